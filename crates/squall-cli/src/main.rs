@@ -1,0 +1,2 @@
+//! The `squall` program.
+fn main() {}
