@@ -1,1 +1,50 @@
-//! squall-sched
+//! Scheduling decisions: which bytes of which block go on which path, now.
+//!
+//! A [`Scheduler`] sees the [`BlockQueue`] (every unfinished block with its fresh, sent, lost and
+//! acknowledged ranges) and one [`PathView`] per path, and answers with one [`Decision`] at a time.
+//! It sees no packets, no sockets and no clock: `now` is part of the [`Context`]. The same scheduler
+//! therefore runs in virtual time and on real networks.
+//!
+//! ```
+//! use squall_sched::{Assignment, Context, Decision, Scheduler};
+//!
+//! /// Everything on the path with the most room left in its window.
+//! struct Roomiest;
+//!
+//! impl Scheduler for Roomiest {
+//!     fn next(&mut self, cx: &Context<'_>) -> Decision {
+//!         let Some(path) = cx.paths.iter().filter(|p| p.has_room()).max_by_key(|p| p.room()) else {
+//!             return Decision::idle();
+//!         };
+//!         match cx.queue.next_in_line() {
+//!             Some(work) => Decision::Send(Assignment::new(work, path.id, "most room")),
+//!             None => Decision::idle(),
+//!         }
+//!     }
+//! }
+//! ```
+//!
+//! One file a scheduler, each opening with its source: [`single_path`], [`minrtt`],
+//! [`round_robin`], [`redundant`]. They are picked by name, with options, from a [`Registry`].
+
+mod block;
+pub mod minrtt;
+mod path;
+mod queue;
+pub mod redundant;
+mod registry;
+pub mod round_robin;
+mod scheduler;
+pub mod single_path;
+
+pub use block::{Block, BlockId, BlockMeta, MAX_BLOCK, PRIORITIES, Segment, SegmentState};
+pub use path::{PathId, PathState, PathView};
+pub use queue::{BlockQueue, Work, WorkKind};
+pub use registry::{BuildError, Entry, OptionSpec, Options, Registry};
+pub use scheduler::{Assignment, Context, Decision, SchedEvent, Scheduler};
+
+/// A time or a duration in microseconds. Times count from an epoch that the session chooses.
+pub type Micros = u64;
+
+/// Paths a session may have at once; a [`PathId`] is below this number.
+pub const MAX_PATHS: usize = 8;

@@ -1,0 +1,122 @@
+//! What a scheduler knows of a path.
+
+use std::fmt;
+
+use crate::Micros;
+
+/// A path of the session: a small number, below [`MAX_PATHS`](crate::MAX_PATHS), that stays the same
+/// while the path exists and is given to another path only after it is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PathId(pub u8);
+
+impl PathId {
+    /// The path's bit in the path sets of a [`Segment`](crate::Segment).
+    pub const fn bit(self) -> u8 {
+        1 << self.0
+    }
+}
+
+impl fmt::Display for PathId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What is known of a path's health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PathState {
+    /// Delivers.
+    Active,
+    /// Fell silent while packets were in flight; being probed, readmitted on proof of delivery.
+    Suspect,
+    /// Taken out of use by the signal layer or by the application.
+    Deactivated,
+}
+
+impl PathState {
+    /// The state in one lower-case word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Suspect => "suspect",
+            Self::Deactivated => "deactivated",
+        }
+    }
+}
+
+/// A path as a scheduler sees it at one moment.
+#[derive(Clone, Debug)]
+pub struct PathView {
+    /// Which path.
+    pub id: PathId,
+    /// Its health. Schedulers ask [`Self::has_room`] rather than this: when every path is suspect,
+    /// the session offers one all the same.
+    pub state: PathState,
+    /// Whether new data may be put on it now.
+    pub usable: bool,
+    /// Smoothed round-trip time.
+    pub srtt: Micros,
+    /// Smallest round-trip time seen.
+    pub min_rtt: Micros,
+    /// Mean deviation of the round-trip time (RFC 9002 §5.3).
+    pub rtt_dev: Micros,
+    /// One-way delay to the peer. Differences between paths are exact (the clock offset is common to
+    /// all of them); the level rests on half the smallest round-trip time.
+    pub owd: Micros,
+    /// Congestion window in bytes.
+    pub window: u64,
+    /// Bytes in flight, including what is assigned to the path and waits for its pacer.
+    pub in_flight: u64,
+    /// Payload bytes of a block that fit into one packet.
+    pub chunk: u32,
+    /// Bandwidth as window over smoothed RTT, in bits per second.
+    pub bandwidth: u64,
+    /// Measured delivery rate in bits per second; 0 before the first sample.
+    pub delivery_rate: u64,
+    /// Share of packets lost over the last seconds, 0…1.
+    pub loss: f64,
+    /// Signal factor F in (0, 1]: 1 unless the radio gave a warning.
+    pub factor: f64,
+    /// Whether bytes on this path cost money.
+    pub metered: bool,
+    /// Bytes the path may still carry under its budget, if it has one.
+    pub budget: Option<u64>,
+    /// Probe timeouts in a row without an answer.
+    pub probe_timeouts: u32,
+}
+
+impl PathView {
+    /// Bytes that the window leaves; 0 on a path that is not usable.
+    pub fn room(&self) -> u64 {
+        let left = if self.usable { self.window.saturating_sub(self.in_flight) } else { 0 };
+        self.budget.map_or(left, |b| left.min(b))
+    }
+
+    /// Whether one packet more fits.
+    pub fn has_room(&self) -> bool {
+        self.room() >= u64::from(self.chunk)
+    }
+
+    /// A usable, idle path with the given smoothed RTT and window: the start for tests and examples.
+    pub fn example(id: u8, srtt: Micros, window: u64) -> Self {
+        Self {
+            id: PathId(id),
+            state: PathState::Active,
+            usable: true,
+            srtt,
+            min_rtt: srtt,
+            rtt_dev: srtt / 10,
+            owd: srtt / 2,
+            window,
+            in_flight: 0,
+            chunk: 1200,
+            bandwidth: (window * 8_000_000).checked_div(srtt).unwrap_or(0),
+            delivery_rate: 0,
+            loss: 0.0,
+            factor: 1.0,
+            metered: false,
+            budget: None,
+            probe_timeouts: 0,
+        }
+    }
+}

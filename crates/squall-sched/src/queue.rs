@@ -1,0 +1,176 @@
+//! The blocks a session has yet to deliver, indexed for schedulers.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
+
+use crate::{Block, BlockId, BlockMeta, Micros, PathId};
+
+/// Why a range is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WorkKind {
+    /// Never sent before.
+    Fresh,
+    /// A retransmission: every copy was lost.
+    Repair,
+    /// A duplicate, or a reinjection: another copy is still in flight.
+    Copy,
+}
+
+/// A range of a block that could be sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Of which block.
+    pub block: BlockId,
+    /// Which bytes.
+    pub range: Range<u32>,
+    /// Why.
+    pub kind: WorkKind,
+}
+
+/// Every unfinished block, in the order of handing over.
+///
+/// Finding the next fresh or lost range costs O(log blocks), however many wait.
+#[derive(Debug, Default)]
+pub struct BlockQueue {
+    blocks: BTreeMap<BlockId, Block>,
+    with_fresh: BTreeSet<BlockId>,
+    with_lost: BTreeSet<BlockId>,
+    fresh_bytes: u64,
+    unacked_bytes: u64,
+}
+
+impl BlockQueue {
+    /// An empty queue.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Number of unfinished blocks.
+    pub fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Whether no block is unfinished.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Bytes never sent, over all blocks.
+    pub fn fresh_bytes(&self) -> u64 {
+        self.fresh_bytes
+    }
+
+    /// Bytes that the peer is not known to have, over all blocks.
+    pub fn unacked_bytes(&self) -> u64 {
+        self.unacked_bytes
+    }
+
+    /// The block of that id, if unfinished.
+    pub fn get(&self, id: BlockId) -> Option<&Block> {
+        self.blocks.get(&id)
+    }
+
+    /// All unfinished blocks, oldest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Block> {
+        self.blocks.values()
+    }
+
+    /// Unfinished blocks from `id` on, oldest first.
+    pub fn iter_from(&self, id: BlockId) -> impl DoubleEndedIterator<Item = &Block> {
+        self.blocks.range(id..).map(|(_, block)| block)
+    }
+
+    /// Blocks with bytes never sent, oldest first.
+    pub fn with_fresh(&self) -> impl DoubleEndedIterator<Item = &Block> {
+        self.with_fresh.iter().filter_map(|id| self.blocks.get(id))
+    }
+
+    /// Reliable blocks with bytes to repair, oldest first.
+    pub fn with_lost(&self) -> impl DoubleEndedIterator<Item = &Block> {
+        self.with_lost.iter().filter_map(|id| self.blocks.get(id))
+    }
+
+    /// The oldest lost range of a reliable block.
+    pub fn next_repair(&self) -> Option<Work> {
+        let block = self.with_lost().next()?;
+        Some(Work { block: block.meta().id, range: block.next_lost()?, kind: WorkKind::Repair })
+    }
+
+    /// The oldest range never sent.
+    pub fn next_fresh(&self) -> Option<Work> {
+        let block = self.with_fresh().next()?;
+        Some(Work { block: block.meta().id, range: block.next_fresh()?, kind: WorkKind::Fresh })
+    }
+
+    /// First come, first served: repairs, then what was never sent.
+    pub fn next_in_line(&self) -> Option<Work> {
+        self.next_repair().or_else(|| self.next_fresh())
+    }
+
+    /// Adds a block whose id is larger than that of every block before.
+    pub fn insert(&mut self, meta: BlockMeta) {
+        debug_assert!(self.blocks.last_key_value().is_none_or(|(id, _)| *id < meta.id), "ids must grow");
+        self.fresh_bytes += u64::from(meta.len);
+        self.unacked_bytes += u64::from(meta.len);
+        self.blocks.insert(meta.id, Block::new(meta));
+        self.reindex(meta.id);
+    }
+
+    /// Takes a block out, finished or not.
+    pub fn remove(&mut self, id: BlockId) -> Option<Block> {
+        let block = self.blocks.remove(&id)?;
+        self.fresh_bytes -= u64::from(block.fresh_bytes());
+        self.unacked_bytes -= u64::from(block.meta().len - block.acked_bytes());
+        self.with_fresh.remove(&id);
+        self.with_lost.remove(&id);
+        Some(block)
+    }
+
+    /// Notes that a copy of the range leaves, or is committed to leave, on `path`.
+    pub fn mark_sent(&mut self, id: BlockId, range: Range<u32>, path: PathId, now: Micros) {
+        self.change(id, |block| block.sent(range, path, now));
+    }
+
+    /// Notes that the peer has the range; returns how many bytes of it are news.
+    pub fn mark_acked(&mut self, id: BlockId, range: Range<u32>) -> u32 {
+        self.change(id, |block| block.acked(range)).unwrap_or(0)
+    }
+
+    /// Notes that the copy on `path` is lost; returns how many bytes have no copy in flight any more.
+    pub fn mark_lost(&mut self, id: BlockId, range: Range<u32>, path: PathId) -> u32 {
+        self.change(id, |block| block.lost(range, path)).unwrap_or(0)
+    }
+
+    /// Takes back a range that was committed to `path` but never left.
+    pub fn mark_unsent(&mut self, id: BlockId, range: Range<u32>, path: PathId, kind: WorkKind) {
+        self.change(id, |block| block.unsent(range, path, kind));
+    }
+
+    fn change<R>(&mut self, id: BlockId, f: impl FnOnce(&mut Block) -> R) -> Option<R> {
+        let block = self.blocks.get_mut(&id)?;
+        let (fresh, acked) = (block.fresh_bytes(), block.acked_bytes());
+        let result = f(block);
+        self.fresh_bytes = self.fresh_bytes - u64::from(fresh) + u64::from(block.fresh_bytes());
+        self.unacked_bytes = self.unacked_bytes + u64::from(acked) - u64::from(block.acked_bytes());
+        self.reindex(id);
+        Some(result)
+    }
+
+    fn reindex(&mut self, id: BlockId) {
+        let Some(block) = self.blocks.get(&id) else { return };
+        let fresh = block.fresh_bytes() > 0;
+        let lost = block.meta().reliable && block.lost_bytes() > 0;
+        set_member(&mut self.with_fresh, id, fresh);
+        set_member(&mut self.with_lost, id, lost);
+    }
+}
+
+fn set_member(set: &mut BTreeSet<BlockId>, id: BlockId, member: bool) {
+    if member {
+        set.insert(id);
+    } else {
+        set.remove(&id);
+    }
+}

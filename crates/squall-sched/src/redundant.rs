@@ -1,0 +1,73 @@
+//! Redundant: every byte on every path.
+//!
+//! The baseline of NineTails (§4): the leading path sends new data; a trailing path sends the oldest
+//! outstanding data that was not yet sent on it. What the peer already has is skipped, so a slow path
+//! catches up with the fast one instead of repeating history. Lost reliable data goes first, on the
+//! lowest-RTT path with window left. Takes no options, and any number of paths; bytes on the wire grow
+//! with the number of paths.
+
+use crate::{
+    Assignment, BlockId, Context, Decision, MAX_PATHS, PathView, Scheduler, SegmentState, Work, WorkKind,
+};
+
+/// Every byte on every path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Redundant {
+    /// For each path, where its search for outstanding data goes on: everything before was sent on it
+    /// or has arrived.
+    cursors: [Cursor; MAX_PATHS],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    block: BlockId,
+    offset: u32,
+}
+
+impl Default for Cursor {
+    fn default() -> Self {
+        Self { block: BlockId(0), offset: 0 }
+    }
+}
+
+impl Scheduler for Redundant {
+    fn next(&mut self, cx: &Context<'_>) -> Decision {
+        if let (Some(work), Some(path)) = (cx.queue.next_repair(), cx.fastest_with_room()) {
+            return Decision::Send(Assignment::new(work, path.id, "repair on the fastest path"));
+        }
+        // Leading or trailing is found path by path, so the order matters little; a fixed one keeps
+        // runs reproducible.
+        for path in cx.paths.iter().filter(|p| p.has_room()) {
+            if let Some(work) = self.outstanding(cx, path) {
+                return Decision::Send(Assignment::new(work, path.id, "duplicate of outstanding data"));
+            }
+        }
+        match (cx.queue.next_fresh(), cx.fastest_with_room()) {
+            (Some(work), Some(path)) => Decision::Send(Assignment::new(work, path.id, "new data leads")),
+            _ => Decision::idle(),
+        }
+    }
+}
+
+impl Redundant {
+    /// The oldest data in flight that was never sent on `path`.
+    fn outstanding(&mut self, cx: &Context<'_>, path: &PathView) -> Option<Work> {
+        let cursor = &mut self.cursors[usize::from(path.id.0)];
+        for block in cx.queue.iter_from(cursor.block) {
+            let id = block.meta().id;
+            if id != cursor.block {
+                *cursor = Cursor { block: id, offset: 0 };
+            }
+            for segment in block.segments_from(cursor.offset) {
+                match segment.state {
+                    SegmentState::Sent if segment.sent_on & path.id.bit() == 0 => {
+                        return Some(Work { block: id, range: segment.range(), kind: WorkKind::Copy });
+                    }
+                    SegmentState::Fresh => return None,
+                    _ => cursor.offset = segment.end,
+                }
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,28 @@
+//! RR: packets in turn over all paths with window left.
+//!
+//! The baseline of DAMS (INFOCOM 2022, §V) and NineTails (§4). Blocks in the order of handing over,
+//! lost reliable data first. One packet a turn; a path without window is passed over. Takes no
+//! options, and any number of paths.
+
+use crate::{Assignment, Context, Decision, PathId, Scheduler};
+
+/// One packet a path, in turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RoundRobin {
+    last: Option<PathId>,
+}
+
+impl Scheduler for RoundRobin {
+    fn next(&mut self, cx: &Context<'_>) -> Decision {
+        let with_room = || cx.paths.iter().filter(|p| p.has_room());
+        let after_last = with_room().find(|p| Some(p.id) > self.last);
+        let Some(path) = after_last.or_else(|| with_room().next()) else {
+            return Decision::idle();
+        };
+        let Some(work) = cx.queue.next_in_line() else {
+            return Decision::idle();
+        };
+        self.last = Some(path.id);
+        Decision::Send(Assignment::new(work, path.id, "next in turn").at_most(path.chunk))
+    }
+}

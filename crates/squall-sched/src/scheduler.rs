@@ -1,0 +1,129 @@
+//! The interface every scheduler implements.
+
+use std::ops::Range;
+
+use crate::{BlockId, BlockQueue, Micros, PathId, PathView, Work, WorkKind};
+
+/// Decides which bytes go on which path.
+///
+/// The session asks [`next`](Self::next) until the answer is [`Decision::Idle`], whenever something
+/// changed: a block was handed over, an acknowledgement came, a path changed, a wake-up is due.
+pub trait Scheduler: Send {
+    /// The next thing to do.
+    ///
+    /// Assign only to paths that [have room](PathView::has_room). The range of an assignment may be
+    /// longer than one packet: the session sends as much of it as the window takes and asks again, so a
+    /// long range is cheaper than many short ones.
+    fn next(&mut self, cx: &Context<'_>) -> Decision;
+
+    /// Something happened. Most schedulers need nothing of this: the [`Context`] tells the state.
+    fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
+        let _ = (event, cx);
+    }
+}
+
+/// What a scheduler decides from.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The time.
+    pub now: Micros,
+    /// Every unfinished block.
+    pub queue: &'a BlockQueue,
+    /// Every open path, by ascending id.
+    pub paths: &'a [PathView],
+}
+
+impl<'a> Context<'a> {
+    /// The path of that id.
+    pub fn path(&self, id: PathId) -> Option<&'a PathView> {
+        self.paths.iter().find(|p| p.id == id)
+    }
+
+    /// Among the paths with room, the one with the lowest smoothed RTT; the lower id wins a tie.
+    pub fn fastest_with_room(&self) -> Option<&'a PathView> {
+        self.paths.iter().filter(|p| p.has_room()).min_by_key(|p| (p.srtt, p.id))
+    }
+}
+
+/// A scheduler's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Send this.
+    Send(Assignment),
+    /// Give up a block: the peer is told, nothing more of it is sent.
+    Cancel {
+        /// Which block.
+        block: BlockId,
+        /// Why, for the event log.
+        reason: &'static str,
+    },
+    /// Nothing to send now.
+    Idle {
+        /// Ask again at this time, if nothing happens before.
+        wake: Option<Micros>,
+    },
+}
+
+impl Decision {
+    /// Nothing to send until something happens.
+    pub const fn idle() -> Self {
+        Self::Idle { wake: None }
+    }
+}
+
+/// A range of a block, given to a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// Of which block.
+    pub block: BlockId,
+    /// Which bytes.
+    pub range: Range<u32>,
+    /// Whether it is new, a repair or a copy.
+    pub kind: WorkKind,
+    /// On which path.
+    pub path: PathId,
+    /// Why, for the event log.
+    pub reason: &'static str,
+}
+
+impl Assignment {
+    /// Gives `work` to `path`.
+    pub fn new(work: Work, path: PathId, reason: &'static str) -> Self {
+        Self { block: work.block, range: work.range, kind: work.kind, path, reason }
+    }
+
+    /// The same, with at most `len` bytes.
+    pub fn at_most(mut self, len: u32) -> Self {
+        self.range.end = self.range.end.min(self.range.start.saturating_add(len));
+        self
+    }
+}
+
+/// What happened since the scheduler was last asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SchedEvent {
+    /// A block was handed over.
+    Queued(BlockId),
+    /// A block ended (delivered, expired, cancelled, refused) and is no longer in the queue.
+    Done(BlockId),
+    /// Bytes of a block were acknowledged on a path.
+    Acked {
+        /// Of which block.
+        block: BlockId,
+        /// Which bytes.
+        range: Range<u32>,
+        /// On which path.
+        path: PathId,
+    },
+    /// Bytes of a block were lost on a path.
+    Lost {
+        /// Of which block.
+        block: BlockId,
+        /// Which bytes.
+        range: Range<u32>,
+        /// On which path.
+        path: PathId,
+    },
+    /// A path appeared, changed its state, or is gone.
+    PathChanged(PathId),
+}

@@ -1,0 +1,26 @@
+//! SP: everything on one named path, as a session without multipath would.
+//!
+//! The baseline of all four papers (AUGUR, NSDI 2024, §6, calls it SP). Blocks in the order of handing
+//! over, lost reliable data first. Option `path` (a path id, default 0). When that path is gone or
+//! silent nothing is sent: that is what a single path does.
+
+use crate::{Assignment, Context, Decision, PathId, PathView, Scheduler};
+
+/// Everything on one path.
+#[derive(Clone, Copy, Debug)]
+pub struct SinglePath {
+    /// Which path.
+    pub path: PathId,
+}
+
+impl Scheduler for SinglePath {
+    fn next(&mut self, cx: &Context<'_>) -> Decision {
+        if !cx.path(self.path).is_some_and(PathView::has_room) {
+            return Decision::idle();
+        }
+        match cx.queue.next_in_line() {
+            Some(work) => Decision::Send(Assignment::new(work, self.path, "the only path")),
+            None => Decision::idle(),
+        }
+    }
+}
