@@ -1,1 +1,15 @@
-//! squall-lab
+//! The laboratory: experiments as data, results as records.
+//!
+//! An experiment is a [`Scenario`] file: emulated paths, flows of blocks, schedulers to compare and checks
+//! that make the file a test. [`traffic`] turns its flows into a deterministic list of [`Offer`]s. Whoever
+//! carries the blocks (the virtual-time runner or a live session) tells a [`Recorder`] what became of each,
+//! and gets a [`RunResult`]: a plain record that is byte-identical for identical runs. [`mod@table`] and
+//! [`report`] show one or many of them, in the terminal and as one self-contained HTML file.
+
+pub mod flow;
+pub mod result;
+pub mod traffic;
+
+pub use flow::{Direction, Flow, Traffic};
+pub use result::{Recorder, RunInfo, RunResult};
+pub use traffic::{Generator, Offer};

@@ -1,0 +1,181 @@
+//! Latencies of any number of blocks in constant memory.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::{LatencyPoint, round6};
+
+/// The longest time told apart, 24 h.
+const MAX_US: u64 = 86_400_000_000;
+
+/// Most points kept of a latency series.
+const MAX_POINTS: usize = 4_000;
+
+/// Percentiles of times in microseconds, exact to three significant digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// How many values.
+    pub count: u64,
+    /// Median.
+    pub p50_us: u64,
+    /// 90th percentile.
+    pub p90_us: u64,
+    /// 95th percentile.
+    pub p95_us: u64,
+    /// 99th percentile.
+    pub p99_us: u64,
+    /// 99.9th percentile.
+    pub p999_us: u64,
+    /// The largest value, exact.
+    pub max_us: u64,
+}
+
+/// One point of a tail distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DistributionPoint {
+    /// A latency in microseconds.
+    pub latency_us: u64,
+    /// Share of blocks that took longer, 0 to 1.
+    pub later: f64,
+}
+
+/// A histogram of times.
+#[derive(Debug, Clone)]
+pub(super) struct Times {
+    histogram: Histogram<u64>,
+    max_us: u64,
+}
+
+impl Times {
+    pub(super) fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(1, MAX_US, 3).expect("constant bounds are valid");
+        Self { histogram, max_us: 0 }
+    }
+
+    pub(super) fn record(&mut self, us: u64) {
+        self.max_us = self.max_us.max(us);
+        self.histogram.saturating_record(us.clamp(1, MAX_US));
+    }
+
+    pub(super) fn percentiles(&self) -> Option<Percentiles> {
+        let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.max_us);
+        (!self.histogram.is_empty()).then(|| Percentiles {
+            count: self.histogram.len(),
+            p50_us: at(0.5),
+            p90_us: at(0.9),
+            p95_us: at(0.95),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: self.max_us,
+        })
+    }
+
+    /// The share of `decided` blocks that took longer than each recorded time, where `decided` counts the
+    /// ones that never arrived too. Thinned to steps of half a per cent of all and 3 % of the rest.
+    pub(super) fn tail(&self, decided: u64) -> Vec<DistributionPoint> {
+        if self.histogram.is_empty() {
+            return Vec::new();
+        }
+        let decided = decided.max(self.histogram.len());
+        let mut left = decided;
+        let first = self.histogram.min().min(self.max_us);
+        let mut points = vec![DistributionPoint { latency_us: first.saturating_sub(1), later: 1.0 }];
+        let mut last_kept = decided;
+        for step in self.histogram.iter_recorded() {
+            left -= step.count_since_last_iteration();
+            let gone = last_kept - left;
+            let at_end = step.value_iterated_to() >= self.histogram.max();
+            if at_end || gone as f64 >= (decided as f64 * 0.005).min(last_kept as f64 * 0.03) {
+                let latency_us = step.value_iterated_to().min(self.max_us);
+                points.push(DistributionPoint { latency_us, later: round6(left as f64 / decided as f64) });
+                last_kept = left;
+            }
+        }
+        points
+    }
+}
+
+/// A latency series that keeps the slowest block of each of at most 4,000 intervals.
+#[derive(Debug, Clone)]
+pub(super) struct Thinned {
+    interval_us: u64,
+    slots: Vec<Option<LatencyPoint>>,
+}
+
+impl Thinned {
+    /// For a run of this length; what comes later shares the last interval.
+    pub(super) fn new(duration_us: u64) -> Self {
+        Self { interval_us: duration_us.div_ceil(MAX_POINTS as u64).max(1), slots: vec![None; MAX_POINTS] }
+    }
+
+    pub(super) fn record(&mut self, point: LatencyPoint) {
+        let index = usize::try_from(point.at_us / self.interval_us).unwrap_or(usize::MAX);
+        let slot = &mut self.slots[index.min(MAX_POINTS - 1)];
+        if slot.is_none_or(|kept| kept.latency_us < point.latency_us) {
+            *slot = Some(point);
+        }
+    }
+
+    pub(super) fn into_points(self) -> Vec<LatencyPoint> {
+        self.slots.into_iter().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn percentiles_of_a_ramp() {
+        let mut times = Times::new();
+        assert_eq!(times.percentiles(), None);
+        (1..=1_000).for_each(|ms| times.record(ms * 1_000));
+        let p = times.percentiles().unwrap();
+        assert_eq!((p.count, p.max_us), (1_000, 1_000_000));
+        for (value, exact) in [(p.p50_us, 500_000), (p.p99_us, 990_000), (p.p999_us, 999_000)] {
+            assert!(value.abs_diff(exact) <= exact / 900, "{value} for {exact}");
+        }
+    }
+
+    #[test]
+    fn tail_counts_the_missing() {
+        let mut times = Times::new();
+        (1..=90).for_each(|ms| times.record(ms * 1_000));
+        let tail = times.tail(100);
+        assert_eq!(tail.first().unwrap().later, 1.0);
+        assert_eq!(tail.last().unwrap(), &DistributionPoint { latency_us: 90_000, later: 0.1 });
+    }
+
+    #[test]
+    fn times_beyond_a_day_saturate() {
+        let mut times = Times::new();
+        times.record(u64::MAX);
+        times.record(0);
+        assert_eq!(times.percentiles().unwrap().max_us, u64::MAX);
+        assert_eq!(times.tail(2).last().unwrap().later, 0.0);
+    }
+
+    proptest! {
+        #[test]
+        fn tail_falls_and_ends_at_the_missing(us in prop::collection::vec(0u64..10_000_000, 1..500), missing in 0u64..50) {
+            let mut times = Times::new();
+            us.iter().for_each(|&us| times.record(us));
+            let tail = times.tail(us.len() as u64 + missing);
+            prop_assert!(tail.windows(2).all(|w| w[0].later >= w[1].later && w[0].latency_us <= w[1].latency_us));
+            let expected = round6(missing as f64 / (us.len() as u64 + missing) as f64);
+            prop_assert_eq!(tail.last().unwrap().later, expected);
+        }
+
+        #[test]
+        fn thinning_keeps_the_maximum(points in prop::collection::vec((0u64..90_000_000, 0u64..5_000_000), 1..300)) {
+            let mut thinned = Thinned::new(60_000_000);
+            for &(at_us, latency_us) in &points {
+                thinned.record(LatencyPoint { at_us, latency_us });
+            }
+            let kept = thinned.into_points();
+            prop_assert!(kept.len() <= MAX_POINTS);
+            prop_assert_eq!(kept.iter().map(|p| p.latency_us).max(), points.iter().map(|p| p.1).max());
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Result records: what one run measured, as plain data.
+//!
+//! A record holds integers (microseconds, bytes, bits per second) and ratios rounded to six decimals, in
+//! vectors and ordered maps, and no wall-clock time: identical runs give byte-identical JSON.
+
+mod distribution;
+mod flow_recorder;
+mod json;
+mod path_recorder;
+mod recorder;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::flow::Direction;
+pub use distribution::{DistributionPoint, Percentiles};
+pub use json::{ReadError, from_json, read, to_json, write};
+pub use recorder::{FlowInfo, PathInfo, PathSample, PathTotals, Recorder, RunInfo};
+
+/// Time between two samples of a series, in microseconds.
+pub const SAMPLE_INTERVAL_US: u64 = 100_000;
+
+/// Everything one run measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// The scheduler with its options, as it was asked for.
+    pub scheduler: String,
+    /// Congestion control of all paths.
+    pub congestion: String,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Version of the program that ran it.
+    pub version: String,
+    /// Length of the run in microseconds.
+    pub duration_us: u64,
+    /// Direction that most samples of the paths are about.
+    pub direction: Direction,
+    /// One entry per flow, in the order of the scenario.
+    pub flows: Vec<FlowResult>,
+    /// One entry per path, in the order of the scenario.
+    pub paths: Vec<PathResult>,
+    /// Measures from elsewhere, such as the stalls of a media player; numbers are rounded.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub extra: BTreeMap<String, Extra>,
+}
+
+/// A measure from elsewhere.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Extra {
+    /// A number, in the unit that its name says.
+    Number(f64),
+    /// Anything else.
+    Text(String),
+}
+
+impl From<f64> for Extra {
+    fn from(value: f64) -> Self {
+        Extra::Number(round6(value))
+    }
+}
+
+impl From<&str> for Extra {
+    fn from(value: &str) -> Self {
+        Extra::Text(value.to_owned())
+    }
+}
+
+/// Why a block was not delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LostReason {
+    /// Its deadline passed.
+    Expired,
+    /// The scheduler or the application gave it up.
+    Cancelled,
+    /// The session at either end would not take it.
+    Refused,
+    /// The session ended first.
+    Closed,
+}
+
+/// Blocks by fate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Blocks handed over by the application.
+    pub offered_blocks: u64,
+    /// Their bytes.
+    pub offered_bytes: u64,
+    /// Blocks that reached the receiver whole.
+    pub delivered_blocks: u64,
+    /// Their bytes.
+    pub delivered_bytes: u64,
+    /// Delivered before their deadline; without a deadline, delivered.
+    pub in_time_blocks: u64,
+    /// Their bytes.
+    pub in_time_bytes: u64,
+    /// Not delivered: the deadline passed.
+    pub expired_blocks: u64,
+    /// Not delivered: given up by the scheduler or the application.
+    pub cancelled_blocks: u64,
+    /// Not delivered: the session at either end would not take it.
+    pub refused_blocks: u64,
+    /// Not delivered: the session ended first.
+    pub closed_blocks: u64,
+    /// Undecided: the run ended before their deadline, or they had none.
+    pub open_blocks: u64,
+}
+
+impl Tally {
+    /// Completion rate: in time / offered, undecided blocks left out. 1 when nothing was offered.
+    pub fn in_time_ratio(&self) -> f64 {
+        self.share(self.in_time_blocks)
+    }
+
+    /// Delivered / offered, undecided blocks left out. 1 when nothing was offered.
+    pub fn delivered_ratio(&self) -> f64 {
+        self.share(self.delivered_blocks)
+    }
+
+    /// The sum of two tallies.
+    #[must_use]
+    pub fn plus(&self, other: &Tally) -> Tally {
+        Tally {
+            offered_blocks: self.offered_blocks + other.offered_blocks,
+            offered_bytes: self.offered_bytes + other.offered_bytes,
+            delivered_blocks: self.delivered_blocks + other.delivered_blocks,
+            delivered_bytes: self.delivered_bytes + other.delivered_bytes,
+            in_time_blocks: self.in_time_blocks + other.in_time_blocks,
+            in_time_bytes: self.in_time_bytes + other.in_time_bytes,
+            expired_blocks: self.expired_blocks + other.expired_blocks,
+            cancelled_blocks: self.cancelled_blocks + other.cancelled_blocks,
+            refused_blocks: self.refused_blocks + other.refused_blocks,
+            closed_blocks: self.closed_blocks + other.closed_blocks,
+            open_blocks: self.open_blocks + other.open_blocks,
+        }
+    }
+
+    fn share(&self, blocks: u64) -> f64 {
+        let decided = self.offered_blocks.saturating_sub(self.open_blocks);
+        if decided == 0 { 1.0 } else { round6(blocks as f64 / decided as f64) }
+    }
+}
+
+/// The blocks of one class.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClassResult {
+    /// Whether lost data is repaired until it arrives.
+    pub reliable: bool,
+    /// Priority, 0 first.
+    pub priority: u8,
+    /// What became of them.
+    pub tally: Tally,
+}
+
+/// What became of one flow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FlowResult {
+    /// Its name.
+    pub name: String,
+    /// `video`, `blocks`, `bulk`, or what a live session calls it.
+    pub kind: String,
+    /// Which end sent.
+    pub direction: Direction,
+    /// Deadline of its blocks in microseconds.
+    pub deadline_us: Option<u64>,
+    /// All blocks.
+    pub total: Tally,
+    /// The same by class: reliable first, then by priority.
+    pub classes: Vec<ClassResult>,
+    /// Completion rate: in time / offered, undecided blocks left out.
+    pub completion_rate: f64,
+    /// Offered → delivered, of the delivered blocks. See `distribution` for all.
+    pub latency: Option<Percentiles>,
+    /// Waiting time: offered → last byte sent for the first time.
+    pub waiting: Option<Percentiles>,
+    /// Longest time without a delivery, in microseconds: from the first offer, and up to the end of the run
+    /// if blocks were missing then.
+    pub longest_gap_us: u64,
+    /// Delivered bytes over the length of the run, in bits per second.
+    pub goodput_bps: u64,
+    /// Deliveries of blocks that were never offered or already delivered; anything but 0 is a defect.
+    pub stray_deliveries: u64,
+    /// Share of the decided blocks that took longer than each latency; the ones that never arrived took
+    /// longer than all.
+    pub distribution: Vec<DistributionPoint>,
+    /// Latency of each delivered block over the time it was offered; thinned to 4,000 points at most, the
+    /// slowest of each interval kept.
+    pub latencies: Vec<LatencyPoint>,
+    /// When blocks that never arrived were offered, in microseconds; thinned likewise.
+    pub missing_at_us: Vec<u64>,
+    /// Blocks delivered in each sample interval.
+    pub delivered_blocks: Vec<u64>,
+    /// Bytes delivered in each sample interval.
+    pub delivered_bytes: Vec<u64>,
+}
+
+/// The latency of one block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencyPoint {
+    /// When it was offered, in microseconds.
+    pub at_us: u64,
+    /// How long it took, in microseconds.
+    pub latency_us: u64,
+}
+
+/// What one path did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathResult {
+    /// Its name.
+    pub name: String,
+    /// Totals over the run.
+    #[serde(flatten)]
+    pub totals: PathTotals,
+    /// New data that the client's application got over it, in bits per second over the length of the run.
+    pub goodput_down_bps: u64,
+    /// New data that the server's application got over it, in bits per second over the length of the run.
+    pub goodput_up_bps: u64,
+    /// Round-trip times.
+    pub rtt: Option<Percentiles>,
+    /// Its states over time, as the sending end saw them; each lasts until the next.
+    pub states: Vec<StateChange>,
+    /// Times at which the emulated link carried nothing, by script.
+    pub outages: Vec<Interval>,
+    /// Samples over time.
+    pub series: PathSeries,
+}
+
+/// State of a path as the sending end sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PathState {
+    /// Not yet validated.
+    Opening,
+    /// In use.
+    Active,
+    /// Usable, but held back.
+    Standby,
+    /// Silent for too long.
+    Suspect,
+    /// Given up until it proves itself.
+    Down,
+    /// Proved itself, not yet at full rate.
+    Recovering,
+    /// Closed for good.
+    Closed,
+}
+
+impl PathState {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PathState::Opening => "opening",
+            PathState::Active => "active",
+            PathState::Standby => "standby",
+            PathState::Suspect => "suspect",
+            PathState::Down => "down",
+            PathState::Recovering => "recovering",
+            PathState::Closed => "closed",
+        }
+    }
+}
+
+/// A path enters a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateChange {
+    /// When, in microseconds.
+    pub at_us: u64,
+    /// The new state.
+    pub state: PathState,
+}
+
+/// A stretch of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Start in microseconds.
+    pub from_us: u64,
+    /// End in microseconds.
+    pub to_us: u64,
+}
+
+/// Samples of a path in columns of equal length; the rates of a sample are over the time since the one before.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathSeries {
+    /// When, in microseconds.
+    pub at_us: Vec<u64>,
+    /// New data to the client's application, in bits per second.
+    pub down_bps: Vec<u64>,
+    /// New data to the server's application, in bits per second.
+    pub up_bps: Vec<u64>,
+    /// Smoothed round-trip time in microseconds.
+    pub srtt_us: Vec<u64>,
+    /// Bytes in flight.
+    pub in_flight: Vec<u64>,
+    /// Congestion window in bytes.
+    pub window: Vec<u64>,
+    /// Bytes in the queue of the emulated link.
+    pub queue: Vec<u64>,
+    /// What the emulated link could carry, in bits per second, where known.
+    pub link_bps: Vec<Option<u64>>,
+}
+
+impl PathSeries {
+    /// The rate column of one direction.
+    pub fn rate_bps(&self, direction: Direction) -> &[u64] {
+        match direction {
+            Direction::Down => &self.down_bps,
+            Direction::Up => &self.up_bps,
+        }
+    }
+}
+
+/// Rounds to six decimals; what is not finite becomes 0, which JSON can hold.
+pub fn round6(value: f64) -> f64 {
+    let rounded = (value * 1e6).round() / 1e6;
+    if rounded.is_finite() { rounded + 0.0 } else { 0.0 }
+}
+
+/// Bytes over a time as bits per second; 0 for no time.
+pub(crate) fn rate_bps(bytes: u64, over_us: u64) -> u64 {
+    if over_us == 0 { 0 } else { (u128::from(bytes) * 8_000_000 / u128::from(over_us)) as u64 }
+}

@@ -1,0 +1,191 @@
+//! Collects what happens in a run, virtual or live.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::flow_recorder::FlowRecorder;
+use super::path_recorder::PathRecorder;
+use super::{Extra, Interval, LostReason, PathState, RunResult, Tally};
+use crate::flow::Direction;
+use crate::traffic::Offer;
+
+/// What is known of a run before it starts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunInfo {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// The scheduler with its options.
+    pub scheduler: String,
+    /// Congestion control of all paths.
+    pub congestion: String,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Planned length in microseconds.
+    pub duration_us: u64,
+    /// Direction that the samples of the paths are about.
+    pub direction: Direction,
+    /// The flows, in order.
+    pub flows: Vec<FlowInfo>,
+    /// The paths, in order.
+    pub paths: Vec<PathInfo>,
+}
+
+/// What is known of a flow before the run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowInfo {
+    /// Its name.
+    pub name: String,
+    /// `video`, `blocks`, `bulk`, or anything a live session calls it.
+    pub kind: String,
+    /// Which end sends.
+    pub direction: Direction,
+    /// Deadline of its blocks in microseconds.
+    pub deadline_us: Option<u64>,
+}
+
+/// What is known of a path before the run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PathInfo {
+    /// Its name.
+    pub name: String,
+    /// When its emulated link carries nothing.
+    pub outages: Vec<Interval>,
+}
+
+/// A path at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PathSample {
+    /// New bytes of blocks that the client got over it since the start of the run.
+    pub delivered_down: u64,
+    /// New bytes of blocks that the server got over it since the start of the run.
+    pub delivered_up: u64,
+    /// Smoothed round-trip time in microseconds.
+    pub srtt_us: u64,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// Congestion window in bytes.
+    pub window: u64,
+    /// Bytes in the queue of the emulated link.
+    pub queue: u64,
+    /// What the emulated link can carry now, in bits per second, if known.
+    pub link_bps: Option<u64>,
+    /// Its state as the sending end sees it.
+    pub state: PathState,
+}
+
+/// A path over the whole run, both ends and directions together unless said otherwise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathTotals {
+    /// Bytes of UDP payload that the server sent.
+    pub wire_bytes_down: u64,
+    /// Bytes of UDP payload that the client sent.
+    pub wire_bytes_up: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Packets declared lost.
+    pub lost_packets: u64,
+    /// Bytes of block data sent again after they were declared lost.
+    pub retransmitted_bytes: u64,
+    /// Bytes of block data sent again, or on a further path, while the first copy was in flight.
+    pub reinjected_bytes: u64,
+    /// Bytes of block data that arrived over it when the receiver had them already.
+    pub duplicate_bytes: u64,
+}
+
+/// Collects events and makes a [`RunResult`] of them. Times are microseconds from the start of the run.
+///
+/// Flows and paths are named by their index in [`RunInfo`]; the methods panic on one that isn't there.
+#[derive(Debug)]
+pub struct Recorder {
+    info: RunInfo,
+    flows: Vec<FlowRecorder>,
+    paths: Vec<PathRecorder>,
+    extra: BTreeMap<String, Extra>,
+}
+
+impl Recorder {
+    /// A recorder with nothing in it.
+    pub fn new(info: RunInfo) -> Self {
+        let flows = info.flows.iter().map(|_| FlowRecorder::new(info.duration_us)).collect();
+        let paths = info.paths.iter().map(|path| PathRecorder::new(path.outages.clone())).collect();
+        Self { info, flows, paths, extra: BTreeMap::new() }
+    }
+
+    /// The application hands over a block, named by any number that is unique in its flow.
+    pub fn on_offer(&mut self, flow: usize, block: u64, offer: &Offer) {
+        self.flows[flow].on_offer(block, offer);
+    }
+
+    /// The last byte of a block left for the first time.
+    pub fn on_sent(&mut self, flow: usize, block: u64, at_us: u64) {
+        self.flows[flow].on_sent(block, at_us);
+    }
+
+    /// The receiver's application has the whole block. Overrules an earlier loss: the sender may have given
+    /// up what arrived after all.
+    pub fn on_delivered(&mut self, flow: usize, block: u64, at_us: u64) {
+        self.flows[flow].on_delivered(block, at_us);
+    }
+
+    /// The block will not be delivered. Ignored for one that was: the acknowledgement came too late.
+    pub fn on_lost(&mut self, flow: usize, block: u64, why: LostReason) {
+        self.flows[flow].on_lost(block, why);
+    }
+
+    /// A path now, every [`SAMPLE_INTERVAL_US`].
+    pub fn on_sample(&mut self, path: usize, at_us: u64, sample: PathSample) {
+        self.paths[path].on_sample(at_us, &sample);
+    }
+
+    /// A path changes state between two samples.
+    pub fn on_state(&mut self, path: usize, at_us: u64, state: PathState) {
+        self.paths[path].on_state(at_us, state);
+    }
+
+    /// One measurement of a path's round-trip time.
+    pub fn on_rtt(&mut self, path: usize, rtt_us: u64) {
+        self.paths[path].on_rtt(rtt_us);
+    }
+
+    /// An outage that was not known before the run.
+    pub fn on_outage(&mut self, path: usize, outage: Interval) {
+        self.paths[path].on_outage(outage);
+    }
+
+    /// The totals of a path so far; the last call counts.
+    pub fn set_totals(&mut self, path: usize, totals: PathTotals) {
+        self.paths[path].set_totals(totals);
+    }
+
+    /// A measure from elsewhere, such as the stalls of a media player.
+    pub fn set_extra(&mut self, name: &str, value: impl Into<Extra>) {
+        self.extra.insert(name.to_owned(), value.into());
+    }
+
+    /// What became of a flow's blocks so far; undecided ones are only in `offered`.
+    pub fn tally(&self, flow: usize) -> Tally {
+        self.flows[flow].total()
+    }
+
+    /// Ends the run at `at_us`.
+    pub fn finish(self, at_us: u64) -> RunResult {
+        let Self { info, flows, paths, extra } = self;
+        RunResult {
+            scenario: info.scenario,
+            scheduler: info.scheduler,
+            congestion: info.congestion,
+            seed: info.seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            duration_us: at_us,
+            direction: info.direction,
+            flows: flows.into_iter().zip(info.flows).map(|(flow, info)| flow.finish(info, at_us)).collect(),
+            paths: paths
+                .into_iter()
+                .zip(info.paths)
+                .map(|(path, info)| path.finish(info.name, at_us))
+                .collect(),
+            extra,
+        }
+    }
+}

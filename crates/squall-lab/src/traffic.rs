@@ -1,0 +1,226 @@
+//! Flows as deterministic lists of offers.
+//!
+//! A [`Generator`] is an iterator of constant size: an hour of video costs no more memory than a second. Two
+//! generators of the same flow, seed and index give the same offers, whatever else runs.
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use crate::flow::{Flow, Traffic, Video};
+
+/// One block that the application hands over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offer {
+    /// When, in microseconds from the start of the run. For [`Pace::Saturate`]: not before.
+    pub at_us: u64,
+    /// Size in bytes, at least 1.
+    pub size: u64,
+    /// Deadline in microseconds after `at_us`.
+    pub deadline_us: Option<u64>,
+    /// Priority, 0 first.
+    pub priority: u8,
+    /// Whether lost data is repaired until it arrives.
+    pub reliable: bool,
+    /// Whether it is a key frame.
+    pub key: bool,
+    /// Channel of the session that carries it.
+    pub channel: u32,
+}
+
+/// What paces the offers of a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// The clock: offer each block at its `at_us`.
+    Clock,
+    /// The session: from `start_us` to `end_us`, offer the next block whenever fewer than `backlog` bytes of
+    /// the flow are queued.
+    Saturate {
+        /// First offer, in microseconds from the start of the run.
+        start_us: u64,
+        /// No offer at or after this time.
+        end_us: u64,
+        /// Bytes to keep queued.
+        backlog: u64,
+    },
+}
+
+/// The offers of one flow, in order of time. Endless for [`Pace::Saturate`].
+#[derive(Debug, Clone)]
+pub struct Generator {
+    flow: Flow,
+    rng: Pcg64Mcg,
+    next: u64,
+}
+
+impl Generator {
+    /// The offers of `flow`, the `index`th of its scenario, in a run with this seed.
+    pub fn new(flow: &Flow, index: usize, seed: u64) -> Self {
+        // One stream of random numbers per flow: adding a flow must not change the others.
+        let stream = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Self { flow: flow.clone(), rng: Pcg64Mcg::seed_from_u64(seed ^ stream), next: 0 }
+    }
+
+    /// What paces the offers.
+    pub fn pace(&self) -> Pace {
+        match &self.flow.traffic {
+            Traffic::Video(_) | Traffic::Blocks(_) => Pace::Clock,
+            Traffic::Bulk(bulk) => Pace::Saturate {
+                start_us: self.flow.start_us,
+                end_us: self.flow.end_us,
+                backlog: bulk.backlog,
+            },
+        }
+    }
+}
+
+impl Iterator for Generator {
+    type Item = Offer;
+
+    fn next(&mut self) -> Option<Offer> {
+        let index = self.next;
+        let channel = self.flow.channel;
+        let after_start_us = match &self.flow.traffic {
+            Traffic::Video(video) => index.checked_mul(1_000_000)? / u64::from(video.fps),
+            Traffic::Blocks(blocks) => index.checked_mul(blocks.interval_us)?,
+            Traffic::Bulk(_) => 0,
+        };
+        let at_us = self.flow.start_us.checked_add(after_start_us)?;
+        if at_us >= self.flow.end_us {
+            return None;
+        }
+        self.next += 1;
+        Some(match &self.flow.traffic {
+            Traffic::Video(video) => frame(video, index, at_us, channel, &mut self.rng),
+            Traffic::Blocks(blocks) => Offer {
+                at_us,
+                size: blocks.size,
+                deadline_us: blocks.deadline_us,
+                priority: blocks.priority,
+                reliable: blocks.reliable,
+                key: false,
+                channel,
+            },
+            Traffic::Bulk(bulk) => Offer {
+                at_us,
+                size: bulk.size,
+                deadline_us: None,
+                priority: bulk.priority,
+                reliable: true,
+                key: false,
+                channel,
+            },
+        })
+    }
+}
+
+fn frame(video: &Video, index: u64, at_us: u64, channel: u32, rng: &mut Pcg64Mcg) -> Offer {
+    let key = index.is_multiple_of(video.group);
+    Offer {
+        at_us,
+        size: jittered(frame_size(video, key), video.size_jitter, rng),
+        deadline_us: video.deadline_us,
+        priority: if key { video.priority_key } else { video.priority_delta },
+        reliable: video.reliable.covers(key),
+        key,
+        channel,
+    }
+}
+
+/// Mean size of a frame in bytes, such that a whole group has the bitrate of the video.
+fn frame_size(video: &Video, key: bool) -> u64 {
+    let group = video.group as f64;
+    let group_bytes = video.bitrate_bps as f64 / 8.0 * group / f64::from(video.fps);
+    let delta = group_bytes / (group - 1.0 + video.key_ratio);
+    (if key { delta * video.key_ratio } else { delta }) as u64
+}
+
+/// Integers and a uniform spread only: the same sizes on every machine.
+fn jittered(size: u64, jitter: f64, rng: &mut Pcg64Mcg) -> u64 {
+    const ONE: u64 = 1_000_000;
+    let spread = (jitter.clamp(0.0, 1.0) * ONE as f64) as u64;
+    let factor = if spread == 0 { ONE } else { rng.random_range(ONE - spread..=ONE + spread) };
+    (size.saturating_mul(factor) / ONE).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::{Blocks, Bulk, Direction, ReliableFrames};
+
+    fn flow(traffic: Traffic) -> Flow {
+        Flow {
+            name: "f".into(),
+            direction: Direction::Down,
+            channel: 3,
+            start_us: 500_000,
+            end_us: 10_500_000,
+            traffic,
+        }
+    }
+
+    fn video() -> Video {
+        Video {
+            fps: 30,
+            bitrate_bps: 20_000_000,
+            group: 60,
+            key_ratio: 5.0,
+            size_jitter: 0.2,
+            deadline_us: Some(100_000),
+            priority_key: 0,
+            priority_delta: 1,
+            reliable: ReliableFrames::Key,
+        }
+    }
+
+    #[test]
+    fn video_keeps_its_rate_and_pace() {
+        let offers: Vec<_> = Generator::new(&flow(Traffic::Video(video())), 0, 1).collect();
+        assert_eq!(offers.len(), 300);
+        assert_eq!(offers[0].at_us, 500_000);
+        assert_eq!(offers[1].at_us, 533_333);
+        assert_eq!(offers.iter().filter(|o| o.key).count(), 5);
+        assert!(offers.iter().all(|o| o.reliable == o.key && o.priority == u8::from(!o.key)));
+        let bps = offers.iter().map(|o| o.size * 8).sum::<u64>() / 10;
+        assert!((19_500_000..20_500_000).contains(&bps), "{bps}");
+        let sizes: std::collections::BTreeSet<_> = offers.iter().map(|o| o.size).collect();
+        assert!(sizes.len() > 250, "sizes vary");
+    }
+
+    #[test]
+    fn key_ratio_holds_without_jitter() {
+        let exact = Video { size_jitter: 0.0, ..video() };
+        let offers: Vec<_> = Generator::new(&flow(Traffic::Video(exact)), 0, 1).take(2).collect();
+        let ratio = offers[0].size as f64 / offers[1].size as f64;
+        assert!((ratio - 5.0).abs() < 0.001, "{ratio}");
+    }
+
+    #[test]
+    fn seed_and_index_decide() {
+        let flow = flow(Traffic::Video(video()));
+        let offers = |index, seed| Generator::new(&flow, index, seed).collect::<Vec<_>>();
+        assert_eq!(offers(0, 7), offers(0, 7));
+        assert_ne!(offers(0, 7), offers(0, 8));
+        assert_ne!(offers(0, 7), offers(1, 7));
+    }
+
+    #[test]
+    fn blocks_end_with_the_flow() {
+        let blocks =
+            Blocks { size: 1_000, interval_us: 250_000, deadline_us: None, priority: 2, reliable: false };
+        let times: Vec<_> = Generator::new(&flow(Traffic::Blocks(blocks)), 0, 1).map(|o| o.at_us).collect();
+        assert_eq!(times.len(), 40);
+        assert_eq!(times.last(), Some(&10_250_000));
+    }
+
+    #[test]
+    fn bulk_is_endless_and_reliable() {
+        let bulk = Bulk { size: 65_536, backlog: 1_000_000, priority: 1 };
+        let mut generator = Generator::new(&flow(Traffic::Bulk(bulk)), 0, 1);
+        assert_eq!(
+            generator.pace(),
+            Pace::Saturate { start_us: 500_000, end_us: 10_500_000, backlog: 1_000_000 }
+        );
+        let offer = generator.nth(1_000_000).unwrap();
+        assert!(offer.reliable && offer.size == 65_536 && offer.channel == 3);
+    }
+}
