@@ -1,1 +1,34 @@
-//! squall-media
+//! Media for Squall: what is sent, and how good it looks when it arrives.
+//!
+//! The crate makes, reads, decodes and judges video frames. It has no networking and reads no clock:
+//! every time is an argument, in microseconds.
+//!
+//! | to do this | use |
+//! | --- | --- |
+//! | draw a moving test scene | [`Scene`] |
+//! | encode and decode H.264 | [`Encoder`], [`Decoder`] |
+//! | send video without encoding while measuring | [`Clip`] |
+//! | read frames from a file | [`source::open`] |
+//! | write what arrived to a playable file | [`annexb::AnnexBWriter`], [`ivf::IvfWriter`] |
+//! | judge what a viewer saw | [`Player`], [`LiveMeter`] |
+//! | compare two pictures | [`quality`] |
+//!
+//! A frame's way: [`Scene`] → [`Encoder`] → [`EncodedFrame`] → (network) → [`Player`] → [`PlayReport`],
+//! and, when there is time for it, [`Player::quality`] → [`QualityReport`].
+
+pub mod clip;
+pub mod decoder;
+pub mod encoder;
+pub mod frame;
+mod glyphs;
+mod noise;
+pub mod picture;
+pub mod quality;
+pub mod scene;
+
+pub use clip::{Clip, ClipConfig};
+pub use decoder::Decoder;
+pub use encoder::{Encoder, EncoderConfig};
+pub use frame::{EncodedFrame, FrameKind};
+pub use picture::Picture;
+pub use scene::Scene;

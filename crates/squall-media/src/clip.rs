@@ -1,0 +1,95 @@
+//! A clip encoded in advance, so that a session spends its CPU on the network and not on encoding.
+
+use serde::{Deserialize, Serialize};
+
+use crate::encoder::{EncodeError, Encoder, EncoderConfig};
+use crate::frame::{EncodedFrame, frame_time_us};
+use crate::picture::Picture;
+use crate::scene::Scene;
+
+/// What a [`Clip`] shows and how it is encoded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClipConfig {
+    /// How it is encoded.
+    pub encoder: EncoderConfig,
+    /// Seed of the [`Scene`]. Default 0.
+    pub seed: u64,
+}
+
+/// Encoded frames of a generated scene, in memory, repeated endlessly.
+///
+/// The first frame is a key frame, so the sequence can start again after the last. Source pictures are not
+/// kept; [`Clip::source_picture`] draws them again.
+#[derive(Debug)]
+pub struct Clip {
+    config: ClipConfig,
+    frames: Vec<EncodedFrame>,
+    scene: Scene,
+}
+
+impl Clip {
+    /// Draws and encodes `seconds` of the scene (at least one frame).
+    ///
+    /// # Errors
+    /// When a setting is out of range, or the encoder fails.
+    pub fn generate(config: ClipConfig, seconds: f64) -> Result<Self, EncodeError> {
+        Self::generate_with(config, seconds, |_, _| {})
+    }
+
+    /// Like [`Clip::generate`], telling `progress` after each frame how many are done, and of how many.
+    ///
+    /// # Errors
+    /// When a setting is out of range, or the encoder fails.
+    pub fn generate_with(
+        config: ClipConfig,
+        seconds: f64,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<Self, EncodeError> {
+        let mut encoder = Encoder::new(config.encoder.clone())?;
+        let scene = Scene::new(config.encoder.width, config.encoder.height, config.seed)?;
+        let total = ((seconds * config.encoder.fps).round() as u64).max(1);
+        let mut frames = Vec::new();
+        for index in 0..total {
+            frames.push(encoder.encode(&scene.render(index), false)?);
+            progress(index + 1, total);
+        }
+        Ok(Self { config, frames, scene })
+    }
+
+    /// What the clip was made with.
+    #[must_use]
+    pub fn config(&self) -> &ClipConfig {
+        &self.config
+    }
+
+    /// The frames of one round.
+    #[must_use]
+    pub fn frames(&self) -> &[EncodedFrame] {
+        &self.frames
+    }
+
+    /// Frame `index` of the endless sequence, with its own index and time; the bytes are shared.
+    #[must_use]
+    pub fn frame(&self, index: u64) -> EncodedFrame {
+        let frame = &self.frames[self.place(index)];
+        EncodedFrame { index, pts_us: frame_time_us(index, self.config.encoder.fps), ..frame.clone() }
+    }
+
+    /// The picture that frame `index` was encoded from.
+    #[must_use]
+    pub fn source_picture(&self, index: u64) -> Picture {
+        self.scene.render(self.place(index) as u64)
+    }
+
+    /// Mean rate of one round, in bits per second.
+    #[must_use]
+    pub fn bitrate_bps(&self) -> f64 {
+        let bytes: usize = self.frames.iter().map(|frame| frame.data.len()).sum();
+        bytes as f64 * 8.0 * self.config.encoder.fps / self.frames.len() as f64
+    }
+
+    fn place(&self, index: u64) -> usize {
+        (index % self.frames.len() as u64) as usize
+    }
+}

@@ -1,0 +1,96 @@
+//! H.264 decoding with OpenH264.
+
+use openh264::formats::YUVSource;
+use thiserror::Error;
+
+use crate::frame::MAX_FRAME_BYTES;
+use crate::picture::{Picture, SizeError};
+
+/// Why a frame gave no picture.
+#[derive(Debug, Error)]
+pub enum DecodeError {
+    /// The frame is damaged, or a frame that it needs is missing.
+    #[error("frame cannot be decoded: it is damaged or refers to a missing frame (OpenH264 code {code})")]
+    Undecodable {
+        /// OpenH264's own code.
+        code: i64,
+    },
+    /// The frame exceeds [`MAX_FRAME_BYTES`].
+    #[error("frame of {bytes} bytes is above the limit of {MAX_FRAME_BYTES}")]
+    TooLarge {
+        /// Size of the frame.
+        bytes: usize,
+    },
+    /// The stream has a picture size that is not supported.
+    #[error(transparent)]
+    Size(#[from] SizeError),
+    /// OpenH264 could not be started.
+    #[error("OpenH264 decoder cannot start (code {code})")]
+    Start {
+        /// OpenH264's own code.
+        code: i64,
+    },
+}
+
+/// An H.264 decoder for one stream without picture reordering, fed one access unit at a time.
+///
+/// **Missing frames.** Error concealment is off. After a lost reference frame OpenH264 therefore refuses
+/// the frames that follow (an error, no picture) until the next key frame, instead of drawing on wrong
+/// references. Whoever shows the pictures keeps the last good one: a viewer sees it frozen. That is the
+/// rule of [`Player`](crate::Player) and the usual behaviour of conferencing software.
+pub struct Decoder {
+    raw: openh264::decoder::Decoder,
+}
+
+impl std::fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decoder").finish_non_exhaustive()
+    }
+}
+
+impl Decoder {
+    /// Starts a decoder; it needs a key frame first.
+    ///
+    /// # Errors
+    /// When OpenH264 cannot start.
+    pub fn new() -> Result<Self, DecodeError> {
+        let raw = openh264::decoder::Decoder::new()
+            .map_err(|error| DecodeError::Start { code: error.native_code() })?;
+        Ok(Self { raw })
+    }
+
+    /// Decodes one access unit in Annex B form. `None`: it was accepted but holds no picture (for
+    /// instance parameter sets alone).
+    ///
+    /// # Errors
+    /// When the frame is damaged or too large or needs a missing frame. The decoder can be used further:
+    /// it resumes at the next key frame.
+    pub fn decode(&mut self, data: &[u8]) -> Result<Option<Picture>, DecodeError> {
+        if data.len() > MAX_FRAME_BYTES {
+            return Err(DecodeError::TooLarge { bytes: data.len() });
+        }
+        if data.is_empty() {
+            return Ok(None);
+        }
+        let decoded =
+            self.raw.decode(data).map_err(|error| DecodeError::Undecodable { code: error.native_code() })?;
+        decoded.map(|yuv| copy(&yuv)).transpose()
+    }
+}
+
+fn copy(yuv: &openh264::decoder::DecodedYUV<'_>) -> Result<Picture, DecodeError> {
+    let (width, height) = yuv.dimensions();
+    let side = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
+    let mut picture = Picture::new(side(width), side(height))?;
+    let (stride_y, stride_u, stride_v) = yuv.strides();
+    copy_plane(&mut picture.y, width, yuv.y(), stride_y);
+    copy_plane(&mut picture.u, width / 2, yuv.u(), stride_u);
+    copy_plane(&mut picture.v, width / 2, yuv.v(), stride_v);
+    Ok(picture)
+}
+
+fn copy_plane(to: &mut [u8], width: usize, from: &[u8], stride: usize) {
+    for (to, from) in to.chunks_exact_mut(width).zip(from.chunks(stride)) {
+        to.copy_from_slice(&from[..width]);
+    }
+}

@@ -1,0 +1,212 @@
+//! H.264 encoding with OpenH264.
+
+use bytes::Bytes;
+use openh264::OpenH264API;
+use openh264::Timestamp;
+use openh264::encoder::{
+    BitRate, Complexity, EncoderConfig as RawConfig, FrameRate, FrameType, IntraFramePeriod, RateControlMode,
+    UsageType,
+};
+use openh264::formats::YUVSource;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::frame::{EncodedFrame, FrameKind, frame_time_us};
+use crate::picture::{Picture, SizeError, check_size};
+
+/// What the encoder should produce.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EncoderConfig {
+    /// Width in pixels; even, at least 16. Default 1280.
+    pub width: u32,
+    /// Height in pixels; even, at least 16. Default 720.
+    pub height: u32,
+    /// Frames per second, 1 to 240. Default 30.
+    pub fps: f64,
+    /// Target rate in bits per second, 10 kbps to 200 Mbps. Default 8 Mbps.
+    pub bitrate_bps: u32,
+    /// Distance between key frames, in frames, at least 1. Default 30.
+    pub key_interval: u32,
+}
+
+impl Default for EncoderConfig {
+    fn default() -> Self {
+        Self { width: 1280, height: 720, fps: 30.0, bitrate_bps: 8_000_000, key_interval: 30 }
+    }
+}
+
+/// Why an encoder could not be made or a picture not be encoded.
+#[derive(Debug, Error)]
+pub enum EncodeError {
+    /// The size is odd, zero or too large.
+    #[error(transparent)]
+    Size(#[from] SizeError),
+    /// A setting is outside its range.
+    #[error("encoder setting {field} = {value}: must be {wanted}")]
+    Setting {
+        /// Name of the field of [`EncoderConfig`].
+        field: &'static str,
+        /// What it was.
+        value: f64,
+        /// What it may be.
+        wanted: &'static str,
+    },
+    /// The picture is not of the configured size.
+    #[error("picture of {got_width}x{got_height} given to an encoder for {width}x{height}")]
+    WrongPicture {
+        /// Width of the picture.
+        got_width: u32,
+        /// Height of the picture.
+        got_height: u32,
+        /// Width configured.
+        width: u32,
+        /// Height configured.
+        height: u32,
+    },
+    /// OpenH264 refused.
+    #[error("OpenH264 failed to encode frame {index} (code {code})")]
+    Codec {
+        /// Number of the frame.
+        index: u64,
+        /// OpenH264's own code.
+        code: i64,
+    },
+    /// OpenH264 gave no bytes for a picture.
+    #[error("OpenH264 gave no output for frame {index}")]
+    Empty {
+        /// Number of the frame.
+        index: u64,
+    },
+}
+
+impl EncoderConfig {
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// The first field that is out of range, by name.
+    pub fn check(&self) -> Result<(), EncodeError> {
+        check_size(self.width, self.height)?;
+        let setting = |ok: bool, field, value: f64, wanted| {
+            if ok { Ok(()) } else { Err(EncodeError::Setting { field, value, wanted }) }
+        };
+        setting(self.width >= 16, "width", self.width.into(), "at least 16")?;
+        setting(self.height >= 16, "height", self.height.into(), "at least 16")?;
+        // OpenH264's documented limit, in either orientation.
+        let (long, short) = (self.width.max(self.height), self.width.min(self.height));
+        setting(long <= 3840, "width or height", long.into(), "at most 3840")?;
+        setting(short <= 2160, "width and height", short.into(), "at most 2160 on the shorter side")?;
+        setting((1.0..=240.0).contains(&self.fps), "fps", self.fps, "from 1 to 240")?;
+        let rate = self.bitrate_bps;
+        setting((10_000..=200_000_000).contains(&rate), "bitrate_bps", rate.into(), "10 kbps to 200 Mbps")?;
+        setting(self.key_interval >= 1, "key_interval", self.key_interval.into(), "at least 1")
+    }
+}
+
+/// An H.264 encoder for one stream: key frames and delta frames, no reordering, one slice a frame.
+///
+/// Every key frame carries its parameter sets, so that decoding can begin at any of them.
+pub struct Encoder {
+    config: EncoderConfig,
+    raw: openh264::encoder::Encoder,
+    next_index: u64,
+    since_key: u32,
+}
+
+impl std::fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Encoder")
+            .field("config", &self.config)
+            .field("next_index", &self.next_index)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Encoder {
+    /// Makes an encoder; nothing is encoded yet.
+    ///
+    /// # Errors
+    /// When a setting is out of range.
+    pub fn new(config: EncoderConfig) -> Result<Self, EncodeError> {
+        config.check()?;
+        let raw_config = RawConfig::new()
+            .bitrate(BitRate::from_bps(config.bitrate_bps))
+            .max_frame_rate(FrameRate::from_hz(config.fps as f32))
+            .rate_control_mode(RateControlMode::Bitrate)
+            .usage_type(UsageType::CameraVideoRealTime)
+            .complexity(Complexity::Low)
+            .intra_frame_period(IntraFramePeriod::from_num_frames(config.key_interval))
+            // Both would break the cadence that the transport is tested with.
+            .skip_frames(false)
+            .scene_change_detect(false)
+            .num_threads(1);
+        let raw = openh264::encoder::Encoder::with_api_config(OpenH264API::from_source(), raw_config)
+            .map_err(|error| EncodeError::Codec { index: 0, code: error.native_code() })?;
+        Ok(Self { config, raw, next_index: 0, since_key: 0 })
+    }
+
+    /// What the encoder was made with.
+    #[must_use]
+    pub fn config(&self) -> &EncoderConfig {
+        &self.config
+    }
+
+    /// Encodes the next picture; `force_key` asks for a key frame now and restarts the key interval.
+    ///
+    /// # Errors
+    /// When the picture has another size, or OpenH264 fails.
+    pub fn encode(&mut self, picture: &Picture, force_key: bool) -> Result<EncodedFrame, EncodeError> {
+        let (width, height) = (self.config.width, self.config.height);
+        if (picture.width, picture.height) != (width, height) {
+            let (got_width, got_height) = (picture.width, picture.height);
+            return Err(EncodeError::WrongPicture { got_width, got_height, width, height });
+        }
+        let index = self.next_index;
+        if index > 0 && (force_key || self.since_key >= self.config.key_interval) {
+            self.raw.force_intra_frame();
+            self.since_key = 0;
+        }
+        let pts_us = frame_time_us(index, self.config.fps);
+        let bits = self
+            .raw
+            .encode_at(&Planes(picture), Timestamp::from_millis(pts_us / 1000))
+            .map_err(|error| EncodeError::Codec { index, code: error.native_code() })?;
+        let kind = match bits.frame_type() {
+            FrameType::IDR => FrameKind::Key,
+            _ => FrameKind::Delta,
+        };
+        let data = Bytes::from(bits.to_vec());
+        if data.is_empty() {
+            return Err(EncodeError::Empty { index });
+        }
+        self.next_index += 1;
+        self.since_key += 1;
+        Ok(EncodedFrame { index, pts_us, kind, data })
+    }
+}
+
+/// A [`Picture`] as OpenH264 wants to see it.
+struct Planes<'a>(&'a Picture);
+
+impl YUVSource for Planes<'_> {
+    fn dimensions(&self) -> (usize, usize) {
+        (self.0.width as usize, self.0.height as usize)
+    }
+
+    fn strides(&self) -> (usize, usize, usize) {
+        let width = self.0.width as usize;
+        (width, width / 2, width / 2)
+    }
+
+    fn y(&self) -> &[u8] {
+        &self.0.y
+    }
+
+    fn u(&self) -> &[u8] {
+        &self.0.u
+    }
+
+    fn v(&self) -> &[u8] {
+        &self.0.v
+    }
+}
