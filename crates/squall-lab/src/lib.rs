@@ -6,10 +6,14 @@
 //! and gets a [`RunResult`]: a plain record that is byte-identical for identical runs. [`mod@table`] and
 //! [`report`] show one or many of them, in the terminal and as one self-contained HTML file.
 
+pub mod check;
 pub mod flow;
 pub mod result;
+pub mod summary;
+pub mod table;
 pub mod traffic;
 
+pub use check::{Check, Measure, Verdict};
 pub use flow::{Direction, Flow, Traffic};
 pub use result::{Recorder, RunInfo, RunResult};
 pub use traffic::{Generator, Offer};

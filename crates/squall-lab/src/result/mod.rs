@@ -8,11 +8,14 @@ mod flow_recorder;
 mod json;
 mod path_recorder;
 mod recorder;
+#[cfg(test)]
+pub(crate) mod sample;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::check::Verdict;
 use crate::flow::Direction;
 pub use distribution::{DistributionPoint, Percentiles};
 pub use json::{ReadError, from_json, read, to_json, write};
@@ -42,6 +45,9 @@ pub struct RunResult {
     pub flows: Vec<FlowResult>,
     /// One entry per path, in the order of the scenario.
     pub paths: Vec<PathResult>,
+    /// What the scenario's checks found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Verdict>,
     /// Measures from elsewhere, such as the stalls of a media player; numbers are rounded.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Extra>,
@@ -196,6 +202,21 @@ pub struct FlowResult {
     pub delivered_blocks: Vec<u64>,
     /// Bytes delivered in each sample interval.
     pub delivered_bytes: Vec<u64>,
+}
+
+impl FlowResult {
+    /// Goodput in bits per second over the sample intervals that start within a window.
+    pub fn goodput_within(&self, (from_us, to_us): (u64, u64)) -> f64 {
+        let intervals = from_us.div_ceil(SAMPLE_INTERVAL_US)..to_us.div_ceil(SAMPLE_INTERVAL_US);
+        let bytes: u64 = self
+            .delivered_bytes
+            .iter()
+            .zip(0u64..)
+            .filter(|(_, index)| intervals.contains(index))
+            .map(|(bytes, _)| bytes)
+            .sum();
+        rate_bps(bytes, to_us.saturating_sub(from_us)) as f64
+    }
 }
 
 /// The latency of one block.

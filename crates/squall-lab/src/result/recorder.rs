@@ -185,6 +185,7 @@ impl Recorder {
                 .zip(info.paths)
                 .map(|(path, info)| path.finish(info.name, at_us))
                 .collect(),
+            checks: Vec::new(),
             extra,
         }
     }

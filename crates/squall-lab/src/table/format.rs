@@ -1,0 +1,49 @@
+//! Numbers with units, as people read them: three or four significant digits.
+
+/// Microseconds as `850 µs`, `42.3 ms` or `1.25 s`.
+pub fn time(us: u64) -> String {
+    match us {
+        0..1_000 => format!("{us} µs"),
+        1_000..1_000_000 => format!("{} ms", digits(us as f64 / 1e3)),
+        _ => format!("{} s", digits(us as f64 / 1e6)),
+    }
+}
+
+/// Bits per second as `19.8 Mbps`.
+pub fn rate(bps: f64) -> String {
+    scaled(bps, &[("bps", 1.0), ("kbps", 1e3), ("Mbps", 1e6), ("Gbps", 1e9)])
+}
+
+/// Bytes as `75.0 kB`.
+pub fn size(bytes: f64) -> String {
+    scaled(bytes, &[("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)])
+}
+
+/// A number with as many decimals as leave about three significant digits.
+pub fn digits(value: f64) -> String {
+    match value.abs() {
+        size if size >= 99.95 || size == 0.0 => format!("{value:.0}"),
+        size if size >= 9.995 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+fn scaled(value: f64, units: &[(&str, f64)]) -> String {
+    let (unit, factor) = units.iter().rev().find(|(_, factor)| value >= *factor).unwrap_or(&units[0]);
+    format!("{} {unit}", digits(value / factor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_and_a_unit() {
+        assert_eq!(time(850), "850 µs");
+        assert_eq!(time(42_345), "42.3 ms");
+        assert_eq!(time(1_250_000), "1.25 s");
+        assert_eq!(rate(19_800_000.0), "19.8 Mbps");
+        assert_eq!(rate(0.0), "0 bps");
+        assert_eq!(size(75_000.0), "75.0 kB");
+    }
+}
