@@ -2,7 +2,7 @@
 
 use std::{fmt, ops::Range};
 
-use crate::{Micros, PathId, WorkKind};
+use crate::{Micros, PathId, Segment, SegmentState};
 
 /// Largest block in bytes (16 MiB): offsets and lengths of ranges fit `u32` with room to spare.
 pub const MAX_BLOCK: u32 = 16 << 20;
@@ -25,7 +25,8 @@ impl fmt::Display for BlockId {
 pub struct BlockMeta {
     /// Which block.
     pub id: BlockId,
-    /// Size in bytes, at most [`MAX_BLOCK`].
+    /// Size in bytes, at most [`MAX_BLOCK`]. A block of size 0 has nothing to send and is complete from
+    /// the start.
     pub len: u32,
     /// When it stops being of use; `None` for never.
     pub deadline: Option<Micros>,
@@ -37,47 +38,6 @@ pub struct BlockMeta {
     pub channel: u16,
     /// When it was handed over.
     pub submitted: Micros,
-}
-
-/// Where a range of bytes stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SegmentState {
-    /// Never sent.
-    Fresh,
-    /// Sent, fate open.
-    Sent,
-    /// Every copy was lost. Reliable: to be repaired. Unreliable: gone.
-    Lost,
-    /// The peer has it.
-    Acked,
-}
-
-/// A range of a block whose bytes stand alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
-    /// First byte.
-    pub start: u32,
-    /// One past the last byte.
-    pub end: u32,
-    /// Where it stands.
-    pub state: SegmentState,
-    /// Paths it is in flight on, one [bit](PathId::bit) each.
-    pub in_flight: u8,
-    /// Paths it was ever sent on.
-    pub sent_on: u8,
-    /// When it was last sent; 0 before.
-    pub sent_at: Micros,
-}
-
-impl Segment {
-    /// The range of bytes.
-    pub fn range(&self) -> Range<u32> {
-        self.start..self.end
-    }
-
-    fn len(&self) -> u32 {
-        self.end - self.start
-    }
 }
 
 /// An unfinished block.
@@ -105,11 +65,12 @@ impl Block {
             state: SegmentState::Fresh,
             in_flight: 0,
             sent_on: 0,
+            lost_on: 0,
             sent_at: 0,
         };
         Self {
             meta,
-            segments: vec![whole],
+            segments: if meta.len == 0 { Vec::new() } else { vec![whole] },
             fresh: meta.len,
             lost: 0,
             acked: 0,
@@ -150,7 +111,7 @@ impl Block {
         self.meta.len - self.fresh - self.lost - self.acked
     }
 
-    /// When its first byte was sent.
+    /// When a byte of it was first sent or given to a path; `None` while all of it is fresh.
     pub fn first_sent(&self) -> Option<Micros> {
         self.first_sent
     }
@@ -267,8 +228,8 @@ impl Block {
                 s.sent_at = now;
             }
         });
-        self.first_sent.get_or_insert(now);
         if self.fresh < had_fresh {
+            self.first_sent.get_or_insert(now);
             self.last_fresh_sent = Some(now);
         }
     }
@@ -287,6 +248,7 @@ impl Block {
     pub(crate) fn lost(&mut self, range: Range<u32>, path: PathId) -> u32 {
         let before = self.lost;
         self.update(range, |s| {
+            s.lost_on |= s.in_flight & path.bit();
             s.in_flight &= !path.bit();
             if s.state == SegmentState::Sent && s.in_flight == 0 {
                 s.state = SegmentState::Lost;
@@ -296,16 +258,112 @@ impl Block {
     }
 
     /// Takes back bytes that were assigned to a path but never left.
-    pub(crate) fn unsent(&mut self, range: Range<u32>, path: PathId, kind: WorkKind) {
-        let without_copy = if kind == WorkKind::Fresh { SegmentState::Fresh } else { SegmentState::Lost };
+    pub(crate) fn unsent(&mut self, range: Range<u32>, path: PathId) {
         self.update(range, |s| {
-            s.in_flight &= !path.bit();
-            if kind != WorkKind::Repair {
-                s.sent_on &= !path.bit();
-            }
+            let taken = s.in_flight & path.bit();
+            s.in_flight &= !taken;
+            s.sent_on &= !(taken & !s.lost_on);
             if s.state == SegmentState::Sent && s.in_flight == 0 {
-                s.state = without_copy;
+                // Decided by what truly left, not by what the last copy was called: the copy of a
+                // first transmission that was itself taken back leaves the bytes fresh.
+                if s.sent_on == 0 {
+                    s.state = SegmentState::Fresh;
+                    s.sent_at = 0;
+                } else {
+                    s.state = SegmentState::Lost;
+                }
             }
         });
+        if self.fresh == self.meta.len {
+            self.first_sent = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: PathId = PathId(0);
+    const B: PathId = PathId(1);
+
+    fn block(len: u32, reliable: bool) -> Block {
+        let id = BlockId(0);
+        Block::new(BlockMeta { id, len, deadline: None, priority: 0, reliable, channel: 0, submitted: 0 })
+    }
+
+    #[test]
+    fn a_byte_on_two_paths_is_lost_only_when_both_copies_are() {
+        let mut block = block(100, true);
+        block.sent(0..100, A, 1);
+        block.sent(20..60, B, 2);
+        assert_eq!(block.lost(0..100, A), 60);
+        assert_eq!(block.next_lost(), Some(0..20));
+        assert_eq!(block.in_flight_bytes(), 40);
+        assert_eq!(block.lost(20..60, B), 40);
+        assert_eq!(block.lost_bytes(), 100);
+        assert_eq!(block.lost(20..60, B), 0, "told twice, counted once");
+    }
+
+    #[test]
+    fn what_arrived_stays_arrived() {
+        let mut block = block(100, true);
+        block.sent(0..100, A, 1);
+        assert_eq!(block.lost(0..100, A), 100);
+        assert_eq!(block.acked(10..30), 20, "late acknowledgement of what was thought lost");
+        block.sent(0..100, B, 2);
+        block.lost(0..100, B);
+        block.unsent(0..100, B);
+        assert_eq!((block.acked_bytes(), block.lost_bytes()), (20, 80));
+        assert_eq!(block.acked(0..100), 80);
+        assert!(block.is_complete());
+    }
+
+    #[test]
+    fn taking_back_every_copy_leaves_fresh_bytes_whatever_the_order() {
+        for order in [[A, B], [B, A]] {
+            let mut block = block(100, false);
+            block.sent(0..100, A, 1);
+            block.sent(0..100, B, 2);
+            for path in order {
+                block.unsent(0..100, path);
+            }
+            assert_eq!(block.fresh_bytes(), 100, "an unreliable block must not lose what never left");
+            assert_eq!((block.segments()[0].sent_on, block.first_sent()), (0, None));
+        }
+    }
+
+    #[test]
+    fn taking_back_a_repair_leaves_lost_bytes() {
+        let mut block = block(100, true);
+        block.sent(0..100, A, 1);
+        block.lost(0..100, A);
+        for path in [A, B] {
+            block.sent(0..100, path, 2);
+            block.unsent(0..100, path);
+            assert_eq!(block.lost_bytes(), 100);
+            assert_eq!(block.segments()[0].sent_on, A.bit());
+        }
+    }
+
+    #[test]
+    fn times_of_the_first_and_the_last_first_transmission() {
+        let mut block = block(100, true);
+        assert_eq!((block.first_sent(), block.fully_sent()), (None, None));
+        block.sent(0..60, A, 3);
+        assert_eq!((block.first_sent(), block.fully_sent()), (Some(3), None));
+        block.sent(60..100, A, 5);
+        block.lost(0..10, A);
+        block.sent(0..10, B, 9);
+        assert_eq!((block.first_sent(), block.fully_sent()), (Some(3), Some(5)), "a repair changes neither");
+        block.unsent(60..100, A);
+        assert_eq!(block.fully_sent(), None);
+    }
+
+    #[test]
+    fn an_empty_block_is_complete_from_the_start() {
+        let block = block(0, true);
+        assert!(block.segments().is_empty() && block.is_complete() && block.is_spent());
+        assert_eq!((block.next_fresh(), block.next_lost()), (None, None));
     }
 }

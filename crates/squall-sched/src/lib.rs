@@ -35,13 +35,15 @@ pub mod redundant;
 mod registry;
 pub mod round_robin;
 mod scheduler;
+mod segment;
 pub mod single_path;
 
-pub use block::{Block, BlockId, BlockMeta, MAX_BLOCK, PRIORITIES, Segment, SegmentState};
+pub use block::{Block, BlockId, BlockMeta, MAX_BLOCK, PRIORITIES};
 pub use path::{PathId, PathState, PathView};
 pub use queue::{BlockQueue, Work, WorkKind};
 pub use registry::{BuildError, Entry, OptionSpec, Options, Registry};
 pub use scheduler::{Assignment, Context, Decision, SchedEvent, Scheduler};
+pub use segment::{Segment, SegmentState};
 
 /// A time or a duration in microseconds. Times count from an epoch that the session chooses.
 pub type Micros = u64;

@@ -110,7 +110,7 @@ impl PathView {
             window,
             in_flight: 0,
             chunk: 1200,
-            bandwidth: (window * 8_000_000).checked_div(srtt).unwrap_or(0),
+            bandwidth: window.saturating_mul(8_000_000).checked_div(srtt).unwrap_or(0),
             delivery_rate: 0,
             loss: 0.0,
             factor: 1.0,
@@ -118,5 +118,32 @@ impl PathView {
             budget: None,
             probe_timeouts: 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_what_window_budget_and_state_leave() {
+        let mut path = PathView::example(0, 10_000, 5000);
+        assert_eq!(path.room(), 5000);
+        path.in_flight = 3900;
+        assert_eq!((path.room(), path.has_room()), (1100, false));
+        path.in_flight = 6000;
+        assert_eq!(path.room(), 0, "a window may shrink below what is in flight");
+        path.in_flight = 0;
+        path.budget = Some(1200);
+        assert_eq!((path.room(), path.has_room()), (1200, true));
+        path.usable = false;
+        assert_eq!(path.room(), 0);
+    }
+
+    #[test]
+    fn the_example_path_has_the_bandwidth_of_its_window() {
+        assert_eq!(PathView::example(0, 10_000, 12_500).bandwidth, 10_000_000);
+        assert_eq!(PathView::example(0, 0, 1).bandwidth, 0);
+        assert!(PathView::example(0, 1, u64::MAX).has_room());
     }
 }

@@ -128,7 +128,8 @@ impl BlockQueue {
         Some(block)
     }
 
-    /// Notes that a copy of the range leaves, or is committed to leave, on `path`.
+    /// Notes that a copy of the range leaves, or is committed to leave, on `path`. A path has at most one
+    /// copy of a byte in flight: a second one on the same path shares the fate of the first.
     pub fn mark_sent(&mut self, id: BlockId, range: Range<u32>, path: PathId, now: Micros) {
         self.change(id, |block| block.sent(range, path, now));
     }
@@ -143,9 +144,11 @@ impl BlockQueue {
         self.change(id, |block| block.lost(range, path)).unwrap_or(0)
     }
 
-    /// Takes back a range that was committed to `path` but never left.
-    pub fn mark_unsent(&mut self, id: BlockId, range: Range<u32>, path: PathId, kind: WorkKind) {
-        self.change(id, |block| block.unsent(range, path, kind));
+    /// Takes back a range that was committed to `path` but never left: it stands again as before, fresh
+    /// if no other copy ever left, lost if all that did were lost. Tell the scheduler with
+    /// [`SchedEvent::Unsent`](crate::SchedEvent::Unsent).
+    pub fn mark_unsent(&mut self, id: BlockId, range: Range<u32>, path: PathId) {
+        self.change(id, |block| block.unsent(range, path));
     }
 
     fn change<R>(&mut self, id: BlockId, f: impl FnOnce(&mut Block) -> R) -> Option<R> {

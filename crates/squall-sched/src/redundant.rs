@@ -3,11 +3,12 @@
 //! The baseline of NineTails (§4): the leading path sends new data; a trailing path sends the oldest
 //! outstanding data that was not yet sent on it. What the peer already has is skipped, so a slow path
 //! catches up with the fast one instead of repeating history. Lost reliable data goes first, on the
-//! lowest-RTT path with window left. Takes no options, and any number of paths; bytes on the wire grow
-//! with the number of paths.
+//! lowest-RTT path with window left; unreliable data whose only copy so far was lost stays lost. Takes no
+//! options, and any number of paths; bytes on the wire grow with the number of paths.
 
 use crate::{
-    Assignment, BlockId, Context, Decision, MAX_PATHS, PathView, Scheduler, SegmentState, Work, WorkKind,
+    Assignment, BlockId, Context, Decision, MAX_PATHS, PathView, SchedEvent, Scheduler, SegmentState, Work,
+    WorkKind,
 };
 
 /// Every byte on every path.
@@ -18,7 +19,7 @@ pub struct Redundant {
     cursors: [Cursor; MAX_PATHS],
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Cursor {
     block: BlockId,
     offset: u32,
@@ -32,8 +33,11 @@ impl Default for Cursor {
 
 impl Scheduler for Redundant {
     fn next(&mut self, cx: &Context<'_>) -> Decision {
-        if let (Some(work), Some(path)) = (cx.queue.next_repair(), cx.fastest_with_room()) {
-            return Decision::Send(Assignment::new(work, path.id, "repair on the fastest path"));
+        let Some(fastest) = cx.fastest_with_room() else {
+            return Decision::idle();
+        };
+        if let Some(work) = cx.queue.next_repair() {
+            return Decision::Send(Assignment::new(work, fastest.id, "repair on the fastest path"));
         }
         // Leading or trailing is found path by path, so the order matters little; a fixed one keeps
         // runs reproducible.
@@ -42,9 +46,17 @@ impl Scheduler for Redundant {
                 return Decision::Send(Assignment::new(work, path.id, "duplicate of outstanding data"));
             }
         }
-        match (cx.queue.next_fresh(), cx.fastest_with_room()) {
-            (Some(work), Some(path)) => Decision::Send(Assignment::new(work, path.id, "new data leads")),
-            _ => Decision::idle(),
+        match cx.queue.next_fresh() {
+            Some(work) => Decision::Send(Assignment::new(work, fastest.id, "new data leads")),
+            None => Decision::idle(),
+        }
+    }
+
+    fn on_event(&mut self, event: &SchedEvent, _: &Context<'_>) {
+        if let SchedEvent::Unsent { block, range, .. } = event {
+            // Every path may have passed these bytes while they seemed to be in flight.
+            let back = Cursor { block: *block, offset: range.start };
+            self.cursors.iter_mut().for_each(|cursor| *cursor = back.min(*cursor));
         }
     }
 }

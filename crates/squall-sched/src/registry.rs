@@ -12,9 +12,9 @@ type Builder = Box<dyn Fn(&mut Options) -> Result<Box<dyn Scheduler>, BuildError
 ///
 /// ```
 /// let registry = squall_sched::Registry::standard();
-/// let scheduler = registry.build("sp(path=1)").unwrap();
-/// assert!(registry.build("sp(pth=1)").unwrap_err().to_string().contains("path"));
-/// # drop(scheduler);
+/// assert!(registry.build("sp(path=1)").is_ok());
+/// let error = registry.build("sp(pth=1)").err().unwrap();
+/// assert_eq!(error.to_string(), "scheduler 'sp' has no option 'pth'; it has path");
 /// ```
 pub struct Registry {
     entries: BTreeMap<&'static str, (Entry, Builder)>,
@@ -198,8 +198,13 @@ impl Options {
         let mut values = BTreeMap::new();
         for pair in inner.split(',').map(str::trim).filter(|p| !p.is_empty()) {
             let (key, value) = pair.split_once('=').ok_or_else(syntax)?;
-            if values.insert(key.trim().to_owned(), value.trim().to_owned()).is_some() {
+            let (key, value) = (key.trim(), value.trim());
+            if key.is_empty() {
                 return Err(syntax());
+            }
+            if values.insert(key.to_owned(), value.to_owned()).is_some() {
+                let (option, value) = (key.to_owned(), value.to_owned());
+                return Err(BuildError::BadValue { option, value, why: "the option is given twice".into() });
             }
         }
         Ok((name.to_owned(), Self { values }))
@@ -227,5 +232,111 @@ impl Options {
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.entries.keys()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Context, Decision};
+
+    fn error(description: &str) -> String {
+        Registry::standard().build(description).err().expect("is refused").to_string()
+    }
+
+    #[test]
+    fn builds_by_name_with_and_without_options() {
+        let registry = Registry::standard();
+        for description in
+            ["sp", "sp()", "sp( path = 7 )", " sp (path=0)", "sp(path=1,)", "minrtt", "rr", "redundant()"]
+        {
+            assert!(registry.build(description).is_ok(), "{description}");
+        }
+    }
+
+    #[test]
+    fn every_default_that_is_told_is_accepted() {
+        let registry = Registry::standard();
+        for entry in registry.entries() {
+            let options: Vec<_> = entry.options.iter().map(|o| format!("{}={}", o.name, o.default)).collect();
+            let description = format!("{}({})", entry.name, options.join(", "));
+            assert!(registry.build(&description).is_ok(), "{description}");
+            assert!(!entry.summary.is_empty() && !entry.source.is_empty());
+        }
+    }
+
+    #[test]
+    fn an_unknown_scheduler_is_answered_with_those_there_are() {
+        let known: Vec<_> = Registry::standard().entries().map(|e| e.name).collect();
+        assert!(known.is_sorted());
+        let expected = format!("unknown scheduler 'fastest'; there are {}", known.join(", "));
+        assert_eq!(error("fastest"), expected);
+        let none = Registry::empty().build("sp").err().expect("empty");
+        assert_eq!(none.to_string(), "unknown scheduler 'sp'; there are none");
+    }
+
+    #[test]
+    fn an_unknown_option_is_answered_with_those_there_are() {
+        assert_eq!(error("sp(pth=1)"), "scheduler 'sp' has no option 'pth'; it has path");
+        assert_eq!(error("minrtt(path=1)"), "scheduler 'minrtt' has no option 'path'; it has none");
+    }
+
+    #[test]
+    fn a_bad_value_is_named() {
+        assert_eq!(error("sp(path=8)"), "scheduler option path=8: must be below 8");
+        assert_eq!(error("sp(path=x)"), "scheduler option path=x: invalid digit found in string");
+        assert_eq!(error("sp(path=1, path=2)"), "scheduler option path=2: the option is given twice");
+    }
+
+    #[test]
+    fn a_malformed_description_is_quoted() {
+        for bad in ["", "()", "sp(path=1", "sp(path=1)x", "sp(path)", "sp(=1)", "s p", "sp)", "(path=1)"] {
+            let expected = format!("scheduler '{bad}' is not of the form name or name(option=value, …)");
+            assert_eq!(error(bad), expected);
+        }
+    }
+
+    struct WakeAt(u64);
+
+    impl Scheduler for WakeAt {
+        fn next(&mut self, _: &Context<'_>) -> Decision {
+            Decision::Idle { wake: Some(self.0) }
+        }
+    }
+
+    const OUTSIDER: Entry = Entry {
+        name: "wake-at",
+        summary: "never sends",
+        source: "this test",
+        options: &[OptionSpec { name: "at", default: "5", help: "µs" }],
+    };
+
+    fn wake(registry: &Registry, description: &str) -> Option<u64> {
+        let queue = crate::BlockQueue::new();
+        let mut scheduler = registry.build(description).expect("is registered");
+        match scheduler.next(&Context { now: 0, queue: &queue, paths: &[] }) {
+            Decision::Idle { wake } => wake,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_outsider_registers_its_own_with_options() {
+        let mut registry = Registry::standard();
+        let before = registry.entries().count();
+        registry.register(OUTSIDER, |options| Ok(Box::new(WakeAt(options.take("at", 5)?))));
+        assert_eq!(registry.entries().count(), before + 1);
+        assert_eq!(wake(&registry, "wake-at"), Some(5));
+        assert_eq!(wake(&registry, "wake-at(at=9)"), Some(9));
+        assert!(format!("{registry:?}").contains("wake-at"));
+    }
+
+    #[test]
+    fn registering_a_name_again_replaces_it() {
+        let mut registry = Registry::standard();
+        let before = registry.entries().count();
+        registry.register(Entry { name: "minrtt", ..OUTSIDER }, |_| Ok(Box::new(WakeAt(1))));
+        assert_eq!(registry.entries().count(), before);
+        assert_eq!(wake(&registry, "minrtt"), Some(1));
     }
 }

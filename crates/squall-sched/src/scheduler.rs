@@ -124,6 +124,38 @@ pub enum SchedEvent {
         /// On which path.
         path: PathId,
     },
+    /// Bytes of a block that were given to a path never left and were taken back.
+    Unsent {
+        /// Of which block.
+        block: BlockId,
+        /// Which bytes.
+        range: Range<u32>,
+        /// On which path.
+        path: PathId,
+    },
     /// A path appeared, changed its state, or is gone.
     PathChanged(PathId),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_most_shortens_and_never_lengthens() {
+        let work = Work { block: BlockId(0), range: 10..50, kind: WorkKind::Fresh };
+        let assignment = Assignment::new(work, PathId(0), "test");
+        assert_eq!(assignment.clone().at_most(15).range, 10..25);
+        assert_eq!(assignment.clone().at_most(u32::MAX).range, 10..50);
+    }
+
+    #[test]
+    fn paths_are_found_by_id_and_by_rtt() {
+        let paths = [PathView::example(2, 30, 10_000), PathView::example(5, 20, 10_000)];
+        let queue = BlockQueue::new();
+        let cx = Context { now: 0, queue: &queue, paths: &paths };
+        assert_eq!(cx.path(PathId(5)).map(|p| p.srtt), Some(20));
+        assert!(cx.path(PathId(0)).is_none());
+        assert_eq!(cx.fastest_with_room().map(|p| p.id), Some(PathId(5)));
+    }
 }

@@ -1,0 +1,48 @@
+//! Where the bytes of a block stand, range by range.
+
+use std::ops::Range;
+
+use crate::Micros;
+
+/// Where a range of bytes stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentState {
+    /// Never sent.
+    Fresh,
+    /// Sent, fate open.
+    Sent,
+    /// Every copy was lost. Reliable: to be repaired. Unreliable: gone.
+    Lost,
+    /// The peer has it.
+    Acked,
+}
+
+/// A range of a block whose bytes stand alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+    /// Where it stands.
+    pub state: SegmentState,
+    /// Paths it is in flight on, one [bit](crate::PathId::bit) each.
+    pub in_flight: u8,
+    /// Paths it was ever sent on: in flight, lost or acknowledged there.
+    pub sent_on: u8,
+    /// Paths that lost a copy, so that taking back a later one does not wipe out the earlier.
+    pub lost_on: u8,
+    /// When it was last sent or given to a path; 0 while fresh.
+    pub sent_at: Micros,
+}
+
+impl Segment {
+    /// The range of bytes.
+    pub fn range(&self) -> Range<u32> {
+        self.start..self.end
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.end - self.start
+    }
+}

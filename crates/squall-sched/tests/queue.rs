@@ -1,0 +1,275 @@
+//! The block queue against a naive model that keeps every byte by itself.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use proptest::{collection::vec, prelude::*};
+use squall_sched::{Block, BlockId, BlockMeta, BlockQueue, Micros, PathId, SegmentState, WorkKind};
+
+const PATHS: u8 = 4;
+const BLOCKS: u64 = 4;
+const LONGEST: u32 = 90;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Sent,
+    Acked,
+    Lost,
+    Unsent,
+    Remove,
+}
+
+#[derive(Clone, Debug)]
+struct Step {
+    op: Op,
+    block: BlockId,
+    range: Range<u32>,
+    path: PathId,
+}
+
+/// One byte, kept the obvious way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Byte {
+    acked: bool,
+    in_flight: u8,
+    sent_on: u8,
+    lost_on: u8,
+    sent_at: Micros,
+}
+
+impl Byte {
+    fn state(self) -> SegmentState {
+        if self.acked {
+            SegmentState::Acked
+        } else if self.in_flight != 0 {
+            SegmentState::Sent
+        } else if self.sent_on != 0 {
+            SegmentState::Lost
+        } else {
+            SegmentState::Fresh
+        }
+    }
+
+    fn apply(&mut self, op: &Op, path: PathId, now: Micros) {
+        let flying = self.in_flight & path.bit() != 0;
+        match op {
+            Op::Sent if !self.acked => {
+                self.in_flight |= path.bit();
+                self.sent_on |= path.bit();
+                self.sent_at = now;
+            }
+            Op::Acked => {
+                self.acked = true;
+                self.in_flight = 0;
+            }
+            Op::Lost if flying => {
+                self.in_flight ^= path.bit();
+                self.lost_on |= path.bit();
+            }
+            Op::Unsent if flying => {
+                self.in_flight ^= path.bit();
+                if self.lost_on & path.bit() == 0 {
+                    self.sent_on ^= path.bit();
+                }
+                if self.sent_on == 0 {
+                    self.sent_at = 0;
+                }
+            }
+            Op::Sent | Op::Lost | Op::Unsent | Op::Remove => {}
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Model {
+    blocks: BTreeMap<BlockId, (bool, Vec<Byte>)>,
+}
+
+impl Model {
+    /// Returns how many bytes entered the state that the operation reports on.
+    fn apply(&mut self, step: &Step, now: Micros) -> u32 {
+        if matches!(step.op, Op::Remove) {
+            self.blocks.remove(&step.block);
+            return 0;
+        }
+        let Some((_, bytes)) = self.blocks.get_mut(&step.block) else { return 0 };
+        let mut entered = 0;
+        for i in step.range.clone() {
+            let Some(byte) = bytes.get_mut(i as usize) else { break };
+            let before = byte.state();
+            byte.apply(&step.op, step.path, now);
+            assert!(before != SegmentState::Acked || byte.state() == SegmentState::Acked);
+            let reported = match step.op {
+                Op::Acked => SegmentState::Acked,
+                _ => SegmentState::Lost,
+            };
+            entered += u32::from(before != reported && byte.state() == reported);
+        }
+        entered
+    }
+
+    fn total(&self, count: impl Fn(Byte) -> bool) -> u64 {
+        self.blocks.values().map(|(_, bytes)| bytes.iter().filter(|b| count(**b)).count() as u64).sum()
+    }
+
+    /// Where the first byte in `state` is, among the blocks that `block` accepts.
+    fn first(&self, state: SegmentState, reliable_only: bool) -> Option<(BlockId, u32)> {
+        self.blocks.iter().filter(|(_, (reliable, _))| *reliable || !reliable_only).find_map(
+            |(id, (_, bytes))| {
+                bytes.iter().position(|b| b.state() == state).map(|i| (*id, u32::try_from(i).unwrap()))
+            },
+        )
+    }
+
+    fn with(&self, state: SegmentState, reliable_only: bool) -> Vec<BlockId> {
+        let has = |bytes: &[Byte]| bytes.iter().any(|b| b.state() == state);
+        let blocks = self.blocks.iter().filter(|(_, (reliable, _))| *reliable || !reliable_only);
+        blocks.filter(|(_, (_, bytes))| has(bytes)).map(|(id, _)| *id).collect()
+    }
+}
+
+fn apply(queue: &mut BlockQueue, step: &Step, now: Micros) -> u32 {
+    let Step { op, block, range, path } = step.clone();
+    match op {
+        Op::Sent => queue.mark_sent(block, range, path, now),
+        Op::Acked => return queue.mark_acked(block, range),
+        Op::Lost => return queue.mark_lost(block, range, path),
+        Op::Unsent => queue.mark_unsent(block, range, path),
+        Op::Remove => drop(queue.remove(block)),
+    }
+    0
+}
+
+fn meta(id: u64, len: u32, reliable: bool) -> BlockMeta {
+    BlockMeta { id: BlockId(id), len, deadline: None, priority: 0, reliable, channel: 0, submitted: 0 }
+}
+
+fn check_block(block: &Block, bytes: &[Byte]) {
+    let mut end = 0;
+    for segment in block.segments() {
+        assert_eq!(segment.start, end, "sorted and without gaps");
+        assert!(segment.start < segment.end, "no empty segment");
+        end = segment.end;
+        for byte in &bytes[segment.start as usize..segment.end as usize] {
+            let is = (segment.state, segment.in_flight, segment.sent_on, segment.lost_on, segment.sent_at);
+            assert_eq!(is, (byte.state(), byte.in_flight, byte.sent_on, byte.lost_on, byte.sent_at));
+        }
+    }
+    assert_eq!(end, block.meta().len, "covers the whole block");
+
+    let count = |state| u32::try_from(bytes.iter().filter(|b| b.state() == state).count()).unwrap();
+    assert_eq!(block.fresh_bytes(), count(SegmentState::Fresh));
+    assert_eq!(block.lost_bytes(), count(SegmentState::Lost));
+    assert_eq!(block.acked_bytes(), count(SegmentState::Acked));
+    assert_eq!(block.in_flight_bytes(), count(SegmentState::Sent));
+    assert_eq!(block.is_complete(), bytes.iter().all(|b| b.acked));
+    let open = |b: &Byte| match b.state() {
+        SegmentState::Acked => false,
+        SegmentState::Lost => block.meta().reliable,
+        SegmentState::Fresh | SegmentState::Sent => true,
+    };
+    assert_eq!(block.is_spent(), !bytes.iter().any(open));
+    if !block.meta().reliable {
+        assert_eq!(block.next_lost(), None);
+    }
+    for (i, byte) in (0..).zip(bytes) {
+        let here = &block.segments_from(i)[0];
+        assert!(here.range().contains(&i) && here.state == byte.state());
+    }
+    assert!(block.segments_from(block.meta().len).is_empty());
+}
+
+fn check(queue: &BlockQueue, model: &Model) {
+    assert_eq!(queue.len(), model.blocks.len());
+    assert_eq!(queue.is_empty(), model.blocks.is_empty());
+    for (id, (_, bytes)) in &model.blocks {
+        check_block(queue.get(*id).expect("block is there"), bytes);
+    }
+    let ids = |blocks: Vec<&Block>| blocks.iter().map(|b| b.meta().id).collect::<Vec<_>>();
+    assert_eq!(ids(queue.iter().collect()), model.blocks.keys().copied().collect::<Vec<_>>());
+    assert_eq!(ids(queue.with_fresh().collect()), model.with(SegmentState::Fresh, false));
+    assert_eq!(ids(queue.with_lost().collect()), model.with(SegmentState::Lost, true));
+    assert_eq!(queue.fresh_bytes(), model.total(|b| b.state() == SegmentState::Fresh));
+    assert_eq!(queue.unacked_bytes(), model.total(|b| !b.acked));
+
+    let repair = queue.next_repair();
+    assert_eq!(repair.as_ref().map(|w| (w.block, w.range.start)), model.first(SegmentState::Lost, true));
+    let fresh = queue.next_fresh();
+    assert_eq!(fresh.as_ref().map(|w| (w.block, w.range.start)), model.first(SegmentState::Fresh, false));
+    for work in [&repair, &fresh].into_iter().flatten() {
+        let state = if work.kind == WorkKind::Fresh { SegmentState::Fresh } else { SegmentState::Lost };
+        let bytes = &model.blocks[&work.block].1[work.range.start as usize..work.range.end as usize];
+        assert!(!bytes.is_empty() && bytes.iter().all(|b| b.state() == state));
+    }
+    assert_eq!(queue.next_in_line(), repair.or(fresh));
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let op = prop_oneof![
+        8 => Just(Op::Sent),
+        3 => Just(Op::Acked),
+        5 => Just(Op::Lost),
+        4 => Just(Op::Unsent),
+        1 => Just(Op::Remove),
+    ];
+    // Ranges may reach past the end of the block, be empty, or name a block that is not there.
+    (op, 0..=BLOCKS, 0..LONGEST, 0..60u32, 0..PATHS).prop_map(|(op, block, start, len, path)| Step {
+        op,
+        block: BlockId(block),
+        range: start..start + len,
+        path: PathId(path),
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn queue_agrees_with_a_model_of_single_bytes(
+        blocks in vec((0..LONGEST, any::<bool>()), 1..=BLOCKS as usize),
+        steps in vec(step(), 1..60),
+    ) {
+        let mut queue = BlockQueue::new();
+        let mut model = Model { blocks: BTreeMap::new() };
+        for (id, (len, reliable)) in (0..).zip(blocks) {
+            queue.insert(meta(id, len, reliable));
+            model.blocks.insert(BlockId(id), (reliable, vec![Byte::default(); len as usize]));
+        }
+        check(&queue, &model);
+        for (now, step) in (1..).zip(&steps) {
+            let reported = apply(&mut queue, step, now);
+            let expected = model.apply(step, now);
+            if matches!(step.op, Op::Acked | Op::Lost) {
+                prop_assert_eq!(reported, expected, "{:?}", step);
+            }
+            check(&queue, &model);
+        }
+    }
+
+    /// Each byte is sent, and each transmission is answered once with delivery or loss, in any order:
+    /// a reliable block always ends complete, an unreliable one always ends spent.
+    #[test]
+    fn repairing_what_is_lost_ends(
+        len in 1..LONGEST,
+        reliable: bool,
+        fates in vec((any::<bool>(), 1..20u32, 0..PATHS), 200),
+    ) {
+        let mut queue = BlockQueue::new();
+        queue.insert(meta(0, len, reliable));
+        let mut fates = fates.into_iter();
+        while let Some(work) = queue.next_in_line() {
+            // Once the drawn fates are used up, everything arrives.
+            let (arrives, chunk, path) = fates.next().unwrap_or((true, LONGEST, 0));
+            let range = work.range.start..work.range.end.min(work.range.start + chunk);
+            queue.mark_sent(BlockId(0), range.clone(), PathId(path), 1);
+            let news = if arrives {
+                queue.mark_acked(BlockId(0), range.clone())
+            } else {
+                queue.mark_lost(BlockId(0), range.clone(), PathId(path))
+            };
+            prop_assert_eq!(news, range.end - range.start);
+        }
+        let block = queue.get(BlockId(0)).expect("never removed");
+        prop_assert!(block.is_spent());
+        prop_assert!(!reliable || block.is_complete());
+    }
+}
