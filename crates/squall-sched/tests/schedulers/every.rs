@@ -1,0 +1,138 @@
+//! What holds for every scheduler of the crate that sends blocks as they come.
+
+use proptest::{collection::vec, prelude::*};
+use squall_sched::WorkKind;
+
+use crate::stage::{CHUNK, Packet, Stage};
+
+const NAMES: [&str; 4] = ["minrtt", "sp", "rr", "redundant"];
+
+#[test]
+fn idle_without_blocks_without_paths_and_without_room() {
+    for name in NAMES {
+        let mut empty = Stage::new(name, &[(10, 10)]);
+        assert_eq!(empty.send(), None, "{name} without blocks");
+
+        let mut pathless = Stage::new(name, &[]);
+        pathless.reliable(CHUNK);
+        assert_eq!(pathless.send(), None, "{name} without paths");
+
+        let mut full = Stage::new(name, &[(10, 0)]);
+        full.reliable(CHUNK);
+        assert_eq!(full.send(), None, "{name} without room");
+    }
+}
+
+#[test]
+fn unusable_and_exhausted_paths_carry_nothing() {
+    for name in NAMES {
+        let mut stage = Stage::new(name, &[(10, 10)]);
+        stage.reliable(3 * CHUNK);
+        stage.path(0).usable = false;
+        assert_eq!(stage.send(), None, "{name} on an unusable path");
+        stage.path(0).usable = true;
+        stage.path(0).budget = Some(u64::from(CHUNK) - 1);
+        assert_eq!(stage.send(), None, "{name} beyond the budget");
+        stage.path(0).budget = Some(u64::from(CHUNK));
+        assert!(stage.send().is_some(), "{name} within the budget");
+    }
+}
+
+#[test]
+fn repairs_go_before_new_data() {
+    for name in NAMES {
+        let mut stage = Stage::new(name, &[(10, 3)]);
+        let first = stage.reliable(2 * CHUNK);
+        stage.reliable(5 * CHUNK);
+        let sent = stage.send_all();
+        stage.lose(&sent[1]);
+        let repair = stage.send().expect("room for one");
+        assert_eq!((repair.block, repair.kind), (first, WorkKind::Repair), "{name}");
+        assert_eq!(repair.range, CHUNK..2 * CHUNK);
+        assert_eq!(stage.send(), None, "{name}");
+    }
+}
+
+#[test]
+fn unreliable_data_is_never_sent_again() {
+    for name in NAMES {
+        let mut stage = Stage::new(name, &[(10, 100)]);
+        let block = stage.unreliable(4 * CHUNK);
+        for packet in stage.send_all() {
+            stage.lose(&packet);
+        }
+        assert_eq!(stage.send(), None, "{name}");
+        assert!(stage.queue.get(block).is_some_and(|b| b.is_spent() && !b.is_complete()));
+    }
+}
+
+#[test]
+fn what_arrived_late_is_not_repaired() {
+    for name in NAMES {
+        let mut stage = Stage::new(name, &[(10, 100)]);
+        let block = stage.reliable(CHUNK);
+        let packet = stage.send().expect("room");
+        stage.queue.mark_lost(block, packet.range.clone(), squall_sched::PathId(0));
+        assert!(stage.queue.next_repair().is_some());
+        stage.arrive(&packet);
+        assert_eq!(stage.send(), None, "{name}");
+        assert!(stage.queue.get(block).is_some_and(squall_sched::Block::is_complete));
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Arrives,
+    Lost,
+    TakenBack,
+}
+
+fn play(stage: &mut Stage, packet: &Packet, fate: Fate) {
+    match fate {
+        Fate::Arrives => stage.arrive(packet),
+        Fate::Lost => stage.lose(packet),
+        Fate::TakenBack => stage.take_back(packet),
+    }
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![3 => Just(Fate::Arrives), 2 => Just(Fate::Lost), 1 => Just(Fate::TakenBack)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// Packets meet any fate in any order; once the network only delivers, every reliable block
+    /// completes and every unreliable one is spent, and each packet on the way kept the contract.
+    #[test]
+    fn every_block_comes_to_an_end(
+        name in prop::sample::select(&NAMES[..]),
+        paths in vec((1..100u64, 1..6u64), 1..=8),
+        blocks in vec((1..6 * CHUNK, any::<bool>()), 1..6),
+        fates in vec((any::<prop::sample::Index>(), fate()), 0..80),
+    ) {
+        let mut stage = Stage::new(name, &paths);
+        for (len, reliable) in blocks {
+            if reliable { stage.reliable(len) } else { stage.unreliable(len) };
+        }
+        let mut flying = stage.send_all();
+        for (which, fate) in fates {
+            if flying.is_empty() {
+                break;
+            }
+            let packet = flying.swap_remove(which.index(flying.len()));
+            play(&mut stage, &packet, fate);
+            flying.extend(stage.send_all());
+        }
+        while !flying.is_empty() {
+            for packet in std::mem::take(&mut flying) {
+                stage.arrive(&packet);
+            }
+            flying = stage.send_all();
+        }
+        for block in stage.queue.iter() {
+            prop_assert!(block.is_spent(), "{:?}", block);
+            prop_assert!(!block.meta().reliable || block.is_complete());
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! What each scheduler does in small situations.
+
+mod every;
+mod minrtt;
+mod redundant;
+mod round_robin;
+mod single_path;
+mod stage;

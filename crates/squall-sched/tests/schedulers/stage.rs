@@ -1,0 +1,143 @@
+//! A queue, a few paths and one scheduler, without a network: tests play the network themselves.
+
+use std::ops::Range;
+
+use squall_sched::{
+    BlockId, BlockMeta, BlockQueue, Context, Decision, PathId, PathView, Registry, SchedEvent, Scheduler,
+    SegmentState, WorkKind,
+};
+
+/// Payload of a packet on every path of a stage.
+pub(crate) const CHUNK: u32 = 1200;
+
+/// A packet as the scheduler wanted it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Packet {
+    pub(crate) block: BlockId,
+    pub(crate) range: Range<u32>,
+    pub(crate) path: u8,
+    pub(crate) kind: WorkKind,
+}
+
+impl Packet {
+    pub(crate) fn len(&self) -> u32 {
+        self.range.end - self.range.start
+    }
+}
+
+pub(crate) struct Stage {
+    pub(crate) queue: BlockQueue,
+    pub(crate) paths: Vec<PathView>,
+    scheduler: Box<dyn Scheduler>,
+    next_id: u64,
+}
+
+impl Stage {
+    /// A stage with one path for each (smoothed RTT in ms, window in packets).
+    pub(crate) fn new(scheduler: &str, paths: &[(u64, u64)]) -> Self {
+        let path = |(id, (rtt, packets)): (u8, &(u64, u64))| {
+            PathView::example(id, rtt * 1000, packets * u64::from(CHUNK))
+        };
+        Self {
+            queue: BlockQueue::new(),
+            paths: (0..).zip(paths).map(path).collect(),
+            scheduler: Registry::standard().build(scheduler).expect("scheduler exists"),
+            next_id: 0,
+        }
+    }
+
+    pub(crate) fn reliable(&mut self, len: u32) -> BlockId {
+        self.insert(len, true)
+    }
+
+    pub(crate) fn unreliable(&mut self, len: u32) -> BlockId {
+        self.insert(len, false)
+    }
+
+    fn insert(&mut self, len: u32, reliable: bool) -> BlockId {
+        let id = BlockId(self.next_id);
+        self.next_id += 1;
+        self.queue.insert(BlockMeta {
+            id,
+            len,
+            deadline: None,
+            priority: 0,
+            reliable,
+            channel: 0,
+            submitted: 0,
+        });
+        self.tell(&SchedEvent::Queued(id));
+        id
+    }
+
+    /// Asks for one packet and sends it; `None` when the scheduler has nothing. Whatever the scheduler,
+    /// an assignment must keep the contract: room on the path, and bytes that stand as its kind says.
+    pub(crate) fn send(&mut self) -> Option<Packet> {
+        let cx = Context { now: 0, queue: &self.queue, paths: &self.paths };
+        let assignment = match self.scheduler.next(&cx) {
+            Decision::Send(assignment) => assignment.at_most(CHUNK),
+            Decision::Idle { .. } => return None,
+            Decision::Cancel { block, .. } => panic!("block {block} cancelled"),
+        };
+        let block = self.queue.get(assignment.block).expect("assigned block is in the queue");
+        assert!(!assignment.range.is_empty() && assignment.range.end <= block.meta().len, "{assignment:?}");
+        let segments = block.segments_from(assignment.range.start).iter();
+        for segment in segments.take_while(|s| s.start < assignment.range.end) {
+            let fits = match assignment.kind {
+                WorkKind::Fresh => segment.state == SegmentState::Fresh,
+                WorkKind::Repair => segment.state == SegmentState::Lost && block.meta().reliable,
+                WorkKind::Copy => {
+                    segment.state == SegmentState::Sent && segment.in_flight & assignment.path.bit() == 0
+                }
+            };
+            assert!(fits, "{assignment:?} does not fit {segment:?}");
+        }
+        let view = self.path(assignment.path.0);
+        assert!(view.has_room(), "{assignment:?} on a full path");
+        view.in_flight += u64::from(assignment.range.end - assignment.range.start);
+        self.queue.mark_sent(assignment.block, assignment.range.clone(), assignment.path, 0);
+        let path = assignment.path.0;
+        Some(Packet { block: assignment.block, range: assignment.range, path, kind: assignment.kind })
+    }
+
+    /// Sends until the scheduler has nothing more.
+    pub(crate) fn send_all(&mut self) -> Vec<Packet> {
+        let packets: Vec<_> = std::iter::from_fn(|| self.send()).take(10_000).collect();
+        assert!(packets.len() < 10_000, "the scheduler does not come to an end");
+        packets
+    }
+
+    pub(crate) fn arrive(&mut self, packet: &Packet) {
+        self.path(packet.path).in_flight -= u64::from(packet.len());
+        self.queue.mark_acked(packet.block, packet.range.clone());
+        let (block, range, path) = (packet.block, packet.range.clone(), PathId(packet.path));
+        self.tell(&SchedEvent::Acked { block, range, path });
+    }
+
+    pub(crate) fn lose(&mut self, packet: &Packet) {
+        self.path(packet.path).in_flight -= u64::from(packet.len());
+        self.queue.mark_lost(packet.block, packet.range.clone(), PathId(packet.path));
+        let (block, range, path) = (packet.block, packet.range.clone(), PathId(packet.path));
+        self.tell(&SchedEvent::Lost { block, range, path });
+    }
+
+    pub(crate) fn take_back(&mut self, packet: &Packet) {
+        self.path(packet.path).in_flight -= u64::from(packet.len());
+        self.queue.mark_unsent(packet.block, packet.range.clone(), PathId(packet.path));
+        let (block, range, path) = (packet.block, packet.range.clone(), PathId(packet.path));
+        self.tell(&SchedEvent::Unsent { block, range, path });
+    }
+
+    pub(crate) fn path(&mut self, id: u8) -> &mut PathView {
+        self.paths.iter_mut().find(|p| p.id.0 == id).expect("path exists")
+    }
+
+    fn tell(&mut self, event: &SchedEvent) {
+        self.scheduler.on_event(event, &Context { now: 0, queue: &self.queue, paths: &self.paths });
+    }
+}
+
+/// The path of each packet.
+pub(crate) fn paths_of(packets: &[Packet]) -> Vec<u8> {
+    packets.iter().map(|p| p.path).collect()
+}
