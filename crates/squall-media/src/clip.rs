@@ -93,3 +93,32 @@ impl Clip {
         (index % self.frames.len() as u64) as usize
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::FrameKind;
+
+    #[test]
+    fn a_clip_repeats_from_its_key_frame() {
+        let encoder = EncoderConfig {
+            width: 160,
+            height: 90,
+            bitrate_bps: 400_000,
+            key_interval: 5,
+            ..Default::default()
+        };
+        let mut told = Vec::new();
+        let clip =
+            Clip::generate_with(ClipConfig { encoder, seed: 1 }, 0.4, |done, of| told.push((done, of)));
+        let clip = clip.unwrap();
+        assert_eq!((told.first(), told.last()), (Some(&(1, 12)), Some(&(12, 12))));
+        assert_eq!(clip.frames().len(), 12);
+
+        let again = clip.frame(24);
+        assert_eq!((again.index, again.pts_us, again.kind), (24, 800_000, FrameKind::Key));
+        assert_eq!(again.data, clip.frames()[0].data);
+        assert_eq!(clip.source_picture(13), clip.source_picture(1));
+        assert!((300_000.0..500_000.0).contains(&clip.bitrate_bps()), "{}", clip.bitrate_bps());
+    }
+}

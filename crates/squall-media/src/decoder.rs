@@ -94,3 +94,63 @@ fn copy_plane(to: &mut [u8], width: usize, from: &[u8], stride: usize) {
         to.copy_from_slice(&from[..width]);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clip::{Clip, ClipConfig};
+    use crate::encoder::EncoderConfig;
+    use crate::quality::psnr;
+    use crate::scene::read_index;
+
+    fn clip() -> Clip {
+        let encoder = EncoderConfig {
+            width: 320,
+            height: 180,
+            bitrate_bps: 1_500_000,
+            key_interval: 10,
+            ..Default::default()
+        };
+        Clip::generate(ClipConfig { encoder, seed: 3 }, 1.0).unwrap()
+    }
+
+    #[test]
+    fn what_was_encoded_comes_back() {
+        let (clip, mut decoder) = (clip(), Decoder::new().unwrap());
+        // Twice around, so that the join of the loop is decoded too.
+        for index in 0..60 {
+            let picture = decoder.decode(&clip.frame(index).data).unwrap().unwrap();
+            assert_eq!(read_index(&picture), Some(index % 30));
+            let psnr = psnr(&clip.source_picture(index), &picture).unwrap();
+            assert!(psnr.y > 30.0, "frame {index}: {psnr:?}");
+        }
+    }
+
+    #[test]
+    fn after_a_lost_frame_nothing_decodes_until_the_next_key() {
+        for lost in [0, 3, 9, 12] {
+            let (clip, mut decoder) = (clip(), Decoder::new().unwrap());
+            let mut shown = Vec::new();
+            for index in (0..30).filter(|&index| index != lost) {
+                if let Ok(Some(picture)) = decoder.decode(&clip.frame(index).data) {
+                    assert_eq!(read_index(&picture), Some(index));
+                    shown.push(index);
+                }
+            }
+            let resumes = (lost / 10 + 1) * 10;
+            let expected: Vec<u64> = (0..30).filter(|&index| index < lost || index >= resumes).collect();
+            assert_eq!(shown, expected, "frame {lost} lost");
+        }
+    }
+
+    #[test]
+    fn rubbish_is_an_error_or_nothing() {
+        let (clip, mut decoder) = (clip(), Decoder::new().unwrap());
+        assert!(!matches!(decoder.decode(&[0, 0, 0, 1, 0x65, 1, 2, 3]), Ok(Some(_))));
+        assert!(!matches!(decoder.decode(&[7; 500]), Ok(Some(_))));
+        assert!(matches!(decoder.decode(&[]), Ok(None)));
+        let cut = &clip.frame(0).data;
+        assert!(!matches!(decoder.decode(&cut[..cut.len() / 2]), Ok(Some(_))), "half a key frame");
+        assert!(decoder.decode(&clip.frame(10).data).unwrap().is_some());
+    }
+}

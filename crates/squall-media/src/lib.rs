@@ -16,13 +16,17 @@
 //! A frame's way: [`Scene`] → [`Encoder`] → [`EncodedFrame`] → (network) → [`Player`] → [`PlayReport`],
 //! and, when there is time for it, [`Player::quality`] → [`QualityReport`].
 
+pub mod annexb;
 pub mod clip;
 pub mod decoder;
 pub mod encoder;
 pub mod frame;
 mod glyphs;
+pub mod ivf;
+pub mod live;
 mod noise;
 pub mod picture;
+pub mod player;
 pub mod quality;
 pub mod scene;
 
@@ -30,5 +34,7 @@ pub use clip::{Clip, ClipConfig};
 pub use decoder::Decoder;
 pub use encoder::{Encoder, EncoderConfig};
 pub use frame::{EncodedFrame, FrameKind};
+pub use live::{LiveMeter, LiveReading};
 pub use picture::Picture;
+pub use player::{LatePolicy, PlayReport, Player, PlayerConfig, QualityReport};
 pub use scene::Scene;
