@@ -2,7 +2,7 @@
 
 use std::{fmt, ops::Range};
 
-use crate::{Micros, PathId, Segment, SegmentState};
+use crate::{Micros, PathId, Segment, SegmentState, WorkKind};
 
 /// Largest block in bytes (16 MiB): offsets and lengths of ranges fit `u32` with room to spare.
 pub const MAX_BLOCK: u32 = 16 << 20;
@@ -232,6 +232,13 @@ impl Block {
             self.first_sent.get_or_insert(now);
             self.last_fresh_sent = Some(now);
         }
+    }
+
+    pub(crate) fn departed(&mut self, range: Range<u32>, kind: WorkKind, now: Micros) {
+        if kind == WorkKind::Fresh {
+            self.last_fresh_sent = Some(now);
+        }
+        self.update(range, |s| s.sent_at = now);
     }
 
     /// Returns how many bytes the peer is now known to have that it was not known to have before.

@@ -128,10 +128,16 @@ impl BlockQueue {
         Some(block)
     }
 
-    /// Notes that a copy of the range leaves, or is committed to leave, on `path`. A path has at most one
-    /// copy of a byte in flight: a second one on the same path shares the fate of the first.
+    /// Notes that a copy of the range leaves, or is committed to leave, on `path`.
     pub fn mark_sent(&mut self, id: BlockId, range: Range<u32>, path: PathId, now: Micros) {
         self.change(id, |block| block.sent(range, path, now));
+    }
+
+    /// Notes that a committed range has left only now, held up by pacing: its sending times change.
+    pub fn mark_departed(&mut self, id: BlockId, range: Range<u32>, kind: WorkKind, now: Micros) {
+        if let Some(block) = self.blocks.get_mut(&id) {
+            block.departed(range, kind, now);
+        }
     }
 
     /// Notes that the peer has the range; returns how many bytes of it are news.
