@@ -1,1 +1,41 @@
-//! squall-net
+//! Emulated links: rate, trace, delay, queue, loss and outages, in virtual time and in real time.
+//!
+//! The way of a packet through a [`Link`], one direction of a path: [`Link::push`] refuses what is larger than
+//! the MTU or comes during an outage. The rest joins the queue ([`QueueConfig`], with drop-tail, drop-head or
+//! CoDel). The serialiser takes it from there at the link's rate ([`RateConfig`]: fixed, in steps, or by a
+//! mahimahi trace). Then it may be lost ([`LossConfig`]) or doubled, is under way for the delay and its jitter
+//! ([`DelayConfig`], [`JitterConfig`]), and comes out of [`Link::poll`]. A script ([`LinkEvent`]) changes any of
+//! this at given times.
+//!
+//! A link has no clock and no sockets: time is an argument, and the same seed and pushes give the same result.
+//! [`Network`] drives the two links of each of several paths in virtual time.
+
+mod codel;
+pub mod config;
+mod delay;
+mod form;
+mod link;
+pub mod log;
+mod loss;
+pub mod mahimahi;
+mod network;
+mod queue;
+mod rate;
+mod script;
+pub mod series;
+mod time;
+pub mod units;
+
+pub use crate::{
+    config::{ConfigError, Direction, LinkConfig, PathConfig, PathEvent},
+    delay::{DelayConfig, JitterConfig, JitterShape},
+    link::{Delivery, Link, LinkState, PushOutcome},
+    log::{DropReason, LinkStats},
+    loss::{GilbertElliott, LossConfig},
+    network::{Arrival, Network},
+    queue::{CodelConfig, DropEnd, Limit, QueueConfig},
+    rate::RateConfig,
+    script::{EventError, LinkEvent, OutageMode},
+    series::LoadError,
+    units::{Micros, Rate, Ratio, Size, Span},
+};

@@ -1,0 +1,231 @@
+//! Links and paths as data: from TOML or JSON, or from a line of `key=value`.
+
+mod patch;
+mod path;
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use self::patch::LinkPatch;
+pub use self::path::{Direction, PathConfig, PathEvent};
+use crate::{
+    delay::{DelayConfig, JitterConfig, bandwidth_delay_bytes},
+    loss::LossConfig,
+    queue::QueueConfig,
+    rate::RateConfig,
+    script::{EventError, LinkEvent, OutageMode, Script},
+    series::LoadError,
+    units::{Rate, Ratio, Size},
+};
+
+/// One direction of a link.
+///
+/// In TOML every field may be left out; as text it is `rate=20mbps,delay=15ms,queue=100kB,loss=0.1%`, with the
+/// keys `rate`, `mahimahi` (a trace file), `delay`, `jitter`, `reorder`, `loss`, `duplicate`, `mtu`, `queue`,
+/// `outage` and `delay_first`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "LinkPatch")]
+pub struct LinkConfig {
+    /// How fast packets are sent. Default: unlimited.
+    pub rate: RateConfig,
+    /// Propagation delay. Default: none.
+    pub delay: DelayConfig,
+    /// Random change of the delay. Default: none.
+    pub jitter: JitterConfig,
+    /// Random loss. Default: none.
+    pub loss: LossConfig,
+    /// Share of packets that arrive twice. Default: none.
+    pub duplicate: Ratio,
+    /// Largest packet (IP size); larger ones are dropped. Default 1500 bytes, at most 65,535. A mahimahi trace
+    /// takes no more than 1500.
+    pub mtu: Size,
+    /// The queue before the serialiser. Default: one and a half bandwidth-delay products, at least 30 kB.
+    pub queue: QueueConfig,
+    /// What outages do to packets. Default: drop them.
+    pub outage: OutageMode,
+    /// Whether the delay comes before queue and serialiser, as in a downlink behind a long way or in mpshell.
+    /// Default: after them.
+    pub delay_first: bool,
+    /// What changes, and when.
+    pub events: Vec<LinkEvent>,
+}
+
+impl Default for LinkConfig {
+    fn default() -> Self {
+        Self {
+            rate: RateConfig::default(),
+            delay: DelayConfig::default(),
+            jitter: JitterConfig::default(),
+            loss: LossConfig::default(),
+            duplicate: Ratio::ZERO,
+            mtu: Size::from_bytes(DEFAULT_MTU),
+            queue: QueueConfig::default(),
+            outage: OutageMode::default(),
+            delay_first: false,
+            events: Vec::new(),
+        }
+    }
+}
+
+const DEFAULT_MTU: u64 = 1_500;
+
+/// Why a link or path cannot be built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A value by itself is wrong.
+    #[error("{0}")]
+    Value(String),
+    /// The value of a field is wrong.
+    #[error("{field}: {problem}")]
+    Field {
+        /// The field.
+        field: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The text has a key that a link does not have.
+    #[error(
+        "unknown key \"{0}\" (a link has rate, mahimahi, delay, jitter, reorder, loss, duplicate, mtu, queue, outage and delay_first)"
+    )]
+    Key(String),
+    /// A trace file was named but not read.
+    #[error("{field}: the trace has not been loaded")]
+    NotLoaded {
+        /// The field.
+        field: &'static str,
+    },
+    /// The MTU is 0 or above 65,535 bytes.
+    #[error("mtu: {0} is not between 1B and 65.535kB")]
+    Mtu(Size),
+    /// An event makes no sense.
+    #[error("events: {0}")]
+    Event(#[from] EventError),
+    /// The path's name tells which path is meant.
+    #[error("path \"{path}\": {problem}")]
+    Path {
+        /// The path.
+        path: String,
+        /// What is wrong with it.
+        problem: Box<ConfigError>,
+    },
+    /// `bottleneck` names no other path, or one that itself uses another's bottleneck.
+    #[error("bottleneck: \"{0}\" is not another path with a bottleneck of its own")]
+    Bottleneck(String),
+    /// A path that uses another's bottleneck has a rate, a queue or a serialiser order of its own.
+    #[error("bottleneck: rate and queue are those of path \"{0}\" and cannot be set again, nor delay_first")]
+    Shared(String),
+    /// Two paths have the same name.
+    #[error("two paths are called \"{0}\"")]
+    Twice(String),
+}
+
+impl LinkConfig {
+    /// Reads the files that rate, delay and loss name, relative to the folder `base`.
+    ///
+    /// # Errors
+    ///
+    /// The file that cannot be read, or the line in it that is wrong.
+    pub fn load(&mut self, base: &Path) -> Result<(), LoadError> {
+        self.rate.load(base)?;
+        if let DelayConfig::Series(series) = &mut self.delay {
+            series.load(base)?;
+        }
+        if let LossConfig::Series(series) = &mut self.loss {
+            series.load(base)?;
+        }
+        Ok(())
+    }
+
+    /// Finds what is out of range or contradicts itself.
+    ///
+    /// # Errors
+    ///
+    /// The first such field.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        if !(1..=u64::from(u16::MAX)).contains(&self.mtu.bytes()) {
+            return Err(ConfigError::Mtu(self.mtu));
+        }
+        Script::new(&self.events)?;
+        let mut rates: Vec<_> =
+            self.events.iter().filter_map(|event| Some((event.at, event.over, event.rate?))).collect();
+        rates.sort_by_key(|(at, ..)| *at);
+        match (rates.first(), &self.rate) {
+            (Some(&(at, Some(_), rate)), RateConfig::Unlimited) => {
+                Err(EventError::FromUnlimited { at, rate }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn effective_mtu(&self) -> u32 {
+        let most = if matches!(self.rate, RateConfig::Mahimahi { .. }) { DEFAULT_MTU } else { u64::MAX };
+        // `check` keeps the MTU within 16 bits.
+        self.mtu.bytes().min(most) as u32
+    }
+
+    /// The size of a queue that is not given: one and a half bandwidth-delay products, at least 30 kB.
+    pub fn default_queue_bytes(&self) -> u64 {
+        const LEAST: u64 = 30_000;
+        let Some(bps) = self.rate.mean_bps() else { return u64::MAX };
+        let product = bandwidth_delay_bytes(Rate::from_bps(bps), self.delay.initial());
+        product.saturating_add(product / 2).max(LEAST)
+    }
+}
+
+impl std::str::FromStr for LinkConfig {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let mut patch = LinkPatch::default();
+        for (key, value) in pairs(text) {
+            patch.set(key, value)?;
+        }
+        Ok(patch.into())
+    }
+}
+
+/// The `key=value` pairs of a comma-separated text; a key alone means `true`.
+fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.split(',').map(str::trim).filter(|pair| !pair.is_empty()).map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, "true"));
+        (key.trim(), value.trim())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Span;
+
+    #[test]
+    fn reads_the_comma_form() {
+        let link: LinkConfig = "rate=20mbps,delay=15ms,queue=100kB,loss=0.1%".parse().unwrap();
+        assert_eq!(link.rate, RateConfig::Fixed(Rate::from_bps(20_000_000)));
+        assert_eq!(link.delay, DelayConfig::Fixed(Span::from_millis(15)));
+        assert_eq!(link.queue, "100kB".parse().unwrap());
+        assert_eq!(link.loss, LossConfig::Bernoulli(Ratio::from_billionths(1_000_000)));
+        assert_eq!(link.mtu.bytes(), 1_500);
+    }
+
+    #[test]
+    fn errors_name_the_key() {
+        let error = |text: &str| text.parse::<LinkConfig>().unwrap_err().to_string();
+        assert_eq!(
+            error("rate=20mpbs"),
+            "rate: \"20mpbs\" is not a rate: the unit must be one of bps, kbps, mbps or gbps"
+        );
+        assert_eq!(error("reorder=maybe"), "reorder: \"maybe\" is not true or false");
+        assert!(error("speed=3").starts_with("unknown key \"speed\""));
+        let link: LinkConfig = "mtu=70000".parse().unwrap();
+        assert_eq!(link.check().unwrap_err().to_string(), "mtu: 70kB is not between 1B and 65.535kB");
+    }
+
+    #[test]
+    fn the_default_queue_follows_rate_and_delay() {
+        let bytes = |text: &str| text.parse::<LinkConfig>().unwrap().default_queue_bytes();
+        assert_eq!(bytes("rate=20mbps,delay=15ms"), 112_500);
+        assert_eq!(bytes("rate=1mbps,delay=15ms"), 30_000);
+        assert_eq!(bytes("delay=15ms"), u64::MAX);
+    }
+}

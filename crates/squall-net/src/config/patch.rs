@@ -1,0 +1,119 @@
+//! A link of which only some fields are given.
+
+use std::{fmt::Display, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use super::{ConfigError, LinkConfig};
+use crate::{
+    delay::{DelayConfig, JitterConfig},
+    loss::LossConfig,
+    queue::QueueConfig,
+    rate::RateConfig,
+    script::{LinkEvent, OutageMode},
+    units::{Ratio, Size},
+};
+
+/// The fields of a [`LinkConfig`], each of which may be missing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct LinkPatch {
+    pub(crate) rate: Option<RateConfig>,
+    pub(crate) delay: Option<DelayConfig>,
+    pub(crate) jitter: Option<JitterConfig>,
+    pub(crate) loss: Option<LossConfig>,
+    pub(crate) duplicate: Option<Ratio>,
+    pub(crate) mtu: Option<Size>,
+    pub(crate) queue: Option<QueueConfig>,
+    pub(crate) outage: Option<OutageMode>,
+    pub(crate) delay_first: Option<bool>,
+    pub(crate) events: Option<Vec<LinkEvent>>,
+    /// `reorder` of the comma form, which may come before the jitter it belongs to.
+    #[serde(skip)]
+    pub(super) reorder: Option<bool>,
+}
+
+impl LinkPatch {
+    /// Sets a field from a key and a value of the comma form.
+    pub(crate) fn set(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
+        match key {
+            "rate" => self.rate = Some(parse(key, value)?),
+            "mahimahi" => {
+                self.rate = Some(RateConfig::Mahimahi { file: Some(value.into()), trace: None, once: false });
+            }
+            "delay" => self.delay = Some(parse(key, value)?),
+            "jitter" => self.jitter = Some(parse(key, value)?),
+            "reorder" => self.reorder = Some(flag(key, value)?),
+            "loss" => self.loss = Some(parse(key, value)?),
+            "duplicate" => self.duplicate = Some(parse(key, value)?),
+            "mtu" => self.mtu = Some(parse(key, value)?),
+            "queue" => self.queue = Some(parse(key, value)?),
+            "outage" => self.outage = Some(outage(key, value)?),
+            "delay_first" => self.delay_first = Some(flag(key, value)?),
+            _ => return Err(ConfigError::Key(key.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// These fields, and for those that are missing the ones of `other`.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            rate: self.rate.or(other.rate),
+            delay: self.delay.or(other.delay),
+            jitter: self.jitter.or(other.jitter),
+            loss: self.loss.or(other.loss),
+            duplicate: self.duplicate.or(other.duplicate),
+            mtu: self.mtu.or(other.mtu),
+            queue: self.queue.or(other.queue),
+            outage: self.outage.or(other.outage),
+            delay_first: self.delay_first.or(other.delay_first),
+            events: self.events.or(other.events),
+            reorder: self.reorder.or(other.reorder),
+        }
+    }
+}
+
+impl From<LinkPatch> for LinkConfig {
+    fn from(patch: LinkPatch) -> Self {
+        let base = Self::default();
+        let mut jitter = patch.jitter.unwrap_or(base.jitter);
+        jitter.reorder = patch.reorder.unwrap_or(jitter.reorder);
+        Self {
+            rate: patch.rate.unwrap_or(base.rate),
+            delay: patch.delay.unwrap_or(base.delay),
+            jitter,
+            loss: patch.loss.unwrap_or(base.loss),
+            duplicate: patch.duplicate.unwrap_or(base.duplicate),
+            mtu: patch.mtu.unwrap_or(base.mtu),
+            queue: patch.queue.unwrap_or(base.queue),
+            outage: patch.outage.unwrap_or(base.outage),
+            delay_first: patch.delay_first.unwrap_or(base.delay_first),
+            events: patch.events.unwrap_or(base.events),
+        }
+    }
+}
+
+fn parse<V: FromStr<Err: Display>>(field: &str, value: &str) -> Result<V, ConfigError> {
+    value.parse().map_err(|problem: V::Err| ConfigError::Field {
+        field: field.to_owned(),
+        problem: problem.to_string(),
+    })
+}
+
+pub(crate) fn flag(field: &str, value: &str) -> Result<bool, ConfigError> {
+    value.parse().map_err(|_| ConfigError::Field {
+        field: field.to_owned(),
+        problem: format!("\"{value}\" is not true or false"),
+    })
+}
+
+fn outage(field: &str, value: &str) -> Result<OutageMode, ConfigError> {
+    match value {
+        "drop" => Ok(OutageMode::Drop),
+        "hold" => Ok(OutageMode::Hold),
+        _ => Err(ConfigError::Field {
+            field: field.to_owned(),
+            problem: format!("\"{value}\" is not drop or hold"),
+        }),
+    }
+}

@@ -1,0 +1,226 @@
+//! A path: two links and what happens to both.
+
+use std::{path::Path, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    ConfigError, LinkConfig, pairs,
+    patch::{LinkPatch, flag},
+};
+use crate::{
+    delay::{DelayConfig, JitterConfig},
+    loss::LossConfig,
+    queue::QueueConfig,
+    rate::RateConfig,
+    script::{LinkEvent, OutageMode},
+    series::LoadError,
+    units::{Rate, Ratio, Size, Span},
+};
+
+/// One of the two directions of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// From the client to the server.
+    Up,
+    /// From the server to the client.
+    Down,
+}
+
+/// A path between client and server.
+///
+/// In TOML the fields of a link may stand beside the name and then hold for both directions; `up` and `down`
+/// override them. As text: `name=wifi,rate=20mbps,up.rate=5mbps,metered`.
+///
+/// ```
+/// let path: squall_net::PathConfig = toml::from_str(r#"
+///     name = "wifi"
+///     rate = "20mbps"
+///     delay = "15ms"
+///     up = { rate = "5mbps" }
+///     events = [{ at = "5s", outage = "3s" }, { at = "16s", rebind = true }]
+/// "#).unwrap();
+/// assert_eq!(path.up.rate.mean_bps(), Some(5_000_000));
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "PathTable")]
+pub struct PathConfig {
+    /// What the path is called in reports. Default: empty, which a network replaces by `path0`, `path1`, ...
+    pub name: String,
+    /// From the client to the server.
+    pub up: LinkConfig,
+    /// From the server to the client.
+    pub down: LinkConfig,
+    /// Whether traffic on the path costs money. Default: no.
+    pub metered: bool,
+    /// The name of another path whose queue and serialiser this path's packets pass, in both directions, before
+    /// their own loss and delay. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bottleneck: Option<String>,
+    /// What changes, and when, in one or both directions.
+    pub events: Vec<PathEvent>,
+}
+
+/// Something that happens to a path at a given time. An event may change several things.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathEvent {
+    /// When, from the start of the run.
+    pub at: Span,
+    /// The direction concerned. Default: both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Direction>,
+    /// As [`LinkEvent::rate`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// As [`LinkEvent::delay`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
+    /// As [`LinkEvent::over`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<Span>,
+    /// As [`LinkEvent::loss`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<LossConfig>,
+    /// As [`LinkEvent::outage`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outage: Option<Span>,
+    /// A NAT on the way forgets the client: from now on the server sees it at another port, and what it sends
+    /// to the old one is lost. Default: no.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rebind: bool,
+}
+
+impl PathEvent {
+    /// The part of the event that concerns links, if there is one or if the event is empty (which a link then
+    /// refuses).
+    fn for_link(&self) -> Option<LinkEvent> {
+        let Self { at, rate, delay, over, loss, outage, rebind, .. } = self.clone();
+        let event = LinkEvent { at, rate, delay, over, loss, outage };
+        let only_rebind = rebind && event == LinkEvent { at, ..LinkEvent::default() };
+        (!only_rebind).then_some(event)
+    }
+}
+
+/// A path as it is written: the fields of a link beside those of the path.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct PathTable {
+    name: String,
+    metered: bool,
+    bottleneck: Option<String>,
+    up: LinkPatch,
+    down: LinkPatch,
+    events: Vec<PathEvent>,
+    rate: Option<RateConfig>,
+    delay: Option<DelayConfig>,
+    jitter: Option<JitterConfig>,
+    loss: Option<LossConfig>,
+    duplicate: Option<Ratio>,
+    mtu: Option<Size>,
+    queue: Option<QueueConfig>,
+    outage: Option<OutageMode>,
+    delay_first: Option<bool>,
+}
+
+impl From<PathTable> for PathConfig {
+    fn from(table: PathTable) -> Self {
+        let both = LinkPatch {
+            rate: table.rate,
+            delay: table.delay,
+            jitter: table.jitter,
+            loss: table.loss,
+            duplicate: table.duplicate,
+            mtu: table.mtu,
+            queue: table.queue,
+            outage: table.outage,
+            delay_first: table.delay_first,
+            ..LinkPatch::default()
+        };
+        Self {
+            name: table.name,
+            up: table.up.or(both.clone()).into(),
+            down: table.down.or(both).into(),
+            metered: table.metered,
+            bottleneck: table.bottleneck,
+            events: table.events,
+        }
+    }
+}
+
+impl FromStr for PathConfig {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        let (mut table, mut both) = (PathTable::default(), LinkPatch::default());
+        for (key, value) in pairs(text) {
+            match key.split_once('.') {
+                Some(("up", key)) => table.up.set(key, value)?,
+                Some(("down", key)) => table.down.set(key, value)?,
+                _ if key == "name" => value.clone_into(&mut table.name),
+                _ if key == "metered" => table.metered = flag(key, value)?,
+                _ if key == "bottleneck" => table.bottleneck = Some(value.to_owned()),
+                _ => both.set(key, value)?,
+            }
+        }
+        table.up = table.up.or(both.clone());
+        table.down = table.down.or(both);
+        Ok(table.into())
+    }
+}
+
+impl PathConfig {
+    /// A path with the same link in both directions.
+    pub fn symmetric(name: impl Into<String>, link: LinkConfig) -> Self {
+        Self {
+            name: name.into(),
+            up: link.clone(),
+            down: link,
+            metered: false,
+            bottleneck: None,
+            events: Vec::new(),
+        }
+    }
+
+    /// One direction with the path's events that concern it.
+    pub fn link(&self, direction: Direction) -> LinkConfig {
+        let mut link = match direction {
+            Direction::Up => self.up.clone(),
+            Direction::Down => self.down.clone(),
+        };
+        let concerned = self.events.iter().filter(|event| event.direction.is_none_or(|one| one == direction));
+        link.events.extend(concerned.filter_map(PathEvent::for_link));
+        link
+    }
+
+    /// The times of NAT rebinding, in order.
+    pub fn rebinds(&self) -> Vec<Span> {
+        let mut times: Vec<Span> =
+            self.events.iter().filter(|event| event.rebind).map(|event| event.at).collect();
+        times.sort_unstable();
+        times
+    }
+
+    /// Reads the files that both links name, relative to the folder `base`.
+    ///
+    /// # Errors
+    ///
+    /// The file that cannot be read, or the line in it that is wrong.
+    pub fn load(&mut self, base: &Path) -> Result<(), LoadError> {
+        self.up.load(base)?;
+        self.down.load(base)
+    }
+
+    /// Finds what is out of range or contradicts itself in either direction.
+    ///
+    /// # Errors
+    ///
+    /// The first such field, with the path's name.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        [Direction::Up, Direction::Down]
+            .into_iter()
+            .try_for_each(|direction| self.link(direction).check())
+            .map_err(|problem| ConfigError::Path { path: self.name.clone(), problem: Box::new(problem) })
+    }
+}

@@ -1,0 +1,272 @@
+//! What happened on a link: counters, and on request a record of every packet.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    mahimahi::{OPPORTUNITY, TUN_HEADER},
+    time::{Nanos, micros_after},
+    units::Micros,
+};
+
+/// Why a packet was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DropReason {
+    /// The queue was full.
+    Queue,
+    /// CoDel found that it had waited too long.
+    Codel,
+    /// Random loss on the way.
+    Loss,
+    /// It was pushed during an outage, or waiting or under way when one began.
+    Outage,
+    /// It is larger than the link's MTU.
+    Mtu,
+}
+
+/// A number of packets and the bytes in them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes, as IP sizes.
+    pub bytes: u64,
+}
+
+impl Count {
+    fn add(&mut self, size: u32) {
+        self.packets += 1;
+        self.bytes += u64::from(size);
+    }
+}
+
+impl std::ops::Add for Count {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
+    }
+}
+
+/// Drops by reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Drops {
+    /// The queue was full.
+    pub queue: Count,
+    /// CoDel.
+    pub codel: Count,
+    /// Random loss.
+    pub loss: Count,
+    /// Outages.
+    pub outage: Count,
+    /// Too large.
+    pub mtu: Count,
+}
+
+impl Drops {
+    /// All reasons together.
+    pub fn total(&self) -> Count {
+        self.queue + self.codel + self.loss + self.outage + self.mtu
+    }
+
+    fn of(&mut self, reason: DropReason) -> &mut Count {
+        match reason {
+            DropReason::Queue => &mut self.queue,
+            DropReason::Codel => &mut self.codel,
+            DropReason::Loss => &mut self.loss,
+            DropReason::Outage => &mut self.outage,
+            DropReason::Mtu => &mut self.mtu,
+        }
+    }
+}
+
+/// Counters of one direction of a link.
+///
+/// Nothing is lost from sight: `pushed + duplicated = delivered + dropped + waiting + under way`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LinkStats {
+    /// Given to the link.
+    pub pushed: Count,
+    /// Taken from the link at its end, copies included.
+    pub delivered: Count,
+    /// Dropped, by reason.
+    pub dropped: Drops,
+    /// Copies made on the way.
+    pub duplicated: Count,
+    /// Packets that arrived after one that was pushed later.
+    pub reordered: u64,
+    /// Waiting in the queue or being sent.
+    pub waiting: Count,
+    /// Sent but not yet delivered.
+    pub flying: Count,
+    /// The most bytes that ever stood in the queue (without the packet being sent).
+    pub queue_bytes_max: u64,
+    /// The longest time that a packet waited before it was sent.
+    pub queueing_max: Micros,
+    /// The waiting times of all packets that were sent, added up.
+    pub queueing_sum: Micros,
+    /// Packets sent (serialised), the number of waiting times in `queueing_sum`.
+    pub sent: Count,
+}
+
+/// One line of a link's record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// When, rounded up to a microsecond.
+    pub at: Micros,
+    /// What.
+    pub event: Event,
+}
+
+/// What can happen on a link. `number` counts the pushes on this link, from 0; sizes are IP sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Event {
+    /// A packet was pushed.
+    Push {
+        /// Which packet.
+        number: u64,
+        /// Its size.
+        size: u32,
+    },
+    /// A delivery opportunity of a mahimahi trace came by, used or not.
+    Opportunity,
+    /// The last bit of a packet left the serialiser.
+    Sent {
+        /// Which packet.
+        number: u64,
+        /// Its size.
+        size: u32,
+        /// When it was pushed.
+        pushed: Micros,
+    },
+    /// A copy was made.
+    Duplicate {
+        /// Which packet.
+        number: u64,
+        /// Its size.
+        size: u32,
+    },
+    /// A packet was delivered.
+    Deliver {
+        /// Which packet.
+        number: u64,
+        /// Its size.
+        size: u32,
+    },
+    /// A packet was dropped.
+    Drop {
+        /// Which packet.
+        number: u64,
+        /// Its size.
+        size: u32,
+        /// Why.
+        reason: DropReason,
+    },
+}
+
+/// Counters and, if asked for, the record.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Ledger {
+    pub(crate) stats: LinkStats,
+    records: Option<Vec<Record>>,
+}
+
+impl Ledger {
+    pub(crate) fn keep_records(&mut self, keep: bool) {
+        self.records = keep.then(Vec::new);
+    }
+
+    pub(crate) fn keeps_records(&self) -> bool {
+        self.records.is_some()
+    }
+
+    pub(crate) fn drain(&mut self) -> Vec<Record> {
+        self.records.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    pub(crate) fn pushed(&mut self, at: Nanos, number: u64, size: u32) {
+        self.stats.pushed.add(size);
+        self.note(at, Event::Push { number, size });
+    }
+
+    pub(crate) fn opportunity(&mut self, at: Nanos) {
+        self.note(at, Event::Opportunity);
+    }
+
+    pub(crate) fn sent(&mut self, at: Nanos, number: u64, size: u32, pushed: Micros, waited: Micros) {
+        self.stats.sent.add(size);
+        self.stats.queueing_sum += waited;
+        self.stats.queueing_max = self.stats.queueing_max.max(waited);
+        self.note(at, Event::Sent { number, size, pushed });
+    }
+
+    pub(crate) fn duplicated(&mut self, at: Nanos, number: u64, size: u32) {
+        self.stats.duplicated.add(size);
+        self.note(at, Event::Duplicate { number, size });
+    }
+
+    pub(crate) fn delivered(&mut self, at: Nanos, number: u64, size: u32) {
+        self.stats.delivered.add(size);
+        self.note(at, Event::Deliver { number, size });
+    }
+
+    pub(crate) fn dropped(&mut self, at: Nanos, number: u64, size: u32, reason: DropReason) {
+        self.stats.dropped.of(reason).add(size);
+        self.note(at, Event::Drop { number, size, reason });
+    }
+
+    fn note(&mut self, at: Nanos, event: Event) {
+        if let Some(records) = &mut self.records {
+            records.push(Record { at: micros_after(at), event });
+        }
+    }
+}
+
+/// The record as mahimahi's `mm-link` writes it (`mm-throughput-graph` reads this): whole milliseconds, sizes
+/// with the TUN header, `+` arrival, `#` opportunity, `-` departure from the link with its delay, `d` drops.
+///
+/// `title` describes the run and `queue` the queue; `start` is the wall-clock time of time 0 in milliseconds
+/// since 1970. What happens after the link (loss on the way, propagation delay) is not in mahimahi's log, nor
+/// are the drops that CoDel makes when a packet leaves the queue.
+pub fn mahimahi_log(records: &[Record], title: &str, queue: &str, start: u64) -> String {
+    let mut log = format!(
+        "# mahimahi mm-link ({title}) > squall\n# queue: {queue}\n# init timestamp: {start}\n# base timestamp: 0\n"
+    );
+    let mut records = records.iter().peekable();
+    while let Some(record) = records.next() {
+        let millis = record.at / 1_000;
+        let line = match record.event {
+            Event::Push { size, .. } => writeln!(log, "{millis} + {}", tun_size(size)),
+            Event::Opportunity => writeln!(log, "{millis} # {OPPORTUNITY}"),
+            Event::Sent { size, pushed, .. } => {
+                writeln!(log, "{millis} - {} {}", tun_size(size), millis - pushed / 1_000)
+            }
+            Event::Drop { size, reason: DropReason::Queue, .. } => {
+                let mut dropped = Count { packets: 1, bytes: tun_size(size) };
+                let same = |next: &&Record| next.at == record.at && queue_drop(next).is_some();
+                while let Some(size) = records.next_if(same).and_then(queue_drop) {
+                    dropped = dropped + Count { packets: 1, bytes: tun_size(size) };
+                }
+                writeln!(log, "{millis} d {} {}", dropped.packets, dropped.bytes)
+            }
+            Event::Duplicate { .. } | Event::Deliver { .. } | Event::Drop { .. } => Ok(()),
+        };
+        line.expect("writing to a string cannot fail");
+    }
+    log
+}
+
+fn tun_size(size: u32) -> u64 {
+    u64::from(size) + TUN_HEADER
+}
+
+/// The size of the packet, if the record is that of a full queue.
+fn queue_drop(record: &Record) -> Option<u32> {
+    match record.event {
+        Event::Drop { size, reason: DropReason::Queue, .. } => Some(size),
+        _ => None,
+    }
+}

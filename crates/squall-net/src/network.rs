@@ -1,0 +1,358 @@
+//! Several paths in virtual time: send, ask when something arrives, take it.
+
+use crate::{
+    config::{ConfigError, Direction, LinkConfig, PathConfig},
+    link::{Delivery, Link, LinkState, PushOutcome},
+    log::{LinkStats, Record},
+    queue::{Limit, QueueConfig},
+    rate::RateConfig,
+    units::{Micros, Size},
+};
+
+/// N paths of two links each.
+///
+/// The caller's loop: [`send`](Self::send) packets, wait until [`poll_timeout`](Self::poll_timeout), take what
+/// has arrived with [`poll`](Self::poll) and the ports that have changed with
+/// [`poll_rebind`](Self::poll_rebind). Times must not decrease. Packets that arrive at the same time come in
+/// the order of paths, upward before downward.
+#[derive(Debug, Clone)]
+pub struct Network<T> {
+    names: Vec<String>,
+    metered: Vec<bool>,
+    /// Upward and downward link of each path in turn.
+    links: Vec<Route<T>>,
+    /// When each link may have something; [`IDLE`] if nothing is on its way. The links' own come first, then
+    /// the shared ones'.
+    due: Vec<Micros>,
+    /// Queues and serialisers that several paths share.
+    trunks: Vec<Link<Shared<T>>>,
+    /// Latest first.
+    rebinds: Vec<(Micros, usize)>,
+}
+
+/// One direction of a path.
+#[derive(Debug, Clone)]
+struct Route<T> {
+    link: Link<Sent<T>>,
+    /// The shared queue and serialiser in front of the link.
+    trunk: Option<usize>,
+}
+
+/// A packet in a shared queue, with the link it is for.
+#[derive(Debug, Clone)]
+struct Shared<T> {
+    link: usize,
+    item: T,
+}
+
+/// A packet in a path's own link, with what it has behind it.
+#[derive(Debug, Clone)]
+struct Sent<T> {
+    item: T,
+    sent_at: Micros,
+    queueing: Micros,
+}
+
+/// A packet at the end of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrival<T> {
+    /// Which path, in the order of the configuration.
+    pub path: usize,
+    /// Its direction.
+    pub direction: Direction,
+    /// What was sent.
+    pub item: T,
+    /// Its size in bytes, as sent.
+    pub size: usize,
+    /// When it arrived.
+    pub at: Micros,
+    /// When it was sent.
+    pub sent_at: Micros,
+    /// How long it waited in queues.
+    pub queueing: Micros,
+}
+
+const IDLE: Micros = Micros::MAX;
+
+impl<T: Clone> Network<T> {
+    /// A network of these paths at time 0. Files must have been [loaded](PathConfig::load).
+    ///
+    /// # Errors
+    ///
+    /// The path and field that cannot be built, a name given twice, or a bottleneck that is none.
+    pub fn new(paths: &[PathConfig], seed: u64) -> Result<Self, ConfigError> {
+        let names: Vec<String> = paths.iter().enumerate().map(|(index, path)| name(index, path)).collect();
+        if let Some(index) = (1..names.len()).find(|&index| names[..index].contains(&names[index])) {
+            return Err(ConfigError::Twice(names[index].clone()));
+        }
+        let owners = owners(paths, &names)?;
+        let mut network = Self {
+            metered: paths.iter().map(|path| path.metered).collect(),
+            links: Vec::with_capacity(paths.len() * 2),
+            due: Vec::new(),
+            trunks: Vec::new(),
+            rebinds: rebinds(paths),
+            names,
+        };
+        // The trunk of each (owner, direction) that has one.
+        let mut trunks = vec![None; paths.len() * 2];
+        for (index, path) in paths.iter().enumerate() {
+            for direction in [Direction::Up, Direction::Down] {
+                let problem = |problem| ConfigError::Path {
+                    path: network.names[index].clone(),
+                    problem: Box::new(problem),
+                };
+                let slot = slot(index, direction);
+                let mut config = path.link(direction);
+                let mut trunk = None;
+                if let Some(owner) = owners[index] {
+                    if owner == index {
+                        let (shared, own) = split(config);
+                        config = own;
+                        network.trunks.push(Link::new(&shared, mix(seed, 1_000 + slot)).map_err(problem)?);
+                        trunks[slot] = Some(network.trunks.len() - 1);
+                    } else {
+                        refuse_own_trunk(&config, &network.names[owner]).map_err(problem)?;
+                    }
+                    trunk = Some((owner, direction));
+                }
+                let link = Link::new(&config, mix(seed, slot)).map_err(problem)?;
+                let trunk = trunk.map(|(owner, direction)| self::slot(owner, direction));
+                network.links.push(Route { link, trunk });
+            }
+        }
+        for route in &mut network.links {
+            route.trunk = route.trunk.and_then(|slot| trunks[slot]);
+        }
+        network.due = vec![IDLE; network.links.len() + network.trunks.len()];
+        Ok(network)
+    }
+
+    /// Sends a packet of `size` bytes (IP size) into a path. The outcome says whether the first queue took it.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such path.
+    pub fn send(
+        &mut self,
+        now: Micros,
+        path: usize,
+        direction: Direction,
+        size: usize,
+        item: T,
+    ) -> PushOutcome {
+        let link = slot(path, direction);
+        if let Some(trunk) = self.links[link].trunk {
+            return self.send_shared(now, link, trunk, size, item);
+        }
+        let route = &mut self.links[link];
+        let outcome = route.link.push(now, size, Sent { item, sent_at: now, queueing: 0 });
+        self.due[link] = route.link.poll_timeout().unwrap_or(IDLE);
+        outcome
+    }
+
+    fn send_shared(&mut self, now: Micros, link: usize, trunk: usize, size: usize, item: T) -> PushOutcome {
+        let own = &mut self.links[link].link;
+        // A path that is down takes nothing from the shared queue.
+        if own.refuses(now, size) {
+            return own.push(now, size, Sent { item, sent_at: now, queueing: 0 });
+        }
+        let outcome = self.trunks[trunk].push(now, size, Shared { link, item });
+        self.due[self.links.len() + trunk] = self.trunks[trunk].poll_timeout().unwrap_or(IDLE);
+        outcome
+    }
+
+    /// When to call [`poll`](Self::poll) or [`poll_rebind`](Self::poll_rebind) next; `None` if nothing is on
+    /// its way. The call may still give nothing; then ask again.
+    pub fn poll_timeout(&self) -> Option<Micros> {
+        let rebind = self.rebinds.last().map_or(IDLE, |(at, _)| *at);
+        let next = self.due.iter().copied().fold(rebind, Micros::min);
+        (next != IDLE).then_some(next)
+    }
+
+    /// The next packet that has arrived by `now`, in the order of arrival.
+    pub fn poll(&mut self, now: Micros) -> Option<Arrival<T>> {
+        loop {
+            let (next, at) = self.earliest()?;
+            if at > now {
+                return None;
+            }
+            // Only up to its own due time, so that no link runs ahead of the others.
+            if let Some(trunk) = next.checked_sub(self.links.len()) {
+                self.forward(trunk, at);
+                continue;
+            }
+            let route = &mut self.links[next];
+            let delivery = route.link.poll(at);
+            self.due[next] = route.link.poll_timeout().unwrap_or(IDLE);
+            if let Some(delivery) = delivery {
+                return Some(arrival(next, delivery));
+            }
+        }
+    }
+
+    fn earliest(&self) -> Option<(usize, Micros)> {
+        let (mut next, mut earliest) = (0, *self.due.first()?);
+        for (index, &at) in self.due.iter().enumerate().skip(1) {
+            if at < earliest {
+                (next, earliest) = (index, at);
+            }
+        }
+        (earliest != IDLE).then_some((next, earliest))
+    }
+
+    /// Moves what has left a shared serialiser to the links it is for.
+    fn forward(&mut self, trunk: usize, at: Micros) {
+        while let Some(delivery) = self.trunks[trunk].poll(at) {
+            let Delivery { item: Shared { link, item }, size, sent_at, queueing, .. } = delivery;
+            let own = &mut self.links[link].link;
+            // What the link refuses (an outage that began meanwhile) is in its statistics.
+            let _ = own.push(at, size, Sent { item, sent_at, queueing });
+            self.due[link] = own.poll_timeout().unwrap_or(IDLE);
+        }
+        self.due[self.links.len() + trunk] = self.trunks[trunk].poll_timeout().unwrap_or(IDLE);
+    }
+
+    /// The next path whose client has got a new source port by `now`.
+    pub fn poll_rebind(&mut self, now: Micros) -> Option<usize> {
+        let path = self.rebinds.last().filter(|(at, _)| *at <= now)?.1;
+        self.rebinds.pop();
+        Some(path)
+    }
+
+    /// How many paths there are.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether there is no path.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The name of a path; `path0`, `path1`, ... if the configuration gave none.
+    pub fn name(&self, path: usize) -> &str {
+        &self.names[path]
+    }
+
+    /// Whether traffic on a path costs money.
+    pub fn metered(&self, path: usize) -> bool {
+        self.metered[path]
+    }
+
+    /// Counters of one direction of a path. With a shared bottleneck they begin after it; what it dropped is
+    /// in [`bottleneck_stats`](Self::bottleneck_stats).
+    pub fn stats(&self, path: usize, direction: Direction) -> LinkStats {
+        self.links[slot(path, direction)].link.stats()
+    }
+
+    /// Counters of the queue and serialiser that a path shares, together for all that share it; `None` if it
+    /// has its own.
+    pub fn bottleneck_stats(&self, path: usize, direction: Direction) -> Option<LinkStats> {
+        let trunk = self.links[slot(path, direction)].trunk?;
+        Some(self.trunks[trunk].stats())
+    }
+
+    /// The state of one direction at `now`; rate and queue are those of the bottleneck if it is shared.
+    pub fn state(&mut self, now: Micros, path: usize, direction: Direction) -> LinkState {
+        let route = &mut self.links[slot(path, direction)];
+        let own = route.link.state(now);
+        match route.trunk {
+            None => own,
+            Some(trunk) => {
+                let shared = self.trunks[trunk].state(now);
+                LinkState { delay: own.delay, flying: own.flying, outage: own.outage, ..shared }
+            }
+        }
+    }
+
+    /// Starts (or ends) the record of every packet on one direction's own link.
+    pub fn keep_records(&mut self, path: usize, direction: Direction, keep: bool) {
+        self.links[slot(path, direction)].link.keep_records(keep);
+    }
+
+    /// The record of one direction since the last call.
+    pub fn drain_records(&mut self, path: usize, direction: Direction) -> Vec<Record> {
+        self.links[slot(path, direction)].link.drain_records()
+    }
+}
+
+fn slot(path: usize, direction: Direction) -> usize {
+    path * 2 + usize::from(direction == Direction::Down)
+}
+
+fn name(index: usize, path: &PathConfig) -> String {
+    if path.name.is_empty() { format!("path{index}") } else { path.name.clone() }
+}
+
+/// A seed for each link; the multiplier (the golden ratio in 64 bits) keeps neighbouring seeds apart.
+fn mix(seed: u64, slot: usize) -> u64 {
+    seed.wrapping_add((slot as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+fn arrival<T>(link: usize, delivery: Delivery<Sent<T>>) -> Arrival<T> {
+    let Delivery { item: Sent { item, sent_at, queueing }, size, arrived_at, queueing: own, .. } = delivery;
+    let direction = if link.is_multiple_of(2) { Direction::Up } else { Direction::Down };
+    Arrival { path: link / 2, direction, item, size, at: arrived_at, sent_at, queueing: queueing + own }
+}
+
+fn rebinds(paths: &[PathConfig]) -> Vec<(Micros, usize)> {
+    let mut rebinds: Vec<(Micros, usize)> = paths
+        .iter()
+        .enumerate()
+        .flat_map(|(index, path)| path.rebinds().into_iter().map(move |at| (at.micros(), index)))
+        .collect();
+    rebinds.sort_unstable_by(|one, other| other.cmp(one));
+    rebinds
+}
+
+/// For each path the path whose queue and serialiser it uses, if that is shared (its owner uses it as well).
+fn owners(paths: &[PathConfig], names: &[String]) -> Result<Vec<Option<usize>>, ConfigError> {
+    let mut owners = vec![None; paths.len()];
+    for (index, path) in paths.iter().enumerate() {
+        let Some(bottleneck) = &path.bottleneck else { continue };
+        let owner = names
+            .iter()
+            .position(|name| name == bottleneck)
+            .filter(|&owner| owner != index && paths[owner].bottleneck.is_none())
+            .ok_or_else(|| ConfigError::Bottleneck(bottleneck.clone()))?;
+        owners[index] = Some(owner);
+        owners[owner] = Some(owner);
+    }
+    Ok(owners)
+}
+
+/// Cuts a link into what is shared (queue, serialiser and changes of the rate) and what remains its own.
+fn split(config: LinkConfig) -> (LinkConfig, LinkConfig) {
+    let (mut shared, mut own) = (LinkConfig::default(), config.clone());
+    // The size that the whole link would have had.
+    let queue = match config.queue.limit {
+        Limit::BandwidthDelay => {
+            let bytes = Some(Size::from_bytes(config.default_queue_bytes()));
+            QueueConfig { limit: Limit::At { bytes, packets: None }, ..config.queue }
+        }
+        _ => config.queue,
+    };
+    (shared.rate, shared.queue, shared.mtu) = (config.rate, queue, config.mtu);
+    (own.rate, own.queue) = (RateConfig::Unlimited, QueueConfig::default());
+    shared.events = config.events.clone();
+    for event in &mut shared.events {
+        (event.delay, event.loss, event.outage) = (None, None, None);
+    }
+    shared.events.retain(|event| event.rate.is_some());
+    for event in &mut own.events {
+        event.rate = None;
+        event.over = event.over.filter(|_| event.delay.is_some());
+    }
+    own.events.retain(|event| event.delay.is_some() || event.loss.is_some() || event.outage.is_some());
+    (shared, own)
+}
+
+fn refuse_own_trunk(config: &LinkConfig, owner: &str) -> Result<(), ConfigError> {
+    let rate_events = config.events.iter().any(|event| event.rate.is_some());
+    let plain = config.rate == RateConfig::Unlimited
+        && config.queue == QueueConfig::default()
+        && !config.delay_first
+        && !rate_events;
+    if plain { Ok(()) } else { Err(ConfigError::Shared(owner.to_owned())) }
+}

@@ -1,0 +1,178 @@
+//! Changes at given times: rate, delay, loss, outages.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    loss::LossConfig,
+    time::{NEVER, Nanos, nanos},
+    units::{Rate, Span},
+};
+
+/// Something that happens to one direction of a link at a given time. An event may change several things.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkEvent {
+    /// When, from the start of the run.
+    pub at: Span,
+    /// The rate from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+    /// The propagation delay from now on. Without `over` a shorter delay does not let packets overtake those
+    /// under way, unless the link's jitter reorders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
+    /// Rate and delay do not jump but move evenly to their new values within this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<Span>,
+    /// The loss from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<LossConfig>,
+    /// An outage of this length begins. Outages may overlap; the link is back after the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outage: Option<Span>,
+}
+
+/// What an outage does to packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OutageMode {
+    /// Packets pushed during the outage, and those waiting or under way when it begins, are dropped.
+    #[default]
+    Drop,
+    /// Sending stops: packets under way still arrive, those waiting stay, and new ones join the queue as far
+    /// as it holds them.
+    Hold,
+}
+
+/// Why an event makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EventError {
+    /// It changes nothing.
+    #[error("event at {at}: it changes nothing (give rate, delay, loss, outage or, for a path, rebind)")]
+    Nothing {
+        /// Its time.
+        at: Span,
+    },
+    /// `over` without a rate or delay to move to.
+    #[error("event at {at}: over needs a rate or a delay to move to")]
+    Over {
+        /// Its time.
+        at: Span,
+    },
+    /// A ramp that starts at an unlimited rate.
+    #[error("event at {at}: a rate cannot move evenly from unlimited to {rate}")]
+    FromUnlimited {
+        /// Its time.
+        at: Span,
+        /// The rate to reach.
+        rate: Rate,
+    },
+    /// Loss that depends on a file, which an event cannot load.
+    #[error("event at {at}: loss from a file is only possible for a whole run")]
+    LossFile {
+        /// Its time.
+        at: Span,
+    },
+}
+
+/// One change, ready to be applied.
+#[derive(Debug, Clone)]
+pub(crate) enum Change {
+    Rate { to: Rate, over: Nanos },
+    Delay { to: Span, over: Nanos },
+    Loss(LossConfig),
+    OutageStart,
+    OutageEnd,
+}
+
+/// Changes in the order of time; those at the same time in the order they are listed.
+#[derive(Debug, Clone)]
+pub(crate) struct Script {
+    /// Latest first.
+    changes: Vec<(Nanos, Change)>,
+}
+
+impl Script {
+    pub(crate) fn new(events: &[LinkEvent]) -> Result<Self, EventError> {
+        let mut changes = Vec::new();
+        for event in events {
+            add(&mut changes, event)?;
+        }
+        changes.sort_by_key(|(at, _)| *at);
+        // A stable sort, turned round as a whole: taking from the end gives back both orders.
+        changes.reverse();
+        Ok(Self { changes })
+    }
+
+    pub(crate) fn next(&self) -> Nanos {
+        self.changes.last().map_or(NEVER, |(at, _)| *at)
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Change> {
+        self.changes.pop().map(|(_, change)| change)
+    }
+}
+
+fn add(changes: &mut Vec<(Nanos, Change)>, event: &LinkEvent) -> Result<(), EventError> {
+    let LinkEvent { at, rate, delay, over, loss, outage } = event;
+    let at = *at;
+    let start = nanos(at.micros());
+    if rate.is_none() && delay.is_none() && loss.is_none() && outage.is_none() {
+        return Err(EventError::Nothing { at });
+    }
+    if over.is_some() && rate.is_none() && delay.is_none() {
+        return Err(EventError::Over { at });
+    }
+    let over = over.map_or(0, |over| nanos(over.micros()));
+    if let Some(to) = *rate {
+        changes.push((start, Change::Rate { to, over }));
+    }
+    if let Some(to) = *delay {
+        changes.push((start, Change::Delay { to, over }));
+    }
+    if let Some(loss) = loss {
+        if matches!(loss, LossConfig::Series(series) if series.unread().is_some()) {
+            return Err(EventError::LossFile { at });
+        }
+        changes.push((start, Change::Loss(loss.clone())));
+    }
+    if let Some(outage) = outage.filter(|outage| outage.micros() > 0) {
+        changes.push((start, Change::OutageStart));
+        changes.push((start.saturating_add(nanos(outage.micros())), Change::OutageEnd));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_come_in_order_of_time_and_then_as_listed() {
+        let at = Span::from_millis;
+        let rate = |millis, bps| LinkEvent {
+            at: at(millis),
+            rate: Some(Rate::from_bps(bps)),
+            ..LinkEvent::default()
+        };
+        let mut script = Script::new(&[rate(5, 1), rate(3, 2), rate(5, 3)]).unwrap();
+        let mut rates = Vec::new();
+        while let Some(Change::Rate { to, .. }) = script.pop() {
+            rates.push(to.bps());
+        }
+        assert_eq!(rates, [2, 1, 3]);
+    }
+
+    #[test]
+    fn senseless_events_are_refused() {
+        let idle = LinkEvent { at: Span::from_millis(3), ..LinkEvent::default() };
+        let over = LinkEvent {
+            over: Some(Span::from_millis(1)),
+            outage: Some(Span::from_millis(1)),
+            ..idle.clone()
+        };
+        let error = |event: LinkEvent| Script::new(&[event]).unwrap_err().to_string();
+        assert!(error(idle).starts_with("event at 3ms: it changes nothing"));
+        assert_eq!(error(over), "event at 3ms: over needs a rate or a delay to move to");
+    }
+}
