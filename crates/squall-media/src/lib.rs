@@ -20,6 +20,7 @@ pub mod annexb;
 pub mod clip;
 pub mod decoder;
 pub mod encoder;
+pub mod ffmpeg;
 pub mod frame;
 mod glyphs;
 pub mod ivf;
@@ -29,6 +30,7 @@ pub mod picture;
 pub mod player;
 pub mod quality;
 pub mod scene;
+pub mod source;
 
 pub use clip::{Clip, ClipConfig};
 pub use decoder::Decoder;

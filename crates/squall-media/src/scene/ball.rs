@@ -19,7 +19,10 @@ impl Ball {
         let draw = |what: u64, low: f32, high: f32| low + (high - low) * unit(seed ^ 0xBA11, number, what);
         Self {
             radius: draw(0, 0.035, 0.11),
-            path: [[draw(1, 0.008, 0.03), draw(2, 0.0, 6.28)], [draw(3, 0.01, 0.04), draw(4, 0.0, 6.28)]],
+            path: [
+                [draw(1, 0.008, 0.03), draw(2, 0.0, std::f32::consts::TAU)],
+                [draw(3, 0.01, 0.04), draw(4, 0.0, std::f32::consts::TAU)],
+            ],
             spin: draw(5, 0.03, 0.15),
             chroma: [draw(6, 70.0, 190.0) as u8, draw(7, 70.0, 190.0) as u8],
         }
