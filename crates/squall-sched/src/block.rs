@@ -1,6 +1,6 @@
 //! A block on its way: what the application asked for, and where each of its bytes stands.
 
-use std::{fmt, ops::Range};
+use std::{collections::BTreeSet, fmt, ops::Range};
 
 use crate::{Micros, PathId, Segment, SegmentState, WorkKind};
 
@@ -51,8 +51,9 @@ pub struct Block {
     acked: u32,
     /// No fresh byte lies below; searches start here.
     fresh_from: u32,
-    /// No lost byte lies below.
-    lost_from: u32,
+    /// Where the lost segments start. Losses lie scattered among thousands of segments of a large block,
+    /// fresh bytes together; hence a set here and a mark above.
+    lost_at: BTreeSet<u32>,
     first_sent: Option<Micros>,
     last_fresh_sent: Option<Micros>,
 }
@@ -75,7 +76,7 @@ impl Block {
             lost: 0,
             acked: 0,
             fresh_from: 0,
-            lost_from: meta.len,
+            lost_at: BTreeSet::new(),
             first_sent: None,
             last_fresh_sent: None,
         }
@@ -133,21 +134,19 @@ impl Block {
 
     /// First range never sent.
     pub fn next_fresh(&self) -> Option<Range<u32>> {
-        self.find(self.fresh_from, SegmentState::Fresh)
+        let later = self.segments_from(self.fresh_from);
+        later.iter().find(|s| s.state == SegmentState::Fresh).map(Segment::range)
     }
 
     /// First range to repair; always `None` for unreliable blocks.
     pub fn next_lost(&self) -> Option<Range<u32>> {
-        if self.meta.reliable { self.find(self.lost_from, SegmentState::Lost) } else { None }
+        let start = *self.lost_at.first().filter(|_| self.meta.reliable)?;
+        self.segments_from(start).first().map(Segment::range)
     }
 
     /// The first segment that ends after `offset`, and all that follow.
     pub fn segments_from(&self, offset: u32) -> &[Segment] {
         &self.segments[self.index_of(offset)..]
-    }
-
-    fn find(&self, from: u32, state: SegmentState) -> Option<Range<u32>> {
-        self.segments_from(from).iter().find(|s| s.state == state).map(Segment::range)
     }
 
     fn index_of(&self, offset: u32) -> usize {
@@ -180,6 +179,9 @@ impl Block {
         if segment.start < offset {
             self.segments[i].end = offset;
             self.segments.insert(i + 1, Segment { start: offset, ..segment });
+            if segment.state == SegmentState::Lost {
+                self.lost_at.insert(offset);
+            }
         }
     }
 
@@ -197,9 +199,7 @@ impl Block {
             }
             SegmentState::Lost => {
                 self.lost -= len;
-                if after.start <= self.lost_from {
-                    self.lost_from = after.end;
-                }
+                self.lost_at.remove(&after.start);
             }
             SegmentState::Sent => {}
             SegmentState::Acked => self.acked -= len,
@@ -211,7 +211,7 @@ impl Block {
             }
             SegmentState::Lost => {
                 self.lost += len;
-                self.lost_from = self.lost_from.min(after.start);
+                self.lost_at.insert(after.start);
             }
             SegmentState::Sent => {}
             SegmentState::Acked => self.acked += len,
@@ -238,7 +238,12 @@ impl Block {
         if kind == WorkKind::Fresh {
             self.last_fresh_sent = Some(now);
         }
-        self.update(range, |s| s.sent_at = now);
+        self.update(range, |s| {
+            // What was taken back or has arrived in the meantime keeps its time.
+            if s.state == SegmentState::Sent {
+                s.sent_at = now;
+            }
+        });
     }
 
     /// Returns how many bytes the peer is now known to have that it was not known to have before.
@@ -365,6 +370,19 @@ mod tests {
         assert_eq!((block.first_sent(), block.fully_sent()), (Some(3), Some(5)), "a repair changes neither");
         block.unsent(60..100, A);
         assert_eq!(block.fully_sent(), None);
+    }
+
+    #[test]
+    fn a_late_departure_moves_the_sending_times() {
+        let mut block = block(100, true);
+        block.sent(0..50, A, 1);
+        block.sent(50..100, B, 2);
+        block.departed(0..50, WorkKind::Fresh, 7);
+        assert_eq!(block.fully_sent(), Some(7));
+        assert_eq!(block.segments().iter().map(|s| s.sent_at).collect::<Vec<_>>(), [7, 2]);
+        block.unsent(50..100, B);
+        block.departed(50..100, WorkKind::Fresh, 9);
+        assert_eq!((block.segments()[1].sent_at, block.fully_sent()), (0, None), "taken back before");
     }
 
     #[test]

@@ -128,7 +128,8 @@ impl BlockQueue {
         Some(block)
     }
 
-    /// Notes that a copy of the range leaves, or is committed to leave, on `path`.
+    /// Notes that a copy of the range leaves, or is committed to leave, on `path`. A path has at most one
+    /// copy of a byte in flight: a second one on the same path shares the fate of the first.
     pub fn mark_sent(&mut self, id: BlockId, range: Range<u32>, path: PathId, now: Micros) {
         self.change(id, |block| block.sent(range, path, now));
     }

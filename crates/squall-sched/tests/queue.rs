@@ -12,6 +12,7 @@ const LONGEST: u32 = 90;
 #[derive(Clone, Debug)]
 enum Op {
     Sent,
+    Departed,
     Acked,
     Lost,
     Unsent,
@@ -57,6 +58,7 @@ impl Byte {
                 self.sent_on |= path.bit();
                 self.sent_at = now;
             }
+            Op::Departed if self.state() == SegmentState::Sent => self.sent_at = now,
             Op::Acked => {
                 self.acked = true;
                 self.in_flight = 0;
@@ -74,7 +76,7 @@ impl Byte {
                     self.sent_at = 0;
                 }
             }
-            Op::Sent | Op::Lost | Op::Unsent | Op::Remove => {}
+            Op::Sent | Op::Departed | Op::Lost | Op::Unsent | Op::Remove => {}
         }
     }
 }
@@ -131,6 +133,7 @@ fn apply(queue: &mut BlockQueue, step: &Step, now: Micros) -> u32 {
     let Step { op, block, range, path } = step.clone();
     match op {
         Op::Sent => queue.mark_sent(block, range, path, now),
+        Op::Departed => queue.mark_departed(block, range, WorkKind::Fresh, now),
         Op::Acked => return queue.mark_acked(block, range),
         Op::Lost => return queue.mark_lost(block, range, path),
         Op::Unsent => queue.mark_unsent(block, range, path),
@@ -206,6 +209,7 @@ fn check(queue: &BlockQueue, model: &Model) {
 fn step() -> impl Strategy<Value = Step> {
     let op = prop_oneof![
         8 => Just(Op::Sent),
+        2 => Just(Op::Departed),
         3 => Just(Op::Acked),
         5 => Just(Op::Lost),
         4 => Just(Op::Unsent),

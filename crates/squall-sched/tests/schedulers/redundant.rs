@@ -25,9 +25,9 @@ fn every_byte_goes_once_on_every_path() {
         let mut stage = Stage::new("redundant", &rtts);
         stage.reliable(3 * CHUNK + 17);
         stage.unreliable(5);
-        stage.reliable(2 * CHUNK);
+        stage.reliable(2 * CHUNK + 1);
         let count = copies(&stage.send_all());
-        let bytes = u64::from(3 * CHUNK + 17 + 5 + 2 * CHUNK);
+        let bytes = u64::from(3 * CHUNK + 17 + 5 + 2 * CHUNK + 1);
         assert_eq!(count.len() as u64, bytes * paths, "{paths} paths");
         assert!(count.values().all(|n| *n == 1), "{paths} paths");
     }
@@ -76,6 +76,18 @@ fn a_byte_is_repaired_only_when_every_copy_is_lost() {
     let repair = stage.send().expect("nothing is in flight any more");
     assert_eq!((repair.path, repair.kind), (0, WorkKind::Repair));
     assert_eq!(stage.send(), None, "both paths had their copy");
+}
+
+#[test]
+fn a_lost_copy_is_not_copied_again_on_its_path() {
+    let mut stage = Stage::new("redundant", &[(10, 10), (40, 1)]);
+    stage.reliable(2 * CHUNK);
+    let sent = stage.send_all();
+    let copy = sent.iter().find(|p| p.path == 1).expect("one fits on the slow path");
+    assert_eq!(copy.range, 0..CHUNK);
+    stage.lose(copy);
+    let rest: Vec<_> = stage.send_all().into_iter().map(|p| (p.path, p.range.start)).collect();
+    assert_eq!(rest, [(1, CHUNK)]);
 }
 
 #[test]
