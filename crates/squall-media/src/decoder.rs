@@ -32,7 +32,8 @@ pub enum DecodeError {
     },
 }
 
-/// An H.264 decoder for one stream without picture reordering, fed one access unit at a time.
+/// An H.264 decoder for one stream, fed one access unit at a time. Each gives its picture at once: streams
+/// whose pictures are shown in another order than decoded (B frames) are not supported, and give errors.
 ///
 /// **Missing frames.** Error concealment is off. After a lost reference frame OpenH264 therefore refuses
 /// the frames that follow (an error, no picture) until the next key frame, instead of drawing on wrong

@@ -106,7 +106,7 @@ pub(crate) fn open(path: &Path, options: &FfmpegOptions) -> Result<(SourceInfo, 
     let mut child = command.spawn().map_err(|source| cannot_start(&options.ffmpeg, source))?;
     let stdout = child.stdout.take().expect("standard output is a pipe");
     let stderr = child.stderr.take().expect("standard error is a pipe");
-    let complaint = Some(std::thread::spawn(move || first_line(stderr)));
+    let complaint = Some(std::thread::spawn(move || first_complaint(stderr)));
     let info = SourceInfo { codec: Codec::H264, origin, fps: probe.fps, size: Some(probe.size) };
     Ok((info, FfmpegOutput { child, stdout, complaint }))
 }
@@ -156,7 +156,7 @@ fn probe(path: &Path, program: &OsStr) -> Result<Probe, FfmpegError> {
     command.args(["-of", "default=noprint_wrappers=1"]).arg(as_url(path)).stdin(Stdio::null());
     let output = command.output().map_err(|source| cannot_start(program, source))?;
     if !output.status.success() {
-        return Err(FfmpegError::NoVideo { complaint: first_line(&output.stderr[..]) });
+        return Err(FfmpegError::NoVideo { complaint: first_complaint(&output.stderr[..]) });
     }
     parse_probe(&String::from_utf8_lossy(&output.stdout))
 }
@@ -194,17 +194,35 @@ fn cannot_start(program: &OsStr, source: io::Error) -> FfmpegError {
 }
 
 /// The first line of what a program says; all the rest is read and thrown away.
-fn first_line(mut from: impl Read) -> String {
+fn first_complaint(mut from: impl Read) -> String {
     let mut said = Vec::new();
     // What cannot be read is simply not quoted.
     let _ = from.by_ref().take(MAX_COMPLAINT_BYTES).read_to_end(&mut said);
     let _ = io::copy(&mut from, &mut io::sink());
-    String::from_utf8_lossy(&said).lines().next().unwrap_or_default().trim().to_owned()
+    plain(String::from_utf8_lossy(&said).lines().next().unwrap_or_default()).to_owned()
+}
+
+/// Without the part that says who speaks (`[mov @ 0x55d0] `) or which file is meant (`file:name: `).
+fn plain(line: &str) -> &str {
+    let line = line.trim();
+    let line = line.strip_prefix('[').and_then(|rest| rest.split_once("] ")).map_or(line, |(_, text)| text);
+    let named = line.strip_prefix("file:").and_then(|rest| rest.rsplit_once(": "));
+    named.map_or(line, |(_, text)| text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn complaints_are_reduced_to_what_matters() {
+        assert_eq!(
+            first_complaint(&b"[mov,mp4 @ 0x55d0] moov atom not found\nfile:x: bad"[..]),
+            "moov atom not found"
+        );
+        assert_eq!(plain("file:a: b.mp4: Invalid data"), "Invalid data");
+        assert_eq!(plain("something else: failed"), "something else: failed");
+    }
 
     #[test]
     fn the_answer_of_ffprobe_is_understood() {

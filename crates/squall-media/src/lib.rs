@@ -15,6 +15,25 @@
 //!
 //! A frame's way: [`Scene`] → [`Encoder`] → [`EncodedFrame`] → (network) → [`Player`] → [`PlayReport`],
 //! and, when there is time for it, [`Player::quality`] → [`QualityReport`].
+//!
+//! ```
+//! use squall_media::{Clip, ClipConfig, EncoderConfig, Player, PlayerConfig};
+//!
+//! let encoder = EncoderConfig { width: 160, height: 90, bitrate_bps: 300_000, ..Default::default() };
+//! let clip = Clip::generate(ClipConfig { encoder, seed: 1 }, 1.0)?;
+//! let mut player = Player::new(PlayerConfig::default())?;
+//! for index in 0..60 {
+//!     let frame = clip.frame(index);
+//!     let captured_us = frame.pts_us;
+//!     player.on_sent(index, captured_us, frame.kind);
+//!     if index != 40 {
+//!         player.on_frame(captured_us + 20_000, captured_us, frame); // 20 ms on the way
+//!     }
+//! }
+//! let report = player.finish();
+//! assert_eq!((report.frames.shown, report.frames.undecodable, report.stalls.count), (40, 19, 1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod annexb;
 pub mod clip;

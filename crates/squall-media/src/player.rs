@@ -31,6 +31,8 @@ pub use report::{FrameCounts, FrameRate, Latency, OfferedLatency, PlayReport, St
 
 /// Frames that may be missing in a row before a frame number is taken for nonsense.
 pub const MAX_INDEX_GAP: u64 = 100_000;
+/// Frames between the lowest and the highest number, at most: 38 hours at 30 frames a second.
+pub const MAX_INDEX_SPAN: u64 = 1 << 22;
 
 /// What becomes of a frame that arrives after its slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +49,7 @@ pub enum LatePolicy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlayerConfig {
-    /// Frames per second of the stream, above 0 and at most 1000. Default 30.
+    /// Frames per second of the stream, 0.1 to 1000. Default 30.
     pub fps: f64,
     /// Time from a frame's capture to its slot, in microseconds. Default 150 000.
     pub deadline_us: u64,
@@ -82,7 +84,7 @@ impl PlayerConfig {
 
 /// A frame rate that cannot be played.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
-#[error("player setting fps = {fps}: must be above 0 and at most 1000")]
+#[error("player setting fps = {fps}: must be from 0.1 to 1000")]
 pub struct PlayerConfigError {
     /// The frame rate asked for.
     pub fps: f64,
@@ -97,7 +99,8 @@ pub enum Arrival {
     Late,
     /// It was there already; the first arrival counts.
     Duplicate,
-    /// Its number is more than [`MAX_INDEX_GAP`] away from all others; it is not counted at all.
+    /// Its number is more than [`MAX_INDEX_GAP`] away from all others, or too far from the first
+    /// ([`MAX_INDEX_SPAN`]); it is not counted at all.
     OutOfRange,
 }
 
@@ -125,7 +128,7 @@ impl Player {
     /// # Errors
     /// When the frame rate is out of range.
     pub fn new(config: PlayerConfig) -> Result<Self, PlayerConfigError> {
-        if !(config.fps > 0.0 && config.fps <= 1000.0) {
+        if !(0.1..=1000.0).contains(&config.fps) {
             return Err(PlayerConfigError { fps: config.fps });
         }
         Ok(Self { config, frames: BTreeMap::new(), kept_bytes: 0 })
@@ -178,7 +181,8 @@ impl Player {
     fn is_near(&self, index: u64) -> bool {
         let Some((&first, _)) = self.frames.first_key_value() else { return true };
         let Some((&last, _)) = self.frames.last_key_value() else { return true };
-        index >= first.saturating_sub(MAX_INDEX_GAP) && index <= last.saturating_add(MAX_INDEX_GAP)
+        let near = first.saturating_sub(MAX_INDEX_GAP)..=last.saturating_add(MAX_INDEX_GAP);
+        near.contains(&index) && last.max(index) - first.min(index) <= MAX_INDEX_SPAN
     }
 }
 

@@ -95,7 +95,7 @@ pub enum SourceError {
         path: PathBuf,
     },
     /// The frame rate given for a byte stream cannot be.
-    #[error("{}: frame rate {fps}: must be above 0 and at most 1000", .path.display())]
+    #[error("{}: frame rate {fps}: must be from 0.1 to 1000", .path.display())]
     FrameRate {
         /// The file.
         path: PathBuf,
@@ -157,7 +157,7 @@ pub fn open_with(
     }
     if annexb::looks_like(&prefix) {
         let fps = options.fps.unwrap_or(DEFAULT_FPS);
-        if !(fps > 0.0 && fps <= 1000.0) {
+        if !(0.1..=1000.0).contains(&fps) {
             return Err(SourceError::FrameRate { path, fps });
         }
         let info = SourceInfo { codec: Codec::H264, origin: Origin::AnnexB, fps, size: None };

@@ -8,6 +8,8 @@ use super::{LatePolicy, PlayerConfig};
 
 /// Longest latency told apart, in microseconds: one hour. Longer ones count as that.
 const MAX_LATENCY_US: u64 = 3_600_000_000;
+/// Seconds of which the frame rate is listed, at most: twelve days. Only wrong times reach further.
+const MAX_SECONDS: u64 = 1 << 20;
 
 /// What a viewer saw, and when frames arrived.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -149,8 +151,8 @@ fn frame_rate(config: &PlayerConfig, slots: &[Slot]) -> FrameRate {
     let (Some(first), Some(last)) = (slots.first(), slots.last()) else {
         return FrameRate { low_fps: config.low_fps, ..Default::default() };
     };
-    let length_us = (last.due_us + config.interval_us()).saturating_sub(first.due_us).max(1);
-    let mut per_second = vec![0; (length_us / 1_000_000) as usize];
+    let length_us = last.due_us.saturating_add(config.interval_us()).saturating_sub(first.due_us).max(1);
+    let mut per_second = vec![0; (length_us / 1_000_000).min(MAX_SECONDS) as usize];
     for slot in slots.iter().filter(|slot| slot.shown) {
         let second = slot.due_us.saturating_sub(first.due_us) / 1_000_000;
         if let Some(pictures) = per_second.get_mut(second as usize) {
@@ -182,9 +184,9 @@ fn stalls(config: &PlayerConfig, slots: &[Slot]) -> Stalls {
     for shown_us in shown.chain([end]) {
         // `due` is one interval after the picture before: the gap is longer by that.
         let waited = shown_us.saturating_sub(due);
-        if waited + interval > config.stall_after_us() {
+        if waited.saturating_add(interval) > config.stall_after_us() {
             stalls.count += 1;
-            stalls.total_us += waited;
+            stalls.total_us = stalls.total_us.saturating_add(waited);
             stalls.longest_us = stalls.longest_us.max(waited);
         }
         due = shown_us.saturating_add(interval);

@@ -133,7 +133,7 @@ fn an_empty_session_gives_an_empty_report() {
     let json = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<PlayReport>(&json).unwrap(), report);
     let error = Player::new(PlayerConfig { fps: 0.0, ..Default::default() }).unwrap_err();
-    assert_eq!(error.to_string(), "player setting fps = 0: must be above 0 and at most 1000");
+    assert_eq!(error.to_string(), "player setting fps = 0: must be from 0.1 to 1000");
 }
 
 fn clip() -> Clip {
@@ -203,6 +203,20 @@ fn quality_covers_what_was_kept_and_samples_on_demand() {
 }
 
 proptest! {
+    #[test]
+    fn no_time_or_number_breaks_the_report(
+        events in prop::collection::vec((any::<u64>(), any::<u64>(), 0u64..300_000), 1..20),
+        deadline_us in any::<u64>(),
+        fps in 0.1f64..1000.0,
+    ) {
+        let mut player = Player::new(PlayerConfig { fps, deadline_us, ..Default::default() }).unwrap();
+        for (arrived, captured, index) in events {
+            player.on_frame(arrived, captured, frame(index, FrameKind::Key));
+        }
+        let report = player.finish();
+        prop_assert!(report.frames.received >= 1 && report.fps.mean.is_finite());
+    }
+
     #[test]
     fn the_counts_always_add_up(
         events in prop::collection::vec((0u64..40, 0u8..3, prop::option::of(0u64..300_000), any::<bool>()), 0..80),
