@@ -50,3 +50,8 @@ pub type Micros = u64;
 
 /// Paths a session may have at once; a [`PathId`] is below this number.
 pub const MAX_PATHS: usize = 8;
+
+/// The examples of the manual compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/schedulers.md")]
+struct Manual;
