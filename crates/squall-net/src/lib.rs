@@ -8,7 +8,8 @@
 //! this at given times.
 //!
 //! A link has no clock and no sockets: time is an argument, and the same seed and pushes give the same result.
-//! [`Network`] drives the two links of each of several paths in virtual time.
+//! [`Network`] drives the two links of each of several paths in virtual time, [`Relay`] in real time between
+//! UDP sockets.
 
 mod codel;
 pub mod config;
@@ -21,6 +22,7 @@ pub mod mahimahi;
 mod network;
 mod queue;
 mod rate;
+pub mod relay;
 mod script;
 pub mod series;
 mod time;
@@ -35,6 +37,7 @@ pub use crate::{
     network::{Arrival, Network},
     queue::{CodelConfig, DropEnd, Limit, QueueConfig},
     rate::RateConfig,
+    relay::{Relay, RelayReport},
     script::{EventError, LinkEvent, OutageMode},
     series::LoadError,
     units::{Micros, Rate, Ratio, Size, Span},

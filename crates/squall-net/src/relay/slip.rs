@@ -1,0 +1,49 @@
+//! How late the relay is.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::units::Micros;
+
+/// Distribution of the time from when a datagram was due to when it was handed to the kernel.
+#[derive(Debug, Clone)]
+pub(super) struct Slip {
+    histogram: Histogram<u64>,
+}
+
+/// How late datagrams were handed to the kernel, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SlipReport {
+    /// Datagrams measured.
+    pub count: u64,
+    /// The median.
+    pub p50: Micros,
+    /// What 99 of 100 kept.
+    pub p99: Micros,
+    /// The worst.
+    pub max: Micros,
+}
+
+/// The longest slip that is told apart from longer ones: a minute.
+const LONGEST: Micros = 60_000_000;
+
+impl Slip {
+    pub(super) fn new() -> Self {
+        let histogram =
+            Histogram::new_with_max(LONGEST, 3).expect("three digits up to a minute are valid bounds");
+        Self { histogram }
+    }
+
+    pub(super) fn record(&mut self, late: Micros) {
+        self.histogram.saturating_record(late);
+    }
+
+    pub(super) fn report(&self) -> SlipReport {
+        SlipReport {
+            count: self.histogram.len(),
+            p50: self.histogram.value_at_quantile(0.5),
+            p99: self.histogram.value_at_quantile(0.99),
+            max: self.histogram.max(),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Relays on real sockets, against the numbers they were given.
+
+use std::{
+    io::ErrorKind,
+    net::{SocketAddr, UdpSocket},
+    sync::Mutex,
+    thread,
+    time::{Duration, Instant},
+};
+
+use squall_net::{Direction, PathConfig, PathEvent, Relay, Span, relay::HEADERS};
+
+/// Measurements of time do not share the machine with each other.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    socket
+}
+
+fn paths(texts: &[&str]) -> Vec<PathConfig> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+/// Sends everything back until the other side falls silent; the addresses it came from.
+fn echo(socket: UdpSocket) -> thread::JoinHandle<Vec<SocketAddr>> {
+    thread::spawn(move || {
+        let (mut buffer, mut seen) = ([0; 2_000], Vec::new());
+        while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+            if !seen.contains(&from) {
+                seen.push(from);
+            }
+            socket.send_to(&buffer[..length], from).unwrap();
+        }
+        seen
+    })
+}
+
+/// Counts datagrams until the other side falls silent: how many, and when the first and the last came.
+fn sink(socket: UdpSocket) -> thread::JoinHandle<(u64, Duration)> {
+    thread::spawn(move || {
+        let (mut buffer, mut count, mut times) = ([0; 2_000], 0, None);
+        while socket.recv(&mut buffer).is_ok() {
+            count += 1;
+            let now = Instant::now();
+            times = Some((times.map_or(now, |(first, _)| first), now));
+        }
+        (count, times.map_or(Duration::ZERO, |(first, last)| last - first))
+    })
+}
+
+/// Sends `payload` bytes every `gap` for `long`, catching up if the thread was late.
+fn stream(to: SocketAddr, payload: usize, gap: Duration, long: Duration) -> u64 {
+    let (socket, data, start) = (socket(), vec![7; payload], Instant::now());
+    let mut sent = 0;
+    while start.elapsed() < long {
+        while gap * u32::try_from(sent).unwrap() <= start.elapsed() {
+            match socket.send_to(&data, to) {
+                Err(error) if error.kind() != ErrorKind::ConnectionRefused => panic!("{error}"),
+                _ => sent += 1,
+            }
+        }
+        thread::sleep(Duration::from_micros(500));
+    }
+    sent
+}
+
+#[test]
+fn a_ping_takes_the_configured_round_trip() {
+    let _alone = alone();
+    let server = socket();
+    let address = server.local_addr().unwrap();
+    let server = echo(server);
+    let relay = Relay::start(&paths(&["up.delay=15ms,down.delay=10ms"]), address, 1).unwrap();
+    let (client, mut buffer, mut times) = (socket(), [0; 100], Vec::new());
+    for _ in 0..40 {
+        let start = Instant::now();
+        client.send_to(b"ping", relay.address(0)).unwrap();
+        assert_eq!(client.recv_from(&mut buffer).unwrap(), (4, relay.address(0)));
+        times.push(start.elapsed());
+    }
+    times.sort_unstable();
+    let median = times[times.len() / 2];
+    println!("median {median:?}, worst {:?}, {:?}", times[times.len() - 1], relay.report().slip);
+    assert!(times[0] >= Duration::from_millis(25));
+    assert!(median < Duration::from_millis(26), "{median:?} {:?}", relay.report());
+    assert_eq!(server.join().unwrap().len(), 1);
+}
+
+#[test]
+fn a_saturated_link_keeps_its_rate() {
+    let _alone = alone();
+    let server = socket();
+    let address = server.local_addr().unwrap();
+    let server = sink(server);
+    let relay = Relay::start(&paths(&["rate=20mbps,delay=5ms,queue=60kB"]), address, 1).unwrap();
+    // 1,250 bytes on the link every 0.4 ms: 25 Mbit/s into 20.
+    let payload = 1_250 - HEADERS;
+    stream(relay.address(0), payload, Duration::from_micros(400), Duration::from_millis(1_000));
+    let (count, time) = server.join().unwrap();
+    let rate = (count - 1) as f64 * 1_250.0 * 8.0 / time.as_secs_f64();
+    println!("{rate:.0} bit/s, {:?}", relay.report().slip);
+    assert!((rate / 20e6 - 1.0).abs() < 0.02, "{rate} {:?}", relay.report());
+    assert!(relay.report().paths[0].up.dropped.queue.packets > 100);
+}
+
+#[test]
+fn loss_is_within_its_confidence_interval() {
+    let _alone = alone();
+    let server = socket();
+    let address = server.local_addr().unwrap();
+    let server = sink(server);
+    let relay = Relay::start(&paths(&["loss=10%"]), address, 1).unwrap();
+    let sent = stream(relay.address(0), 100, Duration::from_micros(100), Duration::from_millis(500));
+    let (received, _) = server.join().unwrap();
+    let report = relay.stop();
+    let up = report.paths[0].up;
+    assert_eq!(up.delivered.packets - report.refused, received, "the emulator's own count: {report:?}");
+    let lost = up.dropped.loss.packets as f64 / up.pushed.packets as f64;
+    // 99 % of all runs lie within 2.58 standard deviations.
+    let bound = 2.58 * (0.1 * 0.9 / sent as f64).sqrt();
+    assert!((lost - 0.1).abs() < bound, "{lost} of {sent}, bound {bound}");
+}
+
+#[test]
+fn two_links_carry_fifty_megabits_each_and_on_time() {
+    let _alone = alone();
+    let server = socket();
+    let address = server.local_addr().unwrap();
+    let server = sink(server);
+    let relay =
+        Relay::start(&paths(&["name=a,rate=50mbps,delay=5ms", "name=b,rate=50mbps,delay=20ms"]), address, 1)
+            .unwrap();
+    let senders: Vec<_> = [relay.address(0), relay.address(1)]
+        .map(|to| {
+            // 1,250 bytes on the link every 0.19 ms: 52.6 Mbit/s into 50.
+            thread::spawn(move || {
+                stream(to, 1_250 - HEADERS, Duration::from_micros(190), Duration::from_millis(1_000))
+            })
+        })
+        .into();
+    senders.into_iter().for_each(|sender| {
+        sender.join().unwrap();
+    });
+    server.join().unwrap();
+    let report = relay.stop();
+    println!("{:?}", report.slip);
+    for path in &report.paths {
+        // A full second at 50 Mbit/s is 5,000 packets; the queue drains after the sender's end.
+        assert!(path.up.delivered.packets >= 4_950, "{report:?}");
+    }
+    assert!(report.valid(Duration::from_millis(2)), "{:?}", report.slip);
+}
+
+#[test]
+fn each_path_has_addresses_of_its_own_and_a_rebind_changes_the_port() {
+    let server = socket();
+    let address = server.local_addr().unwrap();
+    let server = echo(server);
+    let mut paths = paths(&["name=a,delay=1ms", "name=b,delay=1ms"]);
+    paths[0].events = vec![PathEvent { at: Span::from_millis(200), rebind: true, ..PathEvent::default() }];
+    let relay = Relay::start(&paths, address, 1).unwrap();
+    assert_ne!(relay.address(0).ip(), relay.address(1).ip());
+    let (client, mut buffer) = (socket(), [0; 100]);
+    let mut ping = |path: usize| {
+        client.send_to(b"ping", relay.address(path)).unwrap();
+        assert_eq!(client.recv_from(&mut buffer).unwrap().1, relay.address(path));
+    };
+    ping(0);
+    ping(1);
+    thread::sleep(Duration::from_millis(250).saturating_sub(relay.started().elapsed()));
+    ping(0);
+    ping(1);
+    let seen = server.join().unwrap();
+    assert_eq!(seen.len(), 3, "{seen:?}");
+    assert_eq!(seen[0].ip(), seen[2].ip());
+    assert_ne!(seen[0].ip(), seen[1].ip());
+    assert!(seen.iter().all(|from| from.ip().is_loopback()));
+}
+
+#[test]
+fn a_snapshot_shows_the_queue_and_the_records_show_each_packet() {
+    let server = socket();
+    let relay =
+        Relay::start(&paths(&["name=slow,rate=100kbps,queue=infinite"]), server.local_addr().unwrap(), 1)
+            .unwrap();
+    relay.keep_records(0, Direction::Up, true);
+    let client = socket();
+    for _ in 0..10 {
+        client.send_to(&[0; 1_000 - HEADERS], relay.address(0)).unwrap();
+    }
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while relay.snapshot()[0].up_stats.pushed.packets < 10 && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let path = relay.snapshot().remove(0);
+    assert_eq!((path.name.as_str(), path.up.rate, path.up.outage), ("slow", Some(100_000), false));
+    assert!((7_000..=9_000).contains(&path.up.queue_bytes), "{path:?}");
+    assert!(relay.drain_records(0, Direction::Up).len() >= 10);
+    let start = Instant::now();
+    drop(relay);
+    assert!(start.elapsed() < Duration::from_millis(200), "the rest of the queue is not waited for");
+}
+
+#[test]
+fn wrong_paths_are_refused_at_the_start() {
+    let error = Relay::start(&paths(&["name=a", "name=a"]), "127.0.0.1:9".parse().unwrap(), 1).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.to_string().as_str()),
+        (ErrorKind::InvalidInput, "two paths are called \"a\"")
+    );
+}
