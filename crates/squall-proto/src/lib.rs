@@ -1,1 +1,49 @@
-//! squall-proto
+//! The sans-IO session: blocks in, packets out, over several paths.
+//!
+//! Nothing here reads a clock, sleeps, touches a socket or draws unseeded randomness: the same code
+//! runs in virtual time and on real networks. A driver owns an [`Endpoint`] and keeps this contract:
+//!
+//! 1. Whenever a UDP datagram arrives: [`Endpoint::handle`].
+//! 2. Whenever the time of [`Endpoint::poll_timeout`] has come: [`Endpoint::handle_timeout`].
+//! 3. After either, and after every call on a [`Session`]: [`Endpoint::poll_transmit`] until it
+//!    answers `None`, each transmit being sent from the local interface it names.
+//! 4. Then [`Endpoint::poll_ready`] until `None`, taking [`Session::poll_event`] of each session named.
+//! 5. Then wait for the next datagram, until [`Endpoint::poll_timeout`].
+//!
+//! `now` never goes backwards between calls.
+//!
+//! The way of a block: [`Session::send`] → `outbox` → [`Scheduler`](squall_sched::Scheduler) →
+//! [`wire`] → `steering` → noq → the driver. Back: packet → noq → [`wire`] → `inbox` → event. The fate
+//! of every packet comes from QUIC's own acknowledgements through the ledger in `steering`.
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod endpoint;
+mod event;
+mod feedback;
+pub mod inbox;
+mod liveness;
+mod outbox;
+mod pacer;
+mod path;
+mod race;
+mod session;
+mod stats;
+mod steering;
+mod varint;
+pub mod wire;
+
+pub use config::{Config, CongestionControl, Limits, NetPath, SchedulerFactory};
+pub use endpoint::{Endpoint, SessionId};
+pub use event::{
+    Block, BlockFate, CloseReason, ConnectError, Event, Missed, PathChange, Received, SendError,
+};
+pub use race::Target;
+pub use rustls::pki_types;
+pub use session::{DecisionLog, Session};
+pub use squall_sched as sched;
+pub use stats::{PathStats, SessionStats};
+pub use steering::{
+    ALPN, ClientTls, Ecn, Fingerprint, FingerprintError, ServerTls, TlsError, Transmit, fingerprint_of,
+};

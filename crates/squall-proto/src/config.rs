@@ -1,0 +1,156 @@
+//! What can be set, with defaults and bounds.
+
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use squall_sched::{MAX_BLOCK, MAX_PATHS, Scheduler, minrtt::MinRtt};
+
+/// A pair of addresses that packets run between.
+///
+/// `local` names an interface, not necessarily an address of it: two interfaces may have the same
+/// address (two LTE sticks often do), so the socket layer gives each a synthetic one and translates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NetPath {
+    /// Our side.
+    pub local: IpAddr,
+    /// The peer's side.
+    pub remote: SocketAddr,
+}
+
+/// Congestion controller of every path of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CongestionControl {
+    /// CUBIC (RFC 9438), as noq implements it. The default.
+    #[default]
+    Cubic,
+    /// NewReno (RFC 9002 §7).
+    NewReno,
+    /// BBR version 3. Not the default: when the application limits the rate it does not pace
+    /// (n0-computer/noq#800).
+    Bbr3,
+}
+
+impl CongestionControl {
+    /// All of them, by name.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("cubic", Self::Cubic), ("newreno", Self::NewReno), ("bbr3", Self::Bbr3)];
+}
+
+impl std::str::FromStr for CongestionControl {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.iter().find(|(n, _)| *n == name);
+        known
+            .map(|(_, control)| *control)
+            .ok_or_else(|| format!("unknown congestion control '{name}'; there are cubic, newreno, bbr3"))
+    }
+}
+
+impl fmt::Display for CongestionControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::ALL.iter().find(|(_, c)| c == self).map_or("?", |(name, _)| name);
+        f.write_str(name)
+    }
+}
+
+/// Makes the scheduler of each new session.
+pub type SchedulerFactory = Arc<dyn Fn() -> Box<dyn Scheduler> + Send + Sync>;
+
+/// How sessions behave. One for all sessions of an endpoint.
+#[derive(Clone)]
+pub struct Config {
+    /// Who decides what goes where. Default: minRTT.
+    pub scheduler: SchedulerFactory,
+    /// Congestion controller of every path. Default: CUBIC.
+    pub congestion: CongestionControl,
+    /// Bounds of memory and counts.
+    pub limits: Limits,
+    /// A session that hears nothing for this long is over. Default: 30 s.
+    pub idle_timeout: Duration,
+    /// A path that hears nothing for this long is closed. Default: 30 s.
+    pub path_idle_timeout: Duration,
+    /// How often an idle path is kept alive. Default: 5 s.
+    pub keep_alive: Duration,
+    /// How long a handshake may take, over all interfaces. Default: 10 s.
+    pub connect_timeout: Duration,
+    /// Pause before the handshake is tried over the next interface too. Default: 100 ms, the smallest
+    /// that RFC 8305 §5 allows.
+    pub race_delay: Duration,
+    /// Packets by which one may be overtaken before it counts as lost without further delay.
+    /// Default: 32, so that in effect time decides.
+    pub packet_threshold: u32,
+    /// Silence after which a path with packets in flight is suspected, counted from when an
+    /// acknowledgement was due; two probe timeouts if those are sooner. Default: 200 ms.
+    pub silence: Duration,
+    /// Where to write qlog files of every connection, if anywhere.
+    pub qlog_dir: Option<PathBuf>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            scheduler: Arc::new(|| Box::new(MinRtt)),
+            congestion: CongestionControl::default(),
+            limits: Limits::default(),
+            idle_timeout: Duration::from_secs(30),
+            path_idle_timeout: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(5),
+            connect_timeout: Duration::from_secs(10),
+            race_delay: Duration::from_millis(100),
+            packet_threshold: 32,
+            silence: Duration::from_millis(200),
+            qlog_dir: None,
+        }
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("congestion", &self.congestion)
+            .field("limits", &self.limits)
+            .field("idle_timeout", &self.idle_timeout)
+            .field("qlog_dir", &self.qlog_dir)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Bounds of what a session, or its peer, can make grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest block in bytes, sent or received; at most 16 MiB, which is the default.
+    pub block: u32,
+    /// Bytes handed over and not yet known to have arrived. Default: 64 MiB.
+    pub queued_bytes: u64,
+    /// Bytes of blocks that are being put together, or wait to be taken by the application.
+    /// Default: 64 MiB.
+    pub reassembly: u64,
+    /// Blocks open at a time, in each direction. Default: 65,536.
+    pub open_blocks: usize,
+    /// Paths at a time. Default, and most: 8.
+    pub paths: usize,
+    /// Handshakes in progress at a time, on a server. Default: 1,024.
+    pub handshakes: usize,
+    /// Sessions at a time, on a server. Default: 4,096.
+    pub sessions: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            block: MAX_BLOCK,
+            queued_bytes: 64 << 20,
+            reassembly: 64 << 20,
+            open_blocks: 65_536,
+            paths: MAX_PATHS,
+            handshakes: 1024,
+            sessions: 4096,
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Sorts packets to sessions, minds their timers, and connects.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    time::Instant,
+};
+
+use bytes::BytesMut;
+
+use crate::{
+    CloseReason, Config, ConnectError, Event, NetPath, ServerTls, Session, Target,
+    race::Attempt,
+    steering::{Ecn, Handle, Heard, Listener, Transmit},
+};
+
+/// A session of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
+/// All sessions behind a set of sockets. See the [crate] documentation for how to drive it.
+pub struct Endpoint {
+    config: Config,
+    epoch: Instant,
+    listener: Listener,
+    /// Sessions, racers included, by key.
+    sessions: BTreeMap<u64, Session>,
+    by_handle: HashMap<Handle, u64>,
+    attempts: BTreeMap<u64, Attempt>,
+    next_key: u64,
+    timers: BTreeSet<(Instant, u64)>,
+    timer_of: HashMap<u64, Instant>,
+    /// Sessions that may have packets to send.
+    dirty: VecDeque<u64>,
+    /// Sessions that may have events.
+    ready: BTreeSet<u64>,
+    /// Packets that the endpoint itself answers with.
+    replies: VecDeque<(Transmit, Vec<u8>)>,
+    /// What became of attempts that failed.
+    failed: VecDeque<(u64, CloseReason)>,
+}
+
+/// Replies that wait at most; a flood of garbage gets no more answers.
+const MAX_REPLIES: usize = 256;
+
+impl Endpoint {
+    /// An endpoint. With `tls` it accepts sessions. `seed` makes everything but the cryptography
+    /// reproducible. `epoch` is what session time counts from.
+    pub fn new(config: Config, tls: Option<&ServerTls>, seed: Option<[u8; 32]>, epoch: Instant) -> Self {
+        Self {
+            listener: Listener::new(&config, tls, seed),
+            config,
+            epoch,
+            sessions: BTreeMap::new(),
+            by_handle: HashMap::new(),
+            attempts: BTreeMap::new(),
+            next_key: 0,
+            timers: BTreeSet::new(),
+            timer_of: HashMap::new(),
+            dirty: VecDeque::new(),
+            ready: BTreeSet::new(),
+            replies: VecDeque::new(),
+            failed: VecDeque::new(),
+        }
+    }
+
+    /// Starts to connect. The session of the returned id reports [`Event::Connected`], or
+    /// [`Event::Closed`] if nothing came of it.
+    ///
+    /// # Errors
+    /// If there is no path, or the address or the name cannot be used.
+    pub fn connect(&mut self, now: Instant, target: Target) -> Result<SessionId, ConnectError> {
+        if target.paths.is_empty() {
+            return Err(ConnectError::NoPath);
+        }
+        let id = self.new_key();
+        let deadline = now + self.config.connect_timeout;
+        self.attempts.insert(id, Attempt::new(target, now, deadline));
+        if let Err(error) = self.race(now, id) {
+            self.attempts.remove(&id);
+            return Err(error);
+        }
+        Ok(SessionId(id))
+    }
+
+    /// Takes in a UDP datagram.
+    pub fn handle(&mut self, now: Instant, net: NetPath, ecn: Option<Ecn>, data: BytesMut) {
+        let handshakes = if self.sessions.len() >= self.config.limits.sessions {
+            usize::MAX
+        } else {
+            self.sessions.values().filter(|s| s.in_handshake()).count().min(usize::MAX - 1)
+        };
+        let mut buf = Vec::new();
+        match self.listener.hear(now, net, ecn, data, handshakes, &mut buf) {
+            Heard::Packet(handle, event) => {
+                let Some(&key) = self.by_handle.get(&handle) else { return };
+                if let Some(session) = self.sessions.get_mut(&key) {
+                    session.on_packet(now, net, event);
+                    self.after(now, key);
+                }
+            }
+            Heard::New(conn) => {
+                let key = self.new_key();
+                self.by_handle.insert(conn.handle(), key);
+                let session = Session::new(&self.config, self.epoch, now, *conn, false);
+                self.sessions.insert(key, session);
+                self.after(now, key);
+            }
+            Heard::Reply(transmit) if self.replies.len() < MAX_REPLIES => {
+                buf.truncate(transmit.size);
+                self.replies.push_back((transmit, buf));
+            }
+            Heard::Reply(_) | Heard::Nothing => {}
+        }
+    }
+
+    /// Does what the time has come for.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(&(at, key)) = self.timers.first() {
+            if at > now {
+                break;
+            }
+            self.timers.remove(&(at, key));
+            self.timer_of.remove(&key);
+            if let Some(session) = self.sessions.get_mut(&key) {
+                session.on_time(now);
+                self.after(now, key);
+            }
+        }
+        let ids: Vec<u64> = self.attempts.keys().copied().collect();
+        for id in ids {
+            // The target was good when the first path was tried.
+            let _ = self.race(now, id);
+        }
+    }
+
+    /// When [`Self::handle_timeout`] is to be called next.
+    pub fn poll_timeout(&mut self) -> Option<Instant> {
+        let attempt = self.attempts.values().map(Attempt::timeout).min();
+        let session = self.timers.first().map(|(at, _)| *at);
+        [attempt, session].into_iter().flatten().min()
+    }
+
+    /// The next packets to send, written to `buf`, which must be empty: up to `max_packets` of one size
+    /// (the last may be shorter) to one peer, when the driver can send them in one go.
+    pub fn poll_transmit(&mut self, now: Instant, max_packets: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some((transmit, data)) = self.replies.pop_front() {
+            buf.extend_from_slice(&data);
+            return Some(transmit);
+        }
+        while let Some(&key) = self.dirty.front() {
+            if let Some(session) = self.sessions.get_mut(&key) {
+                let transmit = session.poll_transmit(now, max_packets, buf);
+                if transmit.is_some() {
+                    return transmit;
+                }
+            }
+            self.dirty.pop_front();
+            self.settle(now, key);
+        }
+        None
+    }
+
+    /// A session that may have events.
+    pub fn poll_ready(&mut self) -> Option<SessionId> {
+        while let Some(key) = self.ready.pop_first() {
+            let failed = self.failed.iter().any(|(id, _)| *id == key);
+            let session = self.sessions.get(&key);
+            if failed || session.is_some_and(|s| s.has_events() && (s.is_announced() || !s.in_handshake())) {
+                return Some(SessionId(key));
+            }
+        }
+        None
+    }
+
+    /// The next event of a session, whether it is still there or failed to come about.
+    pub fn poll_event(&mut self, id: SessionId) -> Option<Event> {
+        if let Some(at) = self.failed.iter().position(|(failed, _)| *failed == id.0) {
+            return self.failed.remove(at).map(|(_, reason)| Event::Closed(reason));
+        }
+        let session = self.sessions.get_mut(&id.0).filter(|s| s.is_announced() || s.is_closed())?;
+        let announced = session.is_announced();
+        let event = session.poll_event();
+        // A racer that lost, or a peer that left before it said hello, is nobody's business.
+        event.filter(|_| announced)
+    }
+
+    /// A session, to act on. [`Self::poll_transmit`] is to follow.
+    pub fn session(&mut self, id: SessionId) -> Option<&mut Session> {
+        let session = self.sessions.get_mut(&id.0)?;
+        if !self.dirty.contains(&id.0) {
+            self.dirty.push_back(id.0);
+        }
+        self.ready.insert(id.0);
+        Some(session)
+    }
+
+    /// The sessions that are open.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
+        self.sessions.iter().filter(|(_, s)| s.is_open() && s.is_announced()).map(|(key, _)| SessionId(*key))
+    }
+
+    /// Whether nothing is left: no session, no attempt, no farewell under way.
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty() && self.attempts.is_empty()
+    }
+
+    fn new_key(&mut self) -> u64 {
+        self.next_key += 1;
+        self.next_key
+    }
+
+    /// After a session was touched.
+    fn after(&mut self, now: Instant, key: u64) {
+        if let Some(session) = self.sessions.get_mut(&key) {
+            session.conn_mut().exchange(&mut self.listener.inner);
+        }
+        self.judge_racer(now, key);
+        self.ready.insert(key);
+        if !self.dirty.contains(&key) {
+            self.dirty.push_back(key);
+        }
+    }
+
+    /// After a session has nothing more to send.
+    fn settle(&mut self, now: Instant, key: u64) {
+        let Some(session) = self.sessions.get_mut(&key) else { return };
+        session.conn_mut().exchange(&mut self.listener.inner);
+        if let Some(old) = self.timer_of.remove(&key) {
+            self.timers.remove(&(old, key));
+        }
+        if session.is_drained() {
+            if !session.has_events() || !session.is_announced() {
+                let handle = session.handle();
+                self.by_handle.remove(&handle);
+                self.sessions.remove(&key);
+            } else {
+                self.ready.insert(key);
+            }
+            return;
+        }
+        if let Some(at) = session.timeout() {
+            // Never in the past, so that a driver that stands still in time does not spin.
+            let at = at.max(now);
+            self.timers.insert((at, key));
+            self.timer_of.insert(key, at);
+        }
+        self.ready.insert(key);
+    }
+
+    /// Starts racers that are due, and gives up attempts that failed.
+    fn race(&mut self, now: Instant, id: u64) -> Result<(), ConnectError> {
+        let delay = self.config.race_delay;
+        loop {
+            let Some(attempt) = self.attempts.get_mut(&id) else { return Ok(()) };
+            if let Some(reason) = attempt.verdict(now) {
+                self.give_up(now, id, reason);
+                return Ok(());
+            }
+            let Some(net) = attempt.next_path(now, delay) else { return Ok(()) };
+            let target = attempt.target.clone();
+            let conn = self.listener.connect(now, &target.tls, &target.server_name, net)?;
+            let key = self.new_key();
+            self.by_handle.insert(conn.handle(), key);
+            let session = Session::new(&self.config, self.epoch, now, conn, true);
+            self.sessions.insert(key, session);
+            if let Some(attempt) = self.attempts.get_mut(&id) {
+                attempt.racers.push((key, net));
+            }
+            self.after(now, key);
+        }
+    }
+
+    /// Sees whether a racer has won or failed.
+    fn judge_racer(&mut self, now: Instant, key: u64) {
+        let found = self.attempts.iter().find_map(|(id, attempt)| {
+            attempt.racers.iter().find(|(racer, _)| *racer == key).map(|(_, net)| (*id, *net))
+        });
+        let Some((id, net)) = found else { return };
+        let Some(session) = self.sessions.get_mut(&key) else { return };
+        if session.is_open() {
+            self.crown(now, id, key, net);
+        } else if session.is_closed() {
+            let reason = session.close_reason();
+            session.mute();
+            if let Some(attempt) = self.attempts.get_mut(&id) {
+                attempt.racers.retain(|(racer, _)| *racer != key);
+                attempt.failure.get_or_insert(reason);
+            }
+            // The next interface makes a try at once, or the attempt is over.
+            let _ = self.race(now, id);
+        }
+    }
+
+    /// The racer `key` has won: it becomes the session of the attempt.
+    fn crown(&mut self, now: Instant, id: u64, key: u64, net: NetPath) {
+        let (Some(attempt), Some(mut session)) = (self.attempts.remove(&id), self.sessions.remove(&key))
+        else {
+            return;
+        };
+        for other in attempt.other_paths(net) {
+            session.add_path(now, other);
+        }
+        if let Some(old) = self.timer_of.remove(&key) {
+            self.timers.remove(&(old, key));
+        }
+        self.by_handle.insert(session.handle(), id);
+        self.sessions.insert(id, session);
+        self.ready.insert(id);
+        self.dirty.push_back(id);
+        for (racer, _) in attempt.racers.iter().filter(|(racer, _)| *racer != key) {
+            self.drop_racer(now, *racer);
+        }
+    }
+
+    fn drop_racer(&mut self, now: Instant, key: u64) {
+        if let Some(session) = self.sessions.get_mut(&key) {
+            session.close(now, 0, "another interface was quicker");
+            session.mute();
+            self.dirty.push_back(key);
+        }
+    }
+
+    fn give_up(&mut self, now: Instant, id: u64, reason: CloseReason) {
+        let Some(attempt) = self.attempts.remove(&id) else { return };
+        for (racer, _) in attempt.racers {
+            self.drop_racer(now, racer);
+        }
+        self.failed.push_back((id, reason));
+        self.ready.insert(id);
+    }
+}

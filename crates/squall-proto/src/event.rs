@@ -1,0 +1,256 @@
+//! What a session tells its application.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use squall_sched::{BlockId, PathId};
+
+use crate::{NetPath, wire};
+
+/// A block to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Its bytes; at least one, at most [`Limits::block`](crate::Limits::block).
+    pub data: Bytes,
+    /// Time from now until it is of no more use; it is given up then. `None`, the default, for never.
+    pub deadline: Option<Duration>,
+    /// 0 (most important) to 7. Default: 3, as the urgency of RFC 9218.
+    pub priority: u8,
+    /// Whether lost bytes are sent again. Default: yes.
+    pub reliable: bool,
+    /// Channel, below 1,024. Default: 0.
+    pub channel: u16,
+    /// Whether the receiver gets it after the ordered block before it on this channel. Default: no.
+    pub ordered: bool,
+}
+
+impl Block {
+    /// A reliable block without a deadline.
+    pub fn new(data: impl Into<Bytes>) -> Self {
+        Self { data: data.into(), deadline: None, priority: 3, reliable: true, channel: 0, ordered: false }
+    }
+
+    /// With a deadline, counted from the moment of sending.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// With a priority: 0 (most important) to 7.
+    #[must_use]
+    pub fn priority(mut self, priority: u8) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Without repair of losses.
+    #[must_use]
+    pub fn unreliable(mut self) -> Self {
+        self.reliable = false;
+        self
+    }
+
+    /// On a channel.
+    #[must_use]
+    pub fn channel(mut self, channel: u16) -> Self {
+        self.channel = channel;
+        self
+    }
+
+    /// Delivered after the ordered block before it on the same channel.
+    #[must_use]
+    pub fn ordered(mut self) -> Self {
+        self.ordered = true;
+        self
+    }
+}
+
+/// Why a block was not taken for sending. It is handed back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// No room for it now; room is announced by [`Event::Writable`].
+    #[error("send queue is full")]
+    Full(Block),
+    /// No bytes.
+    #[error("a block has at least one byte")]
+    Empty,
+    /// More bytes than this side or the peer takes.
+    #[error("block of {len} bytes exceeds the limit of {limit}")]
+    TooLarge {
+        /// Its size.
+        len: usize,
+        /// The limit.
+        limit: u32,
+    },
+    /// No such channel or priority.
+    #[error("{0}")]
+    BadOption(&'static str),
+    /// The session is over.
+    #[error("session is closed")]
+    Closed,
+}
+
+/// A block that arrived whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The sender's id for it.
+    pub id: BlockId,
+    /// Its bytes.
+    pub data: Bytes,
+    /// Its channel.
+    pub channel: u16,
+    /// Its priority.
+    pub priority: u8,
+    /// Whether lost bytes of it were sent again.
+    pub reliable: bool,
+    /// When its first byte arrived.
+    pub first_at: Instant,
+    /// When it was whole.
+    pub whole_at: Instant,
+    /// Bytes of it that came over each path, duplicates included.
+    pub over: Vec<(PathId, u32)>,
+}
+
+/// How a block ended at its sender.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlockFate {
+    /// The peer's session has all of it.
+    Delivered {
+        /// When the last acknowledgement came.
+        at: Instant,
+        /// From handing over to the first sending of its last byte.
+        waited: Duration,
+        /// Bytes acknowledged on each path.
+        over: Vec<(PathId, u32)>,
+    },
+    /// Its deadline passed first.
+    Expired {
+        /// Bytes of it the peer has.
+        acked: u32,
+    },
+    /// It is unreliable, and bytes of it were lost.
+    Lost {
+        /// Bytes of it the peer has.
+        acked: u32,
+    },
+    /// The application or the scheduler took it back.
+    Cancelled {
+        /// Why.
+        reason: &'static str,
+    },
+    /// The peer would not take it.
+    Refused(wire::RefuseReason),
+    /// The session ended first.
+    SessionClosed,
+}
+
+/// How a block ended at its receiver, when it did not arrive whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missed {
+    /// Its deadline passed first.
+    Expired,
+    /// The sender gave it up.
+    GivenUp(wire::CancelReason),
+    /// This side would not take it.
+    Refused(wire::RefuseReason),
+    /// The session ended first.
+    SessionClosed,
+}
+
+/// What changed about a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathChange {
+    /// It may carry data.
+    Up(NetPath),
+    /// It fell silent with packets in flight and carries no new data.
+    Suspected {
+        /// How long nothing was heard.
+        silent: Duration,
+    },
+    /// It proved to deliver again.
+    Readmitted {
+        /// How long it was suspected.
+        after: Duration,
+    },
+    /// The peer's address changed (NAT rebinding).
+    Rebound(NetPath),
+    /// It could not be opened, or is gone.
+    Down,
+}
+
+/// Why a session ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CloseReason {
+    /// This side closed it.
+    #[error("closed by this side")]
+    Local,
+    /// The peer closed it.
+    #[error("closed by the peer with code {code}: {reason}")]
+    ByPeer {
+        /// The peer's code; 0 for a normal end.
+        code: u64,
+        /// The peer's words.
+        reason: String,
+    },
+    /// Nothing was heard for too long.
+    #[error("nothing heard from the peer for too long")]
+    TimedOut,
+    /// The peer broke the Squall protocol.
+    #[error("protocol error: {0}")]
+    Protocol(String),
+    /// QUIC or TLS failed.
+    #[error("{0}")]
+    Transport(String),
+}
+
+impl CloseReason {
+    /// Whether both sides parted as meant.
+    pub fn is_normal(&self) -> bool {
+        matches!(self, Self::Local | Self::ByPeer { code: 0, .. })
+    }
+}
+
+/// Why a connection could not be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// No path was named.
+    #[error("no local interface can reach the peer")]
+    NoPath,
+    /// The request itself is wrong.
+    #[error("{0}")]
+    Local(String),
+}
+
+/// What happened in a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The session is up: blocks can be sent.
+    Connected,
+    /// A block arrived whole.
+    Received(Received),
+    /// A block will not arrive whole.
+    Missed {
+        /// The sender's id for it.
+        id: BlockId,
+        /// Its channel.
+        channel: u16,
+        /// Its priority.
+        priority: u8,
+        /// Why.
+        why: Missed,
+    },
+    /// A block of ours ended, one way or the other. Told exactly once for each.
+    Finished {
+        /// Which block.
+        id: BlockId,
+        /// How.
+        fate: BlockFate,
+    },
+    /// There is room in the send queue again after [`SendError::Full`].
+    Writable,
+    /// A path changed.
+    Path(PathId, PathChange),
+    /// The session is over; the last event.
+    Closed(CloseReason),
+}

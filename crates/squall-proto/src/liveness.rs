@@ -1,0 +1,137 @@
+//! Is the path alive? Judged by silence where an answer was due, never by the RTT, which stays at its
+//! last good value when a path dies.
+//!
+//! A path falls under suspicion when packets are in flight and no acknowledgement came for as long as
+//! two probe timeouts, or [`Config::silence`](crate::Config::silence) if that is sooner, after one was
+//! due. It then carries probes only. The first probe that is acknowledged in reasonable time readmits
+//! it, on probation: with half the window it had, for a round trip (the way of Careful Resume,
+//! draft-ietf-tsvwg-careful-resume), then with all of it. If it falls silent again on probation, the
+//! window it may resume with is halved.
+
+use squall_sched::Micros;
+
+/// The state of a path's health.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Liveness {
+    state: State,
+    /// When the last acknowledgement came.
+    last_ack: Micros,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum State {
+    #[default]
+    Trusted,
+    Suspect {
+        since: Micros,
+        /// Window to come back with.
+        window: u64,
+        next_probe: Micros,
+        probes: u32,
+    },
+    Probation {
+        window: u64,
+        until: Micros,
+    },
+}
+
+/// Shortest silence that counts, so that a pause of the peer's machine does not.
+const MIN_SILENCE: Micros = 50_000;
+/// An acknowledgement later than this proves nothing about the present.
+const STALE: Micros = 1_000_000;
+/// Interval of probes in the first seconds of a suspicion; later ones come ever more rarely.
+const PROBE_INTERVAL: Micros = 25_000;
+const MAX_PROBE_INTERVAL: Micros = 500_000;
+/// Probes at the shortest interval: five seconds.
+const QUICK_PROBES: u32 = 200;
+/// A path comes back with at least this window.
+const MIN_WINDOW: u64 = 4 * 1200;
+
+impl Liveness {
+    pub(crate) fn is_suspect(&self) -> bool {
+        matches!(self.state, State::Suspect { .. })
+    }
+
+    pub(crate) fn probe_timeouts(&self) -> u32 {
+        match self.state {
+            State::Suspect { probes, .. } => probes,
+            _ => 0,
+        }
+    }
+
+    /// When the path will be suspected, if nothing is heard until then. `oldest` is when the oldest
+    /// packet in flight was sent.
+    pub(crate) fn suspect_at(
+        &self,
+        oldest: Option<Micros>,
+        srtt: Micros,
+        probe_timeout: Micros,
+        silence: Micros,
+    ) -> Option<Micros> {
+        if self.is_suspect() {
+            return None;
+        }
+        let due = self.last_ack.max(oldest? + srtt);
+        Some(due + (2 * probe_timeout).min(silence).max(MIN_SILENCE))
+    }
+
+    /// When the last acknowledgement came; 0 for never.
+    pub(crate) fn last_ack(&self) -> Micros {
+        self.last_ack
+    }
+
+    /// How long nothing was heard.
+    pub(crate) fn silent_for(&self, now: Micros) -> Micros {
+        now.saturating_sub(self.last_ack)
+    }
+
+    pub(crate) fn suspect(&mut self, now: Micros, window: u64) {
+        let window = match self.state {
+            State::Probation { window, .. } => window / 2,
+            _ => window,
+        };
+        self.state =
+            State::Suspect { since: now, window: window.max(MIN_WINDOW), next_probe: now, probes: 0 };
+    }
+
+    /// An acknowledgement came for a packet sent at `sent_at`. Returns how long the path was
+    /// suspected, if this readmits it.
+    pub(crate) fn on_ack(&mut self, now: Micros, sent_at: Micros, srtt: Micros) -> Option<Micros> {
+        self.last_ack = now;
+        match self.state {
+            State::Suspect { since, window, .. } if now - sent_at <= STALE => {
+                self.state = State::Probation { window, until: now + srtt };
+                Some(now - since)
+            }
+            State::Probation { until, .. } if now >= until => {
+                self.state = State::Trusted;
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// The window as far as it may be used.
+    pub(crate) fn cap(&self, window: u64) -> u64 {
+        match self.state {
+            State::Probation { window: resumed, .. } => window.min((resumed / 2).max(MIN_WINDOW)),
+            _ => window,
+        }
+    }
+
+    /// When the next probe of a suspected path is due.
+    pub(crate) fn probe_at(&self) -> Option<Micros> {
+        match self.state {
+            State::Suspect { next_probe, .. } => Some(next_probe),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn on_probe(&mut self, now: Micros) {
+        if let State::Suspect { next_probe, probes, .. } = &mut self.state {
+            *probes += 1;
+            let doublings = probes.saturating_sub(QUICK_PROBES).div_ceil(20).min(5);
+            *next_probe = now + (PROBE_INTERVAL << doublings).min(MAX_PROBE_INTERVAL);
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Blocks on their way out: payloads, deadlines, admission, and each block's one fate.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    ops::Range,
+};
+
+use bytes::Bytes;
+use squall_sched::{BlockId, BlockMeta, BlockQueue, MAX_PATHS, Micros, PRIORITIES, PathId};
+
+use crate::{
+    Block, Limits, SendError,
+    wire::{self, CancelReason, RefuseReason},
+};
+
+/// Blocks from the oldest unfinished one to the newest at most: what the peer's record of finished
+/// blocks spans.
+pub(crate) const ID_SPAN: u64 = 1 << 20;
+
+/// How a block ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Delivered,
+    Expired,
+    Lost,
+    Cancelled(&'static str),
+    Refused(RefuseReason),
+    SessionClosed,
+}
+
+/// A block that ended, with the evidence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) meta: BlockMeta,
+    pub(crate) ending: Ending,
+    pub(crate) acked: u32,
+    /// See [`wire::Data::previous`].
+    pub(crate) previous: Option<u64>,
+    pub(crate) fully_sent: Option<Micros>,
+    pub(crate) over: [u32; MAX_PATHS],
+}
+
+#[derive(Debug)]
+struct Payload {
+    data: Bytes,
+    /// See [`wire::Data::previous`].
+    previous: Option<u64>,
+    over: [u32; MAX_PATHS],
+}
+
+/// Blocks on their way out.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    limits: Limits,
+    /// What schedulers see: the blocks the peer has room for.
+    pub(crate) queue: BlockQueue,
+    /// Blocks that wait for the peer to have room, in order.
+    waiting: VecDeque<BlockMeta>,
+    payloads: BTreeMap<BlockId, Payload>,
+    deadlines: BTreeSet<(Micros, BlockId)>,
+    next_id: u64,
+    queued_bytes: u64,
+    /// Bytes of admitted, unfinished blocks.
+    admitted: u64,
+    /// Bytes of blocks the peer takes at a time.
+    credit: u64,
+    last_ordered: HashMap<u16, u64>,
+    /// `send` was refused for lack of room since room was last announced.
+    refused: bool,
+}
+
+impl Outbox {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            queue: BlockQueue::new(),
+            waiting: VecDeque::new(),
+            payloads: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            next_id: 0,
+            queued_bytes: 0,
+            admitted: 0,
+            // Until the first feedback: enough for any first frame, within everybody's limits.
+            credit: 4 << 20,
+            last_ordered: HashMap::new(),
+            refused: false,
+        }
+    }
+
+    /// Takes a block for sending.
+    pub(crate) fn send(&mut self, now: Micros, block: Block) -> Result<BlockId, SendError> {
+        if block.data.is_empty() {
+            return Err(SendError::Empty);
+        }
+        if block.data.len() > self.limits.block as usize {
+            return Err(SendError::TooLarge { len: block.data.len(), limit: self.limits.block });
+        }
+        if block.channel >= wire::MAX_CHANNELS {
+            return Err(SendError::BadOption("channel must be below 1024"));
+        }
+        if block.priority >= PRIORITIES {
+            return Err(SendError::BadOption("priority must be 0 to 7"));
+        }
+        if !self.has_room(block.data.len() as u64) {
+            self.refused = true;
+            return Err(SendError::Full(block));
+        }
+        Ok(self.accept(now, block))
+    }
+
+    fn has_room(&self, len: u64) -> bool {
+        let oldest = self.payloads.first_key_value().map_or(self.next_id, |(id, _)| id.0);
+        self.queued_bytes + len <= self.limits.queued_bytes
+            && self.payloads.len() < self.limits.open_blocks
+            && self.next_id - oldest < ID_SPAN
+    }
+
+    fn accept(&mut self, now: Micros, block: Block) -> BlockId {
+        let id = BlockId(self.next_id);
+        self.next_id += 1;
+        let len = block.data.len() as u32;
+        let deadline = block.deadline.map(|d| now + d.as_micros() as u64);
+        let previous = block.ordered.then(|| {
+            let last = self.last_ordered.insert(block.channel, id.0);
+            last.map_or(0, |last| id.0 - last)
+        });
+        if let Some(deadline) = deadline {
+            self.deadlines.insert((deadline, id));
+        }
+        self.payloads.insert(id, Payload { data: block.data, previous, over: [0; MAX_PATHS] });
+        self.queued_bytes += u64::from(len);
+        self.waiting.push_back(BlockMeta {
+            id,
+            len,
+            deadline,
+            priority: block.priority,
+            reliable: block.reliable,
+            channel: block.channel,
+            submitted: now,
+        });
+        id
+    }
+
+    /// Lets waiting blocks into the queue as far as the peer has room for them; returns their ids.
+    pub(crate) fn admit(&mut self) -> Vec<BlockId> {
+        let mut admitted = Vec::new();
+        while let Some(meta) = self.waiting.front() {
+            let len = u64::from(meta.len);
+            // A single block may exceed the credit, or it could never be sent.
+            if self.admitted > 0 && self.admitted + len > self.credit {
+                break;
+            }
+            self.admitted += len;
+            self.queue.insert(*meta);
+            admitted.push(meta.id);
+            self.waiting.pop_front();
+        }
+        admitted
+    }
+
+    pub(crate) fn set_credit(&mut self, bytes: u64) {
+        self.credit = bytes;
+    }
+
+    pub(crate) fn set_block_limit(&mut self, limit: u32) {
+        self.limits.block = self.limits.block.min(limit);
+    }
+
+    /// Bytes handed over that are not known to have arrived.
+    pub(crate) fn queued_bytes(&self) -> u64 {
+        self.queued_bytes
+    }
+
+    pub(crate) fn open_blocks(&self) -> usize {
+        self.payloads.len()
+    }
+
+    /// Whether `send` was refused before and would have a chance now.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.refused && self.queued_bytes <= self.limits.queued_bytes / 2 && self.has_room(1)
+    }
+
+    /// The same, but true once per refusal only.
+    pub(crate) fn take_writable(&mut self) -> bool {
+        let writable = self.is_writable();
+        self.refused &= !writable;
+        writable
+    }
+
+    /// The bytes of a chunk.
+    pub(crate) fn bytes(&self, id: BlockId, range: &Range<u32>) -> Option<&[u8]> {
+        self.payloads.get(&id)?.data.get(range.start as usize..range.end as usize)
+    }
+
+    /// See [`wire::Data::previous`].
+    pub(crate) fn previous(&self, id: BlockId) -> Option<u64> {
+        self.payloads.get(&id)?.previous
+    }
+
+    /// When the next block expires.
+    pub(crate) fn next_deadline(&self) -> Option<Micros> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// A block whose deadline has passed.
+    pub(crate) fn overdue(&self, now: Micros) -> Option<BlockId> {
+        self.deadlines.first().filter(|(at, _)| *at <= now).map(|(_, id)| *id)
+    }
+
+    pub(crate) fn on_acked(&mut self, id: BlockId, range: Range<u32>, path: PathId) -> Option<Ended> {
+        let news = self.queue.mark_acked(id, range);
+        if let Some(payload) = self.payloads.get_mut(&id) {
+            payload.over[usize::from(path.0)] += news;
+        }
+        if self.queue.get(id)?.is_complete() {
+            return self.end(id, Ending::Delivered);
+        }
+        self.end_if_spent(id)
+    }
+
+    pub(crate) fn on_lost(&mut self, id: BlockId, range: Range<u32>, path: PathId) -> Option<Ended> {
+        self.queue.mark_lost(id, range, path);
+        self.end_if_spent(id)
+    }
+
+    pub(crate) fn on_unsent(&mut self, id: BlockId, range: Range<u32>, path: PathId) {
+        self.queue.mark_unsent(id, range, path);
+    }
+
+    fn end_if_spent(&mut self, id: BlockId) -> Option<Ended> {
+        let spent = self.queue.get(id)?.is_spent();
+        if spent { self.end(id, Ending::Lost) } else { None }
+    }
+
+    /// Ends a block; `None` if it had ended before.
+    pub(crate) fn end(&mut self, id: BlockId, ending: Ending) -> Option<Ended> {
+        let payload = self.payloads.remove(&id)?;
+        self.queued_bytes -= payload.data.len() as u64;
+        let (meta, acked, fully_sent) = match self.queue.remove(id) {
+            Some(block) => {
+                self.admitted -= u64::from(block.meta().len);
+                (*block.meta(), block.acked_bytes(), block.fully_sent())
+            }
+            None => {
+                let at = self.waiting.iter().position(|m| m.id == id)?;
+                (self.waiting.remove(at)?, 0, None)
+            }
+        };
+        if let Some(deadline) = meta.deadline {
+            self.deadlines.remove(&(deadline, id));
+        }
+        Some(Ended { meta, ending, acked, previous: payload.previous, fully_sent, over: payload.over })
+    }
+
+    /// Ends every block with the session.
+    pub(crate) fn end_all(&mut self) -> Vec<Ended> {
+        let ids: Vec<_> = self.payloads.keys().copied().collect();
+        ids.into_iter().filter_map(|id| self.end(id, Ending::SessionClosed)).collect()
+    }
+}
+
+impl Ending {
+    /// What the peer is told, if anything.
+    pub(crate) fn cancel_reason(self) -> Option<CancelReason> {
+        match self {
+            Self::Expired => Some(CancelReason::Expired),
+            Self::Lost => Some(CancelReason::Lost),
+            Self::Cancelled(_) => Some(CancelReason::Cancelled),
+            Self::Delivered | Self::Refused(_) | Self::SessionClosed => None,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Spreads a path's packets over time, so that a window's worth does not leave as one burst.
+
+use squall_sched::Micros;
+
+/// A token bucket (RFC 9002 §7.7).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pacer {
+    /// Bytes that may leave now; negative after a batch that was larger.
+    tokens: i64,
+    /// Bytes per second.
+    rate: u64,
+    burst: i64,
+    updated: Micros,
+}
+
+/// Packets that may leave back to back: RFC 9002 §7.7 allows the initial window.
+const BURST_PACKETS: u64 = 10;
+/// At high rates the burst is what leaves in this time, so that wake-ups stay rare.
+const BURST_TIME: Micros = 2_000;
+
+impl Pacer {
+    /// Sets the rate: what the controller asks for, or the window over the RTT times 2 in slow start
+    /// and 1.25 later, so that the window is what limits.
+    pub(crate) fn update(
+        &mut self,
+        now: Micros,
+        asked: Option<u64>,
+        window: u64,
+        srtt: Micros,
+        slow_start: bool,
+        packet: u64,
+    ) {
+        self.refill(now);
+        let by_window = || {
+            let per_second = window.saturating_mul(1_000_000) / srtt.max(1);
+            if slow_start { per_second * 2 } else { per_second + per_second / 4 }
+        };
+        self.rate = asked.unwrap_or_else(by_window).max(packet * 100);
+        self.burst = (BURST_PACKETS * packet).max(self.rate * BURST_TIME / 1_000_000) as i64;
+        self.tokens = self.tokens.min(self.burst);
+    }
+
+    fn refill(&mut self, now: Micros) {
+        let elapsed = now.saturating_sub(self.updated);
+        let earned = u128::from(self.rate) * u128::from(elapsed) / 1_000_000;
+        if earned > 0 {
+            self.tokens =
+                self.tokens.saturating_add(i64::try_from(earned).unwrap_or(i64::MAX)).min(self.burst);
+            self.updated = now;
+        }
+    }
+
+    /// Packets of `size` that may leave now.
+    pub(crate) fn packets(&mut self, now: Micros, size: u64) -> usize {
+        self.refill(now);
+        (self.tokens.max(0) as u64 / size.max(1)) as usize
+    }
+
+    /// When the next packet of `size` may leave.
+    pub(crate) fn ready_at(&self, size: u64) -> Micros {
+        let missing = (size as i64 - self.tokens).max(0) as u64;
+        self.updated + (missing * 1_000_000).div_ceil(self.rate.max(1))
+    }
+
+    pub(crate) fn on_sent(&mut self, bytes: u64) {
+        self.tokens -= bytes as i64;
+    }
+}

@@ -1,0 +1,375 @@
+//! What a session knows of one path: packets in flight, delays, losses, rates, liveness.
+
+use std::{collections::VecDeque, ops::Range};
+
+use squall_sched::{BlockId, Micros, PathId, PathState, PathView, WorkKind};
+
+use crate::{
+    liveness::Liveness,
+    pacer::Pacer,
+    stats::PathStats,
+    wire::{Cancel, RefuseReason, TICK},
+};
+
+/// What a packet carried of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Payload {
+    /// A range of a block.
+    Chunk(Chunk),
+    /// Repeated until acknowledged.
+    Control(Control),
+    /// A newer one replaces it.
+    Fleeting,
+}
+
+/// A range of a block in a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    pub(crate) block: BlockId,
+    pub(crate) range: Range<u32>,
+    pub(crate) kind: WorkKind,
+    /// The path it was meant for.
+    pub(crate) path: PathId,
+}
+
+/// What must reach the peer, though it is no block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Control {
+    Cancel(Cancel),
+    Refused(BlockId, RefuseReason),
+}
+
+/// A packet whose fate is open.
+#[derive(Clone, Debug)]
+pub(crate) struct InFlight {
+    pub(crate) sent_at: Micros,
+    pub(crate) bytes: u16,
+    pub(crate) payload: Option<Payload>,
+    /// Further datagrams in the same packet.
+    pub(crate) more: Vec<Payload>,
+    /// Its chunk was given up for lost when the path fell silent; what noq says later about its loss is
+    /// no news.
+    pub(crate) presumed_lost: bool,
+}
+
+/// Packets in flight on a path, by packet number.
+#[derive(Debug, Default)]
+pub(crate) struct Flight {
+    base: u64,
+    packets: VecDeque<Option<InFlight>>,
+    bytes: u64,
+}
+
+/// Numbers that noq may skip between two packets; more would be a contract broken.
+const MAX_GAP: u64 = 1 << 16;
+
+impl Flight {
+    pub(crate) fn insert(&mut self, packet: u64, entry: InFlight) {
+        if self.packets.is_empty() {
+            self.base = packet;
+        }
+        let Some(at) = packet.checked_sub(self.base).filter(|at| *at < self.packets.len() as u64 + MAX_GAP)
+        else {
+            debug_assert!(false, "packet numbers must grow, by small steps");
+            return;
+        };
+        let at = at as usize;
+        if at >= self.packets.len() {
+            self.packets.resize_with(at + 1, || None);
+        }
+        self.bytes += u64::from(entry.bytes);
+        self.packets[at] = Some(entry);
+    }
+
+    /// Adds a further datagram to a packet that is there already.
+    pub(crate) fn add(&mut self, packet: u64, payload: Payload) {
+        if let Some(Some(entry)) =
+            packet.checked_sub(self.base).and_then(|at| self.packets.get_mut(at as usize))
+        {
+            entry.more.push(payload);
+        }
+    }
+
+    pub(crate) fn take(&mut self, packet: u64) -> Option<InFlight> {
+        let at = usize::try_from(packet.checked_sub(self.base)?).ok()?;
+        let entry = self.packets.get_mut(at)?.take()?;
+        self.bytes -= u64::from(entry.bytes);
+        while matches!(self.packets.front(), Some(None)) {
+            self.packets.pop_front();
+            self.base += 1;
+        }
+        Some(entry)
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The oldest packet whose fate is open.
+    pub(crate) fn oldest(&self) -> Option<&InFlight> {
+        self.packets.front().and_then(Option::as_ref)
+    }
+
+    /// Number the next packet will have, or a later one.
+    pub(crate) fn next_packet(&self) -> u64 {
+        self.base + self.packets.len() as u64
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut InFlight> {
+        self.packets.iter_mut().flatten()
+    }
+
+    /// Takes out everything.
+    pub(crate) fn drain(&mut self) -> Vec<InFlight> {
+        self.bytes = 0;
+        self.base += self.packets.len() as u64;
+        self.packets.drain(..).flatten().collect()
+    }
+}
+
+/// A path of a session.
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub(crate) id: PathId,
+    /// Number on the wire.
+    pub(crate) number: u32,
+    /// Validated: may carry data.
+    pub(crate) up: bool,
+    pub(crate) metered: bool,
+    pub(crate) flight: Flight,
+    /// What a scheduler gave to the path and waits for the pacer.
+    pub(crate) committed: VecDeque<Chunk>,
+    /// Bytes of packets that will take.
+    pub(crate) committed_bytes: u64,
+    pub(crate) pacer: Pacer,
+    pub(crate) rtt: Rtt,
+    pub(crate) delay: Delay,
+    pub(crate) loss: LossWindow,
+    pub(crate) delivery: RateMeter,
+    pub(crate) liveness: Liveness,
+    /// Window as the controller says.
+    pub(crate) window: u64,
+    /// The peer marked the path: it does not hear us there, or we do not hear it.
+    pub(crate) remote_suspects: bool,
+    /// When a packet last arrived on it.
+    pub(crate) heard_at: Micros,
+    pub(crate) stats: PathStats,
+}
+
+impl Path {
+    pub(crate) fn new(id: PathId, number: u32, now: Micros) -> Self {
+        Self {
+            id,
+            number,
+            up: false,
+            metered: false,
+            flight: Flight::default(),
+            committed: VecDeque::new(),
+            committed_bytes: 0,
+            pacer: Pacer::default(),
+            rtt: Rtt::default(),
+            delay: Delay::default(),
+            loss: LossWindow::default(),
+            delivery: RateMeter::default(),
+            liveness: Liveness::default(),
+            window: 0,
+            remote_suspects: false,
+            heard_at: now,
+            stats: PathStats::default(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> PathState {
+        if self.liveness.is_suspect() { PathState::Suspect } else { PathState::Active }
+    }
+
+    /// Window, unless the path is on probation after an outage.
+    pub(crate) fn effective_window(&self) -> u64 {
+        self.liveness.cap(self.window)
+    }
+
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.flight.bytes() + self.committed_bytes
+    }
+
+    /// Whether the window leaves no room for a packet of `size`.
+    pub(crate) fn is_full(&self, size: u64) -> bool {
+        self.in_flight() + size > self.effective_window()
+    }
+
+    /// What schedulers see. `owd` is worked out over all paths.
+    pub(crate) fn view(&self, chunk: u32, owd: Micros) -> PathView {
+        let window = self.effective_window();
+        PathView {
+            id: self.id,
+            state: self.state(),
+            usable: self.up && !self.liveness.is_suspect(),
+            srtt: self.rtt.smoothed,
+            min_rtt: self.rtt.min,
+            rtt_dev: self.rtt.deviation,
+            owd,
+            window,
+            in_flight: self.in_flight(),
+            chunk,
+            bandwidth: (window * 8_000_000).checked_div(self.rtt.smoothed).unwrap_or(0),
+            delivery_rate: self.delivery.bits_per_second(),
+            loss: self.loss.ratio(),
+            factor: 1.0,
+            metered: self.metered,
+            budget: None,
+            probe_timeouts: self.liveness.probe_timeouts(),
+        }
+    }
+}
+
+/// Round-trip time: smoothed, smallest, mean deviation (RFC 9002 §5.3, without the correction for
+/// acknowledgement delay, since our receiver sends feedback at once).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rtt {
+    pub(crate) smoothed: Micros,
+    pub(crate) min: Micros,
+    pub(crate) deviation: Micros,
+    sampled: bool,
+}
+
+impl Default for Rtt {
+    fn default() -> Self {
+        // RFC 9002 §6.2.2.
+        Self { smoothed: 333_000, min: 333_000, deviation: 166_500, sampled: false }
+    }
+}
+
+impl Rtt {
+    /// What path validation found, until there are samples.
+    pub(crate) fn seed(&mut self, rtt: Micros) {
+        if !self.sampled {
+            *self = Self { smoothed: rtt, min: rtt, deviation: rtt / 2, sampled: false };
+        }
+    }
+
+    pub(crate) fn sample(&mut self, rtt: Micros) {
+        if self.sampled {
+            self.deviation = (3 * self.deviation + self.smoothed.abs_diff(rtt)) / 4;
+            self.smoothed = (7 * self.smoothed + rtt) / 8;
+            self.min = self.min.min(rtt);
+        } else {
+            *self = Self { smoothed: rtt, min: rtt, deviation: rtt / 2, sampled: true };
+        }
+    }
+
+    /// Probe timeout: the time by which an acknowledgement should have come (RFC 9002 §6.2.1).
+    pub(crate) fn probe_timeout(&self) -> Micros {
+        self.smoothed + (4 * self.deviation).max(1_000) + crate::feedback::MAX_DELAY
+    }
+}
+
+/// One-way delay to the peer, up to the offset of its clock, which is the same for every path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Delay {
+    /// Ticks modulo 2²⁴ of the sample that `smoothed` counts from.
+    reference: Option<u32>,
+    /// Smoothed distance from the reference, in microseconds.
+    smoothed: i64,
+}
+
+impl Delay {
+    pub(crate) fn sample(&mut self, ticks: u32) {
+        let Some(reference) = self.reference else {
+            *self = Self { reference: Some(ticks), smoothed: 0 };
+            return;
+        };
+        let distance = signed_ticks(ticks, reference) * TICK as i64;
+        self.smoothed += (distance - self.smoothed) / 8;
+    }
+
+    /// How much longer this path takes than `other`, in microseconds.
+    pub(crate) fn longer_than(&self, other: &Self) -> Option<i64> {
+        let difference = signed_ticks(self.reference?, other.reference?) * TICK as i64;
+        Some(difference + self.smoothed - other.smoothed)
+    }
+}
+
+/// The distance between two stamps modulo 2²⁴, taken the short way round.
+fn signed_ticks(a: u32, b: u32) -> i64 {
+    let distance = i64::from(a.wrapping_sub(b) & 0xff_ffff);
+    if distance >= 1 << 23 { distance - (1 << 24) } else { distance }
+}
+
+/// One-way delays of all paths: exact differences, on the level of half the smallest RTT.
+pub(crate) fn one_way_delays<'a>(paths: impl Iterator<Item = &'a Path> + Clone) -> Vec<Micros> {
+    let quickest = paths.clone().filter(|p| p.up).min_by(|a, b| {
+        let difference = a.delay.longer_than(&b.delay).unwrap_or(0);
+        difference.cmp(&0).then(a.rtt.smoothed.cmp(&b.rtt.smoothed))
+    });
+    let base = quickest.map_or(0, |p| p.rtt.min / 2);
+    paths
+        .map(|path| {
+            let longer = quickest.and_then(|q| path.delay.longer_than(&q.delay));
+            longer.map_or(path.rtt.smoothed / 2, |longer| base.saturating_add_signed(longer))
+        })
+        .collect()
+}
+
+/// Share of packets lost over the last two seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LossWindow {
+    /// Acknowledged and lost packets in slots of 250 ms.
+    slots: [(u32, u32); LossWindow::SLOTS],
+    slot: u64,
+}
+
+impl LossWindow {
+    const SLOTS: usize = 8;
+    const SLOT: Micros = 250_000;
+
+    pub(crate) fn record(&mut self, now: Micros, lost: bool) {
+        let slot = now / Self::SLOT;
+        let steps = slot.saturating_sub(self.slot).min(Self::SLOTS as u64);
+        for i in 0..steps {
+            self.slots[((slot - i) % Self::SLOTS as u64) as usize] = (0, 0);
+        }
+        self.slot = self.slot.max(slot);
+        let entry = &mut self.slots[(self.slot % Self::SLOTS as u64) as usize];
+        if lost {
+            entry.1 += 1;
+        } else {
+            entry.0 += 1;
+        }
+    }
+
+    pub(crate) fn ratio(&self) -> f64 {
+        let (acked, lost) = self.slots.iter().fold((0, 0), |sum, s| (sum.0 + s.0, sum.1 + s.1));
+        if acked + lost == 0 { 0.0 } else { f64::from(lost) / f64::from(acked + lost) }
+    }
+}
+
+/// Rate of acknowledged bytes, smoothed over about a quarter of a second.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RateMeter {
+    since: Micros,
+    bytes: u64,
+    rate: Option<f64>,
+}
+
+impl RateMeter {
+    const INTERVAL: Micros = 50_000;
+    /// Weight of a new interval.
+    const WEIGHT: f64 = 0.25;
+
+    pub(crate) fn record(&mut self, now: Micros, bytes: u64) {
+        self.bytes += bytes;
+        let elapsed = now.saturating_sub(self.since);
+        if elapsed >= Self::INTERVAL {
+            let rate = self.bytes as f64 * 8e6 / elapsed as f64;
+            // After a pause the average says nothing.
+            let known = self.rate.filter(|_| elapsed < 10 * Self::INTERVAL);
+            self.rate = Some(known.map_or(rate, |old| old + Self::WEIGHT * (rate - old)));
+            self.since = now;
+            self.bytes = 0;
+        }
+    }
+
+    pub(crate) fn bits_per_second(&self) -> u64 {
+        self.rate.unwrap_or(0.0) as u64
+    }
+}

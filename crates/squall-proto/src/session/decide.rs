@@ -1,0 +1,145 @@
+//! Asking the scheduler, and committing what it answers.
+
+use squall_sched::{Assignment, Context, Decision, Micros, SchedEvent};
+
+use super::{DecisionLog, MAX_LOG, Session};
+use crate::{
+    outbox::Ending,
+    path::{Chunk, one_way_delays},
+    wire::MAX_DATA_HEADER,
+};
+
+/// QUIC and UDP overhead of a packet beyond its datagram, rounded up: short header, packet number,
+/// frame header and tag.
+pub(super) const PACKET_OVERHEAD: u64 = 40;
+
+/// Bytes of acknowledgements that may share a packet with a chunk. noq pads packets of a batch by up
+/// to 32 bytes, so a packet without them still fits the batch.
+pub(super) const ACK_RESERVE: usize = 28;
+
+/// Decisions in a row before packets are sent; the rest follows at once.
+const MAX_DECISIONS: usize = 64;
+
+impl Session {
+    /// Lets the scheduler assign what the windows take. Returns whether anything was assigned.
+    pub(super) fn decide(&mut self, now: Micros) -> bool {
+        let admitted = self.outbox.admit();
+        self.sched_events.extend(admitted.into_iter().map(SchedEvent::Queued));
+        let due = self.sched_due || self.sched_wake.is_some_and(|wake| wake <= now);
+        if !due {
+            return false;
+        }
+        self.sched_due = false;
+        self.sched_wake = None;
+        self.refresh_views();
+        self.tell_scheduler(now);
+        let mut assigned = false;
+        for _ in 0..MAX_DECISIONS {
+            if self.outbox.queue.is_empty() {
+                break;
+            }
+            let cx = Context { now, queue: &self.outbox.queue, paths: &self.views };
+            let decision = self.scheduler.next(&cx);
+            self.log(now, &decision);
+            match decision {
+                Decision::Send(assignment) => {
+                    if !self.commit(now, &assignment) {
+                        tracing::warn!(?assignment, "scheduler assigned what cannot be sent");
+                        break;
+                    }
+                    assigned = true;
+                }
+                Decision::Cancel { block, reason } => self.end_block(now, block, Ending::Cancelled(reason)),
+                Decision::Idle { wake } => {
+                    self.sched_wake = wake.filter(|at| *at > now);
+                    self.note_limits();
+                    return assigned;
+                }
+            }
+        }
+        // Not at the end of what can be assigned: go on after the next packets.
+        self.sched_due = assigned;
+        self.note_limits();
+        assigned
+    }
+
+    fn tell_scheduler(&mut self, now: Micros) {
+        let events = std::mem::take(&mut self.sched_events);
+        let cx = Context { now, queue: &self.outbox.queue, paths: &self.views };
+        for event in &events {
+            self.scheduler.on_event(event, &cx);
+        }
+    }
+
+    fn log(&mut self, at: Micros, decision: &Decision) {
+        if let Some(log) = &mut self.decisions
+            && log.len() < MAX_LOG
+            && !matches!(decision, Decision::Idle { .. })
+        {
+            log.push(DecisionLog { at, decision: decision.clone() });
+        }
+    }
+
+    /// Payload of a block that fits one packet, whatever its header.
+    pub(super) fn chunk_size(&mut self) -> u32 {
+        self.conn.max_datagram().saturating_sub(MAX_DATA_HEADER) as u32
+    }
+
+    fn refresh_views(&mut self) {
+        let chunk = self.chunk_size();
+        let delays = one_way_delays(self.paths.iter());
+        self.views.clear();
+        self.views
+            .extend(self.paths.iter().zip(delays).filter(|(p, _)| p.up).map(|(p, owd)| p.view(chunk, owd)));
+        if self.views.iter().any(|v| v.usable) {
+            return;
+        }
+        // Every path is silent. The one that was heard last carries what there is, for a session that
+        // sends nothing would never learn that it could.
+        let latest = self.paths.iter().filter(|p| p.up).max_by_key(|p| p.liveness.last_ack());
+        if let Some(id) = latest.map(|p| p.id)
+            && let Some(view) = self.views.iter_mut().find(|v| v.id == id)
+        {
+            view.usable = true;
+        }
+    }
+
+    /// Gives an assignment to its path, clipped to what the window takes.
+    fn commit(&mut self, now: Micros, assignment: &Assignment) -> bool {
+        let Some(view) = self.views.iter_mut().find(|v| v.id == assignment.path && v.has_room()) else {
+            return false;
+        };
+        let Some(block) = self.outbox.queue.get(assignment.block) else { return false };
+        let chunk = view.chunk.max(1);
+        let packet = u64::from(chunk) + PACKET_OVERHEAD;
+        let packets = (view.room() / packet).clamp(1, 1 << 14) as u32;
+        let start = assignment.range.start;
+        let end = assignment.range.end.min(block.meta().len).min(start.saturating_add(packets * chunk));
+        if start >= end {
+            return false;
+        }
+        let bytes = u64::from((end - start).div_ceil(chunk)) * PACKET_OVERHEAD + u64::from(end - start);
+        let Some(path) = self.paths.iter_mut().find(|p| p.id == assignment.path) else { return false };
+        view.in_flight += bytes;
+        path.committed_bytes += bytes;
+        self.outbox.queue.mark_sent(assignment.block, start..end, path.id, now);
+        path.committed.push_back(Chunk {
+            block: assignment.block,
+            range: start..end,
+            kind: assignment.kind,
+            path: path.id,
+        });
+        true
+    }
+
+    /// Tells the controllers which of them are held back by their window: only those may grow.
+    fn note_limits(&mut self) {
+        let packet = u64::from(self.chunk_size()) + PACKET_OVERHEAD;
+        for path in &self.paths {
+            if let Some(index) = self.conn.index_of(path.number) {
+                let limited = !path.committed.is_empty() || path.is_full(packet);
+                self.conn.paths[index].ledger.book().app_limited = !limited;
+            }
+        }
+    }
+}

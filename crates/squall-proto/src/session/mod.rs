@@ -1,0 +1,463 @@
+//! A session: one peer, several paths, blocks both ways.
+//!
+//! `transmit` decides what leaves next, `decide` asks the scheduler, `receive` takes in packets and
+//! fates, `watch` minds the time: deadlines, silent paths, probes.
+
+mod decide;
+mod receive;
+mod transmit;
+mod watch;
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use squall_sched::{BlockId, MAX_PATHS, Micros, PathId, PathState, PathView, SchedEvent, Scheduler};
+
+use crate::{
+    Block, BlockFate, CloseReason, Config, Event, Missed, NetPath, PathChange, PathStats, SendError,
+    SessionStats,
+    feedback::Reporter,
+    inbox::Inbox,
+    outbox::{Ended, Ending, Outbox},
+    path::{Control, Path, Payload},
+    steering::{Connection, Handle, Sent},
+    varint,
+    wire::Cancel,
+};
+
+/// A decision of the scheduler, for the event log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecisionLog {
+    /// When, in microseconds since the endpoint's epoch.
+    pub at: Micros,
+    /// What, with its reason.
+    pub decision: squall_sched::Decision,
+}
+
+/// A session with one peer.
+pub struct Session {
+    config: Config,
+    epoch: Instant,
+    conn: Connection<Payload>,
+    stage: Stage,
+    /// Whether [`Event::Connected`] was told.
+    announced: bool,
+    is_client: bool,
+    paths: Vec<Path>,
+    /// Paths to open as soon as the peer allows, and when to try next.
+    to_open: VecDeque<(Micros, NetPath)>,
+    scheduler: Box<dyn Scheduler>,
+    sched_events: Vec<SchedEvent>,
+    sched_wake: Option<Micros>,
+    /// Something changed since the scheduler last had nothing to do.
+    sched_due: bool,
+    views: Vec<PathView>,
+    outbox: Outbox,
+    inbox: Inbox,
+    reporter: Reporter,
+    control: VecDeque<Control>,
+    /// Answers to the peer's probes, each for the path of that index.
+    replies: VecDeque<(u32, u64, crate::wire::Stamp)>,
+    /// Highest sequence of the peer's feedback.
+    heard_feedback: u64,
+    /// noq's timer is due; it is run when acknowledgements are out of the way.
+    timer_due: bool,
+    /// noq may have tail-loss probes to send.
+    probes_due: bool,
+    /// noq may have control frames or acknowledgements to send.
+    flush_due: bool,
+    /// Acknowledgements may ride on the next data packet.
+    acks_owed: bool,
+    /// The path that the datagrams inside noq are meant for.
+    batch_path: usize,
+    sent: Vec<Sent<Payload>>,
+    events: VecDeque<Event>,
+    stats: SessionStats,
+    decisions: Option<Vec<DecisionLog>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Handshake,
+    Open,
+    Closed,
+}
+
+/// The version of the hello.
+const HELLO_VERSION: u64 = 1;
+
+/// Decisions kept for the log at most; later ones are dropped until it is taken.
+const MAX_LOG: usize = 1 << 16;
+
+impl Session {
+    pub(crate) fn new(
+        config: &Config,
+        epoch: Instant,
+        now: Instant,
+        conn: Connection<Payload>,
+        is_client: bool,
+    ) -> Self {
+        let mut session = Self {
+            config: config.clone(),
+            epoch,
+            conn,
+            stage: Stage::Handshake,
+            announced: false,
+            is_client,
+            paths: Vec::new(),
+            to_open: VecDeque::new(),
+            scheduler: (config.scheduler)(),
+            sched_events: Vec::new(),
+            sched_wake: None,
+            sched_due: false,
+            views: Vec::new(),
+            outbox: Outbox::new(config.limits),
+            inbox: Inbox::new(config.limits),
+            reporter: Reporter::default(),
+            control: VecDeque::new(),
+            replies: VecDeque::new(),
+            heard_feedback: 0,
+            timer_due: false,
+            probes_due: false,
+            flush_due: true,
+            acks_owed: false,
+            batch_path: 0,
+            sent: Vec::new(),
+            events: VecDeque::new(),
+            stats: SessionStats::default(),
+            decisions: None,
+        };
+        let now = session.micros(now);
+        session.ensure_path(0, now);
+        session
+    }
+
+    /// Hands a block over for sending.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] hands it back when there is no room; [`Event::Writable`] follows when there
+    /// is. The other errors say what is wrong with the block, or that the session is over.
+    pub fn send(&mut self, now: Instant, block: Block) -> Result<BlockId, SendError> {
+        if self.stage == Stage::Closed {
+            return Err(SendError::Closed);
+        }
+        let len = block.data.len() as u64;
+        let id = self.outbox.send(self.micros(now), block)?;
+        self.stats.blocks_offered += 1;
+        self.stats.bytes_offered += len;
+        self.sched_due = true;
+        Ok(id)
+    }
+
+    /// Takes a block back. Its fate is told as [`BlockFate::Cancelled`], unless it had ended before.
+    pub fn cancel(&mut self, now: Instant, id: BlockId) {
+        let now = self.micros(now);
+        self.end_block(now, id, Ending::Cancelled("taken back by the application"));
+    }
+
+    /// The next thing that happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        if let Some(event) = self.events.pop_front() {
+            return Some(event);
+        }
+        if !self.announced {
+            return None;
+        }
+        if self.outbox.take_writable() {
+            return Some(Event::Writable);
+        }
+        self.poll_inbox()
+    }
+
+    /// Whether [`Self::poll_event`] has something to tell.
+    pub(crate) fn has_events(&self) -> bool {
+        !self.events.is_empty() || self.announced && (self.inbox.has_events() || self.outbox.is_writable())
+    }
+
+    /// Opens a further path, as soon as the peer allows. Only a client can.
+    pub fn add_path(&mut self, now: Instant, net: NetPath) {
+        if self.is_client && self.conn.index_of_net(net).is_none() {
+            let now = self.micros(now);
+            self.to_open.retain(|(_, waiting)| *waiting != net);
+            self.to_open.push_back((now, net));
+        }
+    }
+
+    /// Closes the paths of a local interface, for instance because it is gone. The last path stays
+    /// until another is up.
+    pub fn remove_interface(&mut self, now: Instant, local: std::net::IpAddr) {
+        self.to_open.retain(|(_, net)| net.local != local);
+        for index in 0..self.conn.paths.len() {
+            if self.conn.paths[index].net.local == local {
+                // Fails on the last path, which goes with the session.
+                let _ = self.conn.close_path(index, now);
+            }
+        }
+        let now = self.micros(now);
+        self.pump(now);
+        self.flush_due = true;
+    }
+
+    /// Declares the bytes of an interface to cost money, or not.
+    pub fn set_metered(&mut self, local: std::net::IpAddr, metered: bool) {
+        for index in 0..self.conn.paths.len() {
+            let quic = &self.conn.paths[index];
+            if quic.net.local == local
+                && let Some(path) = self.paths.iter_mut().find(|p| p.number == quic.number)
+            {
+                path.metered = metered;
+            }
+        }
+    }
+
+    /// Ends the session at once: unfinished blocks end with it. The peer is told.
+    pub fn close(&mut self, now: Instant, code: u32, reason: &str) {
+        if self.stage == Stage::Closed {
+            return;
+        }
+        self.conn.close(now, code, Bytes::copy_from_slice(reason.as_bytes()));
+        self.end(now, CloseReason::Local);
+    }
+
+    /// Whether the session is over.
+    pub fn is_closed(&self) -> bool {
+        self.stage == Stage::Closed
+    }
+
+    /// Whether every block that was handed over has ended.
+    pub fn is_idle(&self) -> bool {
+        self.outbox.open_blocks() == 0
+    }
+
+    /// Bytes handed over that are not known to have arrived.
+    pub fn queued_bytes(&self) -> u64 {
+        self.outbox.queued_bytes()
+    }
+
+    /// Counters of the session.
+    pub fn stats(&self) -> SessionStats {
+        SessionStats {
+            queued_bytes: self.outbox.queued_bytes(),
+            open_blocks: self.outbox.open_blocks(),
+            held_bytes: self.inbox.held_bytes(),
+            duplicates: self.inbox.duplicate_bytes(),
+            ..self.stats.clone()
+        }
+    }
+
+    /// Addresses and counters of every open path.
+    pub fn path_stats(&mut self) -> Vec<(PathId, NetPath, PathStats)> {
+        let delays = crate::path::one_way_delays(self.paths.iter());
+        let mut all = Vec::with_capacity(self.paths.len());
+        for (path, owd) in self.paths.iter().zip(delays) {
+            let Some(index) = self.conn.index_of(path.number) else { continue };
+            let mut stats = path.stats.clone();
+            if let Some(counters) = self.conn.counters(index) {
+                stats.sent_bytes = counters.udp_tx.bytes;
+                stats.sent_packets = counters.udp_tx.datagrams;
+                stats.received_bytes = counters.udp_rx.bytes;
+                stats.received_packets = counters.udp_rx.datagrams;
+            }
+            let book = self.conn.paths[index].ledger.book();
+            stats.number = path.number;
+            stats.state = path.state().name();
+            stats.srtt_us = path.rtt.smoothed;
+            stats.min_rtt_us = path.rtt.min;
+            stats.rtt_dev_us = path.rtt.deviation;
+            stats.owd_us = owd;
+            stats.window = path.effective_window();
+            stats.in_flight = path.in_flight();
+            stats.delivery_rate = path.delivery.bits_per_second();
+            stats.loss = path.loss.ratio();
+            stats.congestion_events = book.congestion_events;
+            stats.spurious_events = book.spurious_events;
+            drop(book);
+            all.push((path.id, self.conn.paths[index].net, stats));
+        }
+        all
+    }
+
+    /// Starts or stops to log the scheduler's decisions.
+    pub fn log_decisions(&mut self, on: bool) {
+        self.decisions = on.then(Vec::new);
+    }
+
+    /// Takes the decisions logged since last time; at most 65,536 are kept.
+    pub fn take_decisions(&mut self) -> Vec<DecisionLog> {
+        self.decisions.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn micros(&self, at: Instant) -> Micros {
+        at.saturating_duration_since(self.epoch).as_micros() as Micros
+    }
+
+    fn instant(&self, at: Micros) -> Instant {
+        self.epoch + Duration::from_micros(at)
+    }
+
+    /// Makes sure there is a path of that number; `None` when there are too many.
+    fn ensure_path(&mut self, number: u32, now: Micros) -> Option<usize> {
+        if let Some(at) = self.paths.iter().position(|p| p.number == number) {
+            return Some(at);
+        }
+        let free = (0..MAX_PATHS as u8).find(|id| !self.paths.iter().any(|p| p.id.0 == *id))?;
+        let at = self.paths.partition_point(|p| p.id.0 < free);
+        self.paths.insert(at, Path::new(PathId(free), number, now));
+        Some(at)
+    }
+
+    fn end_block(&mut self, now: Micros, id: BlockId, ending: Ending) {
+        if let Some(ended) = self.outbox.end(id, ending) {
+            self.on_ended(now, ended);
+        }
+    }
+
+    fn on_ended(&mut self, now: Micros, ended: Ended) {
+        let meta = ended.meta;
+        if let Some(reason) = ended.ending.cancel_reason() {
+            self.control.push_back(Control::Cancel(Cancel {
+                block: meta.id.0,
+                reason,
+                priority: meta.priority,
+                channel: meta.channel,
+                previous: ended.previous,
+            }));
+        }
+        let acked = ended.acked;
+        let counter = match ended.ending {
+            Ending::Delivered => &mut self.stats.blocks_delivered,
+            Ending::Expired => &mut self.stats.blocks_expired,
+            Ending::Lost => &mut self.stats.blocks_lost,
+            Ending::Refused(_) => &mut self.stats.blocks_refused,
+            Ending::Cancelled(_) | Ending::SessionClosed => &mut self.stats.blocks_cancelled,
+        };
+        *counter += 1;
+        let fate = match ended.ending {
+            Ending::Delivered => {
+                self.stats.bytes_delivered += u64::from(meta.len);
+                let waited = ended.fully_sent.unwrap_or(now).saturating_sub(meta.submitted);
+                let over = per_path(&ended.over);
+                BlockFate::Delivered { at: self.instant(now), waited: Duration::from_micros(waited), over }
+            }
+            Ending::Expired => BlockFate::Expired { acked },
+            Ending::Lost => BlockFate::Lost { acked },
+            Ending::Cancelled(reason) => BlockFate::Cancelled { reason },
+            Ending::Refused(reason) => BlockFate::Refused(reason),
+            Ending::SessionClosed => BlockFate::SessionClosed,
+        };
+        self.events.push_back(Event::Finished { id: meta.id, fate });
+        self.sched_events.push(SchedEvent::Done(meta.id));
+        self.sched_due = true;
+    }
+
+    /// The connection is over.
+    fn end(&mut self, now: Instant, reason: CloseReason) {
+        if self.stage == Stage::Closed {
+            return;
+        }
+        self.stage = Stage::Closed;
+        let now = self.micros(now);
+        for ended in self.outbox.end_all() {
+            self.on_ended(now, ended);
+        }
+        self.control.clear();
+        while let Some(event) = self.poll_inbox() {
+            self.events.push_back(event);
+        }
+        for label in self.inbox.end_all() {
+            self.stats.blocks_missed += 1;
+            self.events.push_back(Event::Missed {
+                id: label.id,
+                channel: label.channel,
+                priority: label.priority,
+                why: Missed::SessionClosed,
+            });
+        }
+        self.events.push_back(Event::Closed(reason));
+    }
+
+    /// Both sides are up: tell the application, once.
+    fn announce(&mut self) {
+        if !self.announced {
+            self.announced = true;
+            // Whatever happened before the application knew of the session comes after.
+            self.events.push_front(Event::Connected);
+        }
+    }
+
+    fn say_hello(&mut self) {
+        let mut hello = Vec::new();
+        varint::write(&mut hello, HELLO_VERSION);
+        varint::write(&mut hello, self.config.limits.block.into());
+        self.conn.send_hello(&hello);
+        self.flush_due = true;
+    }
+
+    fn on_hello(&mut self, mut hello: &[u8]) {
+        let version = varint::read(&mut hello);
+        let block = varint::read(&mut hello);
+        if let (Some(HELLO_VERSION..), Some(block)) = (version, block) {
+            self.outbox.set_block_limit(u32::try_from(block).unwrap_or(u32::MAX));
+        }
+        self.announce();
+    }
+
+    fn path_event(&mut self, id: PathId, change: PathChange) {
+        self.events.push_back(Event::Path(id, change));
+        self.sched_events.push(SchedEvent::PathChanged(id));
+        self.sched_due = true;
+    }
+
+    pub(crate) fn handle(&self) -> Handle {
+        self.conn.handle()
+    }
+
+    pub(crate) fn conn_mut(&mut self) -> &mut Connection<Payload> {
+        &mut self.conn
+    }
+
+    pub(crate) fn is_drained(&self) -> bool {
+        self.conn.is_drained()
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.stage == Stage::Open
+    }
+
+    pub(crate) fn in_handshake(&self) -> bool {
+        self.stage == Stage::Handshake
+    }
+
+    /// Whether the application was told of the session, or is to be.
+    pub(crate) fn is_announced(&self) -> bool {
+        self.announced
+    }
+
+    /// Why the session ended; asked of a session that has.
+    pub(crate) fn close_reason(&self) -> CloseReason {
+        let told = self.events.iter().find_map(|event| match event {
+            Event::Closed(reason) => Some(reason.clone()),
+            _ => None,
+        });
+        told.unwrap_or(CloseReason::Local)
+    }
+
+    /// Nobody will hear of this session: it raced and lost.
+    pub(crate) fn mute(&mut self) {
+        self.events.clear();
+        self.announced = false;
+    }
+
+    fn is_suspect(path: &Path) -> bool {
+        path.state() == PathState::Suspect
+    }
+}
+
+/// Bytes per path, for the paths that had any.
+fn per_path(bytes: &[u32; MAX_PATHS]) -> Vec<(PathId, u32)> {
+    let with_id = bytes.iter().enumerate().map(|(i, n)| (PathId(i as u8), *n));
+    with_id.filter(|(_, n)| *n > 0).collect()
+}

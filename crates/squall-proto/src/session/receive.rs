@@ -1,0 +1,379 @@
+//! Taking in packets, and the fates of those we sent.
+
+use std::time::Instant;
+
+use squall_sched::{Micros, SchedEvent};
+
+use super::{Session, Stage};
+use crate::{
+    CloseReason, Event, Missed, NetPath, PathChange, Received,
+    inbox::{InboxEvent, Label},
+    outbox::Ending,
+    path::{Control, InFlight, Payload},
+    steering::{Fate, PacketEvent, QuicEvent},
+    wire::{Data, Feedback, Item, Items, Stamp},
+};
+
+/// Code with which a session is closed when the peer breaks the protocol.
+const PROTOCOL_ERROR: u32 = 1;
+
+/// A further path that the peer does not allow yet is tried again after this.
+const REOPEN_DELAY: Micros = 50_000;
+
+impl Session {
+    /// Takes in a packet that came over `net`.
+    pub(crate) fn on_packet(&mut self, now: Instant, net: NetPath, event: PacketEvent) {
+        self.conn.on_event(event);
+        let at = self.micros(now);
+        let number = self.arrival_path(at, net);
+        self.flush_due = true;
+        self.pump(at);
+        let mut media = false;
+        while let Some(datagram) = self.conn.recv() {
+            match self.on_datagram(at, number, &datagram) {
+                Ok(data) => media |= data,
+                Err(error) => {
+                    self.conn.close(now, PROTOCOL_ERROR, error.clone().into_bytes().into());
+                    self.end(now, CloseReason::Protocol(error));
+                    return;
+                }
+            }
+        }
+        if media && self.stage == Stage::Open {
+            // Feedback takes the acknowledgements along, when it is due.
+            self.flush_due = false;
+            self.announce();
+        } else {
+            self.acks_owed = true;
+        }
+    }
+
+    /// Number of the path a packet came over; notices when a path has moved.
+    fn arrival_path(&mut self, at: Micros, net: NetPath) -> u32 {
+        let index = self.conn.index_of_net(net).or_else(|| {
+            for moved in self.conn.refresh_addresses() {
+                self.on_rebound(at, moved);
+            }
+            self.conn.index_of_net(net)
+        });
+        let number = index.map_or(0, |i| self.conn.paths[i].number);
+        if let Some(path) = self.paths.iter_mut().find(|p| p.number == number) {
+            path.heard_at = at;
+        }
+        number
+    }
+
+    /// The peer's address changed: noq will tell no fate of what was sent to the old one.
+    fn on_rebound(&mut self, at: Micros, index: usize) {
+        let quic = &self.conn.paths[index];
+        let (number, net) = (quic.number, quic.net);
+        let Some(position) = self.paths.iter().position(|p| p.number == number) else { return };
+        let id = self.paths[position].id;
+        for entry in self.paths[position].flight.drain() {
+            self.give_up_packet(at, position, entry);
+        }
+        if self.paths[position].up {
+            self.path_event(id, PathChange::Rebound(net));
+        }
+    }
+
+    /// Runs through everything noq has learnt: fates first, then events.
+    pub(super) fn pump(&mut self, at: Micros) {
+        self.collect_fates(at);
+        while let Some(event) = self.conn.poll() {
+            match event {
+                QuicEvent::Confirmed => self.on_confirmed(at),
+                QuicEvent::PathUp { number } => self.on_path_up(at, number),
+                QuicEvent::PathGone { number } => self.on_path_gone(at, number),
+                QuicEvent::RemoteStatus { number, backup } => {
+                    if let Some(path) = self.paths.iter_mut().find(|p| p.number == number) {
+                        path.remote_suspects = backup;
+                    }
+                }
+                QuicEvent::Hello(hello) => self.on_hello(&hello),
+                QuicEvent::Closed(reason) => {
+                    let now = self.instant(at);
+                    self.end(now, reason);
+                }
+            }
+        }
+    }
+
+    fn on_confirmed(&mut self, at: Micros) {
+        if self.stage != Stage::Handshake {
+            return;
+        }
+        self.stage = Stage::Open;
+        // The handshake's packet numbers collide with those of data: none of them is ours.
+        for path in &self.conn.paths {
+            let mut book = path.ledger.book();
+            book.sent.clear();
+            book.fates.clear();
+        }
+        self.say_hello();
+        if self.is_client {
+            self.announce();
+        }
+        self.on_path_up(at, 0);
+    }
+
+    fn on_path_up(&mut self, at: Micros, number: u32) {
+        let Some(index) = self.conn.index_of(number) else { return };
+        let Some(position) = self.ensure_path(number, at) else {
+            let now = self.instant(at);
+            // More paths than the limit: the peer may have eight.
+            let _ = self.conn.close_path(index, now);
+            return;
+        };
+        if self.paths[position].up || self.stage == Stage::Handshake {
+            return;
+        }
+        let rtt = self.conn.srtt(index).map(|rtt| rtt.as_micros() as Micros);
+        let net = self.conn.paths[index].net;
+        let path = &mut self.paths[position];
+        path.up = true;
+        path.heard_at = at;
+        if let Some(rtt) = rtt {
+            path.rtt.seed(rtt);
+        }
+        let id = path.id;
+        self.refresh_path(at, position);
+        self.path_event(id, PathChange::Up(net));
+    }
+
+    fn on_path_gone(&mut self, at: Micros, number: u32) {
+        let Some(position) = self.paths.iter().position(|p| p.number == number) else { return };
+        self.uncommit(position);
+        for entry in self.paths[position].flight.drain() {
+            self.give_up_packet(at, position, entry);
+        }
+        let path = self.paths.remove(position);
+        self.path_event(path.id, PathChange::Down);
+    }
+
+    /// Opens the paths that wait for it.
+    pub(super) fn open_paths(&mut self, at: Micros) {
+        if self.stage != Stage::Open || !self.conn.is_multipath() {
+            return;
+        }
+        for _ in 0..self.to_open.len() {
+            let Some((due, net)) = self.to_open.pop_front() else { break };
+            if due > at {
+                self.to_open.push_back((due, net));
+                continue;
+            }
+            let now = self.instant(at);
+            match self.conn.open_path(net, now) {
+                Ok(number) => {
+                    self.ensure_path(number, at);
+                    self.flush_due = true;
+                }
+                Err(error) => {
+                    tracing::debug!(%error, ?net, "path not opened yet");
+                    self.to_open.push_back((at + REOPEN_DELAY, net));
+                }
+            }
+        }
+    }
+
+    /// Reads the ledgers.
+    pub(super) fn collect_fates(&mut self, at: Micros) {
+        for index in 0..self.conn.paths.len() {
+            let ledger = self.conn.paths[index].ledger.clone();
+            let mut fates = {
+                let mut book = ledger.book();
+                if book.fates.is_empty() {
+                    continue;
+                }
+                std::mem::take(&mut book.fates)
+            };
+            let number = self.conn.paths[index].number;
+            if let Some(position) = self.paths.iter().position(|p| p.number == number) {
+                self.on_fates(at, position, &fates);
+                self.refresh_path(at, position);
+            }
+            fates.clear();
+            // Hand the memory back: this runs for every packet that arrives.
+            let mut book = ledger.book();
+            if book.fates.is_empty() {
+                book.fates = fates;
+            }
+        }
+    }
+
+    fn on_fates(&mut self, at: Micros, position: usize, fates: &[Fate]) {
+        self.sched_due = true;
+        let newest = fates.iter().filter(|f| f.acked).map(|f| f.packet).max();
+        for fate in fates {
+            let Some(entry) = self.paths[position].flight.take(fate.packet) else { continue };
+            let path = &mut self.paths[position];
+            if fate.acked {
+                let known = self.instant_micros(fate);
+                let path = &mut self.paths[position];
+                if Some(fate.packet) == newest {
+                    path.rtt.sample(known.saturating_sub(entry.sent_at).max(1));
+                }
+                let readmitted = path.liveness.on_ack(at, entry.sent_at, path.rtt.smoothed);
+                path.delivery.record(at, entry.bytes.into());
+                if let Some(after) = readmitted {
+                    self.readmit(at, position, after);
+                }
+                self.on_packet_acked(at, position, entry);
+            } else {
+                if entry.payload.is_some() {
+                    path.loss.record(at, true);
+                    path.stats.lost_packets += 1;
+                }
+                self.give_up_packet(at, position, entry);
+            }
+        }
+    }
+
+    fn instant_micros(&self, fate: &Fate) -> Micros {
+        self.micros(fate.at)
+    }
+
+    fn on_packet_acked(&mut self, at: Micros, position: usize, entry: InFlight) {
+        let path = &mut self.paths[position];
+        let id = path.id;
+        if entry.payload.is_some() {
+            path.loss.record(at, false);
+            path.stats.acked_packets += 1;
+        }
+        for payload in entry.payload.into_iter().chain(entry.more) {
+            if let Payload::Chunk(chunk) = payload {
+                self.sched_events.push(SchedEvent::Acked {
+                    block: chunk.block,
+                    range: chunk.range.clone(),
+                    path: id,
+                });
+                if let Some(ended) = self.outbox.on_acked(chunk.block, chunk.range, id) {
+                    self.on_ended(at, ended);
+                }
+            }
+        }
+    }
+
+    /// A packet is lost, or will never be heard of: its data is repaired where that is wanted.
+    pub(super) fn give_up_packet(&mut self, at: Micros, position: usize, entry: InFlight) {
+        let id = self.paths[position].id;
+        for payload in entry.payload.into_iter().chain(entry.more) {
+            match payload {
+                Payload::Chunk(chunk) if !entry.presumed_lost || !self.is_reliable(chunk.block) => {
+                    self.sched_events.push(SchedEvent::Lost {
+                        block: chunk.block,
+                        range: chunk.range.clone(),
+                        path: id,
+                    });
+                    if let Some(ended) = self.outbox.on_lost(chunk.block, chunk.range, id) {
+                        self.on_ended(at, ended);
+                    }
+                }
+                Payload::Control(control) if !entry.presumed_lost => self.control.push_back(control),
+                _ => {}
+            }
+        }
+        self.sched_due = true;
+    }
+
+    pub(super) fn is_reliable(&self, block: squall_sched::BlockId) -> bool {
+        self.outbox.queue.get(block).is_some_and(|b| b.meta().reliable)
+    }
+
+    /// Takes over what the path's controller has worked out.
+    fn refresh_path(&mut self, at: Micros, position: usize) {
+        let packet = self.packet_size();
+        let path = &mut self.paths[position];
+        let Some(index) = self.conn.index_of(path.number) else { return };
+        let book = self.conn.paths[index].ledger.book();
+        path.window = book.window;
+        let (rate, slow_start) = (book.pacing_rate, book.slow_start);
+        drop(book);
+        let window = path.effective_window();
+        path.pacer.update(at, rate, window, path.rtt.smoothed, slow_start, packet);
+    }
+
+    /// Takes in a datagram; returns whether it held data.
+    fn on_datagram(&mut self, at: Micros, number: u32, datagram: &[u8]) -> Result<bool, String> {
+        let mut data = false;
+        for item in Items::of(datagram) {
+            match item.map_err(|e| e.to_string())? {
+                Item::Data(header, payload) => {
+                    data = true;
+                    self.on_data(at, number, &header, payload)?;
+                }
+                Item::Cancel(cancel) => self.inbox.on_cancel(&cancel).map_err(|e| e.to_string())?,
+                Item::Refused(block, reason) => {
+                    self.end_block(at, squall_sched::BlockId(block), Ending::Refused(reason));
+                }
+                Item::Feedback(feedback) => self.on_feedback(&feedback),
+                // A peer that asks faster than it is answered gets no more answers.
+                Item::Probe(id, stamp) if self.replies.len() < 16 => {
+                    self.replies.push_back((number, id, stamp))
+                }
+                Item::Probe(..) => {}
+                Item::ProbeReply(_, stamp) => {
+                    let rtt = Micros::from(Stamp::at(at).since(stamp)) * crate::wire::TICK;
+                    if let Some(path) = self.paths.iter_mut().find(|p| p.number == number) {
+                        path.rtt.sample(rtt.max(1));
+                    }
+                }
+            }
+        }
+        Ok(data)
+    }
+
+    fn on_data(&mut self, at: Micros, number: u32, header: &Data, payload: &[u8]) -> Result<(), String> {
+        let delay = Stamp::at(at).since(header.sent);
+        self.reporter.on_data(at, number, delay, payload.len());
+        let Some(path) = self.paths.iter_mut().find(|p| p.number == number) else {
+            return Ok(());
+        };
+        path.stats.data_received += payload.len() as u64;
+        let (id, transit) = (path.id, path.rtt.smoothed / 2);
+        self.inbox.on_data(at, id, transit, header, payload).map_err(|e| e.to_string())
+    }
+
+    fn on_feedback(&mut self, feedback: &Feedback) {
+        for sample in &feedback.samples {
+            if let Some(path) = self.paths.iter_mut().find(|p| p.number == sample.path) {
+                path.delay.sample(sample.delay);
+            }
+        }
+        if feedback.sequence > self.heard_feedback {
+            self.heard_feedback = feedback.sequence;
+            self.outbox.set_credit(feedback.credit.saturating_mul(1024));
+            self.stats.peer_duplicates = feedback.duplicates;
+            self.sched_due = true;
+        }
+    }
+
+    /// Turns what the inbox tells into an event for the application.
+    pub(super) fn poll_inbox(&mut self) -> Option<Event> {
+        let (label, why) = match self.inbox.poll()? {
+            InboxEvent::Arrived(arrived) => {
+                self.stats.blocks_received += 1;
+                self.stats.bytes_received += arrived.data.len() as u64;
+                return Some(Event::Received(Received {
+                    id: arrived.id,
+                    channel: arrived.channel,
+                    priority: arrived.priority,
+                    reliable: arrived.reliable,
+                    first_at: self.instant(arrived.first_at),
+                    whole_at: self.instant(arrived.whole_at),
+                    over: super::per_path(&arrived.over),
+                    data: arrived.data,
+                }));
+            }
+            InboxEvent::Expired(label) => (label, Missed::Expired),
+            InboxEvent::GivenUp(label, reason) => (label, Missed::GivenUp(reason)),
+            InboxEvent::Refused(label, reason) => {
+                self.control.push_back(Control::Refused(label.id, reason));
+                (label, Missed::Refused(reason))
+            }
+        };
+        self.stats.blocks_missed += 1;
+        let Label { id, channel, priority } = label;
+        Some(Event::Missed { id, channel, priority, why })
+    }
+}

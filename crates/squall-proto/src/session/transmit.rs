@@ -1,0 +1,339 @@
+//! What leaves next.
+//!
+//! The order matters, because whatever noq sends first takes the pending acknowledgements along:
+//! feedback, on the path of our choice; then noq's timers and the tail-loss probes they bring;
+//! control items; data; at last whatever else noq has to say.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use squall_sched::{Micros, PathId, WorkKind};
+
+use super::{
+    Session, Stage,
+    decide::{ACK_RESERVE, PACKET_OVERHEAD},
+};
+use crate::{
+    path::{Chunk, Control, InFlight, Payload},
+    steering::{Sent, Transmit},
+    wire::{Data, Item, Stamp},
+};
+
+/// Packets of one batch at most; the driver may allow fewer.
+const MAX_BATCH: usize = 32;
+
+/// Heard within this time of one another, paths count as equally alive.
+const EQUALLY_ALIVE: Micros = 10_000;
+
+impl Session {
+    /// The next packets to send, written to `buf`, which must be empty.
+    pub(crate) fn poll_transmit(
+        &mut self,
+        now: Instant,
+        max_packets: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let at = self.micros(now);
+        if self.stage != Stage::Open {
+            return self.transmit_unsteered(now, at, buf);
+        }
+        self.transmit_queued(now, at, buf)
+            .or_else(|| self.transmit_feedback(now, at, buf))
+            .or_else(|| self.transmit_probes(now, at, buf))
+            .or_else(|| self.transmit_control(now, at, buf))
+            .or_else(|| self.transmit_data(now, at, max_packets.min(MAX_BATCH), buf))
+            .or_else(|| self.transmit_rest(now, at, buf))
+    }
+
+    /// Handshake and farewell: noq knows best.
+    fn transmit_unsteered(&mut self, now: Instant, at: Micros, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if std::mem::take(&mut self.timer_due) {
+            self.conn.on_timeout(now);
+        }
+        let transmit = self.conn.poll_free(now, buf, &mut self.sent);
+        self.sent.clear();
+        self.pump(at);
+        transmit
+    }
+
+    /// Datagrams that noq kept, because the poll for them brought something else.
+    fn transmit_queued(&mut self, now: Instant, at: Micros, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if !self.conn.has_queued() {
+            return None;
+        }
+        let transmit = self
+            .conn
+            .poll_on(self.batch_path, now, MAX_BATCH, buf, &mut self.sent)
+            .or_else(|| self.conn.poll_free(now, buf, &mut self.sent));
+        self.book_departures(at);
+        transmit
+    }
+
+    fn transmit_feedback(&mut self, now: Instant, at: Micros, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let due = self.reporter.due_at()?;
+        // Whatever else is about to leave would take the acknowledgements along.
+        if due > at && !self.timer_due && !self.flush_due && !self.is_probe_due(at) {
+            return None;
+        }
+        let index = self.report_path()?;
+        let mut feedback = self.reporter.report();
+        feedback.credit = self.inbox.credit() >> 10;
+        feedback.duplicates = self.inbox.duplicate_bytes();
+        feedback.expired = self.inbox.expired_blocks();
+        let mut datagram = Vec::with_capacity(64);
+        Item::Feedback(feedback).encode(&mut datagram);
+        let len = datagram.len();
+        let transmit = self.send_one(index, datagram, Payload::Fleeting, now, at, buf)?;
+        self.reporter.on_sent(transmit.size);
+        self.stats.feedback_sent += 1;
+        self.stats.feedback_bytes += len as u64;
+        self.flush_due = true;
+        Some(transmit)
+    }
+
+    /// The path for feedback: the quickest of those heard just now, and trusted by both sides.
+    fn report_path(&self) -> Option<usize> {
+        let up = || self.paths.iter().filter(|p| p.up);
+        let latest = up().filter(|p| !Self::is_suspect(p)).map(|p| p.heard_at).max();
+        let alive = up().filter(|p| {
+            !Self::is_suspect(p) && latest.is_some_and(|latest| p.heard_at + EQUALLY_ALIVE >= latest)
+        });
+        let best = alive.min_by_key(|p| (p.remote_suspects, p.rtt.smoothed));
+        let best = best.or_else(|| up().max_by_key(|p| p.heard_at))?;
+        self.conn.index_of(best.number)
+    }
+
+    /// noq's timers, the probes they bring, and our own probes of suspected paths.
+    fn transmit_probes(&mut self, now: Instant, at: Micros, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if std::mem::take(&mut self.timer_due) {
+            self.conn.on_timeout(now);
+            self.pump(at);
+            self.probes_due = true;
+            self.flush_due = true;
+        }
+        for path in &mut self.paths {
+            if path.up && path.liveness.probe_at().is_some_and(|due| due <= at) {
+                path.liveness.on_probe(at);
+                if let Some(index) = self.conn.index_of(path.number) {
+                    self.conn.ping(index);
+                    self.flush_due = true;
+                }
+            }
+        }
+        if !self.probes_due {
+            return None;
+        }
+        let transmit = self.conn.poll_closed(now, buf, &mut self.sent);
+        self.probes_due = transmit.is_some();
+        self.book_departures(at);
+        transmit
+    }
+
+    fn is_probe_due(&self, at: Micros) -> bool {
+        self.paths.iter().any(|p| p.up && p.liveness.probe_at().is_some_and(|due| due <= at))
+    }
+
+    /// Items that are no data: answers to probes on their path, the rest on the best.
+    fn transmit_control(&mut self, now: Instant, at: Micros, buf: &mut Vec<u8>) -> Option<Transmit> {
+        while let Some((number, id, stamp)) = self.replies.pop_front() {
+            let Some(index) = self.conn.index_of(number) else { continue };
+            let mut datagram = Vec::with_capacity(16);
+            Item::ProbeReply(id, stamp).encode(&mut datagram);
+            if let Some(transmit) = self.send_one(index, datagram, Payload::Fleeting, now, at, buf) {
+                return Some(transmit);
+            }
+        }
+        let best =
+            self.paths.iter().filter(|p| p.up).min_by_key(|p| (Self::is_suspect(p), p.rtt.smoothed))?;
+        let index = self.conn.index_of(best.number)?;
+        let control = self.control.pop_front()?;
+        let mut datagram = Vec::with_capacity(32);
+        control.item().encode(&mut datagram);
+        self.send_one(index, datagram, Payload::Control(control), now, at, buf)
+    }
+
+    /// Queues one datagram and polls the gate of its path.
+    fn send_one(
+        &mut self,
+        index: usize,
+        datagram: Vec<u8>,
+        payload: Payload,
+        now: Instant,
+        at: Micros,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        self.batch_path = index;
+        if let Err(Payload::Control(control)) = self.conn.queue(Bytes::from(datagram), payload) {
+            self.control.push_front(control);
+            return None;
+        }
+        let transmit = self.conn.poll_on(index, now, 1, buf, &mut self.sent);
+        self.book_departures(at);
+        transmit
+    }
+
+    /// A batch of chunks on one path.
+    fn transmit_data(&mut self, now: Instant, at: Micros, max: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
+        loop {
+            if let Some((position, packets)) = self.ready_path(at) {
+                let index = self.conn.index_of(self.paths[position].number)?;
+                if self.queue_batch(position, at, packets.min(max)) == 0 {
+                    continue;
+                }
+                self.batch_path = index;
+                let transmit = self.conn.poll_on(index, now, max, buf, &mut self.sent);
+                self.acks_owed = false;
+                self.book_departures(at);
+                self.sched_due = true;
+                return transmit;
+            }
+            if !self.decide(at) {
+                return None;
+            }
+        }
+    }
+
+    /// A path with assigned data that its pacer lets go, and how many packets.
+    fn ready_path(&mut self, at: Micros) -> Option<(usize, usize)> {
+        let packet = self.packet_size();
+        self.paths.iter_mut().enumerate().find_map(|(position, path)| {
+            if path.committed.is_empty() {
+                return None;
+            }
+            let packets = path.pacer.packets(at, packet);
+            (packets > 0).then_some((position, packets))
+        })
+    }
+
+    pub(super) fn packet_size(&mut self) -> u64 {
+        self.conn.max_datagram() as u64 + PACKET_OVERHEAD
+    }
+
+    /// Queues up to `packets` chunks inside noq; returns how many. A chunk that does not fill its
+    /// packet ends the batch.
+    fn queue_batch(&mut self, position: usize, at: Micros, packets: usize) -> usize {
+        let size = self.conn.max_datagram();
+        let mut queued = 0;
+        while queued < packets {
+            let reserve = if queued == 0 && self.acks_owed { ACK_RESERVE } else { 0 };
+            let Some((datagram, chunk)) = self.next_chunk(position, at, size - reserve) else { break };
+            let full = datagram.len() + reserve >= size;
+            if let Err(Payload::Chunk(chunk)) = self.conn.queue(datagram.into(), Payload::Chunk(chunk)) {
+                // Larger than fits now: the path's MTU has just shrunk. Cut anew.
+                let path = chunk.path;
+                self.take_back(chunk, path);
+                break;
+            }
+            queued += 1;
+            if !full {
+                break;
+            }
+        }
+        queued
+    }
+
+    /// Cuts the next chunk off what is assigned to a path, as a datagram of at most `size` bytes.
+    fn next_chunk(&mut self, position: usize, at: Micros, size: usize) -> Option<(Vec<u8>, Chunk)> {
+        let path = &mut self.paths[position];
+        loop {
+            let Some(front) = path.committed.front_mut() else {
+                path.committed_bytes = 0;
+                return None;
+            };
+            let Some(block) = self.outbox.queue.get(front.block) else {
+                path.committed.pop_front();
+                continue;
+            };
+            let meta = *block.meta();
+            let header = Data {
+                block: meta.id.0,
+                reliable: meta.reliable,
+                previous: self.outbox.previous(meta.id),
+                priority: meta.priority,
+                offset: front.range.start,
+                total: meta.len,
+                channel: meta.channel,
+                left: meta.deadline.map(|deadline| deadline.saturating_sub(at)),
+                sent: Stamp::at(at),
+            };
+            let room = size.saturating_sub(header.header_len()).max(1) as u32;
+            let range = front.range.start..front.range.end.min(front.range.start + room);
+            let data = self.outbox.bytes(meta.id, &range)?;
+            let mut datagram = Vec::with_capacity(header.header_len() + data.len());
+            header.encode(data, &mut datagram);
+            let chunk = Chunk { block: front.block, range: range.clone(), kind: front.kind, path: path.id };
+            front.range.start = range.end;
+            if front.range.is_empty() {
+                path.committed.pop_front();
+            }
+            let cost = u64::from(range.end - range.start) + PACKET_OVERHEAD;
+            path.committed_bytes = path.committed_bytes.saturating_sub(cost);
+            return Some((datagram, chunk));
+        }
+    }
+
+    /// Control frames, path validation, acknowledgements that nothing else took along.
+    fn transmit_rest(&mut self, now: Instant, at: Micros, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if !self.flush_due {
+            return None;
+        }
+        let transmit = self.conn.poll_free(now, buf, &mut self.sent);
+        self.flush_due = transmit.is_some();
+        self.acks_owed &= transmit.is_none();
+        self.book_departures(at);
+        transmit
+    }
+
+    /// Enters what has just left into the books of the paths it left on.
+    fn book_departures(&mut self, at: Micros) {
+        let mut sent = std::mem::take(&mut self.sent);
+        for Sent { path: index, packet, bytes, payload } in sent.drain(..) {
+            let number = self.conn.paths[index].number;
+            let Some(position) = self.ensure_path(number, at) else { continue };
+            let path = &mut self.paths[position];
+            if let Some(Payload::Chunk(chunk)) = &payload {
+                let (meant, actual) = (chunk.path, path.id);
+                count(&mut path.stats, chunk);
+                self.outbox.queue.mark_departed(chunk.block, chunk.range.clone(), chunk.kind, at);
+                if meant != actual {
+                    path.stats.strays += 1;
+                    self.correct_path(chunk.clone(), meant, actual, at);
+                }
+            }
+            let path = &mut self.paths[position];
+            path.pacer.on_sent(bytes.into());
+            match payload {
+                Some(payload) if bytes == 0 => path.flight.add(packet, payload),
+                payload => path.flight.insert(
+                    packet,
+                    InFlight { sent_at: at, bytes, payload, more: Vec::new(), presumed_lost: false },
+                ),
+            }
+        }
+        self.sent = sent;
+    }
+
+    /// A chunk left with a tail-loss probe of another path: the ledger is right, the intention was not.
+    fn correct_path(&mut self, chunk: Chunk, meant: PathId, actual: PathId, at: Micros) {
+        self.outbox.queue.mark_sent(chunk.block, chunk.range.clone(), actual, at);
+        self.outbox.queue.mark_lost(chunk.block, chunk.range, meant);
+    }
+}
+
+fn count(stats: &mut crate::PathStats, chunk: &Chunk) {
+    let bytes = u64::from(chunk.range.end - chunk.range.start);
+    match chunk.kind {
+        WorkKind::Fresh => stats.fresh_bytes += bytes,
+        WorkKind::Repair => stats.repair_bytes += bytes,
+        WorkKind::Copy => stats.copy_bytes += bytes,
+    }
+}
+
+impl Control {
+    fn item(self) -> Item<'static> {
+        match self {
+            Self::Cancel(cancel) => Item::Cancel(cancel),
+            Self::Refused(block, reason) => Item::Refused(block.0, reason),
+        }
+    }
+}

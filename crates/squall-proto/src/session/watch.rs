@@ -1,0 +1,145 @@
+//! Minding the time: deadlines, silent paths, probes.
+
+use std::time::{Duration, Instant};
+
+use squall_sched::{Micros, PathId, SchedEvent};
+
+use super::{Session, Stage};
+use crate::{
+    PathChange,
+    outbox::Ending,
+    path::{Chunk, Payload},
+};
+
+impl Session {
+    /// Does what the time has come for. Packets that follow are taken by `poll_transmit`.
+    pub(crate) fn on_time(&mut self, now: Instant) {
+        let at = self.micros(now);
+        // Run only when acknowledgements are out of the way, which is up to `poll_transmit`.
+        self.timer_due |= self.conn.timeout().is_some_and(|due| due <= now);
+        while let Some(id) = self.outbox.overdue(at) {
+            self.end_block(at, id, Ending::Expired);
+        }
+        self.inbox.on_time(at);
+        self.watch_paths(at);
+        self.open_paths(at);
+    }
+
+    /// When [`Self::on_time`] or `poll_transmit` has something to do next.
+    pub(crate) fn timeout(&mut self) -> Option<Instant> {
+        let quic = self.conn.timeout();
+        if self.stage != Stage::Open {
+            return quic;
+        }
+        let silence = self.config.silence.as_micros() as Micros;
+        let packet = self.packet_size();
+        let multipath = self.conn.is_multipath();
+        let mut next = [
+            self.outbox.next_deadline(),
+            self.inbox.timeout(),
+            self.reporter.due_at(),
+            self.sched_wake,
+            self.to_open.iter().filter(|_| multipath).map(|(due, _)| *due).min(),
+        ]
+        .into_iter()
+        .flatten()
+        .min();
+        let mut consider = |at: Option<Micros>| next = [next, at].into_iter().flatten().min();
+        for path in self.paths.iter().filter(|p| p.up) {
+            let oldest = path.flight.oldest().map(|entry| entry.sent_at);
+            consider(path.liveness.suspect_at(oldest, path.rtt.smoothed, path.rtt.probe_timeout(), silence));
+            consider(path.liveness.probe_at());
+            if !path.committed.is_empty() {
+                consider(Some(path.pacer.ready_at(packet)));
+            }
+        }
+        [quic, next.map(|at| self.instant(at))].into_iter().flatten().min()
+    }
+
+    fn watch_paths(&mut self, at: Micros) {
+        let silence = self.config.silence.as_micros() as Micros;
+        for position in 0..self.paths.len() {
+            let path = &self.paths[position];
+            let oldest = path.flight.oldest().map(|entry| entry.sent_at);
+            let due = path.liveness.suspect_at(oldest, path.rtt.smoothed, path.rtt.probe_timeout(), silence);
+            if path.up && due.is_some_and(|due| due <= at) {
+                self.suspect(at, position);
+            }
+        }
+    }
+
+    /// Takes a silent path out of use, and repairs on others what was in flight on it.
+    fn suspect(&mut self, at: Micros, position: usize) {
+        let path = &mut self.paths[position];
+        let silent = path.liveness.silent_for(at);
+        path.liveness.suspect(at, path.window);
+        path.stats.suspicions += 1;
+        let id = path.id;
+        if let Some(index) = self.conn.index_of(path.number) {
+            // Loss on a dead path is no congestion: the controller is to find its window as it was.
+            self.conn.paths[index].ledger.book().forgive_below = u64::MAX;
+            self.conn.set_backup(index, true);
+            self.flush_due = true;
+        }
+        self.uncommit(position);
+        self.presume_lost(at, position);
+        self.path_event(id, PathChange::Suspected { silent: Duration::from_micros(silent) });
+    }
+
+    /// Reliable data in flight is given up for lost at once. Unreliable data is not sent again in
+    /// either case, so its fate is left to QUIC.
+    fn presume_lost(&mut self, at: Micros, position: usize) {
+        let id = self.paths[position].id;
+        let mut chunks = Vec::new();
+        let mut controls = Vec::new();
+        for entry in self.paths[position].flight.iter_mut().filter(|e| !e.presumed_lost) {
+            entry.presumed_lost = true;
+            for payload in entry.payload.iter().chain(&entry.more) {
+                match payload {
+                    Payload::Chunk(chunk) => chunks.push(chunk.clone()),
+                    Payload::Control(control) => controls.push(*control),
+                    Payload::Fleeting => {}
+                }
+            }
+        }
+        self.control.extend(controls);
+        for chunk in chunks {
+            if self.is_reliable(chunk.block)
+                && let Some(ended) = self.outbox.on_lost(chunk.block, chunk.range, id)
+            {
+                self.on_ended(at, ended);
+            }
+        }
+    }
+
+    /// Takes back what was assigned to a path and has not left.
+    pub(super) fn uncommit(&mut self, position: usize) {
+        let path = &mut self.paths[position];
+        path.committed_bytes = 0;
+        let id = path.id;
+        for chunk in std::mem::take(&mut path.committed) {
+            self.take_back(chunk, id);
+        }
+        self.sched_due = true;
+    }
+
+    /// A range assigned to a path did not leave.
+    pub(super) fn take_back(&mut self, chunk: Chunk, path: PathId) {
+        let Chunk { block, range, .. } = chunk;
+        self.outbox.on_unsent(block, range.clone(), path);
+        self.sched_events.push(SchedEvent::Unsent { block, range, path });
+        self.sched_due = true;
+    }
+
+    /// A suspected path has proved to deliver.
+    pub(super) fn readmit(&mut self, _at: Micros, position: usize, after: Micros) {
+        let path = &self.paths[position];
+        let (id, next) = (path.id, path.flight.next_packet());
+        if let Some(index) = self.conn.index_of(path.number) {
+            self.conn.paths[index].ledger.book().forgive_below = next;
+            self.conn.set_backup(index, false);
+            self.flush_due = true;
+        }
+        self.path_event(id, PathChange::Readmitted { after: Duration::from_micros(after) });
+    }
+}

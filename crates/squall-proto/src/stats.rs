@@ -1,0 +1,97 @@
+//! Counters of a session, its paths and its blocks.
+
+use serde::Serialize;
+
+/// Counters of one path since it was opened. Bytes are UDP payload, headers of QUIC included.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PathStats {
+    /// Number of the path on the wire.
+    pub number: u32,
+    /// Name of its state: `active`, `suspect`, `deactivated`.
+    pub state: &'static str,
+    /// Smoothed round-trip time in microseconds.
+    pub srtt_us: u64,
+    /// Smallest round-trip time in microseconds.
+    pub min_rtt_us: u64,
+    /// Mean deviation of the round-trip time in microseconds.
+    pub rtt_dev_us: u64,
+    /// One-way delay in microseconds; differences between paths are exact.
+    pub owd_us: u64,
+    /// Congestion window in bytes.
+    pub window: u64,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// Delivery rate in bits per second.
+    pub delivery_rate: u64,
+    /// Share of packets lost over the last two seconds.
+    pub loss: f64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// UDP datagrams sent.
+    pub sent_packets: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// UDP datagrams received.
+    pub received_packets: u64,
+    /// Packets with our data that were acknowledged.
+    pub acked_packets: u64,
+    /// Packets with our data that were declared lost.
+    pub lost_packets: u64,
+    /// Block bytes sent for the first time.
+    pub fresh_bytes: u64,
+    /// Block bytes sent again after a loss.
+    pub repair_bytes: u64,
+    /// Block bytes sent as a copy of what was in flight on another path.
+    pub copy_bytes: u64,
+    /// Block bytes received, duplicates included.
+    pub data_received: u64,
+    /// Congestion events the controller was told of.
+    pub congestion_events: u64,
+    /// Of these, how many turned out to be reordering.
+    pub spurious_events: u64,
+    /// Times the path was suspected.
+    pub suspicions: u64,
+    /// Packets that left on this path although another was meant (tail-loss probes).
+    pub strays: u64,
+}
+
+/// Counters of a session since it began.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SessionStats {
+    /// Blocks handed over for sending.
+    pub blocks_offered: u64,
+    /// Of these, delivered whole.
+    pub blocks_delivered: u64,
+    /// Of these, given up because the deadline passed.
+    pub blocks_expired: u64,
+    /// Of these, unreliable and lost in part.
+    pub blocks_lost: u64,
+    /// Of these, cancelled.
+    pub blocks_cancelled: u64,
+    /// Of these, refused by the peer.
+    pub blocks_refused: u64,
+    /// Blocks of the peer's that arrived whole.
+    pub blocks_received: u64,
+    /// Blocks of the peer's that did not.
+    pub blocks_missed: u64,
+    /// Block bytes handed over.
+    pub bytes_offered: u64,
+    /// Block bytes of blocks delivered whole.
+    pub bytes_delivered: u64,
+    /// Block bytes of blocks received whole.
+    pub bytes_received: u64,
+    /// Bytes the peer received although it had them: copies, and repairs of what was not lost.
+    pub peer_duplicates: u64,
+    /// Bytes received although they were here already.
+    pub duplicates: u64,
+    /// Bytes of feedback datagrams sent.
+    pub feedback_bytes: u64,
+    /// Feedback datagrams sent.
+    pub feedback_sent: u64,
+    /// Bytes handed over and not known to have arrived.
+    pub queued_bytes: u64,
+    /// Blocks handed over and not finished.
+    pub open_blocks: usize,
+    /// Memory that incoming blocks take.
+    pub held_bytes: u64,
+}

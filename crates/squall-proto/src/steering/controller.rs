@@ -1,0 +1,239 @@
+//! The congestion controller that steers: a gate in front of the window, and a ledger of packets.
+//!
+//! noq asks its controller how large the window is before it puts anything that is congestion
+//! controlled on a path, and tells it the number of every packet that was sent, acknowledged or lost.
+//! So a controller that answers 0 keeps a path closed, and one that writes down what it is told knows
+//! the fate of every packet. The real controller sits inside and never learns of the gate.
+
+use std::{
+    any::Any,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use noq_proto::{
+    RttEstimator,
+    congestion::{Bbr3Config, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig},
+};
+
+use crate::CongestionControl;
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fate {
+    /// Packet number on its path.
+    pub(crate) packet: u64,
+    /// Acknowledged, or declared lost.
+    pub(crate) acked: bool,
+    /// When this became known.
+    pub(crate) at: Instant,
+}
+
+/// A packet that left: its number on the path, and its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Departure {
+    pub(crate) packet: u64,
+    pub(crate) bytes: u16,
+}
+
+/// What the controller of one path shares with the session.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    open: AtomicBool,
+    book: Mutex<Book>,
+}
+
+/// The ledger proper.
+#[derive(Debug, Default)]
+pub(crate) struct Book {
+    /// Packets sent since the session last looked, in order.
+    pub(crate) sent: Vec<Departure>,
+    /// Fates learnt since the session last looked.
+    pub(crate) fates: Vec<Fate>,
+    /// Window of the controller inside, in bytes.
+    pub(crate) window: u64,
+    /// Pacing rate the controller inside asks for, in bytes per second.
+    pub(crate) pacing_rate: Option<u64>,
+    /// Whether the controller inside is in slow start.
+    pub(crate) slow_start: bool,
+    /// Set by the session: the window was not the limit, so acknowledgements must not open it.
+    pub(crate) app_limited: bool,
+    /// Set by the session: congestion signals of packets below this number are an outage's, and kept
+    /// from the controller inside.
+    pub(crate) forgive_below: u64,
+    /// Congestion events that were passed on.
+    pub(crate) congestion_events: u64,
+    /// Congestion events that noq found out to have been mere reordering.
+    pub(crate) spurious_events: u64,
+}
+
+impl Ledger {
+    pub(crate) fn open(&self, open: bool) {
+        self.open.store(open, Ordering::Relaxed);
+    }
+
+    pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
+        // A panic while the lock was held is already on its way out of the session.
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The controller noq sees.
+#[derive(Debug)]
+pub(crate) struct SteeringController {
+    inner: Box<dyn Controller>,
+    ledger: Arc<Ledger>,
+}
+
+impl SteeringController {
+    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+
+    fn refresh(&self) {
+        let metrics = self.inner.metrics();
+        let mut book = self.ledger.book();
+        book.window = self.inner.window();
+        book.pacing_rate = metrics.pacing_rate;
+        book.slow_start = metrics.ssthresh.is_some_and(|t| book.window < t);
+    }
+}
+
+impl Controller for SteeringController {
+    fn on_sent(&mut self, now: Instant, bytes: u64, largest_pn: u64) {
+        self.inner.on_sent(now, bytes, largest_pn);
+    }
+
+    fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
+        self.ledger.book().sent.push(Departure { packet: pn, bytes });
+        self.inner.on_packet_sent(now, bytes, pn);
+    }
+
+    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, pn: u64, _: bool, rtt: &RttEstimator) {
+        let app_limited = {
+            let mut book = self.ledger.book();
+            book.fates.push(Fate { packet: pn, acked: true, at: now });
+            book.app_limited
+        };
+        self.inner.on_ack(now, sent, bytes, pn, app_limited, rtt);
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, _: bool, largest: Option<u64>) {
+        let app_limited = self.ledger.book().app_limited;
+        if !app_limited {
+            self.inner.on_cwnd_limited();
+        }
+        self.inner.on_end_acks(now, in_flight, app_limited, largest);
+        self.refresh();
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        persistent: bool,
+        is_ecn: bool,
+        lost_bytes: u64,
+        largest_lost_pn: u64,
+    ) {
+        if largest_lost_pn < self.ledger.book().forgive_below {
+            return;
+        }
+        self.inner.on_congestion_event(now, sent, persistent, is_ecn, lost_bytes, largest_lost_pn);
+        self.ledger.book().congestion_events += 1;
+        self.refresh();
+    }
+
+    fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
+        let forgiven = {
+            let mut book = self.ledger.book();
+            book.fates.push(Fate { packet: pn, acked: false, at: now });
+            pn < book.forgive_below
+        };
+        if !forgiven {
+            self.inner.on_packet_lost(lost_bytes, pn, now);
+        }
+    }
+
+    fn on_spurious_congestion_event(&mut self) {
+        self.inner.on_spurious_congestion_event();
+        self.ledger.book().spurious_events += 1;
+        self.refresh();
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.inner.on_mtu_update(new_mtu);
+        self.refresh();
+    }
+
+    fn on_ack_frequency_update(&mut self, threshold: u64, max_ack_delay: Duration) {
+        self.inner.on_ack_frequency_update(threshold, max_ack_delay);
+    }
+
+    // noq calls this only through `path_congestion_check`, and there the true window plays no part:
+    // the session applies it itself before it opens the gate.
+    fn window(&self) -> u64 {
+        if self.ledger.open.load(Ordering::Relaxed) { u64::MAX / 2 } else { 0 }
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut metrics = self.inner.metrics();
+        metrics.congestion_window = self.inner.window();
+        // So high that noq's own pacer never holds a packet; the session paces.
+        metrics.pacing_rate = Some(1 << 40);
+        metrics.send_quantum = None;
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(Self { inner: self.inner.clone_box(), ledger: self.ledger.clone() })
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.inner.initial_window()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// Builds the controllers of a connection's paths.
+///
+/// noq does not say for which path it wants one; the session finds out from
+/// `congestion_state(path)` afterwards, whenever [`Self::built`] has grown.
+#[derive(Debug)]
+pub(crate) struct Roster {
+    control: CongestionControl,
+    built: Mutex<usize>,
+}
+
+impl Roster {
+    pub(crate) fn new(control: CongestionControl) -> Arc<Self> {
+        Arc::new(Self { control, built: Mutex::new(0) })
+    }
+
+    /// How many controllers there have been so far.
+    pub(crate) fn built(&self) -> usize {
+        *self.built.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ControllerFactory for Roster {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        *self.built.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        let inner = match self.control {
+            CongestionControl::Cubic => Arc::new(CubicConfig::default()).build(now, current_mtu),
+            CongestionControl::NewReno => Arc::new(NewRenoConfig::default()).build(now, current_mtu),
+            CongestionControl::Bbr3 => Arc::new(Bbr3Config::default()).build(now, current_mtu),
+        };
+        let ledger = Arc::new(Ledger::default());
+        ledger.open(true);
+        let controller = SteeringController { inner, ledger };
+        controller.refresh();
+        Box::new(controller)
+    }
+}

@@ -1,0 +1,469 @@
+//! Steering: everything Squall knows of noq, and the only place that imports it.
+//!
+//! noq has no scheduler to plug into: it sends what is queued on the lowest path id with window left,
+//! and every path's acknowledgements on the lowest usable path. Both decisions are taken over from
+//! outside, with the published crate as it is: [`controller`] closes the window of every path but
+//! one, so that the next packet can leave only there, and keeps the ledger of packet fates. What this
+//! leans on is stated as tests in `contract.rs`, which fail loudly should an upgrade change it.
+
+#[cfg(test)]
+mod contract;
+mod controller;
+mod listener;
+mod tls;
+
+use std::{collections::VecDeque, net::SocketAddr, num::NonZeroUsize, sync::Arc, time::Instant};
+
+use bytes::Bytes;
+use noq_proto::{
+    ConnectionError, ConnectionEvent, ConnectionHandle, Dir, Event, FourTuple, PathEvent, PathId, PathStatus,
+    StreamEvent, VarInt, coding::Encodable as _,
+};
+
+pub(crate) use controller::{Departure, Fate, Ledger};
+pub(crate) use listener::{Heard, Listener};
+pub use noq_proto::EcnCodepoint as Ecn;
+pub(crate) use noq_proto::{ConnectionEvent as PacketEvent, ConnectionHandle as Handle};
+pub use tls::{ALPN, ClientTls, Fingerprint, FingerprintError, ServerTls, TlsError, fingerprint_of};
+
+use crate::{CloseReason, NetPath};
+
+/// A QUIC packet, or several of one size, ready to leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// From which local address to which peer.
+    pub path: NetPath,
+    /// Bytes written to the buffer.
+    pub size: usize,
+    /// Size of each packet but the last, when there are several.
+    pub segment_size: Option<usize>,
+    /// Congestion notification bits to set.
+    pub ecn: Option<Ecn>,
+}
+
+/// A packet that left with one of our datagrams, or with none.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Sent<P> {
+    /// Index into [`Connection::paths`].
+    pub(crate) path: usize,
+    pub(crate) packet: u64,
+    /// Size of the packet; 0 for further datagrams of a packet already named.
+    pub(crate) bytes: u16,
+    pub(crate) payload: Option<P>,
+}
+
+/// What happened inside noq.
+#[derive(Debug)]
+pub(crate) enum QuicEvent {
+    /// Handshake done and confirmed: the packet numbers of the handshake are out of the way.
+    Confirmed,
+    /// A path may carry data.
+    PathUp { number: u32 },
+    /// A path is gone; no more fates of its packets will be told.
+    PathGone { number: u32 },
+    /// The peer suspects (true) or trusts (false) a path.
+    RemoteStatus { number: u32, backup: bool },
+    /// The peer's hello has arrived.
+    Hello(Vec<u8>),
+    /// The connection has ended.
+    Closed(CloseReason),
+}
+
+/// A path of the connection.
+#[derive(Debug)]
+pub(crate) struct QuicPath {
+    id: PathId,
+    /// Its number on the wire, the same on both sides.
+    pub(crate) number: u32,
+    pub(crate) net: NetPath,
+    pub(crate) ledger: Arc<Ledger>,
+}
+
+/// Longest hello that is read.
+const MAX_HELLO: usize = 256;
+
+/// A noq connection under steering. `P` says what is in a datagram.
+pub(crate) struct Connection<P> {
+    inner: noq_proto::Connection,
+    handle: ConnectionHandle,
+    roster: Arc<controller::Roster>,
+    /// Controllers that have been matched to their paths.
+    matched: usize,
+    /// Every path that has a controller, by ascending number.
+    pub(crate) paths: Vec<QuicPath>,
+    /// What noq has queued, oldest first: length and meaning.
+    queued: VecDeque<(usize, P)>,
+    queued_bytes: usize,
+    buffer_size: usize,
+    hello: Vec<u8>,
+}
+
+impl<P> Connection<P> {
+    fn new(inner: noq_proto::Connection, handle: ConnectionHandle, roster: Arc<controller::Roster>) -> Self {
+        let mut this = Self {
+            inner,
+            handle,
+            roster,
+            matched: 0,
+            paths: Vec::new(),
+            queued: VecDeque::new(),
+            queued_bytes: 0,
+            buffer_size: 0,
+            hello: Vec::new(),
+        };
+        this.buffer_size = this.inner.datagrams().send_buffer_space();
+        this.match_controllers();
+        this
+    }
+
+    pub(crate) fn handle(&self) -> ConnectionHandle {
+        self.handle
+    }
+
+    /// Takes in a packet or an answer of the endpoint.
+    pub(crate) fn on_event(&mut self, event: ConnectionEvent) {
+        self.inner.handle_event(event);
+        self.match_controllers();
+    }
+
+    pub(crate) fn timeout(&self) -> Option<Instant> {
+        self.inner.poll_timeout()
+    }
+
+    pub(crate) fn on_timeout(&mut self, now: Instant) {
+        self.inner.handle_timeout(now);
+    }
+
+    /// Passes pending requests on to the endpoint and its answers back.
+    pub(crate) fn exchange(&mut self, endpoint: &mut noq_proto::Endpoint) {
+        while let Some(event) = self.inner.poll_endpoint_events() {
+            if let Some(answer) = endpoint.handle_event(self.handle, event) {
+                self.inner.handle_event(answer);
+            }
+        }
+    }
+
+    /// The next thing that happened.
+    pub(crate) fn poll(&mut self) -> Option<QuicEvent> {
+        while let Some(event) = self.inner.poll() {
+            match event {
+                Event::HandshakeConfirmed => return Some(QuicEvent::Confirmed),
+                Event::ConnectionLost { reason } => return Some(QuicEvent::Closed(close_reason(reason))),
+                Event::Path(event) => {
+                    if let Some(event) = self.path_event(event) {
+                        return Some(event);
+                    }
+                }
+                Event::Stream(StreamEvent::Opened { .. } | StreamEvent::Readable { .. }) => {
+                    if let Some(hello) = self.read_hello() {
+                        return Some(QuicEvent::Hello(hello));
+                    }
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    fn path_event(&mut self, event: PathEvent) -> Option<QuicEvent> {
+        match event {
+            PathEvent::Established { id, .. } => {
+                self.match_controllers();
+                Some(QuicEvent::PathUp { number: number(id) })
+            }
+            PathEvent::Abandoned { id, .. } => {
+                self.paths.retain(|p| p.id != id);
+                Some(QuicEvent::PathGone { number: number(id) })
+            }
+            PathEvent::RemoteStatus { id, status, .. } => {
+                Some(QuicEvent::RemoteStatus { number: number(id), backup: status == PathStatus::Backup })
+            }
+            _ => None,
+        }
+    }
+
+    /// Reads the peer's first stream; `Some` when it is whole.
+    fn read_hello(&mut self) -> Option<Vec<u8>> {
+        let _ = self.inner.streams().accept(Dir::Uni);
+        let side = match self.inner.side() {
+            noq_proto::Side::Client => noq_proto::Side::Server,
+            noq_proto::Side::Server => noq_proto::Side::Client,
+        };
+        let id = noq_proto::StreamId::new(side, Dir::Uni, 0);
+        let mut stream = self.inner.recv_stream(id);
+        let Ok(mut chunks) = stream.read(true) else { return None };
+        let mut finished = false;
+        loop {
+            match chunks.next(MAX_HELLO) {
+                Ok(Some(chunk)) if self.hello.len() + chunk.bytes.len() <= MAX_HELLO => {
+                    self.hello.extend_from_slice(&chunk.bytes);
+                }
+                Ok(None) => {
+                    finished = true;
+                    break;
+                }
+                _ => break,
+            }
+        }
+        let _ = chunks.finalize();
+        finished.then(|| std::mem::take(&mut self.hello))
+    }
+
+    /// Sends our hello, reliably, on a stream of its own.
+    pub(crate) fn send_hello(&mut self, hello: &[u8]) {
+        if let Some(id) = self.inner.streams().open(Dir::Uni) {
+            let mut stream = self.inner.send_stream(id);
+            // The first 256 bytes of the first stream always fit the initial flow control.
+            let _ = stream.write(hello);
+            let _ = stream.finish();
+        }
+    }
+
+    /// Next datagram that arrived.
+    pub(crate) fn recv(&mut self) -> Option<Bytes> {
+        self.inner.datagrams().recv()
+    }
+
+    /// Largest datagram that fits every path now.
+    pub(crate) fn max_datagram(&mut self) -> usize {
+        self.inner.datagrams().max_size().unwrap_or(0)
+    }
+
+    pub(crate) fn is_drained(&self) -> bool {
+        self.inner.is_drained()
+    }
+
+    pub(crate) fn is_multipath(&self) -> bool {
+        self.inner.is_multipath_negotiated()
+    }
+
+    pub(crate) fn close(&mut self, now: Instant, code: u32, reason: Bytes) {
+        self.inner.close(now, VarInt::from_u32(code), reason);
+    }
+
+    /// Opens a path; only clients may. Returns its number, or why not.
+    pub(crate) fn open_path(&mut self, net: NetPath, now: Instant) -> Result<u32, String> {
+        let tuple = FourTuple::new(net.remote, Some(net.local));
+        let id = self.inner.open_path(tuple, PathStatus::Available, now).map_err(|e| e.to_string())?;
+        self.match_controllers();
+        Ok(number(id))
+    }
+
+    pub(crate) fn close_path(&mut self, index: usize, now: Instant) -> Result<(), String> {
+        let id = self.paths[index].id;
+        self.inner.close_path(now, id, VarInt::from_u32(0)).map_err(|e| e.to_string())
+    }
+
+    /// Marks a path as one that carries nothing but probes, or lifts the mark. The peer is told.
+    pub(crate) fn set_backup(&mut self, index: usize, backup: bool) {
+        let status = if backup { PathStatus::Backup } else { PathStatus::Available };
+        // Fails only on a path that is gone, which needs no mark.
+        let _ = self.inner.set_path_status(self.paths[index].id, status);
+    }
+
+    /// Has a PING leave on the path with the next free poll.
+    pub(crate) fn ping(&mut self, index: usize) {
+        let _ = self.inner.ping_path(self.paths[index].id);
+    }
+
+    /// Smoothed, minimum and mean deviation of the RTT are kept by noq; only the smoothed is told.
+    pub(crate) fn srtt(&self, index: usize) -> Option<std::time::Duration> {
+        self.inner.rtt(self.paths[index].id)
+    }
+
+    /// Counters of the path: packets and bytes both ways, congestion events.
+    pub(crate) fn counters(&mut self, index: usize) -> Option<noq_proto::PathStats> {
+        self.inner.path_stats(self.paths[index].id)
+    }
+
+    pub(crate) fn index_of(&self, number: u32) -> Option<usize> {
+        self.paths.iter().position(|p| p.number == number)
+    }
+
+    /// The path over which packets between these addresses run.
+    pub(crate) fn index_of_net(&self, net: NetPath) -> Option<usize> {
+        self.paths.iter().position(|p| p.net == net)
+    }
+
+    /// Reads the addresses of all paths again; returns the paths that moved.
+    pub(crate) fn refresh_addresses(&mut self) -> Vec<usize> {
+        let mut moved = Vec::new();
+        for (i, path) in self.paths.iter_mut().enumerate() {
+            let Ok(tuple) = self.inner.network_path(path.id) else { continue };
+            let net = NetPath { local: tuple.local_ip().unwrap_or(path.net.local), remote: tuple.remote() };
+            if net != path.net {
+                path.net = net;
+                moved.push(i);
+            }
+        }
+        moved
+    }
+
+    /// Queues a datagram inside noq. At most a batch for one path may be there at a time.
+    pub(crate) fn queue(&mut self, datagram: Bytes, payload: P) -> Result<(), P> {
+        let len = datagram.len();
+        match self.inner.datagrams().send(datagram, false) {
+            Ok(()) => {
+                self.queued.push_back((len, payload));
+                self.queued_bytes += len;
+                Ok(())
+            }
+            Err(_) => Err(payload),
+        }
+    }
+
+    /// Polls noq with every gate open: control frames, path validation, acknowledgements.
+    pub(crate) fn poll_free(
+        &mut self,
+        now: Instant,
+        buf: &mut Vec<u8>,
+        sent: &mut Vec<Sent<P>>,
+    ) -> Option<Transmit> {
+        self.set_gates(|_| true);
+        self.poll_transmit(now, 1, buf, sent)
+    }
+
+    /// Polls noq with every gate closed: only tail-loss probes and acknowledgements can leave.
+    pub(crate) fn poll_closed(
+        &mut self,
+        now: Instant,
+        buf: &mut Vec<u8>,
+        sent: &mut Vec<Sent<P>>,
+    ) -> Option<Transmit> {
+        self.set_gates(|_| false);
+        self.poll_transmit(now, 1, buf, sent)
+    }
+
+    /// Polls noq with the gate of one path open: what is queued leaves there.
+    pub(crate) fn poll_on(
+        &mut self,
+        index: usize,
+        now: Instant,
+        max_packets: usize,
+        buf: &mut Vec<u8>,
+        sent: &mut Vec<Sent<P>>,
+    ) -> Option<Transmit> {
+        self.set_gates(|i| i == index);
+        self.poll_transmit(now, max_packets, buf, sent)
+    }
+
+    /// Whether datagrams wait inside noq, because the poll for them was answered otherwise.
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.queued.is_empty()
+    }
+
+    fn set_gates(&self, open: impl Fn(usize) -> bool) {
+        for (i, path) in self.paths.iter().enumerate() {
+            path.ledger.open(open(i));
+        }
+    }
+
+    fn poll_transmit(
+        &mut self,
+        now: Instant,
+        max_packets: usize,
+        buf: &mut Vec<u8>,
+        sent: &mut Vec<Sent<P>>,
+    ) -> Option<Transmit> {
+        let max = NonZeroUsize::new(max_packets).unwrap_or(NonZeroUsize::MIN);
+        let transmit = self.inner.poll_transmit(now, max, buf)?;
+        self.attribute(sent);
+        Some(Transmit {
+            path: NetPath {
+                local: transmit.src_ip.unwrap_or_else(|| self.local_of(transmit.destination)),
+                remote: transmit.destination,
+            },
+            size: transmit.size,
+            segment_size: transmit.segment_size,
+            ecn: transmit.ecn,
+        })
+    }
+
+    fn local_of(&self, remote: SocketAddr) -> std::net::IpAddr {
+        let path = self.paths.iter().find(|p| p.net.remote == remote).or(self.paths.first());
+        path.map_or_else(|| std::net::Ipv4Addr::UNSPECIFIED.into(), |p| p.net.local)
+    }
+
+    /// Finds out which datagram left in which packet, from the ledgers and from what is still queued.
+    fn attribute(&mut self, sent: &mut Vec<Sent<P>>) {
+        let left = self.buffer_size - self.inner.datagrams().send_buffer_space();
+        let first = sent.len();
+        for (path, quic) in self.paths.iter().enumerate() {
+            let mut book = quic.ledger.book();
+            sent.extend(book.sent.drain(..).map(|Departure { packet, bytes }| Sent {
+                path,
+                packet,
+                bytes,
+                payload: None,
+            }));
+        }
+        let mut i = first;
+        let mut room = 0;
+        while self.queued_bytes > left {
+            let Some((len, payload)) = self.queued.pop_front() else { break };
+            self.queued_bytes -= len;
+            // A datagram cannot have left in a packet smaller than itself: those carried control
+            // frames only.
+            while room < len && i < sent.len() {
+                room = usize::from(sent[i].bytes);
+                i += 1;
+            }
+            let Some(packet) = i.checked_sub(1).filter(|&p| p >= first && room >= len) else {
+                debug_assert!(false, "a datagram left without a packet");
+                continue;
+            };
+            room -= len;
+            if sent[packet].payload.is_none() {
+                sent[packet].payload = Some(payload);
+            } else {
+                let Sent { path, packet, .. } = sent[packet];
+                sent.push(Sent { path, packet, bytes: 0, payload: Some(payload) });
+            }
+        }
+    }
+
+    /// Finds the path of every controller that was built since last time.
+    fn match_controllers(&mut self) {
+        let built = self.roster.built();
+        if built == self.matched {
+            return;
+        }
+        self.matched = built;
+        for id in self.inner.paths() {
+            let Some(state) = self.inner.congestion_state(id) else { continue };
+            let Ok(steered) = state.clone_box().into_any().downcast::<controller::SteeringController>()
+            else {
+                continue;
+            };
+            let ledger = steered.ledger().clone();
+            if let Some(path) = self.paths.iter_mut().find(|p| p.id == id) {
+                path.ledger = ledger;
+                continue;
+            }
+            let Ok(tuple) = self.inner.network_path(id) else { continue };
+            let local = tuple.local_ip().unwrap_or_else(|| std::net::Ipv4Addr::UNSPECIFIED.into());
+            let net = NetPath { local, remote: tuple.remote() };
+            self.paths.push(QuicPath { id, number: number(id), net, ledger });
+        }
+        self.paths.sort_by_key(|p| p.number);
+    }
+}
+
+/// The number of a path id, which noq shows only in its wire form.
+fn number(id: PathId) -> u32 {
+    let mut wire = Vec::with_capacity(8);
+    id.encode(&mut wire);
+    crate::varint::read(&mut wire.as_slice()).map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX))
+}
+
+fn close_reason(error: ConnectionError) -> CloseReason {
+    match error {
+        ConnectionError::ApplicationClosed(close) => {
+            let text = String::from_utf8_lossy(&close.reason).into_owned();
+            CloseReason::ByPeer { code: close.error_code.into_inner(), reason: text }
+        }
+        ConnectionError::TimedOut => CloseReason::TimedOut,
+        ConnectionError::LocallyClosed => CloseReason::Local,
+        other => CloseReason::Transport(other.to_string()),
+    }
+}
