@@ -13,7 +13,7 @@ use crate::{
     queue::{Queue, Queued},
     rate::{Fluid, Pace, Server, WORK_PER_BIT},
     script::{Change, OutageMode, Script},
-    time::{NEVER, Nanos, micros_after, nanos},
+    time::{NEVER, Nanos, micros_after, micros_before, nanos},
     units::{Micros, Ratio, Span},
 };
 
@@ -156,6 +156,7 @@ impl<T: Clone> Link<T> {
     /// Gives the link a packet of `size` bytes (IP size: a UDP payload and 28 bytes of IPv4 and UDP headers).
     pub fn push(&mut self, now: Micros, size: usize, item: T) -> PushOutcome {
         self.advance(now);
+        let now = now.max(micros_before(self.now));
         let (number, at) = (self.pushes, self.now);
         self.pushes += 1;
         // Saturates far above the largest MTU, so that such a packet is dropped below.

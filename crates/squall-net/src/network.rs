@@ -152,9 +152,12 @@ impl<T: Clone> Network<T> {
     }
 
     fn send_shared(&mut self, now: Micros, link: usize, trunk: usize, size: usize, item: T) -> PushOutcome {
+        self.settle(trunk, now);
         let own = &mut self.links[link].link;
         // A path that is down takes nothing from the shared queue.
-        if own.refuses(now, size) {
+        let refused = own.refuses(now, size);
+        self.due[link] = own.poll_timeout().unwrap_or(IDLE);
+        if refused {
             return own.push(now, size, Sent { item, sent_at: now, queueing: 0 });
         }
         let outcome = self.trunks[trunk].push(now, size, Shared { link, item });
@@ -199,6 +202,17 @@ impl<T: Clone> Network<T> {
             }
         }
         (earliest != IDLE).then_some((next, earliest))
+    }
+
+    /// Moves everything that leaves a shared serialiser by `now`, each at its own time.
+    fn settle(&mut self, trunk: usize, now: Micros) {
+        loop {
+            let at = self.due[self.links.len() + trunk];
+            if at > now || at == IDLE {
+                return;
+            }
+            self.forward(trunk, at);
+        }
     }
 
     /// Moves what has left a shared serialiser to the links it is for.
@@ -255,11 +269,17 @@ impl<T: Clone> Network<T> {
 
     /// The state of one direction at `now`; rate and queue are those of the bottleneck if it is shared.
     pub fn state(&mut self, now: Micros, path: usize, direction: Direction) -> LinkState {
-        let route = &mut self.links[slot(path, direction)];
-        let own = route.link.state(now);
-        match route.trunk {
+        let link = slot(path, direction);
+        let trunk = self.links[link].trunk;
+        if let Some(trunk) = trunk {
+            self.settle(trunk, now);
+        }
+        let own = self.links[link].link.state(now);
+        self.due[link] = self.links[link].link.poll_timeout().unwrap_or(IDLE);
+        match trunk {
             None => own,
             Some(trunk) => {
+                // Nothing is due there before `now`: it has just been settled.
                 let shared = self.trunks[trunk].state(now);
                 LinkState { delay: own.delay, flying: own.flying, outage: own.outage, ..shared }
             }
