@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::flow::Direction;
+use crate::flow::{Direction, word};
 use crate::result::{FlowResult, PathResult, Percentiles, RunResult};
 use crate::table::format;
 
@@ -209,8 +209,7 @@ impl Check {
             Target::Path(name) => format!("path {name}"),
             Target::Flow(name) => format!("flow {name}"),
         };
-        let direction =
-            self.direction.map(|direction| format!(" {}", direction.as_str())).unwrap_or_default();
+        let direction = self.direction.map(|direction| format!(" {}", word(direction))).unwrap_or_default();
         let window = self
             .window_us
             .map(|(from, to)| format!(" from {} to {}", format::time(from), format::time(to)))

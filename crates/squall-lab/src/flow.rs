@@ -1,30 +1,17 @@
 //! What an application offers: a flow of blocks of one kind, in one direction.
 
-use serde::{Deserialize, Serialize};
+pub use squall_net::Direction;
 
-/// Which end sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Direction {
-    /// The server sends, the client receives.
-    Down,
-    /// The client sends, the server receives.
-    Up,
-}
-
-impl Direction {
-    /// `"down"` or `"up"`, as scenario files spell it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Direction::Down => "down",
-            Direction::Up => "up",
-        }
+/// `"down"` or `"up"`, as scenario files spell it.
+pub(crate) fn word(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Down => "down",
+        Direction::Up => "up",
     }
 }
 
 /// Which frames of a video are reliable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReliableFrames {
     /// Every frame is repaired until it arrives.
     All,
@@ -114,6 +101,21 @@ pub struct Video {
     pub priority_delta: u8,
     /// Which frames are reliable.
     pub reliable: ReliableFrames,
+}
+
+impl Video {
+    /// Mean size of a frame in bytes, such that a whole group has the bitrate of the video.
+    pub fn frame_size(&self, key: bool) -> u64 {
+        let group = self.group as f64;
+        let group_bytes = self.bitrate_bps as f64 / 8.0 * group / f64::from(self.fps);
+        let delta = group_bytes / (group - 1.0 + self.key_ratio);
+        (if key { delta * self.key_ratio } else { delta }) as u64
+    }
+
+    /// Largest frame in bytes.
+    pub fn largest_frame(&self) -> u64 {
+        (self.frame_size(true) as f64 * (1.0 + self.size_jitter)) as u64
+    }
 }
 
 /// Blocks of one size at a steady pace: game messages, audio chunks, tiles.

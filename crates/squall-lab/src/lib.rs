@@ -8,7 +8,9 @@
 
 pub mod check;
 pub mod flow;
+pub mod report;
 pub mod result;
+pub mod scenario;
 pub mod summary;
 pub mod table;
 pub mod traffic;
@@ -16,4 +18,5 @@ pub mod traffic;
 pub use check::{Check, Measure, Verdict};
 pub use flow::{Direction, Flow, Traffic};
 pub use result::{Recorder, RunInfo, RunResult};
+pub use scenario::{Scenario, ScenarioError};
 pub use traffic::{Generator, Offer};

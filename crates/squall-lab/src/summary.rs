@@ -119,18 +119,17 @@ const LATENCIES: [(&str, Pick); 5] = [
 fn flow_cells(runs: &[&RunResult], name: &str) -> Vec<String> {
     let flows: Vec<&FlowResult> =
         runs.iter().flat_map(|run| &run.flows).filter(|flow| flow.name == name).collect();
-    let over = |measure: &dyn Fn(&FlowResult) -> Option<f64>| {
-        mean_cell(flows.iter().filter_map(|flow| measure(flow)), format::digits)
+    let over = |measure: &dyn Fn(&FlowResult) -> Option<f64>, decimals| {
+        mean_cell(flows.iter().filter_map(|flow| measure(flow)), fixed(decimals))
     };
     let mut cells: Vec<String> = LATENCIES
         .iter()
-        .map(|(_, pick)| over(&|flow| flow.latency.as_ref().map(|all| pick(all) as f64 / 1e3)))
+        .map(|(_, pick)| over(&|flow| flow.latency.as_ref().map(|all| pick(all) as f64 / 1e3), 1))
         .collect();
-    let percent = |value: f64| format!("{:.2}", value * 100.0);
-    cells.push(mean_cell(flows.iter().map(|flow| flow.completion_rate), percent));
-    cells.push(mean_cell(flows.iter().map(|flow| flow.total.delivered_ratio()), percent));
-    cells.push(over(&|flow| Some(flow.longest_gap_us as f64 / 1e3)));
-    cells.push(over(&|flow| Some(flow.goodput_bps as f64 / 1e6)));
+    cells.push(mean_cell(flows.iter().map(|flow| flow.completion_rate * 100.0), fixed(2)));
+    cells.push(mean_cell(flows.iter().map(|flow| flow.total.delivered_ratio() * 100.0), fixed(2)));
+    cells.push(over(&|flow| Some(flow.longest_gap_us as f64 / 1e3), 1));
+    cells.push(over(&|flow| Some(flow.goodput_bps as f64 / 1e6), 2));
     cells
 }
 
@@ -157,33 +156,32 @@ pub fn paths(runs: &[&RunResult]) -> Table {
             rows.push(row);
         }
     }
-    Table {
-        title: "Paths: bytes sent, new data delivered, loss, repairs, round-trip times".into(),
-        columns,
-        rows,
-    }
+    Table { title: "Bytes sent, new data delivered, loss, repairs, round-trip times".into(), columns, rows }
 }
 
 fn path_cells(runs: &[&RunResult], name: &str) -> Vec<String> {
     let paths: Vec<&PathResult> =
         runs.iter().flat_map(|run| &run.paths).filter(|path| path.name == name).collect();
-    let over = |measure: &dyn Fn(&PathResult) -> Option<f64>| {
-        mean_cell(paths.iter().filter_map(|path| measure(path)), format::digits)
+    let over = |measure: &dyn Fn(&PathResult) -> Option<f64>, decimals| {
+        mean_cell(paths.iter().filter_map(|path| measure(path)), fixed(decimals))
     };
-    let megabytes = |pick: fn(&PathResult) -> u64| over(&|path| Some(pick(path) as f64 / 1e6));
+    let megabytes = |pick: fn(&PathResult) -> u64| over(&|path| Some(pick(path) as f64 / 1e6), 2);
     vec![
         megabytes(|path| path.totals.wire_bytes_down),
         megabytes(|path| path.totals.wire_bytes_up),
-        over(&|path| Some((path.goodput_down_bps + path.goodput_up_bps) as f64 / 1e6)),
-        over(&|path| {
-            let sent = path.totals.packets;
-            (sent > 0).then(|| path.totals.lost_packets as f64 * 100.0 / sent as f64)
-        }),
+        over(&|path| Some((path.goodput_down_bps + path.goodput_up_bps) as f64 / 1e6), 2),
+        over(
+            &|path| {
+                let sent = path.totals.packets;
+                (sent > 0).then(|| path.totals.lost_packets as f64 * 100.0 / sent as f64)
+            },
+            2,
+        ),
         megabytes(|path| path.totals.retransmitted_bytes),
         megabytes(|path| path.totals.reinjected_bytes),
         megabytes(|path| path.totals.duplicate_bytes),
-        over(&|path| path.rtt.as_ref().map(|all| all.p50_us as f64 / 1e3)),
-        over(&|path| path.rtt.as_ref().map(|all| all.p99_us as f64 / 1e3)),
+        over(&|path| path.rtt.as_ref().map(|all| all.p50_us as f64 / 1e3), 1),
+        over(&|path| path.rtt.as_ref().map(|all| all.p99_us as f64 / 1e3), 1),
     ]
 }
 
@@ -211,7 +209,7 @@ pub fn checks(runs: &[&RunResult]) -> Table {
 fn wire_cell(runs: &[&RunResult], name: &str) -> String {
     let paths = runs.iter().flat_map(|run| &run.paths).filter(|path| path.name == name);
     let bytes = paths.map(|path| (path.totals.wire_bytes_down + path.totals.wire_bytes_up) as f64);
-    mean_cell(bytes.map(|bytes| bytes / 1e6), format::digits)
+    mean_cell(bytes.map(|bytes| bytes / 1e6), fixed(2))
 }
 
 fn flow_names<'a>(runs: &[&'a RunResult]) -> Vec<&'a str> {
@@ -245,6 +243,11 @@ fn extra_cell(runs: &[&RunResult], name: &str) -> String {
         Some(Extra::Text(text)) => text.clone(),
         _ => mean_cell(numbers.into_iter(), format::digits),
     }
+}
+
+/// Shows numbers with so many decimals, so that a column lines up.
+fn fixed(decimals: usize) -> impl Fn(f64) -> String {
+    move |value| format!("{value:.decimals$}")
 }
 
 /// `mean ± half-width` of the values, the value alone if there is one, `–` if there is none.

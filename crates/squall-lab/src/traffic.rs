@@ -117,21 +117,13 @@ fn frame(video: &Video, index: u64, at_us: u64, channel: u32, rng: &mut Pcg64Mcg
     let key = index.is_multiple_of(video.group);
     Offer {
         at_us,
-        size: jittered(frame_size(video, key), video.size_jitter, rng),
+        size: jittered(video.frame_size(key), video.size_jitter, rng),
         deadline_us: video.deadline_us,
         priority: if key { video.priority_key } else { video.priority_delta },
         reliable: video.reliable.covers(key),
         key,
         channel,
     }
-}
-
-/// Mean size of a frame in bytes, such that a whole group has the bitrate of the video.
-fn frame_size(video: &Video, key: bool) -> u64 {
-    let group = video.group as f64;
-    let group_bytes = video.bitrate_bps as f64 / 8.0 * group / f64::from(video.fps);
-    let delta = group_bytes / (group - 1.0 + video.key_ratio);
-    (if key { delta * video.key_ratio } else { delta }) as u64
 }
 
 /// Integers and a uniform spread only: the same sizes on every machine.

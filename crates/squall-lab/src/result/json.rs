@@ -59,3 +59,36 @@ pub fn read(path: &Path) -> Result<Vec<RunResult>, ReadError> {
         std::fs::read_to_string(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
     from_json(&text, &path.display().to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::sample::run;
+
+    #[test]
+    fn identical_runs_are_identical_bytes() {
+        let json = to_json(&[run("dams", 1), run("dams", 2)]);
+        assert_eq!(json, to_json(&[run("dams", 1), run("dams", 2)]));
+        assert_ne!(json, to_json(&[run("dams", 1), run("dams", 3)]));
+        assert_eq!(json.lines().count(), 4, "one line per run");
+    }
+
+    #[test]
+    fn what_was_written_reads_back() {
+        let mut written = run("minrtt", 1);
+        written.extra.insert("psnr".into(), f64::INFINITY.into());
+        written.extra.insert("player".into(), "built in".into());
+        let json = to_json(&[written.clone()]);
+        let read = from_json(&json, "r.json").unwrap();
+        assert_eq!(read, [written]);
+        assert_eq!(to_json(&read), json);
+    }
+
+    #[test]
+    fn errors_name_the_place() {
+        let error = from_json("[\n{ \"scenario\": 3 }]", "r.json").unwrap_err().to_string();
+        assert!(error.starts_with("r.json:2:15: not a result file: "), "{error}");
+        let error = read(Path::new("/nonexistent/r.json")).unwrap_err().to_string();
+        assert!(error.starts_with("/nonexistent/r.json: "), "{error}");
+    }
+}

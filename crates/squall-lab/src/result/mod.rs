@@ -64,8 +64,10 @@ pub enum Extra {
 }
 
 impl From<f64> for Extra {
+    /// Rounds; what is not finite, such as the PSNR of equal pictures, becomes text, as JSON has no number
+    /// for it.
     fn from(value: f64) -> Self {
-        Extra::Number(round6(value))
+        if value.is_finite() { Extra::Number(round6(value)) } else { Extra::Text(value.to_string()) }
     }
 }
 
@@ -262,6 +264,8 @@ pub enum PathState {
     Standby,
     /// Silent for too long.
     Suspect,
+    /// Taken out of use by the signal layer or the application.
+    Deactivated,
     /// Given up until it proves itself.
     Down,
     /// Proved itself, not yet at full rate.
@@ -278,6 +282,7 @@ impl PathState {
             PathState::Active => "active",
             PathState::Standby => "standby",
             PathState::Suspect => "suspect",
+            PathState::Deactivated => "deactivated",
             PathState::Down => "down",
             PathState::Recovering => "recovering",
             PathState::Closed => "closed",
@@ -334,10 +339,10 @@ impl PathSeries {
     }
 }
 
-/// Rounds to six decimals; what is not finite becomes 0, which JSON can hold.
+/// Rounds to six decimals, so that the last digits of a quotient don't differ between machines.
 pub fn round6(value: f64) -> f64 {
-    let rounded = (value * 1e6).round() / 1e6;
-    if rounded.is_finite() { rounded + 0.0 } else { 0.0 }
+    // Adding 0 turns -0 into 0.
+    (value * 1e6).round() / 1e6 + 0.0
 }
 
 /// Bytes over a time as bits per second; 0 for no time.

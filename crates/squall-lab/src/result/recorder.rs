@@ -133,7 +133,7 @@ impl Recorder {
         self.flows[flow].on_lost(block, why);
     }
 
-    /// A path now, every [`SAMPLE_INTERVAL_US`].
+    /// A path now, every [`SAMPLE_INTERVAL_US`](super::SAMPLE_INTERVAL_US).
     pub fn on_sample(&mut self, path: usize, at_us: u64, sample: PathSample) {
         self.paths[path].on_sample(at_us, &sample);
     }

@@ -1,0 +1,193 @@
+//! The report: tables and drawings of a set of runs, as one HTML file or as SVG files.
+//!
+//! The page needs no network and no script, follows the reader's light or dark setting, prints, and can be
+//! read without colour: schedulers differ by dash, marker and label too.
+
+mod axis;
+mod canvas;
+mod html;
+mod panels;
+mod paths;
+mod style;
+mod tail;
+
+use std::path::{Path, PathBuf};
+
+use crate::result::RunResult;
+use crate::summary::{self, Table, by_scenario};
+use canvas::Figure;
+
+/// Writes one self-contained HTML page about these runs.
+///
+/// Runs are grouped by scenario. Where a scheduler ran with several seeds, tables show the mean with its
+/// confidence interval, drawings over time show the first seed, and the tail drawing shows all.
+///
+/// # Errors
+/// What the system says about `out`.
+pub fn write_html(runs: &[RunResult], title: &str, out: &Path) -> std::io::Result<()> {
+    std::fs::write(out, html(runs, title))
+}
+
+/// The page as text; see [`write_html`].
+pub fn html(runs: &[RunResult], title: &str) -> String {
+    let mut body = String::new();
+    let mut figures = 0;
+    for (scenario, runs) in by_scenario(runs) {
+        body.push_str(&format!("<h2>Scenario {}</h2>\n{}", html::escape(scenario), introduction(&runs)));
+        push_tables(&mut body, &[summary::blocks(&runs), summary::checks(&runs)]);
+        let mut push_figures = |body: &mut String, drawn: Vec<Figure>| {
+            for figure in drawn {
+                figures += 1;
+                body.push_str(&html::figure(&figure, &format!("figure{figures}")));
+            }
+        };
+        push_figures(&mut body, flow_figures(&runs));
+        body.push_str("<h3>Paths</h3>\n");
+        push_tables(&mut body, &[summary::paths(&runs)]);
+        body.push_str(&format!("<p class=\"note\">{}</p>\n", html::escape(paths::CAPTION)));
+        push_figures(&mut body, path_figures(&runs));
+    }
+    html::page(title, &body)
+}
+
+/// Writes each drawing to a file of its own into `directory`, which must exist; returns the files.
+///
+/// # Errors
+/// What the system says about one of the files.
+pub fn write_svgs(runs: &[RunResult], directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for (scenario, runs) in by_scenario(runs) {
+        for figure in flow_figures(&runs).into_iter().chain(path_figures(&runs)) {
+            let number = files.len() + 1;
+            let name = format!("{}-{number:02}-{}.svg", file_name(scenario), file_name(&figure.name));
+            let path = directory.join(name);
+            std::fs::write(&path, figure.standalone())?;
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+fn push_tables(body: &mut String, tables: &[Table]) {
+    for table in tables.iter().filter(|table| !table.rows.is_empty()) {
+        body.push_str(&html::table(table));
+    }
+}
+
+/// The drawings about each flow of one scenario.
+fn flow_figures(runs: &[&RunResult]) -> Vec<Figure> {
+    let first = first_seeds(runs);
+    let all: Vec<(usize, &RunResult)> = summary::by_scheduler(runs)
+        .into_iter()
+        .enumerate()
+        .flat_map(|(index, (_, runs))| runs.into_iter().map(move |run| (index, run)))
+        .collect();
+    let mut figures = Vec::new();
+    for (name, kind) in flows(runs) {
+        if kind == "bulk" {
+            figures.extend(panels::goodput(&first, name));
+        } else {
+            figures.extend(tail::figure(&all, name));
+            figures.extend(panels::latency(&first, name));
+        }
+    }
+    figures
+}
+
+/// The drawings about the paths of one scenario, one per scheduler.
+fn path_figures(runs: &[&RunResult]) -> Vec<Figure> {
+    first_seeds(runs).into_iter().filter_map(|(index, run)| paths::figure(index, run)).collect()
+}
+
+/// The first run of each scheduler with the number of its series.
+fn first_seeds<'a>(runs: &[&'a RunResult]) -> Vec<(usize, &'a RunResult)> {
+    summary::by_scheduler(runs).iter().map(|(_, runs)| runs[0]).enumerate().collect()
+}
+
+fn flows<'a>(runs: &[&'a RunResult]) -> Vec<(&'a str, &'a str)> {
+    let mut flows: Vec<(&str, &str)> = Vec::new();
+    for flow in runs.iter().flat_map(|run| &run.flows) {
+        if flows.iter().all(|(name, _)| *name != flow.name) {
+            flows.push((&flow.name, &flow.kind));
+        }
+    }
+    flows
+}
+
+fn introduction(runs: &[&RunResult]) -> String {
+    let Some(first) = runs.first() else { return String::new() };
+    let seeds: std::collections::BTreeSet<u64> = runs.iter().map(|run| run.seed).collect();
+    let several = seeds.len() > 1;
+    let seeds = seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let plural = if several { "seeds" } else { "seed" };
+    let note = if several {
+        " Tables give the mean over the seeds ± half of its 95 % confidence interval; drawings over time show \
+         the first seed."
+    } else {
+        ""
+    };
+    format!(
+        "<p class=\"note\">{} each, congestion control {}, {plural} {seeds}, squall {}.{note}</p>\n",
+        crate::table::format::time(first.duration_us),
+        html::escape(&first.congestion),
+        html::escape(&first.version)
+    )
+}
+
+/// Letters, digits and dashes only.
+fn file_name(text: &str) -> String {
+    let name: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    name.trim_matches('-').to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::sample::run;
+
+    fn runs() -> Vec<RunResult> {
+        ["minrtt", "rr(weighted=true)", "redundant", "storm(alpha=0.5)", "dams", "augur"]
+            .map(|name| run(name, 1))
+            .into()
+    }
+
+    #[test]
+    fn page_is_complete_and_self_contained() {
+        let page = html(&runs(), "Fading <links>");
+        assert!(page.contains("<h1>Fading &lt;links&gt;</h1>"));
+        assert!(page.contains("Wi-Fi &lt;5 GHz&gt;") && !page.contains("<5 GHz>"));
+        assert_eq!(page.matches("<svg").count(), 8, "tail, latency and one per scheduler");
+        assert_eq!(page.matches("<title id=").count(), 8);
+        assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("url("));
+        assert!(!page.contains("#0100"), "every placeholder colour became a class");
+    }
+
+    #[test]
+    fn same_runs_same_bytes() {
+        assert_eq!(html(&runs(), "t"), html(&runs(), "t"));
+    }
+
+    #[test]
+    fn nothing_recorded_is_no_figure() {
+        let mut run = run("minrtt", 1);
+        run.flows.clear();
+        run.paths.clear();
+        assert!(!html(&[run], "t").contains("<svg"));
+        assert!(html(&[], "t").contains("<h1>t</h1>"));
+    }
+
+    #[test]
+    fn files_are_named_after_what_they_show() {
+        let directory = std::env::temp_dir().join(format!("squall-lab-svgs-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let files = write_svgs(&runs()[..1], &directory).unwrap();
+        let svg = std::fs::read_to_string(&files[0]).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
+        let names: Vec<_> = files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
+        assert_eq!(
+            names,
+            ["fading-01-tail-camera.svg", "fading-02-latency-camera.svg", "fading-03-paths-minrtt-1.svg"]
+        );
+        assert!(svg.contains("<style>") && svg.contains("xmlns="));
+    }
+}

@@ -1,0 +1,158 @@
+//! Colours, dashes and markers, and the CSS that gives them their light and dark values.
+//!
+//! A drawing names roles, never colours: each role is drawn in a placeholder colour that becomes a CSS class.
+//! Series colours are told apart by people with any kind of colour vision, and by dash and marker without
+//! colour at all.
+
+use plotters::style::RGBColor;
+
+/// What a mark in a drawing stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Ink,
+    Muted,
+    Grid,
+    Outage,
+    /// Words on an outage, which stand out from the grid behind them.
+    OutageText,
+    Link,
+    Limit,
+    Bad,
+    StateGood,
+    StateHeld,
+    StateSuspect,
+    StateDown,
+    /// A scheduler, by its place in the report; line with dashes.
+    Series(usize),
+    /// The same without dashes, for lines of many points.
+    Solid(usize),
+}
+
+const FIXED: [(Role, &str); 12] = [
+    (Role::Ink, "ink"),
+    (Role::Muted, "muted"),
+    (Role::Grid, "grid"),
+    (Role::Outage, "outage"),
+    (Role::Link, "link"),
+    (Role::OutageText, "outagetext"),
+    (Role::Limit, "limit"),
+    (Role::Bad, "bad"),
+    (Role::StateGood, "good"),
+    (Role::StateHeld, "held"),
+    (Role::StateSuspect, "suspect"),
+    (Role::StateDown, "down"),
+];
+
+/// Series before the styles repeat.
+const SERIES: usize = 8;
+
+impl Role {
+    /// The placeholder colour.
+    pub(super) fn color(self) -> RGBColor {
+        RGBColor(1, 0, self.number())
+    }
+
+    fn number(self) -> u8 {
+        match self {
+            Role::Series(index) => 100 + (index % SERIES) as u8,
+            Role::Solid(index) => 120 + (index % SERIES) as u8,
+            fixed => FIXED.iter().zip(0..).find(|((role, _), _)| *role == fixed).map_or(0, |(_, n)| n),
+        }
+    }
+}
+
+/// Replaces placeholder colours by classes.
+pub(super) fn with_classes(svg: &str) -> String {
+    let fixed = FIXED.iter().map(|(role, name)| (*role, (*name).to_owned()));
+    let series = (0..SERIES).flat_map(|n| {
+        [(Role::Series(n), format!("series series{n}")), (Role::Solid(n), format!("series{n}"))]
+    });
+    fixed.chain(series).fold(svg.to_owned(), |svg, (role, class)| {
+        let RGBColor(r, g, b) = role.color();
+        let fill = format!("fill=\"#{r:02X}{g:02X}{b:02X}\"");
+        let stroke = format!("stroke=\"#{r:02X}{g:02X}{b:02X}\"");
+        let fill_class = class.split(' ').map(|name| format!("f-{name}")).collect::<Vec<_>>().join(" ");
+        let stroke_class = class.split(' ').map(|name| format!("s-{name}")).collect::<Vec<_>>().join(" ");
+        svg.replace(&fill, &format!("class=\"{fill_class}\""))
+            .replace(&stroke, &format!("class=\"{stroke_class}\""))
+    })
+}
+
+/// Style of the drawings: values for light and dark, and the classes.
+pub(super) fn drawing_css() -> String {
+    let mut css = String::from(VALUES);
+    for (_, name) in FIXED {
+        css.push_str(&format!(".f-{name}{{fill:var(--{name})}}.s-{name}{{stroke:var(--{name})}}\n"));
+    }
+    for (n, dash) in DASHES.iter().enumerate() {
+        css.push_str(&format!(
+            ".f-series{n}{{fill:var(--series{n})}}.s-series{n}{{stroke:var(--series{n})}}\
+             .s-series.s-series{n}{{stroke-dasharray:{dash}}}\n"
+        ));
+    }
+    css.push_str(
+        ".f-outagetext{paint-order:stroke;stroke:var(--outage);stroke-width:8px;stroke-linejoin:round}\n\
+         polyline{stroke-linejoin:round}.s-limit{stroke-dasharray:8 8}.s-link{stroke-dasharray:3 5}\n\
+         svg text{font-family:system-ui,\"Segoe UI\",\"Liberation Sans\",sans-serif}\n",
+    );
+    css
+}
+
+const DASHES: [&str; SERIES] = ["none", "16 7", "4 6", "18 6 4 6", "28 8", "10 4", "2 9", "22 5 4 5 4 5"];
+
+const VALUES: &str = "\
+:root{color-scheme:light dark;--page:#fff;--ink:#1b1f24;--muted:#57606a;--grid:#e3e6ea;--rule:#c9ced6;\
+--outage:#e9e4da;--outagetext:#57606a;--link:#8a919b;--limit:#57606a;--bad:#b3261e;\
+--good:#b9dec9;--held:#cfd6e6;--suspect:#f6dfa4;--down:#f0b7ae;\
+--series0:#0068a8;--series1:#c04f00;--series2:#00805c;--series3:#a63c84;\
+--series4:#966a00;--series5:#4d5560;--series6:#6a3fc0;--series7:#00798c}
+@media (prefers-color-scheme:dark){:root{--page:#14171b;--ink:#e8eaed;--muted:#a2abb6;--grid:#2b3038;--rule:#444b55;\
+--outage:#37322a;--outagetext:#a2abb6;--link:#7f8894;--limit:#a2abb6;--bad:#ff8a80;\
+--good:#1f5a3c;--held:#39435c;--suspect:#6b5313;--down:#7a2f27;\
+--series0:#5cb8f2;--series1:#ff9350;--series2:#36cf9f;--series3:#ec8fcb;\
+--series4:#e9b949;--series5:#bcc4ce;--series6:#b59bff;--series7:#4fd0e3}}
+@media print{:root{color-scheme:light}}
+";
+
+/// Style of the page around the drawings.
+pub(super) const PAGE_CSS: &str = "\
+body{margin:0 auto;padding:2rem 1.5rem 4rem;max-width:1104px;background:var(--page);color:var(--ink);\
+font:16px/1.5 system-ui,\"Segoe UI\",\"Liberation Sans\",sans-serif}
+h1{font-size:1.8rem;line-height:1.2;margin:0 0 .3rem}h2{font-size:1.35rem;margin:3rem 0 .5rem;\
+border-top:2px solid var(--ink);padding-top:.8rem}h3{font-size:1.05rem;margin:2rem 0 .4rem}
+p{margin:.3rem 0 .8rem;max-width:46rem}.note{color:var(--muted)}
+.scroll{overflow-x:auto}
+table{border-collapse:collapse;font-size:.86rem;font-variant-numeric:tabular-nums;min-width:100%}
+caption{text-align:left;color:var(--muted);padding:.8rem 0 .4rem}
+th,td{padding:.3rem .55rem;text-align:left;border-bottom:1px solid var(--grid);white-space:nowrap}
+thead th{border-bottom:2px solid var(--rule);font-weight:600;vertical-align:bottom}
+th span{display:block;color:var(--muted);font-weight:400}
+.number{text-align:right}tbody th{font-weight:600}
+.fail{color:var(--bad);font-weight:700}
+figure{margin:.4rem 0 1.6rem}figure svg{display:block;width:100%;height:auto}
+figcaption{color:var(--muted);font-size:.9rem;max-width:46rem}
+@media print{body{padding:0;max-width:none;font-size:11pt}figure,table{break-inside:avoid}\
+.scroll{overflow:visible}table{font-size:7.5pt}th,td{padding:.15rem .3rem}h2{break-before:page}h2:first-of-type{break-before:auto}}
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roles_have_placeholders_of_their_own() {
+        let mut roles: Vec<Role> = FIXED.iter().map(|(role, _)| *role).collect();
+        roles.extend((0..SERIES).flat_map(|n| [Role::Series(n), Role::Solid(n)]));
+        let mut numbers: Vec<u8> = roles.iter().map(|role| role.number()).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), roles.len());
+    }
+
+    #[test]
+    fn placeholders_become_classes() {
+        let svg = "<path stroke=\"#010064\"/><rect fill=\"#010003\" stroke=\"none\"/>";
+        let expected = "<path class=\"s-series s-series0\"/><rect class=\"f-outage\" stroke=\"none\"/>";
+        assert_eq!(with_classes(svg), expected);
+    }
+}

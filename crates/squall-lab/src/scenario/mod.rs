@@ -1,0 +1,311 @@
+//! Scenario files: an experiment as data, in TOML, format version 1.
+//!
+//! `docs/scenarios.md` describes every field. A file that loads is consistent: names resolve, values are
+//! within their bounds, all defaults are filled in. Errors name file, line, column and field in one line.
+
+mod checks;
+mod file;
+mod flows;
+mod paths;
+mod place;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use squall_net::PathConfig;
+
+use crate::check::{Check, Verdict};
+use crate::flow::{Direction, Flow};
+use crate::result::{FlowInfo, Interval, PathInfo, RunInfo, RunResult};
+use place::{Outline, Problem, problem};
+
+/// Longest run: 24 h, in microseconds.
+pub const MAX_DURATION_US: u64 = 86_400_000_000;
+
+/// Most paths of a scenario.
+pub const MAX_PATHS: usize = 8;
+
+/// Most flows of a scenario.
+pub const MAX_FLOWS: usize = 64;
+
+/// Most seeds, schedulers and checks of a scenario.
+pub const MAX_LIST: usize = 1_000;
+
+/// Largest scenario file in bytes.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Longest name or scheduler in characters.
+const MAX_NAME: usize = 200;
+
+/// Congestion control of all paths.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Congestion {
+    /// CUBIC (RFC 9438).
+    #[default]
+    Cubic,
+    /// NewReno (RFC 9002 §7).
+    Newreno,
+    /// BBR version 3.
+    Bbr3,
+}
+
+impl Congestion {
+    /// Its name in scenario files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Congestion::Cubic => "cubic",
+            Congestion::Newreno => "newreno",
+            Congestion::Bbr3 => "bbr3",
+        }
+    }
+}
+
+/// One experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// What it shows.
+    pub description: String,
+    /// Length of a run in microseconds.
+    pub duration_us: u64,
+    /// Seeds to run each scheduler with, at least one.
+    pub seeds: Vec<u64>,
+    /// Schedulers to compare, with options, as the scheduler registry takes them; at least one.
+    pub schedulers: Vec<String>,
+    /// Congestion control of all paths.
+    pub congestion: Congestion,
+    /// The emulated paths, 1 to 8.
+    pub paths: Vec<PathConfig>,
+    /// The flows, at least one.
+    pub flows: Vec<Flow>,
+    /// What must hold of the results.
+    pub checks: Vec<Check>,
+}
+
+/// A scenario file that can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// The file can't be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Something in it is wrong.
+    #[error("{name}:{line}:{column}: {problem}")]
+    Invalid {
+        /// The file.
+        name: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column in characters, from 1.
+        column: usize,
+        /// What is wrong, and with which field.
+        problem: String,
+    },
+}
+
+impl Scenario {
+    /// Loads a scenario file and the traces it names, which are relative to its folder.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] names the file, and where in it and what is wrong.
+    pub fn load(path: &Path) -> Result<Self, ScenarioError> {
+        let read = |source| ScenarioError::Read { path: path.to_owned(), source };
+        let length = std::fs::metadata(path).map_err(read)?.len();
+        if length > MAX_FILE {
+            let words = format!("{length} bytes are more than a scenario may have ({MAX_FILE})");
+            return Err(read(std::io::Error::new(std::io::ErrorKind::FileTooLarge, words)));
+        }
+        let bytes = std::fs::read(path).map_err(read)?;
+        let name = path.display().to_string();
+        let text = utf8(&bytes, &name)?;
+        let mut scenario = Self::parse(text, &name)?;
+        let base = path.parent().unwrap_or(Path::new(""));
+        for index in 0..scenario.paths.len() {
+            let loaded = scenario.paths[index].load(base);
+            loaded.map_err(|error| located(text, &name, &problem(&["path"], index, &[], error)))?;
+        }
+        Ok(scenario)
+    }
+
+    /// Reads the text of a scenario; `name` stands for the file in errors. Traces are not loaded.
+    ///
+    /// # Errors
+    /// [`ScenarioError::Invalid`] says where and what.
+    pub fn parse(text: &str, name: &str) -> Result<Self, ScenarioError> {
+        let file: file::ScenarioFile = toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            invalid(text, name, at, one_line(error.message()))
+        })?;
+        let outline = Outline::of(text);
+        resolve(file, &outline).map_err(|problem| located(text, name, &problem))
+    }
+
+    /// Direction that most of its flows send in; down if there are as many up.
+    pub fn direction(&self) -> Direction {
+        let up = self.flows.iter().filter(|flow| flow.direction == Direction::Up).count();
+        if up * 2 > self.flows.len() { Direction::Up } else { Direction::Down }
+    }
+
+    /// What a recorder needs to know of a run with this scheduler and seed.
+    pub fn run_info(&self, scheduler: &str, seed: u64) -> RunInfo {
+        let direction = self.direction();
+        RunInfo {
+            scenario: self.name.clone(),
+            scheduler: scheduler.to_owned(),
+            congestion: self.congestion.as_str().to_owned(),
+            seed,
+            duration_us: self.duration_us,
+            direction,
+            flows: self.flows.iter().map(FlowInfo::from).collect(),
+            paths: self
+                .paths
+                .iter()
+                .map(|path| PathInfo {
+                    name: path.name.clone(),
+                    outages: outages(path, direction, self.duration_us),
+                })
+                .collect(),
+        }
+    }
+
+    /// Judges a run by all checks that concern its scheduler.
+    pub fn judge(&self, run: &RunResult) -> Vec<Verdict> {
+        self.checks.iter().filter_map(|check| check.judge(run)).collect()
+    }
+}
+
+impl From<&Flow> for FlowInfo {
+    fn from(flow: &Flow) -> Self {
+        Self {
+            name: flow.name.clone(),
+            kind: flow.traffic.kind().to_owned(),
+            direction: flow.direction,
+            deadline_us: flow.traffic.deadline_us(),
+        }
+    }
+}
+
+/// When one direction of a path is out by script, in order, overlapping outages joined.
+pub fn outages(path: &PathConfig, direction: Direction, duration_us: u64) -> Vec<Interval> {
+    let mut all: Vec<Interval> = path
+        .link(direction)
+        .events
+        .iter()
+        .filter_map(|event| {
+            let (from_us, length) = (event.at.micros(), event.outage?.micros());
+            Some(Interval { from_us, to_us: from_us.saturating_add(length).min(duration_us) })
+        })
+        .collect();
+    all.sort_by_key(|outage| outage.from_us);
+    all.into_iter().fold(Vec::new(), |mut joined: Vec<Interval>, outage| {
+        match joined.last_mut() {
+            Some(last) if outage.from_us <= last.to_us => last.to_us = last.to_us.max(outage.to_us),
+            _ => joined.push(outage),
+        }
+        joined
+    })
+}
+
+fn resolve(file: file::ScenarioFile, outline: &Outline) -> Result<Scenario, Problem> {
+    check_name(&file.name).map_err(|words| Problem::at_key("name", words))?;
+    let duration_us = file.duration.micros();
+    if !(1..=MAX_DURATION_US).contains(&duration_us) {
+        return Err(Problem::at_key(
+            "duration",
+            format!("duration: {} is not within 1us and 24 h", file.duration),
+        ));
+    }
+    let seeds = seeds(&file)?;
+    check_schedulers(&file.schedulers)?;
+    paths::check(&file.paths, duration_us)?;
+    let flows = flows::resolve(&file.flows, duration_us, outline)?;
+    let mut scenario = Scenario {
+        name: file.name,
+        description: file.description,
+        duration_us,
+        seeds,
+        schedulers: file.schedulers,
+        congestion: file.congestion,
+        paths: file.paths,
+        flows,
+        checks: Vec::new(),
+    };
+    scenario.checks = checks::resolve(&file.checks, &scenario)?;
+    Ok(scenario)
+}
+
+fn seeds(file: &file::ScenarioFile) -> Result<Vec<u64>, Problem> {
+    match (&file.seeds, file.seed) {
+        (Some(_), Some(_)) => Err(Problem::at_key("seed", "seed: give seed or seeds, not both")),
+        (Some(seeds), None) => {
+            check_list("seeds", seeds)?;
+            Ok(seeds.clone())
+        }
+        (None, seed) => Ok(vec![seed.unwrap_or(1)]),
+    }
+}
+
+fn check_schedulers(schedulers: &[String]) -> Result<(), Problem> {
+    check_list("schedulers", schedulers)?;
+    schedulers.iter().enumerate().try_for_each(|(index, scheduler)| {
+        check_name(scheduler).map_err(|words| problem(&["schedulers"], index, &[], words))
+    })
+}
+
+/// At least one, at most [`MAX_LIST`], none twice.
+fn check_list<T: PartialEq + std::fmt::Debug>(field: &'static str, list: &[T]) -> Result<(), Problem> {
+    if !(1..=MAX_LIST).contains(&list.len()) {
+        let words = format!("{field}: {} entries, expected 1 to {MAX_LIST}", list.len());
+        return Err(Problem::at_key(field, words));
+    }
+    for (index, item) in list.iter().enumerate() {
+        if list[..index].contains(item) {
+            return Err(problem(&[field], index, &[], format!("{field}: {item:?} is there twice")));
+        }
+    }
+    Ok(())
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let length = name.chars().count();
+    if name.trim().is_empty() || length > MAX_NAME || name.chars().any(char::is_control) {
+        return Err(format!("name: {name:?} is not 1 to {MAX_NAME} printable characters"));
+    }
+    Ok(())
+}
+
+fn utf8<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str, ScenarioError> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+        invalid(&valid, name, valid.len(), "this is not UTF-8 text".into())
+    })
+}
+
+fn located(text: &str, name: &str, problem: &Problem) -> ScenarioError {
+    invalid(text, name, Outline::of(text).offset(&problem.place), one_line(&problem.words))
+}
+
+fn invalid(text: &str, name: &str, at: usize, problem: String) -> ScenarioError {
+    let boundary = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    let before = &text[..boundary.unwrap_or(0)];
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    ScenarioError::Invalid {
+        name: name.to_owned(),
+        line: before.matches('\n').count() + 1,
+        column: before[line_start..].chars().count() + 1,
+        problem,
+    }
+}
+
+fn one_line(words: &str) -> String {
+    words.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests;

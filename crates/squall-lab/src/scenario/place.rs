@@ -1,0 +1,104 @@
+//! Where in the text a value stands.
+
+use std::fmt::Display;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A step from a table or list to something in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Key(&'static str),
+    Index(usize),
+}
+
+/// Something wrong, and the place of it.
+#[derive(Debug)]
+pub(super) struct Problem {
+    pub(super) place: Vec<Step>,
+    pub(super) words: String,
+}
+
+impl Problem {
+    /// At a field of the top level.
+    pub(super) fn at_key(key: &'static str, words: impl Into<String>) -> Self {
+        Self { place: vec![Step::Key(key)], words: words.into() }
+    }
+}
+
+/// A problem with a field of the `index`th entry of a list; no `field` for the entry itself.
+pub(super) fn problem(
+    list: &[&'static str],
+    index: usize,
+    field: &[&'static str],
+    words: impl Display,
+) -> Problem {
+    let keys = |names: &[&'static str]| names.iter().copied().map(Step::Key).collect::<Vec<_>>();
+    let mut place = keys(list);
+    place.push(Step::Index(index));
+    place.extend(keys(field));
+    Problem { place, words: words.to_string() }
+}
+
+/// The text as a tree with positions.
+#[derive(Debug)]
+pub(super) struct Outline<'a>(Option<Spanned<DeTable<'a>>>);
+
+impl<'a> Outline<'a> {
+    /// Of a text that is TOML; of another one, everything stands at its start.
+    pub(super) fn of(text: &'a str) -> Self {
+        Self(DeTable::parse(text).ok())
+    }
+
+    /// Byte offset of the key or entry at this place, or of the nearest thing around it that is written down.
+    pub(super) fn offset(&self, place: &[Step]) -> usize {
+        self.follow(place).1
+    }
+
+    /// The keys of the table at this place.
+    pub(super) fn keys(&self, place: &[Step]) -> Vec<String> {
+        match self.follow(place).0 {
+            Some(Node::Table(table)) => table.keys().map(|key| key.get_ref().to_string()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn follow(&self, place: &[Step]) -> (Option<Node<'_>>, usize) {
+        let Some(root) = &self.0 else { return (None, 0) };
+        let (mut node, mut offset) = (Node::Table(root.get_ref()), 0);
+        for step in place {
+            let Some((next, at)) = node.child(*step) else { return (None, offset) };
+            (node, offset) = (next, at);
+        }
+        (Some(node), offset)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Node<'a> {
+    Table(&'a DeTable<'a>),
+    Value(&'a DeValue<'a>),
+}
+
+impl<'a> Node<'a> {
+    fn child(self, step: Step) -> Option<(Node<'a>, usize)> {
+        match (self, step) {
+            (Node::Table(table), Step::Key(name)) => {
+                let (key, value) = table.iter().find(|(key, _)| key.get_ref() == name)?;
+                Some((Node::of(value), key.span().start))
+            }
+            (Node::Value(DeValue::Array(list)), Step::Index(index)) => {
+                let value = list.get(index)?;
+                Some((Node::of(value), value.span().start))
+            }
+            _ => None,
+        }
+    }
+
+    fn of(value: &'a Spanned<DeValue<'a>>) -> Self {
+        match value.get_ref() {
+            DeValue::Table(table) => Node::Table(table),
+            other => Node::Value(other),
+        }
+    }
+}
