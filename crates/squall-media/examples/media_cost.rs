@@ -28,17 +28,27 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     for (width, height) in [(640, 360), (1280, 720), (1920, 1080)] {
         for mbps in [4, 8, 12, 20, 25] {
-            measure(width, height, mbps, frames)?;
+            measure(&config(width, height, mbps), frames)?;
+        }
+    }
+    println!("with every second frame disposable:");
+    for (width, height) in [(1280, 720), (1920, 1080)] {
+        for mbps in [8, 20] {
+            measure(&EncoderConfig { disposable: true, ..config(width, height, mbps) }, frames)?;
         }
     }
     println!("times in ms a frame; rates in Mbps; PSNR of luma in dB");
     Ok(())
 }
 
-fn measure(width: u32, height: u32, mbps: u32, frames: u64) -> Result<(), Box<dyn Error>> {
+fn config(width: u32, height: u32, mbps: u32) -> EncoderConfig {
+    EncoderConfig { width, height, bitrate_bps: mbps * 1_000_000, ..Default::default() }
+}
+
+fn measure(config: &EncoderConfig, frames: u64) -> Result<(), Box<dyn Error>> {
+    let (width, height, mbps) = (config.width, config.height, config.bitrate_bps / 1_000_000);
     let scene = Scene::new(width, height, 1)?;
-    let config = EncoderConfig { width, height, bitrate_bps: mbps * 1_000_000, ..Default::default() };
-    let mut encoder = Encoder::new(config)?;
+    let mut encoder = Encoder::new(config.clone())?;
     let mut decoder = Decoder::new()?;
     let [mut scene_time, mut encode_time, mut decode_time, mut psnr_time] = [Duration::ZERO; 4];
     let (mut worst, mut bytes, mut keys, mut key_bytes) = (Duration::ZERO, 0, 0, 0);

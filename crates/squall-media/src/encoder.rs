@@ -6,15 +6,17 @@ use bytes::Bytes;
 use openh264::OpenH264API;
 use openh264::Timestamp;
 use openh264::encoder::{
-    BitRate, Complexity, EncoderConfig as RawConfig, FrameRate, FrameType, IntraFramePeriod, RateControlMode,
-    UsageType,
+    BitRate, Complexity, EncoderConfig as RawConfig, FrameRate, IntraFramePeriod, RateControlMode, UsageType,
 };
 use openh264::formats::YUVSource;
-use openh264_sys2::{ENCODER_OPTION_TRACE_LEVEL, WELS_LOG_QUIET};
+use openh264_sys2::{
+    ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, ENCODER_OPTION_TRACE_LEVEL, SEncParamExt, WELS_LOG_QUIET,
+};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::frame::{EncodedFrame, FrameKind, frame_time_us};
+use crate::annexb;
+use crate::frame::{EncodedFrame, frame_time_us};
 use crate::picture::{Picture, SizeError, check_size};
 
 /// What the encoder should produce.
@@ -27,15 +29,26 @@ pub struct EncoderConfig {
     pub height: u32,
     /// Frames per second, 1 to 240. Default 30.
     pub fps: f64,
-    /// Target rate in bits per second, 10 kbps to 200 Mbps. Default 8 Mbps.
+    /// Target rate in bits per second, 10 kbps to 200 Mbps. Default 8 Mbps. OpenH264 has a finest quantiser:
+    /// small pictures cannot use every rate (the scene at 640x360 and 30 frames a second stays below 15 Mbps).
     pub bitrate_bps: u32,
     /// Distance between key frames, in frames, at least 1. Default 30.
     pub key_interval: u32,
+    /// Makes every second frame after a key frame [disposable](crate::FrameKind) (two temporal layers), at some cost
+    /// in quality; needs an even `key_interval`. Default false.
+    pub disposable: bool,
 }
 
 impl Default for EncoderConfig {
     fn default() -> Self {
-        Self { width: 1280, height: 720, fps: 30.0, bitrate_bps: 8_000_000, key_interval: 30 }
+        Self {
+            width: 1280,
+            height: 720,
+            fps: 30.0,
+            bitrate_bps: 8_000_000,
+            key_interval: 30,
+            disposable: false,
+        }
     }
 }
 
@@ -102,7 +115,9 @@ impl EncoderConfig {
         setting((1.0..=240.0).contains(&self.fps), "fps", self.fps, "from 1 to 240")?;
         let rate = self.bitrate_bps;
         setting((10_000..=200_000_000).contains(&rate), "bitrate_bps", rate.into(), "10 kbps to 200 Mbps")?;
-        setting(self.key_interval >= 1, "key_interval", self.key_interval.into(), "at least 1")
+        setting(self.key_interval >= 1, "key_interval", self.key_interval.into(), "at least 1")?;
+        let cadence = !self.disposable || self.key_interval.is_multiple_of(2);
+        setting(cadence, "key_interval", self.key_interval.into(), "even with disposable frames")
     }
 }
 
@@ -171,15 +186,15 @@ impl Encoder {
             self.since_key = 0;
         }
         let pts_us = frame_time_us(index, self.config.fps);
+        if index == 0 && self.config.disposable {
+            self.start_two_layers(picture)?;
+        }
         let bits = self
             .raw
             .encode_at(&Planes(picture), Timestamp::from_millis(pts_us / 1000))
             .map_err(|error| EncodeError::Codec { index, code: error.native_code() })?;
-        let kind = match bits.frame_type() {
-            FrameType::IDR => FrameKind::Key,
-            _ => FrameKind::Delta,
-        };
         let data = Bytes::from(bits.to_vec());
+        let kind = annexb::frame_kind(&data);
         if data.is_empty() {
             return Err(EncodeError::Empty { index });
         }
@@ -187,6 +202,39 @@ impl Encoder {
         self.since_key += 1;
         Ok(EncodedFrame { index, pts_us, kind, data })
     }
+
+    /// Sets two temporal layers. OpenH264 accepts that only after its start, and it starts with the first
+    /// picture, so that one is encoded twice.
+    fn start_two_layers(&mut self, first: &Picture) -> Result<(), EncodeError> {
+        let failed = |code| EncodeError::Codec { index: 0, code };
+        self.raw.encode(&Planes(first)).map_err(|error| failed(error.native_code()))?;
+        set_layers(&mut self.raw, 2).map_err(failed)?;
+        self.raw.force_intra_frame();
+        Ok(())
+    }
+}
+
+#[expect(
+    unsafe_code,
+    reason = "the crate fixes the number of temporal layers at one, and offers no safe call"
+)]
+fn set_layers(raw: &mut openh264::encoder::Encoder, layers: c_int) -> Result<(), i64> {
+    let mut params = SEncParamExt::default();
+    // SAFETY: the encoder has been started; both options read or write one SEncParamExt through the pointer
+    // during the call. The number of layers is the only field changed.
+    unsafe {
+        let api = raw.raw_api();
+        let code = api.get_option(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, (&raw mut params).cast());
+        if code != 0 {
+            return Err(code.into());
+        }
+        params.iTemporalLayerNum = layers;
+        let code = api.set_option(ENCODER_OPTION_SVC_ENCODE_PARAM_EXT, (&raw mut params).cast());
+        if code != 0 {
+            return Err(code.into());
+        }
+    }
+    Ok(())
 }
 
 /// Keeps OpenH264 from writing to standard error: it warns there, at its start, that the rate cannot be held
@@ -230,7 +278,9 @@ impl YUVSource for Planes<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scene::Scene;
+    use crate::decoder::Decoder;
+    use crate::frame::FrameKind;
+    use crate::scene::{Scene, read_index};
 
     fn small(bitrate_bps: u32, key_interval: u32) -> EncoderConfig {
         EncoderConfig { width: 320, height: 180, bitrate_bps, key_interval, ..Default::default() }
@@ -260,6 +310,29 @@ mod tests {
                 (0..60).map(|index| encoder.encode(&scene.render(index), false).unwrap().data.len()).sum();
             let reached = bytes as f64 * 8.0 / 2.0 / f64::from(target);
             assert!((0.9..1.1).contains(&reached), "{target} bps: {reached} of it");
+        }
+    }
+
+    #[test]
+    fn every_second_frame_can_be_disposable() {
+        let scene = Scene::new(320, 180, 1).unwrap();
+        let config = EncoderConfig { disposable: true, ..small(1_200_000, 10) };
+        let mut encoder = Encoder::new(config).unwrap();
+        let frames: Vec<_> =
+            (0..60).map(|index| encoder.encode(&scene.render(index), false).unwrap()).collect();
+        let letter = |frame: &EncodedFrame| match frame.kind {
+            FrameKind::Key => 'K',
+            FrameKind::Delta => '-',
+            FrameKind::Disposable => 'd',
+        };
+        assert_eq!(frames.iter().map(letter).collect::<String>(), "Kd-d-d-d-d".repeat(6));
+        let reached = frames.iter().map(|frame| frame.data.len()).sum::<usize>() as f64 * 4.0 / 1_200_000.0;
+        assert!((0.85..1.15).contains(&reached), "{reached} of the target rate");
+
+        let mut decoder = Decoder::new().unwrap();
+        for frame in frames.iter().filter(|frame| frame.kind != FrameKind::Disposable) {
+            let picture = decoder.decode(&frame.data).unwrap().unwrap();
+            assert_eq!(read_index(&picture), Some(frame.index));
         }
     }
 

@@ -180,6 +180,19 @@ fn decoding_agrees_with_the_report_and_freezing_costs_quality() {
 }
 
 #[test]
+fn lost_disposable_frames_leave_the_others_decodable() {
+    let encoder = EncoderConfig { disposable: true, ..clip().config().encoder.clone() };
+    let clip = Clip::generate(ClipConfig { encoder, seed: 3 }, 1.0).unwrap();
+    for policy in [LatePolicy::Decode, LatePolicy::Drop] {
+        let mut player = player(policy);
+        let lost = |index: u64| clip.frame(index).kind == FrameKind::Disposable && index > 30;
+        let report = play_clip(&clip, &mut player, |index| (!lost(index)).then_some(20_000));
+        assert_eq!((report.decoded, report.refused, report.disagreements), (45, 0, 0), "{policy:?}");
+        assert_eq!(player.finish().stalls.count, 0);
+    }
+}
+
+#[test]
 fn before_the_first_picture_the_screen_is_black() {
     let clip = clip();
     let mut player = player(LatePolicy::Decode);
@@ -205,7 +218,7 @@ fn quality_covers_what_was_kept_and_samples_on_demand() {
 proptest! {
     #[test]
     fn no_time_or_number_breaks_the_report(
-        events in prop::collection::vec((any::<u64>(), any::<u64>(), 0u64..300_000), 1..20),
+        events in prop::collection::vec((any::<u64>(), any::<u64>(), 0u64..3000), 1..20),
         deadline_us in any::<u64>(),
         fps in 0.1f64..1000.0,
     ) {
