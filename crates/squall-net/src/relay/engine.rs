@@ -29,6 +29,8 @@ pub(super) struct Engine {
     /// The flow of each client on each path.
     known: HashMap<(usize, SocketAddr), u64>,
     next_flow: u64,
+    /// Whether flows have come or gone since they were last published.
+    changed: bool,
     /// What has been read and not yet been given to the network.
     inbox: Vec<Incoming>,
     buffer: Box<[u8]>,
@@ -74,6 +76,7 @@ impl Engine {
             flows: Vec::new(),
             known: HashMap::new(),
             next_flow: 0,
+            changed: false,
             inbox: Vec::new(),
             buffer: vec![0; 1 << 16].into(),
         }
@@ -94,6 +97,10 @@ impl Engine {
     fn exchange(&mut self) -> Option<Micros> {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
+        if self.changed {
+            self.publish(&mut state);
+            self.changed = false;
+        }
         for incoming in std::mem::take(&mut self.inbox) {
             let Incoming { at, path, direction, datagram } = incoming;
             let size = datagram.payload.len() + HEADERS;
@@ -107,6 +114,7 @@ impl Engine {
                 if let Err(error) = self.rebind(path) {
                     state.failure = Some(format!("rebinding path {path}: {error}"));
                 }
+                self.publish(&mut state);
             }
             let Some(arrival) = state.network.poll(now) else { break };
             self.hand_over(&mut state, arrival);
@@ -196,6 +204,7 @@ impl Engine {
         let socket = sockets::server_side(path, self.server)?;
         self.flows.push(Flow { id, path, client, socket, used: at });
         self.known.insert((path, client), id);
+        self.changed = true;
         Ok(id)
     }
 
@@ -208,6 +217,12 @@ impl Engine {
             let flow = self.flows.remove(place);
             self.known.remove(&(path, flow.client));
         }
+    }
+
+    /// Tells whoever makes a report which sockets there are.
+    fn publish(&self, state: &mut State) {
+        let local = self.flows.iter().filter_map(|flow| flow.socket.local_addr().ok());
+        state.server_sides = local.collect();
     }
 
     /// Gives each client of a path a new port towards the server, as a NAT does that has forgotten it.

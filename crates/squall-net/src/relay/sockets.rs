@@ -1,7 +1,7 @@
 //! The relay's sockets and their addresses.
 
 use std::{
-    io,
+    fs, io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
 };
 
@@ -48,4 +48,46 @@ fn bind(ip: IpAddr) -> io::Result<UdpSocket> {
     }
     socket.set_nonblocking(true)?;
     Ok(socket.into())
+}
+
+/// Datagrams that the kernel has dropped at these sockets because their buffers were full, from Linux's table of
+/// UDP sockets; `None` if there is no such table or not of all of them.
+pub(super) fn overruns<'a>(addresses: impl Iterator<Item = &'a SocketAddr>) -> Option<u64> {
+    let table = fs::read_to_string("/proc/net/udp").ok()?;
+    addresses.map(|address| drops(&table, *address)).sum()
+}
+
+/// The last column of the socket's line. The second is its address, in the byte order of memory, and port.
+fn drops(table: &str, address: SocketAddr) -> Option<u64> {
+    let SocketAddr::V4(address) = address else { return None };
+    let local = format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port());
+    let line = table.lines().find(|line| line.split_whitespace().nth(1) == Some(&local))?;
+    line.split_whitespace().last()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn finds_a_socket_in_the_table() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n\
+            12: 01014D7F:1F90 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4711 2 0000000000000000 35\n";
+        assert_eq!(drops(table, "127.77.1.1:8080".parse().unwrap()), Some(35));
+        assert_eq!(drops(table, "127.77.1.1:8081".parse().unwrap()), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_full_buffer_is_counted() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = receiver.local_addr().unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert_eq!(overruns([address].iter()), Some(0));
+        for _ in 0..20_000 {
+            sender.send_to(&[0; 1_000], address).unwrap();
+        }
+        assert!(overruns([address].iter()).unwrap() > 0);
+    }
 }
