@@ -65,7 +65,7 @@ impl Listener {
             .inner
             .connect(now, client, path.remote, server_name)
             .map_err(|e| ConnectError::Local(e.to_string()))?;
-        Ok(Connection::new(inner, handle, roster))
+        Ok(Connection::new(inner, handle, path, roster))
     }
 
     /// Takes in a packet. `handshakes` is the number of handshakes in progress.
@@ -111,7 +111,7 @@ impl Listener {
         let mut server = ServerConfig::clone(server);
         server.transport_config(Arc::new(transport(&self.config, &roster)));
         match self.inner.accept(incoming, now, buf, Some(Arc::new(server))) {
-            Ok((handle, inner)) => Heard::New(Box::new(Connection::new(inner, handle, roster))),
+            Ok((handle, inner)) => Heard::New(Box::new(Connection::new(inner, handle, path, roster))),
             Err(error) => error.response.map_or(Heard::Nothing, |t| reply(path, &t)),
         }
     }

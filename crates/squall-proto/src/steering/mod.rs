@@ -12,7 +12,7 @@ mod controller;
 mod listener;
 mod tls;
 
-use std::{collections::VecDeque, net::SocketAddr, num::NonZeroUsize, sync::Arc, time::Instant};
+use std::{collections::VecDeque, net::{IpAddr, SocketAddr}, num::NonZeroUsize, sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use noq_proto::{
@@ -86,6 +86,8 @@ const MAX_HELLO: usize = 256;
 pub(crate) struct Connection<P> {
     inner: noq_proto::Connection,
     handle: ConnectionHandle,
+    /// The path of the handshake: noq does not know its local address before the first answer.
+    home: NetPath,
     roster: Arc<controller::Roster>,
     /// Controllers that have been matched to their paths.
     matched: usize,
@@ -99,10 +101,14 @@ pub(crate) struct Connection<P> {
 }
 
 impl<P> Connection<P> {
-    fn new(inner: noq_proto::Connection, handle: ConnectionHandle, roster: Arc<controller::Roster>) -> Self {
+    fn new(
+        inner: noq_proto::Connection,
+        handle: ConnectionHandle,
+        home: NetPath, roster: Arc<controller::Roster>) -> Self {
         let mut this = Self {
             inner,
             handle,
+            home,
             roster,
             matched: 0,
             paths: Vec::new(),
@@ -379,9 +385,8 @@ impl<P> Connection<P> {
         })
     }
 
-    fn local_of(&self, remote: SocketAddr) -> std::net::IpAddr {
-        let path = self.paths.iter().find(|p| p.net.remote == remote).or(self.paths.first());
-        path.map_or_else(|| std::net::Ipv4Addr::UNSPECIFIED.into(), |p| p.net.local)
+    fn local_of(&self, remote: SocketAddr) -> IpAddr {
+        self.paths.iter().find(|p| p.net.remote == remote).map_or(self.home.local, |p| p.net.local)
     }
 
     /// Finds out which datagram left in which packet, from the ledgers and from what is still queued.
@@ -441,7 +446,7 @@ impl<P> Connection<P> {
                 continue;
             }
             let Ok(tuple) = self.inner.network_path(id) else { continue };
-            let local = tuple.local_ip().unwrap_or_else(|| std::net::Ipv4Addr::UNSPECIFIED.into());
+            let local = tuple.local_ip().unwrap_or(self.home.local);
             let net = NetPath { local, remote: tuple.remote() };
             self.paths.push(QuicPath { id, number: number(id), net, ledger });
         }

@@ -1,0 +1,74 @@
+//! What the inbox tells, and what it holds against a peer.
+
+use bytes::Bytes;
+use squall_sched::{BlockId, MAX_PATHS, Micros};
+
+use crate::{
+    outbox::ID_SPAN,
+    wire::{CancelReason, RefuseReason},
+};
+
+/// A block that arrived whole, in session time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// The sender's id for it.
+    pub id: BlockId,
+    /// Its bytes.
+    pub data: Bytes,
+    /// Its channel.
+    pub channel: u16,
+    /// Its priority.
+    pub priority: u8,
+    /// Whether it is reliable.
+    pub reliable: bool,
+    /// When its first byte arrived.
+    pub first_at: Micros,
+    /// When it was whole.
+    pub whole_at: Micros,
+    /// Bytes that came over each path, duplicates included.
+    pub over: [u32; MAX_PATHS],
+}
+
+/// What the inbox tells. Each block that it took notice of ends in exactly one of these; see
+/// [`Inbox::untold`](super::Inbox::untold) for the one exception.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InboxEvent {
+    /// A block is whole, and its turn has come.
+    Arrived(Box<Arrived>),
+    /// The deadline of an incomplete block passed.
+    Expired(Label),
+    /// The sender gave an incomplete block up.
+    GivenUp(Label, CancelReason),
+    /// A block that this side will not take; the sender is to be told.
+    Refused(Label, RefuseReason),
+}
+
+/// What is known of a block without its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// The sender's id for it.
+    pub id: BlockId,
+    /// Its channel.
+    pub channel: u16,
+    /// Its priority.
+    pub priority: u8,
+}
+
+/// What a peer may not do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InboxError {
+    /// A block so far ahead of the oldest open one that no honest sender would have begun it.
+    #[error("block {id} is {ID_SPAN} or more ahead of block {oldest}, which has not ended")]
+    TooFarAhead {
+        /// Its id.
+        id: u64,
+        /// The oldest block that has not ended.
+        oldest: u64,
+    },
+    /// More blocks beyond the limits, or more gaps in ordered channels, than an honest sender makes.
+    #[error("flood of blocks beyond the limits")]
+    Flood,
+    /// Chunks of one block that do not agree about it, or two blocks that claim the same place.
+    #[error("what is said of block {0} contradicts what was said before")]
+    Contradiction(u64),
+}

@@ -1,0 +1,354 @@
+//! Blocks on their way in: reassembly in bounded memory, ordering, expiry.
+//!
+//! What a peer can make this side hold is bounded by [`Limits`], whatever it sends:
+//!
+//! - bytes of blocks, begun or whole and not yet taken: [`Limits::reassembly`], charged with a block's
+//!   full length before its buffer is taken;
+//! - which of these bytes are there: a sixteenth of that, as one span in 256 bytes is kept;
+//! - books, places in ordered channels, events: 1 KiB for each of [`Limits::open_blocks`];
+//! - the record of ended blocks: 512 KiB, as ids reach at most 2²⁰ past the oldest one not ended.
+//!
+//! `tests/flood.rs` measures it.
+
+mod event;
+mod finished;
+mod order;
+mod spans;
+#[cfg(test)]
+mod tests;
+
+pub use event::{Arrived, InboxError, InboxEvent, Label};
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+use squall_sched::{BlockId, MAX_PATHS, Micros, PathId};
+
+use self::{
+    finished::Finished,
+    order::Order,
+    spans::{Spans, spans_allowed},
+};
+use crate::{
+    Limits,
+    outbox::ID_SPAN,
+    wire::{Cancel, Data, RefuseReason},
+};
+
+#[derive(Debug)]
+struct Partial {
+    label: Label,
+    reliable: bool,
+    previous: Option<u64>,
+    deadline: Option<Micros>,
+    first_at: Micros,
+    buffer: Vec<u8>,
+    have: Spans,
+    over: [u32; MAX_PATHS],
+}
+
+/// Blocks on their way in.
+#[derive(Debug)]
+pub struct Inbox {
+    limits: Limits,
+    open: HashMap<u64, Box<Partial>>,
+    deadlines: BTreeSet<(Micros, u64)>,
+    finished: Finished,
+    order: Order,
+    /// Bytes taken by partial blocks, by whole ones that wait for their turn, and by those that the
+    /// application has not taken yet.
+    held: u64,
+    /// Of those, bytes that wait for the application or for their turn.
+    ready: u64,
+    events: VecDeque<InboxEvent>,
+    duplicates: u64,
+    expired: u64,
+    untold: u64,
+}
+
+impl Inbox {
+    /// An empty inbox.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            open: HashMap::new(),
+            deadlines: BTreeSet::new(),
+            finished: Finished::default(),
+            order: Order::default(),
+            held: 0,
+            ready: 0,
+            events: VecDeque::new(),
+            duplicates: 0,
+            expired: 0,
+            untold: 0,
+        }
+    }
+
+    /// Takes in a chunk, as [`Items`](crate::wire::Items) decodes it. `transit` is an estimate of its
+    /// one-way delay: the deadline is told as the time left when the chunk was sent.
+    ///
+    /// # Errors
+    /// If the peer breaks the protocol; the session must be closed.
+    pub fn on_data(
+        &mut self,
+        now: Micros,
+        path: PathId,
+        transit: Micros,
+        header: &Data,
+        payload: &[u8],
+    ) -> Result<(), InboxError> {
+        let id = header.block;
+        if self.finished.contains(id) {
+            self.duplicates += payload.len() as u64;
+            return Ok(());
+        }
+        self.check_window(id)?;
+        if !self.open.contains_key(&id) {
+            let label = Label { id: BlockId(id), channel: header.channel, priority: header.priority };
+            if let Some(reason) = self.why_not(header) {
+                return self.refuse(label, header.previous, reason);
+            }
+            self.begin(now, transit, header, label)?;
+        }
+        self.fill(now, path, header, payload)
+    }
+
+    fn check_window(&self, id: u64) -> Result<(), InboxError> {
+        let oldest = self.finished.floor();
+        if id >= oldest + ID_SPAN { Err(InboxError::TooFarAhead { id, oldest }) } else { Ok(()) }
+    }
+
+    fn why_not(&self, header: &Data) -> Option<RefuseReason> {
+        if header.total > self.limits.block {
+            Some(RefuseReason::TooLarge)
+        } else if self.open.len() + self.events.len() + self.order.whole() >= self.limits.open_blocks {
+            Some(RefuseReason::TooManyBlocks)
+        } else if self.held + u64::from(header.total) > self.limits.reassembly {
+            Some(RefuseReason::NoMemory)
+        } else {
+            None
+        }
+    }
+
+    fn refuse(
+        &mut self,
+        label: Label,
+        previous: Option<u64>,
+        reason: RefuseReason,
+    ) -> Result<(), InboxError> {
+        if self.events.len() >= 2 * self.limits.open_blocks {
+            return Err(InboxError::Flood);
+        }
+        self.skip_unseen(label.id.0, previous)?;
+        self.events.push_back(InboxEvent::Refused(label, reason));
+        Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        now: Micros,
+        transit: Micros,
+        header: &Data,
+        label: Label,
+    ) -> Result<(), InboxError> {
+        let id = header.block;
+        if let Some(before) = self.waits_for(id, header.previous) {
+            self.order.open(before, id).map_err(|_| InboxError::Contradiction(id))?;
+        }
+        let deadline = header.left.map(|left| now.saturating_add(left.saturating_sub(transit)));
+        if let Some(deadline) = deadline {
+            self.deadlines.insert((deadline, id));
+        }
+        self.held += u64::from(header.total);
+        let partial = Partial {
+            label,
+            reliable: header.reliable,
+            previous: header.previous,
+            deadline,
+            first_at: now,
+            buffer: vec![0; header.total as usize],
+            have: Spans::default(),
+            over: [0; MAX_PATHS],
+        };
+        self.open.insert(id, Box::new(partial));
+        Ok(())
+    }
+
+    /// The block before `id`, unless that one is out of the way.
+    fn waits_for(&self, id: u64, previous: Option<u64>) -> Option<u64> {
+        before(id, previous).filter(|b| !self.finished.contains(*b) || self.order.is_waiting(*b))
+    }
+
+    fn fill(&mut self, now: Micros, path: PathId, header: &Data, payload: &[u8]) -> Result<(), InboxError> {
+        let id = header.block;
+        let Some(partial) = self.open.get_mut(&id) else { return Ok(()) };
+        let agrees = partial.buffer.len() == header.total as usize
+            && partial.label.channel == header.channel
+            && partial.previous == header.previous;
+        if !agrees {
+            return Err(InboxError::Contradiction(id));
+        }
+        let (start, end) = (header.offset as usize, header.offset as usize + payload.len());
+        partial.buffer[start..end].copy_from_slice(payload);
+        let over = &mut partial.over[usize::from(path.0)];
+        *over = over.saturating_add(payload.len() as u32);
+        let news = partial.have.insert(start as u32, end as u32);
+        self.duplicates += payload.len() as u64 - u64::from(news);
+        if partial.have.covers(header.total) {
+            self.complete(now, id);
+        } else if partial.have.len() > spans_allowed(header.total) {
+            self.give_up(id, |label| InboxEvent::Refused(label, RefuseReason::NoMemory));
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, now: Micros, id: u64) {
+        let Some(partial) = self.close(id) else { return };
+        let len = partial.buffer.len() as u64;
+        self.held += len;
+        self.ready += len;
+        let arrived = Arrived {
+            id: partial.label.id,
+            data: partial.buffer.into(),
+            channel: partial.label.channel,
+            priority: partial.label.priority,
+            reliable: partial.reliable,
+            first_at: partial.first_at,
+            whole_at: now,
+            over: partial.over,
+        };
+        self.order.arrive(before(id, partial.previous), Box::new(arrived), &mut self.events);
+    }
+
+    /// The sender gave a block up.
+    ///
+    /// # Errors
+    /// If the peer breaks the protocol; the session must be closed.
+    pub fn on_cancel(&mut self, cancel: &Cancel) -> Result<(), InboxError> {
+        let id = cancel.block;
+        if self.finished.contains(id) {
+            return Ok(());
+        }
+        self.check_window(id)?;
+        if self.open.contains_key(&id) {
+            self.give_up(id, |label| InboxEvent::GivenUp(label, cancel.reason));
+            return Ok(());
+        }
+        self.skip_unseen(id, cancel.previous)?;
+        if self.events.len() < self.limits.open_blocks {
+            let label = Label { id: BlockId(id), channel: cancel.channel, priority: cancel.priority };
+            self.events.push_back(InboxEvent::GivenUp(label, cancel.reason));
+        } else {
+            self.untold += 1;
+        }
+        Ok(())
+    }
+
+    /// A block of which nothing is here will not come; it must not hold up those behind it.
+    fn skip_unseen(&mut self, id: u64, previous: Option<u64>) -> Result<(), InboxError> {
+        let waits_for = self.waits_for(id, previous);
+        if let Some(before) = waits_for {
+            if self.order.len() >= 2 * self.limits.open_blocks {
+                return Err(InboxError::Flood);
+            }
+            self.order.open(before, id).map_err(|_| InboxError::Contradiction(id))?;
+        }
+        self.finished.insert(id);
+        self.order.skip(waits_for, id, &mut self.events);
+        Ok(())
+    }
+
+    /// Drops what has expired.
+    pub fn on_time(&mut self, now: Micros) {
+        while let Some(&(at, id)) = self.deadlines.first() {
+            if at > now {
+                break;
+            }
+            self.expired += 1;
+            self.give_up(id, InboxEvent::Expired);
+        }
+    }
+
+    /// When [`Self::on_time`] has something to do next.
+    pub fn timeout(&self) -> Option<Micros> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    fn give_up(&mut self, id: u64, event: impl FnOnce(Label) -> InboxEvent) {
+        let Some(partial) = self.close(id) else { return };
+        self.events.push_back(event(partial.label));
+        self.order.skip(before(id, partial.previous), id, &mut self.events);
+    }
+
+    fn close(&mut self, id: u64) -> Option<Box<Partial>> {
+        let partial = self.open.remove(&id)?;
+        if let Some(deadline) = partial.deadline {
+            self.deadlines.remove(&(deadline, id));
+        }
+        self.held -= partial.buffer.len() as u64;
+        self.finished.insert(id);
+        Some(partial)
+    }
+
+    /// The next thing to tell.
+    pub fn poll(&mut self) -> Option<InboxEvent> {
+        let event = self.events.pop_front()?;
+        if let InboxEvent::Arrived(arrived) = &event {
+            let len = arrived.data.len() as u64;
+            self.held -= len;
+            self.ready -= len;
+        }
+        Some(event)
+    }
+
+    /// Whether there is something to tell.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Labels of all blocks that were begun and not told of, which end with the session: incomplete
+    /// ones, and whole ones that wait for another. What [`Self::poll`] has to tell stays.
+    pub fn end_all(&mut self) -> Vec<Label> {
+        let ids: Vec<_> = self.open.keys().copied().collect();
+        let mut labels: Vec<_> = ids.into_iter().filter_map(|id| Some(self.close(id)?.label)).collect();
+        for arrived in self.order.end_all() {
+            let len = arrived.data.len() as u64;
+            self.held -= len;
+            self.ready -= len;
+            let Arrived { id, channel, priority, .. } = *arrived;
+            labels.push(Label { id, channel, priority });
+        }
+        labels.sort_by_key(|l| l.id);
+        labels
+    }
+
+    /// Bytes of blocks that may be under way at a time.
+    pub fn credit(&self) -> u64 {
+        self.limits.reassembly.saturating_sub(self.ready)
+    }
+
+    /// Bytes of memory that blocks take now; never more than [`Limits::reassembly`].
+    pub fn held_bytes(&self) -> u64 {
+        self.held
+    }
+
+    /// Bytes that arrived in vain: they were there already, or their block had ended.
+    pub fn duplicate_bytes(&self) -> u64 {
+        self.duplicates
+    }
+
+    /// Blocks whose deadline passed while incomplete.
+    pub fn expired_blocks(&self) -> u64 {
+        self.expired
+    }
+
+    /// Blocks given up by the sender before any of their bytes came, and not told of because
+    /// [`Limits::open_blocks`] other events waited for the application.
+    pub fn untold(&self) -> u64 {
+        self.untold
+    }
+}
+
+/// The block before `id` on its ordered channel.
+fn before(id: u64, previous: Option<u64>) -> Option<u64> {
+    previous.filter(|back| *back > 0).and_then(|back| id.checked_sub(back))
+}

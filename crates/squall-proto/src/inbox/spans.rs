@@ -1,0 +1,59 @@
+//! Which bytes of a block are there.
+
+/// Separate spans of a block that are kept before it counts as an attack on memory. An honest sender
+/// cuts blocks into chunks of about a packet each.
+pub(super) fn spans_allowed(total: u32) -> usize {
+    16 + total as usize / 256
+}
+
+/// Byte ranges that are there, merged.
+#[derive(Debug, Default)]
+pub(super) struct Spans(Vec<(u32, u32)>);
+
+impl Spans {
+    /// Adds a range; returns how many of its bytes are news.
+    pub(super) fn insert(&mut self, start: u32, end: u32) -> u32 {
+        let first = self.0.partition_point(|s| s.1 < start);
+        let last = self.0.partition_point(|s| s.0 <= end);
+        let touched = &self.0[first..last];
+        let overlap: u32 = touched.iter().map(|s| s.1.min(end).saturating_sub(s.0.max(start))).sum();
+        let merged = touched.iter().fold((start, end), |m, s| (m.0.min(s.0), m.1.max(s.1)));
+        self.0.splice(first..last, [merged]);
+        end - start - overlap
+    }
+
+    pub(super) fn covers(&self, total: u32) -> bool {
+        self.0.first() == Some(&(0, total))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TOTAL: u32 = 64;
+
+    proptest! {
+        #[test]
+        fn spans_are_a_set_of_bytes(ranges in prop::collection::vec((0..TOTAL, 1..=TOTAL), 0..40)) {
+            let mut spans = Spans::default();
+            let mut there = [false; TOTAL as usize];
+            for (start, len) in ranges {
+                let end = (start + len).min(TOTAL);
+                let bytes = &mut there[start as usize..end as usize];
+                let news = bytes.iter().filter(|b| !**b).count() as u32;
+                bytes.fill(true);
+                prop_assert_eq!(spans.insert(start, end), news);
+                prop_assert_eq!(spans.covers(TOTAL), there.iter().all(|b| *b));
+                let runs = there.chunk_by(|a, b| a == b).filter(|run| run[0]).count();
+                prop_assert_eq!(spans.len(), runs, "spans that touch are one");
+            }
+        }
+    }
+}

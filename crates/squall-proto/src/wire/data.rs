@@ -1,0 +1,118 @@
+//! DATA: bytes of a block.
+
+use squall_sched::{MAX_BLOCK, PRIORITIES};
+
+use super::{Stamp, TYPE_DATA, WireError, check_channel, check_previous, next, read_u24, write_u24};
+use crate::varint;
+
+const RELIABLE: u64 = 0x10;
+const ORDERED: u64 = 0x08;
+const PRIORITY: u64 = 0x07;
+
+/// The deadline left is told in units of this many microseconds.
+const DEADLINE_UNIT: u64 = 256;
+
+/// Longest header of a DATA item in bytes, with every field at its largest.
+pub(crate) const MAX_DATA_HEADER: usize = 1 + 8 + 8 + 4 + 4 + 2 + 8 + 3;
+
+/// Header of a DATA item; the payload is the rest of the datagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Data {
+    /// Id of the block; ids grow by one with each block a sender hands over.
+    pub block: u64,
+    /// Whether lost bytes are sent again.
+    pub reliable: bool,
+    /// For a block of an ordered channel: how many ids back the channel's previous block is; the first
+    /// one names itself, with 0.
+    pub previous: Option<u64>,
+    /// 0 (most important) to 7.
+    pub priority: u8,
+    /// Where in the block the payload belongs.
+    pub offset: u32,
+    /// Length of the whole block.
+    pub total: u32,
+    /// Channel of the block.
+    pub channel: u16,
+    /// Microseconds left until the deadline, in steps of 256; `None` for no deadline.
+    pub left: Option<u64>,
+    /// When it was sent.
+    pub sent: Stamp,
+}
+
+impl Data {
+    /// Bytes of the header when encoded.
+    pub fn header_len(&self) -> usize {
+        1 + varint::len(self.block)
+            + self.previous.map_or(0, varint::len)
+            + varint::len(self.offset.into())
+            + varint::len(self.total.into())
+            + varint::len(self.channel.into())
+            + varint::len(encode_left(self.left))
+            + 3
+    }
+
+    /// Appends header and payload; nothing may follow in the same datagram.
+    pub fn encode(&self, payload: &[u8], out: &mut Vec<u8>) {
+        debug_assert!(self.priority < PRIORITIES);
+        let kind = TYPE_DATA
+            | if self.reliable { RELIABLE } else { 0 }
+            | if self.previous.is_some() { ORDERED } else { 0 }
+            | u64::from(self.priority);
+        varint::write(out, kind);
+        varint::write(out, self.block);
+        if let Some(back) = self.previous {
+            varint::write(out, back);
+        }
+        varint::write(out, self.offset.into());
+        varint::write(out, self.total.into());
+        varint::write(out, self.channel.into());
+        varint::write(out, encode_left(self.left));
+        write_u24(out, self.sent.0);
+        out.extend_from_slice(payload);
+    }
+
+    pub(super) fn decode<'a>(kind: u64, input: &mut &'a [u8]) -> Result<(Self, &'a [u8]), WireError> {
+        let block = next(input)?;
+        let previous = if kind & ORDERED != 0 { Some(next(input)?) } else { None };
+        check_previous(block, previous)?;
+        let offset = next(input)?;
+        let total = next(input)?;
+        let channel = next(input)?;
+        let left = decode_left(next(input)?);
+        let sent = Stamp(read_u24(input)?);
+        let payload = std::mem::take(input);
+        if total > u64::from(MAX_BLOCK) {
+            return Err(WireError::BlockTooLong(total));
+        }
+        if total == 0 || payload.is_empty() {
+            return Err(WireError::Empty);
+        }
+        if offset > total || payload.len() as u64 > total - offset {
+            return Err(WireError::ChunkOutside { offset, len: payload.len(), total });
+        }
+        let channel = check_channel(channel)?;
+        let data = Self {
+            block,
+            reliable: kind & RELIABLE != 0,
+            previous,
+            priority: (kind & PRIORITY) as u8,
+            offset: offset as u32,
+            total: total as u32,
+            channel,
+            left,
+            sent,
+        };
+        Ok((data, payload))
+    }
+}
+
+/// Longest time that is told, in units: 584,000 years, so that it fits `u64` in microseconds.
+const MAX_LEFT: u64 = u64::MAX / DEADLINE_UNIT;
+
+fn encode_left(left: Option<u64>) -> u64 {
+    left.map_or(0, |micros| 1 + micros / DEADLINE_UNIT)
+}
+
+fn decode_left(value: u64) -> Option<u64> {
+    value.checked_sub(1).map(|units| units.min(MAX_LEFT) * DEADLINE_UNIT)
+}

@@ -1,0 +1,71 @@
+//! FEEDBACK: what a receiver saw.
+
+use super::{WireError, next, read_u24, write_u24};
+use crate::varint;
+
+/// Path samples in a feedback item at most.
+pub(super) const MAX_SAMPLES: usize = 16;
+
+/// What a receiver saw of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Number of the path.
+    pub path: u32,
+    /// Delay of the latest packet in ticks modulo 2²⁴: arrival by the receiver's clock minus departure
+    /// by the sender's.
+    pub delay: u32,
+    /// DATA items received on the path since the feedback before.
+    pub received: u32,
+}
+
+/// A receiver's report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Feedback {
+    /// Grows by one with each report; an older one that arrives late is ignored.
+    pub sequence: u64,
+    /// Bytes of blocks the receiver will take, counted over all blocks begun and not finished, in KiB.
+    pub credit: u64,
+    /// Bytes that arrived in vain since the session began: they were there already, or their block had
+    /// ended.
+    pub duplicates: u64,
+    /// Blocks that missed their deadline while incomplete, since the session began.
+    pub expired: u64,
+    /// One for each path on which something arrived since the feedback before; at most 16 are told.
+    pub samples: Vec<Sample>,
+}
+
+impl Feedback {
+    pub(super) fn encode(&self, body: &mut Vec<u8>) {
+        varint::write(body, self.sequence);
+        varint::write(body, self.credit);
+        varint::write(body, self.duplicates);
+        varint::write(body, self.expired);
+        // More paths than that can only come and go between two reports if the peer makes them.
+        let samples = &self.samples[..self.samples.len().min(MAX_SAMPLES)];
+        varint::write(body, samples.len() as u64);
+        for sample in samples {
+            varint::write(body, sample.path.into());
+            write_u24(body, sample.delay);
+            varint::write(body, sample.received.into());
+        }
+    }
+
+    pub(super) fn decode(input: &mut &[u8]) -> Result<Self, WireError> {
+        let (sequence, credit, duplicates, expired) =
+            (next(input)?, next(input)?, next(input)?, next(input)?);
+        let count = next(input)?;
+        if count > MAX_SAMPLES as u64 {
+            return Err(WireError::TooManySamples(count));
+        }
+        let samples = (0..count)
+            .map(|_| {
+                let path = next(input)?;
+                let path = u32::try_from(path).map_err(|_| WireError::BadPath(path))?;
+                let delay = read_u24(input)?;
+                let received = u32::try_from(next(input)?).unwrap_or(u32::MAX);
+                Ok(Sample { path, delay, received })
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self { sequence, credit, duplicates, expired, samples })
+    }
+}

@@ -1,0 +1,220 @@
+//! The wire format: typed items in QUIC datagrams.
+//!
+//! `docs/wire.md` is the specification. Its test vectors are those of the tests here.
+
+mod control;
+mod data;
+mod feedback;
+#[cfg(test)]
+mod tests;
+
+pub use control::{Cancel, CancelReason, RefuseReason};
+pub use data::Data;
+pub(crate) use data::MAX_DATA_HEADER;
+pub use feedback::{Feedback, Sample};
+
+use squall_sched::{MAX_BLOCK, PRIORITIES};
+
+use crate::varint;
+
+/// Channels a session may use; a channel number is below this.
+pub const MAX_CHANNELS: u16 = 1024;
+
+const TYPE_CANCEL: u64 = 0x01;
+const TYPE_REFUSED: u64 = 0x02;
+const TYPE_FEEDBACK: u64 = 0x04;
+const TYPE_PROBE: u64 = 0x05;
+const TYPE_PROBE_REPLY: u64 = 0x06;
+const TYPE_DATA: u64 = 0x20;
+/// DATA takes the types from 0x20 to 0x3f: the bits below are flags and priority.
+const DATA_BITS: u64 = 0x1f;
+
+/// Send times count in units of this many microseconds.
+pub(crate) const TICK: u64 = 4;
+const TICK_MASK: u32 = 0xff_ffff;
+
+/// A point in time modulo 2²⁴ ticks of 4 µs (67 s): enough to tell delays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp(u32);
+
+impl Stamp {
+    /// The stamp of a time in microseconds.
+    pub fn at(micros: u64) -> Self {
+        Self((micros / TICK) as u32 & TICK_MASK)
+    }
+
+    /// Ticks from `earlier` to `self`, modulo 2²⁴.
+    pub fn since(self, earlier: Self) -> u32 {
+        self.0.wrapping_sub(earlier.0) & TICK_MASK
+    }
+}
+
+/// An item of a datagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item<'a> {
+    /// Bytes of a block, to the end of the datagram.
+    Data(Data, &'a [u8]),
+    /// The sender gives a block up.
+    Cancel(Cancel),
+    /// The receiver does not take a block.
+    Refused(u64, RefuseReason),
+    /// What the receiver saw.
+    Feedback(Feedback),
+    /// To be answered at once, on the same path.
+    Probe(u64, Stamp),
+    /// The answer, with the stamp of the question.
+    ProbeReply(u64, Stamp),
+}
+
+/// Why a datagram was not understood. The session is closed with this as the reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// The datagram ends within an item.
+    #[error("datagram ends within an item")]
+    Truncated,
+    /// A block longer than the protocol allows.
+    #[error("block length {0} exceeds {MAX_BLOCK}")]
+    BlockTooLong(u64),
+    /// Payload that does not fit its block.
+    #[error("chunk at {offset} with {len} bytes does not fit a block of {total}")]
+    ChunkOutside {
+        /// Where it was to go.
+        offset: u64,
+        /// How long it is.
+        len: usize,
+        /// How long the block is.
+        total: u64,
+    },
+    /// A block or a chunk of no bytes.
+    #[error("empty block or chunk")]
+    Empty,
+    /// No such channel.
+    #[error("channel {0} is not below {MAX_CHANNELS}")]
+    BadChannel(u64),
+    /// A priority that is not below 8.
+    #[error("priority is not below {PRIORITIES}")]
+    BadPriority,
+    /// The previous block of the channel would have a negative id.
+    #[error("block {block} names a previous block {back} ids back")]
+    BadPrevious {
+        /// Which block.
+        block: u64,
+        /// How far back.
+        back: u64,
+    },
+    /// A reason number that is not defined.
+    #[error("unknown reason {0}")]
+    BadReason(u64),
+    /// More path samples than there can be paths.
+    #[error("feedback with {0} samples")]
+    TooManySamples(u64),
+    /// A path number that is out of range.
+    #[error("path number {0} out of range")]
+    BadPath(u64),
+}
+
+impl Item<'_> {
+    /// Appends the item. DATA must be the last of its datagram.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Data(data, payload) => data.encode(payload, out),
+            Self::Cancel(cancel) => with_length(out, TYPE_CANCEL, |body| cancel.encode(body)),
+            Self::Refused(block, reason) => with_length(out, TYPE_REFUSED, |body| {
+                varint::write(body, *block);
+                varint::write(body, *reason as u64);
+            }),
+            Self::Feedback(feedback) => with_length(out, TYPE_FEEDBACK, |body| feedback.encode(body)),
+            Self::Probe(id, stamp) => with_length(out, TYPE_PROBE, |body| {
+                varint::write(body, *id);
+                write_u24(body, stamp.0);
+            }),
+            Self::ProbeReply(id, stamp) => with_length(out, TYPE_PROBE_REPLY, |body| {
+                varint::write(body, *id);
+                write_u24(body, stamp.0);
+            }),
+        }
+    }
+}
+
+fn check_previous(block: u64, previous: Option<u64>) -> Result<(), WireError> {
+    match previous.filter(|back| *back > block) {
+        Some(back) => Err(WireError::BadPrevious { block, back }),
+        None => Ok(()),
+    }
+}
+
+fn check_channel(channel: u64) -> Result<u16, WireError> {
+    let small = u16::try_from(channel).ok().filter(|c| *c < MAX_CHANNELS);
+    small.ok_or(WireError::BadChannel(channel))
+}
+
+/// The items of a datagram, one by one; items of unknown type are skipped.
+#[derive(Clone, Debug)]
+pub struct Items<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Items<'a> {
+    /// The items of `datagram`.
+    pub fn of(datagram: &'a [u8]) -> Self {
+        Self { rest: datagram }
+    }
+
+    fn step(&mut self) -> Result<Option<Item<'a>>, WireError> {
+        while !self.rest.is_empty() {
+            let kind = next(&mut self.rest)?;
+            if kind & !DATA_BITS == TYPE_DATA {
+                let (data, payload) = Data::decode(kind, &mut self.rest)?;
+                return Ok(Some(Item::Data(data, payload)));
+            }
+            let len = usize::try_from(next(&mut self.rest)?).map_err(|_| WireError::Truncated)?;
+            let (mut body, rest) = self.rest.split_at_checked(len).ok_or(WireError::Truncated)?;
+            self.rest = rest;
+            let body = &mut body;
+            // What follows the known fields of an item is left to later versions.
+            return Ok(Some(match kind {
+                TYPE_CANCEL => Item::Cancel(Cancel::decode(body)?),
+                TYPE_REFUSED => Item::Refused(next(body)?, RefuseReason::decode(next(body)?)?),
+                TYPE_FEEDBACK => Item::Feedback(Feedback::decode(body)?),
+                TYPE_PROBE => Item::Probe(next(body)?, Stamp(read_u24(body)?)),
+                TYPE_PROBE_REPLY => Item::ProbeReply(next(body)?, Stamp(read_u24(body)?)),
+                _ => continue,
+            }));
+        }
+        Ok(None)
+    }
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = Result<Item<'a>, WireError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let item = self.step().transpose();
+        if matches!(item, Some(Err(_))) {
+            self.rest = &[];
+        }
+        item
+    }
+}
+
+fn next(input: &mut &[u8]) -> Result<u64, WireError> {
+    varint::read(input).ok_or(WireError::Truncated)
+}
+
+fn with_length(out: &mut Vec<u8>, kind: u64, write: impl FnOnce(&mut Vec<u8>)) {
+    let mut body = Vec::with_capacity(32);
+    write(&mut body);
+    varint::write(out, kind);
+    varint::write(out, body.len() as u64);
+    out.extend_from_slice(&body);
+}
+
+fn write_u24(out: &mut Vec<u8>, value: u32) {
+    out.extend_from_slice(&value.to_be_bytes()[1..]);
+}
+
+fn read_u24(input: &mut &[u8]) -> Result<u32, WireError> {
+    let (bytes, rest) = input.split_first_chunk::<3>().ok_or(WireError::Truncated)?;
+    *input = rest;
+    Ok(u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]]))
+}
