@@ -14,14 +14,15 @@ use crate::{
 pub struct LinkEvent {
     /// When, from the start of the run.
     pub at: Span,
-    /// The rate from now on.
+    /// The rate from now on, also instead of a trace or series, which does not come back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// The propagation delay from now on. Without `over` a shorter delay does not let packets overtake those
     /// under way, unless the link's jitter reorders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
-    /// Rate and delay do not jump but move evenly to their new values within this time.
+    /// Rate and delay do not jump but move evenly to their new values within this time (the rate in steps
+    /// of a millisecond).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<Span>,
     /// The loss from now on.

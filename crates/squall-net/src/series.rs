@@ -61,6 +61,9 @@ pub enum SeriesError {
     /// The first line of a CSV file has no such column.
     #[error("line 1: no column \"{0}\"")]
     Column(String),
+    /// A CSV file has the column, but no value in it.
+    #[error("column \"{0}\" has no value")]
+    NoValue(String),
     /// A cell is not a number, or time runs backwards.
     #[error("line {line}: {column}: {problem}")]
     Cell {
@@ -242,6 +245,9 @@ fn parse_csv<V: Sample>(text: &str, source: &CsvSource) -> Result<Vec<(Span, V)>
         })?;
         steps.push((at, value));
     }
+    if steps.is_empty() {
+        return Err(SeriesError::NoValue(source.column.clone()));
+    }
     Ok(steps)
 }
 
@@ -324,6 +330,7 @@ mod tests {
     fn errors_name_line_and_column() {
         let error = |text: &str| parse_csv::<Rate>(text, &source("down_mbps")).unwrap_err().to_string();
         assert_eq!(error("time_s,up_mbps\n"), "line 1: no column \"down_mbps\"");
+        assert_eq!(error("time_s,down_mbps\n0,\n"), "column \"down_mbps\" has no value");
         assert_eq!(error("time_s,down_mbps\n0,1\n1,fast\n"), "line 3: down_mbps: \"fast\" is not a number");
         assert_eq!(
             error("time_s,down_mbps\n2,1\n1,1\n"),

@@ -264,6 +264,33 @@ fn small_packets_share_an_opportunity_and_large_ones_span_two() {
 }
 
 #[test]
+fn a_trace_takes_no_packet_above_1500_bytes() {
+    let mut link: Link<u64> = Link::new(&traced(&[1], "mtu=9000"), 1).unwrap();
+    assert_eq!(link.push(0, 1_501, 0), PushOutcome::Dropped(DropReason::Mtu));
+    assert_eq!(link.push(0, 1_500, 1), PushOutcome::Queued);
+}
+
+#[test]
+fn with_the_delay_first_a_packet_meets_the_queue_after_it() {
+    let mut link: Link<u64> = Link::new(&traced(&[10], "delay=25ms,delay_first,queue=infinite"), 1).unwrap();
+    let _ = link.push(4_000, 1_500, 0);
+    let _ = link.push(5_000, 1_500, 1);
+    // They reach the queue at 29 and 30 ms; the second has missed the opportunity of that millisecond.
+    assert_eq!(arrivals(&mut link), [30_000, 40_000]);
+}
+
+#[test]
+fn a_holding_outage_lets_opportunities_pass() {
+    let outage = LinkEvent { outage: Some(Span::from_millis(10)), ..at(2) };
+    let config = LinkConfig { events: vec![outage], outage: OutageMode::Hold, ..traced(&[1], "") };
+    let mut link: Link<u64> = Link::new(&config, 1).unwrap();
+    for item in 0..4 {
+        let _ = link.push(0, 1_500, item);
+    }
+    assert_eq!(arrivals(&mut link), [1_000, 13_000, 14_000, 15_000]);
+}
+
+#[test]
 fn the_log_is_that_of_mahimahi() {
     let mut link: Link<u64> = Link::new(&traced(&[2, 2, 5], "queue=1600B"), 1).unwrap();
     link.keep_records(true);

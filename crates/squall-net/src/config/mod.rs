@@ -84,9 +84,10 @@ pub enum ConfigError {
         /// What is wrong with it.
         problem: String,
     },
-    /// The text has a key that a link does not have.
+    /// The text has a key that a link (or path) does not have.
     #[error(
-        "unknown key \"{0}\" (a link has rate, mahimahi, delay, jitter, reorder, loss, duplicate, mtu, queue, outage and delay_first)"
+        "unknown key \"{0}\" (a link has rate, mahimahi, delay, jitter, reorder, loss, duplicate, mtu, queue, \
+         outage and delay_first; a path also name, metered, bottleneck, and up. and down. before a link's key)"
     )]
     Key(String),
     /// A trace file was named but not read.

@@ -101,8 +101,7 @@ impl Engine {
             self.publish(&mut state);
             self.changed = false;
         }
-        for incoming in std::mem::take(&mut self.inbox) {
-            let Incoming { at, path, direction, datagram } = incoming;
+        for Incoming { at, path, direction, datagram } in self.inbox.drain(..) {
             let size = datagram.payload.len() + HEADERS;
             // A snapshot may have moved the network past the time of reading; the network then takes the later.
             // What the first queue refuses is in its statistics.
