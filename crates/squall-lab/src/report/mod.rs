@@ -30,6 +30,7 @@ pub fn write_html(runs: &[RunResult], title: &str, out: &Path) -> std::io::Resul
 
 /// The page as text; see [`write_html`].
 pub fn html(runs: &[RunResult], title: &str) -> String {
+    let series = Series::of(runs);
     let mut body = String::new();
     let mut figures = 0;
     for (scenario, runs) in by_scenario(runs) {
@@ -41,11 +42,11 @@ pub fn html(runs: &[RunResult], title: &str) -> String {
                 body.push_str(&html::figure(&figure, &format!("figure{figures}")));
             }
         };
-        push_figures(&mut body, flow_figures(&runs));
+        push_figures(&mut body, flow_figures(&series, &runs));
         body.push_str("<h3>Paths</h3>\n");
         push_tables(&mut body, &[summary::paths(&runs)]);
         body.push_str(&format!("<p class=\"note\">{}</p>\n", html::escape(paths::CAPTION)));
-        push_figures(&mut body, path_figures(&runs));
+        push_figures(&mut body, path_figures(&series, &runs));
     }
     html::page(title, &body)
 }
@@ -55,9 +56,10 @@ pub fn html(runs: &[RunResult], title: &str) -> String {
 /// # Errors
 /// What the system says about one of the files.
 pub fn write_svgs(runs: &[RunResult], directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let series = Series::of(runs);
     let mut files = Vec::new();
     for (scenario, runs) in by_scenario(runs) {
-        for figure in flow_figures(&runs).into_iter().chain(path_figures(&runs)) {
+        for figure in flow_figures(&series, &runs).into_iter().chain(path_figures(&series, &runs)) {
             let number = files.len() + 1;
             let name = format!("{}-{number:02}-{}.svg", file_name(scenario), file_name(&figure.name));
             let path = directory.join(name);
@@ -74,14 +76,31 @@ fn push_tables(body: &mut String, tables: &[Table]) {
     }
 }
 
+/// The schedulers of a report in order of first appearance: each looks the same in all its drawings.
+struct Series<'a>(Vec<&'a str>);
+
+impl<'a> Series<'a> {
+    fn of(runs: &'a [RunResult]) -> Self {
+        let all: Vec<&RunResult> = runs.iter().collect();
+        Self(summary::by_scheduler(&all).into_iter().map(|(scheduler, _)| scheduler).collect())
+    }
+
+    /// The run with the number of its scheduler.
+    fn numbered<'r>(&self, run: &'r RunResult) -> (usize, &'r RunResult) {
+        let number = self.0.iter().position(|scheduler| *scheduler == run.scheduler);
+        (number.expect("every run of a report is in its series"), run)
+    }
+
+    /// The first run of each scheduler.
+    fn first_seeds<'r>(&self, runs: &[&'r RunResult]) -> Vec<(usize, &'r RunResult)> {
+        summary::by_scheduler(runs).iter().map(|(_, runs)| self.numbered(runs[0])).collect()
+    }
+}
+
 /// The drawings about each flow of one scenario.
-fn flow_figures(runs: &[&RunResult]) -> Vec<Figure> {
-    let first = first_seeds(runs);
-    let all: Vec<(usize, &RunResult)> = summary::by_scheduler(runs)
-        .into_iter()
-        .enumerate()
-        .flat_map(|(index, (_, runs))| runs.into_iter().map(move |run| (index, run)))
-        .collect();
+fn flow_figures(series: &Series<'_>, runs: &[&RunResult]) -> Vec<Figure> {
+    let first = series.first_seeds(runs);
+    let all: Vec<(usize, &RunResult)> = runs.iter().map(|run| series.numbered(run)).collect();
     let mut figures = Vec::new();
     for (name, kind) in flows(runs) {
         if kind == "bulk" {
@@ -95,13 +114,8 @@ fn flow_figures(runs: &[&RunResult]) -> Vec<Figure> {
 }
 
 /// The drawings about the paths of one scenario, one per scheduler.
-fn path_figures(runs: &[&RunResult]) -> Vec<Figure> {
-    first_seeds(runs).into_iter().filter_map(|(index, run)| paths::figure(index, run)).collect()
-}
-
-/// The first run of each scheduler with the number of its series.
-fn first_seeds<'a>(runs: &[&'a RunResult]) -> Vec<(usize, &'a RunResult)> {
-    summary::by_scheduler(runs).iter().map(|(_, runs)| runs[0]).enumerate().collect()
+fn path_figures(series: &Series<'_>, runs: &[&RunResult]) -> Vec<Figure> {
+    series.first_seeds(runs).into_iter().filter_map(|(number, run)| paths::figure(number, run)).collect()
 }
 
 fn flows<'a>(runs: &[&'a RunResult]) -> Vec<(&'a str, &'a str)> {
@@ -160,6 +174,15 @@ mod tests {
         assert_eq!(page.matches("<title id=").count(), 8);
         assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("url("));
         assert!(!page.contains("#0100"), "every placeholder colour became a class");
+    }
+
+    #[test]
+    fn a_scheduler_looks_the_same_in_every_scenario() {
+        let mut runs = vec![run("minrtt", 1), run("dams", 1), run("dams", 1)];
+        runs[2].scenario = "other".into();
+        let page = html(&runs, "t");
+        let (_, other) = page.split_once("Scenario other").unwrap();
+        assert!(other.contains("f-series1") && !other.contains("f-series0"));
     }
 
     #[test]
