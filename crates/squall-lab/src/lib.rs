@@ -14,6 +14,7 @@ pub mod scenario;
 pub mod summary;
 pub mod table;
 pub mod traffic;
+pub mod world;
 
 pub use check::{Check, Measure, Verdict};
 pub use flow::{Direction, Flow, Traffic};

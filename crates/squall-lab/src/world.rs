@@ -1,0 +1,314 @@
+//! Two endpoints and the networks between them, in virtual time.
+//!
+//! The endpoints are the ones of the product; only the driver differs. A second of session takes a few
+//! hundredths of a second here, and every run with the same seed is the same to the byte.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use squall_net::{ConfigError, Direction, Micros, Network, PathConfig};
+use squall_proto::{
+    ClientTls, Config, Endpoint, Event, NetPath, ServerTls, Session, SessionId, Target, TlsError, Transmit,
+    pki_types::{CertificateDer, PrivateKeyDer},
+};
+
+/// Bytes of IPv4 and UDP headers around a UDP payload.
+pub const UDP_OVERHEAD: usize = 28;
+
+/// What a handshake packet is charged with. Its true size depends on random bytes of TLS, and would
+/// make runs differ by microseconds.
+const LONG_HEADER_SIZE: usize = 1200;
+
+/// Packets that leave back to back at most.
+const BATCH: usize = 32;
+
+/// One of the two ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Has one interface for each path, and connects.
+    Client,
+    /// Has one address.
+    Server,
+}
+
+/// Why a world could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum WorldError {
+    /// A path is described wrongly.
+    #[error(transparent)]
+    Path(#[from] ConfigError),
+    /// The TLS library refused.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The certificate could not be made.
+    #[error("certificate: {0}")]
+    Certificate(#[from] rcgen::Error),
+    /// The connection could not be started.
+    #[error(transparent)]
+    Connect(#[from] squall_proto::ConnectError),
+}
+
+/// A client, a server, and the paths between them.
+pub struct World {
+    /// The emulated paths.
+    pub network: Network<Vec<u8>>,
+    client: Node,
+    server: Node,
+    now: Micros,
+    epoch: Instant,
+    /// The port under which the server sees the client, by path; a rebinding changes it.
+    ports: Vec<u16>,
+}
+
+struct Node {
+    endpoint: Endpoint,
+    session: Option<SessionId>,
+    /// Whether the session is up.
+    connected: bool,
+    /// Something happened since it was last driven.
+    touched: bool,
+}
+
+impl World {
+    /// Two endpoints that connect over all paths from time 0 on. `configs` are the client's and the
+    /// server's.
+    ///
+    /// # Errors
+    /// If a path is described wrongly.
+    pub fn new(paths: &[PathConfig], client: Config, server: Config, seed: u64) -> Result<Self, WorldError> {
+        let network = Network::new(paths, seed)?;
+        let (server_tls, client_tls) = identity()?;
+        let epoch = Instant::now();
+        let mut client = Endpoint::new(client, None, Some(endpoint_seed(seed, 1)), epoch);
+        let server = Endpoint::new(server, Some(&server_tls), Some(endpoint_seed(seed, 2)), epoch);
+        let target = Target {
+            tls: client_tls,
+            server_name: "squall.test".into(),
+            paths: (0..paths.len()).map(client_path).collect(),
+        };
+        let session = client.connect(epoch, target)?;
+        Ok(Self {
+            network,
+            client: Node { endpoint: client, session: Some(session), connected: false, touched: true },
+            server: Node { endpoint: server, session: None, connected: false, touched: false },
+            now: 0,
+            epoch,
+            ports: vec![CLIENT_PORT; paths.len()],
+        })
+    }
+
+    /// Microseconds since the start.
+    pub fn now(&self) -> Micros {
+        self.now
+    }
+
+    /// The time as the endpoints see it.
+    pub fn instant(&self) -> Instant {
+        self.epoch + Duration::from_micros(self.now)
+    }
+
+    /// Microseconds from the start to `at`.
+    pub fn micros(&self, at: Instant) -> Micros {
+        at.saturating_duration_since(self.epoch).as_micros() as Micros
+    }
+
+    /// Whether the session is up at both ends.
+    pub fn is_connected(&self) -> bool {
+        self.client.connected && self.server.connected
+    }
+
+    /// The session of a side, once there is one.
+    pub fn session(&mut self, side: Side) -> Option<&mut Session> {
+        let node = self.node(side);
+        node.touched = true;
+        node.endpoint.session(node.session?)
+    }
+
+    /// The index of the path that a session's address pair runs over.
+    pub fn path_of(&self, side: Side, net: NetPath) -> Option<usize> {
+        let address = match side {
+            Side::Client => net.local,
+            Side::Server => net.remote.ip(),
+        };
+        (0..self.ports.len()).find(|i| client_address(*i) == address)
+    }
+
+    /// Takes a path's interface away from the client.
+    pub fn remove_interface(&mut self, path: usize) {
+        let now = self.instant();
+        if let Some(session) = self.session(Side::Client) {
+            session.remove_interface(now, client_address(path));
+        }
+    }
+
+    /// Gives the client a path's interface (again).
+    pub fn add_interface(&mut self, path: usize) {
+        let now = self.instant();
+        if let Some(session) = self.session(Side::Client) {
+            session.add_path(now, client_path(path));
+        }
+    }
+
+    /// Runs until both sides are up, at most until `limit`. Returns whether they are.
+    pub fn connect(&mut self, limit: Micros) -> bool {
+        while !self.is_connected() && self.step(limit) {
+            self.drain(&mut |_, _, _| {});
+        }
+        self.is_connected()
+    }
+
+    /// Runs until `end`, and gives every event to `on_event`, which may act on the world.
+    pub fn run_until(&mut self, end: Micros, mut on_event: impl FnMut(&mut Self, Side, Event)) {
+        loop {
+            self.drain(&mut on_event);
+            if !self.step(end) {
+                break;
+            }
+        }
+        self.drain(&mut on_event);
+    }
+
+    /// Sends what there is to send, then goes on to the next moment at which something happens, but not
+    /// past `end`. Returns false when `end` is reached.
+    fn step(&mut self, end: Micros) -> bool {
+        self.drive(Side::Client);
+        self.drive(Side::Server);
+        let epoch = self.epoch;
+        let timeout = |node: &mut Node| {
+            node.endpoint.poll_timeout().map(|at| micros_up(at.saturating_duration_since(epoch)))
+        };
+        let next = [timeout(&mut self.client), timeout(&mut self.server), self.network.poll_timeout()];
+        let next = next.into_iter().flatten().min().unwrap_or(Micros::MAX).max(self.now);
+        if next > end {
+            self.now = end;
+            return false;
+        }
+        self.now = next;
+        self.rebind();
+        self.receive();
+        let now = self.instant();
+        for node in [&mut self.client, &mut self.server] {
+            if node.endpoint.poll_timeout().is_some_and(|at| at <= now) {
+                node.endpoint.handle_timeout(now);
+                node.touched = true;
+            }
+        }
+        true
+    }
+
+    fn rebind(&mut self) {
+        while let Some(path) = self.network.poll_rebind(self.now) {
+            self.ports[path] += 1;
+        }
+    }
+
+    fn receive(&mut self) {
+        let now = self.instant();
+        while let Some(arrival) = self.network.poll(self.now) {
+            let data = BytesMut::from(arrival.item.as_slice());
+            match arrival.direction {
+                Direction::Up => {
+                    let remote = SocketAddr::new(client_address(arrival.path), self.ports[arrival.path]);
+                    let net = NetPath { local: SERVER.ip(), remote };
+                    self.server.endpoint.handle(now, net, None, data);
+                    self.server.touched = true;
+                }
+                Direction::Down => {
+                    let net = client_path(arrival.path);
+                    self.client.endpoint.handle(now, net, None, data);
+                    self.client.touched = true;
+                }
+            }
+        }
+    }
+
+    fn drive(&mut self, side: Side) {
+        if !std::mem::take(&mut self.node(side).touched) {
+            return;
+        }
+        let now = self.instant();
+        let mut buf = Vec::with_capacity(BATCH * 1500);
+        loop {
+            buf.clear();
+            let Some(transmit) = self.node(side).endpoint.poll_transmit(now, BATCH, &mut buf) else { break };
+            self.send(side, &transmit, &buf);
+        }
+    }
+
+    fn send(&mut self, side: Side, transmit: &Transmit, buf: &[u8]) {
+        let direction = match side {
+            Side::Client => Direction::Up,
+            Side::Server => Direction::Down,
+        };
+        let Some(path) = self.path_of(side, transmit.path) else { return };
+        // The NAT has forgotten the port: nobody is there.
+        if side == Side::Server && transmit.path.remote.port() != self.ports[path] {
+            return;
+        }
+        let data = &buf[..transmit.size];
+        for packet in data.chunks(transmit.segment_size.unwrap_or(data.len()).max(1)) {
+            let long_header = packet[0] & 0x80 != 0;
+            let size = if long_header { LONG_HEADER_SIZE } else { packet.len() };
+            let _ = self.network.send(self.now, path, direction, size + UDP_OVERHEAD, packet.to_vec());
+        }
+    }
+
+    fn drain(&mut self, on_event: &mut impl FnMut(&mut Self, Side, Event)) {
+        for side in [Side::Client, Side::Server] {
+            while let Some(id) = self.node(side).endpoint.poll_ready() {
+                let node = self.node(side);
+                // A server has one session here: the first that says hello.
+                let session = *node.session.get_or_insert(id);
+                while let Some(event) = self.node(side).endpoint.poll_event(id) {
+                    if event == Event::Connected {
+                        self.node(side).connected = true;
+                    }
+                    if id == session {
+                        on_event(self, side, event);
+                    }
+                }
+            }
+        }
+    }
+
+    fn node(&mut self, side: Side) -> &mut Node {
+        match side {
+            Side::Client => &mut self.client,
+            Side::Server => &mut self.server,
+        }
+    }
+}
+
+const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
+const CLIENT_PORT: u16 = 1000;
+
+fn client_address(path: usize) -> IpAddr {
+    Ipv4Addr::new(10, path as u8, 0, 1).into()
+}
+
+fn client_path(path: usize) -> NetPath {
+    NetPath { local: client_address(path), remote: SERVER }
+}
+
+fn endpoint_seed(seed: u64, side: u8) -> [u8; 32] {
+    let mut bytes = [side; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes
+}
+
+/// The first whole microsecond not before `duration`.
+fn micros_up(duration: Duration) -> Micros {
+    duration.as_nanos().div_ceil(1000) as Micros
+}
+
+/// A server that the client trusts. Ed25519, whose signatures all have one size.
+fn identity() -> Result<(ServerTls, ClientTls), WorldError> {
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)?;
+    let certificate = rcgen::CertificateParams::new(vec!["squall.test".to_owned()])?.self_signed(&key)?;
+    let der: CertificateDer<'static> = certificate.der().clone();
+    let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    Ok((ServerTls::new(vec![der.clone()], key)?, ClientTls::with_roots(&[der])?))
+}

@@ -1,0 +1,96 @@
+//! A world with an application at both ends, for scenarios.
+
+#![allow(dead_code, reason = "every test file uses a part of it")]
+
+use squall_lab::world::{Side, World};
+use squall_net::{Micros, PathConfig};
+use squall_proto::{
+    Block, BlockFate, Config, Event, Received,
+    sched::{BlockId, PathId},
+};
+
+/// 20 Mbps with 15 ms, and 10 Mbps with 40 ms.
+pub const TWO_PATHS: &[&str] = &[
+    "name='wifi'\nrate='20mbps'\ndelay='15ms'\nqueue='75kB'",
+    "name='lte'\nrate='10mbps'\ndelay='40ms'\nqueue='100kB'",
+];
+
+/// A world, and everything that happened in it.
+pub struct Stage {
+    pub world: World,
+    pub events: Vec<(Micros, Side, Event)>,
+}
+
+impl Stage {
+    /// Both sides up, both paths too.
+    pub fn connected(paths: &[&str], seed: u64) -> Self {
+        Self::with(paths, seed, Config::default(), Config::default())
+    }
+
+    pub fn with(paths: &[&str], seed: u64, client: Config, server: Config) -> Self {
+        println!("seed {seed}");
+        let paths: Vec<PathConfig> = paths.iter().map(|p| toml::from_str(p).expect("path")).collect();
+        let world = World::new(&paths, client, server, seed).expect("world");
+        let mut stage = Self { world, events: Vec::new() };
+        stage.run_until(1_000_000);
+        assert!(stage.world.is_connected());
+        stage
+    }
+
+    pub fn run_for(&mut self, time: Micros) {
+        self.run_until(self.world.now() + time);
+    }
+
+    pub fn run_until(&mut self, end: Micros) {
+        let events = &mut self.events;
+        self.world.run_until(end, |world, side, event| events.push((world.now(), side, event)));
+    }
+
+    pub fn send(&mut self, side: Side, block: Block) -> BlockId {
+        let now = self.world.instant();
+        self.world.session(side).expect("session").send(now, block).expect("room")
+    }
+
+    pub fn received(&self, side: Side) -> impl Iterator<Item = &Received> {
+        self.events.iter().filter_map(move |(_, s, event)| match event {
+            Event::Received(block) if *s == side => Some(block),
+            _ => None,
+        })
+    }
+
+    pub fn fates(&self, side: Side) -> Vec<(BlockId, BlockFate)> {
+        let own = self.events.iter().filter(|(_, s, _)| *s == side);
+        own.filter_map(|(_, _, event)| match event {
+            Event::Finished { id, fate } => Some((*id, fate.clone())),
+            _ => None,
+        })
+        .collect()
+    }
+
+    /// Keeps a side's queue full until `end` with reliable blocks of 32 kB; returns the rate at which
+    /// the other side received data on each of two paths, in bits per second, in windows of the given
+    /// length from time 0 on.
+    pub fn saturate(&mut self, side: Side, end: Micros, window: Micros) -> Vec<[f64; 2]> {
+        let other = if side == Side::Server { Side::Client } else { Side::Server };
+        let mut rates = vec![[0.0; 2]; (self.world.now() / window) as usize];
+        let mut before = [0; 2];
+        while self.world.now() < end {
+            let session = self.world.session(side).expect("session");
+            let missing = 2_000_000u64.saturating_sub(session.queued_bytes()) / 32_000;
+            for _ in 0..missing {
+                self.send(side, Block::new(vec![7; 32_000]));
+            }
+            self.run_for(window);
+            let mut bytes = [0; 2];
+            for (id, _, stats) in self.world.session(other).expect("session").path_stats() {
+                if id <= PathId(1) {
+                    bytes[usize::from(id.0)] = stats.data_received;
+                }
+            }
+            let rate = |i: usize| (bytes[i].saturating_sub(before[i])) as f64 * 8e6 / window as f64;
+            rates.push([rate(0), rate(1)]);
+            before = bytes;
+        }
+        rates
+    }
+}
