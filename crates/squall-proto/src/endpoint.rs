@@ -30,7 +30,7 @@ pub struct Endpoint {
     timers: BTreeSet<(Instant, u64)>,
     timer_of: HashMap<u64, Instant>,
     /// Sessions that may have packets to send.
-    dirty: VecDeque<u64>,
+    dirty: BTreeSet<u64>,
     /// Sessions that may have events.
     ready: BTreeSet<u64>,
     /// Packets that the endpoint itself answers with.
@@ -56,7 +56,7 @@ impl Endpoint {
             next_key: 0,
             timers: BTreeSet::new(),
             timer_of: HashMap::new(),
-            dirty: VecDeque::new(),
+            dirty: BTreeSet::new(),
             ready: BTreeSet::new(),
             replies: VecDeque::new(),
             failed: VecDeque::new(),
@@ -84,10 +84,10 @@ impl Endpoint {
 
     /// Takes in a UDP datagram.
     pub fn handle(&mut self, now: Instant, net: NetPath, ecn: Option<Ecn>, data: BytesMut) {
-        let handshakes = if self.sessions.len() >= self.config.limits.sessions {
-            usize::MAX
-        } else {
-            self.sessions.values().filter(|s| s.in_handshake()).count().min(usize::MAX - 1)
+        let (sessions, limit) = (&self.sessions, self.config.limits.sessions);
+        let handshakes = || {
+            let full = sessions.len() >= limit;
+            if full { usize::MAX } else { sessions.values().filter(|s| s.in_handshake()).count() }
         };
         let mut buf = Vec::new();
         match self.listener.hear(now, net, ecn, data, handshakes, &mut buf) {
@@ -147,14 +147,14 @@ impl Endpoint {
             buf.extend_from_slice(&data);
             return Some(transmit);
         }
-        while let Some(&key) = self.dirty.front() {
+        while let Some(&key) = self.dirty.first() {
             if let Some(session) = self.sessions.get_mut(&key) {
                 let transmit = session.poll_transmit(now, max_packets, buf);
                 if transmit.is_some() {
                     return transmit;
                 }
             }
-            self.dirty.pop_front();
+            self.dirty.remove(&key);
             self.settle(now, key);
         }
         None
@@ -187,9 +187,7 @@ impl Endpoint {
     /// A session, to act on. [`Self::poll_transmit`] is to follow.
     pub fn session(&mut self, id: SessionId) -> Option<&mut Session> {
         let session = self.sessions.get_mut(&id.0)?;
-        if !self.dirty.contains(&id.0) {
-            self.dirty.push_back(id.0);
-        }
+        self.dirty.insert(id.0);
         self.ready.insert(id.0);
         Some(session)
     }
@@ -216,9 +214,7 @@ impl Endpoint {
         }
         self.judge_racer(now, key);
         self.ready.insert(key);
-        if !self.dirty.contains(&key) {
-            self.dirty.push_back(key);
-        }
+        self.dirty.insert(key);
     }
 
     /// After a session has nothing more to send.
@@ -306,7 +302,7 @@ impl Endpoint {
         self.by_handle.insert(session.handle(), id);
         self.sessions.insert(id, session);
         self.ready.insert(id);
-        self.dirty.push_back(id);
+        self.dirty.insert(id);
         for (racer, _) in attempt.racers.iter().filter(|(racer, _)| *racer != key) {
             self.drop_racer(now, *racer);
         }
@@ -316,7 +312,7 @@ impl Endpoint {
         if let Some(session) = self.sessions.get_mut(&key) {
             session.close(now, 0, "another interface was quicker");
             session.mute();
-            self.dirty.push_back(key);
+            self.dirty.insert(key);
         }
     }
 

@@ -41,7 +41,7 @@ pub use event::{
 };
 pub use race::Target;
 pub use rustls::pki_types;
-pub use session::{DecisionLog, Session};
+pub use session::{DecisionLog, PacketFate, PacketLog, Session};
 pub use squall_sched as sched;
 pub use stats::{PathStats, SessionStats};
 pub use steering::{

@@ -17,6 +17,9 @@ pub(crate) struct Pacer {
 const BURST_PACKETS: u64 = 10;
 /// At high rates the burst is what leaves in this time, so that wake-ups stay rare.
 const BURST_TIME: Micros = 2_000;
+/// At one instant no more than this leaves: noq's own pacer, though told of a rate without bound, lets
+/// 256 packets pass before time must go on.
+pub(crate) const MAX_BURST_PACKETS: u64 = 128;
 
 impl Pacer {
     /// Sets the rate: what the controller asks for, or the window over the RTT times 2 in slow start
@@ -36,7 +39,8 @@ impl Pacer {
             if slow_start { per_second * 2 } else { per_second + per_second / 4 }
         };
         self.rate = asked.unwrap_or_else(by_window).max(packet * 100);
-        self.burst = (BURST_PACKETS * packet).max(self.rate * BURST_TIME / 1_000_000) as i64;
+        let timed = self.rate.saturating_mul(BURST_TIME) / 1_000_000;
+        self.burst = timed.clamp(BURST_PACKETS * packet, MAX_BURST_PACKETS * packet) as i64;
         self.tokens = self.tokens.min(self.burst);
     }
 

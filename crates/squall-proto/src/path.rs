@@ -82,11 +82,10 @@ impl Flight {
     }
 
     /// Adds a further datagram to a packet that is there already.
-    pub(crate) fn add(&mut self, packet: u64, payload: Payload) {
-        if let Some(Some(entry)) =
-            packet.checked_sub(self.base).and_then(|at| self.packets.get_mut(at as usize))
-        {
-            entry.more.push(payload);
+    pub(crate) fn add(&mut self, packet: u64, payload: Option<Payload>) {
+        let at = packet.checked_sub(self.base).map(|at| at as usize);
+        if let Some(Some(entry)) = at.and_then(|at| self.packets.get_mut(at)) {
+            entry.more.extend(payload);
         }
     }
 
@@ -119,11 +118,12 @@ impl Flight {
         self.packets.iter_mut().flatten()
     }
 
-    /// Takes out everything.
-    pub(crate) fn drain(&mut self) -> Vec<InFlight> {
+    /// Takes out everything, with packet numbers.
+    pub(crate) fn drain(&mut self) -> Vec<(u64, InFlight)> {
+        let first = self.base;
         self.bytes = 0;
         self.base += self.packets.len() as u64;
-        self.packets.drain(..).flatten().collect()
+        (first..).zip(self.packets.drain(..)).filter_map(|(number, entry)| Some((number, entry?))).collect()
     }
 }
 

@@ -138,18 +138,10 @@ impl Inbox {
         if self.events.len() >= 2 * self.limits.open_blocks {
             return Err(InboxError::Flood);
         }
-        self.skip_unseen(label.id.0, previous)?;
-        self.events.push_back(InboxEvent::Refused(label, reason));
-        Ok(())
+        self.skip_unseen(label.id.0, previous, Some(InboxEvent::Refused(label, reason)))
     }
 
-    fn begin(
-        &mut self,
-        now: Micros,
-        transit: Micros,
-        header: &Data,
-        label: Label,
-    ) -> Result<(), InboxError> {
+    fn begin(&mut self, now: Micros, transit: Micros, header: &Data, label: Label) -> Result<(), InboxError> {
         let id = header.block;
         if let Some(before) = self.waits_for(id, header.previous) {
             self.order.open(before, id).map_err(|_| InboxError::Contradiction(id))?;
@@ -233,18 +225,20 @@ impl Inbox {
             self.give_up(id, |label| InboxEvent::GivenUp(label, cancel.reason));
             return Ok(());
         }
-        self.skip_unseen(id, cancel.previous)?;
-        if self.events.len() < self.limits.open_blocks {
-            let label = Label { id: BlockId(id), channel: cancel.channel, priority: cancel.priority };
-            self.events.push_back(InboxEvent::GivenUp(label, cancel.reason));
-        } else {
-            self.untold += 1;
-        }
+        let label = Label { id: BlockId(id), channel: cancel.channel, priority: cancel.priority };
+        let room = self.events.len() < self.limits.open_blocks;
+        self.skip_unseen(id, cancel.previous, room.then_some(InboxEvent::GivenUp(label, cancel.reason)))?;
+        self.untold += u64::from(!room);
         Ok(())
     }
 
     /// A block of which nothing is here will not come; it must not hold up those behind it.
-    fn skip_unseen(&mut self, id: u64, previous: Option<u64>) -> Result<(), InboxError> {
+    fn skip_unseen(
+        &mut self,
+        id: u64,
+        previous: Option<u64>,
+        event: Option<InboxEvent>,
+    ) -> Result<(), InboxError> {
         let waits_for = self.waits_for(id, previous);
         if let Some(before) = waits_for {
             if self.order.len() >= 2 * self.limits.open_blocks {
@@ -253,6 +247,7 @@ impl Inbox {
             self.order.open(before, id).map_err(|_| InboxError::Contradiction(id))?;
         }
         self.finished.insert(id);
+        self.events.extend(event);
         self.order.skip(waits_for, id, &mut self.events);
         Ok(())
     }

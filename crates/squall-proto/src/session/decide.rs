@@ -2,7 +2,7 @@
 
 use squall_sched::{Assignment, Context, Decision, Micros, SchedEvent};
 
-use super::{DecisionLog, MAX_LOG, Session};
+use super::Session;
 use crate::{
     outbox::Ending,
     path::{Chunk, one_way_delays},
@@ -40,7 +40,7 @@ impl Session {
             }
             let cx = Context { now, queue: &self.outbox.queue, paths: &self.views };
             let decision = self.scheduler.next(&cx);
-            self.log(now, &decision);
+            self.note_decision(now, &decision);
             match decision {
                 Decision::Send(assignment) => {
                     if !self.commit(now, &assignment) {
@@ -68,15 +68,6 @@ impl Session {
         let cx = Context { now, queue: &self.outbox.queue, paths: &self.views };
         for event in &events {
             self.scheduler.on_event(event, &cx);
-        }
-    }
-
-    fn log(&mut self, at: Micros, decision: &Decision) {
-        if let Some(log) = &mut self.decisions
-            && log.len() < MAX_LOG
-            && !matches!(decision, Decision::Idle { .. })
-        {
-            log.push(DecisionLog { at, decision: decision.clone() });
         }
     }
 

@@ -4,7 +4,9 @@
 //! fates, `watch` minds the time: deadlines, silent paths, probes.
 
 mod decide;
+mod log;
 mod receive;
+mod reopen;
 mod transmit;
 mod watch;
 
@@ -25,17 +27,12 @@ use crate::{
     path::{Control, Path, Payload},
     steering::{Connection, Handle, Sent},
     varint,
-    wire::Cancel,
+    wire::{Cancel, Item},
 };
 
-/// A decision of the scheduler, for the event log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DecisionLog {
-    /// When, in microseconds since the endpoint's epoch.
-    pub at: Micros,
-    /// What, with its reason.
-    pub decision: squall_sched::Decision,
-}
+use log::Logs;
+pub use log::{DecisionLog, PacketFate, PacketLog};
+use reopen::Wanted;
 
 /// A session with one peer.
 pub struct Session {
@@ -47,7 +44,9 @@ pub struct Session {
     announced: bool,
     is_client: bool,
     paths: Vec<Path>,
-    /// Paths to open as soon as the peer allows, and when to try next.
+    /// Paths that the application wants, on a client.
+    wanted: Vec<Wanted>,
+    /// Of these, the ones to open as soon as the peer allows, and when to try next.
     to_open: VecDeque<(Micros, NetPath)>,
     scheduler: Box<dyn Scheduler>,
     sched_events: Vec<SchedEvent>,
@@ -59,8 +58,9 @@ pub struct Session {
     inbox: Inbox,
     reporter: Reporter,
     control: VecDeque<Control>,
-    /// Answers to the peer's probes, each for the path of that index.
-    replies: VecDeque<(u32, u64, crate::wire::Stamp)>,
+    /// Probes and answers to the peer's, each for the path of that number.
+    probes: VecDeque<(u32, Item<'static>)>,
+    next_probe: u64,
     /// Highest sequence of the peer's feedback.
     heard_feedback: u64,
     /// noq's timer is due; it is run when acknowledgements are out of the way.
@@ -76,7 +76,7 @@ pub struct Session {
     sent: Vec<Sent<Payload>>,
     events: VecDeque<Event>,
     stats: SessionStats,
-    decisions: Option<Vec<DecisionLog>>,
+    logs: Logs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,9 +88,6 @@ enum Stage {
 
 /// The version of the hello.
 const HELLO_VERSION: u64 = 1;
-
-/// Decisions kept for the log at most; later ones are dropped until it is taken.
-const MAX_LOG: usize = 1 << 16;
 
 impl Session {
     pub(crate) fn new(
@@ -108,6 +105,7 @@ impl Session {
             announced: false,
             is_client,
             paths: Vec::new(),
+            wanted: Vec::new(),
             to_open: VecDeque::new(),
             scheduler: (config.scheduler)(),
             sched_events: Vec::new(),
@@ -118,7 +116,8 @@ impl Session {
             inbox: Inbox::new(config.limits),
             reporter: Reporter::default(),
             control: VecDeque::new(),
-            replies: VecDeque::new(),
+            probes: VecDeque::new(),
+            next_probe: 0,
             heard_feedback: 0,
             timer_due: false,
             probes_due: false,
@@ -128,7 +127,7 @@ impl Session {
             sent: Vec::new(),
             events: VecDeque::new(),
             stats: SessionStats::default(),
-            decisions: None,
+            logs: Logs::default(),
         };
         let now = session.micros(now);
         session.ensure_path(0, now);
@@ -175,30 +174,6 @@ impl Session {
     /// Whether [`Self::poll_event`] has something to tell.
     pub(crate) fn has_events(&self) -> bool {
         !self.events.is_empty() || self.announced && (self.inbox.has_events() || self.outbox.is_writable())
-    }
-
-    /// Opens a further path, as soon as the peer allows. Only a client can.
-    pub fn add_path(&mut self, now: Instant, net: NetPath) {
-        if self.is_client && self.conn.index_of_net(net).is_none() {
-            let now = self.micros(now);
-            self.to_open.retain(|(_, waiting)| *waiting != net);
-            self.to_open.push_back((now, net));
-        }
-    }
-
-    /// Closes the paths of a local interface, for instance because it is gone. The last path stays
-    /// until another is up.
-    pub fn remove_interface(&mut self, now: Instant, local: std::net::IpAddr) {
-        self.to_open.retain(|(_, net)| net.local != local);
-        for index in 0..self.conn.paths.len() {
-            if self.conn.paths[index].net.local == local {
-                // Fails on the last path, which goes with the session.
-                let _ = self.conn.close_path(index, now);
-            }
-        }
-        let now = self.micros(now);
-        self.pump(now);
-        self.flush_due = true;
     }
 
     /// Declares the bytes of an interface to cost money, or not.
@@ -278,16 +253,6 @@ impl Session {
             all.push((path.id, self.conn.paths[index].net, stats));
         }
         all
-    }
-
-    /// Starts or stops to log the scheduler's decisions.
-    pub fn log_decisions(&mut self, on: bool) {
-        self.decisions = on.then(Vec::new);
-    }
-
-    /// Takes the decisions logged since last time; at most 65,536 are kept.
-    pub fn take_decisions(&mut self) -> Vec<DecisionLog> {
-        self.decisions.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     fn micros(&self, at: Instant) -> Micros {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use squall_sched::{Micros, SchedEvent};
 
-use super::{Session, Stage};
+use super::{PacketFate, Session, Stage};
 use crate::{
     CloseReason, Event, Missed, NetPath, PathChange, Received,
     inbox::{InboxEvent, Label},
@@ -17,8 +17,8 @@ use crate::{
 /// Code with which a session is closed when the peer breaks the protocol.
 const PROTOCOL_ERROR: u32 = 1;
 
-/// A further path that the peer does not allow yet is tried again after this.
-const REOPEN_DELAY: Micros = 50_000;
+/// Probes and answers that wait to leave at most.
+pub(super) const MAX_PROBES: usize = 16;
 
 impl Session {
     /// Takes in a packet that came over `net`.
@@ -69,7 +69,8 @@ impl Session {
         let (number, net) = (quic.number, quic.net);
         let Some(position) = self.paths.iter().position(|p| p.number == number) else { return };
         let id = self.paths[position].id;
-        for entry in self.paths[position].flight.drain() {
+        for (packet, entry) in self.paths[position].flight.drain() {
+            self.note_packet(at, number, packet, PacketFate::Unknown, &entry);
             self.give_up_packet(at, position, entry);
         }
         if self.paths[position].up {
@@ -84,7 +85,7 @@ impl Session {
             match event {
                 QuicEvent::Confirmed => self.on_confirmed(at),
                 QuicEvent::PathUp { number } => self.on_path_up(at, number),
-                QuicEvent::PathGone { number } => self.on_path_gone(at, number),
+                QuicEvent::PathGone { number, net } => self.on_path_gone(at, number, net),
                 QuicEvent::RemoteStatus { number, backup } => {
                     if let Some(path) = self.paths.iter_mut().find(|p| p.number == number) {
                         path.remote_suspects = backup;
@@ -130,6 +131,9 @@ impl Session {
         }
         let rtt = self.conn.srtt(index).map(|rtt| rtt.as_micros() as Micros);
         let net = self.conn.paths[index].net;
+        if let Some(wanted) = self.wanted.iter_mut().find(|w| w.net == net) {
+            wanted.failures = 0;
+        }
         let path = &mut self.paths[position];
         path.up = true;
         path.heard_at = at;
@@ -141,39 +145,18 @@ impl Session {
         self.path_event(id, PathChange::Up(net));
     }
 
-    fn on_path_gone(&mut self, at: Micros, number: u32) {
+    fn on_path_gone(&mut self, at: Micros, number: u32, net: Option<NetPath>) {
+        if let Some(wanted) = self.wanted.iter_mut().find(|w| Some(w.net) == net) {
+            self.to_open.push_back((at + wanted.next_delay(), wanted.net));
+        }
         let Some(position) = self.paths.iter().position(|p| p.number == number) else { return };
         self.uncommit(position);
-        for entry in self.paths[position].flight.drain() {
+        for (packet, entry) in self.paths[position].flight.drain() {
+            self.note_packet(at, number, packet, PacketFate::Unknown, &entry);
             self.give_up_packet(at, position, entry);
         }
         let path = self.paths.remove(position);
         self.path_event(path.id, PathChange::Down);
-    }
-
-    /// Opens the paths that wait for it.
-    pub(super) fn open_paths(&mut self, at: Micros) {
-        if self.stage != Stage::Open || !self.conn.is_multipath() {
-            return;
-        }
-        for _ in 0..self.to_open.len() {
-            let Some((due, net)) = self.to_open.pop_front() else { break };
-            if due > at {
-                self.to_open.push_back((due, net));
-                continue;
-            }
-            let now = self.instant(at);
-            match self.conn.open_path(net, now) {
-                Ok(number) => {
-                    self.ensure_path(number, at);
-                    self.flush_due = true;
-                }
-                Err(error) => {
-                    tracing::debug!(%error, ?net, "path not opened yet");
-                    self.to_open.push_back((at + REOPEN_DELAY, net));
-                }
-            }
-        }
     }
 
     /// Reads the ledgers.
@@ -206,10 +189,11 @@ impl Session {
         let newest = fates.iter().filter(|f| f.acked).map(|f| f.packet).max();
         for fate in fates {
             let Some(entry) = self.paths[position].flight.take(fate.packet) else { continue };
+            let number = self.paths[position].number;
+            self.note_packet(at, number, fate.packet, PacketFate::known(fate.acked), &entry);
             let path = &mut self.paths[position];
             if fate.acked {
-                let known = self.instant_micros(fate);
-                let path = &mut self.paths[position];
+                let known = fate.at.saturating_duration_since(self.epoch).as_micros() as Micros;
                 if Some(fate.packet) == newest {
                     path.rtt.sample(known.saturating_sub(entry.sent_at).max(1));
                 }
@@ -227,10 +211,6 @@ impl Session {
                 self.give_up_packet(at, position, entry);
             }
         }
-    }
-
-    fn instant_micros(&self, fate: &Fate) -> Micros {
-        self.micros(fate.at)
     }
 
     fn on_packet_acked(&mut self, at: Micros, position: usize, entry: InFlight) {
@@ -308,8 +288,8 @@ impl Session {
                 }
                 Item::Feedback(feedback) => self.on_feedback(&feedback),
                 // A peer that asks faster than it is answered gets no more answers.
-                Item::Probe(id, stamp) if self.replies.len() < 16 => {
-                    self.replies.push_back((number, id, stamp))
+                Item::Probe(id, stamp) if self.probes.len() < MAX_PROBES => {
+                    self.probes.push_back((number, Item::ProbeReply(id, stamp)));
                 }
                 Item::Probe(..) => {}
                 Item::ProbeReply(_, stamp) => {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use squall_sched::{Micros, PathId, WorkKind};
 
 use super::{
-    Session, Stage,
+    PacketFate, Session, Stage,
     decide::{ACK_RESERVE, PACKET_OVERHEAD},
 };
 use crate::{
@@ -133,12 +133,12 @@ impl Session {
         self.paths.iter().any(|p| p.up && p.liveness.probe_at().is_some_and(|due| due <= at))
     }
 
-    /// Items that are no data: answers to probes on their path, the rest on the best.
+    /// Items that are no data: probes and answers on their path, the rest on the best.
     fn transmit_control(&mut self, now: Instant, at: Micros, buf: &mut Vec<u8>) -> Option<Transmit> {
-        while let Some((number, id, stamp)) = self.replies.pop_front() {
+        while let Some((number, item)) = self.probes.pop_front() {
             let Some(index) = self.conn.index_of(number) else { continue };
             let mut datagram = Vec::with_capacity(16);
-            Item::ProbeReply(id, stamp).encode(&mut datagram);
+            item.encode(&mut datagram);
             if let Some(transmit) = self.send_one(index, datagram, Payload::Fleeting, now, at, buf) {
                 return Some(transmit);
             }
@@ -300,15 +300,14 @@ impl Session {
                     self.correct_path(chunk.clone(), meant, actual, at);
                 }
             }
-            let path = &mut self.paths[position];
-            path.pacer.on_sent(bytes.into());
-            match payload {
-                Some(payload) if bytes == 0 => path.flight.add(packet, payload),
-                payload => path.flight.insert(
-                    packet,
-                    InFlight { sent_at: at, bytes, payload, more: Vec::new(), presumed_lost: false },
-                ),
+            self.paths[position].pacer.on_sent(bytes.into());
+            if bytes == 0 {
+                self.paths[position].flight.add(packet, payload);
+                continue;
             }
+            let entry = InFlight { sent_at: at, bytes, payload, more: Vec::new(), presumed_lost: false };
+            self.note_packet(at, number, packet, PacketFate::Sent, &entry);
+            self.paths[position].flight.insert(packet, entry);
         }
         self.sent = sent;
     }

@@ -1,1 +1,428 @@
+//! What Squall leans on in noq, stated as tests. When an upgrade of noq makes one of them fail, the
+//! steering must be thought through again before it is trusted.
 
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    time::{Duration, Instant},
+};
+
+use bytes::{Bytes, BytesMut};
+
+use super::{ClientTls, Connection, Heard, Listener, QuicEvent, Sent, ServerTls, Transmit};
+use crate::{Config, NetPath, pacer::MAX_BURST_PACKETS};
+
+const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
+const DELAY: Duration = Duration::from_millis(10);
+
+/// What is sent: a number stands for what is in the datagram.
+type Conn = Connection<u32>;
+
+/// A packet that left: which path it took, and what it held.
+#[derive(Debug, PartialEq)]
+struct Left {
+    path: usize,
+    packets: Vec<u64>,
+    payloads: Vec<u32>,
+    size: usize,
+}
+
+/// Two connections with two paths between them, each of which can be cut.
+struct Pair {
+    now: Instant,
+    listeners: [Listener; 2],
+    conns: [Option<Box<Conn>>; 2],
+    /// Under way: when it arrives, to which side, over which path.
+    wire: Vec<(Instant, usize, NetPath, Vec<u8>)>,
+    cut: [bool; 2],
+    /// The port under which the server sees the client, by path.
+    ports: [u16; 2],
+    /// Datagrams that arrived, by side.
+    arrived: [Vec<(NetPath, Bytes)>; 2],
+    /// Packets that arrived at the client, by path.
+    heard: [usize; 2],
+}
+
+const CLIENT_SIDE: usize = 0;
+const SERVER_SIDE: usize = 1;
+
+fn client_net(path: usize) -> NetPath {
+    NetPath { local: Ipv4Addr::new(10, 0, path as u8, 1).into(), remote: SERVER }
+}
+
+impl Pair {
+    /// Both paths up, everything settled.
+    fn new() -> Self {
+        let key = rcgen::generate_simple_self_signed(vec!["squall.test".into()]).unwrap();
+        let der = key.cert.der().clone();
+        let private = rustls::pki_types::PrivateKeyDer::Pkcs8(key.signing_key.serialize_der().into());
+        let server = ServerTls::new(vec![der.clone()], private).unwrap();
+        let client = ClientTls::with_roots(&[der]).unwrap();
+        let config = Config::default();
+        let now = Instant::now();
+        let mut pair = Self {
+            now,
+            listeners: [
+                Listener::new(&config, None, Some([1; 32])),
+                Listener::new(&config, Some(&server), Some([2; 32])),
+            ],
+            conns: [None, None],
+            wire: Vec::new(),
+            cut: [false; 2],
+            ports: [1000; 2],
+            arrived: [Vec::new(), Vec::new()],
+            heard: [0; 2],
+        };
+        let conn = pair.listeners[CLIENT_SIDE].connect(now, &client, "squall.test", client_net(0)).unwrap();
+        pair.conns[CLIENT_SIDE] = Some(Box::new(conn));
+        pair.settle(Duration::from_secs(1));
+        let at = pair.now;
+        pair.client().open_path(client_net(1), at).unwrap();
+        pair.settle(Duration::from_secs(1));
+        assert_eq!(pair.client().paths.len(), 2);
+        assert_eq!(pair.server().paths.len(), 2);
+        pair
+    }
+
+    fn client(&mut self) -> &mut Conn {
+        self.conns[CLIENT_SIDE].as_mut().unwrap()
+    }
+
+    fn server(&mut self) -> &mut Conn {
+        self.conns[SERVER_SIDE].as_mut().unwrap()
+    }
+
+    /// Lets time pass, with every gate open.
+    fn settle(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            for side in [CLIENT_SIDE, SERVER_SIDE] {
+                while !self.poll(side, None).is_empty() {}
+            }
+            let timers = self.conns.iter().flatten().filter_map(|c| c.timeout());
+            let next = timers.chain(self.wire.iter().map(|w| w.0)).min().unwrap_or(end);
+            if next > end {
+                self.now = end;
+                return;
+            }
+            self.now = next.max(self.now + Duration::from_micros(1));
+            self.deliver();
+            for side in [CLIENT_SIDE, SERVER_SIDE] {
+                if let Some(conn) = &mut self.conns[side]
+                    && conn.timeout().is_some_and(|t| t <= self.now)
+                {
+                    conn.on_timeout(self.now);
+                    conn.exchange(&mut self.listeners[side].inner);
+                }
+            }
+        }
+    }
+
+    fn deliver(&mut self) {
+        self.wire.sort_by_key(|w| w.0);
+        while self.wire.first().is_some_and(|w| w.0 <= self.now) {
+            let (_, side, net, data) = self.wire.remove(0);
+            let mut buf = Vec::new();
+            let data = BytesMut::from(&data[..]);
+            match self.listeners[side].hear::<u32>(self.now, net, None, data, || 0, &mut buf) {
+                Heard::Packet(_, event) => {
+                    let Some(conn) = &mut self.conns[side] else { continue };
+                    conn.on_event(event);
+                    conn.exchange(&mut self.listeners[side].inner);
+                    while conn.poll().is_some() {}
+                    while let Some(datagram) = conn.recv() {
+                        self.arrived[side].push((net, datagram));
+                    }
+                    if side == CLIENT_SIDE {
+                        let path = usize::from(net == client_net(1));
+                        self.heard[path] += 1;
+                    }
+                }
+                Heard::New(conn) => self.conns[side] = Some(conn),
+                Heard::Reply(_) | Heard::Nothing => {}
+            }
+        }
+    }
+
+    /// Polls once: with every gate open, or only that of one path. Returns what left.
+    fn poll(&mut self, side: usize, gate: Option<usize>) -> Vec<Left> {
+        self.poll_many(side, gate, 1)
+    }
+
+    fn poll_many(&mut self, side: usize, gate: Option<usize>, max: usize) -> Vec<Left> {
+        let (mut buf, mut sent) = (Vec::new(), Vec::new());
+        let now = self.now;
+        let Some(conn) = &mut self.conns[side] else { return Vec::new() };
+        let transmit = match gate {
+            Some(path) => conn.poll_on(path, now, max, &mut buf, &mut sent),
+            None => conn.poll_free(now, &mut buf, &mut sent),
+        };
+        let Some(transmit) = transmit else { return Vec::new() };
+        conn.exchange(&mut self.listeners[side].inner);
+        let path = self.carry(side, &transmit, &buf);
+        vec![Left {
+            path,
+            packets: sent.iter().filter(|s| s.bytes > 0).map(|s| s.packet).collect(),
+            payloads: sent.iter().filter_map(|s| s.payload).collect(),
+            size: transmit.size,
+        }]
+    }
+
+    /// Puts packets on the wire; returns the path.
+    fn carry(&mut self, side: usize, transmit: &Transmit, buf: &[u8]) -> usize {
+        let client = if side == CLIENT_SIDE { transmit.path.local } else { transmit.path.remote.ip() };
+        let path = usize::from(client == client_net(1).local);
+        let net = if side == CLIENT_SIDE {
+            NetPath { local: SERVER.ip(), remote: SocketAddr::new(client, self.ports[path]) }
+        } else {
+            client_net(path)
+        };
+        if !self.cut[path] {
+            for packet in buf[..transmit.size].chunks(transmit.segment_size.unwrap_or(transmit.size)) {
+                self.wire.push((self.now + DELAY, 1 - side, net, packet.to_vec()));
+            }
+        }
+        path
+    }
+
+    /// Queues a datagram of `size` bytes inside noq.
+    fn queue(&mut self, side: usize, size: usize, payload: u32) {
+        let conn = self.conns[side].as_mut().unwrap();
+        conn.queue(vec![payload as u8; size].into(), payload).unwrap();
+    }
+
+    /// Fates of the packets of a path, learnt so far: (packet, acknowledged).
+    fn fates(&mut self, side: usize, path: usize) -> Vec<(u64, bool)> {
+        let conn = self.conns[side].as_mut().unwrap();
+        conn.paths[path].ledger.book().fates.drain(..).map(|f| (f.packet, f.acked)).collect()
+    }
+}
+
+#[test]
+fn with_every_gate_open_a_datagram_takes_the_lowest_path() {
+    let mut pair = Pair::new();
+    pair.queue(SERVER_SIDE, 500, 1);
+    let left = pair.poll(SERVER_SIDE, None);
+    assert_eq!((left[0].path, &left[0].payloads[..]), (0, &[1][..]));
+}
+
+#[test]
+fn a_datagram_takes_the_path_whose_gate_is_open() {
+    let mut pair = Pair::new();
+    for i in 0..20 {
+        let path = i as usize % 2;
+        pair.queue(SERVER_SIDE, 900, i);
+        let left = pair.poll(SERVER_SIDE, Some(path));
+        assert_eq!((left[0].path, &left[0].payloads[..]), (path, &[i][..]));
+        assert_eq!(left[0].packets.len(), 1);
+        assert!(pair.poll(SERVER_SIDE, Some(path)).is_empty());
+    }
+}
+
+#[test]
+fn with_every_gate_closed_a_datagram_stays() {
+    let mut pair = Pair::new();
+    pair.queue(SERVER_SIDE, 500, 1);
+    let (mut buf, mut sent) = (Vec::new(), Vec::<Sent<u32>>::new());
+    let now = pair.now;
+    assert_eq!(pair.server().poll_closed(now, &mut buf, &mut sent), None);
+    assert!(pair.server().has_queued());
+    assert_eq!(pair.poll(SERVER_SIDE, Some(1))[0].payloads, [1]);
+}
+
+#[test]
+fn the_pacer_of_noq_lets_our_largest_burst_pass() {
+    let mut pair = Pair::new();
+    for burst in 0..8 {
+        for i in 0..MAX_BURST_PACKETS as u32 + 16 {
+            pair.queue(SERVER_SIDE, 1100, i);
+            assert_eq!(pair.poll(SERVER_SIDE, Some(1)).len(), 1, "packet {i} of burst {burst}");
+        }
+        pair.now += Duration::from_micros(1);
+    }
+}
+
+#[test]
+fn a_batch_for_one_path_leaves_as_segments_one_datagram_each() {
+    let mut pair = Pair::new();
+    let size = pair.server().max_datagram();
+    for i in 0..8 {
+        pair.queue(SERVER_SIDE, size, i);
+    }
+    let left = pair.poll_many(SERVER_SIDE, Some(1), 8);
+    assert_eq!((left.len(), left[0].path), (1, 1));
+    assert_eq!(left[0].payloads, [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(left[0].packets.len(), 8);
+}
+
+#[test]
+fn the_ledger_names_the_packet_that_is_acknowledged() {
+    let mut pair = Pair::new();
+    pair.fates(SERVER_SIDE, 0);
+    pair.fates(SERVER_SIDE, 1);
+    pair.queue(SERVER_SIDE, 500, 1);
+    let on_1 = pair.poll(SERVER_SIDE, Some(1)).remove(0).packets;
+    pair.queue(SERVER_SIDE, 500, 2);
+    let on_0 = pair.poll(SERVER_SIDE, Some(0)).remove(0).packets;
+    pair.settle(Duration::from_millis(300));
+    assert!(pair.fates(SERVER_SIDE, 1).contains(&(on_1[0], true)));
+    assert!(pair.fates(SERVER_SIDE, 0).contains(&(on_0[0], true)));
+}
+
+#[test]
+fn the_ledger_names_the_packet_that_is_lost() {
+    let mut pair = Pair::new();
+    pair.cut[1] = true;
+    pair.queue(SERVER_SIDE, 500, 1);
+    let lost = pair.poll(SERVER_SIDE, Some(1)).remove(0).packets[0];
+    pair.cut[1] = false;
+    for i in 0..40 {
+        pair.queue(SERVER_SIDE, 500, i);
+        pair.poll(SERVER_SIDE, Some(1));
+    }
+    pair.settle(Duration::from_millis(300));
+    let fates = pair.fates(SERVER_SIDE, 1);
+    assert!(fates.contains(&(lost, false)));
+    assert_eq!(fates.iter().filter(|(_, acked)| !acked).count(), 1);
+}
+
+#[test]
+fn acknowledgements_ride_on_the_packet_of_the_open_gate() {
+    let mut pair = Pair::new();
+    for path in [1, 0] {
+        for i in 0..4 {
+            pair.queue(SERVER_SIDE, 500, i);
+            pair.poll(SERVER_SIDE, Some(i as usize % 2));
+        }
+        pair.now += DELAY;
+        pair.deliver();
+        pair.fates(SERVER_SIDE, 0);
+        pair.fates(SERVER_SIDE, 1);
+        // The other path is dead in both directions: were the acknowledgements on it, none would come.
+        pair.cut[1 - path] = true;
+        pair.queue(CLIENT_SIDE, 20, 9);
+        assert_eq!(pair.poll(CLIENT_SIDE, Some(path))[0].path, path);
+        pair.now += DELAY;
+        pair.deliver();
+        let acked = |fates: Vec<(u64, bool)>| fates.iter().filter(|(_, acked)| *acked).count();
+        assert_eq!(acked(pair.fates(SERVER_SIDE, 0)), 2);
+        assert_eq!(acked(pair.fates(SERVER_SIDE, 1)), 2);
+        pair.cut = [false; 2];
+        pair.settle(Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn a_tail_loss_probe_passes_a_closed_gate_and_takes_a_queued_datagram_along() {
+    let mut pair = Pair::new();
+    pair.cut[0] = true;
+    pair.queue(SERVER_SIDE, 500, 1);
+    pair.poll(SERVER_SIDE, Some(0));
+    let due = pair.server().timeout().unwrap();
+    pair.now = due;
+    let now = pair.now;
+    pair.server().on_timeout(now);
+    pair.queue(SERVER_SIDE, 500, 2);
+    let left = pair.poll(SERVER_SIDE, Some(1));
+    assert_eq!((left[0].path, &left[0].payloads[..]), (0, &[2][..]), "believe the ledger, not the intention");
+}
+
+#[test]
+fn with_nothing_queued_a_tail_loss_probe_is_a_ping() {
+    let mut pair = Pair::new();
+    pair.cut[0] = true;
+    pair.queue(SERVER_SIDE, 500, 1);
+    pair.poll(SERVER_SIDE, Some(0));
+    pair.now = pair.server().timeout().unwrap();
+    let now = pair.now;
+    pair.server().on_timeout(now);
+    let (mut buf, mut sent) = (Vec::new(), Vec::new());
+    let transmit = pair.server().poll_closed(now, &mut buf, &mut sent).expect("a probe");
+    assert!(transmit.size < 60, "{} bytes", transmit.size);
+    assert!(sent.iter().all(|s| s.payload.is_none() && s.path == 0));
+}
+
+#[test]
+fn a_backup_path_carries_pings_but_no_datagram_and_no_acknowledgement() {
+    let mut pair = Pair::new();
+    pair.server().set_backup(0, true);
+    pair.settle(Duration::from_millis(200));
+    pair.fates(CLIENT_SIDE, 1);
+    // Acknowledgements fall due at the server.
+    for i in 0..2 {
+        pair.queue(CLIENT_SIDE, 100, i);
+        pair.poll(CLIENT_SIDE, Some(1));
+    }
+    pair.now += DELAY;
+    pair.deliver();
+    pair.server().ping(0);
+    pair.queue(SERVER_SIDE, 500, 1);
+    let ping = pair.poll(SERVER_SIDE, Some(0)).remove(0);
+    assert_eq!((ping.path, ping.payloads.len()), (0, 0));
+    pair.now += DELAY;
+    pair.deliver();
+    assert!(pair.fates(CLIENT_SIDE, 1).is_empty(), "the ping took acknowledgements along");
+    let data = pair.poll(SERVER_SIDE, Some(1)).remove(0);
+    assert_eq!((data.path, &data.payloads[..]), (1, &[1][..]));
+}
+
+#[test]
+fn the_peer_is_told_of_a_backup_path() {
+    let mut pair = Pair::new();
+    pair.server().set_backup(1, true);
+    while !pair.poll(SERVER_SIDE, None).is_empty() {}
+    pair.now += DELAY;
+    pair.wire.sort_by_key(|w| w.0);
+    let mut told = false;
+    for (_, side, net, data) in std::mem::take(&mut pair.wire) {
+        let mut buf = Vec::new();
+        let data = BytesMut::from(&data[..]);
+        let heard = pair.listeners[side].hear::<u32>(pair.now, net, None, data, || 0, &mut buf);
+        if let Heard::Packet(_, event) = heard {
+            pair.client().on_event(event);
+            while let Some(event) = pair.client().poll() {
+                told |= matches!(event, QuicEvent::RemoteStatus { number: 1, backup: true });
+            }
+        }
+    }
+    assert!(told);
+}
+
+#[test]
+fn every_path_has_a_controller_of_its_own() {
+    let mut pair = Pair::new();
+    for side in [CLIENT_SIDE, SERVER_SIDE] {
+        let conn = pair.conns[side].as_ref().unwrap();
+        assert_eq!(conn.paths.iter().map(|p| p.number).collect::<Vec<_>>(), [0, 1]);
+        assert!(!std::sync::Arc::ptr_eq(&conn.paths[0].ledger, &conn.paths[1].ledger));
+    }
+    let before = pair.client().paths[1].ledger.book().window;
+    assert!(before >= 2 * 1200, "the window of the controller inside is known from the start");
+}
+
+#[test]
+fn after_a_rebinding_older_packets_get_no_acknowledgement() {
+    let mut pair = Pair::new();
+    pair.queue(SERVER_SIDE, 500, 1);
+    let old = pair.poll(SERVER_SIDE, Some(1)).remove(0).packets[0];
+    pair.ports[1] = 2000;
+    // A packet of the client's from the new port arrives before the acknowledgement.
+    pair.queue(CLIENT_SIDE, 100, 2);
+    pair.poll(CLIENT_SIDE, Some(1));
+    pair.settle(Duration::from_millis(500));
+    assert!(!pair.fates(SERVER_SIDE, 1).contains(&(old, true)));
+    assert_eq!(pair.server().refresh_addresses(), [1]);
+    assert_eq!(pair.server().paths[1].net.remote.port(), 2000);
+}
+
+#[test]
+fn the_largest_datagram_fits_every_path() {
+    let mut pair = Pair::new();
+    let size = pair.server().max_datagram();
+    for path in [0, 1] {
+        pair.queue(SERVER_SIDE, size, 1);
+        let left = pair.poll(SERVER_SIDE, Some(path)).remove(0);
+        assert_eq!((left.path, left.payloads.len()), (path, 1));
+        assert!(left.size <= 1452);
+    }
+    assert!(pair.server().queue(vec![0; size + 1].into(), 1).is_err());
+}

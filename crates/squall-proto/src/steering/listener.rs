@@ -68,14 +68,14 @@ impl Listener {
         Ok(Connection::new(inner, handle, path, roster))
     }
 
-    /// Takes in a packet. `handshakes` is the number of handshakes in progress.
+    /// Takes in a packet. `handshakes` counts the handshakes in progress.
     pub(crate) fn hear<P>(
         &mut self,
         now: Instant,
         path: NetPath,
         ecn: Option<Ecn>,
         data: BytesMut,
-        handshakes: usize,
+        handshakes: impl Fn() -> usize,
         buf: &mut Vec<u8>,
     ) -> Heard<P> {
         let tuple = FourTuple::new(path.remote, Some(path.local));
@@ -83,6 +83,7 @@ impl Listener {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => Heard::Packet(handle, event),
             Some(DatagramEvent::Response(transmit)) => reply(path, &transmit),
             Some(DatagramEvent::NewConnection(incoming)) => {
+                let handshakes = handshakes();
                 if handshakes >= UNPROVEN_HANDSHAKES && !incoming.remote_address_validated() {
                     return match self.inner.retry(incoming, buf) {
                         Ok(transmit) => reply(path, &transmit),

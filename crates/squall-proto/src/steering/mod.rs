@@ -12,7 +12,13 @@ mod controller;
 mod listener;
 mod tls;
 
-use std::{collections::VecDeque, net::{IpAddr, SocketAddr}, num::NonZeroUsize, sync::Arc, time::Instant};
+use std::{
+    collections::VecDeque,
+    net::{IpAddr, SocketAddr},
+    num::NonZeroUsize,
+    sync::Arc,
+    time::Instant,
+};
 
 use bytes::Bytes;
 use noq_proto::{
@@ -60,7 +66,7 @@ pub(crate) enum QuicEvent {
     /// A path may carry data.
     PathUp { number: u32 },
     /// A path is gone; no more fates of its packets will be told.
-    PathGone { number: u32 },
+    PathGone { number: u32, net: Option<NetPath> },
     /// The peer suspects (true) or trusts (false) a path.
     RemoteStatus { number: u32, backup: bool },
     /// The peer's hello has arrived.
@@ -104,7 +110,9 @@ impl<P> Connection<P> {
     fn new(
         inner: noq_proto::Connection,
         handle: ConnectionHandle,
-        home: NetPath, roster: Arc<controller::Roster>) -> Self {
+        home: NetPath,
+        roster: Arc<controller::Roster>,
+    ) -> Self {
         let mut this = Self {
             inner,
             handle,
@@ -178,8 +186,9 @@ impl<P> Connection<P> {
                 Some(QuicEvent::PathUp { number: number(id) })
             }
             PathEvent::Abandoned { id, .. } => {
-                self.paths.retain(|p| p.id != id);
-                Some(QuicEvent::PathGone { number: number(id) })
+                let at = self.paths.iter().position(|p| p.id == id);
+                let net = at.map(|at| self.paths.remove(at).net);
+                Some(QuicEvent::PathGone { number: number(id), net })
             }
             PathEvent::RemoteStatus { id, status, .. } => {
                 Some(QuicEvent::RemoteStatus { number: number(id), backup: status == PathStatus::Backup })

@@ -1,0 +1,316 @@
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Datagrams and what they mean; `docs/wire.md` has the same.
+fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
+    let data = Data {
+        block: 1,
+        reliable: true,
+        previous: None,
+        priority: 0,
+        offset: 0,
+        total: 5,
+        channel: 0,
+        left: None,
+        sent: Stamp::at(0),
+    };
+    let frame = Data {
+        block: 15_293,
+        reliable: false,
+        previous: Some(1),
+        priority: 3,
+        offset: 1200,
+        total: 3000,
+        channel: 7,
+        left: Some(99_840),
+        sent: Stamp::at(1_000_000),
+    };
+    let cancel =
+        Cancel { block: 15_293, reason: CancelReason::Expired, priority: 3, channel: 7, previous: Some(1) };
+    let unordered = Cancel { block: 2, reason: CancelReason::Lost, priority: 0, channel: 0, previous: None };
+    let feedback = Feedback {
+        sequence: 9,
+        credit: 65_536,
+        duplicates: 1200,
+        expired: 2,
+        samples: vec![
+            Sample { path: 0, delay: 3750, received: 2 },
+            Sample { path: 1, delay: 10_000, received: 3 },
+        ],
+    };
+    let probe = Item::Probe(1, Stamp::at(1_000_000));
+    vec![
+        ("30 01 00 05 00 00 000000 68656c6c6f", vec![Item::Data(data.clone(), b"hello")]),
+        ("2b 7bbd 01 44b0 4bb8 07 4187 03d090 616263", vec![Item::Data(frame, b"abc")]),
+        ("01 06 7bbd 01 03 07 02", vec![Item::Cancel(cancel)]),
+        ("01 05 02 02 00 00 00", vec![Item::Cancel(unordered)]),
+        ("02 02 05 01", vec![Item::Refused(5, RefuseReason::NoMemory)]),
+        ("04 13 09 80010000 44b0 02 02 00000ea602 0100271003", vec![Item::Feedback(feedback)]),
+        ("05 04 01 03d090", vec![probe.clone()]),
+        ("06 04 01 03d090", vec![Item::ProbeReply(1, Stamp::at(1_000_000))]),
+        (
+            "05 04 01 03d090 02 02 05 00 30 01 00 05 00 00 000000 68656c6c6f",
+            vec![probe, Item::Refused(5, RefuseReason::TooLarge), Item::Data(data, b"hello")],
+        ),
+    ]
+}
+
+/// Datagrams that end a session, and why; `docs/wire.md` has the same.
+fn bad_vectors() -> Vec<(&'static str, WireError)> {
+    vec![
+        ("05 04 01 03d0", WireError::Truncated),
+        ("05 03 01 03d0", WireError::Truncated),
+        ("30 01 00 05 00 00 0000", WireError::Truncated),
+        ("30 01 00 81000001 00 00 000000 ff", WireError::BlockTooLong(16_777_217)),
+        ("30 01 03 05 00 00 000000 616263", WireError::ChunkOutside { offset: 3, len: 3, total: 5 }),
+        ("30 01 00 05 00 00 000000", WireError::Empty),
+        ("30 01 00 00 00 00 000000 ff", WireError::Empty),
+        ("30 01 00 05 4400 00 000000 ff", WireError::BadChannel(1024)),
+        ("01 05 02 00 08 00 00", WireError::BadPriority),
+        ("38 01 02 00 05 00 00 000000 ff", WireError::BadPrevious { block: 1, back: 2 }),
+        ("01 05 02 00 00 00 04", WireError::BadPrevious { block: 2, back: 3 }),
+        ("01 05 02 03 00 00 00", WireError::BadReason(3)),
+        ("02 02 05 03", WireError::BadReason(3)),
+        ("04 05 01 00 00 00 11", WireError::TooManySamples(17)),
+        ("04 11 01 00 00 00 01 c000000100000000 000000 01", WireError::BadPath(1 << 32)),
+    ]
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let digits: Vec<_> = hex.chars().filter_map(|c| c.to_digit(16)).collect();
+    digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+}
+
+fn decode(datagram: &[u8]) -> Result<Vec<Item<'_>>, WireError> {
+    Items::of(datagram).collect()
+}
+
+fn encode(items: &[Item<'_>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    items.iter().for_each(|item| item.encode(&mut out));
+    out
+}
+
+#[test]
+fn vectors_decode_and_encode() {
+    for (hex, items) in vectors() {
+        assert_eq!(decode(&bytes(hex)).as_ref(), Ok(&items), "{hex}");
+        assert_eq!(encode(&items), bytes(hex), "{hex}");
+    }
+}
+
+#[test]
+fn bad_vectors_tell_why() {
+    for (hex, error) in bad_vectors() {
+        assert_eq!(decode(&bytes(hex)), Err(error), "{hex}");
+    }
+}
+
+#[test]
+fn the_specification_has_these_vectors() {
+    let specification = include_str!("../../../../docs/wire.md");
+    let mut missing = String::new();
+    let bad = bad_vectors().into_iter().map(|(hex, error)| (hex, error.to_string()));
+    for (hex, words) in vectors().into_iter().map(|(hex, _)| (hex, String::new())).chain(bad) {
+        let row = specification.lines().find(|line| line.contains(&format!("`{hex}`")));
+        if !row.is_some_and(|row| row.contains(&words)) {
+            let _ = writeln!(missing, "`{hex}` {words}");
+        }
+    }
+    assert!(missing.is_empty(), "docs/wire.md lacks:\n{missing}");
+}
+
+#[test]
+fn unknown_items_and_fields_are_skipped() {
+    // A reserved type, a later type of two bytes, and a PROBE with a field too many.
+    let datagram = bytes("03 02 ffff 4100 00 05 06 01 03d090 abcd 02 02 05 01");
+    let known = vec![Item::Probe(1, Stamp::at(1_000_000)), Item::Refused(5, RefuseReason::NoMemory)];
+    assert_eq!(decode(&datagram), Ok(known));
+    assert_eq!(decode(&bytes("03 05 ffff")), Err(WireError::Truncated));
+}
+
+#[test]
+fn nothing_follows_an_error() {
+    let datagram = bytes("02 02 05 07 02 02 05 01");
+    let mut items = Items::of(&datagram);
+    assert_eq!(items.next(), Some(Err(WireError::BadReason(7))));
+    assert_eq!(items.next(), None);
+}
+
+#[test]
+fn deadlines_round_down_and_do_not_overflow() {
+    let left = |micros| {
+        let data = Data { left: Some(micros), ..small_data() };
+        let encoded = encode(&[Item::Data(data, b"x")]);
+        match decode(&encoded).as_deref() {
+            Ok([Item::Data(data, _)]) => data.left,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(left(0), Some(0));
+    assert_eq!(left(255), Some(0));
+    assert_eq!(left(256), Some(256));
+    assert_eq!(left(u64::MAX), Some(u64::MAX - 255));
+    // The largest that the field can say.
+    let datagram = bytes("30 01 00 05 00 ffffffffffffffff 000000 ff");
+    assert!(
+        matches!(&decode(&datagram).as_deref(), Ok([Item::Data(data, _)]) if data.left == Some(u64::MAX - 255))
+    );
+}
+
+#[test]
+fn more_samples_than_allowed_are_not_sent() {
+    let samples = (0..40).map(|path| Sample { path, delay: 0, received: 1 }).collect();
+    let datagram = encode(&[Item::Feedback(Feedback { samples, ..Feedback::default() })]);
+    let items = decode(&datagram);
+    assert!(matches!(items.as_deref(), Ok([Item::Feedback(f)]) if f.samples.len() == 16));
+}
+
+#[test]
+fn stamps_wrap() {
+    let wrap = TICK << 24;
+    assert_eq!(Stamp::at(wrap), Stamp::at(0));
+    assert_eq!(Stamp::at(wrap + 40).since(Stamp::at(wrap - 40)), 20);
+    assert_eq!(Stamp::at(0).since(Stamp::at(TICK)), 0xff_ffff);
+}
+
+#[test]
+fn the_largest_header_is_as_long_as_reserved() {
+    let data = Data {
+        block: varint::MAX,
+        previous: Some(varint::MAX),
+        offset: MAX_BLOCK - 1,
+        total: MAX_BLOCK,
+        channel: MAX_CHANNELS - 1,
+        left: Some(u64::MAX),
+        ..small_data()
+    };
+    assert_eq!(data.header_len(), MAX_DATA_HEADER);
+}
+
+fn small_data() -> Data {
+    Data {
+        block: 1,
+        reliable: true,
+        previous: None,
+        priority: 0,
+        offset: 0,
+        total: 5,
+        channel: 0,
+        left: None,
+        sent: Stamp::at(0),
+    }
+}
+
+fn any_stamp() -> impl Strategy<Value = Stamp> {
+    any::<u32>().prop_map(|ticks| Stamp(ticks & TICK_MASK))
+}
+
+fn any_id() -> impl Strategy<Value = u64> {
+    prop_oneof![0..100u64, 0..=varint::MAX]
+}
+
+/// A valid header with the payload's length.
+fn any_data() -> impl Strategy<Value = (Data, usize)> {
+    let place = (1..=MAX_BLOCK).prop_flat_map(|total| {
+        (Just(total), 0..total).prop_flat_map(|(total, offset)| {
+            (Just(total), Just(offset), 1..=(total - offset).min(1300) as usize)
+        })
+    });
+    let order = any_id().prop_flat_map(|block| (Just(block), prop::option::of(0..=block)));
+    let rest = (any::<bool>(), 0..PRIORITIES, 0..MAX_CHANNELS, prop::option::of(any::<u64>()), any_stamp());
+    (order, place, rest).prop_map(|((block, previous), (total, offset, len), rest)| {
+        let (reliable, priority, channel, left, sent) = rest;
+        let left = left.map(|left| left & !0xff);
+        (Data { block, reliable, previous, priority, offset, total, channel, left, sent }, len)
+    })
+}
+
+fn any_control() -> impl Strategy<Value = Item<'static>> {
+    use CancelReason::{Cancelled, Expired, Lost};
+    use RefuseReason::{NoMemory, TooLarge, TooManyBlocks};
+    let order =
+        any_id().prop_flat_map(|block| (Just(block), prop::option::of(0..=block.min(varint::MAX - 1))));
+    let reason = prop::sample::select(vec![Cancelled, Expired, Lost]);
+    let cancel = (order, reason, 0..PRIORITIES, 0..MAX_CHANNELS).prop_map(
+        |((block, previous), reason, priority, channel)| {
+            Item::Cancel(Cancel { block, reason, priority, channel, previous })
+        },
+    );
+    let sample = (any::<u32>(), 0..=TICK_MASK, any::<u32>()).prop_map(|(path, delay, received)| Sample {
+        path,
+        delay,
+        received,
+    });
+    let feedback = (any_id(), any_id(), any_id(), any_id(), prop::collection::vec(sample, 0..=16)).prop_map(
+        |(sequence, credit, duplicates, expired, samples)| {
+            Item::Feedback(Feedback { sequence, credit, duplicates, expired, samples })
+        },
+    );
+    prop_oneof![
+        cancel,
+        (any_id(), prop::sample::select(vec![TooLarge, NoMemory, TooManyBlocks]))
+            .prop_map(|(block, reason)| Item::Refused(block, reason)),
+        feedback,
+        (any_id(), any_stamp()).prop_map(|(id, stamp)| Item::Probe(id, stamp)),
+        (any_id(), any_stamp()).prop_map(|(id, stamp)| Item::ProbeReply(id, stamp)),
+    ]
+}
+
+fn any_datagram() -> impl Strategy<Value = (Vec<Item<'static>>, Option<(Data, usize)>)> {
+    (prop::collection::vec(any_control(), 0..6), prop::option::of(any_data()))
+}
+
+const PAYLOAD: [u8; 1300] = [0xa5; 1300];
+
+proptest! {
+    #[test]
+    fn datagrams_round_trip((mut items, data) in any_datagram()) {
+        if let Some((data, len)) = data {
+            let mut alone = Vec::new();
+            data.encode(&PAYLOAD[..len], &mut alone);
+            prop_assert_eq!(alone.len(), data.header_len() + len);
+            prop_assert!(data.header_len() <= MAX_DATA_HEADER);
+            items.push(Item::Data(data, &PAYLOAD[..len]));
+        }
+        let datagram = encode(&items);
+        prop_assert_eq!(decode(&datagram), Ok(items));
+    }
+
+    /// A datagram cut short says less, never something else.
+    #[test]
+    fn truncation_invents_nothing((mut items, data) in any_datagram(), cut in any::<prop::sample::Index>()) {
+        if let Some((data, len)) = data {
+            items.push(Item::Data(data, &PAYLOAD[..len]));
+        }
+        let datagram = encode(&items);
+        let cut = &datagram[..cut.index(datagram.len() + 1)];
+        for (at, item) in Items::of(cut).enumerate() {
+            match (item, &items[at]) {
+                (Ok(Item::Data(header, payload)), Item::Data(whole, all)) => {
+                    prop_assert_eq!(&header, whole);
+                    prop_assert!(all.starts_with(payload) && !payload.is_empty());
+                }
+                (Ok(item), whole) => prop_assert_eq!(&item, whole),
+                (Err(error), _) => {
+                    prop_assert!(matches!(error, WireError::Truncated | WireError::Empty), "{}", error);
+                }
+            }
+        }
+    }
+
+    /// For blocks as they usually are, the header takes less than 20 bytes of the packet.
+    #[test]
+    fn usual_headers_are_short(
+        block in 0..1u64 << 30,
+        (data, _) in any_data(),
+        channel in 0..64u16,
+        left in prop::option::of(0..4_000_000u64),
+    ) {
+        let usual = Data { block, previous: None, channel, left, ..data };
+        prop_assert!(usual.header_len() <= 19, "{} bytes", usual.header_len());
+    }
+}

@@ -1,0 +1,107 @@
+//! What a session did and why, for those who want to look into it.
+
+use std::ops::Range;
+
+use squall_sched::{BlockId, Decision, Micros, PathId};
+
+use super::Session;
+use crate::path::{InFlight, Payload};
+
+/// A decision of the scheduler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecisionLog {
+    /// When, in microseconds since the endpoint's epoch.
+    pub at: Micros,
+    /// What, with its reason.
+    pub decision: Decision,
+}
+
+/// Something that happened to a packet of ours that asks for an acknowledgement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketLog {
+    /// When, in microseconds since the endpoint's epoch.
+    pub at: Micros,
+    /// Number of the path on the wire.
+    pub path: u32,
+    /// Packet number on the path.
+    pub packet: u64,
+    /// Size of the packet in bytes.
+    pub bytes: u16,
+    /// What happened.
+    pub fate: PacketFate,
+    /// The range of a block that it carried, if any, and the path it was meant for.
+    pub chunk: Option<(BlockId, Range<u32>, PathId)>,
+}
+
+/// What happened to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketFate {
+    /// It left.
+    Sent,
+    /// The peer has it.
+    Acked,
+    /// It was declared lost.
+    Lost,
+    /// Its path moved: nobody will ever know.
+    Unknown,
+}
+
+impl PacketFate {
+    pub(super) fn known(acked: bool) -> Self {
+        if acked { Self::Acked } else { Self::Lost }
+    }
+}
+
+/// Entries kept at most; later ones are dropped until they are taken.
+const MAX_LOG: usize = 1 << 20;
+
+/// What is logged, as far as it was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Logs {
+    decisions: Option<Vec<DecisionLog>>,
+    packets: Option<Vec<PacketLog>>,
+}
+
+impl Session {
+    /// Starts or stops to log the scheduler's decisions and the packets' fates.
+    pub fn keep_log(&mut self, on: bool) {
+        self.logs = Logs { decisions: on.then(Vec::new), packets: on.then(Vec::new) };
+    }
+
+    /// Takes the decisions logged since last time; at most 1,048,576 are kept.
+    pub fn take_decisions(&mut self) -> Vec<DecisionLog> {
+        self.logs.decisions.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Takes the packets logged since last time; at most 1,048,576 entries are kept.
+    pub fn take_packets(&mut self) -> Vec<PacketLog> {
+        self.logs.packets.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    pub(super) fn note_decision(&mut self, at: Micros, decision: &Decision) {
+        if let Some(log) = &mut self.logs.decisions
+            && log.len() < MAX_LOG
+            && !matches!(decision, Decision::Idle { .. })
+        {
+            log.push(DecisionLog { at, decision: decision.clone() });
+        }
+    }
+
+    pub(super) fn note_packet(
+        &mut self,
+        at: Micros,
+        path: u32,
+        packet: u64,
+        fate: PacketFate,
+        entry: &InFlight,
+    ) {
+        let Some(log) = &mut self.logs.packets else { return };
+        if log.len() < MAX_LOG {
+            let chunk = entry.payload.as_ref().and_then(|payload| match payload {
+                Payload::Chunk(chunk) => Some((chunk.block, chunk.range.clone(), chunk.path)),
+                Payload::Control(_) | Payload::Fleeting => None,
+            });
+            log.push(PacketLog { at, path, packet, bytes: entry.bytes, fate, chunk });
+        }
+    }
+}
