@@ -2,10 +2,14 @@
 
 mod stage;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use squall_lab::world::Side;
-use squall_proto::{Block, BlockFate, Event};
+use squall_proto::{
+    Block, BlockFate, CloseReason, Config, Event, Limits, Missed, PathChange, SendError,
+    sched::{BlockId, PathId, Registry},
+    wire::CancelReason,
+};
 
 use stage::{Stage, TWO_PATHS};
 
@@ -20,7 +24,22 @@ fn both_paths_come_up_and_a_block_arrives() {
     assert_eq!(received[0].data, data);
     assert!(matches!(stage.fates(Side::Server)[..], [(_, BlockFate::Delivered { .. })]));
     assert_eq!(stage.world.session(Side::Client).unwrap().path_stats().len(), 2);
-    assert!(stage.events.iter().all(|(_, _, e)| !matches!(e, Event::Closed(_))));
+    assert!(stage.closings().is_empty());
+}
+
+#[test]
+fn blocks_travel_both_ways_at_once() {
+    let mut stage = Stage::connected(TWO_PATHS, 2);
+    for i in 0..40u8 {
+        stage.send(Side::Server, Block::new(vec![i; 20_000]));
+        stage.send(Side::Client, Block::new(vec![i; 20_000]));
+        stage.run_for(33_000);
+    }
+    stage.run_for(500_000);
+    for side in [Side::Client, Side::Server] {
+        assert_eq!(stage.received(side).count(), 40);
+        assert_eq!(stage.fates(side).len(), 40);
+    }
 }
 
 /// Rates of both paths in windows of 100 ms, saturated, with one path dead from 5 s to 8 s.
@@ -28,13 +47,13 @@ fn outage(dead: usize, seed: u64) -> Vec<[f64; 2]> {
     let mut paths = [TWO_PATHS[0].to_owned(), TWO_PATHS[1].to_owned()];
     paths[dead].push_str("\nevents=[{at='5s', outage='3s'}]");
     let mut stage = Stage::connected(&[&paths[0], &paths[1]], seed);
-    stage.saturate(Side::Server, 12_000_000, 100_000)
+    stage.saturate(Side::Server, 10_000_000, 100_000)
 }
 
 #[test]
 fn an_outage_of_one_path_leaves_the_other_its_rate() {
-    for dead in [0, 1] {
-        let rates = outage(dead, 1);
+    for (dead, seed) in [(0, 1), (1, 1), (0, 2), (1, 2)] {
+        let rates = outage(dead, seed);
         let alive = 1 - dead;
         let mean = |path: usize, windows: std::ops::Range<usize>| {
             let n = windows.len() as f64;
@@ -42,10 +61,339 @@ fn an_outage_of_one_path_leaves_the_other_its_rate() {
         };
         let before = [mean(0, 30..50), mean(1, 30..50)];
         let during = mean(alive, 50..80);
+        // From 300 ms after the end of the outage on.
         let after = mean(dead, 83..85);
-        println!("path {dead} dead: the other keeps {:.3}, {dead} is back at {:.3}",
-            during / before[alive], after / before[dead]);
+        println!(
+            "path {dead} dead: the other keeps {:.3} of its rate, {dead} is back at {:.3}",
+            during / before[alive],
+            after / before[dead]
+        );
         assert!(during >= 0.95 * before[alive], "{during} of {}", before[alive]);
         assert!(after >= 0.90 * before[dead], "{after} of {}", before[dead]);
+    }
+}
+
+#[test]
+fn a_silent_path_is_suspected_within_300_ms_and_readmitted_on_proof() {
+    for dead in [0, 1] {
+        let mut paths = [TWO_PATHS[0].to_owned(), TWO_PATHS[1].to_owned()];
+        paths[dead].push_str("\nevents=[{at='3s', outage='2s'}]");
+        let mut stage = Stage::connected(&[&paths[0], &paths[1]], 3);
+        stage.saturate(Side::Server, 6_000_000, 100_000);
+        let changes = stage.path_changes(Side::Server, PathId(dead as u8));
+        let suspected = changes.iter().find(|(_, c)| matches!(c, PathChange::Suspected { .. })).expect("suspected");
+        let readmitted =
+            changes.iter().find(|(_, c)| matches!(c, PathChange::Readmitted { .. })).expect("readmitted");
+        println!("path {dead}: suspected at {} µs, readmitted at {} µs", suspected.0, readmitted.0);
+        assert!(suspected.0 > 3_000_000 && suspected.0 <= 3_300_000);
+        assert!(readmitted.0 > 5_000_000 && readmitted.0 <= 5_200_000);
+        let alive = stage.path_changes(Side::Server, PathId(1 - dead as u8));
+        assert!(alive.iter().all(|(_, c)| matches!(c, PathChange::Up(_))), "the healthy path: {alive:?}");
+    }
+}
+
+#[test]
+fn an_outage_towards_one_side_only_is_noticed_too() {
+    for direction in ["up", "down"] {
+        let path = format!("{}\nevents=[{{at='3s', outage='2s', direction='{direction}'}}]", TWO_PATHS[0]);
+        let mut stage = Stage::connected(&[&path, TWO_PATHS[1]], 4);
+        let rates = stage.saturate(Side::Server, 6_500_000, 100_000);
+        let slow: f64 = rates[32..50].iter().map(|r| r[1]).sum::<f64>() / 18.0;
+        println!("{direction} dead: the other path keeps {:.1} Mbps", slow / 1e6);
+        assert!(slow >= 8.5e6, "{direction}");
+        let after = rates[55..60].iter().map(|r| r[0]).sum::<f64>() / 5.0;
+        assert!(after >= 16e6, "{direction}: back at {after}");
+        assert!(stage.closings().is_empty());
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let path = "name='a'\nrate='8mbps'\ndelay='20ms'\nloss='1%'\njitter={normal='4ms', reorder=true}";
+    let run = || {
+        let mut stage = Stage::connected(&[path, TWO_PATHS[1]], 5);
+        let rates = stage.saturate(Side::Server, 4_000_000, 100_000);
+        let stats = stage.world.session(Side::Server).unwrap().path_stats();
+        let log: Vec<String> = stage.events.iter().map(|(at, side, e)| format!("{at} {side:?} {}", short(e))).collect();
+        (rates, format!("{stats:?}"), log)
+    };
+    assert_eq!(run(), run());
+}
+
+/// An event without the absolute times it holds.
+fn short(event: &Event) -> String {
+    match event {
+        Event::Received(block) => format!("received {} {:?}", block.id, block.over),
+        Event::Finished { id, .. } => format!("finished {id}"),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_first_path_may_be_dead_at_the_start() {
+    let dead = format!("{}\nevents=[{{at='0s', outage='4s'}}]", TWO_PATHS[0]);
+    let mut stage = Stage::unconnected(&[&dead, TWO_PATHS[1]], 6, Config::default(), Config::default());
+    stage.run_until(1_000_000);
+    assert!(stage.world.is_connected());
+    stage.send(Side::Server, Block::new(vec![1; 50_000]));
+    stage.run_until(2_000_000);
+    assert_eq!(stage.received(Side::Client).count(), 1);
+    // When it comes to life, it becomes a path of the session.
+    stage.run_until(12_000_000);
+    assert_eq!(stage.world.session(Side::Client).unwrap().path_stats().len(), 2);
+    let ups = |stage: &Stage| {
+        let all = stage.events.iter().filter(|(_, side, _)| *side == Side::Client);
+        all.filter(|(_, _, e)| matches!(e, Event::Path(_, PathChange::Up(_)))).count()
+    };
+    assert_eq!(ups(&stage), 2);
+}
+
+#[test]
+fn nobody_there_is_told_after_the_connect_timeout() {
+    let dead = "name='a'\nrate='8mbps'\ndelay='20ms'\nevents=[{at='0s', outage='60s'}]";
+    let mut stage = Stage::unconnected(&[dead], 7, Config::default(), Config::default());
+    stage.run_until(15_000_000);
+    assert_eq!(stage.closings(), [(10_000_000, Side::Client, CloseReason::TimedOut)]);
+}
+
+#[test]
+fn a_block_that_cannot_arrive_in_time_expires_at_both_ends() {
+    let mut stage = Stage::connected(&["name='a'\nrate='1mbps'\ndelay='20ms'\nqueue='20kB'"], 8);
+    // 0.8 s of sending for a deadline of 0.3 s.
+    let id = stage.send(Side::Server, Block::new(vec![1; 100_000]).deadline(Duration::from_millis(300)));
+    let next = stage.send(Side::Server, Block::new(vec![2; 10_000]));
+    stage.run_for(2_000_000);
+    let fates = stage.fates(Side::Server);
+    assert!(matches!(fates[0], (i, BlockFate::Expired { acked }) if i == id && acked > 10_000 && acked < 60_000));
+    assert!(matches!(fates[1], (i, BlockFate::Delivered { .. }) if i == next));
+    assert_eq!(stage.missed(Side::Client), [(id, Missed::Expired)]);
+    let at = stage.events.iter().find(|(_, s, e)| *s == Side::Server && matches!(e, Event::Finished { .. }));
+    assert_eq!(at.unwrap().0, 1_300_000);
+}
+
+#[test]
+fn a_cancelled_block_is_sent_no_further() {
+    let mut stage = Stage::connected(&["name='a'\nrate='1mbps'\ndelay='20ms'\nqueue='20kB'"], 9);
+    let id = stage.send(Side::Server, Block::new(vec![1; 400_000]));
+    stage.run_for(200_000);
+    let now = stage.world.instant();
+    stage.world.session(Side::Server).unwrap().cancel(now, id);
+    stage.run_for(100_000);
+    let sent = stage.world.session(Side::Server).unwrap().path_stats()[0].2.fresh_bytes;
+    stage.run_for(3_000_000);
+    assert_eq!(stage.world.session(Side::Server).unwrap().path_stats()[0].2.fresh_bytes, sent);
+    assert!(matches!(stage.fates(Side::Server)[..], [(i, BlockFate::Cancelled { .. })] if i == id));
+    assert_eq!(stage.missed(Side::Client), [(id, Missed::GivenUp(CancelReason::Cancelled))]);
+}
+
+#[test]
+fn unreliable_data_is_never_sent_again_and_reliable_data_always_arrives() {
+    let lossy = "name='a'\nrate='20mbps'\ndelay='15ms'\nloss='3%'";
+    for (reliable, seed) in [(true, 10), (false, 11)] {
+        let mut stage = Stage::connected(&[lossy, TWO_PATHS[1]], seed);
+        for _ in 0..200 {
+            let block = Block::new(vec![1; 9_000]);
+            stage.send(Side::Server, if reliable { block } else { block.unreliable() });
+            stage.run_for(10_000);
+        }
+        stage.run_for(2_000_000);
+        let fates = stage.fates(Side::Server);
+        assert_eq!(fates.len(), 200, "every block has its fate");
+        let repaired: u64 = stage.path_stats(Side::Server).iter().map(|s| s.repair_bytes).sum();
+        let delivered = fates.iter().filter(|(_, f)| matches!(f, BlockFate::Delivered { .. })).count();
+        assert_eq!(stage.received(Side::Client).count(), delivered, "both ends agree");
+        if reliable {
+            assert_eq!(delivered, 200);
+            assert!(repaired > 0);
+        } else {
+            assert!(delivered < 200);
+            assert_eq!(repaired, 0);
+            assert_eq!(stage.missed(Side::Client).len(), 200 - delivered);
+        }
+    }
+}
+
+#[test]
+fn ordered_channels_keep_their_order_and_do_not_wait_for_one_another() {
+    let lossy = "name='a'\nrate='20mbps'\ndelay='15ms'\nloss='3%'";
+    let mut stage = Stage::connected(&[lossy, TWO_PATHS[1]], 12);
+    for i in 0..300u64 {
+        let block = Block::new(vec![1; 3_000]).channel((i % 3) as u16).ordered();
+        stage.send(Side::Server, if i % 7 == 0 { block.unreliable() } else { block });
+        stage.run_for(3_000);
+    }
+    stage.run_for(2_000_000);
+    assert_eq!(stage.received(Side::Client).count() + stage.missed(Side::Client).len(), 300);
+    for channel in 0..3 {
+        let ids: Vec<BlockId> =
+            stage.received(Side::Client).filter(|b| b.channel == channel).map(|b| b.id).collect();
+        assert!(ids.is_sorted(), "channel {channel}");
+        assert!(ids.len() > 80);
+    }
+    let all: Vec<BlockId> = stage.received(Side::Client).map(|b| b.id).collect();
+    assert!(!all.is_sorted(), "channels overtake one another");
+}
+
+#[test]
+fn feedback_stays_under_two_percent_of_the_media() {
+    for size in [3_000, 30_000, 120_000] {
+        let mut stage = Stage::connected(TWO_PATHS, 13);
+        for _ in 0..90 {
+            stage.send(Side::Server, Block::new(vec![1; size]).deadline(Duration::from_millis(400)));
+            stage.run_for(33_000);
+        }
+        let media = stage.world.session(Side::Client).unwrap().stats().bytes_received;
+        let feedback = stage.world.session(Side::Client).unwrap().stats().feedback_bytes;
+        let share = feedback as f64 / media as f64;
+        println!("blocks of {size}: feedback is {:.2} % of the media bytes", share * 100.0);
+        assert!(share < 0.02);
+    }
+}
+
+#[test]
+fn a_rebinding_interrupts_nothing_for_long() {
+    let path = format!("{}\nevents=[{{at='3s', rebind=true}}]", TWO_PATHS[0]);
+    let mut stage = Stage::connected(&[&path, TWO_PATHS[1]], 14);
+    let rates = stage.saturate(Side::Server, 6_000_000, 100_000);
+    let changes = stage.path_changes(Side::Server, PathId(0));
+    assert!(changes.iter().any(|(_, c)| matches!(c, PathChange::Rebound(net) if net.remote.port() == 1001)));
+    let after = rates[36..50].iter().map(|r| r[0]).sum::<f64>() / 14.0;
+    println!("{:.1} Mbps on the path after its rebinding", after / 1e6);
+    assert!(after > 15e6);
+    stage.run_for(1_000_000);
+    assert!(stage.fates(Side::Server).iter().all(|(_, f)| matches!(f, BlockFate::Delivered { .. })));
+}
+
+#[test]
+fn paths_can_be_taken_away_and_added_while_running() {
+    let mut stage = Stage::connected(TWO_PATHS, 15);
+    for round in 0..3 {
+        stage.saturate(Side::Server, stage.world.now() + 500_000, 100_000);
+        stage.world.remove_interface(0);
+        stage.saturate(Side::Server, stage.world.now() + 1_000_000, 100_000);
+        assert_eq!(stage.world.session(Side::Server).unwrap().path_stats().len(), 1, "round {round}");
+        stage.world.add_interface(0);
+        stage.saturate(Side::Server, stage.world.now() + 1_000_000, 100_000);
+        assert_eq!(stage.world.session(Side::Server).unwrap().path_stats().len(), 2, "round {round}");
+    }
+    stage.run_for(3_000_000);
+    assert!(stage.fates(Side::Server).iter().all(|(_, f)| matches!(f, BlockFate::Delivered { .. })));
+    assert!(stage.closings().is_empty());
+}
+
+#[test]
+fn a_full_queue_hands_the_block_back_and_says_when_there_is_room() {
+    let small = Config { limits: Limits { queued_bytes: 100_000, ..Limits::default() }, ..Config::default() };
+    let mut stage = Stage::with(TWO_PATHS, 16, Config::default(), small);
+    let now = stage.world.instant();
+    let session = stage.world.session(Side::Server).unwrap();
+    for _ in 0..3 {
+        session.send(now, Block::new(vec![1; 30_000])).unwrap();
+    }
+    let back = session.send(now, Block::new(vec![2; 30_000]));
+    assert!(matches!(back, Err(SendError::Full(block)) if block.data.len() == 30_000));
+    stage.run_for(1_000_000);
+    let writable = stage.events.iter().filter(|(_, s, e)| *s == Side::Server && *e == Event::Writable).count();
+    assert_eq!(writable, 1);
+}
+
+#[test]
+fn a_receiver_takes_no_more_than_its_memory_allows() {
+    let small = Config { limits: Limits { reassembly: 300_000, ..Limits::default() }, ..Config::default() };
+    let mut stage = Stage::with(TWO_PATHS, 17, small, Config::default());
+    for _ in 0..50 {
+        stage.send(Side::Server, Block::new(vec![1; 40_000]));
+    }
+    let end = stage.world.now() + 3_000_000;
+    let mut most = 0;
+    while stage.world.now() < end {
+        stage.run_for(10_000);
+        most = most.max(stage.world.session(Side::Client).unwrap().stats().held_bytes);
+    }
+    assert!(most <= 300_000, "{most}");
+    assert_eq!(stage.received(Side::Client).count(), 50);
+    assert_eq!(stage.fates(Side::Server).iter().filter(|(_, f)| matches!(f, BlockFate::Refused(_))).count(), 0);
+}
+
+#[test]
+fn closing_ends_every_block_at_both_ends() {
+    let mut stage = Stage::connected(TWO_PATHS, 18);
+    for _ in 0..30 {
+        stage.send(Side::Server, Block::new(vec![1; 100_000]));
+    }
+    stage.run_for(500_000);
+    let now = stage.world.instant();
+    stage.world.session(Side::Server).unwrap().close(now, 7, "enough");
+    stage.run_for(1_000_000);
+    assert_eq!(stage.fates(Side::Server).len(), 30);
+    let closings = stage.closings();
+    assert!(closings.iter().any(|(_, s, r)| *s == Side::Server && *r == CloseReason::Local));
+    let by_peer = CloseReason::ByPeer { code: 7, reason: "enough".into() };
+    assert!(closings.iter().any(|(_, s, r)| *s == Side::Client && *r == by_peer));
+    let last = stage.events.iter().rfind(|(_, s, _)| *s == Side::Client).unwrap();
+    assert!(matches!(last.2, Event::Closed(_)), "the last event");
+}
+
+#[test]
+fn every_scheduler_delivers_everything() {
+    for entry in Registry::standard().entries() {
+        let name = entry.name;
+        let config = Config {
+            scheduler: std::sync::Arc::new(move || Registry::standard().build(name).unwrap()),
+            ..Config::default()
+        };
+        let mut stage = Stage::with(TWO_PATHS, 19, config.clone(), config);
+        for _ in 0..60 {
+            stage.send(Side::Server, Block::new(vec![1; 30_000]));
+            stage.run_for(33_000);
+        }
+        stage.run_for(1_000_000);
+        assert_eq!(stage.received(Side::Client).count(), 60, "{name}");
+        let stats = stage.path_stats(Side::Server);
+        let used = stats.iter().filter(|s| s.fresh_bytes + s.copy_bytes > 0).count();
+        let copies: u64 = stats.iter().map(|s| s.copy_bytes).sum();
+        let duplicates = stage.world.session(Side::Client).unwrap().stats().duplicates;
+        println!("{name}: {used} paths used, {copies} bytes copied, {duplicates} received twice");
+        match name {
+            "sp" => assert_eq!(used, 1),
+            "redundant" => assert!(copies > 500_000),
+            _ => assert!(copies == 0 && used == 2),
+        }
+    }
+}
+
+#[test]
+fn many_paths_are_used_at_once() {
+    let paths: Vec<String> =
+        (0..8).map(|i| format!("name='p{i}'\nrate='4mbps'\ndelay='{}ms'", 10 + 5 * i)).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let mut stage = Stage::connected(&paths, 20);
+    stage.saturate(Side::Server, 4_000_000, 100_000);
+    let stats = stage.path_stats(Side::Client);
+    assert_eq!(stats.len(), 8);
+    assert!(stats.iter().all(|s| s.data_received > 700_000), "{stats:?}");
+    let ids: BTreeSet<u32> = stats.iter().map(|s| s.number).collect();
+    assert_eq!(ids.len(), 8);
+}
+
+#[test]
+fn one_way_delay_differences_are_exact() {
+    let fast = "name='a'\nrate='100mbps'\nup={delay='5ms'}\ndown={delay='10ms'}";
+    let slow = "name='b'\nrate='100mbps'\nup={delay='90ms'}\ndown={delay='30ms'}";
+    let mut stage = Stage::with(&[fast, slow], 21, rr(), rr());
+    for _ in 0..50 {
+        stage.send(Side::Server, Block::new(vec![1; 3_000]));
+        stage.run_for(20_000);
+    }
+    let stats = stage.path_stats(Side::Server);
+    let difference = stats[1].owd_us as i64 - stats[0].owd_us as i64;
+    println!("measured difference {difference} µs, true 20000 µs");
+    assert!((difference - 20_000).abs() < 500);
+}
+
+fn rr() -> Config {
+    Config {
+        scheduler: std::sync::Arc::new(|| Registry::standard().build("rr").unwrap()),
+        ..Config::default()
     }
 }

@@ -234,7 +234,7 @@ impl Endpoint {
             }
             return;
         }
-        if let Some(at) = session.timeout() {
+        if let Some(at) = session.timeout(now) {
             // Never in the past, so that a driver that stands still in time does not spin.
             let at = at.max(now);
             self.timers.insert((at, key));

@@ -17,6 +17,9 @@ use crate::{
 /// blocks spans.
 pub(crate) const ID_SPAN: u64 = 1 << 20;
 
+/// Bytes of blocks that may be under way before the peer has said how many it takes.
+const FIRST_CREDIT: u64 = 64 << 10;
+
 /// How a block ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
@@ -80,8 +83,8 @@ impl Outbox {
             next_id: 0,
             queued_bytes: 0,
             admitted: 0,
-            // Until the first feedback: enough for any first frame, within everybody's limits.
-            credit: 4 << 20,
+            // Until the peer's hello: little enough for every receiver.
+            credit: FIRST_CREDIT,
             last_ordered: HashMap::new(),
             refused: false,
         }

@@ -149,6 +149,9 @@ pub(crate) struct Path {
     pub(crate) liveness: Liveness,
     /// Window as the controller says.
     pub(crate) window: u64,
+    /// noq lets no data through before this, as far as is known: the path has moved and is being
+    /// validated anew.
+    pub(crate) blocked_until: Micros,
     /// The peer marked the path: it does not hear us there, or we do not hear it.
     pub(crate) remote_suspects: bool,
     /// When a packet last arrived on it.
@@ -173,6 +176,7 @@ impl Path {
             delivery: RateMeter::default(),
             liveness: Liveness::default(),
             window: 0,
+            blocked_until: 0,
             remote_suspects: false,
             heard_at: now,
             stats: PathStats::default(),
@@ -198,12 +202,12 @@ impl Path {
     }
 
     /// What schedulers see. `owd` is worked out over all paths.
-    pub(crate) fn view(&self, chunk: u32, owd: Micros) -> PathView {
+    pub(crate) fn view(&self, now: Micros, chunk: u32, owd: Micros) -> PathView {
         let window = self.effective_window();
         PathView {
             id: self.id,
             state: self.state(),
-            usable: self.up && !self.liveness.is_suspect(),
+            usable: self.up && !self.liveness.is_suspect() && self.blocked_until <= now,
             srtt: self.rtt.smoothed,
             min_rtt: self.rtt.min,
             rtt_dev: self.rtt.deviation,

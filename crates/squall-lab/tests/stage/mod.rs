@@ -5,7 +5,7 @@
 use squall_lab::world::{Side, World};
 use squall_net::{Micros, PathConfig};
 use squall_proto::{
-    Block, BlockFate, Config, Event, Received,
+    Block, BlockFate, CloseReason, Config, Event, Missed, PathChange, PathStats, Received,
     sched::{BlockId, PathId},
 };
 
@@ -27,11 +27,15 @@ impl Stage {
         Self::with(paths, seed, Config::default(), Config::default())
     }
 
-    pub fn with(paths: &[&str], seed: u64, client: Config, server: Config) -> Self {
+    pub fn unconnected(paths: &[&str], seed: u64, client: Config, server: Config) -> Self {
         println!("seed {seed}");
         let paths: Vec<PathConfig> = paths.iter().map(|p| toml::from_str(p).expect("path")).collect();
         let world = World::new(&paths, client, server, seed).expect("world");
-        let mut stage = Self { world, events: Vec::new() };
+        Self { world, events: Vec::new() }
+    }
+
+    pub fn with(paths: &[&str], seed: u64, client: Config, server: Config) -> Self {
+        let mut stage = Self::unconnected(paths, seed, client, server);
         stage.run_until(1_000_000);
         assert!(stage.world.is_connected());
         stage
@@ -65,6 +69,38 @@ impl Stage {
             _ => None,
         })
         .collect()
+    }
+
+    pub fn missed(&self, side: Side) -> Vec<(BlockId, Missed)> {
+        let own = self.events.iter().filter(|(_, s, _)| *s == side);
+        own.filter_map(|(_, _, event)| match event {
+            Event::Missed { id, why, .. } => Some((*id, *why)),
+            _ => None,
+        })
+        .collect()
+    }
+
+    pub fn path_changes(&self, side: Side, path: PathId) -> Vec<(Micros, PathChange)> {
+        let own = self.events.iter().filter(|(_, s, _)| *s == side);
+        own.filter_map(|(at, _, event)| match event {
+            Event::Path(id, change) if *id == path => Some((*at, change.clone())),
+            _ => None,
+        })
+        .collect()
+    }
+
+    pub fn closings(&self) -> Vec<(Micros, Side, CloseReason)> {
+        let all = self.events.iter();
+        all.filter_map(|(at, side, event)| match event {
+            Event::Closed(reason) => Some((*at, *side, reason.clone())),
+            _ => None,
+        })
+        .collect()
+    }
+
+    pub fn path_stats(&mut self, side: Side) -> Vec<PathStats> {
+        let all = self.world.session(side).expect("session").path_stats();
+        all.into_iter().map(|(_, _, stats)| stats).collect()
     }
 
     /// Keeps a side's queue full until `end` with reliable blocks of 32 kB; returns the rate at which

@@ -309,7 +309,7 @@ impl Inbox {
             let len = arrived.data.len() as u64;
             self.held -= len;
             self.ready -= len;
-            let Arrived { id, channel, priority, .. } = *arrived;
+            let Arrived { id, channel, priority, .. } = arrived;
             labels.push(Label { id, channel, priority });
         }
         labels.sort_by_key(|l| l.id);

@@ -137,12 +137,12 @@ impl Order {
     }
 
     /// Takes out every whole block.
-    pub(super) fn end_all(&mut self) -> Vec<Box<Arrived>> {
+    pub(super) fn end_all(&mut self) -> Vec<Arrived> {
         self.behind.clear();
         self.whole = 0;
         let followers = self.after.drain().map(|(_, follower)| follower);
         let whole = followers.filter_map(|follower| match follower {
-            Follower::Whole(arrived) => Some(arrived),
+            Follower::Whole(arrived) => Some(*arrived),
             Follower::Open(_) | Follower::Hole(_) => None,
         });
         whole.collect()

@@ -1,1 +1,412 @@
+mod model;
 
+use super::*;
+use crate::wire::{CancelReason, Stamp};
+
+const PATH: PathId = PathId(1);
+
+fn limits() -> Limits {
+    Limits { block: 1000, reassembly: 2500, open_blocks: 8, ..Limits::default() }
+}
+
+/// An inbox with ways to say in short what arrives.
+struct Case {
+    inbox: Inbox,
+    now: Micros,
+}
+
+fn case() -> Case {
+    Case { inbox: Inbox::new(limits()), now: 0 }
+}
+
+/// A reliable, unordered block without deadline.
+fn block(id: u64, total: u32) -> Data {
+    Data {
+        block: id,
+        reliable: true,
+        previous: None,
+        priority: 3,
+        offset: 0,
+        total,
+        channel: 0,
+        left: None,
+        sent: Stamp::at(0),
+    }
+}
+
+fn ordered(id: u64, back: u64, total: u32) -> Data {
+    Data { previous: Some(back), ..block(id, total) }
+}
+
+fn cancelled(id: u64, previous: Option<u64>) -> Cancel {
+    Cancel { block: id, reason: CancelReason::Lost, priority: 3, channel: 0, previous }
+}
+
+fn content(id: u64, at: u32) -> u8 {
+    (id * 31 + u64::from(at)) as u8
+}
+
+impl Case {
+    fn chunk(&mut self, header: &Data, start: u32, end: u32) -> Result<(), InboxError> {
+        let payload: Vec<_> = (start..end).map(|at| content(header.block, at)).collect();
+        let header = Data { offset: start, ..header.clone() };
+        self.inbox.on_data(self.now, PATH, 0, &header, &payload)
+    }
+
+    fn all(&mut self, header: &Data) -> Result<(), InboxError> {
+        self.chunk(header, 0, header.total)
+    }
+
+    fn cancel(&mut self, id: u64, previous: Option<u64>) -> Result<(), InboxError> {
+        self.inbox.on_cancel(&cancelled(id, previous))
+    }
+
+    fn told(&mut self) -> Vec<(u64, Fate)> {
+        std::iter::from_fn(|| self.inbox.poll()).map(|event| fate(&event)).collect()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fate {
+    Arrived,
+    Expired,
+    GivenUp,
+    TooLarge,
+    NoMemory,
+    TooManyBlocks,
+    SessionClosed,
+}
+
+use Fate::{Arrived as Here, Expired, GivenUp};
+
+fn fate(event: &InboxEvent) -> (u64, Fate) {
+    match event {
+        InboxEvent::Arrived(arrived) => {
+            let id = arrived.id.0;
+            assert!(arrived.data.iter().zip(0..).all(|(byte, at)| *byte == content(id, at)), "block {id}");
+            (id, Here)
+        }
+        InboxEvent::Expired(label) => (label.id.0, Expired),
+        InboxEvent::GivenUp(label, _) => (label.id.0, GivenUp),
+        InboxEvent::Refused(label, RefuseReason::TooLarge) => (label.id.0, Fate::TooLarge),
+        InboxEvent::Refused(label, RefuseReason::NoMemory) => (label.id.0, Fate::NoMemory),
+        InboxEvent::Refused(label, RefuseReason::TooManyBlocks) => (label.id.0, Fate::TooManyBlocks),
+    }
+}
+
+#[test]
+fn a_block_in_one_chunk_arrives() {
+    let mut case = case();
+    case.now = 7;
+    let header = Data { channel: 5, priority: 1, reliable: false, ..block(0, 100) };
+    assert_eq!(case.all(&header), Ok(()));
+    assert_eq!(case.inbox.held_bytes(), 100);
+    assert_eq!(case.inbox.credit(), limits().reassembly - 100);
+    let Some(InboxEvent::Arrived(arrived)) = case.inbox.poll() else { panic!("it is whole") };
+    let mut over = [0; MAX_PATHS];
+    over[usize::from(PATH.0)] = 100;
+    assert_eq!((arrived.id, arrived.channel, arrived.priority), (BlockId(0), 5, 1));
+    assert_eq!((arrived.reliable, arrived.first_at, arrived.whole_at), (false, 7, 7));
+    assert_eq!((arrived.data.len(), arrived.over), (100, over));
+    assert_eq!((case.inbox.held_bytes(), case.inbox.credit()), (0, limits().reassembly));
+    assert!(!case.inbox.has_events());
+}
+
+#[test]
+fn chunks_overlap_repeat_and_come_in_any_order() {
+    let mut case = case();
+    let header = block(0, 100);
+    for (start, end) in [(60, 100), (0, 10), (60, 80), (5, 70)] {
+        assert_eq!(case.told(), []);
+        assert_eq!(case.chunk(&header, start, end), Ok(()));
+    }
+    assert_eq!(case.told(), [(0, Here)]);
+    // 20 of the third and 5 + 10 of the fourth chunk.
+    assert_eq!(case.inbox.duplicate_bytes(), 35);
+    assert_eq!(case.all(&header), Ok(()));
+    assert_eq!(case.inbox.duplicate_bytes(), 135, "what comes for a block that has ended is in vain");
+    assert_eq!(case.told(), []);
+}
+
+#[test]
+fn an_incomplete_block_expires_once() {
+    let mut case = case();
+    let header = Data { left: Some(5000), ..block(0, 100) };
+    assert_eq!(case.inbox.on_data(10_000, PATH, 2000, &header, &[0; 10]), Ok(()));
+    assert_eq!(case.inbox.timeout(), Some(13_000), "it was under way for 2 ms");
+    case.inbox.on_time(12_999);
+    assert_eq!(case.told(), []);
+    case.inbox.on_time(13_000);
+    assert_eq!(case.told(), [(0, Expired)]);
+    assert_eq!((case.inbox.timeout(), case.inbox.held_bytes(), case.inbox.expired_blocks()), (None, 0, 1));
+    assert_eq!(case.cancel(0, None), Ok(()));
+    assert_eq!(case.all(&header), Ok(()));
+    assert_eq!(case.told(), []);
+}
+
+#[test]
+fn a_block_whole_on_arrival_does_not_expire() {
+    let mut case = case();
+    let header = Data { left: Some(0), ..block(0, 100) };
+    assert_eq!(case.all(&header), Ok(()));
+    case.inbox.on_time(1_000_000);
+    assert_eq!(case.told(), [(0, Here)]);
+}
+
+#[test]
+fn a_deadline_beyond_all_time_does_not_overflow() {
+    let mut case = case();
+    case.now = 1 << 40;
+    let header = Data { left: Some(u64::MAX - 255), ..block(0, 100) };
+    assert_eq!(case.chunk(&header, 0, 10), Ok(()));
+    case.inbox.on_time(1 << 50);
+    assert_eq!(case.told(), []);
+    assert_eq!(case.inbox.timeout(), Some(u64::MAX));
+}
+
+#[test]
+fn a_cancelled_block_is_given_up_once() {
+    let mut case = case();
+    assert_eq!(case.chunk(&block(0, 100), 0, 50), Ok(()));
+    for id in [0, 1, 0, 1] {
+        assert_eq!(case.cancel(id, None), Ok(()));
+    }
+    assert_eq!(case.told(), [(0, GivenUp), (1, GivenUp)]);
+    assert_eq!(case.inbox.held_bytes(), 0);
+}
+
+#[test]
+fn ordered_blocks_wait_for_the_one_before() {
+    let mut case = case();
+    assert_eq!(case.all(&ordered(2, 1, 10)), Ok(()));
+    assert_eq!(case.all(&block(3, 10)), Ok(()));
+    assert_eq!(case.chunk(&ordered(1, 1, 10), 0, 5), Ok(()));
+    assert_eq!(case.told(), [(3, Here)], "unordered blocks do not");
+    assert_eq!(case.all(&ordered(0, 0, 10)), Ok(()));
+    assert_eq!(case.told(), [(0, Here)]);
+    assert_eq!(case.inbox.held_bytes(), 20, "one begun, one waits");
+    assert_eq!(case.inbox.credit(), limits().reassembly - 10);
+    assert_eq!(case.chunk(&ordered(1, 1, 10), 5, 10), Ok(()));
+    assert_eq!(case.told(), [(1, Here), (2, Here)]);
+}
+
+#[test]
+fn a_block_that_expires_makes_way() {
+    let mut case = case();
+    let late = Data { left: Some(1000), ..ordered(0, 0, 10) };
+    assert_eq!(case.chunk(&late, 0, 5), Ok(()));
+    assert_eq!(case.all(&ordered(1, 1, 10)), Ok(()));
+    assert_eq!(case.told(), []);
+    case.inbox.on_time(1000);
+    assert_eq!(case.told(), [(0, Expired), (1, Here)]);
+}
+
+#[test]
+fn a_refused_block_makes_way() {
+    let mut case = case();
+    assert_eq!(case.all(&ordered(2, 1, 10)), Ok(()));
+    assert_eq!(case.chunk(&ordered(1, 1, 1001), 0, 1), Ok(()));
+    assert_eq!(case.told(), [(1, Fate::TooLarge)], "block 2 still waits for block 0");
+    assert_eq!(case.all(&ordered(0, 0, 10)), Ok(()));
+    assert_eq!(case.told(), [(0, Here), (2, Here)]);
+}
+
+#[test]
+fn an_unordered_block_that_another_names_makes_way() {
+    let mut case = case();
+    assert_eq!(case.all(&ordered(1, 1, 10)), Ok(()));
+    assert_eq!(case.told(), []);
+    assert_eq!(case.all(&block(0, 10)), Ok(()));
+    assert_eq!(case.told(), [(0, Here), (1, Here)]);
+}
+
+/// Calls `with` on every order of `0..n`.
+fn permutations(n: u64, with: &mut impl FnMut(&[u64])) {
+    fn go(taken: &mut Vec<u64>, n: u64, with: &mut impl FnMut(&[u64])) {
+        if taken.len() as u64 == n {
+            with(taken);
+        }
+        for id in 0..n {
+            if !taken.contains(&id) {
+                taken.push(id);
+                go(taken, n, with);
+                taken.pop();
+            }
+        }
+    }
+    go(&mut Vec::new(), n, with);
+}
+
+/// Any of five blocks cancelled and the others whole, in any order, any of them begun before.
+#[test]
+fn order_holds_whatever_is_cancelled_whenever() {
+    let mut runs = 0;
+    permutations(5, &mut |ids| {
+        for pattern in 0..1u32 << 10 {
+            let is_cancelled = |id: u64| pattern >> id & 1 == 1;
+            let is_begun = |id: u64| pattern >> (5 + id) & 1 == 1;
+            let header = |id| ordered(id, 1.min(id), 10);
+            let mut case = case();
+            for id in (0..5).filter(|id| is_begun(*id)) {
+                assert_eq!(case.chunk(&header(id), 0, 5), Ok(()));
+            }
+            let mut told = Vec::new();
+            for id in ids {
+                let done = if is_cancelled(*id) {
+                    case.cancel(*id, header(*id).previous)
+                } else {
+                    case.chunk(&header(*id), 0, 10)
+                };
+                assert_eq!(done, Ok(()));
+                let news = case.told();
+                told.extend(news.into_iter().filter(|(_, fate)| *fate == Here).map(|(id, _)| id));
+            }
+            let all: Vec<_> = (0..5).filter(|id| !is_cancelled(*id)).collect();
+            assert_eq!(told, all, "order {ids:?}, pattern {pattern:#b}");
+            assert_eq!((case.inbox.order.len(), case.inbox.held_bytes()), (0, 0), "nothing is left behind");
+            runs += 1;
+        }
+    });
+    assert_eq!(runs, 120 << 10);
+}
+
+#[test]
+fn a_run_of_holes_takes_one_place() {
+    let limits = Limits { open_blocks: 4, ..limits() };
+    let mut case = Case { inbox: Inbox::new(limits), now: 0 };
+    // Block 0 is long in coming, and thousands after it were given up meanwhile.
+    for id in 1..5000 {
+        assert_eq!(case.cancel(id, Some(1)), Ok(()));
+        assert!(case.inbox.order.len() <= 1);
+        case.told();
+    }
+    assert_eq!(case.all(&ordered(5000, 1, 10)), Ok(()));
+    assert_eq!(case.told(), []);
+    assert_eq!(case.all(&ordered(0, 0, 10)), Ok(()));
+    assert_eq!(case.told(), [(0, Here), (5000, Here)]);
+}
+
+#[test]
+fn what_is_too_large_or_too_many_is_refused() {
+    let mut case = case();
+    assert_eq!(case.chunk(&block(0, 1001), 0, 1), Ok(()));
+    for id in 1..=3 {
+        assert_eq!(case.chunk(&block(id, 1000), 0, 1), Ok(()));
+    }
+    assert_eq!(case.told(), [(0, Fate::TooLarge), (3, Fate::NoMemory)]);
+    for id in 4..=10 {
+        assert_eq!(case.chunk(&block(id, 10), 0, 1), Ok(()));
+    }
+    assert_eq!(case.told(), [(10, Fate::TooManyBlocks)], "eight are open");
+    assert_eq!(case.all(&block(10, 10)), Ok(()));
+    assert_eq!(case.told(), [], "told once");
+}
+
+#[test]
+fn blocks_not_taken_count_as_open_once() {
+    let mut case = case();
+    for id in 0..8 {
+        assert_eq!(case.all(&block(id, 10)), Ok(()));
+    }
+    assert_eq!(case.all(&block(8, 10)), Ok(()));
+    let told = case.told();
+    assert_eq!(told.len(), 9);
+    assert_eq!(told[8], (8, Fate::TooManyBlocks));
+}
+
+#[test]
+fn a_block_in_dust_is_refused() {
+    let mut case = case();
+    let header = block(0, 1000);
+    for piece in 0..500 {
+        assert_eq!(case.chunk(&header, 2 * piece, 2 * piece + 1), Ok(()));
+    }
+    assert_eq!(case.told(), [(0, Fate::NoMemory)]);
+    assert_eq!(case.inbox.held_bytes(), 0);
+}
+
+#[test]
+fn a_slow_application_is_not_told_of_all_that_never_came() {
+    let mut case = case();
+    for id in 0..20 {
+        assert_eq!(case.cancel(id, None), Ok(()));
+    }
+    assert_eq!(case.inbox.untold(), 12);
+    assert_eq!(case.told().len(), 8);
+}
+
+#[test]
+fn ids_far_ahead_are_an_error() {
+    let mut case = case();
+    for id in 0..63 {
+        assert_eq!(case.cancel(id, None), Ok(()));
+    }
+    let far = 63 + ID_SPAN;
+    assert_eq!(case.chunk(&block(far - 1, 10), 0, 1), Ok(()), "block 63 may be the sender's oldest");
+    let error = InboxError::TooFarAhead { id: far, oldest: 63 };
+    assert_eq!(case.all(&block(far, 10)), Err(error));
+    assert_eq!(case.cancel(far, None), Err(error));
+    assert_eq!(case.all(&block(63, 10)), Ok(()));
+    assert_eq!(case.chunk(&block(far, 10), 0, 1), Ok(()));
+}
+
+#[test]
+fn chunks_must_agree() {
+    let begun = || {
+        let mut case = case();
+        assert_eq!(case.chunk(&ordered(1, 1, 10), 0, 1), Ok(()));
+        case
+    };
+    let error = Err(InboxError::Contradiction(1));
+    assert_eq!(begun().all(&ordered(1, 1, 11)), error);
+    assert_eq!(begun().all(&ordered(1, 0, 10)), error);
+    assert_eq!(begun().all(&block(1, 10)), error);
+    assert_eq!(begun().all(&Data { channel: 1, ..ordered(1, 1, 10) }), error);
+    assert_eq!(begun().all(&Data { priority: 0, reliable: false, ..ordered(1, 1, 10) }), Ok(()));
+}
+
+#[test]
+fn two_blocks_cannot_have_the_same_place() {
+    let begun = || {
+        let mut case = case();
+        assert_eq!(case.chunk(&ordered(1, 1, 10), 0, 1), Ok(()));
+        case
+    };
+    let error = Err(InboxError::Contradiction(2));
+    assert_eq!(begun().all(&ordered(2, 2, 10)), error);
+    assert_eq!(begun().all(&ordered(2, 2, 2000)), error);
+    assert_eq!(begun().cancel(2, Some(2)), error);
+}
+
+#[test]
+fn refusals_that_nobody_fetches_are_a_flood() {
+    let mut case = case();
+    let answers: Vec<_> = (0..40).map(|id| case.all(&block(id, 1001))).collect();
+    assert_eq!(answers.iter().filter(|a| a.is_ok()).count(), 16);
+    assert_eq!(answers[16..], [Err(InboxError::Flood); 24]);
+    assert_eq!(case.told().len(), 16);
+}
+
+#[test]
+fn scattered_holes_are_a_flood() {
+    let mut case = case();
+    // Every other block is missing, so no two holes make a run.
+    let answers: Vec<_> = (0..40).map(|n| case.cancel(2 * n + 1, Some(1))).collect();
+    assert_eq!(answers.iter().filter(|a| a.is_ok()).count(), 16);
+    assert_eq!(answers[16], Err(InboxError::Flood));
+}
+
+#[test]
+fn the_session_ends_what_has_not_ended() {
+    let mut case = case();
+    assert_eq!(case.all(&ordered(3, 1, 10)), Ok(()));
+    assert_eq!(case.chunk(&ordered(2, 1, 10), 0, 5), Ok(()));
+    assert_eq!(case.chunk(&Data { left: Some(9), ..block(0, 10) }, 0, 5), Ok(()));
+    assert_eq!(case.all(&block(4, 10)), Ok(()));
+    let ids: Vec<_> = case.inbox.end_all().into_iter().map(|label| label.id.0).collect();
+    assert_eq!(ids, [0, 2, 3]);
+    assert_eq!((case.inbox.held_bytes(), case.inbox.timeout()), (10, None));
+    assert_eq!(case.told(), [(4, Here)]);
+    assert_eq!(case.inbox.held_bytes(), 0);
+    assert_eq!(case.inbox.end_all(), []);
+}

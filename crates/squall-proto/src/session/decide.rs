@@ -31,7 +31,7 @@ impl Session {
         }
         self.sched_due = false;
         self.sched_wake = None;
-        self.refresh_views();
+        self.refresh_views(now);
         self.tell_scheduler(now);
         let mut assigned = false;
         for _ in 0..MAX_DECISIONS {
@@ -76,18 +76,20 @@ impl Session {
         self.conn.max_datagram().saturating_sub(MAX_DATA_HEADER) as u32
     }
 
-    fn refresh_views(&mut self) {
+    fn refresh_views(&mut self, now: Micros) {
         let chunk = self.chunk_size();
         let delays = one_way_delays(self.paths.iter());
         self.views.clear();
-        self.views
-            .extend(self.paths.iter().zip(delays).filter(|(p, _)| p.up).map(|(p, owd)| p.view(chunk, owd)));
+        self.views.extend(
+            self.paths.iter().zip(delays).filter(|(p, _)| p.up).map(|(p, owd)| p.view(now, chunk, owd)),
+        );
         if self.views.iter().any(|v| v.usable) {
             return;
         }
         // Every path is silent. The one that was heard last carries what there is, for a session that
         // sends nothing would never learn that it could.
-        let latest = self.paths.iter().filter(|p| p.up).max_by_key(|p| p.liveness.last_ack());
+        let open = self.paths.iter().filter(|p| p.up && p.blocked_until <= now);
+        let latest = open.max_by_key(|p| p.liveness.last_ack());
         if let Some(id) = latest.map(|p| p.id)
             && let Some(view) = self.views.iter_mut().find(|v| v.id == id)
         {

@@ -357,20 +357,26 @@ impl Session {
         let mut hello = Vec::new();
         varint::write(&mut hello, HELLO_VERSION);
         varint::write(&mut hello, self.config.limits.block.into());
+        varint::write(&mut hello, self.inbox.credit() >> 10);
         self.conn.send_hello(&hello);
         self.flush_due = true;
     }
 
     fn on_hello(&mut self, mut hello: &[u8]) {
         let version = varint::read(&mut hello);
-        let block = varint::read(&mut hello);
-        if let (Some(HELLO_VERSION..), Some(block)) = (version, block) {
+        let (block, credit) = (varint::read(&mut hello), varint::read(&mut hello));
+        if let (Some(HELLO_VERSION..), Some(block), Some(credit)) = (version, block, credit) {
             self.outbox.set_block_limit(u32::try_from(block).unwrap_or(u32::MAX));
+            self.outbox.set_credit(credit.saturating_mul(1024));
         }
+        self.sched_due = true;
         self.announce();
     }
 
     fn path_event(&mut self, id: PathId, change: PathChange) {
+        if self.stage == Stage::Closed {
+            return;
+        }
         self.events.push_back(Event::Path(id, change));
         self.sched_events.push(SchedEvent::PathChanged(id));
         self.sched_due = true;

@@ -74,6 +74,7 @@ impl Session {
             self.give_up_packet(at, position, entry);
         }
         if self.paths[position].up {
+            self.block_path(position, at);
             self.path_event(id, PathChange::Rebound(net));
         }
     }

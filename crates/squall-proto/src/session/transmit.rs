@@ -22,6 +22,10 @@ use crate::{
 /// Packets of one batch at most; the driver may allow fewer.
 const MAX_BATCH: usize = 32;
 
+/// A path that lets no data through is tried again after a round trip, within these bounds.
+const MIN_BLOCK: Micros = 5_000;
+const MAX_BLOCK: Micros = 200_000;
+
 /// Heard within this time of one another, paths count as equally alive.
 const EQUALLY_ALIVE: Micros = 10_000;
 
@@ -37,8 +41,14 @@ impl Session {
         if self.stage != Stage::Open {
             return self.transmit_unsteered(now, at, buf);
         }
-        self.transmit_queued(now, at, buf)
-            .or_else(|| self.transmit_feedback(now, at, buf))
+        if self.conn.has_queued() {
+            // What noq kept comes first, and nothing of ours is put behind it.
+            return self
+                .transmit_queued(now, at, buf)
+                .or_else(|| self.transmit_probes(now, at, buf))
+                .or_else(|| self.transmit_rest(now, at, buf));
+        }
+        self.transmit_feedback(now, at, buf)
             .or_else(|| self.transmit_probes(now, at, buf))
             .or_else(|| self.transmit_control(now, at, buf))
             .or_else(|| self.transmit_data(now, at, max_packets.min(MAX_BATCH), buf))
@@ -58,9 +68,6 @@ impl Session {
 
     /// Datagrams that noq kept, because the poll for them brought something else.
     fn transmit_queued(&mut self, now: Instant, at: Micros, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if !self.conn.has_queued() {
-            return None;
-        }
         let transmit = self
             .conn
             .poll_on(self.batch_path, now, MAX_BATCH, buf, &mut self.sent)
@@ -185,12 +192,23 @@ impl Session {
                 self.acks_owed = false;
                 self.book_departures(at);
                 self.sched_due = true;
+                if transmit.is_none() {
+                    self.block_path(position, at);
+                    return self.transmit_queued(now, at, buf);
+                }
                 return transmit;
             }
             if !self.decide(at) {
                 return None;
             }
         }
+    }
+
+    /// noq let nothing through on the path: it is being validated anew. It gets no data for a while.
+    pub(super) fn block_path(&mut self, position: usize, at: Micros) {
+        let path = &mut self.paths[position];
+        path.blocked_until = at + path.rtt.smoothed.clamp(MIN_BLOCK, MAX_BLOCK);
+        self.uncommit(position);
     }
 
     /// A path with assigned data that its pacer lets go, and how many packets.

@@ -23,10 +23,13 @@ impl Session {
         self.inbox.on_time(at);
         self.watch_paths(at);
         self.open_paths(at);
+        // A path may have come free, a scheduler's wake-up be due.
+        self.sched_due = true;
     }
 
     /// When [`Self::on_time`] or `poll_transmit` has something to do next.
-    pub(crate) fn timeout(&mut self) -> Option<Instant> {
+    pub(crate) fn timeout(&mut self, now: Instant) -> Option<Instant> {
+        let now = self.micros(now);
         let quic = self.conn.timeout();
         if self.stage != Stage::Open {
             return quic;
@@ -49,6 +52,7 @@ impl Session {
             let oldest = path.flight.oldest().map(|entry| entry.sent_at);
             consider(path.liveness.suspect_at(oldest, path.rtt.smoothed, path.rtt.probe_timeout(), silence));
             consider(path.liveness.probe_at());
+            consider(Some(path.blocked_until).filter(|at| *at > now));
             if !path.committed.is_empty() {
                 consider(Some(path.pacer.ready_at(packet)));
             }

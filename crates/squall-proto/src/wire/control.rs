@@ -16,7 +16,7 @@ pub struct Cancel {
     pub priority: u8,
     /// Its channel.
     pub channel: u16,
-    /// As in [`Data::previous`], so that the order holds though nothing of the block ever arrived.
+    /// As in [`Data::previous`](super::Data::previous), so that the order holds though nothing of the block ever arrived.
     pub previous: Option<u64>,
 }
 

@@ -1,0 +1,199 @@
+//! What a hostile peer can make an inbox hold, measured at the allocator against the bound that the
+//! inbox documents.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use rand::{RngExt, SeedableRng};
+use squall_proto::{
+    Limits,
+    inbox::{Inbox, InboxError},
+    sched::PathId,
+    wire::{Cancel, CancelReason, Data, Stamp},
+};
+
+/// Counts the bytes in use and their peak.
+struct Counting;
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+#[expect(unsafe_code, reason = "a global allocator is unsafe to write; this one only counts")]
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+fn count(bytes: usize) {
+    let now = NOW.fetch_add(bytes, Relaxed) + bytes;
+    PEAK.fetch_max(now, Relaxed);
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// One flood at a time: the counters are shared.
+static TURN: Mutex<()> = Mutex::new(());
+
+const LIMITS: Limits = Limits {
+    block: 1 << 20,
+    queued_bytes: 0,
+    reassembly: 8 << 20,
+    open_blocks: 4096,
+    paths: 8,
+    handshakes: 1,
+    sessions: 1,
+};
+
+/// As the documentation of `inbox` and `docs/wire.md` state it.
+const BOUND: usize = LIMITS.reassembly as usize / 16 * 17 + LIMITS.open_blocks * 1024 + (512 << 10);
+
+/// Runs `attack` until the inbox ends the session, or the attack ends; checks what it took.
+fn measure(name: &str, attack: impl FnOnce(&mut Inbox) -> Result<(), InboxError>) -> usize {
+    let _turn = TURN.lock();
+    let mut inbox = Inbox::new(LIMITS);
+    let before = NOW.load(Relaxed);
+    PEAK.store(before, Relaxed);
+    let _closed = attack(&mut inbox);
+    let taken = PEAK.load(Relaxed) - before;
+    assert!(inbox.held_bytes() <= LIMITS.reassembly);
+    assert!(taken <= BOUND, "{name} took {taken} bytes, more than {BOUND}");
+    taken
+}
+
+fn header(block: u64, offset: u32, total: u32, previous: Option<u64>) -> Data {
+    Data {
+        block,
+        reliable: true,
+        previous,
+        priority: 0,
+        offset,
+        total,
+        channel: (block % 1024) as u16,
+        left: Some(1 << 40),
+        sent: Stamp::at(0),
+    }
+}
+
+fn cancel(block: u64, previous: Option<u64>) -> Cancel {
+    Cancel { block, reason: CancelReason::Lost, priority: 0, channel: (block % 1024) as u16, previous }
+}
+
+#[test]
+fn one_byte_of_each_of_many_large_blocks() {
+    let taken = measure("large blocks", |inbox| {
+        (0..1 << 20).try_for_each(|id| inbox.on_data(0, PathId(0), 0, &header(id, 0, 1 << 20, None), &[0]))
+    });
+    assert!(taken >= LIMITS.reassembly as usize, "the attack works: {taken}");
+}
+
+#[test]
+fn every_other_byte_of_many_small_blocks() {
+    measure("dust", |inbox| {
+        for id in 0..LIMITS.open_blocks as u64 {
+            for piece in 0..16 {
+                let header = header(id, 2 * piece, 100, Some(id.min(1)));
+                inbox.on_data(0, PathId(0), 0, &header, &[0])?;
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn every_other_byte_of_large_blocks() {
+    measure("much dust", |inbox| {
+        for id in 0..8 {
+            for piece in 0..4000 {
+                inbox.on_data(0, PathId(0), 0, &header(id, 2 * piece, 1 << 20, None), &[0])?;
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn whole_blocks_that_wait_for_one_that_never_comes() {
+    measure("waiting blocks", |inbox| {
+        (1..1 << 20).try_for_each(|id| inbox.on_data(0, PathId(0), 0, &header(id, 0, 1, Some(1)), &[0]))
+    });
+}
+
+#[test]
+fn holes_in_every_channel_with_gaps_and_without() {
+    for step in [1, 2] {
+        measure("holes", |inbox| (1..1 << 19).try_for_each(|n| inbox.on_cancel(&cancel(step * n, Some(1)))));
+    }
+    measure("holes, one channel after another", |inbox| {
+        for start in 0..64 {
+            let base = start * 10_000;
+            (1..2 * 4000).try_for_each(|n| inbox.on_cancel(&cancel(base + 2 * n, Some(1))))?;
+            (0..10_000).try_for_each(|n| inbox.on_cancel(&cancel(base + n, None)))?;
+            while inbox.poll().is_some() {}
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn cancels_as_far_as_ids_reach() {
+    measure("sparse ids", |inbox| {
+        (0..1 << 14).try_for_each(|n| inbox.on_cancel(&cancel(64 * n + 63, None)))?;
+        (0..1 << 20).try_for_each(|id| inbox.on_cancel(&cancel(id, None)))
+    });
+}
+
+#[test]
+fn refusals_without_end() {
+    measure("refusals", |inbox| {
+        (0..1 << 20).try_for_each(|id| inbox.on_data(0, PathId(0), 0, &header(id, 0, 16 << 20, None), &[0]))
+    });
+}
+
+#[test]
+fn anything_at_random() {
+    for seed in 0..20 {
+        let mut random = rand_pcg::Pcg64Mcg::seed_from_u64(seed);
+        measure("random items", |inbox| {
+            for step in 0..20_000u64 {
+                let id = step / 3 + random.random_range(0..50_000);
+                // Of one block, always the same is said.
+                let previous = (id % 2 == 0).then_some(id.min(2));
+                if random.random_bool(0.3) {
+                    inbox.on_cancel(&cancel(id, previous))?;
+                } else {
+                    let total = 1 + (id * 7919 % 9000) as u32;
+                    let offset = random.random_range(0..total);
+                    let len = random.random_range(1..=total - offset) as usize;
+                    let header = header(id, offset, total, previous);
+                    inbox.on_data(step, PathId(0), 0, &header, &[0; 9000][..len])?;
+                }
+                if random.random_bool(0.1) {
+                    inbox.poll();
+                }
+            }
+            Ok(())
+        });
+    }
+}
