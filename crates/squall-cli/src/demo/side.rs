@@ -1,0 +1,295 @@
+//! One half of the demo: a relay for each link, a session through them, and a video over it.
+
+use std::{
+    collections::HashMap,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use squall::{
+    Block, BlockId, Config, Connect, Endpoint, Event, Identity, Interfaces, PathChange, PathId, PathInfo,
+    SchedulerFactory, SendError, Session, Trust,
+};
+use squall_lab::{
+    Direction, RunResult,
+    result::{LostReason, PathState},
+};
+use squall_media::{Clip, FrameKind, Player};
+use squall_net::{Relay, RelayReport};
+use tokio::sync::watch;
+
+use super::{
+    plan::{LEAD, Plan},
+    record::{Reading, Record, SAMPLE},
+};
+use crate::transfer::message::Message;
+
+/// How long the handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+
+/// How long frames without a deadline may be on their way after the last was captured.
+const TAIL: Duration = Duration::from_secs(3);
+
+/// One scheduler's half, connecting or playing.
+pub(super) struct Side {
+    scheduler: String,
+    plan: Arc<Plan>,
+    relay: Arc<Relay>,
+    endpoint: Endpoint,
+    request: Connect,
+    config: Config,
+    record: Arc<Mutex<Record>>,
+    /// The path of the scenario that each of the sender's paths runs over.
+    paths: Mutex<HashMap<PathId, usize>>,
+}
+
+/// The frame of each block that has not ended.
+type Frames = Arc<Mutex<HashMap<BlockId, u64>>>;
+
+/// The same, to look at from outside.
+#[derive(Clone)]
+pub(super) struct View {
+    /// Which scheduler.
+    pub(super) scheduler: String,
+    begin: Instant,
+    record: Arc<Mutex<Record>>,
+    relay: Arc<Relay>,
+}
+
+/// A half that has played.
+pub(super) struct Played {
+    record: Arc<Mutex<Record>>,
+    /// What the emulation did, and whether it was true.
+    pub(super) relay: RelayReport,
+    /// Until when frames were captured, in microseconds from the first.
+    pub(super) ended_us: u64,
+}
+
+impl Played {
+    /// What was measured of blocks and paths, and the frames. `None` while it is still looked at.
+    pub(super) fn take_record(self) -> Option<(RunResult, Player)> {
+        let record = Arc::into_inner(self.record)?.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Some(record.finish(self.ended_us))
+    }
+}
+
+/// The two ends of a session once it is up.
+struct Ends {
+    sender: Session,
+    receiver: Session,
+    /// The client's end, which knows the address of each relay.
+    client: Session,
+}
+
+impl View {
+    /// What is known now.
+    pub(super) fn reading(&self) -> Reading {
+        lock(&self.record).reading(Instant::now())
+    }
+
+    /// Microseconds since the first frame was captured; 0 before.
+    pub(super) fn run_time_us(&self) -> u64 {
+        // `elapsed` is 0 for what is still to come.
+        self.begin.elapsed().as_micros() as u64
+    }
+
+    /// How late 99 of 100 datagrams left the emulation, in microseconds.
+    pub(super) fn slip_us(&self) -> u64 {
+        self.relay.report().slip.p99
+    }
+}
+
+impl Side {
+    /// Starts relays and server. Must be called within a runtime.
+    pub(super) fn start(plan: &Arc<Plan>, name: &str, scheduler: SchedulerFactory) -> anyhow::Result<Self> {
+        let congestion = plan.scenario.congestion.as_str().parse().map_err(anyhow::Error::msg)?;
+        let config = Config { scheduler, congestion, connect_timeout: HANDSHAKE, ..Config::default() };
+        let identity = Identity::self_signed("localhost")?;
+        let endpoint = Endpoint::listen("127.0.0.1:0", &identity.server_tls()?, config.clone())?;
+        let server = endpoint.local_addrs()[0];
+        let paths = plan.relayed_paths();
+        let relay = Relay::start(&paths, server, plan.seed).context("cannot start the emulated links")?;
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let pairs = (0..paths.len()).map(|path| (any, relay.address(path))).collect();
+        let request = Connect::to(server)
+            .server_name("localhost")
+            .trust(Trust::Pinned(identity.fingerprint()))
+            .interfaces(Interfaces::Pairs(pairs));
+        let record = Record::new(plan, name, relay.started() + LEAD.duration())?;
+        Ok(Self {
+            scheduler: name.to_owned(),
+            plan: plan.clone(),
+            relay: Arc::new(relay),
+            endpoint,
+            request,
+            config,
+            record: Arc::new(Mutex::new(record)),
+            paths: Mutex::default(),
+        })
+    }
+
+    /// To look at from outside.
+    pub(super) fn view(&self) -> View {
+        View {
+            scheduler: self.scheduler.clone(),
+            begin: self.begin(),
+            record: self.record.clone(),
+            relay: self.relay.clone(),
+        }
+    }
+
+    /// Connects, plays until the end or until stopped, and takes stock.
+    pub(super) async fn play(
+        self,
+        clip: Arc<Clip>,
+        stopped: watch::Receiver<bool>,
+    ) -> anyhow::Result<Played> {
+        let side = Arc::new(self);
+        let ends = Arc::new(side.connect().await?);
+        let frames: Frames = Arc::default();
+        let sampling = tokio::spawn(side.clone().sample(ends.clone()));
+        let arriving = tokio::spawn(side.clone().take_frames(ends.receiver.clone()));
+        let ending = tokio::spawn(side.clone().take_fates(ends.sender.clone(), frames.clone()));
+        let sent = side.send_frames(&ends.sender, &clip, &frames, stopped).await?;
+        // Frames have their deadline; those without one are cut off.
+        let tail = side.plan.video.deadline_us.map_or(TAIL, Duration::from_micros) + Duration::from_secs(1);
+        let _ = ends.sender.finish(tail).await;
+        ending.await?;
+        let _ = tokio::time::timeout(Duration::from_secs(1), arriving).await;
+        sampling.abort();
+        let _ = sampling.await;
+        side.sample_once(&ends);
+        let ended_us = side.plan.captured_us(sent);
+        Ok(Played { record: side.record.clone(), relay: side.relay.report(), ended_us })
+    }
+
+    /// When the first frame is captured.
+    fn begin(&self) -> Instant {
+        self.relay.started() + LEAD.duration()
+    }
+
+    async fn connect(&self) -> anyhow::Result<Ends> {
+        let client = Endpoint::connect(self.request.clone(), self.config.clone()).await?;
+        let accepted = tokio::time::timeout(HANDSHAKE, self.endpoint.accept()).await;
+        let server = accepted.ok().flatten().context("the demo's server did not see its client")?;
+        let (sender, receiver) = match self.plan.direction() {
+            Direction::Down => (server, client.clone()),
+            Direction::Up => (client.clone(), server),
+        };
+        Ok(Ends { sender, receiver, client })
+    }
+
+    /// Hands each frame over when its time has come, however late that is: a camera does not wait. Tells how
+    /// many there were.
+    async fn send_frames(
+        &self,
+        sender: &Session,
+        clip: &Clip,
+        frames: &Frames,
+        mut stopped: watch::Receiver<bool>,
+    ) -> anyhow::Result<u64> {
+        let interval = Duration::from_secs_f64(1.0 / f64::from(self.plan.video.fps));
+        let mut clock = tokio::time::interval_at(self.begin().into(), interval);
+        clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Burst);
+        for index in 0..self.plan.frames {
+            tokio::select! {
+                _ = clock.tick() => {}
+                _ = stopped.wait_for(|stop| *stop) => return Ok(index),
+            }
+            let frame = clip.frame(index);
+            let key = frame.kind == FrameKind::Key;
+            let reliable = self.plan.video.reliable.covers(key);
+            let data = Message::Frame(frame.clone()).encode();
+            lock(&self.record).on_captured(&self.plan, &frame, data.len() as u64, reliable);
+            // No fate is told before the frame has its name.
+            let mut frames = lock(frames);
+            match sender.try_send(self.block(data, key, reliable)) {
+                Ok(id) => {
+                    frames.insert(id, index);
+                }
+                Err(SendError::Full(_)) => lock(&self.record).on_lost(index, LostReason::Refused),
+                Err(error) => return Err(error).context(format!("frame {index}")),
+            }
+        }
+        Ok(self.plan.frames)
+    }
+
+    fn block(&self, data: bytes::Bytes, key: bool, reliable: bool) -> Block {
+        let video = &self.plan.video;
+        let mut block =
+            Block::new(data).priority(if key { video.priority_key } else { video.priority_delta });
+        block.deadline = video.deadline_us.map(Duration::from_micros);
+        block.reliable = reliable;
+        block
+    }
+
+    /// The receiving application.
+    async fn take_frames(self: Arc<Self>, receiver: Session) {
+        while let Some(event) = receiver.recv().await {
+            let Event::Received(block) = event else { continue };
+            if let Ok(Message::Frame(frame)) = Message::decode(&block.data) {
+                let captured_us = self.plan.captured_us(frame.index);
+                lock(&self.record).on_arrived(block.whole_at, captured_us, frame);
+            }
+        }
+    }
+
+    /// The sending application, as far as it listens.
+    async fn take_fates(self: Arc<Self>, sender: Session, frames: Frames) {
+        while let Some(event) = sender.recv().await {
+            match event {
+                Event::Finished { id, fate } => {
+                    if let Some(frame) = lock(&frames).remove(&id) {
+                        lock(&self.record).on_fate(frame, self.plan.captured_us(frame), &fate);
+                    }
+                }
+                Event::Path(id, change) => self.on_path(id, &change),
+                _ => {}
+            }
+        }
+    }
+
+    /// Notes a change between two samples.
+    fn on_path(&self, id: PathId, change: &PathChange) {
+        let state = match change {
+            PathChange::Up(_) | PathChange::Readmitted { .. } => PathState::Active,
+            PathChange::Suspected { .. } => PathState::Suspect,
+            PathChange::Down => PathState::Closed,
+            PathChange::Rebound(_) => return,
+        };
+        if let Some(&path) = lock(&self.paths).get(&id) {
+            lock(&self.record).on_state(path, Instant::now(), state);
+        }
+    }
+
+    /// Reads all counters at a steady pace.
+    async fn sample(self: Arc<Self>, ends: Arc<Ends>) {
+        let mut clock = tokio::time::interval(SAMPLE);
+        clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            clock.tick().await;
+            self.sample_once(&ends);
+        }
+    }
+
+    fn sample_once(&self, ends: &Ends) {
+        let links = self.relay.snapshot();
+        // The client sends to the relays, so it knows which path is which; both ends number them alike.
+        let relay_of = |info: &PathInfo| (0..links.len()).find(|p| self.relay.address(*p) == info.remote);
+        let clients = ends.client.path_stats();
+        let places: HashMap<u32, usize> =
+            clients.iter().filter_map(|info| Some((info.stats.number, relay_of(info)?))).collect();
+        let placed = |info: PathInfo| Some((*places.get(&info.stats.number)?, info));
+        let sending: Vec<_> = ends.sender.path_stats().into_iter().filter_map(placed).collect();
+        let receiving: Vec<_> = ends.receiver.path_stats().into_iter().filter_map(placed).collect();
+        lock(&self.paths).extend(sending.iter().map(|(path, info)| (info.id, *path)));
+        lock(&self.record).on_sample(Instant::now(), &links, &sending, &receiving);
+    }
+}
+
+/// A panic elsewhere does not make what is measured wrong.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,191 @@
+//! What came of a demo: pictures compared, a table, the report.
+
+use std::{
+    fs,
+    num::NonZeroU32,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use squall_lab::{
+    RunResult, report,
+    result::{self, Extra},
+    summary::{Column, Table},
+    table,
+};
+use squall_media::{Clip, PlayReport, Player, QualityReport};
+use squall_net::RelayReport;
+
+use super::{DemoArgs, plan::Plan, side::Played};
+use crate::progress::Progress;
+
+/// The emulation counts as true when 99 of 100 datagrams left it no later than this.
+const MAX_SLIP: Duration = Duration::from_millis(10);
+
+/// Pictures that are compared, at most: a tenth of a second each or so.
+const COMPARED: u64 = 40;
+
+/// All that is known of one scheduler's half.
+pub(super) struct Judged {
+    result: RunResult,
+    play: PlayReport,
+    quality: QualityReport,
+    relay: RelayReport,
+}
+
+/// Counts frames and compares pictures, all halves at once.
+pub(super) fn judge(plan: &Plan, clip: &Clip, played: Vec<Played>) -> anyhow::Result<Vec<Judged>> {
+    let begin = Instant::now();
+    let mut progress = Progress::new();
+    let judged = thread::scope(|scope| {
+        let threads: Vec<_> =
+            played.into_iter().map(|half| scope.spawn(|| judge_half(plan, clip, half))).collect();
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            progress.show("decoding what arrived and comparing pictures");
+            thread::sleep(Duration::from_millis(50));
+        }
+        threads.into_iter().map(|thread| thread.join().expect("judging does not panic")).collect()
+    });
+    progress.done(&format!(
+        "decoded what arrived and compared pictures in {:.1} s",
+        begin.elapsed().as_secs_f64()
+    ));
+    judged
+}
+
+fn judge_half(plan: &Plan, clip: &Clip, played: Played) -> anyhow::Result<Judged> {
+    let relay = played.relay.clone();
+    let (mut result, player) = played.take_record().context("the record is still in use")?;
+    let play = player.finish();
+    let quality = compare(plan, clip, &player)?;
+    result.extra = extras(&play, &quality, &relay);
+    result.checks = plan.scenario.judge(&result);
+    Ok(Judged { result, play, quality, relay })
+}
+
+fn compare(plan: &Plan, clip: &Clip, player: &Player) -> anyhow::Result<QualityReport> {
+    let every = NonZeroU32::new((plan.frames / COMPARED) as u32).unwrap_or(NonZeroU32::MIN);
+    player.quality(|frame| clip.source_picture(frame), every).context("cannot judge the pictures")
+}
+
+/// What goes into report and JSON beside blocks and paths.
+fn extras(
+    play: &PlayReport,
+    quality: &QualityReport,
+    relay: &RelayReport,
+) -> std::collections::BTreeMap<String, Extra> {
+    let mut extras = std::collections::BTreeMap::new();
+    let mut number = |name: &str, value: f64| extras.insert(name.to_owned(), Extra::from(value));
+    number("shown fps", play.fps.mean);
+    number("lowest fps", f64::from(play.fps.min));
+    number("stalls", play.stalls.count as f64);
+    number("stalled ms", play.stalls.total_us as f64 / 1e3);
+    number("PSNR dB", quality.psnr_y.mean);
+    number("emulation late p99 ms", relay.slip.p99 as f64 / 1e3);
+    let word = if relay.valid(MAX_SLIP) { "yes" } else { "NO" };
+    extras.insert("valid".to_owned(), Extra::from(word));
+    extras
+}
+
+/// Prints the table, writes the files, and says where they are.
+pub(super) fn publish(args: &DemoArgs, plan: &Plan, judged: &[Judged]) -> anyhow::Result<()> {
+    let runs: Vec<RunResult> = judged.iter().map(|half| half.result.clone()).collect();
+    let title = format!("Squall demo: {}", plan.scenario.name);
+    report::write_html(&runs, &title, &args.report)
+        .with_context(|| format!("cannot write the report {}", args.report.display()))?;
+    let mut notes = Vec::new();
+    for half in judged {
+        notes.extend(doubt(half));
+    }
+    if judged.iter().any(|half| half.result.duration_us < plan.duration_us) {
+        notes.push("note: ended early; the figures are about what was played".to_owned());
+    }
+    if args.json_to_stdout() {
+        print!("{}", result::to_json(&runs));
+    } else {
+        println!("\n{}", table::render(&comparison(judged)));
+    }
+    for note in notes {
+        eprintln!("{note}");
+    }
+    eprintln!("report: {}", shown(&args.report));
+    if let Some(file) = args.json.as_deref().filter(|_| !args.json_to_stdout()) {
+        result::write(&runs, file).with_context(|| format!("cannot write {}", file.display()))?;
+        eprintln!("measurements: {}", shown(file));
+    }
+    Ok(())
+}
+
+/// Why a half is not to be trusted, if it is not.
+fn doubt(half: &Judged) -> Option<String> {
+    let relay = &half.relay;
+    if relay.valid(MAX_SLIP) {
+        return None;
+    }
+    let why = match (&relay.failure, relay.overruns.unwrap_or(0)) {
+        (Some(failure), _) => format!("the emulation broke off ({failure})"),
+        (None, 0) => format!(
+            "the emulation was late by {:.1} ms (p99; at most {} are fine): the machine was busy",
+            relay.slip.p99 as f64 / 1e3,
+            MAX_SLIP.as_millis()
+        ),
+        (None, lost) => format!("the machine was too busy to emulate {lost} datagrams"),
+    };
+    Some(format!("warning: INVALID RUN of {}: {why}", half.result.scheduler))
+}
+
+type Measure = (&'static str, fn(&Judged) -> String);
+
+/// A line for each measure, as there are many of them and few schedulers.
+const MEASURES: [Measure; 14] = [
+    ("frames sent", |half| half.play.frames.sent.to_string()),
+    ("frames in time", |half| {
+        let frames = &half.play.frames;
+        format!("{} ({:.1} %)", frames.in_time, 100.0 * frames.in_time as f64 / frames.sent.max(1) as f64)
+    }),
+    ("frames late / never", |half| format!("{} / {}", half.play.frames.late, half.play.frames.missing)),
+    ("frames shown", |half| half.play.frames.shown.to_string()),
+    ("shown per second", |half| format!("{:.1}", half.play.fps.mean)),
+    ("in the worst second", |half| half.play.fps.min.to_string()),
+    ("stalls", |half| half.play.stalls.count.to_string()),
+    ("time stalled", |half| format!("{:.2} s", half.play.stalls.total_us as f64 / 1e6)),
+    ("latency p50", |half| milliseconds(half.play.latency.p50_us)),
+    ("latency p95", |half| milliseconds(half.play.latency.p95_us)),
+    ("latency p99", |half| milliseconds(half.play.latency.p99_us)),
+    ("latency max", |half| milliseconds(half.play.latency.max_us)),
+    ("PSNR of pictures", |half| format!("{:.1} dB", half.quality.psnr_y.mean)),
+    ("PSNR, worst 10 %", |half| format!("{:.1} dB", half.quality.psnr_y.p10)),
+];
+
+fn comparison(judged: &[Judged]) -> Table {
+    let names = judged.iter().map(|half| Column::number(&half.result.scheduler, ""));
+    let row = |name: &str, cell: &dyn Fn(&Judged) -> String| {
+        std::iter::once(name.to_owned()).chain(judged.iter().map(cell)).collect::<Vec<_>>()
+    };
+    let mut rows: Vec<_> = MEASURES.iter().map(|(name, measure)| row(name, measure)).collect();
+    let paths = judged.first().map_or(0, |half| half.result.paths.len());
+    for path in 0..paths {
+        let name = &judged[0].result.paths[path].name;
+        rows.push(row(&format!("sent over {name}"), &|half| {
+            let totals = &half.result.paths[path].totals;
+            format!("{:.1} MB", (totals.wire_bytes_down + totals.wire_bytes_up) as f64 / 1e6)
+        }));
+    }
+    rows.push(row("emulation late p99", &|half| milliseconds(half.relay.slip.p99)));
+    Table {
+        title: "The same video at the same time over the same links".to_owned(),
+        columns: std::iter::once(Column::text("")).chain(names).collect(),
+        rows,
+    }
+}
+
+fn milliseconds(us: u64) -> String {
+    format!("{:.1} ms", us as f64 / 1e3)
+}
+
+/// The whole path, which a terminal may make into a link.
+fn shown(file: &Path) -> String {
+    fs::canonicalize(file).unwrap_or_else(|_| file.to_owned()).display().to_string()
+}

@@ -1,0 +1,273 @@
+//! What `squall send` and `squall recv` say to each other: one message a block.
+//!
+//! The first byte of a block tells its kind. A transfer is a [`Header`], then [`Message::Data`] or
+//! [`Message::Frame`] blocks, then an [`End`]; all ordered on channel 0, so that they are told in this order.
+//! The receiver answers with a [`Receipt`] once everything is written, and only then has the sender succeeded.
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use squall_media::{EncodedFrame, FrameKind, frame::MAX_FRAME_BYTES, ivf::IvfHeader, source::Codec};
+
+/// Version of this format. A receiver refuses others.
+pub(crate) const VERSION: u32 = 1;
+
+/// Bytes of file in a [`Message::Data`] block: large enough to cost little, small enough to be written soon.
+pub(crate) const DATA_BYTES: usize = 256 << 10;
+
+/// Most bytes of a message that is not data.
+const MAX_TEXT: usize = 4 << 10;
+
+/// Longest name in characters.
+const MAX_NAME: usize = 255;
+
+/// Bytes before the data of a frame: kind of message, kind of frame, index, time.
+const FRAME_HEADER: usize = 18;
+
+/// One block of a transfer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Message {
+    /// What is about to come; the first message.
+    Header(Header),
+    /// The next bytes of a file.
+    Data(Bytes),
+    /// The next frame of a video.
+    Frame(EncodedFrame),
+    /// Everything was sent; the last message of the sender.
+    End(End),
+    /// Everything was written; the only message of the receiver.
+    Receipt(Receipt),
+}
+
+/// What is about to come.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Header {
+    /// [`VERSION`] of the sender.
+    pub(crate) version: u32,
+    /// Name of the file, without folders.
+    pub(crate) name: String,
+    /// What it is.
+    pub(crate) content: Content,
+}
+
+/// What a transfer carries.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub(crate) enum Content {
+    /// Bytes as they are.
+    File {
+        /// How many, if known before.
+        size: Option<u64>,
+    },
+    /// Video, frame by frame.
+    Video(Video),
+}
+
+/// A video that is sent frame by frame.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Video {
+    /// Compression of the frames.
+    pub(crate) codec: Codec,
+    /// Frames per second.
+    pub(crate) fps: f64,
+    /// Deadline of a frame in microseconds after its capture, if there is one.
+    pub(crate) deadline_us: Option<u64>,
+    /// Header of the IVF file that the frames came from.
+    pub(crate) ivf: Option<IvfHeader>,
+}
+
+/// What was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct End {
+    /// Frames, or blocks of data.
+    pub(crate) blocks: u64,
+    /// Bytes of them.
+    pub(crate) bytes: u64,
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Receipt {
+    /// Frames, or blocks of data.
+    pub(crate) blocks: u64,
+    /// Bytes of them.
+    pub(crate) bytes: u64,
+}
+
+/// Why a block is no message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum MessageError {
+    /// It begins with a byte that means nothing.
+    #[error("a block of unknown kind {0:?}")]
+    UnknownKind(u8),
+    /// It is shorter than its kind allows.
+    #[error("a block of {0} bytes, which is too short")]
+    Short(usize),
+    /// It is longer than its kind allows.
+    #[error("a block of {0} bytes, which is too long for its kind")]
+    Long(usize),
+    /// Its text cannot be read.
+    #[error("a block that cannot be read: {0}")]
+    Text(String),
+    /// A field is out of range.
+    #[error("a block with {0}")]
+    Field(&'static str),
+}
+
+impl Message {
+    /// The block.
+    pub(crate) fn encode(&self) -> Bytes {
+        match self {
+            Self::Header(header) => text(b'H', header),
+            Self::End(end) => text(b'E', end),
+            Self::Receipt(receipt) => text(b'R', receipt),
+            Self::Data(data) => {
+                let mut block = BytesMut::with_capacity(1 + data.len());
+                block.put_u8(b'D');
+                block.extend_from_slice(data);
+                block.freeze()
+            }
+            Self::Frame(frame) => encode_frame(frame),
+        }
+    }
+
+    /// The message of a block.
+    pub(crate) fn decode(block: &Bytes) -> Result<Self, MessageError> {
+        let Some(&kind) = block.first() else { return Err(MessageError::Short(0)) };
+        match kind {
+            b'H' => {
+                let header: Header = parse(block)?;
+                header.check()?;
+                Ok(Self::Header(header))
+            }
+            b'E' => parse(block).map(Self::End),
+            b'R' => parse(block).map(Self::Receipt),
+            b'D' => Ok(Self::Data(block.slice(1..))),
+            b'F' => decode_frame(block).map(Self::Frame),
+            other => Err(MessageError::UnknownKind(other)),
+        }
+    }
+}
+
+impl Header {
+    fn check(&self) -> Result<(), MessageError> {
+        let named = !self.name.is_empty() && self.name.chars().count() <= MAX_NAME;
+        if !named || self.name.chars().any(char::is_control) {
+            return Err(MessageError::Field("a name that cannot be one"));
+        }
+        if let Content::Video(video) = &self.content
+            && !(0.1..=1000.0).contains(&video.fps)
+        {
+            return Err(MessageError::Field("an impossible frame rate"));
+        }
+        Ok(())
+    }
+}
+
+fn text(kind: u8, value: &impl Serialize) -> Bytes {
+    let mut block = vec![kind];
+    serde_json::to_writer(&mut block, value).expect("plain structures are always JSON");
+    block.into()
+}
+
+fn parse<T: DeserializeOwned>(block: &Bytes) -> Result<T, MessageError> {
+    if block.len() > MAX_TEXT {
+        return Err(MessageError::Long(block.len()));
+    }
+    serde_json::from_slice(&block[1..]).map_err(|error| MessageError::Text(error.to_string()))
+}
+
+fn encode_frame(frame: &EncodedFrame) -> Bytes {
+    let mut block = BytesMut::with_capacity(FRAME_HEADER + frame.data.len());
+    block.put_u8(b'F');
+    block.put_u8(match frame.kind {
+        FrameKind::Key => 0,
+        FrameKind::Delta => 1,
+        FrameKind::Disposable => 2,
+    });
+    block.put_u64(frame.index);
+    block.put_u64(frame.pts_us);
+    block.extend_from_slice(&frame.data);
+    block.freeze()
+}
+
+fn decode_frame(block: &Bytes) -> Result<EncodedFrame, MessageError> {
+    let (Some(index), Some(pts_us)) = (u64_at(block, 2), u64_at(block, 10)) else {
+        return Err(MessageError::Short(block.len()));
+    };
+    if block.len() > FRAME_HEADER + MAX_FRAME_BYTES {
+        return Err(MessageError::Long(block.len()));
+    }
+    let kind = match block[1] {
+        0 => FrameKind::Key,
+        1 => FrameKind::Delta,
+        2 => FrameKind::Disposable,
+        _ => return Err(MessageError::Field("an unknown kind of frame")),
+    };
+    Ok(EncodedFrame { index, pts_us, kind, data: block.slice(FRAME_HEADER..) })
+}
+
+fn u64_at(block: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_be_bytes(block.get(at..at + 8)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn video() -> Header {
+        let video = Video { codec: Codec::H264, fps: 29.97, deadline_us: Some(150_000), ivf: None };
+        Header { version: VERSION, name: "a.h264".into(), content: Content::Video(video) }
+    }
+
+    #[test]
+    fn messages_are_read_as_they_were_written() {
+        let file = Header { version: VERSION, name: "a".into(), content: Content::File { size: Some(7) } };
+        let messages = [
+            Message::Header(video()),
+            Message::Header(file),
+            Message::End(End { blocks: 3, bytes: u64::MAX }),
+            Message::Receipt(Receipt { blocks: 3, bytes: 9 }),
+        ];
+        for message in messages {
+            assert_eq!(Message::decode(&message.encode()), Ok(message));
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        let decode = |block: &[u8]| Message::decode(&Bytes::copy_from_slice(block)).unwrap_err();
+        assert_eq!(decode(b""), MessageError::Short(0));
+        assert_eq!(decode(b"x"), MessageError::UnknownKind(b'x'));
+        assert_eq!(decode(b"F\x00short"), MessageError::Short(7));
+        assert_eq!(decode(&[b'F'; 18]), MessageError::Field("an unknown kind of frame"));
+        assert_eq!(decode(&[b'H'; 5000]), MessageError::Long(5000));
+        assert!(matches!(decode(b"E{}"), MessageError::Text(_)));
+        for name in ["", "a\nb", &"x".repeat(256)] {
+            let header = Message::Header(Header { name: name.into(), ..video() });
+            assert!(Message::decode(&header.encode()).is_err(), "{name:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn frames_and_data_are_read_as_they_were_written(
+            index: u64,
+            pts_us: u64,
+            kind in prop_oneof![Just(FrameKind::Key), Just(FrameKind::Delta), Just(FrameKind::Disposable)],
+            data: Vec<u8>,
+        ) {
+            let data = Bytes::from(data);
+            let frame = Message::Frame(EncodedFrame { index, pts_us, kind, data: data.clone() });
+            prop_assert_eq!(Message::decode(&frame.encode()), Ok(frame));
+            let data = Message::Data(data);
+            prop_assert_eq!(Message::decode(&data.encode()), Ok(data));
+        }
+
+        #[test]
+        fn any_block_is_read_or_refused(block: Vec<u8>) {
+            let _ = Message::decode(&block.into());
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Files and videos between two machines.
+
+pub(crate) mod message;
