@@ -18,7 +18,7 @@ fn replay(target: &str, check: fn(&[u8])) {
         check(&std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display())));
         inputs += 1;
     }
-    assert!(inputs >= 10, "only {inputs} inputs in {}", corpus.display());
+    assert!(inputs >= 100, "only {inputs} inputs in {}", corpus.display());
 }
 
 #[test]

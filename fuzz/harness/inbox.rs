@@ -1,0 +1,218 @@
+//! Any sequence of chunks, cancellations, polls and time: memory stays bounded, every block that the
+//! inbox took notice of has exactly one fate, arrives unharmed and in its turn.
+
+use std::collections::{HashMap, HashSet};
+
+use squall_proto::{
+    Limits,
+    inbox::{Inbox, InboxError, InboxEvent, Label},
+    sched::PathId,
+    wire::{Cancel, CancelReason, Data, Stamp},
+};
+
+const OPEN_BLOCKS: usize = 6;
+
+/// Small, so that short inputs reach them.
+fn limits() -> Limits {
+    Limits { block: 500, reassembly: 1200, open_blocks: OPEN_BLOCKS, ..Limits::default() }
+}
+
+/// Panics if the inbox does not keep what it promises.
+pub(crate) fn check(input: &[u8]) {
+    let mut run = Run::new();
+    let mut input = Input(input);
+    while let Some(op) = input.byte() {
+        let answer = run.step(op, &mut input);
+        run.check_memory();
+        if answer.is_err() {
+            // The session would be closed.
+            break;
+        }
+    }
+    run.finish();
+}
+
+struct Input<'a>(&'a [u8]);
+
+impl Input<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.byte().unwrap_or(0).into()
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Fate {
+    Arrived,
+    Missed,
+}
+
+struct Run {
+    inbox: Inbox,
+    now: u64,
+    /// The block before each block that was taken notice of, if it is ordered.
+    before: HashMap<u64, Option<u64>>,
+    /// How many blocks say that they follow this one.
+    claims: HashMap<u64, HashSet<u64>>,
+    fates: HashMap<u64, Fate>,
+}
+
+impl Run {
+    fn new() -> Self {
+        Self {
+            inbox: Inbox::new(limits()),
+            now: 0,
+            before: HashMap::new(),
+            claims: HashMap::new(),
+            fates: HashMap::new(),
+        }
+    }
+
+    fn step(&mut self, op: u8, input: &mut Input<'_>) -> Result<(), InboxError> {
+        match op & 7 {
+            0..=3 => self.data(op, input),
+            4 => self.cancel(op, input),
+            5 => {
+                self.now += input.next() * 500;
+                self.inbox.on_time(self.now);
+                assert!(self.inbox.timeout().is_none_or(|at| at > self.now), "what is due is done");
+                Ok(())
+            }
+            6 => {
+                self.poll();
+                Ok(())
+            }
+            _ => {
+                while self.poll() {}
+                Ok(())
+            }
+        }
+    }
+
+    fn data(&mut self, op: u8, input: &mut Input<'_>) -> Result<(), InboxError> {
+        let (block, previous) = place(op, input);
+        let flags = input.next();
+        let total = 2 * input.next() + 2;
+        let offset = 2 * input.next() % total;
+        let len = (1 + 2 * input.next()).min(total - offset);
+        let header = Data {
+            block,
+            reliable: flags & 1 == 0,
+            previous,
+            priority: (flags >> 1 & 7) as u8,
+            offset: offset as u32,
+            total: total as u32,
+            channel: (flags >> 4 & 1) as u16,
+            left: (flags & 0x20 != 0).then(|| (flags >> 6) * 20_000),
+            sent: Stamp::at(self.now),
+        };
+        let payload: Vec<_> = (offset..offset + len).map(|at| content(block, at)).collect();
+        self.inbox.on_data(self.now, PathId((flags & 7) as u8), 10_000, &header, &payload)?;
+        self.note(block, previous);
+        Ok(())
+    }
+
+    fn cancel(&mut self, op: u8, input: &mut Input<'_>) -> Result<(), InboxError> {
+        let (block, previous) = place(op, input);
+        let reason = [CancelReason::Cancelled, CancelReason::Expired, CancelReason::Lost];
+        let reason = reason[input.next() as usize % 3];
+        self.inbox.on_cancel(&Cancel { block, reason, priority: 3, channel: 0, previous })?;
+        self.note(block, previous);
+        Ok(())
+    }
+
+    fn note(&mut self, block: u64, previous: Option<u64>) {
+        let before = previous.filter(|back| *back > 0).map(|back| block - back);
+        if let std::collections::hash_map::Entry::Vacant(new) = self.before.entry(block) {
+            new.insert(before);
+            if let Some(before) = before {
+                self.claims.entry(before).or_default().insert(block);
+            }
+        }
+    }
+
+    fn poll(&mut self) -> bool {
+        let Some(event) = self.inbox.poll() else { return false };
+        match event {
+            InboxEvent::Arrived(arrived) => {
+                let id = arrived.id.0;
+                let unharmed = arrived.data.iter().zip(0..).all(|(byte, at)| *byte == content(id, at));
+                assert!(unharmed, "block {id} is not what was sent");
+                assert!(self.may_be_told(id), "block {id} is out of order");
+                self.fate(id, Fate::Arrived);
+            }
+            InboxEvent::Expired(label) | InboxEvent::GivenUp(label, _) | InboxEvent::Refused(label, _) => {
+                self.missed(label);
+            }
+        }
+        true
+    }
+
+    fn missed(&mut self, label: Label) {
+        self.fate(label.id.0, Fate::Missed);
+    }
+
+    fn fate(&mut self, id: u64, fate: Fate) {
+        assert!(self.before.contains_key(&id), "block {id} is unheard of");
+        assert!(self.fates.insert(id, fate).is_none(), "block {id} ended twice");
+    }
+
+    /// Whether everything before an ordered block arrived, or never will. Nothing is promised where two
+    /// blocks claim the same place.
+    fn may_be_told(&self, mut id: u64) -> bool {
+        while let Some(before) = self.before.get(&id).copied().flatten() {
+            let contested = self.claims.get(&before).is_some_and(|claims| claims.len() > 1);
+            if contested || self.fates.get(&before) == Some(&Fate::Arrived) {
+                return true;
+            }
+            let untold = self.inbox.untold() > 0 && self.before.contains_key(&before);
+            if !untold && !self.fates.contains_key(&before) {
+                return false;
+            }
+            id = before;
+        }
+        true
+    }
+
+    fn check_memory(&self) {
+        assert!(self.inbox.held_bytes() <= limits().reassembly);
+        assert!(self.inbox.credit() <= limits().reassembly);
+    }
+
+    fn finish(mut self) {
+        let mut events = 0;
+        while self.poll() {
+            events += 1;
+        }
+        assert!(events <= 4 * OPEN_BLOCKS, "{events} events were queued");
+        for label in self.inbox.end_all() {
+            self.missed(label);
+        }
+        assert_eq!(self.inbox.held_bytes(), 0);
+        assert_eq!(self.inbox.timeout(), None);
+        let told = self.fates.len() as u64 + self.inbox.untold();
+        assert_eq!(told, self.before.len() as u64, "every block has a fate");
+    }
+}
+
+/// Id of a block, mostly small, and how far back the one before it is.
+fn place(op: u8, input: &mut Input<'_>) -> (u64, Option<u64>) {
+    let near = input.next();
+    let block = if op & 0x80 == 0 { near } else { near << 13 };
+    let previous = match op >> 3 & 3 {
+        0 | 1 => None,
+        2 => Some(1.min(block)),
+        _ => Some(input.next().min(block)),
+    };
+    (block, previous)
+}
+
+/// What a block consists of.
+fn content(block: u64, at: u64) -> u8 {
+    (block.wrapping_mul(31).wrapping_add(at) % 251) as u8
+}

@@ -1,0 +1,42 @@
+//! Any bytes as a datagram: what is decoded is within its bounds, and encodes to the same again.
+
+use squall_proto::wire::{Data, Item, Items, MAX_CHANNELS};
+
+/// Panics if the decoder does not keep what it promises.
+pub(crate) fn check(input: &[u8]) {
+    let mut items = Vec::new();
+    let mut failed = false;
+    for item in Items::of(input) {
+        assert!(!failed, "nothing follows an error");
+        match item {
+            Ok(item) => items.push(item),
+            Err(error) => {
+                failed = true;
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+    let mut encoded = Vec::new();
+    for (at, item) in items.iter().enumerate() {
+        if let Item::Data(data, payload) = item {
+            assert_eq!(at + 1, items.len(), "DATA takes the rest of the datagram");
+            check_data(data, payload);
+        }
+        item.encode(&mut encoded);
+    }
+    assert!(encoded.len() <= input.len(), "no field grows");
+    let again: Vec<_> = Items::of(&encoded).map(|item| item.expect("what was encoded is valid")).collect();
+    assert_eq!(again, items);
+}
+
+fn check_data(data: &Data, payload: &[u8]) {
+    assert!(!payload.is_empty());
+    assert!(data.offset as usize + payload.len() <= data.total as usize, "within its block");
+    assert!(data.total <= squall_proto::sched::MAX_BLOCK);
+    assert!(data.channel < MAX_CHANNELS);
+    assert!(data.priority < squall_proto::sched::PRIORITIES);
+    assert!(data.previous.is_none_or(|back| back <= data.block));
+    let mut alone = Vec::new();
+    data.encode(payload, &mut alone);
+    assert_eq!(alone.len(), data.header_len() + payload.len());
+}
