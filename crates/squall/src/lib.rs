@@ -1,1 +1,91 @@
-//! squall
+//! Multipath QUIC for real-time media: blocks with deadlines, priorities and a reliability class, sent
+//! over every network a device has.
+//!
+//! A server listens, a client connects over several interfaces, and both send [`Block`]s and take
+//! [`Event`]s:
+//!
+//! ```
+//! use squall::{Block, Config, Connect, Endpoint, Event, Identity, Trust};
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let identity = Identity::self_signed("localhost")?;
+//!     let server = Endpoint::listen("127.0.0.1:0", &identity.server_tls()?, Config::default())?;
+//!
+//!     let request = Connect::to(server.local_addrs()[0])
+//!         .trust(Trust::Pinned(identity.fingerprint()))
+//!         .over(["127.0.0.2".parse()?, "127.0.0.3".parse()?]);
+//!     let client = Endpoint::connect(request, Config::default()).await?;
+//!     client.send(Block::new("hello").priority(0)).await?;
+//!
+//!     let session = server.accept().await.ok_or("closed")?;
+//!     while let Some(event) = session.recv().await {
+//!         if let Event::Received(block) = event {
+//!             assert_eq!(block.data, "hello");
+//!             break;
+//!         }
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Everything runs on [tokio]: one task for each endpoint, whose sockets it drives. Which path a byte
+//! takes is the [`Scheduler`](sched::Scheduler)'s decision, picked by name through [`scheduler`] or
+//! written by yourself ([`Config::scheduler`]).
+
+#![forbid(unsafe_code)]
+
+mod connect;
+mod driver;
+mod endpoint;
+mod error;
+mod identity;
+mod interfaces;
+mod keeper;
+mod routes;
+mod session;
+mod shared;
+mod socket;
+
+use std::sync::Arc;
+
+pub use connect::{Connect, Trust};
+pub use endpoint::Endpoint;
+pub use error::{ConnectError, IdentityError, ListenError};
+pub use identity::{Identity, load_certificates};
+pub use interfaces::Interfaces;
+pub use session::{FinishError, Session};
+pub use shared::PathInfo;
+pub use squall_proto::{
+    ALPN, Block, BlockFate, CloseReason, Config, CongestionControl, DecisionLog, Event, Fingerprint,
+    FingerprintError, Limits, Missed, NetPath, PacketFate, PacketLog, PathChange, PathStats, Received,
+    SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, fingerprint_of, pki_types,
+    sched::{self, BlockId, BuildError, PathId},
+    wire::{CancelReason, RefuseReason},
+};
+
+/// Picks a scheduler by its name, with options, for [`Config::scheduler`]: `minrtt`, `sp(path=1)`.
+///
+/// # Errors
+/// If there is none of that name, or it does not take such an option.
+pub fn scheduler(description: &str) -> Result<SchedulerFactory, BuildError> {
+    let description = description.to_owned();
+    // Building one now tells of mistakes before there is a session.
+    sched::Registry::standard().build(&description)?;
+    Ok(Arc::new(move || {
+        let built = sched::Registry::standard().build(&description);
+        built.unwrap_or_else(|_| Box::new(sched::minrtt::MinRtt))
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedulers_are_picked_by_name() {
+        assert!(scheduler("rr").is_ok());
+        let error = scheduler("fastest").err().map(|e| e.to_string());
+        assert!(error.is_some_and(|e| e.contains("'fastest'")));
+    }
+}

@@ -1,0 +1,58 @@
+//! A scheduler of one's own: what matters goes over the quicker path, the rest over the other.
+
+use std::{collections::BTreeMap, error::Error, sync::Arc, time::Duration};
+
+use squall::sched::{Assignment, Context, Decision, Scheduler, WorkKind};
+use squall::{Block, BlockFate, Config, Connect, Endpoint, Event, Identity, PathId, Trust};
+
+/// Blocks of priority 0 to 3 take the path with the lowest RTT, all others the one with the highest.
+/// Repairs of losses take whatever has room.
+struct TwoClasses;
+
+impl Scheduler for TwoClasses {
+    fn next(&mut self, cx: &Context<'_>) -> Decision {
+        let Some(work) = cx.queue.next_in_line() else { return Decision::idle() };
+        let important = cx.queue.get(work.block).is_some_and(|block| block.meta().priority < 4);
+        let by_rtt = |path: &&squall::sched::PathView| (path.srtt, path.id);
+        let (path, reason) = match (work.kind, important) {
+            (WorkKind::Repair, _) => (cx.fastest_with_room(), "repair"),
+            (_, true) => (cx.paths.iter().min_by_key(by_rtt), "important: the quickest path"),
+            (_, false) => (cx.paths.iter().max_by_key(by_rtt), "the rest: the slowest path"),
+        };
+        match path.filter(|path| path.has_room()).or(cx.fastest_with_room()) {
+            Some(path) => Decision::Send(Assignment::new(work, path.id, reason)),
+            None => Decision::idle(),
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let identity = Identity::self_signed("localhost")?;
+    let server = Endpoint::listen("127.0.0.1:0", &identity.server_tls()?, Config::default())?;
+    let request = Connect::to(server.local_addrs()[0])
+        .trust(Trust::Pinned(identity.fingerprint()))
+        .over(["127.0.0.2".parse()?, "127.0.0.3".parse()?]);
+    let config = Config { scheduler: Arc::new(|| Box::new(TwoClasses)), ..Config::default() };
+    let session = Endpoint::connect(request, config).await?;
+
+    let mut ids = BTreeMap::new();
+    for n in 0..200u8 {
+        let priority = if n % 4 == 0 { 0 } else { 7 };
+        let id = session.send(Block::new(vec![n; 20_000]).priority(priority)).await?;
+        ids.insert(id, priority);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    session.finish(Duration::from_secs(10)).await?;
+    let mut bytes: BTreeMap<(u8, PathId), u32> = BTreeMap::new();
+    while let Some(event) = session.recv().await {
+        let Event::Finished { id, fate: BlockFate::Delivered { over, .. } } = event else { continue };
+        for (path, count) in over {
+            *bytes.entry((ids[&id], path)).or_default() += count;
+        }
+    }
+    for ((priority, path), count) in bytes {
+        println!("priority {priority}: {count} bytes over path {}", path.0);
+    }
+    Ok(())
+}

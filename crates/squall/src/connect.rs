@@ -1,0 +1,124 @@
+//! Whom to connect to, over what, and whom to trust.
+
+use std::net::{IpAddr, SocketAddr};
+
+use squall_proto::{ClientTls, Fingerprint, TlsError, pki_types::CertificateDer};
+
+use crate::{ConnectError, Interfaces};
+
+/// How the server is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// By an authority that the operating system trusts. The default.
+    #[default]
+    PlatformRoots,
+    /// By one of these authorities; see [`load_certificates`](crate::load_certificates).
+    Roots(Vec<CertificateDer<'static>>),
+    /// By this certificate, whatever name it bears.
+    Pinned(Fingerprint),
+    /// Not at all: encrypted, but open to a man in the middle. For tests on one machine.
+    InsecureAnyone,
+}
+
+impl Trust {
+    pub(crate) fn client_tls(&self) -> Result<ClientTls, TlsError> {
+        match self {
+            Self::PlatformRoots => ClientTls::platform_roots(),
+            Self::Roots(roots) => ClientTls::with_roots(roots),
+            Self::Pinned(fingerprint) => ClientTls::pinned(*fingerprint),
+            Self::InsecureAnyone => ClientTls::insecure_trust_anyone(),
+        }
+    }
+}
+
+/// A request for a session.
+///
+/// ```
+/// use squall::{Connect, Interfaces, Trust};
+///
+/// let request = Connect::to("media.example.org:4433")
+///     .trust(Trust::PlatformRoots)
+///     .interfaces(Interfaces::Named(vec!["wlan0".into(), "wwan0".into()]));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Connect {
+    host: String,
+    server_name: Option<String>,
+    pub(crate) trust: Trust,
+    pub(crate) interfaces: Interfaces,
+}
+
+impl Connect {
+    /// To `host:port`: a name, an IPv4 address, or an IPv6 address in brackets. A
+    /// [`SocketAddr`] does as well, by way of `to_string`.
+    pub fn to(host: impl ToString) -> Self {
+        Self {
+            host: host.to_string(),
+            server_name: None,
+            trust: Trust::default(),
+            interfaces: Interfaces::default(),
+        }
+    }
+
+    /// The name that the certificate must bear. Default: the host.
+    #[must_use]
+    pub fn server_name(mut self, name: impl Into<String>) -> Self {
+        self.server_name = Some(name.into());
+        self
+    }
+
+    /// How the server is known. Default: [`Trust::PlatformRoots`].
+    #[must_use]
+    pub fn trust(mut self, trust: Trust) -> Self {
+        self.trust = trust;
+        self
+    }
+
+    /// Over which interfaces. Default: [`Interfaces::Auto`].
+    #[must_use]
+    pub fn interfaces(mut self, interfaces: Interfaces) -> Self {
+        self.interfaces = interfaces;
+        self
+    }
+
+    /// Over these local addresses; short for [`Interfaces::Local`].
+    #[must_use]
+    pub fn over(self, locals: impl IntoIterator<Item = IpAddr>) -> Self {
+        self.interfaces(Interfaces::Local(locals.into_iter().collect()))
+    }
+
+    /// The host as it was given, for messages.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The name for the certificate: the host without port and brackets, if no other was given.
+    pub(crate) fn name(&self) -> &str {
+        let host = self.host.rsplit_once(':').map_or(self.host.as_str(), |(host, _)| host);
+        self.server_name.as_deref().unwrap_or(host.trim_matches(['[', ']']))
+    }
+
+    /// The addresses of the server, the preferred first; for explicit pairs those are given.
+    pub(crate) async fn resolve(&self) -> Result<Vec<SocketAddr>, ConnectError> {
+        if let Interfaces::Pairs(pairs) = &self.interfaces {
+            return Ok(pairs.iter().map(|(_, remote)| *remote).collect());
+        }
+        let failed = |source| ConnectError::Resolve { host: self.host.clone(), source };
+        Ok(tokio::net::lookup_host(&self.host).await.map_err(failed)?.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_certificate_name_is_the_host_without_its_port() {
+        for (host, name) in
+            [("example.org:4433", "example.org"), ("[::1]:4433", "::1"), ("127.0.0.1:1", "127.0.0.1")]
+        {
+            assert_eq!(Connect::to(host).name(), name);
+        }
+        assert_eq!(Connect::to("192.0.2.1:1").server_name("a.b").name(), "a.b");
+    }
+}

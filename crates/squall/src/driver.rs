@@ -1,0 +1,213 @@
+//! The task of an endpoint: sockets on one side, the core on the other.
+//!
+//! One task for all sockets and sessions. Handles change the core under its lock and wake this task;
+//! packets therefore never cross a channel. Each turn receives a batch, lets the core act, sends what
+//! it has, and tells sessions what has happened; the lock is not held while packets are received.
+
+use std::{
+    future::Future,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use bytes::BytesMut;
+use squall_proto::{Ecn, NetPath, Transmit};
+use tokio::time::Sleep;
+
+use crate::{
+    error,
+    keeper::Keeper,
+    routes::Routes,
+    shared::{Core, Shared},
+    socket::{Packet, ReceiveBuffers, Socket, SocketKey},
+};
+
+/// Turns after which other tasks of the runtime get theirs.
+const MAX_TURNS: usize = 16;
+
+/// Transmits a turn sends at most before it looks for what has arrived.
+const MAX_TRANSMITS: usize = 32;
+
+/// The sockets of an endpoint.
+#[derive(Default)]
+pub(crate) struct Sockets {
+    all: Vec<(Socket, SocketAddr)>,
+    next: u64,
+}
+
+/// Drives an endpoint until nothing is left of it.
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    sockets: Sockets,
+    keeper: Option<Keeper>,
+    buffers: ReceiveBuffers,
+    out: Vec<u8>,
+    timer: Pin<Box<Sleep>>,
+    timer_at: Option<Instant>,
+}
+
+impl Sockets {
+    /// Binds a further socket; returns its key and its address.
+    pub(crate) fn bind(
+        &mut self,
+        addr: SocketAddr,
+        device: Option<&str>,
+    ) -> std::io::Result<(SocketKey, SocketAddr)> {
+        self.next += 1;
+        let key = SocketKey(self.next);
+        let socket = Socket::bind(key, addr, device)?;
+        let local = socket.local_addr()?;
+        self.all.push((socket, local));
+        Ok((key, local))
+    }
+
+    /// Closes a socket.
+    pub(crate) fn remove(&mut self, key: SocketKey) {
+        self.all.retain(|(socket, _)| socket.key != key);
+    }
+
+    /// Packets of one transmit that every socket can send in one call.
+    fn max_segments(&self) -> usize {
+        self.all.iter().map(|(socket, _)| socket.max_segments()).min().unwrap_or(1)
+    }
+
+    /// The socket a transmit is to leave from; `None` when it is gone.
+    fn route(&mut self, routes: &Routes, transmit: &Transmit) -> Option<(&mut Socket, Packet)> {
+        let route = routes.get(transmit.path.local)?;
+        let (socket, _) = self.all.iter_mut().find(|(socket, _)| socket.key == route.socket)?;
+        let Transmit { path, segment_size, ecn, .. } = *transmit;
+        Some((socket, Packet { remote: path.remote, source: route.source, segment_size, ecn }))
+    }
+}
+
+impl Driver {
+    pub(crate) fn new(shared: Arc<Shared>, sockets: Sockets, keeper: Option<Keeper>) -> Self {
+        Self {
+            shared,
+            sockets,
+            keeper,
+            buffers: ReceiveBuffers::new(),
+            out: Vec::new(),
+            timer: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
+            timer_at: None,
+        }
+    }
+
+    /// Hands what has arrived to the core. Says whether there may be more.
+    fn receive(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut received = false;
+        for (socket, local) in &mut self.sockets.all {
+            let Poll::Ready(count) = socket.poll_receive(cx, &mut self.buffers) else { continue };
+            received = true;
+            let mut core = self.shared.lock();
+            let core = &mut *core;
+            let now = Instant::now();
+            for (meta, contents) in self.buffers.messages(count) {
+                let name = core.routes.name(socket.key, *local, meta.dst_ip);
+                let net = NetPath { local: name, remote: meta.addr };
+                let ecn = meta.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
+                let mut rest = BytesMut::from(contents);
+                while !rest.is_empty() {
+                    let packet = rest.split_to(meta.stride.clamp(1, rest.len()));
+                    core.proto.handle(now, net, ecn, packet);
+                }
+            }
+        }
+        received
+    }
+
+    /// Lets the core act on the time, and sends what it has. Says whether there may be more.
+    fn transmit(&mut self, cx: &mut Context<'_>) -> bool {
+        for (socket, _) in &mut self.sockets.all {
+            // Errors here are those of packets that are lost.
+            let _ = socket.flush(cx);
+        }
+        let most = self.sockets.max_segments();
+        let mut core = self.shared.lock();
+        let now = Instant::now();
+        if core.proto.poll_timeout().is_some_and(|at| at <= now) {
+            core.proto.handle_timeout(now);
+        }
+        for _ in 0..MAX_TRANSMITS {
+            self.out.clear();
+            let Some(transmit) = core.proto.poll_transmit(Instant::now(), most, &mut self.out) else {
+                core.flushes += 1;
+                return false;
+            };
+            let Some((socket, packet)) = self.sockets.route(&core.routes, &transmit) else { continue };
+            if let Err(error) = socket.send(cx, packet, &self.out[..transmit.size]) {
+                core.send_error = Some(error::plain(&error));
+            }
+        }
+        true
+    }
+
+    /// Sets the timer to when the core wants to act next. Says whether that is now.
+    fn poll_timer(&mut self, cx: &mut Context<'_>, at: Option<Instant>) -> bool {
+        let Some(at) = at else { return false };
+        if self.timer_at != Some(at) {
+            self.timer_at = Some(at);
+            self.timer.as_mut().reset(at.into());
+        }
+        let due = self.timer.as_mut().poll(cx).is_ready();
+        if due {
+            self.timer_at = None;
+        }
+        due
+    }
+
+    /// Sends what is left to say, as far as the kernel takes it.
+    fn say_last(&mut self, core: &mut Core) {
+        for _ in 0..MAX_TRANSMITS {
+            self.out.clear();
+            let Some(transmit) = core.proto.poll_transmit(Instant::now(), 1, &mut self.out) else { break };
+            if let Some((socket, packet)) = self.sockets.route(&core.routes, &transmit) {
+                socket.send_last(&packet, &self.out[..transmit.size]);
+            }
+        }
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = self.get_mut();
+        let shared = this.shared.clone();
+        shared.lock().set_waker(cx.waker());
+        for _ in 0..MAX_TURNS {
+            if let Some(keeper) = &mut this.keeper {
+                keeper.poll(cx, &mut shared.lock(), &mut this.sockets);
+            }
+            let mut busy = this.receive(cx);
+            busy |= this.transmit(cx);
+            let at = {
+                let mut core = shared.lock();
+                busy |= core.announce(&shared);
+                if !core.listening && core.proto.is_empty() {
+                    return Poll::Ready(());
+                }
+                core.proto.poll_timeout()
+            };
+            if !busy && !this.poll_timer(cx, at) {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Drop for Driver {
+    /// Either nothing is left, or the runtime ends: then peers are told, rather than left to time out.
+    fn drop(&mut self) {
+        let shared = self.shared.clone();
+        let mut core = shared.lock();
+        core.close_all(0, "");
+        self.say_last(&mut core);
+        core.retire(&shared);
+    }
+}

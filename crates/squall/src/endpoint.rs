@@ -1,0 +1,180 @@
+//! Listening and connecting.
+
+use std::{
+    net::{SocketAddr, ToSocketAddrs},
+    sync::Arc,
+    time::Instant,
+};
+
+use squall_proto::{Config, Event, ServerTls, Target};
+
+use crate::{
+    Connect, ConnectError, ListenError, Session,
+    driver::{Driver, Sockets},
+    error::Attempted,
+    keeper::Keeper,
+    shared::Shared,
+};
+
+/// Sockets that sessions come in on. Clones stand for the same sockets.
+///
+/// When the last clone is dropped, nobody is let in any more; sessions that were accepted go on.
+#[derive(Clone)]
+pub struct Endpoint {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    local: Vec<SocketAddr>,
+}
+
+impl Endpoint {
+    /// Listens on an address, or on several. On an unspecified one (`0.0.0.0`, `[::]`) every session is
+    /// answered from the address it called; `[::]` takes IPv4 as well. Port 0 takes a free port, see
+    /// [`Self::local_addrs`].
+    ///
+    /// # Errors
+    /// If an address cannot be bound; see [`ListenError`].
+    pub fn listen(addrs: impl ToSocketAddrs, tls: &ServerTls, config: Config) -> Result<Self, ListenError> {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| ListenError::NoRuntime)?;
+        let mut sockets = Sockets::default();
+        let mut local = Vec::new();
+        for addr in addrs.to_socket_addrs().map_err(ListenError::Address)? {
+            let (_, bound) = sockets.bind(addr, None).map_err(|source| ListenError::Bind { addr, source })?;
+            local.push(bound);
+        }
+        if local.is_empty() {
+            return Err(ListenError::NoAddress);
+        }
+        let limits = config.limits;
+        let proto = squall_proto::Endpoint::new(config, Some(tls), None, Instant::now());
+        let shared = Shared::new(proto, limits, true);
+        runtime.spawn(Driver::new(shared.clone(), sockets, None));
+        Ok(Self { inner: Arc::new(Inner { shared, local }) })
+    }
+
+    /// The next session; `None` when no more are let in. Cancel safe.
+    pub async fn accept(&self) -> Option<Session> {
+        let shared = &self.inner.shared;
+        loop {
+            let more = shared.accept.notified();
+            {
+                let mut core = shared.lock();
+                if let Some(id) = core.accepted.pop_front() {
+                    return Some(Session::new(shared.clone(), id, core.signals(id)));
+                }
+                if !core.accepting {
+                    return None;
+                }
+            }
+            more.await;
+        }
+    }
+
+    /// Connects to a server over all its interfaces at once: the handshake is raced over them, and those
+    /// that do not win become further paths. Blocks arrive through the session itself; the first event of
+    /// [`Session::recv`] is not [`Event::Connected`] but what comes after it.
+    ///
+    /// # Errors
+    /// If there is no way to the server, or it cannot be trusted; see [`ConnectError`]. The attempt ends
+    /// after [`Config::connect_timeout`].
+    pub async fn connect(request: Connect, config: Config) -> Result<Session, ConnectError> {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| ConnectError::NoRuntime)?;
+        let tls = request.trust.client_tls()?;
+        let remotes = request.resolve().await?;
+        let (timeout, limits) = (config.connect_timeout, config.limits);
+        let proto = squall_proto::Endpoint::new(config, None, None, Instant::now());
+        let shared = Shared::new(proto, limits, false);
+        let mut sockets = Sockets::default();
+        let session = {
+            let mut core = shared.lock();
+            let mut keeper = Keeper::start(
+                request.interfaces.clone(),
+                remotes,
+                request.host(),
+                limits.paths,
+                &mut core,
+                &mut sockets,
+            )?;
+            let target = Target { tls, server_name: request.name().to_owned(), paths: keeper.paths() };
+            let id = core
+                .proto
+                .connect(Instant::now(), target)
+                .map_err(|error| ConnectError::Request(error.to_string()))?;
+            keeper.session = Some(id);
+            let signals = core.enrol(id);
+            runtime.spawn(Driver::new(shared.clone(), sockets, Some(keeper)));
+            Session::new(shared.clone(), id, signals)
+        };
+        loop {
+            let reason = match session.recv().await {
+                Some(Event::Connected) => return Ok(session),
+                Some(Event::Closed(reason)) => reason,
+                Some(_) => continue,
+                None => squall_proto::CloseReason::Local,
+            };
+            let send_error = shared.lock().send_error.take();
+            let remote = request.host().to_owned();
+            let server_name = request.name().to_owned();
+            return Err(ConnectError::explain(
+                reason,
+                Attempted { remote, server_name, timeout, send_error },
+            ));
+        }
+    }
+
+    /// The addresses listened on.
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.inner.local
+    }
+
+    /// Sessions that are open, accepted or not.
+    pub fn session_count(&self) -> usize {
+        self.inner.shared.lock().proto.sessions().count()
+    }
+
+    /// Closes all sessions and lets no more in. Peers see `code` and `reason`; 0 means a normal end.
+    pub fn close(&self, code: u32, reason: &str) {
+        let mut core = self.inner.shared.lock();
+        core.accepting = false;
+        core.close_all(code, reason);
+        self.inner.shared.accept.notify_waiters();
+    }
+
+    /// Waits until nothing is left of any session, farewells included. Sessions that are over count
+    /// until their handles are dropped or their last event was taken.
+    pub async fn wait_idle(&self) {
+        let shared = &self.inner.shared;
+        loop {
+            let idle = shared.idle.notified();
+            {
+                let mut core = shared.lock();
+                if core.gone || core.proto.is_empty() {
+                    return;
+                }
+                core.wake();
+            }
+            idle.await;
+        }
+    }
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint").field("local", &self.inner.local).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let mut core = self.shared.lock();
+        core.accepting = false;
+        core.listening = false;
+        while let Some(id) = core.accepted.pop_front() {
+            core.abandon(id);
+        }
+        core.wake();
+        self.shared.accept.notify_waiters();
+    }
+}

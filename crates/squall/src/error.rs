@@ -1,0 +1,249 @@
+//! What can go wrong when sessions are set up, each in a line that says what to do.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use squall_proto::{CloseReason, TlsError};
+
+/// Why an endpoint does not listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The address could not be bound.
+    #[error("cannot listen on {addr}: {}", plain(.source))]
+    Bind {
+        /// Which address.
+        addr: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The address could not be understood or resolved.
+    #[error("cannot listen: {}", plain(.0))]
+    Address(io::Error),
+    /// No address was given.
+    #[error("cannot listen: no address was given")]
+    NoAddress,
+    /// Called outside a tokio runtime.
+    #[error("cannot listen: not inside a tokio runtime")]
+    NoRuntime,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The host name could not be resolved.
+    #[error("cannot resolve '{host}': {}", plain(.source))]
+    Resolve {
+        /// What was looked up.
+        host: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No local interface or address can be used.
+    #[error("no usable interface towards {remote}: {why}")]
+    NoInterface {
+        /// The server.
+        remote: String,
+        /// What was tried.
+        why: String,
+    },
+    /// Nobody answered in time.
+    #[error("no answer from {remote} within {timeout:?}: check the address, the port and the firewall{hint}")]
+    Unreachable {
+        /// The server.
+        remote: String,
+        /// How long was waited, see [`Config::connect_timeout`](crate::Config::connect_timeout).
+        timeout: Duration,
+        /// What the system said about sending, if it said anything.
+        hint: String,
+    },
+    /// The server's certificate is not signed by a trusted authority, or is for another name.
+    #[error("the certificate of {server} is not trusted ({why}): give its CA, or pin its fingerprint")]
+    Untrusted {
+        /// The name the certificate was checked for.
+        server: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The server's certificate is not the pinned one.
+    #[error("the certificate of {server} is not the pinned one: compare the fingerprint with the server's")]
+    WrongPin {
+        /// The name of the server.
+        server: String,
+    },
+    /// The server speaks QUIC, but another protocol in it.
+    #[error("the server does not speak squall/1: check the port, or update one of the two")]
+    OtherProtocol,
+    /// The server turned the connection down.
+    #[error("the server refused the session: {0}")]
+    Refused(String),
+    /// Anything else in QUIC or TLS.
+    #[error("the handshake failed: {0}")]
+    Handshake(String),
+    /// The TLS settings cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The request itself is wrong.
+    #[error("cannot connect: {0}")]
+    Request(String),
+    /// Called outside a tokio runtime.
+    #[error("cannot connect: not inside a tokio runtime")]
+    NoRuntime,
+}
+
+/// Why a certificate or a key could not be made, read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// The file could not be read or written.
+    #[error("{}: {}", .path.display(), plain(.source))]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is no PEM file of the expected kind.
+    #[error("{}: {why}", .path.display())]
+    Content {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The certificate could not be made.
+    #[error("cannot make a certificate for '{name}': {why}")]
+    Generate {
+        /// For which name.
+        name: String,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What an attempt was about, to explain its end.
+pub(crate) struct Attempted {
+    pub(crate) remote: String,
+    pub(crate) server_name: String,
+    pub(crate) timeout: Duration,
+    /// The last error of sending, if sending failed.
+    pub(crate) send_error: Option<String>,
+}
+
+/// TLS alert of a server that knows none of the offered protocols (RFC 7301 §3.2).
+const NO_APPLICATION_PROTOCOL: u8 = 120;
+
+impl ConnectError {
+    /// Explains why an attempt ended.
+    pub(crate) fn explain(reason: CloseReason, attempted: Attempted) -> Self {
+        let Attempted { remote, server_name: server, timeout, send_error } = attempted;
+        match reason {
+            CloseReason::TimedOut => {
+                let hint = send_error.map_or_else(String::new, |e| format!(" (sending failed: {e})"));
+                Self::Unreachable { remote, timeout, hint }
+            }
+            CloseReason::ByPeer { reason, .. } => Self::Refused(reason),
+            CloseReason::Transport(text) => Self::of_transport(text, server),
+            other => Self::Handshake(other.to_string()),
+        }
+    }
+
+    /// QUIC tells of TLS failures by alert number when the peer found them, by rustls' words when this
+    /// side did.
+    fn of_transport(text: String, server: String) -> Self {
+        let alert = format!("error {NO_APPLICATION_PROTOCOL}");
+        if text.contains("ApplicationVerificationFailure") {
+            return Self::WrongPin { server };
+        }
+        if let Some((_, why)) = text.split_once("invalid peer certificate: ") {
+            return Self::Untrusted { server, why: certificate_fault(why) };
+        }
+        let other_protocol = text.split(": ").any(|part| part == alert)
+            || text.contains("doesn't support any known protocol")
+            || text.contains("NoApplicationProtocol");
+        if other_protocol {
+            return Self::OtherProtocol;
+        }
+        if text.contains("refused to accept") {
+            return Self::Refused("it accepts no more sessions now".into());
+        }
+        Self::Handshake(text)
+    }
+}
+
+/// What is wrong with a certificate. rustls has words for most faults and a mere name for some.
+fn certificate_fault(why: &str) -> String {
+    match why {
+        "UnknownIssuer" => "signed by an unknown authority".into(),
+        other => other.to_owned(),
+    }
+}
+
+/// The system's words without Rust's additions: `address in use`.
+pub(crate) fn plain(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => return "address in use".into(),
+        io::ErrorKind::AddrNotAvailable => return "no interface has this address".into(),
+        io::ErrorKind::PermissionDenied => return "permission denied".into(),
+        io::ErrorKind::NotFound => return "no such file or directory".into(),
+        _ => {}
+    }
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+/// Says which of several addresses were tried.
+pub(crate) fn list_of(addresses: &[IpAddr]) -> String {
+    let texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    texts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn explain(text: &str) -> String {
+        let attempted = Attempted {
+            remote: "192.0.2.1:1".into(),
+            server_name: "example.org".into(),
+            timeout: Duration::from_secs(3),
+            send_error: Some("network unreachable".into()),
+        };
+        let reason =
+            if text.is_empty() { CloseReason::TimedOut } else { CloseReason::Transport(text.into()) };
+        ConnectError::explain(reason, attempted).to_string()
+    }
+
+    #[test]
+    fn every_end_of_an_attempt_is_explained_in_one_line() {
+        let cases = [
+            ("", "no answer from 192.0.2.1:1 within 3s"),
+            ("aborted by peer: the cryptographic handshake failed: error 120", "does not speak squall/1"),
+            (
+                "the cryptographic handshake failed: error 42: invalid peer certificate: UnknownIssuer",
+                "the certificate of example.org is not trusted (signed by an unknown authority)",
+            ),
+            (
+                "the cryptographic handshake failed: error 50: invalid peer certificate: \
+                 ApplicationVerificationFailure",
+                "is not the pinned one",
+            ),
+            ("the cryptographic handshake failed: error 12", "handshake failed: the crypto"),
+        ];
+        for (text, expected) in cases {
+            let line = explain(text);
+            assert!(line.contains(expected), "{line}");
+            assert!(!line.contains('\n'));
+        }
+        assert!(explain("").contains("network unreachable"));
+    }
+
+    #[test]
+    fn system_errors_lose_their_numbers() {
+        assert_eq!(plain(&io::Error::from(io::ErrorKind::AddrInUse)), "address in use");
+        let unreachable = io::Error::from_raw_os_error(101);
+        assert!(!plain(&unreachable).contains("os error"));
+    }
+}

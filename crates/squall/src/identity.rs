@@ -1,0 +1,222 @@
+//! Certificates for servers: made on the spot, or kept in PEM files.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::Path,
+};
+
+use squall_proto::{
+    Fingerprint, ServerTls, TlsError, fingerprint_of,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+};
+
+use crate::IdentityError;
+
+/// A certificate chain and the private key of its first certificate.
+///
+/// ```
+/// let identity = squall::Identity::self_signed("localhost")?;
+/// // The client pins what the server shows.
+/// println!("{}", identity.fingerprint());
+/// # Ok::<(), squall::IdentityError>(())
+/// ```
+#[derive(Debug)]
+pub struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    /// Both, as a file holds them.
+    pem: Pem,
+}
+
+/// PEM text that shows nothing of itself in logs.
+struct Pem(String);
+
+impl std::fmt::Debug for Pem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PEM")
+    }
+}
+
+impl Identity {
+    /// Makes a self-signed certificate for a host name or an address, with a new key on the curve
+    /// P-256.
+    ///
+    /// # Errors
+    /// If the name cannot stand in a certificate.
+    pub fn self_signed(name: &str) -> Result<Self, IdentityError> {
+        let fail = |e: rcgen::Error| IdentityError::Generate { name: name.to_owned(), why: e.to_string() };
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).map_err(fail)?;
+        let mut params = rcgen::CertificateParams::new(vec![name.to_owned()]).map_err(fail)?;
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        let certificate = params.self_signed(&key).map_err(fail)?;
+        let pem = format!("{}{}", certificate.pem(), key.serialize_pem());
+        Self::parse(pem).map_err(|why| IdentityError::Generate { name: name.to_owned(), why })
+    }
+
+    /// Reads a PEM file that holds the chain, the server's own certificate first, and the key.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or lacks one of the two.
+    pub fn load(file: impl AsRef<Path>) -> Result<Self, IdentityError> {
+        let file = file.as_ref();
+        Self::parse(read(file)?).map_err(|why| IdentityError::Content { path: file.to_owned(), why })
+    }
+
+    /// Reads the chain from one PEM file and the key from another.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or lacks what it should hold.
+    pub fn load_pair(chain: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self, IdentityError> {
+        let (chain, key) = (chain.as_ref(), key.as_ref());
+        let pem = format!("{}\n{}", read(chain)?, read(key)?);
+        Self::parse(pem).map_err(|why| {
+            let path = if why == NO_KEY { key } else { chain };
+            IdentityError::Content { path: path.to_owned(), why }
+        })
+    }
+
+    /// Reads the file, or makes a self-signed certificate for `name` and writes the file when there is
+    /// none.
+    ///
+    /// # Errors
+    /// As [`Self::load`], [`Self::self_signed`] and [`Self::save`].
+    pub fn load_or_create(file: impl AsRef<Path>, name: &str) -> Result<Self, IdentityError> {
+        let file = file.as_ref();
+        match Self::load(file) {
+            Err(IdentityError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                let identity = Self::self_signed(name)?;
+                identity.save(file)?;
+                Ok(identity)
+            }
+            loaded => loaded,
+        }
+    }
+
+    /// Writes chain and key to a PEM file, which only its owner may read. A file there is replaced.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn save(&self, file: impl AsRef<Path>) -> Result<(), IdentityError> {
+        let file = file.as_ref();
+        write_private(file, self.pem.0.as_bytes())
+            .map_err(|source| IdentityError::File { path: file.to_owned(), source })
+    }
+
+    /// What a client pins: SHA-256 of the server's own certificate.
+    pub fn fingerprint(&self) -> Fingerprint {
+        fingerprint_of(&self.chain[0])
+    }
+
+    /// The chain, the server's own certificate first.
+    pub fn chain(&self) -> &[CertificateDer<'static>] {
+        &self.chain
+    }
+
+    /// What [`Endpoint::listen`](crate::Endpoint::listen) needs.
+    ///
+    /// # Errors
+    /// If the key does not belong to the certificate.
+    pub fn server_tls(&self) -> Result<ServerTls, TlsError> {
+        ServerTls::new(self.chain.clone(), self.key.clone_key())
+    }
+
+    fn parse(pem: String) -> Result<Self, String> {
+        let chain = certificates(&pem)?;
+        let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| NO_KEY.to_owned())?;
+        Ok(Self { chain, key, pem: Pem(pem) })
+    }
+}
+
+const NO_KEY: &str = "holds no private key in PEM form";
+
+/// Reads the certificates of a PEM file, for [`Trust::Roots`](crate::Trust::Roots).
+///
+/// # Errors
+/// If the file cannot be read, or holds no certificate.
+pub fn load_certificates(file: impl AsRef<Path>) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+    let file = file.as_ref();
+    certificates(&read(file)?).map_err(|why| IdentityError::Content { path: file.to_owned(), why })
+}
+
+fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    match found {
+        Ok(chain) if chain.is_empty() => Err("holds no certificate in PEM form".into()),
+        Ok(chain) => Ok(chain),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn read(file: &Path) -> Result<String, IdentityError> {
+    fs::read_to_string(file).map_err(|source| IdentityError::File { path: file.to_owned(), source })
+}
+
+/// Writes beside the file first, so that a reader never sees half of it.
+fn write_private(file: &Path, content: &[u8]) -> io::Result<()> {
+    let mut beside = file.as_os_str().to_owned();
+    beside.push(".new");
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600);
+    }
+    let mut out = options.open(&beside)?;
+    out.write_all(content)?;
+    out.sync_all()?;
+    fs::rename(&beside, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scratch(name: &str) -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("squall-identity-{}-{name}", std::process::id()))
+    }
+
+    #[test]
+    fn what_is_saved_is_loaded_again() {
+        let file = scratch("saved.pem");
+        let made = Identity::load_or_create(&file, "localhost").expect("is made");
+        let loaded = Identity::load_or_create(&file, "other").expect("is loaded");
+        assert_eq!(made.fingerprint(), loaded.fingerprint());
+        assert_eq!(load_certificates(&file).expect("are there"), made.chain());
+        assert!(loaded.server_tls().is_ok());
+        let split = Identity::load_pair(&file, &file).expect("either file will do");
+        assert_eq!(split.fingerprint(), made.fingerprint());
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = fs::metadata(&file).expect("is there").permissions().mode();
+            assert_eq!(mode & 0o077, 0, "others may read the key");
+        }
+        fs::remove_file(&file).expect("is removed");
+    }
+
+    #[test]
+    fn bad_files_are_named() {
+        let missing = scratch("missing.pem");
+        let error = Identity::load(&missing).expect_err("is missing").to_string();
+        assert!(error.ends_with("missing.pem: no such file or directory"), "{error}");
+        let file = scratch("bad.pem");
+        fs::write(&file, "hello").expect("is written");
+        let error = Identity::load(&file).expect_err("is no PEM").to_string();
+        assert!(error.ends_with("bad.pem: holds no certificate in PEM form"), "{error}");
+        let whole = Identity::self_signed("localhost").expect("is made");
+        let end = whole.pem.0.find("-----BEGIN PRIVATE").expect("has a key");
+        fs::write(&file, &whole.pem.0[..end]).expect("is written");
+        let error = Identity::load(&file).expect_err("has no key").to_string();
+        assert!(error.ends_with("bad.pem: holds no private key in PEM form"), "{error}");
+        fs::remove_file(&file).expect("is removed");
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_certified_is_refused() {
+        let error = Identity::self_signed("grün").expect_err("is not ASCII").to_string();
+        assert!(error.starts_with("cannot make a certificate for 'grün'"), "{error}");
+        assert!(!format!("{:?}", Identity::self_signed("x").expect("is made")).contains("BEGIN"));
+    }
+}

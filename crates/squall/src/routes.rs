@@ -1,0 +1,149 @@
+//! Which socket and address a local address of the core stands for.
+//!
+//! The core tells paths apart by address alone, and two interfaces may have the same one. So each
+//! socket, and each address of a socket that has several, gets an address of its own that exists
+//! nowhere outside: from 100.64.0.0/10 (RFC 6598) or from a unique local prefix (RFC 4193).
+
+use std::{
+    collections::HashMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+};
+
+use squall_proto::NetPath;
+
+use crate::socket::SocketKey;
+
+/// Local addresses that one socket may have; those beyond share the first. Bounds what a peer on a
+/// network that is routed here as a whole can make us remember.
+const MAX_ADDRESSES: usize = 1024;
+
+/// The translation between both sides.
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    routes: HashMap<IpAddr, Route>,
+    /// By socket and the address in use there.
+    names: HashMap<(SocketKey, IpAddr), IpAddr>,
+    next: u32,
+}
+
+/// What a local address of the core stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) socket: SocketKey,
+    /// The real address.
+    pub(crate) local: SocketAddr,
+    /// Address to send from, where the socket has several.
+    pub(crate) source: Option<IpAddr>,
+    /// Name of the interface, if the socket belongs to one.
+    pub(crate) device: Option<String>,
+}
+
+impl Routes {
+    /// Names a socket bound to one address; returns the name.
+    pub(crate) fn add(&mut self, socket: SocketKey, local: SocketAddr, device: Option<String>) -> IpAddr {
+        self.insert(local.ip(), Route { socket, local, source: None, device })
+    }
+
+    /// The name of what a packet was received on: on a socket bound to no particular address (`local`
+    /// unspecified), that is the address it was sent to.
+    pub(crate) fn name(&mut self, socket: SocketKey, local: SocketAddr, sent_to: Option<IpAddr>) -> IpAddr {
+        let ip = sent_to.filter(|_| local.ip().is_unspecified()).unwrap_or(local.ip());
+        if let Some(name) = self.names.get(&(socket, ip)) {
+            return *name;
+        }
+        if self.names.len() >= MAX_ADDRESSES
+            && let Some(name) = self.names.iter().find(|((s, _), _)| *s == socket).map(|(_, name)| *name)
+        {
+            return name;
+        }
+        let source = (!ip.is_unspecified()).then_some(ip);
+        self.insert(ip, Route { socket, local: SocketAddr::new(ip, local.port()), source, device: None })
+    }
+
+    /// What a name stands for.
+    pub(crate) fn get(&self, name: IpAddr) -> Option<&Route> {
+        self.routes.get(&name)
+    }
+
+    /// The names of what has this real address, or belongs to the interface of this name.
+    pub(crate) fn matching(&self, interface: &str) -> Vec<IpAddr> {
+        let ip: Option<IpAddr> = interface.parse().ok();
+        let is_meant = |r: &Route| r.device.as_deref() == Some(interface) || ip == Some(r.local.ip());
+        self.routes.iter().filter(|(_, route)| is_meant(route)).map(|(name, _)| *name).collect()
+    }
+
+    /// Forgets a socket.
+    pub(crate) fn remove(&mut self, socket: SocketKey) {
+        self.routes.retain(|_, route| route.socket != socket);
+        self.names.retain(|(s, _), _| *s != socket);
+    }
+
+    /// The same path with the real local address, for people.
+    pub(crate) fn real(&self, net: NetPath) -> NetPath {
+        let local = self.get(net.local).map_or(net.local, |route| route.local.ip());
+        NetPath { local, ..net }
+    }
+
+    fn insert(&mut self, ip: IpAddr, route: Route) -> IpAddr {
+        self.next += 1;
+        let name = match ip {
+            IpAddr::V4(_) => Ipv4Addr::from_bits(0x6440_0000 + self.next % (1 << 22)).into(),
+            IpAddr::V6(_) => {
+                Ipv6Addr::from_bits((0xfd73_7175_616c_6c00 << 64) + u128::from(self.next)).into()
+            }
+        };
+        self.names.insert((route.socket, ip), name);
+        self.routes.insert(name, route);
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addr(text: &str) -> SocketAddr {
+        text.parse().expect("is an address")
+    }
+
+    #[test]
+    fn sockets_with_the_same_address_have_different_names() {
+        let mut routes = Routes::default();
+        let first = routes.add(SocketKey(1), addr("192.168.8.100:5"), Some("wwan0".into()));
+        let second = routes.add(SocketKey(2), addr("192.168.8.100:6"), Some("wwan1".into()));
+        assert_ne!(first, second);
+        let net = NetPath { local: second, remote: addr("192.0.2.1:1") };
+        assert_eq!(routes.real(net).local, addr("192.168.8.100:6").ip());
+        assert_eq!(routes.get(second).and_then(|r| r.device.as_deref()), Some("wwan1"));
+        routes.remove(SocketKey(1));
+        assert!(routes.get(first).is_none() && routes.get(second).is_some());
+    }
+
+    #[test]
+    fn a_socket_for_all_addresses_answers_from_the_one_that_was_called() {
+        let mut routes = Routes::default();
+        let any = addr("[::]:443");
+        let name = routes.name(SocketKey(1), any, Some(addr("[2001:db8::1]:0").ip()));
+        assert!(name.is_ipv6());
+        assert_eq!(routes.name(SocketKey(1), any, Some(addr("[2001:db8::1]:0").ip())), name);
+        let other = routes.name(SocketKey(1), any, Some(addr("[2001:db8::2]:0").ip()));
+        assert_ne!(name, other);
+        let route = routes.get(other).expect("is known");
+        assert_eq!(
+            (route.local, route.source),
+            (addr("[2001:db8::2]:443"), Some(addr("[2001:db8::2]:0").ip()))
+        );
+        let unknown = routes.name(SocketKey(1), any, None);
+        assert_eq!(routes.get(unknown).map(|r| r.source), Some(None));
+    }
+
+    #[test]
+    fn addresses_to_remember_are_bounded() {
+        let mut routes = Routes::default();
+        for n in 0..5000u32 {
+            let to = Ipv4Addr::from_bits(0x7f00_0000 + n);
+            routes.name(SocketKey(1), addr("0.0.0.0:443"), Some(to.into()));
+        }
+        assert_eq!(routes.routes.len(), MAX_ADDRESSES);
+    }
+}

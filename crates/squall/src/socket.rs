@@ -1,0 +1,250 @@
+//! UDP sockets: one for each interface or address, each with a queue of its own.
+
+use std::{
+    collections::VecDeque,
+    io::{self, IoSliceMut},
+    net::{IpAddr, SocketAddr},
+    task::{Context, Poll},
+};
+
+use noq_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use tokio::{io::Interest, net::UdpSocket};
+
+/// Kernel buffer for what arrives while the driver is elsewhere, in bytes: 30 ms at 1 Gbps. Linux
+/// grants no more than `net.core.rmem_max`.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// Kernel buffer for what leaves, in bytes. Small beside the one above: what waits here is out of the
+/// scheduler's hands.
+const SEND_BUFFER: usize = 1 << 20;
+
+/// Transmits that wait for the kernel at most. When more come, the oldest is dropped, as a router
+/// would: QUIC takes it for a loss.
+const MAX_PENDING: usize = 64;
+
+/// Errors in a row after which a socket is no longer read.
+const MAX_READ_ERRORS: u32 = 64;
+
+/// A socket of one interface or address.
+pub(crate) struct Socket {
+    pub(crate) key: SocketKey,
+    io: UdpSocket,
+    state: UdpSocketState,
+    pending: VecDeque<Pending>,
+    read_errors: u32,
+    warned: bool,
+}
+
+/// Tells sockets apart, over the whole life of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SocketKey(pub(crate) u64);
+
+struct Pending {
+    packet: Packet,
+    contents: Vec<u8>,
+}
+
+/// Where packets go, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    pub(crate) remote: SocketAddr,
+    /// Address to send from, on a socket that has several.
+    pub(crate) source: Option<IpAddr>,
+    pub(crate) segment_size: Option<usize>,
+    pub(crate) ecn: Option<squall_proto::Ecn>,
+}
+
+impl Socket {
+    /// Binds to an address, and to an interface when one is named and the system allows it.
+    pub(crate) fn bind(key: SocketKey, addr: SocketAddr, device: Option<&str>) -> io::Result<Self> {
+        let socket = socket2::Socket::new(
+            socket2::Domain::for_address(addr),
+            socket2::Type::DGRAM,
+            Some(socket2::Protocol::UDP),
+        )?;
+        if addr.is_ipv6() {
+            socket.set_only_v6(!addr.ip().is_unspecified())?;
+        }
+        if let Some(device) = device {
+            bind_device(&socket, device);
+        }
+        socket.set_nonblocking(true)?;
+        socket.bind(&addr.into())?;
+        for result in [socket.set_recv_buffer_size(RECEIVE_BUFFER), socket.set_send_buffer_size(SEND_BUFFER)]
+        {
+            if let Err(error) = result {
+                tracing::debug!(%addr, %error, "socket buffer stays as it is");
+            }
+        }
+        let io = UdpSocket::from_std(socket.into())?;
+        let state = UdpSocketState::new((&io).into())?;
+        Ok(Self { key, io, state, pending: VecDeque::new(), read_errors: 0, warned: false })
+    }
+
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.io.local_addr()
+    }
+
+    /// Packets that one call can send.
+    pub(crate) fn max_segments(&self) -> usize {
+        self.state.max_gso_segments().get()
+    }
+
+    /// Receives what is there, up to a batch; returns how many entries of `meta` are filled.
+    pub(crate) fn poll_receive(&mut self, cx: &mut Context<'_>, buffers: &mut ReceiveBuffers) -> Poll<usize> {
+        while self.read_errors < MAX_READ_ERRORS {
+            match self.io.poll_recv_ready(cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(_)) | Poll::Pending => return Poll::Pending,
+            }
+            let received = self.io.try_io(Interest::READABLE, || {
+                let (mut slices, meta) = buffers.split(self.state.gro_segments().get());
+                self.state.recv((&self.io).into(), &mut slices, meta)
+            });
+            match received {
+                Ok(count) => {
+                    self.read_errors = 0;
+                    return Poll::Ready(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => {
+                    self.read_errors += 1;
+                    tracing::debug!(%error, "receiving failed");
+                }
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Sends, or keeps for later when the kernel has no room. Says what went wrong, if something did:
+    /// the packets are lost then, as on any bad link.
+    pub(crate) fn send(
+        &mut self,
+        cx: &mut Context<'_>,
+        packet: Packet,
+        contents: &[u8],
+    ) -> Result<(), io::Error> {
+        if self.pending.is_empty() {
+            match self.try_send(&packet, contents) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                sent => return self.judge(sent),
+            }
+        }
+        if self.pending.len() >= MAX_PENDING {
+            self.pending.pop_front();
+        }
+        self.pending.push_back(Pending { packet, contents: contents.to_vec() });
+        self.flush(cx)
+    }
+
+    /// Sends what waits, as far as the kernel takes it; wakes the task when it takes more.
+    pub(crate) fn flush(&mut self, cx: &mut Context<'_>) -> Result<(), io::Error> {
+        let mut outcome = Ok(());
+        while let Some(next) = self.pending.front() {
+            if !matches!(self.io.poll_send_ready(cx), Poll::Ready(Ok(()))) {
+                break;
+            }
+            let sent = self.try_send(&next.packet, &next.contents);
+            if !matches!(&sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+                self.pending.pop_front();
+                outcome = outcome.and(self.judge(sent));
+            }
+        }
+        outcome
+    }
+
+    /// Sends without waiting or keeping, outside of any task: the last words of an endpoint.
+    pub(crate) fn send_last(&self, packet: &Packet, contents: &[u8]) {
+        // Nobody is left to be told.
+        let _ = self.state.try_send((&self.io).into(), &transmit(packet, contents));
+    }
+
+    fn try_send(&self, packet: &Packet, contents: &[u8]) -> io::Result<()> {
+        let send = |contents: &[u8], packet: &Packet| {
+            self.io.try_io(Interest::WRITABLE, || {
+                self.state.try_send((&self.io).into(), &transmit(packet, contents))
+            })
+        };
+        let could_segment = self.max_segments() > 1;
+        match (send(contents, packet), packet.segment_size) {
+            // The interface turned out not to segment: do it here.
+            (Err(_), Some(size)) if could_segment && self.max_segments() == 1 => {
+                let single = Packet { segment_size: None, ..*packet };
+                contents.chunks(size).try_for_each(|piece| send(piece, &single))
+            }
+            (sent, _) => sent,
+        }
+    }
+
+    /// A packet that is larger than the link takes is a path MTU probe that found its answer. Other
+    /// errors are told once for each socket; the session notices by itself that the path is silent.
+    fn judge(&mut self, sent: io::Result<()>) -> io::Result<()> {
+        let Err(error) = sent else {
+            self.warned = false;
+            return Ok(());
+        };
+        if noq_udp::is_msg_size_err(&error) {
+            return Ok(());
+        }
+        if !std::mem::replace(&mut self.warned, true) {
+            tracing::warn!(local = ?self.local_addr().ok(), %error, "sending failed");
+        }
+        Err(error)
+    }
+}
+
+fn transmit<'a>(packet: &Packet, contents: &'a [u8]) -> Transmit<'a> {
+    let ecn = packet.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8));
+    let Packet { remote, source, segment_size, .. } = *packet;
+    Transmit { destination: remote, ecn, contents, segment_size, src_ip: source }
+}
+
+/// Has packets leave and arrive only there, whatever the routing table says. Where the system does not
+/// allow it, the address alone must do, and the routing table decides.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn bind_device(socket: &socket2::Socket, device: &str) {
+    if let Err(error) = socket.bind_device(Some(device.as_bytes())) {
+        tracing::warn!(device, %error, "cannot bind to the interface, only to its address");
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn bind_device(_: &socket2::Socket, device: &str) {
+    tracing::debug!(device, "bound to the address of the interface only");
+}
+
+/// Memory to receive into, shared by all sockets of an endpoint.
+pub(crate) struct ReceiveBuffers {
+    memory: Vec<u8>,
+    /// Bytes for each message.
+    slot: usize,
+    meta: [RecvMeta; BATCH_SIZE],
+}
+
+/// Largest UDP payload, which the kernel does not exceed when it joins packets.
+const MAX_DATAGRAM: usize = 65_535;
+
+/// Largest packet that arrives alone: no QUIC packet exceeds an Ethernet frame here.
+const MAX_PACKET: usize = 2048;
+
+impl ReceiveBuffers {
+    pub(crate) fn new() -> Self {
+        Self { memory: Vec::new(), slot: 0, meta: [RecvMeta::default(); BATCH_SIZE] }
+    }
+
+    /// Room for a batch of messages, each of up to `segments` packets.
+    fn split(&mut self, segments: usize) -> ([IoSliceMut<'_>; BATCH_SIZE], &mut [RecvMeta; BATCH_SIZE]) {
+        self.slot = (segments * MAX_PACKET).min(MAX_DATAGRAM);
+        if self.memory.len() < self.slot * BATCH_SIZE {
+            self.memory.resize(self.slot * BATCH_SIZE, 0);
+        }
+        let mut slots = self.memory.chunks_exact_mut(self.slot);
+        (std::array::from_fn(|_| IoSliceMut::new(slots.next().unwrap_or_default())), &mut self.meta)
+    }
+
+    /// What was received last, with its contents.
+    pub(crate) fn messages(&self, count: usize) -> impl Iterator<Item = (&RecvMeta, &[u8])> {
+        let slots = self.memory.chunks_exact(self.slot.max(1));
+        self.meta.iter().zip(slots).take(count).map(|(meta, slot)| (meta, &slot[..meta.len]))
+    }
+}

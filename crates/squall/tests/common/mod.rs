@@ -1,0 +1,75 @@
+//! What the tests share: a server and a client on loopback, and time limits.
+
+#![allow(dead_code, reason = "every test file uses its own part")]
+
+pub(crate) mod relay;
+
+use std::{net::IpAddr, time::Duration};
+
+use squall::{Config, Connect, Endpoint, Event, Identity, Received, Session, Trust};
+
+/// No test takes longer.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
+
+/// Runs a test within the limit.
+pub(crate) fn within<T>(test: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("the runtime starts");
+    let outcome = runtime.block_on(async { tokio::time::timeout(LIMIT, test).await });
+    runtime.shutdown_background();
+    outcome.expect("the test ends in time")
+}
+
+/// A server on a free port, and its identity.
+pub(crate) fn server(config: Config) -> (Endpoint, Identity) {
+    let identity = Identity::self_signed("localhost").expect("is made");
+    let tls = identity.server_tls().expect("is valid");
+    (Endpoint::listen("127.0.0.1:0", &tls, config).expect("a port is free"), identity)
+}
+
+/// A request to a server of [`server`], over 127.0.0.2 and 127.0.0.3.
+pub(crate) fn request(server: &Endpoint, identity: &Identity) -> Connect {
+    Connect::to(server.local_addrs()[0])
+        .trust(Trust::Pinned(identity.fingerprint()))
+        .over([ip("127.0.0.2"), ip("127.0.0.3")])
+}
+
+/// A server, a client over two paths, and the server's side of the session.
+pub(crate) async fn pair(config: Config) -> (Endpoint, Session, Session) {
+    let (endpoint, identity) = server(config.clone());
+    let client = Endpoint::connect(request(&endpoint, &identity), config).await.expect("connects");
+    let accepted = endpoint.accept().await.expect("listens");
+    (endpoint, client, accepted)
+}
+
+pub(crate) fn ip(text: &str) -> IpAddr {
+    text.parse().expect("is an address")
+}
+
+/// The next block that arrives.
+pub(crate) async fn next_block(session: &Session) -> Received {
+    loop {
+        match session.recv().await.expect("the session lasts") {
+            Event::Received(block) => return block,
+            Event::Closed(reason) => panic!("closed: {reason}"),
+            _ => {}
+        }
+    }
+}
+
+/// Bytes that differ from place to place.
+pub(crate) fn pattern(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}

@@ -1,0 +1,304 @@
+//! How sessions and paths come, go, and leave nothing behind.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{ip, next_block, pair, pattern, relay::Relay, request, server, within};
+use squall::{
+    Block, BlockFate, CloseReason, Config, Connect, Endpoint, Event, FinishError, Interfaces, Limits,
+    PathChange, SendError, Session, Trust,
+};
+
+/// Waits until `count` paths are up.
+async fn paths_up(session: &Session, count: usize) {
+    let mut up = 0;
+    while up < count {
+        if let Some(Event::Path(_, PathChange::Up(_))) = session.recv().await {
+            up += 1;
+        }
+    }
+}
+
+/// Sends blocks for a while, and has all of them arrive at the peer.
+async fn send_steadily(client: Session, server: &Session, count: u64, pause: Duration) {
+    let sender = tokio::spawn(async move {
+        for n in 0..count {
+            client.send(Block::new(pattern(20_000, n))).await.expect("is taken");
+            tokio::time::sleep(pause).await;
+        }
+    });
+    let mut missing: std::collections::BTreeSet<u64> = (0..count).collect();
+    while !missing.is_empty() {
+        let block = next_block(server).await;
+        assert!(block.data == pattern(20_000, block.id.0));
+        assert!(missing.remove(&block.id.0), "{:?} came twice", block.id);
+    }
+    sender.await.expect("sends");
+}
+
+#[test]
+fn an_interface_taken_away_does_not_stop_the_data() {
+    within(async {
+        let (_endpoint, client, server) = pair(Config::default()).await;
+        paths_up(&client, 2).await;
+        let changer = client.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            changer.set_interfaces(Interfaces::Local(vec![ip("127.0.0.3")]));
+        });
+        send_steadily(client.clone(), &server, 100, Duration::from_millis(10)).await;
+        let locals: Vec<_> = client.path_stats().iter().map(|p| p.local.ip()).collect();
+        assert_eq!(locals, [ip("127.0.0.3")]);
+    });
+}
+
+#[test]
+fn an_interface_added_later_carries_data_too() {
+    within(async {
+        let (endpoint, identity) = server(Config::default());
+        let one = request(&endpoint, &identity).over([ip("127.0.0.2")]);
+        let client = Endpoint::connect(one, Config::default()).await.expect("connects");
+        let accepted = endpoint.accept().await.expect("listens");
+        paths_up(&client, 1).await;
+        client.set_interfaces(Interfaces::Local(vec![ip("127.0.0.2"), ip("127.0.0.9")]));
+        paths_up(&client, 1).await;
+        client.set_interfaces(Interfaces::Local(vec![ip("127.0.0.9")]));
+        send_steadily(client.clone(), &accepted, 50, Duration::from_millis(5)).await;
+        let carried = client.path_stats().iter().map(|p| p.stats.fresh_bytes).max();
+        assert!(carried > Some(0), "{:?}", client.path_stats());
+    });
+}
+
+#[test]
+fn a_path_that_falls_silent_does_not_stop_the_data() {
+    within(async {
+        let (endpoint, identity) = server(Config::default());
+        let addr = endpoint.local_addrs()[0];
+        let (first, second) = (Relay::start(addr).await, Relay::start(addr).await);
+        let any = "127.0.0.2:0".parse().expect("is an address");
+        let pairs = Interfaces::Pairs(vec![(any, first.addr), (any, second.addr)]);
+        let request = Connect::to(addr).trust(Trust::Pinned(identity.fingerprint())).interfaces(pairs);
+        let client = Endpoint::connect(request, Config::default()).await.expect("connects");
+        let accepted = endpoint.accept().await.expect("listens");
+        paths_up(&client, 2).await;
+        let events = client.clone();
+        let watcher = tokio::spawn(async move {
+            let (mut suspected, mut readmitted) = (0, 0);
+            while readmitted == 0 {
+                match events.recv().await {
+                    Some(Event::Path(_, PathChange::Suspected { .. })) => suspected += 1,
+                    Some(Event::Path(_, PathChange::Readmitted { .. })) => readmitted += 1,
+                    Some(_) => {}
+                    None => break,
+                }
+            }
+            (suspected, readmitted)
+        });
+        let outage = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            first.set_open(false);
+            tokio::time::sleep(Duration::from_millis(1000)).await;
+            first.set_open(true);
+        };
+        tokio::join!(outage, send_steadily(client.clone(), &accepted, 200, Duration::from_millis(10)));
+        let (suspected, readmitted) = watcher.await.expect("runs");
+        assert!(suspected >= 1 && readmitted == 1, "{suspected} {readmitted}");
+    });
+}
+
+#[test]
+fn finishing_waits_for_what_is_under_way() {
+    within(async {
+        let (_endpoint, client, server) = pair(Config::default()).await;
+        for n in 0..10 {
+            client.send(Block::new(pattern(300_000, n))).await.expect("is taken");
+        }
+        client.finish(Duration::from_secs(10)).await.expect("all arrive");
+        assert_eq!(client.stats().blocks_delivered, 10);
+        assert!(matches!(client.try_send(Block::new("late")), Err(SendError::Closed)));
+        let mut received = 0;
+        loop {
+            match server.recv().await.expect("ends with its reason") {
+                Event::Received(_) => received += 1,
+                Event::Closed(reason) => {
+                    assert_eq!(reason, CloseReason::ByPeer { code: 0, reason: String::new() });
+                    break;
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(received, 10);
+        assert!(server.recv().await.is_none());
+        assert_eq!(server.stats().blocks_received, 10);
+    });
+}
+
+#[test]
+fn finishing_ends_when_the_time_is_up() {
+    within(async {
+        let (endpoint, identity) = server(Config::default());
+        let addr = endpoint.local_addrs()[0];
+        let relay = Relay::start(addr).await;
+        let pairs = Interfaces::Pairs(vec![("127.0.0.2:0".parse().expect("is one"), relay.addr)]);
+        let request = Connect::to(addr).trust(Trust::Pinned(identity.fingerprint())).interfaces(pairs);
+        let client = Endpoint::connect(request, Config::default()).await.expect("connects");
+        relay.set_open(false);
+        client.send(Block::new(pattern(50_000, 1))).await.expect("is taken");
+        let after = Duration::from_millis(200);
+        let outcome = client.finish(after).await;
+        assert_eq!(outcome, Err(FinishError::TimedOut { open: 1, after }));
+        let mut fate = None;
+        while let Some(event) = client.recv().await {
+            if let Event::Finished { fate: told, .. } = event {
+                assert!(fate.replace(told).is_none(), "told twice");
+            }
+        }
+        assert_eq!(fate, Some(BlockFate::SessionClosed));
+    });
+}
+
+#[test]
+fn an_application_that_never_reads_holds_the_sender_back() {
+    within(async {
+        let reassembly = 2 << 20;
+        let limits = Limits { reassembly, queued_bytes: 4 << 20, ..Limits::default() };
+        let (_endpoint, client, server) = pair(Config { limits, ..Config::default() }).await;
+        let sender = tokio::spawn(async move {
+            for n in 0..100 {
+                client.send(Block::new(pattern(500_000, n))).await.expect("is taken");
+            }
+            client.finish(Duration::from_secs(20)).await.expect("all arrive in the end");
+            client
+        });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!sender.is_finished(), "nothing held the sender back");
+        let held = server.stats().held_bytes;
+        assert!(held <= reassembly, "{held} bytes are held");
+        for _ in 0..100 {
+            next_block(&server).await;
+        }
+        let client = sender.await.expect("sends");
+        assert_eq!(client.stats().blocks_delivered, 100);
+    });
+}
+
+#[test]
+fn a_full_queue_is_told_and_so_is_the_room_after() {
+    within(async {
+        let limits = Limits { queued_bytes: 1 << 20, ..Limits::default() };
+        let (_endpoint, client, server) = pair(Config { limits, ..Config::default() }).await;
+        let block = Block::new(pattern(400_000, 1));
+        client.try_send(block.clone()).expect("is taken");
+        client.try_send(block.clone()).expect("is taken");
+        assert_eq!(client.try_send(block.clone()), Err(SendError::Full(block)));
+        while !matches!(client.recv().await, Some(Event::Writable)) {}
+        next_block(&server).await;
+        next_block(&server).await;
+    });
+}
+
+#[test]
+fn two_hundred_sessions_leave_nothing_behind() {
+    within(async {
+        let (endpoint, identity) = server(Config::default());
+        for n in 0..200u64 {
+            let request = request(&endpoint, &identity);
+            let client = Endpoint::connect(request, Config::default()).await.expect("connects");
+            client.send(Block::new(n.to_le_bytes().to_vec())).await.expect("is taken");
+            let session = endpoint.accept().await.expect("listens");
+            assert_eq!(next_block(&session).await.data, n.to_le_bytes().to_vec());
+            // Either side goes first, with and without reading to the end.
+            match n % 3 {
+                0 => client.finish(Duration::from_secs(5)).await.expect("has arrived"),
+                1 => client.close(0, "done"),
+                _ => drop(client),
+            }
+        }
+        endpoint.wait_idle().await;
+        assert_eq!(endpoint.session_count(), 0);
+    });
+}
+
+#[test]
+fn closing_the_endpoint_ends_its_sessions() {
+    within(async {
+        let (endpoint, client, server) = pair(Config::default()).await;
+        endpoint.close(7, "maintenance");
+        assert!(endpoint.accept().await.is_none());
+        let reason = loop {
+            if let Event::Closed(reason) = client.recv().await.expect("ends with its reason") {
+                break reason;
+            }
+        };
+        assert_eq!(reason, CloseReason::ByPeer { code: 7, reason: "maintenance".into() });
+        while server.recv().await.is_some() {}
+        assert_eq!(server.close_reason(), Some(CloseReason::Local));
+        endpoint.wait_idle().await;
+    });
+}
+
+#[test]
+fn peers_are_told_when_the_program_ends() {
+    let (address, tell) = std::sync::mpsc::channel();
+    let (ready, connected) = std::sync::mpsc::channel::<()>();
+    let program = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Runtime::new().expect("starts");
+        runtime.block_on(async {
+            let (endpoint, identity) = server(Config::default());
+            address.send((endpoint.local_addrs()[0], identity.fingerprint())).expect("is awaited");
+            let session = endpoint.accept().await.expect("comes");
+            connected.recv().expect("connects");
+            std::mem::forget((endpoint, session));
+        });
+    });
+    within(async {
+        let (addr, pin) = tell.recv().expect("starts");
+        let request = Connect::to(addr).trust(Trust::Pinned(pin));
+        let client = Endpoint::connect(request, Config::default()).await.expect("connects");
+        ready.send(()).expect("waits");
+        while client.recv().await.is_some() {}
+        let reason = client.close_reason();
+        assert!(matches!(reason, Some(CloseReason::ByPeer { code: 0, .. })), "{reason:?}");
+    });
+    program.join().expect("ends");
+}
+
+#[test]
+fn a_server_on_all_addresses_answers_from_the_one_called() {
+    within(async {
+        let identity = squall::Identity::self_signed("localhost").expect("is made");
+        let tls = identity.server_tls().expect("is valid");
+        let endpoint = Endpoint::listen("0.0.0.0:0", &tls, Config::default()).expect("a port is free");
+        let port = endpoint.local_addrs()[0].port();
+        let pairs = [("127.0.0.2:0", "127.0.0.7"), ("127.0.0.3:0", "127.0.0.8")];
+        let pairs = pairs.map(|(local, to)| (local.parse().expect("is one"), (ip(to), port).into()));
+        let request = Connect::to("127.0.0.7")
+            .trust(Trust::Pinned(identity.fingerprint()))
+            .interfaces(Interfaces::Pairs(pairs.to_vec()));
+        let client = Endpoint::connect(request, Config::default()).await.expect("connects");
+        let accepted = endpoint.accept().await.expect("listens");
+        paths_up(&client, 2).await;
+        send_steadily(client, &accepted, 20, Duration::from_millis(5)).await;
+        let mut locals: Vec<_> = accepted.path_stats().iter().map(|p| p.local.ip()).collect();
+        locals.sort();
+        assert_eq!(locals, [ip("127.0.0.7"), ip("127.0.0.8")]);
+    });
+}
+
+#[test]
+fn sessions_run_over_ipv6() {
+    within(async {
+        let identity = squall::Identity::self_signed("localhost").expect("is made");
+        let tls = identity.server_tls().expect("is valid");
+        // Some machines have no IPv6 at all; there is nothing to test on them.
+        let Ok(endpoint) = Endpoint::listen("[::]:0", &tls, Config::default()) else { return };
+        let port = endpoint.local_addrs()[0].port();
+        for host in ["[::1]", "127.0.0.1"] {
+            let request = Connect::to(format!("{host}:{port}")).trust(Trust::Pinned(identity.fingerprint()));
+            let client = Endpoint::connect(request, Config::default()).await.expect("connects");
+            let accepted = endpoint.accept().await.expect("listens");
+            send_steadily(client, &accepted, 5, Duration::from_millis(1)).await;
+        }
+    });
+}
