@@ -45,6 +45,8 @@ pub struct PathStats {
     pub copy_bytes: u64,
     /// Block bytes received, duplicates included.
     pub data_received: u64,
+    /// Of these, bytes that were here already.
+    pub duplicate_bytes: u64,
     /// Congestion events the controller was told of.
     pub congestion_events: u64,
     /// Of these, how many turned out to be reordering.

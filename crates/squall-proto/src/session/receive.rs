@@ -312,7 +312,10 @@ impl Session {
         };
         path.stats.data_received += payload.len() as u64;
         let (id, transit) = (path.id, path.rtt.smoothed / 2);
-        self.inbox.on_data(at, id, transit, header, payload).map_err(|e| e.to_string())
+        let before = self.inbox.duplicate_bytes();
+        let taken = self.inbox.on_data(at, id, transit, header, payload);
+        path.stats.duplicate_bytes += self.inbox.duplicate_bytes() - before;
+        taken.map_err(|e| e.to_string())
     }
 
     fn on_feedback(&mut self, feedback: &Feedback) {
