@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use squall_net::{ConfigError, Direction, Micros, Network, PathConfig};
+use squall_net::{Arrival, ConfigError, Direction, LinkState, Micros, Network, PathConfig};
 use squall_proto::{
     ClientTls, Config, Endpoint, Event, NetPath, ServerTls, Session, SessionId, Target, TlsError, Transmit,
     pki_types::{CertificateDer, PrivateKeyDer},
@@ -25,7 +25,7 @@ const LONG_HEADER_SIZE: usize = 1200;
 /// Packets that leave back to back at most.
 const BATCH: usize = 32;
 
-/// One of the two ends.
+/// One of the two ends, the client first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Has one interface for each path, and connects.
@@ -55,6 +55,10 @@ pub enum WorldError {
 pub struct World {
     /// The emulated paths.
     pub network: Network<Vec<u8>>,
+    /// Time 0 of the network.
+    origin: Micros,
+    /// The network before the last [`Self::enter`], and its time 0: what is under way there still arrives.
+    former: Option<(Network<Vec<u8>>, Micros)>,
     client: Node,
     server: Node,
     now: Micros,
@@ -92,12 +96,30 @@ impl World {
         let session = client.connect(epoch, target)?;
         Ok(Self {
             network,
+            origin: 0,
+            former: None,
             client: Node { endpoint: client, session: Some(session), connected: false, touched: true },
             server: Node { endpoint: server, session: None, connected: false, touched: false },
             now: 0,
             epoch,
             ports: vec![CLIENT_PORT; paths.len()],
         })
+    }
+
+    /// Packets that leave from now on pass through these paths, as many as before, whose time 0 is now.
+    ///
+    /// # Errors
+    /// If a path is described wrongly.
+    pub fn enter(&mut self, paths: &[PathConfig], seed: u64) -> Result<(), ConfigError> {
+        let former = std::mem::replace(&mut self.network, Network::new(paths, seed)?);
+        self.former = Some((former, self.origin));
+        self.origin = self.now;
+        Ok(())
+    }
+
+    /// What one direction of a path is like now.
+    pub fn link(&mut self, path: usize, direction: Direction) -> LinkState {
+        self.network.state(self.now - self.origin, path, direction)
     }
 
     /// Microseconds since the start.
@@ -134,6 +156,13 @@ impl World {
             Side::Server => net.remote.ip(),
         };
         (0..self.ports.len()).find(|i| client_address(*i) == address)
+    }
+
+    /// Tells the client that a path costs money, or does not.
+    pub fn set_metered(&mut self, path: usize, metered: bool) {
+        if let Some(session) = self.session(Side::Client) {
+            session.set_metered(client_address(path), metered);
+        }
     }
 
     /// Takes a path's interface away from the client.
@@ -180,7 +209,9 @@ impl World {
         let timeout = |node: &mut Node| {
             node.endpoint.poll_timeout().map(|at| micros_up(at.saturating_duration_since(epoch)))
         };
-        let next = [timeout(&mut self.client), timeout(&mut self.server), self.network.poll_timeout()];
+        let network = self.network.poll_timeout().map(|at| at + self.origin);
+        let former = self.former.as_ref().and_then(|(old, origin)| Some(old.poll_timeout()? + origin));
+        let next = [timeout(&mut self.client), timeout(&mut self.server), network, former];
         let next = next.into_iter().flatten().min().unwrap_or(Micros::MAX).max(self.now);
         if next > end {
             self.now = end;
@@ -200,14 +231,14 @@ impl World {
     }
 
     fn rebind(&mut self) {
-        while let Some(path) = self.network.poll_rebind(self.now) {
+        while let Some(path) = self.network.poll_rebind(self.now - self.origin) {
             self.ports[path] += 1;
         }
     }
 
     fn receive(&mut self) {
         let now = self.instant();
-        while let Some(arrival) = self.network.poll(self.now) {
+        while let Some(arrival) = self.arrival() {
             let data = BytesMut::from(arrival.item.as_slice());
             match arrival.direction {
                 Direction::Up => {
@@ -223,6 +254,18 @@ impl World {
                 }
             }
         }
+    }
+
+    fn arrival(&mut self) -> Option<Arrival<Vec<u8>>> {
+        if let Some((old, origin)) = &mut self.former {
+            if let Some(arrival) = old.poll(self.now - *origin) {
+                return Some(arrival);
+            }
+            if old.poll_timeout().is_none() {
+                self.former = None;
+            }
+        }
+        self.network.poll(self.now - self.origin)
     }
 
     fn drive(&mut self, side: Side) {
@@ -252,7 +295,13 @@ impl World {
         for packet in data.chunks(transmit.segment_size.unwrap_or(data.len()).max(1)) {
             let long_header = packet[0] & 0x80 != 0;
             let size = if long_header { LONG_HEADER_SIZE } else { packet.len() };
-            let _ = self.network.send(self.now, path, direction, size + UDP_OVERHEAD, packet.to_vec());
+            let _ = self.network.send(
+                self.now - self.origin,
+                path,
+                direction,
+                size + UDP_OVERHEAD,
+                packet.to_vec(),
+            );
         }
     }
 

@@ -79,6 +79,10 @@ impl FlowRecorder {
         }
     }
 
+    pub(super) fn on_waited(&mut self, waited_us: u64) {
+        self.waiting.record(waited_us);
+    }
+
     pub(super) fn on_delivered(&mut self, block: u64, at_us: u64) {
         let Some(open) = self.open.remove(&block) else {
             self.stray_deliveries += 1;

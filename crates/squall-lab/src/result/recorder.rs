@@ -122,6 +122,12 @@ impl Recorder {
         self.flows[flow].on_sent(block, at_us);
     }
 
+    /// The sender tells, when it has ended, how long a block waited until its last byte left for the first
+    /// time: instead of [`Self::on_sent`].
+    pub fn on_waited(&mut self, flow: usize, waited_us: u64) {
+        self.flows[flow].on_waited(waited_us);
+    }
+
     /// The receiver's application has the whole block. Overrules an earlier loss: the sender may have given
     /// up what arrived after all.
     pub fn on_delivered(&mut self, flow: usize, block: u64, at_us: u64) {

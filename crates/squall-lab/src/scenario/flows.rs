@@ -16,6 +16,9 @@ const MAX_BACKLOG: u64 = 64 << 20;
 /// Channels of a session.
 const MAX_CHANNELS: u32 = 1_024;
 
+/// Priorities of a session.
+const PRIORITIES: u8 = squall_sched::PRIORITIES;
+
 /// Shortest time between two blocks, in microseconds.
 const MIN_INTERVAL_US: u64 = 100;
 
@@ -122,8 +125,8 @@ impl Reader<'_> {
             key_ratio,
             size_jitter: table.jitter.map_or(0.0, squall_net::Ratio::as_f64),
             deadline_us: self.deadline()?,
-            priority_key: table.priority_key.unwrap_or(0),
-            priority_delta: table.priority_delta.unwrap_or(1),
+            priority_key: self.priority("priority_key", table.priority_key, 0)?,
+            priority_delta: self.priority("priority_delta", table.priority_delta, 1)?,
             reliable: table.reliable.map_or(ReliableFrames::All, |Reliable(frames)| frames),
         };
         let largest = video.largest_frame();
@@ -153,7 +156,7 @@ impl Reader<'_> {
             size: self.block_size(size)?,
             interval_us,
             deadline_us: self.deadline()?,
-            priority: self.table.priority.unwrap_or(0),
+            priority: self.priority("priority", self.table.priority, 0)?,
             reliable,
         })
     }
@@ -166,7 +169,16 @@ impl Reader<'_> {
                 self.at("backlog", format!("backlog: {backlog} is not within 1 and {MAX_BACKLOG} bytes"))
             );
         }
-        Ok(Bulk { size, backlog: backlog.min(MAX_BACKLOG), priority: self.table.priority.unwrap_or(0) })
+        let priority = self.priority("priority", self.table.priority, 0)?;
+        Ok(Bulk { size, backlog: backlog.min(MAX_BACKLOG), priority })
+    }
+
+    fn priority(&self, field: &'static str, given: Option<u8>, default: u8) -> Result<u8, Problem> {
+        let priority = given.unwrap_or(default);
+        if priority >= PRIORITIES {
+            return Err(self.at(field, format!("{field}: {priority} is not within 0 and {}", PRIORITIES - 1)));
+        }
+        Ok(priority)
     }
 
     fn block_size(&self, size: u64) -> Result<u64, Problem> {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use squall_net::PathConfig;
+use squall_sched::Registry;
 
 use crate::check::{Check, Verdict};
 use crate::flow::{Direction, Flow};
@@ -115,6 +116,26 @@ impl Scenario {
     /// # Errors
     /// [`ScenarioError`] names the file, and where in it and what is wrong.
     pub fn load(path: &Path) -> Result<Self, ScenarioError> {
+        Self::load_checked(path, |_| Ok(()))
+    }
+
+    /// The same, for a file whose schedulers must be in the registry.
+    ///
+    /// # Errors
+    /// As [`Self::load`], and the first scheduler that is not there or does not take its options.
+    pub fn load_with(path: &Path, registry: &Registry) -> Result<Self, ScenarioError> {
+        Self::load_checked(path, |scenario| {
+            scenario.schedulers.iter().enumerate().try_for_each(|(index, scheduler)| {
+                let built = registry.build(scheduler);
+                built.map(drop).map_err(|error| problem(&["schedulers"], index, &[], error))
+            })
+        })
+    }
+
+    fn load_checked(
+        path: &Path,
+        check: impl Fn(&Self) -> Result<(), Problem>,
+    ) -> Result<Self, ScenarioError> {
         let read = |source| ScenarioError::Read { path: path.to_owned(), source };
         let length = std::fs::metadata(path).map_err(read)?.len();
         if length > MAX_FILE {
@@ -125,6 +146,7 @@ impl Scenario {
         let name = path.display().to_string();
         let text = utf8(&bytes, &name)?;
         let mut scenario = Self::parse(text, &name)?;
+        check(&scenario).map_err(|problem| located(text, &name, &problem))?;
         let base = path.parent().unwrap_or(Path::new(""));
         for index in 0..scenario.paths.len() {
             let loaded = scenario.paths[index].load(base);

@@ -105,6 +105,11 @@ fn flows_are_checked() {
         "{}",
         with("reliable = \"some\"")
     );
+    assert_eq!(
+        with("priority_delta = 8"),
+        "t.toml:15:1: priority_delta: 8 is not within 0 and 7",
+        "as many as a session has"
+    );
     let huge = error_of(&video.replace("8mbps", "9gbps"));
     assert!(huge.starts_with("t.toml:14:1: bitrate: its largest frame"), "{huge}");
     let no_fps = error_of(&video.replace("fps = 30\n", ""));
@@ -159,7 +164,8 @@ fn shipped_scenarios_load() {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        let scenario = Scenario::load(&path).unwrap_or_else(|error| panic!("{error}"));
+        let scenario =
+            Scenario::load_with(&path, &Registry::standard()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(Some(scenario.name.as_str()), path.file_stem().and_then(|stem| stem.to_str()));
         assert!(!scenario.description.is_empty(), "{}", scenario.name);
         names.push(scenario.name);
@@ -167,6 +173,19 @@ fn shipped_scenarios_load() {
     for name in ["stable", "outage-first", "outage-second", "fading", "lossy", "rebinding", "bloated"] {
         assert!(names.iter().any(|found| found == name), "{name} in {names:?}");
     }
+}
+
+#[test]
+fn an_unknown_scheduler_is_located() {
+    let path = std::env::temp_dir().join(format!("squall-scenario-{}.toml", std::process::id()));
+    std::fs::write(&path, format!("{HEAD}{PATH}{FLOW}").replace("[\"minrtt\"]", "[\"minrtt\", \"fast\"]"))
+        .unwrap();
+    let known = Scenario::load(&path).map(drop);
+    let error = Scenario::load_with(&path, &Registry::standard()).unwrap_err().to_string();
+    std::fs::remove_file(&path).unwrap();
+    assert!(known.is_ok());
+    let start = format!("{}:3:25: unknown scheduler 'fast'; there are ", path.display());
+    assert!(error.starts_with(&start), "{error}");
 }
 
 #[test]

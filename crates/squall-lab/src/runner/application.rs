@@ -1,0 +1,261 @@
+//! The application at both ends: offers the blocks of the flows, and tells the recorder what became of them.
+
+use std::{collections::HashMap, time::Duration};
+
+use bytes::Bytes;
+use squall_net::Micros;
+use squall_proto::{Block, BlockFate, Event, SendError, sched::BlockId};
+
+use super::sampler::Sampler;
+use crate::flow::Direction;
+use crate::result::{LostReason, Recorder, RunResult};
+use crate::scenario::Scenario;
+use crate::traffic::{Generator, Offer, Pace};
+use crate::world::{Side, World};
+
+pub(super) struct Application {
+    /// When the flows began.
+    start: Micros,
+    begun: bool,
+    recorder: Recorder,
+    sources: Vec<Source>,
+    /// The blocks under way from the client, and from the server.
+    blocks: [HashMap<BlockId, Sent>; 2],
+    sampler: Sampler,
+    /// What blocks are made of.
+    filler: Bytes,
+    /// Blocks that no session took, for their numbers.
+    refused: u64,
+    ended: Option<String>,
+}
+
+/// Where the blocks of a flow come from.
+struct Source {
+    side: Side,
+    generator: Generator,
+    pace: Pace,
+    /// The next one, if its time is known.
+    next: Option<Offer>,
+    /// Bytes handed over and not ended.
+    queued: u64,
+}
+
+/// A block under way.
+struct Sent {
+    flow: usize,
+    size: u64,
+    received: bool,
+    finished: bool,
+}
+
+impl Application {
+    pub(super) fn new(scenario: &Scenario, seed: u64, recorder: Recorder) -> Self {
+        let sources: Vec<Source> = scenario
+            .flows
+            .iter()
+            .enumerate()
+            .map(|(index, flow)| {
+                let mut generator = Generator::new(flow, index, seed);
+                let pace = generator.pace();
+                let next = generator.next();
+                Source { side: sender(flow.direction), generator, pace, next, queued: 0 }
+            })
+            .collect();
+        Self {
+            start: 0,
+            begun: false,
+            recorder,
+            sources,
+            blocks: [HashMap::new(), HashMap::new()],
+            sampler: Sampler::new(scenario.paths.len(), scenario.direction()),
+            filler: Bytes::new(),
+            refused: 0,
+            ended: None,
+        }
+    }
+
+    /// The first path that is not up at both ends.
+    pub(super) fn missing_path(&self) -> Option<usize> {
+        self.sampler.missing_path()
+    }
+
+    /// The flows begin now.
+    pub(super) fn begin(&mut self, world: &mut World) {
+        self.start = world.now();
+        self.begun = true;
+        self.sampler.begin(world, &mut self.recorder);
+    }
+
+    /// When the next block after `now` is to be offered, from the start of the flows. What a full session
+    /// kept from being offered before does not count.
+    pub(super) fn next_offer(&self, now: u64) -> Option<u64> {
+        self.sources.iter().filter_map(|source| Some(source.next?.at_us)).filter(|at| *at > now).min()
+    }
+
+    /// Offers what it is time for.
+    pub(super) fn offer(&mut self, world: &mut World) {
+        let now = world.now() - self.start;
+        for flow in 0..self.sources.len() {
+            match self.sources[flow].pace {
+                Pace::Clock => {
+                    while let Some(offer) = self.sources[flow].next.filter(|offer| offer.at_us <= now) {
+                        self.sources[flow].next = self.sources[flow].generator.next();
+                        self.send(world, flow, &offer);
+                    }
+                }
+                Pace::Saturate { .. } => self.fill(world, flow),
+            }
+        }
+    }
+
+    /// Keeps the queue of a bulk flow full.
+    fn fill(&mut self, world: &mut World, flow: usize) {
+        let Pace::Saturate { start_us, end_us, backlog } = self.sources[flow].pace else { return };
+        let now = world.now() - self.start;
+        if now < start_us {
+            return;
+        }
+        if now >= end_us || self.ended.is_some() {
+            self.sources[flow].next = None;
+            return;
+        }
+        while self.sources[flow].queued < backlog {
+            let Some(offer) = self.sources[flow].next else { break };
+            if !self.send(world, flow, &Offer { at_us: now, ..offer }) {
+                break;
+            }
+            self.sources[flow].next = self.sources[flow].generator.next();
+        }
+    }
+
+    /// Hands a block over; returns whether the session took it. What it does not take for lack of room is
+    /// lost, unless the flow will try again.
+    fn send(&mut self, world: &mut World, flow: usize, offer: &Offer) -> bool {
+        let source = &self.sources[flow];
+        let (side, retries) = (source.side, source.pace != Pace::Clock);
+        let block = Block {
+            data: self.payload(offer.size as usize),
+            deadline: offer.deadline_us.map(Duration::from_micros),
+            priority: offer.priority,
+            reliable: offer.reliable,
+            channel: offer.channel as u16,
+            ordered: false,
+        };
+        let now = world.instant();
+        let sent = world.session(side).map_or(Err(SendError::Closed), |session| session.send(now, block));
+        match sent {
+            Ok(id) => {
+                self.sources[flow].queued += offer.size;
+                let sent = Sent { flow, size: offer.size, received: false, finished: false };
+                self.blocks[side as usize].insert(id, sent);
+                self.recorder.on_offer(flow, id.0, offer);
+                true
+            }
+            Err(SendError::Full(_)) if retries => false,
+            Err(error) => {
+                // Ids of sessions count from 0 and never get here.
+                self.refused += 1;
+                let number = u64::MAX - self.refused;
+                let why = if error == SendError::Closed { LostReason::Closed } else { LostReason::Refused };
+                self.recorder.on_offer(flow, number, offer);
+                self.recorder.on_lost(flow, number, why);
+                false
+            }
+        }
+    }
+
+    fn payload(&mut self, size: usize) -> Bytes {
+        if self.filler.len() < size {
+            self.filler = vec![0; size.next_power_of_two()].into();
+        }
+        self.filler.slice(..size)
+    }
+
+    pub(super) fn on_event(&mut self, world: &mut World, side: Side, event: Event) {
+        match event {
+            Event::Received(block) => self.on_received(world.now() - self.start, other(side), block.id),
+            Event::Finished { id, fate } => {
+                self.on_finished(side, id, &fate);
+                self.refill(world, side);
+            }
+            Event::Writable => self.refill(world, side),
+            Event::Path(id, change) => {
+                let state = self.sampler.on_change(world, side, id, &change);
+                if let Some((path, state)) = state.filter(|_| self.begun) {
+                    self.recorder.on_state(path, world.now() - self.start, state);
+                }
+            }
+            Event::Closed(reason) => {
+                self.ended.get_or_insert_with(|| reason.to_string());
+            }
+            Event::Connected | Event::Missed { .. } => {}
+        }
+    }
+
+    fn refill(&mut self, world: &mut World, side: Side) {
+        for flow in 0..self.sources.len() {
+            if self.sources[flow].side == side {
+                self.fill(world, flow);
+            }
+        }
+    }
+
+    fn on_received(&mut self, at_us: u64, from: Side, id: BlockId) {
+        let Some(sent) = self.blocks[from as usize].get_mut(&id) else { return };
+        self.recorder.on_delivered(sent.flow, id.0, at_us);
+        sent.received = true;
+        if sent.finished {
+            self.blocks[from as usize].remove(&id);
+        }
+    }
+
+    fn on_finished(&mut self, side: Side, id: BlockId, fate: &BlockFate) {
+        let Some(sent) = self.blocks[side as usize].get_mut(&id) else { return };
+        self.sources[sent.flow].queued -= sent.size;
+        let why = match fate {
+            BlockFate::Delivered { waited, .. } => {
+                self.recorder.on_waited(sent.flow, waited.as_micros() as u64);
+                None
+            }
+            BlockFate::Expired { .. } => Some(LostReason::Expired),
+            // Given up: an unreliable block of which something was lost is of no use.
+            BlockFate::Lost { .. } | BlockFate::Cancelled { .. } => Some(LostReason::Cancelled),
+            BlockFate::Refused(_) => Some(LostReason::Refused),
+            BlockFate::SessionClosed => Some(LostReason::Closed),
+        };
+        if let Some(why) = why {
+            self.recorder.on_lost(sent.flow, id.0, why);
+        }
+        sent.finished = true;
+        if sent.received {
+            self.blocks[side as usize].remove(&id);
+        }
+    }
+
+    /// Reads all paths.
+    pub(super) fn sample(&mut self, world: &mut World) {
+        let at_us = world.now() - self.start;
+        self.sampler.sample(world, at_us, &mut self.recorder);
+    }
+
+    pub(super) fn finish(mut self, end_us: u64) -> RunResult {
+        if let Some(reason) = self.ended {
+            self.recorder.set_extra("session ended", reason.as_str());
+        }
+        self.recorder.finish(end_us)
+    }
+}
+
+fn sender(direction: Direction) -> Side {
+    match direction {
+        Direction::Down => Side::Server,
+        Direction::Up => Side::Client,
+    }
+}
+
+fn other(side: Side) -> Side {
+    match side {
+        Side::Client => Side::Server,
+        Side::Server => Side::Client,
+    }
+}

@@ -1,0 +1,112 @@
+//! The course of one run.
+
+use std::{path::PathBuf, sync::Arc};
+
+use squall_net::{DelayConfig, Direction, LinkConfig, Micros, PathConfig};
+use squall_proto::{Config, CongestionControl, SchedulerFactory, sched::Registry};
+
+use super::{RunError, application::Application};
+use crate::result::{Recorder, RunResult, SAMPLE_INTERVAL_US};
+use crate::scenario::{Congestion, Scenario};
+use crate::world::World;
+
+/// Time to connect, besides a number of round trips.
+const CONNECT_TIME: Micros = 1_000_000;
+
+/// Round trips to connect: the handshake, the further paths, and the search for the largest packet.
+const CONNECT_ROUNDS: u64 = 10;
+
+pub(super) fn run(
+    scenario: &Scenario,
+    scheduler: &str,
+    seed: u64,
+    registry: &Arc<Registry>,
+    qlog_dir: Option<PathBuf>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<RunResult, RunError> {
+    let config = config(scenario, scheduler, registry, qlog_dir)?;
+    let problem = |source| RunError::World { scenario: scenario.name.clone(), source };
+    let calm: Vec<PathConfig> = scenario.paths.iter().map(calm).collect();
+    let mut world = World::new(&calm, config.clone(), config, seed).map_err(problem)?;
+    let mut application = Application::new(scenario, seed, Recorder::new(scenario.run_info(scheduler, seed)));
+    let start = connect_time(&calm);
+    world.run_until(start, |world, side, event| application.on_event(world, side, event));
+    if let Some(path) = application.missing_path() {
+        let (scenario, path) = (scenario.name.clone(), scenario.paths[path].name.clone());
+        return Err(RunError::NotConnected { scenario, scheduler: scheduler.to_owned(), seed, path });
+    }
+    world.enter(&scenario.paths, seed).map_err(|error| problem(error.into()))?;
+    for (index, path) in scenario.paths.iter().enumerate() {
+        world.set_metered(index, path.metered);
+    }
+    application.begin(&mut world);
+    let mut next_sample = SAMPLE_INTERVAL_US;
+    loop {
+        let now = world.now() - start;
+        application.offer(&mut world);
+        let next = application.next_offer(now).unwrap_or(u64::MAX).min(next_sample).min(scenario.duration_us);
+        world.run_until(start + next, |world, side, event| {
+            application.on_event(world, side, event);
+        });
+        let at_end = next == scenario.duration_us;
+        if next == next_sample || at_end {
+            application.sample(&mut world);
+            progress(next);
+            next_sample = next + SAMPLE_INTERVAL_US;
+        }
+        if at_end {
+            break;
+        }
+    }
+    let mut result = application.finish(scenario.duration_us);
+    result.checks = scenario.judge(&result);
+    Ok(result)
+}
+
+fn config(
+    scenario: &Scenario,
+    scheduler: &str,
+    registry: &Arc<Registry>,
+    qlog_dir: Option<PathBuf>,
+) -> Result<Config, RunError> {
+    let factory = factory(registry, scheduler)
+        .map_err(|source| RunError::Scheduler { scenario: scenario.name.clone(), source })?;
+    if let Some(path) = &qlog_dir {
+        std::fs::create_dir_all(path).map_err(|source| RunError::Qlog { path: path.clone(), source })?;
+    }
+    let congestion = match scenario.congestion {
+        Congestion::Cubic => CongestionControl::Cubic,
+        Congestion::Newreno => CongestionControl::NewReno,
+        Congestion::Bbr3 => CongestionControl::Bbr3,
+    };
+    Ok(Config { scheduler: factory, congestion, qlog_dir, ..Config::default() })
+}
+
+fn factory(
+    registry: &Arc<Registry>,
+    description: &str,
+) -> Result<SchedulerFactory, squall_proto::sched::BuildError> {
+    // Building one now tells of mistakes before there is a session.
+    registry.build(description)?;
+    let (registry, description) = (registry.clone(), description.to_owned());
+    Ok(Arc::new(move || registry.build(&description).expect("it was built before")))
+}
+
+/// The path with the delay it starts with, and nothing else that could disturb.
+fn calm(path: &PathConfig) -> PathConfig {
+    let link = |direction| {
+        let link = path.link(direction);
+        LinkConfig { delay: DelayConfig::Fixed(link.delay.initial()), mtu: link.mtu, ..LinkConfig::default() }
+    };
+    PathConfig {
+        up: link(Direction::Up),
+        down: link(Direction::Down),
+        metered: path.metered,
+        ..PathConfig::symmetric(path.name.clone(), LinkConfig::default())
+    }
+}
+
+fn connect_time(paths: &[PathConfig]) -> Micros {
+    let round = |path: &PathConfig| path.up.delay.initial().micros() + path.down.delay.initial().micros();
+    CONNECT_TIME + CONNECT_ROUNDS * paths.iter().map(round).max().unwrap_or(0)
+}

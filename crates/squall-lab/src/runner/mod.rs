@@ -1,0 +1,173 @@
+//! Runs scenarios in virtual time.
+//!
+//! The session is connected before the scenario begins, over links without rate, loss or events that have
+//! the delay each path starts with; then the paths of the scenario take their place, and their time 0 is
+//! that of the flows. So neither the handshake nor its luck moves anything: the same scenario, scheduler
+//! and seed give the same record, to the byte.
+//!
+//! `course` leads one run, `application` offers and receives the blocks, `sampler` reads the paths.
+
+mod application;
+mod course;
+mod sampler;
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use squall_proto::sched::{BuildError, Registry};
+
+use crate::result::RunResult;
+use crate::scenario::Scenario;
+use crate::world::WorldError;
+
+/// Why a scenario could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// No such scheduler, or not with these options.
+    #[error("scenario {scenario}: {source}")]
+    Scheduler {
+        /// Which scenario.
+        scenario: String,
+        /// What is wrong.
+        source: BuildError,
+    },
+    /// The paths or the endpoints could not be made.
+    #[error("scenario {scenario}: {source}")]
+    World {
+        /// Which scenario.
+        scenario: String,
+        /// What is wrong.
+        source: WorldError,
+    },
+    /// The session did not come up before the scenario began.
+    #[error(
+        "scenario {scenario}, scheduler {scheduler}, seed {seed}: path {path} did not connect; is its mtu below 1300 bytes?"
+    )]
+    NotConnected {
+        /// Which scenario.
+        scenario: String,
+        /// Which scheduler.
+        scheduler: String,
+        /// Which seed.
+        seed: u64,
+        /// The first path that is not up.
+        path: String,
+    },
+    /// The folder for qlog files could not be made.
+    #[error("{}: {source}", path.display())]
+    Qlog {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+/// Runs a scenario with one scheduler and one seed, and judges it by the scenario's checks.
+///
+/// `progress` is told the time that has been run, in microseconds, every tenth of a second of it.
+///
+/// # Errors
+/// [`RunError`] names the scenario and what is wrong with it. A session that ends early is a result, told
+/// in [`RunResult::extra`] as `session ended`, and no error.
+pub fn run(
+    scenario: &Scenario,
+    scheduler: &str,
+    seed: u64,
+    registry: &Arc<Registry>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<RunResult, RunError> {
+    course::run(scenario, scheduler, seed, registry, None, progress)
+}
+
+/// Several runs of one scenario: each scheduler with each seed.
+#[derive(Debug, Clone)]
+pub struct Batch<'a> {
+    /// What to run.
+    pub scenario: &'a Scenario,
+    /// Schedulers with options; see [`Scenario::schedulers`].
+    pub schedulers: Vec<String>,
+    /// Seeds; see [`Scenario::seeds`].
+    pub seeds: Vec<u64>,
+    /// Who makes the schedulers.
+    pub registry: Arc<Registry>,
+    /// Where to write qlog files, one folder for each run, if anywhere.
+    pub qlog_dir: Option<PathBuf>,
+}
+
+impl<'a> Batch<'a> {
+    /// Everything that the scenario asks for.
+    pub fn of(scenario: &'a Scenario, registry: Arc<Registry>) -> Self {
+        Self {
+            scenario,
+            schedulers: scenario.schedulers.clone(),
+            seeds: scenario.seeds.clone(),
+            registry,
+            qlog_dir: None,
+        }
+    }
+
+    /// Virtual time of all runs together, in microseconds.
+    pub fn work_us(&self) -> u64 {
+        self.scenario.duration_us * (self.schedulers.len() * self.seeds.len()) as u64
+    }
+
+    /// Runs everything, on as many threads as there are processors. The results come scheduler by
+    /// scheduler, seed by seed, whatever finishes first. `progress` is told each piece of virtual time that
+    /// has been run, in microseconds; [`Self::work_us`] is their sum.
+    ///
+    /// # Errors
+    /// The first error in the order of the results. No run begins after one has failed.
+    pub fn run(&self, progress: &(dyn Fn(u64) + Sync)) -> Result<Vec<RunResult>, RunError> {
+        let jobs: Vec<(&str, u64)> = self
+            .schedulers
+            .iter()
+            .flat_map(|scheduler| self.seeds.iter().map(move |seed| (scheduler.as_str(), *seed)))
+            .collect();
+        let results: Vec<Mutex<Option<Result<RunResult, RunError>>>> =
+            jobs.iter().map(|_| Mutex::new(None)).collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(&(scheduler, seed)) = jobs.get(index) else { break };
+                let result = self.run_one(scheduler, seed, progress);
+                if result.is_err() {
+                    next.store(jobs.len(), Ordering::Relaxed);
+                }
+                *results[index].lock().expect("nobody panics with it") = Some(result);
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(work);
+            }
+            work();
+        });
+        results.into_iter().filter_map(|slot| slot.into_inner().expect("nobody panicked with it")).collect()
+    }
+
+    fn run_one(
+        &self,
+        scheduler: &str,
+        seed: u64,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<RunResult, RunError> {
+        let qlog_dir = self.qlog_dir.as_ref().map(|dir| {
+            let plain: String =
+                scheduler.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+            dir.join(format!("{}-{seed}", plain.trim_matches('-')))
+        });
+        let mut told = 0;
+        course::run(self.scenario, scheduler, seed, &self.registry, qlog_dir, &mut |at| {
+            progress(at - told);
+            told = at;
+        })
+    }
+}

@@ -1,0 +1,234 @@
+//! Reads the paths of both sessions, and keeps count when a path is closed and opened anew.
+
+use std::collections::HashMap;
+use std::ops::{Add, Sub};
+
+use squall_proto::{NetPath, PathChange, PathStats, sched::PathId};
+
+use crate::flow::Direction;
+use crate::result::{PathSample, PathState, PathTotals, Recorder};
+use crate::world::{Side, World};
+
+const SIDES: [Side; 2] = [Side::Client, Side::Server];
+
+pub(super) struct Sampler {
+    /// The direction that samples are about: its sender's view counts.
+    direction: Direction,
+    /// For each path, the client's and the server's end.
+    paths: Vec<[End; 2]>,
+    /// Which path is meant by a session's id for it.
+    ids: [HashMap<PathId, usize>; 2],
+}
+
+/// One end of a path.
+#[derive(Default)]
+struct End {
+    /// Whether it may carry data.
+    up: bool,
+    /// Its number on the wire when last seen.
+    number: Option<u32>,
+    /// Counters since the path was opened.
+    current: Counters,
+    /// Counters of its earlier lives.
+    earlier: Counters,
+    /// Counters when the flows began.
+    before: Counters,
+}
+
+impl End {
+    fn total(&self) -> Counters {
+        self.earlier + self.current - self.before
+    }
+
+    fn read(&mut self, stats: &PathStats) {
+        if self.number != Some(stats.number) {
+            self.earlier = self.earlier + self.current;
+            self.number = Some(stats.number);
+        }
+        self.current = Counters::from(stats);
+    }
+}
+
+impl Sampler {
+    pub(super) fn new(paths: usize, direction: Direction) -> Self {
+        Self {
+            direction,
+            paths: (0..paths).map(|_| <[End; 2]>::default()).collect(),
+            ids: [HashMap::new(), HashMap::new()],
+        }
+    }
+
+    /// The first path that is not up at both ends.
+    pub(super) fn missing_path(&self) -> Option<usize> {
+        self.paths.iter().position(|ends| !ends.iter().all(|end| end.up))
+    }
+
+    /// Counts from now on.
+    pub(super) fn begin(&mut self, world: &mut World, recorder: &mut Recorder) {
+        self.sample(world, 0, recorder);
+        for end in self.paths.iter_mut().flatten() {
+            end.before = end.total();
+        }
+        for path in 0..self.paths.len() {
+            recorder.set_totals(path, self.totals(path));
+        }
+    }
+
+    /// Notes a change; returns the path and its new state, if it is for the record.
+    pub(super) fn on_change(
+        &mut self,
+        world: &World,
+        side: Side,
+        id: PathId,
+        change: &PathChange,
+    ) -> Option<(usize, PathState)> {
+        if let PathChange::Up(net) | PathChange::Rebound(net) = change {
+            self.ids[side as usize].insert(id, world.path_of(side, *net)?);
+        }
+        let path = *self.ids[side as usize].get(&id)?;
+        let end = &mut self.paths[path][side as usize];
+        let state = match change {
+            PathChange::Up(_) => PathState::Active,
+            PathChange::Suspected { .. } => PathState::Suspect,
+            PathChange::Readmitted { .. } => PathState::Recovering,
+            PathChange::Down => PathState::Down,
+            PathChange::Rebound(_) => return None,
+        };
+        end.up = state != PathState::Down;
+        (side == self.sender()).then_some((path, state))
+    }
+
+    /// Tells the recorder how every path is now.
+    pub(super) fn sample(&mut self, world: &mut World, at_us: u64, recorder: &mut Recorder) {
+        let mut views = vec![PathStats::default(); self.paths.len()];
+        let mut open = vec![false; self.paths.len()];
+        for side in SIDES {
+            for (path, stats) in read(world, side) {
+                self.paths[path][side as usize].read(&stats);
+                if side == self.sender() {
+                    views[path] = stats;
+                    open[path] = true;
+                }
+            }
+        }
+        for (path, view) in views.iter().enumerate() {
+            let link = world.link(path, self.direction);
+            let [client, server] = &self.paths[path];
+            let state = self.state(path, open[path], view.state);
+            if open[path] && state == PathState::Active {
+                recorder.on_rtt(path, view.srtt_us);
+            }
+            let sample = PathSample {
+                delivered_down: client.total().new_data(),
+                delivered_up: server.total().new_data(),
+                srtt_us: view.srtt_us,
+                in_flight: view.in_flight,
+                window: view.window,
+                queue: link.queue_bytes,
+                link_bps: if link.outage { Some(0) } else { link.rate },
+                state,
+            };
+            recorder.on_sample(path, at_us, sample);
+            recorder.set_totals(path, self.totals(path));
+        }
+    }
+
+    fn state(&self, path: usize, open: bool, name: &str) -> PathState {
+        let end = &self.paths[path][self.sender() as usize];
+        match name {
+            _ if !open && end.number.is_some() => PathState::Down,
+            _ if !end.up => PathState::Opening,
+            "suspect" => PathState::Suspect,
+            "deactivated" => PathState::Deactivated,
+            _ => PathState::Active,
+        }
+    }
+
+    fn totals(&self, path: usize) -> PathTotals {
+        let [client, server] = [0, 1].map(|end: usize| self.paths[path][end].total());
+        let both = client + server;
+        PathTotals {
+            wire_bytes_down: server.sent_bytes,
+            wire_bytes_up: client.sent_bytes,
+            packets: both.sent_packets,
+            lost_packets: both.lost_packets,
+            retransmitted_bytes: both.repair_bytes,
+            reinjected_bytes: both.copy_bytes,
+            duplicate_bytes: both.duplicate_bytes,
+        }
+    }
+
+    fn sender(&self) -> Side {
+        match self.direction {
+            Direction::Down => Side::Server,
+            Direction::Up => Side::Client,
+        }
+    }
+}
+
+/// The open paths of a side.
+fn read(world: &mut World, side: Side) -> Vec<(usize, PathStats)> {
+    let all: Vec<(PathId, NetPath, PathStats)> =
+        world.session(side).map(squall_proto::Session::path_stats).unwrap_or_default();
+    all.into_iter().filter_map(|(_, net, stats)| Some((world.path_of(side, net)?, stats))).collect()
+}
+
+/// What only grows.
+#[derive(Clone, Copy, Default)]
+struct Counters {
+    sent_bytes: u64,
+    sent_packets: u64,
+    lost_packets: u64,
+    repair_bytes: u64,
+    copy_bytes: u64,
+    data_bytes: u64,
+    duplicate_bytes: u64,
+}
+
+impl Counters {
+    fn new_data(self) -> u64 {
+        self.data_bytes - self.duplicate_bytes
+    }
+
+    fn zip(self, other: Self, join: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            sent_bytes: join(self.sent_bytes, other.sent_bytes),
+            sent_packets: join(self.sent_packets, other.sent_packets),
+            lost_packets: join(self.lost_packets, other.lost_packets),
+            repair_bytes: join(self.repair_bytes, other.repair_bytes),
+            copy_bytes: join(self.copy_bytes, other.copy_bytes),
+            data_bytes: join(self.data_bytes, other.data_bytes),
+            duplicate_bytes: join(self.duplicate_bytes, other.duplicate_bytes),
+        }
+    }
+}
+
+impl From<&PathStats> for Counters {
+    fn from(stats: &PathStats) -> Self {
+        Self {
+            sent_bytes: stats.sent_bytes,
+            sent_packets: stats.sent_packets,
+            lost_packets: stats.lost_packets,
+            repair_bytes: stats.repair_bytes,
+            copy_bytes: stats.copy_bytes,
+            data_bytes: stats.data_received,
+            duplicate_bytes: stats.duplicate_bytes,
+        }
+    }
+}
+
+impl Add for Counters {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        self.zip(other, |a, b| a + b)
+    }
+}
+
+impl Sub for Counters {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        self.zip(other, |a, b| a - b)
+    }
+}

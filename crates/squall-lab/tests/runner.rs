@@ -1,0 +1,174 @@
+//! What the runner makes of a scenario.
+
+use std::sync::{Arc, Mutex};
+
+use squall_lab::{Batch, RunError, RunResult, Scenario, result, run};
+use squall_proto::sched::Registry;
+
+/// Everything that is random: losses, jitter, sizes.
+const RANDOM: &str = r#"
+name = "random"
+duration = "3s"
+seeds = [1, 2]
+schedulers = ["minrtt", "redundant"]
+
+[[path]]
+name = "one"
+rate = "8mbps"
+delay = "15ms"
+jitter = "3ms"
+loss = "2%/3"
+
+[[path]]
+name = "two"
+rate = "5mbps"
+delay = "40ms"
+jitter = { normal = "5ms", reorder = true }
+loss = "1%"
+duplicate = "1%"
+
+[[flow]]
+name = "camera"
+kind = "video"
+fps = 30
+bitrate = "2mbps"
+jitter = "30%"
+deadline = "150ms"
+reliable = "key"
+
+[[flow]]
+name = "upload"
+kind = "bulk"
+direction = "up"
+start = "500ms"
+end = "2s"
+"#;
+
+fn scenario(text: &str) -> Scenario {
+    Scenario::parse(text, "test.toml").unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn registry() -> Arc<Registry> {
+    Arc::new(Registry::standard())
+}
+
+fn run_one(text: &str) -> RunResult {
+    let scenario = scenario(text);
+    let seed = scenario.seeds[0];
+    run(&scenario, &scenario.schedulers[0], seed, &registry(), &mut |_| {}).expect("runs")
+}
+
+#[test]
+fn the_same_scenario_and_seed_give_the_same_bytes() {
+    let scenario = scenario(RANDOM);
+    let batch = Batch::of(&scenario, registry());
+    let twice = [(); 2].map(|()| result::to_json(&batch.run(&|_| {}).expect("runs")));
+    assert_eq!(twice[0], twice[1]);
+    let alone = run(&scenario, "redundant", 2, &registry(), &mut |_| {}).expect("runs");
+    let together = batch.run(&|_| {}).expect("runs");
+    assert_eq!(result::to_json(&[alone]), result::to_json(&together[3..]));
+}
+
+#[test]
+fn results_come_in_order_and_differ_by_seed() {
+    let scenario = scenario(RANDOM);
+    let batch = Batch::of(&scenario, registry());
+    let told = Mutex::new(0);
+    let runs = batch.run(&|piece| *told.lock().unwrap() += piece).expect("runs");
+    let order: Vec<_> = runs.iter().map(|run| (run.scheduler.as_str(), run.seed)).collect();
+    assert_eq!(order, [("minrtt", 1), ("minrtt", 2), ("redundant", 1), ("redundant", 2)]);
+    assert_eq!(*told.lock().unwrap(), batch.work_us());
+    assert_eq!(batch.work_us(), 12_000_000);
+    assert_ne!(runs[0].flows, runs[1].flows);
+}
+
+#[test]
+fn every_block_is_accounted_for() {
+    let scenario = scenario(RANDOM);
+    for run in Batch::of(&scenario, registry()).run(&|_| {}).expect("runs") {
+        let camera = &run.flows[0];
+        assert_eq!((camera.name.as_str(), camera.total.offered_blocks), ("camera", 90));
+        for flow in &run.flows {
+            let t = &flow.total;
+            let ended = t.delivered_blocks
+                + t.expired_blocks
+                + t.cancelled_blocks
+                + t.refused_blocks
+                + t.closed_blocks
+                + t.open_blocks;
+            assert_eq!(ended, t.offered_blocks, "{} with {}", flow.name, run.scheduler);
+            assert_eq!(flow.stray_deliveries, 0);
+            assert!(flow.waiting.is_some_and(|waiting| waiting.count > 0));
+        }
+        let upload = &run.flows[1];
+        assert_eq!(upload.delivered_bytes[..5], [0; 5], "it starts at 500 ms");
+        assert!(upload.total.delivered_bytes > 500_000, "{}", upload.total.delivered_bytes);
+        let over_paths: u64 = run.paths.iter().map(|path| path.goodput_up_bps).sum();
+        let of_flow = upload.goodput_bps;
+        assert!(over_paths.abs_diff(of_flow) < of_flow / 5, "{over_paths} over paths, {of_flow} as blocks");
+    }
+}
+
+#[test]
+fn copies_are_told_from_new_data() {
+    let text = "name = \"copies\"\nduration = \"4s\"\nschedulers = [\"redundant\"]\n\
+        [[path]]\nname = \"a\"\nrate = \"10mbps\"\ndelay = \"10ms\"\n\
+        [[path]]\nname = \"b\"\nrate = \"10mbps\"\ndelay = \"30ms\"\n\
+        [[flow]]\nname = \"f\"\nkind = \"blocks\"\nsize = \"10kB\"\ninterval = \"40ms\"\n";
+    let run = run_one(text);
+    let new: u64 = run.paths.iter().map(|path| path.goodput_down_bps).sum();
+    assert!(new.abs_diff(2_000_000) < 60_000, "{new}");
+    let duplicates: u64 = run.paths.iter().map(|path| path.totals.duplicate_bytes).sum();
+    assert!(duplicates > 900_000, "{duplicates}");
+}
+
+#[test]
+fn times_of_the_file_count_from_the_flows() {
+    let text = "name = \"times\"\nduration = \"3s\"\nschedulers = [\"minrtt\"]\n\
+        [[path]]\nname = \"a\"\nrate = { steps = [[\"0s\", \"20mbps\"], [\"2s\", \"5mbps\"]] }\ndelay = \"20ms\"\n\
+        events = [{ at = \"1s\", outage = \"500ms\" }]\n\
+        [[flow]]\nname = \"f\"\nkind = \"blocks\"\nsize = \"500B\"\ninterval = \"10ms\"\nreliable = false\n\
+        deadline = \"100ms\"\n";
+    let run = run_one(text);
+    let series = &run.paths[0].series;
+    let link = |at_us: u64| series.link_bps[series.at_us.iter().position(|at| *at == at_us).unwrap()];
+    assert_eq!(link(900_000), Some(20_000_000));
+    assert_eq!(link(1_200_000), Some(0));
+    assert_eq!(link(1_900_000), Some(20_000_000));
+    assert_eq!(link(2_100_000), Some(5_000_000));
+    let flow = &run.flows[0];
+    let first = flow.latencies[0];
+    assert_eq!(first.at_us, 0);
+    assert!((20_000..22_000).contains(&first.latency_us), "{}", first.latency_us);
+    let missing = &flow.missing_at_us;
+    assert!(missing.iter().all(|at| (980_000..1_500_000).contains(at)), "{missing:?}");
+    assert!(missing.len() >= 40, "{missing:?}");
+    let suspect = run.paths[0].states.iter().find(|change| change.state == result::PathState::Suspect);
+    assert!(suspect.is_some_and(|change| (1_000_000..1_400_000).contains(&change.at_us)));
+}
+
+#[test]
+fn a_session_that_ends_early_is_a_result() {
+    let text = "name = \"dead\"\nduration = \"40s\"\nschedulers = [\"minrtt\"]\n\
+        [[path]]\nname = \"a\"\nrate = \"5mbps\"\ndelay = \"20ms\"\n\
+        events = [{ at = \"1s\", outage = \"39s\" }]\n\
+        [[flow]]\nname = \"f\"\nkind = \"blocks\"\nsize = \"500B\"\ninterval = \"1s\"\n";
+    let run = run_one(text);
+    assert!(run.extra.contains_key("session ended"), "{:?}", run.extra);
+    let total = &run.flows[0].total;
+    assert_eq!((total.offered_blocks, total.delivered_blocks, total.closed_blocks), (40, 1, 39));
+}
+
+#[test]
+fn mistakes_are_named() {
+    let text = RANDOM.replace("\"redundant\"", "\"redundant\", \"fastest(x=1)\"");
+    let scenario = scenario(&text);
+    let batch = Batch::of(&scenario, registry());
+    let error = batch.run(&|_| {}).unwrap_err();
+    assert!(matches!(error, RunError::Scheduler { .. }));
+    let words = error.to_string();
+    assert!(words.starts_with("scenario random: unknown scheduler 'fastest'"), "{words}");
+    let narrow = RANDOM.replace("name = \"two\"", "name = \"two\"\nmtu = 600");
+    let error = run(&self::scenario(&narrow), "minrtt", 1, &registry(), &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("path two did not connect"), "{error}");
+}

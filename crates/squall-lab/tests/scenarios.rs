@@ -1,0 +1,66 @@
+//! The scenarios that ship: each runs, and its checks hold.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use squall_lab::{Batch, RunResult, Scenario, table};
+use squall_proto::sched::Registry;
+
+fn load(name: &str) -> Scenario {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+    Scenario::load(&folder.join(format!("{name}.toml"))).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Runs a scenario as it stands in its file. What must hold of any run is checked here.
+fn run(name: &str) -> Vec<RunResult> {
+    let scenario = load(name);
+    let batch = Batch::of(&scenario, Arc::new(Registry::standard()));
+    let runs = batch.run(&|_| {}).unwrap_or_else(|error| panic!("{error}"));
+    println!("{}", table::results(&runs));
+    assert_eq!(runs.len(), scenario.schedulers.len() * scenario.seeds.len());
+    for run in &runs {
+        assert!(run.extra.is_empty(), "{:?}", run.extra);
+        for flow in &run.flows {
+            assert!(flow.total.delivered_blocks > 0, "{}", flow.name);
+            assert_eq!(flow.stray_deliveries, 0, "{}", flow.name);
+        }
+        let failed: Vec<_> = run.checks.iter().filter(|verdict| !verdict.pass).collect();
+        assert!(failed.is_empty(), "{} with {}, seed {}: {failed:#?}", name, run.scheduler, run.seed);
+    }
+    runs
+}
+
+#[test]
+fn stable() {
+    run("stable");
+}
+
+#[test]
+fn outage_first() {
+    run("outage-first");
+}
+
+#[test]
+fn outage_second() {
+    run("outage-second");
+}
+
+#[test]
+fn fading() {
+    run("fading");
+}
+
+#[test]
+fn lossy() {
+    run("lossy");
+}
+
+#[test]
+fn rebinding() {
+    run("rebinding");
+}
+
+#[test]
+fn bloated() {
+    run("bloated");
+}
