@@ -81,7 +81,8 @@ fn a_silent_path_is_suspected_within_300_ms_and_readmitted_on_proof() {
         let mut stage = Stage::connected(&[&paths[0], &paths[1]], 3);
         stage.saturate(Side::Server, 6_000_000, 100_000);
         let changes = stage.path_changes(Side::Server, PathId(dead as u8));
-        let suspected = changes.iter().find(|(_, c)| matches!(c, PathChange::Suspected { .. })).expect("suspected");
+        let suspected =
+            changes.iter().find(|(_, c)| matches!(c, PathChange::Suspected { .. })).expect("suspected");
         let readmitted =
             changes.iter().find(|(_, c)| matches!(c, PathChange::Readmitted { .. })).expect("readmitted");
         println!("path {dead}: suspected at {} µs, readmitted at {} µs", suspected.0, readmitted.0);
@@ -114,7 +115,8 @@ fn the_same_seed_gives_the_same_run() {
         let mut stage = Stage::connected(&[path, TWO_PATHS[1]], 5);
         let rates = stage.saturate(Side::Server, 4_000_000, 100_000);
         let stats = stage.world.session(Side::Server).unwrap().path_stats();
-        let log: Vec<String> = stage.events.iter().map(|(at, side, e)| format!("{at} {side:?} {}", short(e))).collect();
+        let log: Vec<String> =
+            stage.events.iter().map(|(at, side, e)| format!("{at} {side:?} {}", short(e))).collect();
         (rates, format!("{stats:?}"), log)
     };
     assert_eq!(run(), run());
@@ -164,7 +166,9 @@ fn a_block_that_cannot_arrive_in_time_expires_at_both_ends() {
     let next = stage.send(Side::Server, Block::new(vec![2; 10_000]));
     stage.run_for(2_000_000);
     let fates = stage.fates(Side::Server);
-    assert!(matches!(fates[0], (i, BlockFate::Expired { acked }) if i == id && acked > 10_000 && acked < 60_000));
+    assert!(
+        matches!(fates[0], (i, BlockFate::Expired { acked }) if i == id && acked > 10_000 && acked < 60_000)
+    );
     assert!(matches!(fates[1], (i, BlockFate::Delivered { .. }) if i == next));
     assert_eq!(stage.missed(Side::Client), [(id, Missed::Expired)]);
     let at = stage.events.iter().find(|(_, s, e)| *s == Side::Server && matches!(e, Event::Finished { .. }));
@@ -293,7 +297,8 @@ fn a_full_queue_hands_the_block_back_and_says_when_there_is_room() {
     let back = session.send(now, Block::new(vec![2; 30_000]));
     assert!(matches!(back, Err(SendError::Full(block)) if block.data.len() == 30_000));
     stage.run_for(1_000_000);
-    let writable = stage.events.iter().filter(|(_, s, e)| *s == Side::Server && *e == Event::Writable).count();
+    let writable =
+        stage.events.iter().filter(|(_, s, e)| *s == Side::Server && *e == Event::Writable).count();
     assert_eq!(writable, 1);
 }
 
@@ -312,7 +317,10 @@ fn a_receiver_takes_no_more_than_its_memory_allows() {
     }
     assert!(most <= 300_000, "{most}");
     assert_eq!(stage.received(Side::Client).count(), 50);
-    assert_eq!(stage.fates(Side::Server).iter().filter(|(_, f)| matches!(f, BlockFate::Refused(_))).count(), 0);
+    assert_eq!(
+        stage.fates(Side::Server).iter().filter(|(_, f)| matches!(f, BlockFate::Refused(_))).count(),
+        0
+    );
 }
 
 #[test]

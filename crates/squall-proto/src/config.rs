@@ -85,6 +85,10 @@ pub struct Config {
     /// Packets by which one may be overtaken before it counts as lost without further delay.
     /// Default: 32, so that in effect time decides.
     pub packet_threshold: u32,
+    /// Age, in round trips, at which a packet that was overtaken counts as lost. Default: 1.25, the
+    /// quarter of a round trip that RACK allows for reordering (RFC 8985 §6.2); RFC 9002's 1.125 takes a
+    /// jitter of a few milliseconds for loss.
+    pub time_threshold: f32,
     /// Silence after which a path with packets in flight is suspected, counted from when an
     /// acknowledgement was due; two probe timeouts if those are sooner. Default: 200 ms.
     pub silence: Duration,
@@ -104,6 +108,7 @@ impl Default for Config {
             connect_timeout: Duration::from_secs(10),
             race_delay: Duration::from_millis(100),
             packet_threshold: 32,
+            time_threshold: 1.25,
             silence: Duration::from_millis(200),
             qlog_dir: None,
         }

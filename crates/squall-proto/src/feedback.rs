@@ -10,13 +10,17 @@ use squall_sched::Micros;
 use crate::wire::{Feedback, Sample};
 
 /// Longest that an arrival goes unreported. noq's own acknowledgement timer is set above it.
-pub(crate) const MAX_DELAY: Micros = 20_000;
+pub(crate) const MAX_DELAY: Micros = 10_000;
 /// How long a single packet waits for company.
 const QUICK_DELAY: Micros = 2_000;
 /// Packets after which a report is due at once.
 const BATCH: u32 = 2;
-/// Reports may take this share of the bytes received.
-const SHARE: f64 = 0.017;
+/// Pause between reports when packets come out of order: what was overtaken must be reported before
+/// the sender takes it for lost (RFC 9000 §13.2.1 asks for immediate acknowledgement).
+const URGENT_DELAY: Micros = 1_000;
+/// Whole packets with reports may take this share of the bytes received; the report itself is about a
+/// quarter of its packet.
+const SHARE: f64 = 0.03;
 /// Bytes that may be saved up for reports.
 const MAX_SAVINGS: f64 = 2_000.0;
 /// What a report costs, before the first one was measured.
@@ -28,6 +32,10 @@ pub(crate) struct Reporter {
     samples: Vec<Sample>,
     pending: u32,
     since: Option<Micros>,
+    /// When the last report was made.
+    reported: Micros,
+    /// Something arrived that was overtaken on its path.
+    overtaken: bool,
     savings: f64,
     cost: f64,
     sequence: u64,
@@ -39,6 +47,8 @@ impl Default for Reporter {
             samples: Vec::new(),
             pending: 0,
             since: None,
+            reported: 0,
+            overtaken: false,
             savings: MAX_SAVINGS,
             cost: FIRST_COST,
             sequence: 0,
@@ -47,8 +57,10 @@ impl Default for Reporter {
 }
 
 impl Reporter {
-    /// A DATA item arrived on the path of that number; `delay` as in [`Sample::delay`].
-    pub(crate) fn on_data(&mut self, now: Micros, path: u32, delay: u32, bytes: usize) {
+    /// A DATA item arrived on the path of that number; `delay` as in [`Sample::delay`]; `overtaken` by
+    /// a later one.
+    pub(crate) fn on_data(&mut self, now: Micros, path: u32, delay: u32, bytes: usize, overtaken: bool) {
+        self.overtaken |= overtaken;
         self.pending += 1;
         self.since.get_or_insert(now);
         self.savings = (self.savings + bytes as f64 * SHARE).min(MAX_SAVINGS);
@@ -64,7 +76,9 @@ impl Reporter {
     /// When the next report is due.
     pub(crate) fn due_at(&self) -> Option<Micros> {
         let since = self.since?;
-        Some(if self.savings < self.cost {
+        Some(if self.overtaken && self.savings > -MAX_SAVINGS {
+            self.reported + URGENT_DELAY
+        } else if self.savings < self.cost {
             since + MAX_DELAY
         } else if self.pending >= BATCH {
             since
@@ -74,7 +88,9 @@ impl Reporter {
     }
 
     /// The report; credit and counters are filled in by the caller.
-    pub(crate) fn report(&mut self) -> Feedback {
+    pub(crate) fn report(&mut self, now: Micros) -> Feedback {
+        self.reported = now;
+        self.overtaken = false;
         let samples = std::mem::take(&mut self.samples);
         self.pending = 0;
         self.since = None;

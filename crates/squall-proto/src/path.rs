@@ -8,7 +8,7 @@ use crate::{
     liveness::Liveness,
     pacer::Pacer,
     stats::PathStats,
-    wire::{Cancel, RefuseReason, TICK},
+    wire::{Cancel, RefuseReason, Stamp, TICK},
 };
 
 /// What a packet carried of ours.
@@ -154,6 +154,8 @@ pub(crate) struct Path {
     pub(crate) blocked_until: Micros,
     /// The peer marked the path: it does not hear us there, or we do not hear it.
     pub(crate) remote_suspects: bool,
+    /// Latest time of sending among the data that arrived on it.
+    pub(crate) latest_sent: Option<Stamp>,
     /// When a packet last arrived on it.
     pub(crate) heard_at: Micros,
     pub(crate) stats: PathStats,
@@ -178,6 +180,7 @@ impl Path {
             window: 0,
             blocked_until: 0,
             remote_suspects: false,
+            latest_sent: None,
             heard_at: now,
             stats: PathStats::default(),
         }

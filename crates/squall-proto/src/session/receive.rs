@@ -306,10 +306,15 @@ impl Session {
 
     fn on_data(&mut self, at: Micros, number: u32, header: &Data, payload: &[u8]) -> Result<(), String> {
         let delay = Stamp::at(at).since(header.sent);
-        self.reporter.on_data(at, number, delay, payload.len());
         let Some(path) = self.paths.iter_mut().find(|p| p.number == number) else {
             return Ok(());
         };
+        // Less than half the range of the stamps behind the latest.
+        let overtaken = path.latest_sent.is_some_and(|t| (1..1 << 23).contains(&t.since(header.sent)));
+        if !overtaken {
+            path.latest_sent = Some(header.sent);
+        }
+        self.reporter.on_data(at, number, delay, payload.len(), overtaken);
         path.stats.data_received += payload.len() as u64;
         let (id, transit) = (path.id, path.rtt.smoothed / 2);
         let before = self.inbox.duplicate_bytes();

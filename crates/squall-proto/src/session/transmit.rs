@@ -83,7 +83,7 @@ impl Session {
             return None;
         }
         let index = self.report_path()?;
-        let mut feedback = self.reporter.report();
+        let mut feedback = self.reporter.report(at);
         feedback.credit = self.inbox.credit() >> 10;
         feedback.duplicates = self.inbox.duplicate_bytes();
         feedback.expired = self.inbox.expired_blocks();

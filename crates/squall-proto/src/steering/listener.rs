@@ -145,6 +145,7 @@ fn transport(config: &Config, roster: &Arc<Roster>) -> TransportConfig {
         // Reordering is not loss: repair decisions rest on time (RFC 9002 §6.1.2), and a packet
         // overtaken by a few others on a jittery link is not declared lost for it.
         .packet_threshold(config.packet_threshold)
+        .time_threshold(config.time_threshold)
         .datagram_receive_buffer_size(Some(RECEIVE_BUFFER))
         .datagram_send_buffer_size(SEND_BUFFER)
         .enable_segmentation_offload(true)

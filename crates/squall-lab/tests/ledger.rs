@@ -1,0 +1,163 @@
+//! The session's ledger against the emulator's own log: every packet's path and fate, with
+//! reordering, loss, duplication and a rebinding.
+
+mod stage;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use squall_lab::world::{Side, UDP_OVERHEAD};
+use squall_net::{Direction, Micros, log};
+use squall_proto::{Block, BlockFate, PacketFate, PacketLog, sched::PathId};
+
+use stage::Stage;
+
+const PATHS: [&str; 2] = [
+    "name='a'\nrate='12mbps'\ndelay='15ms'\nloss='2%'\nduplicate='1%'\n\
+     jitter={uniform='2ms', reorder=true}\nevents=[{at='4s', rebind=true}]",
+    "name='b'\nrate='8mbps'\ndelay='40ms'\nloss='1%/4'\nduplicate='2%'\njitter={uniform='3ms', reorder=true}",
+];
+const SIZE: u32 = 30_000;
+/// Blocks sent, one each 33 ms: ten seconds of video.
+const BLOCKS: u32 = 300;
+const REBINDING: Micros = 4_000_000;
+
+/// What the emulator knows of a packet.
+#[derive(Debug, Default)]
+struct Seen {
+    at: Micros,
+    size: u32,
+    delivered: Vec<Micros>,
+    dropped: bool,
+}
+
+#[test]
+fn the_ledger_agrees_with_the_emulators_log() {
+    for seed in 1..=3 {
+        compare(seed);
+    }
+}
+
+fn compare(seed: u64) {
+    let mut stage = Stage::connected(&PATHS, seed);
+    stage.world.session(Side::Server).unwrap().keep_log(true);
+    for path in 0..2 {
+        stage.world.network.keep_records(path, Direction::Down, true);
+    }
+    for i in 0..BLOCKS {
+        let block = Block::new(vec![i as u8; SIZE as usize]);
+        stage.send(Side::Server, if i % 3 == 0 { block.unreliable() } else { block });
+        stage.run_for(33_000);
+    }
+    stage.run_for(3_000_000);
+    let log = stage.world.session(Side::Server).unwrap().take_packets();
+    for path in 0..2 {
+        let records = stage.world.network.drain_records(path, Direction::Down);
+        let own: Vec<&PacketLog> = log.iter().filter(|l| l.path == path as u32).collect();
+        compare_path(path, &own, &by_number(&records));
+    }
+    check_fates(&stage);
+}
+
+fn by_number(records: &[log::Record]) -> BTreeMap<u64, Seen> {
+    let mut seen: BTreeMap<u64, Seen> = BTreeMap::new();
+    for record in records {
+        match record.event {
+            log::Event::Push { number, size } => {
+                seen.insert(number, Seen { at: record.at, size, ..Seen::default() });
+            }
+            log::Event::Deliver { number, .. } => {
+                if let Some(packet) = seen.get_mut(&number) {
+                    packet.delivered.push(record.at);
+                }
+            }
+            log::Event::Drop { number, .. } => {
+                if let Some(packet) = seen.get_mut(&number) {
+                    packet.dropped = true;
+                }
+            }
+            _ => {}
+        }
+    }
+    seen
+}
+
+fn compare_path(path: usize, log: &[&PacketLog], seen: &BTreeMap<u64, Seen>) {
+    let mut pushes = seen.values().peekable();
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut sent: BTreeMap<u64, Option<&Seen>> = BTreeMap::new();
+    for entry in log.iter().filter(|l| l.fate == PacketFate::Sent) {
+        // The ledger has only packets that ask for an acknowledgement, the emulator has all; both have
+        // them in the order of departure.
+        let size = usize::from(entry.bytes) + UDP_OVERHEAD;
+        while pushes.peek().is_some_and(|p| p.at < entry.at || p.at == entry.at && p.size as usize != size) {
+            pushes.next();
+        }
+        let push = pushes.next_if(|p| p.at == entry.at);
+        if push.is_none() {
+            // Sent to the port that the NAT had just given up.
+            assert!(
+                (REBINDING..REBINDING + 200_000).contains(&entry.at),
+                "path {path}: {entry:?} never left"
+            );
+        }
+        assert!(sent.insert(entry.packet, push).is_none(), "packet {} twice", entry.packet);
+        if let Some((_, _, meant)) = entry.chunk {
+            assert_eq!(meant, PathId(path as u8), "chunk on the path it was meant for");
+        }
+    }
+    let mut ended = BTreeSet::new();
+    for entry in log.iter().filter(|l| l.fate != PacketFate::Sent) {
+        let push = sent[&entry.packet];
+        assert!(ended.insert(entry.packet), "packet {} has two fates", entry.packet);
+        let arrived = push.is_some_and(|p| p.delivered.first().is_some_and(|at| *at < entry.at));
+        let what = match (entry.fate, arrived) {
+            (PacketFate::Acked, true) => "acked",
+            (PacketFate::Acked, false) => panic!("path {path}: {entry:?} acknowledged, but {push:?}"),
+            (PacketFate::Lost, false) => "lost",
+            (PacketFate::Lost, true) => "spurious",
+            (PacketFate::Unknown, _) => {
+                assert!((REBINDING..REBINDING + 300_000).contains(&entry.at), "{entry:?}");
+                "unknown"
+            }
+            (PacketFate::Sent, _) => unreachable!("filtered above"),
+        };
+        *counts.entry(what).or_default() += 1;
+    }
+    println!("path {path}: {} packets, {counts:?}", sent.len());
+    let open: Vec<_> =
+        log.iter().filter(|l| l.fate == PacketFate::Sent && !ended.contains(&l.packet)).collect();
+    assert!(open.is_empty(), "every packet has a fate, but {open:?}");
+    let dropped = sent.values().flatten().filter(|p| p.delivered.is_empty()).count() as u64;
+    assert!(dropped > 20, "the test is about losses");
+    let count = |what| counts.get(what).copied().unwrap_or(0);
+    let none = sent.values().filter(|p| p.is_none()).count() as u64;
+    assert!(count("lost") + count("unknown") >= dropped);
+    assert!(count("lost") <= dropped + none);
+    // Reordering by a few milliseconds must not be taken for loss.
+    assert!(count("spurious") * 100 <= 3 * sent.len() as u64, "{counts:?}");
+    assert_eq!(count("unknown") > 0, path == 0, "only the path that moved has unknown fates");
+}
+
+/// Every block has one fate at its sender, backed by as many bytes as it claims, and the receiver agrees.
+fn check_fates(stage: &Stage) {
+    let fates = stage.fates(Side::Server);
+    assert_eq!(fates.len(), BLOCKS as usize);
+    let mut delivered = BTreeSet::new();
+    for (id, fate) in &fates {
+        match fate {
+            BlockFate::Delivered { over, .. } => {
+                assert_eq!(over.iter().map(|(_, bytes)| bytes).sum::<u32>(), SIZE);
+                delivered.insert(*id);
+            }
+            BlockFate::Lost { acked } => assert!(*acked < SIZE && id.0 % 3 == 0),
+            other => panic!("{id}: {other:?}"),
+        }
+    }
+    let received: BTreeSet<_> = stage.received(Side::Client).map(|b| b.id).collect();
+    assert!(received.is_superset(&delivered));
+    // A block whose packets were on the path that moved may be whole without the sender's knowing.
+    assert!(received.len() - delivered.len() <= 2);
+    for block in stage.received(Side::Client) {
+        assert!(block.data.iter().all(|b| *b == block.id.0 as u8));
+    }
+}
