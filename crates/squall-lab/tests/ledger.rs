@@ -155,8 +155,9 @@ fn check_fates(stage: &Stage) {
     }
     let received: BTreeSet<_> = stage.received(Side::Client).map(|b| b.id).collect();
     assert!(received.is_superset(&delivered));
-    // A block whose packets were on the path that moved may be whole without the sender's knowing.
-    assert!(received.len() - delivered.len() <= 2);
+    // An unreliable block may be whole without its sender's knowing: a packet was taken for lost because
+    // it was late, or was on the path that moved. A reliable one is repaired until it is known.
+    assert!(received.difference(&delivered).all(|id| id.0 % 3 == 0));
     for block in stage.received(Side::Client) {
         assert!(block.data.iter().all(|b| *b == block.id.0 as u8));
     }
