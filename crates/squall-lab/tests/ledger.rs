@@ -128,7 +128,7 @@ fn compare_path(path: usize, log: &[&PacketLog], seen: &BTreeMap<u64, Seen>) {
         log.iter().filter(|l| l.fate == PacketFate::Sent && !ended.contains(&l.packet)).collect();
     assert!(open.is_empty(), "every packet has a fate, but {open:?}");
     let dropped = sent.values().flatten().filter(|p| p.delivered.is_empty()).count() as u64;
-    assert!(dropped > 20, "the test is about losses");
+    assert!(dropped >= 10, "the test is about losses");
     let count = |what| counts.get(what).copied().unwrap_or(0);
     let none = sent.values().filter(|p| p.is_none()).count() as u64;
     assert!(count("lost") + count("unknown") >= dropped);
