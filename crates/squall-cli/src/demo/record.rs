@@ -32,7 +32,7 @@ pub(super) struct Record {
     history: Vec<Option<u64>>,
     worst_since: Option<u64>,
     paths: Vec<Path>,
-    /// Bytes and frames given up, for the screen.
+    /// Frames given up, for the screen.
     given_up: u64,
 }
 
@@ -55,6 +55,8 @@ pub(super) struct PathNow {
     pub(super) srtt_us: u64,
     /// What comes out of the link, in bits per second.
     pub(super) rate_bps: u64,
+    /// The same at all samples so far.
+    pub(super) rates: Vec<u64>,
     /// The link in the direction of the video, as the script has it now.
     pub(super) link: LinkState,
 }
@@ -168,6 +170,8 @@ impl Record {
             let newest = sending.iter().rfind(|(path, _)| *path == index).map(|(_, info)| info);
             self.paths[index].on_sample(at, link, self.direction, newest);
             if at > self.begin {
+                let rate_bps = self.paths[index].now.rate_bps;
+                self.paths[index].now.rates.push(rate_bps);
                 let sample = self.paths[index].sample(self.direction, newest);
                 let at_us = self.micros(at);
                 self.recorder.on_sample(index, at_us, sample);
@@ -204,7 +208,14 @@ impl Path {
     fn new(name: &str) -> Self {
         let link =
             LinkState { rate: None, delay: 0, queue_bytes: 0, queue_packets: 0, flying: 0, outage: false };
-        let now = PathNow { name: name.to_owned(), state: PathState::Opening, srtt_us: 0, rate_bps: 0, link };
+        let now = PathNow {
+            name: name.to_owned(),
+            state: PathState::Opening,
+            srtt_us: 0,
+            rate_bps: 0,
+            rates: Vec::new(),
+            link,
+        };
         Self { now, delivered: Vec::new(), sending: BTreeMap::new(), receiving: BTreeMap::new() }
     }
 

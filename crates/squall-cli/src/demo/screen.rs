@@ -11,16 +11,25 @@ use squall_lab::result::PathState;
 
 use super::{
     plan::Plan,
-    record::{PathNow, Reading},
+    record::{PathNow, Reading, SAMPLE},
     script,
     side::View,
 };
 
-/// Lines that a path takes.
+/// Lines of words about the frames.
+const FRAME_LINES: u16 = 3;
+
+/// Lines of words about a path, the first of them empty.
 const PATH_LINES: u16 = 5;
 
 /// Most lines of the drawing of latencies.
-const MAX_DRAWING: u16 = 8;
+const MAX_DRAWING: u16 = 12;
+
+/// Most lines of the drawing of a path's rate.
+const MAX_RATES: u16 = 6;
+
+/// Bytes in the queue of a link that fill its bar.
+const FULL_QUEUE: f64 = 256e3;
 
 /// What is the same for all columns.
 pub(super) struct Now {
@@ -30,6 +39,14 @@ pub(super) struct Now {
     pub(super) slip_us: u64,
     /// Whether the demo is about to end early.
     pub(super) quitting: bool,
+}
+
+/// What is the same for all drawings over time.
+struct Scale {
+    /// The rate that fills a bar, in bits per second.
+    bps: u64,
+    /// Samples from the left to the right edge.
+    samples: usize,
 }
 
 /// Draws everything.
@@ -96,24 +113,53 @@ fn draw_column(
     let inside = border.inner(area);
     frame.render_widget(border, area);
     let paths = reading.paths.len() as u16;
+    // What the words leave goes to the latencies first, then to the rates.
+    let spare = inside.height.saturating_sub(FRAME_LINES + 1 + PATH_LINES * paths);
+    let latencies = spare.min(MAX_DRAWING);
+    let rates = ((spare - latencies) / paths.max(1)).min(MAX_RATES);
     let rows = Layout::vertical([
-        Constraint::Length(3),
-        Constraint::Max(MAX_DRAWING),
+        Constraint::Length(FRAME_LINES),
+        Constraint::Length(latencies),
         Constraint::Length(1),
-        Constraint::Length(PATH_LINES * paths),
         Constraint::Min(0),
     ]);
-    let [frames, drawing, caption, path_area, _] = rows.areas(inside);
+    let [frames, drawing, caption, path_area] = rows.areas(inside);
     frame.render_widget(Paragraph::new(frame_lines(plan, reading)), frames);
     draw_latencies(frame, drawing, plan, reading);
-    let caption_text = format!("worst latency each 0.1 s; top {} ms; × no frame", plan.due_us() * 2 / 1000);
+    let caption_text = format!("worst latency over time; top {} ms; × no frame", plan.due_us() * 2 / 1000);
     frame.render_widget(Line::from(caption_text).dim(), caption);
+    let scale = Scale { bps: largest_rate(plan), samples: samples(plan) };
     for (index, (path, config)) in reading.paths.iter().zip(&plan.scenario.paths).enumerate() {
-        let top = path_area.y + PATH_LINES * index as u16;
-        let rest = Rect { y: top, height: PATH_LINES, ..path_area }.intersection(path_area);
+        let height = PATH_LINES + rates;
+        let place = Rect { y: path_area.y + height * index as u16, height, ..path_area };
         let doing = script::words(&config.link(plan.direction()).events, now.at_us);
-        frame.render_widget(Paragraph::new(path_lines(path, &doing, inside.width)), rest);
+        draw_path(frame, place.intersection(path_area), path, &doing, &scale);
     }
+}
+
+/// Samples of the whole demo.
+fn samples(plan: &Plan) -> usize {
+    (plan.duration_us / SAMPLE.as_micros() as u64).max(1) as usize
+}
+
+/// The most that a link ever carries, for a scale that does not change.
+fn largest_rate(plan: &Plan) -> u64 {
+    let links = plan.scenario.paths.iter().map(|path| path.link(plan.direction()));
+    let rates = links.flat_map(|link| {
+        let scripted = link.events.iter().filter_map(|event| Some(event.rate?.bps())).collect::<Vec<_>>();
+        scripted.into_iter().chain(link.rate.mean_bps())
+    });
+    rates.max().unwrap_or(plan.video.bitrate_bps * 2)
+}
+
+/// Spreads the samples so far over a width that stands for all of them; each column gets those it covers.
+fn columns<T>(history: &[T], samples: usize, width: u16) -> impl Iterator<Item = &[T]> {
+    let width = usize::from(width);
+    (0..width).map_while(move |column| {
+        let first = column * samples / width;
+        let end = ((column + 1) * samples / width).max(first + 1);
+        history.get(first..end.min(history.len())).filter(|covered| !covered.is_empty())
+    })
 }
 
 fn frame_lines(plan: &Plan, reading: &Reading) -> Vec<Line<'static>> {
@@ -138,13 +184,13 @@ fn frame_lines(plan: &Plan, reading: &Reading) -> Vec<Line<'static>> {
     ]
 }
 
-/// The latest on the right; what is late is red.
+/// What is late is red.
 fn draw_latencies(frame: &mut Frame<'_>, area: Rect, plan: &Plan, reading: &Reading) {
-    let width = usize::from(area.width);
-    let recent = &reading.history[reading.history.len().saturating_sub(width)..];
-    let bars = recent.iter().map(|latency| {
-        let late = latency.is_some_and(|us| us > plan.due_us());
-        SparklineBar::from(*latency).style(Style::new().fg(if late { Color::Red } else { Color::Green }))
+    let bars = columns(&reading.history, samples(plan), area.width).map(|covered| {
+        let worst =
+            covered.iter().copied().collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
+        let late = worst.is_some_and(|us| us > plan.due_us());
+        SparklineBar::from(worst).style(Style::new().fg(if late { Color::Red } else { Color::Green }))
     });
     let drawing = Sparkline::default()
         .data(bars.collect::<Vec<_>>())
@@ -154,7 +200,17 @@ fn draw_latencies(frame: &mut Frame<'_>, area: Rect, plan: &Plan, reading: &Read
     frame.render_widget(drawing, area);
 }
 
-fn path_lines(path: &PathNow, doing: &str, width: u16) -> Vec<Line<'static>> {
+/// Words, and the rate over time if there is room.
+fn draw_path(frame: &mut Frame<'_>, area: Rect, path: &PathNow, doing: &str, scale: &Scale) {
+    let [words, drawing] = Layout::vertical([Constraint::Length(PATH_LINES), Constraint::Min(0)]).areas(area);
+    frame.render_widget(Paragraph::new(path_lines(path, doing, scale, area.width)), words);
+    let bars = columns(&path.rates, scale.samples, drawing.width)
+        .map(|covered| covered.iter().sum::<u64>() / covered.len() as u64);
+    let rates = Sparkline::default().data(bars.collect::<Vec<_>>()).max(scale.bps);
+    frame.render_widget(rates.style(Style::new().fg(Color::Cyan)), drawing);
+}
+
+fn path_lines(path: &PathNow, doing: &str, scale: &Scale, width: u16) -> Vec<Line<'static>> {
     let link = &path.link;
     let (dot, colour) = match path.state {
         PathState::Active => ("●", Color::Green),
@@ -169,10 +225,10 @@ fn path_lines(path: &PathNow, doing: &str, width: u16) -> Vec<Line<'static>> {
         bps => format!(", {} ms", link.queue_bytes * 8000 / bps),
     };
     let bar_width = usize::from(width.saturating_sub(30)).clamp(5, 40);
-    // Both bars of a scale that does not change with the link.
-    let rate = bar(megabits(path.rate_bps) / 50.0, bar_width, Color::Cyan);
-    let queue = bar(link.queue_bytes as f64 / 250e3, bar_width, Color::Magenta);
+    let rate = bar(path.rate_bps as f64 / scale.bps as f64, bar_width, Color::Cyan);
+    let queue = bar(link.queue_bytes as f64 / FULL_QUEUE, bar_width, Color::Magenta);
     vec![
+        Line::default(),
         Line::from(vec![
             Span::from(path.name.clone()).bold(),
             Span::from("  "),

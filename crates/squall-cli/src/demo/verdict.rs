@@ -78,12 +78,11 @@ fn extras(
 ) -> std::collections::BTreeMap<String, Extra> {
     let mut extras = std::collections::BTreeMap::new();
     let mut number = |name: &str, value: f64| extras.insert(name.to_owned(), Extra::from(value));
-    number("shown fps", play.fps.mean);
-    number("lowest fps", f64::from(play.fps.min));
+    number("fps", play.fps.mean);
     number("stalls", play.stalls.count as f64);
-    number("stalled ms", play.stalls.total_us as f64 / 1e3);
+    number("stalled s", play.stalls.total_us as f64 / 1e6);
     number("PSNR dB", quality.psnr_y.mean);
-    number("emulation late p99 ms", relay.slip.p99 as f64 / 1e3);
+    number("slip ms", relay.slip.p99 as f64 / 1e3);
     let word = if relay.valid(MAX_SLIP) { "yes" } else { "NO" };
     extras.insert("valid".to_owned(), Extra::from(word));
     extras
@@ -173,7 +172,7 @@ fn comparison(judged: &[Judged]) -> Table {
             format!("{:.1} MB", (totals.wire_bytes_down + totals.wire_bytes_up) as f64 / 1e6)
         }));
     }
-    rows.push(row("emulation late p99", &|half| milliseconds(half.relay.slip.p99)));
+    rows.push(row("emulation late, p99", &|half| milliseconds(half.relay.slip.p99)));
     Table {
         title: "The same video at the same time over the same links".to_owned(),
         columns: std::iter::once(Column::text("")).chain(names).collect(),
