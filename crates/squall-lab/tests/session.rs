@@ -405,3 +405,16 @@ fn rr() -> Config {
         ..Config::default()
     }
 }
+
+#[test]
+fn a_path_with_a_small_mtu_carries_data_and_keeps_its_books() {
+    // Probes for a larger MTU are lost on it, and noq does not say so.
+    let small = format!("{}\nmtu=1300", TWO_PATHS[0]);
+    let mut stage = Stage::connected(&[&small, TWO_PATHS[1]], 22);
+    stage.saturate(Side::Server, 4_000_000, 100_000);
+    stage.run_for(4_000_000);
+    let stats = stage.path_stats(Side::Server);
+    assert!(stats[0].fresh_bytes > 4_000_000);
+    assert_eq!(stats.iter().map(|s| s.in_flight).collect::<Vec<_>>(), [0, 0]);
+    assert_eq!(stats.iter().map(|s| s.suspicions).collect::<Vec<_>>(), [0, 0]);
+}

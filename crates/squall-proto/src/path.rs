@@ -109,6 +109,11 @@ impl Flight {
         self.packets.front().and_then(Option::as_ref)
     }
 
+    /// The same, with its packet number.
+    pub(crate) fn first(&self) -> Option<(u64, &InFlight)> {
+        Some((self.base, self.oldest()?))
+    }
+
     /// Number the next packet will have, or a later one.
     pub(crate) fn next_packet(&self) -> u64 {
         self.base + self.packets.len() as u64

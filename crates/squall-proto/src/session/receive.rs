@@ -212,6 +212,25 @@ impl Session {
                 self.give_up_packet(at, position, entry);
             }
         }
+        if let Some(newest) = newest {
+            self.forget_probes(at, position, newest);
+        }
+    }
+
+    /// noq does not tell of a lost MTU probe. It holds nothing of ours, so once a later packet is
+    /// acknowledged and two probe timeouts have passed, it is struck off.
+    fn forget_probes(&mut self, at: Micros, position: usize, newest: u64) {
+        let limit = 2 * self.paths[position].rtt.probe_timeout();
+        loop {
+            let path = &mut self.paths[position];
+            let number = path.number;
+            let Some((packet, entry)) = path.flight.first() else { return };
+            if entry.payload.is_some() || packet >= newest || at - entry.sent_at <= limit {
+                return;
+            }
+            let Some(entry) = path.flight.take(packet) else { return };
+            self.note_packet(at, number, packet, PacketFate::Lost, &entry);
+        }
     }
 
     fn on_packet_acked(&mut self, at: Micros, position: usize, entry: InFlight) {

@@ -286,6 +286,10 @@ impl Session {
             }
             let cost = u64::from(range.end - range.start) + PACKET_OVERHEAD;
             path.committed_bytes = path.committed_bytes.saturating_sub(cost);
+            if path.committed.is_empty() {
+                // What was assigned was reckoned with the longest headers there can be.
+                path.committed_bytes = 0;
+            }
             return Some((datagram, chunk));
         }
     }
