@@ -51,6 +51,7 @@ pub struct Connect {
 impl Connect {
     /// To `host:port`: a name, an IPv4 address, or an IPv6 address in brackets. A
     /// [`SocketAddr`] does as well, by way of `to_string`.
+    #[expect(clippy::needless_pass_by_value, reason = "callers pass literals and addresses as they are")]
     pub fn to(host: impl ToString) -> Self {
         Self {
             host: host.to_string(),

@@ -177,11 +177,17 @@ impl Future for Driver {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         let shared = this.shared.clone();
-        shared.lock().set_waker(cx.waker());
+        let asked = {
+            let mut core = shared.lock();
+            core.set_waker(cx.waker());
+            core.plan.take()
+        };
+        if let Some(keeper) = &mut this.keeper
+            && let Some(found) = keeper.poll_look(cx, asked)
+        {
+            keeper.look_over(&found, &mut shared.lock(), &mut this.sockets);
+        }
         for _ in 0..MAX_TURNS {
-            if let Some(keeper) = &mut this.keeper {
-                keeper.poll(cx, &mut shared.lock(), &mut this.sockets);
-            }
             let mut busy = this.receive(cx);
             busy |= this.transmit(cx);
             let at = {

@@ -2,7 +2,7 @@
 
 use std::{
     net::SocketAddr,
-    task::{Context, Poll},
+    task::Context,
     time::{Duration, Instant},
 };
 
@@ -88,26 +88,29 @@ impl Keeper {
         self.kept.iter().map(|kept| kept.net).collect()
     }
 
-    /// Looks over the interfaces when it is time, or when the application wants others.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, core: &mut Core, sockets: &mut Sockets) {
-        let mut due = false;
-        while let Poll::Ready(_) = self.tick.poll_tick(cx) {
+    /// The interfaces there are now, when it is time to look them over, or the application wants
+    /// others (`asked`). Asks the system, so not to be called with the core locked.
+    pub(crate) fn poll_look(
+        &mut self,
+        cx: &mut Context<'_>,
+        asked: Option<Interfaces>,
+    ) -> Option<Vec<Found>> {
+        let mut due = asked.is_some();
+        while self.tick.poll_tick(cx).is_ready() {
             due = true;
         }
-        if let Some(plan) = core.plan.take() {
+        if let Some(plan) = asked {
             self.plan = plan;
-            due = true;
         }
-        // Until the session is there, its paths race; afterwards they can be changed.
-        let open = self.session.filter(|id| core.proto.session(*id).is_some_and(|s| !s.is_closed()));
-        if let (true, Some(session)) = (due, open) {
-            self.look_over(session, core, sockets);
-        }
+        if due { interfaces::list().ok() } else { None }
     }
 
-    fn look_over(&mut self, session: SessionId, core: &mut Core, sockets: &mut Sockets) {
-        let Ok(found) = interfaces::list() else { return };
-        let mut wanted = interfaces::candidates(&self.plan, &self.remotes, &found);
+    /// Opens and closes paths as interfaces have come and gone. Until the session is there, its paths
+    /// race and stay as they are.
+    pub(crate) fn look_over(&mut self, found: &[Found], core: &mut Core, sockets: &mut Sockets) {
+        let open = |id: &SessionId| core.proto.session(*id).is_some_and(|s| !s.is_closed());
+        let Some(session) = self.session.filter(open) else { return };
+        let mut wanted = interfaces::candidates(&self.plan, &self.remotes, found);
         wanted.truncate(self.max_paths);
         let now = Instant::now();
         for candidate in &wanted {

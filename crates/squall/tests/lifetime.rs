@@ -302,3 +302,21 @@ fn sessions_run_over_ipv6() {
         }
     });
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_session_runs_over_an_interface_by_name() {
+    within(async {
+        let (endpoint, identity) = server(Config::default());
+        let named = Interfaces::Named(vec!["lo".into()]);
+        let request = request(&endpoint, &identity).interfaces(named);
+        let client = Endpoint::connect(request, Config::default()).await.expect("connects");
+        let accepted = endpoint.accept().await.expect("listens");
+        paths_up(&client, 1).await;
+        client.set_metered("lo", true);
+        send_steadily(client.clone(), &accepted, 5, Duration::from_millis(1)).await;
+        let paths = client.path_stats();
+        assert_eq!(paths.len(), 1);
+        assert_eq!(paths[0].interface.as_deref(), Some("lo"));
+    });
+}

@@ -1,7 +1,7 @@
 //! A UDP relay on loopback that can fall silent, as a radio link does.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     net::SocketAddr,
     sync::{
         Arc,
@@ -46,13 +46,16 @@ async fn forward(front: Arc<UdpSocket>, server: SocketAddr, open: Arc<AtomicBool
         if !open.load(Ordering::Relaxed) {
             continue;
         }
-        if !backs.contains_key(&client) {
-            let back = Arc::new(UdpSocket::bind("127.0.0.1:0").await.expect("a port is free"));
-            tokio::spawn(answer(back.clone(), front.clone(), client, open.clone()));
-            backs.insert(client, back);
-        }
+        let back = match backs.entry(client) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let back = Arc::new(UdpSocket::bind("127.0.0.1:0").await.expect("a port is free"));
+                tokio::spawn(answer(back.clone(), front.clone(), client, open.clone()));
+                new.insert(back)
+            }
+        };
         // A full buffer loses packets, here as anywhere.
-        let _ = backs[&client].send_to(&buf[..len], server).await;
+        let _ = back.send_to(&buf[..len], server).await;
     }
 }
 
