@@ -47,6 +47,8 @@ pub(crate) struct InFlight {
     pub(crate) payload: Option<Payload>,
     /// Further datagrams in the same packet.
     pub(crate) more: Vec<Payload>,
+    /// A probe for a larger MTU: its loss says nothing about the path's health.
+    pub(crate) is_mtu_probe: bool,
     /// Its chunk was given up for lost when the path fell silent; what noq says later about its loss is
     /// no news.
     pub(crate) presumed_lost: bool,
@@ -104,14 +106,14 @@ impl Flight {
         self.bytes
     }
 
-    /// The oldest packet whose fate is open.
-    pub(crate) fn oldest(&self) -> Option<&InFlight> {
-        self.packets.front().and_then(Option::as_ref)
+    /// The oldest packet whose fate is open, with its number.
+    pub(crate) fn first(&self) -> Option<(u64, &InFlight)> {
+        Some((self.base, self.packets.front()?.as_ref()?))
     }
 
-    /// The same, with its packet number.
-    pub(crate) fn first(&self) -> Option<(u64, &InFlight)> {
-        Some((self.base, self.oldest()?))
+    /// Since when an acknowledgement is outstanding.
+    pub(crate) fn waiting_since(&self) -> Option<Micros> {
+        self.packets.iter().flatten().find(|p| !p.is_mtu_probe).map(|p| p.sent_at)
     }
 
     /// Number the next packet will have, or a later one.

@@ -287,6 +287,20 @@ fn a_run_of_holes_takes_one_place() {
 }
 
 #[test]
+fn holes_make_runs_in_any_direction() {
+    let from_the_middle = [5, 4, 6, 3, 7, 2, 8, 1, 9];
+    for ids in [from_the_middle.to_vec(), (1..10).rev().collect()] {
+        let mut case = case();
+        for id in ids {
+            assert_eq!(case.cancel(id, Some(1)), Ok(()));
+            assert_eq!(case.inbox.order.len(), 1);
+        }
+        assert_eq!(case.all(&ordered(0, 0, 10)), Ok(()));
+        assert_eq!(case.inbox.order.len(), 0);
+    }
+}
+
+#[test]
 fn what_is_too_large_or_too_many_is_refused() {
     let mut case = case();
     assert_eq!(case.chunk(&block(0, 1001), 0, 1), Ok(()));

@@ -308,6 +308,7 @@ impl Session {
 
     /// Enters what has just left into the books of the paths it left on.
     fn book_departures(&mut self, at: Micros) {
+        let usual = self.packet_size();
         let mut sent = std::mem::take(&mut self.sent);
         for Sent { path: index, packet, bytes, payload } in sent.drain(..) {
             let number = self.conn.paths[index].number;
@@ -327,7 +328,9 @@ impl Session {
                 self.paths[position].flight.add(packet, payload);
                 continue;
             }
-            let entry = InFlight { sent_at: at, bytes, payload, more: Vec::new(), presumed_lost: false };
+            let is_mtu_probe = payload.is_none() && u64::from(bytes) > usual;
+            let more = Vec::new();
+            let entry = InFlight { sent_at: at, bytes, payload, more, is_mtu_probe, presumed_lost: false };
             self.note_packet(at, number, packet, PacketFate::Sent, &entry);
             self.paths[position].flight.insert(packet, entry);
         }

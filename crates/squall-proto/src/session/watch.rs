@@ -49,7 +49,7 @@ impl Session {
         .min();
         let mut consider = |at: Option<Micros>| next = [next, at].into_iter().flatten().min();
         for path in self.paths.iter().filter(|p| p.up) {
-            let oldest = path.flight.oldest().map(|entry| entry.sent_at);
+            let oldest = path.flight.waiting_since();
             consider(path.liveness.suspect_at(oldest, path.rtt.smoothed, path.rtt.probe_timeout(), silence));
             consider(path.liveness.probe_at());
             consider(Some(path.blocked_until).filter(|at| *at > now));
@@ -64,7 +64,7 @@ impl Session {
         let silence = self.config.silence.as_micros() as Micros;
         for position in 0..self.paths.len() {
             let path = &self.paths[position];
-            let oldest = path.flight.oldest().map(|entry| entry.sent_at);
+            let oldest = path.flight.waiting_since();
             let due = path.liveness.suspect_at(oldest, path.rtt.smoothed, path.rtt.probe_timeout(), silence);
             if path.up && due.is_some_and(|due| due <= at) {
                 self.suspect(at, position);
