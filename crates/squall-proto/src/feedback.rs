@@ -104,3 +104,49 @@ impl Reporter {
         self.savings = (self.savings - self.cost).max(-MAX_SAVINGS);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_of_packets_is_reported_at_once_and_a_single_one_soon() {
+        let mut reporter = Reporter::default();
+        assert_eq!(reporter.due_at(), None);
+        reporter.on_data(1_000, 0, 7, 1200, false);
+        assert_eq!(reporter.due_at(), Some(3_000));
+        reporter.on_data(1_500, 1, 9, 1200, false);
+        assert_eq!(reporter.due_at(), Some(1_000));
+        let report = reporter.report(1_500);
+        let sample = |path, delay| Sample { path, delay, received: 1 };
+        assert_eq!(report.samples, [sample(0, 7), sample(1, 9)]);
+        assert_eq!((report.sequence, reporter.due_at()), (1, None));
+    }
+
+    #[test]
+    fn what_was_overtaken_does_not_wait() {
+        let mut reporter = Reporter { savings: 0.0, reported: 5_000, ..Reporter::default() };
+        reporter.on_data(5_200, 0, 7, 100, true);
+        assert_eq!(reporter.due_at(), Some(6_000));
+    }
+
+    #[test]
+    fn reports_keep_to_their_share() {
+        let mut reporter = Reporter::default();
+        let (mut received, mut spent, mut latest) = (0, 0, 0);
+        for i in 0..20_000u64 {
+            let now = i * 400;
+            reporter.on_data(now, 0, 7, 1100, i % 9 == 0);
+            received += 1100;
+            if reporter.due_at().is_some_and(|due| due <= now) {
+                reporter.report(now);
+                reporter.on_sent(80);
+                spent += 80;
+                latest = now;
+            }
+            assert!(now - latest <= MAX_DELAY + 400, "at most {MAX_DELAY} µs late");
+        }
+        let share = f64::from(spent) / f64::from(received);
+        assert!((0.02..0.032).contains(&share), "{share}");
+    }
+}

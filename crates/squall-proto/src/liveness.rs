@@ -135,3 +135,77 @@ impl Liveness {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SRTT: Micros = 30_000;
+    const PTO: Micros = 60_000;
+    const SILENCE: Micros = 200_000;
+
+    #[test]
+    fn silence_counts_from_when_an_answer_was_due() {
+        let mut liveness = Liveness::default();
+        liveness.on_ack(1_000_000, 970_000, SRTT);
+        assert_eq!(liveness.suspect_at(None, SRTT, PTO, SILENCE), None, "nothing in flight");
+        // Sent just now: due after a round trip, then two probe timeouts.
+        assert_eq!(liveness.suspect_at(Some(1_000_000), SRTT, PTO, SILENCE), Some(1_150_000));
+        // Sent long ago, but other packets were acknowledged since.
+        assert_eq!(liveness.suspect_at(Some(500_000), SRTT, PTO, SILENCE), Some(1_120_000));
+        // Long probe timeouts are cut short, short ones are not taken literally.
+        assert_eq!(liveness.suspect_at(Some(500_000), SRTT, 500_000, SILENCE), Some(1_200_000));
+        assert_eq!(liveness.suspect_at(Some(500_000), SRTT, 1_000, SILENCE), Some(1_050_000));
+    }
+
+    #[test]
+    fn a_recent_packet_readmits_and_a_stale_one_does_not() {
+        let mut liveness = Liveness::default();
+        liveness.suspect(1_000_000, 100_000);
+        assert!(liveness.is_suspect());
+        assert_eq!(liveness.on_ack(4_000_000, 900_000, SRTT), None, "three seconds late");
+        assert!(liveness.is_suspect());
+        assert_eq!(liveness.on_ack(4_000_000, 3_950_000, SRTT), Some(3_000_000));
+        assert!(!liveness.is_suspect());
+    }
+
+    #[test]
+    fn probation_halves_the_window_for_a_round_trip() {
+        let mut liveness = Liveness::default();
+        liveness.suspect(0, 100_000);
+        liveness.on_ack(500_000, 480_000, SRTT);
+        assert_eq!(liveness.cap(100_000), 50_000);
+        assert_eq!(liveness.cap(20_000), 20_000, "never above the controller's own");
+        liveness.on_ack(520_000, 490_000, SRTT);
+        assert_eq!(liveness.cap(100_000), 50_000);
+        liveness.on_ack(530_000, 500_000, SRTT);
+        assert_eq!(liveness.cap(100_000), 100_000);
+    }
+
+    #[test]
+    fn a_path_that_flaps_comes_back_ever_smaller() {
+        let mut liveness = Liveness::default();
+        let mut caps = Vec::new();
+        for i in 0..6u64 {
+            liveness.suspect(i * 1_000_000, 80_000);
+            liveness.on_ack(i * 1_000_000 + 500_000, i * 1_000_000 + 480_000, SRTT);
+            caps.push(liveness.cap(80_000));
+        }
+        assert_eq!(caps, [40_000, 20_000, 10_000, 5_000, 4_800, 4_800]);
+    }
+
+    #[test]
+    fn probes_become_rarer() {
+        let mut liveness = Liveness::default();
+        liveness.suspect(0, 100_000);
+        let mut at = vec![liveness.probe_at().unwrap()];
+        while *at.last().unwrap() < 60_000_000 {
+            liveness.on_probe(*at.last().unwrap());
+            at.push(liveness.probe_at().unwrap());
+        }
+        assert_eq!(at[1] - at[0], 25_000);
+        assert!(at[..200].last().unwrap() < &5_000_000);
+        assert_eq!(at[at.len() - 1] - at[at.len() - 2], 500_000);
+        assert!(at.len() < 500, "{} probes in a minute", at.len());
+    }
+}

@@ -273,3 +273,97 @@ impl Ending {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const PATH: PathId = PathId(1);
+
+    fn outbox() -> Outbox {
+        let mut outbox =
+            Outbox::new(Limits { queued_bytes: 10_000, open_blocks: 4, block: 5_000, ..Limits::default() });
+        outbox.set_credit(6_000);
+        outbox
+    }
+
+    fn block(len: usize) -> Block {
+        Block::new(vec![7; len])
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_told_and_handed_back() {
+        let mut outbox = outbox();
+        assert_eq!(outbox.send(0, block(0)), Err(SendError::Empty));
+        assert_eq!(outbox.send(0, block(5_001)), Err(SendError::TooLarge { len: 5_001, limit: 5_000 }));
+        assert!(matches!(outbox.send(0, block(1).channel(1024)), Err(SendError::BadOption(_))));
+        assert!(matches!(outbox.send(0, block(1).priority(8)), Err(SendError::BadOption(_))));
+        outbox.send(0, block(5_000)).unwrap();
+        outbox.send(0, block(4_000)).unwrap();
+        assert_eq!(outbox.send(0, block(1_001)), Err(SendError::Full(block(1_001))));
+        assert!(!outbox.is_writable());
+        outbox.end(BlockId(0), Ending::Cancelled("test")).unwrap();
+        assert!(outbox.take_writable());
+        assert!(!outbox.take_writable(), "once");
+        for _ in 0..3 {
+            outbox.send(0, block(1)).unwrap();
+        }
+        assert!(matches!(outbox.send(0, block(1)), Err(SendError::Full(_))), "four blocks are open");
+    }
+
+    #[test]
+    fn blocks_beyond_the_peers_credit_wait() {
+        let mut outbox = outbox();
+        for len in [4_000, 3_000, 1_000] {
+            outbox.send(0, block(len)).unwrap();
+        }
+        assert_eq!(outbox.admit(), [BlockId(0)]);
+        outbox.queue.mark_sent(BlockId(0), 0..4_000, PATH, 1);
+        let ended = outbox.on_acked(BlockId(0), 0..4_000, PATH).unwrap();
+        assert_eq!((ended.ending, ended.over[1]), (Ending::Delivered, 4_000));
+        assert_eq!(outbox.admit(), [BlockId(1), BlockId(2)]);
+        outbox.set_credit(0);
+        outbox.end_all();
+        outbox.send(0, block(2_000)).unwrap();
+        assert_eq!(outbox.admit(), [BlockId(3)], "a single block goes whatever the credit");
+    }
+
+    #[test]
+    fn an_unreliable_block_ends_when_its_last_byte_has_its_fate() {
+        let mut outbox = outbox();
+        outbox.send(0, block(2_000).unreliable()).unwrap();
+        outbox.admit();
+        outbox.queue.mark_sent(BlockId(0), 0..2_000, PATH, 1);
+        assert_eq!(outbox.on_lost(BlockId(0), 0..1_000, PATH), None);
+        let ended = outbox.on_acked(BlockId(0), 1_000..2_000, PATH).unwrap();
+        assert_eq!((ended.ending, ended.acked), (Ending::Lost, 1_000));
+        assert_eq!(outbox.on_acked(BlockId(0), 0..1_000, PATH), None, "one fate");
+        assert_eq!((outbox.queued_bytes(), outbox.open_blocks()), (0, 0));
+    }
+
+    #[test]
+    fn deadlines_come_in_order_and_end_with_the_block() {
+        let mut outbox = outbox();
+        outbox.send(0, block(10).deadline(Duration::from_millis(20))).unwrap();
+        outbox.send(0, block(10).deadline(Duration::from_millis(10))).unwrap();
+        assert_eq!(outbox.next_deadline(), Some(10_000));
+        assert_eq!(outbox.overdue(9_999), None);
+        assert_eq!(outbox.overdue(10_000), Some(BlockId(1)));
+        outbox.end(BlockId(1), Ending::Expired).unwrap();
+        assert_eq!(outbox.next_deadline(), Some(20_000));
+        assert_eq!(outbox.end(BlockId(1), Ending::Expired), None, "one fate");
+    }
+
+    #[test]
+    fn ordered_blocks_name_the_one_before_on_their_channel() {
+        let mut outbox = outbox();
+        outbox.send(0, block(1).channel(3).ordered()).unwrap();
+        outbox.send(0, block(1).channel(3)).unwrap();
+        outbox.send(0, block(1).channel(4).ordered()).unwrap();
+        outbox.send(0, block(1).channel(3).ordered()).unwrap();
+        let previous: Vec<_> = (0..4).map(|i| outbox.previous(BlockId(i))).collect();
+        assert_eq!(previous, [Some(0), None, Some(0), Some(3)]);
+    }
+}

@@ -70,3 +70,64 @@ impl Pacer {
         self.tokens -= bytes as i64;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pacer(window: u64, srtt: Micros, slow_start: bool) -> Pacer {
+        let mut pacer = Pacer::default();
+        pacer.update(0, None, window, srtt, slow_start, 1200);
+        pacer
+    }
+
+    #[test]
+    fn the_window_leaves_within_a_round_trip() {
+        // 60 kB a round trip of 30 ms, at 1.25 times that: 2.5 MB/s.
+        let mut pacer = pacer(60_000, 30_000, false);
+        let mut sent = 0;
+        for now in (0..1_000_000).step_by(500) {
+            for _ in 0..pacer.packets(now, 1200) {
+                pacer.on_sent(1200);
+                sent += 1200;
+            }
+        }
+        assert!((2_480_000..2_530_000).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn a_burst_is_ten_packets() {
+        let mut pacer = pacer(60_000, 30_000, false);
+        assert_eq!(pacer.packets(10_000_000, 1200), 10);
+        assert_eq!(
+            super::tests::pacer(u64::MAX / 4, 1_000, true).packets(0, 1200),
+            0,
+            "nothing is earned yet"
+        );
+        let mut fast = super::tests::pacer(1 << 40, 1_000, true);
+        assert_eq!(fast.packets(1_000_000, 1200) as u64, MAX_BURST_PACKETS);
+    }
+
+    #[test]
+    fn a_controller_that_asks_for_a_rate_gets_it() {
+        let mut pacer = Pacer::default();
+        pacer.update(0, Some(1_200_000), 1 << 30, 1_000, false, 1200);
+        pacer.packets(0, 1200);
+        assert_eq!(pacer.ready_at(1200), 1_000);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_ready_may_leave(window in 2_400u64..10_000_000, srtt in 1_000u64..500_000, steps in 1usize..200) {
+            let mut pacer = pacer(window, srtt, false);
+            let mut now = 0;
+            for _ in 0..steps {
+                now = pacer.ready_at(1200).max(now);
+                prop_assert!(pacer.packets(now, 1200) >= 1);
+                pacer.on_sent(1200);
+            }
+        }
+    }
+}

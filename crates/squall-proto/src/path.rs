@@ -387,3 +387,100 @@ impl RateMeter {
         self.rate.unwrap_or(0.0) as u64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn entry(bytes: u16) -> InFlight {
+        InFlight {
+            sent_at: 0,
+            bytes,
+            payload: None,
+            more: Vec::new(),
+            is_mtu_probe: false,
+            presumed_lost: false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_flight_is_a_map_that_knows_its_bytes(ops in prop::collection::vec((1u64..4, any::<prop::sample::Index>(), 1u16..1500), 1..300)) {
+            let mut flight = Flight::default();
+            let mut model: BTreeMap<u64, u16> = BTreeMap::new();
+            let mut next = 5;
+            for (step, index, bytes) in ops {
+                if bytes % 3 > 0 {
+                    next += step;
+                    flight.insert(next, entry(bytes));
+                    model.insert(next, bytes);
+                } else if !model.is_empty() {
+                    let key = *model.keys().nth(index.index(model.len())).unwrap();
+                    prop_assert_eq!(flight.take(key).map(|e| e.bytes), model.remove(&key));
+                    prop_assert!(flight.take(key).is_none());
+                }
+                prop_assert_eq!(flight.bytes(), model.values().map(|b| u64::from(*b)).sum::<u64>());
+                prop_assert_eq!(flight.first().map(|(n, _)| n), model.keys().next().copied());
+                if let Some(last) = model.keys().last() {
+                    prop_assert!(flight.next_packet() > *last);
+                }
+            }
+            let rest: Vec<u64> = flight.drain().into_iter().map(|(n, _)| n).collect();
+            prop_assert_eq!(rest, model.keys().copied().collect::<Vec<_>>());
+            prop_assert_eq!(flight.bytes(), 0);
+        }
+
+        #[test]
+        fn delays_are_compared_across_the_wrap(base in any::<u32>(), gap in -2_000_000i64..2_000_000) {
+            let ticks = |micros: i64| (i64::from(base) + micros / TICK as i64) as u32 & 0xff_ffff;
+            let (mut a, mut b) = (Delay::default(), Delay::default());
+            for _ in 0..100 {
+                a.sample(ticks(gap));
+                b.sample(ticks(0));
+            }
+            prop_assert!((a.longer_than(&b).unwrap() - gap).abs() <= TICK as i64);
+        }
+    }
+
+    #[test]
+    fn the_rtt_is_smoothed_as_rfc_9002_says() {
+        let mut rtt = Rtt::default();
+        rtt.seed(40_000);
+        assert_eq!((rtt.smoothed, rtt.deviation), (40_000, 20_000));
+        rtt.sample(80_000);
+        assert_eq!((rtt.smoothed, rtt.deviation, rtt.min), (80_000, 40_000, 80_000));
+        rtt.seed(1);
+        rtt.sample(40_000);
+        // 7/8 · 80 + 1/8 · 40 = 75 ms; 3/4 · 40 + 1/4 · |80 − 40| = 40 ms.
+        assert_eq!((rtt.smoothed, rtt.deviation, rtt.min), (75_000, 40_000, 40_000));
+    }
+
+    #[test]
+    fn losses_are_forgotten_after_two_seconds() {
+        let mut loss = LossWindow::default();
+        for i in 0..100 {
+            loss.record(i * 10_000, i % 4 == 0);
+        }
+        assert!((loss.ratio() - 0.25).abs() < 0.01);
+        for i in 0..100 {
+            loss.record(2_000_000 + i * 10_000, false);
+        }
+        assert!(loss.ratio() < 0.15);
+        loss.record(9_000_000, false);
+        assert_eq!(loss.ratio(), 0.0);
+    }
+
+    #[test]
+    fn the_delivery_rate_follows_the_bytes() {
+        let mut meter = RateMeter::default();
+        for i in 1..2_000 {
+            meter.record(i * 1_000, 1_250);
+        }
+        // 1,250 bytes a millisecond.
+        assert!((9_900_000..10_100_000).contains(&meter.bits_per_second()));
+    }
+}
