@@ -4,6 +4,7 @@ mod demo;
 mod interrupt;
 mod progress;
 mod transfer;
+mod usage;
 
 use std::process::ExitCode;
 
@@ -20,14 +21,18 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Demo(demo::DemoArgs),
+    Send(transfer::send::SendArgs),
+    Recv(transfer::recv::RecvArgs),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),
+        Command::Send(args) => transfer::send::run(&args),
+        Command::Recv(args) => transfer::recv::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("squall: {error:#}");
-        ExitCode::FAILURE
+        ExitCode::from(if error.is::<usage::Usage>() { 2 } else { 1 })
     })
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::bail;
 use squall::SchedulerFactory;
 use squall_lab::{
     Direction, Scenario,
@@ -12,6 +12,7 @@ use squall_media::{ClipConfig, EncoderConfig, PlayerConfig, frame::frame_time_us
 use squall_net::{PathConfig, Span};
 
 use super::DemoArgs;
+use crate::usage::usage;
 
 /// The scenario that is played when none is given.
 const SCRIPT: &str = include_str!("../../../../scenarios/fading.toml");
@@ -56,10 +57,9 @@ impl Plan {
             scenario.duration_us = u64::from(seconds) * 1_000_000;
         }
         let duration_us = scenario.duration_us;
-        ensure!(
-            (1_000_000..=300_000_000).contains(&duration_us),
-            "{name}: a demo lasts 1 to 300 seconds; choose with --seconds"
-        );
+        if !(1_000_000..=300_000_000).contains(&duration_us) {
+            return Err(usage(format!("{name}: a demo lasts 1 to 300 seconds; choose with --seconds")));
+        }
         let (width, height) = args.size;
         let fps = f64::from(video.fps);
         let encoder = EncoderConfig {
@@ -70,7 +70,7 @@ impl Plan {
             key_interval: u32::try_from(video.group).unwrap_or(u32::MAX),
             disposable: false,
         };
-        encoder.check()?;
+        encoder.check().map_err(usage)?;
         let schedulers = schedulers(&args.schedulers)?;
         let seed = args.seed.unwrap_or(scenario.seeds[0]);
         Ok(Self {
@@ -140,8 +140,11 @@ fn the_video(scenario: &mut Scenario, args: &DemoArgs, name: &str) -> anyhow::Re
 
 fn schedulers(list: &str) -> anyhow::Result<Vec<(String, SchedulerFactory)>> {
     let names = split_list(list);
-    ensure!((1..=4).contains(&names.len()), "--schedulers: give 1 to 4 of them, not {}", names.len());
-    let build = |name: &str| Ok((name.to_owned(), squall::scheduler(name).context("--schedulers")?));
+    if !(1..=4).contains(&names.len()) {
+        return Err(usage(format!("--schedulers: give 1 to 4 of them, not {}", names.len())));
+    }
+    let wrong = |error| usage(format!("--schedulers: {error}"));
+    let build = |name: &str| Ok((name.to_owned(), squall::scheduler(name).map_err(wrong)?));
     names.into_iter().map(build).collect()
 }
 

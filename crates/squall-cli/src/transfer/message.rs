@@ -62,6 +62,16 @@ pub(crate) enum Content {
     Video(Video),
 }
 
+impl Content {
+    /// In a word.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::File { .. } => "file",
+            Self::Video(_) => "video",
+        }
+    }
+}
+
 /// A video that is sent frame by frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Video {

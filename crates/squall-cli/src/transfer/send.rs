@@ -1,0 +1,462 @@
+//! `squall send`.
+
+use std::{
+    net::IpAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail, ensure};
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use squall::{
+    Block, CloseReason, Config, CongestionControl, Connect, Endpoint, Event, Fingerprint, Interfaces, Limits,
+    SendError, Session, Trust,
+};
+use squall_lab::table::format;
+use squall_media::FrameKind;
+use squall_net::Span;
+
+use super::{
+    failure,
+    message::{Content, End, Header, Message, Receipt},
+    output,
+    paths::{PathBook, PathSummary},
+    source::{Piece, Source},
+};
+use crate::{
+    interrupt,
+    progress::Progress,
+    usage::{parse_scheduler, usage},
+};
+
+/// Bytes handed over at a time: enough for a second of a gigabit, and for a file not to fill the memory.
+const QUEUED: u64 = 32 << 20;
+
+/// How often the counters of the paths are read.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// How long the farewell may take once everything has arrived.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Sends a file, a video or standard input to `squall recv`, over all networks at once.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  squall send holiday.iso --to media.example.org:4433 --pin 5F:AB:…\n  \
+                        squall send camera.h264 --to 192.0.2.7:4433 --pin 5F:AB:… --interface wlan0 \
+                        --interface wwan0 --deadline 300ms\n  \
+                        tar c folder | squall send - --to media.example.org:4433 --ca ca.pem")]
+pub(crate) struct SendArgs {
+    /// What to send; - for standard input
+    file: PathBuf,
+    /// The receiver
+    #[arg(long, value_name = "HOST:PORT", value_parser = parse_host)]
+    to: String,
+    /// Trust the certificate of this fingerprint, which the receiver shows
+    #[arg(long, value_name = "FINGERPRINT", conflicts_with_all = ["ca", "insecure"])]
+    pin: Option<Fingerprint>,
+    /// Trust the authorities of this PEM file instead of the system's
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+    /// Trust anyone: for tests
+    #[arg(long)]
+    insecure: bool,
+    /// Use this interface, or this local address; may be given several times. All if not given
+    #[arg(long, value_name = "NAME|ADDR")]
+    interface: Vec<String>,
+    /// Who decides what goes where; see `squall schedulers`
+    #[arg(long, value_name = "NAME", default_value = "minrtt", value_parser = parse_scheduler)]
+    scheduler: String,
+    /// Congestion control of all paths: cubic, newreno or bbr3
+    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    congestion: CongestionControl,
+    /// Send a video frame by frame, each when its time has come
+    #[arg(long)]
+    realtime: bool,
+    /// Give a frame up this long after its time, such as 300ms; implies --realtime
+    #[arg(long, value_name = "SPAN")]
+    deadline: Option<Span>,
+    /// Which frames are sent again when they are lost
+    #[arg(long, value_name = "WHICH", default_value = "all")]
+    reliable: Reliable,
+    /// Frames per second of an H.264 byte stream, which does not say it itself
+    #[arg(long, value_name = "N")]
+    fps: Option<f64>,
+    /// How long to try to connect
+    #[arg(long, value_name = "SPAN", default_value = "10s")]
+    timeout: Span,
+    /// Write the summary as JSON; - for standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a qlog of the connection into this folder
+    #[arg(long, value_name = "DIR")]
+    qlog: Option<PathBuf>,
+}
+
+/// Which frames are reliable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Reliable {
+    /// All of them.
+    All,
+    /// Key frames.
+    Key,
+    /// None.
+    None,
+}
+
+/// What came of it.
+#[derive(Serialize)]
+struct Summary {
+    name: String,
+    kind: &'static str,
+    /// Of the file or the frames.
+    bytes: u64,
+    seconds: f64,
+    /// Bytes that arrived, over the time it took, in bits per second.
+    goodput_bps: u64,
+    blocks: Fates,
+    paths: Vec<PathSummary>,
+}
+
+/// Blocks by fate: those of the file or the frames, and two around them.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+struct Fates {
+    offered: u64,
+    delivered: u64,
+    /// Given up because the deadline passed.
+    expired: u64,
+    /// Unreliable, and lost in part.
+    lost: u64,
+    cancelled: u64,
+    refused: u64,
+    /// Not even handed over, as there was no room.
+    dropped: u64,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let outcome = runtime.block_on(send(args));
+    // A thread may still wait for standard input.
+    runtime.shutdown_background();
+    publish(&outcome?, args.json.as_deref())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn send(args: &SendArgs) -> anyhow::Result<Summary> {
+    let mut source = args.source()?;
+    let (request, config) = (args.request()?, args.config()?);
+    let session = Endpoint::connect(request, config).await?;
+    let begin = Instant::now();
+    let peer = Peer::listen_to(session.clone());
+    let watching = tokio::spawn(watch(session.clone(), source.header.clone()));
+    let mut delivery = Delivery { args, session: &session, peer, end: End::default(), dropped: 0 };
+    let sent = tokio::select! {
+        sent = delivery.run(&mut source) => sent,
+        _ = interrupt::interrupted() => Err(anyhow::anyhow!("interrupted")),
+    };
+    let seconds = begin.elapsed().as_secs_f64();
+    if sent.is_err() {
+        session.close(1, "the sender gave up");
+    }
+    // Nothing but acknowledgements is on its way any more, or nothing matters.
+    let _ = session.finish(FAREWELL).await;
+    let stats = session.stats();
+    let arrived = stats.bytes_delivered;
+    sent.with_context(|| format!("not sent completely, {} arrived", format::size(arrived as f64)))?;
+    let paths = watching.await.context("the counters are lost")?;
+    let Delivery { end, dropped, .. } = delivery;
+    Ok(Summary {
+        name: source.header.name,
+        kind: source.header.content.kind(),
+        bytes: end.bytes,
+        seconds,
+        goodput_bps: (arrived as f64 * 8.0 / seconds.max(1e-6)) as u64,
+        blocks: Fates {
+            offered: stats.blocks_offered + dropped,
+            delivered: stats.blocks_delivered,
+            expired: stats.blocks_expired,
+            lost: stats.blocks_lost,
+            cancelled: stats.blocks_cancelled,
+            refused: stats.blocks_refused,
+            dropped,
+        },
+        paths: paths.summary(),
+    })
+}
+
+/// What the receiver has said, as far as it matters.
+struct Peer {
+    said: tokio::sync::watch::Receiver<Said>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Said {
+    receipt: Option<Receipt>,
+    closed: Option<CloseReason>,
+}
+
+impl Peer {
+    fn listen_to(session: Session) -> Self {
+        let (tell, said) = tokio::sync::watch::channel(Said::default());
+        tokio::spawn(async move {
+            while let Some(event) = session.recv().await {
+                match event {
+                    Event::Received(block) => {
+                        if let Ok(Message::Receipt(receipt)) = Message::decode(&block.data) {
+                            tell.send_modify(|said| said.receipt = Some(receipt));
+                        }
+                    }
+                    Event::Closed(reason) => tell.send_modify(|said| said.closed = Some(reason)),
+                    _ => {}
+                }
+            }
+        });
+        Self { said }
+    }
+
+    /// What the receiver has written; an error if the session ends before it says so.
+    async fn receipt(&mut self) -> anyhow::Result<Receipt> {
+        let said = self.said.wait_for(|said| said.receipt.is_some() || said.closed.is_some()).await;
+        let said = said.map(|said| said.clone()).unwrap_or_default();
+        match (said.receipt, said.closed) {
+            (Some(receipt), _) => Ok(receipt),
+            (None, Some(CloseReason::ByPeer { reason, .. })) if !reason.is_empty() => {
+                bail!("the receiver stopped: {reason}")
+            }
+            (None, Some(reason)) => bail!("the session ended: {reason}"),
+            (None, None) => bail!("the session ended"),
+        }
+    }
+
+    /// Completes when the session is over, however it ended.
+    async fn gone(&mut self) {
+        let _ = self.said.wait_for(|said| said.closed.is_some()).await;
+    }
+}
+
+/// One transfer on its way.
+struct Delivery<'a> {
+    args: &'a SendArgs,
+    session: &'a Session,
+    peer: Peer,
+    end: End,
+    dropped: u64,
+}
+
+impl Delivery<'_> {
+    /// Hands everything over and waits for the receipt.
+    async fn run(&mut self, source: &mut Source) -> anyhow::Result<()> {
+        let header = Message::Header(source.header.clone()).encode();
+        self.hand_over(Block::new(header).ordered().priority(0)).await?;
+        let begin = Instant::now();
+        loop {
+            let piece = tokio::select! {
+                piece = source.next() => piece,
+                () = self.peer.gone() => break,
+            };
+            match piece.transpose()? {
+                None => break,
+                Some(Piece::Data(data)) => {
+                    self.count(data.len());
+                    self.hand_over(Block::new(Message::Data(data).encode()).ordered()).await?;
+                }
+                Some(Piece::Frame(frame)) => {
+                    self.count(frame.data.len());
+                    tokio::time::sleep_until((begin + Duration::from_micros(frame.pts_us)).into()).await;
+                    let kind = frame.kind;
+                    self.hand_over(self.args.frame_block(Message::Frame(frame).encode(), kind)).await?;
+                }
+            }
+        }
+        self.hand_over(Block::new(Message::End(self.end).encode()).ordered()).await?;
+        let receipt = self.peer.receipt().await?;
+        let whole = self.args.deadline.is_none() && self.args.reliable == Reliable::All;
+        let sent = Receipt { blocks: self.end.blocks, bytes: self.end.bytes };
+        ensure!(
+            receipt == sent || !whole && receipt.blocks <= sent.blocks,
+            "the receiver wrote {} bytes of {}",
+            receipt.bytes,
+            sent.bytes
+        );
+        Ok(())
+    }
+
+    fn count(&mut self, bytes: usize) {
+        self.end.blocks += 1;
+        self.end.bytes += bytes as u64;
+    }
+
+    /// Waits for room, unless the block is of no use later: then it is dropped.
+    async fn hand_over(&mut self, block: Block) -> anyhow::Result<()> {
+        let handed = match block.deadline {
+            None => self.session.send(block).await,
+            Some(_) => self.session.try_send(block),
+        };
+        match handed {
+            Ok(_) => Ok(()),
+            Err(SendError::Full(_)) => {
+                self.dropped += 1;
+                Ok(())
+            }
+            // Why is told there.
+            Err(SendError::Closed) => self.peer.receipt().await.map(drop),
+            Err(error) => bail!("cannot send: {error}"),
+        }
+    }
+}
+
+/// Shows how far the transfer is, until the session is over; gives back what the paths have carried.
+async fn watch(session: Session, header: Header) -> PathBook {
+    let mut progress = Progress::new();
+    let mut paths = PathBook::default();
+    let mut clock = tokio::time::interval(LOOK);
+    let of = match header.content {
+        Content::File { size: Some(size) } => format!(" of {}", format::size(size as f64)),
+        _ => String::new(),
+    };
+    let (mut before, mut before_at) = (0, Instant::now());
+    while session.close_reason().is_none() {
+        clock.tick().await;
+        paths.update(&session);
+        let (arrived, at) = (session.stats().bytes_delivered, Instant::now());
+        let rate = (arrived - before) as f64 * 8.0 / (at - before_at).as_secs_f64().max(1e-3);
+        (before, before_at) = (arrived, at);
+        progress.show(&format!(
+            "{}: {}{of} arrived, {}",
+            header.name,
+            format::size(arrived as f64),
+            format::rate(rate)
+        ));
+    }
+    paths.update(&session);
+    paths
+}
+
+fn publish(summary: &Summary, json: Option<&Path>) -> anyhow::Result<()> {
+    let to_stdout = json == Some(Path::new("-"));
+    if !to_stdout {
+        print!("{summary}");
+    }
+    output::write_json(summary, json)
+}
+
+impl std::fmt::Display for Summary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let blocks = &self.blocks;
+        writeln!(
+            f,
+            "sent {}: {} in {:.2} s, {}",
+            self.name,
+            format::size(self.bytes as f64),
+            self.seconds,
+            format::rate(self.goodput_bps as f64)
+        )?;
+        write!(f, "blocks: {} of {} delivered", blocks.delivered, blocks.offered)?;
+        let others = [
+            (blocks.expired, "expired"),
+            (blocks.lost, "lost"),
+            (blocks.cancelled, "cancelled"),
+            (blocks.refused, "refused"),
+            (blocks.dropped, "dropped"),
+        ];
+        for (count, fate) in others.iter().filter(|(count, _)| *count > 0) {
+            write!(f, ", {count} {fate}")?;
+        }
+        writeln!(f)?;
+        self.paths.iter().try_for_each(|path| writeln!(f, "{}", path.line()))
+    }
+}
+
+impl SendArgs {
+    fn source(&self) -> anyhow::Result<Source> {
+        if !self.realtime && self.deadline.is_none() {
+            return Source::file(&self.file);
+        }
+        if self.file == Path::new("-") {
+            return Err(usage("standard input cannot be sent in real time: give a video file"));
+        }
+        Source::video(&self.file, self.fps, self.deadline.map(Span::micros))
+    }
+
+    fn request(&self) -> anyhow::Result<Connect> {
+        let trust = match (self.pin, &self.ca) {
+            (Some(pin), _) => Trust::Pinned(pin),
+            (None, Some(file)) => Trust::Roots(squall::load_certificates(file)?),
+            (None, None) if self.insecure => Trust::InsecureAnyone,
+            (None, None) => Trust::PlatformRoots,
+        };
+        Ok(Connect::to(&self.to).trust(trust).interfaces(interfaces(&self.interface)?))
+    }
+
+    fn config(&self) -> anyhow::Result<Config> {
+        if let Some(folder) = &self.qlog {
+            std::fs::create_dir_all(folder).map_err(|error| failure::on_file("make", folder, &error))?;
+        }
+        Ok(Config {
+            scheduler: squall::scheduler(&self.scheduler)?,
+            congestion: self.congestion,
+            connect_timeout: self.timeout.duration(),
+            limits: Limits { queued_bytes: QUEUED, ..Limits::default() },
+            qlog_dir: self.qlog.clone(),
+            ..Config::default()
+        })
+    }
+
+    /// Key frames first: all others need them.
+    fn frame_block(&self, data: Bytes, kind: FrameKind) -> Block {
+        let key = kind == FrameKind::Key;
+        let priority = match kind {
+            FrameKind::Key => 1,
+            FrameKind::Delta => 3,
+            FrameKind::Disposable => 5,
+        };
+        let mut block = Block::new(data).priority(priority).ordered();
+        block.deadline = self.deadline.map(Span::duration);
+        block.reliable = self.reliable == Reliable::All || key && self.reliable == Reliable::Key;
+        block
+    }
+}
+
+/// Names or addresses, but not both: a named interface may change its address, an address is fixed.
+fn interfaces(given: &[String]) -> anyhow::Result<Interfaces> {
+    if given.is_empty() {
+        return Ok(Interfaces::Auto);
+    }
+    let addresses: Vec<IpAddr> = given.iter().filter_map(|one| one.parse().ok()).collect();
+    match addresses.len() {
+        0 => Ok(Interfaces::Named(given.to_vec())),
+        all if all == given.len() => Ok(Interfaces::Local(addresses)),
+        _ => Err(usage("--interface: give names or addresses, not both")),
+    }
+}
+
+fn parse_host(text: &str) -> Result<String, String> {
+    let port = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
+    match port {
+        Some((host, 1..)) if !host.is_empty() => Ok(text.to_owned()),
+        _ => Err("expected HOST:PORT, such as media.example.org:4433 or [2001:db8::7]:4433".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_are_names_or_addresses() {
+        let given = |all: &[&str]| interfaces(&all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>());
+        assert_eq!(given(&[]).unwrap(), Interfaces::Auto);
+        assert_eq!(given(&["wlan0"]).unwrap(), Interfaces::Named(vec!["wlan0".into()]));
+        let local = Interfaces::Local(vec!["127.0.0.2".parse().unwrap(), "::1".parse().unwrap()]);
+        assert_eq!(given(&["127.0.0.2", "::1"]).unwrap(), local);
+        assert!(given(&["wlan0", "127.0.0.2"]).is_err());
+    }
+
+    #[test]
+    fn hosts_have_ports() {
+        assert!(["a:1", "127.0.0.1:4433", "[::1]:65535"].iter().all(|host| parse_host(host).is_ok()));
+        assert!(["a", ":1", "a:0", "a:65536", "::1", ""].iter().all(|host| parse_host(host).is_err()));
+    }
+}
