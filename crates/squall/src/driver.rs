@@ -15,7 +15,6 @@ use std::{
 
 use bytes::BytesMut;
 use squall_proto::{Ecn, NetPath, Transmit};
-use tokio::time::Sleep;
 
 use crate::{
     error,
@@ -23,13 +22,18 @@ use crate::{
     routes::Routes,
     shared::{Core, Shared},
     socket::{Packet, ReceiveBuffers, Socket, SocketKey},
+    timer::Timer,
 };
 
 /// Turns after which other tasks of the runtime get theirs.
 const MAX_TURNS: usize = 16;
 
 /// Transmits a turn sends at most before it looks for what has arrived.
-const MAX_TRANSMITS: usize = 32;
+const MAX_TRANSMITS: usize = 16;
+
+/// Packets handed to the core before it may answer. A full batch of the kernel holds some two thousand:
+/// acknowledging them at once would add milliseconds to the round trip, and have the peer burst.
+const MAX_UNANSWERED: usize = 64;
 
 /// The sockets of an endpoint.
 #[derive(Default)]
@@ -45,8 +49,7 @@ pub(crate) struct Driver {
     keeper: Option<Keeper>,
     buffers: ReceiveBuffers,
     out: Vec<u8>,
-    timer: Pin<Box<Sleep>>,
-    timer_at: Option<Instant>,
+    timer: Timer,
 }
 
 impl Sockets {
@@ -85,38 +88,46 @@ impl Sockets {
 
 impl Driver {
     pub(crate) fn new(shared: Arc<Shared>, sockets: Sockets, keeper: Option<Keeper>) -> Self {
-        Self {
-            shared,
-            sockets,
-            keeper,
-            buffers: ReceiveBuffers::new(),
-            out: Vec::new(),
-            timer: Box::pin(tokio::time::sleep(std::time::Duration::ZERO)),
-            timer_at: None,
-        }
+        Self { shared, sockets, keeper, buffers: ReceiveBuffers::new(), out: Vec::new(), timer: Timer::new() }
     }
 
     /// Hands what has arrived to the core. Says whether there may be more.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
         let mut received = false;
-        for (socket, local) in &mut self.sockets.all {
+        for index in 0..self.sockets.all.len() {
+            let (socket, _) = &mut self.sockets.all[index];
             let Poll::Ready(count) = socket.poll_receive(cx, &mut self.buffers) else { continue };
             received = true;
-            let mut core = self.shared.lock();
-            let core = &mut *core;
-            let now = Instant::now();
-            for (meta, contents) in self.buffers.messages(count) {
-                let name = core.routes.name(socket.key, *local, meta.dst_ip);
-                let net = NetPath { local: name, remote: meta.addr };
-                let ecn = meta.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
-                let mut rest = BytesMut::from(contents);
-                while !rest.is_empty() {
-                    let packet = rest.split_to(meta.stride.clamp(1, rest.len()));
-                    core.proto.handle(now, net, ecn, packet);
+            let mut since_answer = 0;
+            for entry in 0..count {
+                since_answer += self.hand_over(index, entry);
+                if since_answer >= MAX_UNANSWERED {
+                    self.transmit(cx);
+                    since_answer = 0;
                 }
             }
         }
         received
+    }
+
+    /// Hands the packets of one received message to the core; returns how many.
+    fn hand_over(&mut self, index: usize, entry: usize) -> usize {
+        let (socket, local) = &self.sockets.all[index];
+        let (meta, contents) = self.buffers.message(entry);
+        let mut core = self.shared.lock();
+        let core = &mut *core;
+        let now = Instant::now();
+        let name = core.routes.name(socket.key, *local, meta.dst_ip);
+        let net = NetPath { local: name, remote: meta.addr };
+        let ecn = meta.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
+        let mut rest = BytesMut::from(contents);
+        let mut packets = 0;
+        while !rest.is_empty() {
+            let packet = rest.split_to(meta.stride.clamp(1, rest.len()));
+            core.proto.handle(now, net, ecn, packet);
+            packets += 1;
+        }
+        packets
     }
 
     /// Lets the core act on the time, and sends what it has. Says whether there may be more.
@@ -143,20 +154,6 @@ impl Driver {
             }
         }
         true
-    }
-
-    /// Sets the timer to when the core wants to act next. Says whether that is now.
-    fn poll_timer(&mut self, cx: &mut Context<'_>, at: Option<Instant>) -> bool {
-        let Some(at) = at else { return false };
-        if self.timer_at != Some(at) {
-            self.timer_at = Some(at);
-            self.timer.as_mut().reset(at.into());
-        }
-        let due = self.timer.as_mut().poll(cx).is_ready();
-        if due {
-            self.timer_at = None;
-        }
-        due
     }
 
     /// Sends what is left to say, as far as the kernel takes it.
@@ -198,7 +195,7 @@ impl Future for Driver {
                 }
                 core.proto.poll_timeout()
             };
-            if !busy && !this.poll_timer(cx, at) {
+            if !busy && !this.timer.poll(cx, at) {
                 return Poll::Pending;
             }
         }

@@ -46,6 +46,7 @@ mod routes;
 mod session;
 mod shared;
 mod socket;
+mod timer;
 
 use std::sync::Arc;
 
@@ -54,8 +55,7 @@ pub use endpoint::Endpoint;
 pub use error::{ConnectError, IdentityError, ListenError};
 pub use identity::{Identity, load_certificates};
 pub use interfaces::Interfaces;
-pub use session::{FinishError, Session};
-pub use shared::PathInfo;
+pub use session::{FinishError, PathInfo, Session};
 pub use squall_proto::{
     ALPN, Block, BlockFate, CloseReason, Config, CongestionControl, DecisionLog, Event, Fingerprint,
     FingerprintError, Limits, Missed, NetPath, PacketFate, PacketLog, PathChange, PathStats, Received,

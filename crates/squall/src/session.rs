@@ -1,16 +1,18 @@
 //! A session: blocks out, events in.
 
 use std::{
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use squall_proto::{
-    Block, CloseReason, DecisionLog, Event, PacketLog, SendError, SessionId, SessionStats, sched::BlockId,
+    Block, CloseReason, DecisionLog, Event, PacketLog, PathStats, SendError, SessionId, SessionStats,
+    sched::{BlockId, PathId},
 };
 
 use crate::{
-    Interfaces, PathInfo,
+    Interfaces,
     shared::{Shared, Signals},
 };
 
@@ -44,6 +46,21 @@ pub enum FinishError {
     /// The session ended first; [`Event::Closed`] tells why.
     #[error("the session ended before all blocks had")]
     Closed,
+}
+
+/// A path of a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PathInfo {
+    /// Its id, as in events.
+    pub id: PathId,
+    /// Name of the local interface, if the path was opened over a named one.
+    pub interface: Option<String>,
+    /// Local address.
+    pub local: SocketAddr,
+    /// Address of the peer.
+    pub remote: SocketAddr,
+    /// Its counters.
+    pub stats: PathStats,
 }
 
 impl Session {

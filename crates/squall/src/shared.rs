@@ -13,7 +13,7 @@ use squall_proto::{
 };
 use tokio::sync::Notify;
 
-use crate::{Interfaces, routes::Routes};
+use crate::{Interfaces, PathInfo, routes::Routes};
 
 /// Sessions that wait for [`Endpoint::accept`](crate::Endpoint::accept) at most; more are turned away.
 const MAX_WAITING: usize = 1024;
@@ -84,21 +84,6 @@ struct Ended {
     reason: CloseReason,
     stats: SessionStats,
     paths: Vec<PathInfo>,
-}
-
-/// A path of a session.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PathInfo {
-    /// Its id, as in events.
-    pub id: PathId,
-    /// Name of the local interface, if the path was opened over a named one.
-    pub interface: Option<String>,
-    /// Local address.
-    pub local: std::net::SocketAddr,
-    /// Address of the peer.
-    pub remote: std::net::SocketAddr,
-    /// Its counters.
-    pub stats: PathStats,
 }
 
 impl Shared {

@@ -242,9 +242,9 @@ impl ReceiveBuffers {
         (std::array::from_fn(|_| IoSliceMut::new(slots.next().unwrap_or_default())), &mut self.meta)
     }
 
-    /// What was received last, with its contents.
-    pub(crate) fn messages(&self, count: usize) -> impl Iterator<Item = (&RecvMeta, &[u8])> {
-        let slots = self.memory.chunks_exact(self.slot.max(1));
-        self.meta.iter().zip(slots).take(count).map(|(meta, slot)| (meta, &slot[..meta.len]))
+    /// One of the messages received last, and what the system says of it.
+    pub(crate) fn message(&self, entry: usize) -> (&RecvMeta, &[u8]) {
+        let meta = &self.meta[entry];
+        (meta, &self.memory[entry * self.slot..][..meta.len])
     }
 }
