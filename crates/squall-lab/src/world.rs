@@ -74,6 +74,8 @@ struct Node {
     connected: bool,
     /// Something happened since it was last driven.
     touched: bool,
+    /// The application is busy elsewhere.
+    held: bool,
 }
 
 impl World {
@@ -98,8 +100,14 @@ impl World {
             network,
             origin: 0,
             former: None,
-            client: Node { endpoint: client, session: Some(session), connected: false, touched: true },
-            server: Node { endpoint: server, session: None, connected: false, touched: false },
+            client: Node {
+                endpoint: client,
+                session: Some(session),
+                connected: false,
+                touched: true,
+                held: false,
+            },
+            server: Node { endpoint: server, session: None, connected: false, touched: false, held: false },
             now: 0,
             epoch,
             ports: vec![CLIENT_PORT; paths.len()],
@@ -163,6 +171,13 @@ impl World {
         if let Some(session) = self.session(Side::Client) {
             session.set_metered(client_address(path), metered);
         }
+    }
+
+    /// Makes a side's application stop to take events, or go on.
+    pub fn hold_events(&mut self, side: Side, hold: bool) {
+        self.node(side).held = hold;
+        // So that the session is looked at again.
+        let _ = self.session(side);
     }
 
     /// Takes a path's interface away from the client.
@@ -307,11 +322,15 @@ impl World {
 
     fn drain(&mut self, on_event: &mut impl FnMut(&mut Self, Side, Event)) {
         for side in [Side::Client, Side::Server] {
+            if self.node(side).held {
+                continue;
+            }
             while let Some(id) = self.node(side).endpoint.poll_ready() {
                 let node = self.node(side);
                 // A server has one session here: the first that says hello.
                 let session = *node.session.get_or_insert(id);
                 while let Some(event) = self.node(side).endpoint.poll_event(id) {
+                    self.node(side).touched = true;
                     if event == Event::Connected {
                         self.node(side).connected = true;
                     }

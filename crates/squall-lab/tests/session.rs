@@ -8,7 +8,7 @@ use squall_lab::world::Side;
 use squall_proto::{
     Block, BlockFate, CloseReason, Config, Event, Limits, Missed, PathChange, SendError,
     sched::{BlockId, PathId, Registry},
-    wire::CancelReason,
+    wire::{CancelReason, RefuseReason},
 };
 
 use stage::{Stage, TWO_PATHS};
@@ -417,4 +417,34 @@ fn a_path_with_a_small_mtu_carries_data_and_keeps_its_books() {
     assert!(stats[0].fresh_bytes > 4_000_000);
     assert_eq!(stats.iter().map(|s| s.in_flight).collect::<Vec<_>>(), [0, 0]);
     assert_eq!(stats.iter().map(|s| s.suspicions).collect::<Vec<_>>(), [0, 0]);
+}
+
+#[test]
+fn a_slow_application_slows_its_peer_and_loses_nothing() {
+    let small = Config { limits: Limits { reassembly: 200_000, ..Limits::default() }, ..Config::default() };
+    let mut stage = Stage::with(TWO_PATHS, 23, small, Config::default());
+    stage.world.hold_events(Side::Client, true);
+    for _ in 0..60 {
+        stage.send(Side::Server, Block::new(vec![1; 20_000]));
+    }
+    stage.run_for(3_000_000);
+    let held = stage.world.session(Side::Client).unwrap().stats().held_bytes;
+    assert!((180_000..=200_000).contains(&held), "{held}");
+    stage.world.hold_events(Side::Client, false);
+    stage.run_for(3_000_000);
+    assert_eq!(stage.received(Side::Client).count(), 60);
+    assert!(stage.fates(Side::Server).iter().all(|(_, f)| matches!(f, BlockFate::Delivered { .. })));
+}
+
+#[test]
+fn a_block_that_the_peer_can_never_take_is_refused_by_name() {
+    let small = Config { limits: Limits { reassembly: 50_000, ..Limits::default() }, ..Config::default() };
+    let mut stage = Stage::with(TWO_PATHS, 24, small, Config::default());
+    let large = stage.send(Side::Server, Block::new(vec![1; 60_000]));
+    let next = stage.send(Side::Server, Block::new(vec![2; 10_000]));
+    stage.run_for(1_000_000);
+    let fates = stage.fates(Side::Server);
+    assert_eq!(fates[0], (large, BlockFate::Refused(RefuseReason::NoMemory)));
+    assert!(matches!(fates[1], (id, BlockFate::Delivered { .. }) if id == next));
+    assert_eq!(stage.missed(Side::Client), [(large, Missed::Refused(RefuseReason::NoMemory))]);
 }

@@ -180,6 +180,8 @@ impl Endpoint {
         let session = self.sessions.get_mut(&id.0).filter(|s| s.is_announced() || s.is_closed())?;
         let announced = session.is_announced();
         let event = session.poll_event();
+        // Room in the inbox may be worth telling the peer.
+        self.dirty.insert(id.0);
         // A racer that lost, or a peer that left before it said hello, is nobody's business.
         event.filter(|_| announced)
     }

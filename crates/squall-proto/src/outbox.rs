@@ -65,8 +65,10 @@ pub(crate) struct Outbox {
     queued_bytes: u64,
     /// Bytes of admitted, unfinished blocks.
     admitted: u64,
-    /// Bytes of blocks the peer takes at a time.
+    /// Bytes of blocks the peer takes now.
     credit: u64,
+    /// Bytes of blocks the peer takes when it holds none.
+    capacity: u64,
     last_ordered: HashMap<u16, u64>,
     /// `send` was refused for lack of room since room was last announced.
     refused: bool,
@@ -85,6 +87,7 @@ impl Outbox {
             admitted: 0,
             // Until the peer's hello: little enough for every receiver.
             credit: FIRST_CREDIT,
+            capacity: FIRST_CREDIT,
             last_ordered: HashMap::new(),
             refused: false,
         }
@@ -149,8 +152,9 @@ impl Outbox {
         let mut admitted = Vec::new();
         while let Some(meta) = self.waiting.front() {
             let len = u64::from(meta.len);
-            // A single block may exceed the credit, or it could never be sent.
-            if self.admitted > 0 && self.admitted + len > self.credit {
+            // What the peer can never take goes all the same, to be refused by name.
+            let hopeless = self.admitted == 0 && len > self.capacity;
+            if self.admitted + len > self.credit && !hopeless {
                 break;
             }
             self.admitted += len;
@@ -163,6 +167,10 @@ impl Outbox {
 
     pub(crate) fn set_credit(&mut self, bytes: u64) {
         self.credit = bytes;
+    }
+
+    pub(crate) fn set_capacity(&mut self, bytes: u64) {
+        self.capacity = bytes;
     }
 
     pub(crate) fn set_block_limit(&mut self, limit: u32) {
@@ -286,6 +294,7 @@ mod tests {
         let mut outbox =
             Outbox::new(Limits { queued_bytes: 10_000, open_blocks: 4, block: 5_000, ..Limits::default() });
         outbox.set_credit(6_000);
+        outbox.set_capacity(6_000);
         outbox
     }
 
@@ -327,7 +336,9 @@ mod tests {
         outbox.set_credit(0);
         outbox.end_all();
         outbox.send(0, block(2_000)).unwrap();
-        assert_eq!(outbox.admit(), [BlockId(3)], "a single block goes whatever the credit");
+        assert!(outbox.admit().is_empty(), "the peer's application is slow");
+        outbox.set_capacity(1_000);
+        assert_eq!(outbox.admit(), [BlockId(3)], "the peer can never take it, and is to say so");
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub(crate) struct Chunk {
 pub(crate) enum Control {
     Cancel(Cancel),
     Refused(BlockId, RefuseReason),
+    /// Feedback because there is room again; made up when it leaves.
+    Credit,
 }
 
 /// A packet whose fate is open.

@@ -60,6 +60,8 @@ pub struct Inbox {
     /// Of those, bytes that wait for the application or for their turn.
     ready: u64,
     events: VecDeque<InboxEvent>,
+    /// Refusals the sender is to be told of.
+    refusals: VecDeque<(BlockId, RefuseReason)>,
     duplicates: u64,
     expired: u64,
     untold: u64,
@@ -77,6 +79,7 @@ impl Inbox {
             held: 0,
             ready: 0,
             events: VecDeque::new(),
+            refusals: VecDeque::new(),
             duplicates: 0,
             expired: 0,
             untold: 0,
@@ -138,7 +141,15 @@ impl Inbox {
         if self.events.len() >= 2 * self.limits.open_blocks {
             return Err(InboxError::Flood);
         }
+        self.note_refusal(label.id, reason);
         self.skip_unseen(label.id.0, previous, Some(InboxEvent::Refused(label, reason)))
+    }
+
+    /// As many as there can be refusals unheard by the application; a session takes each at once.
+    fn note_refusal(&mut self, id: BlockId, reason: RefuseReason) {
+        if self.refusals.len() < 2 * self.limits.open_blocks {
+            self.refusals.push_back((id, reason));
+        }
     }
 
     fn begin(&mut self, now: Micros, transit: Micros, header: &Data, label: Label) -> Result<(), InboxError> {
@@ -188,6 +199,7 @@ impl Inbox {
         if partial.have.covers(header.total) {
             self.complete(now, id);
         } else if partial.have.len() > spans_allowed(header.total) {
+            self.note_refusal(BlockId(id), RefuseReason::NoMemory);
             self.give_up(id, |label| InboxEvent::Refused(label, RefuseReason::NoMemory));
         }
         Ok(())
@@ -293,6 +305,12 @@ impl Inbox {
             self.ready -= len;
         }
         Some(event)
+    }
+
+    /// A block refused since last time, to be told to the sender at once: the application may be slow to
+    /// hear of it.
+    pub fn take_refusal(&mut self) -> Option<(BlockId, RefuseReason)> {
+        self.refusals.pop_front()
     }
 
     /// Whether there is something to tell.

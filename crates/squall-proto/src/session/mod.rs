@@ -61,6 +61,8 @@ pub struct Session {
     /// Probes and answers to the peer's, each for the path of that number.
     probes: VecDeque<(u32, Item<'static>)>,
     next_probe: u64,
+    /// The credit that the peer was told last.
+    told_credit: u64,
     /// Highest sequence of the peer's feedback.
     heard_feedback: u64,
     /// noq's timer is due; it is run when acknowledgements are out of the way.
@@ -118,6 +120,7 @@ impl Session {
             control: VecDeque::new(),
             probes: VecDeque::new(),
             next_probe: 0,
+            told_credit: config.limits.reassembly,
             heard_feedback: 0,
             timer_due: false,
             probes_due: false,
@@ -276,11 +279,11 @@ impl Session {
 
     fn end_block(&mut self, now: Micros, id: BlockId, ending: Ending) {
         if let Some(ended) = self.outbox.end(id, ending) {
-            self.on_ended(now, ended);
+            self.on_ended(now, &ended);
         }
     }
 
-    fn on_ended(&mut self, now: Micros, ended: Ended) {
+    fn on_ended(&mut self, now: Micros, ended: &Ended) {
         let meta = ended.meta;
         if let Some(reason) = ended.ending.cancel_reason() {
             self.control.push_back(Control::Cancel(Cancel {
@@ -326,7 +329,7 @@ impl Session {
         self.stage = Stage::Closed;
         let now = self.micros(now);
         for ended in self.outbox.end_all() {
-            self.on_ended(now, ended);
+            self.on_ended(now, &ended);
         }
         self.control.clear();
         while let Some(event) = self.poll_inbox() {
@@ -367,7 +370,11 @@ impl Session {
         let (block, credit) = (varint::read(&mut hello), varint::read(&mut hello));
         if let (Some(HELLO_VERSION..), Some(block), Some(credit)) = (version, block, credit) {
             self.outbox.set_block_limit(u32::try_from(block).unwrap_or(u32::MAX));
-            self.outbox.set_credit(credit.saturating_mul(1024));
+            self.outbox.set_capacity(credit.saturating_mul(1024));
+            // Feedback that overtook the hello knows better.
+            if self.heard_feedback == 0 {
+                self.outbox.set_credit(credit.saturating_mul(1024));
+            }
         }
         self.sched_due = true;
         self.announce();

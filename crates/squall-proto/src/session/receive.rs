@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use squall_sched::{Micros, SchedEvent};
+use squall_sched::{Micros, PathId, SchedEvent};
 
 use super::{PacketFate, Session, Stage};
 use crate::{
@@ -27,7 +27,7 @@ impl Session {
         let at = self.micros(now);
         let number = self.arrival_path(at, net);
         self.flush_due = true;
-        self.pump(at);
+        // Before the fates: a refusal comes with the acknowledgement, and must count first.
         let mut media = false;
         while let Some(datagram) = self.conn.recv() {
             match self.on_datagram(at, number, &datagram) {
@@ -39,6 +39,7 @@ impl Session {
                 }
             }
         }
+        self.pump(at);
         if media && self.stage == Stage::Open {
             // Feedback takes the acknowledgements along, when it is due.
             self.flush_due = false;
@@ -248,7 +249,7 @@ impl Session {
                     path: id,
                 });
                 if let Some(ended) = self.outbox.on_acked(chunk.block, chunk.range, id) {
-                    self.on_ended(at, ended);
+                    self.on_ended(at, &ended);
                 }
             }
         }
@@ -266,7 +267,7 @@ impl Session {
                         path: id,
                     });
                     if let Some(ended) = self.outbox.on_lost(chunk.block, chunk.range, id) {
-                        self.on_ended(at, ended);
+                        self.on_ended(at, &ended);
                     }
                 }
                 Payload::Control(control) if !entry.presumed_lost => self.control.push_back(control),
@@ -326,20 +327,38 @@ impl Session {
     fn on_data(&mut self, at: Micros, number: u32, header: &Data, payload: &[u8]) -> Result<(), String> {
         let delay = Stamp::at(at).since(header.sent);
         let Some(path) = self.paths.iter_mut().find(|p| p.number == number) else {
-            return Ok(());
+            // A path that is just closing: its bytes count all the same, for they are acknowledged.
+            return self.take_in(at, PathId(0), 0, header, payload);
         };
         // Less than half the range of the stamps behind the latest.
         let overtaken = path.latest_sent.is_some_and(|t| (1..1 << 23).contains(&t.since(header.sent)));
         if !overtaken {
             path.latest_sent = Some(header.sent);
         }
-        self.reporter.on_data(at, number, delay, payload.len(), overtaken);
         path.stats.data_received += payload.len() as u64;
         let (id, transit) = (path.id, path.rtt.smoothed / 2);
-        let before = self.inbox.duplicate_bytes();
-        let taken = self.inbox.on_data(at, id, transit, header, payload);
-        path.stats.duplicate_bytes += self.inbox.duplicate_bytes() - before;
-        taken.map_err(|e| e.to_string())
+        self.reporter.on_data(at, number, delay, payload.len(), overtaken);
+        self.take_in(at, id, transit, header, payload)
+    }
+
+    fn take_in(
+        &mut self,
+        at: Micros,
+        path: PathId,
+        transit: Micros,
+        header: &Data,
+        payload: &[u8],
+    ) -> Result<(), String> {
+        let duplicates = self.inbox.duplicate_bytes();
+        self.inbox.on_data(at, path, transit, header, payload).map_err(|e| e.to_string())?;
+        let duplicates = self.inbox.duplicate_bytes() - duplicates;
+        if let Some(path) = self.paths.iter_mut().find(|p| p.id == path) {
+            path.stats.duplicate_bytes += duplicates;
+        }
+        while let Some((block, reason)) = self.inbox.take_refusal() {
+            self.control.push_back(Control::Refused(block, reason));
+        }
+        Ok(())
     }
 
     fn on_feedback(&mut self, feedback: &Feedback) {
@@ -356,10 +375,20 @@ impl Session {
         }
     }
 
+    /// Tells the peer when the application has made room: a quarter more than it knows of.
+    fn offer_credit(&mut self) {
+        let step = self.config.limits.reassembly / 4;
+        let news = self.inbox.credit() >= self.told_credit.saturating_add(step);
+        if news && !self.control.contains(&Control::Credit) {
+            self.control.push_back(Control::Credit);
+        }
+    }
+
     /// Turns what the inbox tells into an event for the application.
     pub(super) fn poll_inbox(&mut self) -> Option<Event> {
         let (label, why) = match self.inbox.poll()? {
             InboxEvent::Arrived(arrived) => {
+                self.offer_credit();
                 self.stats.blocks_received += 1;
                 self.stats.bytes_received += arrived.data.len() as u64;
                 return Some(Event::Received(Received {
@@ -375,10 +404,7 @@ impl Session {
             }
             InboxEvent::Expired(label) => (label, Missed::Expired),
             InboxEvent::GivenUp(label, reason) => (label, Missed::GivenUp(reason)),
-            InboxEvent::Refused(label, reason) => {
-                self.control.push_back(Control::Refused(label.id, reason));
-                (label, Missed::Refused(reason))
-            }
+            InboxEvent::Refused(label, reason) => (label, Missed::Refused(reason)),
         };
         self.stats.blocks_missed += 1;
         let Label { id, channel, priority } = label;

@@ -83,19 +83,32 @@ impl Session {
             return None;
         }
         let index = self.report_path()?;
-        let mut feedback = self.reporter.report(at);
-        feedback.credit = self.inbox.credit() >> 10;
-        feedback.duplicates = self.inbox.duplicate_bytes();
-        feedback.expired = self.inbox.expired_blocks();
         let mut datagram = Vec::with_capacity(64);
-        Item::Feedback(feedback).encode(&mut datagram);
+        let mut payload = Payload::Fleeting;
+        // The acknowledgement of a block that is refused must not come without the refusal.
+        if let Some(at) = self.control.iter().position(|c| matches!(c, Control::Refused(..)))
+            && let Some(Control::Refused(block, reason)) = self.control.remove(at)
+        {
+            Item::Refused(block.0, reason).encode(&mut datagram);
+            payload = Payload::Control(Control::Refused(block, reason));
+        }
+        self.report(at, &mut datagram);
         let len = datagram.len();
-        let transmit = self.send_one(index, datagram, Payload::Fleeting, now, at, buf)?;
+        let transmit = self.send_one(index, datagram, payload, now, at, buf)?;
         self.reporter.on_sent(transmit.size);
         self.stats.feedback_sent += 1;
         self.stats.feedback_bytes += len as u64;
         self.flush_due = true;
         Some(transmit)
+    }
+
+    fn report(&mut self, at: Micros, datagram: &mut Vec<u8>) {
+        let mut feedback = self.reporter.report(at);
+        self.told_credit = self.inbox.credit();
+        feedback.credit = self.told_credit >> 10;
+        feedback.duplicates = self.inbox.duplicate_bytes();
+        feedback.expired = self.inbox.expired_blocks();
+        Item::Feedback(feedback).encode(datagram);
     }
 
     /// The path for feedback: the quickest of those heard just now, and trusted by both sides.
@@ -155,7 +168,11 @@ impl Session {
         let index = self.conn.index_of(best.number)?;
         let control = self.control.pop_front()?;
         let mut datagram = Vec::with_capacity(32);
-        control.item().encode(&mut datagram);
+        match control {
+            Control::Cancel(cancel) => Item::Cancel(cancel).encode(&mut datagram),
+            Control::Refused(block, reason) => Item::Refused(block.0, reason).encode(&mut datagram),
+            Control::Credit => self.report(at, &mut datagram),
+        }
         self.send_one(index, datagram, Payload::Control(control), now, at, buf)
     }
 
@@ -350,14 +367,5 @@ fn count(stats: &mut crate::PathStats, chunk: &Chunk) {
         WorkKind::Fresh => stats.fresh_bytes += bytes,
         WorkKind::Repair => stats.repair_bytes += bytes,
         WorkKind::Copy => stats.copy_bytes += bytes,
-    }
-}
-
-impl Control {
-    fn item(self) -> Item<'static> {
-        match self {
-            Self::Cancel(cancel) => Item::Cancel(cancel),
-            Self::Refused(block, reason) => Item::Refused(block.0, reason),
-        }
     }
 }

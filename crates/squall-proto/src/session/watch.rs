@@ -111,7 +111,7 @@ impl Session {
             if self.is_reliable(chunk.block)
                 && let Some(ended) = self.outbox.on_lost(chunk.block, chunk.range, id)
             {
-                self.on_ended(at, ended);
+                self.on_ended(at, &ended);
             }
         }
     }

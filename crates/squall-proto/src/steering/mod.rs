@@ -164,7 +164,7 @@ impl<P> Connection<P> {
                 Event::HandshakeConfirmed => return Some(QuicEvent::Confirmed),
                 Event::ConnectionLost { reason } => return Some(QuicEvent::Closed(close_reason(reason))),
                 Event::Path(event) => {
-                    if let Some(event) = self.path_event(event) {
+                    if let Some(event) = self.path_event(&event) {
                         return Some(event);
                     }
                 }
@@ -179,8 +179,8 @@ impl<P> Connection<P> {
         None
     }
 
-    fn path_event(&mut self, event: PathEvent) -> Option<QuicEvent> {
-        match event {
+    fn path_event(&mut self, event: &PathEvent) -> Option<QuicEvent> {
+        match *event {
             PathEvent::Established { id, .. } => {
                 self.match_controllers();
                 Some(QuicEvent::PathUp { number: number(id) })
