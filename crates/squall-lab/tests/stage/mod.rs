@@ -10,59 +10,59 @@ use squall_proto::{
 };
 
 /// 20 Mbps with 15 ms, and 10 Mbps with 40 ms.
-pub const TWO_PATHS: &[&str] = &[
+pub(crate) const TWO_PATHS: &[&str] = &[
     "name='wifi'\nrate='20mbps'\ndelay='15ms'\nqueue='75kB'",
     "name='lte'\nrate='10mbps'\ndelay='40ms'\nqueue='100kB'",
 ];
 
 /// A world, and everything that happened in it.
-pub struct Stage {
-    pub world: World,
-    pub events: Vec<(Micros, Side, Event)>,
+pub(crate) struct Stage {
+    pub(crate) world: World,
+    pub(crate) events: Vec<(Micros, Side, Event)>,
 }
 
 impl Stage {
     /// Both sides up, both paths too.
-    pub fn connected(paths: &[&str], seed: u64) -> Self {
+    pub(crate) fn connected(paths: &[&str], seed: u64) -> Self {
         Self::with(paths, seed, Config::default(), Config::default())
     }
 
-    pub fn unconnected(paths: &[&str], seed: u64, client: Config, server: Config) -> Self {
+    pub(crate) fn unconnected(paths: &[&str], seed: u64, client: Config, server: Config) -> Self {
         println!("seed {seed}");
         let paths: Vec<PathConfig> = paths.iter().map(|p| toml::from_str(p).expect("path")).collect();
         let world = World::new(&paths, client, server, seed).expect("world");
         Self { world, events: Vec::new() }
     }
 
-    pub fn with(paths: &[&str], seed: u64, client: Config, server: Config) -> Self {
+    pub(crate) fn with(paths: &[&str], seed: u64, client: Config, server: Config) -> Self {
         let mut stage = Self::unconnected(paths, seed, client, server);
         stage.run_until(1_000_000);
         assert!(stage.world.is_connected());
         stage
     }
 
-    pub fn run_for(&mut self, time: Micros) {
+    pub(crate) fn run_for(&mut self, time: Micros) {
         self.run_until(self.world.now() + time);
     }
 
-    pub fn run_until(&mut self, end: Micros) {
+    pub(crate) fn run_until(&mut self, end: Micros) {
         let events = &mut self.events;
         self.world.run_until(end, |world, side, event| events.push((world.now(), side, event)));
     }
 
-    pub fn send(&mut self, side: Side, block: Block) -> BlockId {
+    pub(crate) fn send(&mut self, side: Side, block: Block) -> BlockId {
         let now = self.world.instant();
         self.world.session(side).expect("session").send(now, block).expect("room")
     }
 
-    pub fn received(&self, side: Side) -> impl Iterator<Item = &Received> {
+    pub(crate) fn received(&self, side: Side) -> impl Iterator<Item = &Received> {
         self.events.iter().filter_map(move |(_, s, event)| match event {
             Event::Received(block) if *s == side => Some(block),
             _ => None,
         })
     }
 
-    pub fn fates(&self, side: Side) -> Vec<(BlockId, BlockFate)> {
+    pub(crate) fn fates(&self, side: Side) -> Vec<(BlockId, BlockFate)> {
         let own = self.events.iter().filter(|(_, s, _)| *s == side);
         own.filter_map(|(_, _, event)| match event {
             Event::Finished { id, fate } => Some((*id, fate.clone())),
@@ -71,7 +71,7 @@ impl Stage {
         .collect()
     }
 
-    pub fn missed(&self, side: Side) -> Vec<(BlockId, Missed)> {
+    pub(crate) fn missed(&self, side: Side) -> Vec<(BlockId, Missed)> {
         let own = self.events.iter().filter(|(_, s, _)| *s == side);
         own.filter_map(|(_, _, event)| match event {
             Event::Missed { id, why, .. } => Some((*id, *why)),
@@ -80,7 +80,7 @@ impl Stage {
         .collect()
     }
 
-    pub fn path_changes(&self, side: Side, path: PathId) -> Vec<(Micros, PathChange)> {
+    pub(crate) fn path_changes(&self, side: Side, path: PathId) -> Vec<(Micros, PathChange)> {
         let own = self.events.iter().filter(|(_, s, _)| *s == side);
         own.filter_map(|(at, _, event)| match event {
             Event::Path(id, change) if *id == path => Some((*at, change.clone())),
@@ -89,7 +89,7 @@ impl Stage {
         .collect()
     }
 
-    pub fn closings(&self) -> Vec<(Micros, Side, CloseReason)> {
+    pub(crate) fn closings(&self) -> Vec<(Micros, Side, CloseReason)> {
         let all = self.events.iter();
         all.filter_map(|(at, side, event)| match event {
             Event::Closed(reason) => Some((*at, *side, reason.clone())),
@@ -98,7 +98,7 @@ impl Stage {
         .collect()
     }
 
-    pub fn path_stats(&mut self, side: Side) -> Vec<PathStats> {
+    pub(crate) fn path_stats(&mut self, side: Side) -> Vec<PathStats> {
         let all = self.world.session(side).expect("session").path_stats();
         all.into_iter().map(|(_, _, stats)| stats).collect()
     }
@@ -106,7 +106,7 @@ impl Stage {
     /// Keeps a side's queue full until `end` with reliable blocks of 32 kB; returns the rate at which
     /// the other side received data on each of two paths, in bits per second, in windows of the given
     /// length from time 0 on.
-    pub fn saturate(&mut self, side: Side, end: Micros, window: Micros) -> Vec<[f64; 2]> {
+    pub(crate) fn saturate(&mut self, side: Side, end: Micros, window: Micros) -> Vec<[f64; 2]> {
         let other = if side == Side::Server { Side::Client } else { Side::Server };
         let mut rates = vec![[0.0; 2]; (self.world.now() / window) as usize];
         let mut before = [0; 2];
