@@ -278,7 +278,7 @@ impl Endpoint {
         if session.is_open() {
             self.crown(now, id, key, net);
         } else if session.is_closed() {
-            let reason = session.close_reason();
+            let reason = session.close_reason().cloned().unwrap_or(CloseReason::Local);
             session.mute();
             if let Some(attempt) = self.attempts.get_mut(&id) {
                 attempt.racers.retain(|(racer, _)| *racer != key);

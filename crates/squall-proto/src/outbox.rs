@@ -186,6 +186,11 @@ impl Outbox {
         self.payloads.len()
     }
 
+    /// A block was handed back for lack of room elsewhere.
+    pub(crate) fn note_refused(&mut self) {
+        self.refused = true;
+    }
+
     /// Whether `send` was refused before and would have a chance now.
     pub(crate) fn is_writable(&self) -> bool {
         self.refused && self.queued_bytes <= self.limits.queued_bytes / 2 && self.has_room(1)

@@ -78,6 +78,7 @@ pub struct Session {
     sent: Vec<Sent<Payload>>,
     events: VecDeque<Event>,
     stats: SessionStats,
+    close_reason: Option<CloseReason>,
     logs: Logs,
 }
 
@@ -130,6 +131,7 @@ impl Session {
             sent: Vec::new(),
             events: VecDeque::new(),
             stats: SessionStats::default(),
+            close_reason: None,
             logs: Logs::default(),
         };
         let now = session.micros(now);
@@ -147,6 +149,11 @@ impl Session {
             return Err(SendError::Closed);
         }
         let len = block.data.len() as u64;
+        // An application that does not listen to what became of its blocks cannot hand over more.
+        if self.events.len() >= self.config.limits.open_blocks {
+            self.outbox.note_refused();
+            return Err(SendError::Full(block));
+        }
         let id = self.outbox.send(self.micros(now), block)?;
         self.stats.blocks_offered += 1;
         self.stats.bytes_offered += len;
@@ -165,7 +172,7 @@ impl Session {
         if let Some(event) = self.events.pop_front() {
             return Some(event);
         }
-        if !self.announced {
+        if !self.announced || self.stage == Stage::Closed {
             return None;
         }
         if self.outbox.take_writable() {
@@ -176,7 +183,8 @@ impl Session {
 
     /// Whether [`Self::poll_event`] has something to tell.
     pub(crate) fn has_events(&self) -> bool {
-        !self.events.is_empty() || self.announced && (self.inbox.has_events() || self.outbox.is_writable())
+        let live = self.announced && self.stage != Stage::Closed;
+        !self.events.is_empty() || live && (self.inbox.has_events() || self.outbox.is_writable())
     }
 
     /// Declares the bytes of an interface to cost money, or not.
@@ -344,6 +352,7 @@ impl Session {
                 why: Missed::SessionClosed,
             });
         }
+        self.close_reason = Some(reason.clone());
         self.events.push_back(Event::Closed(reason));
     }
 
@@ -384,7 +393,10 @@ impl Session {
         if self.stage == Stage::Closed {
             return;
         }
-        self.events.push_back(Event::Path(id, change));
+        // Paths may come and go for as long as the application does not listen.
+        if self.events.len() < 2 * self.config.limits.open_blocks {
+            self.events.push_back(Event::Path(id, change));
+        }
         self.sched_events.push(SchedEvent::PathChanged(id));
         self.sched_due = true;
     }
@@ -414,13 +426,9 @@ impl Session {
         self.announced
     }
 
-    /// Why the session ended; asked of a session that has.
-    pub(crate) fn close_reason(&self) -> CloseReason {
-        let told = self.events.iter().find_map(|event| match event {
-            Event::Closed(reason) => Some(reason.clone()),
-            _ => None,
-        });
-        told.unwrap_or(CloseReason::Local)
+    /// Why the session ended, if it has.
+    pub fn close_reason(&self) -> Option<&CloseReason> {
+        self.close_reason.as_ref()
     }
 
     /// Nobody will hear of this session: it raced and lost.
