@@ -189,7 +189,6 @@ fn what_an_application_does_not_read_is_bounded() {
 }
 
 #[test]
-#[ignore = "the session core refuses what finds no room, instead of holding the sender back"]
 fn an_application_that_never_reads_holds_the_sender_back() {
     within(async {
         let (_endpoint, server, sender) = send_to_a_small_inbox().await;
