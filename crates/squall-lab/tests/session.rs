@@ -448,3 +448,32 @@ fn a_block_that_the_peer_can_never_take_is_refused_by_name() {
     assert!(matches!(fates[1], (id, BlockFate::Delivered { .. }) if id == next));
     assert_eq!(stage.missed(Side::Client), [(large, Missed::Refused(RefuseReason::NoMemory))]);
 }
+
+#[test]
+fn a_path_that_carries_data_one_way_only_stays_open() {
+    // Acknowledgements take the quicker path, so the sender hears nothing on the slower one.
+    let short = Config { path_idle_timeout: Duration::from_secs(3), ..Config::default() };
+    let mut stage = Stage::with(TWO_PATHS, 25, short.clone(), short);
+    stage.saturate(Side::Server, 9_000_000, 100_000);
+    for side in [Side::Client, Side::Server] {
+        assert_eq!(stage.path_stats(side).len(), 2);
+    }
+    // Idle, too.
+    stage.run_for(20_000_000);
+    assert_eq!(stage.path_stats(Side::Server).len(), 2);
+}
+
+#[test]
+fn a_path_that_is_silent_for_long_is_closed_and_opened_anew() {
+    let path = format!("{}\nevents=[{{at='2s', outage='6s'}}]", TWO_PATHS[1]);
+    let short = Config { path_idle_timeout: Duration::from_secs(3), ..Config::default() };
+    let mut stage = Stage::with(&[TWO_PATHS[0], &path], 26, short.clone(), short);
+    stage.saturate(Side::Server, 7_000_000, 100_000);
+    assert_eq!(stage.path_stats(Side::Server).len(), 1);
+    stage.saturate(Side::Server, 16_000_000, 100_000);
+    assert_eq!(stage.path_stats(Side::Server).len(), 2);
+    let changes = stage.path_changes(Side::Server, PathId(1));
+    assert_eq!(changes.iter().filter(|(_, c)| matches!(c, PathChange::Up(_))).count(), 2, "{changes:?}");
+    stage.run_for(3_000_000);
+    assert!(stage.fates(Side::Server).iter().all(|(_, f)| matches!(f, BlockFate::Delivered { .. })));
+}

@@ -73,7 +73,8 @@ pub struct Config {
     pub limits: Limits,
     /// A session that hears nothing for this long is over. Default: 30 s.
     pub idle_timeout: Duration,
-    /// A path that hears nothing for this long is closed. Default: 30 s.
+    /// A path that is silent for this long, or is opened and does not come up, is closed; a client opens
+    /// it anew later. Default: 30 s.
     pub path_idle_timeout: Duration,
     /// How often an idle path is kept alive. Default: 5 s.
     pub keep_alive: Duration,

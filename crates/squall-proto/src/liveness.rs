@@ -75,6 +75,14 @@ impl Liveness {
         Some(due + (2 * probe_timeout).min(silence).max(MIN_SILENCE))
     }
 
+    /// Since when the path is suspected.
+    pub(crate) fn suspect_since(&self) -> Option<Micros> {
+        match self.state {
+            State::Suspect { since, .. } => Some(since),
+            _ => None,
+        }
+    }
+
     /// When the last acknowledgement came; 0 for never.
     pub(crate) fn last_ack(&self) -> Micros {
         self.last_ack

@@ -142,6 +142,8 @@ pub(crate) struct Path {
     pub(crate) id: PathId,
     /// Number on the wire.
     pub(crate) number: u32,
+    /// When it was opened.
+    opened: Micros,
     /// Validated: may carry data.
     pub(crate) up: bool,
     pub(crate) metered: bool,
@@ -175,6 +177,7 @@ impl Path {
         Self {
             id,
             number,
+            opened: now,
             up: false,
             metered: false,
             flight: Flight::default(),
@@ -197,6 +200,11 @@ impl Path {
 
     pub(crate) fn state(&self) -> PathState {
         if self.liveness.is_suspect() { PathState::Suspect } else { PathState::Active }
+    }
+
+    /// Since when it has been of no use: silent, or opened and never heard of.
+    pub(crate) fn idle_since(&self) -> Option<Micros> {
+        if self.up { self.liveness.suspect_since() } else { Some(self.opened) }
     }
 
     /// Window, unless the path is on probation after an outage.

@@ -11,6 +11,9 @@ use crate::{
     path::{Chunk, Payload},
 };
 
+/// How often a path that ought to be closed, and cannot be, is looked at.
+const IDLE_STEP: Micros = 1_000_000;
+
 impl Session {
     /// Does what the time has come for. Packets that follow are taken by `poll_transmit`.
     pub(crate) fn on_time(&mut self, now: Instant) {
@@ -48,6 +51,11 @@ impl Session {
         .flatten()
         .min();
         let mut consider = |at: Option<Micros>| next = [next, at].into_iter().flatten().min();
+        let idle = self.config.path_idle_timeout.as_micros() as Micros;
+        for path in &self.paths {
+            // In steps, because the last path is kept however long it is silent.
+            consider(path.idle_since().map(|since| (since + idle).max(now + IDLE_STEP)));
+        }
         for path in self.paths.iter().filter(|p| p.up) {
             let oldest = path.flight.waiting_since();
             consider(path.liveness.suspect_at(oldest, path.rtt.smoothed, path.rtt.probe_timeout(), silence));
@@ -62,12 +70,32 @@ impl Session {
 
     fn watch_paths(&mut self, at: Micros) {
         let silence = self.config.silence.as_micros() as Micros;
+        self.close_idle(at);
         for position in 0..self.paths.len() {
             let path = &self.paths[position];
             let oldest = path.flight.waiting_since();
             let due = path.liveness.suspect_at(oldest, path.rtt.smoothed, path.rtt.probe_timeout(), silence);
             if path.up && due.is_some_and(|due| due <= at) {
                 self.suspect(at, position);
+            }
+        }
+    }
+
+    /// Closes paths that have been of no use for too long; a client opens them anew later.
+    fn close_idle(&mut self, at: Micros) {
+        let idle = self.config.path_idle_timeout.as_micros() as Micros;
+        let now = self.instant(at);
+        for position in (0..self.paths.len()).rev() {
+            let path = &self.paths[position];
+            if path.idle_since().is_some_and(|since| at >= since + idle)
+                && let Some(index) = self.conn.index_of(path.number)
+            {
+                // Fails on the last path, which ends with the session.
+                if self.conn.close_path(index, now).is_ok() {
+                    self.pump(at);
+                    self.flush_due = true;
+                    return;
+                }
             }
         }
     }

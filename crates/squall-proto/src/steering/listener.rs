@@ -140,7 +140,9 @@ fn transport(config: &Config, roster: &Arc<Roster>) -> TransportConfig {
         .congestion_controller_factory(roster.clone())
         .max_concurrent_multipath_paths(config.limits.paths as u32)
         .max_idle_timeout(Some(idle_timeout(config.idle_timeout)))
-        .default_path_max_idle_timeout(Some(config.path_idle_timeout))
+        // Minded by the session: noq counts what a path receives only, and on one that carries media
+        // one way nothing comes back, since the acknowledgements take another.
+        .default_path_max_idle_timeout(None)
         .default_path_keep_alive_interval(Some(config.keep_alive))
         // Reordering is not loss: repair decisions rest on time (RFC 9002 §6.1.2), and a packet
         // overtaken by a few others on a jittery link is not declared lost for it.
