@@ -7,7 +7,7 @@ CARGO ?= cargo
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
 	@$(CARGO) build --release --locked -p squall-cli
-	@target/release/squall demo
+	@"$${CARGO_TARGET_DIR:-target}/release/squall" demo
 
 # Everything CI runs: formatting, lints, documentation, every test.
 test: tools
@@ -19,7 +19,7 @@ test: tools
 # Ratios against plain noq, against wall time, and the cost of a decision.
 bench: tools
 	@$(CARGO) build --release --locked -p squall-cli
-	@target/release/squall bench
+	@"$${CARGO_TARGET_DIR:-target}/release/squall" bench
 
 # Ten minutes for each fuzz target; needs a nightly toolchain and cargo-fuzz.
 fuzz:

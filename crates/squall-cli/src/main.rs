@@ -1,10 +1,10 @@
 //! The `squall` program.
 
 mod demo;
+mod error;
 mod interrupt;
 mod progress;
 mod transfer;
-mod usage;
 
 use std::process::ExitCode;
 
@@ -31,8 +31,5 @@ fn main() -> ExitCode {
         Command::Send(args) => transfer::send::run(&args),
         Command::Recv(args) => transfer::recv::run(&args),
     };
-    outcome.unwrap_or_else(|error| {
-        eprintln!("squall: {error:#}");
-        ExitCode::from(if error.is::<usage::Usage>() { 2 } else { 1 })
-    })
+    outcome.unwrap_or_else(|error| error::report(&error))
 }

@@ -12,7 +12,7 @@ use squall_media::{ClipConfig, EncoderConfig, PlayerConfig, frame::frame_time_us
 use squall_net::{PathConfig, Span};
 
 use super::DemoArgs;
-use crate::usage::usage;
+use crate::error::{usage, whole};
 
 /// The scenario that is played when none is given.
 const SCRIPT: &str = include_str!("../../../../scenarios/fading.toml");
@@ -48,8 +48,8 @@ impl Plan {
     /// Puts scenario and arguments together.
     pub(super) fn new(args: &DemoArgs) -> anyhow::Result<Self> {
         let mut scenario = match &args.scenario {
-            Some(file) => Scenario::load(file)?,
-            None => Scenario::parse(SCRIPT, "fading.toml")?,
+            Some(file) => Scenario::load(file).map_err(whole)?,
+            None => Scenario::parse(SCRIPT, "fading.toml").map_err(whole)?,
         };
         let name = args.scenario.as_deref().unwrap_or(Path::new("fading.toml")).display().to_string();
         let video = the_video(&mut scenario, args, &name)?;

@@ -24,7 +24,7 @@ use super::{
     plan::{LEAD, Plan},
     record::{Reading, Record, SAMPLE},
 };
-use crate::transfer::message::Message;
+use crate::{error::whole, transfer::message::Message};
 
 /// How long the handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(5);
@@ -171,7 +171,7 @@ impl Side {
     }
 
     async fn connect(&self) -> anyhow::Result<Ends> {
-        let client = Endpoint::connect(self.request.clone(), self.config.clone()).await?;
+        let client = Endpoint::connect(self.request.clone(), self.config.clone()).await.map_err(whole)?;
         let accepted = tokio::time::timeout(HANDSHAKE, self.endpoint.accept()).await;
         let server = accepted.ok().flatten().context("the demo's server did not see its client")?;
         let (sender, receiver) = match self.plan.direction() {

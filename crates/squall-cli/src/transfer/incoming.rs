@@ -25,7 +25,7 @@ use crate::{interrupt, progress::Progress};
 const FIRST: Duration = Duration::from_secs(10);
 
 /// How long a sender may take to leave once it has its receipt.
-const FAREWELL: Duration = Duration::from_secs(5);
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// How often the counters of the paths are read.
 const LOOK: Duration = Duration::from_millis(250);
@@ -195,7 +195,9 @@ impl Transfer {
         self.paths.update(session);
         let receipt = Message::Receipt(self.written).encode();
         session.send(Block::new(receipt).ordered().priority(0)).await?;
+        // The sender's farewell may be lost; ours then ends the session.
         let _ = tokio::time::timeout(FAREWELL, gone(session)).await;
+        let _ = session.finish(FAREWELL).await;
         self.paths.update(session);
         let play = self.viewing.and_then(|viewing| viewing.finish(end.blocks, self.paths.min_rtt_us()));
         Ok(Summary {

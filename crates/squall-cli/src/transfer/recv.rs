@@ -13,7 +13,7 @@ use super::{
     incoming::{self, Summary},
     output::{self, Target},
 };
-use crate::interrupt;
+use crate::{error::whole, interrupt};
 
 /// Receives what `squall send` sends.
 ///
@@ -62,7 +62,7 @@ async fn receive(args: &RecvArgs) -> anyhow::Result<ExitCode> {
     let target = Target::of(args.out.as_deref());
     target.check()?;
     let identity = args.identity()?;
-    let endpoint = Endpoint::listen(args.listen, &identity.server_tls()?, args.config()?)?;
+    let endpoint = Endpoint::listen(args.listen, &identity.server_tls()?, args.config()?).map_err(whole)?;
     announce(endpoint.local_addrs()[0], &identity);
     loop {
         let session = tokio::select! {
@@ -76,11 +76,7 @@ async fn receive(args: &RecvArgs) -> anyhow::Result<ExitCode> {
             // Asked to end in the middle of a transfer.
             Err(error) if args.once || error.is::<incoming::Interrupted>() => return Err(error),
             Err(error) => eprintln!("squall: {error:#}"),
-            Ok(()) if args.once => {
-                endpoint.close(0, "");
-                endpoint.wait_idle().await;
-                return Ok(ExitCode::SUCCESS);
-            }
+            Ok(()) if args.once => return Ok(ExitCode::SUCCESS),
             Ok(()) => {}
         }
     }
@@ -90,13 +86,20 @@ async fn receive(args: &RecvArgs) -> anyhow::Result<ExitCode> {
 fn announce(listening: SocketAddr, identity: &Identity) {
     let fingerprint = identity.fingerprint();
     eprintln!("listening on {listening}, fingerprint {fingerprint}");
-    let to = if listening.ip().is_unspecified() {
-        let address = outward(listening.is_ipv4()).unwrap_or(listening.ip());
-        SocketAddr::new(address, listening.port())
-    } else {
-        listening
+    let host = match listening.ip() {
+        // Without a way out only the user knows a name for this machine.
+        any if any.is_unspecified() => outward(any.is_ipv4()).map_or_else(|| "HOST".to_owned(), in_brackets),
+        one => in_brackets(one),
     };
+    let to = format!("{host}:{}", listening.port());
     eprintln!("send with: squall send FILE --to {to} --pin {fingerprint}");
+}
+
+fn in_brackets(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    }
 }
 
 /// The address of this machine by which it reaches others. No packet is sent to find out.
@@ -113,10 +116,11 @@ impl RecvArgs {
         let address = self.listen.ip();
         let listened = if address.is_unspecified() { "localhost".to_owned() } else { address.to_string() };
         let name = self.name.clone().unwrap_or(listened);
-        Ok(match &self.identity {
-            Some(file) => Identity::load_or_create(file, &name)?,
-            None => Identity::self_signed(&name)?,
-        })
+        let identity = match &self.identity {
+            Some(file) => Identity::load_or_create(file, &name),
+            None => Identity::self_signed(&name),
+        };
+        identity.map_err(whole)
     }
 
     fn config(&self) -> anyhow::Result<Config> {

@@ -27,9 +27,9 @@ use super::{
     source::{Piece, Source},
 };
 use crate::{
+    error::{parse_scheduler, usage, whole},
     interrupt,
     progress::Progress,
-    usage::{parse_scheduler, usage},
 };
 
 /// Bytes handed over at a time: enough for a second of a gigabit, and for a file not to fill the memory.
@@ -147,7 +147,7 @@ pub(crate) fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
 async fn send(args: &SendArgs) -> anyhow::Result<Summary> {
     let mut source = args.source()?;
     let (request, config) = (args.request()?, args.config()?);
-    let session = Endpoint::connect(request, config).await?;
+    let session = Endpoint::connect(request, config).await.map_err(whole)?;
     let begin = Instant::now();
     let peer = Peer::listen_to(session.clone());
     let watching = tokio::spawn(watch(session.clone(), source.header.clone()));
@@ -383,7 +383,7 @@ impl SendArgs {
     fn request(&self) -> anyhow::Result<Connect> {
         let trust = match (self.pin, &self.ca) {
             (Some(pin), _) => Trust::Pinned(pin),
-            (None, Some(file)) => Trust::Roots(squall::load_certificates(file)?),
+            (None, Some(file)) => Trust::Roots(squall::load_certificates(file).map_err(whole)?),
             (None, None) if self.insecure => Trust::InsecureAnyone,
             (None, None) => Trust::PlatformRoots,
         };
@@ -395,7 +395,7 @@ impl SendArgs {
             std::fs::create_dir_all(folder).map_err(|error| failure::on_file("make", folder, &error))?;
         }
         Ok(Config {
-            scheduler: squall::scheduler(&self.scheduler)?,
+            scheduler: squall::scheduler(&self.scheduler).map_err(whole)?,
             congestion: self.congestion,
             connect_timeout: self.timeout.duration(),
             limits: Limits { queued_bytes: QUEUED, ..Limits::default() },
@@ -435,9 +435,15 @@ fn interfaces(given: &[String]) -> anyhow::Result<Interfaces> {
 fn parse_host(text: &str) -> Result<String, String> {
     let port = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
     match port {
-        Some((host, 1..)) if !host.is_empty() => Ok(text.to_owned()),
+        Some((host, 1..)) if is_host(host) => Ok(text.to_owned()),
         _ => Err("expected HOST:PORT, such as media.example.org:4433 or [2001:db8::7]:4433".to_owned()),
     }
+}
+
+/// A name or an address; the colons of IPv6 need brackets, or the port could not be told.
+fn is_host(text: &str) -> bool {
+    let bracketed = text.starts_with('[') && text.ends_with(']');
+    !text.is_empty() && (bracketed || !text.contains(':'))
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ use squall_media::{
 };
 use tokio::sync::mpsc;
 
+use crate::error::whole;
+
 use super::{
     failure,
     message::{Content, DATA_BYTES, Header, VERSION, Video},
@@ -60,7 +62,7 @@ impl Source {
     /// Opens a video, to be sent frame by frame.
     pub(super) fn video(path: &Path, fps: Option<f64>, deadline_us: Option<u64>) -> anyhow::Result<Self> {
         let options = SourceOptions { fps, ..Default::default() };
-        let frames = source::open_with(path, &options)?;
+        let frames = source::open_with(path, &options).map_err(whole)?;
         let info = frames.info().clone();
         let ivf = match info.codec {
             Codec::H264 => None,
@@ -71,7 +73,7 @@ impl Source {
         };
         let video = Video { codec: info.codec, fps: info.fps, deadline_us, ivf };
         let header = Header { version: VERSION, name: name_of(path), content: Content::Video(video) };
-        Self::start(header, frames.map(|frame| Ok(Piece::Frame(frame?))))
+        Self::start(header, frames.map(|frame| Ok(Piece::Frame(frame.map_err(whole)?))))
     }
 
     /// The next piece; `None` at the end. Cancel safe.

@@ -1,0 +1,132 @@
+//! What the tests share: the program, run as a user would, and a folder of their own.
+
+#![allow(dead_code, reason = "every test file uses its own part")]
+
+use std::{
+    ffi::OsStr,
+    fs,
+    io::{BufRead as _, BufReader, Read as _},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, ChildStderr, Command, Output, Stdio},
+};
+
+/// The program.
+pub(crate) fn squall() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_squall"))
+}
+
+/// Runs it to its end.
+pub(crate) fn run<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Output {
+    squall().args(args).output().expect("the program starts")
+}
+
+/// What it said went wrong, and its code.
+pub(crate) fn failure(output: &Output) -> (String, Option<i32>) {
+    let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+    (said, output.status.code())
+}
+
+/// A folder that is there while the test runs.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new(test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("squall-{test}-{}", std::process::id()));
+        // One of an earlier process of the same number.
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("the folder is made");
+        Self(folder)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, content: &[u8]) -> PathBuf {
+        let file = self.path(name);
+        fs::write(&file, content).expect("the file is written");
+        file
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running `squall recv --once`.
+pub(crate) struct Receiver {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    pub(crate) addr: SocketAddr,
+    pub(crate) fingerprint: String,
+}
+
+impl Receiver {
+    pub(crate) fn start(out: &Path, more: &[&str]) -> Self {
+        let mut child = squall()
+            .args(["recv", "--listen", "127.0.0.1:0", "--once", "--out"])
+            .arg(out)
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut stderr = BufReader::new(child.stderr.take().expect("is piped"));
+        let mut line = String::new();
+        stderr.read_line(&mut line).expect("it says where it listens");
+        let rest = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("it said {line:?}"));
+        let (addr, fingerprint) = rest.trim_end().split_once(", fingerprint ").expect("both are told");
+        let (addr, fingerprint) = (addr.parse().expect("is an address"), fingerprint.to_owned());
+        Self { child, stderr, addr, fingerprint }
+    }
+
+    /// Sends over two paths.
+    pub(crate) fn send(&self, file: &Path, more: &[&str]) -> Output {
+        let to = self.addr.to_string();
+        let mut command = squall();
+        command.arg("send").arg(file).args(["--to", &to, "--pin", &self.fingerprint]);
+        command.args(["--interface", "127.0.0.2", "--interface", "127.0.0.3"]).args(more);
+        command.output().expect("the program starts")
+    }
+
+    /// Waits for its end; gives back its code, standard output and standard error.
+    pub(crate) fn finish(mut self) -> (Option<i32>, String, String) {
+        let (mut out, mut err) = (String::new(), String::new());
+        self.child.stdout.take().expect("is piped").read_to_string(&mut out).expect("is text");
+        self.stderr.read_to_string(&mut err).expect("is text");
+        (self.child.wait().expect("it ends").code(), out, err)
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Bytes that differ from place to place.
+pub(crate) fn pattern(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}
+
+/// A second of H.264, 30 frames a second.
+pub(crate) fn h264() -> Vec<u8> {
+    let encoder =
+        squall_media::EncoderConfig { width: 160, height: 90, bitrate_bps: 400_000, ..Default::default() };
+    let clip = squall_media::Clip::generate(squall_media::ClipConfig { encoder, seed: 1 }, 1.0);
+    clip.expect("is encoded").frames().iter().flat_map(|frame| frame.data.to_vec()).collect()
+}

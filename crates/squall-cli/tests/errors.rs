@@ -1,0 +1,105 @@
+//! What goes wrong before anything is sent: one line, and a code that tells mistakes in the call (2) from
+//! all others (1).
+
+mod common;
+mod foreign;
+
+use std::net::UdpSocket;
+
+use common::{Receiver, Scratch, failure, run};
+
+fn line(text: &str) -> (String, Option<i32>) {
+    (format!("squall: {text}"), Some(1))
+}
+
+#[test]
+fn strangers_are_not_trusted() {
+    let scratch = Scratch::new("trust");
+    let file = scratch.write("in", b"secret");
+    let pem = scratch.path("b.pem").display().to_string();
+    let other = Receiver::start(&scratch.path("other"), &["--identity", &pem, "--name", "elsewhere"]);
+    let receiver = Receiver::start(&scratch.path("out"), &[]);
+    let to = receiver.addr.to_string();
+    let send = |trust: &[&str]| {
+        let file = file.to_str().expect("is text");
+        failure(&run([&["send", file, "--to", &to], trust].concat()))
+    };
+    assert_eq!(
+        send(&["--pin", &other.fingerprint]),
+        line("the certificate of 127.0.0.1 is not the pinned one: compare the fingerprint with the server's")
+    );
+    let untrusted = "the certificate of 127.0.0.1 is not trusted (signed by an unknown authority): give its \
+                     CA, or pin its fingerprint";
+    assert_eq!(send(&[]), line(untrusted));
+    assert_eq!(send(&["--ca", &pem]), line(untrusted));
+    assert!(!scratch.path("out").exists());
+}
+
+#[test]
+fn servers_of_other_protocols_are_recognised() {
+    let server = foreign::Server::start();
+    let scratch = Scratch::new("alpn");
+    let file = scratch.write("in", b"hello");
+    let to = server.addr.to_string();
+    let output = run(["send", file.to_str().expect("is text"), "--insecure", "--to", &to]);
+    let expected = "the server does not speak squall/1: check the port, or update one of the two";
+    assert_eq!(failure(&output), line(expected));
+}
+
+#[test]
+fn who_does_not_answer_is_named() {
+    // Bound, and silent.
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+    let to = socket.local_addr().expect("is bound").to_string();
+    let scratch = Scratch::new("silent");
+    let file = scratch.write("in", b"hello");
+    let file = file.to_str().expect("is text");
+    let output = run(["send", file, "--insecure", "--to", &to, "--timeout", "500ms"]);
+    let expected = format!("no answer from {to} within 500ms: check the address, the port and the firewall");
+    assert_eq!(failure(&output), line(&expected));
+    let (said, code) = failure(&run(["send", file, "--insecure", "--to", "nowhere.invalid:1"]));
+    assert_eq!(code, Some(1));
+    assert!(said.starts_with("squall: cannot resolve 'nowhere.invalid:1': "), "{said}");
+    assert!(!said.contains('\n') && said.matches("lookup").count() < 2, "{said}");
+}
+
+#[test]
+fn files_and_ports_that_cannot_be_had_are_named() {
+    let scratch = Scratch::new("files");
+    let missing = scratch.path("missing").display().to_string();
+    let text = scratch.write("text", b"hello").display().to_string();
+    let send = |more: &[&str]| failure(&run([&["send", "--to", "127.0.0.1:1"], more].concat()));
+    let no_file = "no such file or directory";
+    assert_eq!(send(&[&missing, "--insecure"]), line(&format!("cannot read {missing}: {no_file}")));
+    assert_eq!(send(&[&missing, "--deadline", "1s"]).1, Some(1));
+    assert_eq!(send(&[&text, "--ca", &missing]), line(&format!("{missing}: {no_file}")));
+    assert_eq!(send(&[&text, "--ca", &text]), line(&format!("{text}: holds no certificate in PEM form")));
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+    let busy = socket.local_addr().expect("is bound").to_string();
+    let recv = |listen: &str, more: &[&str]| failure(&run([&["recv", "--listen", listen], more].concat()));
+    assert_eq!(recv(&busy, &[]), line(&format!("cannot listen on {busy}: address in use")));
+    let nowhere = scratch.path("no/file").display().to_string();
+    assert_eq!(
+        recv("127.0.0.1:0", &["--out", &nowhere]),
+        line(&format!("cannot write {nowhere}.part: {no_file}"))
+    );
+}
+
+#[test]
+fn mistakes_in_the_call_have_a_code_of_their_own() {
+    let calls: [&[&str]; 8] = [
+        &[],
+        &["send"],
+        &["send", "x", "--to", "127.0.0.1"],
+        &["send", "x", "--to", "127.0.0.1:1", "--pin", "abc"],
+        &["send", "x", "--to", "127.0.0.1:1", "--scheduler", "fastest"],
+        &["send", "-", "--to", "127.0.0.1:1", "--realtime"],
+        &["recv", "--listen", "here"],
+        &["demo", "--schedulers", "fastest"],
+    ];
+    for call in calls {
+        let (said, code) = failure(&run(call));
+        assert_eq!(code, Some(2), "{call:?}: {said}");
+        assert!(!said.is_empty(), "{call:?} says nothing");
+    }
+}

@@ -1,0 +1,180 @@
+//! Files and videos from `squall send` to `squall recv`, over two paths on loopback.
+
+mod common;
+
+use std::{
+    fs,
+    io::Write as _,
+    process::Stdio,
+    thread,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use common::{Receiver, Scratch, h264, pattern, squall};
+use squall_media::{
+    EncodedFrame, FrameKind,
+    ivf::{IvfCodec, IvfHeader, IvfWriter},
+};
+
+/// Sends and receives one file; both must succeed.
+fn transfer(scratch: &Scratch, content: &[u8], more: &[&str]) -> (Vec<u8>, String, String) {
+    let file = scratch.write("in", content);
+    let receiver = Receiver::start(&scratch.path("out"), &[]);
+    let sent = receiver.send(&file, more);
+    assert_eq!(sent.status.code(), Some(0), "{}", String::from_utf8_lossy(&sent.stderr));
+    let (code, told, error) = receiver.finish();
+    assert_eq!(code, Some(0), "{error}");
+    assert!(!scratch.path("out.part").exists(), "the unfinished file is left");
+    let came = fs::read(scratch.path("out")).expect("is there");
+    (came, String::from_utf8_lossy(&sent.stdout).into_owned(), told)
+}
+
+#[test]
+fn a_file_arrives_as_it_was_sent() {
+    let scratch = Scratch::new("file");
+    let content = pattern(5_000_000, 1);
+    let (came, sent, told) = transfer(&scratch, &content, &[]);
+    assert!(came == content, "the copy differs");
+    assert!(sent.starts_with("sent in: 5.00 MB in "), "{sent}");
+    assert!(sent.contains("blocks: 22 of 22 delivered\n"), "{sent}");
+    assert!(sent.contains("path 127.0.0.2 -> 127.0.0.1:"), "{sent}");
+    assert!(told.starts_with("received in: 5.00 MB in "), "{told}");
+}
+
+#[test]
+fn an_empty_file_arrives_too() {
+    let scratch = Scratch::new("empty");
+    assert_eq!(transfer(&scratch, b"", &[]).0, b"");
+}
+
+#[test]
+fn a_video_in_real_time_arrives_as_it_was_sent() {
+    let scratch = Scratch::new("annexb");
+    let video = h264();
+    let begin = Instant::now();
+    let (came, _, told) = transfer(&scratch, &video, &["--realtime"]);
+    assert!(begin.elapsed() > Duration::from_millis(900), "a second of video takes a second");
+    assert!(came == video, "the copy differs");
+    assert!(told.contains("frames: 30 of 30 in time (0 late, 0 never), 30 could be shown"), "{told}");
+}
+
+#[test]
+fn an_ivf_file_keeps_its_header_and_times() {
+    let header =
+        IvfHeader { codec: IvfCodec::Vp8, width: 64, height: 48, rate: 30_000, scale: 1_001, frames: 12 };
+    let mut writer = IvfWriter::new(Vec::new(), header).expect("is valid");
+    for index in 0..12u64 {
+        // The lowest bit of a VP8 frame tells a key frame.
+        let data = Bytes::from(vec![u8::from(index > 0); 500]);
+        let pts_us = index * 33_367;
+        writer.write(&EncodedFrame { index, pts_us, kind: FrameKind::Delta, data }).expect("is written");
+    }
+    let video = writer.finish().expect("is whole");
+    let scratch = Scratch::new("ivf");
+    let (came, _, told) = transfer(&scratch, &video, &["--deadline", "2s"]);
+    assert!(came == video, "the copy differs");
+    assert!(told.contains("frames: 12 of 12 in time"), "{told}");
+}
+
+#[test]
+fn standard_input_and_output_do_as_well() {
+    let content = pattern(700_000, 2);
+    let scratch = Scratch::new("pipes");
+    let mut receiver = squall()
+        .args(["recv", "--listen", "127.0.0.1:0", "--once", "--out", "-", "--identity"])
+        .arg(scratch.path("id.pem"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut lines =
+        std::io::BufRead::lines(std::io::BufReader::new(receiver.stderr.take().expect("is piped")));
+    let first = lines.next().expect("a line").expect("is text");
+    let addr = first.split([' ', ',']).nth(2).expect("names the address").to_owned();
+    let mut sender = squall()
+        .args(["send", "-", "--to", &addr, "--ca"])
+        .arg(scratch.path("id.pem"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("starts");
+    let mut input = sender.stdin.take().expect("is piped");
+    let feed = content.clone();
+    let feeding = thread::spawn(move || input.write_all(&feed).expect("is taken"));
+    let output = receiver.wait_with_output().expect("ends");
+    feeding.join().expect("is fed");
+    assert!(sender.wait().expect("ends").success());
+    assert!(output.status.success());
+    assert!(output.stdout == content, "the copy differs");
+}
+
+#[test]
+fn summaries_are_for_machines_too() {
+    let scratch = Scratch::new("json");
+    let file = scratch.write("in", &pattern(100_000, 3));
+    let json = scratch.path("recv.json");
+    let receiver = Receiver::start(&scratch.path("out"), &["--json", json.to_str().expect("is text")]);
+    let sent = receiver.send(&file, &["--json", "-"]);
+    assert_eq!(receiver.finish().0, Some(0));
+    let sent: serde_json::Value = serde_json::from_slice(&sent.stdout).expect("is JSON");
+    assert_eq!((&sent["bytes"], &sent["blocks"]["delivered"]), (&100_000.into(), &3.into()));
+    assert_eq!(sent["paths"].as_array().map(Vec::len), Some(2));
+    let came: serde_json::Value =
+        serde_json::from_slice(&fs::read(json).expect("is there")).expect("is JSON");
+    assert_eq!((&came["bytes"], &came["kind"]), (&100_000.into(), &"file".into()));
+}
+
+#[test]
+fn an_interrupted_transfer_is_not_taken_for_a_whole_one() {
+    let scratch = Scratch::new("interrupted");
+    let receiver = Receiver::start(&scratch.path("out"), &[]);
+    let to = receiver.addr.to_string();
+    let mut sender = squall()
+        .args(["send", "-", "--insecure", "--to", &to])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut input = sender.stdin.take().expect("is piped");
+    input.write_all(&pattern(600_000, 4)).expect("is taken");
+    let part = scratch.path("out.part");
+    let begin = Instant::now();
+    while fs::metadata(&part).is_err() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "nothing came");
+        thread::sleep(Duration::from_millis(20));
+    }
+    let interrupted = std::process::Command::new("kill").args(["-INT", &sender.id().to_string()]).status();
+    assert!(interrupted.expect("kill is there").success());
+    let output = sender.wait_with_output().expect("ends");
+    drop(input);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.trim_end().ends_with(" arrived: interrupted"), "{said}");
+    let (code, _, error) = receiver.finish();
+    assert_eq!(code, Some(1), "{error}");
+    let last = error.lines().last().expect("says why");
+    assert!(last.starts_with("squall: incomplete: ") && last.contains("out.part: "), "{last}");
+    assert!(last.ends_with("the transfer broke off: the sender gave up"), "{last}");
+    assert!(part.exists() && !scratch.path("out").exists());
+}
+
+#[test]
+fn the_sender_learns_that_the_receiver_cannot_write() {
+    let scratch = Scratch::new("exists");
+    let file = scratch.write("in", b"new");
+    let folder = scratch.path("folder");
+    fs::create_dir(&folder).expect("is made");
+    fs::write(folder.join("in"), b"old").expect("is written");
+    let receiver = Receiver::start(&folder, &[]);
+    let sent = receiver.send(&file, &[]);
+    let why = format!("{} exists already: give a name with --out", folder.join("in").display());
+    let (said, code) = common::failure(&sent);
+    assert_eq!(code, Some(1));
+    assert!(said.starts_with("squall: not sent completely, "), "{said}");
+    assert!(said.ends_with(&format!("arrived: the receiver stopped: {why}")), "{said}");
+    let (code, _, error) = receiver.finish();
+    assert_eq!(code, Some(1));
+    assert_eq!(error.lines().last(), Some(format!("squall: {why}").as_str()));
+    assert_eq!(fs::read(folder.join("in")).expect("is there"), b"old");
+}
