@@ -1,0 +1,65 @@
+//! What one decision of minRTT costs.
+
+use std::{hint::black_box, time::Instant};
+
+use squall::sched::{
+    BlockId, BlockMeta, BlockQueue, Context, Decision, PathId, PathView, Scheduler, minrtt::MinRtt,
+};
+
+use super::{Figure, Target, median};
+
+const BLOCKS: u64 = 100;
+const PATHS: u8 = 4;
+const CHUNK: u32 = 1200;
+/// Packets in a block: a video frame of 8.6 Mbps at 30 a second.
+const PACKETS: u32 = 30;
+/// Decisions timed together, as the clock is too coarse for one.
+const BATCH: u32 = 100;
+const BATCHES: usize = 2_001;
+
+pub(super) fn measure() -> Figure {
+    let queue = queue();
+    let paths: Vec<PathView> = (0..PATHS)
+        .map(|i| PathView::example(i, 10_000 + 7_000 * u64::from((i + 2) % PATHS), 1 << 40))
+        .collect();
+    let cx = Context { now: 1_000, queue: &queue, paths: &paths };
+    let mut scheduler = MinRtt;
+    assert!(matches!(scheduler.next(&cx), Decision::Send(_)), "there is something to decide");
+    let times: Vec<f64> = (0..BATCHES)
+        .map(|_| {
+            let start = Instant::now();
+            for _ in 0..BATCH {
+                black_box(scheduler.next(black_box(&cx)));
+            }
+            start.elapsed().as_nanos() as f64 / f64::from(BATCH)
+        })
+        .collect();
+    let figure = Figure::single("decision of minrtt, 100 blocks, 4 paths", "ns", median(&times));
+    figure.target(Target::AtMost(1_000.0))
+}
+
+/// Of the older half of the blocks every packet was sent and one in four has arrived; the rest is fresh.
+fn queue() -> BlockQueue {
+    let mut queue = BlockQueue::new();
+    for id in 0..BLOCKS {
+        queue.insert(BlockMeta {
+            id: BlockId(id),
+            len: PACKETS * CHUNK,
+            deadline: Some(150_000),
+            priority: 0,
+            reliable: true,
+            channel: 0,
+            submitted: 0,
+        });
+    }
+    for id in (0..BLOCKS / 2).map(BlockId) {
+        for packet in 0..PACKETS {
+            let range = packet * CHUNK..(packet + 1) * CHUNK;
+            queue.mark_sent(id, range.clone(), PathId((packet % u32::from(PATHS)) as u8), 0);
+            if packet % 4 == 0 {
+                queue.mark_acked(id, range);
+            }
+        }
+    }
+    queue
+}

@@ -1,0 +1,145 @@
+//! Goodput over real sockets, beside plain QUIC datagrams from the same library: what Squall costs on top.
+//!
+//! Both send from client to server over 127.0.0.1 as fast as they can, with CUBIC, one connection, the same
+//! size of packets and the same runtime; they take turns, so that both meet the same moods of the machine.
+
+use std::{
+    future::Future,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use squall::{Block, Config, Connect, Endpoint, Event, Identity, Limits, Trust};
+use tokio::time::{sleep, timeout};
+
+use super::{Figure, Target};
+
+const TURNS: usize = 5;
+
+/// Time for windows to open, not counted.
+const WARM_UP: Duration = Duration::from_millis(500);
+
+/// Time that counts.
+const COUNTED: Duration = Duration::from_millis(1500);
+
+/// Size of Squall's blocks.
+const BLOCK: usize = 64_000;
+
+/// Plain datagrams handed over at a time at most: the work of about one of Squall's blocks.
+const BATCH: usize = 64;
+
+/// Bytes queued at the sender at most, for both.
+const QUEUE: usize = 1 << 20;
+
+pub(super) fn measure() -> anyhow::Result<Vec<Figure>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let (mut ours, mut plain, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..TURNS {
+        ours.push(runtime.block_on(squall()).context("loopback, squall")?);
+        plain.push(runtime.block_on(datagrams()).context("loopback, plain datagrams")?);
+        ratios.push(ours[ours.len() - 1] / plain[plain.len() - 1]);
+    }
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    Ok(vec![
+        Figure::of("loopback goodput, squall", "Mbps", ours),
+        Figure::of("loopback goodput, plain datagrams", "Mbps", plain),
+        Figure::of("loopback, squall / plain", "", ratios).target(Target::AtLeast(0.9)),
+    ])
+}
+
+async fn squall() -> anyhow::Result<f64> {
+    let identity = Identity::self_signed("localhost")?;
+    let limits = Limits { queued_bytes: QUEUE as u64, ..Limits::default() };
+    let config = Config { limits, ..Config::default() };
+    let server = Endpoint::listen("127.0.0.1:0", &identity.server_tls()?, config.clone())?;
+    let request = Connect::to(server.local_addrs()[0])
+        .trust(Trust::Pinned(identity.fingerprint()))
+        .over(["127.0.0.1".parse()?]);
+    let client = Endpoint::connect(request, config).await?;
+    let accept = async { server.accept().await.context("the server is gone") };
+    let session = client.clone();
+    let sender = tokio::spawn(async move {
+        let data = Bytes::from(vec![0; BLOCK]);
+        while session.send(Block::new(data.clone())).await.is_ok() {
+            while session.try_recv().is_some() {}
+        }
+    });
+    let receiver = timeout(Duration::from_secs(5), accept).await??;
+    let rate = count(|| async {
+        match receiver.recv().await {
+            Some(Event::Received(block)) => Some(block.data.len()),
+            Some(_) => Some(0),
+            None => None,
+        }
+    })
+    .await;
+    client.close(0, "");
+    sender.await?;
+    rate
+}
+
+async fn datagrams() -> anyhow::Result<f64> {
+    let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
+    let (chain, key) = (vec![certified.cert.der().clone()], certified.signing_key.serialize_der());
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certified.cert.der().clone())?;
+    let mut transport = noq::TransportConfig::default();
+    transport.datagram_send_buffer_size(QUEUE).datagram_receive_buffer_size(Some(8 << 20));
+    let transport = Arc::new(transport);
+    let key = rustls::pki_types::PrivateKeyDer::Pkcs8(key.into());
+    let mut server_config = noq::ServerConfig::with_single_cert(chain, key)?;
+    server_config.transport_config(transport.clone());
+    let mut client_config = noq::ClientConfig::with_root_certificates(Arc::new(roots))?;
+    client_config.transport_config(transport);
+    let server = noq::Endpoint::server(server_config, "127.0.0.1:0".parse()?)?;
+    let client = noq::Endpoint::client("127.0.0.1:0".parse()?)?;
+    let connecting = client.connect_with(client_config, server.local_addr()?, "localhost")?;
+    let accept = async { anyhow::Ok(server.accept().await.context("the server is gone")?.await?) };
+    let (sending, receiving) = tokio::join!(connecting, accept);
+    let (sending, receiving) = (sending?, receiving?);
+    let connection = sending.clone();
+    let sender = tokio::spawn(async move { while send_some(&connection).await.is_some() {} });
+    let rate = count(|| async {
+        let mut datagrams = [const { Bytes::new() }; BATCH];
+        let got = receiving.read_many_datagrams(&mut datagrams).await.ok()?;
+        Some(datagrams[..got].iter().map(Bytes::len).sum())
+    })
+    .await;
+    sending.close(0u32.into(), b"");
+    sender.await?;
+    rate
+}
+
+/// Sends datagrams of full packets in the quickest way there is; `None` when the connection has ended.
+async fn send_some(connection: &noq::Connection) -> Option<()> {
+    static DATA: [u8; 1 << 16] = [0; 1 << 16];
+    let datagram = Bytes::from_static(&DATA).slice(..connection.max_datagram_size()?);
+    // Waits for room, which one call for many would make by dropping what is queued.
+    connection.send_datagram_wait(datagram.clone()).await.ok()?;
+    let room = connection.datagram_send_buffer_space() / datagram.len();
+    connection.send_many_datagrams(&vec![datagram; room.min(BATCH)]).ok()?;
+    Some(())
+}
+
+/// Bits per second, in millions, that `receive` brings during the time that counts.
+async fn count<F: Future<Output = Option<usize>>>(receive: impl Fn() -> F) -> anyhow::Result<f64> {
+    let take_until = async |end: Duration| {
+        let mut bytes = 0u64;
+        let pause = sleep(end);
+        tokio::pin!(pause);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut pause => return Some(bytes),
+                got = receive() => bytes += got? as u64,
+            }
+        }
+    };
+    let ended = "the connection ended";
+    take_until(WARM_UP).await.context(ended)?;
+    let start = Instant::now();
+    let bytes = take_until(COUNTED).await.context(ended)?;
+    Ok(bytes as f64 * 8.0 / start.elapsed().as_secs_f64() / 1e6)
+}

@@ -1,0 +1,128 @@
+//! `squall run`: a scenario in virtual time.
+
+use std::{
+    io::{IsTerminal as _, stderr},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::{Arc, Mutex},
+};
+
+use anyhow::{anyhow, ensure};
+use clap::Args;
+use squall::sched::Registry;
+use squall_lab::{Batch, RunResult, Scenario, ScenarioError, report, result, table};
+
+use crate::{
+    error::{usage, whole},
+    list, output,
+    progress::Progress,
+};
+
+/// Most seeds of one call.
+const MAX_SEEDS: u64 = 1_000;
+
+/// Runs a scenario in virtual time, with each of its schedulers and seeds, and checks what must hold.
+///
+/// The same file and seed give the same results, to the byte. Ends with 1 if a check fails.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  squall run scenarios/fading.toml\n  \
+    squall run scenarios/lossy.toml --scheduler 'minrtt,redundant' --seeds 10 --json out/lossy.json\n  \
+    squall run scenarios/fading.toml --report out/fading.html\n  \
+    squall run scenarios/stable.toml --json - | jq '.[0].flows[0].goodput_bps'")]
+pub(crate) struct RunArgs {
+    /// The scenario file; docs/scenarios.md describes it
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: PathBuf,
+    /// Schedulers instead of the scenario's, with options, separated by commas
+    #[arg(long, value_name = "A,B")]
+    scheduler: Option<String>,
+    /// One seed instead of the scenario's
+    #[arg(long, value_name = "N", conflicts_with = "seeds")]
+    seed: Option<u64>,
+    /// Seeds 1 to N instead of the scenario's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_SEEDS))]
+    seeds: Option<u64>,
+    /// Also write all measurements as JSON; - for standard output, instead of everything else there
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Also write a report that any browser shows
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Also write qlog files of all connections, a folder for each run
+    #[arg(long, value_name = "DIR")]
+    qlog: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let registry = Arc::new(Registry::standard());
+    let scenario = load(args, &registry).map_err(usage)?;
+    let batch = batch(args, &scenario, registry).map_err(usage)?;
+    let runs = execute(&batch)?;
+    publish(args, &scenario, &runs)?;
+    let verdicts = || runs.iter().flat_map(|run| &run.checks);
+    let (all, failed) = (verdicts().count(), verdicts().filter(|verdict| !verdict.pass).count());
+    ensure!(failed == 0, "{failed} of {all} checks failed");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Its schedulers must exist, unless others take their place.
+fn load(args: &RunArgs, registry: &Registry) -> Result<Scenario, ScenarioError> {
+    match args.scheduler {
+        Some(_) => Scenario::load(&args.scenario),
+        None => Scenario::load_with(&args.scenario, registry),
+    }
+}
+
+fn batch<'a>(args: &RunArgs, scenario: &'a Scenario, registry: Arc<Registry>) -> anyhow::Result<Batch<'a>> {
+    let mut batch = Batch { qlog_dir: args.qlog.clone(), ..Batch::of(scenario, registry) };
+    if let Some(list) = &args.scheduler {
+        batch.schedulers = list::split(list).into_iter().map(str::to_owned).collect();
+        ensure!(!batch.schedulers.is_empty(), "--scheduler: name one; `squall schedulers` lists them");
+        for scheduler in &batch.schedulers {
+            batch.registry.build(scheduler).map_err(|error| anyhow!("--scheduler: {error}"))?;
+        }
+    }
+    if let Some(seed) = args.seed {
+        batch.seeds = vec![seed];
+    }
+    if let Some(seeds) = args.seeds {
+        batch.seeds = (1..=seeds).collect();
+    }
+    Ok(batch)
+}
+
+fn execute(batch: &Batch<'_>) -> anyhow::Result<Vec<RunResult>> {
+    let count = batch.schedulers.len() * batch.seeds.len();
+    let plural = if count == 1 { "run" } else { "runs" };
+    let shown = stderr().is_terminal().then(|| Mutex::new((0, Progress::new())));
+    let runs = batch.run(&|piece| {
+        let Some(Ok(mut shown)) = shown.as_ref().map(Mutex::lock) else { return };
+        shown.0 += piece;
+        let percent = shown.0 * 100 / batch.work_us();
+        shown.1.show(&format!("{}: {count} {plural}, {percent} %", batch.scenario.name));
+    });
+    runs.map_err(whole)
+}
+
+fn publish(args: &RunArgs, scenario: &Scenario, runs: &[RunResult]) -> anyhow::Result<()> {
+    let quiet = args.json.as_deref().is_some_and(output::is_stdout);
+    let mut text = table::results(runs);
+    if let Some(file) = &args.report {
+        let title = if scenario.description.is_empty() { &scenario.name } else { &scenario.description };
+        output::write(file, &report::html(runs, title))?;
+        text.push_str(&wrote("report", file));
+    }
+    if let Some(folder) = &args.qlog {
+        text.push_str(&wrote("qlog", folder));
+    }
+    if let Some(file) = &args.json {
+        output::write(file, &result::to_json(runs))?;
+        text.push_str(&wrote("json", file));
+    }
+    if quiet { Ok(()) } else { output::print(&text) }
+}
+
+fn wrote(what: &str, file: &Path) -> String {
+    format!("{what}: {}\n", file.display())
+}

@@ -1,0 +1,88 @@
+//! `squall schedulers`: what can be picked.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use serde::Serialize;
+use squall::sched::{Entry, Registry};
+
+use crate::output;
+
+/// Lists the schedulers that can be picked, with their options and where they come from.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  squall schedulers\n  squall schedulers --json - | jq -r '.[].name'\n\n\
+    A scheduler is picked by its name, with options in brackets: sp(path=1)")]
+pub(crate) struct SchedulersArgs {
+    /// Write the list as JSON; - for standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// A scheduler as JSON.
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    summary: &'static str,
+    source: &'static str,
+    options: Vec<ListedOption>,
+}
+
+/// An option of a scheduler as JSON.
+#[derive(Serialize)]
+struct ListedOption {
+    name: &'static str,
+    default: &'static str,
+    help: &'static str,
+}
+
+impl From<&Entry> for Listed {
+    fn from(entry: &Entry) -> Self {
+        let options = entry.options.iter();
+        Self {
+            name: entry.name,
+            summary: entry.summary,
+            source: entry.source,
+            options: options
+                .map(|option| ListedOption { name: option.name, default: option.default, help: option.help })
+                .collect(),
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &SchedulersArgs) -> anyhow::Result<ExitCode> {
+    let registry = Registry::standard();
+    if let Some(file) = &args.json {
+        let all: Vec<Listed> = registry.entries().map(Listed::from).collect();
+        output::write(file, &format!("{}\n", serde_json::to_string_pretty(&all)?))?;
+    }
+    if !args.json.as_deref().is_some_and(output::is_stdout) {
+        output::print(&text(&registry))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(registry: &Registry) -> String {
+    let width = registry.entries().map(|entry| entry.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for entry in registry.entries() {
+        text.push_str(&format!("{:width$}  {}\n", entry.name, entry.summary));
+        text.push_str(&format!("{:width$}  source: {}\n", "", entry.source));
+        for option in entry.options {
+            text.push_str(&format!("{:width$}  {}={}: {}\n", "", option.name, option.default, option.help));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_told_with_their_defaults() {
+        let text = text(&Registry::standard());
+        assert!(text.contains("path=0: path id"), "{text}");
+        assert!(text.lines().any(|line| line.starts_with("minrtt ")), "{text}");
+    }
+}
