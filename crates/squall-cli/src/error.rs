@@ -1,6 +1,11 @@
 //! Errors as the user sees them: one line, and a code.
 
-use std::process::ExitCode;
+use std::{
+    io::{Write as _, stderr},
+    process::ExitCode,
+};
+
+use crate::output;
 
 /// What was asked for cannot be done as it stands.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +24,11 @@ pub(crate) fn whole(error: impl std::error::Error) -> anyhow::Error {
 
 /// Says what went wrong, in one line; the code is 2 for a mistake in what was asked for, 1 for all else.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    eprintln!("squall: {error:#}");
+    if output::is_broken_pipe(error) {
+        return ExitCode::SUCCESS;
+    }
+    // Nobody may be there to read it.
+    let _ = writeln!(stderr(), "squall: {}", output::one_line(error));
     ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
 }
 

@@ -1,9 +1,14 @@
 //! The `squall` program.
 
+mod bench;
 mod demo;
 mod error;
 mod interrupt;
+mod list;
+mod output;
 mod progress;
+mod run;
+mod schedulers;
 mod transfer;
 
 use std::process::ExitCode;
@@ -23,6 +28,9 @@ enum Command {
     Demo(demo::DemoArgs),
     Send(transfer::send::SendArgs),
     Recv(transfer::recv::RecvArgs),
+    Run(run::RunArgs),
+    Schedulers(schedulers::SchedulersArgs),
+    Bench(bench::BenchArgs),
 }
 
 fn main() -> ExitCode {
@@ -30,6 +38,9 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Send(args) => transfer::send::run(&args),
         Command::Recv(args) => transfer::recv::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Schedulers(args) => schedulers::run(&args),
+        Command::Bench(args) => bench::run(&args),
     };
     outcome.unwrap_or_else(|error| error::report(&error))
 }

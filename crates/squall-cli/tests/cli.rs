@@ -1,0 +1,206 @@
+//! The program as its users see it.
+
+use std::{
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+};
+
+/// Small, but with everything that is random.
+const SCENARIO: &str = r#"
+name = "small"
+duration = "1s"
+schedulers = ["minrtt", "rr"]
+
+[[path]]
+name = "one"
+rate = "8mbps"
+delay = "15ms"
+jitter = "3ms"
+loss = "2%/3"
+
+[[path]]
+name = "two"
+rate = "5mbps"
+delay = "40ms"
+jitter = "5ms"
+loss = "1%"
+
+[[flow]]
+name = "camera"
+kind = "video"
+fps = 30
+bitrate = "2mbps"
+jitter = "30%"
+deadline = "150ms"
+reliable = "none"
+
+[[check]]
+flow = "camera"
+measure = "delivered_ratio"
+at_least = "50%"
+"#;
+
+/// A folder for one test, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("squall-cli-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn squall(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_squall")).args(args).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// The one line on standard error of a call that must fail with `code`.
+fn complaint(args: &[&str], code: i32) -> String {
+    let output = squall(args);
+    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    text.trim_end().to_owned()
+}
+
+#[test]
+fn a_bad_scenario_is_located() {
+    let folder = Folder::new("bad");
+    let file = folder.file("bad.toml", &SCENARIO.replace("8mbps", "8mpbs"));
+    let words = complaint(&["run", &file], 2);
+    assert!(words.starts_with(&format!("squall: {file}:8:8: ")) && words.contains("8mpbs"), "{words}");
+    let missing = folder.path("none.toml");
+    let words = complaint(&["run", &missing], 2);
+    assert!(words.starts_with(&format!("squall: {missing}: ")), "{words}");
+}
+
+#[test]
+fn an_unknown_scheduler_is_answered_with_those_there_are() {
+    let folder = Folder::new("unknown");
+    let file = folder.file("s.toml", SCENARIO);
+    let words = complaint(&["run", &file, "--scheduler", "minrtt,fastest"], 2);
+    assert!(words.starts_with("squall: --scheduler: unknown scheduler 'fastest'; there are "), "{words}");
+    let file = folder.file("u.toml", &SCENARIO.replace("\"rr\"", "\"sp(pth=1)\""));
+    let words = complaint(&["run", &file], 2);
+    assert_eq!(words, format!("squall: {file}:4:25: scheduler 'sp' has no option 'pth'; it has path"));
+}
+
+#[test]
+fn two_processes_write_the_same_bytes() {
+    let folder = Folder::new("same");
+    let file = folder.file("s.toml", SCENARIO);
+    let json = || {
+        let output = squall(&["run", &file, "--seeds", "2", "--json", "-"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        stdout(&output)
+    };
+    let first = json();
+    assert_eq!(first, json());
+    let runs = squall_lab::result::from_json(&first, "-").unwrap();
+    let order: Vec<_> = runs.iter().map(|run| (run.scheduler.as_str(), run.seed)).collect();
+    assert_eq!(order, [("minrtt", 1), ("minrtt", 2), ("rr", 1), ("rr", 2)]);
+}
+
+#[test]
+fn a_run_shows_tables_and_writes_files() {
+    let folder = Folder::new("files");
+    let file = folder.file("s.toml", SCENARIO);
+    let (json, report) = (folder.path("out/s.json"), folder.path("out/s.html"));
+    let qlog = folder.path("qlog");
+    let output = squall(&[
+        "run",
+        &file,
+        "--seed",
+        "7",
+        "--scheduler",
+        "rr",
+        "--json",
+        &json,
+        "--report",
+        &report,
+        "--qlog",
+        &qlog,
+    ]);
+    let text = stdout(&output);
+    assert!(output.status.success(), "{text}");
+    assert!(output.stderr.is_empty(), "no progress where nobody watches");
+    for words in
+        ["scenario small", "in time %", "pass", &format!("report: {report}"), &format!("json: {json}")]
+    {
+        assert!(text.contains(words), "{words} in\n{text}");
+    }
+    let runs = squall_lab::result::read(json.as_ref()).unwrap();
+    assert_eq!((runs.len(), runs[0].seed, runs[0].scheduler.as_str()), (1, 7, "rr"));
+    assert!(std::fs::read_to_string(&report).unwrap().contains("<svg"));
+    let logs = std::fs::read_dir(folder.0.join("qlog/rr-7")).unwrap().count();
+    assert!(logs >= 2, "one of each end, not {logs}");
+}
+
+#[test]
+fn a_check_that_fails_is_told_by_the_exit_code() {
+    let folder = Folder::new("check");
+    let file = folder.file("s.toml", &SCENARIO.replace("at_least = \"50%\"", "at_most = \"1%\""));
+    let output = squall(&["run", &file]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout(&output).contains("FAIL"));
+    let words = complaint(&["run", &file, "--json", "-"], 1);
+    assert_eq!(words, "squall: 2 of 2 checks failed");
+}
+
+#[test]
+fn schedulers_are_listed() {
+    let json = stdout(&squall(&["schedulers", "--json", "-"]));
+    let list: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let entry = |name: &str| list.as_array().unwrap().iter().find(|entry| entry["name"] == name).cloned();
+    assert_eq!(entry("sp").unwrap()["options"][0]["default"], "0");
+    let text = stdout(&squall(&["schedulers"]));
+    for words in ["minrtt", "source: ", "path=0"] {
+        assert!(text.contains(words), "{words} in\n{text}");
+    }
+}
+
+#[test]
+fn mistakes_of_usage_end_with_2() {
+    for args in [&["run"][..], &["jump"], &["run", "x.toml", "--seeds", "0"], &["schedulers", "--jsn", "-"]] {
+        assert_eq!(squall(args).status.code(), Some(2), "{args:?}");
+    }
+    for command in ["run", "schedulers"] {
+        let help = stdout(&squall(&[command, "--help"]));
+        assert!(help.contains("Examples:"), "{help}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_squall"))
+        .args(["schedulers"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && words.is_empty(), "{words}");
+}
