@@ -10,7 +10,8 @@ use common::{Scratch, run};
 fn a_short_demo_tells_what_it_measured() {
     let scratch = Scratch::new("demo");
     let report = scratch.path("new/folder/demo.html");
-    let args = ["demo", "--seconds", "2", "--size", "320x180", "--bitrate", "2mbps", "--json", "-", "--report"];
+    let args =
+        ["demo", "--seconds", "2", "--size", "320x180", "--bitrate", "2mbps", "--json", "-", "--report"];
     let output = run(args.iter().map(std::ffi::OsStr::new).chain([report.as_os_str()]));
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{said}");

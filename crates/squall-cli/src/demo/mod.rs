@@ -9,7 +9,7 @@ mod side;
 mod verdict;
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
     sync::Arc,
     time::{Duration, Instant},
@@ -21,7 +21,7 @@ use squall_media::Clip;
 use squall_net::Rate;
 
 use self::{plan::Plan, show::Show, side::Side};
-use crate::progress::Progress;
+use crate::{output, progress::Progress};
 
 /// Plays a video over two emulated links that fade and fail, with several schedulers side by side.
 ///
@@ -69,7 +69,7 @@ pub(crate) struct DemoArgs {
 /// Runs the command.
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let plan = Arc::new(Plan::new(args)?);
-    make_folder_of(&args.report)?;
+    output::make_folder_of(&args.report)?;
     let clip = Arc::new(encode(&plan)?);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let played = runtime.block_on(play(args, &plan, &clip))?;
@@ -135,11 +135,6 @@ async fn stop_on_signal(stop: tokio::sync::watch::Sender<bool>) {
     }
 }
 
-fn make_folder_of(file: &Path) -> anyhow::Result<()> {
-    let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))
-}
-
 fn parse_size(text: &str) -> Result<(u32, u32), String> {
     let sides = text.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
     sides.ok_or_else(|| "expected WIDTHxHEIGHT, such as 1280x720".to_owned())
@@ -147,7 +142,7 @@ fn parse_size(text: &str) -> Result<(u32, u32), String> {
 
 impl DemoArgs {
     fn json_to_stdout(&self) -> bool {
-        self.json.as_deref() == Some(Path::new("-"))
+        self.json.as_deref().is_some_and(output::is_stdout)
     }
 
     /// What `squall demo` means.

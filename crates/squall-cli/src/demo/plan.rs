@@ -12,7 +12,10 @@ use squall_media::{ClipConfig, EncoderConfig, PlayerConfig, frame::frame_time_us
 use squall_net::{PathConfig, Span};
 
 use super::DemoArgs;
-use crate::error::{usage, whole};
+use crate::{
+    error::{usage, whole},
+    list,
+};
 
 /// The scenario that is played when none is given.
 const SCRIPT: &str = include_str!("../../../../scenarios/fading.toml");
@@ -139,27 +142,13 @@ fn the_video(scenario: &mut Scenario, args: &DemoArgs, name: &str) -> anyhow::Re
 }
 
 fn schedulers(list: &str) -> anyhow::Result<Vec<(String, SchedulerFactory)>> {
-    let names = split_list(list);
+    let names = list::split(list);
     if !(1..=4).contains(&names.len()) {
         return Err(usage(format!("--schedulers: give 1 to 4 of them, not {}", names.len())));
     }
     let wrong = |error| usage(format!("--schedulers: {error}"));
     let build = |name: &str| Ok((name.to_owned(), squall::scheduler(name).map_err(wrong)?));
     names.into_iter().map(build).collect()
-}
-
-/// Splits at the commas that are not inside of brackets: those belong to options.
-fn split_list(list: &str) -> Vec<&str> {
-    let mut depth = 0u32;
-    let at_comma = |c: char| {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        c == ',' && depth == 0
-    };
-    list.split(at_comma).map(str::trim).filter(|name| !name.is_empty()).collect()
 }
 
 /// Whole groups of frames, so that the clip can be repeated without a key frame more.
@@ -196,10 +185,5 @@ mod tests {
             let error = Plan::new(&change).err().map(|e| format!("{e:#}")).unwrap_or_default();
             assert!(error.contains(word), "{error}");
         }
-    }
-
-    #[test]
-    fn options_keep_their_commas() {
-        assert_eq!(split_list("minrtt, storm(alpha=1,beta=2),rr"), ["minrtt", "storm(alpha=1,beta=2)", "rr"]);
     }
 }

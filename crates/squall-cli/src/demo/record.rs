@@ -230,7 +230,7 @@ impl Path {
             Direction::Down => (&link.down, &link.down_stats),
             Direction::Up => (&link.up, &link.up_stats),
         };
-        self.now.link = state.clone();
+        self.now.link = *state;
         self.delivered.push((at, stats.delivered.bytes));
         if self.delivered.len() > RATE_SAMPLES {
             self.delivered.remove(0);

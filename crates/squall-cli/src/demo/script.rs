@@ -12,7 +12,7 @@ pub(super) fn words(events: &[LinkEvent], now: Micros) -> String {
         return format!("no signal, back in {:.1} s", (back - now) as f64 / 1e6);
     }
     let moving = events.iter().rev().find(|event| {
-        let over = event.over.map_or(0, |over| over.micros());
+        let over = event.over.map_or(0, squall_net::Span::micros);
         (event.at.micros()..event.at.micros() + over).contains(&now)
     });
     let Some(event) = moving else { return "steady".to_owned() };

@@ -119,12 +119,12 @@ fn is_quit(event: &Event) -> bool {
 }
 
 fn lines(plan: &Plan, views: &[View], over: &AtomicBool) {
+    let names: Vec<_> = plan.schedulers.iter().map(|(name, _)| name.as_str()).collect();
     eprintln!(
-        "playing {} s over {} through {} emulated links: {}",
+        "playing {} s through {} emulated links over real UDP sockets: {}",
         plan.duration_us / 1_000_000,
-        "real UDP sockets",
         plan.scenario.paths.len(),
-        plan.schedulers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" and ")
+        names.join(" and ")
     );
     let mut next = Instant::now() + LINE;
     while !over.load(Ordering::Relaxed) {
@@ -159,7 +159,7 @@ fn line(views: &[View]) -> String {
 
 /// Microseconds since the first frame, the same for all sides but for a millisecond.
 fn run_time(views: &[View]) -> u64 {
-    views.first().map_or(0, |view| view.run_time_us())
+    views.first().map_or(0, View::run_time_us)
 }
 
 fn slip(views: &[View]) -> u64 {

@@ -19,7 +19,7 @@ use squall_media::{Clip, PlayReport, Player, QualityReport};
 use squall_net::RelayReport;
 
 use super::{DemoArgs, plan::Plan, side::Played};
-use crate::progress::Progress;
+use crate::{output, progress::Progress};
 
 /// The emulation counts as true when 99 of 100 datagrams left it no later than this.
 const MAX_SLIP: Duration = Duration::from_millis(10);
@@ -102,16 +102,16 @@ pub(super) fn publish(args: &DemoArgs, plan: &Plan, judged: &[Judged]) -> anyhow
         notes.push("note: ended early; the figures are about what was played".to_owned());
     }
     if args.json_to_stdout() {
-        print!("{}", result::to_json(&runs));
+        output::print(&result::to_json(&runs))?;
     } else {
-        println!("\n{}", table::render(&comparison(judged)));
+        output::print(&format!("\n{}\n", table::render(&comparison(judged))))?;
     }
     for note in notes {
         eprintln!("{note}");
     }
     eprintln!("report: {}", shown(&args.report));
     if let Some(file) = args.json.as_deref().filter(|_| !args.json_to_stdout()) {
-        result::write(&runs, file).with_context(|| format!("cannot write {}", file.display()))?;
+        output::write(file, &result::to_json(&runs))?;
         eprintln!("measurements: {}", shown(file));
     }
     Ok(())

@@ -12,3 +12,8 @@ pub(crate) mod recv;
 pub(crate) mod send;
 mod source;
 mod viewing;
+
+/// Writes a summary for machines.
+fn write_json(file: &std::path::Path, summary: &impl serde::Serialize) -> anyhow::Result<()> {
+    crate::output::write(file, &(serde_json::to_string_pretty(summary)? + "\n"))
+}

@@ -9,7 +9,6 @@ use std::{
 };
 
 use anyhow::{Context as _, anyhow, bail};
-use serde::Serialize;
 use squall_media::{annexb::AnnexBWriter, ivf::IvfWriter, source::Codec};
 use tokio::sync::mpsc;
 
@@ -140,17 +139,6 @@ impl Output {
         let joined = tokio::task::spawn_blocking(move || self.thread.join()).await;
         joined.context("the writing thread is gone")?.map_err(|_| anyhow!("the writing thread broke off"))?
     }
-}
-
-/// Writes a summary for machines, if that was asked for; to standard output for `-`.
-pub(super) fn write_json(summary: &impl Serialize, file: Option<&Path>) -> anyhow::Result<()> {
-    let Some(file) = file else { return Ok(()) };
-    let text = serde_json::to_string_pretty(summary)?;
-    if file == Path::new("-") {
-        println!("{text}");
-        return Ok(());
-    }
-    fs::write(file, text + "\n").map_err(|error| cannot_write(file, &error))
 }
 
 /// The unfinished file beside the one it will be.

@@ -2,7 +2,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr, UdpSocket},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
 };
 
@@ -11,9 +11,9 @@ use squall::{Config, CongestionControl, Endpoint, Identity};
 
 use super::{
     incoming::{self, Summary},
-    output::{self, Target},
+    output::Target,
 };
-use crate::{error::whole, interrupt};
+use crate::{error::whole, interrupt, output};
 
 /// Receives what `squall send` sends.
 ///
@@ -132,11 +132,12 @@ impl RecvArgs {
     }
 
     fn publish(&self, target: &Target, summary: &Summary) -> anyhow::Result<()> {
+        let words = summary.to_string();
         match (target, self.json.as_deref()) {
-            (Target::Stdout, _) => eprint!("{summary}"),
-            (_, Some(json)) if json == Path::new("-") => {}
-            _ => print!("{summary}"),
+            (Target::Stdout, _) => eprint!("{words}"),
+            (_, Some(json)) if output::is_stdout(json) => {}
+            _ => output::print(&words)?,
         }
-        output::write_json(summary, self.json.as_deref())
+        self.json.as_deref().map_or(Ok(()), |file| super::write_json(file, summary))
     }
 }

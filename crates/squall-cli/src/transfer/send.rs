@@ -22,13 +22,12 @@ use squall_net::Span;
 use super::{
     failure,
     message::{Content, End, Header, Message, Receipt},
-    output,
     paths::{PathBook, PathSummary},
     source::{Piece, Source},
 };
 use crate::{
     error::{parse_scheduler, usage, whole},
-    interrupt,
+    interrupt, output,
     progress::Progress,
 };
 
@@ -335,11 +334,10 @@ async fn watch(session: Session, header: Header) -> PathBook {
 }
 
 fn publish(summary: &Summary, json: Option<&Path>) -> anyhow::Result<()> {
-    let to_stdout = json == Some(Path::new("-"));
-    if !to_stdout {
-        print!("{summary}");
+    if !json.is_some_and(output::is_stdout) {
+        output::print(&summary.to_string())?;
     }
-    output::write_json(summary, json)
+    json.map_or(Ok(()), |file| super::write_json(file, summary))
 }
 
 impl std::fmt::Display for Summary {
