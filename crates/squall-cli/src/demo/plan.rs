@@ -57,7 +57,7 @@ impl Plan {
         let name = args.scenario.as_deref().unwrap_or(Path::new("fading.toml")).display().to_string();
         let video = the_video(&mut scenario, args, &name)?;
         if let Some(seconds) = args.seconds {
-            scenario.duration_us = u64::from(seconds) * 1_000_000;
+            shorten(&mut scenario, u64::from(seconds) * 1_000_000);
         }
         let duration_us = scenario.duration_us;
         if !(1_000_000..=300_000_000).contains(&duration_us) {
@@ -151,6 +151,17 @@ fn schedulers(list: &str) -> anyhow::Result<Vec<(String, SchedulerFactory)>> {
     names.into_iter().map(build).collect()
 }
 
+/// Ends the scenario earlier, or later; what would happen after its end does not.
+fn shorten(scenario: &mut Scenario, duration_us: u64) {
+    scenario.duration_us = duration_us;
+    for path in &mut scenario.paths {
+        path.events.retain(|event| event.at.micros() < duration_us);
+        for link in [&mut path.up, &mut path.down] {
+            link.events.retain(|event| event.at.micros() < duration_us);
+        }
+    }
+}
+
 /// Whole groups of frames, so that the clip can be repeated without a key frame more.
 fn clip_seconds(video: &Video, duration_us: u64) -> f64 {
     let group = video.group as f64 / f64::from(video.fps);
@@ -176,6 +187,7 @@ mod tests {
         let args = DemoArgs { fps: Some(60), seconds: Some(2), ..DemoArgs::example() };
         let plan = Plan::new(&args).expect("is valid");
         assert_eq!((plan.frames, plan.video.group, plan.clip_seconds), (120, 120, 2.0));
+        assert!(plan.scenario.paths.iter().all(|path| path.events.is_empty()), "nothing happens that early");
         for (change, word) in [
             (DemoArgs { schedulers: "fastest".into(), ..DemoArgs::example() }, "'fastest'"),
             (DemoArgs { schedulers: ",".into(), ..DemoArgs::example() }, "1 to 4"),

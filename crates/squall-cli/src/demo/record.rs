@@ -125,10 +125,10 @@ impl Record {
     }
 
     /// The sender knows what became of a frame.
-    pub(super) fn on_fate(&mut self, frame: u64, captured_us: u64, fate: &BlockFate) {
+    pub(super) fn on_fate(&mut self, frame: u64, fate: &BlockFate) {
         let why = match fate {
             BlockFate::Delivered { waited, .. } => {
-                self.recorder.on_sent(0, frame, captured_us + waited.as_micros() as u64);
+                self.recorder.on_waited(0, waited.as_micros() as u64);
                 return;
             }
             BlockFate::Expired { .. } => LostReason::Expired,
@@ -246,7 +246,8 @@ impl Path {
     }
 
     fn sample(&self, direction: Direction, sending: Option<&PathInfo>) -> PathSample {
-        let received: u64 = self.receiving.values().map(|stats| stats.data_received).sum();
+        let new = |stats: &squall::PathStats| stats.data_received - stats.duplicate_bytes;
+        let received: u64 = self.receiving.values().map(new).sum();
         let (down, up) = match direction {
             Direction::Down => (received, 0),
             Direction::Up => (0, received),
@@ -282,7 +283,7 @@ impl Path {
             lost_packets: both().map(|stats| stats.lost_packets).sum(),
             retransmitted_bytes: both().map(|stats| stats.repair_bytes).sum(),
             reinjected_bytes: both().map(|stats| stats.copy_bytes).sum(),
-            duplicate_bytes: 0,
+            duplicate_bytes: both().map(|stats| stats.duplicate_bytes).sum(),
         }
     }
 }

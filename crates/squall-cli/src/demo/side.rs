@@ -242,7 +242,7 @@ impl Side {
             match event {
                 Event::Finished { id, fate } => {
                     if let Some(frame) = lock(&frames).remove(&id) {
-                        lock(&self.record).on_fate(frame, self.plan.captured_us(frame), &fate);
+                        lock(&self.record).on_fate(frame, &fate);
                     }
                 }
                 Event::Path(id, change) => self.on_path(id, &change),
