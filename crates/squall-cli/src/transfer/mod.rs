@@ -1,8 +1,9 @@
 //! `squall send` and `squall recv`: files and videos between two machines.
 //!
-//! [`send`] reads a [`source`] and hands over [`message`]s; [`recv`] takes them from a session ([`incoming`])
-//! and writes them ([`output`]). Both tell what each path carried ([`paths`]).
+//! [`send`] reads a [`source`] and hands over [`message`]s ([`delivery`]); [`recv`] takes them from a session
+//! ([`incoming`]) and writes them ([`output`]). Both tell what each path carried ([`paths`]).
 
+mod delivery;
 mod failure;
 mod incoming;
 pub(crate) mod message;
