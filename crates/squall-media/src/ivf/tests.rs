@@ -69,7 +69,8 @@ fn key_frames_are_recognised() {
 proptest! {
     #[test]
     fn writing_and_reading_is_the_identity(
-        frames in prop::collection::vec((0u64..1 << 40, prop::collection::vec(any::<u8>(), 0..50)), 0..8),
+        // Beyond 2⁶⁴ µs times are cut off: 2³⁰ ticks of at most 2,000 s stay below.
+        frames in prop::collection::vec((0u64..1 << 30, prop::collection::vec(any::<u8>(), 0..50)), 0..8),
         rate in 1u32..100_000,
         scale in 1u32..2_000,
     ) {
