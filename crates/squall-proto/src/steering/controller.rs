@@ -47,7 +47,7 @@ pub(crate) struct Ledger {
 }
 
 /// The ledger proper.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Book {
     /// Packets sent since the session last looked, in order.
     pub(crate) sent: Vec<Departure>,
@@ -59,7 +59,8 @@ pub(crate) struct Book {
     pub(crate) pacing_rate: Option<u64>,
     /// Whether the controller inside is in slow start.
     pub(crate) slow_start: bool,
-    /// Set by the session: the window was not the limit, so acknowledgements must not open it.
+    /// Set by the session: the window was not the limit, so acknowledgements must not open it. True from
+    /// the start: the handshake is no reason to, and the sizes of its packets are random.
     pub(crate) app_limited: bool,
     /// Set by the session: congestion signals of packets below this number are an outage's, and kept
     /// from the controller inside.
@@ -68,6 +69,22 @@ pub(crate) struct Book {
     pub(crate) congestion_events: u64,
     /// Congestion events that noq found out to have been mere reordering.
     pub(crate) spurious_events: u64,
+}
+
+impl Default for Book {
+    fn default() -> Self {
+        Self {
+            sent: Vec::new(),
+            fates: Vec::new(),
+            window: 0,
+            pacing_rate: None,
+            slow_start: false,
+            app_limited: true,
+            forgive_below: 0,
+            congestion_events: 0,
+            spurious_events: 0,
+        }
+    }
 }
 
 impl Ledger {
