@@ -11,6 +11,10 @@ use crate::{
     wire::{Cancel, RefuseReason, Stamp, TICK},
 };
 
+/// QUIC and UDP overhead of a packet beyond the payload of its chunk, rounded up: short header, packet
+/// number, frame header and tag. The header of the chunk is reserved apart from it.
+pub(crate) const PACKET_OVERHEAD: u32 = 40;
+
 /// What a packet carried of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Payload {
@@ -229,12 +233,14 @@ impl Path {
             state: self.state(),
             usable: self.up && !self.liveness.is_suspect() && self.blocked_until <= now,
             srtt: self.rtt.smoothed,
+            latest_rtt: self.rtt.latest,
             min_rtt: self.rtt.min,
             rtt_dev: self.rtt.deviation,
             owd,
             window,
             in_flight: self.in_flight(),
             chunk,
+            overhead: PACKET_OVERHEAD,
             bandwidth: (window * 8_000_000).checked_div(self.rtt.smoothed).unwrap_or(0),
             delivery_rate: self.delivery.bits_per_second(),
             loss: self.loss.ratio(),
@@ -251,6 +257,7 @@ impl Path {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rtt {
     pub(crate) smoothed: Micros,
+    pub(crate) latest: Micros,
     pub(crate) min: Micros,
     pub(crate) deviation: Micros,
     sampled: bool,
@@ -259,7 +266,7 @@ pub(crate) struct Rtt {
 impl Default for Rtt {
     fn default() -> Self {
         // RFC 9002 §6.2.2.
-        Self { smoothed: 333_000, min: 333_000, deviation: 166_500, sampled: false }
+        Self { smoothed: 333_000, latest: 333_000, min: 333_000, deviation: 166_500, sampled: false }
     }
 }
 
@@ -267,17 +274,18 @@ impl Rtt {
     /// What path validation found, until there are samples.
     pub(crate) fn seed(&mut self, rtt: Micros) {
         if !self.sampled {
-            *self = Self { smoothed: rtt, min: rtt, deviation: rtt / 2, sampled: false };
+            *self = Self { smoothed: rtt, latest: rtt, min: rtt, deviation: rtt / 2, sampled: false };
         }
     }
 
     pub(crate) fn sample(&mut self, rtt: Micros) {
         if self.sampled {
+            self.latest = rtt;
             self.deviation = (3 * self.deviation + self.smoothed.abs_diff(rtt)) / 4;
             self.smoothed = (7 * self.smoothed + rtt) / 8;
             self.min = self.min.min(rtt);
         } else {
-            *self = Self { smoothed: rtt, min: rtt, deviation: rtt / 2, sampled: true };
+            *self = Self { smoothed: rtt, latest: rtt, min: rtt, deviation: rtt / 2, sampled: true };
         }
     }
 

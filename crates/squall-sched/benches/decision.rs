@@ -195,7 +195,7 @@ impl Session {
             }
             Decision::Cancel { block, .. } => self.replace(block, scheduler),
             // With everything in flight and nothing to copy, the next thing to happen is an arrival.
-            Decision::Idle { .. } => self.arrival(scheduler),
+            Decision::Probe(_) | Decision::Idle { .. } => self.arrival(scheduler),
         }
         if self.flying.len() > IN_FLIGHT {
             self.arrival(scheduler);
@@ -217,7 +217,7 @@ impl Session {
         let new = BlockId(self.next_id);
         self.next_id += 1;
         insert(&mut self.queue, new.0);
-        for event in [SchedEvent::Done(block), SchedEvent::Queued(new)] {
+        for event in [SchedEvent::Done { block, delivered: true }, SchedEvent::Queued(new)] {
             scheduler.on_event(&event, &Context { now: self.now, queue: &self.queue, paths: &self.views });
         }
     }

@@ -1,6 +1,6 @@
 //! What a scheduler knows of a path.
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
 use crate::Micros;
 
@@ -56,6 +56,8 @@ pub struct PathView {
     pub usable: bool,
     /// Smoothed round-trip time.
     pub srtt: Micros,
+    /// Latest round-trip time; the smoothed one before the first sample.
+    pub latest_rtt: Micros,
     /// Smallest round-trip time seen.
     pub min_rtt: Micros,
     /// Mean deviation of the round-trip time (RFC 9002 §5.3).
@@ -69,6 +71,8 @@ pub struct PathView {
     pub in_flight: u64,
     /// Payload bytes of a block that fit into one packet.
     pub chunk: u32,
+    /// What a packet takes of the window beyond its payload: headers and tag.
+    pub overhead: u32,
     /// Bandwidth as window over smoothed RTT, in bits per second.
     pub bandwidth: u64,
     /// Measured delivery rate in bits per second; 0 before the first sample.
@@ -97,6 +101,22 @@ impl PathView {
         self.room() >= u64::from(self.chunk)
     }
 
+    /// The part of `range` that the session sends of an assignment now: as many whole packets as the
+    /// window leaves room for, the last one shorter when the range ends.
+    pub fn clip(&self, range: &Range<u32>) -> Range<u32> {
+        if !self.has_room() {
+            return range.start..range.start;
+        }
+        let packet = u64::from(self.chunk) + u64::from(self.overhead);
+        let packets = (self.room() / packet.max(1)).clamp(1, 1 << 14) as u32;
+        range.start..range.end.min(range.start.saturating_add(packets.saturating_mul(self.chunk)))
+    }
+
+    /// What sending `bytes` of a block takes of the window, packets' overhead included.
+    pub fn cost(&self, bytes: u32) -> u64 {
+        u64::from(bytes) + u64::from(bytes.div_ceil(self.chunk.max(1))) * u64::from(self.overhead)
+    }
+
     /// A usable, idle path with the given smoothed RTT and window: the start for tests and examples.
     pub fn example(id: u8, srtt: Micros, window: u64) -> Self {
         Self {
@@ -104,12 +124,14 @@ impl PathView {
             state: PathState::Active,
             usable: true,
             srtt,
+            latest_rtt: srtt,
             min_rtt: srtt,
             rtt_dev: srtt / 10,
             owd: srtt / 2,
             window,
             in_flight: 0,
             chunk: 1200,
+            overhead: 0,
             bandwidth: window.saturating_mul(8_000_000).checked_div(srtt).unwrap_or(0),
             delivery_rate: 0,
             loss: 0.0,
@@ -138,6 +160,19 @@ mod tests {
         assert_eq!((path.room(), path.has_room()), (1200, true));
         path.usable = false;
         assert_eq!(path.room(), 0);
+    }
+
+    #[test]
+    fn a_range_is_clipped_to_whole_packets() {
+        let mut path = PathView::example(0, 10_000, 3 * 1240 + 1239);
+        path.overhead = 40;
+        assert_eq!(path.clip(&(100..10_000)), 100..3700);
+        assert_eq!(path.clip(&(100..200)), 100..200);
+        assert_eq!((path.cost(3600), path.cost(3601)), (3720, 3761));
+        path.in_flight = path.window - 1200;
+        assert_eq!(path.clip(&(0..5000)), 0..1200, "one packet goes when there is room for its payload");
+        path.in_flight += 1;
+        assert!(path.clip(&(0..5000)).is_empty());
     }
 
     #[test]

@@ -20,6 +20,12 @@ pub trait Scheduler: Send {
     fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
         let _ = (event, cx);
     }
+
+    /// Bytes that each metered path may carry in this session, if there is a limit. The session counts every
+    /// packet it sends and tells the rest as [`PathView::budget`].
+    fn metered_cap(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// What a scheduler decides from.
@@ -57,6 +63,9 @@ pub enum Decision {
         /// Why, for the event log.
         reason: &'static str,
     },
+    /// Measure the round trip of a path that carries nothing: the session sends a probe of a few bytes on
+    /// it, and asks again.
+    Probe(PathId),
     /// Nothing to send now.
     Idle {
         /// Ask again at this time, if nothing happens before.
@@ -92,6 +101,23 @@ impl Assignment {
         Self { block: work.block, range: work.range, kind: work.kind, path, reason }
     }
 
+    /// The same, with no more than the session sends of it now. What is left of a longer one is simply not
+    /// sent; a scheduler that counts bytes clips what it answers, and knows.
+    pub fn clip(mut self, path: &PathView) -> Self {
+        self.range = path.clip(&self.range);
+        self
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> u32 {
+        self.range.end - self.range.start
+    }
+
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
     /// The same, with at most `len` bytes.
     pub fn at_most(mut self, len: u32) -> Self {
         self.range.end = self.range.end.min(self.range.start.saturating_add(len));
@@ -104,8 +130,13 @@ impl Assignment {
 pub enum SchedEvent {
     /// A block was handed over.
     Queued(BlockId),
-    /// A block ended (delivered, expired, cancelled, refused) and is no longer in the queue.
-    Done(BlockId),
+    /// A block ended and is no longer in the queue.
+    Done {
+        /// Which block.
+        block: BlockId,
+        /// Whether the peer has all of it; else it expired, was cancelled, lost or refused.
+        delivered: bool,
+    },
     /// Bytes of a block were acknowledged on a path.
     Acked {
         /// Of which block.

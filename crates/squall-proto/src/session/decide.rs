@@ -1,17 +1,15 @@
 //! Asking the scheduler, and committing what it answers.
 
+use std::ops::Range;
+
 use squall_sched::{Assignment, Context, Decision, Micros, SchedEvent};
 
 use super::Session;
 use crate::{
     outbox::Ending,
-    path::{Chunk, one_way_delays},
+    path::{Chunk, PACKET_OVERHEAD, one_way_delays},
     wire::MAX_DATA_HEADER,
 };
-
-/// QUIC and UDP overhead of a packet beyond its datagram, rounded up: short header, packet number,
-/// frame header and tag.
-pub(super) const PACKET_OVERHEAD: u64 = 40;
 
 /// Bytes of acknowledgements that may share a packet with a chunk. noq pads packets of a batch by up
 /// to 32 bytes, so a packet without them still fits the batch.
@@ -50,6 +48,7 @@ impl Session {
                     assigned = true;
                 }
                 Decision::Cancel { block, reason } => self.end_block(now, block, Ending::Cancelled(reason)),
+                Decision::Probe(path) => self.queue_probe(now, path),
                 Decision::Idle { wake } => {
                     self.sched_wake = wake.filter(|at| *at > now);
                     self.note_limits();
@@ -103,15 +102,12 @@ impl Session {
             return false;
         };
         let Some(block) = self.outbox.queue.get(assignment.block) else { return false };
-        let chunk = view.chunk.max(1);
-        let packet = u64::from(chunk) + PACKET_OVERHEAD;
-        let packets = (view.room() / packet).clamp(1, 1 << 14) as u32;
-        let start = assignment.range.start;
-        let end = assignment.range.end.min(block.meta().len).min(start.saturating_add(packets * chunk));
+        let Range { start, end } = view.clip(&assignment.range);
+        let end = end.min(block.meta().len);
         if start >= end {
             return false;
         }
-        let bytes = u64::from((end - start).div_ceil(chunk)) * PACKET_OVERHEAD + u64::from(end - start);
+        let bytes = view.cost(end - start);
         let Some(path) = self.paths.iter_mut().find(|p| p.id == assignment.path) else { return false };
         view.in_flight += bytes;
         path.committed_bytes += bytes;
@@ -127,7 +123,7 @@ impl Session {
 
     /// Tells the controllers which of them are held back by their window: only those may grow.
     fn note_limits(&mut self) {
-        let packet = u64::from(self.chunk_size()) + PACKET_OVERHEAD;
+        let packet = u64::from(self.chunk_size() + PACKET_OVERHEAD);
         for path in &self.paths {
             if let Some(index) = self.conn.index_of(path.number) {
                 let limited = !path.committed.is_empty() || path.is_full(packet);

@@ -303,6 +303,7 @@ impl Session {
             }));
         }
         let acked = ended.acked;
+        let delivered = matches!(ended.ending, Ending::Delivered);
         let counter = match ended.ending {
             Ending::Delivered => &mut self.stats.blocks_delivered,
             Ending::Expired => &mut self.stats.blocks_expired,
@@ -325,7 +326,7 @@ impl Session {
             Ending::SessionClosed => BlockFate::SessionClosed,
         };
         self.events.push_back(Event::Finished { id: meta.id, fate });
-        self.sched_events.push(SchedEvent::Done(meta.id));
+        self.sched_events.push(SchedEvent::Done { block: meta.id, delivered });
         self.sched_due = true;
     }
 

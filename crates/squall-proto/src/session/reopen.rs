@@ -67,7 +67,11 @@ impl Session {
     /// Sends a small probe on a path; the answer, which comes back on the same path, updates its
     /// round-trip time.
     pub fn probe(&mut self, now: Instant, path: PathId) {
-        let stamp = Stamp::at(self.micros(now));
+        self.queue_probe(self.micros(now), path);
+    }
+
+    pub(super) fn queue_probe(&mut self, now: Micros, path: PathId) {
+        let stamp = Stamp::at(now);
         if let Some(number) = self.paths.iter().find(|p| p.id == path && p.up).map(|p| p.number)
             && self.probes.len() < super::receive::MAX_PROBES
         {

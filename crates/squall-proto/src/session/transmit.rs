@@ -9,12 +9,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use squall_sched::{Micros, PathId, WorkKind};
 
-use super::{
-    PacketFate, Session, Stage,
-    decide::{ACK_RESERVE, PACKET_OVERHEAD},
-};
+use super::{PacketFate, Session, Stage, decide::ACK_RESERVE};
 use crate::{
-    path::{Chunk, Control, InFlight, Payload},
+    path::{Chunk, Control, InFlight, PACKET_OVERHEAD, Payload},
     steering::{Sent, Transmit},
     wire::{Data, Item, Stamp},
 };
@@ -241,7 +238,7 @@ impl Session {
     }
 
     pub(super) fn packet_size(&mut self) -> u64 {
-        self.conn.max_datagram() as u64 + PACKET_OVERHEAD
+        self.conn.max_datagram() as u64 + u64::from(PACKET_OVERHEAD)
     }
 
     /// Queues up to `packets` chunks inside noq; returns how many. A chunk that does not fill its
@@ -301,7 +298,7 @@ impl Session {
             if front.range.is_empty() {
                 path.committed.pop_front();
             }
-            let cost = u64::from(range.end - range.start) + PACKET_OVERHEAD;
+            let cost = u64::from(range.end - range.start + PACKET_OVERHEAD);
             path.committed_bytes = path.committed_bytes.saturating_sub(cost);
             if path.committed.is_empty() {
                 // What was assigned was reckoned with the longest headers there can be.
