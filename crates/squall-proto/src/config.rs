@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use squall_sched::{MAX_BLOCK, MAX_PATHS, Scheduler, minrtt::MinRtt};
+use squall_sched::{MAX_BLOCK, MAX_PATHS, Scheduler, schedulers::minrtt::MinRtt};
 
 /// A pair of addresses that packets run between.
 ///

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, ops::Range};
 
-use crate::{Micros, PathId, Segment, SegmentState, WorkKind};
+use crate::{Micros, PathId, Segment, SegmentState, Work, WorkKind};
 
 /// Largest block in bytes (16 MiB): offsets and lengths of ranges fit `u32` with room to spare.
 pub const MAX_BLOCK: u32 = 16 << 20;
@@ -100,6 +100,18 @@ impl Block {
     /// Bytes lost and not sent again.
     pub fn lost_bytes(&self) -> u32 {
         self.lost
+    }
+
+    /// Bytes to send: never sent, or, if the block is reliable, lost.
+    pub fn unsent_bytes(&self) -> u32 {
+        if self.meta.reliable { self.fresh + self.lost } else { self.fresh }
+    }
+
+    /// The range to send next: what was lost goes before what was never sent.
+    pub fn next_work(&self) -> Option<Work> {
+        let repair = self.next_lost().map(|range| (range, WorkKind::Repair));
+        let (range, kind) = repair.or_else(|| Some((self.next_fresh()?, WorkKind::Fresh)))?;
+        Some(Work { block: self.meta.id, range, kind })
     }
 
     /// Bytes the peer has.

@@ -24,19 +24,16 @@
 //! }
 //! ```
 //!
-//! One file a scheduler, each opening with its source: [`single_path`], [`minrtt`],
-//! [`round_robin`], [`redundant`]. They are picked by name, with options, from a [`Registry`].
+//! The [`schedulers`] are one file each, opening with its source. They are picked by name, with options,
+//! from a [`Registry`].
 
 mod block;
-pub mod minrtt;
 mod path;
 mod queue;
-pub mod redundant;
 mod registry;
-pub mod round_robin;
 mod scheduler;
+pub mod schedulers;
 mod segment;
-pub mod single_path;
 
 pub use block::{Block, BlockId, BlockMeta, MAX_BLOCK, PRIORITIES};
 pub use path::{PathId, PathState, PathView};

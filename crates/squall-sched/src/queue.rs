@@ -29,14 +29,24 @@ pub struct Work {
     pub kind: WorkKind,
 }
 
-/// Every unfinished block, in the order of handing over.
+/// Earliest deadline first; among equals, and among those without a deadline, the older first.
+type Due = (Micros, BlockId);
+
+fn due(meta: &BlockMeta) -> Due {
+    (meta.deadline.unwrap_or(Micros::MAX), meta.id)
+}
+
+/// Every unfinished block, in the order of handing over and, if it has bytes to send, by deadline.
 ///
-/// Finding the next fresh or lost range costs O(log blocks), however many wait.
+/// Finding the next fresh or lost range costs O(log blocks), however many wait. Reliable and unreliable
+/// blocks are indexed apart (the two queues of STORM, §3.3), since most orders treat them differently.
 #[derive(Debug, Default)]
 pub struct BlockQueue {
     blocks: BTreeMap<BlockId, Block>,
     with_fresh: BTreeSet<BlockId>,
     with_lost: BTreeSet<BlockId>,
+    reliable_work: BTreeSet<Due>,
+    unreliable_work: BTreeSet<Due>,
     fresh_bytes: u64,
     unacked_bytes: u64,
 }
@@ -92,6 +102,30 @@ impl BlockQueue {
         self.with_lost.iter().filter_map(|id| self.blocks.get(id))
     }
 
+    /// Reliable blocks with bytes to send, fresh or lost: earliest deadline first, those without one last.
+    pub fn reliable_by_deadline(&self) -> impl Iterator<Item = &Block> {
+        self.reliable_work.iter().filter_map(|(_, id)| self.blocks.get(id))
+    }
+
+    /// Unreliable blocks with fresh bytes: earliest deadline first, those without one last.
+    pub fn unreliable_by_deadline(&self) -> impl Iterator<Item = &Block> {
+        self.unreliable_work.iter().filter_map(|(_, id)| self.blocks.get(id))
+    }
+
+    /// Blocks of either kind with bytes to send: earliest deadline first, those without one last.
+    pub fn by_deadline(&self) -> impl Iterator<Item = &Block> {
+        let mut reliable = self.reliable_work.iter().peekable();
+        let mut unreliable = self.unreliable_work.iter().peekable();
+        std::iter::from_fn(move || {
+            let first = match (reliable.peek(), unreliable.peek()) {
+                (Some(a), Some(b)) if b < a => unreliable.next(),
+                (None, _) => unreliable.next(),
+                _ => reliable.next(),
+            };
+            first.and_then(|(_, id)| self.blocks.get(id))
+        })
+    }
+
     /// The oldest lost range of a reliable block.
     pub fn next_repair(&self) -> Option<Work> {
         let block = self.with_lost().next()?;
@@ -114,8 +148,9 @@ impl BlockQueue {
         debug_assert!(self.blocks.last_key_value().is_none_or(|(id, _)| *id < meta.id), "ids must grow");
         self.fresh_bytes += u64::from(meta.len);
         self.unacked_bytes += u64::from(meta.len);
-        self.blocks.insert(meta.id, Block::new(meta));
-        self.reindex(meta.id);
+        let block = Block::new(meta);
+        self.relist(&meta, Listing::default(), Listing::of(&block));
+        self.blocks.insert(meta.id, block);
     }
 
     /// Takes a block out, finished or not.
@@ -123,8 +158,7 @@ impl BlockQueue {
         let block = self.blocks.remove(&id)?;
         self.fresh_bytes -= u64::from(block.fresh_bytes());
         self.unacked_bytes -= u64::from(block.meta().len - block.acked_bytes());
-        self.with_fresh.remove(&id);
-        self.with_lost.remove(&id);
+        self.relist(block.meta(), Listing::of(&block), Listing::default());
         Some(block)
     }
 
@@ -161,26 +195,44 @@ impl BlockQueue {
     fn change<R>(&mut self, id: BlockId, f: impl FnOnce(&mut Block) -> R) -> Option<R> {
         let block = self.blocks.get_mut(&id)?;
         let (fresh, acked) = (block.fresh_bytes(), block.acked_bytes());
+        let before = Listing::of(block);
         let result = f(block);
+        let (meta, after) = (*block.meta(), Listing::of(block));
         self.fresh_bytes = self.fresh_bytes - u64::from(fresh) + u64::from(block.fresh_bytes());
         self.unacked_bytes = self.unacked_bytes + u64::from(acked) - u64::from(block.acked_bytes());
-        self.reindex(id);
+        self.relist(&meta, before, after);
         Some(result)
     }
 
-    fn reindex(&mut self, id: BlockId) {
-        let Some(block) = self.blocks.get(&id) else { return };
-        let fresh = block.fresh_bytes() > 0;
-        let lost = block.meta().reliable && block.lost_bytes() > 0;
-        set_member(&mut self.with_fresh, id, fresh);
-        set_member(&mut self.with_lost, id, lost);
+    /// Updates the indexes a block enters or leaves. Most packets change none of them.
+    fn relist(&mut self, meta: &BlockMeta, before: Listing, after: Listing) {
+        if before == after {
+            return;
+        }
+        set_member(&mut self.with_fresh, meta.id, after.fresh);
+        set_member(&mut self.with_lost, meta.id, after.lost);
+        let by_deadline = if meta.reliable { &mut self.reliable_work } else { &mut self.unreliable_work };
+        set_member(by_deadline, due(meta), after.fresh || after.lost);
     }
 }
 
-fn set_member(set: &mut BTreeSet<BlockId>, id: BlockId, member: bool) {
+/// In which indexes a block stands.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Listing {
+    fresh: bool,
+    lost: bool,
+}
+
+impl Listing {
+    fn of(block: &Block) -> Self {
+        Self { fresh: block.fresh_bytes() > 0, lost: block.meta().reliable && block.lost_bytes() > 0 }
+    }
+}
+
+fn set_member<T: Ord>(set: &mut BTreeSet<T>, entry: T, member: bool) {
     if member {
-        set.insert(id);
+        set.insert(entry);
     } else {
-        set.remove(&id);
+        set.remove(&entry);
     }
 }

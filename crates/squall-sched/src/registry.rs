@@ -1,10 +1,8 @@
 //! Schedulers by name, with options: `minrtt`, `sp(path=1)`.
 
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use std::{collections::BTreeMap, fmt, ops::RangeInclusive, str::FromStr};
 
-use crate::{
-    PathId, Scheduler, minrtt::MinRtt, redundant::Redundant, round_robin::RoundRobin, single_path::SinglePath,
-};
+use crate::{Scheduler, schedulers};
 
 type Builder = Box<dyn Fn(&mut Options) -> Result<Box<dyn Scheduler>, BuildError> + Send + Sync>;
 
@@ -89,52 +87,7 @@ impl Registry {
     /// All schedulers of this crate.
     pub fn standard() -> Self {
         let mut registry = Self::empty();
-        registry.register(
-            Entry {
-                name: "sp",
-                summary: "everything on one path",
-                source: "baseline of all four papers",
-                options: &[OptionSpec { name: "path", default: "0", help: "path id, 0 to 7" }],
-            },
-            |options| {
-                let path = options.take("path", 0u8)?;
-                if usize::from(path) >= crate::MAX_PATHS {
-                    return Err(BuildError::BadValue {
-                        option: "path".into(),
-                        value: path.to_string(),
-                        why: format!("must be below {}", crate::MAX_PATHS),
-                    });
-                }
-                Ok(Box::new(SinglePath { path: PathId(path) }))
-            },
-        );
-        registry.register(
-            Entry {
-                name: "minrtt",
-                summary: "each packet on the lowest-RTT path with window left",
-                source: "Linux MPTCP default; \"MPQUIC\" in STORM and DAMS, \"LowRTT\" in NineTails",
-                options: &[],
-            },
-            |_| Ok(Box::new(MinRtt)),
-        );
-        registry.register(
-            Entry {
-                name: "rr",
-                summary: "packets in turn over all paths with window left",
-                source: "baseline of DAMS and NineTails",
-                options: &[],
-            },
-            |_| Ok(Box::new(RoundRobin::default())),
-        );
-        registry.register(
-            Entry {
-                name: "redundant",
-                summary: "every byte on every path",
-                source: "baseline of NineTails",
-                options: &[],
-            },
-            |_| Ok(Box::new(Redundant::default())),
-        );
+        schedulers::register_all(&mut registry);
         registry
     }
 
@@ -227,6 +180,25 @@ impl Options {
             why: e.to_string(),
         })
     }
+
+    /// As [`Self::take`], for a value within bounds.
+    ///
+    /// # Errors
+    /// If the value cannot be parsed or is out of bounds.
+    pub fn take_in<T>(&mut self, option: &str, default: T, bounds: RangeInclusive<T>) -> Result<T, BuildError>
+    where
+        T: FromStr<Err: fmt::Display> + PartialOrd + fmt::Display,
+    {
+        let value = self.take(option, default)?;
+        if bounds.contains(&value) {
+            return Ok(value);
+        }
+        Err(BuildError::BadValue {
+            option: option.into(),
+            value: value.to_string(),
+            why: format!("must be from {} to {}", bounds.start(), bounds.end()),
+        })
+    }
 }
 
 impl fmt::Debug for Registry {
@@ -283,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_bad_value_is_named() {
-        assert_eq!(error("sp(path=8)"), "scheduler option path=8: must be below 8");
+        assert_eq!(error("sp(path=8)"), "scheduler option path=8: must be from 0 to 7");
         assert_eq!(error("sp(path=x)"), "scheduler option path=x: invalid digit found in string");
         assert_eq!(error("sp(path=1, path=2)"), "scheduler option path=2: the option is given twice");
     }

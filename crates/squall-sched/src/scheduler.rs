@@ -101,23 +101,6 @@ impl Assignment {
         Self { block: work.block, range: work.range, kind: work.kind, path, reason }
     }
 
-    /// The same, with no more than the session sends of it now. What is left of a longer one is simply not
-    /// sent; a scheduler that counts bytes clips what it answers, and knows.
-    pub fn clip(mut self, path: &PathView) -> Self {
-        self.range = path.clip(&self.range);
-        self
-    }
-
-    /// Number of bytes.
-    pub fn len(&self) -> u32 {
-        self.range.end - self.range.start
-    }
-
-    /// Whether there is nothing to send.
-    pub fn is_empty(&self) -> bool {
-        self.range.is_empty()
-    }
-
     /// The same, with at most `len` bytes.
     pub fn at_most(mut self, len: u32) -> Self {
         self.range.end = self.range.end.min(self.range.start.saturating_add(len));

@@ -142,8 +142,14 @@ fn apply(queue: &mut BlockQueue, step: &Step, now: Micros) -> u32 {
     0
 }
 
+/// Deadlines repeat, run against the order of the ids, and one in four blocks has none.
+fn deadline(id: u64) -> Option<Micros> {
+    (id % 4 != 2).then_some(10 - id / 2)
+}
+
 fn meta(id: u64, len: u32, reliable: bool) -> BlockMeta {
-    BlockMeta { id: BlockId(id), len, deadline: None, priority: 0, reliable, channel: 0, submitted: 0 }
+    let deadline = deadline(id);
+    BlockMeta { id: BlockId(id), len, deadline, priority: 0, reliable, channel: 0, submitted: 0 }
 }
 
 fn check_block(block: &Block, bytes: &[Byte]) {
@@ -165,6 +171,13 @@ fn check_block(block: &Block, bytes: &[Byte]) {
     assert_eq!(block.acked_bytes(), count(SegmentState::Acked));
     assert_eq!(block.in_flight_bytes(), count(SegmentState::Sent));
     assert_eq!(block.is_complete(), bytes.iter().all(|b| b.acked));
+    let to_repair = if block.meta().reliable { block.lost_bytes() } else { 0 };
+    assert_eq!(block.unsent_bytes(), block.fresh_bytes() + to_repair);
+    assert_eq!(block.next_work().is_some(), block.unsent_bytes() > 0);
+    assert_eq!(
+        block.next_work().map(|w| w.kind == WorkKind::Repair),
+        block.next_lost().map(|_| true).or(block.next_fresh().map(|_| false))
+    );
     let open = |b: &Byte| match b.state() {
         SegmentState::Acked => false,
         SegmentState::Lost => block.meta().reliable,
@@ -191,6 +204,20 @@ fn check(queue: &BlockQueue, model: &Model) {
     assert_eq!(ids(queue.iter().collect()), model.blocks.keys().copied().collect::<Vec<_>>());
     assert_eq!(ids(queue.with_fresh().collect()), model.with(SegmentState::Fresh, false));
     assert_eq!(ids(queue.with_lost().collect()), model.with(SegmentState::Lost, true));
+    let by_deadline = |reliable: Option<bool>| {
+        let has_work = |wanted: bool, bytes: &[Byte]| {
+            let lost = |b: &Byte| wanted && b.state() == SegmentState::Lost;
+            bytes.iter().any(|b| b.state() == SegmentState::Fresh || lost(b))
+        };
+        let blocks = model.blocks.iter().filter(|(_, (r, _))| reliable.is_none_or(|wanted| wanted == *r));
+        let working = blocks.filter(|(_, (r, bytes))| has_work(*r, bytes)).map(|(id, _)| *id);
+        let mut due: Vec<_> = working.map(|id| (deadline(id.0).unwrap_or(Micros::MAX), id)).collect();
+        due.sort_unstable();
+        due.into_iter().map(|(_, id)| id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(queue.by_deadline().collect()), by_deadline(None));
+    assert_eq!(ids(queue.reliable_by_deadline().collect()), by_deadline(Some(true)));
+    assert_eq!(ids(queue.unreliable_by_deadline().collect()), by_deadline(Some(false)));
     assert_eq!(queue.fresh_bytes(), model.total(|b| b.state() == SegmentState::Fresh));
     assert_eq!(queue.unacked_bytes(), model.total(|b| !b.acked));
 

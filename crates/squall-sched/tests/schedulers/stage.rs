@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use squall_sched::{
-    BlockId, BlockMeta, BlockQueue, Context, Decision, PathId, PathView, Registry, SchedEvent, Scheduler,
-    SegmentState, WorkKind,
+    Assignment, BlockId, BlockMeta, BlockQueue, Context, Decision, Micros, PathId, PathView, Registry,
+    SchedEvent, Scheduler, SegmentState, WorkKind,
 };
 
 /// Payload of a packet on every path of a stage.
@@ -28,8 +28,33 @@ impl Packet {
 pub(crate) struct Stage {
     pub(crate) queue: BlockQueue,
     pub(crate) paths: Vec<PathView>,
+    /// The time; blocks are handed over and packets sent at it. Moves only when a test moves it.
+    pub(crate) now: Micros,
+    /// What the last decision that sent nothing asked for.
+    pub(crate) wake: Option<Micros>,
+    /// Blocks the scheduler gave up, in order.
+    pub(crate) cancelled: Vec<BlockId>,
+    /// Paths the scheduler wanted probed, in order.
+    pub(crate) probed: Vec<u8>,
+    /// Reasons of the packets sent, in order.
+    pub(crate) reasons: Vec<&'static str>,
     scheduler: Box<dyn Scheduler>,
     next_id: u64,
+}
+
+/// A block as a test wants it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) len: u32,
+    /// In milliseconds from now.
+    pub(crate) deadline: Option<u64>,
+    pub(crate) priority: u8,
+    pub(crate) reliable: bool,
+}
+
+/// A reliable block of the highest priority without a deadline.
+pub(crate) const fn block(len: u32) -> Wanted {
+    Wanted { len, deadline: None, priority: 0, reliable: true }
 }
 
 impl Stage {
@@ -41,44 +66,46 @@ impl Stage {
         Self {
             queue: BlockQueue::new(),
             paths: (0..).zip(paths).map(path).collect(),
+            now: 0,
+            wake: None,
+            cancelled: Vec::new(),
+            probed: Vec::new(),
+            reasons: Vec::new(),
             scheduler: Registry::standard().build(scheduler).expect("scheduler exists"),
             next_id: 0,
         }
     }
 
     pub(crate) fn reliable(&mut self, len: u32) -> BlockId {
-        self.insert(len, true)
+        self.hand_over(block(len))
     }
 
     pub(crate) fn unreliable(&mut self, len: u32) -> BlockId {
-        self.insert(len, false)
+        self.hand_over(Wanted { reliable: false, ..block(len) })
     }
 
-    fn insert(&mut self, len: u32, reliable: bool) -> BlockId {
+    pub(crate) fn hand_over(&mut self, wanted: Wanted) -> BlockId {
         let id = BlockId(self.next_id);
         self.next_id += 1;
         self.queue.insert(BlockMeta {
             id,
-            len,
-            deadline: None,
-            priority: 0,
-            reliable,
+            len: wanted.len,
+            deadline: wanted.deadline.map(|ms| self.now + ms * 1000),
+            priority: wanted.priority,
+            reliable: wanted.reliable,
             channel: 0,
-            submitted: 0,
+            submitted: self.now,
         });
         self.tell(&SchedEvent::Queued(id));
         id
     }
 
-    /// Asks for one packet and sends it; `None` when the scheduler has nothing. Whatever the scheduler,
-    /// an assignment must keep the contract: room on the path, and bytes that stand as its kind says.
+    /// Asks until there is something to send, and sends one packet of it; `None` when the scheduler has
+    /// nothing. Whatever the scheduler, an assignment must keep the contract: room on the path, and bytes
+    /// that stand as its kind says.
     pub(crate) fn send(&mut self) -> Option<Packet> {
-        let cx = Context { now: 0, queue: &self.queue, paths: &self.paths };
-        let assignment = match self.scheduler.next(&cx) {
-            Decision::Send(assignment) => assignment.at_most(CHUNK),
-            Decision::Idle { .. } => return None,
-            Decision::Cancel { block, .. } => panic!("block {block} cancelled"),
-        };
+        let assignment = self.decide()?.at_most(CHUNK);
+        self.reasons.push(assignment.reason);
         let block = self.queue.get(assignment.block).expect("assigned block is in the queue");
         assert!(!assignment.range.is_empty() && assignment.range.end <= block.meta().len, "{assignment:?}");
         let segments = block.segments_from(assignment.range.start).iter();
@@ -95,9 +122,40 @@ impl Stage {
         let view = self.path(assignment.path.0);
         assert!(view.has_room(), "{assignment:?} on a full path");
         view.in_flight += u64::from(assignment.range.end - assignment.range.start);
-        self.queue.mark_sent(assignment.block, assignment.range.clone(), assignment.path, 0);
+        self.queue.mark_sent(assignment.block, assignment.range.clone(), assignment.path, self.now);
         let path = assignment.path.0;
         Some(Packet { block: assignment.block, range: assignment.range, path, kind: assignment.kind })
+    }
+
+    /// The next assignment, clipped to the window. What the scheduler gives up is gone.
+    fn decide(&mut self) -> Option<Assignment> {
+        for _ in 0..10_000 {
+            let cx = Context { now: self.now, queue: &self.queue, paths: &self.paths };
+            match self.scheduler.next(&cx) {
+                Decision::Send(assignment) => {
+                    let path = cx.path(assignment.path).expect("assigned path exists");
+                    assert!(path.has_room(), "{assignment:?} on a full path");
+                    let range = path.clip(&assignment.range);
+                    return Some(Assignment { range, ..assignment });
+                }
+                Decision::Cancel { block, .. } => {
+                    self.cancelled.push(block);
+                    self.remove(block);
+                }
+                Decision::Probe(path) => self.probed.push(path.0),
+                Decision::Idle { wake } => {
+                    self.wake = wake;
+                    return None;
+                }
+            }
+        }
+        panic!("the scheduler does not come to a decision");
+    }
+
+    /// Takes a block out, as the session does when it has ended.
+    pub(crate) fn remove(&mut self, block: BlockId) {
+        let taken = self.queue.remove(block).expect("only unfinished blocks end");
+        self.tell(&SchedEvent::Done { block, delivered: taken.is_complete() });
     }
 
     /// Sends until the scheduler has nothing more.
@@ -133,7 +191,7 @@ impl Stage {
     }
 
     fn tell(&mut self, event: &SchedEvent) {
-        self.scheduler.on_event(event, &Context { now: 0, queue: &self.queue, paths: &self.paths });
+        self.scheduler.on_event(event, &Context { now: self.now, queue: &self.queue, paths: &self.paths });
     }
 }
 

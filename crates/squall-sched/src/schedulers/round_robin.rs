@@ -4,7 +4,18 @@
 //! lost reliable data first. One packet a turn; a path without window is passed over. Takes no
 //! options, and any number of paths.
 
-use crate::{Assignment, Context, Decision, PathId, Scheduler};
+use crate::{Assignment, BuildError, Context, Decision, Entry, Options, PathId, Scheduler};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "rr",
+    summary: "packets in turn over all paths with window left",
+    source: "baseline of DAMS and NineTails",
+    options: &[],
+};
+
+pub(super) fn build(_: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
+    Ok(Box::new(RoundRobin::default()))
+}
 
 /// One packet a path, in turn.
 #[derive(Clone, Copy, Debug, Default)]

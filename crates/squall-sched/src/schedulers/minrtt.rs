@@ -6,7 +6,18 @@
 //! RTT that has congestion window left. Unreliable data is never sent again. Takes no options, and any
 //! number of paths.
 
-use crate::{Assignment, Context, Decision, Scheduler};
+use crate::{Assignment, BuildError, Context, Decision, Entry, Options, Scheduler};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "minrtt",
+    summary: "each packet on the lowest-RTT path with window left",
+    source: "Linux MPTCP default; \"MPQUIC\" in STORM and DAMS, \"LowRTT\" in NineTails",
+    options: &[],
+};
+
+pub(super) fn build(_: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
+    Ok(Box::new(MinRtt))
+}
 
 /// Each packet on the lowest-RTT path with window left.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,9 +7,20 @@
 //! options, and any number of paths; bytes on the wire grow with the number of paths.
 
 use crate::{
-    Assignment, BlockId, Context, Decision, MAX_PATHS, PathView, SchedEvent, Scheduler, SegmentState, Work,
-    WorkKind,
+    Assignment, BlockId, BuildError, Context, Decision, Entry, MAX_PATHS, Options, PathView, SchedEvent,
+    Scheduler, SegmentState, Work, WorkKind,
 };
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "redundant",
+    summary: "every byte on every path",
+    source: "baseline of NineTails",
+    options: &[],
+};
+
+pub(super) fn build(_: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
+    Ok(Box::new(Redundant::default()))
+}
 
 /// Every byte on every path.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,7 +4,22 @@
 //! over, lost reliable data first. Option `path` (a path id, default 0). When that path is gone or
 //! silent nothing is sent: that is what a single path does.
 
-use crate::{Assignment, Context, Decision, PathId, PathView, Scheduler};
+use crate::{
+    Assignment, BuildError, Context, Decision, Entry, MAX_PATHS, OptionSpec, Options, PathId, PathView,
+    Scheduler,
+};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "sp",
+    summary: "everything on one path",
+    source: "baseline of all four papers",
+    options: &[OptionSpec { name: "path", default: "0", help: "path id, 0 to 7" }],
+};
+
+pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
+    let path = options.take_in("path", 0, 0..=MAX_PATHS as u8 - 1)?;
+    Ok(Box::new(SinglePath { path: PathId(path) }))
+}
 
 /// Everything on one path.
 #[derive(Clone, Copy, Debug)]
