@@ -10,7 +10,7 @@ use std::{
 use anyhow::{anyhow, ensure};
 use clap::Args;
 use squall::sched::Registry;
-use squall_lab::{Batch, RunResult, Scenario, ScenarioError, report, result, table};
+use squall_lab::{Batch, Contender, RunResult, Scenario, ScenarioError, report, result, table};
 
 use crate::{
     error::{usage, whole},
@@ -27,13 +27,15 @@ const MAX_SEEDS: u64 = 1_000;
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall run scenarios/fading.toml\n  \
     squall run scenarios/lossy.toml --scheduler 'minrtt,redundant' --seeds 10 --json out/lossy.json\n  \
+    squall run scenarios/lossy.toml --scheduler 'minrtt,minrtt-R'\n  \
     squall run scenarios/fading.toml --report out/fading.html\n  \
     squall run scenarios/stable.toml --json - | jq '.[0].flows[0].goodput_bps'")]
 pub(crate) struct RunArgs {
     /// The scenario file; docs/scenarios.md describes it
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
-    /// Schedulers instead of the scenario's, with options, separated by commas
+    /// Schedulers instead of the scenario's, with options, separated by commas; one that ends in -R sends
+    /// every block reliably
     #[arg(long, value_name = "A,B")]
     scheduler: Option<String>,
     /// One seed instead of the scenario's
@@ -80,7 +82,9 @@ fn batch<'a>(args: &RunArgs, scenario: &'a Scenario, registry: Arc<Registry>) ->
         batch.schedulers = list::split(list).into_iter().map(str::to_owned).collect();
         ensure!(!batch.schedulers.is_empty(), "--scheduler: name one; `squall schedulers` lists them");
         for scheduler in &batch.schedulers {
-            batch.registry.build(scheduler).map_err(|error| anyhow!("--scheduler: {error}"))?;
+            Contender::of(scheduler)
+                .check(&batch.registry)
+                .map_err(|error| anyhow!("--scheduler: {error}"))?;
         }
     }
     if let Some(seed) = args.seed {

@@ -11,7 +11,8 @@ use crate::output;
 /// Lists the schedulers that can be picked, with their options and where they come from.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall schedulers\n  squall schedulers --json - | jq -r '.[].name'\n\n\
-    A scheduler is picked by its name, with options in brackets: sp(path=1)")]
+    A scheduler is picked by its name, with options in brackets: sp(path=1)\n\
+    Scenarios and `squall run` take it with -R at the end, too: the same with every block reliable")]
 pub(crate) struct SchedulersArgs {
     /// Write the list as JSON; - for standard output
     #[arg(long, value_name = "FILE")]

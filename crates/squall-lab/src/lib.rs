@@ -7,6 +7,7 @@
 //! [`report`] show one or many of them, in the terminal and as one self-contained HTML file.
 
 pub mod check;
+pub mod contender;
 pub mod flow;
 pub mod report;
 pub mod result;
@@ -18,6 +19,7 @@ pub mod traffic;
 pub mod world;
 
 pub use check::{Check, Measure, Verdict};
+pub use contender::Contender;
 pub use flow::{Direction, Flow, Traffic};
 pub use result::{Recorder, RunInfo, RunResult};
 pub use runner::{Batch, RunError, run};

@@ -123,6 +123,23 @@ fn copies_are_told_from_new_data() {
 }
 
 #[test]
+fn the_suffix_makes_every_block_reliable_and_stays_in_the_name() {
+    let text = "name = \"reliable\"\nduration = \"3s\"\nschedulers = [\"minrtt\", \"minrtt-R\", \"sp(path=0)-R\"]\n\
+        [[path]]\nname = \"a\"\nrate = \"10mbps\"\ndelay = \"10ms\"\nloss = \"5%\"\n\
+        [[flow]]\nname = \"f\"\nkind = \"blocks\"\nsize = \"3kB\"\ninterval = \"10ms\"\nend = \"2s\"\n\
+        reliable = false\n";
+    let scenario = scenario(text);
+    let runs = Batch::of(&scenario, registry()).run(&|_| {}).expect("runs");
+    let names: Vec<_> = runs.iter().map(|run| run.scheduler.as_str()).collect();
+    assert_eq!(names, ["minrtt", "minrtt-R", "sp(path=0)-R"]);
+    let [plain, reliable, single] = [0, 1, 2].map(|run| &runs[run].flows[0].total);
+    assert_eq!((reliable.delivered_blocks, single.delivered_blocks), (200, 200));
+    assert!(plain.delivered_blocks < 190, "{}", plain.delivered_blocks);
+    let repaired = [0, 1, 2].map(|run: usize| runs[run].paths[0].totals.retransmitted_bytes > 0);
+    assert_eq!(repaired, [false, true, true]);
+}
+
+#[test]
 fn times_of_the_file_count_from_the_flows() {
     let text = "name = \"times\"\nduration = \"3s\"\nschedulers = [\"minrtt\"]\n\
         [[path]]\nname = \"a\"\nrate = { steps = [[\"0s\", \"20mbps\"], [\"2s\", \"5mbps\"]] }\ndelay = \"20ms\"\n\

@@ -69,6 +69,9 @@ pub struct Config {
     pub scheduler: SchedulerFactory,
     /// Congestion controller of every path. Default: CUBIC.
     pub congestion: CongestionControl,
+    /// Whether blocks that are handed over as unreliable are sent as reliable ones, as if the application
+    /// had asked for it. The peer sees no difference. Default: no.
+    pub all_reliable: bool,
     /// Bounds of memory and counts.
     pub limits: Limits,
     /// A session that hears nothing for this long is over. Default: 30 s.
@@ -102,6 +105,7 @@ impl Default for Config {
         Self {
             scheduler: Arc::new(|| Box::new(MinRtt)),
             congestion: CongestionControl::default(),
+            all_reliable: false,
             limits: Limits::default(),
             idle_timeout: Duration::from_secs(30),
             path_idle_timeout: Duration::from_secs(30),
@@ -120,6 +124,7 @@ impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
             .field("congestion", &self.congestion)
+            .field("all_reliable", &self.all_reliable)
             .field("limits", &self.limits)
             .field("idle_timeout", &self.idle_timeout)
             .field("qlog_dir", &self.qlog_dir)

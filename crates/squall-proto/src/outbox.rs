@@ -55,6 +55,8 @@ struct Payload {
 #[derive(Debug)]
 pub(crate) struct Outbox {
     limits: Limits,
+    /// See [`Config::all_reliable`](crate::Config::all_reliable).
+    all_reliable: bool,
     /// What schedulers see: the blocks the peer has room for.
     pub(crate) queue: BlockQueue,
     /// Blocks that wait for the peer to have room, in order.
@@ -75,9 +77,10 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits, all_reliable: bool) -> Self {
         Self {
             limits,
+            all_reliable,
             queue: BlockQueue::new(),
             waiting: VecDeque::new(),
             payloads: BTreeMap::new(),
@@ -140,7 +143,7 @@ impl Outbox {
             len,
             deadline,
             priority: block.priority,
-            reliable: block.reliable,
+            reliable: block.reliable || self.all_reliable,
             channel: block.channel,
             submitted: now,
         });
@@ -296,8 +299,8 @@ mod tests {
     const PATH: PathId = PathId(1);
 
     fn outbox() -> Outbox {
-        let mut outbox =
-            Outbox::new(Limits { queued_bytes: 10_000, open_blocks: 4, block: 5_000, ..Limits::default() });
+        let limits = Limits { queued_bytes: 10_000, open_blocks: 4, block: 5_000, ..Limits::default() };
+        let mut outbox = Outbox::new(limits, false);
         outbox.set_credit(6_000);
         outbox.set_capacity(6_000);
         outbox
@@ -357,6 +360,18 @@ mod tests {
         assert_eq!((ended.ending, ended.acked), (Ending::Lost, 1_000));
         assert_eq!(outbox.on_acked(BlockId(0), 0..1_000, PATH), None, "one fate");
         assert_eq!((outbox.queued_bytes(), outbox.open_blocks()), (0, 0));
+    }
+
+    #[test]
+    fn everything_may_be_reliable_by_order() {
+        let mut outbox = Outbox::new(Limits { queued_bytes: 100, ..Limits::default() }, true);
+        outbox.send(0, block(60).unreliable()).unwrap();
+        let back = outbox.send(0, block(60).unreliable());
+        assert_eq!(back, Err(SendError::Full(block(60).unreliable())), "handed back as it came");
+        outbox.admit();
+        assert!(outbox.queue.get(BlockId(0)).unwrap().meta().reliable);
+        outbox.queue.mark_sent(BlockId(0), 0..60, PATH, 1);
+        assert_eq!(outbox.on_lost(BlockId(0), 0..60, PATH), None, "to be sent again");
     }
 
     #[test]

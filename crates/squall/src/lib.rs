@@ -74,7 +74,7 @@ pub fn scheduler(description: &str) -> Result<SchedulerFactory, BuildError> {
     sched::Registry::standard().build(&description)?;
     Ok(Arc::new(move || {
         let built = sched::Registry::standard().build(&description);
-        built.unwrap_or_else(|_| Box::new(sched::minrtt::MinRtt))
+        built.unwrap_or_else(|_| Box::new(sched::schedulers::minrtt::MinRtt))
     }))
 }
 

@@ -3,7 +3,8 @@
 use std::{hint::black_box, time::Instant};
 
 use squall::sched::{
-    BlockId, BlockMeta, BlockQueue, Context, Decision, PathId, PathView, Scheduler, minrtt::MinRtt,
+    BlockId, BlockMeta, BlockQueue, Context, Decision, PathId, PathView, Scheduler,
+    schedulers::minrtt::MinRtt,
 };
 
 use super::{Figure, Target, median};

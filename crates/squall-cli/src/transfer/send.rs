@@ -79,6 +79,9 @@ pub(crate) struct SendArgs {
     /// Which frames are sent again when they are lost
     #[arg(long, value_name = "WHICH", default_value = "all")]
     reliable: Reliable,
+    /// Send every lost byte again, whatever else is said: the scheduler's "-R" in comparisons
+    #[arg(long)]
+    all_reliable: bool,
     /// Frames per second of an H.264 byte stream, which does not say it itself
     #[arg(long, value_name = "N")]
     fps: Option<f64>,
@@ -274,6 +277,7 @@ impl SendArgs {
         Ok(Config {
             scheduler: squall::scheduler(&self.scheduler).map_err(whole)?,
             congestion: self.congestion,
+            all_reliable: self.all_reliable,
             connect_timeout: self.timeout.duration(),
             limits: Limits { queued_bytes: QUEUED, ..Limits::default() },
             qlog_dir: self.qlog.clone(),
@@ -283,7 +287,7 @@ impl SendArgs {
 
     /// Whether everything has to arrive.
     pub(super) fn is_whole(&self) -> bool {
-        self.deadline.is_none() && self.reliable == Reliable::All
+        self.deadline.is_none() && (self.all_reliable || self.reliable == Reliable::All)
     }
 
     /// Key frames first: all others need them.

@@ -3,9 +3,10 @@
 use std::{path::PathBuf, sync::Arc};
 
 use squall_net::{DelayConfig, Direction, LinkConfig, Micros, PathConfig};
-use squall_proto::{Config, CongestionControl, SchedulerFactory, sched::Registry};
+use squall_proto::{Config, CongestionControl, sched::Registry};
 
 use super::{RunError, application::Application};
+use crate::contender::Contender;
 use crate::result::{Recorder, RunResult, SAMPLE_INTERVAL_US};
 use crate::scenario::{Congestion, Scenario};
 use crate::world::World;
@@ -69,7 +70,8 @@ fn config(
     registry: &Arc<Registry>,
     qlog_dir: Option<PathBuf>,
 ) -> Result<Config, RunError> {
-    let factory = factory(registry, scheduler)
+    let config = Contender::of(scheduler)
+        .config(registry)
         .map_err(|source| RunError::Scheduler { scenario: scenario.name.clone(), source })?;
     if let Some(path) = &qlog_dir {
         std::fs::create_dir_all(path).map_err(|source| RunError::Qlog { path: path.clone(), source })?;
@@ -79,17 +81,7 @@ fn config(
         Congestion::Newreno => CongestionControl::NewReno,
         Congestion::Bbr3 => CongestionControl::Bbr3,
     };
-    Ok(Config { scheduler: factory, congestion, qlog_dir, ..Config::default() })
-}
-
-fn factory(
-    registry: &Arc<Registry>,
-    description: &str,
-) -> Result<SchedulerFactory, squall_proto::sched::BuildError> {
-    // Building one now tells of mistakes before there is a session.
-    registry.build(description)?;
-    let (registry, description) = (registry.clone(), description.to_owned());
-    Ok(Arc::new(move || registry.build(&description).expect("it was built before")))
+    Ok(Config { congestion, qlog_dir, ..config })
 }
 
 /// The path with the delay it starts with, and nothing else that could disturb.

@@ -90,7 +90,7 @@ pub fn run(
 pub struct Batch<'a> {
     /// What to run.
     pub scenario: &'a Scenario,
-    /// Schedulers with options; see [`Scenario::schedulers`].
+    /// Schedulers with options and suffix; see [`Scenario::schedulers`].
     pub schedulers: Vec<String>,
     /// Seeds; see [`Scenario::seeds`].
     pub seeds: Vec<u64>,

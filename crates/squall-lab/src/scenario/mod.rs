@@ -16,6 +16,7 @@ use squall_net::PathConfig;
 use squall_sched::Registry;
 
 use crate::check::{Check, Verdict};
+use crate::contender::Contender;
 use crate::flow::{Direction, Flow};
 use crate::result::{FlowInfo, Interval, PathInfo, RunInfo, RunResult};
 use place::{Outline, Problem, problem};
@@ -73,7 +74,7 @@ pub struct Scenario {
     pub duration_us: u64,
     /// Seeds to run each scheduler with, at least one.
     pub seeds: Vec<u64>,
-    /// Schedulers to compare, with options, as the scheduler registry takes them; at least one.
+    /// Schedulers to compare, at least one: labels as [`Contender::of`] takes them.
     pub schedulers: Vec<String>,
     /// Congestion control of all paths.
     pub congestion: Congestion,
@@ -126,8 +127,8 @@ impl Scenario {
     pub fn load_with(path: &Path, registry: &Registry) -> Result<Self, ScenarioError> {
         Self::load_checked(path, |scenario| {
             scenario.schedulers.iter().enumerate().try_for_each(|(index, scheduler)| {
-                let built = registry.build(scheduler);
-                built.map(drop).map_err(|error| problem(&["schedulers"], index, &[], error))
+                let known = Contender::of(scheduler).check(registry);
+                known.map_err(|error| problem(&["schedulers"], index, &[], error))
             })
         })
     }

@@ -115,7 +115,7 @@ impl Session {
             sched_wake: None,
             sched_due: false,
             views: Vec::new(),
-            outbox: Outbox::new(config.limits),
+            outbox: Outbox::new(config.limits, config.all_reliable),
             inbox: Inbox::new(config.limits),
             reporter: Reporter::default(),
             control: VecDeque::new(),
