@@ -239,6 +239,7 @@ impl Path {
             owd,
             window,
             in_flight: self.in_flight(),
+            waiting: self.committed_bytes,
             chunk,
             overhead: PACKET_OVERHEAD,
             bandwidth: (window * 8_000_000).checked_div(self.rtt.smoothed).unwrap_or(0),

@@ -27,8 +27,12 @@
 //! The [`schedulers`] are one file each, opening with its source. They are picked by name, with options,
 //! from a [`Registry`].
 
+pub mod allocation;
 mod block;
+pub mod capacity;
+mod duplicate;
 mod path;
+mod plan;
 mod queue;
 mod registry;
 mod scheduler;
@@ -36,6 +40,7 @@ pub mod schedulers;
 mod segment;
 
 pub use block::{Block, BlockId, BlockMeta, MAX_BLOCK, PRIORITIES};
+pub use duplicate::Duplicates;
 pub use path::{PathId, PathState, PathView};
 pub use queue::{BlockQueue, Work, WorkKind};
 pub use registry::{BuildError, Entry, OptionSpec, Options, Registry};

@@ -69,6 +69,8 @@ pub struct PathView {
     pub window: u64,
     /// Bytes in flight, including what is assigned to the path and waits for its pacer.
     pub in_flight: u64,
+    /// Of these, bytes that have not left yet, because the path is paced.
+    pub waiting: u64,
     /// Payload bytes of a block that fit into one packet.
     pub chunk: u32,
     /// What a packet takes of the window beyond its payload: headers and tag.
@@ -130,6 +132,7 @@ impl PathView {
             owd: srtt / 2,
             window,
             in_flight: 0,
+            waiting: 0,
             chunk: 1200,
             overhead: 0,
             bandwidth: window.saturating_mul(8_000_000).checked_div(srtt).unwrap_or(0),

@@ -110,6 +110,7 @@ impl Session {
         let bytes = view.cost(end - start);
         let Some(path) = self.paths.iter_mut().find(|p| p.id == assignment.path) else { return false };
         view.in_flight += bytes;
+        view.waiting += bytes;
         path.committed_bytes += bytes;
         self.outbox.queue.mark_sent(assignment.block, start..end, path.id, now);
         path.committed.push_back(Chunk {

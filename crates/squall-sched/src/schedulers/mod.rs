@@ -1,6 +1,9 @@
 //! The schedulers that can be picked by name: one file each, opening with its source.
 
+pub mod dams;
+pub mod dems;
 pub mod minrtt;
+pub mod ras;
 pub mod redundant;
 pub mod round_robin;
 pub mod single_path;
@@ -9,7 +12,12 @@ use crate::Registry;
 
 /// Adds every scheduler of this crate.
 pub(crate) fn register_all(registry: &mut Registry) {
+    registry.register(dams::DAMS, dams::build);
+    registry.register(dams::DAMS_C, dams::build_c);
+    registry.register(dams::DAMS_ROBUST, dams::build_robust);
+    registry.register(dems::ENTRY, dems::build);
     registry.register(minrtt::ENTRY, minrtt::build);
+    registry.register(ras::ENTRY, ras::build);
     registry.register(redundant::ENTRY, redundant::build);
     registry.register(round_robin::ENTRY, round_robin::build);
     registry.register(single_path::ENTRY, single_path::build);

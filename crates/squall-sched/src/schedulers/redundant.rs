@@ -6,10 +6,7 @@
 //! lowest-RTT path with window left; unreliable data whose only copy so far was lost stays lost. Takes no
 //! options, and any number of paths; bytes on the wire grow with the number of paths.
 
-use crate::{
-    Assignment, BlockId, BuildError, Context, Decision, Entry, MAX_PATHS, Options, PathView, SchedEvent,
-    Scheduler, SegmentState, Work, WorkKind,
-};
+use crate::{Assignment, BuildError, Context, Decision, Duplicates, Entry, Options, SchedEvent, Scheduler};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "redundant",
@@ -25,21 +22,7 @@ pub(super) fn build(_: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
 /// Every byte on every path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Redundant {
-    /// For each path, where its search for outstanding data goes on: everything before was sent on it
-    /// or has arrived.
-    cursors: [Cursor; MAX_PATHS],
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Cursor {
-    block: BlockId,
-    offset: u32,
-}
-
-impl Default for Cursor {
-    fn default() -> Self {
-        Self { block: BlockId(0), offset: 0 }
-    }
+    duplicates: Duplicates,
 }
 
 impl Scheduler for Redundant {
@@ -53,7 +36,7 @@ impl Scheduler for Redundant {
         // Leading or trailing is found path by path, so the order matters little; a fixed one keeps
         // runs reproducible.
         for path in cx.paths.iter().filter(|p| p.has_room()) {
-            if let Some(work) = self.outstanding(cx, path) {
+            if let Some(work) = self.duplicates.next(cx.queue, path.id, |_, _| true) {
                 return Decision::Send(Assignment::new(work, path.id, "duplicate of outstanding data"));
             }
         }
@@ -63,34 +46,7 @@ impl Scheduler for Redundant {
         }
     }
 
-    fn on_event(&mut self, event: &SchedEvent, _: &Context<'_>) {
-        if let SchedEvent::Unsent { block, range, .. } = event {
-            // Every path may have passed these bytes while they seemed to be in flight.
-            let back = Cursor { block: *block, offset: range.start };
-            self.cursors.iter_mut().for_each(|cursor| *cursor = back.min(*cursor));
-        }
-    }
-}
-
-impl Redundant {
-    /// The oldest data in flight that was never sent on `path`.
-    fn outstanding(&mut self, cx: &Context<'_>, path: &PathView) -> Option<Work> {
-        let cursor = &mut self.cursors[usize::from(path.id.0)];
-        for block in cx.queue.iter_from(cursor.block) {
-            let id = block.meta().id;
-            if id != cursor.block {
-                *cursor = Cursor { block: id, offset: 0 };
-            }
-            for segment in block.segments_from(cursor.offset) {
-                match segment.state {
-                    SegmentState::Sent if segment.sent_on & path.id.bit() == 0 => {
-                        return Some(Work { block: id, range: segment.range(), kind: WorkKind::Copy });
-                    }
-                    SegmentState::Fresh => return None,
-                    _ => cursor.offset = segment.end,
-                }
-            }
-        }
-        None
+    fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
+        self.duplicates.on_event(event, cx.queue);
     }
 }

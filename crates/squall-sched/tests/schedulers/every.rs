@@ -1,15 +1,21 @@
-//! What holds for every scheduler of the crate that sends blocks as they come.
+//! What holds for every scheduler of the crate.
 
 use proptest::{collection::vec, prelude::*};
-use squall_sched::WorkKind;
+use squall_sched::{Registry, WorkKind};
 
 use crate::stage::{CHUNK, Packet, Stage};
 
-const NAMES: [&str; 4] = ["minrtt", "sp", "rr", "redundant"];
+/// Every scheduler there is, with its defaults.
+fn names() -> Vec<&'static str> {
+    Registry::standard().entries().map(|entry| entry.name).collect()
+}
+
+/// Schedulers that send blocks as they come, and repairs before anything else.
+const IN_ORDER: [&str; 5] = ["minrtt", "sp", "rr", "redundant", "dems"];
 
 #[test]
 fn idle_without_blocks_without_paths_and_without_room() {
-    for name in NAMES {
+    for name in names() {
         let mut empty = Stage::new(name, &[(10, 10)]);
         assert_eq!(empty.send(), None, "{name} without blocks");
 
@@ -25,7 +31,7 @@ fn idle_without_blocks_without_paths_and_without_room() {
 
 #[test]
 fn unusable_and_exhausted_paths_carry_nothing() {
-    for name in NAMES {
+    for name in names() {
         let mut stage = Stage::new(name, &[(10, 10)]);
         stage.reliable(3 * CHUNK);
         stage.path(0).usable = false;
@@ -40,7 +46,7 @@ fn unusable_and_exhausted_paths_carry_nothing() {
 
 #[test]
 fn repairs_go_before_new_data() {
-    for name in NAMES {
+    for name in IN_ORDER {
         let mut stage = Stage::new(name, &[(10, 3)]);
         let first = stage.reliable(2 * CHUNK);
         stage.reliable(5 * CHUNK);
@@ -55,7 +61,7 @@ fn repairs_go_before_new_data() {
 
 #[test]
 fn unreliable_data_is_never_sent_again() {
-    for name in NAMES {
+    for name in names() {
         let mut stage = Stage::new(name, &[(10, 100)]);
         let block = stage.unreliable(4 * CHUNK);
         for packet in stage.send_all() {
@@ -68,7 +74,7 @@ fn unreliable_data_is_never_sent_again() {
 
 #[test]
 fn what_arrived_late_is_not_repaired() {
-    for name in NAMES {
+    for name in names() {
         let mut stage = Stage::new(name, &[(10, 100)]);
         let block = stage.reliable(CHUNK);
         let packet = stage.send().expect("room");
@@ -106,7 +112,7 @@ proptest! {
     /// completes and every unreliable one is spent, and each packet on the way kept the contract.
     #[test]
     fn every_block_comes_to_an_end(
-        name in prop::sample::select(&NAMES[..]),
+        name in prop::sample::select(names()),
         paths in vec((1..100u64, 1..6u64), 1..=8),
         blocks in vec((1..6 * CHUNK, any::<bool>()), 1..6),
         fates in vec((any::<prop::sample::Index>(), fate()), 0..80),
@@ -124,7 +130,13 @@ proptest! {
             play(&mut stage, &packet, fate);
             flying.extend(stage.send_all());
         }
-        while !flying.is_empty() {
+        // Some wait for a time of their own.
+        let mut waits = 0;
+        while !flying.is_empty() || stage.wake.is_some() && waits < 1000 {
+            if flying.is_empty() {
+                stage.now = stage.wake.map_or(stage.now, |wake| wake.max(stage.now + 1));
+                waits += 1;
+            }
             for packet in std::mem::take(&mut flying) {
                 stage.arrive(&packet);
             }

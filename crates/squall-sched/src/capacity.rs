@@ -1,0 +1,47 @@
+//! What can still arrive before a deadline.
+//!
+//! Eq. 1 of DAMS (INFOCOM 2022, §III-B): the paths together can bring
+//!
+//! ```text
+//! C = Σ max(0, deadline − now − OWD_j) · BW_j
+//! ```
+//!
+//! bytes to the peer in time. Whether a block can make it is told by comparing this with its own bytes and
+//! those of the blocks that go before it, without knowing on which paths they will go.
+
+use crate::{Micros, PathView};
+
+/// Bytes that the usable paths can bring to the peer by `deadline`; unlimited without one.
+///
+/// ```
+/// use squall_sched::{PathView, capacity};
+///
+/// // 12 kB a 10 ms round trip = 1.2 kB/ms, 5 ms away; and 24 kB a 40 ms = 0.6 kB/ms, 20 ms away.
+/// let paths = [PathView::example(0, 10_000, 12_000), PathView::example(1, 40_000, 24_000)];
+/// // 100 ms ahead: 95 · 1.2 + 80 · 0.6 kB.
+/// assert_eq!(capacity::before(Some(107_000), 7_000, &paths), 114_000 + 48_000);
+/// // 15 ms ahead the second path is too far away.
+/// assert_eq!(capacity::before(Some(22_000), 7_000, &paths), 12_000);
+/// assert_eq!(capacity::before(Some(5_000), 7_000, &paths), 0);
+/// ```
+pub fn before(deadline: Option<Micros>, now: Micros, paths: &[PathView]) -> u64 {
+    let Some(deadline) = deadline else { return u64::MAX };
+    let usable = paths.iter().filter(|p| p.usable);
+    usable.map(|path| on_path(path, deadline.saturating_sub(now + path.owd))).sum()
+}
+
+/// Bytes that leave on a path within `time`.
+pub(crate) fn on_path(path: &PathView, time: Micros) -> u64 {
+    (u128::from(path.bandwidth) * u128::from(time) / 8_000_000) as u64
+}
+
+/// How long a path takes to send `bytes`; for ever without bandwidth.
+pub(crate) fn time_for(path: &PathView, bytes: u64) -> Micros {
+    let time = (u128::from(bytes) * 8_000_000).checked_div(u128::from(path.bandwidth));
+    time.map_or(Micros::MAX / 4, |time| time.min(u128::from(Micros::MAX / 4)) as Micros)
+}
+
+/// The shortest time in which anything can reach the peer, over the usable paths.
+pub(crate) fn shortest_delay(paths: &[PathView]) -> Option<Micros> {
+    paths.iter().filter(|p| p.usable).map(|p| p.owd).min()
+}

@@ -1,0 +1,264 @@
+//! Planning ahead: which part of which block each path is to carry.
+//!
+//! What DEMS, DAMS and STORM share. They put the blocks in an order of their own and divide each of them
+//! over the paths. A plan holds that order and, for each path, a lane of parts that wait for its window. It
+//! is made lazily: a block is divided only when a path with room has nothing in its lane, so a decision costs
+//! no more the more blocks wait. It is thrown away and made anew when a block arrives, bytes come back, a
+//! path changes by more than [`CHANGE`], or it has become older than [`MAX_AGE`] (DAMS, §IV: "scheduling is
+//! triggered" by new blocks and network changes, not by packets). What was sent by then stays sent, so making
+//! it anew only divides what is left by what is known now.
+
+use std::collections::VecDeque;
+
+use crate::{
+    Assignment, Block, BlockId, Context, MAX_PATHS, Micros, PathView, SchedEvent,
+    allocation::{Pipe, Shares},
+    capacity,
+};
+
+/// Blocks that take part in an order at most: the front of the queue (DAMS, §III-C, bounds the work of
+/// a schedule in the same way). The rest follows when these are on their way.
+pub(crate) const FRONT: usize = 64;
+
+/// A path whose bandwidth or one-way delay moved by this share of what a plan was made for has changed.
+const CHANGE: f64 = 0.1;
+
+/// Oldest plan. Sums up changes below [`CHANGE`], and bounds the time for which a path that drains faster
+/// than it was thought to has nothing to send.
+const MAX_AGE: Micros = 10_000;
+
+/// A part of a block that a path is to carry: so many of the bytes that are still to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    block: BlockId,
+    bytes: u32,
+}
+
+/// What a path is to carry, in order.
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    parts: VecDeque<Part>,
+    bytes: u64,
+}
+
+impl Lane {
+    fn take(&mut self, bytes: u32) {
+        let Some(part) = self.parts.front_mut() else { return };
+        let bytes = bytes.min(part.bytes);
+        part.bytes -= bytes;
+        self.bytes -= u64::from(bytes);
+        if part.bytes == 0 {
+            self.parts.pop_front();
+        }
+    }
+}
+
+/// What a path was like when the plan was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Basis {
+    usable: bool,
+    bandwidth: u64,
+    owd: Micros,
+    factor: f64,
+}
+
+impl Basis {
+    fn of(path: &PathView) -> Self {
+        Self { usable: path.usable, bandwidth: path.bandwidth, owd: path.owd, factor: path.factor }
+    }
+
+    fn differs_from(&self, other: &Self) -> bool {
+        let moved = |a: u64, b: u64| (a as f64 - b as f64).abs() > CHANGE * b as f64;
+        self.usable != other.usable
+            || self.factor.to_bits() != other.factor.to_bits()
+            || moved(self.bandwidth, other.bandwidth)
+            || moved(self.owd, other.owd)
+    }
+}
+
+/// The answer to which no packet has been seen yet.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    path: usize,
+    block: BlockId,
+    unsent: u32,
+}
+
+/// A path that takes nothing.
+const CLOSED: Pipe = Pipe { start: 0, rate: 0, limit: 0 };
+
+/// The paths as pipes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pipes {
+    all: [Pipe; MAX_PATHS],
+    count: usize,
+}
+
+impl std::ops::Deref for Pipes {
+    type Target = [Pipe];
+
+    fn deref(&self) -> &[Pipe] {
+        &self.all[..self.count]
+    }
+}
+
+impl std::ops::DerefMut for Pipes {
+    fn deref_mut(&mut self) -> &mut [Pipe] {
+        &mut self.all[..self.count]
+    }
+}
+
+/// The order of the blocks at the front, and a lane for each path.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plan {
+    order: VecDeque<BlockId>,
+    lanes: [Lane; MAX_PATHS],
+    basis: [Basis; MAX_PATHS],
+    made: Micros,
+    valid: bool,
+    answer: Option<Answer>,
+}
+
+impl Plan {
+    /// Notes what makes the plan obsolete.
+    pub(crate) fn on_event(&mut self, event: &SchedEvent) {
+        match event {
+            SchedEvent::Acked { .. } | SchedEvent::Done { delivered: true, .. } => {}
+            SchedEvent::Queued(_)
+            | SchedEvent::Done { .. }
+            | SchedEvent::Lost { .. }
+            | SchedEvent::Unsent { .. }
+            | SchedEvent::PathChanged(_) => self.valid = false,
+        }
+    }
+
+    /// Whether the order is to be made anew, by [`Self::begin`].
+    pub(crate) fn is_obsolete(&self, cx: &Context<'_>) -> bool {
+        let changed = |path: &PathView| Basis::of(path).differs_from(&self.basis[index(path)]);
+        !self.valid || cx.now >= self.made + MAX_AGE || cx.paths.iter().any(changed)
+    }
+
+    /// Starts anew with blocks in this order.
+    pub(crate) fn begin(&mut self, cx: &Context<'_>, order: impl Iterator<Item = BlockId>) {
+        self.order.clear();
+        self.order.extend(order);
+        for lane in &mut self.lanes {
+            lane.parts.clear();
+            lane.bytes = 0;
+        }
+        self.basis = [Basis::default(); MAX_PATHS];
+        for path in cx.paths {
+            self.basis[index(path)] = Basis::of(path);
+        }
+        self.made = cx.now;
+        self.valid = true;
+        self.answer = None;
+    }
+
+    /// How long a path is busy with what it was given: its lane, and what waits for its pacer.
+    pub(crate) fn busy(&self, path: &PathView) -> Micros {
+        capacity::time_for(path, self.lanes[index(path)].bytes + path.waiting)
+    }
+
+    /// The paths as pipes, in their order: what is not usable has no rate, a budget is a limit. `delay` is
+    /// what a path adds after sending, 0 for an equal sending end, its one-way delay for an equal arrival.
+    pub(crate) fn pipes(&self, cx: &Context<'_>, delay: impl Fn(&PathView) -> Micros) -> Pipes {
+        let mut pipes = Pipes { all: [CLOSED; MAX_PATHS], count: cx.paths.len().min(MAX_PATHS) };
+        for (pipe, path) in pipes.all.iter_mut().zip(cx.paths).filter(|(_, path)| path.usable) {
+            let limit = path.budget.unwrap_or(u64::MAX);
+            *pipe = Pipe { start: self.busy(path) + delay(path), rate: path.bandwidth, limit };
+        }
+        pipes
+    }
+
+    /// The next assignment to a path with room. While such paths have nothing in their lanes, `place`
+    /// divides one block of the order after the other.
+    pub(crate) fn next(
+        &mut self,
+        cx: &Context<'_>,
+        reason: &'static str,
+        mut place: impl FnMut(&mut Self, &Block),
+    ) -> Option<Assignment> {
+        self.settle(cx);
+        if !cx.paths.iter().any(PathView::has_room) {
+            return None;
+        }
+        loop {
+            let mut with_room = cx.paths.iter().filter(|p| p.has_room());
+            if let Some(assignment) = with_room.find_map(|path| self.next_for(cx, path, reason)) {
+                return Some(assignment);
+            }
+            let block = self.next_block(cx)?;
+            place(self, block);
+        }
+    }
+
+    /// The next block of the order that has bytes to send.
+    fn next_block<'a>(&mut self, cx: &Context<'a>) -> Option<&'a Block> {
+        while let Some(id) = self.order.pop_front() {
+            if let Some(block) = cx.queue.get(id).filter(|b| b.unsent_bytes() > 0) {
+                return Some(block);
+            }
+        }
+        None
+    }
+
+    /// Appends shares of a block to the lanes of `paths`, in whole packets as far as the block goes.
+    pub(crate) fn place(&mut self, block: BlockId, paths: &[PathView], shares: &Shares) {
+        let (mut cut, mut sum) = (0, 0);
+        let last = paths.iter().zip(shares.bytes).rposition(|(_, bytes)| bytes > 0);
+        for (i, (path, bytes)) in paths.iter().zip(shares.bytes).enumerate() {
+            sum += bytes;
+            let chunk = path.chunk.max(1);
+            // Cut where the sum of the shares so far is nearest to a whole number of packets.
+            let end = if Some(i) == last { sum } else { (sum + chunk / 2) / chunk * chunk };
+            let end = end.min(shares.bytes.iter().sum());
+            if end > cut {
+                self.give(block, path, end - cut);
+                cut = end;
+            }
+        }
+    }
+
+    /// Appends a part of a block to the lane of a path.
+    pub(crate) fn give(&mut self, block: BlockId, path: &PathView, bytes: u32) {
+        let lane = &mut self.lanes[index(path)];
+        lane.bytes += u64::from(bytes);
+        lane.parts.push_back(Part { block, bytes });
+    }
+
+    /// The next part for a path with room, if it has one.
+    fn next_for(&mut self, cx: &Context<'_>, path: &PathView, reason: &'static str) -> Option<Assignment> {
+        let lane = &mut self.lanes[index(path)];
+        while let Some(part) = lane.parts.front().copied() {
+            let work =
+                cx.queue.get(part.block).and_then(|block| Some((block.unsent_bytes(), block.next_work()?)));
+            let Some((unsent, work)) = work else {
+                lane.take(part.bytes);
+                continue;
+            };
+            self.answer = Some(Answer { path: index(path), block: part.block, unsent });
+            return Some(Assignment::new(work, path.id, reason).at_most(part.bytes));
+        }
+        None
+    }
+
+    /// Takes what was sent of the last answer out of its lane.
+    fn settle(&mut self, cx: &Context<'_>) {
+        if let Some(answer) = self.answer.take() {
+            let unsent = cx.queue.get(answer.block).map_or(0, Block::unsent_bytes);
+            self.lanes[answer.path].take(answer.unsent.saturating_sub(unsent));
+        }
+    }
+
+    /// When to ask again if a path has room and nothing in its lane while others have: the plan may have
+    /// been wrong about them.
+    pub(crate) fn review_at(&self, cx: &Context<'_>) -> Option<Micros> {
+        let waiting = self.lanes.iter().any(|lane| lane.bytes > 0);
+        (waiting && cx.paths.iter().any(PathView::has_room)).then_some(self.made + MAX_AGE)
+    }
+}
+
+fn index(path: &PathView) -> usize {
+    usize::from(path.id.0)
+}

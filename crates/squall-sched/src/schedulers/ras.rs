@@ -1,0 +1,379 @@
+//! RAS: reliability-aware scheduling, the scheduler of STORM; without signals it is STORM-U.
+//!
+//! Source: Hu and Li, "STORM: a Multipath QUIC Scheduler for Quick Streaming Media Transport under Unstable
+//! Mobile Networks" (USENIX ATC 2025), §3.3.
+//!
+//! **Two queues.** Reliable blocks and unreliable data wait apart, each by deadline ([`BlockQueue`] keeps both).
+//!
+//! **Reliable blocks** are divided so that their parts arrive together, weighted by what the radio says:
+//!
+//! ```text
+//! size_i / (bw_i · F_i) + OWD_i = T,   Σ size_i = size                                         (Eq. 4)
+//! ```
+//!
+//! The block with the lowest weight goes first:
+//!
+//! ```text
+//! Trsd_i = deadline − now − OWD_i                                                              (Eq. 5)
+//! Gbw    = min_i (bw_i − size_i / Trsd_i)                                                      (Eq. 6)
+//! weight = α · Gbw / bw_agg · R + (1 − α) · priority / P_max                                   (Eq. 7)
+//! ```
+//!
+//! with `R` the share of the block that is still to be sent, `bw_agg` the bandwidth of all paths and `P_max` the
+//! largest priority number waiting. A block with a negative gap cannot make it as things are, and goes behind
+//! the others; one that has run out of residual time on every path is cancelled.
+//!
+//! **Unreliable data** fills time holes: a path with a longer delay has to be done with its part of a reliable
+//! block earlier by the difference of the delays, and is idle until the faster path is done too. An injection is
+//! bounded by the hole and overruns it by less than a packet.
+//!
+//! **Outage.** A deactivated path takes no part. With one path left everything goes there, unreliable data only
+//! while no reliable bytes wait. After the scheduling round, reliable bytes in flight on dead paths are sent once
+//! more on a live one if they can meet their deadline there; unreliable ones are not.
+//!
+//! | option | unit | default | source |
+//! | --- | --- | --- | --- |
+//! | `alpha` | weight of the bandwidth gap against the priority, 0 to 1 | 0.5 | Table 2 |
+//!
+//! Where the paper is silent or cannot be meant:
+//!
+//! - Eq. 4 as printed multiplies one side's sizes by `bw_agg`, which is there to keep numbers away from zero and
+//!   mixes units. Meant are equal arrival times; solved by water-filling, for any number of paths, and a path whose
+//!   delay alone exceeds the common arrival takes nothing.
+//! - The division starts from what each path still has to send, so a block begins on the slow path while the
+//!   one before it ends on the fast path, if no unreliable data wants the hole.
+//! - Any number of paths: the fast path is the one with the shortest delay, every other one can have holes,
+//!   each against the path that is busy longest.
+//! - Between reliable blocks, when none waits, a slow path takes as much unreliable data ahead as the difference
+//!   of the delays lasts: the hole that the next block will leave. The fast path takes unreliable data only if no
+//!   reliable bytes wait and no other path can bring it in time.
+//! - Blocks without a deadline have the whole bandwidth as their gap.
+//! - Weights are taken for the 64 blocks with the earliest deadlines, when a block arrives or ends, bytes are
+//!   lost, a path changes by a tenth, or 10 ms have passed.
+
+use std::{collections::VecDeque, ops::Range};
+
+use crate::{
+    Assignment, Block, BlockId, BuildError, Context, Decision, Entry, MAX_PATHS, Micros, OptionSpec, Options,
+    PathView, SchedEvent, Scheduler, SegmentState, Work, WorkKind,
+    allocation::{Pipe, fill},
+    capacity,
+    plan::{FRONT, Plan},
+};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "ras",
+    summary: "reliable blocks by urgency and priority, arriving together; unreliable data in the slow path's holes",
+    source: "Hu and Li, USENIX ATC 2025 (STORM), §3.3; STORM-U",
+    options: &[OptionSpec {
+        name: "alpha",
+        default: "0.5",
+        help: "weight of the bandwidth gap against the priority, 0 to 1",
+    }],
+};
+
+pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
+    Ok(Box::new(Ras::new(options.take_in("alpha", 0.5, 0.0..=1.0)?)))
+}
+
+/// Reliability-aware scheduling.
+#[derive(Clone, Debug)]
+pub struct Ras {
+    alpha: f64,
+    plan: Plan,
+    round: Vec<Ranked>,
+    /// Unreliable blocks at the front that wait for a hole, with bytes that no path was given yet.
+    unreliable: VecDeque<(BlockId, u32)>,
+    /// Ranges that were in flight on a path when it died.
+    stranded: VecDeque<(BlockId, Range<u32>)>,
+}
+
+/// A reliable block with its weight.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Ranked {
+    block: BlockId,
+    /// Cannot make its deadline as things are.
+    postponed: bool,
+    weight: f64,
+}
+
+impl Ras {
+    /// `alpha`: weight of the bandwidth gap against the priority, 0 to 1.
+    pub fn new(alpha: f64) -> Self {
+        let (unreliable, stranded) = (VecDeque::new(), VecDeque::new());
+        Self { alpha, plan: Plan::default(), round: Vec::new(), unreliable, stranded }
+    }
+}
+
+impl Scheduler for Ras {
+    fn next(&mut self, cx: &Context<'_>) -> Decision {
+        if self.plan.is_obsolete(cx) {
+            if let Some(block) = expired(cx) {
+                return Decision::Cancel { block, reason: "no residual time on any path" };
+            }
+            self.begin_round(cx);
+        }
+        let unreliable = &mut self.unreliable;
+        let place = |plan: &mut Plan, block: &Block| {
+            fill_holes(plan, cx, unreliable);
+            let shares = fill(block.unsent_bytes(), &arrival_pipes(plan, cx));
+            plan.place(block.meta().id, cx.paths, &shares);
+        };
+        let assignment = self.plan.next(cx, "lowest weight, arrives with the rest of its block", place);
+        let assignment = assignment.or_else(|| self.inject(cx)).or_else(|| self.reinject(cx));
+        match assignment {
+            Some(assignment) => Decision::Send(assignment),
+            None => Decision::Idle { wake: self.wake(cx) },
+        }
+    }
+
+    fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
+        self.plan.on_event(event);
+        if let SchedEvent::PathChanged(id) = event
+            && !cx.path(*id).is_some_and(|path| path.usable)
+        {
+            self.strand(cx);
+        }
+    }
+}
+
+impl Ras {
+    /// Ranks the reliable blocks at the front, and lines up the unreliable ones.
+    fn begin_round(&mut self, cx: &Context<'_>) {
+        let front = || cx.queue.reliable_by_deadline().take(FRONT);
+        let largest = front().map(|b| b.meta().priority).max().unwrap_or(0).max(1);
+        let total: u64 = cx.paths.iter().filter(|p| p.usable).map(|p| p.bandwidth).sum();
+        self.round.clear();
+        for block in front() {
+            let gap = gap(cx, block);
+            let meta = block.meta();
+            let rest = f64::from(block.unsent_bytes()) / f64::from(meta.len.max(1));
+            let priority = f64::from(meta.priority) / f64::from(largest);
+            let weight = weight(self.alpha, gap / total.max(1) as f64, rest, priority);
+            self.round.push(Ranked { block: meta.id, postponed: gap < 0.0, weight });
+        }
+        self.round.sort_by(|a, b| a.postponed.cmp(&b.postponed).then(a.weight.total_cmp(&b.weight)));
+        self.plan.begin(cx, self.round.iter().map(|r| r.block));
+        self.unreliable.clear();
+        let waiting = cx.queue.unreliable_by_deadline().take(FRONT);
+        self.unreliable.extend(waiting.map(|b| (b.meta().id, b.unsent_bytes())));
+    }
+
+    /// Unreliable data for a path that has room and nothing else to do.
+    fn inject(&mut self, cx: &Context<'_>) -> Option<Assignment> {
+        if self.unreliable.is_empty() || !cx.paths.iter().any(PathView::has_room) {
+            return None;
+        }
+        let openings = Openings::new(&self.plan, cx);
+        for path in cx.paths.iter().filter(|p| p.has_room()) {
+            let Some(bytes) = openings.bytes(&self.plan, cx, path) else { continue };
+            let fits = |deadline| openings.admits(&self.plan, cx, path, deadline);
+            if let Some((block, bytes)) = take_waiting(&mut self.unreliable, cx, bytes, fits)
+                && let Some(work) = cx.queue.get(block).and_then(Block::next_work)
+            {
+                // What is not sent of it now waits for the next hole.
+                let sent = path.clip(&(work.range.start..work.range.end.min(work.range.start + bytes)));
+                let rest = bytes - (sent.end - sent.start);
+                give_back(&mut self.unreliable, block, rest);
+                let work = Work { range: sent, ..work };
+                return Some(Assignment::new(work, path.id, "unreliable, in a time hole"));
+            }
+        }
+        None
+    }
+
+    /// Remembers the reliable bytes that are in flight on dead paths alone.
+    fn strand(&mut self, cx: &Context<'_>) {
+        let live = live_paths(cx);
+        self.stranded.clear();
+        for block in cx.queue.iter().filter(|b| b.meta().reliable && b.in_flight_bytes() > 0) {
+            let segments = block.segments().iter();
+            let stranded = segments.filter(|s| s.state == SegmentState::Sent && s.in_flight & live == 0);
+            self.stranded.extend(stranded.map(|s| (block.meta().id, s.range())));
+        }
+    }
+
+    /// Deadline-aware reinjection: after everything else.
+    fn reinject(&mut self, cx: &Context<'_>) -> Option<Assignment> {
+        let live = live_paths(cx);
+        while let Some((id, range)) = self.stranded.front().cloned() {
+            let stranded = cx.queue.get(id).and_then(|block| {
+                let segment = block.segments_from(range.start).first()?;
+                let open = segment.state == SegmentState::Sent && segment.in_flight & live == 0;
+                open.then_some((block.meta().deadline, range.start..range.end.min(segment.end)))
+            });
+            let Some((deadline, part)) = stranded.filter(|(_, part)| !part.is_empty()) else {
+                self.stranded.pop_front();
+                continue;
+            };
+            let in_time = |path: &&PathView| {
+                let arrival = cx.now + self.plan.busy(path) + path.owd;
+                path.has_room() && deadline.is_none_or(|deadline| arrival <= deadline)
+            };
+            let Some(path) = cx.paths.iter().filter(in_time).min_by_key(|p| p.owd) else {
+                if !cx.paths.iter().any(PathView::has_room) {
+                    return None;
+                }
+                self.stranded.pop_front();
+                continue;
+            };
+            let sent = path.clip(&part);
+            if let Some(front) = self.stranded.front_mut() {
+                front.1.start = sent.end;
+            }
+            if sent.end >= range.end {
+                self.stranded.pop_front();
+            }
+            let work = Work { block: id, range: sent, kind: WorkKind::Copy };
+            return Some(Assignment::new(work, path.id, "was in flight on a dead path"));
+        }
+        None
+    }
+
+    /// When a hole may open, or the plan is due for a review.
+    fn wake(&self, cx: &Context<'_>) -> Option<Micros> {
+        let review = self.plan.review_at(cx);
+        if self.unreliable.is_empty() {
+            return review;
+        }
+        let with_room = cx.paths.iter().filter(|p| p.has_room());
+        let opening = with_room.map(|p| capacity::time_for(p, u64::from(p.chunk)).clamp(500, 10_000)).min();
+        let opening = opening.map(|pause| cx.now + pause);
+        review.into_iter().chain(opening).min()
+    }
+}
+
+/// The first block, reliable or not, that could not arrive in time even if it left now (Eq. 5).
+fn expired(cx: &Context<'_>) -> Option<BlockId> {
+    let soonest = cx.now + capacity::shortest_delay(cx.paths)?;
+    let first = cx.queue.by_deadline().next()?.meta();
+    first.deadline.is_some_and(|deadline| deadline <= soonest).then_some(first.id)
+}
+
+/// The paths that take part, with their delays: their parts of a block are to arrive together.
+fn arrival_pipes(plan: &Plan, cx: &Context<'_>) -> crate::plan::Pipes {
+    let mut pipes = plan.pipes(cx, |path| path.owd);
+    for (pipe, path) in pipes.iter_mut().zip(cx.paths) {
+        pipe.rate = (pipe.rate as f64 * path.factor.clamp(0.01, 1.0)) as u64;
+    }
+    pipes
+}
+
+/// Bandwidth left over when the block is sent just in time, on the path where it is scarcest (Eq. 6), in bits
+/// per second.
+fn gap(cx: &Context<'_>, block: &Block) -> f64 {
+    let closed = Pipe { start: 0, rate: 0, limit: 0 };
+    let mut pipes = [closed; MAX_PATHS];
+    for (pipe, path) in pipes.iter_mut().zip(cx.paths).filter(|(_, path)| path.usable) {
+        let rate = (path.bandwidth as f64 * path.factor.clamp(0.01, 1.0)) as u64;
+        *pipe = Pipe { start: path.owd, rate, limit: path.budget.unwrap_or(u64::MAX) };
+    }
+    let shares = fill(block.unsent_bytes(), &pipes[..cx.paths.len().min(MAX_PATHS)]);
+    let taking_part = cx.paths.iter().zip(shares.bytes).filter(|(_, bytes)| *bytes > 0);
+    let gaps = taking_part.map(|(path, bytes)| {
+        let Some(deadline) = block.meta().deadline else { return path.bandwidth as f64 };
+        let residual = deadline.saturating_sub(cx.now + path.owd).max(1);
+        path.bandwidth as f64 - f64::from(bytes) * 8e6 / residual as f64
+    });
+    gaps.fold(f64::INFINITY, f64::min).min(f64::MAX)
+}
+
+/// Eq. 7; the lowest goes first.
+fn weight(alpha: f64, gap: f64, rest: f64, priority: f64) -> f64 {
+    alpha * gap * rest + (1.0 - alpha) * priority
+}
+
+/// The usable paths, one bit each.
+fn live_paths(cx: &Context<'_>) -> u8 {
+    cx.paths.iter().filter(|p| p.usable).fold(0, |live, path| live | path.id.bit())
+}
+
+/// Gives unreliable data to the paths that will be done before the busiest one.
+fn fill_holes(plan: &mut Plan, cx: &Context<'_>, waiting: &mut VecDeque<(BlockId, u32)>) {
+    if waiting.is_empty() {
+        return;
+    }
+    let openings = Openings::new(plan, cx);
+    for path in cx.paths.iter().filter(|p| p.usable) {
+        while let Some(bytes) = openings.bytes(plan, cx, path) {
+            let fits = |deadline| openings.admits(plan, cx, path, deadline);
+            let Some((block, bytes)) = take_waiting(waiting, cx, bytes, fits) else { break };
+            plan.give(block, path, bytes);
+        }
+    }
+}
+
+/// Where unreliable data may go.
+struct Openings {
+    /// Until when, from now, the busiest path is busy.
+    busiest: Micros,
+    /// The shortest delay of a usable path, and how many there are.
+    shortest: Micros,
+    live: usize,
+    /// Whether reliable bytes are still to be sent.
+    reliable_waits: bool,
+}
+
+impl Openings {
+    fn new(plan: &Plan, cx: &Context<'_>) -> Self {
+        let usable = || cx.paths.iter().filter(|p| p.usable);
+        Self {
+            busiest: usable().map(|p| plan.busy(p)).max().unwrap_or(0),
+            shortest: usable().map(|p| p.owd).min().unwrap_or(0),
+            live: usable().count(),
+            reliable_waits: cx.queue.reliable_by_deadline().next().is_some(),
+        }
+    }
+
+    /// Bytes that fit into the hole of a path now, rounded up to whole packets; `None` if it has none.
+    fn bytes(&self, plan: &Plan, cx: &Context<'_>, path: &PathView) -> Option<u32> {
+        let busy = plan.busy(path);
+        let end = if self.live == 1 || self.is_fast(cx, path) {
+            // No hole here: only what is left when nothing reliable waits.
+            if self.reliable_waits { 0 } else { busy + capacity::time_for(path, u64::from(path.chunk)) }
+        } else if self.reliable_waits {
+            self.busiest
+        } else {
+            self.busiest.max(path.owd - self.shortest)
+        };
+        let hole = capacity::on_path(path, end.checked_sub(busy).filter(|hole| *hole > 0)?);
+        let chunk = u64::from(path.chunk.max(1));
+        u32::try_from(hole.div_ceil(chunk).max(1) * chunk).ok()
+    }
+
+    /// Whether data with this deadline may go on this path.
+    fn admits(&self, plan: &Plan, cx: &Context<'_>, path: &PathView, deadline: Option<Micros>) -> bool {
+        let in_time =
+            |path: &PathView| deadline.is_none_or(|deadline| cx.now + plan.busy(path) + path.owd <= deadline);
+        let elsewhere = || cx.paths.iter().any(|p| p.usable && !self.is_fast(cx, p) && in_time(p));
+        in_time(path) && (self.live == 1 || !self.is_fast(cx, path) || !elsewhere())
+    }
+
+    /// Whether a path is the fast one; of several, the one that comes first.
+    fn is_fast(&self, cx: &Context<'_>, path: &PathView) -> bool {
+        cx.paths.iter().find(|p| p.usable && p.owd == self.shortest).is_some_and(|p| p.id == path.id)
+    }
+}
+
+/// Takes up to `bytes` of the first waiting block whose deadline `fits`.
+fn take_waiting(
+    waiting: &mut VecDeque<(BlockId, u32)>,
+    cx: &Context<'_>,
+    bytes: u32,
+    fits: impl Fn(Option<Micros>) -> bool,
+) -> Option<(BlockId, u32)> {
+    let has_fresh = |block| cx.queue.get(block).is_some_and(|b| b.fresh_bytes() > 0);
+    waiting.retain(|(block, left)| *left > 0 && has_fresh(*block));
+    let deadline = |block| cx.queue.get(block).and_then(|b| b.meta().deadline);
+    let (block, left) = waiting.iter_mut().find(|(block, _)| fits(deadline(*block)))?;
+    let taken = bytes.min(*left);
+    *left -= taken;
+    Some((*block, taken))
+}
+
+/// Puts bytes back that were taken and not sent.
+fn give_back(waiting: &mut VecDeque<(BlockId, u32)>, block: BlockId, bytes: u32) {
+    if let Some((_, left)) = waiting.iter_mut().find(|(b, _)| *b == block) {
+        *left += bytes;
+    }
+}
