@@ -29,8 +29,10 @@
 
 pub mod allocation;
 mod block;
+mod candidates;
 pub mod capacity;
 mod duplicate;
+mod earliest_completion;
 mod path;
 mod plan;
 mod queue;

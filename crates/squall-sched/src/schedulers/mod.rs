@@ -2,6 +2,7 @@
 
 pub mod dams;
 pub mod dems;
+pub mod ecf;
 pub mod minrtt;
 pub mod ras;
 pub mod redundant;
@@ -16,6 +17,7 @@ pub(crate) fn register_all(registry: &mut Registry) {
     registry.register(dams::DAMS_C, dams::build_c);
     registry.register(dams::DAMS_ROBUST, dams::build_robust);
     registry.register(dems::ENTRY, dems::build);
+    registry.register(ecf::ENTRY, ecf::build);
     registry.register(minrtt::ENTRY, minrtt::build);
     registry.register(ras::ENTRY, ras::build);
     registry.register(redundant::ENTRY, redundant::build);

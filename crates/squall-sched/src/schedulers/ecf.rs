@@ -1,0 +1,85 @@
+//! ECF: waits for the fastest path when that is earlier than sending on a slower one.
+//!
+//! Source: Lim, Nahum, Towsley, Gibbens, "ECF: An MPTCP Path Scheduler to Manage Heterogeneous Paths"
+//! (CoNEXT 2017), Algorithm 1; a baseline of AUGUR (NSDI 2024, §4.1). Each packet goes on the lowest-RTT
+//! path `f` if that has window left. If not, let `s` be the lowest-RTT path that has, and `k` the bytes not
+//! yet sent, counted as at least one window of either path:
+//!
+//! ```text
+//! δ = max(σ_f, σ_s)
+//! if (1 + k/CWND_f)·RTT_f < (1 + waiting·β)·(RTT_s + δ)
+//!     if (k/CWND_s)·RTT_s ≥ 2·RTT_f + δ:   waiting = 1, send nothing
+//!     else:                                send on s
+//! else:                                    waiting = 0, send on s
+//! ```
+//!
+//! - `beta` (β, default 0.25, the authors' value): how much a scheduler that waits prefers to go on waiting.
+//! - `k` is the fresh bytes of all blocks: the paper's send buffer. `σ` is the mean deviation of the RTT
+//!   (RFC 9002 §5.3), as in the authors' implementation for Linux.
+//! - Blocks in the order of handing over. A repair goes first, on the fastest path with room, whatever the
+//!   test says: it holds up a block that is otherwise there. The paper is silent on this.
+//! - A full path is waited for only while it is healthy and an acknowledgement can open it; so something is
+//!   always in flight while ECF waits, and no wake-up is needed. When the path falls silent the session
+//!   says so, and its data goes elsewhere.
+//! - Any number of paths: `f` is the fastest of all and `s` the fastest with room. Where waiting for `f`
+//!   beats `s`, it beats every path slower than `s`.
+
+use crate::{
+    Assignment, BuildError, Context, Decision, Entry, OptionSpec, Options, Scheduler,
+    candidates::Candidates,
+    earliest_completion::{Verdict, weigh},
+};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "ecf",
+    summary: "waits for the fastest path when that completes earlier than a slower one",
+    source: "ECF, CoNEXT 2017, Algorithm 1; baseline of AUGUR",
+    options: &[OptionSpec {
+        name: "beta",
+        default: "0.25",
+        help: "preference for going on waiting, a share from 0 to 10",
+    }],
+};
+
+pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
+    let beta = options.take_in("beta", 0.25, 0.0..=10.0)?;
+    Ok(Box::new(Ecf { beta, waiting: false }))
+}
+
+/// Earliest completion first.
+#[derive(Clone, Copy, Debug)]
+pub struct Ecf {
+    beta: f64,
+    waiting: bool,
+}
+
+impl Scheduler for Ecf {
+    fn next(&mut self, cx: &Context<'_>) -> Decision {
+        let Some(paths) = Candidates::of(cx) else {
+            return Decision::idle();
+        };
+        if let Some(work) = cx.queue.next_repair() {
+            return Decision::Send(Assignment::new(work, paths.open.id, "repair on the fastest with room"));
+        }
+        let Some(work) = cx.queue.next_fresh() else {
+            return Decision::idle();
+        };
+        if paths.fastest_is_open() {
+            return Decision::Send(Assignment::new(work, paths.open.id, "fastest path"));
+        }
+        let margin = if self.waiting { self.beta } else { 0.0 };
+        let reason = match weigh(cx.queue.fresh_bytes(), paths.fastest, paths.open, margin) {
+            Verdict::Wait => {
+                self.waiting = true;
+                return Decision::idle();
+            }
+            Verdict::Send => "slower path, not by much",
+            Verdict::SendClearly => {
+                self.waiting = false;
+                "slower path is earlier than waiting"
+            }
+        };
+        // One packet: with each the rest is shorter, and the test may come out otherwise.
+        Decision::Send(Assignment::new(work, paths.open.id, reason).at_most(paths.open.chunk))
+    }
+}
