@@ -11,7 +11,6 @@ fn names() -> Vec<&'static str> {
 }
 
 /// Schedulers that send blocks as they come, and repairs before anything else.
-const IN_ORDER: [&str; 5] = ["minrtt", "sp", "rr", "redundant", "dems"];
 const IN_ORDER: [&str; 6] = ["minrtt", "sp", "rr", "redundant", "dems", "ecf"];
 
 #[test]
