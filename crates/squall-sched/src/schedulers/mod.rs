@@ -1,5 +1,6 @@
 //! The schedulers that can be picked by name: one file each, opening with its source.
 
+pub mod blest;
 pub mod dams;
 pub mod dems;
 pub mod ecf;
@@ -13,6 +14,7 @@ use crate::Registry;
 
 /// Adds every scheduler of this crate.
 pub(crate) fn register_all(registry: &mut Registry) {
+    registry.register(blest::ENTRY, blest::build);
     registry.register(dams::DAMS, dams::build);
     registry.register(dams::DAMS_C, dams::build_c);
     registry.register(dams::DAMS_ROBUST, dams::build_robust);

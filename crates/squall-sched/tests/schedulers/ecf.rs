@@ -74,7 +74,7 @@ fn a_full_path_that_fails_is_not_waited_for() {
         |stage: &mut Stage| stage.path(0).usable = false,
         |stage: &mut Stage| stage.path(0).state = squall_sched::PathState::Suspect,
         |stage: &mut Stage| stage.path(0).budget = Some(0),
-        |stage: &mut Stage| drop(stage.paths.remove(0)),
+        |stage: &mut Stage| _ = stage.paths.remove(0),
     ] {
         let mut stage = Stage::new("ecf", &UNEQUAL);
         stage.reliable(12 * CHUNK);

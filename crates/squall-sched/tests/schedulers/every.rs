@@ -11,7 +11,7 @@ fn names() -> Vec<&'static str> {
 }
 
 /// Schedulers that send blocks as they come, and repairs before anything else.
-const IN_ORDER: [&str; 6] = ["minrtt", "sp", "rr", "redundant", "dems", "ecf"];
+const IN_ORDER: [&str; 7] = ["minrtt", "sp", "rr", "redundant", "dems", "ecf", "blest"];
 
 #[test]
 fn idle_without_blocks_without_paths_and_without_room() {

@@ -1,5 +1,6 @@
 //! What each scheduler does in small situations.
 
+mod blest;
 mod ecf;
 mod every;
 mod minrtt;
