@@ -166,7 +166,7 @@ impl World {
         (0..self.ports.len()).find(|i| client_address(*i) == address)
     }
 
-    /// Tells the client that a path costs money, or does not.
+    /// Tells the client that a path costs money, or does not; once its session is up.
     pub fn set_metered(&mut self, path: usize, metered: bool) {
         if let Some(session) = self.session(Side::Client) {
             session.set_metered(client_address(path), metered);

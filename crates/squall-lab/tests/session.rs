@@ -2,12 +2,16 @@
 
 mod stage;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use squall_lab::world::Side;
 use squall_proto::{
     Block, BlockFate, CloseReason, Config, Event, Limits, Missed, PathChange, SendError,
-    sched::{BlockId, PathId, Registry},
+    sched::{BlockId, Context, Decision, PathId, Registry, Scheduler},
     wire::{CancelReason, RefuseReason},
 };
 
@@ -397,6 +401,72 @@ fn one_way_delay_differences_are_exact() {
     let difference = stats[1].owd_us as i64 - stats[0].owd_us as i64;
     println!("measured difference {difference} µs, true 20000 µs");
     assert!((difference - 20_000).abs() < 500);
+}
+
+/// Notes which of the paths it is shown are metered.
+struct Watcher {
+    inner: Box<dyn Scheduler>,
+    seen: Arc<Mutex<Vec<Vec<bool>>>>,
+}
+
+impl Scheduler for Watcher {
+    fn next(&mut self, cx: &Context<'_>) -> Decision {
+        let metered = cx.paths.iter().map(|p| p.metered).collect();
+        let mut seen = self.seen.lock().unwrap();
+        if seen.last() != Some(&metered) {
+            seen.push(metered);
+        }
+        self.inner.next(cx)
+    }
+}
+
+#[test]
+fn a_servers_scheduler_sees_which_paths_are_metered_at_the_client() {
+    for seed in 30..36 {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let watched = seen.clone();
+        let server = Config {
+            scheduler: Arc::new(move || {
+                let inner = Registry::standard().build("minrtt").unwrap();
+                Box::new(Watcher { inner, seen: watched.clone() })
+            }),
+            ..Config::default()
+        };
+        // The news must get through losses, and through an outage of the path that carries it first.
+        let lossy = "name='a'\nrate='8mbps'\ndelay='20ms'\nloss='8%'\nevents=[{at='4s', outage='400ms'}]";
+        let other = "name='b'\nrate='8mbps'\ndelay='40ms'\nloss='5%'";
+        let mut stage = Stage::with(&[lossy, other], seed, Config::default(), server);
+        let now_seen = |stage: &mut Stage, time| {
+            stage.run_for(time);
+            stage.send(Side::Server, Block::new(vec![1; 3_000]));
+            stage.run_for(1);
+            seen.lock().unwrap().last().cloned().unwrap()
+        };
+        assert_eq!(now_seen(&mut stage, 2_990_000), [false, false], "seed {seed}");
+        stage.world.set_metered(1, true);
+        assert_eq!(now_seen(&mut stage, 2_000_000), is_second(&mut stage), "seed {seed}");
+        // It changes its mind, more than once.
+        for metered in [false, true, false, true, false] {
+            stage.world.set_metered(1, metered);
+        }
+        assert_eq!(now_seen(&mut stage, 2_000_000), [false, false], "seed {seed}");
+        // A path that is opened later, on an interface that was declared before.
+        stage.world.remove_interface(1);
+        stage.run_for(1_000_000);
+        stage.world.set_metered(1, true);
+        stage.world.add_interface(1);
+        assert_eq!(now_seen(&mut stage, 2_000_000), is_second(&mut stage), "seed {seed}");
+        let metered: Vec<bool> = stage.path_stats(Side::Server).iter().map(|s| s.metered).collect();
+        assert_eq!(metered, is_second(&mut stage));
+    }
+}
+
+/// For each path of the server, whether it is the second of the network; the race decides on the ids.
+fn is_second(stage: &mut Stage) -> [bool; 2] {
+    let stats = stage.world.session(Side::Server).unwrap().path_stats();
+    let all: Vec<bool> =
+        stats.iter().map(|(_, net, _)| stage.world.path_of(Side::Server, *net) == Some(1)).collect();
+    all.try_into().expect("two paths")
 }
 
 fn rr() -> Config {

@@ -24,6 +24,7 @@ mod event;
 mod feedback;
 pub mod inbox;
 mod liveness;
+mod metering;
 mod outbox;
 mod pacer;
 mod path;

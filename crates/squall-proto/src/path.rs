@@ -43,6 +43,8 @@ pub(crate) enum Control {
     Refused(BlockId, RefuseReason),
     /// Feedback because there is room again; made up when it leaves.
     Credit,
+    /// What there is to tell of the path of that number; made up when it leaves.
+    PathInfo(u32),
 }
 
 /// A packet whose fate is open.
@@ -150,6 +152,7 @@ pub(crate) struct Path {
     opened: Micros,
     /// Validated: may carry data.
     pub(crate) up: bool,
+    /// Costs money, says either side.
     pub(crate) metered: bool,
     pub(crate) flight: Flight,
     /// What a scheduler gave to the path and waits for the pacer.

@@ -9,6 +9,8 @@ pub struct PathStats {
     pub number: u32,
     /// Name of its state: `active`, `suspect`, `deactivated`.
     pub state: &'static str,
+    /// Whether its bytes cost money, as either side says.
+    pub metered: bool,
     /// Smoothed round-trip time in microseconds.
     pub srtt_us: u64,
     /// Smallest round-trip time in microseconds.

@@ -31,15 +31,17 @@ pub(super) fn run(
     let mut world = World::new(&calm, config.clone(), config, seed).map_err(problem)?;
     let mut application = Application::new(scenario, seed, Recorder::new(scenario.run_info(scheduler, seed)));
     let start = connect_time(&calm);
+    // Both sides know of metered paths before the flows begin.
+    world.run_until(start / 2, |world, side, event| application.on_event(world, side, event));
+    for (index, path) in scenario.paths.iter().enumerate() {
+        world.set_metered(index, path.metered);
+    }
     world.run_until(start, |world, side, event| application.on_event(world, side, event));
     if let Some(path) = application.missing_path() {
         let (scenario, path) = (scenario.name.clone(), scenario.paths[path].name.clone());
         return Err(RunError::NotConnected { scenario, scheduler: scheduler.to_owned(), seed, path });
     }
     world.enter(&scenario.paths, seed).map_err(|error| problem(error.into()))?;
-    for (index, path) in scenario.paths.iter().enumerate() {
-        world.set_metered(index, path.metered);
-    }
     application.begin(&mut world);
     let mut next_sample = SAMPLE_INTERVAL_US;
     loop {

@@ -1,8 +1,9 @@
 //! A session: one peer, several paths, blocks both ways.
 //!
 //! `transmit` decides what leaves next, `decide` asks the scheduler, `receive` takes in packets and
-//! fates, `watch` minds the time: deadlines, silent paths, probes.
+//! fates, `watch` minds the time: deadlines, silent paths, probes; `cost` minds paths that cost money.
 
+mod cost;
 mod decide;
 mod log;
 mod receive;
@@ -23,6 +24,7 @@ use crate::{
     SessionStats,
     feedback::Reporter,
     inbox::Inbox,
+    metering::Metering,
     outbox::{Ended, Ending, Outbox},
     path::{Control, Path, Payload},
     steering::{Connection, Handle, Sent},
@@ -58,6 +60,7 @@ pub struct Session {
     inbox: Inbox,
     reporter: Reporter,
     control: VecDeque<Control>,
+    metering: Metering,
     /// Probes and answers to the peer's, each for the path of that number.
     probes: VecDeque<(u32, Item<'static>)>,
     next_probe: u64,
@@ -119,6 +122,7 @@ impl Session {
             inbox: Inbox::new(config.limits),
             reporter: Reporter::default(),
             control: VecDeque::new(),
+            metering: Metering::default(),
             probes: VecDeque::new(),
             next_probe: 0,
             told_credit: config.limits.reassembly,
@@ -187,18 +191,6 @@ impl Session {
         !self.events.is_empty() || live && (self.inbox.has_events() || self.outbox.is_writable())
     }
 
-    /// Declares the bytes of an interface to cost money, or not.
-    pub fn set_metered(&mut self, local: std::net::IpAddr, metered: bool) {
-        for index in 0..self.conn.paths.len() {
-            let quic = &self.conn.paths[index];
-            if quic.net.local == local
-                && let Some(path) = self.paths.iter_mut().find(|p| p.number == quic.number)
-            {
-                path.metered = metered;
-            }
-        }
-    }
-
     /// Ends the session at once: unfinished blocks end with it. The peer is told.
     pub fn close(&mut self, now: Instant, code: u32, reason: &str) {
         if self.stage == Stage::Closed {
@@ -250,6 +242,7 @@ impl Session {
             let book = self.conn.paths[index].ledger.book();
             stats.number = path.number;
             stats.state = path.state().name();
+            stats.metered = path.metered;
             stats.srtt_us = path.rtt.smoothed;
             stats.min_rtt_us = path.rtt.min;
             stats.rtt_dev_us = path.rtt.deviation;

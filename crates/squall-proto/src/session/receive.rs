@@ -144,6 +144,7 @@ impl Session {
         }
         let id = path.id;
         self.refresh_path(at, position);
+        self.introduce(number);
         self.path_event(id, PathChange::Up(net));
     }
 
@@ -270,7 +271,7 @@ impl Session {
                         self.on_ended(at, &ended);
                     }
                 }
-                Payload::Control(control) if !entry.presumed_lost => self.control.push_back(control),
+                Payload::Control(control) if !entry.presumed_lost => self.queue_control(control),
                 _ => {}
             }
         }
@@ -308,6 +309,7 @@ impl Session {
                     self.end_block(at, squall_sched::BlockId(block), Ending::Refused(reason));
                 }
                 Item::Feedback(feedback) => self.on_feedback(&feedback),
+                Item::PathInfo(info) => self.on_path_info(&info),
                 // A peer that asks faster than it is answered gets no more answers.
                 Item::Probe(id, stamp) if self.probes.len() < MAX_PROBES => {
                     self.probes.push_back((number, Item::ProbeReply(id, stamp)));
@@ -378,9 +380,17 @@ impl Session {
     /// Tells the peer when the application has made room: a quarter more than it knows of.
     fn offer_credit(&mut self) {
         let step = self.config.limits.reassembly / 4;
-        let news = self.inbox.credit() >= self.told_credit.saturating_add(step);
-        if news && !self.control.contains(&Control::Credit) {
-            self.control.push_back(Control::Credit);
+        if self.inbox.credit() >= self.told_credit.saturating_add(step) {
+            self.queue_control(Control::Credit);
+        }
+    }
+
+    /// Has an item sent, and sent again until it arrives. What is made up only when it leaves need not
+    /// wait twice.
+    pub(super) fn queue_control(&mut self, control: Control) {
+        let made_up = matches!(control, Control::Credit | Control::PathInfo(_));
+        if !made_up || !self.control.contains(&control) {
+            self.control.push_back(control);
         }
     }
 

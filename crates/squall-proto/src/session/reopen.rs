@@ -95,6 +95,7 @@ impl Session {
             match self.conn.open_path(net, now) {
                 Ok(number) => {
                     self.ensure_path(number, at);
+                    self.introduce(number);
                     self.flush_due = true;
                 }
                 Err(error) => {

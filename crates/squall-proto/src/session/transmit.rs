@@ -163,13 +163,21 @@ impl Session {
         let best =
             self.paths.iter().filter(|p| p.up).min_by_key(|p| (Self::is_suspect(p), p.rtt.smoothed))?;
         let index = self.conn.index_of(best.number)?;
-        let control = self.control.pop_front()?;
         let mut datagram = Vec::with_capacity(32);
-        match control {
-            Control::Cancel(cancel) => Item::Cancel(cancel).encode(&mut datagram),
-            Control::Refused(block, reason) => Item::Refused(block.0, reason).encode(&mut datagram),
-            Control::Credit => self.report(at, &mut datagram),
-        }
+        let control = loop {
+            let control = self.control.pop_front()?;
+            match control {
+                Control::Cancel(cancel) => Item::Cancel(cancel).encode(&mut datagram),
+                Control::Refused(block, reason) => Item::Refused(block.0, reason).encode(&mut datagram),
+                Control::Credit => self.report(at, &mut datagram),
+                Control::PathInfo(number) => match self.path_info(number) {
+                    Some(info) => Item::PathInfo(info).encode(&mut datagram),
+                    // The path is gone.
+                    None => continue,
+                },
+            }
+            break control;
+        };
         self.send_one(index, datagram, Payload::Control(control), now, at, buf)
     }
 

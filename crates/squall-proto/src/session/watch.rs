@@ -134,7 +134,9 @@ impl Session {
                 }
             }
         }
-        self.control.extend(controls);
+        for control in controls {
+            self.queue_control(control);
+        }
         for chunk in chunks {
             if self.is_reliable(chunk.block)
                 && let Some(ended) = self.outbox.on_lost(chunk.block, chunk.range, id)

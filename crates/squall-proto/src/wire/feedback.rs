@@ -1,6 +1,6 @@
 //! FEEDBACK: what a receiver saw.
 
-use super::{WireError, next, read_u24, write_u24};
+use super::{WireError, check_path, next, read_u24, write_u24};
 use crate::varint;
 
 /// Path samples in a feedback item at most.
@@ -59,8 +59,7 @@ impl Feedback {
         }
         let samples = (0..count)
             .map(|_| {
-                let path = next(input)?;
-                let path = u32::try_from(path).map_err(|_| WireError::BadPath(path))?;
+                let path = check_path(next(input)?)?;
                 let delay = read_u24(input)?;
                 let received = u32::try_from(next(input)?).unwrap_or(u32::MAX);
                 Ok(Sample { path, delay, received })

@@ -5,6 +5,7 @@
 mod control;
 mod data;
 mod feedback;
+mod path_info;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,7 @@ pub use control::{Cancel, CancelReason, RefuseReason};
 pub use data::Data;
 pub(crate) use data::MAX_DATA_HEADER;
 pub use feedback::{Feedback, Sample};
+pub use path_info::PathInfo;
 
 use squall_sched::{MAX_BLOCK, PRIORITIES};
 
@@ -25,6 +27,7 @@ const TYPE_REFUSED: u64 = 0x02;
 const TYPE_FEEDBACK: u64 = 0x04;
 const TYPE_PROBE: u64 = 0x05;
 const TYPE_PROBE_REPLY: u64 = 0x06;
+const TYPE_PATH_INFO: u64 = 0x07;
 const TYPE_DATA: u64 = 0x20;
 /// DATA takes the types from 0x20 to 0x3f: the bits below are flags and priority.
 const DATA_BITS: u64 = 0x1f;
@@ -64,6 +67,8 @@ pub enum Item<'a> {
     Probe(u64, Stamp),
     /// The answer, with the stamp of the question.
     ProbeReply(u64, Stamp),
+    /// What the sender declares of a path.
+    PathInfo(PathInfo),
 }
 
 /// Why a datagram was not understood. The session is closed with this as the reason.
@@ -132,6 +137,7 @@ impl Item<'_> {
                 varint::write(body, *id);
                 write_u24(body, stamp.0);
             }),
+            Self::PathInfo(info) => with_length(out, TYPE_PATH_INFO, |body| info.encode(body)),
         }
     }
 }
@@ -146,6 +152,10 @@ fn check_previous(block: u64, previous: Option<u64>) -> Result<(), WireError> {
 fn check_channel(channel: u64) -> Result<u16, WireError> {
     let small = u16::try_from(channel).ok().filter(|c| *c < MAX_CHANNELS);
     small.ok_or(WireError::BadChannel(channel))
+}
+
+fn check_path(number: u64) -> Result<u32, WireError> {
+    u32::try_from(number).map_err(|_| WireError::BadPath(number))
 }
 
 /// The items of a datagram, one by one; items of unknown type are skipped.
@@ -178,6 +188,7 @@ impl<'a> Items<'a> {
                 TYPE_FEEDBACK => Item::Feedback(Feedback::decode(body)?),
                 TYPE_PROBE => Item::Probe(next(body)?, Stamp(read_u24(body)?)),
                 TYPE_PROBE_REPLY => Item::ProbeReply(next(body)?, Stamp(read_u24(body)?)),
+                TYPE_PATH_INFO => Item::PathInfo(PathInfo::decode(body)?),
                 _ => continue,
             }));
         }

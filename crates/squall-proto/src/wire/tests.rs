@@ -51,6 +51,8 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
         ("04 13 09 80010000 44b0 02 02 00000ea602 0100271003", vec![Item::Feedback(feedback)]),
         ("05 04 01 03d090", vec![probe.clone()]),
         ("06 04 01 03d090", vec![Item::ProbeReply(1, Stamp::at(1_000_000))]),
+        ("07 03 01 01 04", vec![Item::PathInfo(PathInfo { path: 1, metered: true, sequence: 4 })]),
+        ("07 04 02 00 4100", vec![Item::PathInfo(PathInfo { path: 2, metered: false, sequence: 256 })]),
         (
             "05 04 01 03d090 02 02 05 00 30 01 00 05 00 00 000000 68656c6c6f",
             vec![probe, Item::Refused(5, RefuseReason::TooLarge), Item::Data(data, b"hello")],
@@ -76,6 +78,8 @@ fn bad_vectors() -> Vec<(&'static str, WireError)> {
         ("02 02 05 03", WireError::BadReason(3)),
         ("04 05 01 00 00 00 11", WireError::TooManySamples(17)),
         ("04 11 01 00 00 00 01 c000000100000000 000000 01", WireError::BadPath(1 << 32)),
+        ("07 0a c000000100000000 01 04", WireError::BadPath(1 << 32)),
+        ("07 02 01 01", WireError::Truncated),
     ]
 }
 
@@ -130,6 +134,16 @@ fn unknown_items_and_fields_are_skipped() {
     let known = vec![Item::Probe(1, Stamp::at(1_000_000)), Item::Refused(5, RefuseReason::NoMemory)];
     assert_eq!(decode(&datagram), Ok(known));
     assert_eq!(decode(&bytes("03 05 ffff")), Err(WireError::Truncated));
+}
+
+#[test]
+fn unknown_flags_of_a_path_are_ignored() {
+    let told = |flags: &str| match decode(&bytes(&format!("07 06 01 {flags} 04"))).as_deref() {
+        Ok([Item::PathInfo(info)]) => info.metered,
+        other => panic!("{other:?}"),
+    };
+    assert!(told("80ff0001"));
+    assert!(!told("bffffffe"));
 }
 
 #[test]
@@ -257,6 +271,8 @@ fn any_control() -> impl Strategy<Value = Item<'static>> {
         feedback,
         (any_id(), any_stamp()).prop_map(|(id, stamp)| Item::Probe(id, stamp)),
         (any_id(), any_stamp()).prop_map(|(id, stamp)| Item::ProbeReply(id, stamp)),
+        (any::<u32>(), any::<bool>(), any_id())
+            .prop_map(|(path, metered, sequence)| Item::PathInfo(PathInfo { path, metered, sequence })),
     ]
 }
 
