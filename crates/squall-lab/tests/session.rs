@@ -433,8 +433,9 @@ fn a_servers_scheduler_sees_which_paths_are_metered_at_the_client() {
             ..Config::default()
         };
         // The news must get through losses, and through an outage of the path that carries it first.
-        let lossy = "name='a'\nrate='8mbps'\ndelay='20ms'\nloss='8%'\nevents=[{at='4s', outage='400ms'}]";
-        let other = "name='b'\nrate='8mbps'\ndelay='40ms'\nloss='5%'";
+        let lossy =
+            "name='a'\nrate='8mbps'\ndelay='20ms'\nevents=[{at='1s', loss='20%'}, {at='4s', outage='400ms'}]";
+        let other = "name='b'\nrate='8mbps'\ndelay='40ms'\nevents=[{at='1s', loss='5%'}]";
         let mut stage = Stage::with(&[lossy, other], seed, Config::default(), server);
         let now_seen = |stage: &mut Stage, time| {
             stage.run_for(time);
