@@ -37,6 +37,7 @@ mod path;
 mod plan;
 mod queue;
 mod registry;
+mod remaining;
 mod scheduler;
 pub mod schedulers;
 mod segment;

@@ -9,6 +9,7 @@ pub mod ras;
 pub mod redundant;
 pub mod round_robin;
 pub mod single_path;
+pub mod srpt_ecf;
 
 use crate::Registry;
 
@@ -25,4 +26,5 @@ pub(crate) fn register_all(registry: &mut Registry) {
     registry.register(redundant::ENTRY, redundant::build);
     registry.register(round_robin::ENTRY, round_robin::build);
     registry.register(single_path::ENTRY, single_path::build);
+    registry.register(srpt_ecf::ENTRY, srpt_ecf::build);
 }

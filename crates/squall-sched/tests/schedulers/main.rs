@@ -7,4 +7,5 @@ mod minrtt;
 mod redundant;
 mod round_robin;
 mod single_path;
+mod srpt_ecf;
 mod stage;
