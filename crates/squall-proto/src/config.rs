@@ -10,6 +10,8 @@ use std::{
 
 use squall_sched::{MAX_BLOCK, MAX_PATHS, Scheduler, schedulers::minrtt::MinRtt};
 
+use crate::congestion::{SalsifyConfig, SqpConfig};
+
 /// A pair of addresses that packets run between.
 ///
 /// `local` names an interface, not necessarily an address of it: two interfaces may have the same
@@ -33,12 +35,26 @@ pub enum CongestionControl {
     /// BBR version 3. Not the default: when the application limits the rate it does not pace
     /// (n0-computer/noq#800).
     Bbr3,
+    /// SQP: the rate that trains of packets show; see [`crate::congestion::sqp`].
+    Sqp,
+    /// Salsify: what arrives within 100 ms; see [`crate::congestion::salsify`].
+    Salsify,
 }
 
 impl CongestionControl {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("cubic", Self::Cubic), ("newreno", Self::NewReno), ("bbr3", Self::Bbr3)];
+    pub const ALL: [(&'static str, Self); 5] = [
+        ("cubic", Self::Cubic),
+        ("newreno", Self::NewReno),
+        ("bbr3", Self::Bbr3),
+        ("sqp", Self::Sqp),
+        ("salsify", Self::Salsify),
+    ];
+
+    /// The names, as a sentence lists them: `cubic, newreno, …`.
+    pub fn names() -> String {
+        Self::ALL.map(|(name, _)| name).join(", ")
+    }
 }
 
 impl std::str::FromStr for CongestionControl {
@@ -48,7 +64,7 @@ impl std::str::FromStr for CongestionControl {
         let known = Self::ALL.iter().find(|(n, _)| *n == name);
         known
             .map(|(_, control)| *control)
-            .ok_or_else(|| format!("unknown congestion control '{name}'; there are cubic, newreno, bbr3"))
+            .ok_or_else(|| format!("unknown congestion control '{name}'; there are {}", Self::names()))
     }
 }
 
@@ -69,6 +85,10 @@ pub struct Config {
     pub scheduler: SchedulerFactory,
     /// Congestion controller of every path. Default: CUBIC.
     pub congestion: CongestionControl,
+    /// What [`CongestionControl::Sqp`] goes by.
+    pub sqp: SqpConfig,
+    /// What [`CongestionControl::Salsify`] goes by.
+    pub salsify: SalsifyConfig,
     /// Whether blocks that are handed over as unreliable are sent as reliable ones, as if the application
     /// had asked for it. The peer sees no difference. Default: no.
     pub all_reliable: bool,
@@ -105,6 +125,8 @@ impl Default for Config {
         Self {
             scheduler: Arc::new(|| Box::new(MinRtt)),
             congestion: CongestionControl::default(),
+            sqp: SqpConfig::default(),
+            salsify: SalsifyConfig::default(),
             all_reliable: false,
             limits: Limits::default(),
             idle_timeout: Duration::from_secs(30),

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+pub mod congestion;
 mod endpoint;
 mod event;
 mod feedback;

@@ -162,6 +162,8 @@ pub(crate) struct Path {
     pub(crate) pacer: Pacer,
     pub(crate) rtt: Rtt,
     pub(crate) delay: Delay,
+    /// Delay of the latest data packet that the datagram being read tells of, in ticks.
+    pub(crate) told_delay: Option<u32>,
     pub(crate) loss: LossWindow,
     pub(crate) delivery: RateMeter,
     pub(crate) liveness: Liveness,
@@ -193,6 +195,7 @@ impl Path {
             pacer: Pacer::default(),
             rtt: Rtt::default(),
             delay: Delay::default(),
+            told_delay: None,
             loss: LossWindow::default(),
             delivery: RateMeter::default(),
             liveness: Liveness::default(),
@@ -326,7 +329,7 @@ impl Delay {
 }
 
 /// The distance between two stamps modulo 2²⁴, taken the short way round.
-fn signed_ticks(a: u32, b: u32) -> i64 {
+pub(crate) fn signed_ticks(a: u32, b: u32) -> i64 {
     let distance = i64::from(a.wrapping_sub(b) & 0xff_ffff);
     if distance >= 1 << 23 { distance - (1 << 24) } else { distance }
 }

@@ -82,6 +82,8 @@ fn config(
         Congestion::Cubic => CongestionControl::Cubic,
         Congestion::Newreno => CongestionControl::NewReno,
         Congestion::Bbr3 => CongestionControl::Bbr3,
+        Congestion::Sqp => CongestionControl::Sqp,
+        Congestion::Salsify => CongestionControl::Salsify,
     };
     Ok(Config { congestion, qlog_dir, ..config })
 }

@@ -50,6 +50,10 @@ pub enum Congestion {
     Newreno,
     /// BBR version 3.
     Bbr3,
+    /// SQP, for interactive video.
+    Sqp,
+    /// Salsify's, for interactive video.
+    Salsify,
 }
 
 impl Congestion {
@@ -59,6 +63,8 @@ impl Congestion {
             Congestion::Cubic => "cubic",
             Congestion::Newreno => "newreno",
             Congestion::Bbr3 => "bbr3",
+            Congestion::Sqp => "sqp",
+            Congestion::Salsify => "salsify",
         }
     }
 }

@@ -40,6 +40,9 @@ impl Session {
             }
         }
         self.pump(at);
+        for path in &mut self.paths {
+            path.told_delay = None;
+        }
         if media && self.stage == Stage::Open {
             // Feedback takes the acknowledgements along, when it is due.
             self.flush_due = false;
@@ -190,6 +193,7 @@ impl Session {
     fn on_fates(&mut self, at: Micros, position: usize, fates: &[Fate]) {
         self.sched_due = true;
         let newest = fates.iter().filter(|f| f.acked).map(|f| f.packet).max();
+        let mut newest_data = None;
         for fate in fates {
             let Some(entry) = self.paths[position].flight.take(fate.packet) else { continue };
             let number = self.paths[position].number;
@@ -202,6 +206,9 @@ impl Session {
                 }
                 let readmitted = path.liveness.on_ack(at, entry.sent_at, path.rtt.smoothed);
                 path.delivery.record(at, entry.bytes.into());
+                if matches!(entry.payload, Some(Payload::Chunk(_))) {
+                    newest_data = newest_data.max(Some((fate.packet, entry.sent_at)));
+                }
                 if let Some(after) = readmitted {
                     self.readmit(at, position, after);
                 }
@@ -214,8 +221,23 @@ impl Session {
                 self.give_up_packet(at, position, entry);
             }
         }
+        if let Some((packet, sent)) = newest_data {
+            self.tell_arrival(at, position, packet, sent);
+        }
         if let Some(newest) = newest {
             self.forget_probes(at, position, newest);
+        }
+    }
+
+    /// The datagram that acknowledges data also tells the delay of what arrived last on the path: that is
+    /// the newest data it acknowledges, unless packets were reordered.
+    fn tell_arrival(&mut self, at: Micros, position: usize, packet: u64, sent: Micros) {
+        let path = &mut self.paths[position];
+        if let Some(delay) = path.told_delay.take()
+            && let Some(index) = self.conn.index_of(path.number)
+        {
+            let (now, sent) = (self.instant(at), self.instant(sent));
+            self.conn.paths[index].ledger.on_arrival(now, packet, sent, delay);
         }
     }
 
@@ -367,6 +389,7 @@ impl Session {
         for sample in &feedback.samples {
             if let Some(path) = self.paths.iter_mut().find(|p| p.number == sample.path) {
                 path.delay.sample(sample.delay);
+                path.told_delay = Some(sample.delay);
             }
         }
         if feedback.sequence > self.heard_feedback {

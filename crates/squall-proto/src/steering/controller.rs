@@ -19,7 +19,11 @@ use noq_proto::{
     congestion::{Bbr3Config, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig},
 };
 
-use crate::CongestionControl;
+use super::media::Media;
+use crate::{
+    Config, CongestionControl,
+    congestion::{Salsify, SalsifyConfig, Sqp, SqpConfig},
+};
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +48,8 @@ pub(crate) struct Departure {
 pub(crate) struct Ledger {
     open: AtomicBool,
     book: Mutex<Book>,
+    /// The controller inside, if it wants to know when packets arrived.
+    media: Option<Media>,
 }
 
 /// The ledger proper.
@@ -88,6 +94,17 @@ impl Default for Book {
 }
 
 impl Ledger {
+    /// The peer has told the delay of a packet, in ticks modulo 2²⁴ and up to the offset of its clock.
+    pub(crate) fn on_arrival(&self, now: Instant, packet: u64, sent: Instant, delay: u32) {
+        if let Some(media) = &self.media {
+            media.on_arrival(now, packet, sent, delay);
+            let (window, pacing_rate) = (media.window(), media.pacing_rate());
+            let mut book = self.book();
+            book.window = window;
+            book.pacing_rate = pacing_rate;
+        }
+    }
+
     pub(crate) fn open(&self, open: bool) {
         self.open.store(open, Ordering::Relaxed);
     }
@@ -225,12 +242,15 @@ impl Controller for SteeringController {
 #[derive(Debug)]
 pub(crate) struct Roster {
     control: CongestionControl,
+    sqp: SqpConfig,
+    salsify: SalsifyConfig,
     built: Mutex<usize>,
 }
 
 impl Roster {
-    pub(crate) fn new(control: CongestionControl) -> Arc<Self> {
-        Arc::new(Self { control, built: Mutex::new(0) })
+    pub(crate) fn new(config: &Config) -> Arc<Self> {
+        let Config { congestion: control, sqp, salsify, .. } = *config;
+        Arc::new(Self { control, sqp, salsify, built: Mutex::new(0) })
     }
 
     /// How many controllers there have been so far.
@@ -242,12 +262,19 @@ impl Roster {
 impl ControllerFactory for Roster {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         *self.built.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        let inner = match self.control {
-            CongestionControl::Cubic => Arc::new(CubicConfig::default()).build(now, current_mtu),
-            CongestionControl::NewReno => Arc::new(NewRenoConfig::default()).build(now, current_mtu),
-            CongestionControl::Bbr3 => Arc::new(Bbr3Config::default()).build(now, current_mtu),
+        let mtu = current_mtu.into();
+        let own = |controller| {
+            let media = Media::new(now, current_mtu, controller);
+            (Box::new(media.clone()) as Box<dyn Controller>, Some(media))
         };
-        let ledger = Arc::new(Ledger::default());
+        let (inner, media) = match self.control {
+            CongestionControl::Cubic => (Arc::new(CubicConfig::default()).build(now, current_mtu), None),
+            CongestionControl::NewReno => (Arc::new(NewRenoConfig::default()).build(now, current_mtu), None),
+            CongestionControl::Bbr3 => (Arc::new(Bbr3Config::default()).build(now, current_mtu), None),
+            CongestionControl::Sqp => own(Box::new(Sqp::new(self.sqp, mtu))),
+            CongestionControl::Salsify => own(Box::new(Salsify::new(self.salsify, mtu))),
+        };
+        let ledger = Arc::new(Ledger { media, ..Ledger::default() });
         ledger.open(true);
         let controller = SteeringController { inner, ledger };
         controller.refresh();

@@ -58,7 +58,7 @@ impl Listener {
         server_name: &str,
         path: NetPath,
     ) -> Result<Connection<P>, ConnectError> {
-        let roster = Roster::new(self.config.congestion);
+        let roster = Roster::new(&self.config);
         let mut client = ClientConfig::new(tls.crypto());
         client.transport_config(Arc::new(transport(&self.config, &roster)));
         let (handle, inner) = self
@@ -108,7 +108,7 @@ impl Listener {
     ) -> Heard<P> {
         let Some(server) = &self.server else { return Heard::Nothing };
         // Each connection has a roster of its own, so that controllers are counted per connection.
-        let roster = Roster::new(self.config.congestion);
+        let roster = Roster::new(&self.config);
         let mut server = ServerConfig::clone(server);
         server.transport_config(Arc::new(transport(&self.config, &roster)));
         match self.inner.accept(incoming, now, buf, Some(Arc::new(server))) {
@@ -130,7 +130,7 @@ fn reply<P>(path: NetPath, transmit: &noq_proto::Transmit) -> Heard<P> {
 
 fn server_config(config: &Config, tls: &ServerTls) -> ServerConfig {
     let mut server = ServerConfig::with_crypto(tls.crypto());
-    server.transport_config(Arc::new(transport(config, &Roster::new(config.congestion))));
+    server.transport_config(Arc::new(transport(config, &Roster::new(config))));
     server
 }
 

@@ -10,6 +10,7 @@
 mod contract;
 mod controller;
 mod listener;
+mod media;
 mod tls;
 
 use std::{

@@ -1,0 +1,372 @@
+//! Salsify: as many packets in flight as arrive within the delay that is wanted.
+//!
+//! Sadjad Fouladi, John Emmons, Emre Orbay, Catherine Wu, Riad S. Wahby, Keith Winstein: "Salsify:
+//! Low-Latency Network Video through Tighter Integration between a Video Codec and a Transport Protocol",
+//! NSDI 2018. Its rule and constants were read off the authors' published sender and receiver
+//! (`src/salsify` of `excamera/alfalfa`); the paper's text was not at hand, so no sections are cited.
+//!
+//! **Estimate.** The receiver keeps the mean time between arrivals, `τ ← τ + α·(x − τ)`, `α = 0.1`, where
+//! `x` is the time since the last packet less the sender's pause before this one: the time between two
+//! frames says nothing of the network.
+//!
+//! **Window.** With a packet each `τ`, what is in flight arrives within the delay `d` if there are no more
+//! than `d/τ` packets of it. Packets leave five times as fast as they arrive (each `τ/5`, 2 ms at most).
+//! So the delay that the sender causes by itself is bounded by `d` *including* the path's own: a path whose
+//! round trip is longer than `d` carries only `d`/RTT of its rate.
+//!
+//! What differs here:
+//! - A time of arrival is known every few packets (see [`super`]). A gap over `n` packets counts as `n`
+//!   gaps of the mean length.
+//! - Packets differ in size, so `τ` is the time per full packet: a gap counts by its bytes.
+//! - The pause is the time since pacing would have let the next packet go, if it is longer than four
+//!   packets take to arrive and 5 ms. What is shorter is no pause: acknowledgements come a few at a time,
+//!   and open a full window in steps.
+//! - A gap with a pause in it counts only where it raises `τ`. Frames of one or two packets have no other
+//!   gaps, their `x` is about 0, and by the published rule they drive the window up without a sign that
+//!   the path can carry it. [`SalsifyConfig::trust_pauses`] is the published rule.
+//! - The first ten gaps count evenly, so that the first alone does not set the estimate; until then ten
+//!   packets may be in flight.
+//! - A gap of [`SalsifyConfig::outage`] or more is an outage, and is left out.
+//! - Loss changes nothing by itself, as published (there the encoder reacts). Persistent congestion doubles
+//!   `τ`.
+
+use std::collections::VecDeque;
+
+use squall_sched::Micros;
+
+use super::{Arrival, Controller, INITIAL_PACKETS, MAX_WINDOW};
+
+/// Shortest time per packet in microseconds: 1.2 Gbit/s of full packets.
+const MIN_GAP: f64 = 8.0;
+/// Longest, in microseconds.
+const MAX_GAP: f64 = 1_000_000.0;
+/// Longest time between two packets that leave, in microseconds (as published).
+const MAX_PACING_GAP: f64 = 2_000.0;
+/// Smallest window in packets (RFC 9002 §7.2).
+const MIN_WINDOW: u64 = 2;
+/// Gaps that count evenly at first, in packets.
+const FIRST_GAPS: f64 = INITIAL_PACKETS as f64;
+/// Silences of the sender up to this long are no pauses, in microseconds …
+const SILENCE: Micros = 5_000;
+/// … nor are those in which so many packets arrive.
+const SILENT_PACKETS: f64 = 4.0;
+/// Pauses that are remembered at most; their packets are long lost then.
+const MAX_PAUSES: usize = 1 << 12;
+
+/// What can be set of Salsify's congestion control.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SalsifyConfig {
+    /// `d`: delay that may be in flight, in microseconds. Default: 100,000 (as published).
+    pub delay: Micros,
+    /// `α`: weight of a new gap. Default: 0.1 (as published).
+    pub weight: f64,
+    /// How much faster packets leave than they arrive. Default: 5 (as published).
+    pub pace: f64,
+    /// A gap of this or more is an outage, in microseconds. Default: 200,000, at which a form of the
+    /// published receiver starts afresh.
+    pub outage: Micros,
+    /// Whether a gap with a pause of the sender in it may lower `τ`, as published. Default: no.
+    pub trust_pauses: bool,
+}
+
+impl Default for SalsifyConfig {
+    fn default() -> Self {
+        Self { delay: 100_000, weight: 0.1, pace: 5.0, outage: 200_000, trust_pauses: false }
+    }
+}
+
+/// Salsify's congestion control on one path.
+#[derive(Clone, Debug)]
+pub struct Salsify {
+    config: SalsifyConfig,
+    mtu: u64,
+    /// `τ` in microseconds per full packet, once there was a gap.
+    gap: Option<f64>,
+    /// Packets' worth of gaps that have counted, up to [`FIRST_GAPS`].
+    counted: f64,
+    /// When the last packet's time by the pacing rate is over.
+    paced_until: Option<Micros>,
+    /// Packets that left with a pause before, of those whose arrival is open: number and pause.
+    pauses: VecDeque<(u64, Micros)>,
+    /// The last packet whose time of arrival is known.
+    last: Option<Arrival>,
+    /// Bytes acknowledged since.
+    acked: u64,
+}
+
+impl Salsify {
+    /// A controller for a path whose packets are up to `mtu` bytes.
+    pub fn new(config: SalsifyConfig, mtu: u64) -> Self {
+        Self {
+            config,
+            mtu,
+            gap: None,
+            counted: 0.0,
+            paced_until: None,
+            pauses: VecDeque::new(),
+            last: None,
+            acked: 0,
+        }
+    }
+
+    /// `τ`, the mean time between arrivals in microseconds per full packet; `None` before the first ten.
+    pub fn gap(&self) -> Option<f64> {
+        self.gap.filter(|_| self.counted >= FIRST_GAPS)
+    }
+
+    /// How long the sender has paused, if it has.
+    fn pause(&self, now: Micros) -> Option<Micros> {
+        let arriving = (SILENT_PACKETS * self.gap().unwrap_or(0.0)) as Micros;
+        let pause = now.saturating_sub(self.paced_until?);
+        (pause > arriving.max(SILENCE)).then_some(pause)
+    }
+
+    /// Pauses of the sender between the last packet that is known to have arrived and this one.
+    fn pause_before(&mut self, packet: u64) -> Micros {
+        let mut pause = 0;
+        while let Some(&(at, length)) = self.pauses.front()
+            && at <= packet
+        {
+            pause += length;
+            self.pauses.pop_front();
+        }
+        pause
+    }
+
+    /// Takes in a gap of `time` microseconds in which `bytes` arrived.
+    fn learn(&mut self, time: f64, bytes: u64, paused: bool) {
+        let packets = bytes as f64 / self.mtu as f64;
+        let each = (time / packets).clamp(MIN_GAP, MAX_GAP);
+        let old = self.gap.unwrap_or(each);
+        if paused && each < old && !self.config.trust_pauses {
+            return;
+        }
+        self.counted += packets;
+        let mut weight = 1.0 - (1.0 - self.config.weight).powf(packets);
+        if self.counted <= FIRST_GAPS {
+            weight = weight.max(packets / self.counted);
+        }
+        self.gap = Some(old + weight * (each - old));
+    }
+}
+
+impl Controller for Salsify {
+    fn on_sent(&mut self, now: Micros, packet: u64, bytes: u64) {
+        if let Some(pause) = self.pause(now) {
+            if self.pauses.len() == MAX_PAUSES {
+                self.pauses.pop_front();
+            }
+            self.pauses.push_back((packet, pause));
+        }
+        let time = self.pacing_rate().map_or(0, |rate| bytes * 8_000_000 / rate);
+        self.paced_until = Some(now + time);
+    }
+
+    fn on_ack(&mut self, _now: Micros, _packet: u64, _sent: Micros, bytes: u64) {
+        self.acked += bytes;
+    }
+
+    fn on_end_acks(&mut self, _now: Micros, _in_flight: u64) {}
+
+    fn on_arrival(&mut self, _now: Micros, arrival: Arrival) {
+        if self.last.is_some_and(|last| last.packet >= arrival.packet) {
+            return;
+        }
+        let pause = self.pause_before(arrival.packet);
+        let bytes = std::mem::take(&mut self.acked);
+        if let Some(last) = self.last.replace(arrival) {
+            let time = (arrival.at - last.at).max(0) as f64 - pause as f64;
+            if time < self.config.outage as f64 && bytes > 0 {
+                self.learn(time, bytes, pause > 0);
+            }
+        }
+    }
+
+    fn on_loss(&mut self, _now: Micros, _packet: u64, _bytes: u64) {}
+
+    fn on_persistent_congestion(&mut self, _now: Micros) {
+        self.gap = self.gap.map(|gap| (2.0 * gap).min(MAX_GAP));
+    }
+
+    fn on_mtu(&mut self, bytes: u64) {
+        self.gap = self.gap.map(|gap| (gap * bytes as f64 / self.mtu as f64).clamp(MIN_GAP, MAX_GAP));
+        self.mtu = bytes;
+    }
+
+    fn window(&self) -> u64 {
+        let packets = self.gap().map_or(INITIAL_PACKETS as f64, |gap| self.config.delay as f64 / gap);
+        ((packets * self.mtu as f64) as u64).clamp(MIN_WINDOW * self.mtu, MAX_WINDOW)
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        let gap = (self.gap()? / self.config.pace).min(MAX_PACING_GAP);
+        Some((self.mtu as f64 * 8e6 / gap) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MTU: u64 = 1_250;
+
+    fn salsify() -> Salsify {
+        Salsify::new(SalsifyConfig::default(), MTU)
+    }
+
+    /// One full packet: sent, and acknowledged with its time of arrival.
+    fn packet(salsify: &mut Salsify, number: u64, sent: Micros, at: i64) {
+        salsify.on_sent(sent, number, MTU);
+        let now = sent + 40_000;
+        salsify.on_ack(now, number, sent, MTU);
+        salsify.on_arrival(now, Arrival { packet: number, sent, at });
+    }
+
+    /// Eleven packets back to back at 10 Mbps: ten gaps of 1 ms.
+    fn warm() -> Salsify {
+        let mut salsify = salsify();
+        for number in 0..11 {
+            salsify.on_sent(0, number, MTU);
+        }
+        for number in 0..11u64 {
+            let at = 1_000 * number;
+            salsify.on_ack(40_000 + at, number, 0, MTU);
+            salsify.on_arrival(40_000 + at, Arrival { packet: number, sent: 0, at: at as i64 - 7_000_000 });
+        }
+        salsify
+    }
+
+    #[test]
+    fn the_window_is_what_arrives_within_the_delay() {
+        let salsify = warm();
+        assert_eq!(salsify.gap(), Some(1_000.0));
+        // 100 ms at a packet each millisecond; paced at a packet each 200 µs.
+        assert_eq!(salsify.window(), 125_000);
+        assert_eq!(salsify.pacing_rate(), Some(50_000_000));
+    }
+
+    #[test]
+    fn ten_packets_may_leave_until_ten_gaps_are_known() {
+        let mut salsify = salsify();
+        assert_eq!((salsify.window(), salsify.pacing_rate(), salsify.gap()), (12_500, None, None));
+        for number in 0..10 {
+            packet(&mut salsify, number, 0, 100 * number as i64);
+        }
+        assert_eq!(salsify.window(), 12_500, "nine gaps");
+        packet(&mut salsify, 10, 0, 1_000);
+        assert_eq!(salsify.window(), 1_250_000);
+    }
+
+    #[test]
+    fn a_gap_over_several_packets_counts_as_that_many() {
+        let (mut one, mut three) = (warm(), warm());
+        for (i, at) in [12_000i64, 14_000, 16_000].into_iter().enumerate() {
+            one.on_ack(60_000, 11 + i as u64, 0, MTU);
+            one.on_arrival(60_000, Arrival { packet: 11 + i as u64, sent: 0, at: at - 7_000_000 });
+            three.on_ack(60_000, 11 + i as u64, 0, MTU);
+        }
+        three.on_arrival(60_000, Arrival { packet: 13, sent: 0, at: 16_000 - 7_000_000 });
+        // 2 + (1 − 2) · 0.9³ = 1.271 ms.
+        assert!((one.gap().unwrap() - 1_271.0).abs() < 1e-6);
+        assert!((three.gap().unwrap() - 1_271.0).abs() < 1e-6);
+    }
+
+    /// After [`warm`], a packet that leaves 50 ms after the last, and arrives `late` later than so long
+    /// after the last.
+    fn after_a_pause(salsify: &mut Salsify, late: i64) -> f64 {
+        salsify.on_sent(50_000, 11, MTU);
+        salsify.on_ack(100_000, 11, 50_000, MTU);
+        let at = 10_000 - 7_000_000 + 50_000 + late;
+        salsify.on_arrival(100_000, Arrival { packet: 11, sent: 50_000, at });
+        salsify.gap().unwrap()
+    }
+
+    #[test]
+    fn with_a_pause_only_longer_gaps_count_unless_pauses_are_trusted() {
+        let cases = [
+            (false, 0, 1_000.0),
+            (false, 1_000, 1_000.0),
+            // The shortest gap there is: 1 + 0.1 · (0.008 − 1) ms.
+            (true, 0, 900.8),
+            // 20 ms later than after an idle path: 1 + 0.1 · (20 − 1) ms.
+            (false, 20_000, 2_900.0),
+        ];
+        for (trust_pauses, late, expected) in cases {
+            let mut salsify = warm();
+            salsify.config.trust_pauses = trust_pauses;
+            let gap = after_a_pause(&mut salsify, late);
+            assert!((gap - expected).abs() < 1e-6, "{gap}");
+        }
+    }
+
+    #[test]
+    fn the_steps_of_a_full_window_are_no_pauses() {
+        let mut salsify = warm();
+        salsify.on_sent(60_000, 11, MTU);
+        salsify.on_sent(64_000, 12, MTU);
+        assert_eq!(salsify.pauses, [(11, 60_000)], "the first packets left at 0");
+    }
+
+    #[test]
+    fn an_outage_is_no_gap() {
+        let mut salsify = warm();
+        salsify.on_ack(500_000, 11, 0, MTU);
+        salsify.on_arrival(500_000, Arrival { packet: 11, sent: 0, at: 250_000 - 7_000_000 });
+        assert_eq!(salsify.gap(), Some(1_000.0));
+    }
+
+    #[test]
+    fn persistent_congestion_halves_the_window() {
+        let mut salsify = warm();
+        salsify.on_persistent_congestion(60_000);
+        assert_eq!(salsify.window(), 62_500);
+    }
+
+    proptest! {
+        #[test]
+        fn slower_arrivals_never_open_the_window(gaps in prop::collection::vec(1u64..20_000, 1..50), more in 0u64..20_000) {
+            let run = |extra: u64| {
+                let mut salsify = warm();
+                let mut at = 10_000 - 7_000_000;
+                for (i, gap) in gaps.iter().enumerate() {
+                    at += (gap + extra) as i64;
+                    salsify.on_ack(60_000, 11 + i as u64, 0, MTU);
+                    salsify.on_arrival(60_000, Arrival { packet: 11 + i as u64, sent: 0, at });
+                }
+                salsify.window()
+            };
+            prop_assert!(run(more) <= run(0));
+        }
+
+        #[test]
+        fn whatever_happens_the_window_keeps_its_bounds(events in prop::collection::vec((0u8..6, 0u64..50_000, any::<i32>(), 1u64..1_500), 1..300)) {
+            let mut salsify = salsify();
+            let (mut now, mut next, mut acked) = (0, 0, 0);
+            let mut sent = Vec::new();
+            for (kind, step, clock, bytes) in events {
+                now += step;
+                match kind {
+                    0 | 1 => {
+                        salsify.on_sent(now, next, bytes);
+                        sent.push((now, bytes));
+                        next += 1;
+                    }
+                    2 | 3 if acked < next => {
+                        let (at, bytes) = sent[acked as usize];
+                        salsify.on_ack(now, acked, at, bytes);
+                        salsify.on_arrival(now, Arrival { packet: acked, sent: at, at: clock.into() });
+                        acked += 1;
+                    }
+                    4 => salsify.on_persistent_congestion(now),
+                    5 => salsify.on_loss(now, acked, bytes),
+                    _ => {}
+                }
+                prop_assert!((MIN_WINDOW * MTU..=MAX_WINDOW).contains(&salsify.window()));
+                prop_assert!(salsify.pacing_rate().is_none_or(|rate| rate > 0));
+                prop_assert!(salsify.gap().is_none_or(f64::is_finite));
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Squall's own congestion controllers, as noq wants to see one.
+
+use std::{
+    any::Any,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use noq_proto::{
+    RttEstimator,
+    congestion::{Controller, ControllerMetrics},
+};
+use squall_sched::Micros;
+
+use crate::{
+    congestion::{Arrival, Controller as MediaController, INITIAL_PACKETS},
+    path::signed_ticks,
+    wire::TICK,
+};
+
+/// A controller for media behind noq's interface. Clones share their state: noq clones a path's
+/// controller when the path moves, and steering to find out whose it is.
+#[derive(Clone, Debug)]
+pub(super) struct Media(Arc<Shared>);
+
+/// What clones, and the ledger of the path, share.
+#[derive(Debug)]
+struct Shared {
+    /// Times count from here.
+    epoch: Instant,
+    initial_window: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    controller: Box<dyn MediaController>,
+    clock: Clock,
+}
+
+/// One-way delays come as ticks modulo 2²⁴; this counts on across the wrap, so that a clock that drifts
+/// by half of it in the life of a path does no harm.
+#[derive(Clone, Copy, Debug, Default)]
+struct Clock {
+    /// The ticks told last, and what they were taken for in microseconds.
+    last: Option<(u32, i64)>,
+}
+
+impl Clock {
+    /// The delay in microseconds, from the first one told.
+    fn micros(&mut self, ticks: u32) -> i64 {
+        let micros = self.last.map_or(0, |(last, micros)| micros + signed_ticks(ticks, last) * TICK as i64);
+        self.last = Some((ticks, micros));
+        micros
+    }
+}
+
+impl Media {
+    pub(super) fn new(epoch: Instant, mtu: u16, controller: Box<dyn MediaController>) -> Self {
+        let state = Mutex::new(State { controller, clock: Clock::default() });
+        Self(Arc::new(Shared { epoch, initial_window: INITIAL_PACKETS * u64::from(mtu), state }))
+    }
+
+    /// The peer has told the delay of a packet, in ticks.
+    pub(super) fn on_arrival(&self, now: Instant, packet: u64, sent: Instant, delay: u32) {
+        let (now, sent) = (self.micros(now), self.micros(sent));
+        let mut state = self.state();
+        let delay = state.clock.micros(delay);
+        state.controller.on_arrival(now, Arrival { packet, sent, at: sent as i64 + delay });
+    }
+
+    fn micros(&self, at: Instant) -> Micros {
+        at.saturating_duration_since(self.0.epoch).as_micros() as Micros
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic while the lock was held is already on its way out of the session.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Pacing rate in bytes per second.
+    pub(super) fn pacing_rate(&self) -> Option<u64> {
+        self.state().controller.pacing_rate().map(|rate| rate / 8)
+    }
+}
+
+impl Controller for Media {
+    fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
+        self.state().controller.on_sent(self.micros(now), pn, bytes.into());
+    }
+
+    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, pn: u64, _: bool, _: &RttEstimator) {
+        self.state().controller.on_ack(self.micros(now), pn, self.micros(sent), bytes);
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, _: bool, _: Option<u64>) {
+        self.state().controller.on_end_acks(self.micros(now), in_flight);
+    }
+
+    fn on_congestion_event(&mut self, now: Instant, _: Instant, persistent: bool, _: bool, _: u64, _: u64) {
+        if persistent {
+            self.state().controller.on_persistent_congestion(self.micros(now));
+        }
+    }
+
+    fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
+        self.state().controller.on_loss(self.micros(now), pn, lost_bytes.into());
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.state().controller.on_mtu(new_mtu.into());
+    }
+
+    fn window(&self) -> u64 {
+        self.state().controller.window()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = self.window();
+        metrics.pacing_rate = self.pacing_rate();
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.0.initial_window
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_count_on_across_the_wrap() {
+        let mut clock = Clock::default();
+        let told = [0xff_fff0, 0xff_fffa, 0x00_0004, 0xff_fff0].map(|ticks| clock.micros(ticks));
+        assert_eq!(told, [0, 40, 80, 0]);
+        // A clock that gains a quarter of the range with each delay passes the whole of it.
+        let micros = (0..8).map(|i| clock.micros(i << 22 & 0xff_ffff)).last();
+        assert_eq!(micros, Some(64 + 7 * (4 << 22)));
+    }
+}
