@@ -33,6 +33,7 @@ mod candidates;
 pub mod capacity;
 mod duplicate;
 mod earliest_completion;
+mod near_tail;
 mod path;
 mod plan;
 mod queue;
@@ -44,6 +45,7 @@ mod segment;
 
 pub use block::{Block, BlockId, BlockMeta, MAX_BLOCK, PRIORITIES};
 pub use duplicate::Duplicates;
+pub use near_tail::{near_tail, recovery_time};
 pub use path::{PathId, PathState, PathView};
 pub use queue::{BlockQueue, Work, WorkKind};
 pub use registry::{BuildError, Entry, OptionSpec, Options, Registry};

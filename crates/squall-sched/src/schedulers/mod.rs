@@ -5,6 +5,7 @@ pub mod dams;
 pub mod dems;
 pub mod ecf;
 pub mod minrtt;
+pub mod ninetails;
 pub mod ras;
 pub mod redundant;
 pub mod round_robin;
@@ -22,6 +23,7 @@ pub(crate) fn register_all(registry: &mut Registry) {
     registry.register(dems::ENTRY, dems::build);
     registry.register(ecf::ENTRY, ecf::build);
     registry.register(minrtt::ENTRY, minrtt::build);
+    registry.register(ninetails::ENTRY, ninetails::build);
     registry.register(ras::ENTRY, ras::build);
     registry.register(redundant::ENTRY, redundant::build);
     registry.register(round_robin::ENTRY, round_robin::build);

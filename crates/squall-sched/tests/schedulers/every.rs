@@ -11,7 +11,8 @@ fn names() -> Vec<&'static str> {
 }
 
 /// Schedulers that send blocks as they come, and repairs before anything else.
-const IN_ORDER: [&str; 7] = ["minrtt", "sp", "rr", "redundant", "dems", "ecf", "blest"];
+const IN_ORDER: [&str; 8] =
+    ["minrtt", "sp", "rr", "redundant", "dems", "ecf", "blest", "ninetails"];
 
 #[test]
 fn idle_without_blocks_without_paths_and_without_room() {

@@ -4,6 +4,7 @@ mod blest;
 mod ecf;
 mod every;
 mod minrtt;
+mod ninetails;
 mod redundant;
 mod round_robin;
 mod single_path;
