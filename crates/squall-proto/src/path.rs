@@ -62,12 +62,21 @@ pub(crate) struct InFlight {
     pub(crate) presumed_lost: bool,
 }
 
+impl InFlight {
+    /// Whether it began with a part of a block; what is added to a packet later never is one.
+    fn has_chunk(&self) -> bool {
+        matches!(self.payload, Some(Payload::Chunk(_)))
+    }
+}
+
 /// Packets in flight on a path, by packet number.
 #[derive(Debug, Default)]
 pub(crate) struct Flight {
     base: u64,
     packets: VecDeque<Option<InFlight>>,
     bytes: u64,
+    /// Packets that carry a part of a block.
+    chunks: usize,
 }
 
 /// Numbers that noq may skip between two packets; more would be a contract broken.
@@ -88,6 +97,7 @@ impl Flight {
             self.packets.resize_with(at + 1, || None);
         }
         self.bytes += u64::from(entry.bytes);
+        self.chunks += usize::from(entry.has_chunk());
         self.packets[at] = Some(entry);
     }
 
@@ -103,6 +113,7 @@ impl Flight {
         let at = usize::try_from(packet.checked_sub(self.base)?).ok()?;
         let entry = self.packets.get_mut(at)?.take()?;
         self.bytes -= u64::from(entry.bytes);
+        self.chunks -= usize::from(entry.has_chunk());
         while matches!(self.packets.front(), Some(None)) {
             self.packets.pop_front();
             self.base += 1;
@@ -124,6 +135,14 @@ impl Flight {
         self.packets.iter().flatten().find(|p| !p.is_mtu_probe).map(|p| p.sent_at)
     }
 
+    /// When the oldest packet with a part of a block left.
+    pub(crate) fn data_waiting_since(&self) -> Option<Micros> {
+        if self.chunks == 0 {
+            return None;
+        }
+        self.packets.iter().flatten().find(|p| p.has_chunk()).map(|p| p.sent_at)
+    }
+
     /// Number the next packet will have, or a later one.
     pub(crate) fn next_packet(&self) -> u64 {
         self.base + self.packets.len() as u64
@@ -137,6 +156,7 @@ impl Flight {
     pub(crate) fn drain(&mut self) -> Vec<(u64, InFlight)> {
         let first = self.base;
         self.bytes = 0;
+        self.chunks = 0;
         self.base += self.packets.len() as u64;
         (first..).zip(self.packets.drain(..)).filter_map(|(number, entry)| Some((number, entry?))).collect()
     }
@@ -178,6 +198,8 @@ pub(crate) struct Path {
     pub(crate) latest_sent: Option<Stamp>,
     /// When a packet last arrived on it.
     pub(crate) heard_at: Micros,
+    /// When a packet with data last left on it.
+    pub(crate) departed_at: Micros,
     pub(crate) stats: PathStats,
 }
 
@@ -204,6 +226,7 @@ impl Path {
             remote_suspects: false,
             latest_sent: None,
             heard_at: now,
+            departed_at: now,
             stats: PathStats::default(),
         }
     }
@@ -215,6 +238,19 @@ impl Path {
     /// Since when it has been of no use: silent, or opened and never heard of.
     pub(crate) fn idle_since(&self) -> Option<Micros> {
         if self.up { self.liveness.suspect_since() } else { Some(self.opened) }
+    }
+
+    /// When the path is to be suspected, if nothing is acknowledged until then.
+    ///
+    /// Without data in flight a path is not suspected while packets arrive on it, unless the peer marked it:
+    /// an acknowledgement that is missing then may have left on another path, which is the dead one.
+    pub(crate) fn suspect_at(&self, silence: Micros) -> Option<Micros> {
+        let (rtt, timeout) = (self.rtt.smoothed, self.rtt.probe_timeout());
+        let after = |oldest| self.liveness.suspect_at(oldest, rtt, timeout, silence);
+        let heard = if self.remote_suspects { 0 } else { self.heard_at + silence };
+        let data = after(self.flight.data_waiting_since());
+        let other = after(self.flight.waiting_since()).map(|at| at.max(heard));
+        data.into_iter().chain(other).min()
     }
 
     /// Window, unless the path is on probation after an outage.
@@ -309,16 +345,25 @@ pub(crate) struct Delay {
     reference: Option<u32>,
     /// Smoothed distance from the reference, in microseconds.
     smoothed: i64,
+    /// The smallest it has been.
+    least: i64,
 }
 
 impl Delay {
     pub(crate) fn sample(&mut self, ticks: u32) {
         let Some(reference) = self.reference else {
-            *self = Self { reference: Some(ticks), smoothed: 0 };
+            *self = Self { reference: Some(ticks), smoothed: 0, least: 0 };
             return;
         };
         let distance = signed_ticks(ticks, reference) * TICK as i64;
         self.smoothed += (distance - self.smoothed) / 8;
+        self.least = self.least.min(self.smoothed);
+    }
+
+    /// The same after a pause: a queue that nothing is added to drains, as far as it was ours.
+    fn after_pause(self, pause: Micros) -> Self {
+        let pause = i64::try_from(pause).unwrap_or(i64::MAX);
+        Self { smoothed: self.smoothed.saturating_sub(pause).max(self.least), ..self }
     }
 
     /// How much longer this path takes than `other`, in microseconds.
@@ -335,15 +380,18 @@ pub(crate) fn signed_ticks(a: u32, b: u32) -> i64 {
 }
 
 /// One-way delays of all paths: exact differences, on the level of half the smallest RTT.
-pub(crate) fn one_way_delays<'a>(paths: impl Iterator<Item = &'a Path> + Clone) -> Vec<Micros> {
-    let quickest = paths.clone().filter(|p| p.up).min_by(|a, b| {
-        let difference = a.delay.longer_than(&b.delay).unwrap_or(0);
+pub(crate) fn one_way_delays(paths: &[Path], now: Micros) -> Vec<Micros> {
+    let delay = |path: &Path| path.delay.after_pause(now.saturating_sub(path.departed_at));
+    let quickest = paths.iter().filter(|p| p.up).min_by(|a, b| {
+        let difference = delay(a).longer_than(&delay(b)).unwrap_or(0);
         difference.cmp(&0).then(a.rtt.smoothed.cmp(&b.rtt.smoothed))
     });
     let base = quickest.map_or(0, |p| p.rtt.min / 2);
+    let level = quickest.map(delay);
     paths
+        .iter()
         .map(|path| {
-            let longer = quickest.and_then(|q| path.delay.longer_than(&q.delay));
+            let longer = level.and_then(|level| delay(path).longer_than(&level));
             longer.map_or(path.rtt.smoothed / 2, |longer| base.saturating_add_signed(longer))
         })
         .collect()

@@ -77,7 +77,8 @@ impl Session {
 
     fn refresh_views(&mut self, now: Micros) {
         let chunk = self.chunk_size();
-        let delays = one_way_delays(self.paths.iter());
+        let delays = one_way_delays(&self.paths, now);
+        self.viewed_at = now;
         self.views.clear();
         self.views.extend(
             self.paths.iter().zip(delays).filter(|(p, _)| p.up).map(|(p, owd)| p.view(now, chunk, owd)),

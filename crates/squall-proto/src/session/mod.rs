@@ -56,6 +56,8 @@ pub struct Session {
     /// Something changed since the scheduler last had nothing to do.
     sched_due: bool,
     views: Vec<PathView>,
+    /// When they were made.
+    viewed_at: Micros,
     outbox: Outbox,
     inbox: Inbox,
     reporter: Reporter,
@@ -118,6 +120,7 @@ impl Session {
             sched_wake: None,
             sched_due: false,
             views: Vec::new(),
+            viewed_at: 0,
             outbox: Outbox::new(config.limits, config.all_reliable),
             inbox: Inbox::new(config.limits),
             reporter: Reporter::default(),
@@ -228,7 +231,7 @@ impl Session {
 
     /// Addresses and counters of every open path.
     pub fn path_stats(&mut self) -> Vec<(PathId, NetPath, PathStats)> {
-        let delays = crate::path::one_way_delays(self.paths.iter());
+        let delays = crate::path::one_way_delays(&self.paths, self.viewed_at);
         let mut all = Vec::with_capacity(self.paths.len());
         for (path, owd) in self.paths.iter().zip(delays) {
             let Some(index) = self.conn.index_of(path.number) else { continue };

@@ -108,15 +108,19 @@ impl Session {
         Item::Feedback(feedback).encode(datagram);
     }
 
-    /// The path for feedback: the quickest of those heard just now, and trusted by both sides.
+    /// The path for feedback: of those heard just now the quickest, and trusted by both sides if there is one.
+    ///
+    /// A path that is heard and yet suspected, while the only trusted one is silent, is a contradiction:
+    /// either may be the dead one, since what is missing may be an acknowledgement that the other took along.
+    /// Then they take turns, so that half of the reports get through.
     fn report_path(&self) -> Option<usize> {
         let up = || self.paths.iter().filter(|p| p.up);
-        let latest = up().filter(|p| !Self::is_suspect(p)).map(|p| p.heard_at).max();
-        let alive = up().filter(|p| {
-            !Self::is_suspect(p) && latest.is_some_and(|latest| p.heard_at + EQUALLY_ALIVE >= latest)
-        });
-        let best = alive.min_by_key(|p| (p.remote_suspects, p.rtt.smoothed));
-        let best = best.or_else(|| up().max_by_key(|p| p.heard_at))?;
+        let latest = up().map(|p| p.heard_at).max()?;
+        let heard = up().filter(|p| p.heard_at + EQUALLY_ALIVE >= latest);
+        let best = heard.min_by_key(|p| (Self::is_suspect(p), p.remote_suspects, p.rtt.smoothed))?;
+        let trusted = up().filter(|p| !Self::is_suspect(p)).max_by_key(|p| p.heard_at);
+        let best =
+            trusted.filter(|_| Self::is_suspect(best) && self.stats.feedback_sent % 2 == 0).unwrap_or(best);
         self.conn.index_of(best.number)
     }
 
@@ -339,6 +343,7 @@ impl Session {
             if let Some(Payload::Chunk(chunk)) = &payload {
                 let (meant, actual) = (chunk.path, path.id);
                 count(&mut path.stats, chunk);
+                path.departed_at = at;
                 self.outbox.queue.mark_departed(chunk.block, chunk.range.clone(), chunk.kind, at);
                 if meant != actual {
                     path.stats.strays += 1;

@@ -57,8 +57,7 @@ impl Session {
             consider(path.idle_since().map(|since| (since + idle).max(now + IDLE_STEP)));
         }
         for path in self.paths.iter().filter(|p| p.up) {
-            let oldest = path.flight.waiting_since();
-            consider(path.liveness.suspect_at(oldest, path.rtt.smoothed, path.rtt.probe_timeout(), silence));
+            consider(path.suspect_at(silence));
             consider(path.liveness.probe_at());
             consider(Some(path.blocked_until).filter(|at| *at > now));
             if !path.committed.is_empty() {
@@ -73,9 +72,7 @@ impl Session {
         self.close_idle(at);
         for position in 0..self.paths.len() {
             let path = &self.paths[position];
-            let oldest = path.flight.waiting_since();
-            let due = path.liveness.suspect_at(oldest, path.rtt.smoothed, path.rtt.probe_timeout(), silence);
-            if path.up && due.is_some_and(|due| due <= at) {
+            if path.up && path.suspect_at(silence).is_some_and(|due| due <= at) {
                 self.suspect(at, position);
             }
         }
