@@ -1,10 +1,12 @@
 //! What each scheduler does in small situations.
 
+mod augur;
 mod blest;
 mod ecf;
 mod every;
 mod minrtt;
 mod ninetails;
+mod raven;
 mod redundant;
 mod round_robin;
 mod single_path;

@@ -1,0 +1,238 @@
+//! The models by hand, and the threshold against a search of all sets of states.
+
+use proptest::{collection::vec, prelude::*};
+
+use super::*;
+
+const MS: Micros = 1000;
+
+fn settings(delta: f64) -> Settings {
+    Settings { stall: 200 * MS, delta, window: 300_000 * MS, sample: 10 * MS }
+}
+
+/// A frame that ended after so many milliseconds and was never the oldest.
+fn delivered(ms: u64) -> Outcome {
+    Outcome { first_sent: 0, ended: ms * MS, delivered: true, oldest: None }
+}
+
+fn manager(delta: f64, ends: &[(u64, u32)], backup: &[u64]) -> StateManager {
+    let mut manager = StateManager::new(settings(delta));
+    for (ms, times) in ends {
+        (0..*times).for_each(|_| manager.note(0, &delivered(*ms)));
+    }
+    backup.iter().for_each(|ms| manager.note_backup(0, Some(ms * MS)));
+    manager.solve(0);
+    manager
+}
+
+/// 1000 frames, of which 10 stall: P(stall) = 0.01.
+const ENDS: [(u64, u32); 3] = [(20, 950), (80, 40), (300, 10)];
+
+#[test]
+fn the_threshold_by_hand() {
+    // Eq. 6: P(X) ≤ 3.5 · 0.01. P(T ≥ 80 ms) = 0.05 is too much, P(T ≥ 81 ms) = 0.01 is not.
+    assert_eq!(manager(3.5, &ENDS, &[60]).retransmit_at(), Some(81 * MS));
+    // 5 · 0.01 = 0.05 affords those of 80 ms too, but not those of 20 ms.
+    assert_eq!(manager(5.0, &ENDS, &[60]).retransmit_at(), Some(21 * MS));
+    assert_eq!(manager(100.0, &ENDS, &[60]).retransmit_at(), Some(0), "1.0: everything");
+    assert_eq!(manager(0.9, &ENDS, &[60]).retransmit_at(), None, "not even the stalls themselves");
+}
+
+#[test]
+fn the_backup_must_reach_by_hand() {
+    // Eq. 8 at 81 ms: P(RTT ≤ 119 ms).
+    assert_eq!(manager(3.5, &ENDS, &[119, 300]).retransmit_at(), Some(81 * MS));
+    assert_eq!(manager(3.5, &ENDS, &[120, 300]).retransmit_at(), None);
+    assert_eq!(manager(3.5, &ENDS, &[]).retransmit_at(), None, "nothing is known of the backup");
+    let mut unusable = manager(3.5, &ENDS, &[]);
+    unusable.note_backup(0, None);
+    unusable.solve(SOLVE_INTERVAL);
+    assert_eq!(unusable.retransmit_at(), None);
+}
+
+#[test]
+fn without_a_stall_there_is_no_budget() {
+    assert_eq!(manager(3.5, &[(20, 900), (200, 100)], &[60]).retransmit_at(), None, "200 ms is no stall yet");
+    assert_eq!(manager(3.5, &[], &[60]).retransmit_at(), None);
+}
+
+#[test]
+fn what_was_not_delivered_is_a_stall_at_the_age_it_had() {
+    let mut manager = manager(3.5, &[(20, 90), (100, 9)], &[60]);
+    manager.note(0, &Outcome { delivered: false, ..delivered(120) });
+    manager.solve(SOLVE_INTERVAL);
+    // 3.5 · 0.01 affords the one of 120 ms, not the nine of 100 ms.
+    assert_eq!(manager.retransmit_at(), Some(101 * MS));
+}
+
+#[test]
+fn ages_of_the_oldest_frame_are_sampled_on_a_grid() {
+    let mut manager = manager(3.5, &[], &[60]);
+    // Looked at when 5, 15, 25 and 35 ms old: at 10, 20, 30 and 40 ms.
+    let late =
+        Outcome { first_sent: 5 * MS, ended: 45 * MS, delivered: true, oldest: Some((7 * MS, 44 * MS)) };
+    manager.note(0, &late);
+    let at = |manager: &mut StateManager, ms| manager.oldest.seen.counts(0)[ms];
+    assert_eq!([5, 15, 25, 35].map(|ms| at(&mut manager, ms)), [1; 4]);
+    assert_eq!(manager.oldest.seen.counts(0).iter().sum::<u32>(), 4);
+    // A stall of 1 s: 19 looks below 200 ms, at 10…190 ms, and 81 at 200…1000 ms, all of them stalls.
+    let stall = Outcome { ended: 1000 * MS, oldest: Some((0, 1000 * MS)), ..delivered(0) };
+    manager.note(0, &stall);
+    let stalled = manager.oldest.stalled.counts(0);
+    assert_eq!((stalled[..STATES].iter().sum::<u32>(), stalled[STATES]), (19, 81));
+}
+
+/// 100 frames of 25 ms, each looked at when 10 and 20 ms old, and one of 240 ms, looked at 24 times.
+fn looked_at(delta: f64, backup: u64) -> StateManager {
+    let mut manager = StateManager::new(settings(delta));
+    manager.note_backup(0, Some(backup * MS));
+    for (frame, took) in (0..100).map(|frame| (frame, 25)).chain([(100, 240)]) {
+        let start = frame * 30 * MS;
+        let ended = start + took * MS;
+        manager.note(0, &Outcome { first_sent: start, ended, delivered: true, oldest: Some((start, ended)) });
+    }
+    manager.solve(0);
+    manager
+}
+
+#[test]
+fn the_switch_has_a_threshold_of_its_own() {
+    // δ·24 = 14.4 looks may be acted on: 14 are at 110 ms or more, 15 at 100 ms or more.
+    let manager = looked_at(0.6, 60);
+    assert_eq!((manager.retransmit_at(), manager.switch_at()), (None, Some(101 * MS)));
+    // δ·24 = 84 looks: the 22 older than 20 ms, but not the 101 of that age as well. But half of the frames
+    // take 25 ms, so that this age says nothing.
+    let manager = looked_at(3.5, 60);
+    assert_eq!((manager.retransmit_at(), manager.switch_at()), (Some(26 * MS), Some(26 * MS)));
+    // A backup that reaches no further than to 23 ms.
+    assert_eq!(looked_at(3.5, 177).switch_at(), Some(23 * MS));
+}
+
+#[test]
+fn old_samples_leave_and_the_strategy_with_them() {
+    let mut manager = manager(3.5, &ENDS, &[60]);
+    let later = manager.settings().window;
+    manager.note(later, &delivered(20));
+    manager.solve(later);
+    assert_eq!(manager.retransmit_at(), None);
+}
+
+/// States of a small model with as many round-trip times: (seen, stalled, backup).
+type Small = (Vec<u32>, Vec<u32>, Vec<u32>);
+
+fn small() -> impl Strategy<Value = Small> {
+    let state = (0..20u32, 0..=100u32).prop_map(|(seen, share)| (seen, seen * share / 100));
+    vec((state, prop_oneof![Just(0), 0..9u32]), 1..=8).prop_map(|states| {
+        let (samples, backup): (Vec<_>, Vec<_>) = states.into_iter().unzip();
+        let (seen, stalled) = samples.into_iter().unzip();
+        (seen, stalled, backup)
+    })
+}
+
+/// Every set of states, as bits.
+fn sets(states: usize) -> impl Iterator<Item = u32> {
+    0..1 << states
+}
+
+fn sum(counts: &[u32]) -> u64 {
+    counts.iter().map(|n| u64::from(*n)).sum()
+}
+
+/// P_backup of Eq. 8 times the number of probes.
+fn in_time(backup: &[u32], state: usize) -> u64 {
+    sum(&backup[..backup.len() - state])
+}
+
+/// What a set of states costs and gains when every frame ages through the states up to the one it ends in
+/// and is acted on in the first that belongs to the set.
+fn aged(set: u32, (seen, stalled, backup): &Small) -> (u64, u64) {
+    let (mut cost, mut gain) = (0, 0);
+    for end in 0..seen.len() {
+        if let Some(first) = (0..=end).find(|state| set & 1 << state != 0) {
+            cost += u64::from(seen[end]);
+            gain += u64::from(stalled[end]) * in_time(backup, first);
+        }
+    }
+    (cost, gain)
+}
+
+/// Σ P(S) and Σ P(stall|S)·P(S)·P_backup(S) over a set, as Eq. 6 and 7 are printed.
+fn printed(set: u32, (seen, stalled, backup): &Small) -> (u64, u64) {
+    let members = || (0..seen.len()).filter(|state| set & 1 << state != 0);
+    let cost = members().map(|s| u64::from(seen[s])).sum();
+    (cost, members().map(|s| u64::from(stalled[s]) * in_time(backup, s)).sum())
+}
+
+/// Every state from `state` on.
+fn from(state: usize, states: usize) -> u32 {
+    (1 << states) - (1 << state)
+}
+
+/// A model whose states are met equally often, with P(stall|S)·P_backup(S) that does not fall.
+fn rising() -> impl Strategy<Value = Small> {
+    (vec((0..4u64, 0..5u32), 1..=8), 0..20u32).prop_map(|(states, more)| {
+        let backup: Vec<u32> = states.iter().enumerate().map(|(k, (_, n))| n + u32::from(k == 0)).collect();
+        let mut stalled = Vec::new();
+        let mut product = 0u64;
+        for (state, (step, _)) in states.iter().enumerate() {
+            let reach = in_time(&backup, state);
+            let count = product.div_ceil(reach) + step;
+            product = count * reach;
+            stalled.push(count as u32);
+        }
+        let seen = stalled.iter().max().map_or(0, |most| most + more);
+        (vec![seen; stalled.len()], stalled, backup)
+    })
+}
+
+proptest! {
+    /// No set of states gains more under Eq. 6, and none that gains as much acts earlier.
+    #[test]
+    fn the_threshold_is_the_best_of_all_sets_that_frames_age_through(model in small(), delta in 0.0..6.0) {
+        let (seen, stalled, backup) = &model;
+        let limit = delta * sum(stalled) as f64;
+        let all = sets(seen.len()).map(|set| (set, aged(set, &model)));
+        let within = all.filter(|(_, (cost, _))| *cost as f64 <= limit);
+        let best = within.filter(|(_, (_, gain))| *gain > 0).max_by_key(|(set, (_, gain))| {
+            (*gain, std::cmp::Reverse(set.trailing_zeros()))
+        });
+        let expected = best.map(|(set, _)| set.trailing_zeros() as usize);
+        prop_assert_eq!(threshold(seen, stalled, backup, delta), expected);
+    }
+
+    /// Where Eq. 7 as printed is no degenerate knapsack, the threshold solves it too.
+    #[test]
+    fn the_threshold_solves_the_printed_problem_where_its_terms_rise(model in rising(), delta in 0.0..6.0) {
+        let (seen, stalled, backup) = &model;
+        let limit = delta * sum(stalled) as f64;
+        let all = sets(seen.len()).map(|set| printed(set, &model));
+        let best = all.filter(|(cost, _)| *cost as f64 <= limit).map(|(_, gain)| gain).max();
+        let chosen = threshold(seen, stalled, backup, delta).map_or(0, |s| from(s, seen.len()));
+        prop_assert_eq!(Some(printed(chosen, &model).1), best);
+    }
+
+    /// Eq. 6 holds for what is chosen, and a larger δ never acts later.
+    #[test]
+    fn the_budget_is_kept_and_used((seen, stalled, backup) in small(), delta in 0.0..6.0, more in 0.0..3.0) {
+        let one = threshold(&seen, &stalled, &backup, delta);
+        if let Some(state) = one {
+            prop_assert!(sum(&seen[state..]) as f64 <= delta * sum(&stalled) as f64);
+            prop_assert!(sum(&stalled[state..]) > 0 && in_time(&backup, state) > 0);
+            let larger = threshold(&seen, &stalled, &backup, delta + more);
+            prop_assert!(larger.is_some_and(|other| other <= state));
+        }
+    }
+
+    /// As Eq. 7 is printed, no set of states gains anything for M₁ when every frame is delivered.
+    #[test]
+    fn the_printed_problem_is_degenerate_for_frames(
+        ends in vec(0..600u64, 1..50), backup in vec(1..300u64, 1..20),
+    ) {
+        let frames: Vec<_> = ends.iter().map(|ms| (*ms, 1)).collect();
+        let mut manager = manager(3.5, &frames, &backup);
+        let stalled = manager.frames.stalled.counts(0).to_vec();
+        let backup = manager.backup.counts(0)[..=STATES].to_vec();
+        let gain = |state| u64::from(stalled[state]) * in_time(&backup, state);
+        prop_assert!((0..=STATES).all(|state| gain(state) == 0));
+    }
+}

@@ -1,0 +1,145 @@
+//! Which path is the primary one, and which are its backups.
+
+use std::str::FromStr;
+
+use crate::{MAX_PATHS, PathId, PathView};
+
+/// A path that an option names, or leaves to the roles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Choice(pub(super) Option<PathId>);
+
+impl FromStr for Choice {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "auto" {
+            return Ok(Self(None));
+        }
+        match text.parse::<u8>() {
+            Ok(id) if usize::from(id) < MAX_PATHS => Ok(Self(Some(PathId(id)))),
+            _ => Err("must be auto or a path id from 0 to 7"),
+        }
+    }
+}
+
+/// The parts that paths play.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Roles {
+    /// It may be gone for the moment.
+    pub(super) primary: PathId,
+    /// Open paths, one [bit](PathId::bit) each; never the primary.
+    pub(super) backups: u8,
+}
+
+impl Roles {
+    /// The roles among `paths`; `None` while there is no path.
+    pub(super) fn of(
+        paths: &[PathView],
+        primary: Choice,
+        backup: Choice,
+        former: Option<Self>,
+    ) -> Option<Self> {
+        let open = |id: PathId| paths.iter().any(|p| p.id == id);
+        let rest = || paths.iter().filter(|p| Some(p.id) != backup.0);
+        // A primary path that is gone keeps its part while there are only metered ones to follow it: what
+        // was learned of it holds when it comes back.
+        let primary = (primary.0.filter(|id| open(*id)))
+            .or_else(|| rest().find(|p| !p.metered).map(|p| p.id))
+            .or_else(|| former.map(|roles| roles.primary))
+            .or_else(|| rest().next().or(paths.first()).map(|p| p.id))?;
+        let others = || paths.iter().filter(|p| p.id != primary);
+        let all = |paths: &mut dyn Iterator<Item = &PathView>| paths.fold(0, |set, p| set | p.id.bit());
+        let backups = match backup.0 {
+            Some(id) => all(&mut others().filter(|p| p.id == id)),
+            None if others().any(|p| p.metered) => all(&mut others().filter(|p| p.metered)),
+            None => all(&mut others()),
+        };
+        Some(Self { primary, backups })
+    }
+
+    /// The backups among `paths`.
+    pub(super) fn backups<'a>(&self, paths: &'a [PathView]) -> impl Iterator<Item = &'a PathView> + use<'a> {
+        let set = self.backups;
+        paths.iter().filter(move |p| p.id.bit() & set != 0)
+    }
+
+    /// The backup with room whose round trip is the shortest.
+    pub(super) fn best_with_room<'a>(&self, paths: &'a [PathView]) -> Option<&'a PathView> {
+        self.backups(paths).filter(|p| p.has_room()).min_by_key(|p| (p.srtt, p.id))
+    }
+
+    /// The shortest latest round trip of a backup that could carry data, be it when its window opens.
+    pub(super) fn backup_rtt(&self, paths: &[PathView]) -> Option<crate::Micros> {
+        let affordable = |p: &&PathView| p.budget.is_none_or(|left| left >= u64::from(p.chunk));
+        self.backups(paths).filter(|p| p.usable).filter(affordable).map(|p| p.latest_rtt).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(metered: &[(u8, bool)]) -> Vec<PathView> {
+        let path = |(id, metered): &(u8, bool)| PathView {
+            metered: *metered,
+            ..PathView::example(*id, 10_000 * (10 - u64::from(*id)), 10_000)
+        };
+        metered.iter().map(path).collect()
+    }
+
+    fn roles(metered: &[(u8, bool)], primary: &str, backup: &str, former: Option<Roles>) -> Option<(u8, u8)> {
+        let choice = |text: &str| text.parse().expect("a choice");
+        Roles::of(&paths(metered), choice(primary), choice(backup), former).map(|r| (r.primary.0, r.backups))
+    }
+
+    #[test]
+    fn the_first_unmetered_path_is_primary_and_the_metered_ones_back_it_up() {
+        assert_eq!(
+            roles(&[(0, true), (1, false), (2, false), (3, true)], "auto", "auto", None),
+            Some((1, 0b1001))
+        );
+        assert_eq!(roles(&[(0, false), (1, false), (2, false)], "auto", "auto", None), Some((0, 0b110)));
+        assert_eq!(roles(&[(0, true), (1, true)], "auto", "auto", None), Some((0, 0b10)));
+        assert_eq!(roles(&[(3, false)], "auto", "auto", None), Some((3, 0)));
+        assert_eq!(roles(&[], "auto", "auto", None), None);
+    }
+
+    #[test]
+    fn options_name_them() {
+        let three = [(0, false), (1, false), (2, true)];
+        assert_eq!(roles(&three, "1", "auto", None), Some((1, 0b100)));
+        assert_eq!(roles(&three, "auto", "1", None), Some((0, 0b10)));
+        assert_eq!(roles(&three, "auto", "0", None), Some((1, 0b1)), "the named backup is not the primary");
+        assert_eq!(roles(&three, "7", "auto", None), Some((0, 0b100)), "no such path");
+        assert_eq!(roles(&three, "auto", "7", None), Some((0, 0)));
+        assert_eq!(roles(&[(4, false)], "auto", "4", None), Some((4, 0)), "better than nothing");
+    }
+
+    #[test]
+    fn a_primary_that_is_gone_keeps_its_part_unless_an_unmetered_path_follows_it() {
+        let former = Some(Roles { primary: PathId(0), backups: 0b10 });
+        assert_eq!(roles(&[(1, true)], "auto", "auto", former), Some((0, 0b10)));
+        assert_eq!(roles(&[(1, true), (2, false)], "auto", "auto", former), Some((2, 0b10)));
+    }
+
+    #[test]
+    fn choices_are_checked() {
+        for bad in ["8", "-1", "", "wifi"] {
+            assert_eq!(bad.parse::<Choice>(), Err("must be auto or a path id from 0 to 7"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_backup_must_be_usable_and_within_its_budget() {
+        let mut all = paths(&[(0, false), (1, true), (2, true)]);
+        let roles = Roles::of(&all, Choice(None), Choice(None), None).expect("there are paths");
+        assert_eq!(roles.best_with_room(&all).map(|p| p.id.0), Some(2));
+        all[2].in_flight = all[2].window;
+        assert_eq!(roles.best_with_room(&all).map(|p| p.id.0), Some(1));
+        assert_eq!(roles.backup_rtt(&all), Some(80_000), "a window opens again");
+        all[2].budget = Some(1199);
+        assert_eq!(roles.backup_rtt(&all), Some(90_000));
+        all[1].usable = false;
+        assert_eq!((roles.backup_rtt(&all), roles.best_with_room(&all).is_some()), (None, false));
+    }
+}

@@ -1,0 +1,147 @@
+//! Late frames on the backup.
+
+use squall_sched::{PathView, WorkKind};
+
+use super::{MS, copies, run, trained};
+use crate::stage::{CHUNK, Stage};
+
+#[test]
+fn a_frame_is_repeated_whole_when_it_reaches_the_threshold_and_only_once() {
+    let mut stage = trained("augur-retransmit");
+    let start = stage.now;
+    stage.reliable(3 * CHUNK);
+    let sent = run(&mut stage, start, 50);
+    assert_eq!(sent.iter().map(|(_, p)| p.path).collect::<Vec<_>>(), [0, 0, 0]);
+    stage.arrive(&sent[1].1);
+    let late = run(&mut stage, start, 1000);
+    assert_eq!(copies(&late), [(51 * MS, 0, 1), (51 * MS, 2, 1)], "what has arrived is not repeated");
+    assert_eq!(late.len(), 2);
+}
+
+#[test]
+fn each_frame_has_its_own_age() {
+    let mut stage = trained("augur-retransmit");
+    let start = stage.now;
+    stage.reliable(CHUNK);
+    run(&mut stage, start, 30);
+    stage.reliable(CHUNK);
+    let sent = run(&mut stage, start, 500);
+    assert_eq!(copies(&sent).iter().map(|c| c.0).collect::<Vec<_>>(), [51 * MS, 81 * MS]);
+}
+
+#[test]
+fn a_frame_that_arrives_before_the_threshold_costs_nothing() {
+    let mut stage = trained("augur");
+    for _ in 0..20 {
+        let start = stage.now;
+        let block = stage.reliable(2 * CHUNK);
+        let sent = run(&mut stage, start, 45);
+        assert_eq!(sent.iter().map(|(_, p)| p.path).collect::<Vec<_>>(), [0, 0]);
+        sent.iter().for_each(|(_, p)| stage.arrive(p));
+        stage.remove(block);
+    }
+}
+
+#[test]
+fn a_smaller_budget_repeats_later() {
+    let repeated_at = |name: &str| {
+        let mut stage = trained(name);
+        let start = stage.now;
+        stage.reliable(CHUNK);
+        copies(&run(&mut stage, start, 500)).first().map(|c| c.0)
+    };
+    assert_eq!(repeated_at("augur-retransmit(delta=8)"), Some(21 * MS), "24 frames: those of 50 ms too");
+    assert_eq!(repeated_at("augur-retransmit(delta=1.75)"), Some(51 * MS), "5.25 frames");
+    assert_eq!(repeated_at("augur-retransmit(delta=0.9)"), None, "not even all that stall");
+    assert_eq!(repeated_at("augur-retransmit(stall=40, probe=5)"), None, "60 ms are too long for 40 ms");
+}
+
+#[test]
+fn what_is_older_than_the_window_is_forgotten() {
+    for (window, expected) in [(30, Some(51 * MS)), (2, None)] {
+        let mut stage = trained(&format!("augur-retransmit(window={window})"));
+        stage.now += 3000 * MS;
+        let start = stage.now;
+        stage.reliable(CHUNK);
+        assert_eq!(copies(&run(&mut stage, start, 500)).first().map(|c| c.0), expected, "{window} s");
+    }
+}
+
+#[test]
+fn what_was_not_yet_sent_of_a_late_frame_follows_on_the_backup() {
+    let mut stage = trained("augur-retransmit");
+    let start = stage.now;
+    stage.path(0).window = 2 * u64::from(CHUNK);
+    stage.reliable(4 * CHUNK);
+    assert_eq!(run(&mut stage, start, 50).len(), 2);
+    let late: Vec<_> = run(&mut stage, start, 500).into_iter().map(|(_, p)| (p.path, p.kind)).collect();
+    assert_eq!(late, [(1, WorkKind::Copy), (1, WorkKind::Copy), (1, WorkKind::Fresh), (1, WorkKind::Fresh)]);
+}
+
+#[test]
+fn lost_bytes_of_a_late_frame_are_repaired_on_the_backup() {
+    let mut stage = trained("augur-retransmit");
+    let start = stage.now;
+    stage.reliable(CHUNK);
+    let first = run(&mut stage, start, 0);
+    let copy = run(&mut stage, start, 60);
+    stage.lose(&first[0].1);
+    assert_eq!(stage.send(), None, "the copy is under way");
+    stage.lose(&copy[0].1);
+    assert_eq!(stage.send().map(|p| (p.path, p.kind)), Some((1, WorkKind::Repair)));
+}
+
+#[test]
+fn a_copy_that_never_left_is_made_again() {
+    let mut stage = trained("augur-retransmit");
+    let start = stage.now;
+    stage.reliable(2 * CHUNK);
+    let sent = run(&mut stage, start, 60);
+    stage.take_back(&sent[2].1);
+    assert_eq!(stage.send().map(|p| (p.path, p.kind, p.range)), Some((1, WorkKind::Copy, 0..CHUNK)));
+    assert_eq!(stage.send(), None);
+}
+
+#[test]
+fn a_frame_that_never_left_does_not_age() {
+    let mut stage = trained("augur-retransmit");
+    let start = stage.now;
+    stage.reliable(CHUNK);
+    let sent = run(&mut stage, start, 40);
+    stage.take_back(&sent[0].1);
+    let again = run(&mut stage, start, 500);
+    assert_eq!(copies(&again), [(91 * MS, 0, 1)]);
+}
+
+#[test]
+fn without_room_or_budget_on_the_backup_nothing_is_repeated() {
+    let limits: [fn(&mut Stage); 3] = [
+        |s| s.path(1).budget = Some(u64::from(CHUNK) - 1),
+        |s| s.path(1).usable = false,
+        |s| s.path(1).window = 0,
+    ];
+    for limit in limits {
+        for name in ["augur", "augur-retransmit"] {
+            let mut stage = trained(name);
+            limit(&mut stage);
+            let start = stage.now;
+            stage.reliable(CHUNK);
+            assert_eq!(run(&mut stage, start, 45).len(), 1);
+            assert_eq!(copies(&run(&mut stage, start, 55)), [], "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_fastest_backup_with_room_takes_the_copies() {
+    let mut stage = trained("augur-retransmit");
+    stage.paths.push(PathView { metered: true, ..PathView::example(2, 40_000, 1200) });
+    let start = stage.now;
+    stage.reliable(3 * CHUNK);
+    assert_eq!(
+        copies(&run(&mut stage, start, 500)),
+        [(51 * MS, 0, 2), (51 * MS, 1, 1), (51 * MS, 2, 1)],
+        "one packet fits on path 2; no byte goes on both"
+    );
+    assert!(stage.probed.ends_with(&[1, 1]) && stage.probed.contains(&2), "its window is full now");
+}

@@ -1,0 +1,142 @@
+//! The backup as primary path, and the way back.
+
+use squall_sched::{Micros, WorkKind};
+
+use super::{ALL, MS, copies, run, stage, trained};
+use crate::stage::{CHUNK, Stage, paths_of};
+
+/// A stage whose primary has just been left: the switch of `augur-switch` after a silence.
+fn switched() -> (Stage, Micros) {
+    let mut stage = trained("augur-switch");
+    let start = stage.now;
+    stage.reliable(CHUNK);
+    run(&mut stage, start, 100);
+    (stage, start)
+}
+
+#[test]
+fn the_switch_needs_the_age_and_a_faster_backup() {
+    let left_at = |wifi: u64, cell: u64, name: &str| {
+        let mut stage = trained(name);
+        let start = stage.now;
+        stage.path(0).latest_rtt = wifi * MS;
+        stage.path(1).latest_rtt = cell * MS;
+        stage.reliable(CHUNK);
+        copies(&run(&mut stage, start, 1000)).first().map(|c| c.0)
+    };
+    assert_eq!(left_at(70, 60, "augur-switch"), Some(21 * MS), "the last sample was slower");
+    assert_eq!(left_at(20, 60, "augur-switch"), Some(60 * MS + 1), "nothing heard for longer than 60 ms");
+    assert_eq!(left_at(20, 400, "augur-switch"), Some(400 * MS + 1));
+    assert_eq!(left_at(70, 60, "augur-switch(delta=1)"), Some(51 * MS), "90 looks: the 75 beyond 50 ms");
+    assert_eq!(left_at(70, 60, "augur-switch(delta=0.5)"), None);
+}
+
+#[test]
+fn what_is_heard_on_the_primary_puts_the_switch_off() {
+    let mut stage = trained("augur-switch");
+    let start = stage.now;
+    stage.reliable(2 * CHUNK);
+    let sent = run(&mut stage, start, 50);
+    stage.arrive(&sent[0].1);
+    assert_eq!(copies(&run(&mut stage, start, 500)), [(110 * MS + 1, 1, 1)], "60 ms after 50 ms");
+}
+
+#[test]
+fn every_frame_in_flight_is_repeated_at_the_switch() {
+    let mut stage = trained("augur-switch");
+    let start = stage.now;
+    let frames: Vec<_> = (0..4).map(|_| stage.reliable(CHUNK)).collect();
+    let sent = run(&mut stage, start, 500);
+    let copied: Vec<_> = sent.iter().filter(|(_, p)| p.kind == WorkKind::Copy).collect();
+    assert_eq!(copied.iter().map(|(_, p)| p.block).collect::<Vec<_>>(), frames);
+    assert!(copied.iter().all(|(at, p)| (*at, p.path) == (60 * MS + 1, 1)));
+}
+
+#[test]
+fn after_the_switch_new_frames_go_on_the_backup_and_a_probe_on_the_primary() {
+    let (mut stage, _) = switched();
+    stage.reliable(2 * CHUNK);
+    let sent: Vec<_> = stage.send_all().into_iter().map(|p| (p.path, p.kind)).collect();
+    let both = [(1, WorkKind::Fresh), (0, WorkKind::Copy), (1, WorkKind::Fresh), (0, WorkKind::Copy)];
+    assert_eq!(sent, both, "one frame was in flight on the primary");
+    stage.reliable(CHUNK);
+    assert_eq!(paths_of(&stage.send_all()), [1], "two are");
+}
+
+#[test]
+fn the_primary_is_taken_back_when_its_round_trip_has_left_the_states() {
+    let (mut stage, _) = switched();
+    stage.reliable(CHUNK);
+    let sent = stage.send_all();
+    let probe = sent.iter().find(|p| p.path == 0).expect("a probe").clone();
+    assert_eq!(stage.path(0).latest_rtt, 20 * MS, "the last good sample proves nothing");
+    stage.path(0).latest_rtt = 21 * MS;
+    stage.arrive(&probe);
+    stage.reliable(CHUNK);
+    let more = stage.send_all();
+    assert_eq!(more.iter().map(|p| (p.path, p.kind)).next(), Some((1, WorkKind::Fresh)), "21 ms are in X₂");
+    stage.path(0).latest_rtt = 20 * MS;
+    let probe = more.iter().find(|p| p.path == 0).expect("a probe").clone();
+    stage.arrive(&probe);
+    stage.reliable(CHUNK);
+    assert_eq!(paths_of(&stage.send_all()), [0]);
+}
+
+#[test]
+fn frames_from_before_do_not_switch_again() {
+    let (mut stage, _) = switched();
+    stage.path(0).latest_rtt = 5 * MS;
+    stage.reliable(CHUNK);
+    let sent = stage.send_all();
+    let probe = sent.iter().find(|p| p.path == 0).expect("a probe").clone();
+    stage.arrive(&probe);
+    assert_eq!(stage.send(), None);
+    let start = stage.now;
+    stage.path(0).latest_rtt = 70 * MS;
+    stage.reliable(CHUNK);
+    let back = run(&mut stage, start, 10);
+    assert_eq!(paths_of(&back.into_iter().map(|(_, p)| p).collect::<Vec<_>>()), [0]);
+    assert_eq!(copies(&run(&mut stage, start, 100)), [(21 * MS, 0, 1)], "but the new one does, at its age");
+}
+
+#[test]
+fn the_backup_is_left_when_its_budget_ends() {
+    let (mut stage, _) = switched();
+    stage.path(1).budget = Some(u64::from(CHUNK) - 1);
+    stage.reliable(CHUNK);
+    assert_eq!(paths_of(&stage.send_all()), [0]);
+}
+
+#[test]
+fn a_primary_out_of_use_is_degraded_for_those_that_switch() {
+    for name in ALL {
+        let mut stage = stage(name);
+        stage.path(0).usable = false;
+        stage.reliable(CHUNK);
+        let expected: &[u8] = if name == "augur-retransmit" { &[] } else { &[1] };
+        assert_eq!(paths_of(&stage.send_all()), expected, "{name}");
+        stage.path(0).usable = true;
+        stage.path(0).latest_rtt = 200 * MS;
+        stage.reliable(3 * CHUNK);
+        let first = stage.send_all().first().map(|p| p.path);
+        assert_eq!(first, Some(u8::from(name != "augur-retransmit")), "{name}: too slow to return to");
+        stage.path(0).latest_rtt = 199 * MS;
+        stage.reliable(CHUNK);
+        assert_eq!(paths_of(&stage.send_all()), [0], "{name}");
+    }
+}
+
+#[test]
+fn a_primary_that_is_gone_is_replaced_by_all() {
+    for name in ALL {
+        let mut stage = stage(name);
+        stage.reliable(CHUNK);
+        assert_eq!(paths_of(&stage.send_all()), [0]);
+        let gone = stage.paths.remove(0);
+        stage.reliable(CHUNK);
+        assert_eq!(stage.send_all().last().map(|p| p.path), Some(1), "{name}");
+        stage.paths.insert(0, gone);
+        stage.reliable(CHUNK);
+        assert_eq!(paths_of(&stage.send_all()), [0], "{name}");
+    }
+}
