@@ -33,6 +33,7 @@ mod candidates;
 pub mod capacity;
 mod duplicate;
 mod earliest_completion;
+mod latency;
 mod near_tail;
 mod path;
 mod plan;

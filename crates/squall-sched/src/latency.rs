@@ -1,0 +1,143 @@
+//! The latest latencies measured on a path: their mean, their deviation, their age.
+
+use std::collections::VecDeque;
+
+use crate::Micros;
+
+/// Longest latency that is reckoned with, a minute: sums of squares stay within range.
+const LONGEST: Micros = 60_000_000;
+
+/// A window of measurements that keeps their mean and their deviation.
+#[derive(Clone, Debug)]
+pub(crate) struct LatencyWindow {
+    samples: VecDeque<Micros>,
+    capacity: usize,
+    sum: u64,
+    squares: u128,
+    /// When the path was last heard of.
+    heard: Micros,
+}
+
+impl LatencyWindow {
+    /// Of at most `capacity` measurements.
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self { samples: VecDeque::with_capacity(capacity), capacity, sum: 0, squares: 0, heard: 0 }
+    }
+
+    /// Notes that the path's latest measurement is `latency`. The same as before is no new measurement.
+    pub(crate) fn observe(&mut self, latency: Micros, now: Micros) {
+        let latency = latency.min(LONGEST);
+        if self.samples.back() == Some(&latency) {
+            return;
+        }
+        if self.samples.len() == self.capacity {
+            let oldest = self.samples.pop_front().unwrap_or(0);
+            self.sum -= oldest;
+            self.squares -= square(oldest);
+        }
+        self.samples.push_back(latency);
+        self.sum += latency;
+        self.squares += square(latency);
+        self.heard = now;
+    }
+
+    /// Notes a sign that the latest measurement still holds.
+    pub(crate) fn heard(&mut self, now: Micros) {
+        self.heard = now;
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.samples.clear();
+        (self.sum, self.squares) = (0, 0);
+    }
+
+    /// Number of measurements.
+    pub(crate) fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// Mean of the measurements; 0 without any.
+    pub(crate) fn mean(&self) -> f64 {
+        self.sum as f64 / self.samples.len().max(1) as f64
+    }
+
+    /// Standard deviation, estimated from the measurements; 0 of fewer than two.
+    pub(crate) fn deviation(&self) -> f64 {
+        let n = self.samples.len() as u128;
+        if n < 2 {
+            return 0.0;
+        }
+        let spread = n * self.squares - u128::from(self.sum) * u128::from(self.sum);
+        (spread as f64 / (n * (n - 1)) as f64).sqrt()
+    }
+
+    /// How long ago the path was last heard of.
+    pub(crate) fn age(&self, now: Micros) -> Micros {
+        now.saturating_sub(self.heard)
+    }
+}
+
+fn square(latency: Micros) -> u128 {
+    u128::from(latency) * u128::from(latency)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{collection::vec, prelude::*};
+
+    use super::*;
+
+    fn window(capacity: usize, samples: &[Micros]) -> LatencyWindow {
+        let mut window = LatencyWindow::new(capacity);
+        samples.iter().for_each(|sample| window.observe(*sample, 7));
+        window
+    }
+
+    #[test]
+    fn mean_and_deviation_by_hand() {
+        // Mean 20, squares of the differences 100 + 0 + 100, over 2: 10² = 100.
+        let three = window(8, &[10, 20, 30]);
+        assert_eq!((three.len(), three.mean(), three.deviation()), (3, 20.0, 10.0));
+        let one = window(8, &[10]);
+        assert_eq!((one.len(), one.mean(), one.deviation()), (1, 10.0, 0.0));
+        assert_eq!(window(8, &[]).mean(), 0.0);
+    }
+
+    #[test]
+    fn the_oldest_leave_and_the_same_counts_once() {
+        let window = window(3, &[1000, 10, 10, 20, 20, 30]);
+        assert_eq!((window.len(), window.mean(), window.deviation()), (3, 20.0, 10.0));
+    }
+
+    #[test]
+    fn age_counts_from_the_last_sign() {
+        let mut window = window(3, &[10]);
+        assert_eq!(window.age(10), 3);
+        window.observe(10, 9);
+        assert_eq!(window.age(10), 3, "the same is nothing new");
+        window.heard(9);
+        assert_eq!((window.age(10), window.age(8)), (1, 0));
+        window.observe(11, 20);
+        assert_eq!(window.age(20), 0);
+        window.clear();
+        assert_eq!((window.len(), window.mean()), (0, 0.0));
+    }
+
+    proptest! {
+        #[test]
+        fn running_sums_agree_with_a_fresh_count(samples in vec(0..100_000_000u64, 0..60), capacity in 1..20usize) {
+            let window = window(capacity, &samples);
+            let mut kept: Vec<_> = samples.iter().map(|s| (*s).min(LONGEST) as f64).collect();
+            kept.dedup();
+            let kept = &kept[kept.len().saturating_sub(capacity)..];
+            prop_assert_eq!(window.len(), kept.len());
+            if kept.len() > 1 {
+                let mean = kept.iter().sum::<f64>() / kept.len() as f64;
+                let variance = kept.iter().map(|s| (s - mean).powi(2)).sum::<f64>() / (kept.len() - 1) as f64;
+                prop_assert!((window.mean() - mean).abs() < 1e-3);
+                prop_assert!((window.deviation() - variance.sqrt()).abs() < 1e-3 * variance.sqrt().max(1.0));
+            }
+        }
+    }
+}
