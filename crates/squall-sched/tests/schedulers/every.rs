@@ -11,8 +11,20 @@ fn names() -> Vec<&'static str> {
 }
 
 /// Schedulers that send blocks as they come, and repairs before anything else.
-const IN_ORDER: [&str; 12] =
-    ["minrtt", "sp", "rr", "redundant", "dems", "ecf", "blest", "augur", "augur-retransmit", "augur-switch", "ninetails", "raven"];
+const IN_ORDER: [&str; 12] = [
+    "minrtt",
+    "sp",
+    "rr",
+    "redundant",
+    "dems",
+    "ecf",
+    "blest",
+    "augur",
+    "augur-retransmit",
+    "augur-switch",
+    "ninetails",
+    "raven",
+];
 
 #[test]
 fn idle_without_blocks_without_paths_and_without_room() {

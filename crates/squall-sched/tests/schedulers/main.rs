@@ -6,6 +6,7 @@ mod ecf;
 mod every;
 mod minrtt;
 mod ninetails;
+mod paths;
 mod raven;
 mod redundant;
 mod round_robin;

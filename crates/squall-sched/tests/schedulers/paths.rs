@@ -1,0 +1,112 @@
+//! What holds of paths under every scheduler that may use all of them.
+
+use proptest::{collection::vec, prelude::*};
+
+use crate::stage::{CHUNK, Packet, Stage};
+
+const NAMES: [&str; 8] = ["minrtt", "rr", "redundant", "ecf", "blest", "raven", "srpt-ecf", "ninetails"];
+
+/// BLEST as careful as it gets, so that it does wait.
+const CAREFUL: &str = "blest(window=1)";
+
+fn name() -> impl Strategy<Value = &'static str> {
+    prop::sample::select([&NAMES[..], &[CAREFUL]].concat())
+}
+
+/// Delivers in the order given, else oldest first, and sends what becomes possible, until nothing is in flight.
+fn deliver_all(
+    stage: &mut Stage,
+    mut flying: Vec<Packet>,
+    order: Option<&[prop::sample::Index]>,
+) -> Vec<Packet> {
+    let mut all = flying.clone();
+    let mut order = order.into_iter().flatten().cycle();
+    while !flying.is_empty() {
+        let packet = flying.remove(order.next().map_or(0, |which| which.index(flying.len())));
+        stage.arrive(&packet);
+        let more = stage.send_all();
+        all.extend(more.iter().cloned());
+        flying.extend(more);
+    }
+    all
+}
+
+#[test]
+fn one_path_is_enough() {
+    for name in NAMES.into_iter().chain([CAREFUL]) {
+        let mut stage = Stage::new(name, &[(500, 2)]);
+        let block = stage.reliable(7 * CHUNK);
+        let flying = stage.send_all();
+        assert_eq!(flying.len(), 2, "{name}");
+        let all = deliver_all(&mut stage, flying, None);
+        assert_eq!(all.len(), 7, "{name}");
+        assert!(stage.queue.get(block).is_some_and(squall_sched::Block::is_complete), "{name}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Without losses no byte goes twice on a path, and each arrives.
+    #[test]
+    fn a_byte_goes_at_most_once_on_a_path(
+        name in name(),
+        paths in vec((1..100u64, 1..5u64), 1..=8),
+        blocks in vec((1..4 * CHUNK, any::<bool>()), 1..6),
+        order in vec(any::<prop::sample::Index>(), 1..100),
+    ) {
+        let mut stage = Stage::new(name, &paths);
+        for (len, reliable) in blocks {
+            if reliable { stage.reliable(len) } else { stage.unreliable(len) };
+        }
+        let flying = stage.send_all();
+        let all = deliver_all(&mut stage, flying, Some(&order));
+        for (i, packet) in all.iter().enumerate() {
+            let twice = all[..i].iter().find(|other| {
+                (other.path, other.block) == (packet.path, packet.block)
+                    && other.range.start < packet.range.end
+                    && packet.range.start < other.range.end
+            });
+            prop_assert_eq!(twice, None, "{:?}", packet);
+        }
+        prop_assert!(stage.queue.iter().all(squall_sched::Block::is_complete));
+    }
+
+    /// When paths go, in flight or not, one that stays carries what is left, however slow it is.
+    #[test]
+    fn the_last_path_does_not_starve(
+        name in name(),
+        paths in vec((1..1000u64, 1..6u64), 2..=8),
+        stays in any::<prop::sample::Index>(),
+        removed in any::<bool>(),
+        blocks in vec(1..8 * CHUNK, 1..5),
+        before in vec(any::<prop::sample::Index>(), 0..20),
+    ) {
+        let mut stage = Stage::new(name, &paths);
+        for len in blocks {
+            stage.reliable(len);
+        }
+        let mut flying = stage.send_all();
+        for which in before {
+            if flying.is_empty() {
+                break;
+            }
+            let packet = flying.swap_remove(which.index(flying.len()));
+            stage.arrive(&packet);
+            flying.extend(stage.send_all());
+        }
+        let stays = stays.index(paths.len()) as u8;
+        let (kept, gone): (Vec<_>, Vec<_>) = flying.into_iter().partition(|p| p.path == stays);
+        gone.iter().for_each(|packet| stage.lose(packet));
+        if removed {
+            stage.paths.retain(|p| p.id.0 == stays);
+        } else {
+            stage.paths.iter_mut().filter(|p| p.id.0 != stays).for_each(|p| p.usable = false);
+        }
+        let mut flying = kept;
+        flying.extend(stage.send_all());
+        let all = deliver_all(&mut stage, flying, None);
+        prop_assert!(all.iter().all(|p| p.path == stays));
+        prop_assert!(stage.queue.iter().all(squall_sched::Block::is_complete));
+    }
+}
