@@ -176,7 +176,7 @@ impl Plan {
     pub(crate) fn next(
         &mut self,
         cx: &Context<'_>,
-        reason: &'static str,
+        reason: fn(&Block) -> &'static str,
         mut place: impl FnMut(&mut Self, &Block),
     ) -> Option<Assignment> {
         self.settle(cx);
@@ -228,17 +228,21 @@ impl Plan {
     }
 
     /// The next part for a path with room, if it has one.
-    fn next_for(&mut self, cx: &Context<'_>, path: &PathView, reason: &'static str) -> Option<Assignment> {
+    fn next_for(
+        &mut self,
+        cx: &Context<'_>,
+        path: &PathView,
+        reason: fn(&Block) -> &'static str,
+    ) -> Option<Assignment> {
         let lane = &mut self.lanes[index(path)];
         while let Some(part) = lane.parts.front().copied() {
-            let work =
-                cx.queue.get(part.block).and_then(|block| Some((block.unsent_bytes(), block.next_work()?)));
-            let Some((unsent, work)) = work else {
+            let block = cx.queue.get(part.block);
+            let Some((block, work)) = block.and_then(|block| Some((block, block.next_work()?))) else {
                 lane.take(part.bytes);
                 continue;
             };
-            self.answer = Some(Answer { path: index(path), block: part.block, unsent });
-            return Some(Assignment::new(work, path.id, reason).at_most(part.bytes));
+            self.answer = Some(Answer { path: index(path), block: part.block, unsent: block.unsent_bytes() });
+            return Some(Assignment::new(work, path.id, reason(block)).at_most(part.bytes));
         }
         None
     }

@@ -184,7 +184,7 @@ impl Scheduler for Dams {
                 equal_sending_end(plan, cx, block, deadline.map(|d| d.saturating_sub(margin)));
             }
         };
-        match self.plan.next(cx, "by deadline", place) {
+        match self.plan.next(cx, |_| "by deadline", place) {
             Some(assignment) => Decision::Send(assignment),
             None => Decision::Idle { wake: self.plan.review_at(cx) },
         }

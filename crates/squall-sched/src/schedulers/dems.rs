@@ -53,7 +53,7 @@ impl Scheduler for Dems {
             self.plan.begin(cx, with_lost.chain(without).map(|b| b.meta().id).take(FRONT));
         }
         let place = |plan: &mut Plan, block: &Block| equal_arrival(plan, cx, block);
-        match self.plan.next(cx, "arrives with the rest of its block", place) {
+        match self.plan.next(cx, |_| "arrives with the rest of its block", place) {
             Some(assignment) => Decision::Send(assignment),
             None => Decision::Idle { wake: self.plan.review_at(cx) },
         }

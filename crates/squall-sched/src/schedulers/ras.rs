@@ -113,15 +113,12 @@ impl Scheduler for Ras {
             }
             self.begin_round(cx);
         }
-        let unreliable = &mut self.unreliable;
-        let place = |plan: &mut Plan, block: &Block| {
-            fill_holes(plan, cx, unreliable);
-            let shares = fill(block.unsent_bytes(), &arrival_pipes(plan, cx));
-            plan.place(block.meta().id, cx.paths, &shares);
-        };
-        let assignment = self.plan.next(cx, "lowest weight, arrives with the rest of its block", place);
-        let assignment = assignment.or_else(|| self.inject(cx)).or_else(|| self.reinject(cx));
-        match assignment {
+        let assignment = self.planned(cx).or_else(|| {
+            let idle = |path: &PathView| path.has_room();
+            fill_holes(&mut self.plan, cx, &mut self.unreliable, idle);
+            self.planned(cx)
+        });
+        match assignment.or_else(|| self.reinject(cx)) {
             Some(assignment) => Decision::Send(assignment),
             None => Decision::Idle { wake: self.wake(cx) },
         }
@@ -159,27 +156,19 @@ impl Ras {
         self.unreliable.extend(waiting.map(|b| (b.meta().id, b.unsent_bytes())));
     }
 
-    /// Unreliable data for a path that has room and nothing else to do.
-    fn inject(&mut self, cx: &Context<'_>) -> Option<Assignment> {
-        if self.unreliable.is_empty() || !cx.paths.iter().any(PathView::has_room) {
-            return None;
-        }
-        let openings = Openings::new(&self.plan, cx);
-        for path in cx.paths.iter().filter(|p| p.has_room()) {
-            let Some(bytes) = openings.bytes(&self.plan, cx, path) else { continue };
-            let fits = |deadline| openings.admits(&self.plan, cx, path, deadline);
-            if let Some((block, bytes)) = take_waiting(&mut self.unreliable, cx, bytes, fits)
-                && let Some(work) = cx.queue.get(block).and_then(Block::next_work)
-            {
-                // What is not sent of it now waits for the next hole.
-                let sent = path.clip(&(work.range.start..work.range.end.min(work.range.start + bytes)));
-                let rest = bytes - (sent.end - sent.start);
-                give_back(&mut self.unreliable, block, rest);
-                let work = Work { range: sent, ..work };
-                return Some(Assignment::new(work, path.id, "unreliable, in a time hole"));
-            }
-        }
-        None
+    /// The next part of the plan.
+    fn planned(&mut self, cx: &Context<'_>) -> Option<Assignment> {
+        let unreliable = &mut self.unreliable;
+        let place = |plan: &mut Plan, block: &Block| {
+            fill_holes(plan, cx, unreliable, |path| path.usable);
+            let shares = fill(block.unsent_bytes(), &arrival_pipes(plan, cx));
+            plan.place(block.meta().id, cx.paths, &shares);
+        };
+        let reason = |block: &Block| match block.meta().reliable {
+            true => "lowest weight, arrives with the rest of its block",
+            false => "unreliable, in a time hole",
+        };
+        self.plan.next(cx, reason, place)
     }
 
     /// Remembers the reliable bytes that are in flight on dead paths alone.
@@ -288,13 +277,18 @@ fn live_paths(cx: &Context<'_>) -> u8 {
     cx.paths.iter().filter(|p| p.usable).fold(0, |live, path| live | path.id.bit())
 }
 
-/// Gives unreliable data to the paths that will be done before the busiest one.
-fn fill_holes(plan: &mut Plan, cx: &Context<'_>, waiting: &mut VecDeque<(BlockId, u32)>) {
+/// Gives unreliable data to those of the paths that will be done before the busiest one.
+fn fill_holes(
+    plan: &mut Plan,
+    cx: &Context<'_>,
+    waiting: &mut VecDeque<(BlockId, u32)>,
+    paths: impl Fn(&PathView) -> bool,
+) {
     if waiting.is_empty() {
         return;
     }
     let openings = Openings::new(plan, cx);
-    for path in cx.paths.iter().filter(|p| p.usable) {
+    for path in cx.paths.iter().filter(|p| paths(p)) {
         while let Some(bytes) = openings.bytes(plan, cx, path) {
             let fits = |deadline| openings.admits(plan, cx, path, deadline);
             let Some((block, bytes)) = take_waiting(waiting, cx, bytes, fits) else { break };
@@ -369,11 +363,4 @@ fn take_waiting(
     let taken = bytes.min(*left);
     *left -= taken;
     Some((*block, taken))
-}
-
-/// Puts bytes back that were taken and not sent.
-fn give_back(waiting: &mut VecDeque<(BlockId, u32)>, block: BlockId, bytes: u32) {
-    if let Some((_, left)) = waiting.iter_mut().find(|(b, _)| *b == block) {
-        *left += bytes;
-    }
 }

@@ -2,11 +2,14 @@
 
 mod augur;
 mod blest;
+mod dams;
+mod dems;
 mod ecf;
 mod every;
 mod minrtt;
 mod ninetails;
 mod paths;
+mod ras;
 mod raven;
 mod redundant;
 mod round_robin;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use squall_sched::{
-    Assignment, BlockId, BlockMeta, BlockQueue, Context, Decision, Micros, PathId, PathView, Registry,
-    SchedEvent, Scheduler, SegmentState, WorkKind,
+    Assignment, BlockId, BlockMeta, BlockQueue, Context, Decision, Micros, PathId, PathState, PathView,
+    Registry, SchedEvent, Scheduler, SegmentState, WorkKind,
 };
 
 /// Payload of a packet on every path of a stage.
@@ -38,6 +38,7 @@ pub(crate) struct Stage {
     pub(crate) probed: Vec<u8>,
     /// Reasons of the packets sent, in order.
     pub(crate) reasons: Vec<&'static str>,
+    is_paced: bool,
     scheduler: Box<dyn Scheduler>,
     next_id: u64,
 }
@@ -58,6 +59,26 @@ pub(crate) const fn block(len: u32) -> Wanted {
 }
 
 impl Stage {
+    /// A stage with one path for each (bandwidth in kbps, one-way delay in ms), windows that never fill, and
+    /// a pacer that lets packets out at the bandwidth: what is sent waits until [`Self::elapse`].
+    pub(crate) fn paced(scheduler: &str, paths: &[(u64, u64)]) -> Self {
+        let mut stage = Self::new(scheduler, &vec![(1, 1 << 30); paths.len()]);
+        for (view, (kbps, owd)) in stage.paths.iter_mut().zip(paths) {
+            view.bandwidth = kbps * 1000;
+            (view.srtt, view.owd) = (2 * owd * 1000, owd * 1000);
+        }
+        stage.is_paced = true;
+        stage
+    }
+
+    /// Lets time pass; paths send what waits.
+    pub(crate) fn elapse(&mut self, micros: u64) {
+        self.now += micros;
+        for view in &mut self.paths {
+            view.waiting = view.waiting.saturating_sub(view.bandwidth * micros / 8_000_000);
+        }
+    }
+
     /// A stage with one path for each (smoothed RTT in ms, window in packets).
     pub(crate) fn new(scheduler: &str, paths: &[(u64, u64)]) -> Self {
         let path = |(id, (rtt, packets)): (u8, &(u64, u64))| {
@@ -71,6 +92,7 @@ impl Stage {
             cancelled: Vec::new(),
             probed: Vec::new(),
             reasons: Vec::new(),
+            is_paced: false,
             scheduler: Registry::standard().build(scheduler).expect("scheduler exists"),
             next_id: 0,
         }
@@ -119,7 +141,11 @@ impl Stage {
             };
             assert!(fits, "{assignment:?} does not fit {segment:?}");
         }
+        let is_paced = self.is_paced;
         let view = self.path(assignment.path.0);
+        if is_paced {
+            view.waiting += u64::from(assignment.range.end - assignment.range.start);
+        }
         assert!(view.has_room(), "{assignment:?} on a full path");
         view.in_flight += u64::from(assignment.range.end - assignment.range.start);
         self.queue.mark_sent(assignment.block, assignment.range.clone(), assignment.path, self.now);
@@ -184,6 +210,14 @@ impl Stage {
         self.queue.mark_unsent(packet.block, packet.range.clone(), PathId(packet.path));
         let (block, range, path) = (packet.block, packet.range.clone(), PathId(packet.path));
         self.tell(&SchedEvent::Unsent { block, range, path });
+    }
+
+    /// The path is deactivated; nothing is known of what was in flight on it.
+    pub(crate) fn lose_path(&mut self, id: u8) {
+        let path = self.path(id);
+        path.usable = false;
+        path.state = PathState::Deactivated;
+        self.tell(&SchedEvent::PathChanged(PathId(id)));
     }
 
     pub(crate) fn path(&mut self, id: u8) -> &mut PathView {

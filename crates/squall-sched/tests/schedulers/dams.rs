@@ -1,0 +1,247 @@
+//! DAMS, DAMS-C, DAMS-Robust.
+
+use proptest::{collection::vec, prelude::*};
+use squall_sched::{BlockId, capacity};
+
+use super::dems::bytes;
+use crate::stage::{CHUNK, Packet, Stage, Wanted, block};
+
+fn due(len: u32, ms: u64, priority: u8) -> Wanted {
+    Wanted { deadline: Some(ms), priority, ..block(len) }
+}
+
+/// The blocks in the order in which their first packet left.
+fn order(packets: &[Packet]) -> Vec<BlockId> {
+    let mut order = Vec::new();
+    for packet in packets {
+        if !order.contains(&packet.block) {
+            order.push(packet.block);
+        }
+    }
+    order
+}
+
+#[test]
+fn the_earliest_deadline_goes_first() {
+    let mut stage = Stage::paced("dams", &[(10_000, 10)]);
+    let blocks = [due(5_000, 300, 0), due(5_000, 100, 7), due(5_000, 200, 3)].map(|b| stage.hand_over(b));
+    let without = stage.hand_over(block(5_000));
+    assert_eq!(order(&stage.send_all()), [blocks[1], blocks[2], blocks[0], without]);
+}
+
+#[test]
+fn when_not_all_fit_the_least_credit_a_byte_waits() {
+    // 10 Mbps = 1.25 kB/ms, 10 ms away.
+    let mut stage = Stage::paced("dams", &[(10_000, 10)]);
+    // Until 60 ms 62.5 kB fit. d = 8 / 50,000.
+    let a = stage.hand_over(due(50_000, 60, 0));
+    // Until 80 ms 87.5 kB; the two are 100. d = 5 / 50,000, the smallest: it waits.
+    let b = stage.hand_over(due(50_000, 80, 3));
+    // Until 90 ms 100 kB; without b the two are 70. d = 1 / 20,000.
+    let c = stage.hand_over(due(20_000, 90, 7));
+    assert_eq!(order(&stage.send_all()), [a, c, b]);
+}
+
+#[test]
+fn an_earlier_block_gives_way_to_one_worth_more() {
+    let mut stage = Stage::paced("dams", &[(10_000, 10)]);
+    // d = 1 / 50,000 against 8 / 50,000: the first waits, though its deadline is earlier.
+    let a = stage.hand_over(due(50_000, 60, 7));
+    let b = stage.hand_over(due(50_000, 80, 0));
+    assert_eq!(order(&stage.send_all()), [b, a]);
+}
+
+#[test]
+fn the_credit_can_be_steeper() {
+    // Linear: 8 / 60,000 against 7 / 40,000, so the larger waits. Exponential: 128 / 60,000 against
+    // 64 / 40,000, so the other does.
+    for (scheduler, larger_first) in [("dams", false), ("dams(credit=exponential)", true)] {
+        let mut stage = Stage::paced(scheduler, &[(10_000, 10)]);
+        let a = stage.hand_over(due(60_000, 70, 0));
+        let b = stage.hand_over(due(40_000, 80, 1));
+        assert_eq!(order(&stage.send_all()) == [a, b], larger_first, "{scheduler}");
+    }
+}
+
+#[test]
+fn what_is_mostly_sent_is_worth_more_a_byte() {
+    let mut stage = Stage::paced("dams", &[(10_000, 10)]);
+    stage.path(0).window = 40 * u64::from(CHUNK);
+    // 48 of 60 kB leave at once; the rest waits for the window.
+    let a = stage.hand_over(due(60_000, 100, 7));
+    assert_eq!(stage.send_all().len(), 40);
+    // Until 30 ms 25 kB fit: the 12 kB that are left of a, and 18, do not. 1 / 12,000 is more than
+    // 1 / 18,000: the newcomer waits, although it has the earlier deadline.
+    let b = stage.hand_over(due(18_000, 104, 7));
+    stage.now = 70_000;
+    stage.path(0).in_flight = 0;
+    assert_eq!(order(&stage.send_all()), [a, b]);
+}
+
+#[test]
+fn a_block_that_nothing_can_save_does_not_cost_others() {
+    let mut stage = Stage::paced("dams", &[(10_000, 10)]);
+    // Until 40 ms 37.5 kB fit.
+    let hopeless = stage.hand_over(due(50_000, 40, 0));
+    let others = [due(30_000, 50, 7), due(30_000, 90, 7)].map(|b| stage.hand_over(b));
+    assert_eq!(order(&stage.send_all()), [others[0], others[1], hopeless]);
+}
+
+#[test]
+fn what_cannot_arrive_any_more_is_cancelled() {
+    let mut stage = Stage::paced("dams", &[(10_000, 10), (10_000, 30)]);
+    let late = stage.hand_over(due(5_000, 10, 0));
+    let in_time = stage.hand_over(due(5_000, 100, 0));
+    assert_eq!(order(&stage.send_all()), [in_time]);
+    assert_eq!(stage.cancelled, [late]);
+}
+
+#[test]
+fn what_is_sent_is_not_cancelled() {
+    let mut stage = Stage::paced("dams", &[(10_000, 10)]);
+    stage.hand_over(due(5_000, 100, 0));
+    assert_eq!(stage.send_all().len(), 5);
+    stage.elapse(95_000);
+    assert_eq!(stage.send(), None);
+    assert!(stage.cancelled.is_empty(), "it may have arrived");
+}
+
+#[test]
+fn the_paths_finish_sending_together() {
+    // In proportion to the bandwidths, whatever the delays: 2 : 1 of 90 kB.
+    let mut stage = Stage::paced("dams", &[(20_000, 15), (10_000, 40)]);
+    let block = stage.hand_over(due(90_000, 500, 0));
+    let sent = bytes(&stage.send_all());
+    assert_eq!((sent[&(block, 0)], sent[&(block, 1)]), (60_000, 30_000));
+}
+
+#[test]
+fn what_would_be_late_moves_to_the_shorter_path() {
+    // Sending takes 24 ms on both. The slow path delivers in time what leaves within 50 − 40 ms:
+    // 12.5 kB of its 30.
+    let mut stage = Stage::paced("dams", &[(20_000, 15), (10_000, 40)]);
+    let block = stage.hand_over(due(90_000, 50, 0));
+    let sent = bytes(&stage.send_all());
+    assert!(sent[&(block, 1)].abs_diff(12_500) <= CHUNK, "{sent:?}");
+    assert_eq!(sent[&(block, 0)] + sent[&(block, 1)], 90_000);
+}
+
+#[test]
+fn of_several_the_shortest_path_with_time_left_takes_it() {
+    // 2 : 2 : 1 of 100 kB, sent within 16 ms. The third could deliver nothing before 60 ms; its 20 kB
+    // go to the second, which is the shortest, as far as 60 − 10 ms allow.
+    let mut stage = Stage::paced("dams", &[(20_000, 30), (20_000, 10), (10_000, 80)]);
+    let block = stage.hand_over(due(100_000, 60, 0));
+    let sent = bytes(&stage.send_all());
+    assert_eq!(sent.get(&(block, 2)), None);
+    assert!(sent[&(block, 0)].abs_diff(40_000) <= CHUNK, "{sent:?}");
+    assert!(sent[&(block, 1)].abs_diff(60_000) <= CHUNK, "{sent:?}");
+}
+
+#[test]
+fn dams_c_places_as_dems_does() {
+    for len in [20_000, 50_000, 100_000, 400_000] {
+        let division = |scheduler| {
+            let mut stage = Stage::paced(scheduler, &[(20_000, 15), (10_000, 40)]);
+            stage.hand_over(due(len, 900, 0));
+            bytes(&stage.send_all())
+        };
+        assert_eq!(division("dams-c"), division("dems"), "{len} bytes");
+        assert_ne!(division("dams-c"), division("dams"), "{len} bytes");
+    }
+}
+
+#[test]
+fn a_shaky_rtt_moves_deadlines_earlier() {
+    // Two blocks of 30 kB until 60 ms, where 62.5 kB fit. With a mean deviation of 16 ms the deadlines are
+    // 1.25 · 16 / 2 = 10 ms earlier: 50 kB, and one block is too many.
+    for (scheduler, both_kept) in [("dams", true), ("dams-robust", false), ("dams-robust(alpha=0.1)", true)] {
+        let mut stage = Stage::paced(scheduler, &[(10_000, 10)]);
+        stage.path(0).rtt_dev = 16_000;
+        let a = stage.hand_over(due(30_000, 60, 7));
+        let b = stage.hand_over(due(30_000, 61, 0));
+        assert_eq!(order(&stage.send_all()), if both_kept { [a, b] } else { [b, a] }, "{scheduler}");
+    }
+}
+
+#[test]
+fn a_new_block_preempts_what_waits_for_the_window() {
+    let mut stage = Stage::paced("dams", &[(10_000, 10)]);
+    stage.path(0).window = 10 * u64::from(CHUNK);
+    let a = stage.hand_over(due(50_000, 400, 0));
+    let sent = stage.send_all();
+    let b = stage.hand_over(due(5_000, 100, 7));
+    for packet in &sent {
+        stage.arrive(packet);
+    }
+    assert_eq!(order(&stage.send_all()), [b, a]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whenever the blocks up to each deadline fit into what the paths can bring before it, they go by
+    /// deadline: nothing that fits is delayed or cancelled.
+    #[test]
+    fn never_delays_what_fits(
+        paths in vec((500..40_000u64, 1..100u64), 1..=4),
+        blocks in vec((1..60_000u32, 50..1_000u64, 0..8u8), 1..12),
+        scheduler in prop::sample::select(&["dams", "dams-c", "dams-robust"][..]),
+    ) {
+        let mut stage = Stage::paced(scheduler, &paths);
+        stage.paths.iter_mut().for_each(|path| path.rtt_dev = 0);
+        let mut by_deadline = Vec::new();
+        for (len, ms, priority) in blocks {
+            let id = stage.hand_over(due(len, ms, priority));
+            by_deadline.push((ms, id, len));
+        }
+        by_deadline.sort_unstable();
+        let mut used = 0;
+        let fits = by_deadline.iter().all(|(ms, _, len)| {
+            used += u64::from(*len);
+            used <= capacity::before(Some(ms * 1000), 0, &stage.paths)
+        });
+        let sent = order(&stage.send_all());
+        if fits {
+            prop_assert!(stage.cancelled.is_empty());
+            prop_assert_eq!(sent, by_deadline.iter().map(|(_, id, _)| *id).collect::<Vec<_>>());
+        } else {
+            prop_assert_eq!(sent.len() + stage.cancelled.len(), by_deadline.len(), "delayed, not forgotten");
+        }
+    }
+
+    /// Cancelled or ended, a block is never touched again, whatever happens to its packets.
+    #[test]
+    fn what_has_ended_is_never_sent_again(
+        blocks in vec((1..40_000u32, 1..200u64, 0..8u8, any::<bool>()), 1..10),
+        steps in vec((any::<prop::sample::Index>(), 0..3u8, 0..20_000u64), 1..60),
+        scheduler in prop::sample::select(&["dams", "dams-c", "dams-robust", "ras", "dems"][..]),
+    ) {
+        let mut stage = Stage::paced(scheduler, &[(8_000, 10), (3_000, 40)]);
+        for view in &mut stage.paths {
+            view.window = 12_000;
+        }
+        for (len, ms, priority, reliable) in blocks {
+            stage.hand_over(Wanted { reliable, ..due(len, ms, priority) });
+        }
+        let mut flying: Vec<Packet> = Vec::new();
+        for (which, fate, time) in steps {
+            // `send` fails on a block that is not in the queue.
+            flying.extend(stage.send_all());
+            stage.elapse(time);
+            let expired = stage.queue.iter().filter(|b| b.meta().deadline.is_some_and(|d| d <= stage.now));
+            let expired: Vec<_> = expired.map(|b| b.meta().id).collect();
+            for id in expired {
+                stage.remove(id);
+            }
+            if !flying.is_empty() {
+                let packet = flying.swap_remove(which.index(flying.len()));
+                match fate {
+                    0 => stage.arrive(&packet),
+                    1 => stage.lose(&packet),
+                    _ => stage.take_back(&packet),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! DEMS.
+
+use std::collections::BTreeMap;
+
+use squall_sched::BlockId;
+
+use crate::stage::{CHUNK, Packet, Stage};
+
+/// Bytes of each block on each path.
+pub(crate) fn bytes(packets: &[Packet]) -> BTreeMap<(BlockId, u8), u32> {
+    let mut sum = BTreeMap::new();
+    for packet in packets {
+        *sum.entry((packet.block, packet.path)).or_default() += packet.len();
+    }
+    sum
+}
+
+/// Whole packets, as a plan divides.
+fn packets(bytes: u32) -> u32 {
+    (bytes + CHUNK / 2) / CHUNK * CHUNK
+}
+
+#[test]
+fn a_block_arrives_over_both_paths_at_once() {
+    // 20 Mbps = 2.5 kB/ms after 15 ms; 10 Mbps = 1.25 kB/ms after 40 ms; 100 kB.
+    // 2.5·(T − 15) + 1.25·(T − 40) = 100  ⇒  T = 50 ms: 87.5 kB and 12.5 kB.
+    let mut stage = Stage::paced("dems", &[(20_000, 15), (10_000, 40)]);
+    let block = stage.reliable(100_000);
+    let sent = bytes(&stage.send_all());
+    assert_eq!(sent[&(block, 0)], packets(87_500));
+    assert_eq!(sent[&(block, 1)], 100_000 - packets(87_500));
+}
+
+#[test]
+fn a_block_that_is_there_sooner_over_one_path_goes_over_one() {
+    let mut stage = Stage::paced("dems", &[(20_000, 15), (10_000, 40)]);
+    let block = stage.reliable(50_000);
+    assert_eq!(bytes(&stage.send_all()), BTreeMap::from([((block, 0), 50_000)]));
+}
+
+#[test]
+fn the_next_block_begins_where_the_one_before_it_ended() {
+    // The first as above. Then the fast path is busy for 35 ms and the slow one for 10 ms, so that
+    // both can deliver from 50 ms on: 2.5·(T − 50) + 1.25·(T − 50) = 37.5  ⇒  T = 60 ms: 25 kB and 12.5 kB.
+    let mut stage = Stage::paced("dems", &[(20_000, 15), (10_000, 40)]);
+    stage.reliable(100_000);
+    let second = stage.reliable(37_500);
+    let sent = bytes(&stage.send_all());
+    let on_fast = sent[&(second, 0)];
+    assert!(on_fast.abs_diff(25_000) <= CHUNK, "{on_fast}");
+    assert_eq!(on_fast + sent[&(second, 1)], 37_500);
+}
+
+#[test]
+fn a_path_with_room_goes_on_to_the_next_block() {
+    let mut stage = Stage::paced("dems", &[(20_000, 15), (10_000, 40)]);
+    stage.path(0).window = u64::from(CHUNK);
+    let first = stage.reliable(100_000);
+    let second = stage.reliable(100_000);
+    let sent = bytes(&stage.send_all());
+    assert_eq!(sent[&(first, 0)], CHUNK, "the fast path is full");
+    assert!(sent[&(first, 1)] < 20_000, "the slow path keeps to its share of the first block");
+    assert!(sent[&(second, 1)] > 0, "and begins with the second");
+}
+
+#[test]
+fn three_paths_share_by_rate_from_where_each_can_deliver() {
+    // 2.5·(T − 10) + 1.25·(T − 20) + 0.625·(T − 40) = 100  ⇒  4.375 T = 175  ⇒  T = 40 ms: the third
+    // could only just begin to deliver and takes nothing; 75 kB and 25 kB.
+    let mut stage = Stage::paced("dems", &[(20_000, 10), (10_000, 20), (5_000, 40)]);
+    let block = stage.reliable(100_000);
+    let sent = bytes(&stage.send_all());
+    assert_eq!((sent[&(block, 0)], sent[&(block, 1)]), (packets(75_000), 100_000 - packets(75_000)));
+    assert_eq!(sent.len(), 2);
+}
+
+#[test]
+fn what_was_lost_is_divided_anew_with_its_block() {
+    let mut stage = Stage::paced("dems", &[(20_000, 15), (10_000, 40)]);
+    let first = stage.reliable(100_000);
+    let sent = stage.send_all();
+    stage.reliable(10_000);
+    stage.elapse(100_000);
+    stage.lose(sent.iter().find(|p| p.path == 1).expect("some went on the slow path"));
+    let again = stage.send().expect("the lost packet");
+    assert_eq!((again.block, again.path), (first, 0), "a single packet is there sooner over the fast path");
+}
