@@ -14,16 +14,17 @@
 //! ageing = sqrt(age / age-unit), from 1 to age-cap
 //! ```
 //!
-//! The lower end is at least 0. What the source has instead, and why this differs:
+//! The lower end is at least 0. What the authors have instead, read off their implementation, and why this
+//! differs:
 //!
-//! - The authors weight older measurements less, and read the interval's ends off the errors that predictions had
-//!   in traces of the networks of their cars, as a share of the mean, at 90 % confidence. There are
-//!   no such traces of a network that is met for the first time. Hence a moving window (`samples`, default 64)
+//! - Older measurements weigh less, and the interval's ends are the errors that predictions had in traces of
+//!   particular networks, as a share of the mean, at 90 % confidence. There are no such traces of a
+//!   network that is met for the first time. Hence a moving window (`samples`, default 64)
 //!   and the interval for the next value of a normal variable, at the same confidence (`deviations`,
 //!   default 1.645). With fewer than four measurements the mean deviation of the RTT (RFC 9002 §5.3) stands
 //!   for `s`.
-//! - The authors' ageing is a table by network and second, read off the same traces: 1 up to one second, near the
-//!   square root of the seconds until it levels off at 2.8 to 3.5 after some ten. The formula above
+//! - Ageing is a table by network and second, from such traces too: 1 up to one second, near the
+//!   square root of the seconds until it levels off at 2.8 to 3.5 within some thirty. The formula above
 //!   follows it (`age-unit` 1000 ms, `age-cap` 3); so would the error of a random walk grow.
 //! - A measurement is a change of the latest RTT, and any acknowledgement on the path renews its age.
 //!
