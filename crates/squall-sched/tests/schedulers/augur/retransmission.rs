@@ -92,6 +92,48 @@ fn lost_bytes_of_a_late_frame_are_repaired_on_the_backup() {
 }
 
 #[test]
+fn a_copy_that_was_lost_is_not_made_again_while_the_first_is_under_way() {
+    let mut stage = trained("augur-retransmit");
+    let start = stage.now;
+    stage.reliable(2 * CHUNK);
+    let sent = run(&mut stage, start, 60);
+    assert_eq!(copies(&sent).len(), 2);
+    stage.lose(&sent[3].1);
+    assert_eq!(run(&mut stage, start, 300), []);
+    stage.take_back(&sent[2].1);
+    assert_eq!(copies(&run(&mut stage, start, 500)), [(300 * MS, 0, 1)], "only what never left");
+}
+
+#[test]
+fn what_was_learned_of_one_primary_path_is_not_held_against_another() {
+    let mut stage = trained("augur-retransmit");
+    stage.paths[0] = PathView::example(2, 20_000, 10_000);
+    stage.paths.swap(0, 1);
+    let start = stage.now;
+    stage.reliable(CHUNK);
+    let sent = run(&mut stage, start, 500);
+    assert_eq!(sent.iter().map(|(_, p)| p.path).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+fn what_the_primary_never_delivers_is_a_stall_if_the_primary_is_asked() {
+    let mut stage = trained("augur-retransmit(delta=1.75, learn=primary)");
+    for _ in 0..25 {
+        let start = stage.now;
+        let block = stage.reliable(CHUNK);
+        let sent = run(&mut stage, start, 60);
+        assert_eq!(copies(&sent), [(51 * MS, 0, 1)]);
+        stage.arrive(&sent[1].1);
+        stage.remove(block);
+    }
+    // Only once the last of them is 200 ms old: 1.75 · 28 stalls afford the 20 frames of 50 ms as well.
+    stage.now += 200 * MS;
+    let start = stage.now;
+    stage.reliable(CHUNK);
+    assert_eq!(copies(&run(&mut stage, start, 500)), [(21 * MS, 0, 1)]);
+}
+
+#[test]
 fn a_copy_that_never_left_is_made_again() {
     let mut stage = trained("augur-retransmit");
     let start = stage.now;
@@ -111,6 +153,14 @@ fn a_frame_that_never_left_does_not_age() {
     stage.take_back(&sent[0].1);
     let again = run(&mut stage, start, 500);
     assert_eq!(copies(&again), [(91 * MS, 0, 1)]);
+
+    let mut stage = trained("augur-retransmit");
+    let start = stage.now;
+    stage.reliable(CHUNK);
+    let sent = run(&mut stage, start, 40);
+    stage.take_back(&sent[0].1);
+    stage.path(0).window = 0;
+    assert_eq!(run(&mut stage, start, 500), [], "it waits for the primary path");
 }
 
 #[test]

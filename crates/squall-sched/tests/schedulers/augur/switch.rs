@@ -61,6 +61,11 @@ fn after_the_switch_new_frames_go_on_the_backup_and_a_probe_on_the_primary() {
     assert_eq!(sent, both, "one frame was in flight on the primary");
     stage.reliable(CHUNK);
     assert_eq!(paths_of(&stage.send_all()), [1], "two are");
+
+    let probes = stage.probed.len();
+    let start = stage.now;
+    assert_eq!(run(&mut stage, start, 500), []);
+    assert_eq!(stage.probed.len(), probes, "what the backup carries tells its round trip");
 }
 
 #[test]

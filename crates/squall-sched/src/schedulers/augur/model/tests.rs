@@ -44,6 +44,10 @@ fn the_backup_must_reach_by_hand() {
     assert_eq!(manager(3.5, &ENDS, &[119, 300]).retransmit_at(), Some(81 * MS));
     assert_eq!(manager(3.5, &ENDS, &[120, 300]).retransmit_at(), None);
     assert_eq!(manager(3.5, &ENDS, &[]).retransmit_at(), None, "nothing is known of the backup");
+    let mut above = manager(3.5, &ENDS, &[]);
+    above.note_backup(0, Some(119 * MS + 1));
+    above.solve(SOLVE_INTERVAL);
+    assert_eq!(above.retransmit_at(), None, "a part of a step counts as one");
     let mut unusable = manager(3.5, &ENDS, &[]);
     unusable.note_backup(0, None);
     unusable.solve(SOLVE_INTERVAL);
