@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use serde::Serialize;
-use squall::sched::{Entry, Registry};
+use squall::sched::{COMMON_OPTIONS, Entry, OptionSpec, Registry};
 
 use crate::output;
 
@@ -38,7 +38,7 @@ struct ListedOption {
 
 impl From<&Entry> for Listed {
     fn from(entry: &Entry) -> Self {
-        let options = entry.options.iter();
+        let options = entry.options.iter().chain(COMMON_OPTIONS);
         Self {
             name: entry.name,
             summary: entry.summary,
@@ -69,11 +69,16 @@ fn text(registry: &Registry) -> String {
     for entry in registry.entries() {
         text.push_str(&format!("{:width$}  {}\n", entry.name, entry.summary));
         text.push_str(&format!("{:width$}  source: {}\n", "", entry.source));
-        for option in entry.options {
-            text.push_str(&format!("{:width$}  {}={}: {}\n", "", option.name, option.default, option.help));
-        }
+        text.push_str(&options(entry.options, width));
     }
+    text.push_str("\nEvery one of them takes, too:\n");
+    text.push_str(&options(COMMON_OPTIONS, width));
     text
+}
+
+fn options(options: &[OptionSpec], indent: usize) -> String {
+    let line = |o: &OptionSpec| format!("{:indent$}  {}={}: {}\n", "", o.name, o.default, o.help);
+    options.iter().map(line).collect()
 }
 
 #[cfg(test)]
@@ -85,5 +90,6 @@ mod tests {
         let text = text(&Registry::standard());
         assert!(text.contains("path=0: path id"), "{text}");
         assert!(text.lines().any(|line| line.starts_with("minrtt ")), "{text}");
+        assert_eq!(text.matches("cap=none: bytes").count(), 1, "{text}");
     }
 }

@@ -103,7 +103,7 @@ fn an_unknown_scheduler_is_answered_with_those_there_are() {
     assert!(words.starts_with("squall: --scheduler: unknown scheduler 'fastest'; there are "), "{words}");
     let file = folder.file("u.toml", &SCENARIO.replace("\"rr\"", "\"sp(pth=1)\""));
     let words = complaint(&["run", &file], 2);
-    assert_eq!(words, format!("squall: {file}:4:25: scheduler 'sp' has no option 'pth'; it has path"));
+    assert_eq!(words, format!("squall: {file}:4:25: scheduler 'sp' has no option 'pth'; it has path, cap"));
 }
 
 #[test]

@@ -173,6 +173,13 @@ impl World {
         }
     }
 
+    /// Sets how many bytes the client may send on a path, or lifts that; once its session is up.
+    pub fn set_budget(&mut self, path: usize, budget: Option<u64>) {
+        if let Some(session) = self.session(Side::Client) {
+            session.set_budget(client_address(path), budget);
+        }
+    }
+
     /// Makes a side's application stop to take events, or go on.
     pub fn hold_events(&mut self, side: Side, hold: bool) {
         self.node(side).held = hold;

@@ -196,6 +196,9 @@ pub enum CloseReason {
     /// Nothing was heard for too long.
     #[error("nothing heard from the peer for too long")]
     TimedOut,
+    /// The byte budget of the last path is used up.
+    #[error("the byte budget of the last path is used up")]
+    OverBudget,
     /// The peer broke the Squall protocol.
     #[error("protocol error: {0}")]
     Protocol(String),

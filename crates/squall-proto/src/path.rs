@@ -6,6 +6,7 @@ use squall_sched::{BlockId, Micros, PathId, PathState, PathView, WorkKind};
 
 use crate::{
     liveness::Liveness,
+    metering::{Allowance, MAX_PACKET},
     pacer::Pacer,
     stats::PathStats,
     wire::{Cancel, RefuseReason, Stamp, TICK},
@@ -174,6 +175,8 @@ pub(crate) struct Path {
     pub(crate) up: bool,
     /// Costs money, says either side.
     pub(crate) metered: bool,
+    /// What its budget leaves, if it has one.
+    pub(crate) allowance: Option<Allowance>,
     pub(crate) flight: Flight,
     /// What a scheduler gave to the path and waits for the pacer.
     pub(crate) committed: VecDeque<Chunk>,
@@ -211,6 +214,7 @@ impl Path {
             opened: now,
             up: false,
             metered: false,
+            allowance: None,
             flight: Flight::default(),
             committed: VecDeque::new(),
             committed_bytes: 0,
@@ -233,6 +237,28 @@ impl Path {
 
     pub(crate) fn state(&self) -> PathState {
         if self.liveness.is_suspect() { PathState::Suspect } else { PathState::Active }
+    }
+
+    /// Whether its budget leaves nothing for data, nor for what can take another path.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.allowance.is_some_and(|allowance| allowance.data < MAX_PACKET)
+    }
+
+    /// Packets that its budget leaves, of data.
+    pub(crate) fn affordable(&self) -> usize {
+        self.allowance.map_or(usize::MAX, |a| usize::try_from(a.data / MAX_PACKET).unwrap_or(usize::MAX))
+    }
+
+    /// What schedulers see of the budget. It is reckoned in the largest packets there can be and told in
+    /// what a packet takes of the window, less what is assigned and has not left.
+    fn budget(&self, chunk: u32) -> Option<u64> {
+        let packets = self.allowance?.data / MAX_PACKET;
+        Some((packets * u64::from(chunk + PACKET_OVERHEAD)).saturating_sub(self.committed_bytes))
+    }
+
+    /// When a probe of the suspected path is due; a path that can carry nothing is not probed.
+    pub(crate) fn probe_at(&self) -> Option<Micros> {
+        self.liveness.probe_at().filter(|_| !self.is_spent())
     }
 
     /// Since when it has been of no use: silent, or opened and never heard of.
@@ -289,7 +315,7 @@ impl Path {
             loss: self.loss.ratio(),
             factor: 1.0,
             metered: self.metered,
-            budget: None,
+            budget: self.budget(chunk),
             probe_timeouts: self.liveness.probe_timeouts(),
         }
     }

@@ -11,6 +11,8 @@ pub struct PathStats {
     pub state: &'static str,
     /// Whether its bytes cost money, as either side says.
     pub metered: bool,
+    /// Bytes of data, headers included, that its budget leaves, if it has one.
+    pub budget: Option<u64>,
     /// Smoothed round-trip time in microseconds.
     pub srtt_us: u64,
     /// Smallest round-trip time in microseconds.

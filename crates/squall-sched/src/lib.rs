@@ -29,6 +29,7 @@
 
 pub mod allocation;
 mod block;
+mod budget;
 mod candidates;
 pub mod capacity;
 mod duplicate;
@@ -45,11 +46,12 @@ pub mod schedulers;
 mod segment;
 
 pub use block::{Block, BlockId, BlockMeta, MAX_BLOCK, PRIORITIES};
+pub use budget::{Cap, CapError, Capped};
 pub use duplicate::Duplicates;
 pub use near_tail::{near_tail, recovery_time};
 pub use path::{PathId, PathState, PathView};
 pub use queue::{BlockQueue, Work, WorkKind};
-pub use registry::{BuildError, Entry, OptionSpec, Options, Registry};
+pub use registry::{BuildError, COMMON_OPTIONS, Entry, OptionSpec, Options, Registry};
 pub use scheduler::{Assignment, Context, Decision, SchedEvent, Scheduler};
 pub use segment::{Segment, SegmentState};
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive, str::FromStr};
 
-use crate::{Scheduler, schedulers};
+use crate::{Cap, Capped, Scheduler, schedulers};
 
 type Builder = Box<dyn Fn(&mut Options) -> Result<Box<dyn Scheduler>, BuildError> + Send + Sync>;
 
@@ -12,7 +12,7 @@ type Builder = Box<dyn Fn(&mut Options) -> Result<Box<dyn Scheduler>, BuildError
 /// let registry = squall_sched::Registry::standard();
 /// assert!(registry.build("sp(path=1)").is_ok());
 /// let error = registry.build("sp(pth=1)").err().unwrap();
-/// assert_eq!(error.to_string(), "scheduler 'sp' has no option 'pth'; it has path");
+/// assert_eq!(error.to_string(), "scheduler 'sp' has no option 'pth'; it has path, cap");
 /// ```
 pub struct Registry {
     entries: BTreeMap<&'static str, (Entry, Builder)>,
@@ -41,6 +41,13 @@ pub struct OptionSpec {
     /// What it means, with unit and bounds.
     pub help: &'static str,
 }
+
+/// The options that every scheduler takes beside its own.
+pub const COMMON_OPTIONS: &[OptionSpec] = &[OptionSpec {
+    name: "cap",
+    default: "none",
+    help: "bytes that each metered path may carry in a session, such as 250MB",
+}];
 
 /// Why a scheduler could not be built from its description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -114,14 +121,20 @@ impl Registry {
         let Some((entry, build)) = self.entries.get(name.as_str()) else {
             return Err(BuildError::UnknownScheduler { name, known: list(self.entries.keys().copied()) });
         };
-        if let Some(option) = options.values.keys().find(|k| !entry.options.iter().any(|o| o.name == **k)) {
+        let known = || entry.options.iter().chain(COMMON_OPTIONS).map(|o| o.name);
+        if let Some(option) = options.values.keys().find(|k| !known().any(|name| name == **k)) {
             return Err(BuildError::UnknownOption {
                 scheduler: name,
                 option: option.clone(),
-                known: list(entry.options.iter().map(|o| o.name)),
+                known: list(known()),
             });
         }
-        build(&mut options)
+        let Cap(cap) = options.take("cap", Cap::default())?;
+        let built = build(&mut options)?;
+        Ok(match cap {
+            Some(cap) => Box::new(Capped::new(built, cap)),
+            None => built,
+        })
     }
 }
 
@@ -249,14 +262,18 @@ mod tests {
 
     #[test]
     fn an_unknown_option_is_answered_with_those_there_are() {
-        assert_eq!(error("sp(pth=1)"), "scheduler 'sp' has no option 'pth'; it has path");
-        assert_eq!(error("minrtt(path=1)"), "scheduler 'minrtt' has no option 'path'; it has none");
+        assert_eq!(error("sp(pth=1)"), "scheduler 'sp' has no option 'pth'; it has path, cap");
+        assert_eq!(error("minrtt(path=1)"), "scheduler 'minrtt' has no option 'path'; it has cap");
     }
 
     #[test]
     fn a_bad_value_is_named() {
         assert_eq!(error("sp(path=8)"), "scheduler option path=8: must be from 0 to 7");
         assert_eq!(error("sp(path=x)"), "scheduler option path=x: invalid digit found in string");
+        assert_eq!(
+            error("rr(cap=5mb)"),
+            "scheduler option cap=5mb: the unit must be one of B, kB, MB, GB, KiB, MiB or GiB"
+        );
         assert_eq!(error("sp(path=1, path=2)"), "scheduler option path=2: the option is given twice");
     }
 

@@ -23,6 +23,9 @@ pub(crate) struct Routes {
     routes: HashMap<IpAddr, Route>,
     /// By socket and the address in use there.
     names: HashMap<(SocketKey, IpAddr), IpAddr>,
+    /// Names of bound sockets that are gone, by interface and address: a network that comes back is the
+    /// same to a session, which counts its bytes by name.
+    former: HashMap<(Option<String>, IpAddr), IpAddr>,
     next: u32,
 }
 
@@ -41,7 +44,9 @@ pub(crate) struct Route {
 impl Routes {
     /// Names a socket bound to one address; returns the name.
     pub(crate) fn add(&mut self, socket: SocketKey, local: SocketAddr, device: Option<String>) -> IpAddr {
-        self.insert(local.ip(), Route { socket, local, source: None, device })
+        let former = self.former.remove(&(device.clone(), local.ip()));
+        let name = former.unwrap_or_else(|| self.new_name(local.ip()));
+        self.insert(name, local.ip(), Route { socket, local, source: None, device })
     }
 
     /// The name of what a packet was received on: on a socket bound to no particular address (`local`
@@ -57,7 +62,12 @@ impl Routes {
             return name;
         }
         let source = (!ip.is_unspecified()).then_some(ip);
-        self.insert(ip, Route { socket, local: SocketAddr::new(ip, local.port()), source, device: None })
+        let name = self.new_name(ip);
+        self.insert(
+            name,
+            ip,
+            Route { socket, local: SocketAddr::new(ip, local.port()), source, device: None },
+        )
     }
 
     /// What a name stands for.
@@ -72,8 +82,14 @@ impl Routes {
         self.routes.iter().filter(|(_, route)| is_meant(route)).map(|(name, _)| *name).collect()
     }
 
-    /// Forgets a socket.
+    /// Forgets a socket. If it was bound to an address, the next one there has its name.
     pub(crate) fn remove(&mut self, socket: SocketKey) {
+        let gone = |route: &Route| route.socket == socket && route.source.is_none();
+        for (name, route) in self.routes.iter().filter(|(_, route)| gone(route)) {
+            if self.former.len() < MAX_ADDRESSES {
+                self.former.insert((route.device.clone(), route.local.ip()), *name);
+            }
+        }
         self.routes.retain(|_, route| route.socket != socket);
         self.names.retain(|(s, _), _| *s != socket);
     }
@@ -84,14 +100,17 @@ impl Routes {
         NetPath { local, ..net }
     }
 
-    fn insert(&mut self, ip: IpAddr, route: Route) -> IpAddr {
+    fn new_name(&mut self, ip: IpAddr) -> IpAddr {
         self.next += 1;
-        let name = match ip {
+        match ip {
             IpAddr::V4(_) => Ipv4Addr::from_bits(0x6440_0000 + self.next % (1 << 22)).into(),
             IpAddr::V6(_) => {
                 Ipv6Addr::from_bits((0xfd73_7175_616c_6c00 << 64) + u128::from(self.next)).into()
             }
-        };
+        }
+    }
+
+    fn insert(&mut self, name: IpAddr, ip: IpAddr, route: Route) -> IpAddr {
         self.names.insert((route.socket, ip), name);
         self.routes.insert(name, route);
         name
@@ -117,6 +136,21 @@ mod tests {
         assert_eq!(routes.get(second).and_then(|r| r.device.as_deref()), Some("wwan1"));
         routes.remove(SocketKey(1));
         assert!(routes.get(first).is_none() && routes.get(second).is_some());
+    }
+
+    #[test]
+    fn a_network_that_comes_back_has_its_name_again() {
+        let mut routes = Routes::default();
+        let wwan = |routes: &mut Routes, key, port: &str| {
+            routes.add(SocketKey(key), addr(&format!("192.168.8.100:{port}")), Some("wwan0".into()))
+        };
+        let first = wwan(&mut routes, 1, "5");
+        routes.remove(SocketKey(1));
+        let other = routes.add(SocketKey(2), addr("192.168.8.100:6"), Some("wwan1".into()));
+        assert_ne!(other, first, "another interface with the same address");
+        assert_eq!(wwan(&mut routes, 3, "7"), first);
+        assert_ne!(wwan(&mut routes, 4, "8"), first, "it is in use");
+        assert_eq!(routes.get(first).map(|route| route.socket), Some(SocketKey(3)));
     }
 
     #[test]

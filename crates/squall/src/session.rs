@@ -215,10 +215,20 @@ impl Session {
         core.wake();
     }
 
-    /// Declares the bytes of an interface, given by name or by local address, to cost money or not;
-    /// schedulers may spare it.
+    /// Declares the bytes of an interface, given by name or by local address, to cost money or not. The
+    /// peer is told: schedulers at both ends see it, and may spare the interface or put a cap on it
+    /// (`minrtt(cap=250MB)`). It holds while the interface keeps its address, even if it goes and comes back.
     pub fn set_metered(&self, interface: &str, metered: bool) {
         self.inner.shared.lock().set_metered(self.inner.id, interface, metered);
+    }
+
+    /// Sets how many bytes of UDP payload this side may send over an interface, given by name or by local
+    /// address, in this session; `None` lifts that. A reserve, a quarter but at most 16 kB, is kept from
+    /// data for what QUIC itself has to send; when that is nearly used too the path is closed, or, if it is
+    /// the only one, the session with [`CloseReason::OverBudget`]. The smaller of this and of the
+    /// scheduler's cap holds.
+    pub fn set_budget(&self, interface: &str, budget: Option<u64>) {
+        self.inner.shared.lock().set_budget(self.inner.id, interface, budget);
     }
 
     /// Starts or stops to log the scheduler's decisions and the packets' fates.

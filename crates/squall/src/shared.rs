@@ -296,6 +296,18 @@ impl Core {
             for name in names {
                 session.set_metered(name, metered);
             }
+            self.wake();
+        }
+    }
+
+    /// Sets what each path of an interface, or of a local address, may carry.
+    pub(crate) fn set_budget(&mut self, id: SessionId, interface: &str, budget: Option<u64>) {
+        let names = self.routes.matching(interface);
+        if let Some(session) = self.proto.session(id) {
+            for name in names {
+                session.set_budget(name, budget);
+            }
+            self.wake();
         }
     }
 

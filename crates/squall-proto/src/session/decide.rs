@@ -76,6 +76,7 @@ impl Session {
     }
 
     fn refresh_views(&mut self, now: Micros) {
+        self.refresh_allowances();
         let chunk = self.chunk_size();
         let delays = one_way_delays(&self.paths, now);
         self.viewed_at = now;
@@ -111,6 +112,7 @@ impl Session {
         let bytes = view.cost(end - start);
         let Some(path) = self.paths.iter_mut().find(|p| p.id == assignment.path) else { return false };
         view.in_flight += bytes;
+        view.budget = view.budget.map(|left| left.saturating_sub(bytes));
         view.waiting += bytes;
         path.committed_bytes += bytes;
         self.outbox.queue.mark_sent(assignment.block, start..end, path.id, now);

@@ -246,6 +246,7 @@ impl Session {
             stats.number = path.number;
             stats.state = path.state().name();
             stats.metered = path.metered;
+            stats.budget = path.allowance.map(|allowance| allowance.data);
             stats.srtt_us = path.rtt.smoothed;
             stats.min_rtt_us = path.rtt.min;
             stats.rtt_dev_us = path.rtt.deviation;

@@ -90,7 +90,10 @@ impl Session {
             match event {
                 QuicEvent::Confirmed => self.on_confirmed(at),
                 QuicEvent::PathUp { number } => self.on_path_up(at, number),
-                QuicEvent::PathGone { number, net } => self.on_path_gone(at, number, net),
+                QuicEvent::PathGone { number, net, sent, by_peer } => {
+                    self.settle_path(number, net, sent, by_peer);
+                    self.on_path_gone(at, number, net);
+                }
                 QuicEvent::RemoteStatus { number, backup } => {
                     if let Some(path) = self.paths.iter_mut().find(|p| p.number == number) {
                         path.remote_suspects = backup;
@@ -128,7 +131,7 @@ impl Session {
         let Some(position) = self.ensure_path(number, at) else {
             let now = self.instant(at);
             // More paths than the limit: the peer may have eight.
-            let _ = self.conn.close_path(index, now);
+            let _ = self.conn.close_path(index, now, 0);
             return;
         };
         if self.paths[position].up || self.stage == Stage::Handshake {

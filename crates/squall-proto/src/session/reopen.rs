@@ -56,7 +56,7 @@ impl Session {
         for index in (0..self.conn.paths.len()).rev() {
             if self.conn.paths[index].net.local == local {
                 // Fails on the last path, which goes with the session.
-                let _ = self.conn.close_path(index, now);
+                let _ = self.conn.close_path(index, now, 0);
             }
         }
         let now = self.micros(now);
@@ -72,7 +72,8 @@ impl Session {
 
     pub(super) fn queue_probe(&mut self, now: Micros, path: PathId) {
         let stamp = Stamp::at(now);
-        if let Some(number) = self.paths.iter().find(|p| p.id == path && p.up).map(|p| p.number)
+        let usable = |p: &&crate::path::Path| p.id == path && p.up && !p.is_spent();
+        if let Some(number) = self.paths.iter().find(usable).map(|p| p.number)
             && self.probes.len() < super::receive::MAX_PROBES
         {
             self.next_probe += 1;
@@ -89,6 +90,11 @@ impl Session {
             let Some((due, net)) = self.to_open.pop_front() else { break };
             if due > at {
                 self.to_open.push_back((due, net));
+                continue;
+            }
+            if self.metering.is_barred(net) {
+                // Until its budget grows, which is nothing to hurry for.
+                self.to_open.push_back((at + REOPEN, net));
                 continue;
             }
             let now = self.instant(at);

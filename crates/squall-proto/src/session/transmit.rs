@@ -11,7 +11,7 @@ use squall_sched::{Micros, PathId, WorkKind};
 
 use super::{PacketFate, Session, Stage, decide::ACK_RESERVE};
 use crate::{
-    path::{Chunk, Control, InFlight, PACKET_OVERHEAD, Payload},
+    path::{Chunk, Control, InFlight, PACKET_OVERHEAD, Path, Payload},
     steering::{Sent, Transmit},
     wire::{Data, Item, Stamp},
 };
@@ -35,6 +35,7 @@ impl Session {
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         let at = self.micros(now);
+        self.mind_budgets(now);
         if self.stage != Stage::Open {
             return self.transmit_unsteered(now, at, buf);
         }
@@ -112,9 +113,11 @@ impl Session {
     ///
     /// A path that is heard and yet suspected, while the only trusted one is silent, is a contradiction:
     /// either may be the dead one, since what is missing may be an acknowledgement that the other took along.
-    /// Then they take turns, so that half of the reports get through.
+    /// Then they take turns, so that half of the reports get through. A path whose budget is spent is used
+    /// only if no other is alive.
     fn report_path(&self) -> Option<usize> {
-        let up = || self.paths.iter().filter(|p| p.up);
+        let frugal = self.paths.iter().any(|p| p.up && !Self::is_suspect(p) && !p.is_spent());
+        let up = || self.paths.iter().filter(|p| p.up && !(frugal && p.is_spent()));
         let latest = up().map(|p| p.heard_at).max()?;
         let heard = up().filter(|p| p.heard_at + EQUALLY_ALIVE >= latest);
         let best = heard.min_by_key(|p| (Self::is_suspect(p), p.remote_suspects, p.rtt.smoothed))?;
@@ -133,7 +136,7 @@ impl Session {
             self.flush_due = true;
         }
         for path in &mut self.paths {
-            if path.up && path.liveness.probe_at().is_some_and(|due| due <= at) {
+            if path.up && path.probe_at().is_some_and(|due| due <= at) {
                 path.liveness.on_probe(at);
                 if let Some(index) = self.conn.index_of(path.number) {
                     self.conn.ping(index);
@@ -151,7 +154,7 @@ impl Session {
     }
 
     fn is_probe_due(&self, at: Micros) -> bool {
-        self.paths.iter().any(|p| p.up && p.liveness.probe_at().is_some_and(|due| due <= at))
+        self.paths.iter().any(|p| p.up && p.probe_at().is_some_and(|due| due <= at))
     }
 
     /// Items that are no data: probes and answers on their path, the rest on the best.
@@ -164,8 +167,8 @@ impl Session {
                 return Some(transmit);
             }
         }
-        let best =
-            self.paths.iter().filter(|p| p.up).min_by_key(|p| (Self::is_suspect(p), p.rtt.smoothed))?;
+        let rank = |p: &&Path| (Self::is_suspect(p), p.is_spent(), p.rtt.smoothed);
+        let best = self.paths.iter().filter(|p| p.up).min_by_key(rank)?;
         let index = self.conn.index_of(best.number)?;
         let mut datagram = Vec::with_capacity(32);
         let control = loop {
@@ -244,7 +247,7 @@ impl Session {
             if path.committed.is_empty() {
                 return None;
             }
-            let packets = path.pacer.packets(at, packet);
+            let packets = path.pacer.packets(at, packet).min(path.affordable());
             (packets > 0).then_some((position, packets))
         })
     }

@@ -58,7 +58,7 @@ impl Session {
         }
         for path in self.paths.iter().filter(|p| p.up) {
             consider(path.suspect_at(silence));
-            consider(path.liveness.probe_at());
+            consider(path.probe_at());
             consider(Some(path.blocked_until).filter(|at| *at > now));
             if !path.committed.is_empty() {
                 consider(Some(path.pacer.ready_at(packet)));
@@ -88,7 +88,7 @@ impl Session {
                 && let Some(index) = self.conn.index_of(path.number)
             {
                 // Fails on the last path, which ends with the session.
-                if self.conn.close_path(index, now).is_ok() {
+                if self.conn.close_path(index, now, 0).is_ok() {
                     self.pump(at);
                     self.flush_due = true;
                     return;

@@ -23,8 +23,8 @@ use std::{
 
 use bytes::Bytes;
 use noq_proto::{
-    ConnectionError, ConnectionEvent, ConnectionHandle, Dir, Event, FourTuple, PathEvent, PathId, PathStatus,
-    StreamEvent, VarInt, coding::Encodable as _,
+    ClosePathError, ConnectionError, ConnectionEvent, ConnectionHandle, Dir, Event, FourTuple,
+    PathAbandonReason, PathEvent, PathId, PathStatus, StreamEvent, VarInt, coding::Encodable as _,
 };
 
 pub(crate) use controller::{Departure, Fate, Ledger};
@@ -67,7 +67,14 @@ pub(crate) enum QuicEvent {
     /// A path may carry data.
     PathUp { number: u32 },
     /// A path is gone; no more fates of its packets will be told.
-    PathGone { number: u32, net: Option<NetPath> },
+    PathGone {
+        number: u32,
+        net: Option<NetPath>,
+        /// UDP payload that was sent on it.
+        sent: u64,
+        /// The code with which the peer closed it, if the peer did.
+        by_peer: Option<u64>,
+    },
     /// The peer suspects (true) or trusts (false) a path.
     RemoteStatus { number: u32, backup: bool },
     /// The peer's hello has arrived.
@@ -186,10 +193,15 @@ impl<P> Connection<P> {
                 self.match_controllers();
                 Some(QuicEvent::PathUp { number: number(id) })
             }
-            PathEvent::Abandoned { id, .. } => {
+            PathEvent::Abandoned { id, ref reason, .. } => {
+                let sent = self.inner.path_stats(id).map_or(0, |stats| stats.udp_tx.bytes);
                 let at = self.paths.iter().position(|p| p.id == id);
                 let net = at.map(|at| self.paths.remove(at).net);
-                Some(QuicEvent::PathGone { number: number(id), net })
+                let by_peer = match reason {
+                    PathAbandonReason::RemoteAbandoned { error_code } => Some(error_code.into_inner()),
+                    _ => None,
+                };
+                Some(QuicEvent::PathGone { number: number(id), net, sent, by_peer })
             }
             PathEvent::RemoteStatus { id, status, .. } => {
                 Some(QuicEvent::RemoteStatus { number: number(id), backup: status == PathStatus::Backup })
@@ -265,9 +277,13 @@ impl<P> Connection<P> {
         Ok(number(id))
     }
 
-    pub(crate) fn close_path(&mut self, index: usize, now: Instant) -> Result<(), String> {
-        let id = self.paths[index].id;
-        self.inner.close_path(now, id, VarInt::from_u32(0)).map_err(|e| e.to_string())
+    /// Closes a path with a code for the peer. Fails on the last one.
+    pub(crate) fn close_path(&mut self, index: usize, now: Instant, code: u32) -> Result<(), String> {
+        match self.inner.close_path(now, self.paths[index].id, VarInt::from_u32(code)) {
+            // Closed before; the event is still to be polled.
+            Ok(()) | Err(ClosePathError::ClosedPath) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     /// Marks a path as one that carries nothing but probes, or lifts the mark. The peer is told.
@@ -290,6 +306,11 @@ impl<P> Connection<P> {
     /// Counters of the path: packets and bytes both ways, congestion events.
     pub(crate) fn counters(&mut self, index: usize) -> Option<noq_proto::PathStats> {
         self.inner.path_stats(self.paths[index].id)
+    }
+
+    /// Bytes of UDP payload sent on the path.
+    pub(crate) fn sent_bytes(&mut self, index: usize) -> u64 {
+        self.counters(index).map_or(0, |counters| counters.udp_tx.bytes)
     }
 
     pub(crate) fn index_of(&self, number: u32) -> Option<usize> {

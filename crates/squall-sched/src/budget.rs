@@ -1,0 +1,192 @@
+//! A cap on the bytes of metered paths, for every scheduler.
+//!
+//! [`Capped`] changes no decision: it answers [`Scheduler::metered_cap`], and the session, which alone sees
+//! every packet, enforces it and shows the scheduler what is left as [`PathView::budget`](crate::PathView).
+
+use std::{fmt, str::FromStr};
+
+use crate::{Context, Decision, SchedEvent, Scheduler};
+
+/// A scheduler whose metered paths may carry so many bytes each.
+pub struct Capped {
+    inner: Box<dyn Scheduler>,
+    cap: u64,
+}
+
+impl Capped {
+    /// Puts a cap on `inner`, in bytes of UDP payload for each metered path and session. If it has one of
+    /// its own, the smaller holds.
+    pub fn new(inner: Box<dyn Scheduler>, cap: u64) -> Self {
+        Self { inner, cap }
+    }
+}
+
+impl Scheduler for Capped {
+    fn next(&mut self, cx: &Context<'_>) -> Decision {
+        self.inner.next(cx)
+    }
+
+    fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
+        self.inner.on_event(event, cx);
+    }
+
+    fn metered_cap(&self) -> Option<u64> {
+        Some(self.inner.metered_cap().map_or(self.cap, |own| own.min(self.cap)))
+    }
+}
+
+/// A cap as it is written: `none`, plain bytes, or with a unit: `250MB`, `1.5GiB`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cap(pub Option<u64>);
+
+/// Why a text is no cap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CapError {
+    /// It does not start with a number.
+    #[error("expected none or a size such as 250MB")]
+    NoNumber,
+    /// What follows the number is no unit of sizes.
+    #[error("the unit must be one of B, kB, MB, GB, KiB, MiB or GiB")]
+    Unit,
+    /// More than can be counted, or no whole number of bytes.
+    #[error("it must be a whole number of bytes below 2^64")]
+    Range,
+}
+
+impl FromStr for Cap {
+    type Err = CapError;
+
+    fn from_str(text: &str) -> Result<Self, CapError> {
+        let text = text.trim();
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(end);
+        let factor: u64 = match unit.trim() {
+            "" | "B" => 1,
+            "kB" | "KB" => 1_000,
+            "MB" => 1_000_000,
+            "GB" => 1_000_000_000,
+            "KiB" => 1 << 10,
+            "MiB" => 1 << 20,
+            "GiB" => 1 << 30,
+            _ => return Err(if number.is_empty() { CapError::NoNumber } else { CapError::Unit }),
+        };
+        scale(number, factor).map(|bytes| Self(Some(bytes)))
+    }
+}
+
+/// A decimal number times `factor`, which must come out whole.
+fn scale(number: &str, factor: u64) -> Result<u64, CapError> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || fraction.contains('.') || number.ends_with('.') {
+        return Err(CapError::NoNumber);
+    }
+    let fraction = fraction.trim_end_matches('0');
+    // Eighteen digits on either side keep the products within 128 bits.
+    let parse = |digits: &str| match digits.len() {
+        0 => Ok(0),
+        1..=20 => digits.parse::<u128>().map_err(|_| CapError::Range),
+        _ => Err(CapError::Range),
+    };
+    let unit = 10u128.pow(u32::try_from(fraction.len()).ok().filter(|n| *n <= 18).ok_or(CapError::Range)?);
+    let scaled = parse(whole)?.checked_mul(unit).and_then(|w| w.checked_add(parse(fraction).ok()?));
+    let product = scaled.and_then(|n| n.checked_mul(factor.into())).ok_or(CapError::Range)?;
+    if product % unit != 0 {
+        return Err(CapError::Range);
+    }
+    u64::try_from(product / unit).map_err(|_| CapError::Range)
+}
+
+impl fmt::Display for Cap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(bytes) => bytes.fmt(f),
+            None => f.write_str("none"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{BlockQueue, Registry};
+
+    fn cap(text: &str) -> Result<Option<u64>, CapError> {
+        text.parse::<Cap>().map(|cap| cap.0)
+    }
+
+    #[test]
+    fn sizes_are_read_as_they_are_written_elsewhere() {
+        assert_eq!(cap("none"), Ok(None));
+        assert_eq!(cap("0"), Ok(Some(0)));
+        assert_eq!(cap("1500"), Ok(Some(1500)));
+        assert_eq!(cap(" 250 MB "), Ok(Some(250_000_000)));
+        assert_eq!(cap("1.5GiB"), Ok(Some(3 << 29)));
+        assert_eq!(cap("0.5kB"), Ok(Some(500)));
+        assert_eq!(cap("18446744073709551615"), Ok(Some(u64::MAX)));
+        assert_eq!(cap("20KiB"), Ok(Some(20_480)));
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused() {
+        for text in ["", "MB", "much", "-1", ".5MB", "5.", "1.2.3"] {
+            assert_eq!(cap(text), Err(CapError::NoNumber), "{text}");
+        }
+        assert_eq!(cap("5mb"), Err(CapError::Unit));
+        assert_eq!(cap("5 apples"), Err(CapError::Unit));
+        for text in ["0.5B", "18446744073709551616", "99999999999GB", "1e400", "0.0000000000000000001GB"] {
+            assert!(cap(text).is_err(), "{text}");
+        }
+    }
+
+    struct Own(Option<u64>);
+
+    impl Scheduler for Own {
+        fn next(&mut self, _: &Context<'_>) -> Decision {
+            Decision::Idle { wake: Some(7) }
+        }
+
+        fn metered_cap(&self) -> Option<u64> {
+            self.0
+        }
+    }
+
+    #[test]
+    fn a_capped_scheduler_decides_as_before() {
+        let queue = BlockQueue::new();
+        let cx = Context { now: 0, queue: &queue, paths: &[] };
+        for (own, expected) in [(None, 100), (Some(50), 50), (Some(500), 100)] {
+            let mut capped = Capped::new(Box::new(Own(own)), 100);
+            assert_eq!(capped.metered_cap(), Some(expected));
+            assert_eq!(capped.next(&cx), Decision::Idle { wake: Some(7) });
+        }
+    }
+
+    #[test]
+    fn every_scheduler_takes_a_cap() {
+        let registry = Registry::standard();
+        for entry in registry.entries() {
+            let capped = registry.build(&format!("{}(cap=250MB)", entry.name)).expect(entry.name);
+            assert_eq!(capped.metered_cap(), Some(250_000_000), "{}", entry.name);
+            let free = registry.build(&format!("{}(cap=none)", entry.name)).expect(entry.name);
+            assert_eq!(free.metered_cap(), None, "{}", entry.name);
+            assert!(entry.options.iter().all(|option| option.name != "cap"), "{}: taken", entry.name);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "[0-9.]{0,40}[a-zA-Z ]{0,4}") {
+            let _ = cap(&text);
+        }
+
+        #[test]
+        fn what_is_written_reads_back(bytes in any::<u64>()) {
+            prop_assert_eq!(cap(&Cap(Some(bytes)).to_string()), Ok(Some(bytes)));
+        }
+    }
+}
