@@ -185,8 +185,9 @@ pub(crate) struct Path {
     pub(crate) pacer: Pacer,
     pub(crate) rtt: Rtt,
     pub(crate) delay: Delay,
-    /// Delay of the latest data packet that the datagram being read tells of, in ticks.
-    pub(crate) told_delay: Option<u32>,
+    /// When the peer last told the delay of a data packet, and what it is, in ticks; taken once a packet is
+    /// acknowledged that it can be of.
+    pub(crate) told_delay: Option<(Micros, u32)>,
     pub(crate) loss: LossWindow,
     pub(crate) delivery: RateMeter,
     pub(crate) liveness: Liveness,

@@ -7,9 +7,11 @@
 //!   they come a few packets at a time.
 //! - The time of arrival of one packet of each such lump ([`Controller::on_arrival`]): FEEDBACK tells the
 //!   one-way delay of the data packet that arrived last on each path, and the session takes it for that of
-//!   the newest data packet acknowledged in the same datagram. Where packets were reordered the time is
-//!   wrong by as much as they were; the way back, and its queues, play no part. Where a lump comes without
-//!   FEEDBACK its bytes count with the next one.
+//!   the newest data packet acknowledged in the same datagram, or in the next one if a packet is reported
+//!   before it is acknowledged. Where packets were reordered the time is wrong by as much as they were, and
+//!   where acknowledgements overtake reports (on the data of a session that sends both ways) by what the
+//!   delay changes within a lump; the way back, and its queues, play no part. Where no time comes with a
+//!   lump, its bytes count with the next one.
 //! - Times of arrival are on the receiver's clock, whose offset is unknown. Both controllers use
 //!   differences only.
 //!

@@ -116,7 +116,7 @@ impl Salsify {
 
     /// How long the sender has paused, if it has.
     fn pause(&self, now: Micros) -> Option<Micros> {
-        let arriving = (SILENT_PACKETS * self.gap().unwrap_or(0.0)) as Micros;
+        let arriving = (SILENT_PACKETS * self.gap.unwrap_or(0.0)) as Micros;
         let pause = now.saturating_sub(self.paced_until?);
         (pause > arriving.max(SILENCE)).then_some(pause)
     }
@@ -137,10 +137,10 @@ impl Salsify {
     fn learn(&mut self, time: f64, bytes: u64, paused: bool) {
         let packets = bytes as f64 / self.mtu as f64;
         let each = (time / packets).clamp(MIN_GAP, MAX_GAP);
-        let old = self.gap.unwrap_or(each);
-        if paused && each < old && !self.config.trust_pauses {
+        if paused && self.gap.is_none_or(|gap| each < gap) && !self.config.trust_pauses {
             return;
         }
+        let old = self.gap.unwrap_or(each);
         self.counted += packets;
         let mut weight = 1.0 - (1.0 - self.config.weight).powf(packets);
         if self.counted <= FIRST_GAPS {
@@ -169,16 +169,23 @@ impl Controller for Salsify {
     fn on_end_acks(&mut self, _now: Micros, _in_flight: u64) {}
 
     fn on_arrival(&mut self, _now: Micros, arrival: Arrival) {
-        if self.last.is_some_and(|last| last.packet >= arrival.packet) {
+        let Some(last) = self.last else {
+            self.pause_before(arrival.packet);
+            self.acked = 0;
+            self.last = Some(arrival);
+            return;
+        };
+        if last.packet >= arrival.packet {
             return;
         }
         let pause = self.pause_before(arrival.packet);
         let bytes = std::mem::take(&mut self.acked);
-        if let Some(last) = self.last.replace(arrival) {
-            let time = (arrival.at - last.at).max(0) as f64 - pause as f64;
-            if time < self.config.outage as f64 && bytes > 0 {
-                self.learn(time, bytes, pause > 0);
-            }
+        // A packet that overtook others does not count back.
+        let at = arrival.at.max(last.at);
+        self.last = Some(Arrival { at, ..arrival });
+        let time = (at - last.at) as f64 - pause as f64;
+        if time < self.config.outage as f64 && bytes > 0 {
+            self.learn(time, bytes, pause > 0);
         }
     }
 

@@ -26,6 +26,8 @@
 //! B ← B + δ·(r·(S/B − 1) − (B/S − 1))
 //! ```
 //!
+//! Trains that follow one another sooner than frames do move it by as much less.
+//!
 //! **Sending.** Packets leave at `m·B`, so that a train can show more than `B`; on the average a source
 //! may send `T·B`. Here the second is what the window does: it is what such a source has in flight over
 //! an empty queue, one frame included, `W = T·B·(RTT_min + 1/f)`. A video source whose encoder follows
@@ -56,9 +58,10 @@ const MIN_TRAIN: u64 = 3;
 const CUT_TRAIN: u64 = 2 * MIN_TRAIN;
 /// Silences up to this long do not end a train, in microseconds …
 const SILENCE: Micros = 4_000;
-/// … nor do those of so many packets at the pacing rate, if the window was full: acknowledgements that
-/// come a few at a time let packets go that way.
-const SILENT_PACKETS: f64 = 6.0;
+/// … nor do those of so many packets at the pacing rate, if the window was full: acknowledgements come in
+/// pairs, and let packets go that way, each pair in the time of four at twice the estimate. Were it as
+/// much as [`MIN_WINDOW`] at the estimate, a window so small would pass for a train without end.
+const SILENT_PACKETS: f64 = 4.0;
 /// Smallest window in packets: enough for a train that shows a rate.
 const MIN_WINDOW: u64 = 4;
 /// Shortest dispersion in microseconds: the resolution of the stamps.
@@ -71,7 +74,7 @@ pub struct SqpConfig {
     pub target: f64,
     /// `m`: pacing rate as a multiple of the estimate. Default: 2.
     pub pace: f64,
-    /// `δ`: step of the estimate, in bits per second and train. Default: 320,000.
+    /// `δ`: step of the estimate, in bits per second and frame. Default: 320,000.
     pub step: f64,
     /// `r`: weight of samples above the estimate. Default: 0.25.
     pub reward: f64,
@@ -116,6 +119,8 @@ pub struct Sqp {
     rtts: Minimum,
     delays: Minimum,
     trains: Trains,
+    /// When the train left that the estimate last learnt from.
+    learnt: Option<Micros>,
     in_flight: u64,
     /// Whether the window had room for a packet after the last one left: a silence is the
     /// application's then.
@@ -133,6 +138,7 @@ impl Sqp {
             rtts: Minimum::default(),
             delays: Minimum::default(),
             trains: Trains::default(),
+            learnt: None,
             in_flight: 0,
             has_room: true,
         }
@@ -180,7 +186,9 @@ impl Sqp {
         let dispersion = (last.at - train.started as i64 - smallest_delay) as f64;
         let sample = sample(last.bytes as f64, frame, dispersion, arrival_rate);
         let most = if shown { self.pace(estimate) } else { estimate };
-        self.estimate = Some(self.bounded(updated(estimate, sample.min(most), &self.config)));
+        let since = self.learnt.replace(train.started).map_or(Micros::MAX, |last| train.started - last);
+        let frames = since as f64 / self.config.interval as f64;
+        self.estimate = Some(self.bounded(updated(estimate, sample.min(most), frames, &self.config)));
     }
 }
 
@@ -194,8 +202,11 @@ pub fn sample(bytes: f64, frame: f64, dispersion: f64, arrival_rate: f64) -> f64
 }
 
 /// The estimate after a sample, both in bits per second: between the old one and the sample.
-pub fn updated(estimate: f64, sample: f64, config: &SqpConfig) -> f64 {
-    let step = config.step * (config.reward * (sample / estimate - 1.0) - (estimate / sample - 1.0));
+///
+/// `frames` is the time since the last update in frame intervals, and counts up to 1.
+pub fn updated(estimate: f64, sample: f64, frames: f64, config: &SqpConfig) -> f64 {
+    let step = config.step * frames.min(1.0);
+    let step = step * (config.reward * (sample / estimate - 1.0) - (estimate / sample - 1.0));
     let (low, high) = if sample < estimate { (sample, estimate) } else { (estimate, sample) };
     (estimate + step).clamp(low, high)
 }
@@ -324,12 +335,14 @@ mod tests {
     fn the_update_is_the_formula_and_stops_at_the_sample() {
         let config = SqpConfig::default();
         // S = 2B: 320 kbps · (0.25 · 1 + 0.5) = 240 kbps.
-        assert_eq!(updated(10e6, 20e6, &config), 10.24e6);
+        assert_eq!(updated(10e6, 20e6, 1.0, &config), 10.24e6);
         // S = B/2: 320 kbps · (−0.125 − 1) = −360 kbps.
-        assert_eq!(updated(10e6, 5e6, &config), 9.64e6);
-        assert_eq!(updated(10e6, 10e6, &config), 10e6);
+        assert_eq!(updated(10e6, 5e6, 3.0, &config), 9.64e6);
+        // A quarter of a frame interval after the last.
+        assert_eq!(updated(10e6, 20e6, 0.25, &config), 10.06e6);
+        assert_eq!(updated(10e6, 10e6, 1.0, &config), 10e6);
         // S = B/10: −2.95 Mbps would go past a sample of 0.1 Mbps.
-        assert_eq!(updated(1e6, 0.1e6, &config), 0.1e6);
+        assert_eq!(updated(1e6, 0.1e6, 1.0, &config), 0.1e6);
     }
 
     #[test]
@@ -385,14 +398,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_estimate_moves_towards_the_sample_and_not_past_it(b in 5e4..1e9f64, s in 5e4..1e9f64, t in 5e4..1e9f64) {
+        fn the_estimate_moves_towards_the_sample_and_not_past_it(b in 5e4..1e9f64, s in 5e4..1e9f64, t in 5e4..1e9f64, f in 0.01..2.0f64) {
             let config = SqpConfig::default();
-            let new = updated(b, s, &config);
+            let new = updated(b, s, f, &config);
             prop_assert!((b.min(s)..=b.max(s)).contains(&new));
             prop_assert_eq!(new.partial_cmp(&b), s.partial_cmp(&b));
             // The larger sample never gives the smaller estimate.
             let (low, high) = (s.min(t), s.max(t));
-            prop_assert!(updated(b, low, &config) <= updated(b, high, &config));
+            prop_assert!(updated(b, low, f, &config) <= updated(b, high, f, &config));
         }
 
         #[test]

@@ -17,6 +17,10 @@ use crate::{
 /// Code with which a session is closed when the peer breaks the protocol.
 const PROTOCOL_ERROR: u32 = 1;
 
+/// A report of an arrival belongs to an acknowledgement that comes this much later at most, in
+/// microseconds: noq acknowledges a packet on its own within less.
+const MAX_TOLD_AGE: Micros = 50_000;
+
 /// Probes and answers that wait to leave at most.
 pub(super) const MAX_PROBES: usize = 16;
 
@@ -40,9 +44,6 @@ impl Session {
             }
         }
         self.pump(at);
-        for path in &mut self.paths {
-            path.told_delay = None;
-        }
         if media && self.stage == Stage::Open {
             // Feedback takes the acknowledgements along, when it is due.
             self.flush_due = false;
@@ -232,11 +233,13 @@ impl Session {
         }
     }
 
-    /// The datagram that acknowledges data also tells the delay of what arrived last on the path: that is
-    /// the newest data it acknowledges, unless packets were reordered.
+    /// Feedback tells the delay of what arrived last on the path: that is the newest data acknowledged
+    /// together with it, unless packets were reordered. A single packet is often reported first and
+    /// acknowledged a little later.
     fn tell_arrival(&mut self, at: Micros, position: usize, packet: u64, sent: Micros) {
         let path = &mut self.paths[position];
-        if let Some(delay) = path.told_delay.take()
+        if let Some((told, delay)) = path.told_delay.take()
+            && at - told <= MAX_TOLD_AGE
             && let Some(index) = self.conn.index_of(path.number)
         {
             let (now, sent) = (self.instant(at), self.instant(sent));
@@ -333,7 +336,7 @@ impl Session {
                 Item::Refused(block, reason) => {
                     self.end_block(at, squall_sched::BlockId(block), Ending::Refused(reason));
                 }
-                Item::Feedback(feedback) => self.on_feedback(&feedback),
+                Item::Feedback(feedback) => self.on_feedback(at, &feedback),
                 Item::PathInfo(info) => self.on_path_info(&info),
                 // A peer that asks faster than it is answered gets no more answers.
                 Item::Probe(id, stamp) if self.probes.len() < MAX_PROBES => {
@@ -388,11 +391,11 @@ impl Session {
         Ok(())
     }
 
-    fn on_feedback(&mut self, feedback: &Feedback) {
+    fn on_feedback(&mut self, at: Micros, feedback: &Feedback) {
         for sample in &feedback.samples {
             if let Some(path) = self.paths.iter_mut().find(|p| p.number == sample.path) {
                 path.delay.sample(sample.delay);
-                path.told_delay = Some(sample.delay);
+                path.told_delay = Some((at, sample.delay));
             }
         }
         if feedback.sequence > self.heard_feedback {
