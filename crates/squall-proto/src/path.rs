@@ -61,6 +61,8 @@ pub(crate) struct InFlight {
     /// Its chunk was given up for lost when the path fell silent; what noq says later about its loss is
     /// no news.
     pub(crate) presumed_lost: bool,
+    /// What the path had delivered when it left.
+    pub(crate) mark: Mark,
 }
 
 impl InFlight {
@@ -190,6 +192,7 @@ pub(crate) struct Path {
     pub(crate) told_delay: Option<(Micros, u32)>,
     pub(crate) loss: LossWindow,
     pub(crate) delivery: RateMeter,
+    pub(crate) bottleneck: Bottleneck,
     pub(crate) liveness: Liveness,
     /// Window as the controller says.
     pub(crate) window: u64,
@@ -225,6 +228,7 @@ impl Path {
             told_delay: None,
             loss: LossWindow::default(),
             delivery: RateMeter::default(),
+            bottleneck: Bottleneck::default(),
             liveness: Liveness::default(),
             window: 0,
             blocked_until: 0,
@@ -294,6 +298,12 @@ impl Path {
         self.in_flight() + size > self.effective_window()
     }
 
+    /// Window over smoothed RTT, unless the path was seen to deliver less when it was given more.
+    fn bandwidth(&self, window: u64, now: Micros) -> u64 {
+        let by_window = (window * 8_000_000).checked_div(self.rtt.smoothed).unwrap_or(0);
+        self.bottleneck.rate(now).map_or(by_window, |limit| by_window.min(limit))
+    }
+
     /// What schedulers see. `owd` is worked out over all paths.
     pub(crate) fn view(&self, now: Micros, chunk: u32, owd: Micros) -> PathView {
         let window = self.effective_window();
@@ -311,7 +321,7 @@ impl Path {
             waiting: self.committed_bytes,
             chunk,
             overhead: PACKET_OVERHEAD,
-            bandwidth: (window * 8_000_000).checked_div(self.rtt.smoothed).unwrap_or(0),
+            bandwidth: self.bandwidth(window, now),
             delivery_rate: self.delivery.bits_per_second(),
             loss: self.loss.ratio(),
             factor: 1.0,
@@ -387,6 +397,11 @@ impl Delay {
         self.least = self.least.min(self.smoothed);
     }
 
+    /// The same at its smallest.
+    fn at_least(self) -> Self {
+        Self { smoothed: self.least, ..self }
+    }
+
     /// The same after a pause: a queue that nothing is added to drains, as far as it was ours.
     fn after_pause(self, pause: Micros) -> Self {
         let pause = i64::try_from(pause).unwrap_or(i64::MAX);
@@ -406,19 +421,20 @@ pub(crate) fn signed_ticks(a: u32, b: u32) -> i64 {
     if distance >= 1 << 23 { distance - (1 << 24) } else { distance }
 }
 
-/// One-way delays of all paths: exact differences, on the level of half the smallest RTT.
+/// One-way delays of all paths. Their differences are exact; the level is such that the path that was
+/// quickest of all, when it was at its quickest, took half of its smallest round trip.
 pub(crate) fn one_way_delays(paths: &[Path], now: Micros) -> Vec<Micros> {
-    let delay = |path: &Path| path.delay.after_pause(now.saturating_sub(path.departed_at));
     let quickest = paths.iter().filter(|p| p.up).min_by(|a, b| {
-        let difference = delay(a).longer_than(&delay(b)).unwrap_or(0);
+        let difference = a.delay.at_least().longer_than(&b.delay.at_least()).unwrap_or(0);
         difference.cmp(&0).then(a.rtt.smoothed.cmp(&b.rtt.smoothed))
     });
     let base = quickest.map_or(0, |p| p.rtt.min / 2);
-    let level = quickest.map(delay);
+    let level = quickest.map(|p| p.delay.at_least());
     paths
         .iter()
         .map(|path| {
-            let longer = level.and_then(|level| delay(path).longer_than(&level));
+            let delay = path.delay.after_pause(now.saturating_sub(path.departed_at));
+            let longer = level.and_then(|level| delay.longer_than(&level));
             longer.map_or(path.rtt.smoothed / 2, |longer| base.saturating_add_signed(longer))
         })
         .collect()
@@ -488,6 +504,77 @@ impl RateMeter {
     }
 }
 
+/// What a path had delivered when a packet left.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    delivered: u64,
+    delivered_at: Micros,
+    /// When the packet left that was acknowledged last.
+    sent_at: Micros,
+}
+
+/// The rate at which a path delivers when it is given more than it can: that of its bottleneck.
+///
+/// Delivery rates are taken as BBR does (draft-cardwell-iccrg-bbr-congestion-control, §4.1), over the flight
+/// of a packet. Only those count whose acknowledgements came more slowly than the packets had left: the
+/// network was the limit, not the sender. The largest of the last seconds stands, since cross traffic and
+/// lumps of acknowledgements make samples too small and rarely too large.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bottleneck {
+    delivered: u64,
+    delivered_at: Micros,
+    sent_at: Micros,
+    /// The largest rate of each slot of time, in bits per second.
+    slots: [u64; Bottleneck::SLOTS],
+    slot: u64,
+}
+
+impl Bottleneck {
+    const SLOTS: usize = 4;
+    const SLOT: Micros = 500_000;
+    /// Shorter samples drown in the lumps in which acknowledgements come.
+    const SHORTEST: Micros = 10_000;
+
+    /// For a packet that leaves now; `idle` when nothing else is in flight.
+    pub(crate) fn mark(&mut self, now: Micros, idle: bool) -> Mark {
+        if idle {
+            // The time without anything to deliver is nobody's rate.
+            self.delivered_at = now;
+            self.sent_at = now;
+        }
+        Mark { delivered: self.delivered, delivered_at: self.delivered_at, sent_at: self.sent_at }
+    }
+
+    pub(crate) fn on_ack(&mut self, now: Micros, mark: &Mark, sent_at: Micros, bytes: u64) {
+        self.delivered += bytes;
+        self.delivered_at = now;
+        self.sent_at = self.sent_at.max(sent_at);
+        let arriving = now.saturating_sub(mark.delivered_at);
+        let leaving = sent_at.saturating_sub(mark.sent_at);
+        if arriving < Self::SHORTEST || arriving * 10 < leaving * 11 {
+            return;
+        }
+        let rate = (self.delivered - mark.delivered) * 8_000_000 / arriving;
+        self.turn_to(now / Self::SLOT);
+        let largest = &mut self.slots[(self.slot % Self::SLOTS as u64) as usize];
+        *largest = rate.max(*largest);
+    }
+
+    /// Bits per second; `None` if the path was not full of late.
+    pub(crate) fn rate(&self, now: Micros) -> Option<u64> {
+        let mut current = *self;
+        current.turn_to(now / Self::SLOT);
+        current.slots.into_iter().max().filter(|rate| *rate > 0)
+    }
+
+    fn turn_to(&mut self, slot: u64) {
+        for old in 0..slot.saturating_sub(self.slot).min(Self::SLOTS as u64) {
+            self.slots[((slot - old) % Self::SLOTS as u64) as usize] = 0;
+        }
+        self.slot = self.slot.max(slot);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -504,6 +591,7 @@ mod tests {
             more: Vec::new(),
             is_mtu_probe: false,
             presumed_lost: false,
+            mark: Mark::default(),
         }
     }
 
@@ -547,6 +635,26 @@ mod tests {
     }
 
     #[test]
+    fn one_way_delays_hold_the_queue_that_all_paths_have() {
+        let path = |id, rtt, ticks: &[u32]| {
+            let mut path = Path { up: true, ..Path::new(PathId(id), id.into(), 0) };
+            path.rtt.sample(rtt);
+            ticks.iter().for_each(|delay| (0..200).for_each(|_| path.delay.sample(delay / TICK as u32)));
+            path
+        };
+        // 5 ms and 20 ms, then 60 ms more on both; the receiver's clock is 1 s ahead.
+        let calm = [path(0, 10_000, &[1_005_000]), path(1, 40_000, &[1_020_000])];
+        assert_eq!(one_way_delays(&calm, 0), [5_000, 20_000]);
+        let queued = [path(0, 10_000, &[1_005_000, 1_065_000]), path(1, 40_000, &[1_020_000, 1_080_000])];
+        for (owd, expected) in one_way_delays(&queued, 0).into_iter().zip([65_000, 80_000]) {
+            assert!(owd.abs_diff(expected) < 100, "{owd}");
+        }
+        // A path that sends nothing drains.
+        assert!(one_way_delays(&queued, 30_000)[0].abs_diff(35_000) < 100);
+        assert_eq!(one_way_delays(&queued, 3_000_000), [5_000, 20_000]);
+    }
+
+    #[test]
     fn the_rtt_is_smoothed_as_rfc_9002_says() {
         let mut rtt = Rtt::default();
         rtt.seed(40_000);
@@ -572,6 +680,48 @@ mod tests {
         assert!(loss.ratio() < 0.15);
         loss.record(9_000_000, false);
         assert_eq!(loss.ratio(), 0.0);
+    }
+
+    /// Sends packets of 1,250 bytes every `send` µs over a link that takes `serve` µs for each, 20 ms round
+    /// trip, and returns what is thought of the bottleneck.
+    fn bottleneck(send: Micros, serve: Micros) -> Option<u64> {
+        let mut bottleneck = Bottleneck::default();
+        let (mut flying, mut served) = (VecDeque::new(), 0);
+        for now in (0..3_000_000).step_by(50) {
+            if now % send == 0 {
+                served = served.max(now) + serve;
+                let mark = bottleneck.mark(now, flying.is_empty());
+                flying.push_back((served + 20_000, now, mark));
+            }
+            while let Some(&(_, sent, mark)) = flying.front().filter(|(at, ..)| *at <= now) {
+                bottleneck.on_ack(now, &mark, sent, 1_250);
+                flying.pop_front();
+            }
+        }
+        bottleneck.rate(3_000_000)
+    }
+
+    #[test]
+    fn a_full_path_tells_its_bottleneck() {
+        // 1,250 bytes a millisecond, offered twice as fast.
+        let rate = bottleneck(500, 1_000).expect("the path was full");
+        assert!((9_500_000..10_500_000).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn a_path_that_keeps_up_tells_nothing() {
+        assert_eq!(bottleneck(2_000, 1_000), None);
+        assert_eq!(bottleneck(1_000, 1_000), None);
+    }
+
+    #[test]
+    fn the_bottleneck_is_forgotten_after_two_seconds() {
+        let mut bottleneck = Bottleneck::default();
+        let mark = bottleneck.mark(0, true);
+        bottleneck.on_ack(20_000, &mark, 0, 25_000);
+        assert_eq!(bottleneck.rate(20_000), Some(10_000_000));
+        assert_eq!(bottleneck.rate(1_990_000), Some(10_000_000));
+        assert_eq!(bottleneck.rate(2_000_000), None);
     }
 
     #[test]

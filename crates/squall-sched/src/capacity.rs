@@ -6,7 +6,7 @@
 //! C = Σ max(0, deadline − now − OWD_j) · BW_j
 //! ```
 //!
-//! bytes to the peer in time. Whether a block can make it is told by comparing this with its own bytes and
+//! bytes to the peer in time, less what waits on them already. Whether a block can make it is told by comparing this with its own bytes and
 //! those of the blocks that go before it, without knowing on which paths they will go.
 
 use crate::{Micros, PathView};
@@ -27,17 +27,27 @@ use crate::{Micros, PathView};
 pub fn before(deadline: Option<Micros>, now: Micros, paths: &[PathView]) -> u64 {
     let Some(deadline) = deadline else { return u64::MAX };
     let usable = paths.iter().filter(|p| p.usable);
-    usable.map(|path| on_path(path, deadline.saturating_sub(now + path.owd))).sum()
+    let on_each = usable.map(|path| {
+        let time = deadline.saturating_sub(now + path.owd).saturating_sub(time_for(path, path.waiting));
+        on_path(path, time)
+    });
+    on_each.sum()
 }
 
-/// Bytes that leave on a path within `time`.
+/// Bytes of blocks that leave on a path within `time`.
 pub(crate) fn on_path(path: &PathView, time: Micros) -> u64 {
-    (u128::from(path.bandwidth) * u128::from(time) / 8_000_000) as u64
+    (u128::from(goodput(path)) * u128::from(time) / 8_000_000) as u64
 }
 
-/// How long a path takes to send `bytes`; for ever without bandwidth.
+/// The share of a path's bandwidth that is left for blocks, in bits per second: packets have headers.
+pub(crate) fn goodput(path: &PathView) -> u64 {
+    let chunk = u64::from(path.chunk.max(1));
+    (u128::from(path.bandwidth) * u128::from(chunk) / u128::from(chunk + u64::from(path.overhead))) as u64
+}
+
+/// How long a path takes to send `bytes` of blocks; for ever without bandwidth.
 pub(crate) fn time_for(path: &PathView, bytes: u64) -> Micros {
-    let time = (u128::from(bytes) * 8_000_000).checked_div(u128::from(path.bandwidth));
+    let time = (u128::from(bytes) * 8_000_000).checked_div(u128::from(goodput(path)));
     time.map_or(Micros::MAX / 4, |time| time.min(u128::from(Micros::MAX / 4)) as Micros)
 }
 

@@ -75,7 +75,9 @@ pub struct PathView {
     pub chunk: u32,
     /// What a packet takes of the window beyond its payload: headers and tag.
     pub overhead: u32,
-    /// Bandwidth as window over smoothed RTT, in bits per second.
+    /// Bandwidth in bits per second: window over smoothed RTT, which is what DAMS (§III-A) and STORM (§3.3)
+    /// use, but no more than the path delivered of late when it was given more than it could carry. A
+    /// window that the application does not fill says little of the path.
     pub bandwidth: u64,
     /// Measured delivery rate in bits per second; 0 before the first sample.
     pub delivery_rate: u64,

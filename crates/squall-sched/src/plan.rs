@@ -166,7 +166,7 @@ impl Plan {
         let mut pipes = Pipes { all: [CLOSED; MAX_PATHS], count: cx.paths.len().min(MAX_PATHS) };
         for (pipe, path) in pipes.all.iter_mut().zip(cx.paths).filter(|(_, path)| path.usable) {
             let limit = path.budget.unwrap_or(u64::MAX);
-            *pipe = Pipe { start: self.busy(path) + delay(path), rate: path.bandwidth, limit };
+            *pipe = Pipe { start: self.busy(path) + delay(path), rate: capacity::goodput(path), limit };
         }
         pipes
     }

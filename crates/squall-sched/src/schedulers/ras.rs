@@ -3,7 +3,7 @@
 //! Source: Hu and Li, "STORM: a Multipath QUIC Scheduler for Quick Streaming Media Transport under Unstable
 //! Mobile Networks" (USENIX ATC 2025), §3.3.
 //!
-//! **Two queues.** Reliable blocks and unreliable data wait apart, each by deadline ([`BlockQueue`] keeps both).
+//! **Two queues.** Reliable blocks and unreliable data wait apart, each by deadline ([`crate::BlockQueue`] keeps both).
 //!
 //! **Reliable blocks** are divided so that their parts arrive together, weighted by what the radio says:
 //!
@@ -45,7 +45,7 @@
 //! - Any number of paths: the fast path is the one with the shortest delay, every other one can have holes,
 //!   each against the path that is busy longest.
 //! - Between reliable blocks, when none waits, a slow path takes as much unreliable data ahead as the difference
-//!   of the delays lasts: the hole that the next block will leave. The fast path takes unreliable data only if no
+//!   of the delays lasts, or a packet if that is more: the hole that the next block will leave. The fast path takes unreliable data only if no
 //!   reliable bytes wait and no other path can bring it in time.
 //! - Blocks without a deadline have the whole bandwidth as their gap.
 //! - Weights are taken for the 64 blocks with the earliest deadlines, when a block arrives or ends, bytes are
@@ -254,7 +254,7 @@ fn gap(cx: &Context<'_>, block: &Block) -> f64 {
     let closed = Pipe { start: 0, rate: 0, limit: 0 };
     let mut pipes = [closed; MAX_PATHS];
     for (pipe, path) in pipes.iter_mut().zip(cx.paths).filter(|(_, path)| path.usable) {
-        let rate = (path.bandwidth as f64 * path.factor.clamp(0.01, 1.0)) as u64;
+        let rate = (capacity::goodput(path) as f64 * path.factor.clamp(0.01, 1.0)) as u64;
         *pipe = Pipe { start: path.owd, rate, limit: path.budget.unwrap_or(u64::MAX) };
     }
     let shares = fill(block.unsent_bytes(), &pipes[..cx.paths.len().min(MAX_PATHS)]);
@@ -322,13 +322,14 @@ impl Openings {
     /// Bytes that fit into the hole of a path now, rounded up to whole packets; `None` if it has none.
     fn bytes(&self, plan: &Plan, cx: &Context<'_>, path: &PathView) -> Option<u32> {
         let busy = plan.busy(path);
+        let packet = capacity::time_for(path, u64::from(path.chunk));
         let end = if self.live == 1 || self.is_fast(cx, path) {
             // No hole here: only what is left when nothing reliable waits.
-            if self.reliable_waits { 0 } else { busy + capacity::time_for(path, u64::from(path.chunk)) }
+            if self.reliable_waits { 0 } else { busy + packet }
         } else if self.reliable_waits {
             self.busiest
         } else {
-            self.busiest.max(path.owd - self.shortest)
+            self.busiest.max(path.owd - self.shortest).max(packet)
         };
         let hole = capacity::on_path(path, end.checked_sub(busy).filter(|hole| *hole > 0)?);
         let chunk = u64::from(path.chunk.max(1));
