@@ -20,7 +20,7 @@ pub mod world;
 
 pub use check::{Check, Measure, Verdict};
 pub use contender::Contender;
-pub use flow::{Direction, Flow, Traffic};
+pub use flow::{Direction, Flow, Multiplexer, Traffic};
 pub use result::{Recorder, RunInfo, RunResult};
 pub use runner::{Batch, RunError, run};
 pub use scenario::{Scenario, ScenarioError};

@@ -25,6 +25,8 @@ pub struct Offer {
     pub key: bool,
     /// Channel of the session that carries it.
     pub channel: u32,
+    /// Whether it is told after the ordered one before it on its channel.
+    pub ordered: bool,
 }
 
 /// What paces the offers of a flow.
@@ -78,7 +80,8 @@ impl Iterator for Generator {
 
     fn next(&mut self) -> Option<Offer> {
         let index = self.next;
-        let channel = self.flow.channel;
+        let Flow { multiplexer, channel: first, .. } = self.flow;
+        let (channel, ordered) = (multiplexer.channel(first, index), multiplexer.is_ordered());
         let after_start_us = match &self.flow.traffic {
             Traffic::Video(video) => index.checked_mul(1_000_000)? / u64::from(video.fps),
             Traffic::Blocks(blocks) => index.checked_mul(blocks.interval_us)?,
@@ -90,7 +93,7 @@ impl Iterator for Generator {
         }
         self.next += 1;
         Some(match &self.flow.traffic {
-            Traffic::Video(video) => frame(video, index, at_us, channel, &mut self.rng),
+            Traffic::Video(video) => Offer { channel, ordered, ..frame(video, index, at_us, &mut self.rng) },
             Traffic::Blocks(blocks) => Offer {
                 at_us,
                 size: blocks.size,
@@ -99,6 +102,7 @@ impl Iterator for Generator {
                 reliable: blocks.reliable,
                 key: false,
                 channel,
+                ordered,
             },
             Traffic::Bulk(bulk) => Offer {
                 at_us,
@@ -108,12 +112,13 @@ impl Iterator for Generator {
                 reliable: true,
                 key: false,
                 channel,
+                ordered,
             },
         })
     }
 }
 
-fn frame(video: &Video, index: u64, at_us: u64, channel: u32, rng: &mut Pcg64Mcg) -> Offer {
+fn frame(video: &Video, index: u64, at_us: u64, rng: &mut Pcg64Mcg) -> Offer {
     let key = index.is_multiple_of(video.group);
     Offer {
         at_us,
@@ -122,7 +127,8 @@ fn frame(video: &Video, index: u64, at_us: u64, channel: u32, rng: &mut Pcg64Mcg
         priority: if key { video.priority_key } else { video.priority_delta },
         reliable: video.reliable.covers(key),
         key,
-        channel,
+        channel: 0,
+        ordered: false,
     }
 }
 
@@ -137,13 +143,15 @@ fn jittered(size: u64, jitter: f64, rng: &mut Pcg64Mcg) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::{Blocks, Bulk, Direction, ReliableFrames};
+    use crate::flow::{Blocks, Bulk, Direction, Multiplexer, ReliableFrames};
 
     fn flow(traffic: Traffic) -> Flow {
         Flow {
             name: "f".into(),
             direction: Direction::Down,
             channel: 3,
+            multiplexer: Multiplexer::Unordered,
+            weight: 1,
             start_us: 500_000,
             end_us: 10_500_000,
             traffic,
@@ -202,6 +210,22 @@ mod tests {
         let times: Vec<_> = Generator::new(&flow(Traffic::Blocks(blocks)), 0, 1).map(|o| o.at_us).collect();
         assert_eq!(times.len(), 40);
         assert_eq!(times.last(), Some(&10_250_000));
+    }
+
+    #[test]
+    fn messages_are_spread_as_the_multiplexer_says() {
+        let blocks =
+            Blocks { size: 1_000, interval_us: 1_000, deadline_us: None, priority: 2, reliable: false };
+        let spread = |multiplexer| {
+            let flow = Flow { multiplexer, ..flow(Traffic::Blocks(blocks.clone())) };
+            let offers: Vec<_> = Generator::new(&flow, 0, 1).collect();
+            let channels: Vec<_> = offers.iter().map(|offer| offer.channel).collect();
+            (channels[..5].to_vec(), channels[1_021..1_024].to_vec(), offers[0].ordered)
+        };
+        assert_eq!(spread(Multiplexer::One), (vec![3; 5], vec![3; 3], true));
+        assert_eq!(spread(Multiplexer::Unordered), (vec![3; 5], vec![3; 3], false));
+        assert_eq!(spread(Multiplexer::PerMessage), (vec![3, 4, 5, 6, 7], vec![0, 1, 2], false));
+        assert_eq!(spread(Multiplexer::Spread(2)), (vec![3, 4, 3, 4, 3], vec![4, 3, 4], true));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use squall_sched::{MAX_BLOCK, MAX_PATHS, Scheduler, schedulers::minrtt::MinRtt};
+use squall_sched::{MAX_BLOCK, MAX_PATHS, Scheduler, StreamScheduler, schedulers::minrtt::MinRtt};
 
 use crate::congestion::{SalsifyConfig, SqpConfig};
 
@@ -83,6 +83,8 @@ pub type SchedulerFactory = Arc<dyn Fn() -> Box<dyn Scheduler> + Send + Sync>;
 pub struct Config {
     /// Who decides what goes where. Default: minRTT.
     pub scheduler: SchedulerFactory,
+    /// Which channel's data is next when several wait. Default: the oldest block's, whatever its channel.
+    pub streams: StreamScheduler,
     /// Congestion controller of every path. Default: CUBIC.
     pub congestion: CongestionControl,
     /// What [`CongestionControl::Sqp`] goes by.
@@ -124,6 +126,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             scheduler: Arc::new(|| Box::new(MinRtt)),
+            streams: StreamScheduler::default(),
             congestion: CongestionControl::default(),
             sqp: SqpConfig::default(),
             salsify: SalsifyConfig::default(),
@@ -145,6 +148,7 @@ impl Default for Config {
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
+            .field("streams", &self.streams)
             .field("congestion", &self.congestion)
             .field("all_reliable", &self.all_reliable)
             .field("limits", &self.limits)

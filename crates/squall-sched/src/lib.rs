@@ -44,6 +44,7 @@ mod remaining;
 mod scheduler;
 pub mod schedulers;
 mod segment;
+mod streams;
 
 pub use block::{Block, BlockId, BlockMeta, MAX_BLOCK, PRIORITIES};
 pub use budget::{Cap, CapError, Capped};
@@ -54,6 +55,7 @@ pub use queue::{BlockQueue, Work, WorkKind};
 pub use registry::{BuildError, COMMON_OPTIONS, Entry, OptionSpec, Options, Registry};
 pub use scheduler::{Assignment, Context, Decision, SchedEvent, Scheduler};
 pub use segment::{Segment, SegmentState};
+pub use streams::{MAX_WEIGHT, StreamScheduler};
 
 /// A time or a duration in microseconds. Times count from an epoch that the session chooses.
 pub type Micros = u64;

@@ -5,7 +5,7 @@ use std::{
     ops::Range,
 };
 
-use crate::{Block, BlockId, BlockMeta, Micros, PathId};
+use crate::{Block, BlockId, BlockMeta, Micros, PathId, StreamScheduler, streams::Streams};
 
 /// Why a range is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,6 +49,7 @@ pub struct BlockQueue {
     unreliable_work: BTreeSet<Due>,
     fresh_bytes: u64,
     unacked_bytes: u64,
+    streams: Streams,
 }
 
 impl BlockQueue {
@@ -132,10 +133,31 @@ impl BlockQueue {
         Some(Work { block: block.meta().id, range: block.next_lost()?, kind: WorkKind::Repair })
     }
 
-    /// The oldest range never sent.
+    /// The range never sent that is next: the oldest, or, if channels take turns, the oldest of the channel
+    /// whose turn it is, as far as that goes.
     pub fn next_fresh(&self) -> Option<Work> {
-        let block = self.with_fresh().next()?;
-        Some(Work { block: block.meta().id, range: block.next_fresh()?, kind: WorkKind::Fresh })
+        let (block, most) = match self.streams.next() {
+            Some((id, most)) => (self.get(id)?, most),
+            None => (self.with_fresh().next()?, u32::MAX),
+        };
+        let range = block.next_fresh()?;
+        let range = range.start..range.end.min(range.start.saturating_add(most));
+        Some(Work { block: block.meta().id, range, kind: WorkKind::Fresh })
+    }
+
+    /// Says which channel's data is next when several wait.
+    pub fn set_streams(&mut self, scheduler: StreamScheduler) {
+        self.streams.reset(scheduler);
+        for id in &self.with_fresh {
+            if let Some(block) = self.blocks.get(id) {
+                self.streams.enter(block.meta().channel, *id);
+            }
+        }
+    }
+
+    /// Sets the weight of a channel under [`StreamScheduler::WeightedRoundRobin`], 1 to 256; 1 if never set.
+    pub fn set_channel_weight(&mut self, channel: u16, weight: u16) {
+        self.streams.set_weight(channel, weight);
     }
 
     /// First come, first served: repairs, then what was never sent.
@@ -200,7 +222,14 @@ impl BlockQueue {
         let (meta, after) = (*block.meta(), Listing::of(block));
         self.fresh_bytes = self.fresh_bytes - u64::from(fresh) + u64::from(block.fresh_bytes());
         self.unacked_bytes = self.unacked_bytes + u64::from(acked) - u64::from(block.acked_bytes());
+        let sent = i64::from(fresh) - i64::from(block.fresh_bytes());
+        if sent > 0 {
+            self.streams.charge(meta.channel, sent);
+        }
         self.relist(&meta, before, after);
+        if sent < 0 {
+            self.streams.charge(meta.channel, sent);
+        }
         Some(result)
     }
 
@@ -210,6 +239,11 @@ impl BlockQueue {
             return;
         }
         set_member(&mut self.with_fresh, meta.id, after.fresh);
+        match (before.fresh, after.fresh) {
+            (false, true) => self.streams.enter(meta.channel, meta.id),
+            (true, false) => self.streams.leave(meta.channel, meta.id),
+            _ => {}
+        }
         set_member(&mut self.with_lost, meta.id, after.lost);
         let by_deadline = if meta.reliable { &mut self.reliable_work } else { &mut self.unreliable_work };
         set_member(by_deadline, due(meta), after.fresh || after.lost);

@@ -231,6 +231,14 @@ impl Session {
         self.inner.shared.lock().set_budget(self.inner.id, interface, budget);
     }
 
+    /// Sets the weight of a channel, 1 to 256, among those with data to send, if
+    /// [`Config::streams`](crate::Config::streams) has the channels take turns; 1 if never set.
+    pub fn set_channel_weight(&self, channel: u16, weight: u16) {
+        if let Some(session) = self.inner.shared.lock().proto.session(self.inner.id) {
+            session.set_channel_weight(channel, weight);
+        }
+    }
+
     /// Starts or stops to log the scheduler's decisions and the packets' fates.
     pub fn keep_log(&self, on: bool) {
         if let Some(session) = self.inner.shared.lock().proto.session(self.inner.id) {

@@ -110,6 +110,7 @@ impl Record {
             reliable,
             key,
             channel: 0,
+            ordered: false,
         };
         self.recorder.on_offer(0, frame.index, &offer);
         self.player.on_sent(frame.index, captured_us, frame.kind);

@@ -213,6 +213,7 @@ mod tests {
             reliable: false,
             key: false,
             channel: 0,
+            ordered: false,
         }
     }
 

@@ -6,7 +6,7 @@ use rand_pcg::Pcg64Mcg;
 use super::{
     FlowInfo, Interval, LostReason, PathInfo, PathSample, PathState, PathTotals, Recorder, RunInfo, RunResult,
 };
-use crate::flow::{Direction, Flow, ReliableFrames, Traffic, Video};
+use crate::flow::{Direction, Flow, Multiplexer, ReliableFrames, Traffic, Video};
 use crate::traffic::Generator;
 
 const DURATION_US: u64 = 20_000_000;
@@ -81,6 +81,8 @@ fn record_frames(recorder: &mut Recorder, scheduler: &str, seed: u64, rng: &mut 
         name: "camera".into(),
         direction: Direction::Down,
         channel: 0,
+        multiplexer: Multiplexer::Unordered,
+        weight: 1,
         start_us: 0,
         end_us: DURATION_US,
         traffic: Traffic::Video(video),

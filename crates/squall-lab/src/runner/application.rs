@@ -7,13 +7,15 @@ use squall_net::Micros;
 use squall_proto::{Block, BlockFate, Event, SendError, sched::BlockId};
 
 use super::sampler::Sampler;
-use crate::flow::Direction;
+use crate::flow::{Direction, Flow};
 use crate::result::{LostReason, Recorder, RunResult};
 use crate::scenario::Scenario;
 use crate::traffic::{Generator, Offer, Pace};
 use crate::world::{Side, World};
 
 pub(super) struct Application {
+    /// Channels whose weight is not 1, with their sender.
+    weights: Vec<(Side, u16, u16)>,
     /// When the flows began.
     start: Micros,
     begun: bool,
@@ -62,6 +64,7 @@ impl Application {
             })
             .collect();
         Self {
+            weights: scenario.flows.iter().flat_map(weights).collect(),
             start: 0,
             begun: false,
             recorder,
@@ -83,6 +86,11 @@ impl Application {
     pub(super) fn begin(&mut self, world: &mut World) {
         self.start = world.now();
         self.begun = true;
+        for (side, channel, weight) in &self.weights {
+            if let Some(session) = world.session(*side) {
+                session.set_channel_weight(*channel, *weight);
+            }
+        }
         self.sampler.begin(world, &mut self.recorder);
     }
 
@@ -139,7 +147,7 @@ impl Application {
             priority: offer.priority,
             reliable: offer.reliable,
             channel: offer.channel as u16,
-            ordered: false,
+            ordered: offer.ordered,
         };
         let now = world.instant();
         let sent = world.session(side).map_or(Err(SendError::Closed), |session| session.send(now, block));
@@ -244,6 +252,13 @@ impl Application {
         }
         self.recorder.finish(end_us)
     }
+}
+
+/// The weights that a flow asks for.
+fn weights(flow: &Flow) -> impl Iterator<Item = (Side, u16, u16)> + use<> {
+    let channels = flow.channel..flow.channel + flow.multiplexer.channels();
+    let (side, weight) = (sender(flow.direction), flow.weight);
+    channels.filter(move |_| weight != 1).map(move |channel| (side, channel as u16, weight))
 }
 
 fn sender(direction: Direction) -> Side {

@@ -75,6 +75,7 @@ fn config(
     let config = Contender::of(scheduler)
         .config(registry)
         .map_err(|source| RunError::Scheduler { scenario: scenario.name.clone(), source })?;
+    let config = Config { streams: scenario.streams, ..config };
     if let Some(path) = &qlog_dir {
         std::fs::create_dir_all(path).map_err(|source| RunError::Qlog { path: path.clone(), source })?;
     }

@@ -25,6 +25,8 @@ pub(super) struct ScenarioFile {
     pub(super) paths: Vec<PathConfig>,
     #[serde(rename = "flow", default)]
     pub(super) flows: Vec<FlowTable>,
+    #[serde(default)]
+    pub(super) streams: StreamsTable,
     #[serde(rename = "check", default)]
     pub(super) checks: Vec<CheckTable>,
 }
@@ -37,6 +39,8 @@ pub(super) struct FlowTable {
     pub(super) kind: Kind,
     pub(super) direction: Option<Direction>,
     pub(super) channel: Option<u32>,
+    pub(super) channels: Option<Channels>,
+    pub(super) weight: Option<u16>,
     pub(super) start: Option<Span>,
     pub(super) end: Option<Span>,
     pub(super) fps: Option<u32>,
@@ -108,6 +112,56 @@ impl<'de> Deserialize<'de> for Reliable {
 
         deserializer.deserialize_any(Words)
     }
+}
+
+/// `"one"`, `"per-message"` or a number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Channels(pub(super) crate::flow::Multiplexer);
+
+impl<'de> Deserialize<'de> for Channels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Words;
+
+        impl Visitor<'_> for Words {
+            type Value = Channels;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"one\", \"per-message\" or a number of channels, 1 to 1024")
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<Channels, E> {
+                match word {
+                    "one" => Ok(Channels(crate::flow::Multiplexer::One)),
+                    "per-message" => Ok(Channels(crate::flow::Multiplexer::PerMessage)),
+                    _ => Err(E::invalid_value(de::Unexpected::Str(word), &self)),
+                }
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Channels, E> {
+                let count = u32::try_from(number).ok().filter(|count| (1..=1024).contains(count));
+                let wrong = || E::invalid_value(de::Unexpected::Signed(number), &self);
+                count.map(|count| Channels(crate::flow::Multiplexer::Spread(count))).ok_or_else(wrong)
+            }
+        }
+
+        deserializer.deserialize_any(Words)
+    }
+}
+
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StreamsTable {
+    #[serde(default)]
+    pub(super) scheduler: StreamsKind,
+    pub(super) quantum: Option<Size>,
+}
+
+#[derive(Debug, Clone, Copy, Default, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum StreamsKind {
+    #[default]
+    Fifo,
+    Wrr,
 }
 
 /// A limit whose unit is that of its measure.

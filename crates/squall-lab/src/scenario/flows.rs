@@ -5,7 +5,7 @@ use squall_net::Span;
 use super::file::{FlowTable, Kind, Reliable};
 use super::place::{Outline, Problem, Step, problem};
 use super::{MAX_FLOWS, check_name};
-use crate::flow::{Blocks, Bulk, Direction, Flow, ReliableFrames, Traffic, Video};
+use crate::flow::{Blocks, Bulk, Direction, Flow, Multiplexer, ReliableFrames, Traffic, Video};
 
 /// Largest block of a session in bytes.
 const MAX_BLOCK: u64 = 16 << 20;
@@ -64,6 +64,7 @@ impl Reader<'_> {
         if channel >= MAX_CHANNELS {
             return Err(self.at("channel", format!("channel: {channel} is not below {MAX_CHANNELS}")));
         }
+        let (multiplexer, weight) = self.multiplexer(channel)?;
         let start_us = table.start.map_or(0, Span::micros);
         let end_us = table.end.map_or(duration_us, Span::micros);
         if start_us >= end_us {
@@ -79,7 +80,28 @@ impl Reader<'_> {
             Kind::Bulk => Traffic::Bulk(self.bulk()?),
         };
         let direction = table.direction.unwrap_or(Direction::Down);
-        Ok(Flow { name: table.name.clone(), direction, channel, start_us, end_us, traffic })
+        let name = table.name.clone();
+        Ok(Flow { name, direction, channel, multiplexer, weight, start_us, end_us, traffic })
+    }
+
+    /// How its blocks are spread over channels from this one on, and their weight.
+    fn multiplexer(&self, channel: u32) -> Result<(Multiplexer, u16), Problem> {
+        let multiplexer = self.table.channels.map_or(Multiplexer::Unordered, |channels| channels.0);
+        let weight = self.table.weight.unwrap_or(1);
+        if !(1..=squall_sched::MAX_WEIGHT).contains(&weight) {
+            let words = format!("weight: {weight} is not within 1 and {}", squall_sched::MAX_WEIGHT);
+            return Err(self.at("weight", words));
+        }
+        match multiplexer {
+            Multiplexer::PerMessage if self.table.weight.is_some() => {
+                Err(self.at("weight", "weight: channels per message are everybody's, and have none"))
+            }
+            Multiplexer::Spread(count) if channel + count > MAX_CHANNELS => {
+                Err(self
+                    .at("channels", format!("channels: {count} from {channel} on go beyond {MAX_CHANNELS}")))
+            }
+            _ => Ok((multiplexer, weight)),
+        }
     }
 
     /// Refuses a field that the kind of flow does not have.

@@ -19,7 +19,7 @@ use crate::check::{Check, Verdict};
 use crate::contender::Contender;
 use crate::flow::{Direction, Flow};
 use crate::result::{FlowInfo, Interval, PathInfo, RunInfo, RunResult};
-use place::{Outline, Problem, problem};
+use place::{Outline, Problem, Step, problem};
 
 /// Longest run: 24 h, in microseconds.
 pub const MAX_DURATION_US: u64 = 86_400_000_000;
@@ -88,6 +88,8 @@ pub struct Scenario {
     pub paths: Vec<PathConfig>,
     /// The flows, at least one.
     pub flows: Vec<Flow>,
+    /// Which channel's data is next when several wait.
+    pub streams: squall_sched::StreamScheduler,
     /// What must hold of the results.
     pub checks: Vec<Check>,
 }
@@ -261,12 +263,28 @@ fn resolve(file: file::ScenarioFile, outline: &Outline) -> Result<Scenario, Prob
         seeds,
         schedulers: file.schedulers,
         congestion: file.congestion,
+        streams: streams(&file.streams)?,
         paths: file.paths,
         flows,
         checks: Vec::new(),
     };
     scenario.checks = checks::resolve(&file.checks, &scenario)?;
     Ok(scenario)
+}
+
+fn streams(table: &file::StreamsTable) -> Result<squall_sched::StreamScheduler, Problem> {
+    use squall_sched::StreamScheduler;
+
+    let at = |words: &str| Problem { place: vec![Step::Key("streams")], words: words.into() };
+    match (table.scheduler, table.quantum.map(squall_net::Size::bytes)) {
+        (file::StreamsKind::Fifo, None) => Ok(StreamScheduler::Fifo),
+        (file::StreamsKind::Fifo, Some(_)) => Err(at("streams: fifo has no quantum, only wrr has")),
+        (file::StreamsKind::Wrr, None) => Ok(StreamScheduler::weighted()),
+        (file::StreamsKind::Wrr, Some(bytes @ 64..=1_048_576)) => {
+            Ok(StreamScheduler::WeightedRoundRobin { quantum: bytes as u32 })
+        }
+        (file::StreamsKind::Wrr, Some(_)) => Err(at("streams: quantum is not within 64 B and 1 MiB")),
+    }
 }
 
 fn seeds(file: &file::ScenarioFile) -> Result<Vec<u64>, Problem> {

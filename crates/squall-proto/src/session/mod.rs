@@ -29,7 +29,7 @@ use crate::{
     path::{Control, Path, Payload},
     steering::{Connection, Handle, Sent},
     varint,
-    wire::{Cancel, Item},
+    wire::{Cancel, Item, MAX_CHANNELS},
 };
 
 use log::Logs;
@@ -141,6 +141,7 @@ impl Session {
             close_reason: None,
             logs: Logs::default(),
         };
+        session.outbox.queue.set_streams(config.streams);
         let now = session.micros(now);
         session.ensure_path(0, now);
         session
@@ -172,6 +173,16 @@ impl Session {
     pub fn cancel(&mut self, now: Instant, id: BlockId) {
         let now = self.micros(now);
         self.end_block(now, id, Ending::Cancelled("taken back by the application"));
+    }
+
+    /// Sets the weight of a channel among the channels with data to send, 1 to 256 (what is outside is held
+    /// at the bound); 1 if never set. Of effect only with
+    /// [`StreamScheduler::WeightedRoundRobin`](squall_sched::StreamScheduler::WeightedRoundRobin), and for
+    /// schedulers that send data in the queue's order.
+    pub fn set_channel_weight(&mut self, channel: u16, weight: u16) {
+        if channel < MAX_CHANNELS {
+            self.outbox.queue.set_channel_weight(channel, weight);
+        }
     }
 
     /// The next thing that happened.

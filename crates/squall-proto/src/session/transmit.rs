@@ -122,8 +122,9 @@ impl Session {
         let heard = up().filter(|p| p.heard_at + EQUALLY_ALIVE >= latest);
         let best = heard.min_by_key(|p| (Self::is_suspect(p), p.remote_suspects, p.rtt.smoothed))?;
         let trusted = up().filter(|p| !Self::is_suspect(p)).max_by_key(|p| p.heard_at);
-        let best =
-            trusted.filter(|_| Self::is_suspect(best) && self.stats.feedback_sent % 2 == 0).unwrap_or(best);
+        let best = trusted
+            .filter(|_| Self::is_suspect(best) && self.stats.feedback_sent.is_multiple_of(2))
+            .unwrap_or(best);
         self.conn.index_of(best.number)
     }
 
