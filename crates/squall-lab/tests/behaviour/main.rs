@@ -1,0 +1,9 @@
+//! What the papers' schedulers are for, shown in virtual time: at least two effects each, as an ordering or a
+//! ratio over a range of seeds.
+//!
+//! `cargo test -p squall-lab --test behaviour -- --nocapture` prints what was measured.
+
+mod dams;
+mod dems;
+mod ras;
+mod trial;
