@@ -59,19 +59,19 @@ impl Duplicates {
         })
     }
 
-    /// The oldest bytes in flight on `dead` that `path` never carried, of the blocks that are `wanted`:
-    /// the reinjection of what a dead path holds. Fresh bytes are passed, so any order of sending will do;
-    /// start with a new `Duplicates` each time a path dies.
+    /// The oldest bytes in flight on none of the `live` paths (one [bit](PathId::bit) each), of the blocks
+    /// that are `wanted`: the reinjection of what dead paths hold, on `path`. Fresh bytes are passed, so any
+    /// order of sending will do; start with a new `Duplicates` each time a path dies.
     pub fn reinjection(
         &mut self,
         queue: &BlockQueue,
-        dead: PathId,
+        live: u8,
         path: PathId,
         wanted: impl Fn(&Block) -> bool,
     ) -> Option<Work> {
         self.search(queue, path, |block, segment| {
-            let held = segment.state == SegmentState::Sent && segment.in_flight & dead.bit() != 0;
-            if held && segment.sent_on & path.bit() == 0 && wanted(block) { Found::Copy } else { Found::Pass }
+            let held = segment.state == SegmentState::Sent && segment.in_flight & live == 0;
+            if held && wanted(block) { Found::Copy } else { Found::Pass }
         })
     }
 
@@ -236,7 +236,7 @@ mod tests {
         queue.mark_sent(BlockId(1), 0..100, B, 1);
         queue.mark_sent(BlockId(2), 50..100, A, 1);
         let mut next =
-            |queue: &BlockQueue| found(duplicates.reinjection(queue, A, B, |b| b.meta().id.0 != 1));
+            |queue: &BlockQueue| found(duplicates.reinjection(queue, !A.bit(), B, |b| b.meta().id.0 != 1));
         assert_eq!(next(&queue), Some((0, 20..40)));
         queue.mark_sent(BlockId(0), 20..40, B, 2);
         assert_eq!(next(&queue), Some((2, 50..100)));
@@ -249,6 +249,6 @@ mod tests {
         let mut queue = queue(&[100], false);
         queue.mark_sent(BlockId(0), 0..100, A, 1);
         let mut duplicates = Duplicates::default();
-        assert_eq!(duplicates.reinjection(&queue, A, B, |b| b.meta().reliable), None);
+        assert_eq!(duplicates.reinjection(&queue, !A.bit(), B, |b| b.meta().reliable), None);
     }
 }

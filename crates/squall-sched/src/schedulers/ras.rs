@@ -51,11 +51,11 @@
 //! - Weights are taken for the 64 blocks with the earliest deadlines, when a block arrives or ends, bytes are
 //!   lost, a path changes by a tenth, or 10 ms have passed.
 
-use std::{collections::VecDeque, ops::Range};
+use std::collections::VecDeque;
 
 use crate::{
-    Assignment, Block, BlockId, BuildError, Context, Decision, Entry, MAX_PATHS, Micros, OptionSpec, Options,
-    PathView, SchedEvent, Scheduler, SegmentState, Work, WorkKind,
+    Assignment, Block, BlockId, BuildError, Context, Decision, Duplicates, Entry, MAX_PATHS, Micros,
+    OptionSpec, Options, PathView, SchedEvent, Scheduler,
     allocation::{Pipe, fill},
     capacity,
     plan::{FRONT, Plan},
@@ -84,8 +84,8 @@ pub struct Ras {
     round: Vec<Ranked>,
     /// Unreliable blocks at the front that wait for a hole, with bytes that no path was given yet.
     unreliable: VecDeque<(BlockId, u32)>,
-    /// Ranges that were in flight on a path when it died.
-    stranded: VecDeque<(BlockId, Range<u32>)>,
+    /// Since a path died: where the search for bytes in flight on dead paths alone goes on.
+    stranded: Option<Duplicates>,
 }
 
 /// A reliable block with its weight.
@@ -100,8 +100,8 @@ struct Ranked {
 impl Ras {
     /// `alpha`: weight of the bandwidth gap against the priority, 0 to 1.
     pub fn new(alpha: f64) -> Self {
-        let (unreliable, stranded) = (VecDeque::new(), VecDeque::new());
-        Self { alpha, plan: Plan::default(), round: Vec::new(), unreliable, stranded }
+        let (plan, round, unreliable) = (Plan::default(), Vec::new(), VecDeque::new());
+        Self { alpha, plan, round, unreliable, stranded: None }
     }
 }
 
@@ -126,10 +126,15 @@ impl Scheduler for Ras {
 
     fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
         self.plan.on_event(event);
-        if let SchedEvent::PathChanged(id) = event
-            && !cx.path(*id).is_some_and(|path| path.usable)
-        {
-            self.strand(cx);
+        match event {
+            SchedEvent::PathChanged(id) if !cx.path(*id).is_some_and(|path| path.usable) => {
+                self.stranded = Some(Duplicates::default());
+            }
+            _ => {
+                if let Some(stranded) = &mut self.stranded {
+                    stranded.on_event(event, cx.queue);
+                }
+            }
         }
     }
 }
@@ -171,50 +176,25 @@ impl Ras {
         self.plan.next(cx, reason, place)
     }
 
-    /// Remembers the reliable bytes that are in flight on dead paths alone.
-    fn strand(&mut self, cx: &Context<'_>) {
-        let live = live_paths(cx);
-        self.stranded.clear();
-        for block in cx.queue.iter().filter(|b| b.meta().reliable && b.in_flight_bytes() > 0) {
-            let segments = block.segments().iter();
-            let stranded = segments.filter(|s| s.state == SegmentState::Sent && s.in_flight & live == 0);
-            self.stranded.extend(stranded.map(|s| (block.meta().id, s.range())));
-        }
-    }
-
-    /// Deadline-aware reinjection: after everything else.
+    /// Deadline-aware reinjection, after everything else: reliable bytes in flight on dead paths alone, on the
+    /// shortest path with room that brings them in time.
     fn reinject(&mut self, cx: &Context<'_>) -> Option<Assignment> {
-        let live = live_paths(cx);
-        while let Some((id, range)) = self.stranded.front().cloned() {
-            let stranded = cx.queue.get(id).and_then(|block| {
-                let segment = block.segments_from(range.start).first()?;
-                let open = segment.state == SegmentState::Sent && segment.in_flight & live == 0;
-                open.then_some((block.meta().deadline, range.start..range.end.min(segment.end)))
-            });
-            let Some((deadline, part)) = stranded.filter(|(_, part)| !part.is_empty()) else {
-                self.stranded.pop_front();
-                continue;
+        let stranded = self.stranded.as_mut()?;
+        let live = cx.paths.iter().filter(|p| p.usable).fold(0, |live, path| live | path.id.bit());
+        let mut shortest_first: Vec<&PathView> = cx.paths.iter().filter(|p| p.has_room()).collect();
+        shortest_first.sort_by_key(|p| p.owd);
+        for path in shortest_first {
+            let arrival = cx.now + self.plan.busy(path) + path.owd;
+            let in_time = |block: &Block| {
+                block.meta().reliable && block.meta().deadline.is_none_or(|deadline| arrival <= deadline)
             };
-            let in_time = |path: &&PathView| {
-                let arrival = cx.now + self.plan.busy(path) + path.owd;
-                path.has_room() && deadline.is_none_or(|deadline| arrival <= deadline)
-            };
-            let Some(path) = cx.paths.iter().filter(in_time).min_by_key(|p| p.owd) else {
-                if !cx.paths.iter().any(PathView::has_room) {
-                    return None;
-                }
-                self.stranded.pop_front();
-                continue;
-            };
-            let sent = path.clip(&part);
-            if let Some(front) = self.stranded.front_mut() {
-                front.1.start = sent.end;
+            if let Some(work) = stranded.reinjection(cx.queue, live, path.id, in_time) {
+                return Some(Assignment::new(work, path.id, "was in flight on a dead path"));
             }
-            if sent.end >= range.end {
-                self.stranded.pop_front();
-            }
-            let work = Work { block: id, range: sent, kind: WorkKind::Copy };
-            return Some(Assignment::new(work, path.id, "was in flight on a dead path"));
+        }
+        // Every path that could carry something has been asked.
+        if cx.paths.iter().all(|p| !p.usable || p.has_room()) {
+            self.stranded = None;
         }
         None
     }
@@ -270,11 +250,6 @@ fn gap(cx: &Context<'_>, block: &Block) -> f64 {
 /// Eq. 7; the lowest goes first.
 fn weight(alpha: f64, gap: f64, rest: f64, priority: f64) -> f64 {
     alpha * gap * rest + (1.0 - alpha) * priority
-}
-
-/// The usable paths, one bit each.
-fn live_paths(cx: &Context<'_>) -> u8 {
-    cx.paths.iter().filter(|p| p.usable).fold(0, |live, path| live | path.id.bit())
 }
 
 /// Gives unreliable data to those of the paths that will be done before the busiest one.

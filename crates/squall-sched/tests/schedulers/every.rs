@@ -3,7 +3,7 @@
 use proptest::{collection::vec, prelude::*};
 use squall_sched::{Registry, WorkKind};
 
-use crate::stage::{CHUNK, Packet, Stage};
+use crate::stage::{CHUNK, Packet, Stage, Wanted};
 
 /// Every scheduler there is, with its defaults.
 fn names() -> Vec<&'static str> {
@@ -158,6 +158,41 @@ proptest! {
         for block in stage.queue.iter() {
             prop_assert!(block.is_spent(), "{:?}", block);
             prop_assert!(!block.meta().reliable || block.is_complete());
+        }
+    }
+
+    /// Cancelled or ended, a block is never touched again, whatever happens to its packets.
+    #[test]
+    fn what_has_ended_is_never_sent_again(
+        blocks in vec((1..40_000u32, 1..200u64, 0..8u8, any::<bool>()), 1..10),
+        steps in vec((any::<prop::sample::Index>(), 0..3u8, 0..20_000u64), 1..60),
+        scheduler in prop::sample::select(names()),
+    ) {
+        let mut stage = Stage::paced(scheduler, &[(8_000, 10), (3_000, 40)]);
+        for view in &mut stage.paths {
+            view.window = 12_000;
+        }
+        for (len, ms, priority, reliable) in blocks {
+            stage.hand_over(Wanted { len, deadline: Some(ms), priority, reliable });
+        }
+        let mut flying: Vec<Packet> = Vec::new();
+        for (which, fate, time) in steps {
+            // `send` fails on a block that is not in the queue.
+            flying.extend(stage.send_all());
+            stage.elapse(time);
+            let expired = stage.queue.iter().filter(|b| b.meta().deadline.is_some_and(|d| d <= stage.now));
+            let expired: Vec<_> = expired.map(|b| b.meta().id).collect();
+            for id in expired {
+                stage.remove(id);
+            }
+            if !flying.is_empty() {
+                let packet = flying.swap_remove(which.index(flying.len()));
+                match fate {
+                    0 => stage.arrive(&packet),
+                    1 => stage.lose(&packet),
+                    _ => stage.take_back(&packet),
+                }
+            }
         }
     }
 }
