@@ -59,7 +59,7 @@ pub use session::{FinishError, PathInfo, Session};
 pub use squall_proto::{
     ALPN, Block, BlockFate, CloseReason, Config, CongestionControl, DecisionLog, Event, Fingerprint,
     FingerprintError, Limits, Missed, NetPath, PacketFate, PacketLog, PathChange, PathStats, Received,
-    SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, fingerprint_of, pki_types,
+    SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, congestion, fingerprint_of, pki_types,
     sched::{self, BlockId, BuildError, PathId},
     wire::{CancelReason, RefuseReason},
 };

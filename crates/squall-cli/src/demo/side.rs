@@ -104,7 +104,7 @@ impl View {
 impl Side {
     /// Starts relays and server. Must be called within a runtime.
     pub(super) fn start(plan: &Arc<Plan>, name: &str, scheduler: SchedulerFactory) -> anyhow::Result<Self> {
-        let congestion = plan.scenario.congestion.as_str().parse().map_err(anyhow::Error::msg)?;
+        let congestion = plan.scenario.congestion;
         let config = Config { scheduler, congestion, connect_timeout: HANDSHAKE, ..Config::default() };
         let identity = Identity::self_signed("localhost")?;
         let endpoint = Endpoint::listen("127.0.0.1:0", &identity.server_tls()?, config.clone())?;

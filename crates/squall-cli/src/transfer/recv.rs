@@ -38,8 +38,9 @@ pub(crate) struct RecvArgs {
     /// End after one transfer, with exit code 1 if it failed
     #[arg(long)]
     once: bool,
-    /// Congestion control for what is sent back: cubic, newreno or bbr3
-    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    #[arg(long, value_name = "NAME", default_value = "cubic", help = format!(
+        "Congestion control for what is sent back: {}", CongestionControl::names()
+    ))]
     congestion: CongestionControl,
     /// Write the summary of the last transfer as JSON; - for standard output
     #[arg(long, value_name = "FILE")]

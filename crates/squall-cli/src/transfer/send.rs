@@ -67,8 +67,9 @@ pub(crate) struct SendArgs {
     /// Who decides what goes where; see `squall schedulers`
     #[arg(long, value_name = "NAME", default_value = "minrtt", value_parser = parse_scheduler)]
     scheduler: String,
-    /// Congestion control of all paths: cubic, newreno or bbr3
-    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    #[arg(long, value_name = "NAME", default_value = "cubic", help = format!(
+        "Congestion control of all paths: {}", CongestionControl::names()
+    ))]
     congestion: CongestionControl,
     /// Send a video frame by frame, each when its time has come
     #[arg(long)]

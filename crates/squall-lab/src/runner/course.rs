@@ -3,12 +3,12 @@
 use std::{path::PathBuf, sync::Arc};
 
 use squall_net::{DelayConfig, Direction, LinkConfig, Micros, PathConfig};
-use squall_proto::{Config, CongestionControl, sched::Registry};
+use squall_proto::{Config, sched::Registry};
 
 use super::{RunError, application::Application};
 use crate::contender::Contender;
 use crate::result::{Recorder, RunResult, SAMPLE_INTERVAL_US};
-use crate::scenario::{Congestion, Scenario};
+use crate::scenario::Scenario;
 use crate::world::World;
 
 /// Time to connect, besides a number of round trips.
@@ -79,14 +79,7 @@ fn config(
     if let Some(path) = &qlog_dir {
         std::fs::create_dir_all(path).map_err(|source| RunError::Qlog { path: path.clone(), source })?;
     }
-    let congestion = match scenario.congestion {
-        Congestion::Cubic => CongestionControl::Cubic,
-        Congestion::Newreno => CongestionControl::NewReno,
-        Congestion::Bbr3 => CongestionControl::Bbr3,
-        Congestion::Sqp => CongestionControl::Sqp,
-        Congestion::Salsify => CongestionControl::Salsify,
-    };
-    Ok(Config { congestion, qlog_dir, ..config })
+    Ok(Config { congestion: scenario.congestion, qlog_dir, ..config })
 }
 
 /// The path with the delay it starts with, and nothing else that could disturb.

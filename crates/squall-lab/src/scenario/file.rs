@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use squall_net::{PathConfig, Rate, Ratio, Size, Span};
+use squall_proto::CongestionControl;
 
-use super::Congestion;
 use crate::check::Measure;
 use crate::flow::{Direction, ReliableFrames};
 
@@ -19,8 +19,8 @@ pub(super) struct ScenarioFile {
     pub(super) seed: Option<u64>,
     pub(super) seeds: Option<Vec<u64>>,
     pub(super) schedulers: Vec<String>,
-    #[serde(default)]
-    pub(super) congestion: Congestion,
+    #[serde(default, deserialize_with = "congestion")]
+    pub(super) congestion: CongestionControl,
     #[serde(rename = "path", default)]
     pub(super) paths: Vec<PathConfig>,
     #[serde(rename = "flow", default)]
@@ -29,6 +29,10 @@ pub(super) struct ScenarioFile {
     pub(super) streams: StreamsTable,
     #[serde(rename = "check", default)]
     pub(super) checks: Vec<CheckTable>,
+}
+
+fn congestion<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CongestionControl, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
 }
 
 /// The fields of all kinds of flows; `flows` sorts out which belong to which.

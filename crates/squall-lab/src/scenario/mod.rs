@@ -11,8 +11,8 @@ mod place;
 
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
 use squall_net::PathConfig;
+use squall_proto::CongestionControl;
 use squall_sched::Registry;
 
 use crate::check::{Check, Verdict};
@@ -39,36 +39,6 @@ const MAX_FILE: u64 = 1 << 20;
 /// Longest name or scheduler in characters.
 const MAX_NAME: usize = 200;
 
-/// Congestion control of all paths.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Congestion {
-    /// CUBIC (RFC 9438).
-    #[default]
-    Cubic,
-    /// NewReno (RFC 9002 §7).
-    Newreno,
-    /// BBR version 3.
-    Bbr3,
-    /// SQP, for interactive video.
-    Sqp,
-    /// Salsify's, for interactive video.
-    Salsify,
-}
-
-impl Congestion {
-    /// Its name in scenario files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Congestion::Cubic => "cubic",
-            Congestion::Newreno => "newreno",
-            Congestion::Bbr3 => "bbr3",
-            Congestion::Sqp => "sqp",
-            Congestion::Salsify => "salsify",
-        }
-    }
-}
-
 /// One experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scenario {
@@ -83,7 +53,7 @@ pub struct Scenario {
     /// Schedulers to compare, at least one: labels as [`Contender::of`] takes them.
     pub schedulers: Vec<String>,
     /// Congestion control of all paths.
-    pub congestion: Congestion,
+    pub congestion: CongestionControl,
     /// The emulated paths, 1 to 8.
     pub paths: Vec<PathConfig>,
     /// The flows, at least one.
@@ -189,7 +159,7 @@ impl Scenario {
         RunInfo {
             scenario: self.name.clone(),
             scheduler: scheduler.to_owned(),
-            congestion: self.congestion.as_str().to_owned(),
+            congestion: self.congestion.to_string(),
             seed,
             duration_us: self.duration_us,
             direction,

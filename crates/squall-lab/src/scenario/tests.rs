@@ -23,7 +23,7 @@ fn error_of(tail: &str) -> String {
 #[test]
 fn defaults_are_filled_in() {
     let scenario = Scenario::parse(&format!("{HEAD}{PATH}{FLOW}"), "t.toml").unwrap();
-    assert_eq!((scenario.seeds, scenario.congestion), (vec![1], Congestion::Cubic));
+    assert_eq!((scenario.seeds, scenario.congestion), (vec![1], CongestionControl::Cubic));
     let flow = &scenario.flows[0];
     assert_eq!((flow.direction, flow.channel), (Direction::Down, 0));
     assert_eq!((flow.start_us, flow.end_us), (0, 10_000_000));
@@ -236,4 +236,19 @@ proptest! {
         let rest = text[at..].char_indices().nth(3).map_or("", |(skip, _)| &text[at + skip..]);
         let _ = Scenario::parse(&format!("{}{insert}{rest}", &text[..at]), "t.toml");
     }
+}
+
+#[test]
+fn every_congestion_control_can_be_named_and_others_are_refused() {
+    for (name, control) in CongestionControl::ALL {
+        let text = format!("congestion = \"{name}\"\n{HEAD}{PATH}{FLOW}");
+        let scenario = Scenario::parse(&text, "t.toml").expect("it is known");
+        assert_eq!(
+            (scenario.congestion, scenario.run_info("minrtt", 1).congestion.as_str()),
+            (control, name)
+        );
+    }
+    let words = error(&format!("congestion = \"reno\"\n{HEAD}{PATH}{FLOW}"));
+    let told = "unknown congestion control 'reno'; there are cubic, newreno, bbr3, sqp, salsify";
+    assert!(words.starts_with("t.toml:1:14: ") && words.contains(told), "{words}");
 }

@@ -1,0 +1,210 @@
+//! The congestion controllers for real-time media, in virtual time: SQP and Salsify beside CUBIC.
+//!
+//! What is asserted was measured first (the figures are in `docs/congestion.md`); nothing was tuned for it.
+
+use std::sync::Arc;
+
+use squall_lab::{Batch, RunResult, Scenario, result};
+use squall_proto::sched::Registry;
+
+/// The controllers made for media.
+const MEDIA: [&str; 2] = ["sqp", "salsify"];
+
+/// A link of 10 Mbps and 20 ms with a deep queue.
+const DEEP: &str = "[[path]]\nname = \"link\"\nrate = \"10mbps\"\ndelay = \"20ms\"\nqueue = \"1MB\"\n";
+
+/// More than any link carries.
+const BULK: &str = "[[flow]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"20kB\"\npriority = 5\n";
+
+/// Small blocks, like those of a call.
+const VOICE: &str = "[[flow]]\nname = \"voice\"\nkind = \"blocks\"\nsize = \"160B\"\ninterval = \"20ms\"\n";
+
+/// 60 frames a second, 8 Mbps.
+const VIDEO: &str =
+    "[[flow]]\nname = \"video\"\nkind = \"video\"\nfps = 60\nbitrate = \"8mbps\"\nkey_ratio = 1\n";
+
+/// Runs paths and flows with seeds 1 to 3, for ten seconds.
+fn runs(congestion: &str, parts: &[&str]) -> Vec<RunResult> {
+    with_seeds("[1, 2, 3]", congestion, parts)
+}
+
+fn with_seeds(seeds: &str, congestion: &str, parts: &[&str]) -> Vec<RunResult> {
+    let text = format!(
+        "name = \"congestion\"\nduration = \"10s\"\nseeds = {seeds}\nschedulers = [\"minrtt\"]\n\
+         congestion = \"{congestion}\"\n{}",
+        parts.concat()
+    );
+    let scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
+    Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs")
+}
+
+/// For each seed a run with CUBIC, with SQP and with Salsify.
+fn compared(parts: &[&str]) -> impl Iterator<Item = [RunResult; 3]> {
+    let [cubic, sqp, salsify] = ["cubic", "sqp", "salsify"].map(|congestion| runs(congestion, parts));
+    cubic.into_iter().zip(sqp).zip(salsify).map(|((cubic, sqp), salsify)| [cubic, sqp, salsify])
+}
+
+/// 95th percentile of the smoothed RTT of a run's path, in milliseconds.
+fn p95_rtt(run: &RunResult, path: usize) -> f64 {
+    run.paths[path].rtt.expect("it was sampled").p95_us as f64 / 1e3
+}
+
+/// Goodput of a flow within some seconds, in Mbps.
+fn goodput(run: &RunResult, flow: usize, from_s: u64, to_s: u64) -> f64 {
+    run.flows[flow].goodput_within((from_s * 1_000_000, to_s * 1_000_000)) / 1e6
+}
+
+/// Smoothed RTTs of the first path from some time on, in milliseconds.
+fn rtts(run: &RunResult, from_us: u64) -> impl Iterator<Item = f64> + '_ {
+    let series = &run.paths[0].series;
+    let times = series.at_us.iter().zip(&series.srtt_us);
+    times.filter(move |(at, _)| **at >= from_us).map(|(_, rtt)| *rtt as f64 / 1e3)
+}
+
+#[test]
+fn packets_of_a_transfer_wait_a_fraction_of_what_they_do_with_cubic() {
+    for runs in compared(&[DEEP, BULK]) {
+        let waits = runs.each_ref().map(|run| p95_rtt(run, 0));
+        let used = runs.each_ref().map(|run| goodput(run, 0, 2, 10));
+        println!("p95 of the RTT {waits:.1?} ms, {used:.2?} Mbps");
+        let [cubic, sqp, salsify] = waits;
+        assert!(sqp < 0.1 * cubic && salsify < 0.2 * cubic, "{waits:?}");
+        // SQP drains what it can; Salsify fills what it may.
+        assert!(sqp < salsify, "{waits:?}");
+        assert!(used[1] > 8.5 && used[2] > 8.5, "of 10 Mbps: {used:?}");
+    }
+}
+
+/// When the last frame was offered that came later than `limit_us` or not at all, in microseconds.
+fn last_late(run: &RunResult, limit_us: u64) -> u64 {
+    let flow = &run.flows[0];
+    let late = flow.latencies.iter().filter(|p| p.latency_us > limit_us).map(|p| p.at_us);
+    late.chain(flow.missing_at_us.iter().copied()).max().unwrap_or(0)
+}
+
+#[test]
+fn a_dip_of_the_rate_makes_no_frame_as_late_as_with_cubic() {
+    // For a second the link carries a quarter of the stream. What CUBIC has in flight by then will be late,
+    // and is in the way of what comes after.
+    let dip = "{ steps = [[\"0s\", \"12mbps\"], [\"5s\", \"2mbps\"], [\"6s\", \"12mbps\"]] }";
+    let dip = DEEP.replace("\"10mbps\"", dip);
+    let video = VIDEO.to_owned() + "deadline = \"150ms\"\nreliable = \"none\"\n";
+    for runs in compared(&[&dip, &video]) {
+        let slowest = runs.each_ref().map(|run| {
+            let after = run.flows[0].latencies.iter().filter(|p| p.at_us > 4_900_000);
+            after.map(|p| p.latency_us).max().expect("frames arrive")
+        });
+        let back = runs.each_ref().map(|run| last_late(run, 150_000));
+        println!("slowest {slowest:?} µs, last late at {back:?} µs");
+        assert!(slowest[1] < slowest[0] && slowest[2] < slowest[0], "{slowest:?}");
+        // Salsify is there when the link is; SQP adds 320 kbps a frame at most.
+        assert!(back[2] < back[0] && back[2] < 6_100_000, "{back:?}");
+        assert!(back[1] < 7_500_000, "{back:?}");
+    }
+}
+
+#[test]
+fn salsify_bounds_the_round_trip_and_pays_for_it_on_long_ones() {
+    for run in runs("salsify", &[DEEP, BULK]) {
+        let longest = rtts(&run, 2_000_000).fold(0.0, f64::max);
+        println!("round trip {longest:.1} ms");
+        assert!((90.0..105.0).contains(&longest), "d is 100 ms: {longest}");
+    }
+    // 200 ms there and back, of which 100 may be in flight.
+    for run in runs("salsify", &[&DEEP.replace("20ms", "100ms"), BULK]) {
+        let used = goodput(&run, 0, 3, 10);
+        println!("over 200 ms: {used:.2} Mbps");
+        assert!((4.0..5.5).contains(&used), "half of 10 Mbps: {used}");
+    }
+}
+
+#[test]
+fn after_the_rate_halves_the_delay_comes_back() {
+    let halved = DEEP.replace("\"10mbps\"", "{ steps = [[\"0s\", \"10mbps\"], [\"5s\", \"5mbps\"]] }");
+    for congestion in MEDIA {
+        for run in runs(congestion, &[&halved, BULK]) {
+            let before = rtts(&run, 4_000_000).next().expect("it runs");
+            let after = rtts(&run, 6_000_000).fold(0.0, f64::max);
+            let used = goodput(&run, 0, 7, 10);
+            println!("{congestion}: {before:.1} ms before, {after:.1} ms a second after, {used:.2} Mbps");
+            assert!(after < before + 10.0, "{congestion}: {before} and {after}");
+            assert!(used > 4.0, "{congestion} uses {used} of 5 Mbps");
+        }
+    }
+}
+
+#[test]
+fn a_stream_below_the_rate_of_the_link_is_left_alone() {
+    let wide = DEEP.replace("10mbps", "50mbps");
+    for congestion in MEDIA {
+        for run in runs(congestion, &[&wide, VIDEO]) {
+            let late = run.flows[0].latencies.iter().filter(|p| p.at_us > 2_000_000);
+            let slowest = late.map(|p| p.latency_us).max().expect("frames arrive");
+            let windows = &run.paths[0].series.window;
+            let (first, last) = (windows[50], windows[99]);
+            println!("{congestion}: slowest frame {slowest} µs, window {first} and {last} bytes");
+            assert!(slowest < 30_000, "{congestion}: 20 ms and 3 ms of sending: {slowest}");
+            // 100 ms of the link, and a round trip and a frame of the stream.
+            assert!(last < 650_000 && last > 60_000, "{congestion}: {last}");
+        }
+    }
+}
+
+#[test]
+fn random_loss_is_no_congestion() {
+    let lossy = format!("{DEEP}loss = \"1%\"\n");
+    let cubic = runs("cubic", &[&lossy, BULK]);
+    for congestion in MEDIA {
+        for (run, cubic) in runs(congestion, &[&lossy, BULK]).iter().zip(&cubic) {
+            let [used, cubic] = [run, cubic].map(|run| goodput(run, 0, 2, 10));
+            println!("{congestion}: {used:.2} Mbps, cubic {cubic:.2}");
+            assert!(used > 8.5 && used > 1.5 * cubic, "{congestion}: {used}, cubic {cubic}");
+        }
+    }
+}
+
+#[test]
+fn two_paths_are_both_used_and_neither_fills_its_queue() {
+    let second = "[[path]]\nname = \"slow\"\nrate = \"5mbps\"\ndelay = \"40ms\"\nqueue = \"1MB\"\n";
+    for congestion in MEDIA {
+        for run in runs(congestion, &[DEEP, second, BULK]) {
+            let rates: Vec<f64> = run.paths.iter().map(|path| path.goodput_down_bps as f64 / 1e6).collect();
+            let waits = [p95_rtt(&run, 0), p95_rtt(&run, 1)];
+            println!("{congestion}: {rates:.2?} Mbps, p95 of the RTT {waits:.1?} ms");
+            assert!(rates[0] > 8.0 && rates[1] > 3.7, "{congestion}: {rates:?}");
+            assert!(waits[0] < 105.0 && waits[1] < 115.0, "{congestion}: {waits:?}");
+        }
+    }
+}
+
+#[test]
+fn on_harder_links_both_keep_going() {
+    let links = [
+        ("1 Mbps", DEEP.replace("10mbps", "1mbps"), 1.0),
+        ("100 Mbps", DEEP.replace("10mbps", "100mbps"), 100.0),
+        ("round trip of 200 ms", DEEP.replace("20ms", "100ms"), 10.0),
+        ("jitter of 5 ms", format!("{DEEP}jitter = \"5ms\"\n"), 10.0),
+        ("reordering", format!("{DEEP}jitter = {{ normal = \"5ms\", reorder = true }}\n"), 10.0),
+        ("queue of 10 kB", DEEP.replace("1MB", "10kB"), 10.0),
+    ];
+    for (name, link, rate) in links {
+        for congestion in ["cubic", "sqp", "salsify"] {
+            let run = with_seeds("[1]", congestion, &[&link, BULK]).swap_remove(0);
+            let share = goodput(&run, 0, 5, 10) / rate;
+            let lost = run.paths[0].totals.lost_packets as f64 / run.paths[0].totals.packets as f64;
+            let rtt = p95_rtt(&run, 0);
+            println!("{name}, {congestion}: {share:.2} of it, p95 of the RTT {rtt:.0} ms, {lost:.3} lost");
+            assert!(share > 0.1, "{name}, {congestion}: {share}");
+            assert!(congestion != "sqp" || rtt < 215.0, "{name}: {rtt}");
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let jittery = DEEP.replace("delay = \"20ms\"", "delay = \"20ms\"\njitter = \"3ms\"\nloss = \"1%\"");
+    for congestion in MEDIA {
+        let twice = [(); 2].map(|()| result::to_json(&runs(congestion, &[&jittery, VIDEO, VOICE])));
+        assert_eq!(twice[0], twice[1], "{congestion}");
+    }
+}
