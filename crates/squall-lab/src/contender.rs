@@ -30,6 +30,11 @@ impl<'a> Contender<'a> {
         }
     }
 
+    /// The scheduler's name without its options.
+    pub fn name(&self) -> &'a str {
+        self.scheduler.split('(').next().unwrap_or(self.scheduler).trim()
+    }
+
     /// Makes the schedulers of sessions.
     ///
     /// # Errors
@@ -70,6 +75,7 @@ mod tests {
         assert_eq!(Contender::of("minrtt-R"), contender("minrtt", true));
         assert_eq!(Contender::of(" sp(path=1)-R "), contender("sp(path=1)", true));
         assert_eq!(Contender::of("minrtt-r"), contender("minrtt-r", false));
+        assert_eq!(Contender::of("sp (path=1)-R").name(), "sp");
         assert!(Contender::of("-R").check(&Registry::standard()).is_err());
     }
 
