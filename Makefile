@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test bench fuzz tools
+.PHONY: demo test bench picture fuzz tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -20,6 +20,11 @@ test: tools
 bench: tools
 	@$(CARGO) build --release --locked -p squall-cli
 	@"$${CARGO_TARGET_DIR:-target}/release/squall" bench
+
+# What each scheduler does with the same blocks on the same paths, for docs/schedulers.md.
+picture: tools
+	@$(CARGO) build --release --locked -p squall-cli
+	@"$${CARGO_TARGET_DIR:-target}/release/squall" schedulers --draw docs/pictures/schedulers.svg
 
 # Ten minutes for each fuzz target; needs a nightly toolchain and cargo-fuzz.
 fuzz:

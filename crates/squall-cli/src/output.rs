@@ -1,6 +1,7 @@
 //! Where a command's answers go: standard output, or a file.
 
 use std::{
+    fs,
     io::{self, Write as _},
     path::Path,
 };
@@ -21,7 +22,8 @@ pub(crate) fn is_stdout(file: &Path) -> bool {
     file == Path::new("-")
 }
 
-/// Writes a file and makes its folder, or to standard output.
+/// Writes a file and makes its folder, or to standard output. The file is written beside its place and put
+/// there when it is whole: what was there before stays until then.
 ///
 /// # Errors
 /// Names the file and what the system says.
@@ -30,7 +32,24 @@ pub(crate) fn write(file: &Path, text: &str) -> anyhow::Result<()> {
         return print(text);
     }
     make_folder_of(file)?;
-    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
+    write_whole(file, text).with_context(|| format!("cannot write {}", file.display()))
+}
+
+fn write_whole(file: &Path, text: &str) -> io::Result<()> {
+    // Where a link leads to, if it does; the link stays.
+    let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    // Nothing can take the place of a device or a pipe.
+    if fs::metadata(&file).is_ok_and(|there| !there.is_file()) {
+        return fs::write(&file, text);
+    }
+    let mut part = file.clone().into_os_string();
+    part.push(".part");
+    let written = fs::write(&part, text).and_then(|()| fs::rename(&part, &file));
+    if written.is_err() {
+        // What is wrong is known; there may be nothing to remove.
+        let _ = fs::remove_file(&part);
+    }
+    written
 }
 
 /// Makes the folder that a file is to be in.
@@ -39,7 +58,7 @@ pub(crate) fn write(file: &Path, text: &str) -> anyhow::Result<()> {
 /// Names the folder and what the system says.
 pub(crate) fn make_folder_of(file: &Path) -> anyhow::Result<()> {
     let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))
+    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))
 }
 
 /// Whether the reader of our output has gone, such as `head`: no failure of ours.
