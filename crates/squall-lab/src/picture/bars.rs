@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use squall_net::{DropReason, Micros, log};
 use squall_proto::{
     DecisionLog, PacketFate, PacketLog,
-    sched::{BlockId, Decision, PathId, WorkKind},
+    sched::{BlockId, Decision, WorkKind},
 };
 
 use crate::world::UDP_OVERHEAD;
@@ -29,8 +29,6 @@ pub(super) struct Bar {
 
 /// A path at its sender.
 pub(super) struct Port<'a> {
-    /// Its id in the session.
-    pub(super) id: PathId,
     /// Packets of the session on this path since the link's time 0.
     pub(super) packets: Vec<&'a PacketLog>,
     /// The link's record from its time 0.
@@ -66,7 +64,7 @@ impl Port<'_> {
             bars.push(Bar {
                 block: (block.0 - first.0) as usize,
                 bytes: range.end - range.start,
-                kind: kind(decisions, packet, self.id),
+                kind: kind(decisions, packet),
                 from: passage.from,
                 to,
                 lost: passage.lost,
@@ -103,17 +101,14 @@ fn passages(records: &[log::Record]) -> BTreeMap<u64, Passage> {
     passages
 }
 
-/// What the last decision before its departure that gave the packet's bytes to this path called them.
-fn kind(decisions: &[DecisionLog], packet: &PacketLog, path: PathId) -> WorkKind {
+/// What the last decision before its departure that assigned the packet's bytes called them. A packet may leave
+/// with a probe of another path than it was assigned to.
+fn kind(decisions: &[DecisionLog], packet: &PacketLog) -> WorkKind {
     let Some((block, range, meant)) = &packet.chunk else { return WorkKind::Fresh };
-    if *meant != path {
-        // It left with a probe of another path than was meant.
-        return WorkKind::Copy;
-    }
     let given =
         decisions.iter().rev().filter(|log| log.at <= packet.at).find_map(|log| match &log.decision {
             Decision::Send(given)
-                if given.block == *block && given.path == path && given.range.contains(&range.start) =>
+                if given.block == *block && given.path == *meant && given.range.contains(&range.start) =>
             {
                 Some(given.kind)
             }

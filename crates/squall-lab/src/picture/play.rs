@@ -218,10 +218,9 @@ impl Stage {
         let decisions = self.client().take_decisions();
         let packets = self.client().take_packets();
         let mut lanes = [const { Vec::new() }; LANES.len()];
-        for (id, net, stats) in paths {
+        for (_, net, stats) in paths {
             let Some(path) = self.world.path_of(Side::Client, net) else { continue };
             let port = Port {
-                id,
                 packets: packets.iter().filter(|packet| packet.path == stats.number).collect(),
                 records: self.world.network.drain_records(path, Direction::Up),
                 start,
