@@ -517,8 +517,9 @@ pub(crate) struct Mark {
 ///
 /// Delivery rates are taken as BBR does (draft-cardwell-iccrg-bbr-congestion-control, §4.1), over the flight
 /// of a packet. Only those count whose acknowledgements came more slowly than the packets had left: the
-/// network was the limit, not the sender. The largest of the last seconds stands, since cross traffic and
-/// lumps of acknowledgements make samples too small and rarely too large.
+/// network was the limit, not the sender. The largest of the last few tenths of a second with samples stands,
+/// since cross traffic and lumps of acknowledgements make samples too small and rarely too large; an older
+/// one says little of a radio link, and none after two seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bottleneck {
     delivered: u64,
@@ -530,8 +531,10 @@ pub(crate) struct Bottleneck {
 }
 
 impl Bottleneck {
-    const SLOTS: usize = 4;
-    const SLOT: Micros = 500_000;
+    const SLOTS: usize = 20;
+    const SLOT: Micros = 100_000;
+    /// Slots over which the largest stands, counted back from the latest with samples.
+    const LATEST: u64 = 3;
     /// Shorter samples drown in the lumps in which acknowledgements come.
     const SHORTEST: Micros = 10_000;
 
@@ -562,9 +565,10 @@ impl Bottleneck {
 
     /// Bits per second; `None` if the path was not full of late.
     pub(crate) fn rate(&self, now: Micros) -> Option<u64> {
-        let mut current = *self;
-        current.turn_to(now / Self::SLOT);
-        current.slots.into_iter().max().filter(|rate| *rate > 0)
+        let oldest = (now / Self::SLOT).saturating_sub(Self::SLOTS as u64 - 1);
+        let at = |slot: u64| self.slots[(slot % Self::SLOTS as u64) as usize];
+        let latest = (oldest..=self.slot).rev().find(|slot| at(*slot) > 0)?;
+        (oldest.max(latest.saturating_sub(Self::LATEST - 1))..=latest).map(at).max()
     }
 
     fn turn_to(&mut self, slot: u64) {
