@@ -29,9 +29,9 @@
 //!   of the slow path, and only these can be seen here.
 //! - `r` is not rounded. The growth of `X` assumes congestion avoidance; what the paper's code adds for slow
 //!   start is left out, since a view does not tell the phase.
-//! - Blocks in the order of handing over. A repair goes first, on the fastest path with room, without the
-//!   estimate: it is what empties a buffer. A full path is waited for only while it is healthy and
-//!   an acknowledgement can open it.
+//! - Blocks in the order of handing over, repairs first. A repair is put to the estimate like new data: a
+//!   loss of the fast path is to be made good on it, as a TCP subflow does, and not at the end of a slow
+//!   path's queue. A full path is waited for only while it is healthy and an acknowledgement can open it.
 //! - Any number of paths: `f` is the fastest of all and `s` the fastest with room, as in the paper. Slower
 //!   ones would block for longer.
 
@@ -87,10 +87,7 @@ impl Scheduler for Blest {
         let Some(paths) = Candidates::of(cx) else {
             return Decision::idle();
         };
-        if let Some(work) = cx.queue.next_repair() {
-            return Decision::Send(Assignment::new(work, paths.open.id, "repair on the fastest with room"));
-        }
-        let Some(work) = cx.queue.next_fresh() else {
+        let Some(work) = cx.queue.next_in_line() else {
             return Decision::idle();
         };
         if paths.fastest_is_open() {

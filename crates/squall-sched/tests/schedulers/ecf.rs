@@ -56,16 +56,30 @@ fn like_paths_are_both_used() {
 }
 
 #[test]
-fn a_repair_does_not_wait() {
+fn a_repair_waits_as_new_data_does() {
     let mut stage = Stage::new("ecf", &UNEQUAL);
     stage.reliable(11 * CHUNK);
     let sent = stage.send_all();
     assert_eq!(sent.len(), 10);
     stage.lose(&sent[3]);
     stage.path(0).window -= u64::from(CHUNK);
-    let repair = stage.send().expect("the slow path has room");
-    assert_eq!((repair.path, repair.kind, repair.range), (1, WorkKind::Repair, 3 * CHUNK..4 * CHUNK));
-    assert_eq!(stage.send(), None, "the last fresh packet does");
+    assert_eq!(stage.send(), None, "two packets to send: (1 + 1)·10 < 110");
+    stage.arrive(&sent[0]);
+    let repair = stage.send().expect("the fast path has room");
+    assert_eq!((repair.path, repair.kind, repair.range), (0, WorkKind::Repair, 3 * CHUNK..4 * CHUNK));
+}
+
+#[test]
+fn lost_bytes_are_bytes_to_send() {
+    let mut stage = Stage::new("ecf(beta=0)", &UNEQUAL);
+    stage.reliable(99 * CHUNK);
+    let sent = stage.send_all();
+    assert_eq!(sent.len(), 10, "(1 + 89/10)·10 < 110");
+    stage.lose(&sent[3]);
+    stage.path(0).window -= u64::from(CHUNK);
+    // 89 fresh and one lost: (1 + 90/9)·10 ≥ 110. Once that is on its way, (1 + 89/9)·10 < 110.
+    let slow = stage.send_all();
+    assert_eq!(slow.iter().map(|p| (p.path, p.kind)).collect::<Vec<_>>(), [(1, WorkKind::Repair)]);
 }
 
 #[test]
