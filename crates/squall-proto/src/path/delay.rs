@@ -1,0 +1,168 @@
+//! How long a path takes: round trips and one-way delays.
+
+use squall_sched::Micros;
+
+use super::Path;
+use crate::wire::TICK;
+
+/// Round-trip time: smoothed, smallest, mean deviation (RFC 9002 §5.3, without the correction for
+/// acknowledgement delay, since our receiver sends feedback at once).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rtt {
+    pub(crate) smoothed: Micros,
+    pub(crate) latest: Micros,
+    pub(crate) min: Micros,
+    pub(crate) deviation: Micros,
+    sampled: bool,
+}
+
+impl Default for Rtt {
+    fn default() -> Self {
+        // RFC 9002 §6.2.2.
+        Self { smoothed: 333_000, latest: 333_000, min: 333_000, deviation: 166_500, sampled: false }
+    }
+}
+
+impl Rtt {
+    /// What path validation found, until there are samples.
+    pub(crate) fn seed(&mut self, rtt: Micros) {
+        if !self.sampled {
+            *self = Self { smoothed: rtt, latest: rtt, min: rtt, deviation: rtt / 2, sampled: false };
+        }
+    }
+
+    pub(crate) fn sample(&mut self, rtt: Micros) {
+        if self.sampled {
+            self.latest = rtt;
+            self.deviation = (3 * self.deviation + self.smoothed.abs_diff(rtt)) / 4;
+            self.smoothed = (7 * self.smoothed + rtt) / 8;
+            self.min = self.min.min(rtt);
+        } else {
+            *self = Self { smoothed: rtt, latest: rtt, min: rtt, deviation: rtt / 2, sampled: true };
+        }
+    }
+
+    /// Probe timeout: the time by which an acknowledgement should have come (RFC 9002 §6.2.1).
+    pub(crate) fn probe_timeout(&self) -> Micros {
+        self.smoothed + (4 * self.deviation).max(1_000) + crate::feedback::MAX_DELAY
+    }
+}
+
+/// One-way delay to the peer, up to the offset of its clock, which is the same for every path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Delay {
+    /// Ticks modulo 2²⁴ of the sample that `smoothed` counts from.
+    reference: Option<u32>,
+    /// Smoothed distance from the reference, in microseconds.
+    smoothed: i64,
+    /// The smallest it has been.
+    least: i64,
+}
+
+impl Delay {
+    pub(crate) fn sample(&mut self, ticks: u32) {
+        let Some(reference) = self.reference else {
+            *self = Self { reference: Some(ticks), smoothed: 0, least: 0 };
+            return;
+        };
+        let distance = signed_ticks(ticks, reference) * TICK as i64;
+        self.smoothed += (distance - self.smoothed) / 8;
+        self.least = self.least.min(self.smoothed);
+    }
+
+    /// The same at its smallest.
+    fn at_least(self) -> Self {
+        Self { smoothed: self.least, ..self }
+    }
+
+    /// The same after a pause: a queue that nothing is added to drains, as far as it was ours.
+    fn after_pause(self, pause: Micros) -> Self {
+        let pause = i64::try_from(pause).unwrap_or(i64::MAX);
+        Self { smoothed: self.smoothed.saturating_sub(pause).max(self.least), ..self }
+    }
+
+    /// How much longer this path takes than `other`, in microseconds.
+    pub(crate) fn longer_than(&self, other: &Self) -> Option<i64> {
+        let difference = signed_ticks(self.reference?, other.reference?) * TICK as i64;
+        Some(difference + self.smoothed - other.smoothed)
+    }
+}
+
+/// The distance between two stamps modulo 2²⁴, taken the short way round.
+pub(crate) fn signed_ticks(a: u32, b: u32) -> i64 {
+    let distance = i64::from(a.wrapping_sub(b) & 0xff_ffff);
+    if distance >= 1 << 23 { distance - (1 << 24) } else { distance }
+}
+
+/// One-way delays of all paths. Their differences are exact; the level is such that the path that was
+/// quickest of all, when it was at its quickest, took half of its smallest round trip.
+pub(crate) fn one_way_delays(paths: &[Path], now: Micros) -> Vec<Micros> {
+    let quickest = paths.iter().filter(|p| p.up).min_by(|a, b| {
+        let difference = a.delay.at_least().longer_than(&b.delay.at_least()).unwrap_or(0);
+        difference.cmp(&0).then(a.rtt.smoothed.cmp(&b.rtt.smoothed))
+    });
+    let base = quickest.map_or(0, |p| p.rtt.min / 2);
+    let level = quickest.map(|p| p.delay.at_least());
+    paths
+        .iter()
+        .map(|path| {
+            let delay = path.delay.after_pause(now.saturating_sub(path.departed_at));
+            let longer = level.and_then(|level| delay.longer_than(&level));
+            longer.map_or(path.rtt.smoothed / 2, |longer| base.saturating_add_signed(longer))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use squall_sched::PathId;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn delays_are_compared_across_the_wrap(base in any::<u32>(), gap in -2_000_000i64..2_000_000) {
+            let ticks = |micros: i64| (i64::from(base) + micros / TICK as i64) as u32 & 0xff_ffff;
+            let (mut a, mut b) = (Delay::default(), Delay::default());
+            for _ in 0..100 {
+                a.sample(ticks(gap));
+                b.sample(ticks(0));
+            }
+            prop_assert!((a.longer_than(&b).unwrap() - gap).abs() <= TICK as i64);
+        }
+    }
+
+    #[test]
+    fn one_way_delays_hold_the_queue_that_all_paths_have() {
+        let path = |id, rtt, ticks: &[u32]| {
+            let mut path = Path { up: true, ..Path::new(PathId(id), id.into(), 0) };
+            path.rtt.sample(rtt);
+            ticks.iter().for_each(|delay| (0..200).for_each(|_| path.delay.sample(delay / TICK as u32)));
+            path
+        };
+        // 5 ms and 20 ms, then 60 ms more on both; the receiver's clock is 1 s ahead.
+        let calm = [path(0, 10_000, &[1_005_000]), path(1, 40_000, &[1_020_000])];
+        assert_eq!(one_way_delays(&calm, 0), [5_000, 20_000]);
+        let queued = [path(0, 10_000, &[1_005_000, 1_065_000]), path(1, 40_000, &[1_020_000, 1_080_000])];
+        for (owd, expected) in one_way_delays(&queued, 0).into_iter().zip([65_000, 80_000]) {
+            assert!(owd.abs_diff(expected) < 100, "{owd}");
+        }
+        // A path that sends nothing drains.
+        assert!(one_way_delays(&queued, 30_000)[0].abs_diff(35_000) < 100);
+        assert_eq!(one_way_delays(&queued, 3_000_000), [5_000, 20_000]);
+    }
+
+    #[test]
+    fn the_rtt_is_smoothed_as_rfc_9002_says() {
+        let mut rtt = Rtt::default();
+        rtt.seed(40_000);
+        assert_eq!((rtt.smoothed, rtt.deviation), (40_000, 20_000));
+        rtt.sample(80_000);
+        assert_eq!((rtt.smoothed, rtt.deviation, rtt.min), (80_000, 40_000, 80_000));
+        rtt.seed(1);
+        rtt.sample(40_000);
+        // 7/8 · 80 + 1/8 · 40 = 75 ms; 3/4 · 40 + 1/4 · |80 − 40| = 40 ms.
+        assert_eq!((rtt.smoothed, rtt.deviation, rtt.min), (75_000, 40_000, 40_000));
+    }
+}

@@ -1,0 +1,206 @@
+//! Packets in flight on a path, and what they carry.
+
+use std::{collections::VecDeque, ops::Range};
+
+use squall_sched::{BlockId, Micros, PathId, WorkKind};
+
+use super::rate::Mark;
+use crate::wire::{Cancel, RefuseReason};
+
+/// What a packet carried of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Payload {
+    /// A range of a block.
+    Chunk(Chunk),
+    /// Repeated until acknowledged.
+    Control(Control),
+    /// A newer one replaces it.
+    Fleeting,
+}
+
+/// A range of a block in a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    pub(crate) block: BlockId,
+    pub(crate) range: Range<u32>,
+    pub(crate) kind: WorkKind,
+    /// The path it was meant for.
+    pub(crate) path: PathId,
+}
+
+/// What must reach the peer, though it is no block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Control {
+    Cancel(Cancel),
+    Refused(BlockId, RefuseReason),
+    /// Feedback because there is room again; made up when it leaves.
+    Credit,
+    /// What there is to tell of the path of that number; made up when it leaves.
+    PathInfo(u32),
+}
+
+/// A packet whose fate is open.
+#[derive(Clone, Debug)]
+pub(crate) struct InFlight {
+    pub(crate) sent_at: Micros,
+    pub(crate) bytes: u16,
+    pub(crate) payload: Option<Payload>,
+    /// Further datagrams in the same packet.
+    pub(crate) more: Vec<Payload>,
+    /// A probe for a larger MTU: its loss says nothing about the path's health.
+    pub(crate) is_mtu_probe: bool,
+    /// Its chunk was given up for lost when the path fell silent; what noq says later about its loss is
+    /// no news.
+    pub(crate) presumed_lost: bool,
+    /// What the path had delivered when it left.
+    pub(crate) mark: Mark,
+}
+
+impl InFlight {
+    /// Whether it began with a part of a block; what is added to a packet later never is one.
+    fn has_chunk(&self) -> bool {
+        matches!(self.payload, Some(Payload::Chunk(_)))
+    }
+}
+
+/// Packets in flight on a path, by packet number.
+#[derive(Debug, Default)]
+pub(crate) struct Flight {
+    base: u64,
+    packets: VecDeque<Option<InFlight>>,
+    bytes: u64,
+    /// Packets that carry a part of a block.
+    chunks: usize,
+}
+
+/// Numbers that noq may skip between two packets; more would be a contract broken.
+const MAX_GAP: u64 = 1 << 16;
+
+impl Flight {
+    pub(crate) fn insert(&mut self, packet: u64, entry: InFlight) {
+        if self.packets.is_empty() {
+            self.base = packet;
+        }
+        let Some(at) = packet.checked_sub(self.base).filter(|at| *at < self.packets.len() as u64 + MAX_GAP)
+        else {
+            debug_assert!(false, "packet numbers must grow, by small steps");
+            return;
+        };
+        let at = at as usize;
+        if at >= self.packets.len() {
+            self.packets.resize_with(at + 1, || None);
+        }
+        self.bytes += u64::from(entry.bytes);
+        self.chunks += usize::from(entry.has_chunk());
+        self.packets[at] = Some(entry);
+    }
+
+    /// Adds a further datagram to a packet that is there already.
+    pub(crate) fn add(&mut self, packet: u64, payload: Option<Payload>) {
+        let at = packet.checked_sub(self.base).map(|at| at as usize);
+        if let Some(Some(entry)) = at.and_then(|at| self.packets.get_mut(at)) {
+            entry.more.extend(payload);
+        }
+    }
+
+    pub(crate) fn take(&mut self, packet: u64) -> Option<InFlight> {
+        let at = usize::try_from(packet.checked_sub(self.base)?).ok()?;
+        let entry = self.packets.get_mut(at)?.take()?;
+        self.bytes -= u64::from(entry.bytes);
+        self.chunks -= usize::from(entry.has_chunk());
+        while matches!(self.packets.front(), Some(None)) {
+            self.packets.pop_front();
+            self.base += 1;
+        }
+        Some(entry)
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The oldest packet whose fate is open, with its number.
+    pub(crate) fn first(&self) -> Option<(u64, &InFlight)> {
+        Some((self.base, self.packets.front()?.as_ref()?))
+    }
+
+    /// Since when an acknowledgement is outstanding.
+    pub(crate) fn waiting_since(&self) -> Option<Micros> {
+        self.packets.iter().flatten().find(|p| !p.is_mtu_probe).map(|p| p.sent_at)
+    }
+
+    /// When the oldest packet with a part of a block left.
+    pub(crate) fn data_waiting_since(&self) -> Option<Micros> {
+        if self.chunks == 0 {
+            return None;
+        }
+        self.packets.iter().flatten().find(|p| p.has_chunk()).map(|p| p.sent_at)
+    }
+
+    /// Number the next packet will have, or a later one.
+    pub(crate) fn next_packet(&self) -> u64 {
+        self.base + self.packets.len() as u64
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut InFlight> {
+        self.packets.iter_mut().flatten()
+    }
+
+    /// Takes out everything, with packet numbers.
+    pub(crate) fn drain(&mut self) -> Vec<(u64, InFlight)> {
+        let first = self.base;
+        self.bytes = 0;
+        self.chunks = 0;
+        self.base += self.packets.len() as u64;
+        (first..).zip(self.packets.drain(..)).filter_map(|(number, entry)| Some((number, entry?))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn entry(bytes: u16) -> InFlight {
+        InFlight {
+            sent_at: 0,
+            bytes,
+            payload: None,
+            more: Vec::new(),
+            is_mtu_probe: false,
+            presumed_lost: false,
+            mark: Mark::default(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_flight_is_a_map_that_knows_its_bytes(ops in prop::collection::vec((1u64..4, any::<prop::sample::Index>(), 1u16..1500), 1..300)) {
+            let mut flight = Flight::default();
+            let mut model: BTreeMap<u64, u16> = BTreeMap::new();
+            let mut next = 5;
+            for (step, index, bytes) in ops {
+                if bytes % 3 > 0 {
+                    next += step;
+                    flight.insert(next, entry(bytes));
+                    model.insert(next, bytes);
+                } else if !model.is_empty() {
+                    let key = *model.keys().nth(index.index(model.len())).unwrap();
+                    prop_assert_eq!(flight.take(key).map(|e| e.bytes), model.remove(&key));
+                    prop_assert!(flight.take(key).is_none());
+                }
+                prop_assert_eq!(flight.bytes(), model.values().map(|b| u64::from(*b)).sum::<u64>());
+                prop_assert_eq!(flight.first().map(|(n, _)| n), model.keys().next().copied());
+                if let Some(last) = model.keys().last() {
+                    prop_assert!(flight.next_packet() > *last);
+                }
+            }
+            let rest: Vec<u64> = flight.drain().into_iter().map(|(n, _)| n).collect();
+            prop_assert_eq!(rest, model.keys().copied().collect::<Vec<_>>());
+            prop_assert_eq!(flight.bytes(), 0);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What a session knows of one path: packets in flight, delays, losses, rates, liveness.
+
+mod delay;
+mod flight;
+mod rate;
+
+use std::collections::VecDeque;
+
+use squall_sched::{Micros, PathId, PathState, PathView};
+
+use crate::{
+    liveness::Liveness,
+    metering::{Allowance, MAX_PACKET},
+    pacer::Pacer,
+    stats::PathStats,
+    wire::Stamp,
+};
+
+pub(crate) use delay::{Delay, Rtt, one_way_delays, signed_ticks};
+pub(crate) use flight::{Chunk, Control, Flight, InFlight, Payload};
+use rate::{Bottleneck, LossWindow, RateMeter};
+
+/// QUIC and UDP overhead of a packet beyond the payload of its chunk, rounded up: short header, packet
+/// number, frame header and tag. The header of the chunk is reserved apart from it.
+pub(crate) const PACKET_OVERHEAD: u32 = 40;
+
+/// A path of a session.
+#[derive(Debug)]
+pub(crate) struct Path {
+    pub(crate) id: PathId,
+    /// Number on the wire.
+    pub(crate) number: u32,
+    /// When it was opened.
+    opened: Micros,
+    /// Validated: may carry data.
+    pub(crate) up: bool,
+    /// Costs money, says either side.
+    pub(crate) metered: bool,
+    /// What its budget leaves, if it has one.
+    pub(crate) allowance: Option<Allowance>,
+    pub(crate) flight: Flight,
+    /// What a scheduler gave to the path and waits for the pacer.
+    pub(crate) committed: VecDeque<Chunk>,
+    /// Bytes of packets that will take.
+    pub(crate) committed_bytes: u64,
+    pub(crate) pacer: Pacer,
+    pub(crate) rtt: Rtt,
+    pub(crate) delay: Delay,
+    /// When the peer last told the delay of a data packet, and what it is, in ticks; taken once a packet is
+    /// acknowledged that it can be of.
+    pub(crate) told_delay: Option<(Micros, u32)>,
+    pub(crate) loss: LossWindow,
+    pub(crate) delivery: RateMeter,
+    pub(crate) bottleneck: Bottleneck,
+    pub(crate) liveness: Liveness,
+    /// Window as the controller says.
+    pub(crate) window: u64,
+    /// noq lets no data through before this, as far as is known: the path has moved and is being
+    /// validated anew.
+    pub(crate) blocked_until: Micros,
+    /// The peer marked the path: it does not hear us there, or we do not hear it.
+    pub(crate) remote_suspects: bool,
+    /// Latest time of sending among the data that arrived on it.
+    pub(crate) latest_sent: Option<Stamp>,
+    /// When a packet last arrived on it.
+    pub(crate) heard_at: Micros,
+    /// When a packet with data last left on it.
+    pub(crate) departed_at: Micros,
+    pub(crate) stats: PathStats,
+}
+
+impl Path {
+    pub(crate) fn new(id: PathId, number: u32, now: Micros) -> Self {
+        Self {
+            id,
+            number,
+            opened: now,
+            up: false,
+            metered: false,
+            allowance: None,
+            flight: Flight::default(),
+            committed: VecDeque::new(),
+            committed_bytes: 0,
+            pacer: Pacer::default(),
+            rtt: Rtt::default(),
+            delay: Delay::default(),
+            told_delay: None,
+            loss: LossWindow::default(),
+            delivery: RateMeter::default(),
+            bottleneck: Bottleneck::default(),
+            liveness: Liveness::default(),
+            window: 0,
+            blocked_until: 0,
+            remote_suspects: false,
+            latest_sent: None,
+            heard_at: now,
+            departed_at: now,
+            stats: PathStats::default(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> PathState {
+        if self.liveness.is_suspect() { PathState::Suspect } else { PathState::Active }
+    }
+
+    /// Whether its budget leaves nothing for data, nor for what can take another path.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.allowance.is_some_and(|allowance| allowance.data < MAX_PACKET)
+    }
+
+    /// Packets that its budget leaves, of data.
+    pub(crate) fn affordable(&self) -> usize {
+        self.allowance.map_or(usize::MAX, |a| usize::try_from(a.data / MAX_PACKET).unwrap_or(usize::MAX))
+    }
+
+    /// What schedulers see of the budget. It is reckoned in the largest packets there can be and told in
+    /// what a packet takes of the window, less what is assigned and has not left.
+    fn budget(&self, chunk: u32) -> Option<u64> {
+        let packets = self.allowance?.data / MAX_PACKET;
+        Some((packets * u64::from(chunk + PACKET_OVERHEAD)).saturating_sub(self.committed_bytes))
+    }
+
+    /// When a probe of the suspected path is due; a path that can carry nothing is not probed.
+    pub(crate) fn probe_at(&self) -> Option<Micros> {
+        self.liveness.probe_at().filter(|_| !self.is_spent())
+    }
+
+    /// Since when it has been of no use: silent, or opened and never heard of.
+    pub(crate) fn idle_since(&self) -> Option<Micros> {
+        if self.up { self.liveness.suspect_since() } else { Some(self.opened) }
+    }
+
+    /// When the path is to be suspected, if nothing is acknowledged until then.
+    ///
+    /// Without data in flight a path is not suspected while packets arrive on it, unless the peer marked it:
+    /// an acknowledgement that is missing then may have left on another path, which is the dead one.
+    pub(crate) fn suspect_at(&self, silence: Micros) -> Option<Micros> {
+        let (rtt, timeout) = (self.rtt.smoothed, self.rtt.probe_timeout());
+        let after = |oldest| self.liveness.suspect_at(oldest, rtt, timeout, silence);
+        let heard = if self.remote_suspects { 0 } else { self.heard_at + silence };
+        let data = after(self.flight.data_waiting_since());
+        let other = after(self.flight.waiting_since()).map(|at| at.max(heard));
+        data.into_iter().chain(other).min()
+    }
+
+    /// Window, unless the path is on probation after an outage.
+    pub(crate) fn effective_window(&self) -> u64 {
+        self.liveness.cap(self.window)
+    }
+
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.flight.bytes() + self.committed_bytes
+    }
+
+    /// Whether the window leaves no room for a packet of `size`.
+    pub(crate) fn is_full(&self, size: u64) -> bool {
+        self.in_flight() + size > self.effective_window()
+    }
+
+    /// Window over smoothed RTT, unless the path was seen to deliver less when it was given more.
+    fn bandwidth(&self, window: u64, now: Micros) -> u64 {
+        let by_window = (window * 8_000_000).checked_div(self.rtt.smoothed).unwrap_or(0);
+        self.bottleneck.rate(now).map_or(by_window, |limit| by_window.min(limit))
+    }
+
+    /// What schedulers see. `owd` is worked out over all paths.
+    pub(crate) fn view(&self, now: Micros, chunk: u32, owd: Micros) -> PathView {
+        let window = self.effective_window();
+        PathView {
+            id: self.id,
+            state: self.state(),
+            usable: self.up && !self.liveness.is_suspect() && self.blocked_until <= now,
+            srtt: self.rtt.smoothed,
+            latest_rtt: self.rtt.latest,
+            min_rtt: self.rtt.min,
+            rtt_dev: self.rtt.deviation,
+            owd,
+            window,
+            in_flight: self.in_flight(),
+            waiting: self.committed_bytes,
+            chunk,
+            overhead: PACKET_OVERHEAD,
+            bandwidth: self.bandwidth(window, now),
+            delivery_rate: self.delivery.bits_per_second(),
+            loss: self.loss.ratio(),
+            factor: 1.0,
+            metered: self.metered,
+            budget: self.budget(chunk),
+            probe_timeouts: self.liveness.probe_timeouts(),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! What a path delivers and loses: rates and shares, measured over time.
+
+use squall_sched::Micros;
+
+/// Share of packets lost over the last two seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LossWindow {
+    /// Acknowledged and lost packets in slots of 250 ms.
+    slots: [(u32, u32); LossWindow::SLOTS],
+    slot: u64,
+}
+
+impl LossWindow {
+    const SLOTS: usize = 8;
+    const SLOT: Micros = 250_000;
+
+    pub(crate) fn record(&mut self, now: Micros, lost: bool) {
+        let slot = now / Self::SLOT;
+        let steps = slot.saturating_sub(self.slot).min(Self::SLOTS as u64);
+        for i in 0..steps {
+            self.slots[((slot - i) % Self::SLOTS as u64) as usize] = (0, 0);
+        }
+        self.slot = self.slot.max(slot);
+        let entry = &mut self.slots[(self.slot % Self::SLOTS as u64) as usize];
+        if lost {
+            entry.1 += 1;
+        } else {
+            entry.0 += 1;
+        }
+    }
+
+    pub(crate) fn ratio(&self) -> f64 {
+        let (acked, lost) = self.slots.iter().fold((0, 0), |sum, s| (sum.0 + s.0, sum.1 + s.1));
+        if acked + lost == 0 { 0.0 } else { f64::from(lost) / f64::from(acked + lost) }
+    }
+}
+
+/// Rate of acknowledged bytes, smoothed over about a quarter of a second.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RateMeter {
+    since: Micros,
+    bytes: u64,
+    rate: Option<f64>,
+}
+
+impl RateMeter {
+    const INTERVAL: Micros = 50_000;
+    /// Weight of a new interval.
+    const WEIGHT: f64 = 0.25;
+
+    pub(crate) fn record(&mut self, now: Micros, bytes: u64) {
+        self.bytes += bytes;
+        let elapsed = now.saturating_sub(self.since);
+        if elapsed >= Self::INTERVAL {
+            let rate = self.bytes as f64 * 8e6 / elapsed as f64;
+            // After a pause the average says nothing.
+            let known = self.rate.filter(|_| elapsed < 10 * Self::INTERVAL);
+            self.rate = Some(known.map_or(rate, |old| old + Self::WEIGHT * (rate - old)));
+            self.since = now;
+            self.bytes = 0;
+        }
+    }
+
+    pub(crate) fn bits_per_second(&self) -> u64 {
+        self.rate.unwrap_or(0.0) as u64
+    }
+}
+
+/// What a path had delivered when a packet left.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mark {
+    delivered: u64,
+    delivered_at: Micros,
+    /// When the packet left that was acknowledged last.
+    sent_at: Micros,
+}
+
+/// The rate at which a path delivers when it is given more than it can: that of its bottleneck.
+///
+/// Delivery rates are taken as BBR does (draft-cardwell-iccrg-bbr-congestion-control, §4.1), over the flight
+/// of a packet. Only those count whose acknowledgements came more slowly than the packets had left: the
+/// network was the limit, not the sender. The largest of the last few tenths of a second with samples stands,
+/// since cross traffic and lumps of acknowledgements make samples too small and rarely too large; an older
+/// one says little of a radio link, and none after two seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bottleneck {
+    delivered: u64,
+    delivered_at: Micros,
+    sent_at: Micros,
+    /// The largest rate of each slot of time, in bits per second.
+    slots: [u64; Bottleneck::SLOTS],
+    slot: u64,
+}
+
+impl Bottleneck {
+    const SLOTS: usize = 20;
+    const SLOT: Micros = 100_000;
+    /// Slots over which the largest stands, counted back from the latest with samples.
+    const LATEST: u64 = 3;
+    /// Shorter samples drown in the lumps in which acknowledgements come.
+    const SHORTEST: Micros = 10_000;
+
+    /// For a packet that leaves now; `idle` when nothing else is in flight.
+    pub(crate) fn mark(&mut self, now: Micros, idle: bool) -> Mark {
+        if idle {
+            // The time without anything to deliver is nobody's rate.
+            self.delivered_at = now;
+            self.sent_at = now;
+        }
+        Mark { delivered: self.delivered, delivered_at: self.delivered_at, sent_at: self.sent_at }
+    }
+
+    pub(crate) fn on_ack(&mut self, now: Micros, mark: &Mark, sent_at: Micros, bytes: u64) {
+        self.delivered += bytes;
+        self.delivered_at = now;
+        self.sent_at = self.sent_at.max(sent_at);
+        let arriving = now.saturating_sub(mark.delivered_at);
+        let leaving = sent_at.saturating_sub(mark.sent_at);
+        if arriving < Self::SHORTEST || arriving * 10 < leaving * 11 {
+            return;
+        }
+        let rate = (self.delivered - mark.delivered) * 8_000_000 / arriving;
+        self.turn_to(now / Self::SLOT);
+        let largest = &mut self.slots[(self.slot % Self::SLOTS as u64) as usize];
+        *largest = rate.max(*largest);
+    }
+
+    /// Bits per second; `None` if the path was not full of late.
+    pub(crate) fn rate(&self, now: Micros) -> Option<u64> {
+        let oldest = (now / Self::SLOT).saturating_sub(Self::SLOTS as u64 - 1);
+        let at = |slot: u64| self.slots[(slot % Self::SLOTS as u64) as usize];
+        let latest = (oldest..=self.slot).rev().find(|slot| at(*slot) > 0)?;
+        (oldest.max(latest.saturating_sub(Self::LATEST - 1))..=latest).map(at).max()
+    }
+
+    fn turn_to(&mut self, slot: u64) {
+        for old in 0..slot.saturating_sub(self.slot).min(Self::SLOTS as u64) {
+            self.slots[((slot - old) % Self::SLOTS as u64) as usize] = 0;
+        }
+        self.slot = self.slot.max(slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    #[test]
+    fn losses_are_forgotten_after_two_seconds() {
+        let mut loss = LossWindow::default();
+        for i in 0..100 {
+            loss.record(i * 10_000, i % 4 == 0);
+        }
+        assert!((loss.ratio() - 0.25).abs() < 0.01);
+        for i in 0..100 {
+            loss.record(2_000_000 + i * 10_000, false);
+        }
+        assert!(loss.ratio() < 0.15);
+        loss.record(9_000_000, false);
+        assert_eq!(loss.ratio(), 0.0);
+    }
+
+    /// Sends packets of 1,250 bytes every `send` µs over a link that takes `serve` µs for each, 20 ms round
+    /// trip, and returns what is thought of the bottleneck.
+    fn bottleneck(send: Micros, serve: Micros) -> Option<u64> {
+        let mut bottleneck = Bottleneck::default();
+        let (mut flying, mut served) = (VecDeque::new(), 0);
+        for now in (0..3_000_000).step_by(50) {
+            if now % send == 0 {
+                served = served.max(now) + serve;
+                let mark = bottleneck.mark(now, flying.is_empty());
+                flying.push_back((served + 20_000, now, mark));
+            }
+            while let Some(&(_, sent, mark)) = flying.front().filter(|(at, ..)| *at <= now) {
+                bottleneck.on_ack(now, &mark, sent, 1_250);
+                flying.pop_front();
+            }
+        }
+        bottleneck.rate(3_000_000)
+    }
+
+    #[test]
+    fn a_full_path_tells_its_bottleneck() {
+        // 1,250 bytes a millisecond, offered twice as fast.
+        let rate = bottleneck(500, 1_000).expect("the path was full");
+        assert!((9_500_000..10_500_000).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn a_path_that_keeps_up_tells_nothing() {
+        assert_eq!(bottleneck(2_000, 1_000), None);
+        assert_eq!(bottleneck(1_000, 1_000), None);
+    }
+
+    #[test]
+    fn the_bottleneck_is_forgotten_after_two_seconds() {
+        let mut bottleneck = Bottleneck::default();
+        let mark = bottleneck.mark(0, true);
+        bottleneck.on_ack(20_000, &mark, 0, 25_000);
+        assert_eq!(bottleneck.rate(20_000), Some(10_000_000));
+        assert_eq!(bottleneck.rate(1_990_000), Some(10_000_000));
+        assert_eq!(bottleneck.rate(2_000_000), None);
+    }
+
+    #[test]
+    fn the_delivery_rate_follows_the_bytes() {
+        let mut meter = RateMeter::default();
+        for i in 1..2_000 {
+            meter.record(i * 1_000, 1_250);
+        }
+        // 1,250 bytes a millisecond.
+        assert!((9_900_000..10_100_000).contains(&meter.bits_per_second()));
+    }
+}
