@@ -53,7 +53,7 @@ pub(crate) struct InFlight {
     /// no news.
     pub(crate) presumed_lost: bool,
     /// What the path had delivered when it left.
-    pub(crate) mark: Mark,
+    pub(crate) mark: Option<Mark>,
 }
 
 impl InFlight {
@@ -172,7 +172,7 @@ mod tests {
             more: Vec::new(),
             is_mtu_probe: false,
             presumed_lost: false,
-            mark: Mark::default(),
+            mark: None,
         }
     }
 

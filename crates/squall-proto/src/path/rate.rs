@@ -66,7 +66,8 @@ impl RateMeter {
     }
 }
 
-/// What a path had delivered when a packet left.
+/// What a path had delivered when a packet left; of a flight that began with nothing else on the way, when
+/// its first acknowledgement came.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mark {
     delivered: u64,
@@ -85,8 +86,10 @@ pub(crate) struct Mark {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bottleneck {
     delivered: u64,
-    delivered_at: Micros,
-    sent_at: Micros,
+    /// What the latest acknowledgement made of the path; none since it was idle.
+    latest: Option<Mark>,
+    /// The same for the first one since it was idle.
+    first: Option<Mark>,
     /// The largest rate of each slot of time, in bits per second.
     slots: [u64; Bottleneck::SLOTS],
     slot: u64,
@@ -100,26 +103,26 @@ impl Bottleneck {
     /// Shorter samples drown in the lumps in which acknowledgements come.
     const SHORTEST: Micros = 10_000;
 
-    /// For a packet that leaves now; `idle` when nothing else is in flight.
-    pub(crate) fn mark(&mut self, now: Micros, idle: bool) -> Mark {
+    /// For a packet that leaves now; `idle` when nothing else is in flight. None as long as no acknowledgement
+    /// came since: the round trip until the first one is nobody's rate.
+    pub(crate) fn mark(&mut self, idle: bool) -> Option<Mark> {
         if idle {
-            // The time without anything to deliver is nobody's rate.
-            self.delivered_at = now;
-            self.sent_at = now;
+            (self.latest, self.first) = (None, None);
         }
-        Mark { delivered: self.delivered, delivered_at: self.delivered_at, sent_at: self.sent_at }
+        self.latest
     }
 
-    pub(crate) fn on_ack(&mut self, now: Micros, mark: &Mark, sent_at: Micros, bytes: u64) {
+    pub(crate) fn on_ack(&mut self, now: Micros, mark: Option<Mark>, sent_at: Micros, bytes: u64) {
         self.delivered += bytes;
-        self.delivered_at = now;
-        self.sent_at = self.sent_at.max(sent_at);
-        let arriving = now.saturating_sub(mark.delivered_at);
-        let leaving = sent_at.saturating_sub(mark.sent_at);
+        let here = Mark { delivered: self.delivered, delivered_at: now, sent_at };
+        self.latest = Some(here);
+        let since = mark.unwrap_or(*self.first.get_or_insert(here));
+        let arriving = now.saturating_sub(since.delivered_at);
+        let leaving = sent_at.saturating_sub(since.sent_at);
         if arriving < Self::SHORTEST || arriving * 10 < leaving * 11 {
             return;
         }
-        let rate = (self.delivered - mark.delivered) * 8_000_000 / arriving;
+        let rate = self.delivered.saturating_sub(since.delivered) * 8_000_000 / arriving;
         self.turn_to(now / Self::SLOT);
         let largest = &mut self.slots[(self.slot % Self::SLOTS as u64) as usize];
         *largest = rate.max(*largest);
@@ -170,11 +173,11 @@ mod tests {
         for now in (0..3_000_000).step_by(50) {
             if now % send == 0 {
                 served = served.max(now) + serve;
-                let mark = bottleneck.mark(now, flying.is_empty());
+                let mark = bottleneck.mark(flying.is_empty());
                 flying.push_back((served + 20_000, now, mark));
             }
             while let Some(&(_, sent, mark)) = flying.front().filter(|(at, ..)| *at <= now) {
-                bottleneck.on_ack(now, &mark, sent, 1_250);
+                bottleneck.on_ack(now, mark, sent, 1_250);
                 flying.pop_front();
             }
         }
@@ -195,10 +198,25 @@ mod tests {
     }
 
     #[test]
+    fn a_short_train_after_a_pause_tells_it_too() {
+        // Twenty packets at once each second, a millisecond each on the link, 100 ms of round trip.
+        let mut bottleneck = Bottleneck::default();
+        for start in [0, 1_000_000] {
+            let marks: Vec<_> = (0..20).map(|i| bottleneck.mark(i == 0)).collect();
+            for (i, mark) in (1..).zip(marks) {
+                bottleneck.on_ack(start + 100_000 + i * 1_000, mark, start, 1_250);
+            }
+            let rate = bottleneck.rate(start + 200_000).expect("they queued");
+            assert!((9_900_000..10_100_000).contains(&rate), "{rate}");
+        }
+    }
+
+    #[test]
     fn the_bottleneck_is_forgotten_after_two_seconds() {
         let mut bottleneck = Bottleneck::default();
-        let mark = bottleneck.mark(0, true);
-        bottleneck.on_ack(20_000, &mark, 0, 25_000);
+        let mark = bottleneck.mark(true);
+        bottleneck.on_ack(0, mark, 0, 1_250);
+        bottleneck.on_ack(20_000, mark, 0, 25_000);
         assert_eq!(bottleneck.rate(20_000), Some(10_000_000));
         assert_eq!(bottleneck.rate(1_990_000), Some(10_000_000));
         assert_eq!(bottleneck.rate(2_000_000), None);

@@ -210,7 +210,7 @@ impl Session {
                 }
                 let readmitted = path.liveness.on_ack(at, entry.sent_at, path.rtt.smoothed);
                 path.delivery.record(at, entry.bytes.into());
-                path.bottleneck.on_ack(at, &entry.mark, entry.sent_at, entry.bytes.into());
+                path.bottleneck.on_ack(at, entry.mark, entry.sent_at, entry.bytes.into());
                 if matches!(entry.payload, Some(Payload::Chunk(_))) {
                     newest_data = newest_data.max(Some((fate.packet, entry.sent_at)));
                 }

@@ -362,7 +362,7 @@ impl Session {
             let is_mtu_probe = payload.is_none() && u64::from(bytes) > usual;
             let more = Vec::new();
             let path = &mut self.paths[position];
-            let mark = path.bottleneck.mark(at, path.flight.bytes() == 0);
+            let mark = path.bottleneck.mark(path.flight.bytes() == 0);
             let entry =
                 InFlight { sent_at: at, bytes, payload, more, is_mtu_probe, presumed_lost: false, mark };
             self.note_packet(at, number, packet, PacketFate::Sent, &entry);
