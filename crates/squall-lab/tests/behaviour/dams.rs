@@ -8,7 +8,7 @@
 //! - Short of bandwidth the ordering of the paper shows: DAMS far ahead of DEMS, minRTT and RR (§V-C1,
 //!   Fig. 8), DAMS-Robust ahead of DAMS. At 3.5 Mbps for 4.3 the kept blocks fill their time to the last
 //!   packet, and what DAMS lacks is the margin that Robust adds.
-//! - SRPT-ECF brings more *blocks* in time than DAMS at 3.5 Mbps for 4.3 (79 against 52 %), unlike in the paper. It
+//! - SRPT-ECF brings more *blocks* in time than DAMS at 3.5 Mbps for 4.3 (79 against 55 %), unlike in the paper. It
 //!   always sends the shortest, so the large key frames starve and the many small delta frames fit; the
 //!   share of blocks in time does not see what is missing.
 //! - DAMS is not ahead of DAMS-C when all blocks have the same deadline, as those of the paper's streams have:

@@ -5,8 +5,8 @@
 //! - The gain over minRTT depends on the slow path's window being open: bandwidth is window over RTT, and a
 //!   path that carries a few packets a block never opens its window. After a bulk transfer it is open, and DEMS
 //!   is ahead; without, the two send nearly everything on the fast path.
-//! - Over three paths it is no more than level with minRTT, whose spill-over reaches the paths in the order of
-//!   their delays anyway; both are far ahead of round robin.
+//! - What it takes is an honest bandwidth. With window over RTT alone, which is what the papers use, the fast path
+//!   was thought twice as quick as it is, and DEMS was level with minRTT.
 
 use crate::trial::Trial;
 
@@ -52,6 +52,7 @@ fn over_three_paths_too() {
     let body = format!("{third}{LARGE_BLOCKS}");
     let trial = Trial::run("large blocks, three paths", 25, &body, &["dems", "minrtt", "rr"], 1..=5);
     let median = |scheduler| trial.latency_ms(scheduler, "blocks", 50.0);
-    assert!(median("dems") < 0.85 * median("rr"));
-    assert!(median("dems") < 1.1 * median("minrtt"));
+    for other in ["minrtt", "rr"] {
+        assert!(median("dems") < 0.95 * median(other), "{other}");
+    }
 }
