@@ -5,5 +5,7 @@
 
 mod dams;
 mod dems;
+mod ecf;
 mod ras;
+mod scene;
 mod trial;

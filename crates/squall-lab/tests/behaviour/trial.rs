@@ -2,7 +2,10 @@
 
 use std::{ops::RangeInclusive, sync::Arc};
 
-use squall_lab::{Batch, RunResult, Scenario, result::Tally};
+use squall_lab::{
+    Batch, RunResult, Scenario,
+    result::{FlowResult, Tally},
+};
 use squall_proto::sched::Registry;
 
 /// The runs of a scenario, by scheduler.
@@ -78,6 +81,26 @@ impl Trial {
             let at = rank.clamp(1, latencies.len().max(1)) - 1;
             latencies.get(at).map_or(f64::INFINITY, |us| *us as f64 / 1e3)
         })
+    }
+
+    /// Mean over the seeds of the delivered blocks' mean latency.
+    pub(crate) fn mean_latency_ms(&self, scheduler: &str, flow: &str) -> f64 {
+        self.mean(scheduler, |run| {
+            let flow = run.flows.iter().find(|f| f.name == flow).expect("flow exists");
+            let sum = flow.latencies.iter().map(|point| point.latency_us as f64).sum::<f64>();
+            sum / flow.latencies.len() as f64 / 1e3
+        })
+    }
+
+    /// Blocks offered from `from_s` on that took longer than `ms` or never arrived, over all seeds.
+    pub(crate) fn later_than(&self, scheduler: &str, flow: &str, ms: u64, from_s: u64) -> usize {
+        let flows = self.of(scheduler).into_iter().flat_map(|run| &run.flows).filter(|f| f.name == flow);
+        let late = |f: &FlowResult| {
+            let counts = |at_us: &u64| *at_us >= from_s * 1_000_000;
+            let slow = f.latencies.iter().filter(|p| counts(&p.at_us) && p.latency_us > ms * 1000).count();
+            slow + f.missing_at_us.iter().filter(|at| counts(at)).count()
+        };
+        flows.map(late).sum()
     }
 
     /// Mean over the seeds of the bytes on the wire of a path, both directions.
