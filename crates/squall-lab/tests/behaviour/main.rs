@@ -9,4 +9,5 @@ mod dems;
 mod ecf;
 mod ras;
 mod scene;
+mod srpt_ecf;
 mod trial;
