@@ -8,6 +8,7 @@ mod dams;
 mod dems;
 mod ecf;
 mod ras;
+mod raven;
 mod scene;
 mod srpt_ecf;
 mod trial;
