@@ -7,6 +7,7 @@ mod blest;
 mod dams;
 mod dems;
 mod ecf;
+mod ninetails;
 mod ras;
 mod raven;
 mod scene;
