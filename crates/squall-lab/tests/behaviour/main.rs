@@ -3,6 +3,7 @@
 //!
 //! `cargo test -p squall-lab --test behaviour -- --nocapture` prints what was measured.
 
+mod augur;
 mod blest;
 mod dams;
 mod dems;
