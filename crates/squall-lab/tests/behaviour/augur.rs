@@ -17,7 +17,7 @@
 //!   The switch alone does nearly all that both do.
 //! - With LTE opened first, acknowledgements of Wi-Fi go on taking LTE for seconds after a stall. The round trip of
 //!   Wi-Fi is then 44 instead of 25 ms, above X₂ where that was learned to be short, and AUGUR stays away for
-//!   as long: in one of two runs of 18 s a third of the bytes went on LTE.
+//!   as long: in one of two runs of 18 s two fifths of the bytes went on LTE.
 //! - A path that grows slow instead of silent is left and taken back, but not at once. With default options, one stall
 //!   seen and 1 Mbps left of 30, a second passes: retransmission, which comes first, rescues what is in flight, so
 //!   that nothing counts as a stall, and the threshold of the switch stays where it is, or is none at all,
