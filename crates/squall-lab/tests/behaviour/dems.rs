@@ -2,11 +2,10 @@
 //!
 //! # Findings
 //!
-//! - The gain over minRTT depends on the slow path's window being open: bandwidth is window over RTT, and a
-//!   path that carries a few packets a block never opens its window. After a bulk transfer it is open, and DEMS
-//!   is ahead; without, the two send nearly everything on the fast path.
-//! - What it takes is an honest bandwidth. With window over RTT alone, which is what the papers use, the fast path
-//!   was thought twice as quick as it is, and DEMS was level with minRTT.
+//! - Blocks are complete an eighth sooner than with minRTT, over three paths a seventh. Without the bulk transfer
+//!   before, which opens the windows, it is a ninth (92 against 103 ms), and the slow path carries less.
+//! - An honest bandwidth helps: with window over RTT alone, which is what the papers use, the median of the blocks
+//!   was 91 ms, with the bound that a full path's deliveries set 87; minRTT 99.
 
 use crate::trial::Trial;
 

@@ -2,12 +2,12 @@
 //!
 //! # Findings
 //!
-//! - The completion of critical data is the paper's (Fig. 10): nearly all of it at 15 + 10 Mbps and nine tenths at
+//! - The completion of critical data is the paper's (Fig. 10): nearly all of it at 15 + 10 Mbps and 86 % at
 //!   10 + 5 for 30 Mbps offered, where minRTT is near 0.
 //! - Over *all* blocks DAMS completes more than RAS when bandwidth is severely short, unlike in the paper: it
 //!   gives up the one large block for several small ones. Measured in bytes, or by what the picture needs, it is
 //!   the other way round.
-//! - With the two delays far apart RAS is ahead of minRTT by a fifth, and level with DAMS in blocks (97 %) at
+//! - With the two delays far apart RAS is ahead of minRTT by a tenth, and level with DAMS in blocks (97 %) at
 //!   RTTs of 30 and 180 ms, where the paper has DAMS fall behind; our DAMS moves what would be late to the path
 //!   with the shorter delay, by measured one-way delays.
 
