@@ -1,0 +1,95 @@
+//! Watermarks that follow what they achieve (STORM §3.2.3).
+
+use crate::{Marks, Micros, SignalState, WatermarkError};
+
+/// How the marks move. The paper gives the two loss levels, that the step of Warning is the smaller one, and
+/// the directions; the steps, the time and the bounds are ours.
+///
+/// - More than `burst` lost although the path was not taken out: Outage did not prevent it, and rises.
+/// - More than `weak` lost while the path was under a warning: Warning came too late, and rises.
+/// - Used under a warning for `calm` without a burst: Outage may be too careful, and falls.
+///
+/// A strong signal is no evidence about marks that it does not come near, so it moves nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Adaptation {
+    /// By how much Outage moves. Default 0.02.
+    pub step: f64,
+    /// By how much Warning moves. Default 0.01.
+    pub small_step: f64,
+    /// The share lost in a window that is a burst. Default 0.5.
+    pub burst: f64,
+    /// The share lost under a warning that is too much. Default 0.1.
+    pub weak: f64,
+    /// How long a path is used under a warning without a burst before Outage falls, in microseconds.
+    /// Default 5 s.
+    pub calm: Micros,
+    /// How far a mark may go from where it began, up or down. Default 0.09.
+    pub reach: f64,
+}
+
+impl Default for Adaptation {
+    fn default() -> Self {
+        Self { step: 0.02, small_step: 0.01, burst: 0.5, weak: 0.1, calm: 5_000_000, reach: 0.09 }
+    }
+}
+
+/// Marks never come closer to each other, or to 0, than this.
+const APART: f64 = 0.02;
+
+impl Adaptation {
+    /// Moves the marks by what a window of `since` microseconds lost. `start` is where they began; `calm`
+    /// counts quiet time from call to call.
+    pub(crate) fn adapt(
+        &self,
+        marks: &mut Marks,
+        start: &Marks,
+        state: SignalState,
+        loss: f64,
+        since: Micros,
+        calm: &mut Micros,
+    ) {
+        // Hardly anything is sent on a path that is out, so it tells nothing.
+        if state == SignalState::Out {
+            *calm = 0;
+            return;
+        }
+        let warned = state == SignalState::Warned;
+        if loss > self.burst {
+            marks.outage += self.step;
+            *calm = 0;
+        } else if warned {
+            *calm += since;
+            if *calm >= self.calm {
+                marks.outage -= self.step;
+                *calm = 0;
+            }
+        }
+        if warned && loss > self.weak {
+            marks.warning += self.small_step;
+        }
+        let bound = |mark: f64, began: f64, low: f64, high: f64| {
+            mark.max((began - self.reach).max(low)).min((began + self.reach).min(high))
+        };
+        marks.warning = bound(marks.warning, start.warning, 2.0 * APART, marks.good - APART);
+        marks.outage = bound(marks.outage, start.outage, APART, marks.warning - APART);
+    }
+
+    pub(crate) fn check(&self, marks: &Marks) -> Result<(), WatermarkError> {
+        let wrong = |words| Err(WatermarkError::Adaptation(words));
+        let share = |value: f64| value > 0.0 && value <= 1.0;
+        if !share(self.step) || !share(self.small_step) || !(0.0..1.0).contains(&self.reach) {
+            return wrong("steps must be above 0 and at most 1, the reach 0 or more and below 1");
+        }
+        if !share(self.burst) || !share(self.weak) {
+            return wrong("burst and weak are shares above 0 and at most 1");
+        }
+        if self.calm == 0 {
+            return wrong("calm must be longer than 0");
+        }
+        let Marks { good, warning, outage } = *marks;
+        if outage < APART || warning - outage < APART || good - warning < APART {
+            return wrong("marks that move must start at least 0.02 apart, and above 0");
+        }
+        Ok(())
+    }
+}

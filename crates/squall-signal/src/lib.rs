@@ -1,0 +1,25 @@
+//! Radio signal, for a transport that wants to know of a fading network before it loses packets.
+//!
+//! The core takes readings of a radio and answers with alerts, after STORM (§3.2): [`Reading`] →
+//! [`QualityIndex`] (Eq. 1–3) → [`Watermark`] → [`Alert`]. It reads no clock and does no I/O; the time is an
+//! argument.
+//!
+//! Readings come from a [`SignalSource`].
+//!
+//! Times are microseconds by the caller's clock. Levels are in dBm and dB, the index and its marks in 0…1,
+//! losses are shares in 0…1.
+
+mod adapt;
+mod quality;
+mod reading;
+mod source;
+mod watermark;
+
+pub use adapt::Adaptation;
+pub use quality::{QualityIndex, Range, Ranges, Weights};
+pub use reading::{Reading, Technology};
+pub use source::{Clock, SignalSource, SourceError};
+pub use watermark::{Alert, AlertKind, Marks, SignalState, Watermark, WatermarkConfig, WatermarkError};
+
+/// Microseconds by the caller's clock.
+pub type Micros = u64;

@@ -1,0 +1,82 @@
+//! Where readings come from.
+
+use std::time::{Duration, Instant};
+
+use crate::{Micros, Reading};
+
+/// The clock of those who read radios. Clocks that are copies of one another agree.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    origin: Instant,
+}
+
+impl Clock {
+    /// A clock whose time 0 is `origin`.
+    pub fn new(origin: Instant) -> Self {
+        Self { origin }
+    }
+
+    /// Microseconds since time 0.
+    pub fn now(&self) -> Micros {
+        u64::try_from(self.origin.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// The time of an instant; 0 if it is before time 0.
+    pub fn micros(&self, at: Instant) -> Micros {
+        let since = at.saturating_duration_since(self.origin);
+        u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+/// A radio that can be read. Whoever reads it has a thread to spare: a call may wait.
+pub trait SignalSource: Send {
+    /// What it reads, for people: `wlan0`, `ModemManager modem 0`, a file.
+    fn label(&self) -> String;
+
+    /// Waits for something new, at most about `timeout`, and returns the newest reading with its time by
+    /// `clock`; `None` if there was nothing new.
+    ///
+    /// # Errors
+    /// When the radio is gone or may not be read. Whether it is worth asking again is said by
+    /// [`SourceError::is_lasting`].
+    fn next(&mut self, clock: Clock, timeout: Duration) -> Result<Option<Reading>, SourceError>;
+}
+
+/// Why a radio cannot be read: one line that says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SourceError {
+    /// There is no such radio.
+    #[error("{radio}: {problem}")]
+    Missing {
+        /// What was asked for.
+        radio: String,
+        /// What is missing, and what would help.
+        problem: String,
+    },
+    /// It may not be read by this user.
+    #[error("{radio}: not permitted: {problem}")]
+    Denied {
+        /// What was asked for.
+        radio: String,
+        /// What would be needed.
+        problem: String,
+    },
+    /// It was there, and did not answer or answered nonsense.
+    #[error("{radio}: {problem}")]
+    Failed {
+        /// What was asked for.
+        radio: String,
+        /// What happened.
+        problem: String,
+    },
+    /// A recording is at its end.
+    #[error("{0}: the recording is at its end")]
+    Ended(String),
+}
+
+impl SourceError {
+    /// Whether asking again would give the same answer.
+    pub fn is_lasting(&self) -> bool {
+        !matches!(self, Self::Failed { .. })
+    }
+}

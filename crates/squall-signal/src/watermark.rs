@@ -1,0 +1,323 @@
+//! The three watermarks, with fast suppression and slow recovery (STORM §3.2.3).
+
+use std::time::Duration;
+
+use crate::{Adaptation, Micros, QualityIndex, Reading};
+
+/// The watermarks, as levels of the quality index.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Marks {
+    /// A strong signal. Default 0.45.
+    pub good: f64,
+    /// Below it the signal is weak. Default 0.32.
+    pub warning: f64,
+    /// Below it the link is as good as gone. Default 0.21.
+    pub outage: f64,
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self { good: 0.45, warning: 0.32, outage: 0.21 }
+    }
+}
+
+/// How a [`Watermark`] behaves. The defaults are those of STORM's Table 2, where it has one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WatermarkConfig {
+    /// How readings become an index.
+    pub index: QualityIndex,
+    /// Where the marks are at the start.
+    pub marks: Marks,
+    /// How the marks follow what they achieve; `None` if they stay. Default: they follow.
+    pub adaptation: Option<Adaptation>,
+    /// T_rec: how long the index must stay at or above Warning before the path recovers. Default 400 ms.
+    pub recovery: Duration,
+    /// A radio that says nothing for so long is no longer believed: an alert ends, and the path is left to
+    /// what the transport sees of it. Not in the paper. Default 5 s, several reports of the slowest source.
+    pub stale: Duration,
+}
+
+impl Default for WatermarkConfig {
+    fn default() -> Self {
+        Self {
+            index: QualityIndex::default(),
+            marks: Marks::default(),
+            adaptation: Some(Adaptation::default()),
+            recovery: Duration::from_millis(400),
+            stale: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Why there is no watermark with such a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum WatermarkError {
+    /// The marks are not in order.
+    #[error(
+        "watermarks: 0 < outage < warning < good <= 1 is needed, not outage {outage}, warning {warning}, good {good}"
+    )]
+    Marks {
+        /// The Outage mark.
+        outage: f64,
+        /// The Warning mark.
+        warning: f64,
+        /// The Good mark.
+        good: f64,
+    },
+    /// A range of levels is empty, or not of numbers.
+    #[error("the range of {0} must rise from low to high")]
+    Range(&'static str),
+    /// A weight is out of range.
+    #[error("the weight {0} must be {1}")]
+    Weight(&'static str, &'static str),
+    /// A setting of the adaptation is out of range.
+    #[error("adaptation: {0}")]
+    Adaptation(&'static str),
+}
+
+impl WatermarkConfig {
+    /// Finds the first setting that makes no sense.
+    ///
+    /// # Errors
+    /// The setting, and what it must be.
+    pub fn check(&self) -> Result<(), WatermarkError> {
+        let Marks { good, warning, outage } = self.marks;
+        if !(0.0 < outage && outage < warning && warning < good && good <= 1.0) {
+            return Err(WatermarkError::Marks { outage, warning, good });
+        }
+        let ranges = &self.index.ranges;
+        for (name, range) in [("RSSI", ranges.rssi), ("RSRP", ranges.rsrp), ("SINR", ranges.sinr)] {
+            if !range.is_valid() {
+                return Err(WatermarkError::Range(name));
+            }
+        }
+        let weights = &self.index.weights;
+        for (name, weight) in [("w_rsrp", weights.rsrp), ("w_sinr", weights.sinr)] {
+            if !(weight > 0.0 && weight <= 1.0) {
+                return Err(WatermarkError::Weight(name, "above 0 and at most 1"));
+            }
+        }
+        if !(0.0..1.0).contains(&weights.gamma) {
+            return Err(WatermarkError::Weight("gamma", "0 or more and below 1"));
+        }
+        self.adaptation.map_or(Ok(()), |adaptation| adaptation.check(&self.marks))
+    }
+}
+
+/// What the watermarks say of a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SignalState {
+    /// Nothing against it.
+    #[default]
+    Clear,
+    /// The signal is weak: less data on the path.
+    Warned,
+    /// The link is as good as gone: no new data on the path.
+    Out,
+}
+
+impl SignalState {
+    /// The state in one lower-case word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Clear => "clear",
+            Self::Warned => "warning",
+            Self::Out => "outage",
+        }
+    }
+}
+
+/// What changes for the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AlertKind {
+    /// The index fell below Warning, or moved on below it.
+    Warning,
+    /// The index fell below Outage.
+    Outage,
+    /// The path may be used as before.
+    Recovery,
+}
+
+impl AlertKind {
+    /// The kind in one lower-case word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Warning => "warning",
+            Self::Outage => "outage",
+            Self::Recovery => "recovery",
+        }
+    }
+
+    /// What a path is in after such an alert.
+    pub const fn state(self) -> SignalState {
+        match self {
+            Self::Warning => SignalState::Warned,
+            Self::Outage => SignalState::Out,
+            Self::Recovery => SignalState::Clear,
+        }
+    }
+}
+
+/// Feedback to the sender.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Alert {
+    /// What changes.
+    pub kind: AlertKind,
+    /// The quality index, 0…1.
+    pub quality: f64,
+    /// How far the index is below the Warning mark; 0 when it is not.
+    pub gap: f64,
+}
+
+/// The least of [`Alert::factor`]: a path in use is not divided to nothing.
+const LEAST_FACTOR: f64 = 0.05;
+
+impl Alert {
+    /// F of STORM's Eq. 4, in (0, 1]: by what the path's bandwidth is to be multiplied when data is divided.
+    /// The paper says only that a greater gap lowers it; here it is the index as a share of the Warning mark.
+    pub fn factor(&self) -> f64 {
+        let mark = self.quality + self.gap;
+        match self.kind {
+            AlertKind::Recovery => 1.0,
+            _ if mark > 0.0 => (self.quality / mark).clamp(LEAST_FACTOR, 1.0),
+            _ => LEAST_FACTOR,
+        }
+    }
+}
+
+/// A change of the index below Warning by less than this is not worth an alert.
+const GAP_STEP: f64 = 0.02;
+
+/// Watches the radio of one path.
+#[derive(Clone, Debug)]
+pub struct Watermark {
+    config: WatermarkConfig,
+    marks: Marks,
+    state: SignalState,
+    quality: Option<f64>,
+    /// Whether the reading before this one was below Outage.
+    was_out: bool,
+    /// Since when the index has been at or above Warning.
+    above_since: Option<Micros>,
+    /// The gap of the last warning.
+    warned_gap: f64,
+    /// When the last reading was taken in.
+    heard: Option<Micros>,
+    /// The share lost in the last window.
+    loss: Option<f64>,
+    /// How long the path was used below Warning without losing most of what was sent.
+    calm: Micros,
+}
+
+impl Watermark {
+    /// A watermark that has heard nothing yet.
+    ///
+    /// # Errors
+    /// As [`WatermarkConfig::check`].
+    pub fn new(config: WatermarkConfig) -> Result<Self, WatermarkError> {
+        config.check()?;
+        Ok(Self {
+            config,
+            marks: config.marks,
+            state: SignalState::Clear,
+            quality: None,
+            was_out: false,
+            above_since: None,
+            warned_gap: 0.0,
+            heard: None,
+            loss: None,
+            calm: 0,
+        })
+    }
+
+    /// Takes a reading in, and answers with what changes for the sender. `loss` is the share of the path's
+    /// packets that were lost since the reading before, 0…1; `None` if too few were sent to tell.
+    ///
+    /// A reading that tells nothing counts as none at all.
+    pub fn update(&mut self, now: Micros, reading: &Reading, loss: Option<f64>) -> Option<Alert> {
+        let base = self.config.index.base(reading)?;
+        let grown = self.loss.zip(loss).map_or(0.0, |(before, after)| after - before);
+        let quality = base * self.config.index.loss_factor(grown);
+        let since = self.heard.map_or(0, |heard| now.saturating_sub(heard));
+        if let (Some(adaptation), Some(loss)) = (self.config.adaptation, loss) {
+            adaptation.adapt(&mut self.marks, &self.config.marks, self.state, loss, since, &mut self.calm);
+        }
+        self.loss = loss;
+        self.heard = Some(now);
+        self.quality = Some(quality);
+        let jumped = self.was_out && quality > self.marks.good;
+        self.was_out = quality < self.marks.outage;
+        if quality < self.marks.warning {
+            self.above_since = None;
+            self.suppress(quality)
+        } else {
+            let since = *self.above_since.get_or_insert(now);
+            let lasting = now.saturating_sub(since) >= micros(self.config.recovery);
+            (self.state != SignalState::Clear && (jumped || lasting)).then(|| self.recover(quality))
+        }
+    }
+
+    /// Ends an alert of a radio that has gone silent. Call it at [`Self::timeout`], or whenever.
+    pub fn on_time(&mut self, now: Micros) -> Option<Alert> {
+        (self.timeout()? <= now).then(|| {
+            // What it says next is a beginning: a jump out of an old outage is none.
+            (self.was_out, self.above_since, self.heard, self.loss) = (false, None, None, None);
+            let quality = self.quality.take().unwrap_or(0.0);
+            self.recover(quality)
+        })
+    }
+
+    /// When the radio will have been silent for too long, if it matters.
+    pub fn timeout(&self) -> Option<Micros> {
+        let heard = self.heard.filter(|_| self.state != SignalState::Clear)?;
+        Some(heard.saturating_add(micros(self.config.stale)))
+    }
+
+    /// What the path is in.
+    pub fn state(&self) -> SignalState {
+        self.state
+    }
+
+    /// The index of the last reading; `None` before the first, and after a long silence.
+    pub fn quality(&self) -> Option<f64> {
+        self.quality
+    }
+
+    /// Where the marks are now.
+    pub fn marks(&self) -> Marks {
+        self.marks
+    }
+
+    /// The index is below Warning. Fast suppression: what makes it worse is said at once.
+    fn suppress(&mut self, quality: f64) -> Option<Alert> {
+        let gap = self.marks.warning - quality;
+        if quality < self.marks.outage {
+            return (self.state != SignalState::Out).then(|| self.alert(AlertKind::Outage, quality, gap));
+        }
+        let news = match self.state {
+            SignalState::Clear => true,
+            SignalState::Warned => (gap - self.warned_gap).abs() >= GAP_STEP,
+            // On the way up: nothing before it has been above Warning for long enough.
+            SignalState::Out => false,
+        };
+        news.then(|| self.alert(AlertKind::Warning, quality, gap))
+    }
+
+    fn recover(&mut self, quality: f64) -> Alert {
+        let gap = (self.marks.warning - quality).max(0.0);
+        self.alert(AlertKind::Recovery, quality, gap)
+    }
+
+    fn alert(&mut self, kind: AlertKind, quality: f64, gap: f64) -> Alert {
+        self.state = kind.state();
+        self.warned_gap = gap;
+        Alert { kind, quality, gap }
+    }
+}
+
+fn micros(span: Duration) -> Micros {
+    u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

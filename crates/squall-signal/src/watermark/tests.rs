@@ -1,0 +1,257 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const POLL: Micros = 100_000;
+
+/// A watermark whose marks stay where they are.
+fn fixed() -> Watermark {
+    Watermark::new(WatermarkConfig { adaptation: None, ..WatermarkConfig::default() }).unwrap()
+}
+
+/// The Wi-Fi reading with that quality index.
+fn reading(quality: f64) -> Reading {
+    Reading::wifi(0, -88.75 + quality * 41.75)
+}
+
+/// Feeds one index each 100 ms, from time 0 on; tells what came of each.
+fn feed(watermark: &mut Watermark, qualities: &[f64]) -> Vec<Option<AlertKind>> {
+    let times = (0..).step_by(POLL as usize);
+    let update = |(at, q): (Micros, &f64)| watermark.update(at, &reading(*q), None).map(|alert| alert.kind);
+    times.zip(qualities).map(update).collect()
+}
+
+const W: Option<AlertKind> = Some(AlertKind::Warning);
+const O: Option<AlertKind> = Some(AlertKind::Outage);
+const R: Option<AlertKind> = Some(AlertKind::Recovery);
+
+#[test]
+fn a_strong_signal_says_nothing() {
+    assert_eq!(feed(&mut fixed(), &[0.9, 0.5, 0.33, 0.46]), [None; 4]);
+}
+
+#[test]
+fn a_weak_one_warns_with_the_gap_and_again_when_the_gap_moves() {
+    let mut watermark = fixed();
+    let alert = watermark.update(0, &reading(0.28), None).unwrap();
+    assert_eq!(alert.kind, AlertKind::Warning);
+    assert!((alert.gap - 0.04).abs() < 1e-9, "{}", alert.gap);
+    assert!((alert.factor() - 0.28 / 0.32).abs() < 1e-9);
+    assert_eq!(feed(&mut watermark, &[0.275, 0.25, 0.245, 0.28]), [None, W, None, W]);
+    assert_eq!(watermark.state(), SignalState::Warned);
+}
+
+#[test]
+fn an_outage_is_said_at_once_and_once() {
+    assert_eq!(feed(&mut fixed(), &[0.6, 0.2, 0.1, 0.0]), [None, O, None, None]);
+    assert_eq!(feed(&mut fixed(), &[0.3, 0.2]), [W, O]);
+}
+
+#[test]
+fn a_jump_from_below_outage_to_above_good_recovers_at_once() {
+    assert_eq!(feed(&mut fixed(), &[0.1, 0.46]), [O, R]);
+    // Not when it was seen in between.
+    assert_eq!(feed(&mut fixed(), &[0.1, 0.25, 0.6]), [O, None, None]);
+    assert_eq!(feed(&mut fixed(), &[0.1, 0.44, 0.6]), [O, None, None]);
+}
+
+#[test]
+fn between_outage_and_warning_on_the_way_up_nothing_is_said() {
+    assert_eq!(feed(&mut fixed(), &[0.1, 0.22, 0.31, 0.25]), [O, None, None, None]);
+}
+
+#[test]
+fn recovery_takes_t_rec_above_warning() {
+    let up = [0.1, 0.33, 0.4, 0.4, 0.4, 0.4];
+    assert_eq!(feed(&mut fixed(), &up), [O, None, None, None, None, R]);
+    let weak = [0.3, 0.33, 0.4, 0.4, 0.4, 0.4];
+    assert_eq!(feed(&mut fixed(), &weak), [W, None, None, None, None, R], "after a warning as well");
+}
+
+#[test]
+fn a_dip_starts_t_rec_again() {
+    let qualities = [0.1, 0.33, 0.4, 0.4, 0.31, 0.33, 0.4, 0.4, 0.4, 0.4];
+    let said = feed(&mut fixed(), &qualities);
+    assert_eq!(said.iter().position(|alert| *alert == R), Some(9));
+    assert_eq!(said.iter().flatten().count(), 2);
+}
+
+#[test]
+fn an_oscillating_signal_keeps_the_path_out() {
+    let swing: Vec<f64> = (0..100).map(|i| [0.15, 0.35, 0.5, 0.35][i % 4]).collect();
+    let said = feed(&mut fixed(), &swing);
+    assert_eq!(said.iter().flatten().collect::<Vec<_>>(), [&AlertKind::Outage]);
+}
+
+#[test]
+fn growing_loss_can_bring_a_warning_about() {
+    let mut watermark = fixed();
+    assert_eq!(watermark.update(0, &reading(0.36), Some(0.0)), None);
+    // 0.36 · e^(−0.01 · 20) = 0.295
+    let alert = watermark.update(POLL, &reading(0.36), Some(0.2)).unwrap();
+    assert_eq!(alert.kind, AlertKind::Warning);
+    assert!((alert.quality - 0.2947).abs() < 1e-3, "{}", alert.quality);
+    // Loss that stays the same does not grow.
+    assert_eq!(watermark.update(2 * POLL, &reading(0.36), Some(0.2)), None);
+}
+
+#[test]
+fn a_radio_out_of_its_network_is_an_outage() {
+    let mut watermark = fixed();
+    let gone = Reading::disconnected(0, crate::Technology::Wifi);
+    let alert = watermark.update(0, &gone, None).unwrap();
+    assert_eq!((alert.kind, alert.quality), (AlertKind::Outage, 0.0));
+    assert_eq!(alert.factor(), LEAST_FACTOR);
+}
+
+#[test]
+fn a_radio_that_falls_silent_is_not_believed_for_ever() {
+    let mut watermark = fixed();
+    assert_eq!(watermark.timeout(), None);
+    feed(&mut watermark, &[0.1]);
+    assert_eq!(watermark.timeout(), Some(5_000_000));
+    assert_eq!(watermark.on_time(4_999_999), None);
+    // A reading without a level is none.
+    assert_eq!(watermark.update(4_999_999, &Reading::default(), None), None);
+    assert_eq!(watermark.on_time(5_000_000).map(|alert| alert.kind), R);
+    assert_eq!((watermark.state(), watermark.quality()), (SignalState::Clear, None));
+    assert_eq!(watermark.timeout(), None);
+    assert_eq!(watermark.update(6_000_000, &reading(0.6), None), None);
+}
+
+fn adaptive() -> Watermark {
+    Watermark::new(WatermarkConfig::default()).unwrap()
+}
+
+#[test]
+fn a_burst_that_was_not_prevented_raises_outage() {
+    let mut watermark = adaptive();
+    watermark.update(0, &reading(0.9), Some(0.6));
+    assert!((watermark.marks().outage - 0.23).abs() < 1e-9);
+    for i in 1..20 {
+        watermark.update(i * POLL, &reading(0.9), Some(0.6));
+    }
+    assert!((watermark.marks().outage - 0.30).abs() < 1e-9, "bounded: {:?}", watermark.marks());
+}
+
+#[test]
+fn loss_under_a_warning_raises_warning_by_a_smaller_step() {
+    let mut watermark = adaptive();
+    watermark.update(0, &reading(0.28), Some(0.0));
+    watermark.update(POLL, &reading(0.28), Some(0.15));
+    assert!((watermark.marks().warning - 0.33).abs() < 1e-9);
+    assert!((watermark.marks().outage - 0.21).abs() < 1e-9);
+}
+
+#[test]
+fn use_under_a_warning_without_a_burst_lowers_outage() {
+    let mut watermark = adaptive();
+    for i in 0..=50 {
+        watermark.update(i * POLL, &reading(0.28), Some(0.05));
+    }
+    assert!((watermark.marks().outage - 0.19).abs() < 1e-9, "{:?}", watermark.marks());
+    let mut strong = adaptive();
+    for i in 0..=500 {
+        strong.update(i * POLL, &reading(0.9), Some(0.0));
+    }
+    assert_eq!(strong.marks(), Marks::default(), "a strong signal proves nothing");
+}
+
+#[test]
+fn settings_that_make_no_sense_are_named() {
+    let error = |change: fn(&mut WatermarkConfig)| {
+        let mut config = WatermarkConfig::default();
+        change(&mut config);
+        Watermark::new(config).unwrap_err().to_string()
+    };
+    assert_eq!(
+        error(|c| c.marks.outage = 0.4),
+        "watermarks: 0 < outage < warning < good <= 1 is needed, not outage 0.4, warning 0.32, good 0.45"
+    );
+    assert_eq!(error(|c| c.index.ranges.sinr.high = -10.0), "the range of SINR must rise from low to high");
+    assert_eq!(error(|c| c.index.weights.rsrp = 0.0), "the weight w_rsrp must be above 0 and at most 1");
+    assert_eq!(error(|c| c.index.weights.gamma = 1.0), "the weight gamma must be 0 or more and below 1");
+    let steps = error(|c| c.adaptation = Some(Adaptation { step: 0.0, ..Adaptation::default() }));
+    assert!(steps.starts_with("adaptation: steps must be"), "{steps}");
+}
+
+/// Indices that dwell near the marks as well as far from them, with the time between them.
+fn walks() -> impl Strategy<Value = Vec<(u64, f64)>> {
+    let quality = prop_oneof![0.0..1.0f64, 0.18..0.24f64, 0.29..0.35f64, 0.43..0.47f64];
+    prop::collection::vec((1_000..300_000u64, quality), 1..200)
+}
+
+proptest! {
+    /// What the paper promises, checked against the readings themselves and not against the states.
+    #[test]
+    fn alerts_keep_the_rules(walk in walks()) {
+        let mut watermark = fixed();
+        let Marks { good, warning, outage } = Marks::default();
+        let (mut now, mut above, mut before) = (0, None, None::<f64>);
+        for (step, q) in walk {
+            now += step;
+            let state = watermark.state();
+            let said = watermark.update(now, &reading(q), None);
+            // The level went there and back, which costs a few bits.
+            let q = watermark.quality().unwrap();
+            above = if q < warning { None } else { above.or(Some(now)) };
+            match said.map(|alert| alert.kind) {
+                Some(AlertKind::Outage) => prop_assert!(q < outage && state != SignalState::Out),
+                Some(AlertKind::Warning) => {
+                    prop_assert!(outage <= q && q < warning && state != SignalState::Out);
+                }
+                Some(AlertKind::Recovery) => {
+                    let lasting = above.is_some_and(|since| now - since >= 400_000);
+                    let jumped = before.is_some_and(|b| b < outage) && q > good;
+                    prop_assert!(state != SignalState::Clear && (lasting || jumped));
+                }
+                None => {
+                    prop_assert!(q >= outage || state == SignalState::Out);
+                    prop_assert!(q >= warning || state != SignalState::Clear);
+                    let lasting = above.is_some_and(|since| now - since >= 400_000);
+                    prop_assert!(!lasting || state == SignalState::Clear);
+                }
+            }
+            if let Some(alert) = said {
+                let f = alert.factor();
+                prop_assert!(f > 0.0 && f <= 1.0 && alert.gap >= 0.0);
+                prop_assert_eq!(watermark.state(), alert.kind.state());
+            }
+            before = Some(q);
+        }
+    }
+
+    #[test]
+    fn a_signal_that_never_rests_above_warning_nor_jumps_never_recovers(
+        walk in prop::collection::vec((1_000..300_000u64, 0.0..1.0f64), 1..200)
+    ) {
+        let mut watermark = fixed();
+        watermark.update(0, &reading(0.1), None);
+        let mut now = 0;
+        for (step, high) in walk {
+            // Up through the middle, so that there is no jump, and back below before T_rec is over.
+            for q in [0.25, high.max(0.33), 0.3, 0.1] {
+                now += step.min(390_000);
+                prop_assert_eq!(watermark.update(now, &reading(q), None), None);
+            }
+        }
+        prop_assert_eq!(watermark.state(), SignalState::Out);
+    }
+
+    #[test]
+    fn marks_stay_in_order_and_in_reach(
+        windows in prop::collection::vec((0.0..1.0f64, 0.0..1.0f64, 1_000..2_000_000u64), 1..300)
+    ) {
+        let mut watermark = adaptive();
+        let start = Marks::default();
+        let mut now = 0;
+        for (quality, loss, step) in windows {
+            now += step;
+            watermark.update(now, &reading(quality), Some(loss));
+            let Marks { good, warning, outage } = watermark.marks();
+            prop_assert!(0.0 < outage && outage < warning && warning < good && good == start.good);
+            prop_assert!((outage - start.outage).abs() <= 0.0900001);
+            prop_assert!((warning - start.warning).abs() <= 0.0900001);
+        }
+    }
+}
