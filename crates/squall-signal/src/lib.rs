@@ -4,18 +4,20 @@
 //! [`QualityIndex`] (Eq. 1–3) → [`Watermark`] → [`Alert`]. It reads no clock and does no I/O; the time is an
 //! argument.
 //!
-//! Readings come from a [`SignalSource`].
+//! Readings come from a [`SignalSource`], and reach those who send over a [`board`].
 //!
 //! Times are microseconds by the caller's clock. Levels are in dBm and dB, the index and its marks in 0…1,
 //! losses are shares in 0…1.
 
 mod adapt;
+mod board;
 mod quality;
 mod reading;
 mod source;
 mod watermark;
 
 pub use adapt::Adaptation;
+pub use board::{Publisher, Subscriber, board};
 pub use quality::{QualityIndex, Range, Ranges, Weights};
 pub use reading::{Reading, Technology};
 pub use source::{Clock, SignalSource, SourceError};
