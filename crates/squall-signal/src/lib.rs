@@ -4,13 +4,14 @@
 //! [`QualityIndex`] (Eq. 1–3) → [`Watermark`] → [`Alert`]. It reads no clock and does no I/O; the time is an
 //! argument.
 //!
-//! Readings come from a [`SignalSource`], and reach those who send over a [`board`].
+//! Readings come from a [`SignalSource`], which a [`Monitor`] reads, and reach those who send over a [`board`].
 //!
 //! Times are microseconds by the caller's clock. Levels are in dBm and dB, the index and its marks in 0…1,
 //! losses are shares in 0…1.
 
 mod adapt;
 mod board;
+mod monitor;
 mod quality;
 mod reading;
 mod source;
@@ -18,6 +19,7 @@ mod watermark;
 
 pub use adapt::Adaptation;
 pub use board::{Publisher, Subscriber, board};
+pub use monitor::Monitor;
 pub use quality::{QualityIndex, Range, Ranges, Weights};
 pub use reading::{Reading, Technology};
 pub use source::{Clock, SignalSource, SourceError};

@@ -33,6 +33,12 @@ pub trait SignalSource: Send {
     /// What it reads, for people: `wlan0`, `ModemManager modem 0`, a file.
     fn label(&self) -> String;
 
+    /// What its readers should know beforehand, in one line, such as that it tells less than it could and
+    /// why. `None` by default.
+    fn note(&self) -> Option<String> {
+        None
+    }
+
     /// Waits for something new, at most about `timeout`, and returns the newest reading with its time by
     /// `clock`; `None` if there was nothing new.
     ///
