@@ -13,6 +13,7 @@ use squall_net::{Arrival, ConfigError, Direction, LinkState, Micros, Network, Pa
 use squall_proto::{
     ClientTls, Config, Endpoint, Event, NetPath, ServerTls, Session, SessionId, Target, TlsError, Transmit,
     pki_types::{CertificateDer, PrivateKeyDer},
+    signal::Reading,
 };
 
 /// Bytes of IPv4 and UDP headers around a UDP payload.
@@ -170,6 +171,14 @@ impl World {
     pub fn set_metered(&mut self, path: usize, metered: bool) {
         if let Some(session) = self.session(Side::Client) {
             session.set_metered(client_address(path), metered);
+        }
+    }
+
+    /// Gives the client a reading of the radio behind a path; once its session is up.
+    pub fn signal(&mut self, path: usize, reading: &Reading) {
+        let now = self.instant();
+        if let Some(session) = self.session(Side::Client) {
+            session.on_signal(now, client_address(path), reading);
         }
     }
 

@@ -9,6 +9,7 @@ use std::{
 };
 
 use squall_sched::{MAX_BLOCK, MAX_PATHS, Scheduler, StreamScheduler, schedulers::minrtt::MinRtt};
+use squall_signal::WatermarkConfig;
 
 use crate::congestion::{SalsifyConfig, SqpConfig};
 
@@ -118,6 +119,9 @@ pub struct Config {
     /// Silence after which a path with packets in flight is suspected, counted from when an
     /// acknowledgement was due; two probe timeouts if those are sooner. Default: 200 ms.
     pub silence: Duration,
+    /// What becomes of readings of this side's radios ([`Session::on_signal`](crate::Session::on_signal)),
+    /// and whether the peer's alerts are heeded; `None` for neither. Default: STORM's watermarks.
+    pub signal: Option<WatermarkConfig>,
     /// Where to write qlog files of every connection, if anywhere.
     pub qlog_dir: Option<PathBuf>,
 }
@@ -140,6 +144,7 @@ impl Default for Config {
             packet_threshold: 32,
             time_threshold: 1.25,
             silence: Duration::from_millis(200),
+            signal: Some(WatermarkConfig::default()),
             qlog_dir: None,
         }
     }

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use squall_sched::{BlockId, PathId};
+use squall_signal::AlertKind;
 
 use crate::{NetPath, wire};
 
@@ -172,6 +173,15 @@ pub enum PathChange {
     Readmitted {
         /// How long it was suspected.
         after: Duration,
+    },
+    /// A radio at one of its ends said something new.
+    Signal {
+        /// What changes.
+        kind: AlertKind,
+        /// The quality index in thousandths.
+        quality: u16,
+        /// Whether it is the peer's radio.
+        by_peer: bool,
     },
     /// The peer's address changed (NAT rebinding).
     Rebound(NetPath),

@@ -30,6 +30,7 @@ mod outbox;
 mod pacer;
 mod path;
 mod race;
+mod radios;
 mod session;
 mod stats;
 mod steering;
@@ -45,6 +46,7 @@ pub use race::Target;
 pub use rustls::pki_types;
 pub use session::{DecisionLog, PacketFate, PacketLog, Session};
 pub use squall_sched as sched;
+pub use squall_signal as signal;
 pub use stats::{PathStats, SessionStats};
 pub use steering::{
     ALPN, ClientTls, Ecn, Fingerprint, FingerprintError, ServerTls, TlsError, Transmit, fingerprint_of,

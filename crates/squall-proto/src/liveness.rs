@@ -135,6 +135,13 @@ impl Liveness {
         }
     }
 
+    /// There is reason to believe that a suspected path is back: it is asked at once.
+    pub(crate) fn probe_soon(&mut self, now: Micros) {
+        if let State::Suspect { next_probe, probes, .. } = &mut self.state {
+            (*next_probe, *probes) = (now, 0);
+        }
+    }
+
     pub(crate) fn on_probe(&mut self, now: Micros) {
         if let State::Suspect { next_probe, probes, .. } = &mut self.state {
             *probes += 1;

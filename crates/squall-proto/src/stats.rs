@@ -11,6 +11,10 @@ pub struct PathStats {
     pub state: &'static str,
     /// Whether its bytes cost money, as either side says.
     pub metered: bool,
+    /// Signal factor F in (0, 1]: 1 unless a radio at either end gave a warning.
+    pub signal_factor: f64,
+    /// Quality index of the radio at this end, 0…1, if it is read.
+    pub signal_quality: Option<f64>,
     /// Bytes of data, headers included, that its budget leaves, if it has one.
     pub budget: Option<u64>,
     /// Smoothed round-trip time in microseconds.

@@ -257,7 +257,9 @@ impl Side {
             PathChange::Up(_) | PathChange::Readmitted { .. } => PathState::Active,
             PathChange::Suspected { .. } => PathState::Suspect,
             PathChange::Down => PathState::Closed,
-            PathChange::Rebound(_) => return,
+            PathChange::Signal { kind: AlertKind::Outage, .. } => PathState::Deactivated,
+            PathChange::Signal { kind: AlertKind::Recovery, .. } => PathState::Active,
+            PathChange::Signal { kind: AlertKind::Warning, .. } | PathChange::Rebound(_) => return,
         };
         if let Some(&path) = lock(&self.paths).get(&id) {
             lock(&self.record).on_state(path, Instant::now(), state);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::{Add, Sub};
 
-use squall_proto::{NetPath, PathChange, PathStats, sched::PathId};
+use squall_proto::{NetPath, PathChange, PathStats, sched::PathId, signal::AlertKind};
 
 use crate::flow::Direction;
 use crate::result::{PathSample, PathState, PathTotals, Recorder};
@@ -92,7 +92,10 @@ impl Sampler {
             PathChange::Suspected { .. } => PathState::Suspect,
             PathChange::Readmitted { .. } => PathState::Recovering,
             PathChange::Down => PathState::Down,
-            PathChange::Rebound(_) => return None,
+            PathChange::Signal { kind: AlertKind::Outage, .. } => PathState::Deactivated,
+            // Whether the transport trusts it as well is seen at the next sample.
+            PathChange::Signal { kind: AlertKind::Recovery, .. } => PathState::Active,
+            PathChange::Signal { kind: AlertKind::Warning, .. } | PathChange::Rebound(_) => return None,
         };
         end.up = state != PathState::Down;
         (side == self.sender()).then_some((path, state))

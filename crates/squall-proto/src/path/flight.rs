@@ -37,6 +37,11 @@ pub(crate) enum Control {
     Credit,
     /// What there is to tell of the path of that number; made up when it leaves.
     PathInfo(u32),
+    /// What a radio says of the path of that number; sent on all paths, until one copy arrives.
+    Alert {
+        path: u32,
+        sequence: u64,
+    },
 }
 
 /// A packet whose fate is open.

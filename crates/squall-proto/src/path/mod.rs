@@ -7,6 +7,7 @@ mod rate;
 use std::collections::VecDeque;
 
 use squall_sched::{Micros, PathId, PathState, PathView};
+use squall_signal::{Alert, AlertKind};
 
 use crate::{
     liveness::Liveness,
@@ -23,6 +24,19 @@ use rate::{Bottleneck, LossWindow, RateMeter};
 /// QUIC and UDP overhead of a packet beyond the payload of its chunk, rounded up: short header, packet
 /// number, frame header and tag. The header of the chunk is reserved apart from it.
 pub(crate) const PACKET_OVERHEAD: u32 = 40;
+
+/// What the radios at a path's ends said of it last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Alerts {
+    pub(crate) here: Option<Alert>,
+    pub(crate) there: Option<Alert>,
+}
+
+impl Alerts {
+    fn latest(&self) -> impl Iterator<Item = &Alert> {
+        self.here.iter().chain(&self.there)
+    }
+}
 
 /// A path of a session.
 #[derive(Debug)]
@@ -53,6 +67,7 @@ pub(crate) struct Path {
     pub(crate) delivery: RateMeter,
     pub(crate) bottleneck: Bottleneck,
     pub(crate) liveness: Liveness,
+    pub(crate) alerts: Alerts,
     /// Window as the controller says.
     pub(crate) window: u64,
     /// noq lets no data through before this, as far as is known: the path has moved and is being
@@ -89,6 +104,7 @@ impl Path {
             delivery: RateMeter::default(),
             bottleneck: Bottleneck::default(),
             liveness: Liveness::default(),
+            alerts: Alerts::default(),
             window: 0,
             blocked_until: 0,
             remote_suspects: false,
@@ -100,7 +116,21 @@ impl Path {
     }
 
     pub(crate) fn state(&self) -> PathState {
-        if self.liveness.is_suspect() { PathState::Suspect } else { PathState::Active }
+        match self.liveness.is_suspect() {
+            _ if self.is_out() => PathState::Deactivated,
+            true => PathState::Suspect,
+            false => PathState::Active,
+        }
+    }
+
+    /// Whether a radio at either end says that the link is as good as gone.
+    pub(crate) fn is_out(&self) -> bool {
+        self.alerts.latest().any(|alert| alert.kind == AlertKind::Outage)
+    }
+
+    /// F of STORM's Eq. 4: by what its bandwidth counts when data is divided.
+    pub(crate) fn factor(&self) -> f64 {
+        self.alerts.latest().map(Alert::factor).fold(1.0, f64::min)
     }
 
     /// Whether its budget leaves nothing for data, nor for what can take another path.
@@ -169,7 +199,7 @@ impl Path {
         PathView {
             id: self.id,
             state: self.state(),
-            usable: self.up && !self.liveness.is_suspect() && self.blocked_until <= now,
+            usable: self.up && self.state() == PathState::Active && self.blocked_until <= now,
             srtt: self.rtt.smoothed,
             latest_rtt: self.rtt.latest,
             min_rtt: self.rtt.min,
@@ -183,7 +213,7 @@ impl Path {
             bandwidth: self.bandwidth(window, now),
             delivery_rate: self.delivery.bits_per_second(),
             loss: self.loss.ratio(),
-            factor: 1.0,
+            factor: self.factor(),
             metered: self.metered,
             budget: self.budget(chunk),
             probe_timeouts: self.liveness.probe_timeouts(),

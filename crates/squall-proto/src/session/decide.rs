@@ -87,10 +87,11 @@ impl Session {
         if self.views.iter().any(|v| v.usable) {
             return;
         }
-        // Every path is silent. The one that was heard last carries what there is, for a session that
-        // sends nothing would never learn that it could.
+        // Every path is silent, or out by its radio's word. One carries what there is all the same, for a
+        // session that sends nothing would never learn that it could: one that is not silent if there is
+        // such a one, or else the one that was heard last.
         let open = self.paths.iter().filter(|p| p.up && p.blocked_until <= now);
-        let latest = open.max_by_key(|p| p.liveness.last_ack());
+        let latest = open.max_by_key(|p| (!Self::is_suspect(p), p.liveness.last_ack()));
         if let Some(id) = latest.map(|p| p.id)
             && let Some(view) = self.views.iter_mut().find(|v| v.id == id)
         {

@@ -1,13 +1,14 @@
 //! A session: one peer, several paths, blocks both ways.
 //!
 //! `transmit` decides what leaves next, `decide` asks the scheduler, `receive` takes in packets and
-//! fates, `watch` minds the time: deadlines, silent paths, probes; `cost` minds paths that cost money.
+//! fates, `watch` minds the time: deadlines, silent paths, probes; `cost` minds paths that cost money, `signal` what radios say.
 
 mod cost;
 mod decide;
 mod log;
 mod receive;
 mod reopen;
+mod signal;
 mod transmit;
 mod watch;
 
@@ -17,7 +18,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use squall_sched::{BlockId, MAX_PATHS, Micros, PathId, PathState, PathView, SchedEvent, Scheduler};
+use squall_sched::{BlockId, MAX_PATHS, Micros, PathId, PathView, SchedEvent, Scheduler};
 
 use crate::{
     Block, BlockFate, CloseReason, Config, Event, Missed, NetPath, PathChange, PathStats, SendError,
@@ -27,6 +28,7 @@ use crate::{
     metering::Metering,
     outbox::{Ended, Ending, Outbox},
     path::{Control, Path, Payload},
+    radios::Radios,
     steering::{Connection, Handle, Sent},
     varint,
     wire::{Cancel, Item, MAX_CHANNELS},
@@ -63,6 +65,9 @@ pub struct Session {
     reporter: Reporter,
     control: VecDeque<Control>,
     metering: Metering,
+    radios: Radios,
+    /// Alerts, each for the path of that number.
+    urgent: VecDeque<(u32, Control)>,
     /// Probes and answers to the peer's, each for the path of that number.
     probes: VecDeque<(u32, Item<'static>)>,
     next_probe: u64,
@@ -126,6 +131,8 @@ impl Session {
             reporter: Reporter::default(),
             control: VecDeque::new(),
             metering: Metering::default(),
+            radios: Radios::default(),
+            urgent: VecDeque::new(),
             probes: VecDeque::new(),
             next_probe: 0,
             told_credit: config.limits.reassembly,
@@ -257,6 +264,8 @@ impl Session {
             stats.number = path.number;
             stats.state = path.state().name();
             stats.metered = path.metered;
+            stats.signal_factor = path.factor();
+            stats.signal_quality = self.radios.quality(self.conn.paths[index].net.local);
             stats.budget = path.allowance.map(|allowance| allowance.data);
             stats.srtt_us = path.rtt.smoothed;
             stats.min_rtt_us = path.rtt.min;
@@ -349,6 +358,7 @@ impl Session {
             self.on_ended(now, &ended);
         }
         self.control.clear();
+        self.urgent.clear();
         while let Some(event) = self.poll_inbox() {
             self.events.push_back(event);
         }
@@ -447,7 +457,7 @@ impl Session {
     }
 
     fn is_suspect(path: &Path) -> bool {
-        path.state() == PathState::Suspect
+        path.liveness.is_suspect()
     }
 }
 

@@ -152,6 +152,7 @@ impl Session {
         let id = path.id;
         self.refresh_path(at, position);
         self.introduce(number);
+        self.introduce_signal(at, number);
         self.path_event(id, PathChange::Up(net));
     }
 
@@ -160,6 +161,7 @@ impl Session {
             self.to_open.push_back((at + wanted.next_delay(), wanted.net));
         }
         let Some(position) = self.paths.iter().position(|p| p.number == number) else { return };
+        self.radios.forget(number);
         self.uncommit(position);
         for (packet, entry) in self.paths[position].flight.drain() {
             self.note_packet(at, number, packet, PacketFate::Unknown, &entry);
@@ -272,15 +274,19 @@ impl Session {
             path.stats.acked_packets += 1;
         }
         for payload in entry.payload.into_iter().chain(entry.more) {
-            if let Payload::Chunk(chunk) = payload {
-                self.sched_events.push(SchedEvent::Acked {
-                    block: chunk.block,
-                    range: chunk.range.clone(),
-                    path: id,
-                });
-                if let Some(ended) = self.outbox.on_acked(chunk.block, chunk.range, id) {
-                    self.on_ended(at, &ended);
+            match payload {
+                Payload::Chunk(chunk) => {
+                    self.sched_events.push(SchedEvent::Acked {
+                        block: chunk.block,
+                        range: chunk.range.clone(),
+                        path: id,
+                    });
+                    if let Some(ended) = self.outbox.on_acked(chunk.block, chunk.range, id) {
+                        self.on_ended(at, &ended);
+                    }
                 }
+                Payload::Control(Control::Alert { path, sequence }) => self.radios.on_acked(path, sequence),
+                Payload::Control(_) | Payload::Fleeting => {}
             }
         }
     }
@@ -300,7 +306,7 @@ impl Session {
                         self.on_ended(at, &ended);
                     }
                 }
-                Payload::Control(control) if !entry.presumed_lost => self.queue_control(control),
+                Payload::Control(control) if !entry.presumed_lost => self.repeat_control(at, control),
                 _ => {}
             }
         }
@@ -339,6 +345,7 @@ impl Session {
                 }
                 Item::Feedback(feedback) => self.on_feedback(at, &feedback),
                 Item::PathInfo(info) => self.on_path_info(&info),
+                Item::PathAlert(alert) => self.on_path_alert(at, &alert),
                 // A peer that asks faster than it is answered gets no more answers.
                 Item::Probe(id, stamp) if self.probes.len() < MAX_PROBES => {
                     self.probes.push_back((number, Item::ProbeReply(id, stamp)));
@@ -421,6 +428,14 @@ impl Session {
         let made_up = matches!(control, Control::Credit | Control::PathInfo(_));
         if !made_up || !self.control.contains(&control) {
             self.control.push_back(control);
+        }
+    }
+
+    /// An item is lost, and sent again if it is still news.
+    pub(super) fn repeat_control(&mut self, at: Micros, control: Control) {
+        match control {
+            Control::Alert { path, sequence } => self.radios.on_lost(at, path, sequence),
+            other => self.queue_control(other),
         }
     }
 

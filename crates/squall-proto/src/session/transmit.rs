@@ -120,7 +120,8 @@ impl Session {
         let up = || self.paths.iter().filter(|p| p.up && !(frugal && p.is_spent()));
         let latest = up().map(|p| p.heard_at).max()?;
         let heard = up().filter(|p| p.heard_at + EQUALLY_ALIVE >= latest);
-        let best = heard.min_by_key(|p| (Self::is_suspect(p), p.remote_suspects, p.rtt.smoothed))?;
+        let best =
+            heard.min_by_key(|p| (Self::is_suspect(p), p.is_out(), p.remote_suspects, p.rtt.smoothed))?;
         let trusted = up().filter(|p| !Self::is_suspect(p)).max_by_key(|p| p.heard_at);
         let best = trusted
             .filter(|_| Self::is_suspect(best) && self.stats.feedback_sent.is_multiple_of(2))
@@ -160,6 +161,14 @@ impl Session {
 
     /// Items that are no data: probes and answers on their path, the rest on the best.
     fn transmit_control(&mut self, now: Instant, at: Micros, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some((index, control, item)) = self.next_urgent() {
+            let mut datagram = Vec::with_capacity(16);
+            item.encode(&mut datagram);
+            let transmit = self.send_one(index, datagram, Payload::Control(control), now, at, buf);
+            if transmit.is_some() {
+                return transmit;
+            }
+        }
         while let Some((number, item)) = self.probes.pop_front() {
             let Some(index) = self.conn.index_of(number) else { continue };
             let mut datagram = Vec::with_capacity(16);
@@ -168,7 +177,7 @@ impl Session {
                 return Some(transmit);
             }
         }
-        let rank = |p: &&Path| (Self::is_suspect(p), p.is_spent(), p.rtt.smoothed);
+        let rank = |p: &&Path| (Self::is_suspect(p), p.is_out(), p.is_spent(), p.rtt.smoothed);
         let best = self.paths.iter().filter(|p| p.up).min_by_key(rank)?;
         let index = self.conn.index_of(best.number)?;
         let mut datagram = Vec::with_capacity(32);
@@ -178,6 +187,8 @@ impl Session {
                 Control::Cancel(cancel) => Item::Cancel(cancel).encode(&mut datagram),
                 Control::Refused(block, reason) => Item::Refused(block.0, reason).encode(&mut datagram),
                 Control::Credit => self.report(at, &mut datagram),
+                // Has a queue of its own.
+                Control::Alert { .. } => continue,
                 Control::PathInfo(number) => match self.path_info(number) {
                     Some(info) => Item::PathInfo(info).encode(&mut datagram),
                     // The path is gone.

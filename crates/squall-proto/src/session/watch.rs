@@ -25,6 +25,7 @@ impl Session {
         }
         self.inbox.on_time(at);
         self.watch_paths(at);
+        self.mind_radios(at);
         self.open_paths(at);
         // A path may have come free, a scheduler's wake-up be due.
         self.sched_due = true;
@@ -45,6 +46,7 @@ impl Session {
             self.inbox.timeout(),
             self.reporter.due_at(),
             self.sched_wake,
+            self.radios.timeout(),
             self.to_open.iter().filter(|_| multipath).map(|(due, _)| *due).min(),
         ]
         .into_iter()
@@ -104,12 +106,7 @@ impl Session {
         path.liveness.suspect(at, path.window);
         path.stats.suspicions += 1;
         let id = path.id;
-        if let Some(index) = self.conn.index_of(path.number) {
-            // Loss on a dead path is no congestion: the controller is to find its window as it was.
-            self.conn.paths[index].ledger.book().forgive_below = u64::MAX;
-            self.conn.set_backup(index, true);
-            self.flush_due = true;
-        }
+        self.settle_trust(position);
         self.uncommit(position);
         self.presume_lost(at, position);
         self.path_event(id, PathChange::Suspected { silent: Duration::from_micros(silent) });
@@ -132,7 +129,7 @@ impl Session {
             }
         }
         for control in controls {
-            self.queue_control(control);
+            self.repeat_control(at, control);
         }
         for chunk in chunks {
             if self.is_reliable(chunk.block)
@@ -164,13 +161,8 @@ impl Session {
 
     /// A suspected path has proved to deliver.
     pub(super) fn readmit(&mut self, _at: Micros, position: usize, after: Micros) {
-        let path = &self.paths[position];
-        let (id, next) = (path.id, path.flight.next_packet());
-        if let Some(index) = self.conn.index_of(path.number) {
-            self.conn.paths[index].ledger.book().forgive_below = next;
-            self.conn.set_backup(index, false);
-            self.flush_due = true;
-        }
+        let id = self.paths[position].id;
+        self.settle_trust(position);
         self.path_event(id, PathChange::Readmitted { after: Duration::from_micros(after) });
     }
 }

@@ -5,6 +5,7 @@
 mod control;
 mod data;
 mod feedback;
+mod path_alert;
 mod path_info;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ pub use control::{Cancel, CancelReason, RefuseReason};
 pub use data::Data;
 pub(crate) use data::MAX_DATA_HEADER;
 pub use feedback::{Feedback, Sample};
+pub use path_alert::PathAlert;
 pub use path_info::PathInfo;
 
 use squall_sched::{MAX_BLOCK, PRIORITIES};
@@ -24,6 +26,7 @@ pub const MAX_CHANNELS: u16 = 1024;
 
 const TYPE_CANCEL: u64 = 0x01;
 const TYPE_REFUSED: u64 = 0x02;
+const TYPE_PATH_ALERT: u64 = 0x03;
 const TYPE_FEEDBACK: u64 = 0x04;
 const TYPE_PROBE: u64 = 0x05;
 const TYPE_PROBE_REPLY: u64 = 0x06;
@@ -69,6 +72,8 @@ pub enum Item<'a> {
     ProbeReply(u64, Stamp),
     /// What the sender declares of a path.
     PathInfo(PathInfo),
+    /// What the sender's radio says of a path.
+    PathAlert(PathAlert),
 }
 
 /// Why a datagram was not understood. The session is closed with this as the reason.
@@ -113,6 +118,12 @@ pub enum WireError {
     /// More path samples than there can be paths.
     #[error("feedback with {0} samples")]
     TooManySamples(u64),
+    /// A kind of alert that is not defined.
+    #[error("unknown kind of alert {0}")]
+    BadAlert(u64),
+    /// A quality or a gap above 1.
+    #[error("quality {0} is above 1000 thousandths")]
+    BadQuality(u64),
     /// A path number that is out of range.
     #[error("path number {0} out of range")]
     BadPath(u64),
@@ -137,6 +148,7 @@ impl Item<'_> {
                 varint::write(body, *id);
                 write_u24(body, stamp.0);
             }),
+            Self::PathAlert(alert) => with_length(out, TYPE_PATH_ALERT, |body| alert.encode(body)),
             Self::PathInfo(info) => with_length(out, TYPE_PATH_INFO, |body| info.encode(body)),
         }
     }
@@ -188,6 +200,7 @@ impl<'a> Items<'a> {
                 TYPE_FEEDBACK => Item::Feedback(Feedback::decode(body)?),
                 TYPE_PROBE => Item::Probe(next(body)?, Stamp(read_u24(body)?)),
                 TYPE_PROBE_REPLY => Item::ProbeReply(next(body)?, Stamp(read_u24(body)?)),
+                TYPE_PATH_ALERT => Item::PathAlert(PathAlert::decode(body)?),
                 TYPE_PATH_INFO => Item::PathInfo(PathInfo::decode(body)?),
                 _ => continue,
             }));

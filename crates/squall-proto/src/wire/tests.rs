@@ -1,6 +1,7 @@
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
+use squall_signal::AlertKind;
 
 use super::*;
 
@@ -41,6 +42,7 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
             Sample { path: 1, delay: 10_000, received: 3 },
         ],
     };
+    let alert = PathAlert { path: 1, kind: AlertKind::Outage, quality: 180, gap: 104, sequence: 9 };
     let probe = Item::Probe(1, Stamp::at(1_000_000));
     vec![
         ("30 01 00 05 00 00 000000 68656c6c6f", vec![Item::Data(data.clone(), b"hello")]),
@@ -52,6 +54,7 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
         ("05 04 01 03d090", vec![probe.clone()]),
         ("06 04 01 03d090", vec![Item::ProbeReply(1, Stamp::at(1_000_000))]),
         ("07 03 01 01 04", vec![Item::PathInfo(PathInfo { path: 1, metered: true, sequence: 4 })]),
+        ("03 07 01 01 40b4 4068 09", vec![Item::PathAlert(alert)]),
         ("07 04 02 00 4100", vec![Item::PathInfo(PathInfo { path: 2, metered: false, sequence: 256 })]),
         (
             "05 04 01 03d090 02 02 05 00 30 01 00 05 00 00 000000 68656c6c6f",
@@ -80,6 +83,9 @@ fn bad_vectors() -> Vec<(&'static str, WireError)> {
         ("04 11 01 00 00 00 01 c000000100000000 000000 01", WireError::BadPath(1 << 32)),
         ("07 0a c000000100000000 01 04", WireError::BadPath(1 << 32)),
         ("07 02 01 01", WireError::Truncated),
+        ("03 05 01 03 00 00 09", WireError::BadAlert(3)),
+        ("03 06 01 00 43e9 00 09", WireError::BadQuality(1001)),
+        ("03 06 01 00 00 43e9 09", WireError::BadQuality(1001)),
     ]
 }
 
@@ -130,10 +136,10 @@ fn the_specification_has_these_vectors() {
 #[test]
 fn unknown_items_and_fields_are_skipped() {
     // A reserved type, a later type of two bytes, and a PROBE with a field too many.
-    let datagram = bytes("03 02 ffff 4100 00 05 06 01 03d090 abcd 02 02 05 01");
+    let datagram = bytes("08 02 ffff 4100 00 05 06 01 03d090 abcd 02 02 05 01");
     let known = vec![Item::Probe(1, Stamp::at(1_000_000)), Item::Refused(5, RefuseReason::NoMemory)];
     assert_eq!(decode(&datagram), Ok(known));
-    assert_eq!(decode(&bytes("03 05 ffff")), Err(WireError::Truncated));
+    assert_eq!(decode(&bytes("08 05 ffff")), Err(WireError::Truncated));
 }
 
 #[test]
@@ -243,6 +249,15 @@ fn any_data() -> impl Strategy<Value = (Data, usize)> {
     })
 }
 
+fn any_alert() -> impl Strategy<Value = Item<'static>> {
+    let kind = prop::sample::select(vec![AlertKind::Warning, AlertKind::Outage, AlertKind::Recovery]);
+    (any::<u32>(), kind, 0..=1000u16, 0..=1000u16, any_id()).prop_map(
+        |(path, kind, quality, gap, sequence)| {
+            Item::PathAlert(PathAlert { path, kind, quality, gap, sequence })
+        },
+    )
+}
+
 fn any_control() -> impl Strategy<Value = Item<'static>> {
     use CancelReason::{Cancelled, Expired, Lost};
     use RefuseReason::{NoMemory, TooLarge, TooManyBlocks};
@@ -273,6 +288,7 @@ fn any_control() -> impl Strategy<Value = Item<'static>> {
         (any_id(), any_stamp()).prop_map(|(id, stamp)| Item::ProbeReply(id, stamp)),
         (any::<u32>(), any::<bool>(), any_id())
             .prop_map(|(path, metered, sequence)| Item::PathInfo(PathInfo { path, metered, sequence })),
+        any_alert(),
     ]
 }
 

@@ -1,0 +1,242 @@
+//! The radios behind this side's interfaces: what they say, what the peer was told of it, and what the
+//! peer says of its own.
+
+use std::{collections::BTreeMap, net::IpAddr};
+
+use squall_sched::Micros;
+use squall_signal::{Alert, AlertKind, Reading, Watermark, WatermarkConfig, WatermarkError};
+
+use crate::wire::PathAlert;
+
+/// Paths of which the peer's word is kept: twice as many as a session has at a time.
+const MAX_HEARD: usize = 16;
+
+/// Interfaces whose radio is watched at most; the application names them.
+const MAX_WATCHED: usize = 32;
+
+/// Packets that must have met their fate between two readings for their loss to mean something.
+const ENOUGH_PACKETS: u64 = 10;
+
+/// An alert that is not acknowledged is repeated after this time or a little more than a round trip, and
+/// then ever more rarely.
+const FIRST_REPEAT: Micros = 50_000;
+const LAST_REPEAT: Micros = 1_000_000;
+
+/// What is known of radios.
+#[derive(Debug, Default)]
+pub(crate) struct Radios {
+    watched: Vec<Watched>,
+    told: Vec<Told>,
+    /// What the peer said last of a path, by number, with the sequence of that.
+    heard: BTreeMap<u32, (u64, Alert)>,
+    /// Sequence of the last alert.
+    sequence: u64,
+}
+
+#[derive(Debug)]
+struct Watched {
+    local: IpAddr,
+    watermark: Watermark,
+    /// What it said last.
+    alert: Option<Alert>,
+    /// Packets acknowledged and lost on its paths by the last reading.
+    fates: (u64, u64),
+}
+
+/// What the peer was told of a path.
+#[derive(Debug)]
+struct Told {
+    alert: PathAlert,
+    acked: bool,
+    repeat_at: Micros,
+    interval: Micros,
+}
+
+impl Radios {
+    /// Takes in a reading of the radio behind an interface, whose paths have had so many packets
+    /// acknowledged and lost. Returns what changes.
+    pub(crate) fn read(
+        &mut self,
+        now: Micros,
+        local: IpAddr,
+        reading: &Reading,
+        fates: (u64, u64),
+        config: &WatermarkConfig,
+    ) -> Result<Option<Alert>, WatermarkError> {
+        let known = self.watched.iter().position(|radio| radio.local == local);
+        let index = match known {
+            Some(index) => index,
+            None if self.watched.len() >= MAX_WATCHED => return Ok(None),
+            None => {
+                let watermark = Watermark::new(*config)?;
+                self.watched.push(Watched { local, watermark, alert: None, fates });
+                self.watched.len() - 1
+            }
+        };
+        let radio = &mut self.watched[index];
+        let acked = fates.0.saturating_sub(radio.fates.0);
+        let lost = fates.1.saturating_sub(radio.fates.1);
+        radio.fates = fates;
+        let loss = (acked + lost >= ENOUGH_PACKETS).then(|| lost as f64 / (acked + lost) as f64);
+        let alert = radio.watermark.update(now, reading, loss);
+        radio.alert = alert.or(radio.alert);
+        Ok(alert)
+    }
+
+    /// Radios that have been silent for too long, whose alerts end.
+    pub(crate) fn silent(&mut self, now: Micros) -> Option<(IpAddr, Alert)> {
+        self.watched.iter_mut().find_map(|radio| {
+            let alert = radio.watermark.on_time(now)?;
+            radio.alert = Some(alert);
+            Some((radio.local, alert))
+        })
+    }
+
+    /// What the radio behind an interface says, unless it is that all is well.
+    pub(crate) fn alert_of(&self, local: IpAddr) -> Option<Alert> {
+        let radio = self.watched.iter().find(|radio| radio.local == local)?;
+        radio.alert.filter(|alert| alert.kind != AlertKind::Recovery)
+    }
+
+    /// The quality index of the radio behind an interface.
+    pub(crate) fn quality(&self, local: IpAddr) -> Option<f64> {
+        self.watched.iter().find(|radio| radio.local == local)?.watermark.quality()
+    }
+
+    /// The peer is to be told this of a path, instead of what it was told before.
+    pub(crate) fn tell(&mut self, now: Micros, path: u32, alert: &Alert) {
+        self.sequence += 1;
+        let alert = PathAlert::new(path, alert, self.sequence);
+        self.told.retain(|told| told.alert.path != path);
+        self.told.push(Told { alert, acked: false, repeat_at: now, interval: FIRST_REPEAT });
+    }
+
+    /// The next alert that is to be sent (again), on all paths. `rtt` is the best path's round trip.
+    pub(crate) fn due(&mut self, now: Micros, rtt: Micros) -> Option<PathAlert> {
+        let told = self.told.iter_mut().find(|told| !told.acked && told.repeat_at <= now)?;
+        told.interval = told.interval.max(rtt + rtt / 4).min(LAST_REPEAT);
+        told.repeat_at = now + told.interval;
+        told.interval *= 2;
+        Some(told.alert)
+    }
+
+    /// What the peer is to know of a path, if it does not know it and it is still news.
+    pub(crate) fn pending(&self, path: u32, sequence: u64) -> Option<PathAlert> {
+        let mut told = self.told.iter().map(|told| (told.alert, told.acked));
+        let (alert, _) = told.find(|(a, acked)| a.path == path && a.sequence == sequence && !acked)?;
+        Some(alert)
+    }
+
+    /// The peer has an alert.
+    pub(crate) fn on_acked(&mut self, path: u32, sequence: u64) {
+        if let Some(told) =
+            self.told.iter_mut().find(|t| t.alert.path == path && t.alert.sequence == sequence)
+        {
+            told.acked = true;
+        }
+    }
+
+    /// A packet with an alert was lost: it is repeated at once.
+    pub(crate) fn on_lost(&mut self, now: Micros, path: u32, sequence: u64) {
+        if let Some(told) =
+            self.told.iter_mut().find(|t| t.alert.path == path && t.alert.sequence == sequence)
+        {
+            told.repeat_at = told.repeat_at.min(now);
+        }
+    }
+
+    /// A path is gone, and with it what there was to tell of it.
+    pub(crate) fn forget(&mut self, path: u32) {
+        self.told.retain(|told| told.alert.path != path);
+    }
+
+    /// Takes in what the peer says; returns whether it is news.
+    pub(crate) fn hear(&mut self, alert: &PathAlert) -> bool {
+        let newest = self.heard.get(&alert.path).is_none_or(|(sequence, _)| *sequence < alert.sequence);
+        if newest {
+            self.heard.insert(alert.path, (alert.sequence, alert.alert()));
+        }
+        // Numbers only grow, so the lowest belongs to a path that is gone.
+        while self.heard.len() > MAX_HEARD {
+            self.heard.pop_first();
+        }
+        newest
+    }
+
+    /// What the peer said last of a path.
+    pub(crate) fn heard(&self, path: u32) -> Option<Alert> {
+        self.heard.get(&path).map(|(_, alert)| *alert)
+    }
+
+    /// When there is something to do.
+    pub(crate) fn timeout(&self) -> Option<Micros> {
+        let repeats = self.told.iter().filter(|told| !told.acked).map(|told| told.repeat_at);
+        let silences = self.watched.iter().filter_map(|radio| radio.watermark.timeout());
+        repeats.chain(silences).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUT: Alert = Alert { kind: AlertKind::Outage, quality: 0.1, gap: 0.22 };
+    const BACK: Alert = Alert { kind: AlertKind::Recovery, quality: 0.5, gap: 0.0 };
+
+    #[test]
+    fn an_alert_is_repeated_ever_more_rarely_until_it_is_acknowledged() {
+        let mut radios = Radios::default();
+        radios.tell(0, 3, &OUT);
+        let sent: Vec<Micros> =
+            (0..5_000_000).step_by(1_000).filter(|now| radios.due(*now, 20_000).is_some()).collect();
+        assert_eq!(sent[..6], [0, 50_000, 150_000, 350_000, 750_000, 1_550_000]);
+        assert!(sent[6..].windows(2).all(|pair| pair[1] - pair[0] == 1_000_000), "{sent:?}");
+        radios.on_acked(3, 1);
+        assert_eq!((radios.due(9_000_000, 20_000), radios.timeout()), (None, None));
+        radios.on_lost(9_000_000, 3, 1);
+        assert_eq!(radios.due(9_000_000, 20_000), None, "another copy arrived");
+    }
+
+    #[test]
+    fn a_later_alert_takes_the_place_of_an_earlier_one() {
+        let mut radios = Radios::default();
+        radios.tell(0, 3, &OUT);
+        radios.tell(10, 3, &BACK);
+        let due = radios.due(10, 0).expect("there is news");
+        assert_eq!((due.kind, due.sequence), (AlertKind::Recovery, 2));
+        assert_eq!(radios.due(10, 0), None);
+        assert_eq!(radios.pending(3, 1), None);
+        radios.on_acked(3, 1);
+        assert!(radios.pending(3, 2).is_some(), "the old one's acknowledgement says nothing of the new one");
+        radios.forget(3);
+        assert_eq!(radios.timeout(), None);
+    }
+
+    #[test]
+    fn of_what_is_heard_the_newest_holds_and_little_is_kept() {
+        let mut radios = Radios::default();
+        let alert = |path, sequence, alert| PathAlert::new(path, &alert, sequence);
+        assert!(radios.hear(&alert(1, 5, BACK)));
+        assert!(!radios.hear(&alert(1, 4, OUT)));
+        assert_eq!(radios.heard(1).map(|a| a.kind), Some(AlertKind::Recovery));
+        for path in 2..100 {
+            radios.hear(&alert(path, u64::from(path), OUT));
+        }
+        assert_eq!((radios.heard.len(), radios.heard(1)), (MAX_HEARD, None));
+        assert!(radios.heard(99).is_some());
+    }
+
+    #[test]
+    fn few_packets_say_nothing_of_loss() {
+        let mut radios = Radios::default();
+        let (local, config) = (IpAddr::from([10, 0, 0, 1]), WatermarkConfig::default());
+        // An index of 0.33: a loss of a tenth more would make it less than the Warning mark.
+        let reading = Reading::wifi(0, -74.9);
+        let mut read = |now, fates| radios.read(now, local, &reading, fates, &config).unwrap();
+        assert_eq!(read(0, (100, 0)), None);
+        assert_eq!(read(1, (200, 0)), None);
+        assert_eq!(read(2, (206, 3)), None, "nine packets");
+        assert_eq!(read(3, (306, 3)), None);
+        assert_eq!(read(4, (366, 43)).map(|alert| alert.kind), Some(AlertKind::Warning));
+    }
+}
