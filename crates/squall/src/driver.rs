@@ -139,6 +139,7 @@ impl Driver {
         let most = self.sockets.max_segments();
         let mut core = self.shared.lock();
         let now = Instant::now();
+        core.read_radios(now);
         if core.proto.poll_timeout().is_some_and(|at| at <= now) {
             core.proto.handle_timeout(now);
         }
@@ -193,7 +194,7 @@ impl Future for Driver {
                 if !core.listening && core.proto.is_empty() {
                     return Poll::Ready(());
                 }
-                core.proto.poll_timeout()
+                core.proto.poll_timeout().into_iter().chain(core.radios.due()).min()
             };
             if !busy && !this.timer.poll(cx, at) {
                 return Poll::Pending;

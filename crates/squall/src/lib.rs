@@ -42,6 +42,7 @@ mod error;
 mod identity;
 mod interfaces;
 mod keeper;
+mod radios;
 mod routes;
 mod session;
 mod shared;
@@ -61,6 +62,7 @@ pub use squall_proto::{
     FingerprintError, Limits, Missed, NetPath, PacketFate, PacketLog, PathChange, PathStats, Received,
     SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, congestion, fingerprint_of, pki_types,
     sched::{self, BlockId, BuildError, PathId},
+    signal,
     wire::{CancelReason, RefuseReason},
 };
 

@@ -9,6 +9,7 @@ use std::{
 use squall_proto::{
     Block, CloseReason, DecisionLog, Event, PacketLog, PathStats, SendError, SessionId, SessionStats,
     sched::{BlockId, PathId},
+    signal::Subscriber,
 };
 
 use crate::{
@@ -220,6 +221,17 @@ impl Session {
     /// (`minrtt(cap=250MB)`). It holds while the interface keeps its address, even if it goes and comes back.
     pub fn set_metered(&self, interface: &str, metered: bool) {
         self.inner.shared.lock().set_metered(self.inner.id, interface, metered);
+    }
+
+    /// Has the session go by the radio behind an interface, given by name or by local address, or no more:
+    /// its latest reading is looked at every 100 ms, and holds until there is another. What that changes
+    /// takes effect here at once, and the peer is told. A radio that is let go, or whose reading tells
+    /// nothing any more, counts for nothing after five seconds. See [`Config::signal`](crate::Config::signal), and
+    /// [`Monitor`](crate::signal::Monitor) for where readings come from.
+    pub fn set_signal(&self, interface: &str, signal: Option<Subscriber>) {
+        let mut core = self.inner.shared.lock();
+        core.radios.follow(self.inner.id, interface, signal);
+        core.wake();
     }
 
     /// Sets how many bytes of UDP payload this side may send over an interface, given by name or by local

@@ -13,7 +13,7 @@ use squall_proto::{
 };
 use tokio::sync::Notify;
 
-use crate::{Interfaces, PathInfo, routes::Routes};
+use crate::{Interfaces, PathInfo, radios::Radios, routes::Routes};
 
 /// Sessions that wait for [`Endpoint::accept`](crate::Endpoint::accept) at most; more are turned away.
 const MAX_WAITING: usize = 1024;
@@ -47,6 +47,7 @@ pub(crate) struct Core {
     pub(crate) flushes: u64,
     /// What the system said when sending last failed.
     pub(crate) send_error: Option<String>,
+    pub(crate) radios: Radios,
     sessions: HashMap<SessionId, State>,
     /// Sessions that a task waits for: for room, or for the end of all blocks.
     waiting: Vec<SessionId>,
@@ -91,6 +92,7 @@ impl Shared {
         let core = Core {
             proto,
             routes: Routes::default(),
+            radios: Radios::default(),
             sessions: HashMap::new(),
             waiting: Vec::new(),
             accepted: VecDeque::new(),

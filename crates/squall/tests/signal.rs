@@ -1,0 +1,88 @@
+//! Radios on real sockets: a reading on one side, and what both sides do.
+
+mod common;
+
+use std::time::Duration;
+
+use squall::{
+    Block, Config, Event, PathChange, Session,
+    signal::{AlertKind, Publisher, Reading, board},
+};
+
+use common::{next_block, pair, within};
+
+/// Waits for what the radio of one path says.
+async fn alert(session: &Session) -> AlertKind {
+    loop {
+        match session.recv().await.expect("the session lasts") {
+            Event::Path(_, PathChange::Signal { kind, .. }) => return kind,
+            Event::Closed(reason) => panic!("closed: {reason}"),
+            _ => {}
+        }
+    }
+}
+
+/// Block bytes the side has put on the path from or to 127.0.0.2, and its state.
+fn first(session: &Session) -> (u64, &'static str) {
+    let paths = session.path_stats();
+    let wanted = |ip: std::net::IpAddr| ip.to_string() == "127.0.0.2";
+    let path = paths.iter().find(|p| wanted(p.local.ip()) || wanted(p.remote.ip())).expect("is up");
+    (path.stats.fresh_bytes + path.stats.repair_bytes + path.stats.copy_bytes, path.stats.state)
+}
+
+async fn both_paths(session: &Session) {
+    while session.path_stats().len() < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn wifi(publisher: &mut Publisher, rssi: f64) {
+    publisher.publish(&Reading::wifi(0, rssi));
+}
+
+#[test]
+fn both_sides_leave_a_path_whose_radio_fades_and_return_when_it_is_back() {
+    within(async {
+        let (_endpoint, client, server) = pair(Config::default()).await;
+        both_paths(&client).await;
+        both_paths(&server).await;
+        let (mut publisher, subscriber) = board();
+        // Before the first reading nothing is known.
+        client.set_signal("127.0.0.2", Some(subscriber));
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        assert_eq!(first(&client).1, "active");
+        wifi(&mut publisher, -85.0);
+        assert_eq!(alert(&server).await, AlertKind::Outage);
+        assert_eq!((first(&client).1, first(&server).1), ("deactivated", "deactivated"));
+        let before = (first(&client).0, first(&server).0);
+        for _ in 0..20 {
+            client.send(Block::new(vec![1; 20_000])).await.expect("is taken");
+            server.send(Block::new(vec![1; 20_000])).await.expect("is taken");
+        }
+        for _ in 0..20 {
+            next_block(&client).await;
+            next_block(&server).await;
+        }
+        assert_eq!((first(&client).0, first(&server).0), before, "no data on the path that is out");
+        wifi(&mut publisher, -50.0);
+        assert_eq!(alert(&server).await, AlertKind::Recovery);
+        assert_eq!((first(&client).1, first(&server).1), ("active", "active"));
+    });
+}
+
+#[test]
+fn a_radio_that_says_nothing_for_long_is_believed_until_it_is_let_go() {
+    within(async {
+        let (_endpoint, client, server) = pair(Config::default()).await;
+        both_paths(&client).await;
+        let (mut publisher, subscriber) = board();
+        wifi(&mut publisher, -85.0);
+        client.set_signal("127.0.0.2", Some(subscriber));
+        assert_eq!(alert(&server).await, AlertKind::Outage);
+        // Most radios say something only when it changes.
+        tokio::time::sleep(Duration::from_millis(5_500)).await;
+        assert_eq!(first(&server).1, "deactivated");
+        client.set_signal("127.0.0.2", None);
+        assert_eq!(alert(&server).await, AlertKind::Recovery);
+    });
+}
