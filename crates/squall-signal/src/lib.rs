@@ -16,6 +16,8 @@ mod quality;
 mod reading;
 mod source;
 mod watermark;
+#[cfg(all(feature = "wifi", target_os = "linux"))]
+mod wifi;
 
 pub use adapt::Adaptation;
 pub use board::{Publisher, Subscriber, board};
@@ -24,6 +26,8 @@ pub use quality::{QualityIndex, Range, Ranges, Weights};
 pub use reading::{Reading, Technology};
 pub use source::{Clock, SignalSource, SourceError};
 pub use watermark::{Alert, AlertKind, Marks, SignalState, Watermark, WatermarkConfig, WatermarkError};
+#[cfg(all(feature = "wifi", target_os = "linux"))]
+pub use wifi::{Station, WifiSource, wifi_interfaces};
 
 /// Microseconds by the caller's clock.
 pub type Micros = u64;

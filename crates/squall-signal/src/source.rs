@@ -81,6 +81,15 @@ pub enum SourceError {
 }
 
 impl SourceError {
+    /// The same words for a radio that was there before, and may come back.
+    #[cfg(all(feature = "wifi", target_os = "linux"))]
+    pub(crate) fn passing(self) -> Self {
+        match self {
+            Self::Missing { radio, problem } => Self::Failed { radio, problem },
+            other => other,
+        }
+    }
+
     /// Whether asking again would give the same answer.
     pub fn is_lasting(&self) -> bool {
         !matches!(self, Self::Failed { .. })
