@@ -5,7 +5,7 @@
 //! CoDel). The serialiser takes it from there at the link's rate ([`RateConfig`]: fixed, in steps, or by a
 //! mahimahi trace). Then it may be lost ([`LossConfig`]) or doubled, is under way for the delay and its jitter
 //! ([`DelayConfig`], [`JitterConfig`]), and comes out of [`Link::poll`]. A script ([`LinkEvent`]) changes any of
-//! this at given times.
+//! this at given times, and a radio ([`RadioConfig`]) from moment to moment.
 //!
 //! A link has no clock and no sockets: time is an argument, and the same seed and pushes give the same result.
 //! [`Network`] drives the two links of each of several paths in virtual time, [`Relay`] in real time between
@@ -21,6 +21,7 @@ mod loss;
 pub mod mahimahi;
 mod network;
 mod queue;
+pub mod radio;
 mod rate;
 pub mod relay;
 mod script;
@@ -36,6 +37,7 @@ pub use crate::{
     loss::{GilbertElliott, LossConfig},
     network::{Arrival, Network},
     queue::{CodelConfig, DropEnd, Limit, QueueConfig},
+    radio::RadioConfig,
     rate::RateConfig,
     relay::{Relay, RelayReport},
     script::{EventError, LinkEvent, OutageMode},

@@ -1,10 +1,13 @@
 //! Several paths in virtual time: send, ask when something arrives, take it.
 
+mod radios;
+
 use crate::{
     config::{ConfigError, Direction, LinkConfig, PathConfig},
     link::{Delivery, Link, LinkState, PushOutcome},
     log::{LinkStats, Record},
     queue::{Limit, QueueConfig},
+    radio::Radio,
     rate::RateConfig,
     units::{Micros, Size},
 };
@@ -13,7 +16,8 @@ use crate::{
 ///
 /// The caller's loop: [`send`](Self::send) packets, wait until [`poll_timeout`](Self::poll_timeout), take what
 /// has arrived with [`poll`](Self::poll) and the ports that have changed with
-/// [`poll_rebind`](Self::poll_rebind). Times must not decrease. Packets that arrive at the same time come in
+/// [`poll_rebind`](Self::poll_rebind). What radios report is in [`next_report`](Self::next_report) and
+/// [`poll_report`](Self::poll_report), or in [`report`](Self::report). Times must not decrease. Packets that arrive at the same time come in
 /// the order of paths, upward before downward.
 #[derive(Debug, Clone)]
 pub struct Network<T> {
@@ -28,6 +32,8 @@ pub struct Network<T> {
     trunks: Vec<Link<Shared<T>>>,
     /// Latest first.
     rebinds: Vec<(Micros, usize)>,
+    /// By path.
+    radios: Vec<Option<Radio>>,
 }
 
 /// One direction of a path.
@@ -92,6 +98,7 @@ impl<T: Clone> Network<T> {
             due: Vec::new(),
             trunks: Vec::new(),
             rebinds: rebinds(paths),
+            radios: Vec::with_capacity(paths.len()),
             names,
         };
         // The trunk of each (owner, direction) that has one.
@@ -125,6 +132,7 @@ impl<T: Clone> Network<T> {
             route.trunk = route.trunk.and_then(|slot| trunks[slot]);
         }
         network.due = vec![IDLE; network.links.len() + network.trunks.len()];
+        network.equip(paths, seed)?;
         Ok(network)
     }
 

@@ -9,7 +9,7 @@ use crate::{
     mahimahi::{Opportunities, Trace},
     series::{LoadError, Series, SeriesTable, read},
     time::{NANOS_PER_MILLI, NEVER, Nanos, micros_before, nanos},
-    units::{Rate, Span},
+    units::{Rate, Ratio, Span},
 };
 
 /// The rate of one direction of a link. Default: unlimited.
@@ -207,6 +207,8 @@ pub(crate) const WORK_PER_BIT: u64 = 1_000_000_000;
 #[derive(Debug, Clone)]
 pub(crate) struct Fluid {
     pace: Pace,
+    /// How much of the pace there is.
+    share: Ratio,
     bps: Option<u64>,
     until: Nanos,
     busy: bool,
@@ -218,9 +220,16 @@ pub(crate) struct Fluid {
 }
 
 impl Fluid {
-    pub(crate) fn new(pace: Pace, now: Nanos) -> Self {
-        let (bps, until) = pace.at(now);
-        Self { pace, bps, until, busy: false, left: 0, spare: 0, since: now, event: NEVER }
+    pub(crate) fn new(pace: Pace, share: Ratio, now: Nanos) -> Self {
+        let (bps, until) = scaled(&pace, share, now);
+        Self { pace, share, bps, until, busy: false, left: 0, spare: 0, since: now, event: NEVER }
+    }
+
+    /// Goes on at another share of its pace. No packet is being sent, or it is paused.
+    pub(crate) fn set_share(&mut self, now: Nanos, share: Ratio) {
+        self.share = share;
+        (self.bps, self.until) = scaled(&self.pace, share, now);
+        self.refresh(now);
     }
 
     /// Begins to send a packet.
@@ -276,12 +285,12 @@ impl Fluid {
 
     /// Bits per second at `now`; `None` means unlimited.
     pub(crate) fn rate(&self, now: Nanos) -> Option<u64> {
-        self.pace.at(now).0
+        scaled(&self.pace, self.share, now).0
     }
 
     fn refresh(&mut self, now: Nanos) {
         if now >= self.until {
-            (self.bps, self.until) = self.pace.at(now);
+            (self.bps, self.until) = scaled(&self.pace, self.share, now);
         }
         self.event = match self.bps {
             _ if !self.busy => NEVER,
@@ -290,6 +299,17 @@ impl Fluid {
             Some(bps) => self.until.min(now.saturating_add(self.left.div_ceil(bps))),
         };
     }
+}
+
+/// A share of a pace at `now`, and until when that holds.
+fn scaled(pace: &Pace, share: Ratio, now: Nanos) -> (Option<u64>, Nanos) {
+    let (bps, until) = pace.at(now);
+    if share == Ratio::ONE {
+        return (bps, until);
+    }
+    let part = |bps| u128::from(bps) * u128::from(share.billionths()) / u128::from(Ratio::ONE.billionths());
+    // At most the pace itself, which is 64 bits.
+    (bps.map(|bps: u64| part(bps) as u64), until)
 }
 
 /// What takes packets from the queue.
@@ -311,7 +331,7 @@ impl Server {
                 return Some(Self::Opportunities(Opportunities::new(trace.clone()?, *once)));
             }
         };
-        Some(Self::Fluid(Fluid::new(pace, 0)))
+        Some(Self::Fluid(Fluid::new(pace, Ratio::ONE, 0)))
     }
 
     /// Bits per second at `now`; `None` means unlimited.
@@ -342,14 +362,14 @@ mod tests {
             (Span::from_micros(0), Rate::from_bps(12_000_000)),
             (Span::from_micros(500), Rate::from_bps(6_000_000)),
         ];
-        let mut fluid = Fluid::new(Pace::Series(Series::new(steps, None).unwrap()), 0);
+        let mut fluid = Fluid::new(Pace::Series(Series::new(steps, None).unwrap()), Ratio::ONE, 0);
         fluid.begin(0, 1_500);
         assert_eq!(finish(&mut fluid), 1_500_000, "half at 12 Mbit/s in 0.5 ms, half at 6 Mbit/s in 1 ms");
     }
 
     #[test]
     fn a_busy_link_does_not_drift_by_rounding() {
-        let mut fluid = Fluid::new(Pace::Fixed(7_000_001), 0);
+        let mut fluid = Fluid::new(Pace::Fixed(7_000_001), Ratio::ONE, 0);
         let (packets, mut now) = (10_000u64, 0);
         for _ in 0..packets {
             fluid.begin(now, 1_111);
@@ -361,7 +381,8 @@ mod tests {
     #[test]
     fn a_ramp_sends_its_area() {
         let second = 1_000_000_000;
-        let mut fluid = Fluid::new(Pace::Ramp { from: 0, to: 20_000_000, start: 0, end: second }, 0);
+        let mut fluid =
+            Fluid::new(Pace::Ramp { from: 0, to: 20_000_000, start: 0, end: second }, Ratio::ONE, 0);
         fluid.begin(0, 1_250_000);
         let took = finish(&mut fluid);
         // Ten megabits are the area under the whole ramp; the steps of 1 ms lag it by 0.05 %.
@@ -374,7 +395,7 @@ mod tests {
             (Span::from_micros(0), Rate::from_bps(0)),
             (Span::from_millis(5), Rate::from_bps(8_000_000)),
         ];
-        let mut fluid = Fluid::new(Pace::Series(Series::new(steps, None).unwrap()), 0);
+        let mut fluid = Fluid::new(Pace::Series(Series::new(steps, None).unwrap()), Ratio::ONE, 0);
         fluid.begin(0, 1_000);
         assert_eq!(finish(&mut fluid), 6_000_000);
     }

@@ -116,6 +116,19 @@ pub enum ConfigError {
     /// A path that uses another's bottleneck has a rate, a queue or a serialiser order of its own.
     #[error("bottleneck: rate and queue are those of path \"{0}\" and cannot be set again, nor delay_first")]
     Shared(String),
+    /// A path with a radio has a rate that no share can be taken of.
+    #[error(
+        "radio: its map gives a share of a rate, so {direction} needs one that is fixed or in steps, not {rate}"
+    )]
+    Ceiling {
+        /// Up or down.
+        direction: &'static str,
+        /// What it has instead.
+        rate: &'static str,
+    },
+    /// A path with a radio uses another's bottleneck.
+    #[error("radio: the rate is that of path \"{0}\", which may have a radio instead")]
+    SharedRadio(String),
     /// Two paths have the same name.
     #[error("two paths are called \"{0}\"")]
     Twice(String),

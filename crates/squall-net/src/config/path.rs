@@ -12,6 +12,7 @@ use crate::{
     delay::{DelayConfig, JitterConfig},
     loss::LossConfig,
     queue::QueueConfig,
+    radio::RadioConfig,
     rate::RateConfig,
     script::{LinkEvent, OutageMode},
     series::LoadError,
@@ -58,6 +59,10 @@ pub struct PathConfig {
     /// their own loss and delay. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<String>,
+    /// The radio that both directions depend on, if there is one: their rate is then what it gives at best.
+    /// Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub radio: Option<RadioConfig>,
     /// What changes, and when, in one or both directions.
     pub events: Vec<PathEvent>,
 }
@@ -110,6 +115,7 @@ struct PathTable {
     name: String,
     metered: bool,
     bottleneck: Option<String>,
+    radio: Option<RadioConfig>,
     up: LinkPatch,
     down: LinkPatch,
     events: Vec<PathEvent>,
@@ -144,6 +150,7 @@ impl From<PathTable> for PathConfig {
             down: table.down.or(both).into(),
             metered: table.metered,
             bottleneck: table.bottleneck,
+            radio: table.radio,
             events: table.events,
         }
     }
@@ -179,6 +186,7 @@ impl PathConfig {
             down: link,
             metered: false,
             bottleneck: None,
+            radio: None,
             events: Vec::new(),
         }
     }
@@ -202,17 +210,18 @@ impl PathConfig {
         times
     }
 
-    /// Reads the files that both links name, relative to the folder `base`.
+    /// Reads the files that both links and the radio name, relative to the folder `base`.
     ///
     /// # Errors
     ///
     /// The file that cannot be read, or the line in it that is wrong.
     pub fn load(&mut self, base: &Path) -> Result<(), LoadError> {
         self.up.load(base)?;
-        self.down.load(base)
+        self.down.load(base)?;
+        self.radio.as_mut().map_or(Ok(()), |radio| radio.load(base))
     }
 
-    /// Finds what is out of range or contradicts itself in either direction.
+    /// Finds what is out of range or contradicts itself in either direction or in the radio.
     ///
     /// # Errors
     ///
@@ -221,6 +230,28 @@ impl PathConfig {
         [Direction::Up, Direction::Down]
             .into_iter()
             .try_for_each(|direction| self.link(direction).check())
+            .and_then(|()| self.check_radio())
             .map_err(|problem| ConfigError::Path { path: self.name.clone(), problem: Box::new(problem) })
+    }
+
+    /// Finds what is wrong with the radio, also where it meets the links.
+    pub(crate) fn check_radio(&self) -> Result<(), ConfigError> {
+        let Some(radio) = &self.radio else { return Ok(()) };
+        radio.check()?;
+        if radio.is_trace() {
+            return Ok(());
+        }
+        if let Some(owner) = &self.bottleneck {
+            return Err(ConfigError::SharedRadio(owner.clone()));
+        }
+        for (direction, link) in [("up", &self.up), ("down", &self.down)] {
+            let rate = match link.rate {
+                RateConfig::Fixed(_) | RateConfig::Series(_) => continue,
+                RateConfig::Unlimited => "none",
+                RateConfig::Mahimahi { .. } => "a mahimahi trace",
+            };
+            return Err(ConfigError::Ceiling { direction, rate });
+        }
+        Ok(())
     }
 }

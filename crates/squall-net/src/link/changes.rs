@@ -1,13 +1,14 @@
-//! Scripted changes of a link.
+//! Changes of a link: by its script, and by the radio it depends on.
 
 use super::Link;
 use crate::{
     delay::Delay,
     log::DropReason,
+    radio::{Conditions, Follower},
     rate::{Fluid, Pace, Server, WORK_PER_BIT},
     script::{Change, OutageMode},
     time::Nanos,
-    units::Span,
+    units::{Ratio, Span},
 };
 
 impl<T: Clone> Link<T> {
@@ -28,22 +29,59 @@ impl<T: Clone> Link<T> {
                 self.delay = Delay::Ramp { from, to, start: at, end: at.saturating_add(over) };
             }
             Some(Change::Loss(loss)) => self.loss.change(&loss),
-            Some(Change::OutageStart) => {
-                self.outages += 1;
-                if self.outages == 1 {
-                    self.begin_outage(at);
-                }
-            }
-            Some(Change::OutageEnd) => {
-                if self.outages == 1 {
-                    self.pass_opportunities(at);
-                }
-                self.outages -= 1;
-                if self.outages == 0 {
-                    self.go_on(at);
-                }
-            }
+            Some(Change::OutageStart) => self.enter_outage(at),
+            Some(Change::OutageEnd) => self.leave_outage(at),
             None => {}
+        }
+    }
+
+    /// Lets the link depend on a radio from time 0 on.
+    pub(crate) fn follow(&mut self, radio: Follower) {
+        self.radio = Some(radio);
+        self.follow_radio(0);
+    }
+
+    pub(super) fn follow_radio(&mut self, at: Nanos) {
+        let Some(radio) = &mut self.radio else { return };
+        let Conditions { share, loss, outage } = radio.conditions(at);
+        let before = std::mem::replace(&mut self.conditions, Conditions { share, loss, outage });
+        if share != before.share {
+            self.change_share(at, share);
+        }
+        match (before.outage, outage) {
+            (false, true) => self.enter_outage(at),
+            (true, false) => self.leave_outage(at),
+            _ => {}
+        }
+    }
+
+    /// Goes on at another share of its rate; a packet being sent too.
+    fn change_share(&mut self, at: Nanos, share: Ratio) {
+        if self.outages == 0 {
+            self.stop_serving(at);
+        }
+        if let Server::Fluid(fluid) = &mut self.server {
+            fluid.set_share(at, share);
+        }
+        if self.outages == 0 {
+            self.go_on(at);
+        }
+    }
+
+    fn enter_outage(&mut self, at: Nanos) {
+        self.outages += 1;
+        if self.outages == 1 {
+            self.begin_outage(at);
+        }
+    }
+
+    fn leave_outage(&mut self, at: Nanos) {
+        if self.outages == 1 {
+            self.pass_opportunities(at);
+        }
+        self.outages -= 1;
+        if self.outages == 0 {
+            self.go_on(at);
         }
     }
 
@@ -56,7 +94,7 @@ impl<T: Clone> Link<T> {
             // What was counted in bytes, with the TUN header, becomes work.
             self.serving_left *= 8 * WORK_PER_BIT;
         }
-        self.server = Server::Fluid(Fluid::new(pace, at));
+        self.server = Server::Fluid(Fluid::new(pace, self.conditions.share, at));
         if self.outages == 0 {
             self.go_on(at);
         }

@@ -14,6 +14,7 @@ use crate::{
     loss::Loss,
     mahimahi::TUN_HEADER,
     queue::{Queue, Queued},
+    radio::{Conditions, Follower},
     rate::Server,
     script::{OutageMode, Script},
     time::{NEVER, Nanos, micros_after, micros_before},
@@ -26,7 +27,7 @@ use crate::{
 /// counts as the latest seen). Everything due at or before `now` happens before what the call itself does:
 /// a packet pushed at the very microsecond in which another leaves the queue finds that place free, and a
 /// packet pushed in a millisecond cannot use a trace's opportunity of that millisecond. Among things due at
-/// the same nanosecond, the script comes first, then the serialiser, then arrivals. So the same configuration,
+/// the same nanosecond, the script comes first, then the radio, the serialiser and arrivals. So the same configuration,
 /// seed and pushes give the same deliveries.
 #[derive(Debug, Clone)]
 pub struct Link<T> {
@@ -50,6 +51,10 @@ pub struct Link<T> {
     outage_mode: OutageMode,
     /// Outages that have begun and not ended.
     outages: u32,
+    radio: Option<Follower>,
+    /// What the radio leaves of the link.
+    conditions: Conditions,
+    radio_random: Pcg64Mcg,
     ready: VecDeque<Delivery<T>>,
     latest: Option<u64>,
     ledger: Ledger,
@@ -150,6 +155,9 @@ impl<T: Clone> Link<T> {
             script: Script::new(&config.events)?,
             outage_mode: config.outage,
             outages: 0,
+            radio: None,
+            conditions: Conditions::FULL,
+            radio_random: stream(3),
             ready: VecDeque::new(),
             latest: None,
             ledger: Ledger::default(),
@@ -206,7 +214,7 @@ impl<T: Clone> Link<T> {
         if self.delay_first || !self.line.settled() {
             at = at.min(self.server_event());
             if self.serving.is_some() || self.queue.len() > 0 {
-                at = at.min(self.script.next());
+                at = at.min(self.script.next()).min(self.radio_event());
             }
         }
         (at != NEVER).then(|| micros_after(at))

@@ -6,6 +6,7 @@ use crate::{
     loss::chance,
     mahimahi::OPPORTUNITY,
     queue::Queued,
+    radio::Follower,
     rate::Server,
     time::{NEVER, Nanos, micros_after, nanos},
     units::Micros,
@@ -16,14 +17,16 @@ impl<T: Clone> Link<T> {
     pub(super) fn advance(&mut self, now: Micros) {
         let to = nanos(now).min(NEVER - 1);
         loop {
-            let (script, server) = (self.script.next(), self.server_event());
-            let at = script.min(server).min(self.line.next());
+            let (script, radio, server) = (self.script.next(), self.radio_event(), self.server_event());
+            let at = script.min(radio).min(server).min(self.line.next());
             if at > to {
                 break;
             }
             self.now = at;
             if at == script {
                 self.follow_script(at);
+            } else if at == radio {
+                self.follow_radio(at);
             } else if at == server {
                 self.serve(at);
             } else {
@@ -40,6 +43,10 @@ impl<T: Clone> Link<T> {
             Server::Opportunities(trace) if self.uses_opportunities() => trace.next(),
             Server::Opportunities(_) => NEVER,
         }
+    }
+
+    pub(super) fn radio_event(&self) -> Nanos {
+        self.radio.as_ref().map_or(NEVER, Follower::next)
     }
 
     fn uses_opportunities(&self) -> bool {
@@ -147,7 +154,9 @@ impl<T: Clone> Link<T> {
     pub(super) fn depart(&mut self, at: Nanos, packet: Packet<T>) {
         let (number, size) = (packet.number, packet.size);
         self.ledger.sent(at, number, size, packet.sent_at, packet.waited / 1_000);
-        if self.loss.loses(at) {
+        // Both are asked, so that neither's draws depend on the other.
+        let (lost, faded) = (self.loss.loses(at), chance(&mut self.radio_random, self.conditions.loss));
+        if lost || faded {
             self.ledger.dropped(at, number, size, DropReason::Loss);
             return;
         }

@@ -26,6 +26,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use squall_signal::Reading;
 
 pub use self::slip::SlipReport;
 use self::{
@@ -37,6 +38,7 @@ use crate::{
     link::LinkState,
     log::{LinkStats, Record},
     network::Network,
+    radio::Air,
     units::Micros,
 };
 
@@ -204,6 +206,19 @@ impl Relay {
                 down_stats: network.stats(path, Direction::Down),
             })
             .collect()
+    }
+
+    /// What the radio of a path reports at this moment; `None` if it has none, and after the last report of a
+    /// recording. Times are microseconds since [`started`](Self::started).
+    pub fn signal(&self, path: usize) -> Option<Reading> {
+        let mut state = self.shared.lock();
+        state.network.report(self.shared.now(), path)
+    }
+
+    /// What the links of a path truly follow at this moment; `None` if it has no radio.
+    pub fn air(&self, path: usize) -> Option<Air> {
+        let mut state = self.shared.lock();
+        state.network.air(self.shared.now(), path)
     }
 
     /// Starts (or ends) the record of every packet on one direction of a path.

@@ -1,0 +1,280 @@
+//! A radio as data.
+
+use std::path::Path;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use squall_signal::Technology;
+
+use super::{
+    Canyon, CellularMap, Handover, Lead, LevelSeries, Rail, Tunnel, Walk, WifiEdge, WifiMap, scene::Scene,
+};
+use crate::{config::ConfigError, series::LoadError, units::Span};
+
+/// Where the levels of a radio come from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Source {
+    /// Levels that were measured or written down; the map says what the link makes of them.
+    Series(LevelSeries),
+    /// Levels that were measured beside the rate which the link has: no map.
+    Trace(LevelSeries),
+    /// Through a building, away from an access point and back.
+    Walk(Walk),
+    /// To the edge of an access point's coverage outdoors and back.
+    WifiEdge(WifiEdge),
+    /// Round the corners of streets.
+    Canyon(Canyon),
+    /// Through tunnels.
+    Tunnel(Tunnel),
+    /// Along a railway line, from cell to cell.
+    Rail(Rail),
+    /// One handover.
+    Handover(Handover),
+}
+
+/// The radio of a path.
+///
+/// In TOML one of `series`, `trace`, `walk`, `wifi_edge`, `canyon`, `tunnel`, `rail` and `handover` says where
+/// the levels come from; everything else may be left out.
+///
+/// ```
+/// let path: squall_net::PathConfig = toml::from_str(r#"
+///     name = "wifi"
+///     rate = "60mbps"
+///     [radio]
+///     lead = "500ms"
+///     walk = { far = 40.0 }
+///     wifi = { margin = 3.0 }
+/// "#).unwrap();
+/// assert_eq!(path.radio.unwrap().lead.micros(), 500_000);
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RadioTable", into = "RadioTable")]
+pub struct RadioConfig {
+    /// Where the levels come from.
+    pub source: Source,
+    /// What the radio says it is, and which map holds. Default: Wi-Fi for `walk` and `wifi_edge` and for a
+    /// series of RSSI alone, LTE for the others.
+    pub technology: Option<Technology>,
+    /// How long before the link the reports follow the levels. Default 0.
+    pub lead: Lead,
+    /// How often the radio is asked, at least 1 ms. Default 100 ms, as in STORM (§3.2.2).
+    pub capture: Span,
+    /// The pace at which the radio itself measures; asked more often it repeats itself. ModemManager gives a
+    /// second. Default 0: it measures whenever it is asked.
+    pub granularity: Span,
+    /// How long after it was asked its answer arrives. Default 0.
+    pub late: Span,
+    /// Standard deviation of what it tells from what is true, in dB. Default 0.
+    pub noise: f64,
+    /// The time within which that noise keeps 1/e of its correlation. Default 0: each measurement for itself.
+    pub noise_correlation: Span,
+    /// What it rounds to, in dB; 0 for no rounding. Default 1, as chips tell it.
+    pub quantum: f64,
+    /// The seed of the levels. Default: one for each path, from the seed of the network. The noise always
+    /// follows the seed of the network.
+    pub seed: Option<u64>,
+    /// What a mobile network makes of the levels.
+    pub cellular: CellularMap,
+    /// What Wi-Fi makes of them.
+    pub wifi: WifiMap,
+}
+
+const CAPTURE: Span = Span::from_millis(100);
+const QUANTUM: f64 = 1.0;
+
+impl RadioConfig {
+    /// A radio with levels from there, and otherwise the defaults.
+    pub fn new(source: Source) -> Self {
+        Self {
+            source,
+            technology: None,
+            lead: Lead::default(),
+            capture: CAPTURE,
+            granularity: Span::default(),
+            late: Span::default(),
+            noise: 0.0,
+            noise_correlation: Span::default(),
+            quantum: QUANTUM,
+            seed: None,
+            cellular: CellularMap::default(),
+            wifi: WifiMap::default(),
+        }
+    }
+
+    /// The technology in effect.
+    pub fn technology(&self) -> Technology {
+        self.technology.unwrap_or_else(|| match &self.source {
+            Source::Series(series) | Source::Trace(series) => series.technology(),
+            Source::Walk(_) | Source::WifiEdge(_) => Technology::Wifi,
+            Source::Canyon(_) | Source::Tunnel(_) | Source::Rail(_) | Source::Handover(_) => Technology::Lte,
+        })
+    }
+
+    /// Whether the link's rate stands for what the levels give, so that no map is needed.
+    pub fn is_trace(&self) -> bool {
+        matches!(self.source, Source::Trace(_))
+    }
+
+    /// Reads the file of the levels, if they come from one.
+    pub(crate) fn load(&mut self, base: &Path) -> Result<(), LoadError> {
+        match &mut self.source {
+            Source::Series(series) | Source::Trace(series) => series.load(base),
+            _ => Ok(()),
+        }
+    }
+
+    /// Finds what is out of range.
+    ///
+    /// # Errors
+    ///
+    /// The first such field.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        within("radio.noise", self.noise, 0.0, 40.0)?;
+        within("radio.quantum", self.quantum, 0.0, 20.0)?;
+        let seconds = |span: Span| span.duration().as_secs_f64();
+        within("radio.capture in s", seconds(self.capture), 0.001, 3_600.0)?;
+        within("radio.granularity in s", seconds(self.granularity), 0.0, 3_600.0)?;
+        within("radio.late in s", seconds(self.late), 0.0, 60.0)?;
+        self.cellular.check()?;
+        self.wifi.check()?;
+        Scene::check(&self.source)
+    }
+}
+
+/// Refuses a number outside its bounds, both included, or none at all.
+pub(super) fn within(field: &str, value: f64, least: f64, most: f64) -> Result<(), ConfigError> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    let problem = format!("{value} is not between {least} and {most}");
+    Err(ConfigError::Field { field: field.to_owned(), problem })
+}
+
+/// A radio as it is written.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RadioTable {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    series: Option<LevelSeries>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<LevelSeries>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    walk: Option<Walk>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wifi_edge: Option<WifiEdge>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    canyon: Option<Canyon>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tunnel: Option<Tunnel>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rail: Option<Rail>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    handover: Option<Handover>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    technology: Option<Named>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lead: Option<Lead>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capture: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    granularity: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    noise: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    noise_correlation: Option<Span>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quantum: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cellular: Option<CellularMap>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wifi: Option<WifiMap>,
+}
+
+/// A technology by its name.
+#[derive(Debug, Clone, Copy)]
+struct Named(Technology);
+
+impl Serialize for Named {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Named {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map(Self).map_err(de::Error::custom)
+    }
+}
+
+impl TryFrom<RadioTable> for RadioConfig {
+    type Error = String;
+
+    fn try_from(table: RadioTable) -> Result<Self, String> {
+        let given = [
+            table.series.map(Source::Series),
+            table.trace.map(Source::Trace),
+            table.walk.map(Source::Walk),
+            table.wifi_edge.map(Source::WifiEdge),
+            table.canyon.map(Source::Canyon),
+            table.tunnel.map(Source::Tunnel),
+            table.rail.map(Source::Rail),
+            table.handover.map(Source::Handover),
+        ];
+        let mut given = given.into_iter().flatten();
+        let (Some(source), None) = (given.next(), given.next()) else {
+            let kinds = "series, trace, walk, wifi_edge, canyon, tunnel, rail and handover";
+            return Err(format!("a radio needs exactly one of {kinds}"));
+        };
+        let config = Self {
+            source,
+            technology: table.technology.map(|named| named.0),
+            lead: table.lead.unwrap_or_default(),
+            capture: table.capture.unwrap_or(CAPTURE),
+            granularity: table.granularity.unwrap_or_default(),
+            late: table.late.unwrap_or_default(),
+            noise: table.noise.unwrap_or_default(),
+            noise_correlation: table.noise_correlation.unwrap_or_default(),
+            quantum: table.quantum.unwrap_or(QUANTUM),
+            seed: table.seed,
+            cellular: table.cellular.unwrap_or_default(),
+            wifi: table.wifi.unwrap_or_default(),
+        };
+        // Here already, so that a file's error has its line.
+        config.check().map_err(|problem| problem.to_string())?;
+        Ok(config)
+    }
+}
+
+impl From<RadioConfig> for RadioTable {
+    fn from(config: RadioConfig) -> Self {
+        let mut table = Self {
+            technology: config.technology.map(Named),
+            lead: Some(config.lead),
+            capture: Some(config.capture),
+            granularity: Some(config.granularity),
+            late: Some(config.late),
+            noise: Some(config.noise),
+            noise_correlation: Some(config.noise_correlation),
+            quantum: Some(config.quantum),
+            seed: config.seed,
+            cellular: Some(config.cellular),
+            wifi: Some(config.wifi),
+            ..Self::default()
+        };
+        match config.source {
+            Source::Series(series) => table.series = Some(series),
+            Source::Trace(series) => table.trace = Some(series),
+            Source::Walk(walk) => table.walk = Some(walk),
+            Source::WifiEdge(edge) => table.wifi_edge = Some(edge),
+            Source::Canyon(canyon) => table.canyon = Some(canyon),
+            Source::Tunnel(tunnel) => table.tunnel = Some(tunnel),
+            Source::Rail(rail) => table.rail = Some(rail),
+            Source::Handover(handover) => table.handover = Some(handover),
+        }
+        table
+    }
+}

@@ -1,0 +1,108 @@
+//! By how much a radio knows earlier than its link.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::units::{Micros, Span, UnitError};
+
+/// How long before the link follows a change of the levels the radio reports it: `"800ms"`; `"-1s"` if the radio
+/// is the later. At most a minute either way. Default: 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Lead(i64);
+
+/// Why a text is no lead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LeadError {
+    /// It is no duration, perhaps with a minus before it.
+    #[error(transparent)]
+    Span(#[from] UnitError),
+    /// It is longer than a minute.
+    #[error("a lead of {0} is longer than a minute")]
+    Long(Span),
+}
+
+impl Lead {
+    /// The longest lead or lag.
+    pub const LIMIT: Span = Span::from_millis(60_000);
+
+    /// So many microseconds; negative if the radio is later than the link. Held within a minute.
+    pub fn from_micros(micros: i64) -> Self {
+        let limit = Self::LIMIT.micros() as i64;
+        Self(micros.clamp(-limit, limit))
+    }
+
+    /// Microseconds; negative if the radio is later than the link.
+    pub const fn micros(self) -> i64 {
+        self.0
+    }
+
+    /// The time that is earlier than `at` by the lead, but not before time 0.
+    pub(super) fn before(self, at: Micros) -> Micros {
+        at.saturating_add_signed(-self.0)
+    }
+
+    /// The time that is later than `at` by the lead; the end of time stays where it is.
+    pub(super) fn after(self, at: Micros) -> Micros {
+        if at == Micros::MAX { at } else { at.saturating_add_signed(self.0) }
+    }
+}
+
+impl FromStr for Lead {
+    type Err = LeadError;
+
+    fn from_str(text: &str) -> Result<Self, LeadError> {
+        let text = text.trim();
+        let (size, sign) = text.strip_prefix('-').map_or((text, 1), |size| (size, -1));
+        let span: Span = size.parse()?;
+        if span > Self::LIMIT {
+            return Err(LeadError::Long(span));
+        }
+        // At most 60,000,000.
+        Ok(Self(sign * span.micros() as i64))
+    }
+}
+
+impl fmt::Display for Lead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        f.pad(&format!("{sign}{}", Span::from_micros(self.0.unsigned_abs())))
+    }
+}
+
+impl Serialize for Lead {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Lead {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn leads_are_durations_with_a_sign() {
+        assert_eq!("800ms".parse(), Ok(Lead(800_000)));
+        assert_eq!("-1.5s".parse(), Ok(Lead(-1_500_000)));
+        assert_eq!("2min".parse::<Lead>().unwrap_err().to_string(), "a lead of 120s is longer than a minute");
+        assert!("soon".parse::<Lead>().unwrap_err().to_string().starts_with("\"soon\" is not a duration"));
+        assert_eq!(Lead(300).before(100), 0);
+        assert_eq!(Lead(-300).before(100), 400);
+        assert_eq!(Lead(-300).after(u64::MAX), u64::MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn printed_leads_read_back(micros in -60_000_000i64..=60_000_000) {
+            let lead = Lead::from_micros(micros);
+            prop_assert_eq!(lead.to_string().parse(), Ok(lead));
+        }
+    }
+}

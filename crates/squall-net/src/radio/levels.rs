@@ -1,0 +1,212 @@
+//! Levels: what the air is like, and series of it.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use squall_signal::{Reading, Technology};
+
+use crate::{
+    series::{CsvSource, LoadError, Sample, Series, SeriesError},
+    units::{Micros, Span},
+};
+
+/// What the air is like at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Levels {
+    /// Reference signal received power in dBm.
+    pub rsrp: Option<f64>,
+    /// Signal to interference and noise ratio in dB.
+    pub sinr: Option<f64>,
+    /// Received signal strength in dBm.
+    pub rssi: Option<f64>,
+    /// Whether the radio is in no network: not associated, not registered. Nothing passes then.
+    pub detached: bool,
+    /// Whether nothing passes although the radio is in a network: a handover is going on.
+    pub interrupted: bool,
+}
+
+impl Levels {
+    /// These levels as a radio of this technology would tell them at `at`.
+    pub(super) fn reading(&self, at: Micros, technology: Technology) -> Reading {
+        let Self { rsrp, sinr, rssi, detached, .. } = *self;
+        if detached {
+            return Reading::disconnected(at, technology);
+        }
+        Reading { at, technology, rsrp, sinr, rssi, ..Reading::default() }
+    }
+}
+
+/// A level in dBm or dB, from −200 to 100.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "f64", into = "f64")]
+pub struct Level(f64);
+
+impl Level {
+    /// The level, if it is one.
+    pub fn new(value: f64) -> Option<Self> {
+        (-200.0..=100.0).contains(&value).then_some(Self(value))
+    }
+
+    /// In dBm or dB.
+    pub const fn value(self) -> f64 {
+        self.0
+    }
+}
+
+impl TryFrom<f64> for Level {
+    type Error = String;
+
+    fn try_from(value: f64) -> Result<Self, String> {
+        Self::new(value).ok_or_else(|| format!("{value} is not a level between -200 and 100 dB"))
+    }
+}
+
+impl From<Level> for f64 {
+    fn from(level: Level) -> Self {
+        level.0
+    }
+}
+
+impl Sample for Level {
+    fn from_column(value: f64, column: &str) -> Option<Self> {
+        let unit = column.rsplit('_').next()?;
+        if matches!(unit, "dbm" | "db") { Self::new(value) } else { None }
+    }
+}
+
+/// Levels that somebody measured or wrote down; each holds until the next.
+///
+/// In files either `{ csv = "walk.csv" }`, which takes what there is of the columns `rsrp_dbm`, `sinr_db` and
+/// `rssi_dbm` beside `time_s`, or steps: `{ rssi = [["0s", -55], ["8s", -82.5]] }`. With `repeat = "10s"` it
+/// starts again after that time; without, the last levels hold, but the radio reports nothing after the last
+/// of all steps.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "LevelTable", into = "LevelTable")]
+pub struct LevelSeries {
+    /// The file that [`load`](crate::PathConfig::load) reads, if the levels come from a file.
+    pub csv: Option<PathBuf>,
+    /// RSRP in dBm.
+    pub rsrp: Option<Series<Level>>,
+    /// SINR in dB.
+    pub sinr: Option<Series<Level>>,
+    /// RSSI in dBm.
+    pub rssi: Option<Series<Level>>,
+    /// After how long it starts again. Default: never.
+    pub repeat: Option<Span>,
+}
+
+/// The columns of a file: RSRP, SINR, RSSI.
+const COLUMNS: [&str; 3] = ["rsrp_dbm", "sinr_db", "rssi_dbm"];
+
+impl LevelSeries {
+    /// Levels from a file, which [`load`](crate::PathConfig::load) reads.
+    pub fn from_file(csv: impl Into<PathBuf>) -> Self {
+        Self { csv: Some(csv.into()), ..Self::default() }
+    }
+
+    fn columns(&self) -> [Option<&Series<Level>>; 3] {
+        [self.rsrp.as_ref(), self.sinr.as_ref(), self.rssi.as_ref()]
+    }
+
+    pub(super) fn is_loaded(&self) -> bool {
+        self.columns().iter().any(Option::is_some)
+    }
+
+    /// Reads the file, if it is not read yet. A level that has no column there, or no value in it, is not told.
+    pub(super) fn load(&mut self, base: &Path) -> Result<(), LoadError> {
+        let Some(csv) = self.csv.clone().filter(|_| !self.is_loaded()) else { return Ok(()) };
+        let mut read = COLUMNS.map(|column| {
+            let source = CsvSource { csv: csv.clone(), column: column.to_owned(), scale: 1.0 };
+            let mut series = Series::from_file(source, self.repeat);
+            match series.load(base) {
+                Ok(()) => Ok(Some(series)),
+                Err(LoadError::Series { problem: SeriesError::Column(missing), .. }) if missing == column => {
+                    Ok(None)
+                }
+                Err(LoadError::Series { problem: SeriesError::NoValue(_), .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        });
+        let mut take = |index: usize| std::mem::replace(&mut read[index], Ok(None));
+        (self.rsrp, self.sinr, self.rssi) = (take(0)?, take(1)?, take(2)?);
+        if self.is_loaded() {
+            return Ok(());
+        }
+        let problem = SeriesError::NoValue(COLUMNS.join("\" or \""));
+        Err(LoadError::Series { file: base.join(csv), problem })
+    }
+
+    /// The technology that has such levels: Wi-Fi if there is only an RSSI.
+    pub(super) fn technology(&self) -> Technology {
+        if self.rsrp.is_none() && self.sinr.is_none() { Technology::Wifi } else { Technology::Lte }
+    }
+
+    /// The levels at a time, and until when they hold.
+    pub(super) fn at(&self, now: Micros) -> (Levels, Micros) {
+        let mut until = Micros::MAX;
+        let [rsrp, sinr, rssi] = self.columns().map(|series| {
+            let (level, change) = series?.at(now);
+            until = until.min(change.unwrap_or(Micros::MAX));
+            Some(level.value())
+        });
+        (Levels { rsrp, sinr, rssi, ..Levels::default() }, until)
+    }
+
+    /// The time of the last step; `None` if it goes on for ever.
+    pub(super) fn end(&self) -> Option<Micros> {
+        if self.repeat.is_some() {
+            return None;
+        }
+        let last = |series: &Series<Level>| series.steps().last().map(|(at, _)| at.micros());
+        self.columns().into_iter().flatten().filter_map(last).max()
+    }
+}
+
+/// Levels as they are written.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct LevelTable {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    csv: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rsrp: Option<Vec<(Span, Level)>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sinr: Option<Vec<(Span, Level)>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rssi: Option<Vec<(Span, Level)>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repeat: Option<Span>,
+}
+
+impl TryFrom<LevelTable> for LevelSeries {
+    type Error = String;
+
+    fn try_from(table: LevelTable) -> Result<Self, String> {
+        let LevelTable { csv, rsrp, sinr, rssi, repeat } = table;
+        let series = |name: &str, steps: Option<Vec<(Span, Level)>>| {
+            let series = steps.map(|steps| Series::new(steps, repeat)).transpose();
+            series.map_err(|problem| format!("{name}: {problem}"))
+        };
+        let (rsrp, sinr, rssi) = (series("rsrp", rsrp)?, series("sinr", sinr)?, series("rssi", rssi)?);
+        let levels = Self { csv, rsrp, sinr, rssi, repeat };
+        if levels.csv.is_some() == levels.is_loaded() {
+            return Err("levels are given by csv, or by steps of rsrp, sinr or rssi".to_owned());
+        }
+        Ok(levels)
+    }
+}
+
+impl From<LevelSeries> for LevelTable {
+    fn from(levels: LevelSeries) -> Self {
+        let written = levels.csv.is_none();
+        let steps =
+            |series: Option<Series<Level>>| series.filter(|_| written).map(|series| series.steps().to_vec());
+        Self {
+            rsrp: steps(levels.rsrp),
+            sinr: steps(levels.sinr),
+            rssi: steps(levels.rssi),
+            csv: levels.csv,
+            repeat: levels.repeat,
+        }
+    }
+}

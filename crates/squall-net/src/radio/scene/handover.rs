@@ -1,0 +1,125 @@
+//! One handover.
+
+use serde::{Deserialize, Serialize};
+
+use super::{STEP, cell, check_all};
+use crate::{
+    config::ConfigError,
+    radio::Levels,
+    units::{Micros, Span},
+};
+
+/// One handover: a cell fades, for a moment nothing passes, and then there is a better one. Nothing in it is
+/// random.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Handover {
+    /// When the interruption begins. Default 10 s.
+    pub at: Span,
+    /// How long nothing passes. Default 50 ms, LTE's 49.5 ms in 3GPP TR 36.881 rounded. One that fails takes
+    /// 0.5 to 3.7 s: the worst round trip that STORM (Fig. 7) met was 3.75 s on the wireless link.
+    pub interruption: Span,
+    /// How long before the interruption the cell begins to fade. Default 4 s, an assumption.
+    pub fading: Span,
+    /// RSRP before and after in dBm. Default −85.
+    pub rsrp: f64,
+    /// RSRP at the end of the fade in dBm. Default −112.
+    pub lowest: f64,
+    /// Interference in a resource element in dBm. Default −108, so that the old cell ends at about −4 dB.
+    pub interference: f64,
+}
+
+impl Default for Handover {
+    fn default() -> Self {
+        Self {
+            at: Span::from_millis(10_000),
+            interruption: Span::from_millis(50),
+            fading: Span::from_millis(4_000),
+            rsrp: -85.0,
+            lowest: -112.0,
+            interference: -108.0,
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(in super::super) struct State {
+    handover: Handover,
+    now: Micros,
+}
+
+impl Handover {
+    pub(super) fn begin(&self) -> State {
+        State { handover: *self, now: 0 }
+    }
+
+    /// RSRP of the cell in use at `now`.
+    fn rsrp_at(&self, now: Micros) -> f64 {
+        let (at, fading) = (self.at.micros(), self.fading.micros());
+        if now >= at.saturating_add(self.interruption.micros()) {
+            return self.rsrp;
+        }
+        let left = at.saturating_sub(now);
+        let faded = if left >= fading { 0.0 } else { 1.0 - left as f64 / fading as f64 };
+        self.rsrp + (self.lowest - self.rsrp) * faded
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        check_all(&[
+            ("radio.handover.rsrp", self.rsrp, -160.0, 0.0),
+            ("radio.handover.lowest", self.lowest, -160.0, self.rsrp),
+            ("radio.handover.interference", self.interference, -200.0, 0.0),
+        ])
+    }
+}
+
+impl State {
+    pub(super) fn step(&mut self) -> (Levels, Micros) {
+        let Handover { at, interruption, interference, .. } = self.handover;
+        let (start, end) = (at.micros(), at.micros().saturating_add(interruption.micros()));
+        let now = self.now;
+        let interrupted = (start..end).contains(&now);
+        let until = if interrupted {
+            end
+        } else if now < start {
+            start.min(now + STEP)
+        } else {
+            // Nothing changes any more.
+            Micros::MAX
+        };
+        self.now = until;
+        let levels = Levels { interrupted, ..cell(self.handover.rsrp_at(now), interference) };
+        (levels, until - now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interruption_has_its_time_and_length() {
+        let handover = Handover { at: Span::from_millis(1_234), ..Handover::default() };
+        let mut state = handover.begin();
+        let (mut now, mut steps) = (0, Vec::new());
+        while now < Micros::MAX {
+            let (levels, span) = state.step();
+            steps.push((now, levels));
+            now += span;
+        }
+        let cut: Vec<Micros> =
+            steps.iter().filter(|(_, levels)| levels.interrupted).map(|(at, _)| *at).collect();
+        assert_eq!(cut, [1_234_000]);
+        let (after, levels) = steps[steps.len() - 1];
+        assert_eq!((after, levels.rsrp), (1_284_000, Some(-85.0)));
+    }
+
+    #[test]
+    fn the_cell_fades_before() {
+        let handover = Handover::default();
+        assert_eq!(handover.rsrp_at(6_000_000), -85.0);
+        assert_eq!(handover.rsrp_at(8_000_000), -98.5);
+        assert_eq!(handover.rsrp_at(10_000_000), -112.0);
+        assert_eq!(handover.rsrp_at(10_050_000), -85.0);
+    }
+}

@@ -1,0 +1,212 @@
+//! A train that runs from cell to cell.
+
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    STEP, STEP_SECONDS, cell, check_all, log_distance,
+    random::{Shadow, between, uniform},
+};
+use crate::{
+    config::ConfigError,
+    radio::Levels,
+    units::{Micros, Ratio, Span},
+};
+
+/// A train along a line of cells, for ever, with a handover at each.
+///
+/// Two cells count at a time, the one in use and the next, each with path loss and shadowing of its own. Once the
+/// next has been stronger by the hysteresis for the time to trigger (event A3 of 3GPP TS 36.331 §5.5.4.4), the
+/// train changes over: nothing passes for the interruption. Now and then that fails, and it takes much longer
+/// until a cell is found again. What the next cell sends is the interference.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rail {
+    /// In m/s. Default 83.3: 300 km/h.
+    pub speed: f64,
+    /// From site to site in metres. Default 580, which is seven seconds; the shorter of the two distances in 3GPP
+    /// TR 38.913 §6.1.5. The longer is 1732.
+    pub spacing: f64,
+    /// From the track to the sites in metres. Default 100 (ibid.).
+    pub aside: f64,
+    /// RSRP beside a site in dBm. Default −75, an assumption.
+    pub rsrp: f64,
+    /// By the power of which it falls with the distance. Default 2, as 3GPP TR 38.901 has it for RMa in line of
+    /// sight at first order.
+    pub exponent: f64,
+    /// Deviation of the shadowing in dB. Default 4 (ibid., Table 7.4.1-1).
+    pub shadow: f64,
+    /// Its correlation distance in metres. Default 37 (ibid., Table 7.5-6).
+    pub decorrelation: f64,
+    /// How much of the time the next cell sends. Default 50 %, an assumption.
+    pub load: Ratio,
+    /// By how many dB the next cell must be stronger. Default 3, an assumption.
+    pub hysteresis: f64,
+    /// And for how long. Default 160 ms, an assumption from the values that TS 36.331 allows.
+    pub trigger: Span,
+    /// How long nothing passes in a handover. Default 50 ms (49.5 ms in 3GPP TR 36.881).
+    pub interruption: Span,
+    /// The share of handovers that fail. Default 5 %, an assumption.
+    pub failure: Ratio,
+    /// The shortest time without a cell after a failure. Default 0.5 s.
+    pub shortest: Span,
+    /// The longest. Default 3.7 s, about the worst that STORM (Fig. 7) met.
+    pub longest: Span,
+}
+
+impl Default for Rail {
+    fn default() -> Self {
+        Self {
+            speed: 83.3,
+            spacing: 580.0,
+            aside: 100.0,
+            rsrp: -75.0,
+            exponent: 2.0,
+            shadow: 4.0,
+            decorrelation: 37.0,
+            load: Ratio::from_billionths(500_000_000),
+            hysteresis: 3.0,
+            trigger: Span::from_millis(160),
+            interruption: Span::from_millis(50),
+            failure: Ratio::from_billionths(50_000_000),
+            shortest: Span::from_millis(500),
+            longest: Span::from_millis(3_700),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(in super::super) struct State {
+    rail: Rail,
+    /// Metres beyond the site in use; negative before it.
+    at: f64,
+    serving: Shadow,
+    next: Shadow,
+    /// How long the next cell has been strong enough.
+    stronger: Micros,
+    /// For how long nothing passes from now on.
+    cut: Micros,
+}
+
+impl Rail {
+    pub(super) fn begin(&self, random: &mut Pcg64Mcg) -> State {
+        State {
+            rail: *self,
+            at: 0.0,
+            serving: self.shadow(random),
+            next: self.shadow(random),
+            stronger: 0,
+            cut: 0,
+        }
+    }
+
+    fn shadow(&self, random: &mut Pcg64Mcg) -> Shadow {
+        Shadow::new(self.shadow, self.decorrelation, self.speed, random)
+    }
+
+    /// RSRP of a site that far along the track, without shadowing.
+    fn rsrp_of(&self, along: f64) -> f64 {
+        // Beside the site it is `rsrp`.
+        log_distance(self.rsrp, self.exponent, along.hypot(self.aside) / self.aside)
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        check_all(&[
+            ("radio.rail.speed", self.speed, 0.1, 300.0),
+            ("radio.rail.spacing", self.spacing, 50.0, 1e5),
+            ("radio.rail.aside", self.aside, 1.0, 10_000.0),
+            ("radio.rail.rsrp", self.rsrp, -160.0, 0.0),
+            ("radio.rail.exponent", self.exponent, 0.1, 10.0),
+            ("radio.rail.shadow", self.shadow, 0.0, 30.0),
+            ("radio.rail.decorrelation", self.decorrelation, 0.1, 10_000.0),
+            ("radio.rail.hysteresis", self.hysteresis, 0.0, 30.0),
+            ("radio.rail.shortest in s", self.shortest.duration().as_secs_f64(), 0.0, 3_600.0),
+            (
+                "radio.rail.longest in s",
+                self.longest.duration().as_secs_f64(),
+                self.shortest.duration().as_secs_f64(),
+                3_600.0,
+            ),
+        ])
+    }
+}
+
+impl State {
+    pub(super) fn step(&mut self, random: &mut Pcg64Mcg) -> (Levels, Micros) {
+        let rail = self.rail;
+        let serving = rail.rsrp_of(self.at) + self.serving.go(random);
+        let next = rail.rsrp_of(self.at - rail.spacing) + self.next.go(random);
+        let busy = 10.0 * rail.load.as_f64().log10();
+        let levels = Levels { interrupted: self.cut > 0, ..cell(serving, next + busy) };
+        if self.cut > 0 {
+            return self.change_over(levels, random);
+        }
+        self.at += rail.speed * STEP_SECONDS;
+        self.stronger = if next >= serving + rail.hysteresis { self.stronger + STEP } else { 0 };
+        if self.stronger > 0 && self.stronger >= rail.trigger.micros() {
+            self.cut = self.draw(random);
+        }
+        (levels, STEP)
+    }
+
+    /// The interruption as a whole, with the levels as they were; then the next cell is the one in use.
+    fn change_over(&mut self, levels: Levels, random: &mut Pcg64Mcg) -> (Levels, Micros) {
+        let span = std::mem::take(&mut self.cut);
+        self.at += self.rail.speed * span as f64 / 1e6;
+        self.at -= self.rail.spacing;
+        // After a long one, that may be some cells further on.
+        while self.at > self.rail.spacing / 2.0 {
+            self.at -= self.rail.spacing;
+        }
+        self.stronger = 0;
+        let fresh = self.rail.shadow(random);
+        self.serving = std::mem::replace(&mut self.next, fresh);
+        (levels, span)
+    }
+
+    fn draw(&self, random: &mut Pcg64Mcg) -> Micros {
+        let Rail { failure, shortest, longest, interruption, .. } = self.rail;
+        let fails = uniform(random) < failure.as_f64();
+        let long = between(random, shortest.micros() as f64, longest.micros() as f64);
+        if fails { long as Micros } else { interruption.micros() }.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_pcg::rand_core::SeedableRng;
+
+    fn cuts(rail: Rail, seconds: u64) -> Vec<(Micros, Micros)> {
+        let mut random = Pcg64Mcg::seed_from_u64(3);
+        let mut state = rail.begin(&mut random);
+        let (mut now, mut cuts) = (0, Vec::new());
+        while now < seconds * 1_000_000 {
+            let (levels, span) = state.step(&mut random);
+            if levels.interrupted {
+                cuts.push((now, span));
+            }
+            now += span;
+        }
+        cuts
+    }
+
+    #[test]
+    fn there_is_a_handover_for_each_site() {
+        let rail = Rail { failure: Ratio::ZERO, ..Rail::default() };
+        let cuts = cuts(rail, 1_000);
+        // 1,000 s at 83.3 m/s pass 143 sites.
+        assert!((140..=146).contains(&cuts.len()), "{}", cuts.len());
+        assert!(cuts.iter().all(|(_, span)| *span == 50_000));
+    }
+
+    #[test]
+    fn some_fail_and_take_long() {
+        let rail = Rail { failure: Ratio::from_billionths(200_000_000), ..Rail::default() };
+        let cuts = cuts(rail, 5_000);
+        let failed: Vec<Micros> = cuts.iter().map(|(_, span)| *span).filter(|span| *span != 50_000).collect();
+        let share = failed.len() as f64 / cuts.len() as f64;
+        assert!((0.15..0.25).contains(&share), "{share}");
+        assert!(failed.iter().all(|span| (500_000..=3_700_000).contains(span)));
+    }
+}

@@ -1,0 +1,127 @@
+//! To the edge of an access point's coverage and back.
+
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+use super::{STEP_SECONDS, Shuttle, check_all, log_distance, random::Shadow};
+use crate::{config::ConfigError, radio::Levels, units::Span};
+
+/// On foot from an access point to the edge of its coverage outdoors and back, for ever.
+///
+/// Path loss and shadowing are those of a street without line of sight. A station that hears too little loses
+/// its association, and needs a while to get it back.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WifiEdge {
+    /// In m/s. Default 1.4.
+    pub speed: f64,
+    /// The nearest point in metres. Default 3.
+    pub near: f64,
+    /// The farthest point in metres. Default 60, where the mean RSSI is −89 dBm.
+    pub far: f64,
+    /// RSSI one metre away in dBm. Default −26, as in [`Walk`](super::Walk).
+    pub reference: f64,
+    /// By the power of which it falls with the distance. Default 3.53 (3GPP TR 38.901 Table 7.4.1-1, UMi street
+    /// canyon without line of sight).
+    pub exponent: f64,
+    /// Deviation of the shadowing in dB. Default 7.82 (ibid.).
+    pub shadow: f64,
+    /// Its correlation distance in metres. Default 13 (ibid., Table 7.5-6).
+    pub decorrelation: f64,
+    /// Below this RSSI in dBm the association is lost. Default −92, an assumption: beacons are sent with the
+    /// slowest scheme, and several must be missed.
+    pub lost: f64,
+    /// From this RSSI in dBm on the station associates again. Default −85, an assumption.
+    pub found: f64,
+    /// How long that takes. Default 1 s, an assumption: scan, association, key exchange, address.
+    pub rejoin: Span,
+}
+
+impl Default for WifiEdge {
+    fn default() -> Self {
+        Self {
+            speed: 1.4,
+            near: 3.0,
+            far: 60.0,
+            reference: -26.0,
+            exponent: 3.53,
+            shadow: 7.82,
+            decorrelation: 13.0,
+            lost: -92.0,
+            found: -85.0,
+            rejoin: Span::from_millis(1_000),
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(in super::super) struct State {
+    edge: WifiEdge,
+    way: Shuttle,
+    shadow: Shadow,
+    /// Seconds until it is associated again, once it hears enough.
+    away: Option<f64>,
+}
+
+impl WifiEdge {
+    pub(super) fn begin(&self, random: &mut Pcg64Mcg) -> State {
+        State {
+            edge: *self,
+            way: Shuttle::new(self.near, self.far, self.speed),
+            shadow: Shadow::new(self.shadow, self.decorrelation, self.speed, random),
+            away: None,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        check_all(&[
+            ("radio.wifi_edge.speed", self.speed, 0.01, 100.0),
+            ("radio.wifi_edge.near", self.near, 0.0, 10_000.0),
+            ("radio.wifi_edge.far", self.far, self.near + 0.1, 20_000.0),
+            ("radio.wifi_edge.reference", self.reference, -100.0, 50.0),
+            ("radio.wifi_edge.exponent", self.exponent, 0.1, 10.0),
+            ("radio.wifi_edge.shadow", self.shadow, 0.0, 30.0),
+            ("radio.wifi_edge.decorrelation", self.decorrelation, 0.1, 10_000.0),
+            ("radio.wifi_edge.lost", self.lost, -200.0, 0.0),
+            ("radio.wifi_edge.found", self.found, self.lost, 0.0),
+        ])
+    }
+}
+
+impl State {
+    pub(super) fn step(&mut self, random: &mut Pcg64Mcg) -> Levels {
+        let WifiEdge { reference, exponent, .. } = self.edge;
+        let rssi = log_distance(reference, exponent, self.way.go()) + self.shadow.go(random);
+        self.associate(rssi);
+        Levels { rssi: Some(rssi), detached: self.away.is_some(), ..Levels::default() }
+    }
+
+    fn associate(&mut self, rssi: f64) {
+        let rejoin = self.edge.rejoin.duration().as_secs_f64();
+        self.away = match self.away {
+            None => (rssi < self.edge.lost).then_some(rejoin),
+            Some(_) if rssi < self.edge.found => Some(rejoin),
+            Some(left) => Some(left - STEP_SECONDS).filter(|left| *left > 0.0),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_pcg::rand_core::SeedableRng;
+
+    #[test]
+    fn an_association_is_lost_at_the_edge_and_comes_back_after_a_while() {
+        let mut state = WifiEdge::default().begin(&mut Pcg64Mcg::seed_from_u64(0));
+        let mut away = |rssi: f64| {
+            state.associate(rssi);
+            state.away.is_some()
+        };
+        assert!(!away(-91.0));
+        assert!(away(-93.0));
+        assert!(away(-86.0), "not yet found again");
+        let steps = (0..100).take_while(|_| away(-84.0)).count();
+        assert_eq!(steps, 49, "a second, whose last step is the first with a network");
+    }
+}
