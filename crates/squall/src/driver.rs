@@ -21,7 +21,7 @@ use crate::{
     keeper::Keeper,
     routes::Routes,
     shared::{Core, Shared},
-    socket::{Packet, ReceiveBuffers, Socket, SocketKey},
+    socket::{Binding, Packet, ReceiveBuffers, Socket, SocketKey},
     timer::Timer,
 };
 
@@ -57,11 +57,11 @@ impl Sockets {
     pub(crate) fn bind(
         &mut self,
         addr: SocketAddr,
-        device: Option<&str>,
+        binding: Binding<'_>,
     ) -> std::io::Result<(SocketKey, SocketAddr)> {
         self.next += 1;
         let key = SocketKey(self.next);
-        let socket = Socket::bind(key, addr, device)?;
+        let socket = Socket::bind(key, addr, binding)?;
         let local = socket.local_addr()?;
         self.all.push((socket, local));
         Ok((key, local))
@@ -183,7 +183,7 @@ impl Future for Driver {
         if let Some(keeper) = &mut this.keeper
             && let Some(found) = keeper.poll_look(cx, asked)
         {
-            keeper.look_over(&found, &mut shared.lock(), &mut this.sockets);
+            keeper.look_over(&found, &shared, &mut this.sockets);
         }
         for _ in 0..MAX_TURNS {
             let mut busy = this.receive(cx);

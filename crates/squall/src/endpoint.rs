@@ -14,6 +14,7 @@ use crate::{
     error::Attempted,
     keeper::Keeper,
     shared::Shared,
+    socket::Binding,
 };
 
 /// Sockets that sessions come in on. Clones stand for the same sockets.
@@ -41,7 +42,8 @@ impl Endpoint {
         let mut sockets = Sockets::default();
         let mut local = Vec::new();
         for addr in addrs.to_socket_addrs().map_err(ListenError::Address)? {
-            let (_, bound) = sockets.bind(addr, None).map_err(|source| ListenError::Bind { addr, source })?;
+            let (_, bound) =
+                sockets.bind(addr, Binding::Address).map_err(|source| ListenError::Bind { addr, source })?;
             local.push(bound);
         }
         if local.is_empty() {
@@ -102,7 +104,7 @@ impl Endpoint {
                 .proto
                 .connect(Instant::now(), target)
                 .map_err(|error| ConnectError::Request(error.to_string()))?;
-            keeper.session = Some(id);
+            keeper.serve(id, &mut core);
             let signals = core.enrol(id);
             runtime.spawn(Driver::new(shared.clone(), sockets, Some(keeper)));
             Session::new(shared.clone(), id, signals)

@@ -5,6 +5,8 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
 };
 
+use crate::Network;
+
 /// Over what a client reaches its server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Interfaces {
@@ -19,6 +21,9 @@ pub enum Interfaces {
     /// Exactly these pairs of local and remote address, for instance through relays. Port 0 for any
     /// local port.
     Pairs(Vec<(SocketAddr, SocketAddr)>),
+    /// These networks, each of which binds its sockets itself. Which there are is the application's to
+    /// tell, by [`Session::set_interfaces`](crate::Session::set_interfaces).
+    Networks(Vec<Network>),
 }
 
 /// An address of an interface that is up.
@@ -31,14 +36,47 @@ pub(crate) struct Found {
 }
 
 /// A path that could be opened, and the socket it takes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     /// Interface that the socket is bound to, if it is.
     pub(crate) device: Option<String>,
+    /// Network that binds the socket, instead of an interface.
+    pub(crate) network: Option<Network>,
     /// Its number, which changes when it is taken away and comes back; 0 for none.
     pub(crate) index: u32,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
+}
+
+impl Candidate {
+    fn between(local: SocketAddr, remote: SocketAddr) -> Self {
+        Self { device: None, network: None, index: 0, local, remote }
+    }
+
+    /// The name of the interface or network.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.network.as_ref().map(Network::name).or(self.device.as_deref())
+    }
+}
+
+impl PartialEq for Candidate {
+    /// Whether one socket serves for both: a network may have changed in other respects.
+    fn eq(&self, other: &Self) -> bool {
+        let same_network = match (&self.network, &other.network) {
+            (None, None) => true,
+            (Some(one), Some(another)) => one.is_same(another),
+            _ => false,
+        };
+        let rest = |c: &Self| (c.index, c.local, c.remote);
+        same_network && self.device == other.device && rest(self) == rest(other)
+    }
+}
+
+impl Interfaces {
+    /// Whether it takes a look at the system to know what there is.
+    pub(crate) fn is_of_the_system(&self) -> bool {
+        !matches!(self, Self::Networks(_) | Self::Pairs(_))
+    }
 }
 
 /// The addresses of all interfaces that are up.
@@ -64,14 +102,39 @@ pub(crate) fn candidates(plan: &Interfaces, remotes: &[SocketAddr], found: &[Fou
             let with_remote = addresses.iter().filter_map(|ip| {
                 let remote = remotes.iter().find(|r| r.is_ipv4() == ip.is_ipv4())?;
                 let local = scoped(*ip, found.iter().find(|f| f.ip == *ip).map_or(0, |f| f.index));
-                Some(Candidate { device: None, index: 0, local, remote: *remote })
+                Some(Candidate::between(local, *remote))
             });
             with_remote.collect()
         }
-        Interfaces::Pairs(pairs) => pairs
-            .iter()
-            .map(|(local, remote)| Candidate { device: None, index: 0, local: *local, remote: *remote })
-            .collect(),
+        Interfaces::Pairs(pairs) => pairs.iter().map(|(l, r)| Candidate::between(*l, *r)).collect(),
+        Interfaces::Networks(networks) => {
+            networks.iter().filter_map(|network| over_network(network, remotes)).collect()
+        }
+    }
+}
+
+/// The path over a network: from an address it is known to have, or from one that the system picks.
+fn over_network(network: &Network, remotes: &[SocketAddr]) -> Option<Candidate> {
+    let known = network.known_addresses();
+    let from_known = remotes.iter().find_map(|remote| {
+        let suitable = known.iter().filter(|ip| suits(**ip, remote.ip()));
+        let best = suitable.max_by_key(|ip| is_global(**ip) == is_global(remote.ip()))?;
+        Some((scoped(*best, 0), *remote))
+    });
+    let (local, remote) = from_known.or_else(|| {
+        // A network that has only IPv6 may translate IPv4 without telling an address; the other way round
+        // there is nothing to hope for.
+        let hopeful = |r: &&SocketAddr| known.is_empty() || r.is_ipv4();
+        let remote = remotes.iter().find(hopeful)?;
+        Some((unspecified(remote), *remote))
+    })?;
+    Some(Candidate { network: Some(network.clone()), ..Candidate::between(local, remote) })
+}
+
+fn unspecified(remote: &SocketAddr) -> SocketAddr {
+    match remote {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     }
 }
 
@@ -83,7 +146,7 @@ fn on_this_machine(remotes: &[SocketAddr], found: &[Found]) -> Option<Candidate>
         IpAddr::V6(ip) if ip.is_loopback() => Ipv6Addr::LOCALHOST.into(),
         own => found.iter().find(|f| f.ip == own)?.ip,
     };
-    Some(Candidate { device: None, index: 0, local: SocketAddr::new(local, 0), remote: *remote })
+    Some(Candidate::between(SocketAddr::new(local, 0), *remote))
 }
 
 fn is_loopback(name: &str, found: &[Found]) -> bool {
@@ -103,7 +166,8 @@ fn by_name(remotes: &[SocketAddr], found: &[Found], wanted: impl Fn(&str) -> boo
             let suitable = found.iter().filter(|f| f.name == name && suits(f.ip, remote.ip()));
             let best = suitable.max_by_key(|f| is_global(f.ip) == is_global(remote.ip()))?;
             let local = scoped(best.ip, best.index);
-            Some(Candidate { device: Some(name.to_owned()), index: best.index, local, remote: *remote })
+            let bound = Candidate::between(local, *remote);
+            Some(Candidate { device: Some(name.to_owned()), index: best.index, ..bound })
         })
     };
     names.into_iter().filter_map(path).collect()
@@ -158,7 +222,7 @@ mod tests {
     fn plan(plan: &Interfaces, remotes: &[&str]) -> Vec<String> {
         let remotes: Vec<SocketAddr> = remotes.iter().map(|r| r.parse().expect("is an address")).collect();
         let all = candidates(plan, &remotes, &found());
-        all.iter().map(|c| format!("{} {}", c.device.as_deref().unwrap_or("-"), c.local.ip())).collect()
+        all.iter().map(|c| format!("{} {}", c.name().unwrap_or("-"), c.local.ip())).collect()
     }
 
     #[test]
@@ -184,6 +248,37 @@ mod tests {
         assert!(plan(&named, &["[2001:db8::1]:1"]).is_empty());
         let local = Interfaces::Local(vec![Ipv4Addr::new(127, 0, 0, 2).into(), Ipv6Addr::LOCALHOST.into()]);
         assert_eq!(plan(&local, &["127.0.0.1:1"]), ["- 127.0.0.2"]);
+    }
+
+    #[test]
+    fn networks_are_reached_from_their_own_addresses() {
+        let network = |addresses: &[&str]| {
+            let addresses = addresses.iter().map(|a| a.parse().expect("is an address"));
+            Network::new("cell", |_| Ok(())).addresses(addresses.collect::<Vec<_>>())
+        };
+        let over = |addresses: &[&str], remotes: &[&str]| {
+            plan(&Interfaces::Networks(vec![network(addresses)]), remotes)
+        };
+        let (v4, v6) = ("203.0.113.1:1", "[2001:db8:1::1]:1");
+        assert_eq!(over(&["fe80::5", "2001:db8::5", "10.0.0.5"], &[v6, v4]), ["cell 2001:db8::5"]);
+        assert_eq!(over(&["10.0.0.5"], &[v6, v4]), ["cell 10.0.0.5"]);
+        assert_eq!(over(&[], &[v6, v4]), ["cell ::"]);
+        // Behind 464XLAT there is IPv4 without an address of its own.
+        assert_eq!(over(&["2001:db8::5"], &[v4]), ["cell 0.0.0.0"]);
+        assert!(over(&["10.0.0.5"], &[v6]).is_empty());
+    }
+
+    #[test]
+    fn a_network_keeps_its_socket_until_it_or_its_address_is_another() {
+        let remote = ["203.0.113.1:1".parse().expect("is an address")];
+        let path = |network: &Network| {
+            candidates(&Interfaces::Networks(vec![network.clone()]), &remote, &[]).remove(0)
+        };
+        let address = |last| [IpAddr::from([10, 0, 0, last])];
+        let wifi = Network::new("wifi", |_| Ok(())).addresses(address(5));
+        assert_eq!(path(&wifi), path(&wifi.clone().metered(true)));
+        assert_ne!(path(&wifi), path(&wifi.clone().addresses(address(6))));
+        assert_ne!(path(&wifi), path(&Network::new("wifi", |_| Ok(())).addresses(address(5))));
     }
 
     #[test]

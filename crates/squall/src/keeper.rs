@@ -1,21 +1,22 @@
 //! Keeps a path open over every interface that there is.
 
 use std::{
+    io,
     net::SocketAddr,
     task::Context,
     time::{Duration, Instant},
 };
 
-use squall_proto::{NetPath, SessionId};
+use squall_proto::{NetPath, Session, SessionId};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::{
-    ConnectError, Interfaces,
+    ConnectError, Interfaces, Network,
     driver::Sockets,
     error,
     interfaces::{self, Candidate, Found},
-    shared::Core,
-    socket::SocketKey,
+    shared::{Core, Shared},
+    socket::{Binding, SocketKey},
 };
 
 /// How often interfaces are looked over.
@@ -31,7 +32,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// The paths of a session that this side started.
 pub(crate) struct Keeper {
     /// The session, once it is known.
-    pub(crate) session: Option<SessionId>,
+    session: Option<SessionId>,
     plan: Interfaces,
     remotes: Vec<SocketAddr>,
     kept: Vec<Kept>,
@@ -49,6 +50,13 @@ struct Kept {
     pause: Duration,
 }
 
+/// A socket that was bound for a path.
+struct Bound {
+    candidate: Candidate,
+    key: SocketKey,
+    local: SocketAddr,
+}
+
 impl Keeper {
     /// Opens sockets for all interfaces there are now. `host` is for messages.
     pub(crate) fn start(
@@ -60,7 +68,7 @@ impl Keeper {
         sockets: &mut Sockets,
     ) -> Result<Self, ConnectError> {
         let fail = |why: String| ConnectError::NoInterface { remote: host.to_owned(), why };
-        let found = interfaces::list().map_err(|e| fail(error::plain(&e)))?;
+        let found = list_for(&plan).map_err(|e| fail(error::plain(&e)))?;
         let wanted = interfaces::candidates(&plan, &remotes, &found);
         if wanted.is_empty() {
             return Err(fail(none_fits(&plan, &found)));
@@ -70,8 +78,13 @@ impl Keeper {
         let mut keeper = Self { session: None, plan, remotes, kept: Vec::new(), max_paths, tick };
         let mut failures = Vec::new();
         for candidate in wanted.into_iter().take(max_paths) {
-            if let Err(error) = keeper.open(&candidate, core, sockets) {
-                failures.push(format!("{}: {}", candidate.local.ip(), error::plain(&error)));
+            match bind(&candidate, sockets) {
+                Ok(bound) => drop(keeper.take(bound, core)),
+                Err(error) => {
+                    let name =
+                        candidate.name().map_or_else(|| candidate.local.ip().to_string(), str::to_owned);
+                    failures.push(format!("{name}: {}", error::plain(&error)));
+                }
             }
         }
         if keeper.kept.is_empty() {
@@ -81,6 +94,16 @@ impl Keeper {
             tracing::warn!("path not usable for now: {failure}");
         }
         Ok(keeper)
+    }
+
+    /// Keeps the paths of this session from now on.
+    pub(crate) fn serve(&mut self, session: SessionId, core: &mut Core) {
+        self.session = Some(session);
+        if let Some(session) = core.proto.session(session) {
+            for kept in &self.kept {
+                kept.declare_cost(session);
+            }
+        }
     }
 
     /// The paths, the preferred first.
@@ -102,29 +125,27 @@ impl Keeper {
         if let Some(plan) = asked {
             self.plan = plan;
         }
-        if due { interfaces::list().ok() } else { None }
+        if due { list_for(&self.plan).ok() } else { None }
     }
 
     /// Opens and closes paths as interfaces have come and gone. Until the session is there, its paths
     /// race and stay as they are.
-    pub(crate) fn look_over(&mut self, found: &[Found], core: &mut Core, sockets: &mut Sockets) {
-        let open = |id: &SessionId| core.proto.session(*id).is_some_and(|s| !s.is_closed());
-        let Some(session) = self.session.filter(open) else { return };
+    pub(crate) fn look_over(&mut self, found: &[Found], shared: &Shared, sockets: &mut Sockets) {
+        let Some(session) = self.session else { return };
+        if shared.lock().proto.session(session).is_none_or(|session| session.is_closed()) {
+            return;
+        }
         let mut wanted = interfaces::candidates(&self.plan, &self.remotes, found);
         wanted.truncate(self.max_paths);
+        // Networks bind by a call of the application's, which may take its time: not with the core locked.
+        let bound: Vec<Bound> = wanted.iter().filter_map(|one| self.bind_if_new(one, sockets)).collect();
+        let core = &mut *shared.lock();
         let now = Instant::now();
-        for candidate in &wanted {
-            if self.kept.iter().any(|kept| kept.candidate == *candidate) {
-                continue;
-            }
-            match self.open(candidate, core, sockets) {
-                Ok(net) => {
-                    tracing::info!(?candidate, "path appears");
-                    if let Some(session) = core.proto.session(session) {
-                        session.add_path(now, net);
-                    }
-                }
-                Err(error) => tracing::debug!(?candidate, %error, "path not usable for now"),
+        for bound in bound {
+            tracing::info!(candidate = ?bound.candidate, "path appears");
+            let net = self.take(bound, core);
+            if let Some(session) = core.proto.session(session) {
+                session.add_path(now, net);
             }
         }
         self.kept.retain(|kept| {
@@ -139,7 +160,27 @@ impl Keeper {
             }
             stays
         });
+        self.note_changes(wanted, session, core);
         self.reopen(now, session, core);
+    }
+
+    /// What has changed of networks that stay: whether they cost money.
+    fn note_changes(&mut self, wanted: Vec<Candidate>, session: SessionId, core: &mut Core) {
+        let Some(session) = core.proto.session(session) else { return };
+        for candidate in wanted {
+            if let Some(kept) = self.kept.iter_mut().find(|kept| kept.candidate == candidate) {
+                kept.candidate = candidate;
+                kept.declare_cost(session);
+            }
+        }
+    }
+
+    fn bind_if_new(&self, candidate: &Candidate, sockets: &mut Sockets) -> Option<Bound> {
+        if self.kept.iter().any(|kept| kept.candidate == *candidate) {
+            return None;
+        }
+        let bound = bind(candidate, sockets);
+        bound.inspect_err(|error| tracing::debug!(?candidate, %error, "path not usable for now")).ok()
     }
 
     /// Opens paths again that are gone while their interface is there.
@@ -158,19 +199,39 @@ impl Keeper {
         }
     }
 
-    fn open(
-        &mut self,
-        candidate: &Candidate,
-        core: &mut Core,
-        sockets: &mut Sockets,
-    ) -> std::io::Result<NetPath> {
-        let (key, local) = sockets.bind(candidate.local, candidate.device.as_deref())?;
-        let name = core.routes.add(key, local, candidate.device.clone());
+    /// Keeps a path over a socket that was bound for it.
+    fn take(&mut self, bound: Bound, core: &mut Core) -> NetPath {
+        let Bound { candidate, key, local } = bound;
+        let name = core.routes.add(key, local, candidate.name().map(str::to_owned));
         let net = NetPath { local: name, remote: candidate.remote };
         let retry_at = Instant::now() + FIRST_PAUSE;
-        self.kept.push(Kept { candidate: candidate.clone(), key, net, retry_at, pause: FIRST_PAUSE });
-        Ok(net)
+        self.kept.push(Kept { candidate, key, net, retry_at, pause: FIRST_PAUSE });
+        net
     }
+}
+
+impl Kept {
+    /// Tells a session whether the bytes of the path cost money, where that is known of its network.
+    fn declare_cost(&self, session: &mut Session) {
+        if let Some(network) = &self.candidate.network {
+            session.set_metered(self.net.local, network.is_metered());
+        }
+    }
+}
+
+fn bind(candidate: &Candidate, sockets: &mut Sockets) -> io::Result<Bound> {
+    let binding = match (&candidate.network, &candidate.device) {
+        (Some(network), _) => Binding::Network(network),
+        (None, Some(device)) => Binding::Device(device),
+        (None, None) => Binding::Address,
+    };
+    let (key, local) = sockets.bind(candidate.local, binding)?;
+    Ok(Bound { candidate: candidate.clone(), key, local })
+}
+
+/// The interfaces there are, if the plan asks for any.
+fn list_for(plan: &Interfaces) -> io::Result<Vec<Found>> {
+    if plan.is_of_the_system() { interfaces::list() } else { Ok(Vec::new()) }
 }
 
 /// Why there is no path to try.
@@ -190,5 +251,10 @@ fn none_fits(plan: &Interfaces, found: &[Found]) -> String {
             format!("none of the local addresses [{}] is of its family", error::list_of(addresses))
         }
         Interfaces::Pairs(_) => "no pair of addresses was given".into(),
+        Interfaces::Networks(networks) if networks.is_empty() => "there is no network now".into(),
+        Interfaces::Networks(networks) => {
+            let names: Vec<&str> = networks.iter().map(Network::name).collect();
+            format!("none of {} has an address of the right family", names.join(", "))
+        }
     }
 }

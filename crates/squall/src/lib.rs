@@ -42,6 +42,7 @@ mod error;
 mod identity;
 mod interfaces;
 mod keeper;
+mod network;
 mod radios;
 mod routes;
 mod session;
@@ -56,6 +57,7 @@ pub use endpoint::Endpoint;
 pub use error::{ConnectError, IdentityError, ListenError};
 pub use identity::{Identity, load_certificates};
 pub use interfaces::Interfaces;
+pub use network::Network;
 pub use session::{FinishError, PathInfo, Session};
 pub use squall_proto::{
     ALPN, Block, BlockFate, CloseReason, Config, CongestionControl, DecisionLog, Event, Fingerprint,

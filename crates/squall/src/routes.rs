@@ -52,6 +52,11 @@ impl Routes {
     /// The name of what a packet was received on: on a socket bound to no particular address (`local`
     /// unspecified), that is the address it was sent to.
     pub(crate) fn name(&mut self, socket: SocketKey, local: SocketAddr, sent_to: Option<IpAddr>) -> IpAddr {
+        // A socket of a network bears one name, even where the system picks the address.
+        let own = self.names.get(&(socket, local.ip())).copied();
+        if let Some(name) = own.filter(|name| self.get(*name).is_some_and(|route| route.device.is_some())) {
+            return name;
+        }
         let ip = sent_to.filter(|_| local.ip().is_unspecified()).unwrap_or(local.ip());
         if let Some(name) = self.names.get(&(socket, ip)) {
             return *name;
@@ -169,6 +174,17 @@ mod tests {
         );
         let unknown = routes.name(SocketKey(1), any, None);
         assert_eq!(routes.get(unknown).map(|r| r.source), Some(None));
+    }
+
+    #[test]
+    fn a_network_has_one_name_even_if_the_system_picks_its_address() {
+        let mut routes = Routes::default();
+        let any = addr("0.0.0.0:5");
+        let name = routes.add(SocketKey(1), any, Some("cellular".into()));
+        assert_eq!(routes.name(SocketKey(1), any, Some(addr("10.0.0.7:0").ip())), name);
+        assert_eq!(routes.name(SocketKey(1), any, None), name);
+        let other = routes.add(SocketKey(2), any, Some("wifi".into()));
+        assert_ne!(other, name);
     }
 
     #[test]

@@ -8,7 +8,10 @@ use std::{
 };
 
 use noq_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use socket2::SockRef;
 use tokio::{io::Interest, net::UdpSocket};
+
+use crate::Network;
 
 /// Kernel buffer for what arrives while the driver is elsewhere, in bytes: 30 ms at 1 Gbps. Linux
 /// grants no more than `net.core.rmem_max`.
@@ -39,6 +42,17 @@ pub(crate) struct Socket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SocketKey(pub(crate) u64);
 
+/// What a socket is bound to beside its address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Binding<'a> {
+    /// Nothing: the routing table decides.
+    Address,
+    /// The interface of this name, when the system allows it.
+    Device(&'a str),
+    /// A network that sees to it itself.
+    Network(&'a Network),
+}
+
 struct Pending {
     packet: Packet,
     contents: Vec<u8>,
@@ -55,8 +69,8 @@ pub(crate) struct Packet {
 }
 
 impl Socket {
-    /// Binds to an address, and to an interface when one is named and the system allows it.
-    pub(crate) fn bind(key: SocketKey, addr: SocketAddr, device: Option<&str>) -> io::Result<Self> {
+    /// Binds to an address, and to an interface or a network.
+    pub(crate) fn bind(key: SocketKey, addr: SocketAddr, binding: Binding<'_>) -> io::Result<Self> {
         let socket = socket2::Socket::new(
             socket2::Domain::for_address(addr),
             socket2::Type::DGRAM,
@@ -65,18 +79,21 @@ impl Socket {
         if addr.is_ipv6() {
             socket.set_only_v6(!addr.ip().is_unspecified())?;
         }
-        if let Some(device) = device {
-            bind_device(&socket, device);
-        }
         socket.set_nonblocking(true)?;
-        socket.bind(&addr.into())?;
-        for result in [socket.set_recv_buffer_size(RECEIVE_BUFFER), socket.set_send_buffer_size(SEND_BUFFER)]
-        {
-            if let Err(error) = result {
-                tracing::debug!(%addr, %error, "socket buffer stays as it is");
-            }
+        let socket = std::net::UdpSocket::from(socket);
+        match binding {
+            Binding::Address => {}
+            Binding::Device(device) => bind_device(&socket, device),
+            Binding::Network(network) => network.bind(&socket)?,
         }
-        let io = UdpSocket::from_std(socket.into())?;
+        let options = SockRef::from(&socket);
+        options.bind(&addr.into())?;
+        let enlarged =
+            [options.set_recv_buffer_size(RECEIVE_BUFFER), options.set_send_buffer_size(SEND_BUFFER)];
+        for error in enlarged.into_iter().filter_map(Result::err) {
+            tracing::debug!(%addr, %error, "socket buffer stays as it is");
+        }
+        let io = UdpSocket::from_std(socket)?;
         let state = UdpSocketState::new((&io).into())?;
         Ok(Self { key, io, state, pending: VecDeque::new(), read_errors: 0, warned: false })
     }
@@ -202,14 +219,14 @@ fn transmit<'a>(packet: &Packet, contents: &'a [u8]) -> Transmit<'a> {
 /// Has packets leave and arrive only there, whatever the routing table says. Where the system does not
 /// allow it, the address alone must do, and the routing table decides.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn bind_device(socket: &socket2::Socket, device: &str) {
-    if let Err(error) = socket.bind_device(Some(device.as_bytes())) {
+fn bind_device(socket: &std::net::UdpSocket, device: &str) {
+    if let Err(error) = SockRef::from(socket).bind_device(Some(device.as_bytes())) {
         tracing::warn!(device, %error, "cannot bind to the interface, only to its address");
     }
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn bind_device(_: &socket2::Socket, device: &str) {
+fn bind_device(_: &std::net::UdpSocket, device: &str) {
     tracing::debug!(device, "bound to the address of the interface only");
 }
 
