@@ -31,7 +31,8 @@ pub struct CellularMap {
     pub noise_floor: f64,
     /// The SINR in dB below which packets are lost in spite of retransmission at the link layer. Default −6.7,
     /// where link-level studies put the lowest of LTE's modulation and coding schemes (CQI 1) at its target of
-    /// 10 % block errors: lower than this there is nothing more robust to change to.
+    /// 10 % block errors: lower than this there is nothing more robust to change to. Nothing is lost so if it is
+    /// not above `min_sinr`.
     pub edge_sinr: f64,
     /// The loss at `min_sinr`; from there it falls evenly to 0 at `edge_sinr`. Default 10 %. No standard gives
     /// this number: RLC repeats what HARQ has lost, until it gives up.
@@ -67,7 +68,8 @@ impl CellularMap {
             return Conditions::OUTAGE;
         }
         let efficiency = self.attenuation * (1.0 + 10f64.powf(sinr / 10.0)).log2();
-        let below = ((self.edge_sinr - sinr) / (self.edge_sinr - self.min_sinr)).clamp(0.0, 1.0);
+        let span = (self.edge_sinr - self.min_sinr).max(f64::MIN_POSITIVE);
+        let below = ((self.edge_sinr - sinr) / span).clamp(0.0, 1.0);
         Conditions {
             share: share_of(efficiency / self.max_efficiency),
             loss: share_of(below * self.edge_loss.as_f64()),
@@ -90,7 +92,7 @@ impl CellularMap {
         within("radio.cellular.max_efficiency", self.max_efficiency, 0.1, 30.0)?;
         within("radio.cellular.noise_floor", self.noise_floor, -200.0, 0.0)?;
         within("radio.cellular.min_sinr", self.min_sinr, -40.0, 40.0)?;
-        within("radio.cellular.edge_sinr", self.edge_sinr, self.min_sinr + 0.001, 60.0)
+        within("radio.cellular.edge_sinr", self.edge_sinr, -40.0, 40.0)
     }
 }
 
