@@ -1,4 +1,4 @@
-//! A scheduler as a scenario names it: a registry's name with options, and perhaps the suffix `-R`.
+//! A scheduler as a scenario names it: a registry's name with options, and perhaps the suffixes `+swm` and `-R`.
 
 use std::sync::Arc;
 
@@ -11,23 +11,33 @@ use squall_proto::{
 /// DAMS-R (§2.2): the same scheduler over a transport that repairs everything.
 pub const ALL_RELIABLE: &str = "-R";
 
+/// What stands behind the scheduler's name when it is to go by radio signals, as in "SWM over minRTT": STORM's
+/// signal-watermark mechanism (§3.2) under a scheduler that does not have it by itself.
+pub const WITH_SIGNAL: &str = "+swm";
+
 /// What takes part in a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contender<'a> {
     /// Name and options, as the registry takes them.
     pub scheduler: &'a str,
+    /// Whether it is asked to go by radio signals; see [`Self::heeds_signals`].
+    pub signal: bool,
     /// Whether every block is sent as a reliable one; see [`Config::all_reliable`].
     pub all_reliable: bool,
 }
 
 impl<'a> Contender<'a> {
-    /// Takes a label such as `minrtt`, `minrtt-R` or `sp(path=1)-R` apart.
+    /// Takes a label such as `minrtt`, `minrtt-R`, `minrtt+swm` or `sp(path=1)+swm-R` apart.
     pub fn of(label: &'a str) -> Self {
         let label = label.trim();
-        match label.strip_suffix(ALL_RELIABLE) {
-            Some(scheduler) => Self { scheduler, all_reliable: true },
-            None => Self { scheduler: label, all_reliable: false },
-        }
+        let (label, all_reliable) = split(label, ALL_RELIABLE);
+        let (scheduler, signal) = split(label, WITH_SIGNAL);
+        Self { scheduler, signal, all_reliable }
+    }
+
+    /// Whether it goes by radio signals: because it is asked to, or because they belong to the scheduler.
+    pub fn heeds_signals(&self, registry: &Registry) -> bool {
+        self.signal || registry.entry(self.name()).is_some_and(|entry| entry.signal)
     }
 
     /// The scheduler's name without its options.
@@ -60,8 +70,15 @@ impl<'a> Contender<'a> {
     /// As [`Self::factory`].
     pub fn config(&self, registry: &Arc<Registry>) -> Result<Config, BuildError> {
         let scheduler = self.factory(registry)?;
-        Ok(Config { scheduler, all_reliable: self.all_reliable, ..Config::default() })
+        let config = Config::default();
+        let signal = config.signal.filter(|_| self.heeds_signals(registry));
+        Ok(Config { scheduler, signal, all_reliable: self.all_reliable, ..config })
     }
+}
+
+/// The label without the suffix, and whether it had it.
+fn split<'a>(label: &'a str, suffix: &str) -> (&'a str, bool) {
+    label.strip_suffix(suffix).map_or((label, false), |rest| (rest, true))
 }
 
 #[cfg(test)]
@@ -70,19 +87,32 @@ mod tests {
 
     #[test]
     fn the_suffix_is_no_part_of_the_schedulers_name() {
-        let contender = |scheduler, all_reliable| Contender { scheduler, all_reliable };
-        assert_eq!(Contender::of("minrtt"), contender("minrtt", false));
-        assert_eq!(Contender::of("minrtt-R"), contender("minrtt", true));
-        assert_eq!(Contender::of(" sp(path=1)-R "), contender("sp(path=1)", true));
-        assert_eq!(Contender::of("minrtt-r"), contender("minrtt-r", false));
+        let contender = |scheduler, signal, all_reliable| Contender { scheduler, signal, all_reliable };
+        assert_eq!(Contender::of("minrtt"), contender("minrtt", false, false));
+        assert_eq!(Contender::of("minrtt-R"), contender("minrtt", false, true));
+        assert_eq!(Contender::of("minrtt+swm"), contender("minrtt", true, false));
+        assert_eq!(Contender::of(" sp(path=1)+swm-R "), contender("sp(path=1)", true, true));
+        assert_eq!(Contender::of("minrtt-r"), contender("minrtt-r", false, false));
         assert_eq!(Contender::of("sp (path=1)-R").name(), "sp");
         assert!(Contender::of("-R").check(&Registry::standard()).is_err());
     }
 
     #[test]
+    fn signals_are_for_those_they_belong_to_and_those_that_ask() {
+        let registry = Arc::new(Registry::standard());
+        let signal = |label| Contender::of(label).config(&registry).unwrap().signal.is_some();
+        assert!(signal("storm") && signal("storm(alpha=0.2)-R") && signal("minrtt+swm"));
+        assert!(!signal("ras") && !signal("minrtt") && !signal("dams-R"));
+    }
+
+    #[test]
     fn no_scheduler_can_be_mistaken_for_the_reliable_one_of_another() {
         for entry in Registry::standard().entries() {
-            assert!(!entry.name.ends_with(ALL_RELIABLE), "{}", entry.name);
+            assert!(
+                !entry.name.ends_with(ALL_RELIABLE) && !entry.name.ends_with(WITH_SIGNAL),
+                "{}",
+                entry.name
+            );
         }
     }
 }

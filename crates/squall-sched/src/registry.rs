@@ -29,6 +29,8 @@ pub struct Entry {
     pub source: &'static str,
     /// What can be set.
     pub options: &'static [OptionSpec],
+    /// Whether radio signals belong to it: in comparisons only such schedulers go by them, unless asked to.
+    pub signal: bool,
 }
 
 /// An option of a scheduler.
@@ -105,6 +107,11 @@ impl Registry {
         build: impl Fn(&mut Options) -> Result<Box<dyn Scheduler>, BuildError> + Send + Sync + 'static,
     ) {
         self.entries.insert(entry.name, (entry, Box::new(build)));
+    }
+
+    /// What is told of the scheduler of that name.
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.get(name).map(|(entry, _)| entry)
     }
 
     /// What can be picked, by name.
@@ -298,6 +305,7 @@ mod tests {
         summary: "never sends",
         source: "this test",
         options: &[OptionSpec { name: "at", default: "5", help: "µs" }],
+        signal: false,
     };
 
     fn wake(registry: &Registry, description: &str) -> Option<u64> {

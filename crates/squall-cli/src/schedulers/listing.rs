@@ -34,7 +34,8 @@ pub(super) fn text(entries: &[&Entry], width: Option<usize>) -> String {
 }
 
 const SUFFIX: &str = "With -R at the end, as in minrtt-R or sp(path=1)-R, scenarios and `squall run` take the \
-    same scheduler over a transport that repairs every block, unreliable ones too.";
+    same scheduler over a transport that repairs every block, unreliable ones too. With +swm at the end, as in \
+    minrtt+swm, it goes by the signals of a scenario's radios, as storm does by itself.";
 
 fn options(options: &[OptionSpec], indent: usize, width: Option<usize>) -> String {
     let margin = " ".repeat(indent);

@@ -55,6 +55,7 @@ pub(super) const ENTRY: Entry = Entry {
         OptionSpec { name: "up", default: "0.04", help: "added each slow RTT with a loss, 0 to 1" },
         OptionSpec { name: "down", default: "0.01", help: "taken away each slow RTT without, 0 to 1" },
     ],
+    signal: false,
 };
 
 pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {

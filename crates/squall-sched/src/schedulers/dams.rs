@@ -75,6 +75,7 @@ pub(super) const DAMS: Entry = Entry {
     summary: "by deadline, keeping what fits; paths finish sending a block together",
     source: "Zuo et al., INFOCOM 2022",
     options: &[CREDIT],
+    signal: false,
 };
 
 pub(super) const DAMS_C: Entry = Entry {
@@ -82,6 +83,7 @@ pub(super) const DAMS_C: Entry = Entry {
     summary: "the order of DAMS with the placement of DEMS",
     source: "Zuo et al., INFOCOM 2022, §V",
     options: &[CREDIT],
+    signal: false,
 };
 
 pub(super) const DAMS_ROBUST: Entry = Entry {
@@ -92,6 +94,7 @@ pub(super) const DAMS_ROBUST: Entry = Entry {
         OptionSpec { name: "alpha", default: "1", help: "share of half the RTT's deviation, 0 to 100" },
         CREDIT,
     ],
+    signal: false,
 };
 
 pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {

@@ -33,6 +33,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "one block after the other, each arriving over all paths at the same time",
     source: "Guo et al., MobiCom 2017; baseline of DAMS",
     options: &[],
+    signal: false,
 };
 
 pub(super) fn build(_: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {

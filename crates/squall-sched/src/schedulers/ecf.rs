@@ -42,6 +42,7 @@ pub(super) const ENTRY: Entry = Entry {
         default: "0.25",
         help: "preference for going on waiting, a share from 0 to 10",
     }],
+    signal: false,
 };
 
 pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {

@@ -13,6 +13,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "each packet on the lowest-RTT path with window left",
     source: "Linux MPTCP default; \"MPQUIC\" in STORM and DAMS, \"LowRTT\" in NineTails",
     options: &[],
+    signal: false,
 };
 
 pub(super) fn build(_: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {

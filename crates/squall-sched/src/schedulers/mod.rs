@@ -35,4 +35,5 @@ pub(crate) fn register_all(registry: &mut Registry) {
     registry.register(round_robin::ENTRY, round_robin::build);
     registry.register(single_path::ENTRY, single_path::build);
     registry.register(srpt_ecf::ENTRY, srpt_ecf::build);
+    registry.register(ras::STORM, ras::build);
 }

@@ -56,6 +56,7 @@ pub(super) const ENTRY: Entry = Entry {
             help: "shortest retransmission timeout in ms, up to 60000",
         },
     ],
+    signal: false,
 };
 
 pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {

@@ -1,4 +1,4 @@
-//! RAS: reliability-aware scheduling, the scheduler of STORM; without signals it is STORM-U.
+//! RAS: reliability-aware scheduling. With the signal watermarks it is STORM, without them STORM-U.
 //!
 //! Source: Hu and Li, "STORM: a Multipath QUIC Scheduler for Quick Streaming Media Transport under Unstable
 //! Mobile Networks" (USENIX ATC 2025), §3.3.
@@ -70,6 +70,16 @@ pub(super) const ENTRY: Entry = Entry {
         default: "0.5",
         help: "weight of the bandwidth gap against the priority, 0 to 1",
     }],
+    signal: false,
+};
+
+/// RAS with the signal watermarks, which are not the scheduler's affair: sessions and comparisons see to them.
+pub(super) const STORM: Entry = Entry {
+    name: "storm",
+    summary: "ras, going by radio signals: less on a path whose signal fades, nothing new on one that is out",
+    source: "Hu and Li, USENIX ATC 2025 (STORM), §3",
+    signal: true,
+    ..ENTRY
 };
 
 pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {

@@ -62,6 +62,7 @@ pub(super) const ENTRY: Entry = Entry {
         },
         OptionSpec { name: "age-cap", default: "3", help: "how many times it grows at most, 1 to 100" },
     ],
+    signal: false,
 };
 
 pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {

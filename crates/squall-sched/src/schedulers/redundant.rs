@@ -13,6 +13,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "every byte on every path",
     source: "baseline of NineTails",
     options: &[],
+    signal: false,
 };
 
 pub(super) fn build(_: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {

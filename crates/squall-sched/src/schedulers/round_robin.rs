@@ -11,6 +11,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "packets in turn over all paths with window left",
     source: "baseline of DAMS and NineTails",
     options: &[],
+    signal: false,
 };
 
 pub(super) fn build(_: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {

@@ -14,6 +14,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "everything on one path",
     source: "baseline of all four papers",
     options: &[OptionSpec { name: "path", default: "0", help: "path id, 0 to 7" }],
+    signal: false,
 };
 
 pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {

@@ -41,6 +41,7 @@ pub(super) const ENTRY: Entry = Entry {
         default: "32",
         help: "blocks looked at for a packet on a slower path, 1 to 1000",
     }],
+    signal: false,
 };
 
 pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {

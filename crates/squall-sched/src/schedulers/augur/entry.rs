@@ -38,6 +38,7 @@ pub(in crate::schedulers) const AUGUR: Entry = Entry {
     summary: "unmetered primary; late frames, and all while it is degraded, on a metered backup",
     source: SOURCE,
     options: &[DELTA, WINDOW, STALL, PROBE, SAMPLE, PRIMARY, BACKUP, LEARN],
+    signal: false,
 };
 
 pub(in crate::schedulers) const RETRANSMIT: Entry = Entry {
@@ -45,6 +46,7 @@ pub(in crate::schedulers) const RETRANSMIT: Entry = Entry {
     summary: "AUGUR without the switch: late frames are repeated on a metered backup",
     source: "AUGUR (NSDI 2024), §3.6.1",
     options: &[DELTA, WINDOW, STALL, PROBE, PRIMARY, BACKUP, LEARN],
+    signal: false,
 };
 
 pub(in crate::schedulers) const SWITCH: Entry = Entry {
@@ -52,6 +54,7 @@ pub(in crate::schedulers) const SWITCH: Entry = Entry {
     summary: "AUGUR without retransmission: all on a metered backup while the primary is degraded",
     source: "AUGUR (NSDI 2024), §3.6.2",
     options: &[DELTA, WINDOW, STALL, PROBE, SAMPLE, PRIMARY, BACKUP, LEARN],
+    signal: false,
 };
 
 pub(in crate::schedulers) fn build_augur(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
