@@ -15,6 +15,8 @@ mod monitor;
 mod quality;
 mod reading;
 mod source;
+#[cfg(feature = "trace")]
+pub mod trace;
 mod watermark;
 #[cfg(all(feature = "wifi", target_os = "linux"))]
 mod wifi;

@@ -1,0 +1,142 @@
+//! What happened at a row.
+
+use std::{fmt, str::FromStr};
+
+use super::Tech;
+
+/// Something that a recording tells of the time of a row, beside numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// `ho`: the serving cell is another one than in the row before.
+    Handover,
+    /// `ho_start`: a signalled handover begins. Such a row has no rate.
+    HandoverStart,
+    /// `ho_end`: a signalled handover ends. Such a row has no rate.
+    HandoverEnd,
+    /// `tech:A>B`: the radio technology changed.
+    Changed {
+        /// The one before.
+        from: Tech,
+        /// The one of this row.
+        to: Tech,
+    },
+    /// `outage`: the rate was near zero for longer than the source's threshold; on each row of that time.
+    Outage,
+    /// `gap`: no row for more than three usual steps before this one.
+    Gap,
+    /// `app_idle`: the sending application paused; the rate is empty.
+    Idle,
+    /// `loss=x`: the share of packets lost in this step, 0…1.
+    Loss(f64),
+    /// `lost`: this probe got no answer.
+    Lost,
+    /// `pingloss=x`: the share lost of a burst of pings, 0…1.
+    PingLoss(f64),
+    /// `retx=n`: TCP retransmits in this step.
+    Retransmits(u32),
+    /// `disassoc`: the Wi-Fi station was not connected.
+    Disconnected,
+}
+
+/// For those who wrote something else.
+const WORDS: &str = "ho, ho_start, ho_end, tech:A>B, outage, gap, app_idle, loss=x, lost, pingloss=x, retx=n, \
+                     disassoc";
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Handover => f.write_str("ho"),
+            Self::HandoverStart => f.write_str("ho_start"),
+            Self::HandoverEnd => f.write_str("ho_end"),
+            Self::Changed { from, to } => write!(f, "tech:{from}>{to}"),
+            Self::Outage => f.write_str("outage"),
+            Self::Gap => f.write_str("gap"),
+            Self::Idle => f.write_str("app_idle"),
+            Self::Loss(share) => write!(f, "loss={share}"),
+            Self::Lost => f.write_str("lost"),
+            Self::PingLoss(share) => write!(f, "pingloss={share}"),
+            Self::Retransmits(count) => write!(f, "retx={count}"),
+            Self::Disconnected => f.write_str("disassoc"),
+        }
+    }
+}
+
+impl FromStr for Event {
+    type Err = String;
+
+    fn from_str(token: &str) -> Result<Self, String> {
+        if let Some(change) = token.strip_prefix("tech:") {
+            let (from, to) = change.split_once('>').ok_or_else(|| format!("\"{token}\" is not tech:A>B"))?;
+            return Ok(Self::Changed { from: Tech::new(from)?, to: Tech::new(to)? });
+        }
+        if let Some((name, value)) = token.split_once('=') {
+            let share = || {
+                let share = value.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+                share.ok_or_else(|| format!("\"{token}\": {name} is a share, 0 to 1"))
+            };
+            return match name {
+                "loss" => share().map(Self::Loss),
+                "pingloss" => share().map(Self::PingLoss),
+                "retx" => {
+                    let count = value.parse().map_err(|_| format!("\"{token}\": retx is a count"))?;
+                    Ok(Self::Retransmits(count))
+                }
+                _ => Err(unknown(token)),
+            };
+        }
+        Ok(match token {
+            "ho" => Self::Handover,
+            "ho_start" => Self::HandoverStart,
+            "ho_end" => Self::HandoverEnd,
+            "outage" => Self::Outage,
+            "gap" => Self::Gap,
+            "app_idle" => Self::Idle,
+            "lost" => Self::Lost,
+            "disassoc" => Self::Disconnected,
+            _ => return Err(unknown(token)),
+        })
+    }
+}
+
+fn unknown(token: &str) -> String {
+    format!("\"{token}\" is not an event; there are {WORDS}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_mean_events() {
+        let tech = |word| Tech::new(word).expect("is a word");
+        let change = Event::Changed { from: tech("LTE"), to: tech("5G") };
+        for (token, event) in [
+            ("ho", Event::Handover),
+            ("tech:LTE>5G", change),
+            ("loss=0.25", Event::Loss(0.25)),
+            ("pingloss=1", Event::PingLoss(1.0)),
+            ("retx=18", Event::Retransmits(18)),
+            ("disassoc", Event::Disconnected),
+        ] {
+            assert_eq!(token.parse(), Ok(event.clone()));
+            assert_eq!(event.to_string(), token);
+        }
+    }
+
+    #[test]
+    fn other_tokens_are_refused() {
+        for (token, told) in [
+            ("loss=1.5", "loss is a share"),
+            ("pingloss=", "pingloss is a share"),
+            ("loss=NaN", "loss is a share"),
+            ("retx=-1", "retx is a count"),
+            ("tech:LTE", "is not tech:A>B"),
+            ("handover", "there are ho, "),
+            ("rain=1", "there are ho, "),
+            ("", "there are ho, "),
+        ] {
+            let error = token.parse::<Event>().expect_err(token);
+            assert!(error.contains(told), "{error}");
+        }
+    }
+}
