@@ -11,6 +11,8 @@
 
 mod adapt;
 mod board;
+#[cfg(all(feature = "modem", target_os = "linux"))]
+mod modem;
 mod monitor;
 mod quality;
 mod reading;
@@ -23,6 +25,8 @@ mod wifi;
 
 pub use adapt::Adaptation;
 pub use board::{Publisher, Subscriber, board};
+#[cfg(all(feature = "modem", target_os = "linux"))]
+pub use modem::{Modem, ModemSource, modems};
 pub use monitor::Monitor;
 pub use quality::{QualityIndex, Range, Ranges, Weights};
 pub use reading::{Reading, Technology};

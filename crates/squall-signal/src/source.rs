@@ -82,7 +82,7 @@ pub enum SourceError {
 
 impl SourceError {
     /// The same words for a radio that was there before, and may come back.
-    #[cfg(all(feature = "wifi", target_os = "linux"))]
+    #[cfg(all(any(feature = "modem", feature = "wifi"), target_os = "linux"))]
     pub(crate) fn passing(self) -> Self {
         match self {
             Self::Missing { radio, problem } => Self::Failed { radio, problem },

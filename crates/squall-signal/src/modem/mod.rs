@@ -1,0 +1,365 @@
+//! Modems on Linux: ModemManager, over D-Bus.
+
+mod bus;
+mod levels;
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use async_io::block_on;
+use zbus::zvariant::OwnedObjectPath;
+
+use self::{
+    bus::{BEARER, Bus, MODEM, NETWORK, News, Object, SIGNAL},
+    levels::{Known, Properties},
+};
+use crate::{Clock, Reading, SignalSource, SourceError};
+
+/// ModemManager measures at whole seconds, and tells of what changed. So after a second of silence it is
+/// asked, to know that nothing did.
+const REFRESH: Duration = Duration::from_secs(1);
+
+/// The rate that ModemManager is asked for: a measurement each second, the shortest it knows.
+const RATE: u32 = 1;
+
+/// MM_MODEM_PORT_TYPE_NET.
+const PORT_NET: u32 = 2;
+
+/// A modem that ModemManager knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Modem {
+    /// What it is physically, by ModemManager's property `Device`. Stays the same when it is plugged in again.
+    pub device: String,
+    /// Manufacturer and model, for people.
+    pub name: String,
+    /// Its network interfaces; none while it has no connection, with some.
+    pub interfaces: Vec<String>,
+}
+
+/// The modems of this machine.
+///
+/// # Errors
+/// [`SourceError::Missing`] if there are none, no ModemManager, or no system bus; [`SourceError::Denied`] if
+/// this user may not ask; otherwise what came in between.
+pub fn modems() -> Result<Vec<Modem>, SourceError> {
+    const RADIO: &str = "modems";
+    block_on(async {
+        let bus = Bus::connect(None).await.map_err(|error| bus::explain_connect(RADIO, &error))?;
+        let found = list(&bus).await.map_err(|error| bus::explain(RADIO, &error))?;
+        if found.is_empty() {
+            return Err(missing(RADIO, "ModemManager knows of no modem"));
+        }
+        Ok(found.into_iter().map(|(_, modem, _)| modem).collect())
+    })
+}
+
+/// Reads a modem by ModemManager.
+///
+/// ModemManager is asked to measure each second (`Modem.Signal.Setup`), for which it may want a privilege; if
+/// it refuses, [`SignalSource::note`] says so and what is there is read. It keeps to that when the source is
+/// gone. A modem that leaves the bus is an error that passes: it is looked for again.
+#[derive(Debug)]
+pub struct ModemSource {
+    label: String,
+    wanted: Wanted,
+    /// The bus, if it is not the system's.
+    address: Option<String>,
+    note: Option<String>,
+    /// `None` while the modem is gone.
+    link: Option<Link>,
+    /// Whether something was read already: the first time nothing is waited for.
+    begun: bool,
+}
+
+#[derive(Debug)]
+enum Wanted {
+    Interface(String),
+    Device(String),
+}
+
+impl ModemSource {
+    /// A source for the modem with that network interface, such as `wwan0`.
+    ///
+    /// # Errors
+    /// As [`modems`], and [`SourceError::Missing`] if no modem has the interface.
+    pub fn open(interface: &str) -> Result<Self, SourceError> {
+        Self::attach(interface.to_owned(), Wanted::Interface(interface.to_owned()), None)
+    }
+
+    /// The same on another bus than the system's, by its D-Bus address.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_at(address: &str, interface: &str) -> Result<Self, SourceError> {
+        let wanted = Wanted::Interface(interface.to_owned());
+        Self::attach(interface.to_owned(), wanted, Some(address.to_owned()))
+    }
+
+    /// A source for one of [`modems`], which need not have a network interface.
+    ///
+    /// # Errors
+    /// As [`modems`].
+    pub fn of(modem: &Modem) -> Result<Self, SourceError> {
+        let label = modem.interfaces.first().unwrap_or(&modem.name).clone();
+        Self::attach(label, Wanted::Device(modem.device.clone()), None)
+    }
+
+    fn attach(label: String, wanted: Wanted, address: Option<String>) -> Result<Self, SourceError> {
+        let mut source = Self { label, wanted, address, note: None, link: None, begun: false };
+        let link = block_on(source.find())?;
+        source.note = link.note.clone();
+        source.link = Some(link);
+        Ok(source)
+    }
+
+    /// Looks for the modem on a new connection.
+    async fn find(&self) -> Result<Link, SourceError> {
+        let radio = &self.label;
+        let bus = Bus::connect(self.address.as_deref())
+            .await
+            .map_err(|error| bus::explain_connect(radio, &error))?;
+        let found = list(&bus).await.map_err(|error| bus::explain(radio, &error))?;
+        let known: Vec<String> = found.iter().map(|(_, modem, _)| modem.to_string()).collect();
+        let is_wanted = |modem: &Modem| match &self.wanted {
+            Wanted::Interface(name) => modem.interfaces.contains(name),
+            Wanted::Device(device) => modem.device == *device,
+        };
+        let Some((path, _, object)) = found.into_iter().find(|(_, modem, _)| is_wanted(modem)) else {
+            return Err(match known.is_empty() {
+                true => missing(radio, "ModemManager knows of no modem"),
+                false => missing(radio, &format!("is of no modem; there are: {}", known.join(", "))),
+            });
+        };
+        let mut link = Link::new(bus, path, object);
+        link.set_up().await;
+        Ok(link)
+    }
+
+    async fn read(&mut self, clock: Clock, timeout: Duration) -> Result<Option<Reading>, SourceError> {
+        if self.link.is_none() {
+            self.link = Some(self.find().await.map_err(SourceError::passing)?);
+            self.begun = false;
+        }
+        let Some(link) = &mut self.link else { return Ok(None) };
+        let outcome = if std::mem::replace(&mut self.begun, true) {
+            link.wait(Instant::now() + timeout).await
+        } else {
+            Ok(true)
+        };
+        match outcome {
+            Ok(is_new) => Ok(is_new.then(|| link.known.reading(clock.now()))),
+            Err(lost) => {
+                self.link = None;
+                Err(lost.explain(&self.label))
+            }
+        }
+    }
+}
+
+impl SignalSource for ModemSource {
+    fn label(&self) -> String {
+        self.label.clone()
+    }
+
+    fn note(&self) -> Option<String> {
+        self.note.clone()
+    }
+
+    fn next(&mut self, clock: Clock, timeout: Duration) -> Result<Option<Reading>, SourceError> {
+        block_on(self.read(clock, timeout))
+    }
+}
+
+/// A modem on the bus.
+#[derive(Debug)]
+struct Link {
+    bus: Bus,
+    path: String,
+    known: Known,
+    note: Option<String>,
+    /// Whether to ask for a measurement each second, when the modem changes its state.
+    pending: bool,
+    /// When the levels were last told.
+    heard: Instant,
+}
+
+/// Why a modem is no longer there.
+enum Lost {
+    /// It left the bus.
+    Modem,
+    /// ModemManager ended.
+    Manager,
+    /// No answer.
+    Bus(zbus::Error),
+}
+
+impl Lost {
+    fn explain(&self, radio: &str) -> SourceError {
+        let gone =
+            |problem: &str| SourceError::Failed { radio: radio.to_owned(), problem: problem.to_owned() };
+        match self {
+            Self::Modem => gone("ModemManager no longer has the modem"),
+            Self::Manager => gone("ModemManager ended"),
+            Self::Bus(error) => bus::explain(radio, error).passing(),
+        }
+    }
+}
+
+impl From<zbus::Error> for Lost {
+    fn from(error: zbus::Error) -> Self {
+        Self::Bus(error)
+    }
+}
+
+impl Link {
+    fn new(bus: Bus, path: String, mut object: Object) -> Self {
+        let modem = object.remove(MODEM).unwrap_or_default();
+        let network = object.remove(NETWORK).unwrap_or_default();
+        let known = Known { modem, network, signal: object.remove(SIGNAL) };
+        Self { bus, path, known, note: None, pending: false, heard: Instant::now() }
+    }
+
+    /// Has ModemManager measure each second.
+    async fn set_up(&mut self) {
+        let Some(signal) = &self.known.signal else {
+            let words = "ModemManager tells no levels of this modem, only whether it is registered";
+            self.note = Some(words.to_owned());
+            return;
+        };
+        let rate = signal.get("Rate").and_then(|rate| rate.downcast_ref::<u32>().ok()).unwrap_or(0);
+        if rate == RATE {
+            return;
+        }
+        let Err(error) = self.bus.set_rate(&self.path, RATE).await else {
+            self.pending = false;
+            return;
+        };
+        let now = match rate {
+            0 => "it measures nothing now".to_owned(),
+            rate => format!("it measures every {rate} s"),
+        };
+        let number = self.path.rsplit('/').next().unwrap_or_default();
+        self.pending = !bus::is_denied(&error);
+        self.note = Some(if self.pending {
+            format!("ModemManager does not measure each second yet, {now}: {}", bus::said(&error))
+        } else {
+            format!(
+                "not permitted to have ModemManager measure each second, {now}; as root: \
+                 mmcli -m {number} --signal-setup={RATE}"
+            )
+        });
+    }
+
+    /// Waits until then for news of the levels or of the network; says whether there are some.
+    async fn wait(&mut self, until: Instant) -> Result<bool, Lost> {
+        loop {
+            let silent = self.heard + REFRESH;
+            if let Some(news) = self.bus.news(until.min(silent)).await? {
+                if self.take(news).await? {
+                    return Ok(true);
+                }
+            } else if Instant::now() >= silent {
+                self.heard = Instant::now();
+                if self.known.signal.is_some() {
+                    self.known.signal = Some(self.bus.properties(&self.path, SIGNAL).await?);
+                    return Ok(true);
+                }
+            } else if Instant::now() >= until {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Takes news in; says whether they may change the reading.
+    async fn take(&mut self, news: News) -> Result<bool, Lost> {
+        match news {
+            News::ManagerEnded => Err(Lost::Manager),
+            News::Removed { path, interfaces }
+                if path == self.path && interfaces.iter().any(|i| i == MODEM) =>
+            {
+                Err(Lost::Modem)
+            }
+            News::Changed { path, interface, properties, incomplete } if path == self.path => {
+                let properties = match incomplete {
+                    true => self.bus.properties(&self.path, &interface).await?,
+                    false => properties,
+                };
+                self.change(&interface, properties).await
+            }
+            News::Changed { .. } | News::Removed { .. } => Ok(false),
+        }
+    }
+
+    async fn change(&mut self, interface: &str, properties: Properties) -> Result<bool, Lost> {
+        let before = self.known.reading(0);
+        match interface {
+            SIGNAL => {
+                self.known.signal.get_or_insert_default().extend(properties);
+                self.heard = Instant::now();
+                return Ok(true);
+            }
+            NETWORK => self.known.network.extend(properties),
+            MODEM => {
+                let moved = properties.contains_key("State");
+                self.known.modem.extend(properties);
+                if moved && self.pending {
+                    self.set_up().await;
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(self.known.reading(0) != before)
+    }
+}
+
+impl std::fmt::Display for Modem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.interfaces.is_empty() {
+            true => write!(f, "{} (without an interface)", self.name),
+            false => write!(f, "{} ({})", self.name, self.interfaces.join(", ")),
+        }
+    }
+}
+
+/// The modems on the bus, by their paths.
+async fn list(bus: &Bus) -> zbus::Result<Vec<(String, Modem, Object)>> {
+    let objects: HashMap<String, Object> = bus.objects().await?;
+    let mut found = Vec::new();
+    for (path, object) in objects {
+        let Some(properties) = object.get(MODEM) else { continue };
+        let modem = describe(bus, &path, properties).await;
+        found.push((path, modem, object));
+    }
+    found.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+    Ok(found)
+}
+
+async fn describe(bus: &Bus, path: &str, properties: &Properties) -> Modem {
+    let text = |name: &str| properties.get(name).and_then(|value| value.downcast_ref::<String>().ok());
+    let ports = properties.get("Ports").and_then(|ports| ports.try_clone().ok());
+    let ports: Vec<(String, u32)> = ports.and_then(|ports| ports.try_into().ok()).unwrap_or_default();
+    let net = ports.into_iter().filter(|(_, kind)| *kind == PORT_NET);
+    let mut interfaces: Vec<String> = net.map(|(name, _)| name).collect();
+    // Connections may have interfaces of their own, such as those of PPP.
+    let bearers = properties.get("Bearers").and_then(|bearers| bearers.try_clone().ok());
+    let bearers: Vec<OwnedObjectPath> =
+        bearers.and_then(|bearers| bearers.try_into().ok()).unwrap_or_default();
+    for bearer in bearers {
+        // One that ended meanwhile has no interface.
+        let Ok(bearer) = bus.properties(bearer.as_str(), BEARER).await else { continue };
+        let interface = bearer.get("Interface").and_then(|value| value.downcast_ref::<String>().ok());
+        interfaces.extend(interface.filter(|name| !name.is_empty()));
+    }
+    interfaces.sort();
+    interfaces.dedup();
+    let words = [text("Manufacturer"), text("Model")].into_iter().flatten().filter(|word| !word.is_empty());
+    let name = words.collect::<Vec<_>>().join(" ");
+    let name = if name.is_empty() { path.rsplit('/').next().unwrap_or_default().to_owned() } else { name };
+    Modem { device: text("Device").unwrap_or_else(|| path.to_owned()), name, interfaces }
+}
+
+fn missing(radio: &str, problem: &str) -> SourceError {
+    SourceError::Missing { radio: radio.to_owned(), problem: problem.to_owned() }
+}

@@ -1,0 +1,319 @@
+//! A message bus with a ModemManager on it, as far as tests need them: a socket of the bus's kind, answers to
+//! what clients of ModemManager ask, and what it tells by itself. Nothing has to be installed for it.
+
+#![allow(dead_code, reason = "every user needs its own part")]
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    os::unix::net::{UnixListener, UnixStream},
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use futures_lite::StreamExt as _;
+use zbus::{
+    Connection, Guid,
+    connection::Builder,
+    message::{Message, Type},
+    zvariant::{ObjectPath, OwnedValue, Value},
+};
+
+type Properties = HashMap<String, OwnedValue>;
+type Object = HashMap<String, Properties>;
+
+const MANAGER: &str = "org.freedesktop.ModemManager1";
+const ROOT: &str = "/org/freedesktop/ModemManager1";
+pub(crate) const MODEM: &str = "org.freedesktop.ModemManager1.Modem";
+pub(crate) const NETWORK: &str = "org.freedesktop.ModemManager1.Modem.Modem3gpp";
+pub(crate) const SIGNAL: &str = "org.freedesktop.ModemManager1.Modem.Signal";
+pub(crate) const BEARER: &str = "org.freedesktop.ModemManager1.Bearer";
+pub(crate) const FIRST: &str = "/org/freedesktop/ModemManager1/Modem/0";
+
+/// How `Setup` answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum Setup {
+    #[default]
+    Granted,
+    Denied,
+    WrongState,
+}
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<String, Object>,
+    /// Whether ModemManager is on the bus.
+    runs: bool,
+    /// Whether the bus lets clients talk to it.
+    closed: bool,
+    setup: Setup,
+    /// The rates that were asked for.
+    rates: Vec<u32>,
+    clients: Vec<Connection>,
+}
+
+impl State {
+    /// The name of the error, if it is refused.
+    fn set_up(&mut self, path: &str, rate: u32) -> Option<&'static str> {
+        self.rates.push(rate);
+        let signal = self.objects.get_mut(path).and_then(|object| object.get_mut(SIGNAL)).expect("is there");
+        match self.setup {
+            Setup::Granted => {
+                signal.extend(properties([("Rate", Value::from(rate))]));
+                None
+            }
+            Setup::Denied => Some("org.freedesktop.ModemManager1.Error.Core.Unauthorized"),
+            Setup::WrongState => Some("org.freedesktop.ModemManager1.Error.Core.WrongState"),
+        }
+    }
+}
+
+/// The bus. Clients that are connected stay so until they leave or it is dropped.
+pub(crate) struct ModemManager {
+    state: Arc<Mutex<State>>,
+    socket: PathBuf,
+}
+
+impl ModemManager {
+    /// A bus with a ModemManager that has no modem.
+    pub(crate) fn start() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("squall-bus-{}-{number}", std::process::id());
+        let socket = std::env::temp_dir().join(name);
+        // One of an earlier process of the same number.
+        let _ = std::fs::remove_file(&socket);
+        let listener = UnixListener::bind(&socket).expect("the socket is made");
+        let state = Arc::new(Mutex::new(State { runs: true, ..State::default() }));
+        let shared = state.clone();
+        // Ends with the process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, state) = (stream.expect("is accepted"), shared.clone());
+                std::thread::spawn(move || zbus::block_on(serve(stream, &state)));
+            }
+        });
+        Self { state, socket }
+    }
+
+    /// With a modem at [`FIRST`], on an interface, registered in LTE, that tells these levels.
+    pub(crate) fn with_lte(interface: &str, levels: &[(&str, f64)]) -> Self {
+        let manager = Self::start();
+        manager.add(FIRST, interface);
+        manager.levels(FIRST, "Lte", levels);
+        manager
+    }
+
+    /// The bus's address, as D-Bus writes it.
+    pub(crate) fn address(&self) -> String {
+        format!("unix:path={}", self.socket.display())
+    }
+
+    /// A modem appears.
+    pub(crate) fn add(&self, path: &str, interface: &str) {
+        let ports = vec![("cdc-wdm0", 6u32), (interface, 2)];
+        let modem = [
+            ("State", Value::from(11i32)),
+            ("AccessTechnologies", Value::from(1u32 << 14)),
+            ("Device", Value::from("/sys/devices/usb1/1-1")),
+            ("Manufacturer", Value::from("Acme")),
+            ("Model", Value::from("M1")),
+            ("Ports", Value::from(ports)),
+        ];
+        let object = [
+            (MODEM.to_owned(), properties(modem)),
+            (NETWORK.to_owned(), properties([("RegistrationState", Value::from(1u32))])),
+            (SIGNAL.to_owned(), properties([("Rate", Value::from(0u32))])),
+        ];
+        self.lock().objects.insert(path.to_owned(), object.into());
+    }
+
+    /// A modem disappears.
+    pub(crate) fn remove(&self, path: &str) {
+        let object = self.lock().objects.remove(path).expect("is there");
+        let interfaces: Vec<String> = object.into_keys().collect();
+        let path = ObjectPath::try_from(path.to_owned()).expect("is a path");
+        self.tell(ROOT, "org.freedesktop.DBus.ObjectManager", "InterfacesRemoved", &(path, interfaces));
+    }
+
+    /// An interface of an object, or the object, is there without notice.
+    pub(crate) fn put(&self, path: &str, interface: &str, values: Vec<(&str, Value<'_>)>) {
+        let mut state = self.lock();
+        let object = state.objects.entry(path.to_owned()).or_default();
+        object.entry(interface.to_owned()).or_default().extend(properties(values));
+    }
+
+    /// An interface of an object is no more, without notice.
+    pub(crate) fn take(&self, path: &str, interface: &str) {
+        self.lock().objects.get_mut(path).expect("is there").remove(interface);
+    }
+
+    /// Properties change, and clients are told; of those in `hidden` only that they did.
+    pub(crate) fn change(
+        &self,
+        path: &str,
+        interface: &str,
+        values: Vec<(&str, Value<'_>)>,
+        hidden: &[&str],
+    ) {
+        let values = properties(values);
+        {
+            let mut state = self.lock();
+            let object = state.objects.get_mut(path).expect("is there");
+            let copies = values.iter().map(|(name, value)| (name.clone(), copy(value)));
+            object.entry(interface.to_owned()).or_default().extend(copies);
+        }
+        let shown: Properties =
+            values.into_iter().filter(|(name, _)| !hidden.contains(&name.as_str())).collect();
+        self.tell(path, "org.freedesktop.DBus.Properties", "PropertiesChanged", &(interface, shown, hidden));
+    }
+
+    /// The levels of a technology change.
+    pub(crate) fn levels(&self, path: &str, technology: &str, levels: &[(&str, f64)]) {
+        let levels: HashMap<String, Value<'_>> =
+            levels.iter().map(|(name, dbm)| ((*name).to_owned(), Value::from(*dbm))).collect();
+        self.change(path, SIGNAL, vec![(technology, Value::from(levels))], &[]);
+    }
+
+    /// How `Setup` answers from now on.
+    pub(crate) fn set_setup(&self, setup: Setup) {
+        self.lock().setup = setup;
+    }
+
+    /// Whether the bus lets nobody talk to ModemManager.
+    pub(crate) fn set_closed(&self, closed: bool) {
+        self.lock().closed = closed;
+    }
+
+    /// ModemManager leaves the bus, or comes.
+    pub(crate) fn set_runs(&self, runs: bool) {
+        self.lock().runs = runs;
+        let (old, new) = if runs { ("", ":1.1") } else { (":1.1", "") };
+        let path = "/org/freedesktop/DBus";
+        self.tell(path, "org.freedesktop.DBus", "NameOwnerChanged", &(MANAGER, old, new));
+    }
+
+    /// The bus closes all connections.
+    pub(crate) fn cut(&self) {
+        for client in std::mem::take(&mut self.lock().clients) {
+            zbus::block_on(client.close()).expect("is open");
+        }
+    }
+
+    /// The rates that were asked for with `Setup`.
+    pub(crate) fn rates(&self) -> Vec<u32> {
+        self.lock().rates.clone()
+    }
+
+    fn tell<B>(&self, path: &str, interface: &str, member: &str, body: &B)
+    where
+        B: serde::Serialize + zbus::zvariant::DynamicType,
+    {
+        let clients = self.lock().clients.clone();
+        for client in clients {
+            let told = client.emit_signal(None::<&str>, path, interface, member, body);
+            // It may just have left.
+            let _ = zbus::block_on(told);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no test panicked in it")
+    }
+}
+
+impl Drop for ModemManager {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+fn properties<'a>(values: impl IntoIterator<Item = (&'a str, Value<'a>)>) -> Properties {
+    let owned = |value: Value<'_>| value.try_to_owned().expect("holds no file");
+    values.into_iter().map(|(name, value)| (name.to_owned(), owned(value))).collect()
+}
+
+fn copy(value: &OwnedValue) -> OwnedValue {
+    value.try_clone().expect("holds no file")
+}
+
+fn copies(properties: &Properties) -> Properties {
+    properties.iter().map(|(name, value)| (name.clone(), copy(value))).collect()
+}
+
+/// Answers a client until it leaves.
+async fn serve(stream: UnixStream, state: &Mutex<State>) {
+    let builder = Builder::async_io_unix_stream(stream).server(Guid::generate()).expect("is a guid");
+    let builder = builder.p2p().unique_name(":1.1").expect("is a name");
+    // A client that only looks whether somebody is there leaves at once.
+    let Ok(mut messages) = builder.build_message_stream().await else { return };
+    let connection = Connection::from(&messages);
+    while let Some(Ok(message)) = messages.next().await {
+        if message.message_type() == Type::MethodCall {
+            answer(&connection, state, &message).await;
+        }
+    }
+    state
+        .lock()
+        .expect("no test panicked in it")
+        .clients
+        .retain(|client| *client.server_guid() != *connection.server_guid());
+}
+
+async fn answer(connection: &Connection, state: &Mutex<State>, message: &Message) {
+    let header = message.header();
+    let (path, interface, member) = (
+        header.path().expect("a call has one").as_str(),
+        header.interface().map_or("", |name| name.as_str()),
+        header.member().expect("a call has one").as_str(),
+    );
+    let lock = || state.lock().expect("no test panicked in it");
+    let refuse = async |name: &str| {
+        let error = zbus::names::ErrorName::try_from(name.to_owned()).expect("is a name");
+        connection.reply_error(&header, error, &"no, for a test").await
+    };
+    let answered = match (interface, member) {
+        ("org.freedesktop.DBus", "Hello") => {
+            lock().clients.push(connection.clone());
+            connection.reply(&header, &":1.7").await
+        }
+        ("org.freedesktop.DBus", _) => connection.reply(&header, &()).await,
+        _ if lock().closed => refuse("org.freedesktop.DBus.Error.AccessDenied").await,
+        _ if !lock().runs => refuse("org.freedesktop.DBus.Error.ServiceUnknown").await,
+        (_, "GetManagedObjects") => {
+            let modems: HashMap<ObjectPath<'static>, Object> = {
+                let state = lock();
+                let modems = state.objects.iter().filter(|(_, object)| object.contains_key(MODEM));
+                let copied =
+                    |object: &Object| object.iter().map(|(name, all)| (name.clone(), copies(all))).collect();
+                modems
+                    .map(|(path, object)| {
+                        (ObjectPath::try_from(path.clone()).expect("is a path"), copied(object))
+                    })
+                    .collect()
+            };
+            connection.reply(&header, &modems).await
+        }
+        (_, "GetAll") => {
+            let wanted: String = message.body().deserialize().expect("is asked for an interface");
+            let found = lock().objects.get(path).and_then(|object| object.get(&wanted)).map(copies);
+            match found {
+                Some(all) => connection.reply(&header, &all).await,
+                None => refuse("org.freedesktop.DBus.Error.UnknownObject").await,
+            }
+        }
+        (SIGNAL, "Setup") => {
+            let rate = message.body().deserialize().expect("is told a rate");
+            let refusal = lock().set_up(path, rate);
+            match refusal {
+                None => connection.reply(&header, &()).await,
+                Some(name) => refuse(name).await,
+            }
+        }
+        _ => refuse("org.freedesktop.DBus.Error.UnknownMethod").await,
+    };
+    // The client may have left.
+    let _ = answered;
+}
