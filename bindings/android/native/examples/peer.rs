@@ -1,0 +1,51 @@
+//! The server of the library's tests: takes one session after the other, tells what arrives, sends it back.
+//!
+//! It writes lines: `listening ADDRESS FINGERPRINT`, then for each block `block CHANNEL PRIORITY LENGTH SUM`,
+//! and `closed REASON` for each session. It ends with its standard input.
+
+use std::{
+    io::{Read as _, Write as _},
+    time::Duration,
+};
+
+use squall::{Block, Config, Endpoint, Event, Identity, Received, Session};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let identity = Identity::self_signed("localhost")?;
+    let endpoint = Endpoint::listen("127.0.0.1:0", &identity.server_tls()?, Config::default())?;
+    say(&format!("listening {} {}", endpoint.local_addrs()[0], identity.fingerprint()));
+    std::thread::spawn(|| {
+        // Whoever started it is gone when its input ends.
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    });
+    while let Some(session) = endpoint.accept().await {
+        tokio::spawn(serve(session));
+    }
+    Ok(())
+}
+
+async fn serve(session: Session) {
+    while let Some(event) = session.recv().await {
+        match event {
+            Event::Received(block) => {
+                let sum: u64 = block.data.iter().map(|byte| u64::from(*byte)).sum();
+                let Received { channel, priority, .. } = block;
+                say(&format!("block {channel} {priority} {} {sum}", block.data.len()));
+                let back = Block::new(block.data).channel(channel).priority(priority);
+                if let Err(error) = session.send(back.deadline(Duration::from_secs(10))).await {
+                    say(&format!("unsent {error}"));
+                }
+            }
+            Event::Closed(reason) => say(&format!("closed {reason}")),
+            _ => {}
+        }
+    }
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    // Nobody reads any more when the test is over.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}

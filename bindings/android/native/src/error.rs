@@ -1,0 +1,97 @@
+//! What goes wrong, as Java sees it.
+
+use std::any::Any;
+
+use jni::{Env, errors::ErrorPolicy, jni_str, strings::JNIString};
+use squall::SendError;
+
+/// Why a call fails.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// In JNI itself, or an exception that is on its way already.
+    Jni(jni::errors::Error),
+    /// A `SquallException` with this line.
+    Squall(String),
+    /// A `QueueFullException`.
+    Full,
+    /// An `IllegalArgumentException` with this line.
+    Argument(String),
+}
+
+impl Failure {
+    /// A number that stands for nothing, or nothing any more.
+    pub(crate) fn closed(what: &str) -> Self {
+        Self::Squall(format!("{what} is closed"))
+    }
+
+    /// Anything that tells of itself in one line.
+    #[expect(clippy::needless_pass_by_value, reason = "passed to `map_err`")]
+    pub(crate) fn of(error: impl ToString) -> Self {
+        Self::Squall(error.to_string())
+    }
+}
+
+impl From<jni::errors::Error> for Failure {
+    fn from(error: jni::errors::Error) -> Self {
+        Self::Jni(error)
+    }
+}
+
+impl From<SendError> for Failure {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::Full(_) => Self::Full,
+            SendError::Empty | SendError::BadOption(_) => Self::Argument(error.to_string()),
+            other => Self::of(other),
+        }
+    }
+}
+
+/// Throws what failed, and returns null or 0.
+pub(crate) struct Throw;
+
+impl<T: Default> ErrorPolicy<T, Failure> for Throw {
+    type Captures<'unowned_env_local: 'native_method, 'native_method> = ();
+
+    fn on_error<'unowned_env_local: 'native_method, 'native_method>(
+        env: &mut Env<'unowned_env_local>,
+        (): &mut (),
+        failure: Failure,
+    ) -> jni::errors::Result<T> {
+        if env.exception_check() {
+            return Ok(T::default());
+        }
+        let (class, line) = match failure {
+            Failure::Jni(error) => (jni_str!("java/lang/IllegalStateException"), error.to_string()),
+            Failure::Squall(line) => (jni_str!("dev/squall/core/SquallException"), line),
+            Failure::Full => {
+                (jni_str!("dev/squall/core/QueueFullException"), "send queue is full".to_owned())
+            }
+            Failure::Argument(line) => (jni_str!("java/lang/IllegalArgumentException"), line),
+        };
+        throw(env, class, line)
+    }
+
+    fn on_panic<'unowned_env_local: 'native_method, 'native_method>(
+        env: &mut Env<'unowned_env_local>,
+        (): &mut (),
+        payload: Box<dyn Any + Send + 'static>,
+    ) -> jni::errors::Result<T> {
+        let said = payload.downcast_ref::<&str>().map(ToString::to_string);
+        let said = said.or_else(|| payload.downcast_ref::<String>().cloned());
+        let line = format!("defect in Squall: {}", said.unwrap_or_default());
+        throw(env, jni_str!("java/lang/IllegalStateException"), line)
+    }
+}
+
+/// Throwing counts as an error of JNI; here it is what was asked for.
+fn throw<T: Default>(
+    env: &mut Env<'_>,
+    class: &jni::strings::JNIStr,
+    line: String,
+) -> jni::errors::Result<T> {
+    match env.throw_new(class, JNIString::from(line)) {
+        Ok(()) | Err(jni::errors::Error::JavaException) => Ok(T::default()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,176 @@
+//! Radios: where Java puts what Android says of the signal.
+//!
+//! A push must not wait, whatever other threads are at: callbacks of the system come in here, on the main
+//! thread if the application likes. So radios live in places that are there from the start, found without a
+//! lock, and a push is an attempt at the place's own lock, which only another push to the same radio or its
+//! end can hold for the nanoseconds they take, and then the stores of a [`Publisher`].
+
+use std::{
+    hint,
+    sync::{
+        Mutex, MutexGuard, OnceLock, PoisonError, TryLockError,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use squall::signal::{Publisher, Reading, Subscriber, board};
+
+/// Radios at a time: two for every app component that could sensibly listen.
+const PLACES: usize = 32;
+
+/// How often a push tries to get the place to itself: some microseconds.
+const ATTEMPTS: usize = 256;
+
+static RADIOS: [Place; PLACES] = [const { Place::new() }; PLACES];
+
+/// Counts radios; a number is that count times [`PLACES`] plus the place.
+static OPENED: AtomicI64 = AtomicI64::new(0);
+
+struct Place {
+    /// The radio's number; 0 if there is none.
+    number: AtomicI64,
+    publisher: Mutex<Option<Publisher>>,
+    subscriber: Mutex<Option<Subscriber>>,
+}
+
+impl Place {
+    const fn new() -> Self {
+        Self { number: AtomicI64::new(0), publisher: Mutex::new(None), subscriber: Mutex::new(None) }
+    }
+}
+
+/// A new radio that has said nothing yet; `None` if there are too many.
+pub(crate) fn open() -> Option<i64> {
+    RADIOS.iter().zip(0..).find_map(|(place, index)| {
+        let mut publisher = lock(&place.publisher);
+        if place.number.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        let number = (OPENED.fetch_add(1, Ordering::Relaxed) + 1) * PLACES as i64 + index;
+        let (side, other) = board();
+        *publisher = Some(side);
+        *lock(&place.subscriber) = Some(other);
+        place.number.store(number, Ordering::Release);
+        Some(number)
+    })
+}
+
+/// Ends a radio. Sessions that went by it keep its last reading.
+pub(crate) fn close(number: i64) {
+    let Some(place) = place(number) else { return };
+    let mut publisher = lock(&place.publisher);
+    if place.number.load(Ordering::Relaxed) == number {
+        place.number.store(0, Ordering::Release);
+        *publisher = None;
+        *lock(&place.subscriber) = None;
+    }
+}
+
+/// Makes a reading of `age` the latest of a radio. Never waits. Says whether it did: not if the radio is
+/// closed, nor, in the same instant, for more than one of several pushes to it.
+pub(crate) fn push(number: i64, age: Duration, reading: Reading) -> bool {
+    let Some(place) = place(number) else { return false };
+    let Some(mut publisher) = try_lock(&place.publisher) else { return false };
+    if place.number.load(Ordering::Relaxed) != number {
+        return false;
+    }
+    let Some(publisher) = publisher.as_mut() else { return false };
+    let at = now().saturating_sub(u64::try_from(age.as_micros()).unwrap_or(u64::MAX));
+    publisher.publish(&Reading { at, ..reading });
+    true
+}
+
+/// The other side of a radio.
+pub(crate) fn subscriber(number: i64) -> Option<Subscriber> {
+    let place = place(number)?;
+    let subscriber = lock(&place.subscriber);
+    let current = place.number.load(Ordering::Acquire) == number;
+    subscriber.clone().filter(|_| current)
+}
+
+/// Microseconds since the library was first asked.
+pub(crate) fn now() -> u64 {
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    // Readings from before are possible: leave them room.
+    let since = ORIGIN.get_or_init(Instant::now).elapsed() + Duration::from_secs(3600);
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn place(number: i64) -> Option<&'static Place> {
+    let place = &RADIOS[usize::try_from(number).ok()? % PLACES];
+    (place.number.load(Ordering::Acquire) == number && number != 0).then_some(place)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    for _ in 0..ATTEMPTS {
+        match mutex.try_lock() {
+            Ok(guard) => return Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => hint::spin_loop(),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_pushed_is_the_latest_until_the_radio_is_closed() {
+        let radio = open().expect("there is room");
+        let other = open().expect("there is room");
+        let subscriber = subscriber(radio).expect("is open");
+        assert_eq!(subscriber.latest(), None);
+        assert!(push(radio, Duration::from_secs(2), Reading::wifi(0, -60.0)));
+        assert!(push(other, Duration::ZERO, Reading::wifi(0, -80.0)));
+        let seen = subscriber.latest().expect("was pushed");
+        assert_eq!(seen.rssi, Some(-60.0));
+        let age = now() - seen.at;
+        assert!((2_000_000..3_000_000).contains(&age), "{age}");
+
+        close(radio);
+        assert!(!push(radio, Duration::ZERO, Reading::wifi(0, -50.0)));
+        assert!(super::subscriber(radio).is_none());
+        let third = open().expect("there is room");
+        assert_ne!(third, radio);
+        close(radio);
+        assert!(push(third, Duration::ZERO, Reading::wifi(0, -50.0)), "an old number closed a new radio");
+        assert_eq!(subscriber.latest().and_then(|r| r.rssi), Some(-60.0));
+        close(third);
+        close(other);
+    }
+
+    #[test]
+    fn numbers_that_stand_for_nothing_do_nothing() {
+        for number in [0, -1, i64::MIN, i64::MAX] {
+            assert!(!push(number, Duration::ZERO, Reading::default()));
+            assert!(subscriber(number).is_none());
+            close(number);
+        }
+    }
+
+    #[test]
+    fn pushes_of_many_threads_and_the_end_meet_without_harm() {
+        let radio = open().expect("there is room");
+        std::thread::scope(|threads| {
+            for n in 0..3 {
+                threads.spawn(move || {
+                    for i in 0..20_000 {
+                        push(radio, Duration::ZERO, Reading::wifi(0, -f64::from(n * 10 + i % 10)));
+                    }
+                });
+            }
+            threads.spawn(move || {
+                std::thread::sleep(Duration::from_millis(1));
+                close(radio);
+            });
+        });
+        assert!(!push(radio, Duration::ZERO, Reading::default()));
+    }
+}
