@@ -15,6 +15,7 @@ mod board;
 mod modem;
 mod monitor;
 mod quality;
+mod radios;
 mod reading;
 mod source;
 #[cfg(feature = "trace")]
@@ -29,6 +30,7 @@ pub use board::{Publisher, Subscriber, board};
 pub use modem::{Modem, ModemSource, modems};
 pub use monitor::Monitor;
 pub use quality::{QualityIndex, Range, Ranges, Weights};
+pub use radios::{Radios, radio, radios};
 pub use reading::{Reading, Technology};
 pub use source::{Clock, SignalSource, SourceError};
 pub use watermark::{Alert, AlertKind, Marks, SignalState, Watermark, WatermarkConfig, WatermarkError};

@@ -81,6 +81,26 @@ pub enum SourceError {
 }
 
 impl SourceError {
+    /// What is wrong, without the radio's name.
+    pub fn problem(&self) -> String {
+        match self {
+            Self::Missing { problem, .. } | Self::Failed { problem, .. } => problem.clone(),
+            Self::Denied { problem, .. } => format!("not permitted: {problem}"),
+            Self::Ended(_) => "the recording is at its end".to_owned(),
+        }
+    }
+
+    /// That neither of two ways leads to a radio.
+    pub(crate) fn and(self, other: &Self) -> Self {
+        let problem = format!("{}; {}", self.problem(), other.problem());
+        match self {
+            Self::Missing { radio, .. }
+            | Self::Denied { radio, .. }
+            | Self::Failed { radio, .. }
+            | Self::Ended(radio) => Self::Missing { radio, problem },
+        }
+    }
+
     /// The same words for a radio that was there before, and may come back.
     #[cfg(all(any(feature = "modem", feature = "wifi"), target_os = "linux"))]
     pub(crate) fn passing(self) -> Self {

@@ -1,0 +1,88 @@
+//! The radios of the machine that this runs on, whatever they are.
+
+use crate::{SignalSource, SourceError};
+
+/// A radio that was opened, or why it was not.
+#[cfg(all(any(feature = "modem", feature = "wifi"), target_os = "linux"))]
+type Opened = Result<Box<dyn SignalSource>, SourceError>;
+
+/// What was found, and why there is not more.
+pub struct Radios {
+    /// One for each radio.
+    pub sources: Vec<Box<dyn SignalSource>>,
+    /// For each place that was looked at in vain, the reason.
+    pub problems: Vec<SourceError>,
+}
+
+impl std::fmt::Debug for Radios {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let labels: Vec<_> = self.sources.iter().map(|source| source.label()).collect();
+        f.debug_struct("Radios").field("sources", &labels).field("problems", &self.problems).finish()
+    }
+}
+
+/// All radios of this machine: Wi-Fi interfaces and modems on Linux, as far as this build reads them (features
+/// `wifi` and `modem`). On Android they are told by the application, over a [`board`](crate::board).
+pub fn radios() -> Radios {
+    let mut found = Radios { sources: Vec::new(), problems: Vec::new() };
+    #[cfg(all(feature = "wifi", target_os = "linux"))]
+    found.add(
+        crate::wifi_interfaces()
+            .map(|names| names.into_iter().map(|name| crate::WifiSource::open(&name).map(boxed)).collect()),
+    );
+    #[cfg(all(feature = "modem", target_os = "linux"))]
+    found.add(
+        crate::modems().map(|all| all.iter().map(|modem| crate::ModemSource::of(modem).map(boxed)).collect()),
+    );
+    if found.sources.is_empty() && found.problems.is_empty() {
+        found.problems.push(unsupported("radios"));
+    }
+    found
+}
+
+/// The radio behind a network interface: Wi-Fi, or else a modem.
+///
+/// # Errors
+/// One that names the reason for each kind of radio.
+pub fn radio(interface: &str) -> Result<Box<dyn SignalSource>, SourceError> {
+    let mut problems: Vec<SourceError> = Vec::new();
+    #[cfg(all(feature = "wifi", target_os = "linux"))]
+    match crate::WifiSource::open(interface) {
+        Ok(source) => return Ok(boxed(source)),
+        Err(error) => problems.push(error),
+    }
+    #[cfg(all(feature = "modem", target_os = "linux"))]
+    match crate::ModemSource::open(interface) {
+        Ok(source) => return Ok(boxed(source)),
+        Err(error) => problems.push(error),
+    }
+    let Some(last) = problems.pop() else { return Err(unsupported(interface)) };
+    Err(problems.into_iter().rfold(last, |later, earlier| earlier.and(&later)))
+}
+
+#[cfg(all(any(feature = "modem", feature = "wifi"), target_os = "linux"))]
+fn boxed(source: impl SignalSource + 'static) -> Box<dyn SignalSource> {
+    Box::new(source)
+}
+
+#[cfg(all(any(feature = "modem", feature = "wifi"), target_os = "linux"))]
+impl Radios {
+    fn add(&mut self, found: Result<Vec<Opened>, SourceError>) {
+        match found {
+            Ok(all) => {
+                for one in all {
+                    match one {
+                        Ok(source) => self.sources.push(source),
+                        Err(problem) => self.problems.push(problem),
+                    }
+                }
+            }
+            Err(problem) => self.problems.push(problem),
+        }
+    }
+}
+
+fn unsupported(radio: &str) -> SourceError {
+    let problem = "this build cannot read radios on this system".to_owned();
+    SourceError::Missing { radio: radio.to_owned(), problem }
+}
