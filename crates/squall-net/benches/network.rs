@@ -1,7 +1,10 @@
 //! How many packets a second of real time the virtual network moves.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use squall_net::{Direction, Network, PathConfig};
+use squall_net::{
+    Direction, Micros, Network, PathConfig,
+    radio::{Canyon, RadioConfig, Rail, Source, Walk},
+};
 
 const PACKETS: u64 = 20_000;
 
@@ -39,8 +42,39 @@ fn network(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(PACKETS));
     group.bench_function("two plain paths", |bencher| bencher.iter(|| run(&plain)));
     group.bench_function("two rough paths", |bencher| bencher.iter(|| run(&rough)));
+    let mut fading = plain.clone();
+    fading[0].radio = Some(RadioConfig::new(Source::Walk(Walk::default())));
+    fading[1].radio = Some(RadioConfig::new(Source::Rail(Rail::default())));
+    group.bench_function("two paths with radios", |bencher| bencher.iter(|| run(&fading)));
     group.finish();
 }
 
-criterion_group!(benches, network);
+/// An hour of a path with a radio and no packets: both links follow it, and every report is taken.
+fn radio(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("an hour of radio");
+    group.throughput(Throughput::Elements(3_600));
+    group.sample_size(10);
+    for (name, source) in [
+        ("walk", Source::Walk(Walk::default())),
+        ("canyon", Source::Canyon(Canyon::default())),
+        ("rail", Source::Rail(Rail::default())),
+    ] {
+        let mut path = paths(&["rate=50mbps"]);
+        path[0].radio = Some(RadioConfig { noise: 1.0, ..RadioConfig::new(source) });
+        group.bench_function(name, |bencher| bencher.iter(|| listen(&path)));
+    }
+    group.finish();
+}
+
+fn listen(paths: &[PathConfig]) -> usize {
+    const HOUR: Micros = 3_600_000_000;
+    let mut network: Network<()> = Network::new(paths, 1).expect("the paths are valid");
+    let reports = std::iter::from_fn(|| network.poll_report(HOUR)).count();
+    for direction in [Direction::Up, Direction::Down] {
+        let _ = network.state(HOUR, 0, direction);
+    }
+    reports
+}
+
+criterion_group!(benches, network, radio);
 criterion_main!(benches);

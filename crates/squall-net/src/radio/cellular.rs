@@ -87,7 +87,12 @@ impl CellularMap {
         known.or_else(|| levels.rssi.map(|rssi| rssi - WIDE_NOISE))
     }
 
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    /// Finds what is out of range.
+    ///
+    /// # Errors
+    ///
+    /// The first such field.
+    pub fn check(&self) -> Result<(), ConfigError> {
         within("radio.cellular.attenuation", self.attenuation, 0.01, 1.0)?;
         within("radio.cellular.max_efficiency", self.max_efficiency, 0.1, 30.0)?;
         within("radio.cellular.noise_floor", self.noise_floor, -200.0, 0.0)?;

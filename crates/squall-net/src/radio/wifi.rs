@@ -92,7 +92,12 @@ impl WifiMap {
         3.0 * f64::from(self.width / 20).log2() - self.margin
     }
 
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    /// Finds what is out of range.
+    ///
+    /// # Errors
+    ///
+    /// The first such field.
+    pub fn check(&self) -> Result<(), ConfigError> {
         within("radio.wifi.margin", self.margin, -20.0, 30.0)?;
         within("radio.wifi.cliff", self.cliff, 0.1, 30.0)?;
         within("radio.wifi.attempts", f64::from(self.attempts), 1.0, 255.0)?;

@@ -17,7 +17,7 @@ pub struct WifiEdge {
     pub speed: f64,
     /// The nearest point in metres. Default 3.
     pub near: f64,
-    /// The farthest point in metres. Default 60, where the mean RSSI is −89 dBm.
+    /// The farthest point in metres. Default 40, where the mean RSSI is that of the slowest scheme, −82 dBm.
     pub far: f64,
     /// RSSI one metre away in dBm. Default −26, as in [`Walk`](super::Walk).
     pub reference: f64,
@@ -42,7 +42,7 @@ impl Default for WifiEdge {
         Self {
             speed: 1.4,
             near: 3.0,
-            far: 60.0,
+            far: 40.0,
             reference: -26.0,
             exponent: 3.53,
             shadow: 7.82,
