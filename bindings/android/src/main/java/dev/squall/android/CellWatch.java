@@ -1,0 +1,7 @@
+package dev.squall.android;
+
+/** Listens to the mobile network. */
+interface CellWatch {
+    /** Listens no more. */
+    void stop();
+}

@@ -1,0 +1,276 @@
+package dev.squall.android;
+
+import dev.squall.core.Event;
+import dev.squall.core.Native;
+import dev.squall.core.PathInfo;
+import dev.squall.core.SquallException;
+
+import java.nio.ByteBuffer;
+import java.security.cert.CertificateEncodingException;
+import java.security.cert.X509Certificate;
+import java.util.Collection;
+import java.util.concurrent.Executor;
+
+/**
+ * A session with a server: blocks out, events in. May be used from all threads. Once closed, every call but
+ * {@link #close} fails with a {@link SquallException}.
+ */
+public final class Session implements AutoCloseable {
+    /** No deadline, for {@link #send}. */
+    public static final long NO_DEADLINE = 0;
+
+    /** How long the thread that takes events waits at a time. A matter of taste: events wake it. */
+    private static final long WAIT_MICROS = 1_000_000;
+
+    private final long number;
+    private final Networks networks;
+    private boolean closed;
+    private Thread listening;
+
+    private Session(long number, Networks networks) {
+        this.number = number;
+        this.networks = networks;
+    }
+
+    /** Takes events; see {@link #listen}. */
+    public interface Listener {
+        /** Something happened. {@link Event.Kind#CLOSED} comes last. */
+        void onEvent(Event event);
+    }
+
+    /**
+     * Hands over the bytes between position and limit of a buffer as one block; the position is at the limit
+     * afterwards. Does not wait.
+     *
+     * @param deadlineMicros microseconds from now until the block is of no more use; {@link #NO_DEADLINE}
+     * @param priority 0, the most important, to 7
+     * @param reliable whether lost bytes are sent again
+     * @param channel below 1,024
+     * @return the block's number, as in events
+     * @throws dev.squall.core.QueueFullException if there is no room; the buffer is as it was
+     * @throws SquallException if the session is over or the block too large
+     * @throws IllegalArgumentException if the buffer is empty, or there is no such priority or channel
+     */
+    public long send(ByteBuffer data, long deadlineMicros, int priority, boolean reliable, int channel)
+            throws SquallException {
+        return send(data, deadlineMicros, priority, reliable, channel, false);
+    }
+
+    /** As the other, and if {@code ordered} delivered after the ordered block before it on the channel. */
+    public long send(ByteBuffer data, long deadlineMicros, int priority, boolean reliable, int channel,
+            boolean ordered) throws SquallException {
+        int position = data.position();
+        int length = data.remaining();
+        long block;
+        if (data.isDirect()) {
+            block = Native.sendDirect(number, data, position, length, deadlineMicros, priority, reliable,
+                    channel, ordered);
+        } else if (data.hasArray()) {
+            block = Native.sendArray(number, data.array(), data.arrayOffset() + position, length,
+                    deadlineMicros, priority, reliable, channel, ordered);
+        } else {
+            byte[] copy = new byte[length];
+            data.duplicate().get(copy);
+            block = Native.sendArray(number, copy, 0, length, deadlineMicros, priority, reliable, channel,
+                    ordered);
+        }
+        data.position(position + length);
+        return block;
+    }
+
+    /** Takes a block back. Its fate is told as cancelled, unless it has ended before. */
+    public void cancel(long block) throws SquallException {
+        Native.cancel(number, block);
+    }
+
+    /**
+     * Waits for the next event; null if there is none in time. Blocks that are not taken hold the peer back.
+     * Not together with {@link #listen}.
+     */
+    public Event poll(long timeoutMillis) throws SquallException {
+        long end = System.nanoTime() + timeoutMillis * 1_000_000;
+        Event event;
+        do {
+            long left = Math.max(0, end - System.nanoTime()) / 1000;
+            event = Native.next(number, Math.min(left, WAIT_MICROS));
+        } while (event == null && System.nanoTime() < end);
+        return event;
+    }
+
+    /** Has every event told to a listener, by an executor, in order if that keeps the order. Once only. */
+    public synchronized void listen(Executor executor, Listener listener) throws SquallException {
+        if (listening != null) {
+            throw new IllegalStateException("the session has a listener");
+        }
+        if (closed) {
+            throw new SquallException("the session is closed");
+        }
+        listening = new Thread(() -> pump(executor, listener), "squall-events");
+        listening.setDaemon(true);
+        listening.start();
+    }
+
+    /** The open paths; the last ones when the session is over. */
+    public PathInfo[] paths() throws SquallException {
+        return Native.paths(number);
+    }
+
+    /**
+     * Sets how many bytes this side may send over networks of a kind in this session; any if negative. What
+     * holds beside it is told in the guide.
+     */
+    public void setBudget(Transport transport, long bytes) throws SquallException {
+        Native.setBudget(number, transport.label, bytes);
+    }
+
+    /** Waits until every block has ended, then closes the session. */
+    public void finish(long timeoutMillis) throws SquallException {
+        try {
+            Native.finish(number, timeoutMillis * 1000);
+        } finally {
+            close();
+        }
+    }
+
+    /** Closes the session at once; blocks on their way end with it. */
+    @Override
+    public synchronized void close() {
+        if (closed) {
+            return;
+        }
+        closed = true;
+        networks.detach(number);
+        Native.close(number, 0, "");
+        if (listening == null) {
+            Native.release(number);
+        }
+    }
+
+    private void pump(Executor executor, Listener listener) {
+        try {
+            boolean over = false;
+            while (!over) {
+                Event event = Native.next(number, WAIT_MICROS);
+                if (event != null) {
+                    over = event.kind == Event.Kind.CLOSED;
+                    executor.execute(() -> listener.onEvent(event));
+                }
+            }
+        } catch (SquallException released) {
+            android.util.Log.d("squall", "events end: " + released.getMessage());
+        } finally {
+            networks.detach(number);
+            Native.release(number);
+        }
+    }
+
+    /** What a session is to be like. */
+    public static final class Builder {
+        private final String host;
+        private String serverName;
+        private String fingerprint;
+        private byte[][] roots;
+        private String scheduler;
+        private String congestion;
+        private long connectTimeoutMillis = 10_000;
+        private long idleTimeoutMillis;
+
+        /** To {@code host:port}: a name, an IPv4 address, or an IPv6 address in brackets. */
+        public Builder(String host) {
+            this.host = host;
+        }
+
+        /** The name that the certificate must bear. Default: the host. */
+        public Builder serverName(String name) {
+            serverName = name;
+            return this;
+        }
+
+        /** Trusts the certificate of this fingerprint, SHA-256 in hexadecimal digits, whatever its name. */
+        public Builder fingerprint(String fingerprint) {
+            this.fingerprint = fingerprint;
+            return this;
+        }
+
+        /** Trusts these authorities. */
+        public Builder roots(Collection<X509Certificate> authorities) throws SquallException {
+            byte[][] encoded = new byte[authorities.size()][];
+            int index = 0;
+            try {
+                for (X509Certificate authority : authorities) {
+                    encoded[index++] = authority.getEncoded();
+                }
+            } catch (CertificateEncodingException error) {
+                throw new SquallException("authority " + index + " cannot be encoded: " + error.getMessage());
+            }
+            roots = encoded;
+            return this;
+        }
+
+        /** Trusts the authorities that this phone trusts. */
+        public Builder platformRoots() throws SquallException {
+            return roots(PlatformRoots.list());
+        }
+
+        /** The scheduler, with options: {@code storm(alpha=0.5)}. Default: {@code minrtt}. */
+        public Builder scheduler(String description) {
+            scheduler = description;
+            return this;
+        }
+
+        /** The congestion control of every path. Default: {@code cubic}. */
+        public Builder congestion(String name) {
+            congestion = name;
+            return this;
+        }
+
+        /** How long to wait for a network and the handshake, each. Default: 10 s. */
+        public Builder connectTimeout(long millis) {
+            connectTimeoutMillis = millis;
+            return this;
+        }
+
+        /** A session that hears nothing for this long is over. Default: 30 s. */
+        public Builder idleTimeout(long millis) {
+            idleTimeoutMillis = millis;
+            return this;
+        }
+
+        /**
+         * Connects over all networks there are at once; those that come later are taken in. Waits, so not to
+         * be called on the main thread.
+         *
+         * @param signals radios to go by; null for none
+         * @throws SquallException if there is no way to the server, or it cannot be trusted
+         */
+        public Session connect(Networks networks, Signals signals) throws SquallException {
+            awaitNetwork(networks);
+            long number = Native.connect(host, serverName, fingerprint, roots, networks.numbers(), scheduler,
+                    congestion, connectTimeoutMillis * 1000, idleTimeoutMillis * 1000);
+            try {
+                networks.attach(number);
+                if (signals != null) {
+                    for (Transport transport : Transport.values()) {
+                        Native.setSignal(number, transport.label, signals.radio(transport).number());
+                    }
+                }
+            } catch (SquallException error) {
+                networks.detach(number);
+                Native.release(number);
+                throw error;
+            }
+            return new Session(number, networks);
+        }
+
+        private void awaitNetwork(Networks networks) throws SquallException {
+            try {
+                if (!networks.await(connectTimeoutMillis)) {
+                    throw new SquallException("no network within " + connectTimeoutMillis + " ms");
+                }
+            } catch (InterruptedException interrupted) {
+                Thread.currentThread().interrupt();
+                throw new SquallException("interrupted while waiting for a network");
+            }
+        }
+    }
+}

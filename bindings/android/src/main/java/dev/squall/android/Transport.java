@@ -1,0 +1,21 @@
+package dev.squall.android;
+
+import android.net.NetworkCapabilities;
+
+/** Kinds of networks. */
+public enum Transport {
+    /** Wi-Fi. */
+    WIFI("wifi", NetworkCapabilities.TRANSPORT_WIFI),
+    /** Mobile networks. */
+    CELLULAR("cellular", NetworkCapabilities.TRANSPORT_CELLULAR);
+
+    /** The name that paths over such networks bear. */
+    public final String label;
+    /** The number of {@link NetworkCapabilities}. */
+    final int number;
+
+    Transport(String label, int number) {
+        this.label = label;
+        this.number = number;
+    }
+}

@@ -1,0 +1,44 @@
+package dev.squall.android;
+
+import android.content.Context;
+import android.net.wifi.WifiManager;
+import android.os.Handler;
+
+import dev.squall.core.Reading.Technology;
+
+/** Asks for the strength of Wi-Fi at a steady pace. */
+final class WifiPoll implements Runnable {
+    private final WifiManager manager;
+    private final Handler handler;
+    private final Radio radio;
+    private final long period;
+
+    WifiPoll(Context context, Handler handler, Radio radio, long period) {
+        manager = (WifiManager) context.getSystemService(Context.WIFI_SERVICE);
+        this.handler = handler;
+        this.radio = radio;
+        this.period = period;
+        if (manager != null && period > 0) {
+            handler.post(this);
+        }
+    }
+
+    void stop() {
+        handler.removeCallbacks(this);
+    }
+
+    @Override
+    public void run() {
+        int rssi;
+        try {
+            rssi = WifiLevels.of(manager.getConnectionInfo());
+        } catch (SecurityException withoutPermission) {
+            // ACCESS_WIFI_STATE was taken out of the manifest: what is pushed must do.
+            return;
+        }
+        if (rssi != WifiLevels.NONE) {
+            radio.measured(Technology.WIFI, 0, Double.NaN, Double.NaN, Double.NaN, rssi);
+        }
+        handler.postDelayed(this, period);
+    }
+}

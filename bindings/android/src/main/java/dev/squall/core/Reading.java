@@ -1,0 +1,60 @@
+package dev.squall.core;
+
+/** What a radio says of itself at one moment. A level that it does not tell is NaN. */
+public final class Reading {
+    /** Radio technologies, in the order of their codes in the native library. */
+    public enum Technology {
+        /** Not told. */
+        UNKNOWN,
+        /** IEEE 802.11 of any generation. */
+        WIFI,
+        /** GSM, GPRS, EDGE. */
+        GSM,
+        /** UMTS and HSPA. */
+        UMTS,
+        /** LTE and LTE-A. */
+        LTE,
+        /** 5G beside an LTE anchor. */
+        NR_NSA,
+        /** 5G standalone. */
+        NR
+    }
+
+    private static final Technology[] TECHNOLOGIES = Technology.values();
+
+    /** Which radio technology. */
+    public final Technology technology;
+    /** Whether the radio is out of a network. */
+    public final boolean disconnected;
+    /** How long ago it measured, in microseconds. */
+    public final long ageMicros;
+    /** Reference signal received power in dBm, in LTE and 5G. */
+    public final double rsrp;
+    /** Reference signal received quality in dB, in LTE and 5G. */
+    public final double rsrq;
+    /** Signal to interference and noise ratio in dB. */
+    public final double sinr;
+    /** Received signal strength in dBm. */
+    public final double rssi;
+
+    private Reading(double[] values) {
+        technology = TECHNOLOGIES[(int) values[0]];
+        disconnected = values[1] != 0;
+        ageMicros = (long) values[2];
+        rsrp = values[3];
+        rsrq = values[4];
+        sinr = values[5];
+        rssi = values[6];
+    }
+
+    /** What {@link Native#radioLatest} tells; null for null. */
+    public static Reading of(double[] values) {
+        return values == null ? null : new Reading(values);
+    }
+
+    @Override
+    public String toString() {
+        return technology + (disconnected ? " disconnected" : "") + " rsrp " + rsrp + " rsrq " + rsrq
+                + " sinr " + sinr + " rssi " + rssi;
+    }
+}

@@ -1,0 +1,48 @@
+package dev.squall.android;
+
+import static org.junit.Assert.assertTrue;
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+
+/** The server: a process of its own, made of the library's Rust side. */
+final class Peer implements AutoCloseable {
+    final String address;
+    final String fingerprint;
+    private final Process process;
+    private final BlockingQueue<String> lines = new LinkedBlockingQueue<>();
+
+    Peer() throws Exception {
+        process = new ProcessBuilder(System.getProperty("squall.peer"))
+                .redirectError(ProcessBuilder.Redirect.INHERIT)
+                .start();
+        BufferedReader output = new BufferedReader(
+                new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
+        Thread reader = new Thread(() -> output.lines().forEach(lines::add));
+        reader.setDaemon(true);
+        reader.start();
+        String[] words = next("listening").split(" ");
+        address = words[1];
+        fingerprint = words[2];
+    }
+
+    /** The next line that starts so. */
+    String next(String start) throws InterruptedException {
+        while (true) {
+            String line = lines.poll(10, TimeUnit.SECONDS);
+            assertTrue("the peer says nothing of '" + start + "'", line != null);
+            if (line.startsWith(start)) {
+                return line;
+            }
+        }
+    }
+
+    @Override
+    public void close() {
+        process.destroy();
+    }
+}

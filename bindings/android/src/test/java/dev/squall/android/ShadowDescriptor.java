@@ -1,0 +1,55 @@
+package dev.squall.android;
+
+import android.os.ParcelFileDescriptor;
+
+import org.robolectric.annotation.Implementation;
+import org.robolectric.annotation.Implements;
+import org.robolectric.annotation.RealObject;
+import org.robolectric.shadow.api.Shadow;
+
+import java.io.FileDescriptor;
+import java.lang.reflect.Field;
+
+/**
+ * Makes the one thing of {@link ParcelFileDescriptor} that the library uses, and Robolectric does not simulate.
+ * On a phone the number is that of a second descriptor for the same socket; here it is the same.
+ */
+@Implements(ParcelFileDescriptor.class)
+public final class ShadowDescriptor {
+    /** Descriptors handed out and not closed yet. */
+    static int open;
+
+    @RealObject private ParcelFileDescriptor real;
+    private FileDescriptor descriptor;
+
+    @Implementation
+    protected static ParcelFileDescriptor fromFd(int fd) throws ReflectiveOperationException {
+        FileDescriptor descriptor = new FileDescriptor();
+        number().setInt(descriptor, fd);
+        ParcelFileDescriptor made = Shadow.newInstanceOf(ParcelFileDescriptor.class);
+        ((ShadowDescriptor) Shadow.extract(made)).descriptor = descriptor;
+        open++;
+        return made;
+    }
+
+    @Implementation
+    protected FileDescriptor getFileDescriptor() {
+        return descriptor;
+    }
+
+    @Implementation
+    protected void close() {
+        open--;
+    }
+
+    /** The number of a descriptor. */
+    static int of(FileDescriptor descriptor) throws ReflectiveOperationException {
+        return number().getInt(descriptor);
+    }
+
+    private static Field number() throws NoSuchFieldException {
+        Field field = FileDescriptor.class.getDeclaredField("fd");
+        field.setAccessible(true);
+        return field;
+    }
+}
