@@ -9,6 +9,7 @@ mod output;
 mod progress;
 mod run;
 mod schedulers;
+mod signal;
 mod transfer;
 
 use std::process::ExitCode;
@@ -30,6 +31,7 @@ enum Command {
     Recv(transfer::recv::RecvArgs),
     Run(run::RunArgs),
     Schedulers(schedulers::SchedulersArgs),
+    Signal(signal::SignalArgs),
     Bench(bench::BenchArgs),
 }
 
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Command::Recv(args) => transfer::recv::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Schedulers(args) => schedulers::run(&args),
+        Command::Signal(args) => signal::run(&args),
         Command::Bench(args) => bench::run(&args),
     };
     outcome.unwrap_or_else(|error| error::report(&error))

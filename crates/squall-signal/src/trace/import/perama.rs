@@ -25,21 +25,23 @@ pub(super) fn is_its(line: &str) -> bool {
 pub(super) fn import(inputs: &[Input]) -> Result<Trace, ImportError> {
     let [transfer, radio] = in_order(inputs)?;
     let test: Test = serde_json::from_str(&transfer.text).map_err(|error| json(transfer, 0, &error))?;
-    let looks = looks(radio)?;
+    let mut looks = looks(radio)?;
+    looks.sort_by(|a, b| a.at.total_cmp(&b.at));
     let began = test.start.timestamp.timesecs as f64;
     let down = test.start.test_start.reverse != 0;
     let mut log = Log::new(&transfer.name);
     let mut tech = looks.iter().find_map(|look| look.tech.clone()).unwrap_or_else(|| band(None));
     for (index, interval) in test.intervals.iter().enumerate() {
         let Sum { start, end, .. } = interval.sum;
-        let within = |look: &&Look| (began + start..began + end).contains(&look.at);
-        let seen: Vec<&Look> = looks.iter().filter(within).collect();
+        let before = |time: f64| looks.partition_point(|look| look.at < began + time);
+        let seen = &looks[before(start)..before(end.max(start))];
         tech = seen.iter().rev().find_map(|look| look.tech.clone()).unwrap_or(tech);
-        let row = interval.row(down, &seen, tech.clone());
+        let row = interval.row(down, seen, tech.clone());
         let fault =
             |problem: String| TraceError::file(&transfer.name, format!("interval {}: {problem}", index + 1));
         let row = row.map_err(fault)?;
-        log.push(1, (start * 1e6).round() as i64, row, None).map_err(|error| fault(error.to_string()))?;
+        let early = |_| fault("does not start after the one before".to_owned());
+        log.push(1, (start * 1e6).round() as i64, row, None).map_err(early)?;
     }
     let low = |row: &Row| row.down_mbps.or(row.up_mbps) == Some(0.0);
     log.judge(low, |length| (length >= 1_900_000).then_some(Verdict::Outage));
@@ -108,7 +110,7 @@ struct Sum {
 }
 
 impl Interval {
-    fn row(&self, down: bool, seen: &[&Look], tech: Tech) -> Result<Row, String> {
+    fn row(&self, down: bool, seen: &[Look], tech: Tech) -> Result<Row, String> {
         let rate = Some(Quantity::Up.check(self.sum.bits_per_second / 1e6)?);
         let rtt = self.streams.first().and_then(|stream| stream.rtt);
         let rtt_ms = rtt.map(|rtt| Quantity::Rtt.check(rtt / 1e3)).transpose()?;
