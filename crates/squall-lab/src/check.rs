@@ -39,6 +39,10 @@ pub enum Measure {
     P999Latency,
     /// The largest likewise.
     MaxLatency,
+    /// 99th percentile of the packets' delays, in microseconds; flow.
+    P99PacketDelay,
+    /// The largest likewise.
+    MaxPacketDelay,
     /// Longest time without a delivery, in microseconds; flow.
     LongestGap,
 }
@@ -70,6 +74,8 @@ impl Measure {
             Measure::P99Latency => "p99_latency",
             Measure::P999Latency => "p999_latency",
             Measure::MaxLatency => "max_latency",
+            Measure::P99PacketDelay => "p99_packet_delay",
+            Measure::MaxPacketDelay => "max_packet_delay",
             Measure::LongestGap => "longest_gap",
         }
     }
@@ -85,6 +91,8 @@ impl Measure {
             | Measure::P99Latency
             | Measure::P999Latency
             | Measure::MaxLatency
+            | Measure::P99PacketDelay
+            | Measure::MaxPacketDelay
             | Measure::LongestGap => Unit::Time,
         }
     }
@@ -187,6 +195,7 @@ impl Check {
 
     fn measure_flow(&self, flow: &FlowResult, run: &RunResult) -> Option<f64> {
         let latency = |pick: fn(&Percentiles) -> u64| flow.latency.as_ref().map(|all| pick(all) as f64);
+        let packets = |pick: fn(&Percentiles) -> u64| flow.packet_delay.as_ref().map(|all| pick(all) as f64);
         match self.measure {
             Measure::Goodput => {
                 let window = self.window_us.unwrap_or((0, run.duration_us));
@@ -199,6 +208,8 @@ impl Check {
             Measure::P99Latency => latency(|all| all.p99_us),
             Measure::P999Latency => latency(|all| all.p999_us),
             Measure::MaxLatency => latency(|all| all.max_us),
+            Measure::P99PacketDelay => packets(|all| all.p99_us),
+            Measure::MaxPacketDelay => packets(|all| all.max_us),
             Measure::LongestGap => Some(flow.longest_gap_us as f64),
             Measure::WireBytes | Measure::LossRatio => None,
         }

@@ -158,6 +158,12 @@ impl World {
         node.endpoint.session(node.session?)
     }
 
+    /// The session of a side, once there is one, to take what it has logged: that causes no packets.
+    pub fn look_at(&mut self, side: Side) -> Option<&mut Session> {
+        let node = self.node(side);
+        node.endpoint.session(node.session?)
+    }
+
     /// The index of the path that a session's address pair runs over.
     pub fn path_of(&self, side: Side, net: NetPath) -> Option<usize> {
         let address = match side {
@@ -242,7 +248,8 @@ impl World {
         };
         let network = self.network.poll_timeout().map(|at| at + self.origin);
         let former = self.former.as_ref().and_then(|(old, origin)| Some(old.poll_timeout()? + origin));
-        let next = [timeout(&mut self.client), timeout(&mut self.server), network, former];
+        let report = self.network.next_report().map(|at| at + self.origin);
+        let next = [timeout(&mut self.client), timeout(&mut self.server), network, former, report];
         let next = next.into_iter().flatten().min().unwrap_or(Micros::MAX).max(self.now);
         if next > end {
             self.now = end;
@@ -251,6 +258,7 @@ impl World {
         self.now = next;
         self.rebind();
         self.receive();
+        self.read_radios();
         let now = self.instant();
         for node in [&mut self.client, &mut self.server] {
             if node.endpoint.poll_timeout().is_some_and(|at| at <= now) {
@@ -264,6 +272,13 @@ impl World {
     fn rebind(&mut self) {
         while let Some(path) = self.network.poll_rebind(self.now - self.origin) {
             self.ports[path] += 1;
+        }
+    }
+
+    /// Gives the client what its radios report.
+    fn read_radios(&mut self) {
+        while let Some((path, reading)) = self.network.poll_report(self.now - self.origin) {
+            self.signal(path, &reading);
         }
     }
 

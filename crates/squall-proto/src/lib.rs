@@ -44,7 +44,7 @@ pub use event::{
 };
 pub use race::Target;
 pub use rustls::pki_types;
-pub use session::{DecisionLog, PacketFate, PacketLog, Session};
+pub use session::{ArrivalLog, DecisionLog, PacketFate, PacketLog, Session};
 pub use squall_sched as sched;
 pub use squall_signal as signal;
 pub use stats::{PathStats, SessionStats};

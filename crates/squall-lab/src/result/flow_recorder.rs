@@ -24,6 +24,7 @@ pub(super) struct FlowRecorder {
     classes: BTreeMap<(bool, u8), Tally>,
     latency: Times,
     waiting: Times,
+    packet_delay: Times,
     points: Thinned,
     missing: Thinned,
     /// Last delivery, or the first offer before there was one.
@@ -41,6 +42,7 @@ impl FlowRecorder {
             classes: BTreeMap::new(),
             latency: Times::new(),
             waiting: Times::new(),
+            packet_delay: Times::new(),
             points: Thinned::new(duration_us),
             missing: Thinned::new(duration_us),
             quiet_since_us: None,
@@ -81,6 +83,12 @@ impl FlowRecorder {
 
     pub(super) fn on_waited(&mut self, waited_us: u64) {
         self.waiting.record(waited_us);
+    }
+
+    pub(super) fn on_packet(&mut self, block: u64, at_us: u64) {
+        if let Some(open) = self.open.get(&block) {
+            self.packet_delay.record(at_us.saturating_sub(open.at_us));
+        }
     }
 
     pub(super) fn on_delivered(&mut self, block: u64, at_us: u64) {
@@ -171,6 +179,7 @@ impl FlowRecorder {
             completion_rate: total.in_time_ratio(),
             latency: self.latency.percentiles(),
             waiting: self.waiting.percentiles(),
+            packet_delay: self.packet_delay.percentiles(),
             longest_gap_us: self.longest_gap_us,
             goodput_bps: rate_bps(total.delivered_bytes, end_us),
             stray_deliveries: self.stray_deliveries,

@@ -53,6 +53,29 @@ pub struct RunResult {
     pub extra: BTreeMap<String, Extra>,
 }
 
+impl RunResult {
+    /// Block bytes sent again, after a loss or before one is certain, as a share of all bytes that the sender of
+    /// most flows sent, 0 to 1.
+    pub fn retransmission_ratio(&self) -> f64 {
+        let again: u64 =
+            self.paths.iter().map(|p| p.totals.retransmitted_bytes + p.totals.reinjected_bytes).sum();
+        let sent: u64 = self
+            .paths
+            .iter()
+            .map(|path| match self.direction {
+                Direction::Down => path.totals.wire_bytes_down,
+                Direction::Up => path.totals.wire_bytes_up,
+            })
+            .sum();
+        if sent == 0 { 0.0 } else { round6(again as f64 / sent as f64) }
+    }
+
+    /// Packets that either end declared lost, over all paths.
+    pub fn lost_packets(&self) -> u64 {
+        self.paths.iter().map(|path| path.totals.lost_packets).sum()
+    }
+}
+
 /// A measure from elsewhere.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -185,6 +208,10 @@ pub struct FlowResult {
     pub latency: Option<Percentiles>,
     /// Waiting time: offered → last byte sent for the first time.
     pub waiting: Option<Percentiles>,
+    /// Offered → packet with new bytes of the block arrived, of all packets that did, whatever became of
+    /// their blocks. A live session does not record it.
+    #[serde(default)]
+    pub packet_delay: Option<Percentiles>,
     /// Longest time without a delivery, in microseconds: from the first offer, and up to the end of the run
     /// if blocks were missing then.
     pub longest_gap_us: u64,

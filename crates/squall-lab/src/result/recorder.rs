@@ -128,6 +128,11 @@ impl Recorder {
         self.flows[flow].on_waited(waited_us);
     }
 
+    /// A packet with new bytes of a block arrived.
+    pub fn on_packet(&mut self, flow: usize, block: u64, at_us: u64) {
+        self.flows[flow].on_packet(block, at_us);
+    }
+
     /// The receiver's application has the whole block. Overrules an earlier loss: the sender may have given
     /// up what arrived after all.
     pub fn on_delivered(&mut self, flow: usize, block: u64, at_us: u64) {

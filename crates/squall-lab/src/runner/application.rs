@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use bytes::Bytes;
 use squall_net::Micros;
-use squall_proto::{Block, BlockFate, Event, SendError, sched::BlockId};
+use squall_proto::{Block, BlockFate, Event, SendError, Session, sched::BlockId};
 
 use super::sampler::Sampler;
 use crate::flow::{Direction, Flow};
@@ -86,6 +86,11 @@ impl Application {
     pub(super) fn begin(&mut self, world: &mut World) {
         self.start = world.now();
         self.begun = true;
+        for side in [Side::Client, Side::Server] {
+            if let Some(session) = world.session(side) {
+                session.keep_arrivals(true);
+            }
+        }
         for (side, channel, weight) in &self.weights {
             if let Some(session) = world.session(*side) {
                 session.set_channel_weight(*channel, *weight);
@@ -180,6 +185,8 @@ impl Application {
     }
 
     pub(super) fn on_event(&mut self, world: &mut World, side: Side, event: Event) {
+        // Before a block is told as whole, the packets that made it so.
+        self.take_arrivals(world, side);
         match event {
             Event::Received(block) => self.on_received(world.now() - self.start, other(side), block.id),
             Event::Finished { id, fate } => {
@@ -197,6 +204,16 @@ impl Application {
                 self.ended.get_or_insert_with(|| reason.to_string());
             }
             Event::Connected | Event::Missed { .. } => {}
+        }
+    }
+
+    fn take_arrivals(&mut self, world: &mut World, side: Side) {
+        let arrivals = world.look_at(side).map(Session::take_arrivals).unwrap_or_default();
+        for arrival in arrivals {
+            if let Some(sent) = self.blocks[other(side) as usize].get(&arrival.block) {
+                let at_us = arrival.at.saturating_sub(self.start);
+                self.recorder.on_packet(sent.flow, arrival.block.0, at_us);
+            }
         }
     }
 
@@ -243,6 +260,9 @@ impl Application {
     /// Reads all paths.
     pub(super) fn sample(&mut self, world: &mut World) {
         let at_us = world.now() - self.start;
+        for side in [Side::Client, Side::Server] {
+            self.take_arrivals(world, side);
+        }
         self.sampler.sample(world, at_us, &mut self.recorder);
     }
 

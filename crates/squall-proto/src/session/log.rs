@@ -52,6 +52,17 @@ impl PacketFate {
     }
 }
 
+/// Bytes of a block of the peer's that arrived, and were not here before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArrivalLog {
+    /// When, in microseconds since the endpoint's epoch.
+    pub at: Micros,
+    /// The peer's id of the block.
+    pub block: BlockId,
+    /// How many bytes.
+    pub bytes: u32,
+}
+
 /// Entries kept at most; later ones are dropped until they are taken.
 const MAX_LOG: usize = 1 << 20;
 
@@ -60,12 +71,24 @@ const MAX_LOG: usize = 1 << 20;
 pub(super) struct Logs {
     decisions: Option<Vec<DecisionLog>>,
     packets: Option<Vec<PacketLog>>,
+    arrivals: Option<Vec<ArrivalLog>>,
 }
 
 impl Session {
     /// Starts or stops to log the scheduler's decisions and the packets' fates.
     pub fn keep_log(&mut self, on: bool) {
-        self.logs = Logs { decisions: on.then(Vec::new), packets: on.then(Vec::new) };
+        self.logs.decisions = on.then(Vec::new);
+        self.logs.packets = on.then(Vec::new);
+    }
+
+    /// Starts or stops to log what arrives, packet by packet.
+    pub fn keep_arrivals(&mut self, on: bool) {
+        self.logs.arrivals = on.then(Vec::new);
+    }
+
+    /// Takes the arrivals logged since last time; at most 1,048,576 are kept.
+    pub fn take_arrivals(&mut self) -> Vec<ArrivalLog> {
+        self.logs.arrivals.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Takes the decisions logged since last time; at most 1,048,576 are kept.
@@ -84,6 +107,15 @@ impl Session {
             && !matches!(decision, Decision::Idle { .. })
         {
             log.push(DecisionLog { at, decision: decision.clone() });
+        }
+    }
+
+    pub(super) fn note_arrival(&mut self, at: Micros, block: BlockId, bytes: u32) {
+        if let Some(log) = &mut self.logs.arrivals
+            && log.len() < MAX_LOG
+            && bytes > 0
+        {
+            log.push(ArrivalLog { at, block, bytes });
         }
     }
 

@@ -35,7 +35,7 @@ use crate::{
 };
 
 use log::Logs;
-pub use log::{DecisionLog, PacketFate, PacketLog};
+pub use log::{ArrivalLog, DecisionLog, PacketFate, PacketLog};
 use reopen::Wanted;
 
 /// A session with one peer.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use squall_sched::{Micros, PathId, SchedEvent};
+use squall_sched::{BlockId, Micros, PathId, SchedEvent};
 
 use super::{PacketFate, Session, Stage};
 use crate::{
@@ -313,7 +313,7 @@ impl Session {
         self.sched_due = true;
     }
 
-    pub(super) fn is_reliable(&self, block: squall_sched::BlockId) -> bool {
+    pub(super) fn is_reliable(&self, block: BlockId) -> bool {
         self.outbox.queue.get(block).is_some_and(|b| b.meta().reliable)
     }
 
@@ -341,7 +341,7 @@ impl Session {
                 }
                 Item::Cancel(cancel) => self.inbox.on_cancel(&cancel).map_err(|e| e.to_string())?,
                 Item::Refused(block, reason) => {
-                    self.end_block(at, squall_sched::BlockId(block), Ending::Refused(reason));
+                    self.end_block(at, BlockId(block), Ending::Refused(reason));
                 }
                 Item::Feedback(feedback) => self.on_feedback(at, &feedback),
                 Item::PathInfo(info) => self.on_path_info(&info),
@@ -390,6 +390,8 @@ impl Session {
         let duplicates = self.inbox.duplicate_bytes();
         self.inbox.on_data(at, path, transit, header, payload).map_err(|e| e.to_string())?;
         let duplicates = self.inbox.duplicate_bytes() - duplicates;
+        let new = (payload.len() as u64).saturating_sub(duplicates);
+        self.note_arrival(at, BlockId(header.block), new as u32);
         if let Some(path) = self.paths.iter_mut().find(|p| p.id == path) {
             path.stats.duplicate_bytes += duplicates;
         }
