@@ -439,6 +439,40 @@ fn a_relay_tells_what_the_radio_reports_now() {
     relay.stop();
 }
 
+const DOCUMENT: &str = include_str!("../../../docs/scenarios.md");
+
+#[test]
+fn the_documented_example_loads() {
+    #[derive(serde::Deserialize)]
+    struct File {
+        path: Vec<PathConfig>,
+    }
+    let section = DOCUMENT.split("## `[path.radio]`").nth(1).unwrap();
+    let example = section.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let File { path } = toml::from_str(example).unwrap();
+    assert_eq!(path[0].radio.as_ref().map(|radio| radio.lead), Some(Lead::from_micros(500_000)));
+    assert!(path[1].radio.as_ref().is_some_and(RadioConfig::is_trace));
+    assert!(path.iter().all(|path| path.check().is_ok()));
+}
+
+#[test]
+fn every_field_of_a_scene_is_documented() {
+    for radio in scenes() {
+        let table = toml::Value::try_from(radio).unwrap();
+        let scene = |name: &&str| table.get(*name).is_some();
+        let name =
+            ["walk", "wifi_edge", "canyon", "tunnel", "rail", "handover"].into_iter().find(scene).unwrap();
+        let row = DOCUMENT.lines().find(|line| line.starts_with(&format!("| `{name}` |"))).unwrap();
+        for (field, value) in table[name].as_table().unwrap() {
+            assert!(row.contains(&format!("`{field}`")), "{name}: {field}");
+            if let Some(number) = value.as_float() {
+                let told = format!("`{field}` {number}").replace('-', "−");
+                assert!(row.contains(&told), "{name}: {told}");
+            }
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn reports_never_come_early_nor_out_of_order(
