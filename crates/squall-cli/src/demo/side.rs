@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use squall::{
     Block, BlockId, Config, Connect, Endpoint, Event, Identity, Interfaces, PathChange, PathId, PathInfo,
     SchedulerFactory, SendError, Session, Trust,
+    signal::AlertKind,
 };
 use squall_lab::{
     Direction, RunResult,
