@@ -87,7 +87,7 @@ fn a_trace_is_told_in_figures() {
     assert!(text.contains("  rssi_dbm      100 %      -85"), "{text}");
     assert!(text.contains("  alerts: 0 warning, 1 outage, 1 recovery; 2.0 a minute\n"), "{text}");
     assert!(text.contains("  states: clear 83.1 %, warning 0.0 %, outage 16.9 %\n"), "{text}");
-    assert!(text.contains("+2 s 1.00, ") && text.contains("; strongest at +2 s\n"), "{text}");
+    assert!(text.contains("+2 s 1.00, ") && text.contains("; highest at +2 s\n"), "{text}");
     assert!(text.ends_with("  nothing is told of a radio\n"), "{text}");
     let json = stdout(&["signal", "info", &fading, &silent, "--json", "-"]);
     let all: serde_json::Value = serde_json::from_str(&json).expect("is JSON");

@@ -21,8 +21,8 @@ use crate::{error::whole, output};
 #[command(
     after_help = "Examples:\n  squall signal info drive.csv\n  squall signal info traces/*.csv --json - | jq '.[].alerts'\n\n\
     The index is that of docs/signal.md, 0 to 1, from the levels alone. The watermarks get each row as it comes, and \
-    no losses. The lags are rank correlations (Spearman) of the index with the rate so many seconds later: where the \
-    strongest is at a lag above 0, the signal leads."
+    no losses. The lags are rank correlations (Spearman) of the index with the rate so many seconds later: where it is \
+    highest at a lag above 0, the signal leads."
 )]
 pub(crate) struct InfoArgs {
     /// Traces
@@ -108,7 +108,7 @@ fn push_lags(text: &mut String, survey: &Survey) {
         None => format!("{:+} s -", lag.seconds),
     };
     let all: Vec<String> = survey.lags.iter().map(lag).collect();
-    let _ = writeln!(text, "  lags: {}; strongest at {:+} s", all.join(", "), best.seconds);
+    let _ = writeln!(text, "  lags: {}; highest at {:+} s", all.join(", "), best.seconds);
 }
 
 fn figures(file: &Path, survey: &Survey) -> Value {

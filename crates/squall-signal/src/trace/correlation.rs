@@ -18,7 +18,7 @@ const FEWEST: usize = 20;
 /// How the rate goes with the quality index of some time before.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lag {
-    /// How much later the rate is than the signal, in seconds: where the correlation is strongest at a
+    /// How much later the rate is than the signal, in seconds: where the correlation is highest at a
     /// positive lag, the signal leads.
     pub seconds: i64,
     /// Spearman's rank correlation, −1…1; `None` if there are fewer than 20 pairs or one side never changes.

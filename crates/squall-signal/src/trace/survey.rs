@@ -108,7 +108,7 @@ impl Survey {
         })
     }
 
-    /// The lag with the strongest correlation.
+    /// The lag with the highest correlation, the first of equals.
     pub fn best_lag(&self) -> Option<Lag> {
         let told = self.lags.iter().filter(|lag| lag.correlation.is_some());
         told.copied()
