@@ -3,6 +3,7 @@ package dev.squall.android;
 import android.content.Context;
 import android.net.ConnectivityManager;
 import android.net.NetworkRequest;
+import android.net.wifi.WifiManager;
 import android.os.Build;
 import android.os.Handler;
 import android.os.HandlerThread;
@@ -52,16 +53,22 @@ public final class Signals implements AutoCloseable {
     }
 
     private Signals(Context context, long wifiPeriod) throws SquallException {
-        wifi = new Radio(Technology.WIFI);
-        cellular = new Radio(Technology.UNKNOWN);
         connectivity = context.getSystemService(ConnectivityManager.class);
+        WifiManager wifiManager = (WifiManager) context.getSystemService(Context.WIFI_SERVICE);
+        wifi = new Radio(Technology.WIFI);
+        try {
+            cellular = new Radio(Technology.UNKNOWN);
+        } catch (SquallException error) {
+            wifi.close();
+            throw error;
+        }
         thread.start();
         Handler handler = new Handler(thread.getLooper());
         wifiWatch = new NetworkWatch(wifi, Transport.WIFI);
         cellularWatch = new NetworkWatch(cellular, Transport.CELLULAR);
         connectivity.registerNetworkCallback(request(Transport.WIFI), wifiWatch, handler);
         connectivity.registerNetworkCallback(request(Transport.CELLULAR), cellularWatch, handler);
-        poll = new WifiPoll(context, handler, wifi, wifiPeriod);
+        poll = new WifiPoll(wifiManager, handler, wifi, wifiPeriod);
         // PhoneStateListener calls back on the thread that made it.
         handler.post(() -> watchCells(context, handler));
     }

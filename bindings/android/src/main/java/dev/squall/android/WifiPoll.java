@@ -1,6 +1,5 @@
 package dev.squall.android;
 
-import android.content.Context;
 import android.net.wifi.WifiManager;
 import android.os.Handler;
 
@@ -13,8 +12,9 @@ final class WifiPoll implements Runnable {
     private final Radio radio;
     private final long period;
 
-    WifiPoll(Context context, Handler handler, Radio radio, long period) {
-        manager = (WifiManager) context.getSystemService(Context.WIFI_SERVICE);
+    /** Does nothing without a manager, or with a period of 0. */
+    WifiPoll(WifiManager manager, Handler handler, Radio radio, long period) {
+        this.manager = manager;
         this.handler = handler;
         this.radio = radio;
         this.period = period;
