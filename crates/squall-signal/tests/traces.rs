@@ -56,6 +56,7 @@ fn mistakes_are_told_with_line_and_column() {
         ("0,1,-90,L>E,\n", "t.csv:2: tech: \"L>E\" is not at most 24 of letters, digits and +-./_"),
         ("0,1,-90,LTE,ho;rain\n", "t.csv:2: event: \"rain\" is not an event; there are ho, "),
         ("0,1,-90,LTE,ho;\n", "t.csv:2: event: \"\" is not an event"),
+        ("0,\"1\n2\",-90,LTE,\n", "t.csv:2: down_mbps: \"1\\n2\" is not a number"),
         ("", "t.csv: has no rows"),
     ];
     for (rows, told) in cases {

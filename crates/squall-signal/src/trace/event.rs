@@ -66,19 +66,19 @@ impl FromStr for Event {
 
     fn from_str(token: &str) -> Result<Self, String> {
         if let Some(change) = token.strip_prefix("tech:") {
-            let (from, to) = change.split_once('>').ok_or_else(|| format!("\"{token}\" is not tech:A>B"))?;
+            let (from, to) = change.split_once('>').ok_or_else(|| format!("{token:?} is not tech:A>B"))?;
             return Ok(Self::Changed { from: Tech::new(from)?, to: Tech::new(to)? });
         }
         if let Some((name, value)) = token.split_once('=') {
             let share = || {
                 let share = value.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-                share.ok_or_else(|| format!("\"{token}\": {name} is a share, 0 to 1"))
+                share.ok_or_else(|| format!("{token:?}: {name} is a share, 0 to 1"))
             };
             return match name {
                 "loss" => share().map(Self::Loss),
                 "pingloss" => share().map(Self::PingLoss),
                 "retx" => {
-                    let count = value.parse().map_err(|_| format!("\"{token}\": retx is a count"))?;
+                    let count = value.parse().map_err(|_| format!("{token:?}: retx is a count"))?;
                     Ok(Self::Retransmits(count))
                 }
                 _ => Err(unknown(token)),
@@ -99,7 +99,7 @@ impl FromStr for Event {
 }
 
 fn unknown(token: &str) -> String {
-    format!("\"{token}\" is not an event; there are {WORDS}")
+    format!("{token:?} is not an event; there are {WORDS}")
 }
 
 #[cfg(test)]

@@ -144,7 +144,7 @@ impl Plan {
         for name in sheet.names() {
             if !COLUMNS.contains(&name.as_str()) {
                 let known = COLUMNS.join(", ");
-                let problem = format!("there is no column \"{name}\" in a trace; there are {known}");
+                let problem = format!("there is no column {name:?} in a trace; there are {known}");
                 return Err(TraceError::line(file, 1, problem));
             }
         }

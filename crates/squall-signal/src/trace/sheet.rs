@@ -60,7 +60,7 @@ impl<'t> Sheet<'t> {
         let names: Vec<String> = sheet.record.iter().map(|name| name.trim().to_owned()).collect();
         for (index, name) in names.iter().enumerate() {
             if names[..index].contains(name) {
-                return Err(TraceError::line(file, sheet.line, format!("there are two columns \"{name}\"")));
+                return Err(TraceError::line(file, sheet.line, format!("there are two columns {name:?}")));
             }
         }
         sheet.names = names;
@@ -82,7 +82,7 @@ impl<'t> Sheet<'t> {
     /// # Errors
     /// If there is none of that name.
     pub(super) fn need(&self, name: &str) -> Result<usize, TraceError> {
-        let missing = || TraceError::line(self.file, 1, format!("there is no column \"{name}\""));
+        let missing = || TraceError::line(self.file, 1, format!("there is no column {name:?}"));
         self.column(name).ok_or_else(missing)
     }
 
@@ -155,7 +155,7 @@ impl<'s> Cells<'s> {
             return Ok(None);
         }
         let number = text.parse().ok().filter(|number: &f64| number.is_finite());
-        number.map(Some).ok_or_else(|| self.fault(column, format!("\"{text}\" is not a number")))
+        number.map(Some).ok_or_else(|| self.fault(column, format!("{text:?} is not a number")))
     }
 
     /// The number in a cell that must have one.

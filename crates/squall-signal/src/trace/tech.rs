@@ -20,7 +20,7 @@ impl Tech {
     pub fn new(word: &str) -> Result<Self, String> {
         let fits = |c: char| c.is_ascii_alphanumeric() || "+-./_".contains(c);
         if word.len() > MAX_LENGTH || !word.chars().all(fits) {
-            return Err(format!("\"{word}\" is not at most {MAX_LENGTH} of letters, digits and +-./_"));
+            return Err(format!("{word:?} is not at most {MAX_LENGTH} of letters, digits and +-./_"));
         }
         Ok(Self(word.into()))
     }

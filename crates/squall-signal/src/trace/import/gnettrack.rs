@@ -95,7 +95,7 @@ impl Columns {
 
     fn time(&self, cells: Cells<'_>) -> Result<i64, TraceError> {
         let text = cells.text(self.time);
-        let fault = || cells.fault(self.time, format!("\"{text}\" is not a date and time"));
+        let fault = || cells.fault(self.time, format!("{text:?} is not a date and time"));
         clock::numbers(text).and_then(|seconds| seconds.checked_mul(1_000_000)).ok_or_else(fault)
     }
 

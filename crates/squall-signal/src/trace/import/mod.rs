@@ -130,7 +130,7 @@ impl FromStr for Format {
         Self::ALL
             .into_iter()
             .find(|format| format.name() == name)
-            .ok_or_else(|| format!("\"{name}\" is not a format; there are {}", names()))
+            .ok_or_else(|| format!("{name:?} is not a format; there are {}", names()))
     }
 }
 

@@ -82,7 +82,7 @@ pub(super) fn import(input: &Input) -> Result<Trace, ImportError> {
     while let Some(cells) = sheet.next()? {
         let text = cells.text(time);
         let fault =
-            || cells.fault(time, format!("\"{text}\" is not a time such as Thu Aug 11 13:42:06 UTC 2022"));
+            || cells.fault(time, format!("{text:?} is not a time such as Thu Aug 11 13:42:06 UTC 2022"));
         let seconds = clock::words(text).ok_or_else(fault)?;
         let mut row = None;
         for radio in &radios {

@@ -172,7 +172,7 @@ fn look(line: &Line) -> Result<Look, String> {
         };
         let word = rest.split_whitespace().next().unwrap_or_default();
         let number = word.parse::<f64>().ok().filter(|number| number.is_finite());
-        number.map(Some).ok_or_else(|| format!("phy: {name} \"{word}\" is not a number"))
+        number.map(Some).ok_or_else(|| format!("phy: {name} {word:?} is not a number"))
     };
     let signal = value("signal:")?.filter(|&signal| Quantity::Rssi.check(signal).is_ok());
     let tech = value("freq:")?.map(|frequency| band(Some(frequency)));

@@ -22,8 +22,7 @@ pub(super) fn import(input: &Input, tech: Option<&Tech>) -> Result<Trace, Import
             [time, rate] => (time, rate),
             _ => return Err(fault(format!("{} words instead of a time and a rate", words.len())).into()),
         };
-        let number =
-            |word: &str| word.parse::<f64>().map_err(|_| fault(format!("\"{word}\" is not a number")));
+        let number = |word: &str| word.parse::<f64>().map_err(|_| fault(format!("{word:?} is not a number")));
         let time =
             Quantity::Time.check(number(time)?).map_err(|problem| fault(format!("time: {problem}")))?;
         let rate =

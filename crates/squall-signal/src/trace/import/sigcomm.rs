@@ -31,7 +31,7 @@ pub(super) fn import(input: &Input, wish: Option<&str>) -> Result<Trace, ImportE
     while let Some(cells) = sheet.next()? {
         if number(cells.text(columns.run)) == run {
             let text = cells.text(columns.time);
-            let fault = || cells.fault(columns.time, format!("\"{text}\" is not a date and time"));
+            let fault = || cells.fault(columns.time, format!("{text:?} is not a date and time"));
             let seconds = clock::numbers(text).ok_or_else(fault)?;
             log.push(cells.line, seconds * 1_000_000, columns.row(cells)?, None)?;
         }
@@ -92,7 +92,7 @@ impl Columns {
             "downlink" => (cells.quantity(self.down, Quantity::Down, 1.0)?, None),
             "uplink" => (None, cells.quantity(self.up, Quantity::Up, 1.0)?),
             other => {
-                let problem = format!("\"{other}\" is neither downlink nor uplink");
+                let problem = format!("{other:?} is neither downlink nor uplink");
                 return Err(cells.fault(self.direction, problem));
             }
         };
