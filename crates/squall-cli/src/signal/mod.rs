@@ -3,6 +3,7 @@
 mod fit;
 mod import;
 mod info;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -20,6 +21,7 @@ enum SignalCommand {
     Fit(fit::FitArgs),
     Import(import::ImportArgs),
     Info(info::InfoArgs),
+    Watch(watch::WatchArgs),
 }
 
 /// Runs the command.
@@ -28,5 +30,6 @@ pub(crate) fn run(args: &SignalArgs) -> anyhow::Result<ExitCode> {
         SignalCommand::Fit(args) => fit::run(args),
         SignalCommand::Import(args) => import::run(args),
         SignalCommand::Info(args) => info::run(args),
+        SignalCommand::Watch(args) => watch::run(args),
     }
 }

@@ -1,0 +1,80 @@
+//! Readings and alerts as JSON Lines. docs/signal.md tells the fields.
+
+use serde::Serialize;
+use squall_signal::{Micros, Reading};
+
+use super::watched::{Told, Watched};
+use crate::output;
+
+/// Standard output.
+pub(super) struct Json;
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Line<'a> {
+    Reading {
+        time_s: f64,
+        radio: &'a str,
+        technology: &'static str,
+        disconnected: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rsrp_dbm: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rsrq_db: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sinr_db: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rssi_dbm: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        quality: Option<f64>,
+        state: &'static str,
+    },
+    Alert {
+        time_s: f64,
+        radio: &'a str,
+        kind: &'static str,
+        quality: f64,
+        gap: f64,
+        factor: f64,
+        silent: bool,
+    },
+}
+
+impl Json {
+    /// A reading that `one` has just taken in.
+    pub(super) fn reading(&mut self, one: &Watched, reading: &Reading) -> anyhow::Result<()> {
+        let told = |level: Option<f64>| level.filter(|level| level.is_finite());
+        write(&Line::Reading {
+            time_s: seconds(reading.at),
+            radio: one.name(),
+            technology: reading.technology.name(),
+            disconnected: reading.disconnected,
+            rsrp_dbm: told(reading.rsrp),
+            rsrq_db: told(reading.rsrq),
+            sinr_db: told(reading.sinr),
+            rssi_dbm: told(reading.rssi),
+            quality: one.quality(),
+            state: one.state().name(),
+        })
+    }
+
+    pub(super) fn alert(&mut self, one: &Watched, told: &Told) -> anyhow::Result<()> {
+        write(&Line::Alert {
+            time_s: seconds(told.at),
+            radio: one.name(),
+            kind: told.alert.kind.name(),
+            quality: told.alert.quality,
+            gap: told.alert.gap,
+            factor: told.alert.factor(),
+            silent: told.silent,
+        })
+    }
+}
+
+fn write(line: &Line<'_>) -> anyhow::Result<()> {
+    output::print(&(serde_json::to_string(line)? + "\n"))
+}
+
+fn seconds(at: Micros) -> f64 {
+    at as f64 / 1e6
+}

@@ -1,0 +1,188 @@
+//! The table on a terminal, drawn in place.
+
+use std::{
+    io::{self, IsTerminal as _},
+    time::Duration,
+};
+
+use ratatui::{
+    DefaultTerminal, Frame, TerminalOptions, Viewport,
+    crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers},
+    layout::Constraint,
+    style::{Color, Modifier, Style, Stylize as _},
+    text::{Line, Span},
+    widgets::{Cell, Paragraph, Row, Table, Widget as _},
+};
+use squall_signal::{AlertKind, Marks, Micros, SignalState};
+
+use super::{text, watched::Watched};
+
+/// Cells of the bar of the index.
+const BAR: usize = 20;
+
+/// A radio that has said nothing for so long is shown as such, in microseconds.
+const OLD: Micros = 2_000_000;
+
+/// Most radios that are shown.
+const MOST: usize = 20;
+
+/// The table, below what was on the terminal before.
+pub(super) struct Live {
+    terminal: DefaultTerminal,
+}
+
+impl Live {
+    /// Whether there is a terminal to draw on, and one to hear keys from.
+    pub(super) fn is_possible() -> bool {
+        io::stdout().is_terminal() && io::stdin().is_terminal()
+    }
+
+    /// Takes the lines that it needs.
+    ///
+    /// # Errors
+    /// What the system says about the terminal.
+    pub(super) fn start(radios: usize) -> io::Result<Self> {
+        // A line of headings before the radios, one of help after them.
+        let height = radios.min(MOST) as u16 + 2;
+        let options = TerminalOptions { viewport: Viewport::Inline(height) };
+        Ok(Self { terminal: ratatui::try_init_with_options(options)? })
+    }
+
+    /// A line above the table.
+    pub(super) fn say(&mut self, line: &str) -> io::Result<()> {
+        let width = usize::from(self.terminal.size()?.width).max(1);
+        let height = line.chars().count().div_ceil(width) as u16;
+        self.terminal.insert_before(height, |buffer| {
+            Paragraph::new(format!("note: {line}"))
+                .wrap(ratatui::widgets::Wrap { trim: true })
+                .render(buffer.area, buffer);
+        })
+    }
+
+    /// Draws; says whether a key asked to end.
+    pub(super) fn draw(&mut self, all: &[Watched], now: Micros) -> anyhow::Result<bool> {
+        self.terminal.draw(|frame| draw(frame, all, now))?;
+        let mut quit = false;
+        while event::poll(Duration::ZERO)? {
+            quit |= is_quit(&event::read()?);
+        }
+        Ok(quit)
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // The table stays; what follows begins below it.
+        let _ = self.terminal.show_cursor();
+        ratatui::restore();
+        println!();
+    }
+}
+
+fn is_quit(event: &Event) -> bool {
+    let Event::Key(key) = event else { return false };
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    key.kind == KeyEventKind::Press
+        && matches!(
+            (key.code, control),
+            (KeyCode::Char('q') | KeyCode::Esc, false) | (KeyCode::Char('c'), true)
+        )
+}
+
+fn draw(frame: &mut Frame<'_>, all: &[Watched], now: Micros) {
+    let names = all.iter().map(|one| one.name().chars().count()).max().unwrap_or(0);
+    let widths = [
+        Constraint::Length(names.clamp(5, 24) as u16),
+        Constraint::Length(7),
+        Constraint::Length(7),
+        Constraint::Length(6),
+        Constraint::Length(7),
+        Constraint::Length(BAR as u16 + 5),
+        Constraint::Length(8),
+        Constraint::Length(7),
+        Constraint::Min(12),
+    ];
+    let heads =
+        ["radio", "network", "   RSRP", "  SINR", "   RSSI", "quality", "state", "    age", "last alert"];
+    let table = Table::new(all.iter().take(MOST).map(|one| row(one, now)), widths)
+        .header(Row::new(heads).style(Style::new().add_modifier(Modifier::DIM)));
+    let area = frame.area();
+    let foot = ratatui::layout::Rect { y: area.bottom().saturating_sub(1), height: 1, ..area };
+    let table_area = ratatui::layout::Rect { height: area.height.saturating_sub(1), ..area };
+    frame.render_widget(table, table_area);
+    frame.render_widget(foot_line(), foot);
+}
+
+fn foot_line() -> Line<'static> {
+    let Marks { good, warning, outage } = Marks::default();
+    Line::from(format!("q ends it    marks: good {good}, warning {warning}, outage {outage}")).dim()
+}
+
+fn row(one: &Watched, now: Micros) -> Row<'static> {
+    let level = |level: Option<f64>, width: usize| {
+        Cell::from(level.map_or_else(|| format!("{:>width$}", "–"), |level| format!("{level:>width$.1}")))
+    };
+    let reading = one.reading.unwrap_or_default();
+    let network = match one.reading {
+        None => "–".to_owned(),
+        Some(reading) => reading.technology.to_string(),
+    };
+    Row::new([
+        Cell::from(one.name().to_owned()).style(Modifier::BOLD),
+        Cell::from(network),
+        level(reading.rsrp, 7),
+        level(reading.sinr, 6),
+        level(reading.rssi, 7),
+        quality(one),
+        state(one),
+        age(one, now),
+        last(one, now),
+    ])
+}
+
+fn quality(one: &Watched) -> Cell<'static> {
+    let Some(quality) = one.quality() else { return Cell::from("–") };
+    Cell::from(Line::from(vec![bar(quality, colour(one.state())), Span::from(format!(" {quality:.2}"))]))
+}
+
+fn state(one: &Watched) -> Cell<'static> {
+    let out = one.reading.is_some_and(|reading| reading.disconnected);
+    let words = if out { "no net" } else { one.state().name() };
+    Cell::from(words).style(Style::new().fg(colour(one.state())).add_modifier(Modifier::BOLD))
+}
+
+/// How old the last reading is. What is old is red.
+fn age(one: &Watched, now: Micros) -> Cell<'static> {
+    let Some(reading) = one.reading else { return Cell::from("      –") };
+    let age = now.saturating_sub(reading.at);
+    let cell = Cell::from(format!("{:>5.1} s", age as f64 / 1e6));
+    if age > OLD { cell.style(Style::new().fg(Color::Red)) } else { cell }
+}
+
+/// The last alert; or why the radio tells nothing.
+fn last(one: &Watched, now: Micros) -> Cell<'static> {
+    if let Some(error) = one.error() {
+        return Cell::from(error.problem()).style(Style::new().fg(Color::Red));
+    }
+    let Some(told) = one.alert else { return Cell::from("none").style(Modifier::DIM) };
+    let ago = now.saturating_sub(told.at) / 1_000_000;
+    let colour = colour(told.alert.kind.state());
+    let kept = told.alert.kind == AlertKind::Recovery;
+    let style = if kept { Style::new() } else { Style::new().fg(colour) };
+    Cell::from(format!("{}, {ago} s ago", text::alert(&told))).style(style)
+}
+
+fn colour(state: SignalState) -> Color {
+    match state {
+        SignalState::Clear => Color::Green,
+        SignalState::Warned => Color::Yellow,
+        SignalState::Out => Color::Red,
+    }
+}
+
+fn bar(share: f64, colour: Color) -> Span<'static> {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (share.clamp(0.0, 1.0) * (BAR * 8) as f64).round() as usize;
+    let filled = format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8]);
+    Span::from(format!("{filled:<BAR$}")).fg(colour).bg(Color::DarkGray)
+}

@@ -1,0 +1,211 @@
+//! `squall signal watch`: radios as they are now, and the alerts that a session would get.
+
+mod json;
+mod live;
+mod text;
+mod watched;
+
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use clap::Args;
+use squall_net::Span;
+use squall_signal::{
+    Clock, Reading, SignalSource, SourceError, radio, radios,
+    trace::{Replay, Trace, TraceSource},
+};
+use tokio::sync::mpsc;
+
+use self::{json::Json, live::Live, text::Text, watched::Watched};
+use crate::{
+    error::{usage, whole},
+    interrupt,
+};
+
+/// How often the table is drawn, and silence is looked for.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Shows the radios of this machine, or a recorded one, with the quality index and the watermarks.
+///
+/// Wi-Fi is read from the kernel (nl80211), modems from ModemManager; neither needs privileges, though
+/// ModemManager may want one to measure each second. Nothing is sent: the losses that also move the index of a
+/// session are missing here.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "Examples:\n  squall signal watch\n  squall signal watch --interface wlan0 --interface wwan0\n  \
+                        squall signal watch --for 60s --json > walk.jsonl\n  squall signal watch --trace drive.csv"
+)]
+pub(crate) struct WatchArgs {
+    /// Only the radio behind this network interface; may be given several times
+    #[arg(long, value_name = "NAME", conflicts_with = "trace")]
+    interface: Vec<String>,
+    /// Replay a recorded trace as if it were a radio
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Time between readings that a radio is asked for, 1ms to 60s
+    #[arg(long, value_name = "TIME", default_value = "100ms")]
+    period: Span,
+    /// End after this time; else with Ctrl-C, or the trace
+    #[arg(long = "for", value_name = "TIME")]
+    duration: Option<Span>,
+    /// Print JSON Lines, one for each reading and one for each alert
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
+    let period = args.period.duration();
+    if !(Duration::from_millis(1)..=Duration::from_secs(60)).contains(&period) {
+        return Err(usage("--period: 1ms to 60s"));
+    }
+    let sources = sources(args)?;
+    let clock = Clock::new(Instant::now());
+    let (send, heard) = mpsc::unbounded_channel();
+    let mut all = Vec::new();
+    for (index, source) in sources.into_iter().enumerate() {
+        let send = send.clone();
+        let tell = move |reading: &Reading| {
+            // Nobody listens to the last ones.
+            let _ = send.send((index, *reading));
+        };
+        all.push(Watched::start(source, clock, period, tell)?);
+    }
+    let show = Show::new(args.json, all.len())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(watch(all, heard, show, clock, args.duration.map(Span::duration)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is to be read.
+fn sources(args: &WatchArgs) -> anyhow::Result<Vec<Box<dyn SignalSource>>> {
+    if let Some(file) = &args.trace {
+        let trace = Trace::load(file).map_err(whole)?;
+        let label = file.display().to_string();
+        let source = TraceSource::new(label.as_str(), &trace, Replay::default());
+        let source = source.map_err(|error| anyhow::anyhow!("{label}: {error}"))?;
+        return Ok(vec![Box::new(source)]);
+    }
+    if !args.interface.is_empty() {
+        return args.interface.iter().map(|name| radio(name).map_err(whole)).collect();
+    }
+    let found = radios();
+    if found.sources.is_empty() {
+        let reasons: Vec<_> = found.problems.iter().map(ToString::to_string).collect();
+        anyhow::bail!(
+            "no radio to watch: {}; a recorded one can be watched with --trace",
+            reasons.join("; ")
+        );
+    }
+    // Who asked for nothing in particular misses nothing that is not there.
+    for problem in found.problems.iter().filter(|problem| !matches!(problem, SourceError::Missing { .. })) {
+        eprintln!("note: {problem}");
+    }
+    Ok(found.sources)
+}
+
+/// Where it is shown.
+enum Show {
+    Live(Live),
+    Text(Text),
+    Json(Json),
+}
+
+impl Show {
+    fn new(json: bool, radios: usize) -> anyhow::Result<Self> {
+        Ok(match json {
+            true => Self::Json(Json),
+            false if Live::is_possible() => Self::Live(Live::start(radios)?),
+            false => Self::Text(Text::default()),
+        })
+    }
+}
+
+/// Watches until something ends it.
+async fn watch(
+    mut all: Vec<Watched>,
+    mut heard: mpsc::UnboundedReceiver<(usize, Reading)>,
+    mut show: Show,
+    clock: Clock,
+    duration: Option<Duration>,
+) -> anyhow::Result<()> {
+    for note in all.iter().filter_map(Watched::note) {
+        match &mut show {
+            Show::Live(live) => live.say(&note)?,
+            _ => eprintln!("note: {note}"),
+        }
+    }
+    let interrupted = interrupt::interrupted();
+    let over = async {
+        match duration {
+            Some(duration) => tokio::time::sleep(duration).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(interrupted, over);
+    let mut tick = tokio::time::interval(TICK);
+    loop {
+        tokio::select! {
+            Some((index, reading)) = heard.recv() => hear(&mut all[index], &reading, clock, &mut show)?,
+            _ = tick.tick() => {
+                // All that was read before is shown before a radio is taken for ended.
+                let ended = all.iter().all(Watched::is_over) && heard.is_empty();
+                let quit = look(&mut all, clock, &mut show)?;
+                if ended {
+                    return end(&all);
+                }
+                if quit {
+                    return Ok(());
+                }
+            }
+            outcome = &mut interrupted => return outcome.map_err(Into::into),
+            () = &mut over => return Ok(()),
+        }
+    }
+}
+
+/// Takes a reading in.
+fn hear(one: &mut Watched, reading: &Reading, clock: Clock, show: &mut Show) -> anyhow::Result<()> {
+    let alert = one.hear(reading, clock.now());
+    match show {
+        Show::Live(_) => {}
+        Show::Text(text) => alert.map_or(Ok(()), |alert| text.alert(one, &alert))?,
+        Show::Json(json) => {
+            json.reading(one, reading)?;
+            alert.map_or(Ok(()), |alert| json.alert(one, &alert))?;
+        }
+    }
+    Ok(())
+}
+
+/// What time brings; says whether the viewer has seen enough.
+fn look(all: &mut [Watched], clock: Clock, show: &mut Show) -> anyhow::Result<bool> {
+    let now = clock.now();
+    for one in &mut *all {
+        let alert = one.on_time(now);
+        let error = one.new_error();
+        match show {
+            Show::Live(_) => {}
+            Show::Text(text) => alert.map_or(Ok(()), |alert| text.alert(one, &alert))?,
+            Show::Json(json) => alert.map_or(Ok(()), |alert| json.alert(one, &alert))?,
+        }
+        if let (Show::Text(_) | Show::Json(_), Some(error)) = (&*show, error) {
+            eprintln!("note: {error}");
+        }
+    }
+    match show {
+        Show::Live(live) => return live.draw(all, now),
+        Show::Text(text) => text.lines(all, now)?,
+        Show::Json(_) => {}
+    }
+    Ok(false)
+}
+
+/// All radios are over: well, if they were recordings.
+fn end(all: &[Watched]) -> anyhow::Result<()> {
+    let mut errors = all.iter().filter_map(Watched::error);
+    errors.find(|error| !matches!(error, SourceError::Ended(_))).map_or(Ok(()), |error| Err(whole(error)))
+}

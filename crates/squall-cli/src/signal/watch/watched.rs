@@ -1,0 +1,97 @@
+//! A radio that is watched.
+
+use std::time::Duration;
+
+use squall_signal::{
+    Alert, Clock, Micros, Monitor, Reading, SignalSource, SignalState, SourceError, Watermark,
+    WatermarkConfig,
+};
+
+/// A radio, what it said last, and what the watermarks make of it.
+pub(super) struct Watched {
+    monitor: Monitor,
+    watermark: Watermark,
+    /// Its latest reading.
+    pub(super) reading: Option<Reading>,
+    /// The latest alert.
+    pub(super) alert: Option<Told>,
+    /// The error that was told last, so that it is told once.
+    told: Option<SourceError>,
+}
+
+/// An alert and when it came.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Told {
+    pub(super) at: Micros,
+    pub(super) alert: Alert,
+    /// Whether it ends an older one only because the radio fell silent.
+    pub(super) silent: bool,
+}
+
+impl Watched {
+    /// Begins to read.
+    pub(super) fn start(
+        source: Box<dyn SignalSource>,
+        clock: Clock,
+        period: Duration,
+        heard: impl FnMut(&Reading) + Send + 'static,
+    ) -> anyhow::Result<Self> {
+        let watermark = Watermark::new(WatermarkConfig::default())?;
+        let monitor = Monitor::start_with(source, clock, period, heard)?;
+        Ok(Self { monitor, watermark, reading: None, alert: None, told: None })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.monitor.label()
+    }
+
+    /// What is to be known beforehand, with the radio's name.
+    pub(super) fn note(&self) -> Option<String> {
+        Some(format!("{}: {}", self.name(), self.monitor.note()?))
+    }
+
+    /// Takes a reading in.
+    pub(super) fn hear(&mut self, reading: &Reading, now: Micros) -> Option<Told> {
+        self.reading = Some(*reading);
+        let alert = self.watermark.update(now, reading, None)?;
+        self.remember(Told { at: now, alert, silent: false })
+    }
+
+    /// Ends an alert of a radio that has been silent for too long.
+    pub(super) fn on_time(&mut self, now: Micros) -> Option<Told> {
+        let alert = self.watermark.on_time(now)?;
+        self.remember(Told { at: now, alert, silent: true })
+    }
+
+    fn remember(&mut self, told: Told) -> Option<Told> {
+        self.alert = Some(told);
+        self.alert
+    }
+
+    /// The quality index of the last reading.
+    pub(super) fn quality(&self) -> Option<f64> {
+        self.watermark.quality()
+    }
+
+    pub(super) fn state(&self) -> SignalState {
+        self.watermark.state()
+    }
+
+    /// Why it tells nothing new.
+    pub(super) fn error(&self) -> Option<SourceError> {
+        self.monitor.error()
+    }
+
+    /// The same once for each error; that a recording ends is none.
+    pub(super) fn new_error(&mut self) -> Option<SourceError> {
+        let error = self.error().filter(|error| !matches!(error, SourceError::Ended(_)));
+        let is_new = error != self.told;
+        self.told.clone_from(&error);
+        error.filter(|_| is_new)
+    }
+
+    /// Whether it will say nothing more.
+    pub(super) fn is_over(&self) -> bool {
+        self.error().is_some_and(|error| error.is_lasting())
+    }
+}
