@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test bench picture fuzz tools
+.PHONY: demo test android bench picture fuzz tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -15,6 +15,20 @@ test: tools
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	$(CARGO) test --workspace --locked
+	@$(MAKE) --no-print-directory android
+
+# The Android library: its native half for this machine, its Java half tested with it on the JVM, the AAR.
+android: tools
+	@missing=""; \
+	command -v mvn >/dev/null || missing="Maven"; \
+	jdk=$$(javac -version 2>&1 | sed -n 's/^javac \([0-9]*\).*/\1/p'); \
+	[ "$${jdk:-0}" -ge 17 ] || missing="$${missing:+$$missing and }a JDK from 17 on"; \
+	if [ -n "$$missing" ]; then \
+		echo "make: the Android library is not tested, for want of $$missing: apt-get install maven openjdk-17-jdk"; \
+		[ "$$CI" != true ]; exit; \
+	fi; \
+	$(CARGO) build --locked -p squall-android --lib --examples && \
+	cd bindings/android && mvn -B -q -ntp -Dnative.dir="$(abspath $(or $(CARGO_TARGET_DIR),target))/debug" verify
 
 # Ratios against plain noq, against wall time, and the cost of a decision.
 bench: tools

@@ -4,6 +4,7 @@ import static org.junit.Assert.assertTrue;
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -22,7 +23,13 @@ final class Peer implements AutoCloseable {
                 .start();
         BufferedReader output = new BufferedReader(
                 new InputStreamReader(process.getInputStream(), StandardCharsets.UTF_8));
-        Thread reader = new Thread(() -> output.lines().forEach(lines::add));
+        Thread reader = new Thread(() -> {
+            try {
+                output.lines().forEach(lines::add);
+            } catch (UncheckedIOException closed) {
+                // The peer has been ended: it says no more.
+            }
+        });
         reader.setDaemon(true);
         reader.start();
         String[] words = next("listening").split(" ");
