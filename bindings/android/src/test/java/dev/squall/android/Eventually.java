@@ -6,7 +6,7 @@ import java.util.concurrent.Callable;
 
 /** Waits for what other threads do. */
 final class Eventually {
-    private static final long LIMIT_MILLIS = 10_000;
+    private static final long LIMIT_MILLIS = 30_000;
 
     private Eventually() {}
 

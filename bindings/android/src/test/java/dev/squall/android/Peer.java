@@ -40,7 +40,7 @@ final class Peer implements AutoCloseable {
     /** The next line that starts so. */
     String next(String start) throws InterruptedException {
         while (true) {
-            String line = lines.poll(10, TimeUnit.SECONDS);
+            String line = lines.poll(30, TimeUnit.SECONDS);
             assertTrue("the peer says nothing of '" + start + "'", line != null);
             if (line.startsWith(start)) {
                 return line;

@@ -35,7 +35,11 @@ import java.util.concurrent.TimeUnit;
 @RunWith(RobolectricTestRunner.class)
 @Config(sdk = {26, 35}, manifest = Config.NONE, shadows = {ShadowDescriptor.class, ShadowBinding.class})
 public class SessionTest {
-    private static final long SECOND_MICROS = 1_000_000;
+    /** A deadline that a busy machine keeps as well. */
+    private static final long SOON_MICROS = 20_000_000;
+
+    /** Longest wait for an event, in milliseconds. */
+    private static final long LIMIT_MILLIS = 60_000;
 
     private ConnectivityManager connectivity;
     private Peer peer;
@@ -87,7 +91,7 @@ public class SessionTest {
 
     private static Event await(Session session, Event.Kind kind) throws SquallException {
         while (true) {
-            Event event = session.poll(10_000);
+            Event event = session.poll(LIMIT_MILLIS);
             assertTrue("no " + kind, event != null);
             if (event.kind == kind) {
                 return event;
@@ -106,7 +110,7 @@ public class SessionTest {
         try (Session session = connectOverBoth()) {
             byte[] bytes = new byte[60_000];
             Arrays.fill(bytes, (byte) 2);
-            long first = session.send(direct(bytes), SECOND_MICROS, 0, true, 7);
+            long first = session.send(direct(bytes), SOON_MICROS, 0, true, 7);
             assertEquals("block 7 0 60000 120000", peer.next("block"));
             assertEquals(first, await(session, Event.Kind.DELIVERED).block);
             Event back = await(session, Event.Kind.RECEIVED);
@@ -148,7 +152,7 @@ public class SessionTest {
             wifi.goes();
             Eventually.holds("Wi-Fi is gone", () -> path(session, Transport.WIFI) == null);
             assertEquals(List.of("cellular"), networks.available());
-            session.send(direct(new byte[] {1}), SECOND_MICROS, 0, true, 0);
+            session.send(direct(new byte[] {1}), SOON_MICROS, 0, true, 0);
             assertEquals("block 0 0 1 1", peer.next("block"));
 
             FakeNetwork other = new FakeNetwork(connectivity, Transport.WIFI, 201);
@@ -173,7 +177,7 @@ public class SessionTest {
         assertTrue(error.getMessage(), error.getMessage().endsWith("wifi: EPERM: the network is gone"));
         cellular.comes("127.0.0.3", true);
         try (Session session = builder().connect(networks, null)) {
-            session.send(direct(new byte[] {1}), SECOND_MICROS, 0, true, 0);
+            session.send(direct(new byte[] {1}), SOON_MICROS, 0, true, 0);
             assertEquals("block 0 0 1 1", peer.next("block"));
             binding(wifi).refusal = null;
             Eventually.holds("it is tried again", () -> path(session, Transport.WIFI) != null);
@@ -196,12 +200,12 @@ public class SessionTest {
         BlockingQueue<Event> events = new LinkedBlockingQueue<>();
         session.listen(Runnable::run, events::add);
         assertThrows(IllegalStateException.class, () -> session.listen(Runnable::run, events::add));
-        long block = session.send(direct(new byte[] {5}), SECOND_MICROS, 1, false, 3);
-        session.finish(5_000);
+        long block = session.send(direct(new byte[] {5}), SOON_MICROS, 1, false, 3);
+        session.finish(LIMIT_MILLIS);
         boolean delivered = false;
         Event event;
         do {
-            event = events.poll(10, TimeUnit.SECONDS);
+            event = events.poll(LIMIT_MILLIS, TimeUnit.MILLISECONDS);
             assertTrue("the end is told", event != null);
             delivered |= event.kind == Event.Kind.DELIVERED && event.block == block;
         } while (event.kind != Event.Kind.CLOSED);
