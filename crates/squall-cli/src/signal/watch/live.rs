@@ -7,8 +7,13 @@ use std::{
 
 use ratatui::{
     DefaultTerminal, Frame, TerminalOptions, Viewport,
-    crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers},
-    layout::Constraint,
+    crossterm::{
+        cursor::{MoveTo, Show},
+        event::{self, Event, KeyCode, KeyEventKind, KeyModifiers},
+        execute,
+        terminal::{Clear, ClearType, disable_raw_mode},
+    },
+    layout::{Constraint, Rect},
     style::{Color, Modifier, Style, Stylize as _},
     text::{Line, Span},
     widgets::{Cell, Paragraph, Row, Table, Widget as _},
@@ -48,15 +53,16 @@ impl Live {
         Ok(Self { terminal: ratatui::try_init_with_options(options)? })
     }
 
-    /// A line above the table.
-    pub(super) fn say(&mut self, line: &str) -> io::Result<()> {
+    /// A note above the table.
+    pub(super) fn say(&mut self, note: &str) -> io::Result<()> {
+        let note = format!("note: {note}");
         let width = usize::from(self.terminal.size()?.width).max(1);
-        let height = line.chars().count().div_ceil(width) as u16;
-        self.terminal.insert_before(height, |buffer| {
-            Paragraph::new(format!("note: {line}"))
-                .wrap(ratatui::widgets::Wrap { trim: true })
-                .render(buffer.area, buffer);
-        })
+        let height = note.chars().count().div_ceil(width) as u16;
+        // Cut between letters, it takes just that many lines.
+        let lines = note.chars().collect::<Vec<_>>();
+        let lines: Vec<Line<'_>> =
+            lines.chunks(width).map(|part| Line::from(String::from_iter(part))).collect();
+        self.terminal.insert_before(height, |buffer| Paragraph::new(lines).render(buffer.area, buffer))
     }
 
     /// Draws; says whether a key asked to end.
@@ -72,11 +78,16 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        // The table stays; what follows begins below it.
-        let _ = self.terminal.show_cursor();
-        ratatui::restore();
-        println!();
+        // The table stays, without the line of help. A terminal that is gone needs nothing.
+        let foot = foot_of(self.terminal.get_frame().area());
+        let _ = execute!(io::stdout(), MoveTo(foot.x, foot.y), Clear(ClearType::FromCursorDown), Show);
+        let _ = disable_raw_mode();
     }
+}
+
+/// The last line of an area.
+fn foot_of(area: Rect) -> Rect {
+    Rect { y: area.bottom().saturating_sub(1), height: area.height.min(1), ..area }
 }
 
 fn is_quit(event: &Event) -> bool {
@@ -107,10 +118,8 @@ fn draw(frame: &mut Frame<'_>, all: &[Watched], now: Micros) {
     let table = Table::new(all.iter().take(MOST).map(|one| row(one, now)), widths)
         .header(Row::new(heads).style(Style::new().add_modifier(Modifier::DIM)));
     let area = frame.area();
-    let foot = ratatui::layout::Rect { y: area.bottom().saturating_sub(1), height: 1, ..area };
-    let table_area = ratatui::layout::Rect { height: area.height.saturating_sub(1), ..area };
-    frame.render_widget(table, table_area);
-    frame.render_widget(foot_line(), foot);
+    frame.render_widget(table, Rect { height: area.height.saturating_sub(1), ..area });
+    frame.render_widget(foot_line(), foot_of(area));
 }
 
 fn foot_line() -> Line<'static> {
