@@ -76,6 +76,12 @@ pub(super) struct Frame {
 }
 
 impl Frame {
+    /// The same width of time from its lower edge on, this many backend pixels lower and without height.
+    pub(super) fn below(self, gap: i32) -> Self {
+        let edge = self.bottom + gap;
+        Self { top: edge, bottom: edge, ..self }
+    }
+
     /// Where a point lies.
     pub(super) fn at(&self, x: f64, y: f64) -> (i32, i32) {
         (self.x_at(x), self.y_at(y))

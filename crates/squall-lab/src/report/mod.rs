@@ -8,6 +8,7 @@ mod canvas;
 mod html;
 mod panels;
 mod paths;
+mod radio;
 mod style;
 mod tail;
 
@@ -183,6 +184,14 @@ mod tests {
         let page = html(&runs, "t");
         let (_, other) = page.split_once("Scenario other").unwrap();
         assert!(other.contains("f-series1") && !other.contains("f-series0"));
+    }
+
+    #[test]
+    fn a_radio_is_drawn_where_the_session_went_by_it() {
+        let page = |name| html(&[run(name, 1)], "t");
+        let (with, without) = (page("storm(alpha=0.5)"), page("minrtt"));
+        assert!(with.contains("0.32") && with.contains("signal: out") && with.contains(radio::CAPTION));
+        assert!(!without.contains("signal"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::canvas::{
     Area, DrawError, Figure, LEFT, RIGHT, WIDTH, bold, fill, line, polyline, px, text, write,
 };
 use super::panels::{name_outages, seconds, shade};
+use super::radio;
 use super::style::Role;
 use crate::result::{Interval, PathResult, PathState, RunResult};
 use crate::table::format;
@@ -20,37 +21,46 @@ const FOOT: i32 = 48;
 pub(super) const CAPTION: &str = "Line: new data delivered over the path in each 100 ms. Dotted: what the link \
     could carry. Shaded: the link carries nothing. Strip: the state in which the sender held the path.";
 
-/// Rate over time of every path of one run, against what its link could carry, with its states below.
+/// Rate over time of every path of one run, against what its link could carry, with its states below, and with
+/// its radio where the run went by it.
 pub(super) fn figure(series: usize, run: &RunResult) -> Option<Figure> {
     let highest = run.paths.iter().map(|path| highest_bps(path, run)).max().unwrap_or(0);
     if highest == 0 {
         return None;
     }
-    let height = (TITLE + PLOT + STRIP) * run.paths.len() as i32 + FOOT;
+    let heeded = run.paths.iter().any(radio::was_heeded);
     Some(Figure::draw(
         format!("paths-{}-{}", run.scheduler, run.seed),
         format!("Rate of each path over time under {}", run.scheduler),
-        String::new(),
-        height,
+        if heeded { radio::CAPTION.to_owned() } else { String::new() },
+        run.paths.iter().map(height).sum::<i32>() + FOOT,
         |area| {
-            for (index, path) in (0..).zip(&run.paths) {
-                let top = px((TITLE + PLOT + STRIP) * index + TITLE);
+            let mut top = 0;
+            for (index, path) in run.paths.iter().enumerate() {
                 let frame = Frame {
                     left: px(LEFT),
-                    top,
+                    top: px(top + TITLE),
                     right: px(WIDTH - RIGHT),
-                    bottom: top + px(PLOT),
+                    bottom: px(top + TITLE + PLOT),
                     x: Scale::Linear { from: 0.0, to: seconds(run.duration_us.max(1)) },
                     y: Scale::Linear { from: 0.0, to: highest as f64 / 1e6 * 1.08 },
                 };
                 draw_path(area, &frame, series, path, run)?;
-                if index as usize + 1 == run.paths.len() {
-                    frame.draw_x_labels(area, 10, px(STRIP), "time, s", |tick| format!("{tick}"))?;
+                radio::draw(area, frame.below(px(STRIP)), series, path, run.duration_us)?;
+                top += height(path);
+                if index + 1 == run.paths.len() {
+                    let below = px(top) - frame.bottom;
+                    frame.draw_x_labels(area, 10, below, "time, s", |tick| format!("{tick}"))?;
                 }
             }
             Ok(())
         },
     ))
+}
+
+/// Height of all that is drawn of a path, in CSS pixels.
+fn height(path: &PathResult) -> i32 {
+    TITLE + PLOT + STRIP + if radio::was_heeded(path) { radio::HEIGHT } else { 0 }
 }
 
 fn highest_bps(path: &PathResult, run: &RunResult) -> u64 {
@@ -89,7 +99,7 @@ fn draw_path(
 }
 
 /// A link keeps its rate until it changes.
-fn steps(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
+pub(super) fn steps(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
     let mut steps: Vec<(i32, i32)> = Vec::new();
     for (x, y) in points {
         match steps.last() {

@@ -6,6 +6,7 @@
 mod distribution;
 mod flow_recorder;
 mod json;
+mod path;
 mod path_recorder;
 mod recorder;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use crate::check::Verdict;
 use crate::flow::Direction;
 pub use distribution::{DistributionPoint, Percentiles};
 pub use json::{ReadError, from_json, read, to_json, write};
+pub use path::{AlertWord, Interval, PathAlert, PathResult, PathSeries, PathState, StateChange};
 pub use recorder::{FlowInfo, PathInfo, PathSample, PathTotals, Recorder, RunInfo};
 
 /// Time between two samples of a series, in microseconds.
@@ -257,119 +259,16 @@ pub struct LatencyPoint {
     pub latency_us: u64,
 }
 
-/// What one path did.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PathResult {
-    /// Its name.
-    pub name: String,
-    /// Totals over the run.
-    #[serde(flatten)]
-    pub totals: PathTotals,
-    /// New data that the client's application got over it, in bits per second over the length of the run.
-    pub goodput_down_bps: u64,
-    /// New data that the server's application got over it, in bits per second over the length of the run.
-    pub goodput_up_bps: u64,
-    /// Round-trip times.
-    pub rtt: Option<Percentiles>,
-    /// Its states over time, as the sending end saw them; each lasts until the next.
-    pub states: Vec<StateChange>,
-    /// Times at which the emulated link carried nothing, by script.
-    pub outages: Vec<Interval>,
-    /// Samples over time.
-    pub series: PathSeries,
-}
-
-/// State of a path as the sending end sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PathState {
-    /// Not yet validated.
-    Opening,
-    /// In use.
-    Active,
-    /// Usable, but held back.
-    Standby,
-    /// Silent for too long.
-    Suspect,
-    /// Taken out of use by the signal layer or the application.
-    Deactivated,
-    /// Given up until it proves itself.
-    Down,
-    /// Proved itself, not yet at full rate.
-    Recovering,
-    /// Closed for good.
-    Closed,
-}
-
-impl PathState {
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            PathState::Opening => "opening",
-            PathState::Active => "active",
-            PathState::Standby => "standby",
-            PathState::Suspect => "suspect",
-            PathState::Deactivated => "deactivated",
-            PathState::Down => "down",
-            PathState::Recovering => "recovering",
-            PathState::Closed => "closed",
-        }
-    }
-}
-
-/// A path enters a state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StateChange {
-    /// When, in microseconds.
-    pub at_us: u64,
-    /// The new state.
-    pub state: PathState,
-}
-
-/// A stretch of time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Interval {
-    /// Start in microseconds.
-    pub from_us: u64,
-    /// End in microseconds.
-    pub to_us: u64,
-}
-
-/// Samples of a path in columns of equal length; the rates of a sample are over the time since the one before.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PathSeries {
-    /// When, in microseconds.
-    pub at_us: Vec<u64>,
-    /// New data to the client's application, in bits per second.
-    pub down_bps: Vec<u64>,
-    /// New data to the server's application, in bits per second.
-    pub up_bps: Vec<u64>,
-    /// Smoothed round-trip time in microseconds.
-    pub srtt_us: Vec<u64>,
-    /// Bytes in flight.
-    pub in_flight: Vec<u64>,
-    /// Congestion window in bytes.
-    pub window: Vec<u64>,
-    /// Bytes in the queue of the emulated link.
-    pub queue: Vec<u64>,
-    /// What the emulated link could carry, in bits per second, where known.
-    pub link_bps: Vec<Option<u64>>,
-}
-
-impl PathSeries {
-    /// The rate column of one direction.
-    pub fn rate_bps(&self, direction: Direction) -> &[u64] {
-        match direction {
-            Direction::Down => &self.down_bps,
-            Direction::Up => &self.up_bps,
-        }
-    }
-}
-
 /// Rounds to six decimals, so that the last digits of a quotient don't differ between machines.
 pub fn round6(value: f64) -> f64 {
     // Adding 0 turns -0 into 0.
     (value * 1e6).round() / 1e6 + 0.0
+}
+
+/// A share as whole thousandths; what is beyond 0…1 counts as its nearer end.
+pub fn thousandths(share: f64) -> u16 {
+    // Between 0 and 1,000; what is no number becomes 0.
+    (share.clamp(0.0, 1.0) * 1e3).round() as u16
 }
 
 /// Bytes over a time as bits per second; 0 for no time.

@@ -2,13 +2,14 @@
 
 use super::distribution::Times;
 use super::recorder::{PathSample, PathTotals};
-use super::{Interval, PathResult, PathSeries, PathState, StateChange, rate_bps};
+use super::{Interval, PathAlert, PathResult, PathSeries, PathState, StateChange, rate_bps};
 
 #[derive(Debug)]
 pub(super) struct PathRecorder {
     series: PathSeries,
     states: Vec<StateChange>,
     outages: Vec<Interval>,
+    alerts: Vec<PathAlert>,
     rtt: Times,
     totals: PathTotals,
     delivered_down: u64,
@@ -21,6 +22,7 @@ impl PathRecorder {
             series: PathSeries::default(),
             states: Vec::new(),
             outages,
+            alerts: Vec::new(),
             rtt: Times::new(),
             totals: PathTotals::default(),
             delivered_down: 0,
@@ -41,6 +43,8 @@ impl PathRecorder {
         self.series.window.push(sample.window);
         self.series.queue.push(sample.queue);
         self.series.link_bps.push(sample.link_bps);
+        self.series.quality.push(sample.quality);
+        self.series.factor.push(sample.factor);
         self.on_state(at_us, sample.state);
     }
 
@@ -54,8 +58,8 @@ impl PathRecorder {
         self.rtt.record(rtt_us);
     }
 
-    pub(super) fn on_outage(&mut self, outage: Interval) {
-        self.outages.push(outage);
+    pub(super) fn on_alert(&mut self, alert: PathAlert) {
+        self.alerts.push(alert);
     }
 
     pub(super) fn set_totals(&mut self, totals: PathTotals) {
@@ -63,7 +67,8 @@ impl PathRecorder {
     }
 
     pub(super) fn finish(mut self, name: String, end_us: u64) -> PathResult {
-        self.outages.sort_by_key(|outage| (outage.from_us, outage.to_us));
+        self.note_outages(end_us);
+        self.forget_signals();
         PathResult {
             name,
             totals: self.totals,
@@ -72,28 +77,51 @@ impl PathRecorder {
             rtt: self.rtt.percentiles(),
             states: self.states,
             outages: self.outages,
+            alerts: self.alerts,
             series: self.series,
+        }
+    }
+
+    /// Adds the outages that no script told of: a radio's are known only when they are there. Each lasts from the
+    /// first sample that found the link dead to the next that did not.
+    fn note_outages(&mut self, end_us: u64) {
+        let PathSeries { at_us, link_bps, .. } = &self.series;
+        let mut found: Vec<Interval> = Vec::new();
+        for (place, at) in at_us.iter().enumerate().filter(|(place, _)| link_bps[*place] == Some(0)) {
+            let to_us = at_us.get(place + 1).copied().unwrap_or(end_us);
+            match found.last_mut() {
+                Some(last) if last.to_us == *at => last.to_us = to_us,
+                _ => found.push(Interval { from_us: *at, to_us }),
+            }
+        }
+        let scripted = self.outages.clone();
+        let is_known =
+            |new: &Interval| scripted.iter().any(|old| new.from_us <= old.to_us && old.from_us <= new.to_us);
+        self.outages.extend(found.into_iter().filter(|new| new.from_us < new.to_us && !is_known(new)));
+        self.outages.sort_by_key(|outage| (outage.from_us, outage.to_us));
+    }
+
+    /// Columns without news are left out.
+    fn forget_signals(&mut self) {
+        if self.series.quality.iter().all(Option::is_none) {
+            self.series.quality.clear();
+        }
+        if self.series.factor.iter().all(|factor| *factor == 1_000) {
+            self.series.factor.clear();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::AlertWord;
     use super::*;
 
     #[test]
     fn samples_become_rates_and_state_changes() {
         let mut recorder = PathRecorder::new(vec![]);
-        let sample = |down, state| PathSample {
-            delivered_down: down,
-            delivered_up: 0,
-            srtt_us: 30_000,
-            in_flight: 1,
-            window: 2,
-            queue: 3,
-            link_bps: Some(20_000_000),
-            state,
-        };
+        let sample =
+            |down, state| PathSample { delivered_down: down, link_bps: Some(20_000_000), state, ..plain() };
         recorder.on_sample(0, &sample(0, PathState::Opening));
         recorder.on_sample(100_000, &sample(250_000, PathState::Active));
         recorder.on_sample(200_000, &sample(375_000, PathState::Active));
@@ -106,5 +134,51 @@ mod tests {
         let expected = [(0, PathState::Opening), (100_000, PathState::Active), (250_000, PathState::Down)];
         assert_eq!(states, expected);
         assert_eq!(path.rtt.unwrap().max_us, 31_000);
+    }
+
+    #[test]
+    fn outages_are_those_of_the_script_and_those_that_were_seen() {
+        let scripted = Interval { from_us: 150_000, to_us: 350_000 };
+        let mut recorder = PathRecorder::new(vec![scripted]);
+        for (step, dead) in (0..).zip([false, false, true, true, false, true, true, false, true]) {
+            let link_bps = Some(if dead { 0 } else { 1_000 });
+            recorder.on_sample(step * 100_000, &PathSample { link_bps, ..plain() });
+        }
+        let path = recorder.finish("wifi".into(), 900_000);
+        let found: Vec<_> = path.outages.iter().map(|outage| (outage.from_us, outage.to_us)).collect();
+        assert_eq!(found, [(150_000, 350_000), (500_000, 700_000), (800_000, 900_000)]);
+    }
+
+    #[test]
+    fn signals_are_recorded_where_there_are_any() {
+        let mut recorder = PathRecorder::new(vec![]);
+        recorder.on_sample(0, &plain());
+        assert!(recorder.series.quality.len() == 1 && recorder.series.factor.len() == 1);
+        let silent = recorder.finish("wifi".into(), 100_000).series;
+        assert!(silent.quality.is_empty() && silent.factor.is_empty());
+
+        let mut recorder = PathRecorder::new(vec![]);
+        recorder.on_sample(0, &plain());
+        recorder.on_sample(100_000, &PathSample { quality: Some(250), factor: 781, ..plain() });
+        let alert = PathAlert { at_us: 50_000, kind: AlertWord::Warning };
+        recorder.on_alert(alert);
+        let heard = recorder.finish("wifi".into(), 100_000);
+        assert_eq!(heard.series.quality, [None, Some(250)]);
+        assert_eq!((heard.series.factor, heard.alerts), (vec![1_000, 781], vec![alert]));
+    }
+
+    fn plain() -> PathSample {
+        PathSample {
+            delivered_down: 0,
+            delivered_up: 0,
+            srtt_us: 30_000,
+            in_flight: 1,
+            window: 2,
+            queue: 3,
+            link_bps: None,
+            state: PathState::Active,
+            quality: None,
+            factor: 1_000,
+        }
     }
 }

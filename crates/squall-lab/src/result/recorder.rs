@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::flow_recorder::FlowRecorder;
 use super::path_recorder::PathRecorder;
-use super::{Extra, Interval, LostReason, PathState, RunResult, Tally};
+use super::{AlertWord, Extra, Interval, LostReason, PathAlert, PathState, RunResult, Tally};
 use crate::flow::Direction;
 use crate::traffic::Offer;
 
@@ -72,6 +72,11 @@ pub struct PathSample {
     pub link_bps: Option<u64>,
     /// Its state as the sending end sees it.
     pub state: PathState,
+    /// Quality index of the radio at the client's end in [`thousandths`](super::thousandths), if the client goes
+    /// by it.
+    pub quality: Option<u16>,
+    /// Signal factor of the sending end in thousandths; 1,000 without signals.
+    pub factor: u16,
 }
 
 /// A path over the whole run, both ends and directions together unless said otherwise.
@@ -154,14 +159,14 @@ impl Recorder {
         self.paths[path].on_state(at_us, state);
     }
 
+    /// The sending end heard of a radio at one of the path's ends.
+    pub fn on_alert(&mut self, path: usize, at_us: u64, kind: AlertWord) {
+        self.paths[path].on_alert(PathAlert { at_us, kind });
+    }
+
     /// One measurement of a path's round-trip time.
     pub fn on_rtt(&mut self, path: usize, rtt_us: u64) {
         self.paths[path].on_rtt(rtt_us);
-    }
-
-    /// An outage that was not known before the run.
-    pub fn on_outage(&mut self, path: usize, outage: Interval) {
-        self.paths[path].on_outage(outage);
     }
 
     /// The totals of a path so far; the last call counts.

@@ -4,7 +4,8 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::{
-    FlowInfo, Interval, LostReason, PathInfo, PathSample, PathState, PathTotals, Recorder, RunInfo, RunResult,
+    AlertWord, FlowInfo, Interval, LostReason, PathInfo, PathSample, PathState, PathTotals, Recorder,
+    RunInfo, RunResult,
 };
 use crate::flow::{Direction, Flow, Multiplexer, ReliableFrames, Traffic, Video};
 use crate::traffic::Generator;
@@ -113,6 +114,7 @@ fn record_frames(recorder: &mut Recorder, scheduler: &str, seed: u64, rng: &mut 
 fn record_path(recorder: &mut Recorder, path: usize, scheduler: &str, rng: &mut Pcg64Mcg) {
     let mut delivered = 0;
     let rates = [40_000_000u64, 25_000_000];
+    let heeds = scheduler.starts_with("storm");
     for step in 0..=200u64 {
         let at_us = step * 100_000;
         let outage = OUTAGES[path].iter().find(|outage| (outage.from_us..outage.to_us).contains(&at_us));
@@ -125,6 +127,8 @@ fn record_path(recorder: &mut Recorder, path: usize, scheduler: &str, rng: &mut 
             Some(outage) if at_us > outage.from_us + 100_000 => PathState::Suspect,
             _ => PathState::Active,
         };
+        let near = OUTAGES[path].iter().any(|o| (o.from_us - 500_000..o.to_us).contains(&at_us));
+        let quality = if near { 100 } else { 250 + (fade as u16) * 100 };
         let srtt_us = 30_000 + path as u64 * 40_000 + rng.random_range(0..8_000);
         recorder.on_rtt(path, srtt_us);
         recorder.on_sample(
@@ -139,8 +143,17 @@ fn record_path(recorder: &mut Recorder, path: usize, scheduler: &str, rng: &mut 
                 queue: 12_000,
                 link_bps: Some(link_bps),
                 state,
+                quality: heeds.then_some(quality),
+                factor: if heeds && quality < 320 { quality * 25 / 8 } else { 1_000 },
             },
         );
+    }
+    if heeds {
+        for outage in OUTAGES[path] {
+            recorder.on_alert(path, outage.from_us - 600_000, AlertWord::Warning);
+            recorder.on_alert(path, outage.from_us - 300_000, AlertWord::Outage);
+            recorder.on_alert(path, outage.to_us + 400_000, AlertWord::Recovery);
+        }
     }
     recorder.set_totals(
         path,

@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Duration};
 
 use bytes::Bytes;
 use squall_net::Micros;
-use squall_proto::{Block, BlockFate, Event, SendError, Session, sched::BlockId};
+use squall_proto::{Block, BlockFate, Event, PathChange, SendError, Session, sched::BlockId};
 
 use super::sampler::Sampler;
 use crate::flow::{Direction, Flow};
@@ -198,6 +198,11 @@ impl Application {
                 let state = self.sampler.on_change(world, side, id, &change);
                 if let Some((path, state)) = state.filter(|_| self.begun) {
                     self.recorder.on_state(path, world.now() - self.start, state);
+                }
+                if let (true, PathChange::Signal { kind, .. }) = (self.begun, change)
+                    && let Some(path) = self.sampler.sending_path(side, id)
+                {
+                    self.recorder.on_alert(path, world.now() - self.start, kind.into());
                 }
             }
             Event::Closed(reason) => {

@@ -6,7 +6,7 @@ use std::ops::{Add, Sub};
 use squall_proto::{NetPath, PathChange, PathStats, sched::PathId, signal::AlertKind};
 
 use crate::flow::Direction;
-use crate::result::{PathSample, PathState, PathTotals, Recorder};
+use crate::result::{PathSample, PathState, PathTotals, Recorder, thousandths};
 use crate::world::{Side, World};
 
 const SIDES: [Side; 2] = [Side::Client, Side::Server];
@@ -101,13 +101,22 @@ impl Sampler {
         (side == self.sender()).then_some((path, state))
     }
 
+    /// Which path the sender of the samples' direction means by its id.
+    pub(super) fn sending_path(&self, side: Side, id: PathId) -> Option<usize> {
+        self.ids[side as usize].get(&id).copied().filter(|_| side == self.sender())
+    }
+
     /// Tells the recorder how every path is now.
     pub(super) fn sample(&mut self, world: &mut World, at_us: u64, recorder: &mut Recorder) {
         let mut views = vec![PathStats::default(); self.paths.len()];
         let mut open = vec![false; self.paths.len()];
+        let mut quality = vec![None; self.paths.len()];
         for side in SIDES {
             for (path, stats) in read(world, side) {
                 self.paths[path][side as usize].read(&stats);
+                if side == Side::Client {
+                    quality[path] = stats.signal_quality.map(thousandths);
+                }
                 if side == self.sender() {
                     views[path] = stats;
                     open[path] = true;
@@ -130,6 +139,9 @@ impl Sampler {
                 queue: link.queue_bytes,
                 link_bps: if link.outage { Some(0) } else { link.rate },
                 state,
+                quality: quality[path],
+                // A path that is not open is weighed by nobody.
+                factor: if open[path] { thousandths(view.signal_factor) } else { 1_000 },
             };
             recorder.on_sample(path, at_us, sample);
             recorder.set_totals(path, self.totals(path));
