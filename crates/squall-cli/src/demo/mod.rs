@@ -1,6 +1,9 @@
 //! `squall demo`: the same video at the same time over the same failing links, once for each scheduler.
 
+mod comparison;
+mod path;
 mod plan;
+mod radio;
 mod record;
 mod screen;
 mod script;
@@ -26,21 +29,22 @@ use crate::{output, progress::Progress};
 /// Plays a video over two emulated links that fade and fail, with several schedulers side by side.
 ///
 /// Real H.264 frames travel in real time through real UDP sockets on loopback addresses; relays in between
-/// behave like Wi-Fi and LTE by a script. On a terminal the run can be watched; afterwards there are a table
-/// and a report.
+/// behave like Wi-Fi and LTE by a script, and their radios report. Schedulers to whom that belongs go by the
+/// reports (storm, or any with +swm after its name); the others see only what becomes of their packets. On a
+/// terminal the run can be watched; afterwards there are a table and a report.
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "Examples:\n  squall demo\n  squall demo --schedulers minrtt,rr,redundant --seconds 10\n  \
+    after_help = "Examples:\n  squall demo\n  squall demo --schedulers minrtt,minrtt+swm,ras,storm\n  \
                         squall demo --scenario scenarios/outage-second.toml --report out/outage.html"
 )]
 pub(crate) struct DemoArgs {
     /// Schedulers to compare, one to four, separated by commas
-    #[arg(long, value_name = "LIST", default_value = "minrtt,redundant")]
+    #[arg(long, alias = "scheduler", value_name = "LIST", default_value = "minrtt,storm")]
     schedulers: String,
     /// Length; the scenario's if not given
     #[arg(long, value_name = "N")]
     seconds: Option<u32>,
-    /// Links, script and video; the built-in "fading" if not given
+    /// Links, script and video; the built-in "coverage" if not given
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
     /// Size of the picture
@@ -52,6 +56,9 @@ pub(crate) struct DemoArgs {
     /// Rate of the video, such as 20mbps; the scenario's if not given
     #[arg(long, value_name = "RATE")]
     bitrate: Option<Rate>,
+    /// Make every second frame one that no other needs, and leave those unrepaired
+    #[arg(long)]
+    disposable: bool,
     /// Seed of links and picture; the scenario's if not given
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -105,8 +112,8 @@ fn encode(plan: &Plan) -> anyhow::Result<Clip> {
 async fn play(args: &DemoArgs, plan: &Arc<Plan>, clip: &Arc<Clip>) -> anyhow::Result<Vec<side::Played>> {
     let mut sides = Vec::new();
     // All relays begin their script within a millisecond; the handshakes run meanwhile.
-    for (name, scheduler) in &plan.schedulers {
-        sides.push(Side::start(plan, name, scheduler.clone())?);
+    for (name, config) in &plan.schedulers {
+        sides.push(Side::start(plan, name, config.clone())?);
     }
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let views = sides.iter().map(Side::view).collect();
@@ -149,12 +156,13 @@ impl DemoArgs {
     #[cfg(test)]
     fn example() -> Self {
         Self {
-            schedulers: "minrtt,redundant".into(),
+            schedulers: "minrtt,storm".into(),
             seconds: None,
             scenario: None,
             size: (1280, 720),
             fps: None,
             bitrate: None,
+            disposable: false,
             seed: None,
             report: "out/demo.html".into(),
             json: None,

@@ -1,15 +1,19 @@
 //! What a demo plays, checked before anything starts.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use anyhow::bail;
-use squall::SchedulerFactory;
+use squall::{Config, sched::Registry};
 use squall_lab::{
-    Direction, Scenario,
+    Contender, Direction, Scenario,
     flow::{Traffic, Video},
 };
-use squall_media::{ClipConfig, EncoderConfig, PlayerConfig, frame::frame_time_us};
-use squall_net::{PathConfig, Span};
+use squall_media::{ClipConfig, EncoderConfig, FrameKind, PlayerConfig, frame::frame_time_us};
+use squall_net::{
+    PathConfig, Span,
+    radio::{LevelSeries, Source},
+    series::Series,
+};
 
 use super::DemoArgs;
 use crate::{
@@ -18,11 +22,16 @@ use crate::{
 };
 
 /// The scenario that is played when none is given.
-const SCRIPT: &str = include_str!("../../../../scenarios/fading.toml");
+const SCRIPT: &str = include_str!("../../../../scenarios/coverage.toml");
+
+const SCRIPT_NAME: &str = "coverage.toml";
 
 /// From the start of the relays to the first frame: time for handshakes, during which the links are as the
 /// script has them at its beginning.
 pub(super) const LEAD: Span = Span::from_millis(1_000);
+
+/// The priority of what can wait longest.
+const LAST_PRIORITY: u8 = 7;
 
 /// Longest clip that is encoded, in seconds; it is repeated.
 const MAX_CLIP_SECONDS: f64 = 8.0;
@@ -33,8 +42,8 @@ pub(super) struct Plan {
     pub(super) scenario: Scenario,
     /// The only flow of it.
     pub(super) video: Video,
-    /// Schedulers to compare, as they were asked for.
-    pub(super) schedulers: Vec<(String, SchedulerFactory)>,
+    /// Schedulers to compare, as they were asked for, and how their sessions behave.
+    pub(super) schedulers: Vec<(String, Config)>,
     /// What is encoded.
     pub(super) clip: ClipConfig,
     /// Length of the clip in seconds.
@@ -52,9 +61,9 @@ impl Plan {
     pub(super) fn new(args: &DemoArgs) -> anyhow::Result<Self> {
         let mut scenario = match &args.scenario {
             Some(file) => Scenario::load(file).map_err(whole)?,
-            None => Scenario::parse(SCRIPT, "fading.toml").map_err(whole)?,
+            None => Scenario::parse(SCRIPT, SCRIPT_NAME).map_err(whole)?,
         };
-        let name = args.scenario.as_deref().unwrap_or(Path::new("fading.toml")).display().to_string();
+        let name = args.scenario.as_deref().unwrap_or(Path::new(SCRIPT_NAME)).display().to_string();
         let video = the_video(&mut scenario, args, &name)?;
         if let Some(seconds) = args.seconds {
             shorten(&mut scenario, u64::from(seconds) * 1_000_000);
@@ -71,10 +80,10 @@ impl Plan {
             fps,
             bitrate_bps: u32::try_from(video.bitrate_bps).unwrap_or(u32::MAX),
             key_interval: u32::try_from(video.group).unwrap_or(u32::MAX),
-            disposable: false,
+            disposable: args.disposable,
         };
         encoder.check().map_err(usage)?;
-        let schedulers = schedulers(&args.schedulers)?;
+        let schedulers = schedulers(&args.schedulers, &scenario)?;
         let seed = args.seed.unwrap_or(scenario.seeds[0]);
         Ok(Self {
             frames: duration_us * u64::from(video.fps) / 1_000_000,
@@ -93,6 +102,22 @@ impl Plan {
         self.scenario.flows[0].direction
     }
 
+    /// Priority of a frame, and whether it is repaired until it arrives. One that no other needs never is, and
+    /// comes after all others.
+    pub(super) fn class(&self, kind: FrameKind) -> (u8, bool) {
+        let video = &self.video;
+        match kind {
+            FrameKind::Key => (video.priority_key, video.reliable.covers(true)),
+            FrameKind::Delta => (video.priority_delta, video.reliable.covers(false)),
+            FrameKind::Disposable => ((video.priority_delta + 1).min(LAST_PRIORITY), false),
+        }
+    }
+
+    /// Whether there is anything to go by.
+    pub(super) fn has_radios(&self) -> bool {
+        self.scenario.paths.iter().any(|path| path.radio.is_some())
+    }
+
     /// Time from capture until a frame must be there, in microseconds: the deadline, or a second without one.
     pub(super) fn due_us(&self) -> u64 {
         self.video.deadline_us.unwrap_or(1_000_000)
@@ -108,17 +133,38 @@ impl Plan {
         PlayerConfig { fps: f64::from(self.video.fps), deadline_us: self.due_us(), ..Default::default() }
     }
 
-    /// The links for relays: the script begins after [`LEAD`].
+    /// The links for relays: the script begins after [`LEAD`], and so do the levels that were written down.
+    /// Levels that repeat or are drawn by lot have no beginning to wait for.
     pub(super) fn relayed_paths(&self) -> Vec<PathConfig> {
         let mut paths = self.scenario.paths.clone();
         for path in &mut paths {
             let links = [&mut path.up.events, &mut path.down.events].into_iter().flatten();
             let times = path.events.iter_mut().map(|event| &mut event.at);
             for at in times.chain(links.map(|event| &mut event.at)) {
-                *at = Span::from_micros(at.micros() + LEAD.micros());
+                *at = after_lead(*at);
+            }
+            let source = path.radio.as_mut().map(|radio| &mut radio.source);
+            if let Some(Source::Series(levels) | Source::Trace(levels)) = source {
+                delay(levels);
             }
         }
         paths
+    }
+}
+
+fn after_lead(at: Span) -> Span {
+    Span::from_micros(at.micros() + LEAD.micros())
+}
+
+/// Lets levels begin after [`LEAD`].
+fn delay(levels: &mut LevelSeries) {
+    if levels.repeat.is_some() {
+        return;
+    }
+    for column in [&mut levels.rsrp, &mut levels.sinr, &mut levels.rssi].into_iter().flatten() {
+        let steps = column.steps().iter().map(|(at, level)| (after_lead(*at), *level)).collect();
+        // Steps in order stay in order.
+        *column = Series::new(steps, None).unwrap_or_else(|_| column.clone());
     }
 }
 
@@ -141,13 +187,17 @@ fn the_video(scenario: &mut Scenario, args: &DemoArgs, name: &str) -> anyhow::Re
     Ok(video.clone())
 }
 
-fn schedulers(list: &str) -> anyhow::Result<Vec<(String, SchedulerFactory)>> {
+fn schedulers(list: &str, scenario: &Scenario) -> anyhow::Result<Vec<(String, Config)>> {
     let names = list::split(list);
     if !(1..=4).contains(&names.len()) {
         return Err(usage(format!("--schedulers: give 1 to 4 of them, not {}", names.len())));
     }
     let wrong = |error| usage(format!("--schedulers: {error}"));
-    let build = |name: &str| Ok((name.to_owned(), squall::scheduler(name).map_err(wrong)?));
+    let registry = Arc::new(Registry::standard());
+    let build = |name: &str| {
+        let config = Contender::of(name).config(&registry).map_err(wrong)?;
+        Ok((name.to_owned(), Config { congestion: scenario.congestion, ..config }))
+    };
     names.into_iter().map(build).collect()
 }
 
@@ -178,8 +228,34 @@ mod tests {
         let plan = Plan::new(&DemoArgs::example()).expect("is valid");
         assert_eq!((plan.frames, plan.schedulers.len()), (600, 2));
         assert_eq!(plan.clip_seconds, 8.0);
+        let signals: Vec<_> = plan.schedulers.iter().map(|(_, config)| config.signal.is_some()).collect();
+        assert_eq!(signals, [false, true], "minrtt goes by what packets tell, storm by the radios too");
+    }
+
+    #[test]
+    fn the_script_waits_for_the_handshake() {
+        let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/fading.toml").into();
+        let fading = Plan::new(&DemoArgs { scenario: Some(scenario), ..DemoArgs::example() });
+        let plan = fading.expect("is valid");
         let (given, relayed) = (&plan.scenario.paths[0], &plan.relayed_paths()[0]);
         assert_eq!(relayed.events[0].at.micros(), given.events[0].at.micros() + 1_000_000);
+
+        let plan = Plan::new(&DemoArgs::example()).expect("is valid");
+        let fade = |paths: &[PathConfig]| match paths[0].radio.as_ref().map(|radio| &radio.source) {
+            Some(Source::Series(levels)) => levels.rssi.as_ref().map(|rssi| rssi.steps()[1].0.micros()),
+            _ => None,
+        };
+        let given = fade(&plan.scenario.paths).expect("levels are written down");
+        assert_eq!(fade(&plan.relayed_paths()), Some(given + 1_000_000));
+    }
+
+    #[test]
+    fn what_no_frame_needs_is_not_repaired() {
+        let plan = Plan::new(&DemoArgs { disposable: true, ..DemoArgs::example() }).expect("is valid");
+        assert!(plan.clip.encoder.disposable);
+        assert_eq!(plan.class(FrameKind::Key), (0, true));
+        assert_eq!(plan.class(FrameKind::Delta), (1, true));
+        assert_eq!(plan.class(FrameKind::Disposable), (2, false));
     }
 
     #[test]

@@ -1,25 +1,21 @@
 //! What is measured while a side plays, shared by its tasks and the screen.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use squall::{BlockFate, PathInfo};
+use squall::{BlockFate, PathInfo, signal::AlertKind};
 use squall_lab::{
     Direction, Offer, Recorder, RunResult,
-    result::{LostReason, PathSample, PathState, PathTotals},
+    result::{LostReason, PathState},
 };
 use squall_media::{EncodedFrame, FrameKind, LiveMeter, LiveReading, Player};
-use squall_net::{LinkState, relay::PathSnapshot};
 
-use super::plan::Plan;
+use super::{
+    path::{LinkNow, Path, PathNow},
+    plan::Plan,
+};
 
 /// Time between two points of the drawings on the screen, as that between two samples of the record.
 pub(super) const SAMPLE: Duration = Duration::from_micros(squall_lab::result::SAMPLE_INTERVAL_US);
-
-/// Samples over which a rate on the screen is the mean.
-const RATE_SAMPLES: usize = 5;
 
 /// All that is known of one side.
 pub(super) struct Record {
@@ -36,31 +32,6 @@ pub(super) struct Record {
     given_up: u64,
 }
 
-/// What is kept of a path between two samples.
-struct Path {
-    now: PathNow,
-    /// Bytes that came out of the link in the direction of the video, latest last.
-    delivered: Vec<(Instant, u64)>,
-    /// Last counters of the sending and of the receiving end, by the path's number: a path that is gone is
-    /// not told of any more.
-    sending: BTreeMap<u32, squall::PathStats>,
-    receiving: BTreeMap<u32, squall::PathStats>,
-}
-
-/// A path as the screen shows it.
-#[derive(Clone)]
-pub(super) struct PathNow {
-    pub(super) name: String,
-    pub(super) state: PathState,
-    pub(super) srtt_us: u64,
-    /// What comes out of the link, in bits per second.
-    pub(super) rate_bps: u64,
-    /// The same at all samples so far.
-    pub(super) rates: Vec<u64>,
-    /// The link in the direction of the video, as the script has it now.
-    pub(super) link: LinkState,
-}
-
 /// One side as the screen shows it.
 pub(super) struct Reading {
     /// The last second.
@@ -75,10 +46,10 @@ pub(super) struct Reading {
 }
 
 impl Record {
-    /// An empty record of a side that begins to play at `begin`.
-    pub(super) fn new(plan: &Plan, scheduler: &str, begin: Instant) -> anyhow::Result<Self> {
+    /// An empty record of a side that begins to play at `begin`, and that `heeds` its radios or not.
+    pub(super) fn new(plan: &Plan, scheduler: &str, heeds: bool, begin: Instant) -> anyhow::Result<Self> {
         let info = plan.scenario.run_info(scheduler, plan.seed);
-        let paths = info.paths.iter().map(|path| Path::new(&path.name)).collect();
+        let paths = info.paths.iter().map(|path| Path::new(&path.name, heeds)).collect();
         Ok(Self {
             begin,
             direction: plan.direction(),
@@ -98,17 +69,16 @@ impl Record {
     }
 
     /// A frame was captured and handed over.
-    pub(super) fn on_captured(&mut self, plan: &Plan, frame: &EncodedFrame, bytes: u64, reliable: bool) {
-        let key = frame.kind == FrameKind::Key;
+    pub(super) fn on_captured(&mut self, plan: &Plan, frame: &EncodedFrame, bytes: u64) {
         let captured_us = plan.captured_us(frame.index);
-        let priority = if key { plan.video.priority_key } else { plan.video.priority_delta };
+        let (priority, reliable) = plan.class(frame.kind);
         let offer = Offer {
             at_us: captured_us,
             size: bytes,
             deadline_us: plan.video.deadline_us,
             priority,
             reliable,
-            key,
+            key: frame.kind == FrameKind::Key,
             channel: 0,
             ordered: false,
         };
@@ -152,12 +122,18 @@ impl Record {
         self.paths[path].now.state = state;
     }
 
+    /// The sender heard of the radio of a path.
+    pub(super) fn on_alert(&mut self, path: usize, at: Instant, kind: AlertKind) {
+        self.recorder.on_alert(path, self.micros(at), kind.into());
+        self.paths[path].now.signal = Some(kind.state());
+    }
+
     /// Takes the counters of both ends and the state of the links, each with the path of the scenario it
     /// belongs to. `at` is after the first frame for all that is to be in the result.
     pub(super) fn on_sample(
         &mut self,
         at: Instant,
-        links: &[PathSnapshot],
+        links: &[LinkNow],
         sending: &[(usize, PathInfo)],
         receiving: &[(usize, PathInfo)],
     ) {
@@ -167,9 +143,14 @@ impl Record {
         for (path, info) in receiving {
             self.paths[*path].receiving.insert(info.stats.number, info.stats.clone());
         }
+        let client = match self.direction {
+            Direction::Down => receiving,
+            Direction::Up => sending,
+        };
         for (index, link) in links.iter().enumerate() {
-            let newest = sending.iter().rfind(|(path, _)| *path == index).map(|(_, info)| info);
-            self.paths[index].on_sample(at, link, self.direction, newest);
+            let newest = newest_of(sending, index);
+            let quality = newest_of(client, index).and_then(|info| info.stats.signal_quality);
+            self.paths[index].on_sample(at, link, self.direction, newest, quality);
             if at > self.begin {
                 let rate_bps = self.paths[index].now.rate_bps;
                 self.paths[index].now.rates.push(rate_bps);
@@ -205,94 +186,7 @@ impl Record {
     }
 }
 
-impl Path {
-    fn new(name: &str) -> Self {
-        let link =
-            LinkState { rate: None, delay: 0, queue_bytes: 0, queue_packets: 0, flying: 0, outage: false };
-        let now = PathNow {
-            name: name.to_owned(),
-            state: PathState::Opening,
-            srtt_us: 0,
-            rate_bps: 0,
-            rates: Vec::new(),
-            link,
-        };
-        Self { now, delivered: Vec::new(), sending: BTreeMap::new(), receiving: BTreeMap::new() }
-    }
-
-    fn on_sample(
-        &mut self,
-        at: Instant,
-        link: &PathSnapshot,
-        direction: Direction,
-        sending: Option<&PathInfo>,
-    ) {
-        let (state, stats) = match direction {
-            Direction::Down => (&link.down, &link.down_stats),
-            Direction::Up => (&link.up, &link.up_stats),
-        };
-        self.now.link = *state;
-        self.delivered.push((at, stats.delivered.bytes));
-        if self.delivered.len() > RATE_SAMPLES {
-            self.delivered.remove(0);
-        }
-        let (first, last) = (self.delivered[0], (at, stats.delivered.bytes));
-        let over = (last.0 - first.0).as_secs_f64();
-        let bits = (last.1 - first.1) as f64 * 8.0;
-        self.now.rate_bps = if over > 0.0 { (bits / over) as u64 } else { 0 };
-        if let Some(info) = sending {
-            self.now.srtt_us = info.stats.srtt_us;
-            self.now.state = state_of(info.stats.state);
-        }
-    }
-
-    fn sample(&self, direction: Direction, sending: Option<&PathInfo>) -> PathSample {
-        let new = |stats: &squall::PathStats| stats.data_received - stats.duplicate_bytes;
-        let received: u64 = self.receiving.values().map(new).sum();
-        let (down, up) = match direction {
-            Direction::Down => (received, 0),
-            Direction::Up => (0, received),
-        };
-        PathSample {
-            delivered_down: down,
-            delivered_up: up,
-            srtt_us: sending.map_or(0, |info| info.stats.srtt_us),
-            in_flight: sending.map_or(0, |info| info.stats.in_flight),
-            window: sending.map_or(0, |info| info.stats.window),
-            queue: self.now.link.queue_bytes,
-            link_bps: if self.now.link.outage { Some(0) } else { self.now.link.rate },
-            state: match sending {
-                Some(info) => state_of(info.stats.state),
-                None if self.sending.is_empty() => PathState::Opening,
-                None => PathState::Closed,
-            },
-        }
-    }
-
-    fn totals(&self, direction: Direction) -> PathTotals {
-        let both = || self.sending.values().chain(self.receiving.values());
-        let sum = |ends: &BTreeMap<u32, squall::PathStats>| ends.values().map(|s| s.sent_bytes).sum();
-        let (media, answers) = (sum(&self.sending), sum(&self.receiving));
-        let (down, up) = match direction {
-            Direction::Down => (media, answers),
-            Direction::Up => (answers, media),
-        };
-        PathTotals {
-            wire_bytes_down: down,
-            wire_bytes_up: up,
-            packets: both().map(|stats| stats.sent_packets).sum(),
-            lost_packets: both().map(|stats| stats.lost_packets).sum(),
-            retransmitted_bytes: both().map(|stats| stats.repair_bytes).sum(),
-            reinjected_bytes: both().map(|stats| stats.copy_bytes).sum(),
-            duplicate_bytes: both().map(|stats| stats.duplicate_bytes).sum(),
-        }
-    }
-}
-
-fn state_of(name: &str) -> PathState {
-    match name {
-        "active" => PathState::Active,
-        "suspect" => PathState::Suspect,
-        _ => PathState::Deactivated,
-    }
+/// The path of the scenario with this number as an end of the session knows it; the newest, if it was reopened.
+fn newest_of(infos: &[(usize, PathInfo)], index: usize) -> Option<&PathInfo> {
+    infos.iter().rfind(|(path, _)| *path == index).map(|(_, info)| info)
 }

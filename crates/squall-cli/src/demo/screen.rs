@@ -7,11 +7,13 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Block, Gauge, Paragraph, Sparkline, SparklineBar},
 };
+use squall::signal::SignalState;
 use squall_lab::result::PathState;
 
 use super::{
+    path::PathNow,
     plan::Plan,
-    record::{PathNow, Reading, SAMPLE},
+    record::{Reading, SAMPLE},
     script,
     side::View,
 };
@@ -19,7 +21,7 @@ use super::{
 /// Lines of words about the frames.
 const FRAME_LINES: u16 = 3;
 
-/// Lines of words about a path, the first of them empty.
+/// Lines of words about a path without a radio, the first of them empty.
 const PATH_LINES: u16 = 5;
 
 /// Most lines of the drawing of latencies.
@@ -47,6 +49,8 @@ struct Scale {
     bps: u64,
     /// Samples from the left to the right edge.
     samples: usize,
+    /// Lines of words about each path.
+    words: u16,
 }
 
 /// Draws everything.
@@ -113,8 +117,9 @@ fn draw_column(
     let inside = border.inner(area);
     frame.render_widget(border, area);
     let paths = reading.paths.len() as u16;
+    let words = PATH_LINES + u16::from(plan.has_radios());
     // What the words leave goes to the latencies first, then to the rates.
-    let spare = inside.height.saturating_sub(FRAME_LINES + 1 + PATH_LINES * paths);
+    let spare = inside.height.saturating_sub(FRAME_LINES + 1 + words * paths);
     let latencies = spare.min(MAX_DRAWING);
     let rates = ((spare - latencies) / paths.max(1)).min(MAX_RATES);
     let rows = Layout::vertical([
@@ -128,11 +133,11 @@ fn draw_column(
     draw_latencies(frame, drawing, plan, reading);
     let caption_text = format!("worst latency over time; top {} ms; × no frame", plan.due_us() * 2 / 1000);
     frame.render_widget(Line::from(caption_text).dim(), caption);
-    let scale = Scale { bps: largest_rate(plan), samples: samples(plan) };
+    let scale = Scale { bps: largest_rate(plan), samples: samples(plan), words };
     for (index, (path, config)) in reading.paths.iter().zip(&plan.scenario.paths).enumerate() {
-        let height = PATH_LINES + rates;
+        let height = words + rates;
         let place = Rect { y: path_area.y + height * index as u16, height, ..path_area };
-        let doing = script::words(&config.link(plan.direction()).events, now.at_us);
+        let doing = script::words(&config.link(plan.direction()).events, path.air.as_ref(), now.at_us);
         draw_path(frame, place.intersection(path_area), path, &doing, &scale);
     }
 }
@@ -202,7 +207,8 @@ fn draw_latencies(frame: &mut Frame<'_>, area: Rect, plan: &Plan, reading: &Read
 
 /// Words, and the rate over time if there is room.
 fn draw_path(frame: &mut Frame<'_>, area: Rect, path: &PathNow, doing: &str, scale: &Scale) {
-    let [words, drawing] = Layout::vertical([Constraint::Length(PATH_LINES), Constraint::Min(0)]).areas(area);
+    let [words, drawing] =
+        Layout::vertical([Constraint::Length(scale.words), Constraint::Min(0)]).areas(area);
     frame.render_widget(Paragraph::new(path_lines(path, doing, scale, area.width)), words);
     let bars = columns(&path.rates, scale.samples, drawing.width)
         .map(|covered| covered.iter().sum::<u64>() / covered.len() as u64);
@@ -227,7 +233,7 @@ fn path_lines(path: &PathNow, doing: &str, scale: &Scale, width: u16) -> Vec<Lin
     let bar_width = usize::from(width.saturating_sub(30)).clamp(5, 40);
     let rate = bar(path.rate_bps as f64 / scale.bps as f64, bar_width, Color::Cyan);
     let queue = bar(link.queue_bytes as f64 / FULL_QUEUE, bar_width, Color::Magenta);
-    vec![
+    let mut lines = vec![
         Line::default(),
         Line::from(vec![
             Span::from(path.name.clone()).bold(),
@@ -245,15 +251,29 @@ fn path_lines(path: &PathNow, doing: &str, scale: &Scale, width: u16) -> Vec<Lin
             queue,
             Span::from(format!(" {:3} kB{queued_ms}", link.queue_bytes / 1000)),
         ]),
-        Line::from(vec![
-            Span::from("  script "),
-            Span::from(doing.to_owned()).style(if link.outage {
-                Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)
-            } else {
-                Style::new()
-            }),
-        ]),
-    ]
+    ];
+    lines.extend(path.air.is_some().then(|| signal_line(path, bar_width)));
+    let urgent =
+        if link.outage { Style::new().fg(Color::Red).add_modifier(Modifier::BOLD) } else { Style::new() };
+    lines.push(Line::from(vec![Span::from("  link   "), Span::from(doing.to_owned()).style(urgent)]));
+    lines
+}
+
+/// What the radio tells, and what the sender made of it.
+fn signal_line(path: &PathNow, bar_width: usize) -> Line<'static> {
+    let (word, colour) = match path.signal {
+        None => ("not heeded", Color::Gray),
+        Some(SignalState::Clear) => (SignalState::Clear.name(), Color::Green),
+        Some(SignalState::Warned) => (SignalState::Warned.name(), Color::Yellow),
+        Some(SignalState::Out) => (SignalState::Out.name(), Color::Red),
+    };
+    let told = path.quality.map_or_else(|| "   –".to_owned(), |quality| format!("{quality:4.2}"));
+    Line::from(vec![
+        Span::from("  signal "),
+        bar(path.quality.unwrap_or(0.0), bar_width, colour),
+        Span::from(format!(" {told} ")),
+        Span::from(word).fg(colour).bold(),
+    ])
 }
 
 fn bar(share: f64, width: usize, colour: Color) -> Span<'static> {

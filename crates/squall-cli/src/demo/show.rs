@@ -14,6 +14,7 @@ use ratatui::{
     DefaultTerminal,
     crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers},
 };
+use squall::signal::SignalState;
 use squall_lab::result::PathState;
 use tokio::sync::watch;
 
@@ -145,10 +146,13 @@ fn line(views: &[View]) -> String {
         let mut paths: Vec<String> = Vec::new();
         if index == 0 {
             let out = reading.paths.iter().filter(|path| path.link.outage);
-            paths.extend(out.map(|path| format!("{} has no signal", path.name)));
+            paths.extend(out.map(|path| format!("{} is out", path.name)));
         }
         let suspect = reading.paths.iter().filter(|path| path.state == PathState::Suspect);
         paths.extend(suspect.map(|path| format!("{} suspected", path.name)));
+        let warned = reading.paths.iter().filter_map(|path| Some((&path.name, path.signal?)));
+        let warned = warned.filter(|(_, signal)| *signal != SignalState::Clear);
+        paths.extend(warned.map(|(name, signal)| format!("{name}'s radio: {}", signal.name())));
         text.push_str(&format!("  {}: {} fps, {latency}", view.scheduler, reading.frames.fps));
         if !paths.is_empty() {
             text.push_str(&format!(" ({})", paths.join(", ")));

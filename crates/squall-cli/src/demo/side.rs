@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    net::{Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -10,8 +10,7 @@ use std::{
 use anyhow::Context as _;
 use squall::{
     Block, BlockId, Config, Connect, Endpoint, Event, Identity, Interfaces, PathChange, PathId, PathInfo,
-    SchedulerFactory, SendError, Session, Trust,
-    signal::AlertKind,
+    SendError, Session, Trust, signal::AlertKind,
 };
 use squall_lab::{
     Direction, RunResult,
@@ -22,7 +21,9 @@ use squall_net::{Relay, RelayReport};
 use tokio::sync::watch;
 
 use super::{
+    path::LinkNow,
     plan::{LEAD, Plan},
+    radio,
     record::{Reading, Record, SAMPLE},
 };
 use crate::{error::whole, transfer::message::Message};
@@ -104,21 +105,20 @@ impl View {
 
 impl Side {
     /// Starts relays and server. Must be called within a runtime.
-    pub(super) fn start(plan: &Arc<Plan>, name: &str, scheduler: SchedulerFactory) -> anyhow::Result<Self> {
-        let congestion = plan.scenario.congestion;
-        let config = Config { scheduler, congestion, connect_timeout: HANDSHAKE, ..Config::default() };
+    pub(super) fn start(plan: &Arc<Plan>, name: &str, config: Config) -> anyhow::Result<Self> {
+        let config = Config { connect_timeout: HANDSHAKE, ..config };
         let identity = Identity::self_signed("localhost")?;
         let endpoint = Endpoint::listen("127.0.0.1:0", &identity.server_tls()?, config.clone())?;
         let server = endpoint.local_addrs()[0];
         let paths = plan.relayed_paths();
         let relay = Relay::start(&paths, server, plan.seed).context("cannot start the emulated links")?;
-        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let pairs = (0..paths.len()).map(|path| (any, relay.address(path))).collect();
+        let pair = |path| (SocketAddr::from((radio::local(path), 0)), relay.address(path));
+        let pairs = (0..paths.len()).map(pair).collect();
         let request = Connect::to(server)
             .server_name("localhost")
             .trust(Trust::Pinned(identity.fingerprint()))
             .interfaces(Interfaces::Pairs(pairs));
-        let record = Record::new(plan, name, relay.started() + LEAD.duration())?;
+        let record = Record::new(plan, name, config.signal.is_some(), relay.started() + LEAD.duration())?;
         Ok(Self {
             scheduler: name.to_owned(),
             plan: plan.clone(),
@@ -149,6 +149,9 @@ impl Side {
     ) -> anyhow::Result<Played> {
         let side = Arc::new(self);
         let ends = Arc::new(side.connect().await?);
+        // Dropped with the session.
+        let _radios =
+            side.heeds().then(|| radio::follow(&ends.client, &side.relay, &side.plan.scenario.paths));
         let frames: Frames = Arc::default();
         let sampling = tokio::spawn(side.clone().sample(ends.clone()));
         let arriving = tokio::spawn(side.clone().take_frames(ends.receiver.clone()));
@@ -169,6 +172,11 @@ impl Side {
     /// When the first frame is captured.
     fn begin(&self) -> Instant {
         self.relay.started() + LEAD.duration()
+    }
+
+    /// Whether the scheduler is one that goes by radios.
+    fn heeds(&self) -> bool {
+        self.config.signal.is_some()
     }
 
     async fn connect(&self) -> anyhow::Result<Ends> {
@@ -200,13 +208,11 @@ impl Side {
                 _ = stopped.wait_for(|stop| *stop) => return Ok(index),
             }
             let frame = clip.frame(index);
-            let key = frame.kind == FrameKind::Key;
-            let reliable = self.plan.video.reliable.covers(key);
             let data = Message::Frame(frame.clone()).encode();
-            lock(&self.record).on_captured(&self.plan, &frame, data.len() as u64, reliable);
+            lock(&self.record).on_captured(&self.plan, &frame, data.len() as u64);
             // No fate is told before the frame has its name.
             let mut frames = lock(frames);
-            match sender.try_send(self.block(data, key, reliable)) {
+            match sender.try_send(self.block(data, frame.kind)) {
                 Ok(id) => {
                     frames.insert(id, index);
                 }
@@ -217,11 +223,10 @@ impl Side {
         Ok(self.plan.frames)
     }
 
-    fn block(&self, data: bytes::Bytes, key: bool, reliable: bool) -> Block {
-        let video = &self.plan.video;
-        let mut block =
-            Block::new(data).priority(if key { video.priority_key } else { video.priority_delta });
-        block.deadline = video.deadline_us.map(Duration::from_micros);
+    fn block(&self, data: bytes::Bytes, kind: FrameKind) -> Block {
+        let (priority, reliable) = self.plan.class(kind);
+        let mut block = Block::new(data).priority(priority);
+        block.deadline = self.plan.video.deadline_us.map(Duration::from_micros);
         block.reliable = reliable;
         block
     }
@@ -254,6 +259,10 @@ impl Side {
 
     /// Notes a change between two samples.
     fn on_path(&self, id: PathId, change: &PathChange) {
+        let Some(path) = lock(&self.paths).get(&id).copied() else { return };
+        if let PathChange::Signal { kind, .. } = change {
+            lock(&self.record).on_alert(path, Instant::now(), *kind);
+        }
         let state = match change {
             PathChange::Up(_) | PathChange::Readmitted { .. } => PathState::Active,
             PathChange::Suspected { .. } => PathState::Suspect,
@@ -262,9 +271,7 @@ impl Side {
             PathChange::Signal { kind: AlertKind::Recovery, .. } => PathState::Active,
             PathChange::Signal { kind: AlertKind::Warning, .. } | PathChange::Rebound(_) => return,
         };
-        if let Some(&path) = lock(&self.paths).get(&id) {
-            lock(&self.record).on_state(path, Instant::now(), state);
-        }
+        lock(&self.record).on_state(path, Instant::now(), state);
     }
 
     /// Reads all counters at a steady pace.
@@ -278,7 +285,11 @@ impl Side {
     }
 
     fn sample_once(&self, ends: &Ends) {
-        let links = self.relay.snapshot();
+        let now = |(path, snapshot)| {
+            let (reading, air) = (self.relay.signal(path), self.relay.air(path));
+            LinkNow { snapshot, reading, air }
+        };
+        let links: Vec<_> = self.relay.snapshot().into_iter().enumerate().map(now).collect();
         // The client sends to the relays, so it knows which path is which; both ends number them alike.
         let relay_of = |info: &PathInfo| (0..links.len()).find(|p| self.relay.address(*p) == info.remote);
         let clients = ends.client.path_stats();

@@ -12,13 +12,17 @@ use anyhow::Context as _;
 use squall_lab::{
     RunResult, report,
     result::{self, Extra},
-    summary::{Column, Table},
     table,
 };
 use squall_media::{Clip, PlayReport, Player, QualityReport};
 use squall_net::RelayReport;
 
-use super::{DemoArgs, plan::Plan, side::Played};
+use super::{
+    DemoArgs,
+    comparison::{self, lost_in_outages},
+    plan::Plan,
+    side::Played,
+};
 use crate::{output, progress::Progress};
 
 /// The emulation counts as true when 99 of 100 datagrams left it no later than this.
@@ -29,10 +33,12 @@ const COMPARED: u64 = 40;
 
 /// All that is known of one scheduler's half.
 pub(super) struct Judged {
-    result: RunResult,
-    play: PlayReport,
-    quality: QualityReport,
-    relay: RelayReport,
+    pub(super) result: RunResult,
+    pub(super) play: PlayReport,
+    pub(super) quality: QualityReport,
+    pub(super) relay: RelayReport,
+    /// Bytes over links that cost money.
+    pub(super) metered_bytes: u64,
 }
 
 /// Counts frames and compares pictures, all halves at once.
@@ -62,7 +68,9 @@ fn judge_half(plan: &Plan, clip: &Clip, played: Played) -> anyhow::Result<Judged
     let quality = compare(plan, clip, &player)?;
     result.extra = extras(&play, &quality, &relay);
     result.checks = plan.scenario.judge(&result);
-    Ok(Judged { result, play, quality, relay })
+    let paths = result.paths.iter().zip(&plan.scenario.paths);
+    let metered_bytes = paths.filter(|(_, link)| link.metered).map(|(path, _)| comparison::bytes(path)).sum();
+    Ok(Judged { result, play, quality, relay, metered_bytes })
 }
 
 fn compare(plan: &Plan, clip: &Clip, player: &Player) -> anyhow::Result<QualityReport> {
@@ -79,8 +87,9 @@ fn extras(
     let mut extras = std::collections::BTreeMap::new();
     let mut number = |name: &str, value: f64| extras.insert(name.to_owned(), Extra::from(value));
     number("fps", play.fps.mean);
-    number("stalls", play.stalls.count as f64);
-    number("stalled s", play.stalls.total_us as f64 / 1e6);
+    number("freezes", play.stalls.count as f64);
+    number("frozen s", play.stalls.total_us as f64 / 1e6);
+    number("lost in outages", lost_in_outages(relay) as f64);
     number("PSNR dB", quality.psnr_y.mean);
     number("slip ms", relay.slip.p99 as f64 / 1e3);
     let word = if relay.valid(MAX_SLIP) { "yes" } else { "NO" };
@@ -104,7 +113,8 @@ pub(super) fn publish(args: &DemoArgs, plan: &Plan, judged: &[Judged]) -> anyhow
     if args.json_to_stdout() {
         output::print(&result::to_json(&runs))?;
     } else {
-        output::print(&format!("\n{}\n", table::render(&comparison(judged))))?;
+        output::print(&format!("\n{}\n", table::render(&comparison::table(judged))))?;
+        notes.splice(0..0, comparison::verdict(judged));
     }
     for note in notes {
         eprintln!("{note}");
@@ -133,55 +143,6 @@ fn doubt(half: &Judged) -> Option<String> {
         (None, lost) => format!("the machine was too busy to emulate {lost} datagrams"),
     };
     Some(format!("warning: INVALID RUN of {}: {why}", half.result.scheduler))
-}
-
-type Measure = (&'static str, fn(&Judged) -> String);
-
-/// A line for each measure, as there are many of them and few schedulers.
-const MEASURES: [Measure; 14] = [
-    ("frames sent", |half| half.play.frames.sent.to_string()),
-    ("frames in time", |half| {
-        let frames = &half.play.frames;
-        format!("{} ({:.1} %)", frames.in_time, 100.0 * frames.in_time as f64 / frames.sent.max(1) as f64)
-    }),
-    ("frames late / never", |half| format!("{} / {}", half.play.frames.late, half.play.frames.missing)),
-    ("frames shown", |half| half.play.frames.shown.to_string()),
-    ("shown per second", |half| format!("{:.1}", half.play.fps.mean)),
-    ("in the worst second", |half| half.play.fps.min.to_string()),
-    ("stalls", |half| half.play.stalls.count.to_string()),
-    ("time stalled", |half| format!("{:.2} s", half.play.stalls.total_us as f64 / 1e6)),
-    ("latency p50", |half| milliseconds(half.play.latency.p50_us)),
-    ("latency p95", |half| milliseconds(half.play.latency.p95_us)),
-    ("latency p99", |half| milliseconds(half.play.latency.p99_us)),
-    ("latency max", |half| milliseconds(half.play.latency.max_us)),
-    ("PSNR of pictures", |half| format!("{:.1} dB", half.quality.psnr_y.mean)),
-    ("PSNR, worst 10 %", |half| format!("{:.1} dB", half.quality.psnr_y.p10)),
-];
-
-fn comparison(judged: &[Judged]) -> Table {
-    let names = judged.iter().map(|half| Column::number(&half.result.scheduler, ""));
-    let row = |name: &str, cell: &dyn Fn(&Judged) -> String| {
-        std::iter::once(name.to_owned()).chain(judged.iter().map(cell)).collect::<Vec<_>>()
-    };
-    let mut rows: Vec<_> = MEASURES.iter().map(|(name, measure)| row(name, measure)).collect();
-    let paths = judged.first().map_or(0, |half| half.result.paths.len());
-    for path in 0..paths {
-        let name = &judged[0].result.paths[path].name;
-        rows.push(row(&format!("sent over {name}"), &|half| {
-            let totals = &half.result.paths[path].totals;
-            format!("{:.1} MB", (totals.wire_bytes_down + totals.wire_bytes_up) as f64 / 1e6)
-        }));
-    }
-    rows.push(row("emulation late, p99", &|half| milliseconds(half.relay.slip.p99)));
-    Table {
-        title: "The same video at the same time over the same links".to_owned(),
-        columns: std::iter::once(Column::text("")).chain(names).collect(),
-        rows,
-    }
-}
-
-fn milliseconds(us: u64) -> String {
-    format!("{:.1} ms", us as f64 / 1e3)
 }
 
 /// The whole path, which a terminal may make into a link.
