@@ -86,7 +86,8 @@ fn no_scheduler_puts_new_data_on_a_path_that_is_out_and_all_return_after_recover
         assert_eq!(after, before, "{}: new data on a path that is out", entry.name);
         let other = stage.path_stats(Side::Server)[1].fresh_bytes;
         wifi(&mut stage, STRONG);
-        stage.run_for(50_000);
+        // The alert, a probe and its acknowledgement, which may take the slow path.
+        stage.run_for(150_000);
         assert_eq!(stage.path_stats(Side::Server)[0].state, "active", "{}", entry.name);
         stream(&mut stage, Side::Server, 4_500_000);
         let back = data_on_first(&mut stage, Side::Server) - after;
@@ -245,4 +246,21 @@ fn a_session_without_watermarks_heeds_nobody() {
     stage.run_for(200_000);
     assert_eq!(stage.path_stats(Side::Client)[0].state, "active");
     assert_eq!(stage.path_stats(Side::Server)[0].state, "active");
+}
+
+#[test]
+fn a_recovered_path_is_used_as_soon_as_it_answers() {
+    let mut stage = stage(TWO_PATHS, 1, "minrtt");
+    stream(&mut stage, Side::Server, 2_000_000);
+    wifi(&mut stage, GONE);
+    stream(&mut stage, Side::Server, 3_500_000);
+    let said = stage.world.now();
+    wifi(&mut stage, STRONG);
+    stream(&mut stage, Side::Server, 4_000_000);
+    for side in [Side::Client, Side::Server] {
+        let changes = stage.path_changes(side, PathId(0));
+        let back = changes.iter().find(|(_, c)| matches!(c, PathChange::Readmitted { .. })).expect("is back");
+        println!("{side:?}: back after {} µs", back.0 - said);
+        assert!(back.0 - said <= 150_000, "{side:?} after {} µs", back.0 - said);
+    }
 }

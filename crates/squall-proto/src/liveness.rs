@@ -135,10 +135,12 @@ impl Liveness {
         }
     }
 
-    /// There is reason to believe that a suspected path is back: it is asked at once.
-    pub(crate) fn probe_soon(&mut self, now: Micros) {
-        if let State::Suspect { next_probe, probes, .. } = &mut self.state {
-            (*next_probe, *probes) = (now, 0);
+    /// There is reason to believe that a path that was not used is back: it is asked at once, and used when
+    /// it answers.
+    pub(crate) fn doubt(&mut self, now: Micros, window: u64) {
+        match &mut self.state {
+            State::Suspect { next_probe, probes, .. } => (*next_probe, *probes) = (now, 0),
+            _ => self.suspect(now, window),
         }
     }
 

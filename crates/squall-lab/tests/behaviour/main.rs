@@ -13,4 +13,5 @@ mod ras;
 mod raven;
 mod scene;
 mod srpt_ecf;
+mod storm;
 mod trial;

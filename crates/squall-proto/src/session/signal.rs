@@ -85,12 +85,14 @@ impl Session {
         *side = Some(*alert);
         let (id, out) = (path.id, path.is_out());
         if out != was_out {
-            self.settle_trust(position);
             if out {
                 self.uncommit(position);
             } else {
-                self.paths[position].liveness.probe_soon(at);
+                // The radio may be ahead of the link on the way up, too: what carries data is proof of
+                // delivery, which takes a round trip.
+                path.liveness.doubt(at, path.window);
             }
+            self.settle_trust(position);
         }
         let told = PathAlert::new(number, alert, 0);
         self.path_event(id, PathChange::Signal { kind: alert.kind, quality: told.quality, by_peer });
@@ -121,10 +123,15 @@ impl Session {
         let alive = |p: &&crate::path::Path| p.up && !Self::is_suspect(p);
         let rtt = self.paths.iter().filter(alive).map(|p| p.rtt.smoothed).min().unwrap_or(0);
         while let Some(alert) = self.radios.due(at, rtt) {
-            let live: Vec<u32> = self.paths.iter().filter(alive).map(|p| p.number).collect();
-            // On a session whose paths are all silent, one of them may yet come back.
-            let all = || self.paths.iter().filter(|p| p.up).map(|p| p.number).collect();
-            let over = if live.is_empty() { all() } else { live };
+            // A path that recovers has yet to prove it, and may well be the quickest. And when all are silent
+            // one of them may yet come back.
+            let none = !self.paths.iter().any(|p| alive(&p));
+            let over: Vec<u32> = self
+                .paths
+                .iter()
+                .filter(|p| alive(p) || p.up && (none || p.number == alert.path))
+                .map(|p| p.number)
+                .collect();
             let control = Control::Alert { path: alert.path, sequence: alert.sequence };
             self.urgent.retain(
                 |(_, waiting)| !matches!(waiting, Control::Alert { path, .. } if *path == alert.path),
