@@ -264,3 +264,46 @@ fn a_recovered_path_is_used_as_soon_as_it_answers() {
         assert!(back.0 - said <= 150_000, "{side:?} after {} µs", back.0 - said);
     }
 }
+
+/// Time from the signal's fall below Outage at the device to the last new packet with data on that path at the
+/// sender, in microseconds; the radio's capture phase moves with `fall`.
+fn reaction(scheduler: &str, fall: Micros, late: &str, seed: u64) -> Micros {
+    let radio = format!(
+        "[radio]\ntechnology = 'wifi'\nlead = '1s'\nlate = '{late}'\nseries = {{ rssi = [['0s', -55.0], ['{fall}us', -86.0], ['1min', -86.0]] }}"
+    );
+    let paths = [format!("{}\n{radio}", TWO_PATHS[0]), TWO_PATHS[1].to_owned()];
+    let mut stage = stage(TWO_PATHS, seed, scheduler);
+    let paths: Vec<_> = paths.iter().map(|p| toml::from_str(p).expect("path")).collect();
+    stage.world.enter(&paths, seed).expect("paths");
+    stage.world.network.keep_records(0, Direction::Down, true);
+    let begin = stage.world.now();
+    stream(&mut stage, Side::Server, begin + fall + 700_000);
+    let records = stage.world.network.drain_records(0, Direction::Down);
+    let data = |r: &&log::Record| matches!(r.event, log::Event::Push { size, .. } if size > 400);
+    let last = records.iter().filter(data).map(|r| r.at).max().expect("the path was used");
+    last.saturating_sub(fall)
+}
+
+#[test]
+fn the_last_new_packet_leaves_a_capture_period_and_a_one_way_delay_after_the_fall() {
+    // 100 ms between two captures, 40 ms of the best other path: the path's own 15 ms when it still delivers.
+    const CAPTURE: Micros = 100_000;
+    const OTHER: Micros = 40_000;
+    for (late, late_us) in [("0s", 0), ("200ms", 200_000)] {
+        let mut all: Vec<Micros> = ["storm", "minrtt"]
+            .into_iter()
+            .flat_map(|scheduler| {
+                (1..=20).map(move |seed| reaction(scheduler, 900_000 + 7_003 * seed, late, seed))
+            })
+            .collect();
+        all.sort_unstable();
+        println!(
+            "late {late}: median {} µs, longest {} µs of {} falls",
+            all[all.len() / 2],
+            all[all.len() - 1],
+            all.len()
+        );
+        assert!(all[all.len() - 1] <= late_us + CAPTURE + OTHER + 10_000);
+        assert!(all[all.len() / 2] >= late_us, "it cannot be known sooner");
+    }
+}

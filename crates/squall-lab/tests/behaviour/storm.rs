@@ -49,10 +49,10 @@ fn outages(lead: &str) -> String {
         })
         .collect();
     let wifi = format!(
-        "lead = {lead:?}\ntechnology = \"wifi\"\nseries = {{ rssi = [[\"0s\", -55.0], {}] }}",
+        "lead = {lead:?}\ntechnology = \"wifi\"\nseries = {{ rssi = [[\"0s\", -55.0], {}, [\"60s\", -55.0]] }}",
         steps.join(", ")
     );
-    let lte = "technology = \"lte\"\nseries = { rsrp = [[\"0s\", -80.0]], sinr = [[\"0s\", 25.0]] }";
+    let lte = "technology = \"lte\"\nseries = { rsrp = [[\"0s\", -80.0], [\"60s\", -80.0]], sinr = [[\"0s\", 25.0], [\"60s\", 25.0]] }";
     paths(&wifi, lte)
 }
 
