@@ -56,9 +56,10 @@ pub(crate) struct DemoArgs {
     /// Rate of the video, such as 20mbps; the scenario's if not given
     #[arg(long, value_name = "RATE")]
     bitrate: Option<Rate>,
-    /// Make every second frame one that no other needs, and leave those unrepaired
-    #[arg(long)]
-    disposable: bool,
+    /// Whether every second frame is one that no other needs, left unrepaired; if not given, so it is in the
+    /// built-in scenario, and not in others
+    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
+    disposable: Option<bool>,
     /// Seed of links and picture; the scenario's if not given
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -162,7 +163,7 @@ impl DemoArgs {
             size: (1280, 720),
             fps: None,
             bitrate: None,
-            disposable: false,
+            disposable: None,
             seed: None,
             report: "out/demo.html".into(),
             json: None,

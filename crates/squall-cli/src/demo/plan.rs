@@ -80,7 +80,7 @@ impl Plan {
             fps,
             bitrate_bps: u32::try_from(video.bitrate_bps).unwrap_or(u32::MAX),
             key_interval: u32::try_from(video.group).unwrap_or(u32::MAX),
-            disposable: args.disposable,
+            disposable: args.disposable.unwrap_or(args.scenario.is_none() && video.group.is_multiple_of(2)),
         };
         encoder.check().map_err(usage)?;
         let schedulers = schedulers(&args.schedulers, &scenario)?;
@@ -251,8 +251,10 @@ mod tests {
 
     #[test]
     fn what_no_frame_needs_is_not_repaired() {
-        let plan = Plan::new(&DemoArgs { disposable: true, ..DemoArgs::example() }).expect("is valid");
+        let plan = Plan::new(&DemoArgs::example()).expect("is valid");
         assert!(plan.clip.encoder.disposable);
+        let without = Plan::new(&DemoArgs { disposable: Some(false), ..DemoArgs::example() });
+        assert!(!without.expect("is valid").clip.encoder.disposable);
         assert_eq!(plan.class(FrameKind::Key), (0, true));
         assert_eq!(plan.class(FrameKind::Delta), (1, true));
         assert_eq!(plan.class(FrameKind::Disposable), (2, false));

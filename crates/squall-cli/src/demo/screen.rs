@@ -7,7 +7,7 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Block, Gauge, Paragraph, Sparkline, SparklineBar},
 };
-use squall::signal::SignalState;
+use squall::signal::{Marks, SignalState};
 use squall_lab::result::PathState;
 
 use super::{
@@ -68,7 +68,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, plan: &Plan, now: &Now, views: &[View]
     for ((view, reading), area) in views.iter().zip(readings).zip(areas.iter()) {
         draw_column(frame, *area, plan, now, &view.scheduler, reading);
     }
-    frame.render_widget(foot_line(now), foot);
+    frame.render_widget(foot_line(plan, now), foot);
 }
 
 fn title_line(plan: &Plan) -> Line<'static> {
@@ -76,7 +76,7 @@ fn title_line(plan: &Plan) -> Line<'static> {
     Line::from(vec![
         Span::from("squall demo").bold(),
         Span::from(format!(
-            "  {}x{} at {:.0} fps, {:.0} Mbps; each frame is due {} ms after its capture",
+            "  {}x{} at {:.0} fps, {:.0} Mbps; frames are due after {} ms",
             encoder.width,
             encoder.height,
             encoder.fps,
@@ -98,11 +98,16 @@ fn time_bar(plan: &Plan, now: &Now) -> Gauge<'static> {
         .gauge_style(Style::new().fg(Color::Blue).bg(Color::DarkGray))
 }
 
-fn foot_line(now: &Now) -> Line<'static> {
+fn foot_line(plan: &Plan, now: &Now) -> Line<'static> {
     if now.quitting {
         return Line::from("ending").bold();
     }
-    Line::from(format!("q ends it    emulation late by {:.1} ms (p99)", now.slip_us as f64 / 1e3)).dim()
+    let mut words = format!("q ends it   emulation late {:.1} ms", now.slip_us as f64 / 1e3);
+    if plan.has_radios() {
+        let Marks { warning, outage, .. } = Marks::default();
+        words.push_str(&format!("   signal: warning below {warning}, outage {outage}"));
+    }
+    Line::from(words).dim()
 }
 
 fn draw_column(
@@ -131,7 +136,7 @@ fn draw_column(
     let [frames, drawing, caption, path_area] = rows.areas(inside);
     frame.render_widget(Paragraph::new(frame_lines(plan, reading)), frames);
     draw_latencies(frame, drawing, plan, reading);
-    let caption_text = format!("worst latency over time; top {} ms; × no frame", plan.due_us() * 2 / 1000);
+    let caption_text = format!("worst latency; top {} ms; × no frame", plan.due_us() * 2 / 1000);
     frame.render_widget(Line::from(caption_text).dim(), caption);
     let scale = Scale { bps: largest_rate(plan), samples: samples(plan), words };
     for (index, (path, config)) in reading.paths.iter().zip(&plan.scenario.paths).enumerate() {
