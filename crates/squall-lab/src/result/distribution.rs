@@ -57,6 +57,15 @@ impl Times {
         self.histogram.saturating_record(us.clamp(1, MAX_US));
     }
 
+    /// The times of several.
+    pub(super) fn merged<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
+        all.fold(Self::new(), |mut sum, times| {
+            sum.max_us = sum.max_us.max(times.max_us);
+            sum.histogram.add(&times.histogram).expect("bounds are the same");
+            sum
+        })
+    }
+
     pub(super) fn percentiles(&self) -> Option<Percentiles> {
         let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.max_us);
         (!self.histogram.is_empty()).then(|| Percentiles {
@@ -125,6 +134,16 @@ impl Thinned {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn merged_times_are_those_of_all() {
+        let (mut early, mut late) = (Times::new(), Times::new());
+        (1..=99).for_each(|us| early.record(us));
+        late.record(5_001);
+        let all = Times::merged([&early, &late].into_iter()).percentiles().expect("has times");
+        assert_eq!((all.count, all.p50_us, all.p99_us, all.max_us), (100, 50, 99, 5_001));
+        assert_eq!(Times::merged(std::iter::empty()).percentiles(), None);
+    }
 
     #[test]
     fn percentiles_of_a_ramp() {

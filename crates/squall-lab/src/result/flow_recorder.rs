@@ -91,6 +91,11 @@ impl FlowRecorder {
         }
     }
 
+    /// Delays of all packets with new bytes.
+    pub(super) fn packet_delay(&self) -> &Times {
+        &self.packet_delay
+    }
+
     pub(super) fn on_delivered(&mut self, block: u64, at_us: u64) {
         let Some(open) = self.open.remove(&block) else {
             self.stray_deliveries += 1;

@@ -43,6 +43,10 @@ pub struct RunResult {
     pub duration_us: u64,
     /// Direction that most samples of the paths are about.
     pub direction: Direction,
+    /// Offered → packet with new bytes of a block arrived, of the packets of all flows together; see
+    /// [`FlowResult::packet_delay`].
+    #[serde(default)]
+    pub packet_delay: Option<Percentiles>,
     /// One entry per flow, in the order of the scenario.
     pub flows: Vec<FlowResult>,
     /// One entry per path, in the order of the scenario.

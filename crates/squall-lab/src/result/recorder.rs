@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::distribution::Times;
 use super::flow_recorder::FlowRecorder;
 use super::path_recorder::PathRecorder;
 use super::{AlertWord, Extra, Interval, LostReason, PathAlert, PathState, RunResult, Tally};
@@ -187,6 +188,7 @@ impl Recorder {
     /// Ends the run at `at_us`.
     pub fn finish(self, at_us: u64) -> RunResult {
         let Self { info, flows, paths, extra } = self;
+        let packet_delay = Times::merged(flows.iter().map(FlowRecorder::packet_delay)).percentiles();
         RunResult {
             scenario: info.scenario,
             scheduler: info.scheduler,
@@ -195,6 +197,7 @@ impl Recorder {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             duration_us: at_us,
             direction: info.direction,
+            packet_delay,
             flows: flows.into_iter().zip(info.flows).map(|(flow, info)| flow.finish(info, at_us)).collect(),
             paths: paths
                 .into_iter()
