@@ -43,6 +43,25 @@ fn a_file_arrives_as_it_was_sent() {
 }
 
 #[test]
+fn an_interface_without_a_radio_is_told_of_once_and_used_all_the_same() {
+    let scratch = Scratch::new("radio");
+    let file = scratch.write("in", &pattern(100_000, 1));
+    let receiver = Receiver::start(&scratch.path("out"), &[]);
+    let to = receiver.addr.to_string();
+    let sent = squall()
+        .arg("send")
+        .arg(&file)
+        .args(["--to", &to, "--pin", &receiver.fingerprint, "--interface", "lo", "--signal"])
+        .output()
+        .expect("the program starts");
+    let told = String::from_utf8_lossy(&sent.stderr);
+    assert_eq!(sent.status.code(), Some(0), "{told}");
+    let notes: Vec<_> = told.lines().filter(|line| line.starts_with("note: no radio: lo")).collect();
+    assert_eq!(notes.len(), 1, "{told}");
+    assert_eq!(receiver.finish().0, Some(0));
+}
+
+#[test]
 fn an_empty_file_arrives_too() {
     let scratch = Scratch::new("empty");
     assert_eq!(transfer(&scratch, b"", &[]).0, b"");

@@ -21,8 +21,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Reads a radio on a thread of its own and keeps the latest reading.
 ///
 /// A radio that fails is asked again after a pause of 0.1 s, doubled each time up to 5 s, unless its error is
-/// lasting. What it said before stays on the board with its time; nothing is made up for it. Dropped, it tells
-/// the thread to end, which it does when the source's call returns.
+/// lasting. What it said before no longer counts then: a reading that tells nothing takes its place, or sessions
+/// would go by it for ever. Dropped, it tells the thread to end, which it does when the source's call returns.
 pub struct Monitor {
     label: String,
     note: Option<String>,
@@ -127,6 +127,7 @@ impl<H: FnMut(&Reading)> Reader<H> {
                     }
                 }
                 Err(error) => {
+                    self.publisher.publish(&Reading { at: clock.now(), ..Reading::default() });
                     let lasting = error.is_lasting();
                     self.note(Some(error));
                     if lasting {
@@ -230,7 +231,8 @@ mod tests {
         let begin = Instant::now();
         let monitor = Script::new([Ok(Some(before)), Err(failed()), Err(failed()), Ok(Some(after))]).start();
         eventually(|| monitor.error() == Some(failed()));
-        assert_eq!(monitor.reading(), Some(before), "what it said stays, and nothing is made up");
+        let told = monitor.reading().expect("one that tells nothing");
+        assert_eq!(Reading { at: 0, ..told }, Reading::default(), "what it said no longer counts");
         eventually(|| monitor.reading() == Some(after));
         assert_eq!(monitor.error(), None);
         assert!(begin.elapsed() >= FIRST_PAUSE * 3, "a pause, and one twice as long");
@@ -243,7 +245,7 @@ mod tests {
         let gone = script.gone.clone();
         let monitor = script.start();
         eventually(|| gone.load(Ordering::Acquire));
-        assert_eq!((monitor.error(), monitor.reading()), (Some(ended), Some(Reading::wifi(1, -60.0))));
+        assert_eq!((monitor.error(), monitor.reading().and_then(|r| r.rssi)), (Some(ended), None));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! [`send`] reads a [`source`] and hands over [`message`]s ([`delivery`]); [`recv`] takes them from a session
 //! ([`incoming`]) and writes them ([`output`]). Both tell what each path carried ([`paths`]).
+//! [`send`] may go by the [`radios`] of its interfaces.
 
 mod delivery;
 mod failure;
@@ -9,6 +10,7 @@ mod incoming;
 pub(crate) mod message;
 mod output;
 mod paths;
+mod radios;
 pub(crate) mod recv;
 pub(crate) mod send;
 mod source;

@@ -44,7 +44,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  squall send holiday.iso --to media.example.org:4433 --pin 5F:AB:…\n  \
                         squall send camera.h264 --to 192.0.2.7:4433 --pin 5F:AB:… --interface wlan0 \
-                        --interface wwan0 --deadline 300ms\n  \
+                        --interface wwan0 --scheduler storm --signal --deadline 300ms\n  \
                         tar c folder | squall send - --to media.example.org:4433 --ca ca.pem")]
 pub(crate) struct SendArgs {
     /// What to send; - for standard input
@@ -64,6 +64,9 @@ pub(crate) struct SendArgs {
     /// Use this interface, or this local address; may be given several times. All if not given
     #[arg(long, value_name = "NAME|ADDR")]
     interface: Vec<String>,
+    /// Go by the radios of the interfaces, as far as they can be read: Wi-Fi, and modems by ModemManager
+    #[arg(long)]
+    signal: bool,
     /// Who decides what goes where; see `squall schedulers`
     #[arg(long, value_name = "NAME", default_value = "minrtt", value_parser = parse_scheduler)]
     scheduler: String,
@@ -154,6 +157,9 @@ async fn send(args: &SendArgs) -> anyhow::Result<Summary> {
     let begin = Instant::now();
     let peer = Peer::listen_to(session.clone());
     let watching = tokio::spawn(watch(session.clone(), source.header.clone()));
+    if args.signal {
+        tokio::spawn(super::radios::follow(session.clone()));
+    }
     let mut delivery = Delivery { args, session: &session, peer, end: End::default(), dropped: 0 };
     let sent = tokio::select! {
         sent = delivery.run(&mut source) => sent,
