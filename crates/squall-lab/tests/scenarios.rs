@@ -64,3 +64,13 @@ fn rebinding() {
 fn bloated() {
     run("bloated");
 }
+
+#[test]
+fn walking() {
+    run("walking");
+}
+
+#[test]
+fn coverage() {
+    run("coverage");
+}
