@@ -9,6 +9,7 @@
 pub mod check;
 pub mod contender;
 pub mod flow;
+pub mod gain;
 pub mod picture;
 pub mod report;
 pub mod result;

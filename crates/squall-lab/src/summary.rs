@@ -266,7 +266,7 @@ fn mean_cell(values: impl Iterator<Item = f64>, show: impl Fn(f64) -> String) ->
 }
 
 /// 97.5 % quantile of Student's t distribution, the larger neighbour where the table has gaps.
-fn student_t(freedom: usize) -> f64 {
+pub(crate) fn student_t(freedom: usize) -> f64 {
     const TABLE: [(usize, f64); 16] = [
         (1, 12.706),
         (2, 4.303),

@@ -9,7 +9,7 @@ use super::style::Role;
 
 /// A scale from values to a share of the axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Scale {
+pub(crate) enum Scale {
     /// Even steps.
     Linear {
         /// Value at the start of the axis.
@@ -28,7 +28,7 @@ pub(super) enum Scale {
 
 impl Scale {
     /// Where a value lies, 0 to 1; values beyond an end are held there.
-    pub(super) fn share(self, value: f64) -> f64 {
+    pub(crate) fn share(self, value: f64) -> f64 {
         let share = match self {
             Scale::Linear { from, to } => (value - from) / (to - from),
             Scale::Log { from, to } => (value.max(from) / from).log10() / (to / from).log10(),
@@ -37,7 +37,7 @@ impl Scale {
     }
 
     /// Round values within the scale, about `count` of them.
-    pub(super) fn ticks(self, count: usize) -> Vec<f64> {
+    pub(crate) fn ticks(self, count: usize) -> Vec<f64> {
         match self {
             Scale::Linear { from, to } => linear_ticks(from, to, count),
             Scale::Log { from, to } => log_ticks(from, to, count),
@@ -66,37 +66,37 @@ fn log_ticks(from: f64, to: f64, count: usize) -> Vec<f64> {
 
 /// A plot's frame in backend pixels.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Frame {
-    pub(super) left: i32,
-    pub(super) top: i32,
-    pub(super) right: i32,
-    pub(super) bottom: i32,
-    pub(super) x: Scale,
-    pub(super) y: Scale,
+pub(crate) struct Frame {
+    pub(crate) left: i32,
+    pub(crate) top: i32,
+    pub(crate) right: i32,
+    pub(crate) bottom: i32,
+    pub(crate) x: Scale,
+    pub(crate) y: Scale,
 }
 
 impl Frame {
     /// The same width of time from its lower edge on, this many backend pixels lower and without height.
-    pub(super) fn below(self, gap: i32) -> Self {
+    pub(crate) fn below(self, gap: i32) -> Self {
         let edge = self.bottom + gap;
         Self { top: edge, bottom: edge, ..self }
     }
 
     /// Where a point lies.
-    pub(super) fn at(&self, x: f64, y: f64) -> (i32, i32) {
+    pub(crate) fn at(&self, x: f64, y: f64) -> (i32, i32) {
         (self.x_at(x), self.y_at(y))
     }
 
-    pub(super) fn x_at(&self, x: f64) -> i32 {
+    pub(crate) fn x_at(&self, x: f64) -> i32 {
         self.left + (self.x.share(x) * f64::from(self.right - self.left)).round() as i32
     }
 
-    pub(super) fn y_at(&self, y: f64) -> i32 {
+    pub(crate) fn y_at(&self, y: f64) -> i32 {
         self.bottom - (self.y.share(y) * f64::from(self.bottom - self.top)).round() as i32
     }
 
     /// Grid lines and labels of the vertical axis.
-    pub(super) fn draw_y(
+    pub(crate) fn draw_y(
         &self,
         area: &Area<'_>,
         count: usize,
@@ -111,7 +111,7 @@ impl Frame {
     }
 
     /// Grid lines of the horizontal axis.
-    pub(super) fn draw_x_grid(&self, area: &Area<'_>, count: usize) -> Result<(), DrawError> {
+    pub(crate) fn draw_x_grid(&self, area: &Area<'_>, count: usize) -> Result<(), DrawError> {
         for tick in self.x.ticks(count) {
             let x = self.x_at(tick);
             polyline(area, vec![(x, self.top), (x, self.bottom)], line(Role::Grid, 1.0))?;
@@ -121,7 +121,7 @@ impl Frame {
     }
 
     /// Labels of the horizontal axis, `below` backend pixels under the frame, and what it shows.
-    pub(super) fn draw_x_labels(
+    pub(crate) fn draw_x_labels(
         &self,
         area: &Area<'_>,
         count: usize,

@@ -7,37 +7,37 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::style::{Role, drawing_css, with_classes};
 
 /// Backend pixels per CSS pixel: plotters draws at whole pixels, which are too coarse at 1.
-pub(super) const FINE: i32 = 2;
+pub(crate) const FINE: i32 = 2;
 
 /// Width of all figures in CSS pixels.
-pub(super) const WIDTH: i32 = 1_080;
+pub(crate) const WIDTH: i32 = 1_080;
 
 /// Left margin for labels of the vertical axis, in CSS pixels.
-pub(super) const LEFT: i32 = 74;
+pub(crate) const LEFT: i32 = 74;
 
 /// Right margin in CSS pixels.
-pub(super) const RIGHT: i32 = 14;
+pub(crate) const RIGHT: i32 = 14;
 
-pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// A problem inside plotters; the backend writes to memory, so only a defect causes one.
-pub(super) type DrawError = DrawingAreaErrorKind<std::io::Error>;
+pub(crate) type DrawError = DrawingAreaErrorKind<std::io::Error>;
 
 /// One drawing with its words.
 #[derive(Debug, Clone)]
-pub(super) struct Figure {
+pub(crate) struct Figure {
     /// Short name, for a file.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// One line for people who can't see it.
-    pub(super) title: String,
+    pub(crate) title: String,
     /// What it shows and how to read it.
-    pub(super) caption: String,
+    pub(crate) caption: String,
     svg: String,
 }
 
 impl Figure {
     /// Draws on an empty surface of the usual width and this height in CSS pixels.
-    pub(super) fn draw(
+    pub(crate) fn draw(
         name: String,
         title: String,
         caption: String,
@@ -54,7 +54,7 @@ impl Figure {
     }
 
     /// The drawing as an element of a page that has the style; `id` is unique in the page.
-    pub(super) fn inline(&self, id: &str) -> String {
+    pub(crate) fn inline(&self, id: &str) -> String {
         let (head, body) = self.svg.split_once('>').expect("plotters opens an svg element");
         let head = without_size(head);
         let title = super::html::escape(&self.title);
@@ -62,7 +62,7 @@ impl Figure {
     }
 
     /// The drawing as a file of its own.
-    pub(super) fn standalone(&self) -> String {
+    pub(crate) fn standalone(&self) -> String {
         let inline = self.inline("title");
         let (head, body) = inline.split_once("</title>").expect("inline adds a title");
         format!("{head}</title><style>{}\nsvg{{background:var(--page)}}</style>{body}", drawing_css())
@@ -77,31 +77,31 @@ fn without_size(head: &str) -> String {
 }
 
 /// CSS pixels to backend pixels.
-pub(super) fn px(css: i32) -> i32 {
+pub(crate) fn px(css: i32) -> i32 {
     css * FINE
 }
 
 /// A line of this role and width in CSS pixels.
-pub(super) fn line(role: Role, width: f64) -> ShapeStyle {
+pub(crate) fn line(role: Role, width: f64) -> ShapeStyle {
     role.color().stroke_width((width * f64::from(FINE)).round() as u32)
 }
 
 /// A text style of this role and size in CSS pixels, anchored at the given side.
-pub(super) fn text(role: Role, size: i32, horizontal: HPos) -> TextStyle<'static> {
+pub(crate) fn text(role: Role, size: i32, horizontal: HPos) -> TextStyle<'static> {
     // plotters divides by 1.24 when it writes the size.
     let size = f64::from(px(size)) * 1.24;
     ("sans-serif", size).into_font().color(&role.color()).pos(Pos::new(horizontal, VPos::Center))
 }
 
 /// Bold variant of [`text`].
-pub(super) fn bold(role: Role, size: i32, horizontal: HPos) -> TextStyle<'static> {
+pub(crate) fn bold(role: Role, size: i32, horizontal: HPos) -> TextStyle<'static> {
     let size = f64::from(px(size)) * 1.24;
     let font = ("sans-serif", size).into_font().style(FontStyle::Bold);
     font.color(&role.color()).pos(Pos::new(horizontal, VPos::Center))
 }
 
 /// Writes text at a place in backend pixels.
-pub(super) fn write(
+pub(crate) fn write(
     area: &Area<'_>,
     words: &str,
     style: &TextStyle<'_>,
@@ -111,7 +111,7 @@ pub(super) fn write(
 }
 
 /// A filled rectangle between two corners in backend pixels.
-pub(super) fn fill(
+pub(crate) fn fill(
     area: &Area<'_>,
     role: Role,
     opacity: f64,
@@ -121,7 +121,7 @@ pub(super) fn fill(
 }
 
 /// The marker of a series, around a point in backend pixels.
-pub(super) fn marker(area: &Area<'_>, index: usize, (x, y): (i32, i32)) -> Result<(), DrawError> {
+pub(crate) fn marker(area: &Area<'_>, index: usize, (x, y): (i32, i32)) -> Result<(), DrawError> {
     let r = px(4);
     let style = Role::Solid(index).color().filled();
     match index % 5 {
@@ -134,6 +134,6 @@ pub(super) fn marker(area: &Area<'_>, index: usize, (x, y): (i32, i32)) -> Resul
 }
 
 /// A polyline through points in backend pixels.
-pub(super) fn polyline(area: &Area<'_>, points: Vec<(i32, i32)>, style: ShapeStyle) -> Result<(), DrawError> {
+pub(crate) fn polyline(area: &Area<'_>, points: Vec<(i32, i32)>, style: ShapeStyle) -> Result<(), DrawError> {
     area.draw(&PathElement::new(points, style))
 }

@@ -3,13 +3,13 @@
 //! The page needs no network and no script, follows the reader's light or dark setting, prints, and can be
 //! read without colour: schedulers differ by dash, marker and label too.
 
-mod axis;
-mod canvas;
+pub(crate) mod axis;
+pub(crate) mod canvas;
 mod html;
 mod panels;
 mod paths;
 mod radio;
-mod style;
+pub(crate) mod style;
 mod tail;
 
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@ use plotters::style::RGBColor;
 
 /// What a mark in a drawing stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     Ink,
     Muted,
     Grid,

@@ -1,0 +1,130 @@
+//! What is measured of a run, and what many seeds say of it.
+
+use serde::Serialize;
+
+use crate::{
+    result::{RunResult, Tally},
+    summary::student_t,
+};
+
+/// One number of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// 99th percentile of the delay of all packets with new data, from the offering of the block, in ms.
+    P99,
+    /// The largest, in ms.
+    Max,
+    /// Blocks in time of all that were offered, all flows together, in per cent.
+    InTime,
+    /// Packets that either end declared lost.
+    Lost,
+    /// Block bytes sent again of all bytes sent, in per cent.
+    Again,
+}
+
+/// The numbers of one run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Measures {
+    /// Seed of the run.
+    pub seed: u64,
+    /// 99th percentile of the packets' delay in ms; none if no packet arrived. Packets that never arrived are not
+    /// in it: see `in_time_percent`.
+    pub p99_ms: Option<f64>,
+    /// Largest delay of a packet in ms.
+    pub max_ms: Option<f64>,
+    /// Blocks in time, in per cent.
+    pub in_time_percent: f64,
+    /// Packets declared lost.
+    pub lost_packets: u64,
+    /// Block bytes sent again, in per cent of all bytes.
+    pub again_percent: f64,
+}
+
+impl Measures {
+    /// Takes them from a result.
+    pub fn of(run: &RunResult) -> Self {
+        let blocks = run.flows.iter().fold(Tally::default(), |sum, flow| sum.plus(&flow.total));
+        let delay = run.packet_delay.as_ref();
+        Self {
+            seed: run.seed,
+            p99_ms: delay.map(|all| all.p99_us as f64 / 1e3),
+            max_ms: delay.map(|all| all.max_us as f64 / 1e3),
+            in_time_percent: percent(blocks.in_time_ratio()),
+            lost_packets: run.lost_packets(),
+            again_percent: percent(run.retransmission_ratio()),
+        }
+    }
+
+    /// One of them; none if there was nothing to measure.
+    pub fn get(&self, measure: Measure) -> Option<f64> {
+        match measure {
+            Measure::P99 => self.p99_ms,
+            Measure::Max => self.max_ms,
+            Measure::InTime => Some(self.in_time_percent),
+            Measure::Lost => Some(self.lost_packets as f64),
+            Measure::Again => Some(self.again_percent),
+        }
+    }
+}
+
+/// A share as per cent without what the multiplication leaves behind.
+fn percent(share: f64) -> f64 {
+    (share * 1e8).round() / 1e6
+}
+
+/// A mean and how far off it may be.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Half of its 95 % confidence interval, by Student's t; none for one value.
+    pub half: Option<f64>,
+}
+
+impl Estimate {
+    /// Of these values; none if there is none.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        match values.len() {
+            0 => None,
+            1 => Some(Self { mean, half: None }),
+            n => {
+                let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+                let error = (squares / (count - 1.0) / count).sqrt();
+                Some(Self { mean, half: Some(student_t(n - 1) * error) })
+            }
+        }
+    }
+
+    /// Whether 0 lies outside the interval. Always wrong where nothing varied, and for one value.
+    pub fn is_clear(&self) -> bool {
+        self.half.is_some_and(|half| half > 0.0 && self.mean.abs() > half)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::sample::run;
+
+    #[test]
+    fn numbers_are_those_of_the_run() {
+        let run = run("minrtt", 3);
+        let measures = Measures::of(&run);
+        assert_eq!((measures.seed, measures.lost_packets), (3, run.lost_packets()));
+        assert_eq!(measures.in_time_percent / 100.0, run.flows[0].completion_rate);
+        assert_eq!(measures.get(Measure::P99).is_some(), run.packet_delay.is_some());
+    }
+
+    #[test]
+    fn intervals_follow_student() {
+        let estimate = Estimate::of(&[1.0, 2.0, 3.0]).expect("has values");
+        assert!((estimate.mean - 2.0).abs() < 1e-9);
+        assert!((estimate.half.expect("has three") - 2.484).abs() < 1e-3, "4.303 × 1 / √3");
+        assert!(!estimate.is_clear());
+        assert_eq!(Estimate::of(&[5.0]), Some(Estimate { mean: 5.0, half: None }));
+        assert_eq!(Estimate::of(&[]), None);
+        assert!(Estimate::of(&[5.0, 5.1]).expect("has values").is_clear());
+    }
+}
