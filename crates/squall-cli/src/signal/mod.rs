@@ -1,6 +1,7 @@
 //! `squall signal`: what radios say, live and recorded.
 
 mod fit;
+mod gain;
 mod import;
 mod info;
 mod watch;
@@ -19,6 +20,7 @@ pub(crate) struct SignalArgs {
 #[derive(Subcommand, Clone, Debug)]
 enum SignalCommand {
     Fit(fit::FitArgs),
+    Gain(gain::GainArgs),
     Import(import::ImportArgs),
     Info(info::InfoArgs),
     Watch(watch::WatchArgs),
@@ -28,6 +30,7 @@ enum SignalCommand {
 pub(crate) fn run(args: &SignalArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         SignalCommand::Fit(args) => fit::run(args),
+        SignalCommand::Gain(args) => gain::run(args),
         SignalCommand::Import(args) => import::run(args),
         SignalCommand::Info(args) => info::run(args),
         SignalCommand::Watch(args) => watch::run(args),
