@@ -35,10 +35,12 @@ bench: tools
 	@$(CARGO) build --release --locked -p squall-cli
 	@"$${CARGO_TARGET_DIR:-target}/release/squall" bench
 
-# What each scheduler does with the same blocks on the same paths, for docs/schedulers.md.
+# What each scheduler does with the same blocks on the same paths, for docs/schedulers.md, and what the lead of a radio
+# is worth, for docs/signal.md: minutes of work on two cores.
 picture: tools
 	@$(CARGO) build --release --locked -p squall-cli
 	@"$${CARGO_TARGET_DIR:-target}/release/squall" schedulers --draw docs/pictures/schedulers.svg
+	@"$${CARGO_TARGET_DIR:-target}/release/squall" signal gain --draw docs/pictures/signal-gain.svg
 
 # Ten minutes for each fuzz target; needs a nightly toolchain and cargo-fuzz.
 fuzz:

@@ -71,6 +71,11 @@ fn walking() {
 }
 
 #[test]
+fn edge() {
+    run("edge");
+}
+
+#[test]
 fn coverage() {
     run("coverage");
 }

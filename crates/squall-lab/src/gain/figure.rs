@@ -41,6 +41,9 @@ const NOTES: [&str; 4] = [
     "Upright line: the value in the scenario's file, which the other columns have.",
 ];
 
+/// Where the contenders stand in the key, in CSS pixels.
+const KEYS: [i32; 4] = [14, 244, 548, 780];
+
 /// The styles of the contenders in their order, as the report has them.
 pub(super) const SERIES: [usize; 4] = [2, 1, 3, 0];
 
@@ -62,8 +65,7 @@ fn draw_head(area: &Area<'_>, title: &str) -> Result<(), DrawError> {
         write(area, note, &text(Role::Muted, 12, HPos::Left), (px(14), px(y)))?;
     }
     let y = px(HEAD - 24);
-    for (place, (one, series)) in (0..).zip(CONTENDERS.iter().zip(SERIES)) {
-        let x = 14 + 264 * place;
+    for ((one, series), x) in CONTENDERS.iter().zip(SERIES).zip(KEYS) {
         draw_line(area, vec![(px(x), y), (px(x + 44), y)], series)?;
         let words = match one.without {
             Some(without) => {
@@ -102,7 +104,7 @@ fn draw_block(area: &Area<'_>, top: i32, gain: &Gain) -> Result<(), DrawError> {
             let panel = Panel { gain, sweep, measure, frame };
             panel.draw(area, column == 0, row as usize + 1 == ROWS.len())?;
             if column == 0 {
-                write(area, name, &text(Role::Ink, 12, HPos::Left), (px(14), px(bottom - PLOT - 12)))?;
+                write(area, name, &text(Role::Ink, 12, HPos::Left), (px(14), px(bottom - PLOT - 16)))?;
             }
         }
     }
