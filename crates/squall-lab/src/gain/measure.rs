@@ -96,11 +96,6 @@ impl Estimate {
             }
         }
     }
-
-    /// Whether 0 lies outside the interval. Always wrong where nothing varied, and for one value.
-    pub fn is_clear(&self) -> bool {
-        self.half.is_some_and(|half| half > 0.0 && self.mean.abs() > half)
-    }
 }
 
 #[cfg(test)]
@@ -122,9 +117,7 @@ mod tests {
         let estimate = Estimate::of(&[1.0, 2.0, 3.0]).expect("has values");
         assert!((estimate.mean - 2.0).abs() < 1e-9);
         assert!((estimate.half.expect("has three") - 2.484).abs() < 1e-3, "4.303 × 1 / √3");
-        assert!(!estimate.is_clear());
         assert_eq!(Estimate::of(&[5.0]), Some(Estimate { mean: 5.0, half: None }));
         assert_eq!(Estimate::of(&[]), None);
-        assert!(Estimate::of(&[5.0, 5.1]).expect("has values").is_clear());
     }
 }
