@@ -97,6 +97,24 @@ pub struct Flow {
     pub traffic: Traffic,
 }
 
+/// Blocks of a flow that are alike, such as its key frames.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Class {
+    /// What they are, unique within the flow.
+    pub name: String,
+    /// Whether lost data is repaired until it arrives.
+    pub reliable: bool,
+    /// Priority, 0 first.
+    pub priority: u8,
+}
+
+impl Class {
+    /// A class of this name.
+    pub fn new(name: &str, reliable: bool, priority: u8) -> Self {
+        Self { name: name.to_owned(), reliable, priority }
+    }
+}
+
 /// The kinds of traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Traffic {
@@ -115,6 +133,26 @@ impl Traffic {
             Traffic::Video(_) => "video",
             Traffic::Blocks(_) => "blocks",
             Traffic::Bulk(_) => "bulk",
+        }
+    }
+
+    /// Its classes, at least one; [`Offer::class`](crate::Offer::class) is a place in them.
+    pub fn classes(&self) -> Vec<Class> {
+        match self {
+            Traffic::Video(video) => {
+                let class = |name, key, priority| Class::new(name, video.reliable.covers(key), priority);
+                vec![class("key", true, video.priority_key), class("delta", false, video.priority_delta)]
+            }
+            Traffic::Blocks(blocks) => vec![Class::new("block", blocks.reliable, blocks.priority)],
+            Traffic::Bulk(bulk) => vec![Class::new("block", true, bulk.priority)],
+        }
+    }
+
+    /// Time from one picture to the next in microseconds, if the blocks are pictures or parts of them.
+    pub fn picture_us(&self) -> Option<u64> {
+        match self {
+            Traffic::Video(video) => Some(1_000_000 / u64::from(video.fps)),
+            Traffic::Blocks(_) | Traffic::Bulk(_) => None,
         }
     }
 

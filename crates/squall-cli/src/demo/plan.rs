@@ -6,7 +6,7 @@ use anyhow::bail;
 use squall::{Config, sched::Registry};
 use squall_lab::{
     Contender, Direction, Scenario,
-    flow::{Traffic, Video},
+    flow::{Class, Traffic, Video},
 };
 use squall_media::{ClipConfig, EncoderConfig, FrameKind, PlayerConfig, frame::frame_time_us};
 use squall_net::{
@@ -110,6 +110,28 @@ impl Plan {
             FrameKind::Key => (video.priority_key, video.reliable.covers(true)),
             FrameKind::Delta => (video.priority_delta, video.reliable.covers(false)),
             FrameKind::Disposable => ((video.priority_delta + 1).min(LAST_PRIORITY), false),
+        }
+    }
+
+    /// The classes of its frames, in the order of [`Self::class_of`].
+    pub(super) fn classes(&self) -> Vec<Class> {
+        let class = |name, kind| {
+            let (priority, reliable) = self.class(kind);
+            Class::new(name, reliable, priority)
+        };
+        vec![
+            class("key", FrameKind::Key),
+            class("delta", FrameKind::Delta),
+            class("disposable", FrameKind::Disposable),
+        ]
+    }
+
+    /// The place of a frame's class.
+    pub(super) fn class_of(kind: FrameKind) -> u16 {
+        match kind {
+            FrameKind::Key => 0,
+            FrameKind::Delta => 1,
+            FrameKind::Disposable => 2,
         }
     }
 

@@ -7,7 +7,7 @@ use squall_lab::{
     Direction, Offer, Recorder, RunResult,
     result::{LostReason, PathState},
 };
-use squall_media::{EncodedFrame, FrameKind, LiveMeter, LiveReading, Player};
+use squall_media::{EncodedFrame, LiveMeter, LiveReading, Player};
 
 use super::{
     path::{LinkNow, Path, PathNow},
@@ -48,7 +48,10 @@ pub(super) struct Reading {
 impl Record {
     /// An empty record of a side that begins to play at `begin`, and that `heeds` its radios or not.
     pub(super) fn new(plan: &Plan, scheduler: &str, heeds: bool, begin: Instant) -> anyhow::Result<Self> {
-        let info = plan.scenario.run_info(scheduler, plan.seed);
+        let mut info = plan.scenario.run_info(scheduler, plan.seed);
+        for flow in &mut info.flows {
+            (flow.classes, flow.picture_us) = (plan.classes(), None);
+        }
         let paths = info.paths.iter().map(|path| Path::new(&path.name, heeds)).collect();
         Ok(Self {
             begin,
@@ -78,7 +81,9 @@ impl Record {
             deadline_us: plan.video.deadline_us,
             priority,
             reliable,
-            key: frame.kind == FrameKind::Key,
+            class: Plan::class_of(frame.kind),
+            // The player sees for itself what it can show.
+            frame: None,
             channel: 0,
             ordered: false,
         };
@@ -99,7 +104,7 @@ impl Record {
     pub(super) fn on_fate(&mut self, frame: u64, fate: &BlockFate) {
         let why = match fate {
             BlockFate::Delivered { waited, .. } => {
-                self.recorder.on_waited(0, waited.as_micros() as u64);
+                self.recorder.on_waited(0, frame, waited.as_micros() as u64);
                 return;
             }
             BlockFate::Expired { .. } => LostReason::Expired,

@@ -16,6 +16,8 @@ const MAX_POINTS: usize = 4_000;
 pub struct Percentiles {
     /// How many values.
     pub count: u64,
+    /// Their mean.
+    pub mean_us: u64,
     /// Median.
     pub p50_us: u64,
     /// 90th percentile.
@@ -26,6 +28,8 @@ pub struct Percentiles {
     pub p99_us: u64,
     /// 99.9th percentile.
     pub p999_us: u64,
+    /// 99.99th percentile.
+    pub p9999_us: u64,
     /// The largest value, exact.
     pub max_us: u64,
 }
@@ -44,16 +48,18 @@ pub struct DistributionPoint {
 pub(super) struct Times {
     histogram: Histogram<u64>,
     max_us: u64,
+    sum_us: u128,
 }
 
 impl Times {
     pub(super) fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, MAX_US, 3).expect("constant bounds are valid");
-        Self { histogram, max_us: 0 }
+        Self { histogram, max_us: 0, sum_us: 0 }
     }
 
     pub(super) fn record(&mut self, us: u64) {
         self.max_us = self.max_us.max(us);
+        self.sum_us += u128::from(us);
         self.histogram.saturating_record(us.clamp(1, MAX_US));
     }
 
@@ -61,20 +67,27 @@ impl Times {
     pub(super) fn merged<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
         all.fold(Self::new(), |mut sum, times| {
             sum.max_us = sum.max_us.max(times.max_us);
+            sum.sum_us += times.sum_us;
             sum.histogram.add(&times.histogram).expect("bounds are the same");
             sum
         })
+    }
+
+    fn mean_us(&self) -> u64 {
+        (self.sum_us / u128::from(self.histogram.len().max(1))) as u64
     }
 
     pub(super) fn percentiles(&self) -> Option<Percentiles> {
         let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.max_us);
         (!self.histogram.is_empty()).then(|| Percentiles {
             count: self.histogram.len(),
+            mean_us: self.mean_us(),
             p50_us: at(0.5),
             p90_us: at(0.9),
             p95_us: at(0.95),
             p99_us: at(0.99),
             p999_us: at(0.999),
+            p9999_us: at(0.9999),
             max_us: self.max_us,
         })
     }

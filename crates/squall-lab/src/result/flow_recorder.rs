@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::class_recorder::{ClassRecorder, timely_ratio};
 use super::distribution::{Thinned, Times};
+use super::playback::{Pictures, Playback};
 use super::recorder::FlowInfo;
-use super::{ClassResult, FlowResult, LatencyPoint, LostReason, SAMPLE_INTERVAL_US, Tally, rate_bps};
+use super::{FlowResult, LatencyPoint, LostReason, SAMPLE_INTERVAL_US, Tally, rate_bps};
 use crate::traffic::Offer;
 
 #[derive(Debug)]
@@ -12,7 +14,11 @@ struct OpenBlock {
     at_us: u64,
     size: u64,
     deadline_us: Option<u64>,
-    class: (bool, u8),
+    class: usize,
+    /// Which of the flow's offers it is.
+    index: u64,
+    /// Bytes that arrived before the deadline.
+    timely_bytes: u64,
     sent: bool,
     lost: Option<LostReason>,
 }
@@ -20,13 +26,15 @@ struct OpenBlock {
 #[derive(Debug)]
 pub(super) struct FlowRecorder {
     open: BTreeMap<u64, OpenBlock>,
-    /// Keyed by (unreliable, priority), so that reliable classes come first.
-    classes: BTreeMap<(bool, u8), Tally>,
-    latency: Times,
-    waiting: Times,
+    /// Class of blocks whose sender has not told yet that they have ended.
+    delivered: BTreeMap<u64, usize>,
+    classes: Vec<ClassRecorder>,
+    offers: u64,
     packet_delay: Times,
     points: Thinned,
     missing: Thinned,
+    pictures: Option<Pictures>,
+    playback: Option<Playback>,
     /// Last delivery, or the first offer before there was one.
     quiet_since_us: Option<u64>,
     longest_gap_us: u64,
@@ -36,15 +44,17 @@ pub(super) struct FlowRecorder {
 }
 
 impl FlowRecorder {
-    pub(super) fn new(duration_us: u64) -> Self {
+    pub(super) fn new(info: &FlowInfo, duration_us: u64) -> Self {
         Self {
             open: BTreeMap::new(),
-            classes: BTreeMap::new(),
-            latency: Times::new(),
-            waiting: Times::new(),
+            delivered: BTreeMap::new(),
+            classes: info.classes.iter().cloned().map(ClassRecorder::new).collect(),
+            offers: 0,
             packet_delay: Times::new(),
             points: Thinned::new(duration_us),
             missing: Thinned::new(duration_us),
+            pictures: info.picture_us.map(Pictures::new),
+            playback: None,
             quiet_since_us: None,
             longest_gap_us: 0,
             stray_deliveries: 0,
@@ -54,11 +64,12 @@ impl FlowRecorder {
     }
 
     pub(super) fn on_offer(&mut self, block: u64, offer: &Offer) {
-        let class = (!offer.reliable, offer.priority);
-        let tally = self.classes.entry(class).or_default();
-        tally.offered_blocks += 1;
-        tally.offered_bytes += offer.size;
+        let class = usize::from(offer.class);
+        self.classes[class].on_offer(offer.size);
         self.quiet_since_us.get_or_insert(offer.at_us);
+        if let (Some(pictures), Some(frame)) = (&mut self.pictures, offer.frame) {
+            pictures.on_offer(self.offers, offer.at_us, offer.deadline_us, frame);
+        }
         self.open.insert(
             block,
             OpenBlock {
@@ -66,10 +77,13 @@ impl FlowRecorder {
                 size: offer.size,
                 deadline_us: offer.deadline_us,
                 class,
+                index: self.offers,
+                timely_bytes: 0,
                 sent: false,
                 lost: None,
             },
         );
+        self.offers += 1;
     }
 
     pub(super) fn on_sent(&mut self, block: u64, at_us: u64) {
@@ -77,18 +91,24 @@ impl FlowRecorder {
             && !open.sent
         {
             open.sent = true;
-            self.waiting.record(at_us.saturating_sub(open.at_us));
+            self.classes[open.class].on_waited(at_us.saturating_sub(open.at_us));
         }
     }
 
-    pub(super) fn on_waited(&mut self, waited_us: u64) {
-        self.waiting.record(waited_us);
+    pub(super) fn on_waited(&mut self, block: u64, waited_us: u64) {
+        let open = self.open.get(&block).map(|open| open.class);
+        if let Some(class) = open.or_else(|| self.delivered.remove(&block)) {
+            self.classes[class].on_waited(waited_us);
+        }
     }
 
-    pub(super) fn on_packet(&mut self, block: u64, at_us: u64) {
-        if let Some(open) = self.open.get(&block) {
-            self.packet_delay.record(at_us.saturating_sub(open.at_us));
-        }
+    pub(super) fn on_packet(&mut self, block: u64, at_us: u64, path: usize, bytes: u32) {
+        let Some(open) = self.open.get_mut(&block) else { return };
+        let delay_us = at_us.saturating_sub(open.at_us);
+        let timely = open.deadline_us.is_none_or(|deadline| delay_us <= deadline);
+        open.timely_bytes += if timely { u64::from(bytes) } else { 0 };
+        self.classes[open.class].on_packet(path, bytes.into(), timely);
+        self.packet_delay.record(delay_us);
     }
 
     /// Delays of all packets with new bytes.
@@ -102,17 +122,16 @@ impl FlowRecorder {
             return;
         };
         let latency_us = at_us.saturating_sub(open.at_us);
-        let tally = self.classes.entry(open.class).or_default();
+        let timely = open.deadline_us.is_none_or(|deadline| latency_us <= deadline);
+        self.delivered.insert(block, open.class);
+        let class = &mut self.classes[open.class];
         if let Some(why) = open.lost {
-            *lost_blocks(tally, why) -= 1;
+            class.on_found(why);
         }
-        tally.delivered_blocks += 1;
-        tally.delivered_bytes += open.size;
-        if open.deadline_us.is_none_or(|deadline| latency_us <= deadline) {
-            tally.in_time_blocks += 1;
-            tally.in_time_bytes += open.size;
+        class.on_delivered(open.size, latency_us, timely);
+        if let Some(pictures) = &mut self.pictures {
+            pictures.on_delivered(open.index, at_us);
         }
-        self.latency.record(latency_us);
         self.points.record(LatencyPoint { at_us: open.at_us, latency_us });
         self.end_gap(at_us);
         let slot = (at_us / SAMPLE_INTERVAL_US) as usize;
@@ -125,8 +144,12 @@ impl FlowRecorder {
             && open.lost.is_none()
         {
             open.lost = Some(why);
-            *lost_blocks(self.classes.entry(open.class).or_default(), why) += 1;
+            self.classes[open.class].on_lost(why);
         }
+    }
+
+    pub(super) fn set_playback(&mut self, playback: Playback) {
+        self.playback = Some(playback);
     }
 
     fn end_gap(&mut self, at_us: u64) {
@@ -136,18 +159,18 @@ impl FlowRecorder {
     }
 
     pub(super) fn total(&self) -> Tally {
-        self.classes.values().fold(Tally::default(), |sum, class| sum.plus(class))
+        self.classes.iter().fold(Tally::default(), |sum, class| sum.plus(&class.tally))
     }
 
     /// Blocks without a fate: overdue ones have expired, the others stay open.
     fn settle(&mut self, end_us: u64) {
         for open in self.open.values() {
-            let tally = self.classes.entry(open.class).or_default();
+            let class = &mut self.classes[open.class];
             let overdue =
                 open.deadline_us.is_some_and(|deadline| open.at_us.saturating_add(deadline) < end_us);
             match (open.lost, overdue) {
-                (None, true) => tally.expired_blocks += 1,
-                (None, false) => tally.open_blocks += 1,
+                (None, true) => class.on_lost(LostReason::Expired),
+                (None, false) => class.on_open(open.size, open.timely_bytes),
                 (Some(_), _) => {}
             }
             if open.lost.is_some() || overdue {
@@ -166,43 +189,33 @@ impl FlowRecorder {
         for column in [&mut self.delivered_blocks, &mut self.delivered_bytes] {
             column.resize(slots.max(column.len()), 0);
         }
+        let latency = Times::merged(self.classes.iter().map(ClassRecorder::latency));
+        let waiting = Times::merged(self.classes.iter().map(ClassRecorder::waiting));
+        let timely = self.classes.iter().map(ClassRecorder::timely);
+        let timely = timely.fold((0, 0), |(timely, all), (t, a)| (timely + t, all + a));
+        let shown = self.pictures.map(|pictures| pictures.finish(end_us));
         FlowResult {
             name: info.name,
             kind: info.kind,
             direction: info.direction,
             deadline_us: info.deadline_us,
             total,
-            classes: self
-                .classes
-                .iter()
-                .map(|(&(unreliable, priority), &tally)| ClassResult {
-                    reliable: !unreliable,
-                    priority,
-                    tally,
-                })
-                .collect(),
+            in_time_bytes_ratio: timely_ratio(timely),
+            playback: self.playback.or(shown),
             completion_rate: total.in_time_ratio(),
-            latency: self.latency.percentiles(),
-            waiting: self.waiting.percentiles(),
+            latency: latency.percentiles(),
+            waiting: waiting.percentiles(),
             packet_delay: self.packet_delay.percentiles(),
             longest_gap_us: self.longest_gap_us,
             goodput_bps: rate_bps(total.delivered_bytes, end_us),
             stray_deliveries: self.stray_deliveries,
-            distribution: self.latency.tail(total.offered_blocks - total.open_blocks),
+            distribution: latency.tail(total.offered_blocks - total.open_blocks),
             latencies: self.points.into_points(),
             missing_at_us: self.missing.into_points().iter().map(|point| point.at_us).collect(),
             delivered_blocks: self.delivered_blocks,
             delivered_bytes: self.delivered_bytes,
+            classes: self.classes.into_iter().filter_map(ClassRecorder::finish).collect(),
         }
-    }
-}
-
-fn lost_blocks(tally: &mut Tally, why: LostReason) -> &mut u64 {
-    match why {
-        LostReason::Expired => &mut tally.expired_blocks,
-        LostReason::Cancelled => &mut tally.cancelled_blocks,
-        LostReason::Refused => &mut tally.refused_blocks,
-        LostReason::Closed => &mut tally.closed_blocks,
     }
 }
 
@@ -216,7 +229,7 @@ fn add_at(column: &mut Vec<u64>, slot: usize, amount: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::Direction;
+    use crate::flow::{Class, Direction};
 
     fn offer(at_us: u64) -> Offer {
         Offer {
@@ -225,25 +238,49 @@ mod tests {
             deadline_us: Some(100_000),
             priority: 1,
             reliable: false,
-            key: false,
+            class: 0,
+            frame: None,
             channel: 0,
             ordered: false,
         }
     }
 
-    fn finish(recorder: FlowRecorder, end_us: u64) -> FlowResult {
-        let info = FlowInfo {
+    fn info() -> FlowInfo {
+        FlowInfo {
             name: "f".into(),
             kind: "blocks".into(),
             direction: Direction::Down,
             deadline_us: Some(100_000),
-        };
-        recorder.finish(info, end_us)
+            classes: vec![Class::new("block", false, 1)],
+            picture_us: None,
+        }
+    }
+
+    fn finish(recorder: FlowRecorder, end_us: u64) -> FlowResult {
+        recorder.finish(info(), end_us)
+    }
+
+    #[test]
+    fn packets_in_time_count_whatever_becomes_of_their_block() {
+        let mut recorder = FlowRecorder::new(&info(), 1_000_000);
+        for (block, at_us) in [(0, 0), (1, 200_000), (2, 950_000)] {
+            recorder.on_offer(block, &offer(at_us));
+        }
+        recorder.on_packet(0, 50_000, 0, 600);
+        recorder.on_packet(0, 150_000, 1, 400);
+        recorder.on_delivered(0, 150_000);
+        recorder.on_packet(1, 250_000, 1, 500);
+        recorder.on_lost(1, LostReason::Cancelled);
+        recorder.on_packet(2, 960_000, 1, 100);
+        let result = finish(recorder, 1_000_000);
+        assert_eq!(result.in_time_bytes_ratio, 0.55, "1,100 of 2,000; the last block is undecided");
+        assert_eq!((result.completion_rate, result.total.open_bytes), (0.0, 1_000));
+        assert_eq!(result.classes[0].path_bytes, [600, 1_000]);
     }
 
     #[test]
     fn every_block_has_one_fate() {
-        let mut recorder = FlowRecorder::new(1_000_000);
+        let mut recorder = FlowRecorder::new(&info(), 1_000_000);
         for (block, at_us) in [(0, 0), (1, 100_000), (2, 200_000), (3, 300_000), (4, 950_000)] {
             recorder.on_offer(block, &offer(at_us));
         }
@@ -269,7 +306,7 @@ mod tests {
 
     #[test]
     fn delivery_overrules_an_earlier_loss() {
-        let mut recorder = FlowRecorder::new(1_000_000);
+        let mut recorder = FlowRecorder::new(&info(), 1_000_000);
         recorder.on_offer(7, &offer(0));
         recorder.on_lost(7, LostReason::Expired);
         recorder.on_lost(7, LostReason::Closed);
@@ -283,7 +320,7 @@ mod tests {
 
     #[test]
     fn an_empty_flow_is_complete() {
-        let result = finish(FlowRecorder::new(1_000_000), 1_000_000);
+        let result = finish(FlowRecorder::new(&info(), 1_000_000), 1_000_000);
         assert_eq!((result.completion_rate, result.longest_gap_us, result.goodput_bps), (1.0, 0, 0));
         assert_eq!(result.latency, None);
     }

@@ -3,11 +3,13 @@
 //! A record holds integers (microseconds, bytes, bits per second) and ratios rounded to six decimals, in
 //! vectors and ordered maps, and no wall-clock time: identical runs give byte-identical JSON.
 
+mod class_recorder;
 mod distribution;
 mod flow_recorder;
 mod json;
 mod path;
 mod path_recorder;
+mod playback;
 mod recorder;
 #[cfg(test)]
 pub(crate) mod sample;
@@ -21,6 +23,7 @@ use crate::flow::Direction;
 pub use distribution::{DistributionPoint, Percentiles};
 pub use json::{ReadError, from_json, read, to_json, write};
 pub use path::{AlertWord, Interval, PathAlert, PathResult, PathSeries, PathState, StateChange};
+pub use playback::Playback;
 pub use recorder::{FlowInfo, PathInfo, PathSample, PathTotals, Recorder, RunInfo};
 
 /// Time between two samples of a series, in microseconds.
@@ -65,14 +68,7 @@ impl RunResult {
     pub fn retransmission_ratio(&self) -> f64 {
         let again: u64 =
             self.paths.iter().map(|p| p.totals.retransmitted_bytes + p.totals.reinjected_bytes).sum();
-        let sent: u64 = self
-            .paths
-            .iter()
-            .map(|path| match self.direction {
-                Direction::Down => path.totals.wire_bytes_down,
-                Direction::Up => path.totals.wire_bytes_up,
-            })
-            .sum();
+        let sent: u64 = self.paths.iter().map(|path| path.sent_bytes(self.direction)).sum();
         if sent == 0 { 0.0 } else { round6(again as f64 / sent as f64) }
     }
 
@@ -145,12 +141,22 @@ pub struct Tally {
     pub closed_blocks: u64,
     /// Undecided: the run ended before their deadline, or they had none.
     pub open_blocks: u64,
+    /// Their bytes.
+    pub open_bytes: u64,
 }
 
 impl Tally {
     /// Completion rate: in time / offered, undecided blocks left out. 1 when nothing was offered.
     pub fn in_time_ratio(&self) -> f64 {
         self.share(self.in_time_blocks)
+    }
+
+    /// In time / delivered: how much of what arrived was of use. 1 when nothing arrived.
+    pub fn efficiency(&self) -> f64 {
+        match self.delivered_blocks {
+            0 => 1.0,
+            delivered => round6(self.in_time_blocks as f64 / delivered as f64),
+        }
     }
 
     /// Delivered / offered, undecided blocks left out. 1 when nothing was offered.
@@ -173,6 +179,7 @@ impl Tally {
             refused_blocks: self.refused_blocks + other.refused_blocks,
             closed_blocks: self.closed_blocks + other.closed_blocks,
             open_blocks: self.open_blocks + other.open_blocks,
+            open_bytes: self.open_bytes + other.open_bytes,
         }
     }
 
@@ -185,12 +192,23 @@ impl Tally {
 /// The blocks of one class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassResult {
+    /// What they are, unique within the flow.
+    pub name: String,
     /// Whether lost data is repaired until it arrives.
     pub reliable: bool,
     /// Priority, 0 first.
     pub priority: u8,
     /// What became of them.
     pub tally: Tally,
+    /// Offered → delivered, of the delivered blocks.
+    pub latency: Option<Percentiles>,
+    /// Waiting time: offered → last byte sent for the first time, of the blocks that were delivered.
+    pub waiting: Option<Percentiles>,
+    /// Bytes that arrived before the deadline of their block, whatever became of it, as a share of those
+    /// of the decided blocks: completion rate by packets.
+    pub in_time_bytes_ratio: f64,
+    /// New bytes that arrived over each path, in the order of the scenario; shorter if the last carried none.
+    pub path_bytes: Vec<u64>,
 }
 
 /// What became of one flow.
@@ -206,8 +224,14 @@ pub struct FlowResult {
     pub deadline_us: Option<u64>,
     /// All blocks.
     pub total: Tally,
-    /// The same by class: reliable first, then by priority.
+    /// The same by class, those that had blocks.
     pub classes: Vec<ClassResult>,
+    /// Bytes that arrived before the deadline of their block, whatever became of it, as a share of those
+    /// of the decided blocks: completion rate by packets.
+    pub in_time_bytes_ratio: f64,
+    /// What a player showed, if the blocks are pictures.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub playback: Option<Playback>,
     /// Completion rate: in time / offered, undecided blocks left out.
     pub completion_rate: f64,
     /// Offered → delivered, of the delivered blocks. See `distribution` for all.

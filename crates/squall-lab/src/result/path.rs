@@ -11,6 +11,9 @@ use crate::flow::Direction;
 pub struct PathResult {
     /// Its name.
     pub name: String,
+    /// Whether its traffic costs money.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub metered: bool,
     /// Totals over the run.
     #[serde(flatten)]
     pub totals: PathTotals,
@@ -30,6 +33,21 @@ pub struct PathResult {
     pub alerts: Vec<PathAlert>,
     /// Samples over time.
     pub series: PathSeries,
+}
+
+impl PathResult {
+    /// UDP payload that both ends sent.
+    pub fn wire_bytes(&self) -> u64 {
+        self.totals.wire_bytes_down + self.totals.wire_bytes_up
+    }
+
+    /// UDP payload of the end that sends in this direction.
+    pub fn sent_bytes(&self, direction: Direction) -> u64 {
+        match direction {
+            Direction::Down => self.totals.wire_bytes_down,
+            Direction::Up => self.totals.wire_bytes_up,
+        }
+    }
 }
 
 /// State of a path as the sending end sees it.

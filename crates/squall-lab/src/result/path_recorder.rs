@@ -66,11 +66,12 @@ impl PathRecorder {
         self.totals = totals;
     }
 
-    pub(super) fn finish(mut self, name: String, end_us: u64) -> PathResult {
+    pub(super) fn finish(mut self, name: String, metered: bool, end_us: u64) -> PathResult {
         self.note_outages(end_us);
         self.forget_signals();
         PathResult {
             name,
+            metered,
             totals: self.totals,
             goodput_down_bps: rate_bps(self.delivered_down, end_us),
             goodput_up_bps: rate_bps(self.delivered_up, end_us),
@@ -127,7 +128,7 @@ mod tests {
         recorder.on_sample(200_000, &sample(375_000, PathState::Active));
         recorder.on_state(250_000, PathState::Down);
         recorder.on_rtt(31_000);
-        let path = recorder.finish("wifi".into(), 200_000);
+        let path = recorder.finish("wifi".into(), false, 200_000);
         assert_eq!(path.series.down_bps, [0, 20_000_000, 10_000_000]);
         assert_eq!(path.goodput_down_bps, 15_000_000);
         let states: Vec<_> = path.states.iter().map(|change| (change.at_us, change.state)).collect();
@@ -144,7 +145,7 @@ mod tests {
             let link_bps = Some(if dead { 0 } else { 1_000 });
             recorder.on_sample(step * 100_000, &PathSample { link_bps, ..plain() });
         }
-        let path = recorder.finish("wifi".into(), 900_000);
+        let path = recorder.finish("wifi".into(), false, 900_000);
         let found: Vec<_> = path.outages.iter().map(|outage| (outage.from_us, outage.to_us)).collect();
         assert_eq!(found, [(150_000, 350_000), (500_000, 700_000), (800_000, 900_000)]);
     }
@@ -154,7 +155,7 @@ mod tests {
         let mut recorder = PathRecorder::new(vec![]);
         recorder.on_sample(0, &plain());
         assert!(recorder.series.quality.len() == 1 && recorder.series.factor.len() == 1);
-        let silent = recorder.finish("wifi".into(), 100_000).series;
+        let silent = recorder.finish("wifi".into(), false, 100_000).series;
         assert!(silent.quality.is_empty() && silent.factor.is_empty());
 
         let mut recorder = PathRecorder::new(vec![]);
@@ -162,7 +163,7 @@ mod tests {
         recorder.on_sample(100_000, &PathSample { quality: Some(250), factor: 781, ..plain() });
         let alert = PathAlert { at_us: 50_000, kind: AlertWord::Warning };
         recorder.on_alert(alert);
-        let heard = recorder.finish("wifi".into(), 100_000);
+        let heard = recorder.finish("wifi".into(), false, 100_000);
         assert_eq!(heard.series.quality, [None, Some(250)]);
         assert_eq!((heard.series.factor, heard.alerts), (vec![1_000, 781], vec![alert]));
     }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::distribution::Times;
 use super::flow_recorder::FlowRecorder;
 use super::path_recorder::PathRecorder;
-use super::{AlertWord, Extra, Interval, LostReason, PathAlert, PathState, RunResult, Tally};
-use crate::flow::Direction;
+use super::{AlertWord, Extra, Interval, LostReason, PathAlert, PathState, Playback, RunResult, Tally};
+use crate::flow::{Class, Direction};
 use crate::traffic::Offer;
 
 /// What is known of a run before it starts.
@@ -43,6 +43,10 @@ pub struct FlowInfo {
     pub direction: Direction,
     /// Deadline of its blocks in microseconds.
     pub deadline_us: Option<u64>,
+    /// Its classes, at least one; offers name them by their place.
+    pub classes: Vec<Class>,
+    /// Time from one picture to the next in microseconds, if its blocks are pictures.
+    pub picture_us: Option<u64>,
 }
 
 /// What is known of a path before the run.
@@ -50,6 +54,8 @@ pub struct FlowInfo {
 pub struct PathInfo {
     /// Its name.
     pub name: String,
+    /// Whether its traffic costs money.
+    pub metered: bool,
     /// When its emulated link carries nothing.
     pub outages: Vec<Interval>,
 }
@@ -113,7 +119,7 @@ pub struct Recorder {
 impl Recorder {
     /// A recorder with nothing in it.
     pub fn new(info: RunInfo) -> Self {
-        let flows = info.flows.iter().map(|_| FlowRecorder::new(info.duration_us)).collect();
+        let flows = info.flows.iter().map(|flow| FlowRecorder::new(flow, info.duration_us)).collect();
         let paths = info.paths.iter().map(|path| PathRecorder::new(path.outages.clone())).collect();
         Self { info, flows, paths, extra: BTreeMap::new() }
     }
@@ -128,15 +134,20 @@ impl Recorder {
         self.flows[flow].on_sent(block, at_us);
     }
 
-    /// The sender tells, when it has ended, how long a block waited until its last byte left for the first
+    /// The sender tells, when a block has ended, how long it waited until its last byte left for the first
     /// time: instead of [`Self::on_sent`].
-    pub fn on_waited(&mut self, flow: usize, waited_us: u64) {
-        self.flows[flow].on_waited(waited_us);
+    pub fn on_waited(&mut self, flow: usize, block: u64, waited_us: u64) {
+        self.flows[flow].on_waited(block, waited_us);
     }
 
-    /// A packet with new bytes of a block arrived.
-    pub fn on_packet(&mut self, flow: usize, block: u64, at_us: u64) {
-        self.flows[flow].on_packet(block, at_us);
+    /// A packet with so many new bytes of a block arrived over a path.
+    pub fn on_packet(&mut self, flow: usize, block: u64, at_us: u64, path: usize, bytes: u32) {
+        self.flows[flow].on_packet(block, at_us, path, bytes);
+    }
+
+    /// How a player of its own fared that the flow was for, instead of the one that pictures are shown to.
+    pub fn set_playback(&mut self, flow: usize, playback: Playback) {
+        self.flows[flow].set_playback(playback);
     }
 
     /// The receiver's application has the whole block. Overrules an earlier loss: the sender may have given
@@ -202,7 +213,7 @@ impl Recorder {
             paths: paths
                 .into_iter()
                 .zip(info.paths)
-                .map(|(path, info)| path.finish(info.name, at_us))
+                .map(|(path, info)| path.finish(info.name, info.metered, at_us))
                 .collect(),
             checks: Vec::new(),
             extra,

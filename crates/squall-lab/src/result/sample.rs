@@ -7,7 +7,7 @@ use super::{
     AlertWord, FlowInfo, Interval, LostReason, PathInfo, PathSample, PathState, PathTotals, Recorder,
     RunInfo, RunResult,
 };
-use crate::flow::{Direction, Flow, Multiplexer, ReliableFrames, Traffic, Video};
+use crate::flow::{Class, Direction, Flow, Multiplexer, ReliableFrames, Traffic, Video};
 use crate::traffic::Generator;
 
 const DURATION_US: u64 = 20_000_000;
@@ -48,7 +48,11 @@ pub(crate) fn run(scheduler: &str, seed: u64) -> RunResult {
 }
 
 fn info(scheduler: &str, seed: u64) -> RunInfo {
-    let path = |index: usize, name: &str| PathInfo { name: name.into(), outages: OUTAGES[index].to_vec() };
+    let path = |index: usize, name: &str| PathInfo {
+        name: name.into(),
+        metered: index == 1,
+        outages: OUTAGES[index].to_vec(),
+    };
     RunInfo {
         scenario: "fading".into(),
         scheduler: scheduler.into(),
@@ -61,6 +65,8 @@ fn info(scheduler: &str, seed: u64) -> RunInfo {
             kind: "video".into(),
             direction: Direction::Down,
             deadline_us: Some(100_000),
+            classes: vec![Class::new("key", true, 0), Class::new("delta", false, 1)],
+            picture_us: Some(33_333),
         }],
         paths: vec![path(0, "Wi-Fi <5 GHz>"), path(1, "LTE")],
     }

@@ -217,7 +217,8 @@ impl Application {
         for arrival in arrivals {
             if let Some(sent) = self.blocks[other(side) as usize].get(&arrival.block) {
                 let at_us = arrival.at.saturating_sub(self.start);
-                self.recorder.on_packet(sent.flow, arrival.block.0, at_us);
+                let Some(path) = self.sampler.path(side, arrival.path) else { continue };
+                self.recorder.on_packet(sent.flow, arrival.block.0, at_us, path, arrival.bytes);
             }
         }
     }
@@ -244,7 +245,7 @@ impl Application {
         self.sources[sent.flow].queued -= sent.size;
         let why = match fate {
             BlockFate::Delivered { waited, .. } => {
-                self.recorder.on_waited(sent.flow, waited.as_micros() as u64);
+                self.recorder.on_waited(sent.flow, id.0, waited.as_micros() as u64);
                 None
             }
             BlockFate::Expired { .. } => Some(LostReason::Expired),

@@ -103,7 +103,12 @@ impl Sampler {
 
     /// Which path the sender of the samples' direction means by its id.
     pub(super) fn sending_path(&self, side: Side, id: PathId) -> Option<usize> {
-        self.ids[side as usize].get(&id).copied().filter(|_| side == self.sender())
+        self.path(side, id).filter(|_| side == self.sender())
+    }
+
+    /// Which path a side means by its id.
+    pub(super) fn path(&self, side: Side, id: PathId) -> Option<usize> {
+        self.ids[side as usize].get(&id).copied()
     }
 
     /// Tells the recorder how every path is now.

@@ -7,7 +7,8 @@ use squall_net::{Rate, Ratio, Size, Span};
 use super::file::{CheckTable, Quantity};
 use super::place::{Problem, problem};
 use super::{MAX_LIST, Scenario};
-use crate::check::{Check, Measure, Target, Unit};
+use crate::check::Check;
+use crate::measure::{Subject, Unit, View};
 use crate::result::SAMPLE_INTERVAL_US;
 
 /// Resolves all checks against the rest of the scenario.
@@ -28,12 +29,12 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn check(&self) -> Result<Check, Problem> {
         let table = self.table;
-        let target = self.target()?;
+        let subject = self.subject()?;
         let unknown = table.schedulers.iter().find(|name| !self.scenario.schedulers.contains(name));
         if let Some(name) = unknown {
             return Err(self.at("schedulers", format!("schedulers: the scenario does not run {name:?}")));
         }
-        if table.direction.is_some() && !(table.measure == Measure::Goodput && table.path.is_some()) {
+        if table.direction.is_some() && !(subject.has_over_time(table.measure) && subject.kind() == "path") {
             return Err(self.at("direction", "direction: only the goodput of a path has one"));
         }
         let at_least = self.limit("at_least", table.at_least.as_ref())?;
@@ -46,43 +47,27 @@ impl Reader<'_> {
             _ => {}
         }
         Ok(Check {
-            target,
             measure: table.measure,
-            direction: table.direction,
-            window_us: self.window()?,
+            view: View { direction: table.direction, window_us: self.window(&subject)? },
+            subject,
             at_least,
             at_most,
             schedulers: table.schedulers.clone(),
         })
     }
 
-    fn target(&self) -> Result<Target, Problem> {
-        let measure = self.table.measure;
-        match (&self.table.path, &self.table.flow) {
-            (Some(path), None) => {
-                if self.scenario.paths.iter().all(|known| known.name != *path) {
-                    return Err(self.at("path", format!("path: no path is called {path:?}")));
-                }
-                if !measure.is_of_path() {
-                    return Err(self.at("measure", format!("measure: a path has no {}", measure.as_str())));
-                }
-                Ok(Target::Path(path.clone()))
-            }
-            (None, Some(flow)) => {
-                if self.scenario.flows.iter().all(|known| known.name != *flow) {
-                    return Err(self.at("flow", format!("flow: no flow is called {flow:?}")));
-                }
-                if !measure.is_of_flow() {
-                    return Err(self.at("measure", format!("measure: a flow has no {}", measure.as_str())));
-                }
-                Ok(Target::Flow(flow.clone()))
-            }
-            _ => Err(self.at("measure", "the check needs either path or flow")),
+    fn subject(&self) -> Result<Subject, Problem> {
+        let CheckTable { path, flow, class, measure, .. } = self.table;
+        let subject = Subject { flow: flow.clone(), class: class.clone(), path: path.clone() };
+        self.scenario.check_subject(&subject).map_err(|(field, words)| self.at(field, words))?;
+        if !subject.has(*measure) {
+            return Err(self.at("measure", format!("measure: a {} has no {measure}", subject.kind())));
         }
+        Ok(subject)
     }
 
     /// Results are sampled, so a part of the run must be of whole samples.
-    fn window(&self) -> Result<Option<(u64, u64)>, Problem> {
+    fn window(&self, subject: &Subject) -> Result<Option<(u64, u64)>, Problem> {
         let table = self.table;
         if table.from.is_none() && table.to.is_none() {
             return Ok(None);
@@ -91,8 +76,8 @@ impl Reader<'_> {
         let from = table.from.map_or(0, Span::micros);
         let to = table.to.map_or(duration_us, Span::micros);
         let field = if table.from.is_some() { "from" } else { "to" };
-        if !table.measure.is_over_time() {
-            let words = format!("{field}: {} is only known for the whole run", table.measure.as_str());
+        if !subject.has_over_time(table.measure) {
+            let words = format!("{field}: {} is only known for the whole run", table.measure);
             return Err(self.at(field, words));
         }
         for (field, given) in [("from", table.from), ("to", table.to)] {
@@ -118,6 +103,7 @@ impl Reader<'_> {
             Unit::Rate => text.parse::<Rate>().map_err(|error| refuse(&error))?.bps() as f64,
             Unit::Size => text.parse::<Size>().map_err(|error| refuse(&error))?.bytes() as f64,
             Unit::Time => text.parse::<Span>().map_err(|error| refuse(&error))?.micros() as f64,
+            Unit::Number => text.parse::<f64>().map_err(|error| refuse(&error))?,
             Unit::Ratio => text.parse::<Ratio>().map_err(|error| refuse(&error))?.as_f64(),
         };
         Ok(Some(value))

@@ -6,8 +6,8 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use squall_net::{PathConfig, Rate, Ratio, Size, Span};
 use squall_proto::CongestionControl;
 
-use crate::check::Measure;
 use crate::flow::{Direction, ReliableFrames};
+use crate::measure::Measure;
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -75,6 +75,7 @@ pub(super) enum Kind {
 pub(super) struct CheckTable {
     pub(super) path: Option<String>,
     pub(super) flow: Option<String>,
+    pub(super) class: Option<String>,
     pub(super) measure: Measure,
     pub(super) direction: Option<Direction>,
     pub(super) from: Option<Span>,

@@ -18,6 +18,7 @@ use squall_sched::Registry;
 use crate::check::{Check, Verdict};
 use crate::contender::Contender;
 use crate::flow::{Direction, Flow};
+use crate::measure::Subject;
 use crate::result::{FlowInfo, Interval, PathInfo, RunInfo, RunResult};
 use place::{Outline, Problem, Step, problem};
 
@@ -169,9 +170,43 @@ impl Scenario {
                 .iter()
                 .map(|path| PathInfo {
                     name: path.name.clone(),
+                    metered: path.metered,
                     outages: outages(path, direction, self.duration_us),
                 })
                 .collect(),
+        }
+    }
+
+    /// Whether the scenario has what a measure is to be taken of; else the field that is wrong, and why.
+    pub(crate) fn check_subject(&self, subject: &Subject) -> Result<(), (&'static str, String)> {
+        if let Some(name) = &subject.path
+            && self.paths.iter().all(|known| known.name != *name)
+        {
+            return Err(("path", format!("path: no path is called {name:?}")));
+        }
+        let flow = match &subject.flow {
+            Some(name) => self
+                .flows
+                .iter()
+                .find(|known| known.name == *name)
+                .map(Some)
+                .ok_or_else(|| ("flow", format!("flow: no flow is called {name:?}")))?,
+            None => None,
+        };
+        match (&subject.class, flow) {
+            (None, _) => Ok(()),
+            (Some(_), None) => Err(("class", "class: it needs the flow that it is of".into())),
+            (Some(name), Some(flow)) => {
+                let classes = flow.traffic.classes();
+                if classes.iter().any(|class| class.name == *name) {
+                    return Ok(());
+                }
+                let known: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
+                Err((
+                    "class",
+                    format!("class: {name:?} is none of {}: it has {}", flow.name, known.join(", ")),
+                ))
+            }
         }
     }
 
@@ -188,6 +223,8 @@ impl From<&Flow> for FlowInfo {
             kind: flow.traffic.kind().to_owned(),
             direction: flow.direction,
             deadline_us: flow.traffic.deadline_us(),
+            classes: flow.traffic.classes(),
+            picture_us: flow.traffic.picture_us(),
         }
     }
 }

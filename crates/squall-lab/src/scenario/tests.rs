@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::check::{Measure, Target};
 use crate::flow::Traffic;
+use crate::measure::Subject;
 
 const HEAD: &str = r#"name = "t"
 duration = "10s"
@@ -36,8 +36,8 @@ fn a_check_is_resolved() {
     let check = "[[check]]\npath = \"wifi\"\nmeasure = \"goodput\"\nfrom = \"8s\"\nto = \"8.1s\"\nat_least = \"18mbps\"\n";
     let scenario = Scenario::parse(&format!("{HEAD}{PATH}{FLOW}{check}"), "t.toml").unwrap();
     let check = &scenario.checks[0];
-    assert_eq!((&check.target, check.measure), (&Target::Path("wifi".into()), Measure::Goodput));
-    assert_eq!((check.window_us, check.at_least), (Some((8_000_000, 8_100_000)), Some(18e6)));
+    assert_eq!((&check.subject, check.measure.to_string()), (&Subject::path("wifi"), "goodput".into()));
+    assert_eq!((check.view.window_us, check.at_least), (Some((8_000_000, 8_100_000)), Some(18e6)));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn syntax_errors_name_line_and_column() {
     assert!(words.starts_with("t.toml:6:1: unknown field `rat`, expected one of "), "{words}");
     assert!(error("name = ").starts_with("t.toml:1:8: "), "{}", error("name = "));
     let words = error_of("[[check]]\nflow = \"f\"\nmeasure = \"speed\"\n");
-    assert!(words.starts_with("t.toml:12:11: unknown variant `speed`"), "{words}");
+    assert!(words.starts_with("t.toml:12:11: unknown measure \"speed\"; there are goodput"), "{words}");
     let words = error(&format!("{HEAD}[[path]]\nname = \"wifi\"\nrate = \"20mpbs\"\n{FLOW}"));
     assert!(words.starts_with("t.toml:6:") && words.contains("20mpbs"), "{words}");
     let words = error("name = \"ä\"  oops");
@@ -127,7 +127,19 @@ fn checks_are_checked() {
             "12:1: measure: a path has no longest_gap",
         ),
         ("flow = \"f\"\nmeasure = \"goodput\"", "12:1: the check has neither at_least nor at_most"),
-        ("measure = \"goodput\"\nat_least = 1", "11:1: the check needs either path or flow"),
+        ("measure = \"longest_gap\"\nat_most = \"1s\"", "11:1: measure: a run has no longest_gap"),
+        (
+            "flow = \"f\"\nclass = \"key\"\nmeasure = \"goodput\"\nat_least = 1",
+            "12:1: class: \"key\" is none of f: it has block",
+        ),
+        (
+            "class = \"key\"\nmeasure = \"goodput\"\nat_least = 1",
+            "11:1: class: it needs the flow that it is of",
+        ),
+        (
+            "flow = \"f\"\npath = \"wifi\"\nmeasure = \"goodput\"\nat_least = 1",
+            "13:1: measure: a flow on a path has no goodput",
+        ),
         (
             "flow = \"f\"\nmeasure = \"goodput\"\nfrom = \"1.05s\"\nat_least = 1",
             "13:1: from: 1.05s is not a multiple of 100ms",

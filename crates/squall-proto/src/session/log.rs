@@ -59,6 +59,8 @@ pub struct ArrivalLog {
     pub at: Micros,
     /// The peer's id of the block.
     pub block: BlockId,
+    /// Over which path.
+    pub path: PathId,
     /// How many bytes.
     pub bytes: u32,
 }
@@ -110,12 +112,12 @@ impl Session {
         }
     }
 
-    pub(super) fn note_arrival(&mut self, at: Micros, block: BlockId, bytes: u32) {
+    pub(super) fn note_arrival(&mut self, at: Micros, block: BlockId, path: PathId, bytes: u32) {
         if let Some(log) = &mut self.logs.arrivals
             && log.len() < MAX_LOG
             && bytes > 0
         {
-            log.push(ArrivalLog { at, block, bytes });
+            log.push(ArrivalLog { at, block, path, bytes });
         }
     }
 

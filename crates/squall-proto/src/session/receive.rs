@@ -391,7 +391,7 @@ impl Session {
         self.inbox.on_data(at, path, transit, header, payload).map_err(|e| e.to_string())?;
         let duplicates = self.inbox.duplicate_bytes() - duplicates;
         let new = (payload.len() as u64).saturating_sub(duplicates);
-        self.note_arrival(at, BlockId(header.block), new as u32);
+        self.note_arrival(at, BlockId(header.block), path, new as u32);
         if let Some(path) = self.paths.iter_mut().find(|p| p.id == path) {
             path.stats.duplicate_bytes += duplicates;
         }

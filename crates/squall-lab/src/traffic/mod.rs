@@ -21,12 +21,34 @@ pub struct Offer {
     pub priority: u8,
     /// Whether lost data is repaired until it arrives.
     pub reliable: bool,
-    /// Whether it is a key frame.
-    pub key: bool,
+    /// Which of the flow's [classes](crate::flow::Traffic::classes) it is of.
+    pub class: u16,
+    /// What it is to a player, if it is a picture or a part of one.
+    pub frame: Option<Frame>,
     /// Channel of the session that carries it.
     pub channel: u32,
     /// Whether it is told after the ordered one before it on its channel.
     pub ordered: bool,
+}
+
+/// A block as a decoder sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame {
+    /// Which picture it belongs to, counted from 0 in the order of display.
+    pub picture: u64,
+    /// Whether the picture can be shown once this block and what it needs are there. Refinements of a
+    /// picture that can be shown without them are not the base.
+    pub base: bool,
+    /// Blocks of the flow, counted from 0 in the order of the offers, that it cannot be decoded without.
+    pub needs: [Option<u64>; 2],
+}
+
+impl Frame {
+    /// A whole picture that needs at most the one that was offered before it, as in a stream without
+    /// reordering: a key frame nothing.
+    pub fn in_sequence(index: u64, key: bool) -> Self {
+        Self { picture: index, base: true, needs: [index.checked_sub(1).filter(|_| !key), None] }
+    }
 }
 
 /// What paces the offers of a flow.
@@ -100,7 +122,8 @@ impl Iterator for Generator {
                 deadline_us: blocks.deadline_us,
                 priority: blocks.priority,
                 reliable: blocks.reliable,
-                key: false,
+                class: 0,
+                frame: None,
                 channel,
                 ordered,
             },
@@ -110,7 +133,8 @@ impl Iterator for Generator {
                 deadline_us: None,
                 priority: bulk.priority,
                 reliable: true,
-                key: false,
+                class: 0,
+                frame: None,
                 channel,
                 ordered,
             },
@@ -126,7 +150,8 @@ fn frame(video: &Video, index: u64, at_us: u64, rng: &mut Pcg64Mcg) -> Offer {
         deadline_us: video.deadline_us,
         priority: if key { video.priority_key } else { video.priority_delta },
         reliable: video.reliable.covers(key),
-        key,
+        class: u16::from(!key),
+        frame: Some(Frame::in_sequence(index, key)),
         channel: 0,
         ordered: false,
     }
@@ -178,8 +203,8 @@ mod tests {
         assert_eq!(offers.len(), 300);
         assert_eq!(offers[0].at_us, 500_000);
         assert_eq!(offers[1].at_us, 533_333);
-        assert_eq!(offers.iter().filter(|o| o.key).count(), 5);
-        assert!(offers.iter().all(|o| o.reliable == o.key && o.priority == u8::from(!o.key)));
+        assert_eq!(offers.iter().filter(|o| o.class == 0).count(), 5);
+        assert!(offers.iter().all(|o| o.reliable == (o.class == 0) && u16::from(o.priority) == o.class));
         let bps = offers.iter().map(|o| o.size * 8).sum::<u64>() / 10;
         assert!((19_500_000..20_500_000).contains(&bps), "{bps}");
         let sizes: std::collections::BTreeSet<_> = offers.iter().map(|o| o.size).collect();

@@ -1,0 +1,218 @@
+//! The measures of a run, by name: what checks assert, claims compare and figures show.
+
+mod quantile;
+mod subject;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+pub use quantile::{Quantile, Times};
+pub use subject::{Subject, View};
+
+use crate::table::format;
+
+/// One number of a run, a path, a flow or a class of one. Its text is its name in scenario files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Measure {
+    /// A mean or percentile of times, in microseconds: `p99_latency`, `max_waiting`, `mean_packet_delay`.
+    Time(Quantile, Times),
+    /// Any other.
+    Count(Count),
+}
+
+/// The measures that are not percentiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Count {
+    /// New data to the receiver's application in bits per second; the whole run or a part of it.
+    Goodput,
+    /// UDP payload sent by both ends, in bytes.
+    WireBytes,
+    /// UDP payload of a path / that of all paths.
+    WireRatio,
+    /// UDP payload sent over metered paths / that of all paths.
+    MeteredRatio,
+    /// New data that arrived over a path / that of all paths; of a flow or class, its own data.
+    PathRatio,
+    /// Packets declared lost.
+    LostPackets,
+    /// Packets declared lost / packets sent.
+    LossRatio,
+    /// Block bytes sent again after they were declared lost.
+    RetransmittedBytes,
+    /// Block bytes sent again, or on a further path, while the first copy was in flight.
+    ReinjectedBytes,
+    /// Block bytes that arrived when they were already there.
+    DuplicateBytes,
+    /// Block bytes sent again, for whatever reason / all bytes of the sender.
+    RetransmissionRatio,
+    /// Completion rate: blocks in time / offered, undecided ones left out.
+    InTimeRatio,
+    /// The same by packets: bytes that arrived in time / bytes offered.
+    InTimeBytesRatio,
+    /// Bytes of blocks in time over the run, in bits per second.
+    InTimeBitrate,
+    /// Blocks delivered / offered.
+    DeliveredRatio,
+    /// Efficiency: blocks in time / blocks delivered (DAMS §V-A).
+    Efficiency,
+    /// Blocks that were given up.
+    CancelledBlocks,
+    /// Longest time without a delivery, in microseconds.
+    LongestGap,
+    /// Pictures shown a second.
+    MeanFps,
+    /// Share of seconds with fewer than 24 pictures.
+    BelowSmoothRatio,
+    /// Pictures shown / pictures.
+    ShownRatio,
+    /// Times at which the film stood still.
+    Stalls,
+    /// The same in a minute.
+    StallsPerMinute,
+    /// Time for which it did, in microseconds.
+    StallTime,
+    /// The longest of these, in microseconds.
+    LongestStall,
+    /// Rebuffering time, in microseconds.
+    RebufferingTime,
+}
+
+/// The unit of a measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Bits per second.
+    Rate,
+    /// Bytes.
+    Size,
+    /// A share from 0 to 1.
+    Ratio,
+    /// Microseconds.
+    Time,
+    /// None.
+    Number,
+}
+
+impl Unit {
+    /// A value with its unit, as people write it.
+    pub fn show(self, value: f64) -> String {
+        match self {
+            Unit::Rate => format::rate(value),
+            Unit::Size => format::size(value),
+            Unit::Ratio => format!("{:.3} %", value * 100.0),
+            Unit::Time => format::time(value as u64),
+            Unit::Number => format::digits(value),
+        }
+    }
+}
+
+/// Every [`Count`] with its name and unit.
+const COUNTS: [(Count, &str, Unit); 26] = [
+    (Count::Goodput, "goodput", Unit::Rate),
+    (Count::WireBytes, "wire_bytes", Unit::Size),
+    (Count::WireRatio, "wire_ratio", Unit::Ratio),
+    (Count::MeteredRatio, "metered_ratio", Unit::Ratio),
+    (Count::PathRatio, "path_ratio", Unit::Ratio),
+    (Count::LostPackets, "lost_packets", Unit::Number),
+    (Count::LossRatio, "loss_ratio", Unit::Ratio),
+    (Count::RetransmittedBytes, "retransmitted_bytes", Unit::Size),
+    (Count::ReinjectedBytes, "reinjected_bytes", Unit::Size),
+    (Count::DuplicateBytes, "duplicate_bytes", Unit::Size),
+    (Count::RetransmissionRatio, "retransmission_ratio", Unit::Ratio),
+    (Count::InTimeRatio, "in_time_ratio", Unit::Ratio),
+    (Count::InTimeBytesRatio, "in_time_bytes_ratio", Unit::Ratio),
+    (Count::InTimeBitrate, "in_time_bitrate", Unit::Rate),
+    (Count::DeliveredRatio, "delivered_ratio", Unit::Ratio),
+    (Count::Efficiency, "efficiency", Unit::Ratio),
+    (Count::CancelledBlocks, "cancelled_blocks", Unit::Number),
+    (Count::LongestGap, "longest_gap", Unit::Time),
+    (Count::MeanFps, "mean_fps", Unit::Number),
+    (Count::BelowSmoothRatio, "below_smooth_ratio", Unit::Ratio),
+    (Count::ShownRatio, "shown_ratio", Unit::Ratio),
+    (Count::Stalls, "stalls", Unit::Number),
+    (Count::StallsPerMinute, "stalls_per_minute", Unit::Number),
+    (Count::StallTime, "stall_time", Unit::Time),
+    (Count::LongestStall, "longest_stall", Unit::Time),
+    (Count::RebufferingTime, "rebuffering_time", Unit::Time),
+];
+
+impl Measure {
+    /// Its unit.
+    pub fn unit(self) -> Unit {
+        match self {
+            Measure::Time(..) => Unit::Time,
+            Measure::Count(count) => row(count).2,
+        }
+    }
+
+    /// Whether it can be taken over a part of the run.
+    pub fn is_over_time(self) -> bool {
+        self == Measure::Count(Count::Goodput)
+    }
+}
+
+fn row(count: Count) -> &'static (Count, &'static str, Unit) {
+    COUNTS.iter().find(|row| row.0 == count).expect("every count has a row")
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Measure::Time(quantile, times) => write!(f, "{quantile}_{times}"),
+            Measure::Count(count) => f.write_str(row(*count).1),
+        }
+    }
+}
+
+impl From<Measure> for String {
+    fn from(measure: Measure) -> Self {
+        measure.to_string()
+    }
+}
+
+impl FromStr for Measure {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let counted = COUNTS.iter().find(|row| row.1 == name).map(|row| Measure::Count(row.0));
+        let timed = || {
+            let (quantile, times) = name.split_once('_')?;
+            Some(Measure::Time(Quantile::named(quantile)?, Times::named(times)?))
+        };
+        counted.or_else(timed).ok_or_else(|| {
+            let counts = COUNTS.iter().map(|row| row.1).collect::<Vec<_>>().join(", ");
+            format!(
+                "unknown measure {name:?}; there are {counts}, and {} with {} before it",
+                Times::names(),
+                Quantile::names()
+            )
+        })
+    }
+}
+
+impl TryFrom<String> for Measure {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        name.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for (_, name, _) in COUNTS {
+            assert_eq!(name.parse::<Measure>().map(|measure| measure.to_string()), Ok(name.to_owned()));
+        }
+        for name in ["p50_latency", "p9999_packet_delay", "max_waiting", "mean_picture_latency", "p99_rtt"] {
+            assert_eq!(name.parse::<Measure>().map(|measure| measure.to_string()), Ok(name.to_owned()));
+        }
+        let error = "p98_latency".parse::<Measure>().unwrap_err();
+        assert!(error.contains("in_time_ratio") && error.contains("p999"), "{error}");
+    }
+}

@@ -1,0 +1,260 @@
+//! What a player would have shown: pictures that could be decoded in time, and where the film stood still.
+
+use serde::{Deserialize, Serialize};
+
+use super::distribution::{Percentiles, Times};
+use super::round6;
+use crate::traffic::Frame;
+
+/// Below this many pictures a second motion is not smooth (STORM §5.5).
+const SMOOTH_FPS: u64 = 24;
+
+/// A film as it was shown.
+///
+/// A picture is *ready* when its block and all that it needs, and that those need, are there; it is shown
+/// if it is ready by its deadline. What is late still serves as a reference for what comes after it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Playback {
+    /// Pictures whose deadline was in the run.
+    pub pictures: u64,
+    /// Those that were shown.
+    pub shown: u64,
+    /// Pictures shown a second, over the run.
+    pub mean_fps: f64,
+    /// Pictures shown in each whole second.
+    pub shown_per_second: Vec<u16>,
+    /// Share of those seconds with fewer than 24, or than the film has if it has fewer.
+    pub below_smooth_ratio: f64,
+    /// Times at which the film stood still: the next picture came later than three picture intervals and
+    /// than one and 150 ms (`freezeCount` of the W3C's webrtc-stats).
+    pub stalls: u64,
+    /// Time for which it did, in microseconds.
+    pub stall_us: u64,
+    /// The longest of these times.
+    pub longest_stall_us: u64,
+    /// Rebuffering time in microseconds: pictures that were not shown, times the interval between two
+    /// (DAMS §V-A); for a player with a buffer, the time it waited for more.
+    pub rebuffering_us: u64,
+    /// Offered → ready, of the pictures that became so, in time or late.
+    pub picture_latency: Option<Percentiles>,
+}
+
+/// Collects the pictures of one flow.
+#[derive(Debug)]
+pub(super) struct Pictures {
+    interval_us: u64,
+    /// In the order of the offers; blocks that are not pictures are none.
+    blocks: Vec<Option<Block>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    at_us: u64,
+    deadline_us: Option<u64>,
+    frame: Frame,
+    arrived_us: Option<u64>,
+}
+
+impl Pictures {
+    pub(super) fn new(interval_us: u64) -> Self {
+        Self { interval_us: interval_us.max(1), blocks: Vec::new() }
+    }
+
+    /// The `index`th block of the flow is (a part of) a picture.
+    pub(super) fn on_offer(&mut self, index: u64, at_us: u64, deadline_us: Option<u64>, frame: Frame) {
+        self.blocks.resize(index as usize, None);
+        self.blocks.push(Some(Block { at_us, deadline_us, frame, arrived_us: None }));
+    }
+
+    pub(super) fn on_delivered(&mut self, index: u64, at_us: u64) {
+        if let Some(Some(block)) = self.blocks.get_mut(index as usize) {
+            block.arrived_us = Some(at_us);
+        }
+    }
+
+    pub(super) fn finish(self, end_us: u64) -> Playback {
+        let ready = self.ready();
+        // By number of the picture: whether it was shown; none if that is open at the end.
+        let mut shown: Vec<Option<bool>> = Vec::new();
+        let mut latency = Times::new();
+        for (block, ready) in self.blocks.iter().zip(&ready) {
+            let Some(block) = block.as_ref().filter(|block| block.frame.base) else { continue };
+            if let Some(ready) = ready {
+                latency.record(ready.saturating_sub(block.at_us));
+            }
+            let due = block.deadline_us.map(|deadline| block.at_us.saturating_add(deadline));
+            let verdict = match (ready, due) {
+                (Some(ready), Some(due)) => Some(*ready <= due),
+                (Some(_), None) => Some(true),
+                (None, Some(due)) if due < end_us => Some(false),
+                (None, _) => None,
+            };
+            let place = block.frame.picture as usize;
+            if shown.len() <= place {
+                shown.resize(place + 1, None);
+            }
+            shown[place] = verdict;
+        }
+        self.playback(&shown, latency.percentiles())
+    }
+
+    /// When each block could be decoded. What a block needs may come after it.
+    fn ready(&self) -> Vec<Option<u64>> {
+        let mut ready: Vec<Option<Option<u64>>> = vec![None; self.blocks.len()];
+        for first in 0..self.blocks.len() {
+            let mut chain = vec![first];
+            while let Some(&index) = chain.last() {
+                let Some(block) = self.blocks[index].as_ref().filter(|_| ready[index].is_none()) else {
+                    ready[index].get_or_insert(None);
+                    chain.pop();
+                    continue;
+                };
+                let needs = || block.frame.needs.iter().flatten().map(|need| *need as usize);
+                let missing = needs()
+                    .find(|need| ready.get(*need).is_some_and(Option::is_none) && !chain.contains(need));
+                if let Some(missing) = missing {
+                    chain.push(missing);
+                    continue;
+                }
+                let all = needs().map(|need| ready.get(need).copied().flatten().flatten());
+                ready[index] = Some(all.fold(block.arrived_us, |latest, need| Some(latest?.max(need?))));
+                chain.pop();
+            }
+        }
+        ready.into_iter().map(Option::flatten).collect()
+    }
+
+    fn playback(&self, shown: &[Option<bool>], picture_latency: Option<Percentiles>) -> Playback {
+        let last = shown.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        let decided: Vec<bool> = shown[..last].iter().map(|verdict| verdict.unwrap_or(false)).collect();
+        let count = decided.iter().filter(|shown| **shown).count() as u64;
+        let pictures = decided.len() as u64;
+        let per_second = (1_000_000 / self.interval_us).max(1) as usize;
+        let shown_per_second: Vec<u16> = decided
+            .chunks_exact(per_second)
+            .map(|second| second.iter().filter(|shown| **shown).count() as u16)
+            .collect();
+        let smooth = SMOOTH_FPS.min(per_second as u64);
+        let below = shown_per_second.iter().filter(|fps| u64::from(**fps) < smooth).count();
+        let stalls = self.stalls(&decided);
+        Playback {
+            pictures,
+            shown: count,
+            mean_fps: share(count as f64 * 1e6, (pictures * self.interval_us) as f64),
+            below_smooth_ratio: share(below as f64, shown_per_second.len() as f64),
+            shown_per_second,
+            stalls: stalls.len() as u64,
+            stall_us: stalls.iter().sum(),
+            longest_stall_us: stalls.iter().copied().max().unwrap_or(0),
+            rebuffering_us: (pictures - count) * self.interval_us,
+            picture_latency,
+        }
+    }
+
+    /// How long the film stood still each time: from when the next picture was due to when one came.
+    fn stalls(&self, decided: &[bool]) -> Vec<u64> {
+        let least = (3 * self.interval_us).max(self.interval_us + 150_000);
+        let gaps = decided.split(|shown| *shown).map(|missing| missing.len() as u64);
+        gaps.filter(|missing| (missing + 1) * self.interval_us >= least)
+            .map(|missing| missing * self.interval_us)
+            .collect()
+    }
+}
+
+fn share(part: f64, whole: f64) -> f64 {
+    if whole == 0.0 { 0.0 } else { round6(part / whole) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: u64 = 40_000;
+
+    fn film(count: u64) -> Pictures {
+        let mut pictures = Pictures::new(INTERVAL);
+        for index in 0..count {
+            let frame = Frame::in_sequence(index, index.is_multiple_of(25));
+            pictures.on_offer(index, index * INTERVAL, Some(100_000), frame);
+        }
+        pictures
+    }
+
+    fn play(missing: impl Fn(u64) -> bool, delay_us: impl Fn(u64) -> u64) -> Playback {
+        let mut pictures = film(100);
+        for index in (0..100).filter(|index| !missing(*index)) {
+            pictures.on_delivered(index, index * INTERVAL + delay_us(index));
+        }
+        pictures.finish(10_000_000)
+    }
+
+    #[test]
+    fn a_film_that_arrives_is_shown() {
+        let playback = play(|_| false, |_| 30_000);
+        assert_eq!((playback.pictures, playback.shown, playback.stalls), (100, 100, 0));
+        assert_eq!((playback.mean_fps, playback.below_smooth_ratio), (25.0, 0.0));
+        assert_eq!(playback.shown_per_second, [25; 4]);
+        assert_eq!(playback.picture_latency.map(|all| all.max_us), Some(30_000));
+    }
+
+    #[test]
+    fn a_missing_picture_takes_the_rest_of_its_group_along() {
+        let playback = play(|index| index == 30, |_| 30_000);
+        assert_eq!(playback.shown_per_second, [25, 5, 25, 25]);
+        assert_eq!((playback.stalls, playback.stall_us), (1, 20 * INTERVAL));
+        assert_eq!(playback.rebuffering_us, 20 * INTERVAL);
+        assert_eq!(playback.below_smooth_ratio, 0.25);
+    }
+
+    #[test]
+    fn a_late_picture_still_serves_the_next() {
+        let playback = play(|_| false, |index| if index == 30 { 130_000 } else { 30_000 });
+        // It came 130 ms after its own capture, 90 after that of the next.
+        assert_eq!((playback.shown, playback.stalls), (99, 0));
+        let latency = playback.picture_latency.expect("pictures were ready");
+        assert_eq!(latency.max_us, 130_000);
+    }
+
+    #[test]
+    fn what_is_needed_may_be_sent_later() {
+        // I0 P2 B1 in the order of display 0, 1, 2.
+        let mut pictures = Pictures::new(INTERVAL);
+        let frame = |picture, needs| Frame { picture, base: true, needs };
+        pictures.on_offer(0, 0, Some(100_000), frame(0, [None, None]));
+        pictures.on_offer(1, 0, Some(100_000), frame(1, [Some(0), Some(2)]));
+        pictures.on_offer(2, 0, Some(100_000), frame(2, [Some(0), None]));
+        for (index, at_us) in [(0, 10_000), (1, 20_000), (2, 90_000)] {
+            pictures.on_delivered(index, at_us);
+        }
+        assert_eq!(pictures.ready(), [Some(10_000), Some(90_000), Some(90_000)]);
+    }
+
+    #[test]
+    fn refinements_are_not_needed() {
+        let mut pictures = Pictures::new(INTERVAL);
+        pictures.on_offer(0, 0, Some(100_000), Frame { picture: 0, base: true, needs: [None; 2] });
+        let refinement = Frame { picture: 0, base: false, needs: [Some(0), None] };
+        pictures.on_offer(1, 0, Some(100_000), refinement);
+        pictures.on_delivered(0, 10_000);
+        assert_eq!(pictures.finish(1_000_000).shown, 1);
+    }
+
+    #[test]
+    fn what_is_open_at_the_end_is_not_counted() {
+        let pictures = film(3);
+        assert_eq!(pictures.finish(100_000).pictures, 0);
+        let playback = film(3).finish(150_000);
+        assert_eq!((playback.pictures, playback.shown), (2, 0));
+    }
+
+    #[test]
+    fn a_circle_of_needs_is_never_ready() {
+        let mut pictures = Pictures::new(INTERVAL);
+        for (index, need) in [(0, 1), (1, 0)] {
+            let frame = Frame { picture: index, base: true, needs: [Some(need), None] };
+            pictures.on_offer(index, 0, None, frame);
+            pictures.on_delivered(index, 5);
+        }
+        assert!(pictures.ready().iter().all(Option::is_none));
+    }
+}
