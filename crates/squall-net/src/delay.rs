@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     form::{TextOrTable, text_or_table},
     series::{Series, SeriesTable},
-    time::{NEVER, Nanos, micros_before, nanos},
+    time::{NANOS_PER_MILLI, NEVER, Nanos, micros_before, nanos},
     units::{Rate, Span},
 };
 
@@ -169,6 +169,18 @@ impl Delay {
         }
     }
 
+    /// The least delay from `now` until a later time, and that time. A ramp is told in steps of a millisecond.
+    pub(crate) fn outlook(&self, now: Nanos) -> (Nanos, Nanos) {
+        match self {
+            Self::Series(series) => (self.at(now), series.at(micros_before(now)).1.map_or(NEVER, nanos)),
+            Self::Ramp { end, .. } if now < *end => {
+                let until = now.saturating_add(NANOS_PER_MILLI).min(*end);
+                (self.at(now).min(self.at(until)), until)
+            }
+            Self::Fixed(_) | Self::Ramp { .. } => (self.at(now), NEVER),
+        }
+    }
+
     pub(crate) fn at(&self, now: Nanos) -> Nanos {
         match self {
             Self::Fixed(delay) => nanos(delay.micros()),
@@ -208,6 +220,16 @@ impl Jitter {
             JitterShape::Normal => (0..12).map(|_| self.uniform()).sum::<f64>() / 2.0 * size as f64,
         };
         (delay as f64 + change).max(0.0) as Nanos
+    }
+
+    /// The least that any draw can make of `delay`.
+    pub(crate) fn least(&self, delay: Nanos) -> Nanos {
+        let size = nanos(self.config.size.micros());
+        let most = match self.config.shape {
+            JitterShape::Uniform => size,
+            JitterShape::Normal => size.saturating_mul(6),
+        };
+        delay.saturating_sub(most)
     }
 
     /// Evenly in -1..1.

@@ -9,8 +9,9 @@
 //!
 //! A link has no clock and no sockets: time is an argument, and the same seed and pushes give the same result.
 //! [`Network`] drives the two links of each of several paths in virtual time, [`Relay`] in real time between
-//! UDP sockets.
+//! UDP sockets. [`capacity`] tells what a network could carry before anything is sent.
 
+pub mod capacity;
 mod codel;
 pub mod config;
 mod delay;

@@ -158,6 +158,16 @@ impl Opportunities {
         }
     }
 
+    /// How many opportunities there are at the time of the next.
+    pub(crate) fn together(&self) -> u64 {
+        let (mut after, mut count) = (self.clone(), 0);
+        while after.next() == self.next() && after.next() != NEVER {
+            after.take();
+            count += 1;
+        }
+        count
+    }
+
     /// Uses the next opportunity up.
     pub(crate) fn take(&mut self) {
         self.index += 1;

@@ -3,6 +3,7 @@
 mod radios;
 
 use crate::{
+    capacity::{Forecast, Tree},
     config::{ConfigError, Direction, LinkConfig, PathConfig},
     link::{Delivery, Link, LinkState, PushOutcome},
     log::{LinkStats, Record},
@@ -233,6 +234,25 @@ impl<T: Clone> Network<T> {
             self.due[link] = own.poll_timeout().unwrap_or(IDLE);
         }
         self.due[self.links.len() + trunk] = self.trunks[trunk].poll_timeout().unwrap_or(IDLE);
+    }
+
+    /// The future of every link of one direction, by serialiser. Nothing may be on its way.
+    pub(crate) fn into_trees(self, direction: Direction, until: Micros) -> Vec<Tree> {
+        let forecasts: Vec<_> = self.trunks.into_iter().map(|trunk| Forecast::of(trunk, until)).collect();
+        let mut trees: Vec<(Option<usize>, Tree)> = Vec::new();
+        for (index, Route { link, trunk }) in self.links.into_iter().enumerate() {
+            if index != slot(index / 2, direction) {
+                continue;
+            }
+            let shared = trees.iter().position(|(other, _)| trunk.is_some() && *other == trunk);
+            let place = shared.unwrap_or_else(|| {
+                let root = trunk.map(|trunk| forecasts[trunk].clone());
+                trees.push((trunk, Tree { trunk: root, paths: Vec::new() }));
+                trees.len() - 1
+            });
+            trees[place].1.paths.push((index / 2, Forecast::of(link, until)));
+        }
+        trees.into_iter().map(|(_, tree)| tree).collect()
     }
 
     /// The next path whose client has got a new source port by `now`.

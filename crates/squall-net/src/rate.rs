@@ -285,7 +285,12 @@ impl Fluid {
 
     /// Bits per second at `now`; `None` means unlimited.
     pub(crate) fn rate(&self, now: Nanos) -> Option<u64> {
-        scaled(&self.pace, self.share, now).0
+        self.outlook(now).0
+    }
+
+    /// The rate at `now`, and until when it holds.
+    pub(crate) fn outlook(&self, now: Nanos) -> (Option<u64>, Nanos) {
+        scaled(&self.pace, self.share, now)
     }
 
     fn refresh(&mut self, now: Nanos) {

@@ -104,6 +104,27 @@ pub struct LinkState {
     pub outage: bool,
 }
 
+/// What a link can do for a while.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outlook {
+    pub(crate) service: Service,
+    /// The least delay that a packet can meet.
+    pub(crate) delay: Micros,
+    /// Whether there is no outage.
+    pub(crate) is_up: bool,
+    /// When any of this changes. An opportunity of a trace is a change too.
+    pub(crate) until: Micros,
+}
+
+/// How packets leave the queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Service {
+    /// At so many bits per second; `None` means unlimited.
+    Rate(Option<u64>),
+    /// At opportunities; the next come at that time, so many together.
+    Opportunities { at: Micros, count: u64 },
+}
+
 #[derive(Debug, Clone)]
 struct Packet<T> {
     item: T,
@@ -251,6 +272,44 @@ impl<T: Clone> Link<T> {
             flying: self.line.len() as u64,
             outage: self.outages > 0,
         }
+    }
+
+    /// What the link can do from `now` on, and until when. Nothing may be on its way.
+    pub(crate) fn outlook(&mut self, now: Micros) -> Outlook {
+        self.advance(now);
+        let (service, change) = match &self.server {
+            Server::Fluid(fluid) => {
+                let (rate, change) = fluid.outlook(self.now);
+                (Service::Rate(rate), change)
+            }
+            Server::Opportunities(trace) => {
+                let (at, count) = (micros_before(trace.next()), trace.together());
+                (Service::Opportunities { at, count }, trace.next())
+            }
+        };
+        let (delay, moves) = self.delay.outlook(self.now);
+        let until = self.script.next().min(self.radio_event()).min(change).min(moves);
+        Outlook {
+            service,
+            delay: micros_before(self.jitter.least(delay)),
+            is_up: self.outages == 0,
+            until: if until == NEVER { Micros::MAX } else { micros_before(until) },
+        }
+    }
+
+    /// Whether an outage destroys what it meets.
+    pub(crate) fn drops_in_outages(&self) -> bool {
+        self.outage_mode == OutageMode::Drop
+    }
+
+    /// Whether the delay comes before queue and serialiser.
+    pub(crate) fn delays_first(&self) -> bool {
+        self.delay_first
+    }
+
+    /// The largest packet it takes, in bytes.
+    pub(crate) fn mtu(&self) -> u32 {
+        self.mtu
     }
 
     /// Starts (or, with `false`, ends and forgets) the record of every packet. Off by default.

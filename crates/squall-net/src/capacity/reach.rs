@@ -1,0 +1,77 @@
+//! How long something may be handed over to arrive by a given time.
+
+use super::Stretch;
+use crate::units::Micros;
+
+/// The latest moments of a lane, by time of arrival.
+///
+/// What is carried before a moment may end in the same packet as what is carried at it, and arrive with it: so
+/// whatever is carried up to [`Reach::latest`] may be in time, and nothing after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reach {
+    lines: Vec<Line>,
+    /// The earliest arrival from each line on.
+    arrivals: Vec<Micros>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Line {
+    to: Micros,
+    lag: Micros,
+}
+
+/// A line that is the last to have something in by a given time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Last {
+    pub(super) to: Micros,
+    pub(super) lag: Micros,
+    /// When a later line begins to arrive; [`Micros::MAX`] if none does.
+    pub(super) until: Micros,
+}
+
+impl Reach {
+    /// That of these stretches, which are in order of time.
+    pub fn of(stretches: &[Stretch]) -> Self {
+        let mut arrivals: Vec<Micros> =
+            stretches.iter().map(|stretch| stretch.from.saturating_add(stretch.lag)).collect();
+        for index in (1..arrivals.len()).rev() {
+            arrivals[index - 1] = arrivals[index - 1].min(arrivals[index]);
+        }
+        let lines = stretches.iter().map(|stretch| Line { to: stretch.to, lag: stretch.lag }).collect();
+        Self { lines, arrivals }
+    }
+
+    /// The latest moment at which anything is carried that may arrive by `by`; `None` if nothing does.
+    pub fn latest(&self, by: Micros) -> Option<Micros> {
+        let last = self.last(by)?;
+        Some(last.to.min(by - last.lag))
+    }
+
+    /// The time at which the first of all arrives; `None` if nothing ever does.
+    pub fn first(&self) -> Option<Micros> {
+        self.arrivals.first().copied().filter(|at| *at != Micros::MAX)
+    }
+
+    pub(super) fn last(&self, by: Micros) -> Option<Last> {
+        let index = self.arrivals.partition_point(|at| *at <= by).checked_sub(1)?;
+        // The earliest arrival from here on is not after `by`, that from the next on is: so this line has it.
+        let Line { to, lag } = self.lines[index];
+        let until = self.arrivals.get(index + 1).copied().unwrap_or(Micros::MAX);
+        (lag <= by).then_some(Last { to, lag, until })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capacity::Volume;
+
+    #[test]
+    fn a_shorter_delay_takes_along_what_was_carried_before() {
+        let stretch = |from, to, lag| Stretch { from, to, volume: Volume::Rate(1), lag };
+        let reach = Reach::of(&[stretch(0, 100, 50), stretch(100, 200, 10)]);
+        assert_eq!([49, 50, 90, 109].map(|by| reach.latest(by)), [None, Some(0), Some(40), Some(59)]);
+        assert_eq!([110, 150, 900].map(|by| reach.latest(by)), [Some(100), Some(140), Some(200)]);
+        assert_eq!((reach.first(), Reach::of(&[]).first()), (Some(50), None));
+    }
+}
