@@ -28,6 +28,7 @@ pub mod relay;
 mod script;
 pub mod series;
 mod time;
+pub mod trace;
 pub mod units;
 
 pub use crate::{

@@ -211,7 +211,7 @@ pub(crate) fn read(file: &Path) -> Result<String, LoadError> {
 }
 
 /// Reads one column of a CSV text.
-fn parse_csv<V: Sample>(text: &str, source: &CsvSource) -> Result<Vec<(Span, V)>, SeriesError> {
+pub(crate) fn parse_csv<V: Sample>(text: &str, source: &CsvSource) -> Result<Vec<(Span, V)>, SeriesError> {
     const TIME: &str = "time_s";
     let mut lines = text.lines();
     let header: Vec<&str> = lines.next().unwrap_or_default().split(',').map(str::trim).collect();
