@@ -262,7 +262,7 @@ fn resolve(file: file::ScenarioFile, outline: &Outline) -> Result<Scenario, Prob
     let seeds = seeds(&file)?;
     check_schedulers(&file.schedulers)?;
     paths::check(&file.paths, duration_us)?;
-    let flows = flows::resolve(&file.flows, duration_us, outline)?;
+    let flows = flows::resolve(file.flows.len(), duration_us, outline)?;
     let mut scenario = Scenario {
         name: file.name,
         description: file.description,

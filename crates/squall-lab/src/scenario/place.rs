@@ -10,6 +10,8 @@ use toml::de::{DeTable, DeValue};
 pub(super) enum Step {
     Key(&'static str),
     Index(usize),
+    /// To this byte of the text, which is known already.
+    Offset(usize),
 }
 
 /// Something wrong, and the place of it.
@@ -55,18 +57,21 @@ impl<'a> Outline<'a> {
         self.follow(place).1
     }
 
-    /// The keys of the table at this place.
-    pub(super) fn keys(&self, place: &[Step]) -> Vec<String> {
-        match self.follow(place).0 {
-            Some(Node::Table(table)) => table.keys().map(|key| key.get_ref().to_string()).collect(),
-            _ => Vec::new(),
+    /// The `index`th entry of a list of tables at the top level, with positions, if there is such a table.
+    pub(super) fn entry(&self, list: &'static str, index: usize) -> Option<DeTable<'a>> {
+        match self.follow(&[Step::Key(list), Step::Index(index)]).0 {
+            Some(Node::Table(table)) => Some(table.clone()),
+            _ => None,
         }
     }
 
-    fn follow(&self, place: &[Step]) -> (Option<Node<'_>>, usize) {
+    fn follow(&self, place: &[Step]) -> (Option<Node<'_, 'a>>, usize) {
         let Some(root) = &self.0 else { return (None, 0) };
         let (mut node, mut offset) = (Node::Table(root.get_ref()), 0);
         for step in place {
+            if let Step::Offset(at) = step {
+                return (None, *at);
+            }
             let Some((next, at)) = node.child(*step) else { return (None, offset) };
             (node, offset) = (next, at);
         }
@@ -75,13 +80,13 @@ impl<'a> Outline<'a> {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Node<'a> {
-    Table(&'a DeTable<'a>),
-    Value(&'a DeValue<'a>),
+enum Node<'o, 'a> {
+    Table(&'o DeTable<'a>),
+    Value(&'o DeValue<'a>),
 }
 
-impl<'a> Node<'a> {
-    fn child(self, step: Step) -> Option<(Node<'a>, usize)> {
+impl<'o, 'a> Node<'o, 'a> {
+    fn child(self, step: Step) -> Option<(Self, usize)> {
         match (self, step) {
             (Node::Table(table), Step::Key(name)) => {
                 let (key, value) = table.iter().find(|(key, _)| key.get_ref() == name)?;
@@ -95,7 +100,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    fn of(value: &'a Spanned<DeValue<'a>>) -> Self {
+    fn of(value: &'o Spanned<DeValue<'a>>) -> Self {
         match value.get_ref() {
             DeValue::Table(table) => Node::Table(table),
             other => Node::Value(other),

@@ -1,55 +1,20 @@
 //! Flows as deterministic lists of offers.
 //!
 //! A [`Generator`] is an iterator of constant size: an hour of video costs no more memory than a second. Two
-//! generators of the same flow, seed and index give the same offers, whatever else runs.
+//! generators of the same flow, seed and index that are told the same give the same offers, whatever else runs.
 
-use rand::{RngExt, SeedableRng};
+mod blocks;
+mod bulk;
+mod offer;
+mod source;
+mod video;
+
+use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
-use crate::flow::{Flow, Traffic, Video};
-
-/// One block that the application hands over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Offer {
-    /// When, in microseconds from the start of the run. For [`Pace::Saturate`]: not before.
-    pub at_us: u64,
-    /// Size in bytes, at least 1.
-    pub size: u64,
-    /// Deadline in microseconds after `at_us`.
-    pub deadline_us: Option<u64>,
-    /// Priority, 0 first.
-    pub priority: u8,
-    /// Whether lost data is repaired until it arrives.
-    pub reliable: bool,
-    /// Which of the flow's [classes](crate::flow::Traffic::classes) it is of.
-    pub class: u16,
-    /// What it is to a player, if it is a picture or a part of one.
-    pub frame: Option<Frame>,
-    /// Channel of the session that carries it.
-    pub channel: u32,
-    /// Whether it is told after the ordered one before it on its channel.
-    pub ordered: bool,
-}
-
-/// A block as a decoder sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Frame {
-    /// Which picture it belongs to, counted from 0 in the order of display.
-    pub picture: u64,
-    /// Whether the picture can be shown once this block and what it needs are there. Refinements of a
-    /// picture that can be shown without them are not the base.
-    pub base: bool,
-    /// Blocks of the flow, counted from 0 in the order of the offers, that it cannot be decoded without.
-    pub needs: [Option<u64>; 2],
-}
-
-impl Frame {
-    /// A whole picture that needs at most the one that was offered before it, as in a stream without
-    /// reordering: a key frame nothing.
-    pub fn in_sequence(index: u64, key: bool) -> Self {
-        Self { picture: index, base: true, needs: [index.checked_sub(1).filter(|_| !key), None] }
-    }
-}
+use crate::flow::{Flow, Traffic};
+pub use offer::{Frame, Offer};
+use source::Source;
 
 /// What paces the offers of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,10 +34,10 @@ pub enum Pace {
 }
 
 /// The offers of one flow, in order of time. Endless for [`Pace::Saturate`].
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Generator {
     flow: Flow,
-    rng: Pcg64Mcg,
+    source: Box<dyn Source>,
     next: u64,
 }
 
@@ -81,94 +46,58 @@ impl Generator {
     pub fn new(flow: &Flow, index: usize, seed: u64) -> Self {
         // One stream of random numbers per flow: adding a flow must not change the others.
         let stream = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Self { flow: flow.clone(), rng: Pcg64Mcg::seed_from_u64(seed ^ stream), next: 0 }
+        let source = source(&flow.traffic, Pcg64Mcg::seed_from_u64(seed ^ stream));
+        Self { flow: flow.clone(), source, next: 0 }
     }
 
     /// What paces the offers.
     pub fn pace(&self) -> Pace {
-        match &self.flow.traffic {
-            Traffic::Video(_) | Traffic::Blocks(_) => Pace::Clock,
-            Traffic::Bulk(bulk) => Pace::Saturate {
-                start_us: self.flow.start_us,
-                end_us: self.flow.end_us,
-                backlog: bulk.backlog,
-            },
-        }
+        let Flow { start_us, end_us, .. } = self.flow;
+        let saturate = |backlog| Pace::Saturate { start_us, end_us, backlog };
+        self.flow.traffic.backlog().map_or(Pace::Clock, saturate)
+    }
+
+    /// The receiver has the `index`th block of the flow since `at_us`, in microseconds from the start of the run.
+    /// A flow that had nothing to offer may have now.
+    pub fn on_delivered(&mut self, index: u64, at_us: u64) {
+        self.source.on_delivered(index, at_us.saturating_sub(self.flow.start_us));
+    }
+
+    /// The congestion control of the session that sends allows this many bits per second since `at_us`, in
+    /// microseconds from the start of the run.
+    pub fn on_rate(&mut self, at_us: u64, bps: u64) {
+        self.source.on_rate(at_us.saturating_sub(self.flow.start_us), bps);
     }
 }
 
 impl Iterator for Generator {
     type Item = Offer;
 
+    /// The next block. A flow that waits for what it will be told has none, and may have one again afterwards.
     fn next(&mut self) -> Option<Offer> {
-        let index = self.next;
-        let Flow { multiplexer, channel: first, .. } = self.flow;
-        let (channel, ordered) = (multiplexer.channel(first, index), multiplexer.is_ordered());
-        let after_start_us = match &self.flow.traffic {
-            Traffic::Video(video) => index.checked_mul(1_000_000)? / u64::from(video.fps),
-            Traffic::Blocks(blocks) => index.checked_mul(blocks.interval_us)?,
-            Traffic::Bulk(_) => 0,
-        };
-        let at_us = self.flow.start_us.checked_add(after_start_us)?;
-        if at_us >= self.flow.end_us {
-            return None;
-        }
+        let offer = self.source.next()?;
+        let at_us = self.flow.start_us.checked_add(offer.at_us).filter(|at_us| *at_us < self.flow.end_us)?;
+        let multiplexer = self.flow.multiplexer;
+        let channel = multiplexer.channel(self.flow.channel, self.next);
         self.next += 1;
-        Some(match &self.flow.traffic {
-            Traffic::Video(video) => Offer { channel, ordered, ..frame(video, index, at_us, &mut self.rng) },
-            Traffic::Blocks(blocks) => Offer {
-                at_us,
-                size: blocks.size,
-                deadline_us: blocks.deadline_us,
-                priority: blocks.priority,
-                reliable: blocks.reliable,
-                class: 0,
-                frame: None,
-                channel,
-                ordered,
-            },
-            Traffic::Bulk(bulk) => Offer {
-                at_us,
-                size: bulk.size,
-                deadline_us: None,
-                priority: bulk.priority,
-                reliable: true,
-                class: 0,
-                frame: None,
-                channel,
-                ordered,
-            },
-        })
+        Some(Offer { at_us, channel, ordered: multiplexer.is_ordered(), ..offer })
     }
 }
 
-fn frame(video: &Video, index: u64, at_us: u64, rng: &mut Pcg64Mcg) -> Offer {
-    let key = index.is_multiple_of(video.group);
-    Offer {
-        at_us,
-        size: jittered(video.frame_size(key), video.size_jitter, rng),
-        deadline_us: video.deadline_us,
-        priority: if key { video.priority_key } else { video.priority_delta },
-        reliable: video.reliable.covers(key),
-        class: u16::from(!key),
-        frame: Some(Frame::in_sequence(index, key)),
-        channel: 0,
-        ordered: false,
+/// The blocks of this traffic; `rng` is theirs alone.
+fn source(traffic: &Traffic, rng: Pcg64Mcg) -> Box<dyn Source> {
+    let classes = traffic.classes();
+    match traffic {
+        Traffic::Video(video) => Box::new(video::Frames::new(video, classes, rng)),
+        Traffic::Blocks(blocks) => Box::new(blocks::Steady::new(blocks, classes)),
+        Traffic::Bulk(bulk) => Box::new(bulk::Endless::new(bulk, classes)),
     }
-}
-
-/// Integers and a uniform spread only: the same sizes on every machine.
-fn jittered(size: u64, jitter: f64, rng: &mut Pcg64Mcg) -> u64 {
-    const ONE: u64 = 1_000_000;
-    let spread = (jitter.clamp(0.0, 1.0) * ONE as f64) as u64;
-    let factor = if spread == 0 { ONE } else { rng.random_range(ONE - spread..=ONE + spread) };
-    (size.saturating_mul(factor) / ONE).max(1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::{Blocks, Bulk, Direction, Multiplexer, ReliableFrames};
+    use crate::flow::{Blocks, Bulk, Direction, Multiplexer, ReliableFrames, Video};
 
     fn flow(traffic: Traffic) -> Flow {
         Flow {

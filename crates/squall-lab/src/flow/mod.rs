@@ -1,0 +1,132 @@
+//! What an application offers: a flow of blocks of one kind, in one direction.
+//!
+//! Each kind of traffic has a file here, which says what it is, one in [`traffic`](crate::traffic), which makes its
+//! blocks, and one in the scenario, which reads its fields.
+
+mod blocks;
+mod bulk;
+mod multiplexer;
+mod reliable;
+mod video;
+
+pub use blocks::Blocks;
+pub use bulk::Bulk;
+pub use multiplexer::Multiplexer;
+pub use reliable::ReliableFrames;
+pub use squall_net::Direction;
+pub use video::Video;
+
+/// `"down"` or `"up"`, as scenario files spell it.
+pub(crate) fn word(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Down => "down",
+        Direction::Up => "up",
+    }
+}
+
+/// A flow of blocks, with all defaults filled in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Flow {
+    /// Unique name within the scenario.
+    pub name: String,
+    /// Which end sends.
+    pub direction: Direction,
+    /// Channel of the session that carries it, the first if it has several.
+    pub channel: u32,
+    /// How its blocks are spread over channels.
+    pub multiplexer: Multiplexer,
+    /// Weight of its channels where channels take turns, 1 to 256.
+    pub weight: u16,
+    /// Time of the first block, in microseconds from the start of the run.
+    pub start_us: u64,
+    /// No block is offered at or after this time, in microseconds from the start of the run.
+    pub end_us: u64,
+    /// The blocks themselves.
+    pub traffic: Traffic,
+}
+
+/// Blocks of a flow that are alike, such as its key frames.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Class {
+    /// What they are, unique within the flow.
+    pub name: String,
+    /// Whether lost data is repaired until it arrives.
+    pub reliable: bool,
+    /// Priority, 0 first.
+    pub priority: u8,
+}
+
+impl Class {
+    /// A class of this name.
+    pub fn new(name: &str, reliable: bool, priority: u8) -> Self {
+        Self { name: name.to_owned(), reliable, priority }
+    }
+}
+
+/// The kinds of traffic.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Traffic {
+    /// Frames at a steady pace, key frames larger than delta frames.
+    Video(Video),
+    /// Blocks of one size at a steady pace.
+    Blocks(Blocks),
+    /// As many reliable blocks as the session takes.
+    Bulk(Bulk),
+}
+
+/// What every kind of traffic tells of itself.
+trait Kind {
+    /// The word for it in scenario files.
+    fn name(&self) -> &'static str;
+
+    /// Its classes, at least one.
+    fn classes(&self) -> Vec<Class>;
+
+    /// Deadline of its blocks in microseconds after each is offered, if they have one.
+    fn deadline_us(&self) -> Option<u64>;
+
+    /// Time from one picture to the next in microseconds, if the blocks are pictures or parts of them.
+    fn picture_us(&self) -> Option<u64> {
+        None
+    }
+
+    /// Bytes to keep queued in the session, if that paces it and not the clock.
+    fn backlog(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Traffic {
+    fn of_kind(&self) -> &dyn Kind {
+        match self {
+            Traffic::Video(video) => video,
+            Traffic::Blocks(blocks) => blocks,
+            Traffic::Bulk(bulk) => bulk,
+        }
+    }
+
+    /// `"video"`, `"blocks"` and so on, as scenario files spell it.
+    pub fn kind(&self) -> &'static str {
+        self.of_kind().name()
+    }
+
+    /// Its classes, at least one; [`Offer::class`](crate::Offer::class) is a place in them.
+    pub fn classes(&self) -> Vec<Class> {
+        self.of_kind().classes()
+    }
+
+    /// Time from one picture to the next in microseconds, if the blocks are pictures or parts of them.
+    pub fn picture_us(&self) -> Option<u64> {
+        self.of_kind().picture_us()
+    }
+
+    /// Deadline of its blocks in microseconds after each is offered, if they have one.
+    pub fn deadline_us(&self) -> Option<u64> {
+        self.of_kind().deadline_us()
+    }
+
+    /// Bytes to keep queued in the session, if that paces the blocks and not the clock.
+    pub fn backlog(&self) -> Option<u64> {
+        self.of_kind().backlog()
+    }
+}

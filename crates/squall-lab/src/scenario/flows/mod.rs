@@ -1,0 +1,44 @@
+//! Flows from the file: the fields that all have here, those of each kind in its file; defaults, bounds.
+
+mod blocks;
+mod bulk;
+mod reader;
+mod video;
+mod words;
+
+use super::MAX_FLOWS;
+use super::place::{Outline, Problem};
+use crate::flow::{Flow, Traffic};
+use reader::{Kind, Reader};
+
+/// Largest block of a session in bytes.
+const MAX_BLOCK: u64 = 16 << 20;
+
+/// Most bytes that a session queues.
+const MAX_BACKLOG: u64 = 64 << 20;
+
+/// Shortest time between two blocks, in microseconds.
+const MIN_INTERVAL_US: u64 = 100;
+
+/// Reads all flows, fills in their defaults and checks them.
+pub(super) fn resolve(count: usize, duration_us: u64, outline: &Outline<'_>) -> Result<Vec<Flow>, Problem> {
+    if !(1..=MAX_FLOWS).contains(&count) {
+        let words = format!("{count} [[flow]] tables, expected 1 to {MAX_FLOWS}");
+        return Err(Problem::at_key("flow", words));
+    }
+    let mut flows: Vec<Flow> = Vec::with_capacity(count);
+    for index in 0..count {
+        let reader = Reader::new(index, outline)?;
+        let flow = reader.flow(&flows, duration_us, traffic)?;
+        flows.push(flow);
+    }
+    Ok(flows)
+}
+
+fn traffic(reader: &Reader<'_>) -> Result<Traffic, Problem> {
+    Ok(match reader.kind() {
+        Kind::Video => Traffic::Video(video::read(reader)?),
+        Kind::Blocks => Traffic::Blocks(blocks::read(reader)?),
+        Kind::Bulk => Traffic::Bulk(bulk::read(reader)?),
+    })
+}

@@ -1,0 +1,64 @@
+//! A block, and what it is to a player.
+
+use crate::flow::Class;
+
+/// One block that the application hands over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offer {
+    /// When, in microseconds from the start of the run. For [`Pace::Saturate`](super::Pace::Saturate): not before.
+    pub at_us: u64,
+    /// Size in bytes, at least 1.
+    pub size: u64,
+    /// Deadline in microseconds after `at_us`.
+    pub deadline_us: Option<u64>,
+    /// Priority, 0 first.
+    pub priority: u8,
+    /// Whether lost data is repaired until it arrives.
+    pub reliable: bool,
+    /// Which of the flow's [classes](crate::flow::Traffic::classes) it is of.
+    pub class: u16,
+    /// What it is to a player, if it is a picture or a part of one.
+    pub frame: Option<Frame>,
+    /// Channel of the session that carries it.
+    pub channel: u32,
+    /// Whether it is told after the ordered one before it on its channel.
+    pub ordered: bool,
+}
+
+impl Offer {
+    /// A block of this class, the `index`th of its flow, without a deadline and not a picture. The
+    /// [`Generator`](super::Generator) says which channel it takes.
+    pub(crate) fn new(at_us: u64, size: u64, index: u16, class: &Class) -> Self {
+        Self {
+            at_us,
+            size,
+            deadline_us: None,
+            priority: class.priority,
+            reliable: class.reliable,
+            class: index,
+            frame: None,
+            channel: 0,
+            ordered: false,
+        }
+    }
+}
+
+/// A block as a decoder sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame {
+    /// Which picture it belongs to, counted from 0 in the order of display.
+    pub picture: u64,
+    /// Whether the picture can be shown once this block and what it needs are there. Refinements of a
+    /// picture that can be shown without them are not the base.
+    pub base: bool,
+    /// Blocks of the flow, counted from 0 in the order of the offers, that it cannot be decoded without.
+    pub needs: [Option<u64>; 2],
+}
+
+impl Frame {
+    /// A whole picture that needs at most the one that was offered before it, as in a stream without
+    /// reordering: a key frame nothing.
+    pub fn in_sequence(index: u64, key: bool) -> Self {
+        Self { picture: index, base: true, needs: [index.checked_sub(1).filter(|_| !key), None] }
+    }
+}
