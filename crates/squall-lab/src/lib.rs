@@ -6,6 +6,7 @@
 //! and gets a [`RunResult`]: a plain record that is byte-identical for identical runs. [`mod@table`] and
 //! [`report`] show one or many of them, in the terminal and as one self-contained HTML file.
 
+pub mod bound;
 pub mod check;
 pub mod contender;
 pub mod flow;

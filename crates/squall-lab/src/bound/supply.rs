@@ -1,0 +1,71 @@
+//! What the paths can carry in one direction.
+
+use squall_net::{ConfigError, Direction, PathConfig, capacity};
+
+use super::{Demand, lane::Lane};
+
+/// The future of the paths of a run, in one direction: all that a clairvoyant needs to know.
+#[derive(Debug, Clone)]
+pub struct Supply {
+    lanes: Vec<Lane>,
+    duration_us: u64,
+}
+
+impl Supply {
+    /// The future that a run of this length with these paths and this seed has.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the paths, by name.
+    pub fn of(
+        paths: &[PathConfig],
+        seed: u64,
+        duration_us: u64,
+        direction: Direction,
+    ) -> Result<Self, ConfigError> {
+        let lanes = capacity::lanes(paths, seed, direction, duration_us)?;
+        Ok(Self { lanes: lanes.into_iter().map(Lane::new).collect(), duration_us })
+    }
+
+    /// Length of the run in microseconds.
+    pub fn duration_us(&self) -> u64 {
+        self.duration_us
+    }
+
+    /// The most bytes of one block that can arrive by `by_us` if it is handed over at `from_us`, all packets
+    /// being its own. `None`: any number.
+    pub fn most_bytes(&self, from_us: u64, by_us: u64) -> Option<u64> {
+        let by_us = by_us.min(self.duration_us);
+        self.lanes.iter().try_fold(0u64, |sum, lane| Some(sum.saturating_add(lane.most(from_us, by_us)?)))
+    }
+
+    /// The least time in microseconds from handing over to arrival, if the block has the network to itself.
+    /// `None` if it cannot arrive before the end of the run.
+    pub fn least_latency_us(&self, demand: &Demand) -> Option<u64> {
+        let from = demand.release_us;
+        let suffices = |latency: u64| {
+            let most = self.most_bytes(from, from.saturating_add(latency));
+            most.is_none_or(|bytes| bytes >= demand.size)
+        };
+        let longest = self.duration_us.checked_sub(from).filter(|longest| suffices(*longest))?;
+        // Most blocks take milliseconds of the minutes of a run.
+        let mut most = 1_000;
+        while most < longest && !suffices(most) {
+            most *= 2;
+        }
+        let (mut below, mut most) = (if most == 1_000 { 0 } else { most / 2 }, most.min(longest));
+        while below < most {
+            let middle = below.midpoint(most);
+            if suffices(middle) {
+                most = middle;
+            } else {
+                below = middle + 1;
+            }
+        }
+        Some(most)
+    }
+
+    pub(super) fn lanes(&self) -> &[Lane] {
+        &self.lanes
+    }
+}

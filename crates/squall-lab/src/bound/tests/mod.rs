@@ -1,0 +1,181 @@
+//! Cases that can be worked out by hand, and what must hold in all of them.
+
+mod properties;
+
+use squall_net::{Direction, PathConfig};
+
+use super::{Bound, Demand, Limit, Supply};
+
+const END: u64 = 1_000_000;
+
+/// A packet of 1,480 bytes each millisecond, 1,416 of which can be a block's.
+const RATE: &str = "rate='11.84mbps'";
+const FULL: u64 = 1_416;
+
+fn paths(texts: &[&str]) -> Vec<PathConfig> {
+    texts.iter().map(|text| toml::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"))).collect()
+}
+
+fn supply(texts: &[&str]) -> Supply {
+    Supply::of(&paths(texts), 1, END, Direction::Down).unwrap()
+}
+
+fn path(name: &str, more: &str) -> String {
+    format!("name='{name}'\n{RATE}\n{more}")
+}
+
+/// A block of so many full packets; times in milliseconds.
+fn block(release: u64, packets: u64, deadline: u64, priority: u8) -> Demand {
+    Demand {
+        release_us: release * 1_000,
+        size: packets * FULL,
+        deadline_us: Some(deadline * 1_000),
+        priority,
+    }
+}
+
+fn total(texts: &[&str], demands: &[Demand]) -> Limit {
+    Bound::of(&supply(texts), demands).total
+}
+
+/// In-time blocks and packets' worth of bytes.
+fn in_time(limit: Limit) -> (u64, f64) {
+    (limit.in_time_blocks, limit.in_time_bytes as f64 / FULL as f64)
+}
+
+#[test]
+fn one_path_gives_its_rate_after_its_delay() {
+    let one = path("a", "delay='10ms'");
+    let of = |deadline| total(&[&one], &[block(0, 10, deadline, 0)]);
+    assert_eq!(in_time(of(20)), (1, 10.0));
+    assert_eq!(in_time(of(19)), (0, 9.0));
+    assert_eq!(in_time(of(10)), (0, 0.0));
+    assert_eq!(of(10).latency.unwrap().p50_us, 20_000, "late, but it arrives");
+}
+
+#[test]
+fn a_block_is_split_so_that_both_paths_end_together() {
+    let (quick, slow) = (path("a", "delay='10ms'"), path("b", "delay='15ms'"));
+    let supply = supply(&[&quick, &slow]);
+    let least = |packets| supply.least_latency_us(&block(100, packets, 100, 0));
+    assert_eq!(least(5), Some(15_000), "alone on the quick one");
+    assert_eq!(least(25), Some(25_000), "15 there, 10 on the other");
+    // 12 and 7 full packets, and the 20th in two halves: 708 bytes and 64 of headers each take 522 us.
+    assert_eq!(least(20), Some(22_522));
+    let limit = Bound::of(&supply, &[block(0, 40, 25, 0)]).total;
+    assert_eq!(in_time(limit), (0, 25.0));
+}
+
+#[test]
+fn an_outage_takes_what_is_under_way_or_holds_it_back() {
+    let outage = "delay='10ms'\nevents=[{at='50ms',outage='30ms'}]";
+    let dropping = supply(&[&path("a", outage)]);
+    let least = |supply: &Supply, release, packets| supply.least_latency_us(&block(release, packets, 1, 0));
+    assert_eq!(least(&dropping, 38, 1), Some(11_000));
+    assert_eq!(least(&dropping, 40, 1), Some(51_000), "what leaves after 40 ms is lost");
+    let holding = supply(&[&path("a", &format!("{outage}\noutage='hold'"))]);
+    assert_eq!(least(&holding, 40, 1), Some(11_000));
+    assert_eq!(least(&holding, 45, 10), Some(50_000), "five before, five from 80 ms on");
+    let both = supply(&[&path("a", outage), &path("b", "delay='25ms'")]);
+    assert_eq!(least(&both, 40, 1), Some(26_000));
+}
+
+#[test]
+fn the_more_important_comes_first() {
+    let one = path("a", "");
+    let bound = Bound::of(&supply(&[&one]), &[block(0, 10, 15, 3), block(0, 10, 15, 0)]);
+    let [first, second] = &bound.classes[..] else { panic!("two classes") };
+    assert_eq!((first.priority, second.priority), (0, 3));
+    assert_eq!(in_time(first.so_far), (1, 10.0));
+    assert_eq!(in_time(second.alone), (1, 10.0));
+    assert_eq!(in_time(second.so_far), (1, 15.0));
+    assert_eq!(bound.total, second.so_far);
+    assert_eq!(first.alone, first.so_far);
+}
+
+#[test]
+fn of_two_paths_each_takes_what_only_it_can() {
+    // At 0 both blocks wait. Only the quick path can bring the urgent one in time.
+    let (quick, slow) = (path("a", "delay='5ms'"), path("b", "delay='30ms'"));
+    let demands = [block(0, 10, 15, 0), block(0, 10, 40, 0)];
+    assert_eq!(in_time(total(&[&quick, &slow], &demands)), (2, 20.0));
+    // From 10 to 35 ms the quick one has time for the second as well.
+    assert_eq!(in_time(total(&[&quick], &demands)), (2, 20.0));
+    assert_eq!(in_time(total(&[&slow], &demands)), (1, 10.0));
+}
+
+#[test]
+fn small_blocks_count_before_large_ones() {
+    let one = path("a", "");
+    let mut demands: Vec<Demand> = (0..10).map(|_| block(0, 1, 10, 0)).collect();
+    demands.push(block(0, 10, 10, 0));
+    assert_eq!(in_time(total(&[&one], &demands)), (10, 10.0));
+    // No window is large enough for any of these, though half of all bytes can be in time.
+    let torn: Vec<Demand> = (0..9).map(|number| block(number * 10, 20, 10, 0)).collect();
+    assert_eq!(in_time(total(&[&one], &torn)), (0, 90.0));
+}
+
+#[test]
+fn a_trace_gives_what_its_opportunities_carry() {
+    let trace = "name='a'\nrate={millis=[5,10]}\ndelay='7ms'";
+    let supply = supply(&[trace]);
+    let least = |release, packets| supply.least_latency_us(&block(release, packets, 1, 0)).unwrap();
+    assert_eq!((least(0, 1), least(4, 1)), (12_000, 8_000));
+    assert_eq!(least(5, 1), 12_000, "too late for the opportunity of that millisecond");
+    assert_eq!(least(0, 2), 17_000);
+    assert_eq!(in_time(Bound::of(&supply, &[block(0, 3, 18, 0)]).total).0, 0);
+}
+
+#[test]
+fn paths_share_their_bottleneck() {
+    let shared = [path("a", "delay='30ms'"), "name='b'\nbottleneck='a'\ndelay='10ms'".to_owned()];
+    let shared = [shared[0].as_str(), shared[1].as_str()];
+    assert_eq!(in_time(total(&shared, &[block(0, 40, 40, 0)])), (0, 30.0));
+    let apart = [path("a", "delay='30ms'"), path("b", "delay='10ms'")];
+    assert_eq!(in_time(total(&[&apart[0], &apart[1]], &[block(0, 40, 40, 0)])), (1, 40.0));
+}
+
+#[test]
+fn without_a_rate_only_the_delay_counts() {
+    let free = "name='a'\ndelay='8ms'\nevents=[{at='20ms',outage='5ms'}]";
+    let supply = supply(&[free]);
+    assert_eq!(supply.most_bytes(0, 8_000), None);
+    assert_eq!(supply.most_bytes(0, 7_999), Some(0));
+    assert_eq!(supply.least_latency_us(&block(3, 1_000, 1, 0)), Some(8_000));
+    assert_eq!(supply.least_latency_us(&block(12, 1_000, 1, 0)), Some(21_000), "from 25 ms on");
+    let limit = Bound::of(&supply, &[block(3, 1_000, 8, 0), block(12, 10, 20, 0)]).total;
+    assert_eq!(in_time(limit), (1, 1_000.0));
+}
+
+#[test]
+fn undecided_blocks_are_left_out_as_in_a_tally() {
+    let one = path("a", "");
+    let demands = [
+        block(0, 1, 10, 0),
+        block(995, 1, 5, 0),
+        block(995, 1, 4, 0),
+        Demand { deadline_us: None, ..block(10, 2, 1, 0) },
+        Demand { size: 0, ..block(10, 2, 1, 9) },
+    ];
+    let limit = total(&[&one], &demands);
+    assert_eq!((limit.offered_blocks, limit.open_blocks, limit.in_time_blocks), (4, 2, 2));
+    assert_eq!((limit.offered_bytes, limit.open_bytes, limit.in_time_bytes), (5 * FULL, 3 * FULL, 2 * FULL));
+    assert_eq!((limit.tally_blocks(), limit.tally_bytes(), limit.in_time_ratio()), (4, 5 * FULL, 1.0));
+    assert_eq!(limit.latency.unwrap().count, 4);
+}
+
+#[test]
+fn nothing_is_asked_of_an_empty_run() {
+    let bound = Bound::of(&supply(&[&path("a", "")]), &[]);
+    assert_eq!((bound.classes.len(), bound.total.in_time_bytes, bound.total.latency), (0, 0, None));
+    assert_eq!(bound.total.in_time_ratio(), 1.0);
+    // A path too narrow for headers carries nothing.
+    assert_eq!(in_time(total(&[&path("a", "mtu=60")], &[block(0, 1, 500, 0)])), (0, 0.0));
+}
+
+#[test]
+fn a_bound_survives_json() {
+    let bound = Bound::of(&supply(&[&path("a", "")]), &[block(0, 10, 15, 3), block(0, 10, 15, 0)]);
+    let text = serde_json::to_string(&bound).unwrap();
+    assert_eq!(serde_json::from_str::<Bound>(&text).unwrap(), bound);
+}

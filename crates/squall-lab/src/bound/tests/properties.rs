@@ -1,0 +1,218 @@
+//! What holds for any paths and blocks.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use squall_net::{Direction, Network, PathConfig};
+
+use super::super::{Bound, Demand, Supply, carried::Sweep, lane::Lane};
+
+const END: u64 = 400_000;
+
+/// Packets as full as they can be.
+const PACKET: u64 = 1_480;
+const PAYLOAD: u64 = 1_416;
+
+fn a_path() -> impl Strategy<Value = PathConfig> {
+    let outage = (0u64..350, 1u64..80);
+    let rate = prop_oneof![
+        (1u64..20).prop_map(|mbps| format!("rate='{mbps}mbps'")),
+        (1u64..9, 1u64..9).prop_map(|(one, two)| format!(
+            "rate={{steps=[['0s','{one}mbps'],['100ms','{two}mbps'],['180ms','0mbps'],['200ms','9mbps']]}}"
+        )),
+        prop::collection::vec(0u64..9, 1..6).prop_map(|gaps| {
+            let mut at = 1;
+            let millis = gaps.iter().map(|gap| {
+                at += gap;
+                at
+            });
+            format!("rate={{millis={:?}}}", millis.collect::<Vec<_>>())
+        }),
+    ];
+    let fields =
+        (rate, 0u64..50, any::<bool>(), any::<bool>(), prop::collection::vec(outage, 0..3), 0u64..40);
+    fields.prop_map(|(rate, delay, hold, first, outages, later)| {
+        let mode = if hold { "hold" } else { "drop" };
+        let outages = outages.iter().map(|(at, length)| format!("{{at='{at}ms',outage='{length}ms'}}"));
+        let change = format!("{{at='150ms',delay='{later}ms'}}");
+        let events: Vec<String> = outages.chain([change]).collect();
+        let text = format!(
+            "{rate}\ndelay='{delay}ms'\noutage='{mode}'\ndelay_first={first}\nqueue='infinite'\nevents=[{}]",
+            events.join(",")
+        );
+        toml::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    })
+}
+
+fn some_paths() -> impl Strategy<Value = Vec<PathConfig>> {
+    prop::collection::vec(a_path(), 1..4)
+}
+
+fn some_blocks(most: usize) -> impl Strategy<Value = Vec<Demand>> {
+    let block = (0u64..350_000, 1u64..60_000, 1_000u64..150_000, 0u8..3);
+    let block = block.prop_map(|(release_us, size, deadline, priority)| Demand {
+        release_us,
+        size,
+        deadline_us: Some(deadline),
+        priority,
+    });
+    prop::collection::vec(block, 1..most)
+}
+
+fn supply(paths: &[PathConfig]) -> Supply {
+    Supply::of(paths, 1, END, Direction::Down).unwrap()
+}
+
+fn due(block: &Demand) -> u64 {
+    block.release_us + block.deadline_us.unwrap()
+}
+
+/// The bytes in time, in millionths, by the other way round: the least cut. Whatever blocks are chosen, no more can
+/// be carried than the others have and what the moments can that serve any of the chosen.
+fn least_cut(supply: &Supply, blocks: &[Demand]) -> u128 {
+    let mut amounts: BTreeMap<u32, u128> = BTreeMap::new();
+    for lane in supply.lanes() {
+        let reach: Vec<Option<u64>> = blocks.iter().map(|block| lane.latest(due(block))).collect();
+        let mut cuts: Vec<u64> = blocks.iter().map(|block| block.release_us).collect();
+        cuts.extend(reach.iter().flatten());
+        for (from, to, amount) in pieces(lane, &mut cuts) {
+            let serves = |block: usize| {
+                blocks[block].release_us <= from && reach[block].is_some_and(|latest| to <= latest)
+            };
+            let served = (0..blocks.len()).filter(|block| serves(*block)).map(|block| 1u32 << block).sum();
+            *amounts.entry(served).or_default() += u128::from(amount);
+        }
+    }
+    let need = |block: usize| u128::from(blocks[block].size) * 1_000_000;
+    let cut = |chosen: u32| {
+        let others = (0..blocks.len()).filter(|block| chosen & (1 << block) == 0).map(need).sum::<u128>();
+        others
+            + amounts
+                .iter()
+                .filter(|(served, _)| *served & chosen != 0)
+                .map(|(_, amount)| amount)
+                .sum::<u128>()
+    };
+    (0..1u32 << blocks.len()).map(cut).min().unwrap_or(0)
+}
+
+/// A lane cut at these times: begin, end and amount of each piece.
+fn pieces(lane: &Lane, cuts: &mut [u64]) -> Vec<(u64, u64, u64)> {
+    cuts.sort_unstable();
+    let mut all = Vec::new();
+    for stretch in lane.stretches() {
+        let mut from = stretch.from;
+        let inner = cuts.iter().filter(|cut| stretch.from < **cut && **cut < stretch.to);
+        for &to in inner.chain([&stretch.to]) {
+            all.push((from, to, lane.share(stretch, from, to).expect("every rate is limited")));
+            from = to;
+        }
+    }
+    all
+}
+
+fn carried(supply: &Supply, blocks: &[Demand]) -> u128 {
+    let mut blocks = blocks.to_vec();
+    blocks.sort_by_key(|block| block.release_us);
+    let dues = blocks.iter().map(|block| (block.release_us, Some(due(block))));
+    let sweep = Sweep::new(supply, dues);
+    sweep.carried(&(0..blocks.len()).collect::<Vec<_>>(), |index| blocks[index].size)
+}
+
+/// What a plain scheduler gets through the emulator: every millisecond each path that has little queued gets a
+/// packet of the block with the earliest deadline. Arrival of the last byte, if it was whole, and bytes in time.
+fn play(paths: &[PathConfig], blocks: &[Demand]) -> Vec<(Option<u64>, u64)> {
+    let mut network = Network::new(paths, 1).unwrap();
+    let mut unsent: Vec<u64> = blocks.iter().map(|block| block.size).collect();
+    let mut got = vec![(0u64, 0u64, 0u64); blocks.len()];
+    for now in (0..=END).step_by(1_000) {
+        while let Some(arrival) = network.poll(now) {
+            let (block, bytes): (usize, u64) = arrival.item;
+            let (received, in_time, last) = &mut got[block];
+            *received += bytes;
+            *in_time += if arrival.at <= due(&blocks[block]) { bytes } else { 0 };
+            *last = (*last).max(arrival.at);
+        }
+        for path in 0..paths.len() {
+            for _ in 0..2 {
+                let open = |block: &usize| {
+                    let demand = &blocks[*block];
+                    unsent[*block] > 0 && demand.release_us <= now && now < due(demand)
+                };
+                let next = (0..blocks.len()).filter(open).min_by_key(|block| due(&blocks[*block]));
+                let state = network.state(now, path, Direction::Down);
+                let Some(block) = next.filter(|_| state.queue_packets < 2 && !state.outage) else { break };
+                let bytes = unsent[block].min(PAYLOAD);
+                unsent[block] -= bytes;
+                let size = (bytes + PACKET - PAYLOAD) as usize;
+                let _ = network.send(now, path, Direction::Down, size, (block, bytes));
+            }
+        }
+    }
+    let whole = |(block, &(received, in_time, last)): (usize, &(u64, u64, u64))| {
+        ((received == blocks[block].size).then_some(last), in_time)
+    };
+    got.iter().enumerate().map(whole).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn the_sweep_carries_what_the_least_cut_lets_through(paths in some_paths(), blocks in some_blocks(8)) {
+        let supply = supply(&paths);
+        prop_assert_eq!(carried(&supply, &blocks), least_cut(&supply, &blocks));
+    }
+
+    #[test]
+    fn the_emulator_never_gives_more(paths in some_paths(), blocks in some_blocks(30)) {
+        let supply = supply(&paths);
+        let bound = Bound::of(&supply, &blocks);
+        let played = play(&paths, &blocks);
+        for class in &bound.classes {
+            let (mut whole, mut bytes) = (0, 0);
+            for (block, (last, in_time)) in blocks.iter().zip(&played) {
+                let least = supply.least_latency_us(block);
+                prop_assert!(last.is_none_or(|last| least.is_some_and(|least| least <= last - block.release_us)));
+                if block.priority <= class.priority && due(block) < END {
+                    whole += u64::from(last.is_some_and(|last| last <= due(block)));
+                    bytes += in_time;
+                }
+            }
+            prop_assert!(whole <= class.so_far.in_time_blocks, "{} > {:?}", whole, class.so_far);
+            prop_assert!(bytes <= class.so_far.in_time_bytes, "{} > {:?}", bytes, class.so_far);
+        }
+    }
+
+    #[test]
+    fn more_paths_or_blocks_never_lower_it(
+        paths in some_paths(), more in a_path(), blocks in some_blocks(30), another in some_blocks(2),
+    ) {
+        let (one, two) = (supply(&paths), supply(&[paths.clone(), vec![more]].concat()));
+        let all = [blocks.clone(), another].concat();
+        let few = Bound::of(&one, &blocks).total;
+        prop_assert!(few.in_time_bytes <= Bound::of(&one, &all).total.in_time_bytes);
+        let wide = Bound::of(&two, &blocks).total;
+        prop_assert!(few.in_time_bytes <= wide.in_time_bytes);
+        for block in &blocks {
+            let (narrow, wide) = (one.least_latency_us(block), two.least_latency_us(block));
+            prop_assert!(narrow.is_none_or(|narrow| wide.is_some_and(|wide| wide <= narrow)));
+        }
+    }
+
+    #[test]
+    fn no_class_has_more_than_was_offered_or_than_all(paths in some_paths(), blocks in some_blocks(30)) {
+        let bound = Bound::of(&supply(&paths), &blocks);
+        for class in &bound.classes {
+            for limit in [class.alone, class.so_far] {
+                prop_assert!(limit.in_time_bytes <= limit.offered_bytes - limit.open_bytes);
+                prop_assert!(limit.in_time_blocks <= limit.offered_blocks - limit.open_blocks);
+                prop_assert!(limit.in_time_bytes <= bound.total.in_time_bytes);
+            }
+            prop_assert!(class.alone.in_time_bytes <= class.so_far.in_time_bytes);
+        }
+        // Each class has less than a byte cut off.
+        let alone: u64 = bound.classes.iter().map(|class| class.alone.in_time_bytes + 1).sum();
+        prop_assert!(bound.total.in_time_bytes <= alone);
+    }
+}
