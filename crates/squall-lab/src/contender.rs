@@ -15,6 +15,10 @@ pub const ALL_RELIABLE: &str = "-R";
 /// signal-watermark mechanism (§3.2) under a scheduler that does not have it by itself.
 pub const WITH_SIGNAL: &str = "+swm";
 
+/// What stands behind the scheduler's name when the transport is told of no deadline: it sends to the end what is
+/// late, as the MPQUIC of all four papers does. Results are judged by the deadlines all the same.
+pub const WITHOUT_DEADLINES: &str = "+late";
+
 /// What takes part in a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contender<'a> {
@@ -22,17 +26,20 @@ pub struct Contender<'a> {
     pub scheduler: &'a str,
     /// Whether it is asked to go by radio signals; see [`Self::heeds_signals`].
     pub signal: bool,
+    /// Whether the transport is told of no deadline.
+    pub late: bool,
     /// Whether every block is sent as a reliable one; see [`Config::all_reliable`].
     pub all_reliable: bool,
 }
 
 impl<'a> Contender<'a> {
-    /// Takes a label such as `minrtt`, `minrtt-R`, `minrtt+swm` or `sp(path=1)+swm-R` apart.
+    /// Takes a label such as `minrtt`, `minrtt-R`, `minrtt+late`, `minrtt+swm` or `sp(path=1)+swm+late-R` apart.
     pub fn of(label: &'a str) -> Self {
         let label = label.trim();
         let (label, all_reliable) = split(label, ALL_RELIABLE);
+        let (label, late) = split(label, WITHOUT_DEADLINES);
         let (scheduler, signal) = split(label, WITH_SIGNAL);
-        Self { scheduler, signal, all_reliable }
+        Self { scheduler, signal, late, all_reliable }
     }
 
     /// Whether it goes by radio signals: because it is asked to, or because they belong to the scheduler.
@@ -87,11 +94,17 @@ mod tests {
 
     #[test]
     fn the_suffix_is_no_part_of_the_schedulers_name() {
-        let contender = |scheduler, signal, all_reliable| Contender { scheduler, signal, all_reliable };
+        let contender =
+            |scheduler, signal, all_reliable| Contender { scheduler, signal, late: false, all_reliable };
         assert_eq!(Contender::of("minrtt"), contender("minrtt", false, false));
         assert_eq!(Contender::of("minrtt-R"), contender("minrtt", false, true));
         assert_eq!(Contender::of("minrtt+swm"), contender("minrtt", true, false));
         assert_eq!(Contender::of(" sp(path=1)+swm-R "), contender("sp(path=1)", true, true));
+        assert_eq!(
+            Contender::of("minrtt+late"),
+            Contender { late: true, ..contender("minrtt", false, false) }
+        );
+        assert_eq!(Contender::of("sp+swm+late-R"), Contender { late: true, ..contender("sp", true, true) });
         assert_eq!(Contender::of("minrtt-r"), contender("minrtt-r", false, false));
         assert_eq!(Contender::of("sp (path=1)-R").name(), "sp");
         assert!(Contender::of("-R").check(&Registry::standard()).is_err());
@@ -109,7 +122,9 @@ mod tests {
     fn no_scheduler_can_be_mistaken_for_the_reliable_one_of_another() {
         for entry in Registry::standard().entries() {
             assert!(
-                !entry.name.ends_with(ALL_RELIABLE) && !entry.name.ends_with(WITH_SIGNAL),
+                ![ALL_RELIABLE, WITH_SIGNAL, WITHOUT_DEADLINES]
+                    .iter()
+                    .any(|suffix| entry.name.ends_with(suffix)),
                 "{}",
                 entry.name
             );

@@ -9,6 +9,8 @@
 pub mod bound;
 pub mod check;
 pub mod contender;
+pub mod estimate;
+pub mod experiment;
 pub mod flow;
 pub mod gain;
 pub mod measure;

@@ -21,8 +21,9 @@ mod study;
 mod table;
 mod variant;
 
+pub use crate::estimate::Estimate;
 pub use figure::svg;
-pub use measure::{Estimate, Measure, Measures};
+pub use measure::{Measure, Measures};
 pub use parameter::Parameter;
 pub use study::{Cell, Gain, GainError, Point, Study, Sweep};
 pub use table::text;

@@ -72,6 +72,23 @@ impl RunResult {
         if sent == 0 { 0.0 } else { round6(again as f64 / sent as f64) }
     }
 
+    /// The run without its series over time and its single blocks: a few kilobytes instead of hundreds.
+    #[must_use]
+    pub fn condensed(mut self) -> Self {
+        for flow in &mut self.flows {
+            flow.latencies.clear();
+            flow.missing_at_us.clear();
+            flow.delivered_blocks.clear();
+            flow.delivered_bytes.clear();
+        }
+        for path in &mut self.paths {
+            path.series = PathSeries::default();
+            path.states.clear();
+            path.alerts.clear();
+        }
+        self
+    }
+
     /// Packets that either end declared lost, over all paths.
     pub fn lost_packets(&self) -> u64 {
         self.paths.iter().map(|path| path.totals.lost_packets).sum()

@@ -29,6 +29,8 @@ pub(super) struct Application {
     /// Blocks that no session took, for their numbers.
     refused: u64,
     ended: Option<String>,
+    /// Whether the transport is told of deadlines.
+    tells_deadlines: bool,
 }
 
 /// Where the blocks of a flow come from.
@@ -51,7 +53,7 @@ struct Sent {
 }
 
 impl Application {
-    pub(super) fn new(scenario: &Scenario, seed: u64, recorder: Recorder) -> Self {
+    pub(super) fn new(scenario: &Scenario, late: bool, seed: u64, recorder: Recorder) -> Self {
         let sources: Vec<Source> = scenario
             .flows
             .iter()
@@ -74,6 +76,7 @@ impl Application {
             filler: Bytes::new(),
             refused: 0,
             ended: None,
+            tells_deadlines: !late,
         }
     }
 
@@ -148,7 +151,7 @@ impl Application {
         let (side, retries) = (source.side, source.pace != Pace::Clock);
         let block = Block {
             data: self.payload(offer.size as usize),
-            deadline: offer.deadline_us.map(Duration::from_micros),
+            deadline: offer.deadline_us.filter(|_| self.tells_deadlines).map(Duration::from_micros),
             priority: offer.priority,
             reliable: offer.reliable,
             channel: offer.channel as u16,

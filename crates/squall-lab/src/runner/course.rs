@@ -29,7 +29,8 @@ pub(super) fn run(
     let problem = |source| RunError::World { scenario: scenario.name.clone(), source };
     let calm: Vec<PathConfig> = scenario.paths.iter().map(calm).collect();
     let mut world = World::new(&calm, config.clone(), config, seed).map_err(problem)?;
-    let mut application = Application::new(scenario, seed, Recorder::new(scenario.run_info(scheduler, seed)));
+    let recorder = Recorder::new(scenario.run_info(scheduler, seed));
+    let mut application = Application::new(scenario, Contender::of(scheduler).late, seed, recorder);
     let start = connect_time(&calm);
     // Both sides know of metered paths before the flows begin.
     world.run_until(start / 2, |world, side, event| application.on_event(world, side, event));

@@ -2,13 +2,14 @@
 
 use std::fmt::Display;
 
-use squall_net::{Rate, Ratio, Size, Span};
+use squall_net::Span;
 
-use super::file::{CheckTable, Quantity};
+use super::Quantity;
+use super::file::CheckTable;
 use super::place::{Problem, problem};
 use super::{MAX_LIST, Scenario};
 use crate::check::Check;
-use crate::measure::{Subject, Unit, View};
+use crate::measure::{Subject, View};
 use crate::result::SAMPLE_INTERVAL_US;
 
 /// Resolves all checks against the rest of the scenario.
@@ -97,16 +98,8 @@ impl Reader<'_> {
     }
 
     fn limit(&self, field: &'static str, given: Option<&Quantity>) -> Result<Option<f64>, Problem> {
-        let Some(Quantity(text)) = given else { return Ok(None) };
-        let refuse = |error: &dyn Display| self.at(field, format!("{field}: {error}"));
-        let value = match self.table.measure.unit() {
-            Unit::Rate => text.parse::<Rate>().map_err(|error| refuse(&error))?.bps() as f64,
-            Unit::Size => text.parse::<Size>().map_err(|error| refuse(&error))?.bytes() as f64,
-            Unit::Time => text.parse::<Span>().map_err(|error| refuse(&error))?.micros() as f64,
-            Unit::Number => text.parse::<f64>().map_err(|error| refuse(&error))?,
-            Unit::Ratio => text.parse::<Ratio>().map_err(|error| refuse(&error))?.as_f64(),
-        };
-        Ok(Some(value))
+        let value = given.map(|quantity| quantity.value(self.table.measure.unit())).transpose();
+        value.map_err(|words| self.at(field, format!("{field}: {words}")))
     }
 
     fn at(&self, field: &'static str, words: impl Display) -> Problem {

@@ -1,11 +1,10 @@
 //! The file as it is written: every field as it may stand there, defaults not yet filled in.
 
-use std::fmt;
-
-use serde::de::{self, Deserialize, Deserializer, IgnoredAny, Visitor};
+use serde::de::{self, Deserialize, Deserializer, IgnoredAny};
 use squall_net::{PathConfig, Size, Span};
 use squall_proto::CongestionControl;
 
+use super::Quantity;
 use crate::flow::Direction;
 use crate::measure::Measure;
 
@@ -30,6 +29,15 @@ pub(super) struct ScenarioFile {
     pub(super) streams: StreamsTable,
     #[serde(rename = "check", default)]
     pub(super) checks: Vec<CheckTable>,
+    /// What makes a scenario an experiment, which reads it for itself.
+    #[serde(rename = "paper")]
+    _paper: Option<de::IgnoredAny>,
+    #[serde(rename = "axis")]
+    _axes: Option<de::IgnoredAny>,
+    #[serde(rename = "quick")]
+    _quick: Option<de::IgnoredAny>,
+    #[serde(rename = "claim")]
+    _claims: Option<de::IgnoredAny>,
 }
 
 fn congestion<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CongestionControl, D::Error> {
@@ -66,36 +74,4 @@ pub(super) enum StreamsKind {
     #[default]
     Fifo,
     Wrr,
-}
-
-/// A limit whose unit is that of its measure.
-#[derive(Debug, Clone)]
-pub(super) struct Quantity(pub(super) String);
-
-impl<'de> Deserialize<'de> for Quantity {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Words;
-
-        impl Visitor<'_> for Words {
-            type Value = Quantity;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number or a text with a unit")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Quantity, E> {
-                Ok(Quantity(text.to_owned()))
-            }
-
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Quantity, E> {
-                Ok(Quantity(number.to_string()))
-            }
-
-            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Quantity, E> {
-                Ok(Quantity(number.to_string()))
-            }
-        }
-
-        deserializer.deserialize_any(Words)
-    }
 }

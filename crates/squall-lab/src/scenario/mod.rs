@@ -8,6 +8,8 @@ mod file;
 mod flows;
 mod paths;
 mod place;
+mod quantity;
+mod text;
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +22,10 @@ use crate::contender::Contender;
 use crate::flow::{Direction, Flow};
 use crate::measure::Subject;
 use crate::result::{FlowInfo, Interval, PathInfo, RunInfo, RunResult};
-use place::{Outline, Problem, Step, problem};
+use place::{Outline, problem};
+pub(crate) use place::{Place, Problem, Step};
+pub(crate) use quantity::Quantity;
+pub(crate) use text::Text;
 
 /// Longest run: 24 h, in microseconds.
 pub const MAX_DURATION_US: u64 = 86_400_000_000;
@@ -33,9 +38,6 @@ pub const MAX_FLOWS: usize = 64;
 
 /// Most seeds, schedulers and checks of a scenario.
 pub const MAX_LIST: usize = 1_000;
-
-/// Largest scenario file in bytes.
-const MAX_FILE: u64 = 1 << 20;
 
 /// Longest name or scheduler in characters.
 const MAX_NAME: usize = 200;
@@ -90,6 +92,16 @@ pub enum ScenarioError {
     },
 }
 
+impl ScenarioError {
+    /// What is wrong, without the place.
+    pub fn problem(&self) -> String {
+        match self {
+            Self::Invalid { problem, .. } => problem.clone(),
+            Self::Read { .. } => self.to_string(),
+        }
+    }
+}
+
 impl Scenario {
     /// Loads a scenario file and the traces it names, which are relative to its folder.
     ///
@@ -116,23 +128,29 @@ impl Scenario {
         path: &Path,
         check: impl Fn(&Self) -> Result<(), Problem>,
     ) -> Result<Self, ScenarioError> {
-        let read = |source| ScenarioError::Read { path: path.to_owned(), source };
-        let length = std::fs::metadata(path).map_err(read)?.len();
-        if length > MAX_FILE {
-            let words = format!("{length} bytes are more than a scenario may have ({MAX_FILE})");
-            return Err(read(std::io::Error::new(std::io::ErrorKind::FileTooLarge, words)));
-        }
-        let bytes = std::fs::read(path).map_err(read)?;
-        let name = path.display().to_string();
-        let text = utf8(&bytes, &name)?;
-        let mut scenario = Self::parse(text, &name)?;
-        check(&scenario).map_err(|problem| located(text, &name, &problem))?;
-        let base = path.parent().unwrap_or(Path::new(""));
-        for index in 0..scenario.paths.len() {
-            let loaded = scenario.paths[index].load(base);
-            loaded.map_err(|error| located(text, &name, &problem(&["path"], index, &[], error)))?;
-        }
+        let text = Text::read(path)?;
+        let mut scenario = Self::parse(&text.text, &text.name)?;
+        check(&scenario).map_err(|problem| text.located(&problem))?;
+        scenario.load_files(&text, path.parent().unwrap_or(Path::new("")))?;
         Ok(scenario)
+    }
+
+    /// Reads the text of a scenario, and the traces it names, which are relative to `base`; `name` stands for
+    /// the file in errors.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_text(text: &str, name: &str, base: &Path) -> Result<Self, ScenarioError> {
+        let mut scenario = Self::parse(text, name)?;
+        scenario.load_files(&Text::new(text, name), base)?;
+        Ok(scenario)
+    }
+
+    fn load_files(&mut self, text: &Text, base: &Path) -> Result<(), ScenarioError> {
+        for (index, path) in self.paths.iter_mut().enumerate() {
+            path.load(base).map_err(|error| text.located(&problem(&["path"], index, &[], error)))?;
+        }
+        Ok(())
     }
 
     /// Reads the text of a scenario; `name` stands for the file in errors. Traces are not loaded.
@@ -140,12 +158,10 @@ impl Scenario {
     /// # Errors
     /// [`ScenarioError::Invalid`] says where and what.
     pub fn parse(text: &str, name: &str) -> Result<Self, ScenarioError> {
-        let file: file::ScenarioFile = toml::from_str(text).map_err(|error| {
-            let at = error.span().map_or(0, |span| span.start);
-            invalid(text, name, at, one_line(error.message()))
-        })?;
+        let whole = Text::new(text, name);
+        let file: file::ScenarioFile = whole.parse()?;
         let outline = Outline::of(text);
-        resolve(file, &outline).map_err(|problem| located(text, name, &problem))
+        resolve(file, &outline).map_err(|problem| whole.located(&problem))
     }
 
     /// Direction that most of its flows send in; down if there are as many up.
@@ -332,33 +348,6 @@ fn check_name(name: &str) -> Result<(), String> {
         return Err(format!("name: {name:?} is not 1 to {MAX_NAME} printable characters"));
     }
     Ok(())
-}
-
-fn utf8<'a>(bytes: &'a [u8], name: &str) -> Result<&'a str, ScenarioError> {
-    std::str::from_utf8(bytes).map_err(|error| {
-        let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
-        invalid(&valid, name, valid.len(), "this is not UTF-8 text".into())
-    })
-}
-
-fn located(text: &str, name: &str, problem: &Problem) -> ScenarioError {
-    invalid(text, name, Outline::of(text).offset(&problem.place), one_line(&problem.words))
-}
-
-fn invalid(text: &str, name: &str, at: usize, problem: String) -> ScenarioError {
-    let boundary = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
-    let before = &text[..boundary.unwrap_or(0)];
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    ScenarioError::Invalid {
-        name: name.to_owned(),
-        line: before.matches('\n').count() + 1,
-        column: before[line_start..].chars().count() + 1,
-        problem,
-    }
-}
-
-fn one_line(words: &str) -> String {
-    words.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 /// A step from a table or list to something in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(crate) enum Step {
     Key(&'static str),
     Index(usize),
     /// To this byte of the text, which is known already.
@@ -16,15 +16,43 @@ pub(super) enum Step {
 
 /// Something wrong, and the place of it.
 #[derive(Debug)]
-pub(super) struct Problem {
-    pub(super) place: Vec<Step>,
-    pub(super) words: String,
+pub(crate) struct Problem {
+    pub(crate) place: Vec<Step>,
+    pub(crate) words: String,
 }
 
 impl Problem {
+    /// At this place.
+    pub(crate) fn at(place: Place, words: impl Into<String>) -> Self {
+        Self { place: place.0, words: words.into() }
+    }
+
     /// At a field of the top level.
     pub(super) fn at_key(key: &'static str, words: impl Into<String>) -> Self {
         Self { place: vec![Step::Key(key)], words: words.into() }
+    }
+}
+
+/// The way to a place, step by step.
+#[derive(Debug, Clone)]
+pub(crate) struct Place(Vec<Step>);
+
+impl Place {
+    /// A field of the top level.
+    pub(crate) fn of(key: &'static str) -> Self {
+        Self(vec![Step::Key(key)])
+    }
+
+    /// A field of the table there.
+    pub(crate) fn key(mut self, key: &'static str) -> Self {
+        self.0.push(Step::Key(key));
+        self
+    }
+
+    /// An entry of the list there.
+    pub(crate) fn index(mut self, index: usize) -> Self {
+        self.0.push(Step::Index(index));
+        self
     }
 }
 

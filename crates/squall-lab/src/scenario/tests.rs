@@ -165,7 +165,7 @@ fn files_are_checked() {
     let missing = Scenario::load(Path::new("/nonexistent/t.toml")).unwrap_err().to_string();
     assert!(missing.starts_with("/nonexistent/t.toml: "), "{missing}");
     assert_eq!(
-        utf8(b"a = 1\nb\xff", "t.toml").unwrap_err().to_string(),
+        Text::of_bytes(b"a = 1\nb\xff", "t.toml").unwrap_err().to_string(),
         "t.toml:2:2: this is not UTF-8 text"
     );
 }
@@ -230,8 +230,8 @@ fn deep_nesting_is_refused() {
 proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        if let Ok(text) = utf8(&bytes, "t.toml") {
-            let _ = Scenario::parse(text, "t.toml");
+        if let Ok(Text { text, .. }) = Text::of_bytes(&bytes, "t.toml") {
+            let _ = Scenario::parse(&text, "t.toml");
         }
     }
 

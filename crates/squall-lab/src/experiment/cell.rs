@@ -1,0 +1,166 @@
+//! The scenarios of an experiment: the one in its file, with the fields that the points of the axes set.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use toml::{Table, Value};
+
+use super::{AxisPoint, Experiment};
+use crate::scenario::{Scenario, ScenarioError};
+
+/// The scenario at one combination of points.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// The points.
+    pub point: Point,
+    /// The scenario there; its name is the experiment's, with the points behind it.
+    pub scenario: Scenario,
+    /// The text that the scenario is read from.
+    pub text: String,
+}
+
+/// The point of each axis, by the axes' names.
+pub type Point = BTreeMap<String, String>;
+
+/// Tables of a file that are no part of the scenario.
+const OURS: [&str; 4] = ["paper", "axis", "quick", "claim"];
+
+pub(super) fn cells(experiment: &Experiment, quick: bool) -> Result<Vec<Cell>, ScenarioError> {
+    let base = experiment.file.parent().unwrap_or(Path::new(""));
+    let name = experiment.file.display().to_string();
+    let mut combinations: Vec<Vec<(&str, &AxisPoint)>> = vec![Vec::new()];
+    for axis in &experiment.axes {
+        let kept = |point: &&AxisPoint| !quick || experiment.reduced.keeps(&axis.name, &point.name);
+        let points: Vec<&AxisPoint> = axis.points.iter().filter(kept).collect();
+        combinations = combinations
+            .iter()
+            .flat_map(|before| {
+                points.iter().map(|point| [before.as_slice(), &[(axis.name.as_str(), *point)]].concat())
+            })
+            .collect();
+    }
+    combinations
+        .into_iter()
+        .map(|points| {
+            let mut settings: Vec<(String, Value)> =
+                points.iter().flat_map(|(_, point)| point.set.clone()).collect();
+            if quick {
+                settings.extend(experiment.reduced.settings());
+            }
+            let point: Point =
+                points.iter().map(|(axis, point)| ((*axis).to_owned(), point.name.clone())).collect();
+            let text = patched(&experiment.text, &settings).map_err(|words| ScenarioError::Invalid {
+                name: name.clone(),
+                line: 1,
+                column: 1,
+                problem: words,
+            })?;
+            let mut scenario = Scenario::load_text(&text, &name, base)?;
+            for (axis, point) in &point {
+                scenario.name.push_str(&format!(" {axis}={point}"));
+            }
+            Ok(Cell { point, scenario, text })
+        })
+        .collect()
+}
+
+/// The text of a scenario with some of its fields set.
+///
+/// # Errors
+/// The first field that is nowhere, in words.
+pub(super) fn patched(text: &str, settings: &[(String, Value)]) -> Result<String, String> {
+    let mut table: Table = text.parse().map_err(|error: toml::de::Error| error.message().to_owned())?;
+    for ours in OURS {
+        table.remove(ours);
+    }
+    for (field, value) in settings {
+        set(&mut table, field, value)?;
+    }
+    toml::to_string(&table).map_err(|error| error.to_string())
+}
+
+/// Sets a field such as `duration`, `path.fast.rate` or `path.fast.events.0.at`: entries of lists go by
+/// their name or number; tables that are not there are made.
+fn set(table: &mut Table, field: &str, value: &Value) -> Result<(), String> {
+    let mut steps: Vec<&str> = field.split('.').collect();
+    let last = steps.pop().filter(|last| !last.is_empty()).ok_or("the name of a field is empty")?;
+    let at = |words: String| format!("{field}: {words}");
+    let Some((first, others)) = steps.split_first() else {
+        table.insert(last.to_owned(), value.clone());
+        return Ok(());
+    };
+    let mut here = inside(table, first).map_err(at)?;
+    for step in others {
+        here = descend(here, step).map_err(at)?;
+    }
+    match here {
+        Value::Table(table) => {
+            table.insert(last.to_owned(), value.clone());
+        }
+        Value::Array(list) => *entry(list, last).map_err(at)? = value.clone(),
+        _ => return Err(at(format!("there is no table to set {last:?} in"))),
+    }
+    Ok(())
+}
+
+/// What a table has under this name; a new table if it has nothing.
+fn inside<'a>(table: &'a mut Table, step: &str) -> Result<&'a mut Value, String> {
+    if matches!(step, "path" | "flow") && !table.contains_key(step) {
+        return Err(format!("there is no {step}"));
+    }
+    Ok(table.entry(step).or_insert_with(|| Value::Table(Table::new())))
+}
+
+fn descend<'a>(value: &'a mut Value, step: &str) -> Result<&'a mut Value, String> {
+    match value {
+        Value::Table(table) => inside(table, step),
+        Value::Array(list) => entry(list, step),
+        _ => Err(format!("{step:?} is in no table or list")),
+    }
+}
+
+/// An entry of a list, by its name or its number from 0.
+fn entry<'a>(list: &'a mut [Value], step: &str) -> Result<&'a mut Value, String> {
+    let named = list.iter().position(|entry| entry.get("name").and_then(Value::as_str) == Some(step));
+    let place = named.or_else(|| step.parse().ok().filter(|place| *place < list.len()));
+    let names: Vec<&str> = list.iter().filter_map(|entry| entry.get("name")?.as_str()).collect();
+    let known = if names.is_empty() { format!("0 to {}", list.len().max(1) - 1) } else { names.join(", ") };
+    match place {
+        Some(place) => Ok(&mut list[place]),
+        None => Err(format!("there is no {step:?}, only {known}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "duration = \"1s\"\n[[path]]\nname = \"a\"\nevents = [{ at = \"1s\" }]\n\
+                        [[path]]\nname = \"b\"\n[quick]\nduration = \"2s\"\n";
+
+    fn with(field: &str, value: &str) -> Result<Table, String> {
+        let text = patched(TEXT, &[(field.to_owned(), Value::from(value))])?;
+        Ok(text.parse().expect("is TOML"))
+    }
+
+    #[test]
+    fn fields_are_set_where_they_are() {
+        assert_eq!(with("duration", "5s").unwrap()["duration"].as_str(), Some("5s"));
+        assert_eq!(with("path.b.rate", "9mbps").unwrap()["path"][1]["rate"].as_str(), Some("9mbps"));
+        let moved = with("path.a.events.0.at", "2s").unwrap();
+        assert_eq!(moved["path"][0]["events"][0]["at"].as_str(), Some("2s"));
+        let made = with("path.a.radio.late", "10ms").unwrap();
+        assert_eq!(made["path"][0]["radio"]["late"].as_str(), Some("10ms"));
+        assert!(!made.contains_key("quick"), "what is not the scenario's is gone");
+    }
+
+    #[test]
+    fn what_is_not_there_is_told() {
+        let told = |field: &str| with(field, "x").unwrap_err();
+        assert_eq!(told("path.c.rate"), "path.c.rate: there is no \"c\", only a, b");
+        assert_eq!(told("path.a.events.1.at"), "path.a.events.1.at: there is no \"1\", only 0 to 0");
+        assert_eq!(told("flow.f.size"), "flow.f.size: there is no flow");
+        assert_eq!(told("duration.x"), "duration.x: there is no table to set \"x\" in");
+        assert_eq!(told(""), "the name of a field is empty");
+    }
+}

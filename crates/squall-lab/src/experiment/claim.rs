@@ -1,0 +1,117 @@
+//! What is claimed of an experiment.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::measure::{Measure, Subject};
+
+/// A statement about the results of one scheduler, alone or compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// The statement in words.
+    pub says: String,
+    /// Axes that it fixes, with the names of their points; it is about all points of the others.
+    pub at: BTreeMap<String, String>,
+    /// What it says of several cells.
+    pub over: Over,
+    /// What it measures.
+    pub measure: Measure,
+    /// Of what.
+    pub subject: Subject,
+    /// Whose results.
+    pub scheduler: String,
+    /// What they are compared with; itself for a claim that compares nothing.
+    pub against: Against,
+    /// What it says of them.
+    pub expectation: Expectation,
+    /// What we found to be the reason if it does not hold, or why it holds.
+    pub finding: String,
+}
+
+/// What a claim compares with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Against {
+    /// Which scheduler.
+    pub scheduler: String,
+    /// Points that replace those of the claim.
+    pub at: BTreeMap<String, String>,
+    /// Of what; mostly that of the claim.
+    pub subject: Subject,
+}
+
+/// What a claim says of several cells together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Over {
+    /// Their mean, as in "on average".
+    #[default]
+    Mean,
+    /// The one in which the effect is greatest, as in "up to".
+    Most,
+    /// The one in which it is least, as in "at least" and "everywhere".
+    Least,
+}
+
+/// Which is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Best {
+    /// The highest.
+    Highest,
+    /// The lowest.
+    Lowest,
+}
+
+/// What is claimed of a measure, in its unit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Expectation {
+    /// It is this.
+    Value(f64),
+    /// Compared with another it is by this share higher or lower: −0.49 for −49 %.
+    Change(f64),
+    /// It is so many times that of another.
+    Times(f64),
+    /// It is by so much higher or lower than another.
+    Difference(f64),
+    /// No other scheduler of the experiment has a better one.
+    Best(Best),
+    /// It is not below, or the change is not.
+    AtLeast(f64),
+    /// It is not above.
+    AtMost(f64),
+}
+
+impl Expectation {
+    /// Whether it is about two results.
+    pub fn compares(self) -> bool {
+        matches!(self, Self::Change(_) | Self::Times(_) | Self::Difference(_))
+    }
+}
+
+impl Claim {
+    /// What is claimed, in a few words: `-49.0 %`.
+    pub fn expected(&self) -> String {
+        let unit = self.measure.unit();
+        match self.expectation {
+            Expectation::Value(value) => unit.show(value),
+            Expectation::Change(share) => percent(share),
+            Expectation::Times(times) => format!("× {times:.2}"),
+            Expectation::Difference(value) => signed(value, &unit.show(value.abs())),
+            Expectation::Best(Best::Highest) => "highest".into(),
+            Expectation::Best(Best::Lowest) => "lowest".into(),
+            Expectation::AtLeast(value) => format!("at least {}", unit.show(value)),
+            Expectation::AtMost(value) => format!("at most {}", unit.show(value)),
+        }
+    }
+}
+
+/// A share as per cent with its sign.
+pub(super) fn percent(share: f64) -> String {
+    format!("{:+.1} %", share * 100.0)
+}
+
+/// A size with the sign of a value.
+pub(super) fn signed(value: f64, size: &str) -> String {
+    format!("{}{size}", if value < 0.0 { '-' } else { '+' })
+}

@@ -1,0 +1,87 @@
+//! What an experiment has beside a scenario, as it is written in the file.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use squall_net::Span;
+
+use crate::measure::Measure;
+use crate::scenario::Quantity;
+
+/// The tables of an experiment. What else is in the file is the scenario's, which refuses what it does not know.
+#[derive(Debug, Deserialize)]
+pub(super) struct ExperimentFile {
+    #[serde(default)]
+    pub(super) paper: PaperTable,
+    #[serde(rename = "axis", default)]
+    pub(super) axes: Vec<AxisTable>,
+    #[serde(default)]
+    pub(super) quick: QuickTable,
+    #[serde(rename = "claim", default)]
+    pub(super) claims: Vec<ClaimTable>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PaperTable {
+    #[serde(default)]
+    pub(super) system: String,
+    #[serde(default)]
+    pub(super) place: String,
+    #[serde(default)]
+    pub(super) setup: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AxisTable {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) unit: String,
+    pub(super) points: Vec<PointTable>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PointTable {
+    pub(super) name: String,
+    pub(super) at: Option<f64>,
+    pub(super) set: toml::Table,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct QuickTable {
+    pub(super) duration: Option<Span>,
+    pub(super) seeds: Option<Vec<u64>>,
+    #[serde(default)]
+    pub(super) points: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ClaimTable {
+    pub(super) says: String,
+    #[serde(default)]
+    pub(super) at: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) over: super::Over,
+    pub(super) measure: Measure,
+    pub(super) flow: Option<String>,
+    pub(super) class: Option<String>,
+    pub(super) path: Option<String>,
+    pub(super) scheduler: String,
+    pub(super) against: Option<String>,
+    #[serde(default)]
+    pub(super) against_at: BTreeMap<String, String>,
+    pub(super) against_class: Option<String>,
+    pub(super) value: Option<Quantity>,
+    pub(super) change: Option<f64>,
+    pub(super) times: Option<f64>,
+    pub(super) difference: Option<Quantity>,
+    pub(super) best: Option<super::Best>,
+    pub(super) at_least: Option<Quantity>,
+    pub(super) at_most: Option<Quantity>,
+    #[serde(default)]
+    pub(super) finding: String,
+}

@@ -1,0 +1,278 @@
+//! Whether what is claimed is what was measured.
+//!
+//! The rule is the same for every claim, and no claim has tolerances of its own:
+//!
+//! - A *comparison* (change, times, difference) holds if the effect goes the way it is said to, is at least
+//!   three quarters of the size, and its 95 % confidence interval (Student's t, seed by seed) does not
+//!   include none. It holds in direction only if it is smaller. Otherwise it does not hold.
+//! - A *value* holds within a quarter of it.
+//! - *Best* holds if no other scheduler has a better mean in any cell, beyond the confidence interval of the
+//!   difference; in direction only, if none has in most of the cells.
+//! - *At least* and *at most* hold if the mean does; of a change, if its size does.
+
+use serde::{Deserialize, Serialize};
+
+use super::claim::{percent, signed};
+use super::{Best, Claim, Expectation, Experiment, Over, Point, Record};
+use crate::estimate::Estimate;
+use crate::measure::{Measure, Subject, View};
+
+/// Share of the size of a claimed effect at which it holds.
+const SIZE: f64 = 0.75;
+
+/// How far from a claimed value a measured one may be, as a share of it.
+const NEAR: f64 = 0.25;
+
+/// What became of a claim.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The experiment.
+    pub experiment: String,
+    /// What is claimed.
+    pub says: String,
+    /// What was to be expected: `-49.0 %`.
+    pub expected: String,
+    /// What was found: `-53.1 % ± 4.2`.
+    pub found: String,
+    /// Whether it holds.
+    pub verdict: Verdict,
+    /// Why, if somebody looked into it.
+    pub finding: String,
+}
+
+/// Whether a claim holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It does.
+    Holds,
+    /// The effect is there, and smaller.
+    DirectionOnly,
+    /// It does not.
+    DoesNotHold,
+    /// There was nothing to measure, or nothing to compare with.
+    NotMeasured,
+}
+
+impl Verdict {
+    /// In words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::DirectionOnly => "direction only",
+            Self::DoesNotHold => "does not hold",
+            Self::NotMeasured => "not measured",
+        }
+    }
+}
+
+/// Compares every claim of an experiment with the runs of it. Runs of other experiments are left aside.
+pub fn judge(experiment: &Experiment, records: &[Record]) -> Vec<Finding> {
+    let records: Vec<&Record> =
+        records.iter().filter(|record| record.experiment == experiment.name()).collect();
+    experiment
+        .claims
+        .iter()
+        .map(|claim| Court { claim, records: &records }.judge(experiment.name()))
+        .collect()
+}
+
+struct Court<'a> {
+    claim: &'a Claim,
+    records: &'a [&'a Record],
+}
+
+/// What one cell has to say.
+struct Effect {
+    size: f64,
+    /// Half of its confidence interval; none for one seed.
+    half: Option<f64>,
+}
+
+impl Court<'_> {
+    fn judge(&self, experiment: &str) -> Finding {
+        let claim = self.claim;
+        let outcome = match claim.expectation {
+            Expectation::Best(best) => self.ranking(best),
+            expectation => self.measured(expectation),
+        };
+        let (verdict, found) = outcome.unwrap_or((Verdict::NotMeasured, "nothing".into()));
+        Finding {
+            experiment: experiment.to_owned(),
+            says: claim.says.clone(),
+            expected: claim.expected(),
+            found,
+            verdict,
+            finding: claim.finding.clone(),
+        }
+    }
+
+    fn measured(&self, expectation: Expectation) -> Option<(Verdict, String)> {
+        let effects: Vec<Effect> =
+            self.points().iter().filter_map(|point| self.effect(expectation, point)).collect();
+        let effect = self.together(expectation, effects)?;
+        let (size, unit) = (effect.size, self.claim.measure.unit());
+        let margin = |scale: f64| effect.half.map(|half| half * scale);
+        let compared = |claimed: f64| {
+            let sure = effect.half.is_none_or(|half| size.abs() > half);
+            match claimed.signum() * size {
+                same if same <= 0.0 || !sure => Verdict::DoesNotHold,
+                same if same >= SIZE * claimed.abs() => Verdict::Holds,
+                _ => Verdict::DirectionOnly,
+            }
+        };
+        let either = |holds: bool| if holds { Verdict::Holds } else { Verdict::DoesNotHold };
+        let change =
+            |half: Option<f64>| percent(size) + &half.map_or(String::new(), |half| format!(" ± {half:.1}"));
+        Some(match expectation {
+            Expectation::Change(claimed) => (compared(claimed), change(margin(100.0))),
+            Expectation::Times(times) => {
+                let half = effect.half.map_or(String::new(), |half| format!(" ± {half:.2}"));
+                (compared(times - 1.0), format!("× {:.2}{half}", size + 1.0))
+            }
+            Expectation::Difference(claimed) => {
+                let half = effect.half.map_or(String::new(), |half| format!(" ± {}", unit.show(half)));
+                (compared(claimed), signed(size, &unit.show(size.abs())) + &half)
+            }
+            Expectation::Value(claimed) => {
+                let half = effect.half.map_or(String::new(), |half| format!(" ± {}", unit.show(half)));
+                (either((size - claimed).abs() <= NEAR * claimed.abs()), unit.show(size) + &half)
+            }
+            Expectation::AtLeast(limit) => (either(size >= limit), unit.show(size)),
+            Expectation::AtMost(limit) => (either(size <= limit), unit.show(size)),
+            Expectation::Best(_) => return None,
+        })
+    }
+
+    /// The effect of several cells as one.
+    fn together(&self, expectation: Expectation, effects: Vec<Effect>) -> Option<Effect> {
+        let way = match expectation {
+            Expectation::Change(claimed) | Expectation::Difference(claimed) => claimed.signum(),
+            Expectation::Times(times) => (times - 1.0).signum(),
+            Expectation::AtMost(_) => -1.0,
+            _ => 1.0,
+        };
+        let strength = |effect: &Effect| way * effect.size;
+        match self.claim.over {
+            Over::Most => effects.into_iter().max_by(|a, b| strength(a).total_cmp(&strength(b))),
+            Over::Least => effects.into_iter().min_by(|a, b| strength(a).total_cmp(&strength(b))),
+            Over::Mean => {
+                let count = effects.len() as f64;
+                let size = effects.iter().map(|effect| effect.size).sum::<f64>() / count;
+                // Cells are independent of one another.
+                let half =
+                    effects.iter().map(|effect| effect.half.map(|half| half * half)).sum::<Option<f64>>();
+                (count > 0.0).then(|| Effect { size, half: half.map(|sum| sum.sqrt() / count) })
+            }
+        }
+    }
+
+    fn effect(&self, expectation: Expectation, point: &Point) -> Option<Effect> {
+        let claim = self.claim;
+        let own = self.values(&claim.scheduler, point, &claim.subject);
+        if !expectation.compares() {
+            let estimate = Estimate::of(&own.iter().map(|(_, value)| *value).collect::<Vec<_>>())?;
+            return Some(Effect { size: estimate.mean, half: estimate.half });
+        }
+        let mut elsewhere = point.clone();
+        elsewhere.extend(claim.against.at.clone());
+        let other = self.values(&claim.against.scheduler, &elsewhere, &claim.against.subject);
+        let pairs: Vec<(f64, f64)> = own
+            .iter()
+            .filter_map(|(seed, value)| Some((*value, other.iter().find(|(other, _)| other == seed)?.1)))
+            .collect();
+        let differences: Vec<f64> = pairs.iter().map(|(own, other)| own - other).collect();
+        let estimate = Estimate::of(&differences)?;
+        let base = match expectation {
+            Expectation::Difference(_) => 1.0,
+            _ => pairs.iter().map(|(_, other)| other).sum::<f64>() / pairs.len() as f64,
+        };
+        (base != 0.0)
+            .then(|| Effect { size: estimate.mean / base, half: estimate.half.map(|half| half / base) })
+    }
+
+    fn ranking(&self, best: Best) -> Option<(Verdict, String)> {
+        let (measure, unit) = (self.claim.measure, self.claim.measure.unit());
+        let (mut cells, mut beaten, mut worst): (usize, usize, Option<(f64, String)>) = (0, 0, None);
+        for point in self.points() {
+            let own = self.values(&self.claim.scheduler, &point, &self.claim.subject);
+            if own.is_empty() {
+                continue;
+            }
+            cells += 1;
+            let mut by: Option<(f64, String)> = None;
+            for rival in self.rivals(&point) {
+                let other = self.values(&rival, &point, &self.claim.subject);
+                let ahead: Vec<f64> = other
+                    .iter()
+                    .filter_map(|(seed, value)| {
+                        let own = own.iter().find(|(own, _)| own == seed)?.1;
+                        Some(if best == Best::Highest { value - own } else { own - value })
+                    })
+                    .collect();
+                let Some(lead) = Estimate::of(&ahead) else { continue };
+                let clear = lead.mean > lead.half.unwrap_or(0.0) && lead.mean > 0.0;
+                if clear && by.as_ref().is_none_or(|(most, _)| lead.mean > *most) {
+                    by = Some((lead.mean, format!("{rival} by {}{}", unit.show(lead.mean), place(&point))));
+                }
+            }
+            beaten += usize::from(by.is_some());
+            if by.as_ref().map(|(lead, _)| *lead) > worst.as_ref().map(|(lead, _)| *lead) {
+                worst = by;
+            }
+        }
+        let verdict = match (cells, beaten) {
+            (0, _) => return None,
+            (_, 0) => Verdict::Holds,
+            (cells, beaten) if beaten * 2 < cells => Verdict::DirectionOnly,
+            _ => Verdict::DoesNotHold,
+        };
+        let first = format!("in {} of {cells}", cells - beaten);
+        Some((verdict, worst.map_or(first.clone(), |(_, who)| format!("{first}; {measure}: {who}"))))
+    }
+
+    /// The cells that it is about, in order of the runs.
+    fn points(&self) -> Vec<Point> {
+        let mut points: Vec<Point> = Vec::new();
+        for record in self.records {
+            let fits = self.claim.at.iter().all(|(axis, point)| record.point.get(axis) == Some(point));
+            if fits && !points.contains(&record.point) {
+                points.push(record.point.clone());
+            }
+        }
+        points
+    }
+
+    /// Everybody else who ran in a cell.
+    fn rivals(&self, point: &Point) -> Vec<String> {
+        let mut rivals: Vec<String> = Vec::new();
+        for record in self.records.iter().filter(|record| record.point == *point) {
+            let name = &record.run.scheduler;
+            if *name != self.claim.scheduler && !rivals.contains(name) {
+                rivals.push(name.clone());
+            }
+        }
+        rivals
+    }
+
+    /// By seed.
+    fn values(&self, scheduler: &str, point: &Point, subject: &Subject) -> Vec<(u64, f64)> {
+        let measure: Measure = self.claim.measure;
+        self.records
+            .iter()
+            .filter(|record| record.run.scheduler == scheduler && record.point == *point)
+            .filter_map(|record| {
+                Some((record.run.seed, subject.measure(measure, View::default(), &record.run)?))
+            })
+            .collect()
+    }
+}
+
+/// Where, for the end of a sentence.
+fn place(point: &Point) -> String {
+    if point.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = point.iter().map(|(axis, name)| format!("{axis} {name}")).collect();
+    format!(" at {}", names.join(", "))
+}

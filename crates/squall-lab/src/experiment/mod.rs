@@ -1,0 +1,108 @@
+//! Experiments: a scenario with parameters that vary, and what is claimed of the results.
+//!
+//! An experiment is a scenario file with three more kinds of tables, which `docs/experiments.md` describes:
+//! an `[[axis]]` names settings of some fields, and the scenario is run at every combination of the points
+//! of all axes (a [`Cell`]); `[quick]` says what to leave out when time is short; a `[[claim]]` holds what
+//! a paper, or we, say of the results. [`Study`] runs experiments and remembers what was run; [`judge`]
+//! compares claims with it.
+
+mod cell;
+mod claim;
+mod file;
+mod judge;
+mod record;
+mod reduced;
+mod resolve;
+mod study;
+
+use std::path::{Path, PathBuf};
+
+use squall_sched::Registry;
+
+pub use cell::{Cell, Point};
+pub use claim::{Best, Claim, Expectation, Over};
+pub use judge::{Finding, Verdict, judge};
+pub use record::{ReadRecordsError, Record, read_records, record_line};
+pub use reduced::Reduced;
+pub use study::{Study, StudyError, StudyProgress};
+
+use crate::scenario::{Scenario, ScenarioError};
+
+/// Most combinations of the points of all axes.
+pub const MAX_CELLS: usize = 1_000;
+
+/// A scenario, what varies, and what is claimed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Experiment {
+    /// The file it is from.
+    pub file: PathBuf,
+    /// What it is about: `paper` of the file.
+    pub source: Source,
+    /// The scenario as it stands in the file. Its name is that of the experiment.
+    pub scenario: Scenario,
+    /// What varies, in the order of the file; none: the scenario alone is run.
+    pub axes: Vec<Axis>,
+    /// What is claimed.
+    pub claims: Vec<Claim>,
+    /// What to leave out when time is short.
+    pub reduced: Reduced,
+    /// The text of the file.
+    text: String,
+}
+
+/// Where an experiment comes from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Source {
+    /// The system or paper: `STORM`; empty for an experiment of our own.
+    pub paper: String,
+    /// Where in it: `§5.2, Fig. 10`.
+    pub place: String,
+    /// How our set-up differs from the one of the paper, in words.
+    pub setup: String,
+}
+
+/// A parameter that varies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Axis {
+    /// Its name.
+    pub name: String,
+    /// Unit of the points' places on it, for drawings.
+    pub unit: String,
+    /// Its values, at least one.
+    pub points: Vec<AxisPoint>,
+}
+
+/// One value of a parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AxisPoint {
+    /// Its name.
+    pub name: String,
+    /// Where it is drawn, if it is a number.
+    pub at: Option<f64>,
+    /// Fields of the scenario and their values: `path.fast.rate` and `"20mbps"`.
+    pub set: Vec<(String, toml::Value)>,
+}
+
+impl Experiment {
+    /// Loads an experiment. Any scenario file is one, perhaps without axes and claims.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] names the file, and where in it and what is wrong: in the scenario, in what is
+    /// added to it, or in the scenario as it is at one of the points.
+    pub fn load(file: &Path, registry: &Registry) -> Result<Self, ScenarioError> {
+        resolve::load(file, registry)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.scenario.name
+    }
+
+    /// The scenario at every combination of the points, those of the last axis changing fastest.
+    ///
+    /// # Errors
+    /// If a trace has gone since the experiment was loaded.
+    pub fn cells(&self, quick: bool) -> Result<Vec<Cell>, ScenarioError> {
+        cell::cells(self, quick)
+    }
+}

@@ -1,0 +1,35 @@
+//! What is left of an experiment when time is short.
+
+use std::collections::BTreeMap;
+
+use squall_net::Span;
+use toml::Value;
+
+/// What `[quick]` says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Reduced {
+    /// Length of a run.
+    pub duration: Option<Span>,
+    /// Seeds.
+    pub seeds: Option<Vec<u64>>,
+    /// The points that are left of some axes.
+    pub points: BTreeMap<String, Vec<String>>,
+}
+
+impl Reduced {
+    /// Whether a point of an axis is still run.
+    pub fn keeps(&self, axis: &str, point: &str) -> bool {
+        self.points.get(axis).is_none_or(|kept| kept.iter().any(|name| name == point))
+    }
+
+    /// The fields that it sets.
+    pub(super) fn settings(&self) -> Vec<(String, Value)> {
+        let duration =
+            self.duration.map(|duration| ("duration".to_owned(), Value::from(duration.to_string())));
+        let seeds = self.seeds.as_ref().map(|seeds| {
+            let seeds: Vec<Value> = seeds.iter().map(|seed| Value::from(*seed as i64)).collect();
+            ("seeds".to_owned(), Value::from(seeds))
+        });
+        duration.into_iter().chain(seeds).collect()
+    }
+}

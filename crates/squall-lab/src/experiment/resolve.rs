@@ -1,0 +1,219 @@
+//! Reads an experiment: do names exist, do claims fit, is the scenario one at every point.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use squall_sched::Registry;
+
+use super::claim::Against;
+use super::file::{AxisTable, ClaimTable, ExperimentFile};
+use super::{Axis, AxisPoint, Claim, Expectation, Experiment, MAX_CELLS, Reduced, Source, cell};
+use crate::contender::Contender;
+use crate::measure::Subject;
+use crate::scenario::{MAX_LIST, Place, Problem, Quantity, Scenario, ScenarioError, Text};
+
+pub(super) fn load(file: &Path, registry: &Registry) -> Result<Experiment, ScenarioError> {
+    let text = Text::read(file)?;
+    let scenario = Scenario::load_with(file, registry)?;
+    let tables: ExperimentFile = text.parse()?;
+    let base = file.parent().unwrap_or(Path::new(""));
+    let experiment = resolve(tables, scenario, &text).map_err(|problem| text.located(&problem))?;
+    // One after the other, so that a mistake is told at the point that makes it.
+    for (index, axis) in experiment.axes.iter().enumerate() {
+        for (at, point) in axis.points.iter().enumerate() {
+            let place = || Place::of("axis").index(index).key("points").index(at).key("set");
+            let refuse = |words: String| text.located(&Problem::at(place(), words));
+            let patched = cell::patched(&experiment.text, &point.set).map_err(refuse)?;
+            let scenario = Scenario::load_text(&patched, &text.name, base)
+                .map_err(|error| text.located(&Problem::at(place(), error.problem())))?;
+            check_schedulers(&scenario, registry)
+                .map_err(|words| text.located(&Problem::at(place(), words)))?;
+        }
+    }
+    // What points make together may still be wrong.
+    experiment.cells(false)?;
+    experiment.cells(true)?;
+    Ok(experiment)
+}
+
+fn check_schedulers(scenario: &Scenario, registry: &Registry) -> Result<(), String> {
+    scenario.schedulers.iter().try_for_each(|label| {
+        Contender::of(label).check(registry).map_err(|error| format!("schedulers: {error}"))
+    })
+}
+
+fn resolve(tables: ExperimentFile, scenario: Scenario, text: &Text) -> Result<Experiment, Problem> {
+    let ExperimentFile { paper, axes, quick, claims } = tables;
+    let mut experiment = Experiment {
+        file: text.file.clone(),
+        source: Source { paper: paper.system, place: paper.place, setup: paper.setup },
+        axes: resolve_axes(axes)?,
+        reduced: Reduced { duration: quick.duration, seeds: quick.seeds, points: quick.points },
+        scenario,
+        claims: Vec::new(),
+        text: text.text.clone(),
+    };
+    check_reduced(&experiment)?;
+    if claims.len() > MAX_LIST {
+        let words = format!("{} [[claim]] tables, expected at most {MAX_LIST}", claims.len());
+        return Err(Problem::at(Place::of("claim"), words));
+    }
+    let claims = claims.into_iter().enumerate();
+    experiment.claims = claims
+        .map(|(index, table)| Reader { index, experiment: &experiment }.claim(table))
+        .collect::<Result<_, _>>()?;
+    Ok(experiment)
+}
+
+fn resolve_axes(tables: Vec<AxisTable>) -> Result<Vec<Axis>, Problem> {
+    let mut axes: Vec<Axis> = Vec::new();
+    let mut cells = 1usize;
+    for (index, table) in tables.into_iter().enumerate() {
+        let place = || Place::of("axis").index(index);
+        if axes.iter().any(|axis| axis.name == table.name) {
+            return Err(Problem::at(place().key("name"), format!("name: {:?} is there twice", table.name)));
+        }
+        if table.points.is_empty() {
+            return Err(Problem::at(place().key("points"), "points: there is none"));
+        }
+        let mut points: Vec<AxisPoint> = Vec::new();
+        for (at, point) in table.points.into_iter().enumerate() {
+            if points.iter().any(|known| known.name == point.name) {
+                let place = place().key("points").index(at).key("name");
+                return Err(Problem::at(place, format!("name: {:?} is there twice", point.name)));
+            }
+            points.push(AxisPoint { name: point.name, at: point.at, set: point.set.into_iter().collect() });
+        }
+        cells = cells.saturating_mul(points.len());
+        if cells > MAX_CELLS {
+            return Err(Problem::at(place(), format!("more than {MAX_CELLS} combinations of points")));
+        }
+        axes.push(Axis { name: table.name, unit: table.unit, points });
+    }
+    Ok(axes)
+}
+
+fn check_reduced(experiment: &Experiment) -> Result<(), Problem> {
+    let place = || Place::of("quick").key("points");
+    for (name, kept) in &experiment.reduced.points {
+        let Some(axis) = experiment.axes.iter().find(|axis| axis.name == *name) else {
+            return Err(Problem::at(place(), format!("points: no axis is called {name:?}")));
+        };
+        if let Some(unknown) = kept.iter().find(|kept| axis.points.iter().all(|point| point.name != **kept)) {
+            return Err(Problem::at(place(), format!("points: {name} has no point {unknown:?}")));
+        }
+        if kept.is_empty() {
+            return Err(Problem::at(place(), format!("points: nothing is left of {name}")));
+        }
+    }
+    Ok(())
+}
+
+struct Reader<'a> {
+    index: usize,
+    experiment: &'a Experiment,
+}
+
+impl Reader<'_> {
+    fn claim(&self, table: ClaimTable) -> Result<Claim, Problem> {
+        let expectation = self.expectation(&table)?;
+        self.points("at", &table.at)?;
+        self.points("against_at", &table.against_at)?;
+        self.runs("scheduler", &table.scheduler)?;
+        if let Some(against) = &table.against {
+            self.runs("against", against)?;
+        }
+        let compared =
+            table.against.is_some() || !table.against_at.is_empty() || table.against_class.is_some();
+        let about = !matches!(expectation, Expectation::AtLeast(_) | Expectation::AtMost(_));
+        if expectation.compares() && !compared {
+            return Err(self.at("scheduler", "the claim compares, and does not say with what: against"));
+        }
+        if compared && !expectation.compares() && about {
+            return Err(
+                self.at("against", "against: the claim does not compare: change, times or difference")
+            );
+        }
+        let subject = Subject { flow: table.flow, class: table.class, path: table.path };
+        let other = table
+            .against_class
+            .map_or_else(|| subject.clone(), |class| Subject { class: Some(class), ..subject.clone() });
+        for subject in [&subject, &other] {
+            let known = self.experiment.scenario.check_subject(subject);
+            known.map_err(|(field, words)| self.at(field, words))?;
+            if !subject.has(table.measure) {
+                let words = format!("measure: a {} has no {}", subject.kind(), table.measure);
+                return Err(self.at("measure", words));
+            }
+        }
+        Ok(Claim {
+            says: table.says,
+            over: table.over,
+            measure: table.measure,
+            against: Against {
+                scheduler: table.against.unwrap_or_else(|| table.scheduler.clone()),
+                at: table.against_at,
+                subject: other,
+            },
+            at: table.at,
+            subject,
+            scheduler: table.scheduler,
+            expectation,
+            finding: table.finding,
+        })
+    }
+
+    fn expectation(&self, table: &ClaimTable) -> Result<Expectation, Problem> {
+        let unit = table.measure.unit();
+        let read = |field: &'static str, given: &Option<Quantity>| {
+            let value = given.as_ref().map(|quantity| quantity.value(unit)).transpose();
+            value.map_err(|words| self.at(field, format!("{field}: {words}")))
+        };
+        let difference = table.difference.as_ref().map(|quantity| quantity.signed_value(unit)).transpose();
+        let difference = difference.map_err(|words| self.at("difference", format!("difference: {words}")))?;
+        let all = [
+            read("value", &table.value)?.map(Expectation::Value),
+            table.change.map(Expectation::Change),
+            table.times.map(Expectation::Times),
+            difference.map(Expectation::Difference),
+            table.best.map(Expectation::Best),
+            read("at_least", &table.at_least)?.map(Expectation::AtLeast),
+            read("at_most", &table.at_most)?.map(Expectation::AtMost),
+        ];
+        let mut given = all.into_iter().flatten();
+        match (given.next(), given.next()) {
+            (Some(one), None) => Ok(one),
+            _ => Err(self.at(
+                "says",
+                "a claim has one of value, change, times, difference, best, at_least and at_most",
+            )),
+        }
+    }
+
+    fn points(&self, field: &'static str, at: &BTreeMap<String, String>) -> Result<(), Problem> {
+        for (name, point) in at {
+            let axis = self.experiment.axes.iter().find(|axis| axis.name == *name);
+            let axis = axis.ok_or_else(|| self.at(field, format!("{field}: no axis is called {name:?}")))?;
+            if axis.points.iter().all(|known| known.name != *point) {
+                return Err(self.at(field, format!("{field}: {name} has no point {point:?}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Points may have schedulers of their own.
+    fn runs(&self, field: &'static str, scheduler: &str) -> Result<(), Problem> {
+        let points = self.experiment.axes.iter().flat_map(|axis| &axis.points);
+        let set = points.flat_map(|point| &point.set).filter(|(name, _)| name == "schedulers");
+        let listed = set.filter_map(|(_, value)| value.as_array()).flatten().filter_map(toml::Value::as_str);
+        let own = self.experiment.scenario.schedulers.iter().map(String::as_str);
+        if own.chain(listed).any(|known| known == scheduler) {
+            return Ok(());
+        }
+        Err(self.at(field, format!("{field}: the experiment does not run {scheduler:?}")))
+    }
+
+    fn at(&self, field: &'static str, words: impl Into<String>) -> Problem {
+        Problem::at(Place::of("claim").index(self.index).key(field), words)
+    }
+}

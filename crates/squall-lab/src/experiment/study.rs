@@ -1,0 +1,275 @@
+//! Runs experiments on all processors, and only what is not known yet.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use squall_sched::Registry;
+
+use super::{Cell, Experiment, ReadRecordsError, Record, read_records, record_line};
+use crate::runner::{self, RunError};
+use crate::scenario::ScenarioError;
+
+/// Why a study did not come to its end. What had been run by then is kept.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyError {
+    /// A scenario cannot be made.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// A run failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// What was run before cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadRecordsError),
+    /// A result cannot be written.
+    #[error("{}: {source}", file.display())]
+    Write {
+        /// The file or folder.
+        file: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+/// How far a study is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StudyProgress {
+    /// Runs that have ended, of all that were to be run.
+    pub runs: (usize, usize),
+    /// Runs that were known.
+    pub known: usize,
+    /// Work that is done, of all that there was: virtual time times the number of paths, in microseconds.
+    pub work: (u64, u64),
+}
+
+/// Experiments to run, and the folder that remembers them.
+#[derive(Debug)]
+pub struct Study<'a> {
+    experiments: &'a [Experiment],
+    registry: Arc<Registry>,
+    folder: PathBuf,
+    jobs: Vec<Job>,
+    known: Vec<Record>,
+}
+
+/// One run.
+#[derive(Debug)]
+struct Job {
+    experiment: usize,
+    cell: Arc<Cell>,
+    scheduler: String,
+    seed: u64,
+    key: String,
+}
+
+impl Job {
+    fn work(&self) -> u64 {
+        self.cell.scenario.duration_us * self.cell.scenario.paths.len() as u64
+    }
+}
+
+impl<'a> Study<'a> {
+    /// What there is to run. `folder` holds a file for each experiment, `NAME.jsonl`; what stands there and
+    /// would be the same is not run again, what would not be is forgotten. `program` stands for everything in
+    /// the program that results depend on.
+    ///
+    /// # Errors
+    /// If a scenario cannot be made, or a file in the folder cannot be read.
+    pub fn new(
+        experiments: &'a [Experiment],
+        registry: Arc<Registry>,
+        folder: &Path,
+        quick: bool,
+        program: u64,
+    ) -> Result<Self, StudyError> {
+        let mut study =
+            Self { experiments, registry, folder: folder.to_owned(), jobs: Vec::new(), known: Vec::new() };
+        for (index, experiment) in experiments.iter().enumerate() {
+            let mut jobs = Vec::new();
+            for cell in experiment.cells(quick)? {
+                let cell = Arc::new(cell);
+                for scheduler in &cell.scenario.schedulers {
+                    for &seed in &cell.scenario.seeds {
+                        let key = key(&cell, scheduler, seed, program);
+                        let (cell, scheduler) = (cell.clone(), scheduler.clone());
+                        jobs.push(Job { experiment: index, cell, scheduler, seed, key });
+                    }
+                }
+            }
+            let file = study.file(experiment.name());
+            let before = if file.exists() { read_records(&file)? } else { Vec::new() };
+            let wanted: HashSet<&str> = jobs.iter().map(|job| job.key.as_str()).collect();
+            let kept: Vec<Record> =
+                before.into_iter().filter(|record| wanted.contains(record.key.as_str())).collect();
+            let known: HashSet<String> = kept.iter().map(|record| record.key.clone()).collect();
+            jobs.retain(|job| !known.contains(&job.key));
+            study.known.extend(kept);
+            study.jobs.extend(jobs);
+        }
+        // The long ones first, so that the processors end together.
+        study.jobs.sort_by_key(|job| std::cmp::Reverse(job.work()));
+        Ok(study)
+    }
+
+    /// Before anything is run.
+    pub fn progress(&self) -> StudyProgress {
+        let work = self.jobs.iter().map(Job::work).sum();
+        StudyProgress { runs: (0, self.jobs.len()), known: self.known.len(), work: (0, work) }
+    }
+
+    /// Runs everything. The records come in the order of experiments, cells, schedulers and seeds, whatever
+    /// was known. Each is written as soon as it is there, so that a study that is stopped goes on from there.
+    ///
+    /// # Errors
+    /// The first thing that went wrong; no further run begins then.
+    pub fn run(self, progress: &(dyn Fn(StudyProgress) + Sync)) -> Result<Vec<Record>, StudyError> {
+        fs::create_dir_all(&self.folder).map_err(|source| self.write_error(&self.folder, source))?;
+        let files = self.open_files()?;
+        let (next, done, work) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicU64::new(0));
+        let total = self.progress();
+        let failed = AtomicBool::new(false);
+        let problem: Mutex<Option<StudyError>> = Mutex::new(None);
+        let fresh: Mutex<Vec<Record>> = Mutex::new(Vec::new());
+        let carry_out = || {
+            while !failed.load(Ordering::Relaxed) {
+                let Some(job) = self.jobs.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                let mut told = 0;
+                let outcome = self.carry_out(job, &files, &mut |piece| {
+                    told += piece;
+                    let now = work.fetch_add(piece, Ordering::Relaxed) + piece;
+                    let runs = (done.load(Ordering::Relaxed), total.runs.1);
+                    progress(StudyProgress { runs, work: (now, total.work.1), ..total });
+                });
+                match outcome {
+                    Ok(record) => {
+                        done.fetch_add(1, Ordering::Relaxed);
+                        lock(&fresh).push(record);
+                    }
+                    Err(error) => {
+                        failed.store(true, Ordering::Relaxed);
+                        lock(&problem).get_or_insert(error);
+                    }
+                }
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(self.jobs.len());
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(carry_out);
+            }
+            carry_out();
+        });
+        if let Some(error) = lock(&problem).take() {
+            return Err(error);
+        }
+        let fresh = std::mem::take(&mut *lock(&fresh));
+        self.finish(fresh)
+    }
+
+    fn carry_out(
+        &self,
+        job: &Job,
+        files: &HashMap<usize, Mutex<File>>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Record, StudyError> {
+        let Cell { scenario, point, .. } = job.cell.as_ref();
+        let (paths, mut told) = (scenario.paths.len() as u64, 0);
+        let run = runner::run(scenario, &job.scheduler, job.seed, &self.registry, &mut |at| {
+            progress((at - told) * paths);
+            told = at;
+        })?;
+        let experiment = self.experiments[job.experiment].name();
+        let record = Record {
+            experiment: experiment.to_owned(),
+            point: point.clone(),
+            key: job.key.clone(),
+            run: run.condensed(),
+        };
+        let mut file = lock(&files[&job.experiment]);
+        let written = file.write_all(record_line(&record).as_bytes());
+        written.map_err(|source| self.write_error(&self.file(experiment), source))?;
+        Ok(record)
+    }
+
+    /// Files that hold what is known, to which what is new can be added.
+    fn open_files(&self) -> Result<HashMap<usize, Mutex<File>>, StudyError> {
+        let mut files = HashMap::new();
+        for (index, experiment) in self.experiments.iter().enumerate() {
+            let path = self.file(experiment.name());
+            let known: String = self.of(experiment, &self.known).map(record_line).collect();
+            put(&path, &known).map_err(|source| self.write_error(&path, source))?;
+            let file = OpenOptions::new().append(true).open(&path);
+            files.insert(index, Mutex::new(file.map_err(|source| self.write_error(&path, source))?));
+        }
+        Ok(files)
+    }
+
+    /// Puts everything in order, in the files too.
+    fn finish(&self, fresh: Vec<Record>) -> Result<Vec<Record>, StudyError> {
+        let mut all: Vec<Record> = self.known.iter().cloned().chain(fresh).collect();
+        let mut sorted = Vec::with_capacity(all.len());
+        for experiment in self.experiments {
+            let (mut own, others): (Vec<Record>, Vec<Record>) =
+                all.into_iter().partition(|record| record.experiment == experiment.name());
+            own.sort_by_cached_key(|record| {
+                (self.place(experiment, record), record.run.scheduler.clone(), record.run.seed)
+            });
+            let path = self.file(experiment.name());
+            let text: String = own.iter().map(record_line).collect();
+            put(&path, &text).map_err(|source| self.write_error(&path, source))?;
+            sorted.extend(own);
+            all = others;
+        }
+        Ok(sorted)
+    }
+
+    /// The place of a record's cell and scheduler in the experiment.
+    fn place(&self, experiment: &Experiment, record: &Record) -> Vec<usize> {
+        let along = experiment.axes.iter().map(|axis| {
+            let name = record.point.get(&axis.name);
+            axis.points.iter().position(|point| Some(&point.name) == name).unwrap_or(usize::MAX)
+        });
+        let schedulers = &experiment.scenario.schedulers;
+        let scheduler = schedulers.iter().position(|known| *known == record.run.scheduler);
+        along.chain([scheduler.unwrap_or(usize::MAX)]).collect()
+    }
+
+    fn of<'r>(&self, experiment: &'r Experiment, records: &'r [Record]) -> impl Iterator<Item = &'r Record> {
+        records.iter().filter(move |record| record.experiment == experiment.name())
+    }
+
+    fn file(&self, experiment: &str) -> PathBuf {
+        self.folder.join(format!("{experiment}.jsonl"))
+    }
+
+    fn write_error(&self, file: &Path, source: std::io::Error) -> StudyError {
+        StudyError::Write { file: file.to_owned(), source }
+    }
+}
+
+/// Stands for everything that a run depends on. The traces are in the scenario, which has read them.
+fn key(cell: &Cell, scheduler: &str, seed: u64, program: u64) -> String {
+    let mut hasher = DefaultHasher::new();
+    cell.text.hash(&mut hasher);
+    format!("{:?}", cell.scenario.paths).hash(&mut hasher);
+    format!("{:?}", cell.scenario.flows).hash(&mut hasher);
+    (scheduler, seed, program).hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+/// Writes a file beside its place, and puts it there when it is whole.
+fn put(file: &Path, text: &str) -> std::io::Result<()> {
+    let mut part = file.as_os_str().to_owned();
+    part.push(".part");
+    fs::write(&part, text).and_then(|()| fs::rename(&part, file))
+}
+
+/// What a thread that panicked leaves behind is whole: everything is changed in one step.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,80 @@
+//! The text of a file, and mistakes at a place in it.
+
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+use super::ScenarioError;
+use super::place::{Outline, Problem};
+
+/// Largest file in bytes.
+const MAX_FILE: u64 = 1 << 20;
+
+/// The text of a scenario.
+#[derive(Debug, Clone)]
+pub(crate) struct Text {
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// What it is called in errors.
+    pub(crate) name: String,
+    /// The text.
+    pub(crate) text: String,
+}
+
+impl Text {
+    /// A text that is called so.
+    pub(crate) fn new(text: &str, name: &str) -> Self {
+        Self { file: PathBuf::from(name), name: name.to_owned(), text: text.to_owned() }
+    }
+
+    /// The text of a file.
+    pub(crate) fn read(file: &Path) -> Result<Self, ScenarioError> {
+        let problem = |source| ScenarioError::Read { path: file.to_owned(), source };
+        let length = std::fs::metadata(file).map_err(problem)?.len();
+        if length > MAX_FILE {
+            let words = format!("{length} bytes are more than a scenario may have ({MAX_FILE})");
+            return Err(problem(std::io::Error::new(std::io::ErrorKind::FileTooLarge, words)));
+        }
+        let bytes = std::fs::read(file).map_err(problem)?;
+        let name = file.display().to_string();
+        Ok(Self { file: file.to_owned(), ..Self::of_bytes(&bytes, &name)? })
+    }
+
+    /// The text that these bytes are.
+    pub(super) fn of_bytes(bytes: &[u8], name: &str) -> Result<Self, ScenarioError> {
+        std::str::from_utf8(bytes).map(|text| Self::new(text, name)).map_err(|error| {
+            let valid = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+            Self::new(&valid, name).invalid(valid.len(), "this is not UTF-8 text".into())
+        })
+    }
+
+    /// What the text says, as TOML.
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, ScenarioError> {
+        toml::from_str(&self.text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            self.invalid(at, one_line(error.message()))
+        })
+    }
+
+    /// An error at the place of a problem.
+    pub(crate) fn located(&self, problem: &Problem) -> ScenarioError {
+        self.invalid(Outline::of(&self.text).offset(&problem.place), one_line(&problem.words))
+    }
+
+    fn invalid(&self, at: usize, problem: String) -> ScenarioError {
+        let text = &self.text;
+        let boundary = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+        let before = &text[..boundary.unwrap_or(0)];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        ScenarioError::Invalid {
+            name: self.name.clone(),
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            problem,
+        }
+    }
+}
+
+fn one_line(words: &str) -> String {
+    words.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,206 @@
+//! Experiments: what is refused, what is run, what is remembered, and what is judged.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use squall_lab::experiment::{Experiment, Record, Study, Verdict, judge, read_records};
+use squall_proto::sched::Registry;
+
+const SCENARIO: &str = r#"
+name = "narrow"
+duration = "2s"
+seeds = [1, 2]
+schedulers = ["minrtt", "redundant"]
+
+[[path]]
+name = "a"
+rate = "4mbps"
+delay = "10ms"
+
+[[path]]
+name = "b"
+rate = "4mbps"
+delay = "30ms"
+
+[[flow]]
+name = "blocks"
+kind = "blocks"
+size = "12kB"
+interval = "20ms"
+deadline = "200ms"
+"#;
+
+const AXES: &str = r#"
+[paper]
+system = "Ours"
+
+[[axis]]
+name = "rate"
+unit = "Mbps"
+points = [
+    { name = "4", at = 4.0, set = { "path.a.rate" = "4mbps" } },
+    { name = "8", at = 8.0, set = { "path.a.rate" = "8mbps" } },
+]
+
+[quick]
+duration = "1s"
+seeds = [1]
+points = { rate = ["8"] }
+
+[[claim]]
+says = "4.8 Mbps fit into 8 but not twice"
+at = { rate = "4" }
+flow = "blocks"
+measure = "in_time_ratio"
+scheduler = "redundant"
+against = "minrtt"
+change = -0.2
+
+[[claim]]
+says = "nobody is better than minRTT"
+flow = "blocks"
+measure = "in_time_ratio"
+scheduler = "minrtt"
+best = "highest"
+
+[[claim]]
+says = "twice the rate and more comes in time"
+at = { rate = "8" }
+flow = "blocks"
+measure = "in_time_ratio"
+scheduler = "redundant"
+against_at = { rate = "4" }
+difference = "10%"
+"#;
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("squall-experiment-{}-{number}", std::process::id()));
+        fs::create_dir_all(&folder).expect("is made");
+        Self(folder)
+    }
+
+    fn load(&self, text: &str) -> Result<Experiment, String> {
+        let file = self.0.join("t.toml");
+        fs::write(&file, text).expect("is written");
+        let shown = format!("{}/", self.0.display());
+        Experiment::load(&file, &Registry::standard()).map_err(|error| error.to_string().replace(&shown, ""))
+    }
+
+    fn study(&self, experiment: &Experiment, quick: bool, program: u64) -> (usize, usize, Vec<Record>) {
+        let experiments = std::slice::from_ref(experiment);
+        let registry = Arc::new(Registry::standard());
+        let study = Study::new(experiments, registry, &self.0, quick, program).expect("is one");
+        let before = study.progress();
+        (before.runs.1, before.known, study.run(&|_| {}).expect("runs"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Only leaves something behind in the system's own folder for that.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn every_point_is_run_and_every_claim_judged() {
+    let folder = Folder::new();
+    let experiment = folder.load(&(SCENARIO.to_owned() + AXES)).expect("loads");
+    let (runs, known, records) = folder.study(&experiment, false, 1);
+    assert_eq!((runs, known, records.len()), (8, 0, 8), "2 points, 2 schedulers, 2 seeds");
+    let order: Vec<_> =
+        records.iter().map(|r| (r.point["rate"].as_str(), r.run.scheduler.as_str(), r.run.seed)).collect();
+    assert_eq!(order[..3], [("4", "minrtt", 1), ("4", "minrtt", 2), ("4", "redundant", 1)]);
+    let findings = judge(&experiment, &records);
+    let verdicts: Vec<Verdict> = findings.iter().map(|finding| finding.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Holds; 3], "{findings:#?}");
+    assert_eq!(findings[0].expected, "-20.0 %");
+}
+
+#[test]
+fn what_is_known_is_not_run_again() {
+    let folder = Folder::new();
+    let experiment = folder.load(&(SCENARIO.to_owned() + AXES)).expect("loads");
+    let (_, _, first) = folder.study(&experiment, false, 1);
+    let (runs, known, again) = folder.study(&experiment, false, 1);
+    assert_eq!((runs, known), (0, 8));
+    assert_eq!(again, first);
+    // A stop in between leaves a part of a line.
+    let file = folder.0.join("narrow.jsonl");
+    let text = fs::read_to_string(&file).expect("is there");
+    fs::write(&file, &text[..text.len() - 100]).expect("is written");
+    let (runs, known, repaired) = folder.study(&experiment, false, 1);
+    assert_eq!((runs, known), (1, 7));
+    assert_eq!(repaired, first);
+    assert_eq!(read_records(&file).expect("is whole again"), first);
+    let (runs, known, _) = folder.study(&experiment, false, 2);
+    assert_eq!((runs, known), (8, 0), "another program");
+}
+
+#[test]
+fn a_changed_scenario_is_run_again_where_it_changed() {
+    let folder = Folder::new();
+    let text = SCENARIO.to_owned() + AXES;
+    let experiment = folder.load(&text).expect("loads");
+    folder.study(&experiment, false, 1);
+    let changed = text.replace("\"path.a.rate\" = \"8mbps\"", "\"path.a.rate\" = \"9mbps\"");
+    let changed = changed.replace("says = \"nobody", "says = \"Nobody");
+    let experiment = folder.load(&changed).expect("loads");
+    let (runs, known, _) = folder.study(&experiment, false, 1);
+    assert_eq!((runs, known), (4, 4), "claims do not count");
+}
+
+#[test]
+fn quick_leaves_out_what_it_says() {
+    let folder = Folder::new();
+    let experiment = folder.load(&(SCENARIO.to_owned() + AXES)).expect("loads");
+    let (runs, _, records) = folder.study(&experiment, true, 1);
+    assert_eq!(runs, 2, "one point, one seed");
+    assert!(records.iter().all(|record| record.run.duration_us == 1_000_000));
+    let verdicts: Vec<Verdict> =
+        judge(&experiment, &records).into_iter().map(|finding| finding.verdict).collect();
+    assert_eq!(verdicts, [Verdict::NotMeasured, Verdict::Holds, Verdict::NotMeasured]);
+}
+
+#[test]
+fn mistakes_are_told_where_they_are() {
+    let folder = Folder::new();
+    let line_of =
+        |text: &str, words: &str| text.lines().position(|line| line.contains(words)).expect("is there") + 1;
+    let refused = |from: &str, to: &str, at: &str, expected: &str| {
+        let text = (SCENARIO.to_owned() + AXES).replace(from, to);
+        let told = folder.load(&text).expect_err("is refused");
+        let line = line_of(&text, at);
+        assert!(told.starts_with(&format!("t.toml:{line}:")) && told.ends_with(expected), "{told}");
+    };
+    refused(
+        "\"path.a.rate\" = \"8mbps\"",
+        "\"path.c.rate\" = \"8mbps\"",
+        "path.c.rate",
+        "path.c.rate: there is no \"c\", only a, b",
+    );
+    refused(
+        "\"path.a.rate\" = \"8mbps\"",
+        "\"path.a.rat\" = \"8mbps\"",
+        "path.a.rat\"",
+        "`duplicate`, `mtu`, `queue`, `outage`, `delay_first`",
+    );
+    refused("scheduler = \"minrtt\"", "scheduler = \"rr\"", "= \"rr\"", "the experiment does not run \"rr\"");
+    refused("best = \"highest\"", "best = \"tallest\"", "tallest", "expected `highest` or `lowest`");
+    refused("at = { rate = \"4\" }", "at = { rate = \"5\" }", "\"5\"", "at: rate has no point \"5\"");
+    refused("change = -0.2", "", "4.8 Mbps fit", "difference, best, at_least and at_most");
+    refused(
+        "points = { rate = [\"8\"] }",
+        "points = { rate = [\"9\"] }",
+        "[\"9\"]",
+        "rate has no point \"9\"",
+    );
+    refused("measure = \"in_time_ratio\"", "measure = \"p50_rtt\"", "p50_rtt", "a flow has no p50_rtt");
+}
