@@ -5,16 +5,31 @@
 
 mod blocks;
 mod bulk;
+mod distribution;
+mod frame_trace;
+mod frame_type;
+mod frames;
+mod gop;
+mod messages;
 mod multiplexer;
 mod reliable;
 mod video;
 
 pub use blocks::Blocks;
 pub use bulk::Bulk;
+pub use distribution::Distribution;
+pub use frame_trace::{FrameRow, FrameTrace, FrameTraceError};
+pub use frame_type::FrameType;
+pub use frames::{FrameClasses, Frames};
+pub use gop::Gop;
+pub use messages::Messages;
 pub use multiplexer::Multiplexer;
 pub use reliable::ReliableFrames;
 pub use squall_net::Direction;
 pub use video::Video;
+
+/// Largest block of a session in bytes.
+pub(crate) const MAX_BLOCK: u64 = 16 << 20;
 
 /// `"down"` or `"up"`, as scenario files spell it.
 pub(crate) fn word(direction: Direction) -> &'static str {
@@ -72,6 +87,12 @@ pub enum Traffic {
     Blocks(Blocks),
     /// As many reliable blocks as the session takes.
     Bulk(Bulk),
+    /// Messages of random sizes at random times.
+    Messages(Messages),
+    /// Groups of pictures with a pattern.
+    Gop(Gop),
+    /// A film whose frame sizes are recorded.
+    Frames(Frames),
 }
 
 /// What every kind of traffic tells of itself.
@@ -102,6 +123,9 @@ impl Traffic {
             Traffic::Video(video) => video,
             Traffic::Blocks(blocks) => blocks,
             Traffic::Bulk(bulk) => bulk,
+            Traffic::Messages(messages) => messages,
+            Traffic::Gop(gop) => gop,
+            Traffic::Frames(frames) => frames,
         }
     }
 

@@ -46,7 +46,8 @@ impl Kind for Video {
     }
 
     fn classes(&self) -> Vec<Class> {
-        let class = |name, key, priority| Class::new(name, self.reliable.covers(key), priority);
+        // A delta frame is the reference of the next.
+        let class = |name, key, priority| Class::new(name, self.reliable.covers(key, true), priority);
         vec![class("key", true, self.priority_key), class("delta", false, self.priority_delta)]
     }
 

@@ -103,7 +103,7 @@ impl ScenarioError {
 }
 
 impl Scenario {
-    /// Loads a scenario file and the traces it names, which are relative to its folder.
+    /// Loads a scenario file and the traces and films it names, which are relative to its folder.
     ///
     /// # Errors
     /// [`ScenarioError`] names the file, and where in it and what is wrong.
@@ -135,7 +135,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Reads the text of a scenario, and the traces it names, which are relative to `base`; `name` stands for
+    /// Reads the text of a scenario, and the traces and films it names, which are relative to `base`; `name` stands for
     /// the file in errors.
     ///
     /// # Errors
@@ -150,7 +150,7 @@ impl Scenario {
         for (index, path) in self.paths.iter_mut().enumerate() {
             path.load(base).map_err(|error| text.located(&problem(&["path"], index, &[], error)))?;
         }
-        Ok(())
+        flows::load(&mut self.flows, base).map_err(|problem| text.located(&problem))
     }
 
     /// Reads the text of a scenario; `name` stands for the file in errors. Traces are not loaded.

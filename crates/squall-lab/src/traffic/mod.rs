@@ -5,7 +5,14 @@
 
 mod blocks;
 mod bulk;
+mod draw;
+mod film;
+mod frames;
+mod gop;
+mod messages;
 mod offer;
+mod real;
+mod references;
 mod source;
 mod video;
 
@@ -91,6 +98,9 @@ fn source(traffic: &Traffic, rng: Pcg64Mcg) -> Box<dyn Source> {
         Traffic::Video(video) => Box::new(video::Frames::new(video, classes, rng)),
         Traffic::Blocks(blocks) => Box::new(blocks::Steady::new(blocks, classes)),
         Traffic::Bulk(bulk) => Box::new(bulk::Endless::new(bulk, classes)),
+        Traffic::Messages(messages) => Box::new(messages::Irregular::new(messages, classes, rng)),
+        Traffic::Gop(gop) => Box::new(gop::film(gop, classes, rng)),
+        Traffic::Frames(frames) => Box::new(frames::film(frames, classes, rng)),
     }
 }
 

@@ -4,7 +4,7 @@ use squall_net::{Size, Span};
 
 use super::reader::Reader;
 use super::words::Reliable;
-use crate::flow::{Blocks, ReliableFrames};
+use crate::flow::Blocks;
 use crate::scenario::place::Problem;
 
 #[derive(Debug, serde::Deserialize)]
@@ -19,20 +19,11 @@ struct Table {
 
 pub(super) fn read(reader: &Reader<'_>) -> Result<Blocks, Problem> {
     let table: Table = reader.fields()?;
-    let reliable = match table.reliable {
-        None | Some(Reliable(ReliableFrames::All)) => true,
-        Some(Reliable(ReliableFrames::None)) => false,
-        Some(Reliable(ReliableFrames::Key)) => {
-            return Err(
-                reader.at("reliable", "reliable: only a video has key frames, expected true or false")
-            );
-        }
-    };
     Ok(Blocks {
         interval_us: reader.block_interval(table.interval)?,
         size: reader.block_size(table.size.bytes())?,
         deadline_us: reader.deadline(table.deadline)?,
         priority: reader.priority("priority", table.priority, 0)?,
-        reliable,
+        reliable: reader.reliable_blocks(table.reliable)?,
     })
 }

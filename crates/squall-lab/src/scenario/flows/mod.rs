@@ -2,17 +2,21 @@
 
 mod blocks;
 mod bulk;
+mod classes;
+mod frames;
+mod gop;
+mod messages;
 mod reader;
+mod spread;
 mod video;
 mod words;
 
-use super::MAX_FLOWS;
-use super::place::{Outline, Problem};
-use crate::flow::{Flow, Traffic};
-use reader::{Kind, Reader};
+use std::path::Path;
 
-/// Largest block of a session in bytes.
-const MAX_BLOCK: u64 = 16 << 20;
+use super::MAX_FLOWS;
+use super::place::{Outline, Problem, problem};
+use crate::flow::{Flow, MAX_BLOCK, Traffic};
+use reader::{Kind, Reader};
 
 /// Most bytes that a session queues.
 const MAX_BACKLOG: u64 = 64 << 20;
@@ -35,10 +39,26 @@ pub(super) fn resolve(count: usize, duration_us: u64, outline: &Outline<'_>) -> 
     Ok(flows)
 }
 
+/// Loads the files that flows name, which are relative to this folder.
+pub(super) fn load(flows: &mut [Flow], base: &Path) -> Result<(), Problem> {
+    flows.iter_mut().enumerate().try_for_each(|(index, flow)| match &mut flow.traffic {
+        Traffic::Frames(film) => {
+            frames::load(film, base).map_err(|(field, words)| problem(&["flow"], index, &[field], words))
+        }
+        _ => Ok(()),
+    })
+}
+
 fn traffic(reader: &Reader<'_>) -> Result<Traffic, Problem> {
     Ok(match reader.kind() {
         Kind::Video => Traffic::Video(video::read(reader)?),
         Kind::Blocks => Traffic::Blocks(blocks::read(reader)?),
         Kind::Bulk => Traffic::Bulk(bulk::read(reader)?),
+        Kind::Messages => Traffic::Messages(messages::read(reader)?),
+        Kind::Gop => Traffic::Gop(gop::read(reader)?),
+        Kind::Frames => Traffic::Frames(frames::read(reader)?),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,9 +5,9 @@ use squall_net::Span;
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::words::Channels;
+use super::words::{Channels, Reliable};
 use super::{MAX_BLOCK, MIN_INTERVAL_US};
-use crate::flow::{Direction, Flow, Multiplexer, Traffic};
+use crate::flow::{Direction, Flow, Multiplexer, ReliableFrames, Traffic};
 use crate::scenario::check_name;
 use crate::scenario::place::{Outline, Problem, Step, problem};
 
@@ -40,6 +40,9 @@ pub(super) enum Kind {
     Video,
     Blocks,
     Bulk,
+    Messages,
+    Gop,
+    Frames,
 }
 
 impl Kind {
@@ -131,11 +134,11 @@ impl<'a> Reader<'a> {
         read(self.own.clone()).map_err(|problem| {
             let unknown =
                 problem.words.strip_prefix("unknown field `").and_then(|rest| rest.split_once("`, "));
-            let words = unknown.map(|(field, expected)| {
-                format!(
-                    "{field}: a flow of kind \"{}\" has no such field, {expected}",
-                    self.common.kind.word()
-                )
+            // Tables within it have fields too.
+            let own = |field: &str| self.own.get_ref().keys().any(|key| key.get_ref() == field);
+            let words = unknown.filter(|(field, _)| own(field)).map(|(field, expected)| {
+                let kind = self.common.kind.word();
+                format!("{field}: a flow of kind \"{kind}\" has no such field, {expected}")
             });
             Problem { words: words.unwrap_or(problem.words), ..problem }
         })
@@ -175,6 +178,17 @@ impl<'a> Reader<'a> {
         match given.map(Span::micros) {
             Some(0) => Err(self.at("deadline", "deadline: nothing arrives within 0")),
             deadline => Ok(deadline),
+        }
+    }
+
+    /// A `reliable` for blocks that are no frames.
+    pub(super) fn reliable_blocks(&self, given: Option<Reliable>) -> Result<bool, Problem> {
+        match given {
+            None | Some(Reliable(ReliableFrames::All)) => Ok(true),
+            Some(Reliable(ReliableFrames::None)) => Ok(false),
+            Some(Reliable(ReliableFrames::Key | ReliableFrames::Reference)) => {
+                Err(self.at("reliable", "reliable: only a video has key frames, expected true or false"))
+            }
         }
     }
 

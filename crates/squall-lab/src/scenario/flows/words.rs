@@ -6,7 +6,7 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 
 use crate::flow::{Multiplexer, ReliableFrames};
 
-/// `true`, `false`, `"all"`, `"key"` or `"none"`.
+/// `true`, `false`, `"all"`, `"reference"`, `"key"` or `"none"`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reliable(pub(super) ReliableFrames);
 
@@ -18,7 +18,7 @@ impl<'de> Deserialize<'de> for Reliable {
             type Value = Reliable;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("true, false, \"all\", \"key\" or \"none\"")
+                f.write_str("true, false, \"all\", \"reference\", \"key\" or \"none\"")
             }
 
             fn visit_bool<E: de::Error>(self, all: bool) -> Result<Reliable, E> {
@@ -28,6 +28,7 @@ impl<'de> Deserialize<'de> for Reliable {
             fn visit_str<E: de::Error>(self, word: &str) -> Result<Reliable, E> {
                 match word {
                     "all" => Ok(Reliable(ReliableFrames::All)),
+                    "reference" => Ok(Reliable(ReliableFrames::Reference)),
                     "key" => Ok(Reliable(ReliableFrames::Key)),
                     "none" => Ok(Reliable(ReliableFrames::None)),
                     _ => Err(E::invalid_value(de::Unexpected::Str(word), &self)),

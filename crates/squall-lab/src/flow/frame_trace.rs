@@ -1,0 +1,230 @@
+//! Frame sizes of a film, from a CSV file.
+
+use std::path::{Path, PathBuf};
+
+use super::FrameType;
+
+/// Largest file in bytes.
+const MAX_FILE: u64 = 64 << 20;
+
+/// Latest presentation time in milliseconds: 24 h.
+const MAX_PTS_MS: f64 = 86_400_000.0;
+
+/// Why a file of frame sizes can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameTraceError {
+    /// It can't be read.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A line is wrong.
+    #[error("{name}:{line}: {problem}")]
+    Line {
+        /// The file.
+        name: String,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong, and with which field.
+        problem: String,
+    },
+}
+
+/// One frame, or one layer of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameRow {
+    /// Which picture, counted from 0 in the order of the file.
+    pub picture: usize,
+    /// When it is shown, in microseconds.
+    pub pts_us: u64,
+    /// How it is coded, if the file says so.
+    pub frame_type: Option<FrameType>,
+    /// Its layer, 0 for the base.
+    pub layer: u8,
+    /// Its size in bytes, at least 1.
+    pub size: u64,
+}
+
+/// The frames of a film: sizes, types and layers. At least two pictures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrameTrace {
+    rows: Vec<FrameRow>,
+    pictures: usize,
+    duration_us: u64,
+    bytes: u64,
+    layers: u8,
+}
+
+impl FrameTrace {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`FrameTraceError`] names the file and the line.
+    pub fn load(path: &Path) -> Result<Self, FrameTraceError> {
+        let read = |source| FrameTraceError::Read { path: path.to_owned(), source };
+        let length = std::fs::metadata(path).map_err(read)?.len();
+        if length > MAX_FILE {
+            let words = format!("{length} bytes are more than a trace may have ({MAX_FILE})");
+            return Err(read(std::io::Error::new(std::io::ErrorKind::FileTooLarge, words)));
+        }
+        let text = std::fs::read_to_string(path).map_err(read)?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads a text; `name` stands for the file in errors. The first line names the columns: `frame`, a number or
+    /// name that the layers of a picture share, `pts_ms` and `size_bytes`, and perhaps `type` (I, P or B) and `layer`
+    /// (from 0, rising within a picture); others are passed over. Lines that begin with `#` are remarks.
+    ///
+    /// # Errors
+    /// [`FrameTraceError::Line`].
+    pub fn parse(text: &str, name: &str) -> Result<Self, FrameTraceError> {
+        let wrong = |line, problem| FrameTraceError::Line { name: name.to_owned(), line, problem };
+        let lines = text.lines().map(|line| line.trim_end_matches('\r')).enumerate();
+        let mut lines = lines
+            .map(|(index, line)| (index + 1, line))
+            .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+        let (head, names) =
+            lines.next().ok_or_else(|| wrong(1, "there is no line with the names of columns".into()))?;
+        let columns = Columns::of(names).map_err(|problem| wrong(head, problem))?;
+        let mut rows: Vec<FrameRow> = Vec::new();
+        let (mut last, mut frame) = (head, "");
+        for (line, text) in lines {
+            let fields: Vec<&str> = text.split(',').map(str::trim).collect();
+            let same = !rows.is_empty() && fields.get(columns.frame).is_some_and(|field| *field == frame);
+            let before = rows.last().copied();
+            let row = columns.row(&fields, before, same).map_err(|problem| wrong(line, problem))?;
+            rows.push(row);
+            frame = fields[columns.frame];
+            last = line;
+        }
+        Self::of(rows).map_err(|problem| wrong(last, problem))
+    }
+
+    fn of(mut rows: Vec<FrameRow>) -> Result<Self, String> {
+        let pictures = rows.last().map_or(0, |row| row.picture + 1);
+        let first = rows.iter().map(|row| row.pts_us).min().unwrap_or(0);
+        for row in &mut rows {
+            row.pts_us -= first;
+        }
+        let span = rows.iter().map(|row| row.pts_us).max().unwrap_or(0);
+        if pictures < 2 || span == 0 {
+            return Err("a film has at least two pictures, at different times".into());
+        }
+        // The last picture is shown for as long as the others on the average.
+        let duration_us = span + span / (pictures as u64 - 1);
+        let bytes = rows.iter().map(|row| row.size).sum();
+        let layers = rows.iter().map(|row| row.layer).max().unwrap_or(0) + 1;
+        Ok(Self { rows, pictures, duration_us, bytes, layers })
+    }
+
+    /// Its frames in the order of the file, the layers of one after the other. Times count from the first picture.
+    pub fn rows(&self) -> &[FrameRow] {
+        &self.rows
+    }
+
+    /// How many pictures it has.
+    pub fn pictures(&self) -> usize {
+        self.pictures
+    }
+
+    /// How long it is, in microseconds.
+    pub fn duration_us(&self) -> u64 {
+        self.duration_us
+    }
+
+    /// Mean time from one picture to the next, in microseconds, at least 1.
+    pub fn picture_us(&self) -> u64 {
+        (self.duration_us / self.pictures as u64).max(1)
+    }
+
+    /// Size of all frames, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Its layers, 1 if it has none but the base.
+    pub fn layers(&self) -> u8 {
+        self.layers
+    }
+}
+
+/// Where the columns are.
+struct Columns {
+    frame: usize,
+    pts: usize,
+    frame_type: Option<usize>,
+    layer: Option<usize>,
+    size: usize,
+}
+
+impl Columns {
+    fn of(names: &str) -> Result<Self, String> {
+        let names: Vec<&str> = names.trim_start_matches('\u{feff}').split(',').map(str::trim).collect();
+        let find = |name: &str| names.iter().position(|found| *found == name);
+        let need = |name: &str| find(name).ok_or_else(|| format!("there is no column {name}"));
+        Ok(Self {
+            frame: need("frame")?,
+            pts: need("pts_ms")?,
+            frame_type: find("type"),
+            layer: find("layer"),
+            size: need("size_bytes")?,
+        })
+    }
+
+    /// A line, of the `same` picture as the row `before` it or of the next.
+    fn row(&self, fields: &[&str], before: Option<FrameRow>, same: bool) -> Result<FrameRow, String> {
+        let field = |column: usize, name: &str| {
+            fields.get(column).copied().ok_or_else(|| format!("{name}: the line has no such field"))
+        };
+        let pts_us = pts(field(self.pts, "pts_ms")?)?;
+        let frame_type = match self.frame_type.map(|column| field(column, "type")).transpose()? {
+            None | Some("") => None,
+            Some(word) => Some(frame_type(word)?),
+        };
+        let layer = match self.layer.map(|column| field(column, "layer")).transpose()? {
+            None | Some("") => 0,
+            Some(word) => word
+                .parse()
+                .ok()
+                .filter(|layer| *layer < 8)
+                .ok_or_else(|| format!("layer: {word:?} is not a number from 0 to 7"))?,
+        };
+        let word = field(self.size, "size_bytes")?;
+        let size = word.parse().ok().filter(|size| (1..=super::MAX_BLOCK).contains(size));
+        let size = size.ok_or_else(|| {
+            format!("size_bytes: {word:?} is not a whole number from 1 to {}", super::MAX_BLOCK)
+        })?;
+        field(self.frame, "frame")?;
+        let picture = match before {
+            Some(before) if same => {
+                if before.pts_us != pts_us {
+                    return Err("pts_ms: not that of the layer before it".into());
+                }
+                if before.layer >= layer {
+                    return Err("layer: not above that of the line before it".into());
+                }
+                before.picture
+            }
+            Some(before) => before.picture + 1,
+            None => 0,
+        };
+        Ok(FrameRow { picture, pts_us, frame_type, layer, size })
+    }
+}
+
+fn pts(word: &str) -> Result<u64, String> {
+    let ms: Option<f64> = word.parse().ok().filter(|ms| (0.0..=MAX_PTS_MS).contains(ms));
+    let us = ms.map(|ms| (ms * 1_000.0).round() as u64);
+    us.ok_or_else(|| format!("pts_ms: {word:?} is not a number of milliseconds from 0 to {MAX_PTS_MS}"))
+}
+
+fn frame_type(word: &str) -> Result<FrameType, String> {
+    let mut letters = word.chars();
+    match (letters.next().and_then(FrameType::of), letters.next()) {
+        (Some(frame_type), None) => Ok(frame_type),
+        _ => Err(format!("type: {word:?} is none of I, P and B")),
+    }
+}

@@ -1,0 +1,182 @@
+use std::path::PathBuf;
+
+use crate::flow::{Distribution, FrameClasses, FrameType, ReliableFrames, Traffic};
+use crate::scenario::Scenario;
+
+/// A scenario whose only flow has this kind, on line 9, and these fields, from line 10 on.
+fn text(kind: &str, fields: &str) -> String {
+    format!(
+        "name = \"t\"\nduration = \"10s\"\nschedulers = [\"minrtt\"]\n[[path]]\nname = \"p\"\nrate = \"9mbps\"\n\
+         [[flow]]\nname = \"f\"\nkind = \"{kind}\"\n{fields}\n"
+    )
+}
+
+fn traffic(kind: &str, fields: &str) -> Traffic {
+    let scenario = Scenario::parse(&text(kind, fields), "t.toml").unwrap_or_else(|error| panic!("{error}"));
+    scenario.flows[0].traffic.clone()
+}
+
+fn error(kind: &str, fields: &str) -> String {
+    Scenario::parse(&text(kind, fields), "t.toml").expect_err("should be refused").to_string()
+}
+
+#[test]
+fn messages_have_distributions() {
+    let words = "size = { pareto = { mean = \"20kB\", shape = 1.5 } }\ninterval = { exponential = \"25ms\" }";
+    let Traffic::Messages(messages) = traffic("messages", words) else { panic!("no messages") };
+    assert_eq!(messages.size, Distribution::Pareto { mean: 20_000, shape: 1.5 });
+    assert_eq!(messages.interval, Distribution::Exponential { mean: 25_000 });
+    assert_eq!((messages.deadline_us, messages.priority, messages.reliable), (None, 0, true));
+    let words = "size = { uniform = [100, \"2kB\"] }\ninterval = { poisson = \"25ms\" }\nreliable = false";
+    let Traffic::Messages(messages) = traffic("messages", words) else { panic!("no messages") };
+    assert_eq!(messages.size, Distribution::Uniform { from: 100, to: 2_000 });
+    assert_eq!(messages.interval, Distribution::Poisson { mean: 25_000, step: 1_000 });
+    let Traffic::Messages(messages) = traffic("messages", "size = 900\ninterval = \"1ms\"") else {
+        panic!("no messages")
+    };
+    assert_eq!(messages.size, Distribution::Constant(900));
+}
+
+#[test]
+fn wrong_messages_are_located() {
+    let size = |words: &str| error("messages", &format!("interval = \"1ms\"\nsize = {words}"));
+    let cases = [
+        ("\"17MiB\"", "11:1: size: 17825792 bytes is not within 1 and 16777216 bytes"),
+        (
+            "{ exponential = \"9MiB\" }",
+            "11:1: size: a mean of 9437184 bytes is not within 1 and 8388608 bytes",
+        ),
+        ("{ uniform = [9, 8] }", "11:1: size: the upper end of 8 bytes is not within 9 and 16777216 bytes"),
+        ("{ pareto = { mean = 9, shape = 1 } }", "11:1: size: shape 1 is not within 1.01 and 100"),
+        ("{ poisson = 9 }", "11:1: size: a mean of 9 bytes is not within 10 and 8388608 bytes"),
+        ("{ pareto = { mean = 9, shap = 2 } }", "11:31: unknown field `shap`, expected `mean` or `shape`"),
+        ("{ pareto = { mean = 9 } }", "11:19: missing field `shape`"),
+        ("{ exponential = \"9ms\" }", "11:24: \"9ms\" is not a size"),
+        ("{ normal = 9 }", "11:10: unknown variant `normal`, expected one of"),
+    ];
+    for (words, expected) in cases {
+        let told = size(words);
+        let expected = format!("t.toml:{expected}");
+        assert!(told.starts_with(&expected), "{words}: {told}");
+    }
+    let quick = error("messages", "size = 9\ninterval = \"99us\"");
+    assert_eq!(quick, "t.toml:11:1: interval: 99 us is not within 100 and 3600000000 us");
+    assert_eq!(error("messages", "size = 9"), "t.toml:9:1: missing field `interval`");
+    let foreign = error("messages", "size = 9\ninterval = \"1ms\"\nfps = 30");
+    assert!(
+        foreign.starts_with("t.toml:12:1: fps: a flow of kind \"messages\" has no such field"),
+        "{foreign}"
+    );
+}
+
+const GOP: &str = "pattern = \"IPPPBB\"\ninterval = \"100ms\"\nbitrate = \"30mbps\"\n";
+
+#[test]
+fn groups_have_the_manners_of_the_paper_unless_told_otherwise() {
+    let Traffic::Gop(gop) = traffic("gop", GOP) else { panic!("no groups") };
+    let classes: Vec<_> = Traffic::Gop(gop.clone())
+        .classes()
+        .into_iter()
+        .map(|class| (class.name, class.reliable, class.priority))
+        .collect();
+    assert_eq!(classes, [("I".into(), true, 0), ("P".into(), true, 1), ("B".into(), false, 2)]);
+    assert_eq!(
+        [FrameType::I, FrameType::P, FrameType::B].map(|f| gop.frame_size(f)),
+        [120_000, 60_000, 37_500]
+    );
+    assert!(!gop.spread);
+    let told =
+        format!("{GOP}sizes = {{ I = 8, P = 2, B = 1 }}\npriorities = {{ B = 7 }}\nreliable = \"key\"");
+    let Traffic::Gop(gop) = traffic("gop", &told) else { panic!("no groups") };
+    assert_eq!((gop.sizes, gop.priorities), ([8.0, 2.0, 1.0], [0, 1, 7]));
+    assert_eq!(gop.reliable, ReliableFrames::Key);
+}
+
+#[test]
+fn wrong_groups_are_located() {
+    let with = |line: &str| error("gop", &format!("{GOP}{line}"));
+    assert_eq!(with("priorities = { X = 1 }"), "t.toml:13:1: priorities: \"X\" is none of I, P, B");
+    assert_eq!(with("priorities = { B = 8 }"), "t.toml:13:1: priorities: 8 is not within 0 and 7");
+    assert_eq!(with("sizes = { B = 0 }"), "t.toml:13:1: sizes: 0 is not within 0.000001 and 1e9");
+    let pattern = error("gop", &GOP.replace("IPPPBB", "PIB"));
+    assert_eq!(pattern, "t.toml:10:1: pattern: \"PIB\" is not an I followed by any of I, P and B");
+    let huge = error("gop", &GOP.replace("30mbps", "9gbps"));
+    assert!(huge.starts_with("t.toml:12:1: bitrate: its largest frame"), "{huge}");
+}
+
+/// A folder of its own for this test, with these files.
+fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("squall-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for (file, text) in files {
+        std::fs::write(folder.join(file), text).expect("a file");
+    }
+    folder
+}
+
+/// The error of a flow of this film.
+fn film_error(name: &str, csv: &str, fields: &str) -> String {
+    let scenario = text("frames", &format!("file = \"film.csv\"\n{fields}"));
+    let folder = folder(name, &[("film.csv", csv), ("t.toml", &scenario)]);
+    let told = Scenario::load(&folder.join("t.toml")).expect_err("should be refused").to_string();
+    std::fs::remove_dir_all(&folder).expect("it is ours");
+    told.replace(&format!("{}/", folder.display()), "")
+}
+
+#[test]
+fn a_film_is_loaded_from_beside_the_scenario() {
+    let csv = "frame,pts_ms,type,layer,size_bytes,psnr\n0,0.0,I,0,900,\n1,33.3,P,0,100,\n2,66.7,P,0,200,9\n";
+    let scenario = text("frames", "file = \"film.csv\"\nbitrate = \"1mbps\"");
+    let folder = folder("film", &[("film.csv", csv), ("t.toml", &scenario)]);
+    let scenario = Scenario::load(&folder.join("t.toml"));
+    std::fs::remove_dir_all(&folder).expect("it is ours");
+    let Traffic::Frames(film) = &scenario.expect("it loads").flows[0].traffic else { panic!("no film") };
+    assert_eq!(film.by, FrameClasses::Types([0, 1, 2]));
+    let trace = film.trace.as_ref().expect("it is loaded");
+    assert_eq!((trace.pictures(), trace.bytes(), trace.duration_us()), (3, 1_200, 100_050));
+    // 1 Mbps for 100.05 ms are 12,506 bytes, three quarters of them the first frame's.
+    assert_eq!(film.largest_frame(), Some(9_379));
+}
+
+#[test]
+fn wrong_films_name_both_lines() {
+    let head = "frame,pts_ms,type,layer,size_bytes";
+    let lines = |lines: &str| format!("{head}\n0,0,I,0,900\n{lines}\n");
+    let bad = |name: &str, rows: &str| film_error(name, &lines(rows), "");
+    let at = "t.toml:10:1: film.csv:3: ";
+    assert_eq!(
+        bad("size", "1,33,P,0,many"),
+        format!("{at}size_bytes: \"many\" is not a whole number from 1 to 16777216")
+    );
+    assert_eq!(bad("type", "1,33,X,0,9"), format!("{at}type: \"X\" is none of I, P and B"));
+    assert_eq!(bad("short", "1,33,P"), format!("{at}layer: the line has no such field"));
+    assert_eq!(
+        bad("pts", "1,-1,P,0,9"),
+        format!("{at}pts_ms: \"-1\" is not a number of milliseconds from 0 to 86400000")
+    );
+    assert_eq!(bad("twice", "0,0,P,0,9"), format!("{at}layer: not above that of the line before it"));
+    let still = film_error("still", &lines(""), "");
+    assert_eq!(still, "t.toml:10:1: film.csv:2: a film has at least two pictures, at different times");
+    let column = film_error("column", "frame,pts_ms\n", "");
+    assert_eq!(column, "t.toml:10:1: film.csv:1: there is no column size_bytes");
+    let missing = error("frames", "");
+    assert_eq!(missing, "t.toml:9:1: missing field `file`");
+}
+
+#[test]
+fn layers_are_asked_for() {
+    let csv = "frame,pts_ms,type,layer,size_bytes\n0,0,,0,9\n0,0,,1,9\n1,33,,0,9\n";
+    assert_eq!(film_error("layers", csv, ""), "t.toml:10:1: file: it has 2 layers, so it needs `layers = 2`");
+    let untyped = "frame,pts_ms,type,size_bytes\n0,0,I,9\n1,33,,9\n";
+    assert_eq!(
+        film_error("untyped", untyped, ""),
+        "t.toml:10:1: file: it does not give the types of all frames, so it needs `layers`"
+    );
+    let Traffic::Frames(film) = traffic("frames", "file = \"f\"\nlayers = 3\npriorities = { L2 = 6 }") else {
+        panic!("no film")
+    };
+    assert_eq!(film.by, FrameClasses::Layers(vec![0, 1, 6]));
+    let key = error("frames", "file = \"f\"\nlayers = 3\nreliable = \"key\"");
+    assert!(key.starts_with("t.toml:12:1: reliable: layers are"), "{key}");
+    assert_eq!(error("frames", "file = \"f\"\nlayers = 9"), "t.toml:11:1: layers: 9 is not within 1 and 8");
+}
