@@ -39,8 +39,7 @@ impl FrameType {
     /// The classes `I`, `P` and `B`.
     pub(super) fn classes(priorities: [u8; 3], reliable: ReliableFrames) -> Vec<Class> {
         let class = |(frame, priority): (FrameType, u8)| {
-            let reliable = reliable.covers(frame == FrameType::I, frame.is_reference());
-            Class::new(&frame.letter().to_string(), reliable, priority)
+            Class::new(&frame.letter().to_string(), reliable.covers_type(frame), priority)
         };
         Self::ALL.into_iter().zip(priorities).map(class).collect()
     }

@@ -57,7 +57,9 @@ impl Kind for Frames {
             FrameClasses::Types(priorities) => FrameType::classes(*priorities, self.reliable),
             FrameClasses::Layers(priorities) => {
                 let class = |(layer, priority): (usize, &u8)| {
-                    Class::new(&format!("L{layer}"), self.reliable.covers(false, layer == 0), *priority)
+                    // Only the base is needed by what is not better than itself.
+                    let like = if layer == 0 { FrameType::P } else { FrameType::B };
+                    Class::new(&format!("L{layer}"), self.reliable.covers_type(like), *priority)
                 };
                 priorities.iter().enumerate().map(class).collect()
             }

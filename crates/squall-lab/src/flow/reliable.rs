@@ -1,5 +1,7 @@
 //! Which frames are worth repairing.
 
+use super::FrameType;
+
 /// Which frames of a video are reliable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReliableFrames {
@@ -14,12 +16,17 @@ pub enum ReliableFrames {
 }
 
 impl ReliableFrames {
-    /// Whether a frame of this sort is reliable: a key frame, or one that others need.
-    pub fn covers(self, key: bool, reference: bool) -> bool {
+    /// Whether a frame is reliable in a stream of key frames and others that each need the one before.
+    pub fn covers(self, key: bool) -> bool {
+        self.covers_type(if key { FrameType::I } else { FrameType::P })
+    }
+
+    /// Whether a frame of this type is reliable.
+    pub fn covers_type(self, frame: FrameType) -> bool {
         match self {
             ReliableFrames::All => true,
-            ReliableFrames::Reference => key || reference,
-            ReliableFrames::Key => key,
+            ReliableFrames::Reference => frame.is_reference(),
+            ReliableFrames::Key => frame == FrameType::I,
             ReliableFrames::None => false,
         }
     }

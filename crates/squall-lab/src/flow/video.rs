@@ -46,8 +46,7 @@ impl Kind for Video {
     }
 
     fn classes(&self) -> Vec<Class> {
-        // A delta frame is the reference of the next.
-        let class = |name, key, priority| Class::new(name, self.reliable.covers(key, true), priority);
+        let class = |name, key, priority| Class::new(name, self.reliable.covers(key), priority);
         vec![class("key", true, self.priority_key), class("delta", false, self.priority_delta)]
     }
 
