@@ -35,6 +35,7 @@ pub(super) struct FlowRecorder {
     missing: Thinned,
     pictures: Option<Pictures>,
     playback: Option<Playback>,
+    perceived_ratio: Option<f64>,
     /// Last delivery, or the first offer before there was one.
     quiet_since_us: Option<u64>,
     longest_gap_us: u64,
@@ -55,6 +56,7 @@ impl FlowRecorder {
             missing: Thinned::new(duration_us),
             pictures: info.picture_us.map(Pictures::new),
             playback: None,
+            perceived_ratio: None,
             quiet_since_us: None,
             longest_gap_us: 0,
             stray_deliveries: 0,
@@ -152,6 +154,10 @@ impl FlowRecorder {
         self.playback = Some(playback);
     }
 
+    pub(super) fn set_perceived_ratio(&mut self, ratio: f64) {
+        self.perceived_ratio = Some(ratio);
+    }
+
     fn end_gap(&mut self, at_us: u64) {
         if let Some(since) = self.quiet_since_us.replace(at_us) {
             self.longest_gap_us = self.longest_gap_us.max(at_us.saturating_sub(since));
@@ -202,6 +208,7 @@ impl FlowRecorder {
             total,
             in_time_bytes_ratio: timely_ratio(timely),
             playback: self.playback.or(shown),
+            perceived_ratio: self.perceived_ratio,
             completion_rate: total.in_time_ratio(),
             latency: latency.percentiles(),
             waiting: waiting.percentiles(),

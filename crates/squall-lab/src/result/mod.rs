@@ -249,6 +249,10 @@ pub struct FlowResult {
     /// What a player showed, if the blocks are pictures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub playback: Option<Playback>,
+    /// User perceived ratio of a 360° video (STORM §5.5.1): bytes of the tiles in front of the viewer that were there
+    /// when their picture was shown, over the bytes of the same tiles in full; 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perceived_ratio: Option<f64>,
     /// Completion rate: in time / offered, undecided blocks left out.
     pub completion_rate: f64,
     /// Offered → delivered, of the delivered blocks. See `distribution` for all.

@@ -23,7 +23,8 @@ pub struct Playback {
     pub mean_fps: f64,
     /// Pictures shown in each whole second.
     pub shown_per_second: Vec<u16>,
-    /// Share of those seconds with fewer than 24, or than the film has if it has fewer.
+    /// Share of those seconds with fewer than 24, or than the film has if it has fewer; for a player with a buffer, in
+    /// which it stood still.
     pub below_smooth_ratio: f64,
     /// Times at which the film stood still: the next picture came later than three picture intervals and
     /// than one and 150 ms (`freezeCount` of the W3C's webrtc-stats).
@@ -37,6 +38,51 @@ pub struct Playback {
     pub rebuffering_us: u64,
     /// Offered → ready, of the pictures that became so, in time or late.
     pub picture_latency: Option<Percentiles>,
+}
+
+impl Playback {
+    /// What a player with a buffer showed until `end_us`: segments of one length, when each began to play, from when to
+    /// when the film stood still because the buffer was empty, and how long each took from request to arrival. All that
+    /// begins is shown, so a segment counts as a picture, and a wait as a stall however short it is.
+    pub(crate) fn of_segments(
+        segment_us: u64,
+        begun_us: &[u64],
+        waits_us: &[(u64, u64)],
+        fetches_us: &[u64],
+        end_us: u64,
+    ) -> Self {
+        let first = begun_us.first().copied().unwrap_or(end_us);
+        let seconds = end_us.saturating_sub(first) / 1_000_000;
+        let mut shown_per_second = vec![0; seconds as usize];
+        for begun in begun_us {
+            if let Some(shown) = shown_per_second.get_mut(((begun - first) / 1_000_000) as usize) {
+                *shown += 1;
+            }
+        }
+        let stood_still = |second: &u64| {
+            let from = first + second * 1_000_000;
+            waits_us.iter().any(|(since, until)| *since < from + 1_000_000 && *until > from)
+        };
+        let waited = waits_us.iter().map(|(since, until)| until - since);
+        let stall_us: u64 = waited.clone().sum();
+        let shown = begun_us.len() as u64;
+        let mut fetches = Times::new();
+        for fetch in fetches_us {
+            fetches.record(*fetch);
+        }
+        Self {
+            pictures: shown,
+            shown,
+            mean_fps: share(shown as f64 * 1e6, (shown * segment_us + stall_us) as f64),
+            below_smooth_ratio: share((0..seconds).filter(stood_still).count() as f64, seconds as f64),
+            shown_per_second,
+            stalls: waits_us.len() as u64,
+            stall_us,
+            longest_stall_us: waited.max().unwrap_or(0),
+            rebuffering_us: stall_us,
+            picture_latency: fetches.percentiles(),
+        }
+    }
 }
 
 /// Collects the pictures of one flow.
@@ -245,6 +291,25 @@ mod tests {
         assert_eq!(pictures.finish(100_000).pictures, 0);
         let playback = film(3).finish(150_000);
         assert_eq!((playback.pictures, playback.shown), (2, 0));
+    }
+
+    #[test]
+    fn a_player_that_waits_is_told_by_its_waits() {
+        // Segments of 400 ms from 100 ms on: three, a wait of 900 ms from 1.3 s to 2.2 s, two, and a wait to the end.
+        let begun = [100_000, 500_000, 900_000, 2_200_000, 2_600_000];
+        let waits = [(1_300_000, 2_200_000), (3_000_000, 3_150_000)];
+        let playback = Playback::of_segments(400_000, &begun, &waits, &[60_000, 80_000], 3_150_000);
+        assert_eq!(
+            (playback.pictures, playback.shown, playback.shown_per_second.as_slice()),
+            (5, 5, &[3, 0, 2][..])
+        );
+        assert_eq!((playback.stalls, playback.longest_stall_us), (2, 900_000));
+        assert_eq!((playback.stall_us, playback.rebuffering_us), (1_050_000, 1_050_000));
+        // From 1.1 to 2.1 s and from 2.1 to 3.1 s.
+        assert_eq!((playback.below_smooth_ratio, playback.mean_fps), (0.666_667, 1.639_344));
+        assert_eq!(playback.picture_latency.map(|all| (all.count, all.max_us)), Some((2, 80_000)));
+        let nothing = Playback::of_segments(400_000, &[], &[], &[], 3_000_000);
+        assert_eq!((nothing.pictures, nothing.mean_fps, nothing.below_smooth_ratio), (0, 0.0, 0.0));
     }
 
     #[test]

@@ -150,6 +150,11 @@ impl Recorder {
         self.flows[flow].set_playback(playback);
     }
 
+    /// How much of a 360° video its viewer saw; see [`FlowResult::perceived_ratio`](super::FlowResult::perceived_ratio).
+    pub fn set_perceived_ratio(&mut self, flow: usize, ratio: f64) {
+        self.flows[flow].set_perceived_ratio(ratio);
+    }
+
     /// The receiver's application has the whole block. Overrules an earlier loss: the sender may have given
     /// up what arrived after all.
     pub fn on_delivered(&mut self, flow: usize, block: u64, at_us: u64) {
