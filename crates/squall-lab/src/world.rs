@@ -228,13 +228,16 @@ impl World {
 
     /// Runs until `end`, and gives every event to `on_event`, which may act on the world.
     pub fn run_until(&mut self, end: Micros, mut on_event: impl FnMut(&mut Self, Side, Event)) {
-        loop {
-            self.drain(&mut on_event);
-            if !self.step(end) {
-                break;
-            }
-        }
-        self.drain(&mut on_event);
+        while self.advance(end, &mut on_event) {}
+    }
+
+    /// Runs until the next moment at which something happens, but not past `end`, and gives every event to
+    /// `on_event`, which may act on the world. Returns false when `end` is reached.
+    pub fn advance(&mut self, end: Micros, on_event: &mut impl FnMut(&mut Self, Side, Event)) -> bool {
+        self.drain(on_event);
+        let more = self.step(end);
+        self.drain(on_event);
+        more
     }
 
     /// Sends what there is to send, then goes on to the next moment at which something happens, but not

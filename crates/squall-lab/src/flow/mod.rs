@@ -5,27 +5,33 @@
 
 mod blocks;
 mod bulk;
+mod dash;
 mod distribution;
 mod frame_trace;
 mod frame_type;
 mod frames;
+mod game;
 mod gop;
 mod messages;
 mod multiplexer;
 mod reliable;
+mod tiles;
 mod video;
 
 pub use blocks::Blocks;
 pub use bulk::Bulk;
+pub use dash::Dash;
 pub use distribution::Distribution;
 pub use frame_trace::{FrameRow, FrameTrace, FrameTraceError};
 pub use frame_type::FrameType;
 pub use frames::{FrameClasses, Frames};
+pub use game::Game;
 pub use gop::Gop;
 pub use messages::Messages;
 pub use multiplexer::Multiplexer;
 pub use reliable::ReliableFrames;
 pub use squall_net::Direction;
+pub use tiles::{Head, ReliableTiles, Tiles, Viewport};
 pub use video::Video;
 
 /// Largest block of a session in bytes.
@@ -93,6 +99,12 @@ pub enum Traffic {
     Gop(Gop),
     /// A film whose frame sizes are recorded.
     Frames(Frames),
+    /// Frames whose size follows what the congestion control allows.
+    Game(Game),
+    /// Segments that a player with a small buffer asks for.
+    Dash(Dash),
+    /// Tiles of a sphere, by where the viewer looks.
+    Tiles(Tiles),
 }
 
 /// What every kind of traffic tells of itself.
@@ -115,6 +127,11 @@ trait Kind {
     fn backlog(&self) -> Option<u64> {
         None
     }
+
+    /// Whether the sizes of its blocks follow what the congestion control allows.
+    fn follows_rate(&self) -> bool {
+        false
+    }
 }
 
 impl Traffic {
@@ -126,6 +143,9 @@ impl Traffic {
             Traffic::Messages(messages) => messages,
             Traffic::Gop(gop) => gop,
             Traffic::Frames(frames) => frames,
+            Traffic::Game(game) => game,
+            Traffic::Dash(dash) => dash,
+            Traffic::Tiles(tiles) => tiles,
         }
     }
 
@@ -152,5 +172,10 @@ impl Traffic {
     /// Bytes to keep queued in the session, if that paces the blocks and not the clock.
     pub fn backlog(&self) -> Option<u64> {
         self.of_kind().backlog()
+    }
+
+    /// Whether the sizes of its blocks follow what the congestion control allows.
+    pub fn follows_rate(&self) -> bool {
+        self.of_kind().follows_rate()
     }
 }

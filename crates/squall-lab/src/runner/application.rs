@@ -6,11 +6,14 @@ use bytes::Bytes;
 use squall_net::Micros;
 use squall_proto::{Block, BlockFate, Event, PathChange, SendError, Session, sched::BlockId};
 
+use super::rate::Allowance;
 use super::sampler::Sampler;
-use crate::flow::{Direction, Flow};
+use super::source::{Source, other, sender};
+use crate::contender::Contender;
+use crate::flow::Flow;
 use crate::result::{LostReason, Recorder, RunResult};
 use crate::scenario::Scenario;
-use crate::traffic::{Generator, Offer, Pace};
+use crate::traffic::{Offer, Outcome, Pace};
 use crate::world::{Side, World};
 
 pub(super) struct Application {
@@ -21,6 +24,10 @@ pub(super) struct Application {
     begun: bool,
     recorder: Recorder,
     sources: Vec<Source>,
+    /// What encoders that follow a rate are told.
+    allowance: Allowance,
+    /// A flow has a block that nobody knew of before.
+    news: bool,
     /// The blocks under way from the client, and from the server.
     blocks: [HashMap<BlockId, Sent>; 2],
     sampler: Sampler,
@@ -33,50 +40,35 @@ pub(super) struct Application {
     tells_deadlines: bool,
 }
 
-/// Where the blocks of a flow come from.
-struct Source {
-    side: Side,
-    generator: Generator,
-    pace: Pace,
-    /// The next one, if its time is known.
-    next: Option<Offer>,
-    /// Bytes handed over and not ended.
-    queued: u64,
-}
-
 /// A block under way.
 struct Sent {
     flow: usize,
+    /// Which of the flow's blocks it is.
+    index: u64,
+    /// Whether it is a request, which is nothing that the flow is for and not recorded.
+    request: bool,
     size: u64,
     received: bool,
     finished: bool,
 }
 
 impl Application {
-    pub(super) fn new(scenario: &Scenario, late: bool, seed: u64, recorder: Recorder) -> Self {
-        let sources: Vec<Source> = scenario
-            .flows
-            .iter()
-            .enumerate()
-            .map(|(index, flow)| {
-                let mut generator = Generator::new(flow, index, seed);
-                let pace = generator.pace();
-                let next = generator.next();
-                Source { side: sender(flow.direction), generator, pace, next, queued: 0 }
-            })
-            .collect();
+    pub(super) fn new(scenario: &Scenario, scheduler: &str, seed: u64, recorder: Recorder) -> Self {
+        let flows = scenario.flows.iter().enumerate();
         Self {
             weights: scenario.flows.iter().flat_map(weights).collect(),
             start: 0,
             begun: false,
             recorder,
-            sources,
+            sources: flows.map(|(index, flow)| Source::new(flow, index, seed)).collect(),
+            allowance: Allowance::new(scenario.congestion, scheduler),
+            news: false,
             blocks: [HashMap::new(), HashMap::new()],
             sampler: Sampler::new(scenario.paths.len(), scenario.direction()),
             filler: Bytes::new(),
             refused: 0,
             ended: None,
-            tells_deadlines: !late,
+            tells_deadlines: !Contender::of(scheduler).late,
         }
     }
 
@@ -100,6 +92,14 @@ impl Application {
             }
         }
         self.sampler.begin(world, &mut self.recorder);
+        for flow in 0..self.sources.len() {
+            self.advance(world, flow);
+        }
+    }
+
+    /// Whether a flow that waited for something has a block since [`Self::offer`] was last called.
+    pub(super) fn has_news(&self) -> bool {
+        self.news
     }
 
     /// When the next block after `now` is to be offered, from the start of the flows. What a full session
@@ -111,12 +111,13 @@ impl Application {
     /// Offers what it is time for.
     pub(super) fn offer(&mut self, world: &mut World) {
         let now = world.now() - self.start;
+        self.news = false;
         for flow in 0..self.sources.len() {
             match self.sources[flow].pace {
                 Pace::Clock => {
                     while let Some(offer) = self.sources[flow].next.filter(|offer| offer.at_us <= now) {
-                        self.sources[flow].next = self.sources[flow].generator.next();
                         self.send(world, flow, &offer);
+                        self.advance(world, flow);
                     }
                 }
                 Pace::Saturate { .. } => self.fill(world, flow),
@@ -140,15 +141,27 @@ impl Application {
             if !self.send(world, flow, &Offer { at_us: now, ..offer }) {
                 break;
             }
-            self.sources[flow].next = self.sources[flow].generator.next();
+            self.sources[flow].advance();
         }
+    }
+
+    /// Goes on to the next block of a flow. An encoder is told before what its session allows.
+    fn advance(&mut self, world: &mut World, flow: usize) {
+        let source = &mut self.sources[flow];
+        if source.generator.follows_rate() {
+            let paths = world.look_at(source.side).map(Session::path_stats).unwrap_or_default();
+            let bps = self.allowance.bps(paths.iter().map(|(id, _, stats)| (*id, stats)));
+            source.generator.on_rate(world.now() - self.start, bps);
+        }
+        source.advance();
     }
 
     /// Hands a block over; returns whether the session took it. What it does not take for lack of room is
     /// lost, unless the flow will try again.
     fn send(&mut self, world: &mut World, flow: usize, offer: &Offer) -> bool {
         let source = &self.sources[flow];
-        let (side, retries) = (source.side, source.pace != Pace::Clock);
+        let (side, retries, index) = (source.sender(offer), source.pace != Pace::Clock, source.index);
+        let request = offer.is_request();
         let block = Block {
             data: self.payload(offer.size as usize),
             deadline: offer.deadline_us.filter(|_| self.tells_deadlines).map(Duration::from_micros),
@@ -162,9 +175,11 @@ impl Application {
         match sent {
             Ok(id) => {
                 self.sources[flow].queued += offer.size;
-                let sent = Sent { flow, size: offer.size, received: false, finished: false };
+                let sent = Sent { flow, index, request, size: offer.size, received: false, finished: false };
                 self.blocks[side as usize].insert(id, sent);
-                self.recorder.on_offer(flow, id.0, offer);
+                if !request {
+                    self.recorder.on_offer(flow, id.0, offer);
+                }
                 true
             }
             Err(SendError::Full(_)) if retries => false,
@@ -173,8 +188,11 @@ impl Application {
                 self.refused += 1;
                 let number = u64::MAX - self.refused;
                 let why = if error == SendError::Closed { LostReason::Closed } else { LostReason::Refused };
-                self.recorder.on_offer(flow, number, offer);
-                self.recorder.on_lost(flow, number, why);
+                if !request {
+                    self.recorder.on_offer(flow, number, offer);
+                    self.recorder.on_lost(flow, number, why);
+                }
+                self.sources[flow].generator.on_ended(index, offer.at_us, false);
                 false
             }
         }
@@ -193,7 +211,7 @@ impl Application {
         match event {
             Event::Received(block) => self.on_received(world.now() - self.start, other(side), block.id),
             Event::Finished { id, fate } => {
-                self.on_finished(side, id, &fate);
+                self.on_finished(world.now() - self.start, side, id, &fate);
                 self.refill(world, side);
             }
             Event::Writable => self.refill(world, side),
@@ -211,14 +229,16 @@ impl Application {
             Event::Closed(reason) => {
                 self.ended.get_or_insert_with(|| reason.to_string());
             }
-            Event::Connected | Event::Missed { .. } => {}
+            Event::Missed { id, .. } => self.on_missed(world.now() - self.start, other(side), id),
+            Event::Connected => {}
         }
     }
 
     fn take_arrivals(&mut self, world: &mut World, side: Side) {
         let arrivals = world.look_at(side).map(Session::take_arrivals).unwrap_or_default();
         for arrival in arrivals {
-            if let Some(sent) = self.blocks[other(side) as usize].get(&arrival.block) {
+            let sent = self.blocks[other(side) as usize].get(&arrival.block);
+            if let Some(sent) = sent.filter(|sent| !sent.request) {
                 let at_us = arrival.at.saturating_sub(self.start);
                 let Some(path) = self.sampler.path(side, arrival.path) else { continue };
                 self.recorder.on_packet(sent.flow, arrival.block.0, at_us, path, arrival.bytes);
@@ -236,19 +256,36 @@ impl Application {
 
     fn on_received(&mut self, at_us: u64, from: Side, id: BlockId) {
         let Some(sent) = self.blocks[from as usize].get_mut(&id) else { return };
-        self.recorder.on_delivered(sent.flow, id.0, at_us);
+        if !sent.request {
+            self.recorder.on_delivered(sent.flow, id.0, at_us);
+        }
+        let source = &mut self.sources[sent.flow];
+        source.generator.on_delivered(sent.index, at_us);
+        self.news |= source.wake();
         sent.received = true;
         if sent.finished {
             self.blocks[from as usize].remove(&id);
         }
     }
 
-    fn on_finished(&mut self, side: Side, id: BlockId, fate: &BlockFate) {
+    fn on_missed(&mut self, at_us: u64, from: Side, id: BlockId) {
+        let Some(sent) = self.blocks[from as usize].get(&id) else { return };
+        let source = &mut self.sources[sent.flow];
+        source.generator.on_missed(sent.index, at_us);
+        self.news |= source.wake();
+    }
+
+    fn on_finished(&mut self, at_us: u64, side: Side, id: BlockId, fate: &BlockFate) {
         let Some(sent) = self.blocks[side as usize].get_mut(&id) else { return };
-        self.sources[sent.flow].queued -= sent.size;
+        let source = &mut self.sources[sent.flow];
+        source.queued -= sent.size;
+        source.generator.on_ended(sent.index, at_us, matches!(fate, BlockFate::Delivered { .. }));
+        self.news |= source.wake();
         let why = match fate {
             BlockFate::Delivered { waited, .. } => {
-                self.recorder.on_waited(sent.flow, id.0, waited.as_micros() as u64);
+                if !sent.request {
+                    self.recorder.on_waited(sent.flow, id.0, waited.as_micros() as u64);
+                }
                 None
             }
             BlockFate::Expired { .. } => Some(LostReason::Expired),
@@ -257,7 +294,7 @@ impl Application {
             BlockFate::Refused(_) => Some(LostReason::Refused),
             BlockFate::SessionClosed => Some(LostReason::Closed),
         };
-        if let Some(why) = why {
+        if let Some(why) = why.filter(|_| !sent.request) {
             self.recorder.on_lost(sent.flow, id.0, why);
         }
         sent.finished = true;
@@ -279,6 +316,15 @@ impl Application {
         if let Some(reason) = self.ended {
             self.recorder.set_extra("session ended", reason.as_str());
         }
+        for (flow, source) in self.sources.iter().enumerate() {
+            let Outcome { playback, perceived_ratio } = source.generator.outcome(end_us);
+            if let Some(playback) = playback {
+                self.recorder.set_playback(flow, playback);
+            }
+            if let Some(ratio) = perceived_ratio {
+                self.recorder.set_perceived_ratio(flow, ratio);
+            }
+        }
         self.recorder.finish(end_us)
     }
 }
@@ -288,18 +334,4 @@ fn weights(flow: &Flow) -> impl Iterator<Item = (Side, u16, u16)> + use<> {
     let channels = flow.channel..flow.channel + flow.multiplexer.channels();
     let (side, weight) = (sender(flow.direction), flow.weight);
     channels.filter(move |_| weight != 1).map(move |channel| (side, channel as u16, weight))
-}
-
-fn sender(direction: Direction) -> Side {
-    match direction {
-        Direction::Down => Side::Server,
-        Direction::Up => Side::Client,
-    }
-}
-
-fn other(side: Side) -> Side {
-    match side {
-        Side::Client => Side::Server,
-        Side::Server => Side::Client,
-    }
 }

@@ -30,7 +30,7 @@ pub(super) fn run(
     let calm: Vec<PathConfig> = scenario.paths.iter().map(calm).collect();
     let mut world = World::new(&calm, config.clone(), config, seed).map_err(problem)?;
     let recorder = Recorder::new(scenario.run_info(scheduler, seed));
-    let mut application = Application::new(scenario, Contender::of(scheduler).late, seed, recorder);
+    let mut application = Application::new(scenario, scheduler, seed, recorder);
     let start = connect_time(&calm);
     // Both sides know of metered paths before the flows begin.
     world.run_until(start / 2, |world, side, event| application.on_event(world, side, event));
@@ -49,14 +49,18 @@ pub(super) fn run(
         let now = world.now() - start;
         application.offer(&mut world);
         let next = application.next_offer(now).unwrap_or(u64::MAX).min(next_sample).min(scenario.duration_us);
-        world.run_until(start + next, |world, side, event| {
-            application.on_event(world, side, event);
-        });
-        let at_end = next == scenario.duration_us;
-        if next == next_sample || at_end {
+        let end = start + next;
+        while world.advance(end, &mut |world, side, event| application.on_event(world, side, event)) {
+            if application.has_news() && world.now() < end {
+                break;
+            }
+        }
+        let reached = world.now() - start;
+        let at_end = reached == scenario.duration_us;
+        if reached == next_sample || at_end {
             application.sample(&mut world);
-            progress(next);
-            next_sample = next + SAMPLE_INTERVAL_US;
+            progress(reached);
+            next_sample = reached + SAMPLE_INTERVAL_US;
         }
         if at_end {
             break;

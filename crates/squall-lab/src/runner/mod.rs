@@ -5,11 +5,14 @@
 //! that of the flows. So neither the handshake nor its luck moves anything: the same scenario, scheduler
 //! and seed give the same record, to the byte.
 //!
-//! `course` leads one run, `application` offers and receives the blocks, `sampler` reads the paths.
+//! `course` leads one run, `application` offers and receives the blocks, each flow's from a `source`, `sampler` reads
+//! the paths, `rate` says what they allow.
 
 mod application;
 mod course;
+mod rate;
 mod sampler;
+mod source;
 
 use std::{
     path::PathBuf,

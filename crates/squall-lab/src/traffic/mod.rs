@@ -1,19 +1,23 @@
 //! Flows as deterministic lists of offers.
 //!
-//! A [`Generator`] is an iterator of constant size: an hour of video costs no more memory than a second. Two
-//! generators of the same flow, seed and index that are told the same give the same offers, whatever else runs.
+//! A [`Generator`] is an iterator of constant size, but for what a player remembers: an hour of video costs no more
+//! memory than a second. It stands for the application at both ends: what it makes may depend on what it is told of the
+//! blocks before. Two generators of the same flow, seed and index that are told the same give the same offers, whatever else runs.
 
 mod blocks;
 mod bulk;
+mod dash;
 mod draw;
 mod film;
 mod frames;
+mod game;
 mod gop;
 mod messages;
 mod offer;
 mod real;
 mod references;
 mod source;
+mod tiles;
 mod video;
 
 use rand::SeedableRng;
@@ -21,6 +25,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::flow::{Flow, Traffic};
 pub use offer::{Frame, Offer};
+pub(crate) use source::Outcome;
 use source::Source;
 
 /// What paces the offers of a flow.
@@ -45,7 +50,10 @@ pub enum Pace {
 pub struct Generator {
     flow: Flow,
     source: Box<dyn Source>,
-    next: u64,
+    /// Blocks so far.
+    blocks: u64,
+    /// Requests so far, which have channels of their own.
+    requests: u64,
 }
 
 impl Generator {
@@ -53,8 +61,8 @@ impl Generator {
     pub fn new(flow: &Flow, index: usize, seed: u64) -> Self {
         // One stream of random numbers per flow: adding a flow must not change the others.
         let stream = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let source = source(&flow.traffic, Pcg64Mcg::seed_from_u64(seed ^ stream));
-        Self { flow: flow.clone(), source, next: 0 }
+        let source = source(flow, Pcg64Mcg::seed_from_u64(seed ^ stream));
+        Self { flow: flow.clone(), source, blocks: 0, requests: 0 }
     }
 
     /// What paces the offers.
@@ -70,10 +78,33 @@ impl Generator {
         self.source.on_delivered(index, at_us.saturating_sub(self.flow.start_us));
     }
 
+    /// The receiver knows since `at_us`, in microseconds from the start of the run, that it will not have the `index`th
+    /// block of the flow, which its sender may or may not know. A flow that had nothing to offer may have now.
+    pub fn on_missed(&mut self, index: u64, at_us: u64) {
+        self.source.on_missed(index, at_us.saturating_sub(self.flow.start_us));
+    }
+
+    /// The session that sent the `index`th block of the flow is done with it since `at_us`, in microseconds from the
+    /// start of the run: the receiver has it, or it was given up or never taken. A flow that had nothing to offer may
+    /// have now.
+    pub fn on_ended(&mut self, index: u64, at_us: u64, delivered: bool) {
+        self.source.on_ended(index, at_us.saturating_sub(self.flow.start_us), delivered);
+    }
+
+    /// Whether [`Self::on_rate`] is to be called before each block is made.
+    pub fn follows_rate(&self) -> bool {
+        self.flow.traffic.follows_rate()
+    }
+
     /// The congestion control of the session that sends allows this many bits per second since `at_us`, in
     /// microseconds from the start of the run.
     pub fn on_rate(&mut self, at_us: u64, bps: u64) {
         self.source.on_rate(at_us.saturating_sub(self.flow.start_us), bps);
+    }
+
+    /// What the receiving end made of the flow, when the run ends at `end_us` from its start.
+    pub(crate) fn outcome(&self, end_us: u64) -> Outcome {
+        self.source.outcome(end_us.saturating_sub(self.flow.start_us))
     }
 }
 
@@ -85,22 +116,28 @@ impl Iterator for Generator {
         let offer = self.source.next()?;
         let at_us = self.flow.start_us.checked_add(offer.at_us).filter(|at_us| *at_us < self.flow.end_us)?;
         let multiplexer = self.flow.multiplexer;
-        let channel = multiplexer.channel(self.flow.channel, self.next);
-        self.next += 1;
+        let count = if offer.is_request() { &mut self.requests } else { &mut self.blocks };
+        let channel = multiplexer.channel(self.flow.channel, *count);
+        *count += 1;
         Some(Offer { at_us, channel, ordered: multiplexer.is_ordered(), ..offer })
     }
 }
 
-/// The blocks of this traffic; `rng` is theirs alone.
-fn source(traffic: &Traffic, rng: Pcg64Mcg) -> Box<dyn Source> {
-    let classes = traffic.classes();
-    match traffic {
+/// The blocks of this flow; `rng` is theirs alone.
+fn source(flow: &Flow, rng: Pcg64Mcg) -> Box<dyn Source> {
+    let classes = flow.traffic.classes();
+    match &flow.traffic {
         Traffic::Video(video) => Box::new(video::Frames::new(video, classes, rng)),
         Traffic::Blocks(blocks) => Box::new(blocks::Steady::new(blocks, classes)),
         Traffic::Bulk(bulk) => Box::new(bulk::Endless::new(bulk, classes)),
         Traffic::Messages(messages) => Box::new(messages::Irregular::new(messages, classes, rng)),
         Traffic::Gop(gop) => Box::new(gop::film(gop, classes, rng)),
         Traffic::Frames(frames) => Box::new(frames::film(frames, classes, rng)),
+        Traffic::Game(game) => Box::new(game::Encoder::new(game, classes, rng)),
+        Traffic::Dash(film) => {
+            Box::new(dash::Streaming::new(film, classes, flow.end_us - flow.start_us, rng))
+        }
+        Traffic::Tiles(tiles) => Box::new(tiles::Sphere::new(tiles, classes, rng)),
     }
 }
 

@@ -15,7 +15,7 @@ pub struct Offer {
     pub priority: u8,
     /// Whether lost data is repaired until it arrives.
     pub reliable: bool,
-    /// Which of the flow's [classes](crate::flow::Traffic::classes) it is of.
+    /// Which of the flow's [classes](crate::flow::Traffic::classes) it is of, or [`Self::REQUEST`].
     pub class: u16,
     /// What it is to a player, if it is a picture or a part of one.
     pub frame: Option<Frame>,
@@ -26,6 +26,15 @@ pub struct Offer {
 }
 
 impl Offer {
+    /// Class of what the receiver of a flow asks its sender for: a block against the direction of the flow, which is not
+    /// one of those that the flow is for.
+    pub const REQUEST: u16 = u16::MAX;
+
+    /// Whether it goes against the direction of its flow; see [`Self::REQUEST`].
+    pub fn is_request(&self) -> bool {
+        self.class == Self::REQUEST
+    }
+
     /// A block of this class, the `index`th of its flow, without a deadline and not a picture. The
     /// [`Generator`](super::Generator) says which channel it takes.
     pub(crate) fn new(at_us: u64, size: u64, index: u16, class: &Class) -> Self {

@@ -6,6 +6,7 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
 use super::Offer;
+use crate::result::Playback;
 
 /// The blocks of one kind of traffic. Its clock is the flow's own: times are in microseconds from the flow's start,
 /// and it goes on for ever, as the flow's end is not its business.
@@ -16,8 +17,30 @@ pub(super) trait Source: fmt::Debug + Send {
     /// The receiver has the `index`th block of the flow, counted from 0 in the order of the offers.
     fn on_delivered(&mut self, _index: u64, _at_us: u64) {}
 
-    /// The session's congestion control allows this many bits per second now.
+    /// The receiver knows that it will not have the `index`th block, which its sender may or may not know.
+    fn on_missed(&mut self, _index: u64, _at_us: u64) {}
+
+    /// The session that sent the `index`th block is done with it: the receiver has it, or it was given up or never
+    /// taken.
+    fn on_ended(&mut self, _index: u64, _at_us: u64, _delivered: bool) {}
+
+    /// The session's congestion control allows this many bits per second now. Told before each block is made, if the
+    /// traffic [follows it](crate::flow::Traffic::follows_rate).
     fn on_rate(&mut self, _at_us: u64, _bps: u64) {}
+
+    /// What the receiving end made of it all until `end_us`.
+    fn outcome(&self, _end_us: u64) -> Outcome {
+        Outcome::default()
+    }
+}
+
+/// What the receiving end of a flow made of its blocks, where that is more than that they arrived.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// How a player of its own fared.
+    pub(crate) playback: Option<Playback>,
+    /// How much of a 360° video its viewer saw; see [`FlowResult::perceived_ratio`](crate::result::FlowResult::perceived_ratio).
+    pub(crate) perceived_ratio: Option<f64>,
 }
 
 /// A size that varies uniformly by up to this share in both directions, at least 1. Integers and a uniform spread

@@ -3,11 +3,14 @@
 mod blocks;
 mod bulk;
 mod classes;
+mod dash;
 mod frames;
+mod game;
 mod gop;
 mod messages;
 mod reader;
 mod spread;
+mod tiles;
 mod video;
 mod words;
 
@@ -57,6 +60,9 @@ fn traffic(reader: &Reader<'_>) -> Result<Traffic, Problem> {
         Kind::Messages => Traffic::Messages(messages::read(reader)?),
         Kind::Gop => Traffic::Gop(gop::read(reader)?),
         Kind::Frames => Traffic::Frames(frames::read(reader)?),
+        Kind::Game => Traffic::Game(game::read(reader)?),
+        Kind::Dash => Traffic::Dash(dash::read(reader)?),
+        Kind::Tiles => Traffic::Tiles(tiles::read(reader)?),
     })
 }
 

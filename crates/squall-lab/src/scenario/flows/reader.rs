@@ -43,6 +43,9 @@ pub(super) enum Kind {
     Messages,
     Gop,
     Frames,
+    Game,
+    Dash,
+    Tiles,
 }
 
 impl Kind {

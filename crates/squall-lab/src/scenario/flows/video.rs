@@ -60,7 +60,7 @@ pub(super) fn read(reader: &Reader<'_>) -> Result<Video, Problem> {
 }
 
 /// Frames in this time, rounded, at least 1.
-fn frames_within(interval_us: u64, fps: u32) -> u64 {
+pub(super) fn frames_within(interval_us: u64, fps: u32) -> u64 {
     let frames = (u128::from(interval_us) * u128::from(fps) + 500_000) / 1_000_000;
     frames.clamp(1, u128::from(u32::MAX)) as u64
 }

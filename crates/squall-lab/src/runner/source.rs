@@ -1,0 +1,64 @@
+//! Where the blocks of a flow come from.
+
+use crate::flow::{Direction, Flow};
+use crate::traffic::{Generator, Offer, Pace};
+use crate::world::Side;
+
+/// A flow's generator, and the block that is next.
+pub(super) struct Source {
+    /// Which end sends.
+    pub(super) side: Side,
+    pub(super) generator: Generator,
+    pub(super) pace: Pace,
+    /// The next block, if its time is known.
+    pub(super) next: Option<Offer>,
+    /// Which of the flow's blocks that is, or will be.
+    pub(super) index: u64,
+    /// Bytes handed over and not ended.
+    pub(super) queued: u64,
+}
+
+impl Source {
+    /// Of the `index`th flow of a scenario.
+    pub(super) fn new(flow: &Flow, index: usize, seed: u64) -> Self {
+        let generator = Generator::new(flow, index, seed);
+        let pace = generator.pace();
+        Self { side: sender(flow.direction), generator, pace, next: None, index: 0, queued: 0 }
+    }
+
+    /// Goes on to the next block.
+    pub(super) fn advance(&mut self) {
+        self.index += u64::from(self.next.is_some());
+        self.next = self.generator.next();
+    }
+
+    /// The generator was told something; returns whether it has a block for it that it did not have before.
+    pub(super) fn wake(&mut self) -> bool {
+        let waits = self.next.is_none() && self.pace == Pace::Clock;
+        if waits {
+            self.advance();
+        }
+        waits && self.next.is_some()
+    }
+
+    /// Which end sends a block of the flow.
+    pub(super) fn sender(&self, offer: &Offer) -> Side {
+        if offer.is_request() { other(self.side) } else { self.side }
+    }
+}
+
+/// The end that sends in a direction.
+pub(super) fn sender(direction: Direction) -> Side {
+    match direction {
+        Direction::Down => Side::Server,
+        Direction::Up => Side::Client,
+    }
+}
+
+/// The end that a side sends to.
+pub(super) fn other(side: Side) -> Side {
+    match side {
+        Side::Client => Side::Server,
+        Side::Server => Side::Client,
+    }
+}

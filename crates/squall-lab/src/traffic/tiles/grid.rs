@@ -1,0 +1,134 @@
+//! Which tiles a viewer sees.
+
+use super::head::Direction;
+use crate::flow::Tiles;
+
+/// Tiles of one size on the rectangle of yaw and pitch.
+#[derive(Debug, Clone)]
+pub(super) struct Grid {
+    columns: u16,
+    rows: u16,
+    /// Of a tile, in degrees.
+    width: f64,
+    height: f64,
+    /// Half of the viewport and half of a tile: centres that are nearer than that overlap.
+    reach: (f64, f64),
+}
+
+/// Where a tile is to the viewport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Ring {
+    /// Part of it is seen.
+    Viewport,
+    /// None is, but of a neighbour of it.
+    Margin,
+    /// The rest.
+    Outside,
+}
+
+impl Grid {
+    pub(super) fn new(tiles: &Tiles) -> Self {
+        let (width, height) = (360.0 / f64::from(tiles.columns), 180.0 / f64::from(tiles.rows));
+        let reach = ((tiles.viewport.width + width) / 2.0, (tiles.viewport.height + height) / 2.0);
+        Self { columns: tiles.columns, rows: tiles.rows, width, height, reach }
+    }
+
+    /// Number of tiles. They count from left to right, row by row from the bottom.
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.columns) * usize::from(self.rows)
+    }
+
+    /// Where a tile is to the viewport in this direction.
+    pub(super) fn ring(&self, tile: usize, view: Direction) -> Ring {
+        let (aside, above) = self.offset(tile, view);
+        let ring = |distance: f64, reach: f64, size: f64| match distance {
+            _ if distance < reach => Ring::Viewport,
+            _ if distance < reach + size => Ring::Margin,
+            _ => Ring::Outside,
+        };
+        ring(aside, self.reach.0, self.width).max(ring(above, self.reach.1, self.height))
+    }
+
+    /// All tiles, those nearest to the middle of the viewport first.
+    pub(super) fn by_distance(&self, view: Direction) -> Vec<usize> {
+        let distance = |tile: &usize| {
+            let (aside, above) = self.offset(*tile, view);
+            aside * aside + above * above
+        };
+        let mut tiles: Vec<usize> = (0..self.len()).collect();
+        tiles.sort_by(|one, other| distance(one).total_cmp(&distance(other)));
+        tiles
+    }
+
+    /// From the middle of the viewport to that of the tile, in degrees of yaw and of pitch.
+    fn offset(&self, tile: usize, view: Direction) -> (f64, f64) {
+        let columns = usize::from(self.columns);
+        let yaw = ((tile % columns) as f64 + 0.5) * self.width;
+        let pitch = ((tile / columns) as f64 + 0.5) * self.height - 90.0;
+        let aside = (yaw - view.yaw).abs();
+        (aside.min(360.0 - aside), (pitch - view.pitch).abs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::tests::tiles;
+    use super::*;
+    use crate::flow::Viewport;
+
+    fn rings(view: Direction) -> Vec<Vec<Ring>> {
+        let grid = Grid::new(&tiles());
+        (0..6).map(|row| (0..12).map(|column| grid.ring(row * 12 + column, view)).collect()).collect()
+    }
+
+    fn count(rings: &[Vec<Ring>], ring: Ring) -> usize {
+        rings.iter().flatten().filter(|one| **one == ring).count()
+    }
+
+    #[test]
+    fn a_viewport_has_its_tiles_and_a_ring_around() {
+        // Tiles of 30°, a viewport of 100° × 80° in the middle of a tile: 130° to 230° and −25° to 55°.
+        let rings = rings(Direction { yaw: 180.0, pitch: 15.0 });
+        let seen = |row: usize| -> Vec<usize> {
+            (0..12).filter(|column| rings[row][*column] == Ring::Viewport).collect()
+        };
+        assert_eq!(seen(2), [4, 5, 6, 7]);
+        assert_eq!((seen(1), seen(4)), (vec![], vec![4, 5, 6, 7]));
+        assert_eq!((count(&rings, Ring::Viewport), count(&rings, Ring::Margin)), (12, 18));
+        assert_eq!(count(&rings, Ring::Outside), 72 - 30);
+    }
+
+    #[test]
+    fn the_sphere_goes_on_behind_its_seam() {
+        let rings = rings(Direction { yaw: 5.0, pitch: 0.0 });
+        let seen: Vec<usize> = (0..12).filter(|column| rings[3][*column] == Ring::Viewport).collect();
+        // −45° to 55°: the columns from 300° on and up to 60°.
+        assert_eq!(seen, [0, 1, 10, 11]);
+    }
+
+    #[test]
+    fn the_nearest_tile_is_first() {
+        let order = Grid::new(&tiles()).by_distance(Direction { yaw: 9.0, pitch: 10.0 });
+        assert_eq!((order.len(), order[0], order[1]), (72, 36, 47));
+    }
+
+    proptest! {
+        #[test]
+        fn there_is_always_something_to_see(
+            columns in 1..64u16,
+            rows in 1..32u16,
+            width in 0.1..360.0f64,
+            height in 0.1..180.0f64,
+            yaw in 0.0..360.0f64,
+            pitch in -90.0..90.0f64,
+        ) {
+            let grid = Grid::new(&Tiles { columns, rows, viewport: Viewport { width, height }, ..tiles() });
+            let view = Direction { yaw, pitch };
+            let order = grid.by_distance(view);
+            prop_assert_eq!(order.len(), grid.len());
+            prop_assert_eq!(grid.ring(order[0], view), Ring::Viewport);
+        }
+    }
+}
