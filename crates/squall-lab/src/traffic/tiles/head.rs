@@ -105,7 +105,7 @@ mod tests {
 
     fn deviation(values: impl Iterator<Item = f64>) -> f64 {
         let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value * value, count + 1.0));
-        (sum / count as f64).sqrt()
+        f64::sqrt(sum / count)
     }
 
     /// The shorter way from one yaw to another.
