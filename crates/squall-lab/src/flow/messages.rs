@@ -15,6 +15,12 @@ pub struct Messages {
     pub priority: u8,
     /// Whether lost data is repaired until it arrives.
     pub reliable: bool,
+    /// Whether a message waits for the one before it.
+    ///
+    /// MAppLE's generator writes into a queue that mimics a blocked or a non-blocked socket (NineTails §III); when a
+    /// blocked one goes on the paper does not say. Here it does when the session that sends is done with the message:
+    /// it was delivered, as its acknowledgements tell, or given up.
+    pub blocking: bool,
 }
 
 impl Messages {

@@ -16,6 +16,8 @@ struct Table {
     deadline: Option<Span>,
     priority: Option<u8>,
     reliable: Option<Reliable>,
+    #[serde(default)]
+    blocking: bool,
 }
 
 pub(super) fn read(reader: &Reader<'_>) -> Result<Messages, Problem> {
@@ -28,6 +30,7 @@ pub(super) fn read(reader: &Reader<'_>) -> Result<Messages, Problem> {
         deadline_us: reader.deadline(table.deadline)?,
         priority: reader.priority("priority", table.priority, 0)?,
         reliable: reader.reliable_blocks(table.reliable)?,
+        blocking: table.blocking,
     })
 }
 
