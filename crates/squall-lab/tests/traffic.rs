@@ -135,3 +135,23 @@ fn a_narrow_link_keeps_what_is_in_front() {
     let ratio = flow.perceived_ratio.expect("pictures were shown");
     assert!(ratio > 0.5, "{ratio}");
 }
+
+#[test]
+fn blocked_messages_go_one_by_one() {
+    let path = "rate = \"20mbps\"\ndelay = \"45ms\"";
+    let offered = |more: &str| {
+        let messages = format!("kind = \"messages\"\nsize = \"20kB\"\ninterval = \"25ms\"\n{more}");
+        flow(path, &messages).total.offered_blocks
+    };
+    assert_eq!(offered(""), 400);
+    // Each takes 90 ms there and back, the 8 ms that the link takes, and what pacing adds.
+    let blocked = offered("blocking = true");
+    assert!((70..=101).contains(&blocked), "{blocked}");
+    // Where it is delivered before the interval is over nothing waits.
+    let quick = flow(
+        "rate = \"100mbps\"\ndelay = \"2ms\"",
+        "kind = \"messages\"\nsize = \"20kB\"\n\
+        interval = \"25ms\"\nblocking = true",
+    );
+    assert_eq!(quick.total.offered_blocks, 400);
+}

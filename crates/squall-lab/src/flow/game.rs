@@ -63,7 +63,7 @@ impl Kind for Game {
     }
 
     fn classes(&self) -> Vec<Class> {
-        let class = |name, key, priority| Class::new(name, self.reliable.covers(key, true), priority);
+        let class = |name, key, priority| Class::new(name, self.reliable.covers(key), priority);
         vec![class("key", true, self.priority_key), class("delta", false, self.priority_delta)]
     }
 
