@@ -10,6 +10,7 @@ mod progress;
 mod run;
 mod schedulers;
 mod signal;
+mod trace;
 mod transfer;
 
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ enum Command {
     Run(run::RunArgs),
     Schedulers(schedulers::SchedulersArgs),
     Signal(signal::SignalArgs),
+    Trace(trace::TraceArgs),
     Bench(bench::BenchArgs),
 }
 
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Schedulers(args) => schedulers::run(&args),
         Command::Signal(args) => signal::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Bench(args) => bench::run(&args),
     };
     outcome.unwrap_or_else(|error| error::report(&error))

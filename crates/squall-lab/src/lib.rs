@@ -13,6 +13,7 @@ pub mod estimate;
 pub mod experiment;
 pub mod flow;
 pub mod gain;
+pub mod links;
 pub mod measure;
 pub mod picture;
 pub mod report;
