@@ -79,3 +79,18 @@ fn edge() {
 fn coverage() {
     run("coverage");
 }
+
+#[test]
+fn game() {
+    run("game");
+}
+
+#[test]
+fn dash() {
+    run("dash");
+}
+
+#[test]
+fn tiles() {
+    run("tiles");
+}

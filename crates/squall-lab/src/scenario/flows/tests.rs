@@ -180,3 +180,45 @@ fn layers_are_asked_for() {
     assert!(key.starts_with("t.toml:12:1: reliable: layers are"), "{key}");
     assert_eq!(error("frames", "file = \"f\"\nlayers = 9"), "t.toml:11:1: layers: 9 is not within 1 and 8");
 }
+
+#[test]
+fn kinds_with_feedback_have_defaults() {
+    let Traffic::Game(game) = traffic("game", "bitrate_min = \"2mbps\"\nbitrate_max = \"20mbps\"") else {
+        panic!("no game")
+    };
+    assert_eq!((game.fps, game.share, game.group, game.deadline_us), (60, 0.9, None, 200_000));
+    let Traffic::Dash(dash) = traffic("dash", "bitrate = \"6592kbps\"") else { panic!("no film") };
+    assert_eq!((dash.segment_us, dash.buffer, dash.request, dash.segment_size()), (200_000, 2, 300, 164_800));
+    let Traffic::Tiles(tiles) = traffic("tiles", "bitrate = \"72mbps\"\nhead = { speed = 0 }") else {
+        panic!("no tiles")
+    };
+    assert_eq!((tiles.columns, tiles.rows, tiles.fps, tiles.tile_size()), (12, 6, 30, 4_166));
+    assert_eq!((tiles.viewport.width, tiles.head.speed, tiles.head.tilt), (100.0, 0.0, 15.0));
+    let words = "size = 9\ninterval = \"1ms\"\nblocking = true";
+    let Traffic::Messages(messages) = traffic("messages", words) else { panic!("no messages") };
+    assert!(messages.blocking);
+}
+
+#[test]
+fn wrong_fields_of_kinds_with_feedback_are_located() {
+    let rates = "bitrate_min = \"2mbps\"\nbitrate_max = \"20mbps\"\n";
+    let cases = [
+        ("game", "bitrate_min = \"2mbps\"".to_owned(), "9:1: missing field `bitrate_max`"),
+        ("game", format!("{rates}share = 0"), "12:1: share: it must be above 0"),
+        ("game", format!("{rates}bitrate = 1"), "12:1: bitrate: a flow of kind \"game\" has no such field"),
+        ("game", "bitrate_min = 9\nbitrate_max = 8".to_owned(), "10:1: bitrate_min: it must be above 0, and"),
+        ("game", format!("{rates}key_ratio = 0.5"), "12:1: key_ratio: 0.5 is not within 1 and 100"),
+        ("dash", "bitrate = 9\nbuffer = \"300ms\"".to_owned(), "11:1: buffer: it must be a whole number of"),
+        ("dash", "bitrate = 9\nsegment = \"10us\"".to_owned(), "11:1: segment: it must be at least 1000us"),
+        ("dash", "bitrate = \"900gbps\"".to_owned(), "10:1: bitrate: its largest segment of"),
+        ("tiles", "bitrate = 9\ncolumns = 65".to_owned(), "11:1: columns: 65 is not within 1 and 64"),
+        ("tiles", "bitrate = 9\nhead = { speed = 361 }".to_owned(), "11:1: head: speed: 361 is not within 0"),
+        ("tiles", "bitrate = 9\nhead = { sped = 1 }".to_owned(), "11:10: unknown field `sped`"),
+        ("tiles", "bitrate = 9\nreliable = \"key\"".to_owned(), "11:12: unknown variant `key`"),
+        ("tiles", "bitrate = 9\ndeadline = \"11s\"".to_owned(), "11:1: deadline: 11000000 is not within"),
+    ];
+    for (kind, fields, expected) in cases {
+        let told = error(kind, &fields);
+        assert!(told.starts_with(&format!("t.toml:{expected}")), "{kind} {fields}: {told}");
+    }
+}
