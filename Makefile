@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test android bench picture fuzz tools
+.PHONY: demo test android bench picture traffic fuzz tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -41,6 +41,10 @@ picture: tools
 	@$(CARGO) build --release --locked -p squall-cli
 	@"$${CARGO_TARGET_DIR:-target}/release/squall" schedulers --draw docs/pictures/schedulers.svg
 	@"$${CARGO_TARGET_DIR:-target}/release/squall" signal gain --draw docs/pictures/signal-gain.svg
+
+# Frame sizes of films, for traffic/; needs ffmpeg with libx264 and libvpx.
+traffic:
+	@scripts/encode-traffic.sh
 
 # Ten minutes for each fuzz target; needs a nightly toolchain and cargo-fuzz.
 fuzz:
