@@ -76,6 +76,11 @@ fn edge() {
 }
 
 #[test]
+fn live() {
+    run("live");
+}
+
+#[test]
 fn coverage() {
     run("coverage");
 }
