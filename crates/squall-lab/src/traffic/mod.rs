@@ -143,8 +143,12 @@ fn source(flow: &Flow, rng: Pcg64Mcg) -> Box<dyn Source> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::flow::{Blocks, Bulk, Direction, Multiplexer, ReliableFrames, Video};
+    use crate::flow::{
+        Blocks, Bulk, Direction, Distribution, FrameType, Gop, Messages, Multiplexer, ReliableFrames, Video,
+    };
 
     fn flow(traffic: Traffic) -> Flow {
         Flow {
@@ -239,5 +243,62 @@ mod tests {
         );
         let offer = generator.nth(1_000_000).unwrap();
         assert!(offer.reliable && offer.size == 65_536 && offer.channel == 3);
+    }
+
+    fn any_distribution(least: u64, greatest: u64) -> impl Strategy<Value = Distribution> {
+        let mean = least.max(10)..greatest / 2;
+        prop_oneof![
+            (least..=greatest).prop_map(Distribution::Constant),
+            (least..=greatest).prop_map(move |from| Distribution::Uniform { from, to: greatest }),
+            mean.clone().prop_map(|mean| Distribution::Exponential { mean }),
+            (mean.clone(), 1.01..100.0f64).prop_map(|(mean, shape)| Distribution::Pareto { mean, shape }),
+            mean.prop_map(|mean| Distribution::Poisson { mean, step: 1 }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn messages_go_on_within_their_bounds(
+            size in any_distribution(1, 16 << 20), interval in any_distribution(100, 3_600_000_000), seed: u64,
+        ) {
+            let messages = Messages { size, interval, deadline_us: None, priority: 0, reliable: true };
+            let endless = Flow { start_us: 0, end_us: u64::MAX, ..flow(Traffic::Messages(messages)) };
+            let offers: Vec<_> = Generator::new(&endless, 0, seed).take(50).collect();
+            prop_assert_eq!(offers.len(), 50);
+            prop_assert!(offers.iter().all(|offer| (1..=16 << 20).contains(&offer.size)));
+            let steps = offers.windows(2).map(|pair| pair[1].at_us - pair[0].at_us);
+            prop_assert!(steps.into_iter().all(|step| (100..=3_600_000_000).contains(&step)));
+        }
+
+        #[test]
+        fn groups_keep_their_rate_and_lose_no_picture(
+            pattern in "I[IPB]{0,20}", interval_us in 10_000u64..2_000_000, spread: bool, seed: u64,
+        ) {
+            let gop = Gop {
+                pattern: pattern.chars().filter_map(FrameType::of).collect(),
+                interval_us,
+                bitrate_bps: 8_000_000,
+                sizes: [10.0, 3.0, 1.0],
+                size_jitter: 0.0,
+                spread,
+                deadline_us: None,
+                priorities: [0, 1, 2],
+                reliable: ReliableFrames::Reference,
+            };
+            let endless = Flow { start_us: 0, end_us: u64::MAX, ..flow(Traffic::Gop(gop)) };
+            let count = 5 * pattern.len();
+            let offers: Vec<_> = Generator::new(&endless, 0, seed).take(count).collect();
+            let bytes: u64 = offers.iter().map(|offer| offer.size).sum();
+            // Whole bytes, and none of 0.
+            prop_assert!(bytes.abs_diff(5 * interval_us) <= count as u64, "{bytes}");
+            prop_assert!(offers.is_sorted_by_key(|offer| offer.at_us));
+            let mut pictures: Vec<u64> = offers.iter().filter_map(|o| Some(o.frame?.picture)).collect();
+            pictures.sort_unstable();
+            prop_assert!(pictures.into_iter().eq(0..count as u64));
+            for (index, offer) in offers.iter().enumerate() {
+                let frame = offer.frame.expect("a group has pictures");
+                prop_assert!(frame.needs.iter().flatten().all(|need| *need < index as u64));
+            }
+        }
     }
 }
