@@ -261,7 +261,9 @@ mod tests {
         fn messages_go_on_within_their_bounds(
             size in any_distribution(1, 16 << 20), interval in any_distribution(100, 3_600_000_000), seed: u64,
         ) {
-            let messages = Messages { size, interval, deadline_us: None, priority: 0, reliable: true };
+            let messages = Messages {
+                size, interval, deadline_us: None, priority: 0, reliable: true, blocking: false,
+            };
             let endless = Flow { start_us: 0, end_us: u64::MAX, ..flow(Traffic::Messages(messages)) };
             let offers: Vec<_> = Generator::new(&endless, 0, seed).take(50).collect();
             prop_assert_eq!(offers.len(), 50);
