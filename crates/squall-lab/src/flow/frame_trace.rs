@@ -228,3 +228,40 @@ fn frame_type(word: &str) -> Result<FrameType, String> {
         _ => Err(format!("type: {word:?} is none of I, P and B")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_film_or_told_wrong_in_one_line(
+            lines in prop::collection::vec("[0-3]?,-?[0-9.]{0,4},[IPBX]?,[0-9]?,[0-9]{0,9}|\\PC{0,20}", 0..12),
+        ) {
+            let text = format!("frame,pts_ms,type,layer,size_bytes\n{}", lines.join("\n"));
+            match FrameTrace::parse(&text, "t.csv") {
+                Ok(film) => {
+                    prop_assert!(film.pictures() >= 2 && film.picture_us() >= 1);
+                    prop_assert_eq!(film.bytes(), film.rows().iter().map(|row| row.size).sum::<u64>());
+                    let last = film.rows().iter().map(|row| row.pts_us).max().unwrap_or(0);
+                    prop_assert!(film.duration_us() >= last);
+                }
+                Err(error) => {
+                    let words = error.to_string();
+                    prop_assert!(words.starts_with("t.csv:") && !words.contains('\n'), "{words}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn remarks_and_further_columns_are_passed_over() {
+        let text = "# made by hand\r\nsize_bytes,frame,pts_ms,note\r\n\r\n900,a,40,x\r\n100,b,80,y\r\n";
+        let film = FrameTrace::parse(text, "t.csv").expect("it is a film");
+        let rows: Vec<_> = film.rows().iter().map(|row| (row.picture, row.pts_us, row.size)).collect();
+        assert_eq!(rows, [(0, 0, 900), (1, 40_000, 100)]);
+        assert_eq!((film.duration_us(), film.picture_us(), film.layers()), (80_000, 40_000, 1));
+    }
+}
