@@ -7,6 +7,7 @@ mod interrupt;
 mod list;
 mod output;
 mod progress;
+mod repro;
 mod run;
 mod schedulers;
 mod signal;
@@ -31,6 +32,7 @@ enum Command {
     Send(transfer::send::SendArgs),
     Recv(transfer::recv::RecvArgs),
     Run(run::RunArgs),
+    Repro(repro::ReproArgs),
     Schedulers(schedulers::SchedulersArgs),
     Signal(signal::SignalArgs),
     Trace(trace::TraceArgs),
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Command::Send(args) => transfer::send::run(&args),
         Command::Recv(args) => transfer::recv::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Repro(args) => repro::run(&args),
         Command::Schedulers(args) => schedulers::run(&args),
         Command::Signal(args) => signal::run(&args),
         Command::Trace(args) => trace::run(&args),

@@ -1,7 +1,7 @@
 //! Experiments: what is refused, what is run, what is remembered, and what is judged.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -170,6 +170,27 @@ fn quick_leaves_out_what_it_says() {
 }
 
 #[test]
+fn the_experiments_of_the_papers_load() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/papers");
+    let mut count = 0;
+    for entry in fs::read_dir(folder).expect("is there") {
+        let path = entry.expect("is there").path();
+        let experiment =
+            Experiment::load(&path, &Registry::standard()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(Some(experiment.name()), path.file_stem().and_then(|stem| stem.to_str()));
+        assert!(
+            !experiment.claims.is_empty() && !experiment.source.paper.is_empty(),
+            "{}",
+            experiment.name()
+        );
+        let cells = experiment.cells(true).expect("are made").len();
+        assert!(cells <= experiment.cells(false).expect("are made").len());
+        count += 1;
+    }
+    assert!(count >= 8, "{count}");
+}
+
+#[test]
 fn mistakes_are_told_where_they_are() {
     let folder = Folder::new();
     let line_of =
@@ -195,7 +216,7 @@ fn mistakes_are_told_where_they_are() {
     refused("scheduler = \"minrtt\"", "scheduler = \"rr\"", "= \"rr\"", "the experiment does not run \"rr\"");
     refused("best = \"highest\"", "best = \"tallest\"", "tallest", "expected `highest` or `lowest`");
     refused("at = { rate = \"4\" }", "at = { rate = \"5\" }", "\"5\"", "at: rate has no point \"5\"");
-    refused("change = -0.2", "", "4.8 Mbps fit", "difference, best, at_least and at_most");
+    refused("change = -0.2", "", "4.8 Mbps fit", "difference, is, best, at_least and at_most");
     refused(
         "points = { rate = [\"8\"] }",
         "points = { rate = [\"9\"] }",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::{Measure, Subject};
+use crate::measure::{Measure, Subject, Unit};
 
 /// A statement about the results of one scheduler, alone or compared.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +38,16 @@ pub struct Against {
     pub at: BTreeMap<String, String>,
     /// Of what; mostly that of the claim.
     pub subject: Subject,
+}
+
+/// Which way a comparison goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Way {
+    /// It is lower.
+    Less,
+    /// It is higher.
+    More,
 }
 
 /// What a claim says of several cells together.
@@ -74,6 +84,10 @@ pub enum Expectation {
     Times(f64),
     /// It is by so much higher or lower than another.
     Difference(f64),
+    /// It is clearly lower than another, whatever by.
+    Less,
+    /// It is clearly higher than another, whatever by.
+    More,
     /// No other scheduler of the experiment has a better one.
     Best(Best),
     /// It is not below, or the change is not.
@@ -85,7 +99,7 @@ pub enum Expectation {
 impl Expectation {
     /// Whether it is about two results.
     pub fn compares(self) -> bool {
-        matches!(self, Self::Change(_) | Self::Times(_) | Self::Difference(_))
+        matches!(self, Self::Change(_) | Self::Times(_) | Self::Difference(_) | Self::Less | Self::More)
     }
 }
 
@@ -94,15 +108,25 @@ impl Claim {
     pub fn expected(&self) -> String {
         let unit = self.measure.unit();
         match self.expectation {
-            Expectation::Value(value) => unit.show(value),
+            Expectation::Value(value) => show(unit, value),
             Expectation::Change(share) => percent(share),
             Expectation::Times(times) => format!("× {times:.2}"),
-            Expectation::Difference(value) => signed(value, &unit.show(value.abs())),
+            Expectation::Difference(value) => signed(value, &show(unit, value.abs())),
+            Expectation::Less => "less".into(),
+            Expectation::More => "more".into(),
             Expectation::Best(Best::Highest) => "highest".into(),
             Expectation::Best(Best::Lowest) => "lowest".into(),
-            Expectation::AtLeast(value) => format!("at least {}", unit.show(value)),
-            Expectation::AtMost(value) => format!("at most {}", unit.show(value)),
+            Expectation::AtLeast(value) => format!("at least {}", show(unit, value)),
+            Expectation::AtMost(value) => format!("at most {}", show(unit, value)),
         }
+    }
+}
+
+/// A value with its unit, in a table where three digits are enough.
+pub(super) fn show(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Ratio => format!("{:.1} %", value * 100.0),
+        _ => unit.show(value),
     }
 }
 

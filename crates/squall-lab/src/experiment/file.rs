@@ -79,6 +79,7 @@ pub(super) struct ClaimTable {
     pub(super) change: Option<f64>,
     pub(super) times: Option<f64>,
     pub(super) difference: Option<Quantity>,
+    pub(super) is: Option<super::claim::Way>,
     pub(super) best: Option<super::Best>,
     pub(super) at_least: Option<Quantity>,
     pub(super) at_most: Option<Quantity>,

@@ -4,7 +4,9 @@
 //!
 //! - A *comparison* (change, times, difference) holds if the effect goes the way it is said to, is at least
 //!   three quarters of the size, and its 95 % confidence interval (Student's t, seed by seed) does not
-//!   include none. It holds in direction only if it is smaller. Otherwise it does not hold.
+//!   include none. It holds in direction only if it is smaller. It is unclear if the interval includes none,
+//!   and does not hold if the whole interval is on the other side.
+//! - *Less* and *more* hold if the effect goes that way and is clear of chance.
 //! - A *value* holds within a quarter of it.
 //! - *Best* holds if no other scheduler has a better mean in any cell, beyond the confidence interval of the
 //!   difference; in direction only, if none has in most of the cells.
@@ -12,7 +14,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::claim::{percent, signed};
+use super::claim::{percent, show, signed};
 use super::{Best, Claim, Expectation, Experiment, Over, Point, Record};
 use crate::estimate::Estimate;
 use crate::measure::{Measure, Subject, View};
@@ -50,6 +52,8 @@ pub enum Verdict {
     DirectionOnly,
     /// It does not.
     DoesNotHold,
+    /// What was found may be chance: more seeds would tell.
+    Unclear,
     /// There was nothing to measure, or nothing to compare with.
     NotMeasured,
 }
@@ -61,6 +65,7 @@ impl Verdict {
             Self::Holds => "holds",
             Self::DirectionOnly => "direction only",
             Self::DoesNotHold => "does not hold",
+            Self::Unclear => "unclear",
             Self::NotMeasured => "not measured",
         }
     }
@@ -114,13 +119,17 @@ impl Court<'_> {
         let (size, unit) = (effect.size, self.claim.measure.unit());
         let margin = |scale: f64| effect.half.map(|half| half * scale);
         let compared = |claimed: f64| {
-            let sure = effect.half.is_none_or(|half| size.abs() > half);
-            match claimed.signum() * size {
-                same if same <= 0.0 || !sure => Verdict::DoesNotHold,
-                same if same >= SIZE * claimed.abs() => Verdict::Holds,
+            let along = claimed.signum() * size;
+            let half = effect.half.unwrap_or(0.0);
+            match along {
+                _ if along + half < 0.0 || (along <= 0.0 && half == 0.0) => Verdict::DoesNotHold,
+                _ if along <= half => Verdict::Unclear,
+                _ if along >= SIZE * claimed.abs() => Verdict::Holds,
                 _ => Verdict::DirectionOnly,
             }
         };
+        // Any effect that is clear of chance is three quarters of nothing.
+        let compared_way = |way: f64| compared(way * f64::MIN_POSITIVE);
         let either = |holds: bool| if holds { Verdict::Holds } else { Verdict::DoesNotHold };
         let change =
             |half: Option<f64>| percent(size) + &half.map_or(String::new(), |half| format!(" ± {half:.1}"));
@@ -130,16 +139,18 @@ impl Court<'_> {
                 let half = effect.half.map_or(String::new(), |half| format!(" ± {half:.2}"));
                 (compared(times - 1.0), format!("× {:.2}{half}", size + 1.0))
             }
+            Expectation::Less => (compared_way(-1.0), change(margin(100.0))),
+            Expectation::More => (compared_way(1.0), change(margin(100.0))),
             Expectation::Difference(claimed) => {
-                let half = effect.half.map_or(String::new(), |half| format!(" ± {}", unit.show(half)));
-                (compared(claimed), signed(size, &unit.show(size.abs())) + &half)
+                let half = effect.half.map_or(String::new(), |half| format!(" ± {}", show(unit, half)));
+                (compared(claimed), signed(size, &show(unit, size.abs())) + &half)
             }
             Expectation::Value(claimed) => {
-                let half = effect.half.map_or(String::new(), |half| format!(" ± {}", unit.show(half)));
-                (either((size - claimed).abs() <= NEAR * claimed.abs()), unit.show(size) + &half)
+                let half = effect.half.map_or(String::new(), |half| format!(" ± {}", show(unit, half)));
+                (either((size - claimed).abs() <= NEAR * claimed.abs()), show(unit, size) + &half)
             }
-            Expectation::AtLeast(limit) => (either(size >= limit), unit.show(size)),
-            Expectation::AtMost(limit) => (either(size <= limit), unit.show(size)),
+            Expectation::AtLeast(limit) => (either(size >= limit), show(unit, size)),
+            Expectation::AtMost(limit) => (either(size <= limit), show(unit, size)),
             Expectation::Best(_) => return None,
         })
     }
@@ -149,7 +160,7 @@ impl Court<'_> {
         let way = match expectation {
             Expectation::Change(claimed) | Expectation::Difference(claimed) => claimed.signum(),
             Expectation::Times(times) => (times - 1.0).signum(),
-            Expectation::AtMost(_) => -1.0,
+            Expectation::AtMost(_) | Expectation::Less => -1.0,
             _ => 1.0,
         };
         let strength = |effect: &Effect| way * effect.size;
@@ -213,7 +224,7 @@ impl Court<'_> {
                 let Some(lead) = Estimate::of(&ahead) else { continue };
                 let clear = lead.mean > lead.half.unwrap_or(0.0) && lead.mean > 0.0;
                 if clear && by.as_ref().is_none_or(|(most, _)| lead.mean > *most) {
-                    by = Some((lead.mean, format!("{rival} by {}{}", unit.show(lead.mean), place(&point))));
+                    by = Some((lead.mean, format!("{rival} by {}{}", show(unit, lead.mean), place(&point))));
                 }
             }
             beaten += usize::from(by.is_some());

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use squall_sched::Registry;
 
-use super::claim::Against;
+use super::claim::{Against, Way};
 use super::file::{AxisTable, ClaimTable, ExperimentFile};
 use super::{Axis, AxisPoint, Claim, Expectation, Experiment, MAX_CELLS, Reduced, Source, cell};
 use crate::contender::Contender;
@@ -131,7 +131,7 @@ impl Reader<'_> {
         }
         if compared && !expectation.compares() && about {
             return Err(
-                self.at("against", "against: the claim does not compare: change, times or difference")
+                self.at("against", "against: the claim does not compare: change, times, difference or is")
             );
         }
         let subject = Subject { flow: table.flow, class: table.class, path: table.path };
@@ -176,6 +176,10 @@ impl Reader<'_> {
             table.change.map(Expectation::Change),
             table.times.map(Expectation::Times),
             difference.map(Expectation::Difference),
+            table.is.map(|way| match way {
+                Way::Less => Expectation::Less,
+                Way::More => Expectation::More,
+            }),
             table.best.map(Expectation::Best),
             read("at_least", &table.at_least)?.map(Expectation::AtLeast),
             read("at_most", &table.at_most)?.map(Expectation::AtMost),
@@ -185,7 +189,7 @@ impl Reader<'_> {
             (Some(one), None) => Ok(one),
             _ => Err(self.at(
                 "says",
-                "a claim has one of value, change, times, difference, best, at_least and at_most",
+                "a claim has one of value, change, times, difference, is, best, at_least and at_most",
             )),
         }
     }

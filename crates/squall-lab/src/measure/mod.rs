@@ -9,6 +9,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use quantile::{Quantile, Times};
+pub(crate) use subject::BY_RELIABILITY;
 pub use subject::{Subject, View};
 
 use crate::table::format;
@@ -145,6 +146,13 @@ impl Measure {
             Measure::Time(..) => Unit::Time,
             Measure::Count(count) => row(count).2,
         }
+    }
+
+    /// Every measure.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let times =
+            Times::all().flat_map(|times| Quantile::all().map(move |quantile| Self::Time(quantile, times)));
+        COUNTS.iter().map(|row| Self::Count(row.0)).chain(times)
     }
 
     /// Whether it can be taken over a part of the run.

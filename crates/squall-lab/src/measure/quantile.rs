@@ -74,6 +74,11 @@ impl Quantile {
         }
     }
 
+    /// Every one.
+    pub fn all() -> impl Iterator<Item = Self> {
+        QUANTILES.iter().map(|row| row.0)
+    }
+
     pub(super) fn named(name: &str) -> Option<Self> {
         QUANTILES.iter().find(|row| row.1 == name).map(|row| row.0)
     }
@@ -84,6 +89,11 @@ impl Quantile {
 }
 
 impl Times {
+    /// Every one.
+    pub fn all() -> impl Iterator<Item = Self> {
+        TIMES.iter().map(|row| row.0)
+    }
+
     pub(super) fn named(name: &str) -> Option<Self> {
         TIMES.iter().find(|row| row.1 == name).map(|row| row.0)
     }

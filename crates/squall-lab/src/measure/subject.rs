@@ -112,8 +112,6 @@ impl Subject {
     /// Takes the measure; `None` if the run has nothing to take it of.
     pub fn measure(&self, measure: Measure, view: View, run: &RunResult) -> Option<f64> {
         let flow = |name: &String| run.flows.iter().find(|flow| flow.name == *name);
-        let class =
-            |flow: &FlowResult, name: &String| flow.classes.iter().find(|class| class.name == *name).cloned();
         match (&self.flow, &self.class, &self.path) {
             (None, _, None) => of_run(measure, run),
             (None, _, Some(path)) => {
@@ -121,12 +119,11 @@ impl Subject {
                 of_path(measure, view, path, run)
             }
             (Some(name), None, None) => of_flow(measure, view, flow(name)?, run),
-            (Some(name), Some(kind), None) => of_class(measure, &class(flow(name)?, kind)?, run),
+            (Some(name), Some(kind), None) => of_class(measure, &joined(flow(name)?, kind)?, run),
             (Some(name), kind, Some(path)) => {
                 let path = run.paths.iter().position(|known| known.name == *path)?;
                 let flow = flow(name)?;
-                let classes =
-                    flow.classes.iter().filter(|c| kind.as_ref().is_none_or(|kind| c.name == *kind));
+                let classes = flow.classes.iter().filter(|c| kind.as_ref().is_none_or(|kind| is_of(c, kind)));
                 (measure == Measure::Count(Count::PathRatio)).then(|| path_ratio(classes, path))?
             }
         }
@@ -228,6 +225,34 @@ fn of_class(measure: Measure, class: &ClassResult, run: &RunResult) -> Option<f6
         Measure::Count(Count::InTimeBytesRatio) => Some(class.in_time_bytes_ratio),
         Measure::Count(count) => of_fates(count, &class.tally, run),
     }
+}
+
+/// What stands for all classes of a flow that are reliable, and for all that are not.
+pub(crate) const BY_RELIABILITY: [&str; 2] = ["reliable", "unreliable"];
+
+fn is_of(class: &ClassResult, name: &str) -> bool {
+    class.name == name || name == BY_RELIABILITY[usize::from(!class.reliable)]
+}
+
+/// The classes of this name as one. Percentiles are known of a single class only.
+fn joined(flow: &FlowResult, name: &str) -> Option<ClassResult> {
+    let mut classes = flow.classes.iter().filter(|class| is_of(class, name)).cloned();
+    let first = classes.next()?;
+    Some(classes.fold(first, |sum, class| {
+        let decided = |class: &ClassResult| (class.tally.offered_bytes - class.tally.open_bytes) as f64;
+        let timely = |class: &ClassResult| class.in_time_bytes_ratio * decided(class);
+        let all = decided(&sum) + decided(&class);
+        let paths = sum.path_bytes.len().max(class.path_bytes.len());
+        let bytes = |class: &ClassResult, path| class.path_bytes.get(path).copied().unwrap_or(0);
+        ClassResult {
+            in_time_bytes_ratio: if all == 0.0 { 1.0 } else { round6((timely(&sum) + timely(&class)) / all) },
+            path_bytes: (0..paths).map(|path| bytes(&sum, path) + bytes(&class, path)).collect(),
+            tally: sum.tally.plus(&class.tally),
+            latency: None,
+            waiting: None,
+            ..sum
+        }
+    }))
 }
 
 fn of_fates(count: Count, tally: &Tally, run: &RunResult) -> Option<f64> {

@@ -20,7 +20,7 @@ use squall_sched::Registry;
 use crate::check::{Check, Verdict};
 use crate::contender::Contender;
 use crate::flow::{Direction, Flow};
-use crate::measure::Subject;
+use crate::measure::{BY_RELIABILITY, Subject};
 use crate::result::{FlowInfo, Interval, PathInfo, RunInfo, RunResult};
 use place::{Outline, problem};
 pub(crate) use place::{Place, Problem, Step};
@@ -214,7 +214,8 @@ impl Scenario {
             (Some(_), None) => Err(("class", "class: it needs the flow that it is of".into())),
             (Some(name), Some(flow)) => {
                 let classes = flow.traffic.classes();
-                if classes.iter().any(|class| class.name == *name) {
+                if classes.iter().any(|class| class.name == *name) || BY_RELIABILITY.contains(&name.as_str())
+                {
                     return Ok(());
                 }
                 let known: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();

@@ -1,0 +1,213 @@
+//! `squall repro`: experiments, and whether what is claimed of them holds.
+
+mod csv;
+mod progress;
+
+use std::{
+    fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use anyhow::Context as _;
+use clap::Args;
+use squall::sched::Registry;
+use squall_lab::{
+    experiment::{Experiment, Finding, Record, Study, StudyError, Verdict, judge},
+    summary::{Column, Table},
+    table,
+};
+
+use crate::{
+    error::{usage, whole},
+    output,
+};
+use progress::Remaining;
+
+/// Runs experiments in virtual time, and says of every claim of a paper what was measured and whether it holds.
+///
+/// An experiment is a scenario with axes and claims; docs/experiments.md describes it. What was run before and
+/// would be the same is not run again. The same program and files give the same numbers.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "Examples:\n  squall repro --list\n  squall repro --quick\n  squall repro storm-fig10 storm-fig11\n  \
+    squall repro dams --csv out/dams.csv\n  squall repro my-experiment.toml\n\n\
+    A comparison holds if the effect goes the way it is said to, is at least three quarters of the size, and is \
+    clear of chance (95 %, Student's t, seed by seed); in direction only if it is smaller; it is unclear if it may be chance. A value holds within a \
+    quarter of it. No claim has tolerances of its own"
+)]
+pub(crate) struct ReproArgs {
+    /// Names of experiments, or how they begin, or files. Default: all
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+    /// All experiments: the default
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+    /// Fewer points, seeds and seconds, as each experiment says: to see that it works, not to conclude from
+    #[arg(long)]
+    quick: bool,
+    /// Only list them
+    #[arg(long)]
+    list: bool,
+    /// Where the experiments are
+    #[arg(long, value_name = "DIR", default_value = "scenarios/papers")]
+    experiments: PathBuf,
+    /// Where what was run is remembered, a file of JSON Lines for each experiment
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Write what every run measured, a row for each number
+    #[arg(long, value_name = "FILE.csv")]
+    csv: Option<PathBuf>,
+    /// Write what was found of every claim, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ReproArgs) -> anyhow::Result<ExitCode> {
+    let registry = Arc::new(Registry::standard());
+    let experiments = load(args, &registry).map_err(usage)?;
+    if args.list {
+        output::print(&listing(&experiments))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let folder = args
+        .out
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(if args.quick { "out/repro-quick" } else { "out/repro" }));
+    let study = Study::new(&experiments, registry, &folder, args.quick, program()?).map_err(explain)?;
+    let progress = Remaining::new(study.progress());
+    let records = study.run(&|now| progress.show(now)).map_err(explain)?;
+    progress.done();
+    let findings: Vec<Finding> =
+        experiments.iter().flat_map(|experiment| judge(experiment, &records)).collect();
+    publish(args, &folder, &records, &findings)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn publish(args: &ReproArgs, folder: &Path, records: &[Record], findings: &[Finding]) -> anyhow::Result<()> {
+    if let Some(file) = &args.csv {
+        output::write(file, &csv::text(records))?;
+    }
+    if let Some(file) = &args.json {
+        output::write(file, &(serde_json::to_string_pretty(findings)? + "\n"))?;
+    }
+    if [&args.csv, &args.json].into_iter().flatten().any(|file| output::is_stdout(file)) {
+        return Ok(());
+    }
+    let mut text = table::render(&verdicts(findings));
+    text.push_str(&sum(findings));
+    text.push_str(&format!("runs: {}\n", folder.display()));
+    for (what, file) in [("csv", &args.csv), ("json", &args.json)] {
+        text.extend(file.iter().map(|file| format!("{what}: {}\n", file.display())));
+    }
+    output::print(&text)
+}
+
+/// The experiments that were asked for, in order of their names.
+fn load(args: &ReproArgs, registry: &Registry) -> anyhow::Result<Vec<Experiment>> {
+    let files = |ids: &[String]| ids.iter().filter(|id| id.ends_with(".toml")).map(PathBuf::from).collect();
+    let mut paths: Vec<PathBuf> = files(&args.ids);
+    let names: Vec<&String> = args.ids.iter().filter(|id| !id.ends_with(".toml")).collect();
+    if !names.is_empty() || args.ids.is_empty() {
+        let shipped = shipped(&args.experiments)?;
+        let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        for name in &names {
+            anyhow::ensure!(
+                shipped.iter().any(|path| stem(path).starts_with(name.as_str())),
+                "{name}: no experiment in {} begins with that; --list lists them",
+                args.experiments.display()
+            );
+        }
+        let wanted = |path: &PathBuf| {
+            names.is_empty() || names.iter().any(|name| stem(path).starts_with(name.as_str()))
+        };
+        paths.extend(shipped.into_iter().filter(wanted));
+    }
+    let load = |path: &PathBuf| Experiment::load(path, registry).map_err(whole);
+    let mut experiments: Vec<Experiment> = paths.iter().map(load).collect::<Result<_, _>>()?;
+    experiments.sort_by(|a, b| a.name().cmp(b.name()));
+    if let Some(pair) = experiments.windows(2).find(|pair| pair[0].name() == pair[1].name()) {
+        let [first, second] = [&pair[0], &pair[1]].map(|experiment| experiment.file.display());
+        anyhow::bail!("{first} and {second} are both called {:?}", pair[0].name());
+    }
+    Ok(experiments)
+}
+
+fn shipped(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("experiments: {}", folder.display()))?;
+    let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
+    let mut paths = paths.with_context(|| format!("experiments: {}", folder.display()))?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    anyhow::ensure!(!paths.is_empty(), "{}: there is no experiment", folder.display());
+    Ok(paths)
+}
+
+fn listing(experiments: &[Experiment]) -> String {
+    let rows = experiments.iter().map(|experiment| {
+        let source = &experiment.source;
+        vec![
+            experiment.name().to_owned(),
+            format!("{} {}", source.paper, source.place).trim().to_owned(),
+            experiment.scenario.description.clone(),
+            experiment.claims.len().to_string(),
+        ]
+    });
+    let columns = vec![
+        Column::text("experiment"),
+        Column::text("from"),
+        Column::text("what"),
+        Column::number("claims", ""),
+    ];
+    table::render(&Table { title: "Experiments".into(), columns, rows: rows.collect() })
+}
+
+fn verdicts(findings: &[Finding]) -> Table {
+    let columns = ["experiment", "claim", "paper", "here", ""].map(Column::text).into_iter().collect();
+    let rows = findings.iter().map(|finding| {
+        vec![
+            finding.experiment.clone(),
+            finding.says.clone(),
+            finding.expected.clone(),
+            finding.found.clone(),
+            finding.verdict.as_str().to_owned(),
+        ]
+    });
+    Table { title: "What the papers claim, and what was measured".into(), columns, rows: rows.collect() }
+}
+
+/// How many claims there are of each kind.
+fn sum(findings: &[Finding]) -> String {
+    let kinds = [
+        Verdict::Holds,
+        Verdict::DirectionOnly,
+        Verdict::DoesNotHold,
+        Verdict::Unclear,
+        Verdict::NotMeasured,
+    ];
+    let counted = kinds.map(|kind| (kind, findings.iter().filter(|finding| finding.verdict == kind).count()));
+    let parts: Vec<String> = counted
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(kind, count)| format!("{count} {}", kind.as_str()))
+        .collect();
+    format!("{} claims: {}\n", findings.len(), parts.join(", "))
+}
+
+/// Stands for this program: results of another one are not taken for its own.
+fn program() -> anyhow::Result<u64> {
+    let file = std::env::current_exe().context("this program")?;
+    let bytes = fs::read(&file).with_context(|| file.display().to_string())?;
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    Ok(hasher.finish())
+}
+
+fn explain(error: StudyError) -> anyhow::Error {
+    match error {
+        StudyError::Scenario(_) => usage(error),
+        _ => whole(error),
+    }
+}
