@@ -140,6 +140,20 @@ fn the_suffix_makes_every_block_reliable_and_stays_in_the_name() {
 }
 
 #[test]
+fn ids_of_paths_are_those_of_the_file() {
+    let text = "name = \"ids\"\nduration = \"2s\"\nschedulers = [\"sp(path=0)\", \"sp(path=1)\", \"sp(path=2)\"]\n\
+        [[path]]\nname = \"a\"\nrate = \"10mbps\"\ndelay = \"150ms\"\n\
+        [[path]]\nname = \"b\"\nrate = \"10mbps\"\ndelay = \"40ms\"\n\
+        [[path]]\nname = \"c\"\nrate = \"10mbps\"\ndelay = \"2ms\"\n\
+        [[flow]]\nname = \"f\"\nkind = \"blocks\"\nsize = \"3kB\"\ninterval = \"10ms\"\n";
+    let runs = Batch::of(&scenario(text), registry()).run(&|_| {}).expect("runs");
+    for (path, run) in runs.iter().enumerate() {
+        let carried: Vec<usize> = (0..3).filter(|other| run.paths[*other].goodput_down_bps > 0).collect();
+        assert_eq!(carried, [path], "{}", run.scheduler);
+    }
+}
+
+#[test]
 fn times_of_the_file_count_from_the_flows() {
     let text = "name = \"times\"\nduration = \"3s\"\nschedulers = [\"minrtt\"]\n\
         [[path]]\nname = \"a\"\nrate = { steps = [[\"0s\", \"20mbps\"], [\"2s\", \"5mbps\"]] }\ndelay = \"20ms\"\n\

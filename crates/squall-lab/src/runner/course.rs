@@ -1,6 +1,6 @@
 //! The course of one run.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use squall_net::{DelayConfig, Direction, LinkConfig, Micros, PathConfig};
 use squall_proto::{Config, sched::Registry};
@@ -25,13 +25,15 @@ pub(super) fn run(
     qlog_dir: Option<PathBuf>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<RunResult, RunError> {
-    let config = config(scenario, scheduler, registry, qlog_dir)?;
-    let problem = |source| RunError::World { scenario: scenario.name.clone(), source };
     let calm: Vec<PathConfig> = scenario.paths.iter().map(calm).collect();
+    let start = connect_time(&calm);
+    let config = config(scenario, scheduler, registry, qlog_dir)?;
+    // Not even a far first path loses the race: ids of paths are those of the file.
+    let config = Config { race_delay: Duration::from_micros(start), ..config };
+    let problem = |source| RunError::World { scenario: scenario.name.clone(), source };
     let mut world = World::new(&calm, config.clone(), config, seed).map_err(problem)?;
     let recorder = Recorder::new(scenario.run_info(scheduler, seed));
     let mut application = Application::new(scenario, scheduler, seed, recorder);
-    let start = connect_time(&calm);
     // Both sides know of metered paths before the flows begin.
     world.run_until(start / 2, |world, side, event| application.on_event(world, side, event));
     for (index, path) in scenario.paths.iter().enumerate() {

@@ -52,6 +52,8 @@ pub struct Session {
     wanted: Vec<Wanted>,
     /// Of these, the ones to open as soon as the peer allows, and when to try next.
     to_open: VecDeque<(Micros, NetPath)>,
+    /// Ids that paths have had, as bits.
+    issued_ids: u32,
     scheduler: Box<dyn Scheduler>,
     sched_events: Vec<SchedEvent>,
     sched_wake: Option<Micros>,
@@ -120,6 +122,7 @@ impl Session {
             paths: Vec::new(),
             wanted: Vec::new(),
             to_open: VecDeque::new(),
+            issued_ids: 0,
             scheduler: (config.scheduler)(),
             sched_events: Vec::new(),
             sched_wake: None,
@@ -296,10 +299,21 @@ impl Session {
         if let Some(at) = self.paths.iter().position(|p| p.number == number) {
             return Some(at);
         }
-        let free = (0..MAX_PATHS as u8).find(|id| !self.paths.iter().any(|p| p.id.0 == *id))?;
+        let free = self.free_id(number)?;
+        self.issued_ids |= 1 << free;
         let at = self.paths.partition_point(|p| p.id.0 < free);
         self.paths.insert(at, Path::new(PathId(free), number, now));
         Some(at)
+    }
+
+    /// The id for a path of that number. One that came free is that of a path that is opened anew; otherwise
+    /// the number itself, so that both ends mean the same by an id, in whatever order packets arrive.
+    fn free_id(&self, number: u32) -> Option<u8> {
+        let free = |id: &u8| !self.paths.iter().any(|path| path.id.0 == *id);
+        let all = || 0..MAX_PATHS as u8;
+        let again = all().filter(|id| self.issued_ids & (1 << id) != 0).find(free);
+        let own = || all().filter(|id| u32::from(*id) == number).find(free);
+        again.or_else(own).or_else(|| all().find(free))
     }
 
     fn end_block(&mut self, now: Micros, id: BlockId, ending: Ending) {
