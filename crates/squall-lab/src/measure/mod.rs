@@ -79,6 +79,8 @@ pub enum Count {
     LongestStall,
     /// Rebuffering time, in microseconds.
     RebufferingTime,
+    /// User-perceived ratio of 360° video: bytes in front of the viewer that were in time / all of them.
+    PerceivedRatio,
 }
 
 /// The unit of a measure.
@@ -110,7 +112,7 @@ impl Unit {
 }
 
 /// Every [`Count`] with its name and unit.
-const COUNTS: [(Count, &str, Unit); 26] = [
+const COUNTS: [(Count, &str, Unit); 27] = [
     (Count::Goodput, "goodput", Unit::Rate),
     (Count::WireBytes, "wire_bytes", Unit::Size),
     (Count::WireRatio, "wire_ratio", Unit::Ratio),
@@ -137,6 +139,7 @@ const COUNTS: [(Count, &str, Unit); 26] = [
     (Count::StallTime, "stall_time", Unit::Time),
     (Count::LongestStall, "longest_stall", Unit::Time),
     (Count::RebufferingTime, "rebuffering_time", Unit::Time),
+    (Count::PerceivedRatio, "perceived_ratio", Unit::Ratio),
 ];
 
 impl Measure {

@@ -96,7 +96,7 @@ impl Subject {
             ("flow", Measure::Count(count)) => {
                 fates.contains(&count)
                     || playback.contains(&count)
-                    || [LongestGap, RebufferingTime].contains(&count)
+                    || [LongestGap, RebufferingTime, PerceivedRatio].contains(&count)
             }
             ("class", Measure::Time(_, times)) => [Times::Latency, Times::Waiting].contains(&times),
             ("class", Measure::Count(count)) => fates.contains(&count),
@@ -211,6 +211,7 @@ fn of_flow(measure: Measure, view: View, flow: &FlowResult, run: &RunResult) -> 
         }
         Measure::Count(Count::InTimeBytesRatio) => Some(flow.in_time_bytes_ratio),
         Measure::Count(Count::LongestGap) => Some(flow.longest_gap_us as f64),
+        Measure::Count(Count::PerceivedRatio) => flow.perceived_ratio,
         Measure::Count(count) => {
             of_fates(count, &flow.total, run).or_else(|| of_playback(count, flow.playback.as_ref()?, run))
         }
