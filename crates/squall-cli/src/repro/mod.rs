@@ -137,9 +137,10 @@ fn load(args: &ReproArgs, registry: &Registry) -> anyhow::Result<Vec<Experiment>
 }
 
 fn shipped(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("experiments: {}", folder.display()))?;
+    let problem = |error| anyhow::anyhow!("experiments: {}: {error}", folder.display());
+    let entries = fs::read_dir(folder).map_err(problem)?;
     let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
-    let mut paths = paths.with_context(|| format!("experiments: {}", folder.display()))?;
+    let mut paths = paths.map_err(problem)?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     anyhow::ensure!(!paths.is_empty(), "{}: there is no experiment", folder.display());
     Ok(paths)
