@@ -71,7 +71,8 @@ fn group<'a>(
     groups
 }
 
-/// Per scheduler and flow: latencies, shares in time, gaps, goodput, bytes per path and the extra measures.
+/// Per scheduler and flow: latencies, shares in time and the most that any scheduler could have had (the clairvoyant
+/// bound), gaps, goodput, bytes per path and the extra measures.
 pub fn blocks(runs: &[&RunResult]) -> Table {
     let extras: BTreeSet<&str> = runs.iter().flat_map(|run| run.extra.keys().map(String::as_str)).collect();
     let many_flows = flow_names(runs).len() > 1;
@@ -80,6 +81,7 @@ pub fn blocks(runs: &[&RunResult]) -> Table {
     columns.extend(LATENCIES.iter().map(|(name, _)| Column::number(name, "ms")));
     columns.extend([
         Column::number("in time", "%"),
+        Column::number("limit", "%"),
         Column::number("delivered", "%"),
         Column::number("longest gap", "ms"),
         Column::number("goodput", "Mbps"),
@@ -127,6 +129,7 @@ fn flow_cells(runs: &[&RunResult], name: &str) -> Vec<String> {
         .map(|(_, pick)| over(&|flow| flow.latency.as_ref().map(|all| pick(all) as f64 / 1e3), 1))
         .collect();
     cells.push(mean_cell(flows.iter().map(|flow| flow.completion_rate * 100.0), fixed(2)));
+    cells.push(over(&|flow| flow.bound.map(|limit| limit.in_time_ratio() * 100.0), 2));
     cells.push(mean_cell(flows.iter().map(|flow| flow.total.delivered_ratio() * 100.0), fixed(2)));
     cells.push(over(&|flow| Some(flow.longest_gap_us as f64 / 1e3), 1));
     cells.push(over(&|flow| Some(flow.goodput_bps as f64 / 1e6), 2));

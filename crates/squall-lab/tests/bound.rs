@@ -52,7 +52,13 @@ fn compare(name: &str) {
             .unwrap_or_else(|error| panic!("{error}"));
         let all: Vec<Demand> = flows.iter().flat_map(|(_, demands)| demands).copied().collect();
         let bound = Bound::of(&supply, &all);
+        let all_clocked =
+            scenario.flows.iter().filter(|flow| flow.direction == direction).count() == flows.len();
         for run in &runs {
+            if all_clocked {
+                let told = run.bounds.iter().find(|told| told.direction == direction);
+                assert_eq!(told.map(|told| &told.bound), Some(&bound), "the run tells its own bound");
+            }
             println!("{name} with {}, seed {seed}", run.scheduler);
             assert_in_time(&bound, run, &flows);
             for (index, demands) in &flows {

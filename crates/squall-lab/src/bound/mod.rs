@@ -105,6 +105,15 @@ impl Limit {
         round6((self.in_time_blocks + self.open_blocks) as f64 / self.offered_blocks as f64)
     }
 
+    /// The highest share of the bytes of decided blocks that can arrive before the deadline of their block. 1 when
+    /// there are none.
+    pub fn in_time_bytes_ratio(&self) -> f64 {
+        match self.offered_bytes - self.open_bytes {
+            0 => 1.0,
+            decided => round6(self.in_time_bytes as f64 / decided as f64),
+        }
+    }
+
     /// The most [`Tally::in_time_bytes`](crate::result::Tally::in_time_bytes) that a run can show, open
     /// blocks that happen to be delivered included.
     pub fn tally_bytes(&self) -> u64 {
@@ -120,27 +129,14 @@ impl Limit {
 impl Bound {
     /// The bound for these blocks, in any order.
     pub fn of(supply: &Supply, demands: &[Demand]) -> Self {
-        let study = Study::new(supply, demands);
-        let mut priorities: Vec<u8> = study.demands.iter().map(|demand| demand.priority).collect();
-        priorities.sort_unstable();
-        priorities.dedup();
-        let classes = priorities.iter().map(|&priority| {
-            let so_far = study.limit(|other| other <= priority);
-            // The first class has nobody before it.
-            let is_first = priority == priorities[0];
-            let alone = if is_first { so_far } else { study.limit(|other| other == priority) };
-            ClassBound { priority, alone, so_far }
-        });
-        let classes: Vec<ClassBound> = classes.collect();
-        let total = classes.last().map_or_else(|| study.limit(|_| true), |last| last.so_far);
-        Self { classes, total }
+        Clairvoyant::new(supply, demands).by_priority()
     }
 }
 
-/// Everything that the limits of all classes have in common.
-struct Study<'a> {
-    /// In order of their release.
-    demands: Vec<Demand>,
+/// Somebody who knows the future of the network, and all blocks that are to be carried in one direction.
+pub struct Clairvoyant<'a> {
+    /// In order of their release, each with its place among all that were given.
+    demands: Vec<(usize, Demand)>,
     /// Of each, with the network to itself.
     latencies: Vec<Option<u64>>,
     /// Of each, whether the run decides it.
@@ -148,27 +144,55 @@ struct Study<'a> {
     sweep: Sweep<'a>,
 }
 
-impl<'a> Study<'a> {
-    fn new(supply: &'a Supply, demands: &[Demand]) -> Self {
-        let mut demands: Vec<Demand> = demands.iter().filter(|demand| demand.size > 0).copied().collect();
-        demands.sort_by_key(|demand| demand.release_us);
-        let dues: Vec<Option<u64>> = demands.iter().map(|demand| demand.due(supply.duration_us())).collect();
+impl<'a> Clairvoyant<'a> {
+    /// Somebody who has these blocks before them, in any order.
+    pub fn new(supply: &'a Supply, demands: &[Demand]) -> Self {
+        let mut demands: Vec<(usize, Demand)> =
+            demands.iter().copied().enumerate().filter(|(_, demand)| demand.size > 0).collect();
+        demands.sort_by_key(|(_, demand)| demand.release_us);
+        let due = |(_, demand): &(usize, Demand)| demand.due(supply.duration_us());
+        let dues: Vec<Option<u64>> = demands.iter().map(due).collect();
+        let releases = demands.iter().map(|(_, demand)| demand.release_us);
         Self {
-            latencies: demands.iter().map(|demand| supply.least_latency_us(demand)).collect(),
+            latencies: demands.iter().map(|(_, demand)| supply.least_latency_us(demand)).collect(),
             decided: dues.iter().map(Option::is_some).collect(),
-            sweep: Sweep::new(supply, demands.iter().map(|demand| demand.release_us).zip(dues)),
+            sweep: Sweep::new(supply, releases.zip(dues)),
             demands,
         }
     }
 
-    fn limit(&self, takes: impl Fn(u8) -> bool) -> Limit {
-        let members = || (0..self.demands.len()).filter(|&index| takes(self.demands[index].priority));
-        let size = |index: usize| self.demands[index].size;
+    /// What no scheduler can surpass with some of the blocks, named by their places among those that were
+    /// given, if it cares for no others.
+    pub fn limit(&self, takes: impl Fn(usize) -> bool) -> Limit {
+        self.limit_of(|(place, _)| takes(*place))
+    }
+
+    /// The same by priority.
+    pub fn by_priority(&self) -> Bound {
+        let mut priorities: Vec<u8> = self.demands.iter().map(|(_, demand)| demand.priority).collect();
+        priorities.sort_unstable();
+        priorities.dedup();
+        let classes = priorities.iter().map(|&priority| {
+            let so_far = self.limit_of(|(_, demand)| demand.priority <= priority);
+            // The first class has nobody before it.
+            let is_first = priority == priorities[0];
+            let alone =
+                if is_first { so_far } else { self.limit_of(|(_, demand)| demand.priority == priority) };
+            ClassBound { priority, alone, so_far }
+        });
+        let classes: Vec<ClassBound> = classes.collect();
+        let total = classes.last().map_or_else(|| self.limit_of(|_| true), |last| last.so_far);
+        Bound { classes, total }
+    }
+
+    fn limit_of(&self, takes: impl Fn(&(usize, Demand)) -> bool) -> Limit {
+        let members = || (0..self.demands.len()).filter(|&index| takes(&self.demands[index]));
+        let size = |index: usize| self.demands[index].1.size;
         let open = || members().filter(|&index| !self.decided[index]);
         let decided: Vec<usize> = members().filter(|&index| self.decided[index]).collect();
         let in_time_bytes = self.sweep.most_bytes(&decided, size);
         let possible = |index: &usize| {
-            let deadline = self.demands[*index].deadline_us;
+            let deadline = self.demands[*index].1.deadline_us;
             self.latencies[*index].is_some_and(|least| deadline.is_some_and(|most| least <= most))
         };
         let possible: Vec<usize> = decided.iter().copied().filter(possible).collect();

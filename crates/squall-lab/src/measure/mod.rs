@@ -1,5 +1,6 @@
 //! The measures of a run, by name: what checks assert, claims compare and figures show.
 
+mod limit;
 mod quantile;
 mod subject;
 
@@ -55,6 +56,16 @@ pub enum Count {
     InTimeBytesRatio,
     /// Bytes of blocks in time over the run, in bits per second.
     InTimeBitrate,
+    /// The highest completion rate that any scheduler could have had (the clairvoyant bound).
+    BoundInTimeRatio,
+    /// The same by packets.
+    BoundInTimeBytesRatio,
+    /// The highest in-time bitrate that any scheduler could have had, in bits per second.
+    BoundInTimeBitrate,
+    /// Completion rate / the highest possible.
+    InTimeOfBound,
+    /// The same by packets.
+    InTimeBytesOfBound,
     /// Blocks delivered / offered.
     DeliveredRatio,
     /// Efficiency: blocks in time / blocks delivered (DAMS §V-A).
@@ -112,7 +123,7 @@ impl Unit {
 }
 
 /// Every [`Count`] with its name and unit.
-const COUNTS: [(Count, &str, Unit); 27] = [
+const COUNTS: [(Count, &str, Unit); 32] = [
     (Count::Goodput, "goodput", Unit::Rate),
     (Count::WireBytes, "wire_bytes", Unit::Size),
     (Count::WireRatio, "wire_ratio", Unit::Ratio),
@@ -127,6 +138,11 @@ const COUNTS: [(Count, &str, Unit); 27] = [
     (Count::InTimeRatio, "in_time_ratio", Unit::Ratio),
     (Count::InTimeBytesRatio, "in_time_bytes_ratio", Unit::Ratio),
     (Count::InTimeBitrate, "in_time_bitrate", Unit::Rate),
+    (Count::BoundInTimeRatio, "bound_in_time_ratio", Unit::Ratio),
+    (Count::BoundInTimeBytesRatio, "bound_in_time_bytes_ratio", Unit::Ratio),
+    (Count::BoundInTimeBitrate, "bound_in_time_bitrate", Unit::Rate),
+    (Count::InTimeOfBound, "in_time_of_bound", Unit::Ratio),
+    (Count::InTimeBytesOfBound, "in_time_bytes_of_bound", Unit::Ratio),
     (Count::DeliveredRatio, "delivered_ratio", Unit::Ratio),
     (Count::Efficiency, "efficiency", Unit::Ratio),
     (Count::CancelledBlocks, "cancelled_blocks", Unit::Number),
@@ -149,6 +165,19 @@ impl Measure {
             Measure::Time(..) => Unit::Time,
             Measure::Count(count) => row(count).2,
         }
+    }
+
+    /// The measure of what no scheduler can surpass in this one, if there is a bound for it. A limit for the
+    /// subject alone: with others on the same network it may be out of reach. Latencies are of the blocks that
+    /// were delivered, so a scheduler that gives up the slow ones can come below the bound of all.
+    pub fn bound(self) -> Option<Self> {
+        Some(match self {
+            Measure::Time(quantile, Times::Latency) => Measure::Time(quantile, Times::LeastLatency),
+            Measure::Count(Count::InTimeRatio) => Measure::Count(Count::BoundInTimeRatio),
+            Measure::Count(Count::InTimeBytesRatio) => Measure::Count(Count::BoundInTimeBytesRatio),
+            Measure::Count(Count::InTimeBitrate) => Measure::Count(Count::BoundInTimeBitrate),
+            _ => return None,
+        })
     }
 
     /// Every measure.

@@ -47,15 +47,19 @@ pub enum Times {
     PacketDelay,
     /// Picture offered → it can be decoded; flow.
     PictureLatency,
+    /// The least time from offering a block to its delivery, each with the network to itself (the clairvoyant
+    /// bound); flow, class.
+    LeastLatency,
     /// Smoothed round-trip time, one value each 100 ms; path.
     Rtt,
 }
 
-const TIMES: [(Times, &str); 5] = [
+const TIMES: [(Times, &str); 6] = [
     (Times::Latency, "latency"),
     (Times::Waiting, "waiting"),
     (Times::PacketDelay, "packet_delay"),
     (Times::PictureLatency, "picture_latency"),
+    (Times::LeastLatency, "least_latency"),
     (Times::Rtt, "rtt"),
 ];
 

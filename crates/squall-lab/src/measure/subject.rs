@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Count, Measure, Quantile, Times};
+use super::{Count, Measure, Quantile, Times, limit};
 use crate::flow::{Direction, word};
 use crate::result::{
     ClassResult, FlowResult, PathResult, Percentiles, Playback, RunResult, Tally, rate_bps, round6,
@@ -74,6 +74,9 @@ impl Subject {
             CancelledBlocks,
             Goodput,
         ];
+        let bounds =
+            [BoundInTimeRatio, BoundInTimeBytesRatio, BoundInTimeBitrate, InTimeOfBound, InTimeBytesOfBound];
+        let fated = |count| fates.contains(&count) || bounds.contains(&count);
         let wire = [
             WireBytes,
             LostPackets,
@@ -85,21 +88,21 @@ impl Subject {
         ];
         match (self.kind(), measure) {
             ("run", Measure::Time(_, times)) => times == Times::PacketDelay,
-            ("run", Measure::Count(count)) => {
-                wire.contains(&count) || fates.contains(&count) || count == MeteredRatio
-            }
+            ("run", Measure::Count(count)) => wire.contains(&count) || fated(count) || count == MeteredRatio,
             ("path", Measure::Time(_, times)) => times == Times::Rtt,
             ("path", Measure::Count(count)) => {
                 wire.contains(&count) || [Goodput, WireRatio, PathRatio].contains(&count)
             }
             ("flow", Measure::Time(_, times)) => times != Times::Rtt,
             ("flow", Measure::Count(count)) => {
-                fates.contains(&count)
+                fated(count)
                     || playback.contains(&count)
                     || [LongestGap, RebufferingTime, PerceivedRatio].contains(&count)
             }
-            ("class", Measure::Time(_, times)) => [Times::Latency, Times::Waiting].contains(&times),
-            ("class", Measure::Count(count)) => fates.contains(&count),
+            ("class", Measure::Time(_, times)) => {
+                [Times::Latency, Times::Waiting, Times::LeastLatency].contains(&times)
+            }
+            ("class", Measure::Count(count)) => fated(count),
             (_, measure) => measure == Measure::Count(PathRatio),
         }
     }
@@ -161,18 +164,23 @@ fn of_run(measure: Measure, run: &RunResult) -> Option<f64> {
                 ratio(metered.sum(), run.paths.iter().map(PathResult::wire_bytes).sum())
             }
             Count::RetransmissionRatio => Some(run.retransmission_ratio()),
-            Count::InTimeBytesRatio => {
-                let classes = run.flows.iter().flat_map(|flow| &flow.classes);
-                let weighted = classes.map(|class| {
-                    let decided = (class.tally.offered_bytes - class.tally.open_bytes) as f64;
-                    (class.in_time_bytes_ratio * decided, decided)
-                });
-                let (timely, decided) = weighted.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-                (decided > 0.0).then(|| round6(timely / decided))
-            }
-            _ => of_wire(count, &run.paths, run).or_else(|| of_fates(count, &total(), run)),
+            Count::InTimeBytesRatio => in_time_bytes_ratio(run),
+            _ => of_wire(count, &run.paths, run).or_else(|| of_fates(count, &total(), run)).or_else(|| {
+                let reached = (total().in_time_ratio(), in_time_bytes_ratio(run)?);
+                limit::of_limit(count, &limit::of_run(run)?, reached, run)
+            }),
         },
     }
+}
+
+fn in_time_bytes_ratio(run: &RunResult) -> Option<f64> {
+    let classes = run.flows.iter().flat_map(|flow| &flow.classes);
+    let weighted = classes.map(|class| {
+        let decided = (class.tally.offered_bytes - class.tally.open_bytes) as f64;
+        (class.in_time_bytes_ratio * decided, decided)
+    });
+    let (timely, decided) = weighted.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    (decided > 0.0).then(|| round6(timely / decided))
 }
 
 fn of_path(measure: Measure, view: View, path: &PathResult, run: &RunResult) -> Option<f64> {
@@ -202,6 +210,7 @@ fn of_flow(measure: Measure, view: View, flow: &FlowResult, run: &RunResult) -> 
                 Times::Waiting => flow.waiting.as_ref(),
                 Times::PacketDelay => flow.packet_delay.as_ref(),
                 Times::PictureLatency => flow.playback.as_ref()?.picture_latency.as_ref(),
+                Times::LeastLatency => flow.bound.as_ref()?.latency.as_ref(),
                 Times::Rtt => None,
             };
             at(quantile, all)
@@ -213,7 +222,10 @@ fn of_flow(measure: Measure, view: View, flow: &FlowResult, run: &RunResult) -> 
         Measure::Count(Count::LongestGap) => Some(flow.longest_gap_us as f64),
         Measure::Count(Count::PerceivedRatio) => flow.perceived_ratio,
         Measure::Count(count) => {
-            of_fates(count, &flow.total, run).or_else(|| of_playback(count, flow.playback.as_ref()?, run))
+            let of_bound = || limit::of_limit(count, flow.bound.as_ref()?, limit::reached_by_flow(flow), run);
+            of_fates(count, &flow.total, run)
+                .or_else(|| of_playback(count, flow.playback.as_ref()?, run))
+                .or_else(of_bound)
         }
     }
 }
@@ -222,9 +234,11 @@ fn of_class(measure: Measure, class: &ClassResult, run: &RunResult) -> Option<f6
     match measure {
         Measure::Time(quantile, Times::Latency) => at(quantile, class.latency.as_ref()),
         Measure::Time(quantile, Times::Waiting) => at(quantile, class.waiting.as_ref()),
+        Measure::Time(quantile, Times::LeastLatency) => at(quantile, class.bound.as_ref()?.latency.as_ref()),
         Measure::Time(..) => None,
         Measure::Count(Count::InTimeBytesRatio) => Some(class.in_time_bytes_ratio),
-        Measure::Count(count) => of_fates(count, &class.tally, run),
+        Measure::Count(count) => of_fates(count, &class.tally, run)
+            .or_else(|| limit::of_limit(count, class.bound.as_ref()?, limit::reached_by_class(class), run)),
     }
 }
 
@@ -235,7 +249,7 @@ fn is_of(class: &ClassResult, name: &str) -> bool {
     class.name == name || name == BY_RELIABILITY[usize::from(!class.reliable)]
 }
 
-/// The classes of this name as one. Percentiles are known of a single class only.
+/// The classes of this name as one. Percentiles and the bound are known of a single class only.
 fn joined(flow: &FlowResult, name: &str) -> Option<ClassResult> {
     let mut classes = flow.classes.iter().filter(|class| is_of(class, name)).cloned();
     let first = classes.next()?;
@@ -251,6 +265,7 @@ fn joined(flow: &FlowResult, name: &str) -> Option<ClassResult> {
             tally: sum.tally.plus(&class.tally),
             latency: None,
             waiting: None,
+            bound: None,
             ..sum
         }
     }))
@@ -380,6 +395,7 @@ mod tests {
             waiting: None,
             in_time_bytes_ratio: 1.0,
             path_bytes: path_bytes.to_vec(),
+            bound: None,
         };
         let classes = [class(&[300]), class(&[100, 100])];
         assert_eq!(path_ratio(classes.iter(), 0), Some(0.8));

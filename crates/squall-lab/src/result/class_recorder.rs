@@ -99,6 +99,7 @@ impl ClassRecorder {
             waiting: self.waiting.percentiles(),
             in_time_bytes_ratio,
             path_bytes: self.path_bytes,
+            bound: None,
         })
     }
 }

@@ -207,6 +207,7 @@ impl FlowRecorder {
             deadline_us: info.deadline_us,
             total,
             in_time_bytes_ratio: timely_ratio(timely),
+            bound: None,
             playback: self.playback.or(shown),
             perceived_ratio: self.perceived_ratio,
             completion_rate: total.in_time_ratio(),

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bound::{Bound, Limit};
 use crate::check::Verdict;
 use crate::flow::Direction;
 pub use distribution::{DistributionPoint, Percentiles};
@@ -54,6 +55,10 @@ pub struct RunResult {
     pub flows: Vec<FlowResult>,
     /// One entry per path, in the order of the scenario.
     pub paths: Vec<PathResult>,
+    /// The clairvoyant bound of each direction that had blocks; a live session has none, as nobody knows what its
+    /// networks could have carried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bounds: Vec<DirectionBound>,
     /// What the scenario's checks found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Verdict>,
@@ -93,6 +98,15 @@ impl RunResult {
     pub fn lost_packets(&self) -> u64 {
         self.paths.iter().map(|path| path.totals.lost_packets).sum()
     }
+}
+
+/// What no scheduler could have surpassed in one direction of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DirectionBound {
+    /// Which end sent the blocks.
+    pub direction: Direction,
+    /// For the blocks of all flows together.
+    pub bound: Bound,
 }
 
 /// A measure from elsewhere.
@@ -226,6 +240,9 @@ pub struct ClassResult {
     pub in_time_bytes_ratio: f64,
     /// New bytes that arrived over each path, in the order of the scenario; shorter if the last carried none.
     pub path_bytes: Vec<u64>,
+    /// What no scheduler could have surpassed, had there been no other blocks; a live session has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Limit>,
 }
 
 /// What became of one flow.
@@ -246,6 +263,9 @@ pub struct FlowResult {
     /// Bytes that arrived before the deadline of their block, whatever became of it, as a share of those
     /// of the decided blocks: completion rate by packets.
     pub in_time_bytes_ratio: f64,
+    /// What no scheduler could have surpassed, had there been no other flows; a live session has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Limit>,
     /// What a player showed, if the blocks are pictures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub playback: Option<Playback>,

@@ -220,6 +220,7 @@ impl Recorder {
                 .zip(info.paths)
                 .map(|(path, info)| path.finish(info.name, info.metered, at_us))
                 .collect(),
+            bounds: Vec::new(),
             checks: Vec::new(),
             extra,
         }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use squall_net::Micros;
 use squall_proto::{Block, BlockFate, Event, PathChange, SendError, Session, sched::BlockId};
 
+use super::clairvoyant::Offered;
 use super::rate::Allowance;
 use super::sampler::Sampler;
 use super::source::{Source, other, sender};
@@ -23,6 +24,7 @@ pub(super) struct Application {
     start: Micros,
     begun: bool,
     recorder: Recorder,
+    offered: Offered,
     sources: Vec<Source>,
     /// What encoders that follow a rate are told.
     allowance: Allowance,
@@ -60,6 +62,7 @@ impl Application {
             start: 0,
             begun: false,
             recorder,
+            offered: Offered::default(),
             sources: flows.map(|(index, flow)| Source::new(flow, index, seed)).collect(),
             allowance: Allowance::new(scenario.congestion, scheduler),
             news: false,
@@ -179,6 +182,7 @@ impl Application {
                 self.blocks[side as usize].insert(id, sent);
                 if !request {
                     self.recorder.on_offer(flow, id.0, offer);
+                    self.offered.add(flow, offer);
                 }
                 true
             }
@@ -190,6 +194,7 @@ impl Application {
                 let why = if error == SendError::Closed { LostReason::Closed } else { LostReason::Refused };
                 if !request {
                     self.recorder.on_offer(flow, number, offer);
+                    self.offered.add(flow, offer);
                     self.recorder.on_lost(flow, number, why);
                 }
                 self.sources[flow].generator.on_ended(index, offer.at_us, false);
@@ -312,7 +317,8 @@ impl Application {
         self.sampler.sample(world, at_us, &mut self.recorder);
     }
 
-    pub(super) fn finish(mut self, end_us: u64) -> RunResult {
+    pub(super) fn finish(mut self, scenario: &Scenario) -> RunResult {
+        let end_us = scenario.duration_us;
         if let Some(reason) = self.ended {
             self.recorder.set_extra("session ended", reason.as_str());
         }
@@ -325,7 +331,9 @@ impl Application {
                 self.recorder.set_perceived_ratio(flow, ratio);
             }
         }
-        self.recorder.finish(end_us)
+        let mut result = self.recorder.finish(end_us);
+        self.offered.bound(scenario, &mut result);
+        result
     }
 }
 

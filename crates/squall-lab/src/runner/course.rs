@@ -68,7 +68,7 @@ pub(super) fn run(
             break;
         }
     }
-    let mut result = application.finish(scenario.duration_us);
+    let mut result = application.finish(scenario);
     result.checks = scenario.judge(&result);
     Ok(result)
 }

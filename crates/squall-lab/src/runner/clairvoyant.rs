@@ -1,0 +1,69 @@
+//! What no scheduler could surpass with the blocks of a run.
+
+use crate::bound::{Clairvoyant, Demand, Supply};
+use crate::flow::Direction;
+use crate::result::{DirectionBound, FlowResult, RunResult};
+use crate::scenario::Scenario;
+use crate::traffic::Offer;
+
+/// The blocks that were offered.
+#[derive(Default)]
+pub(super) struct Offered(Vec<Block>);
+
+struct Block {
+    flow: usize,
+    class: u16,
+    demand: Demand,
+}
+
+impl Offered {
+    pub(super) fn add(&mut self, flow: usize, offer: &Offer) {
+        self.0.push(Block { flow, class: offer.class, demand: offer.into() });
+    }
+
+    /// Writes the bounds into the result: of each flow and class as if nobody else had anything to send, and of
+    /// all blocks of a direction together, by priority.
+    pub(super) fn bound(&self, scenario: &Scenario, result: &mut RunResult) {
+        for direction in [Direction::Down, Direction::Up] {
+            let blocks = self.0.iter().filter(|block| result.flows[block.flow].direction == direction);
+            let blocks: Vec<&Block> = blocks.collect();
+            if blocks.is_empty() {
+                continue;
+            }
+            let demands: Vec<Demand> = blocks.iter().map(|block| block.demand).collect();
+            let supply = Supply::of(&scenario.paths, result.seed, result.duration_us, direction)
+                .expect("the paths of a run that came to its end are sound");
+            let clairvoyant = Clairvoyant::new(&supply, &demands);
+            let flows = result.flows.iter_mut().enumerate();
+            for (index, flow) in flows.filter(|(_, flow)| flow.direction == direction) {
+                let names: Vec<String> =
+                    scenario.flows[index].traffic.classes().into_iter().map(|class| class.name).collect();
+                bound_flow(flow, &clairvoyant, |place| {
+                    let block = blocks[place];
+                    (block.flow == index).then(|| names[usize::from(block.class)].as_str())
+                });
+            }
+            result.bounds.push(DirectionBound { direction, bound: clairvoyant.by_priority() });
+        }
+    }
+}
+
+/// `class_of` tells the class of a block of the flow by its place, and `None` for those of other flows.
+fn bound_flow<'a>(
+    flow: &mut FlowResult,
+    clairvoyant: &Clairvoyant<'_>,
+    class_of: impl Fn(usize) -> Option<&'a str>,
+) {
+    if flow.classes.is_empty() {
+        return;
+    }
+    let all = clairvoyant.limit(|place| class_of(place).is_some());
+    flow.bound = Some(all);
+    if let [class] = flow.classes.as_mut_slice() {
+        class.bound = Some(all);
+        return;
+    }
+    for class in &mut flow.classes {
+        class.bound = Some(clairvoyant.limit(|place| class_of(place) == Some(class.name.as_str())));
+    }
+}
