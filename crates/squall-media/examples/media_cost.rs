@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "encode",
         "worst",
         "decode",
-        "psnr-cost",
+        "compare",
         "key/mean",
         "PSNR",
         "min"
@@ -50,7 +50,7 @@ fn measure(config: &EncoderConfig, frames: u64) -> Result<(), Box<dyn Error>> {
     let scene = Scene::new(width, height, 1)?;
     let mut encoder = Encoder::new(config.clone())?;
     let mut decoder = Decoder::new()?;
-    let [mut scene_time, mut encode_time, mut decode_time, mut psnr_time] = [Duration::ZERO; 4];
+    let [mut scene_time, mut encode_time, mut decode_time, mut compare_time] = [Duration::ZERO; 4];
     let (mut worst, mut bytes, mut keys, mut key_bytes) = (Duration::ZERO, 0, 0, 0);
     let (mut sum, mut minimum) = (0.0, f64::MAX);
     for index in 0..frames {
@@ -61,8 +61,8 @@ fn measure(config: &EncoderConfig, frames: u64) -> Result<(), Box<dyn Error>> {
         let encoded = Instant::now();
         let decoded = decoder.decode(&frame.data)?.ok_or("no picture")?;
         let ready = Instant::now();
-        let psnr = quality::psnr(&picture, &decoded)?;
-        psnr_time += ready.elapsed();
+        let psnr = quality::likeness(&picture, &decoded)?.psnr();
+        compare_time += ready.elapsed();
         decode_time += ready - encoded;
         encode_time += encoded - drawn;
         scene_time += drawn - start;
@@ -72,8 +72,8 @@ fn measure(config: &EncoderConfig, frames: u64) -> Result<(), Box<dyn Error>> {
             keys += 1;
             key_bytes += frame.data.len();
         }
-        sum += psnr.y;
-        minimum = psnr.y.min(minimum);
+        sum += psnr;
+        minimum = psnr.min(minimum);
     }
     let count = frames as f64;
     let cost = |time: Duration| time.as_secs_f64() * 1000.0 / count;
@@ -85,7 +85,7 @@ fn measure(config: &EncoderConfig, frames: u64) -> Result<(), Box<dyn Error>> {
         cost(encode_time),
         worst.as_secs_f64() * 1000.0,
         cost(decode_time),
-        cost(psnr_time),
+        cost(compare_time),
         (key_bytes as f64 / f64::from(keys)) / (bytes as f64 / count),
         sum / count,
     );

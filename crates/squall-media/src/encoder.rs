@@ -6,7 +6,8 @@ use bytes::Bytes;
 use openh264::OpenH264API;
 use openh264::Timestamp;
 use openh264::encoder::{
-    BitRate, Complexity, EncoderConfig as RawConfig, FrameRate, IntraFramePeriod, RateControlMode, UsageType,
+    BitRate, Complexity, EncoderConfig as RawConfig, FrameRate, IntraFramePeriod, QpRange, RateControlMode,
+    UsageType,
 };
 use openh264::formats::YUVSource;
 use openh264_sys2::{
@@ -37,6 +38,9 @@ pub struct EncoderConfig {
     /// Makes every second frame after a key frame [disposable](crate::FrameKind) (two temporal layers), at some cost
     /// in quality; needs an even `key_interval`. Default false.
     pub disposable: bool,
+    /// A fixed quantiser, 0 (finest) to 51, instead of `bitrate_bps`: even quality, and sizes that follow from the
+    /// pictures. Default none.
+    pub quantiser: Option<u8>,
 }
 
 impl Default for EncoderConfig {
@@ -48,6 +52,7 @@ impl Default for EncoderConfig {
             bitrate_bps: 8_000_000,
             key_interval: 30,
             disposable: false,
+            quantiser: None,
         }
     }
 }
@@ -116,6 +121,8 @@ impl EncoderConfig {
         let rate = self.bitrate_bps;
         setting((10_000..=200_000_000).contains(&rate), "bitrate_bps", rate.into(), "10 kbps to 200 Mbps")?;
         setting(self.key_interval >= 1, "key_interval", self.key_interval.into(), "at least 1")?;
+        let quantiser = self.quantiser.unwrap_or(0);
+        setting(quantiser <= 51, "quantiser", quantiser.into(), "from 0 to 51")?;
         let cadence = !self.disposable || self.key_interval.is_multiple_of(2);
         setting(cadence, "key_interval", self.key_interval.into(), "even with disposable frames")
     }
@@ -147,7 +154,9 @@ impl Encoder {
     /// When a setting is out of range.
     pub fn new(config: EncoderConfig) -> Result<Self, EncodeError> {
         config.check()?;
+        let quantisers = config.quantiser.map_or(QpRange::default(), |only| QpRange::new(only, only));
         let raw_config = RawConfig::new()
+            .qp(quantisers)
             .bitrate(BitRate::from_bps(config.bitrate_bps))
             .max_frame_rate(FrameRate::from_hz(config.fps as f32))
             .rate_control_mode(RateControlMode::Bitrate)
@@ -334,6 +343,29 @@ mod tests {
             let picture = decoder.decode(&frame.data).unwrap().unwrap();
             assert_eq!(read_index(&picture), Some(frame.index));
         }
+    }
+
+    #[test]
+    fn a_finer_quantiser_makes_larger_frames_of_better_pictures() {
+        let picture = Scene::new(160, 160, 1).unwrap().render(0);
+        let results: Vec<(usize, f64)> = [10, 22, 34, 46]
+            .into_iter()
+            .map(|quantiser| {
+                let config = EncoderConfig {
+                    width: 160,
+                    height: 160,
+                    key_interval: 1,
+                    quantiser: Some(quantiser),
+                    ..Default::default()
+                };
+                let mut encoder = Encoder::new(config).unwrap();
+                let frames = [0; 3].map(|_| encoder.encode(&picture, false).unwrap());
+                assert!(frames.iter().all(|frame| frame.kind == FrameKind::Key));
+                let decoded = Decoder::new().unwrap().decode(&frames[2].data).unwrap().unwrap();
+                (frames[2].data.len(), crate::quality::psnr(&picture, &decoded).unwrap().y)
+            })
+            .collect();
+        assert!(results.windows(2).all(|pair| pair[0].0 > pair[1].0 && pair[0].1 > pair[1].1), "{results:?}");
     }
 
     #[test]

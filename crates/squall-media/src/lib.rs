@@ -12,6 +12,7 @@
 //! | write what arrived to a playable file | [`annexb::AnnexBWriter`], [`ivf::IvfWriter`] |
 //! | judge what a viewer saw | [`Player`], [`LiveMeter`] |
 //! | compare two pictures | [`quality`] |
+//! | judge many viewings of one film | [`Film`], or [`Sphere`] for 360° video in tiles |
 //!
 //! A frame's way: [`Scene`] → [`Encoder`] → [`EncodedFrame`] → (network) → [`Player`] → [`PlayReport`],
 //! and, when there is time for it, [`Player::quality`] → [`QualityReport`].
@@ -40,6 +41,7 @@ pub mod clip;
 pub mod decoder;
 pub mod encoder;
 pub mod ffmpeg;
+pub mod film;
 pub mod frame;
 mod glyphs;
 pub mod ivf;
@@ -50,12 +52,15 @@ pub mod player;
 pub mod quality;
 pub mod scene;
 pub mod source;
+pub mod sphere;
 
 pub use clip::{Clip, ClipConfig};
 pub use decoder::Decoder;
 pub use encoder::{Encoder, EncoderConfig};
+pub use film::Film;
 pub use frame::{EncodedFrame, FrameKind};
 pub use live::{LiveMeter, LiveReading};
 pub use picture::Picture;
 pub use player::{LatePolicy, PlayReport, Player, PlayerConfig, QualityReport};
 pub use scene::Scene;
+pub use sphere::{Sphere, SphereConfig};

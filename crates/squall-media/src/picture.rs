@@ -43,6 +43,13 @@ impl Picture {
         Ok(Self { width, height, y: vec![16; luma], u: vec![128; luma / 4], v: vec![128; luma / 4] })
     }
 
+    /// A black picture of the same size.
+    #[must_use]
+    pub fn black(&self) -> Self {
+        let chroma = self.u.len();
+        Self { y: vec![16; self.y.len()], u: vec![128; chroma], v: vec![128; chroma], ..*self }
+    }
+
     /// Whether `other` has the same width and height.
     #[must_use]
     pub fn same_size(&self, other: &Self) -> bool {

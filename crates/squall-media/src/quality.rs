@@ -1,9 +1,21 @@
 //! How much a picture differs from the one it should have been.
+//!
+//! **PSNR** is `10 log10(255² / mean squared error)` of one picture against its source, as ffmpeg's `psnr` filter
+//! writes for each picture. The PSNR of several is the mean of theirs, with [`PSNR_CAP_DB`] for equal ones; ffmpeg
+//! sums up with the PSNR of their mean squared error instead, which [`psnr_of`] gives.
+//!
+//! **SSIM** is the structural similarity of Wang, Bovik, Sheikh and Simoncelli (*Image quality assessment: from error
+//! visibility to structural similarity*, IEEE Transactions on Image Processing 13(4), 2004), of luma, with its
+//! constants (K₁ 0.01, K₂ 0.03). The windows are squares of 8×8 samples, every four samples in both directions, as
+//! of ffmpeg's `ssim` filter, and not the paper's Gaussian of 11×11: that is several times as fast, and gives the
+//! numbers that encoders are compared by. The two agree to 0.00001, though that filter has a smaller C₁.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::picture::Picture;
+
+mod ssim;
 
 /// The value reported for identical pictures, whose PSNR has no finite value, in dB.
 pub const PSNR_CAP_DB: f64 = 100.0;
@@ -41,12 +53,49 @@ pub fn psnr(left: &Picture, right: &Picture) -> Result<Psnr, CompareError> {
     Ok(Psnr { y, yuv: (6.0 * y + u + v) / 8.0 })
 }
 
-fn plane_psnr(left: &[u8], right: &[u8]) -> f64 {
-    let error = squared_error(left, right);
-    if error == 0 {
-        return PSNR_CAP_DB;
+/// The luma of a picture against that of its source.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Likeness {
+    /// Squared error, the mean over the samples.
+    pub mean_squared_error: f64,
+    /// Structural similarity, 1 for equal pictures, hardly ever below 0.
+    pub ssim: f64,
+}
+
+impl Likeness {
+    /// PSNR in dB, capped at [`PSNR_CAP_DB`].
+    #[must_use]
+    pub fn psnr(&self) -> f64 {
+        psnr_of(self.mean_squared_error)
     }
-    (10.0 * (255.0 * 255.0 * left.len() as f64 / error as f64).log10()).min(PSNR_CAP_DB)
+}
+
+/// Compares the luma of two pictures.
+///
+/// # Errors
+/// When the pictures differ in size.
+pub fn likeness(left: &Picture, right: &Picture) -> Result<Likeness, CompareError> {
+    if !left.same_size(right) {
+        return Err(CompareError { left: (left.width, left.height), right: (right.width, right.height) });
+    }
+    Ok(plane_likeness(left.width as usize, &left.y, &right.y))
+}
+
+/// The same of two planes of equal size whose rows are `width` samples each.
+pub(crate) fn plane_likeness(width: usize, left: &[u8], right: &[u8]) -> Likeness {
+    let mean_squared_error = squared_error(left, right) as f64 / left.len() as f64;
+    Likeness { mean_squared_error, ssim: ssim::of_planes(width, left, right) }
+}
+
+/// PSNR in dB of a mean squared error, capped at [`PSNR_CAP_DB`].
+#[must_use]
+pub fn psnr_of(mean_squared_error: f64) -> f64 {
+    // No error divides to infinity.
+    (10.0 * (255.0 * 255.0 / mean_squared_error).log10()).min(PSNR_CAP_DB)
+}
+
+fn plane_psnr(left: &[u8], right: &[u8]) -> f64 {
+    psnr_of(squared_error(left, right) as f64 / left.len() as f64)
 }
 
 fn squared_error(left: &[u8], right: &[u8]) -> u64 {

@@ -128,17 +128,7 @@ impl Player {
 fn compare(wanted: &Picture, shown: Option<&Picture>) -> Result<crate::quality::Psnr, CompareError> {
     match shown {
         Some(shown) => psnr(wanted, shown),
-        None => psnr(wanted, &black_like(wanted)),
-    }
-}
-
-fn black_like(picture: &Picture) -> Picture {
-    Picture {
-        width: picture.width,
-        height: picture.height,
-        y: vec![16; picture.y.len()],
-        u: vec![128; picture.u.len()],
-        v: vec![128; picture.v.len()],
+        None => psnr(wanted, &wanted.black()),
     }
 }
 
