@@ -131,6 +131,16 @@ impl World {
         self.network.state(self.now - self.origin, path, direction)
     }
 
+    /// How far the last level that the radio of a path reported is from the one that the path follows, as a share of
+    /// that: of RSRP in dBm, or of RSSI where there is none.
+    pub fn signal_bias(&mut self, path: usize) -> Option<f64> {
+        let now = self.now - self.origin;
+        let reported = self.network.report(now, path).filter(|reading| !reading.disconnected)?;
+        let levels = self.network.air(now, path)?.levels;
+        let both = reported.rsrp.zip(levels.rsrp).or(reported.rssi.zip(levels.rssi));
+        both.filter(|(_, truth)| *truth != 0.0).map(|(told, truth)| ((told - truth) / truth).abs())
+    }
+
     /// Microseconds since the start.
     pub fn now(&self) -> Micros {
         self.now

@@ -203,3 +203,62 @@ fn mistakes_are_named() {
     let error = run(&self::scenario(&narrow), "minrtt", 1, &registry(), &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("path two did not connect"), "{error}");
 }
+
+#[test]
+fn a_timed_run_differs_in_its_time_only() {
+    let plain = run_one(RANDOM);
+    let mut timed = run_one(&RANDOM.replacen("seeds", "timed = true\nseeds", 1));
+    assert!(plain.scheduling_ns.is_none());
+    assert!(timed.scheduling_ns.take().is_some_and(|nanos| nanos > 0));
+    assert_eq!(plain, timed);
+}
+
+/// Somebody who walks to the edge of a Wi-Fi network and back.
+const WALK: &str = r#"
+name = "walk"
+duration = "40s"
+schedulers = ["storm"]
+
+[[path]]
+name = "Wi-Fi"
+rate = "20mbps"
+delay = "10ms"
+radio = { late = "50ms", noise = 0.0, wifi_edge = {} }
+
+[[path]]
+name = "LTE"
+rate = "20mbps"
+delay = "25ms"
+
+[[flow]]
+name = "voice"
+kind = "blocks"
+size = "160B"
+interval = "20ms"
+"#;
+
+#[test]
+fn a_report_that_is_later_is_further_from_the_truth() {
+    let bias = |late: &str| {
+        let run = run_one(&WALK.replacen("late = \"50ms\"", &format!("late = \"{late}\""), 1));
+        assert_eq!(run.paths[1].signal_bias, None, "it has no radio");
+        run.paths[0].signal_bias.expect("it has one")
+    };
+    let (soon, late) = (bias("50ms"), bias("1950ms"));
+    println!("{soon:?} after 100 ms, {late:?} after 2 s");
+    assert!(soon.mean < 0.03 && late.mean > 2.0 * soon.mean);
+}
+
+#[test]
+fn who_waits_longer_for_a_signal_recovers_later() {
+    let regain = |recovery: &str| {
+        let run = run_one(&format!("{WALK}[signal]\nrecovery = \"{recovery}\"\nadapt = false\n"));
+        let back = |alert: &&result::PathAlert| alert.kind == result::AlertWord::Recovery;
+        let path = &run.paths[0];
+        assert_eq!(path.recoveries, path.alerts.iter().filter(back).count() as u64);
+        path.alerts.iter().find(back).expect("it recovers").at_us
+    };
+    let (soon, late) = (regain("100ms"), regain("3s"));
+    println!("{soon} and {late} us");
+    assert!(late >= soon + 1_000_000);
+}

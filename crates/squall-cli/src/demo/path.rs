@@ -133,6 +133,7 @@ impl Path {
             },
             quality: self.heeded.map(thousandths),
             factor: thousandths(sending.map_or(1.0, |info| info.stats.signal_factor)),
+            signal_bias: None,
         }
     }
 

@@ -10,6 +10,8 @@
 //! - A *value* holds within a quarter of it.
 //! - *Best* holds if no other scheduler has a better mean in any cell, beyond the confidence interval of the
 //!   difference; in direction only, if none has in most of the cells.
+//! - Several cells count as one by their means: the change of the mean, not the mean of the changes, which a cell
+//!   with next to nothing would decide. Anything is infinitely more than nothing.
 //! - *At least* and *at most* hold if the mean does; of a change, if its size does.
 
 use serde::{Deserialize, Serialize};
@@ -87,11 +89,25 @@ struct Court<'a> {
     records: &'a [&'a Record],
 }
 
-/// What one cell has to say.
+/// What one cell has to say, or several together.
 struct Effect {
-    size: f64,
+    /// What was measured, or by how much more than the other.
+    amount: f64,
     /// Half of its confidence interval; none for one seed.
     half: Option<f64>,
+    /// What it is a share of: what the other has, or 1.
+    base: f64,
+}
+
+impl Effect {
+    /// More than nothing is infinitely more.
+    fn size(&self) -> f64 {
+        if self.amount == 0.0 { 0.0 } else { self.amount / self.base }
+    }
+
+    fn half(&self) -> Option<f64> {
+        self.half.filter(|_| self.base > 0.0).map(|half| half / self.base)
+    }
 }
 
 impl Court<'_> {
@@ -116,11 +132,18 @@ impl Court<'_> {
         let effects: Vec<Effect> =
             self.points().iter().filter_map(|point| self.effect(expectation, point)).collect();
         let effect = self.together(expectation, effects)?;
-        let (size, unit) = (effect.size, self.claim.measure.unit());
-        let margin = |scale: f64| effect.half.map(|half| half * scale);
+        let (size, half, unit) = (effect.size(), effect.half(), self.claim.measure.unit());
+        if effect.base == 0.0 && effect.amount == 0.0 {
+            return Some((Verdict::NotMeasured, "none in either".into()));
+        }
+        if size.is_infinite() {
+            let verdict = if claims_more(expectation) { Verdict::Holds } else { Verdict::DoesNotHold };
+            return Some((verdict, format!("{} against none", show(unit, effect.amount))));
+        }
+        let margin = |scale: f64| half.map(|half| half * scale);
         let compared = |claimed: f64| {
             let along = claimed.signum() * size;
-            let half = effect.half.unwrap_or(0.0);
+            let half = half.unwrap_or(0.0);
             match along {
                 _ if along + half < 0.0 || (along <= 0.0 && half == 0.0) => Verdict::DoesNotHold,
                 _ if along <= half => Verdict::Unclear,
@@ -136,17 +159,17 @@ impl Court<'_> {
         Some(match expectation {
             Expectation::Change(claimed) => (compared(claimed), change(margin(100.0))),
             Expectation::Times(times) => {
-                let half = effect.half.map_or(String::new(), |half| format!(" ± {half:.2}"));
+                let half = half.map_or(String::new(), |half| format!(" ± {half:.2}"));
                 (compared(times - 1.0), format!("× {:.2}{half}", size + 1.0))
             }
             Expectation::Less => (compared_way(-1.0), change(margin(100.0))),
             Expectation::More => (compared_way(1.0), change(margin(100.0))),
             Expectation::Difference(claimed) => {
-                let half = effect.half.map_or(String::new(), |half| format!(" ± {}", show(unit, half)));
+                let half = half.map_or(String::new(), |half| format!(" ± {}", show(unit, half)));
                 (compared(claimed), signed(size, &show(unit, size.abs())) + &half)
             }
             Expectation::Value(claimed) => {
-                let half = effect.half.map_or(String::new(), |half| format!(" ± {}", show(unit, half)));
+                let half = half.map_or(String::new(), |half| format!(" ± {}", show(unit, half)));
                 (either((size - claimed).abs() <= NEAR * claimed.abs()), show(unit, size) + &half)
             }
             Expectation::AtLeast(limit) => (either(size >= limit), show(unit, size)),
@@ -157,23 +180,22 @@ impl Court<'_> {
 
     /// The effect of several cells as one.
     fn together(&self, expectation: Expectation, effects: Vec<Effect>) -> Option<Effect> {
-        let way = match expectation {
-            Expectation::Change(claimed) | Expectation::Difference(claimed) => claimed.signum(),
-            Expectation::Times(times) => (times - 1.0).signum(),
-            Expectation::AtMost(_) | Expectation::Less => -1.0,
-            _ => 1.0,
-        };
-        let strength = |effect: &Effect| way * effect.size;
+        let way = if claims_more(expectation) { 1.0 } else { -1.0 };
+        let strength = |effect: &Effect| way * effect.size();
         match self.claim.over {
             Over::Most => effects.into_iter().max_by(|a, b| strength(a).total_cmp(&strength(b))),
             Over::Least => effects.into_iter().min_by(|a, b| strength(a).total_cmp(&strength(b))),
             Over::Mean => {
                 let count = effects.len() as f64;
-                let size = effects.iter().map(|effect| effect.size).sum::<f64>() / count;
+                let mean = |sum: f64| sum / count;
                 // Cells are independent of one another.
                 let half =
                     effects.iter().map(|effect| effect.half.map(|half| half * half)).sum::<Option<f64>>();
-                (count > 0.0).then(|| Effect { size, half: half.map(|sum| sum.sqrt() / count) })
+                (count > 0.0).then(|| Effect {
+                    amount: mean(effects.iter().map(|effect| effect.amount).sum()),
+                    half: half.map(|sum| mean(sum.sqrt())),
+                    base: mean(effects.iter().map(|effect| effect.base).sum()),
+                })
             }
         }
     }
@@ -183,7 +205,7 @@ impl Court<'_> {
         let own = self.values(&claim.scheduler, point, &claim.subject);
         if !expectation.compares() {
             let estimate = Estimate::of(&own.iter().map(|(_, value)| *value).collect::<Vec<_>>())?;
-            return Some(Effect { size: estimate.mean, half: estimate.half });
+            return Some(Effect { amount: estimate.mean, half: estimate.half, base: 1.0 });
         }
         let mut elsewhere = point.clone();
         elsewhere.extend(claim.against.at.clone());
@@ -198,8 +220,7 @@ impl Court<'_> {
             Expectation::Difference(_) => 1.0,
             _ => pairs.iter().map(|(_, other)| other).sum::<f64>() / pairs.len() as f64,
         };
-        (base != 0.0)
-            .then(|| Effect { size: estimate.mean / base, half: estimate.half.map(|half| half / base) })
+        Some(Effect { amount: estimate.mean, half: estimate.half, base })
     }
 
     fn ranking(&self, best: Best) -> Option<(Verdict, String)> {
@@ -279,6 +300,16 @@ impl Court<'_> {
     }
 }
 
+/// Whether it is that something is higher, and not lower.
+fn claims_more(expectation: Expectation) -> bool {
+    match expectation {
+        Expectation::Change(claimed) | Expectation::Difference(claimed) => claimed > 0.0,
+        Expectation::Times(times) => times > 1.0,
+        Expectation::AtMost(_) | Expectation::Less => false,
+        _ => true,
+    }
+}
+
 /// Where, for the end of a sentence.
 fn place(point: &Point) -> String {
     if point.is_empty() {
@@ -286,4 +317,85 @@ fn place(point: &Point) -> String {
     }
     let names: Vec<String> = point.iter().map(|(axis, name)| format!("{axis} {name}")).collect();
     format!(" at {}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::claim::Against;
+    use crate::result::sample::run;
+
+    /// A run that cancelled so many blocks.
+    fn record(scheduler: &str, place: &str, seed: u64, cancelled: u64) -> Record {
+        let mut run = run(scheduler, seed);
+        for class in &mut run.flows[0].classes {
+            class.tally.cancelled_blocks = 0;
+        }
+        run.flows[0].total.cancelled_blocks = cancelled;
+        let point = [("place".to_owned(), place.to_owned())].into();
+        Record { experiment: "e".into(), point, key: String::new(), run }
+    }
+
+    fn found(expectation: Expectation, over: Over, numbers: &[(&str, u64, u64)]) -> (Verdict, String) {
+        let records: Vec<Record> = numbers
+            .iter()
+            .zip(1..)
+            .flat_map(|(&(place, own, other), seed)| {
+                [record("storm", place, seed, own), record("minrtt", place, seed, other)]
+            })
+            .collect();
+        let claim = Claim {
+            says: String::new(),
+            at: Point::new(),
+            over,
+            subject: Subject::flow("camera"),
+            measure: "cancelled_blocks".parse().unwrap(),
+            scheduler: "storm".into(),
+            against: Against {
+                scheduler: "minrtt".into(),
+                at: Point::new(),
+                subject: Subject::flow("camera"),
+            },
+            expectation,
+            finding: String::new(),
+        };
+        let records: Vec<&Record> = records.iter().collect();
+        let finding = Court { claim: &claim, records: &records }.judge("e");
+        (finding.verdict, finding.found)
+    }
+
+    #[test]
+    fn a_cell_with_next_to_nothing_does_not_decide() {
+        let cells = [("hall", 50, 100), ("street", 2, 1)];
+        let mean = found(Expectation::Change(-0.5), Over::Mean, &cells);
+        assert_eq!(mean, (Verdict::Holds, "-48.5 %".into()));
+        let least = found(Expectation::Change(-0.5), Over::Least, &cells);
+        assert_eq!(least, (Verdict::DoesNotHold, "+100.0 %".into()));
+    }
+
+    #[test]
+    fn nothing_can_be_compared_with() {
+        let some = [("hall", 7, 0)];
+        assert_eq!(
+            found(Expectation::Change(-0.9), Over::Mean, &some),
+            (Verdict::DoesNotHold, "7.00 against none".into())
+        );
+        assert_eq!(found(Expectation::More, Over::Mean, &some).0, Verdict::Holds);
+        let none = [("hall", 0, 0)];
+        assert_eq!(
+            found(Expectation::Less, Over::Mean, &none),
+            (Verdict::NotMeasured, "none in either".into())
+        );
+        assert_eq!(found(Expectation::Less, Over::Mean, &[("hall", 0, 5)]).0, Verdict::Holds);
+    }
+
+    #[test]
+    fn what_may_be_chance_is_unclear() {
+        let seeds = [("hall", 5, 10), ("hall", 12, 10), ("hall", 7, 10)];
+        assert_eq!(found(Expectation::Less, Over::Mean, &seeds).0, Verdict::Unclear);
+        let seeds = [("hall", 5, 10), ("hall", 6, 10), ("hall", 5, 10)];
+        assert_eq!(found(Expectation::Change(-0.5), Over::Mean, &seeds).0, Verdict::Holds);
+        assert_eq!(found(Expectation::Change(-0.9), Over::Mean, &seeds).0, Verdict::DirectionOnly);
+        assert_eq!(found(Expectation::Change(0.5), Over::Mean, &seeds).0, Verdict::DoesNotHold);
+    }
 }

@@ -90,6 +90,14 @@ pub enum Count {
     LongestStall,
     /// Rebuffering time, in microseconds.
     RebufferingTime,
+    /// Recoveries of radios that the sender heard of.
+    Recoveries,
+    /// Mean distance between the level that a radio reported last and the true one / the true one in dBm.
+    MeanSignalBias,
+    /// The median of the same.
+    MedianSignalBias,
+    /// Real time that schedulers took for a block, in microseconds; only of scenarios that are timed.
+    SchedulingTime,
     /// User-perceived ratio of 360° video: bytes in front of the viewer that were in time / all of them.
     PerceivedRatio,
 }
@@ -123,7 +131,7 @@ impl Unit {
 }
 
 /// Every [`Count`] with its name and unit.
-const COUNTS: [(Count, &str, Unit); 32] = [
+const COUNTS: [(Count, &str, Unit); 36] = [
     (Count::Goodput, "goodput", Unit::Rate),
     (Count::WireBytes, "wire_bytes", Unit::Size),
     (Count::WireRatio, "wire_ratio", Unit::Ratio),
@@ -155,6 +163,10 @@ const COUNTS: [(Count, &str, Unit); 32] = [
     (Count::StallTime, "stall_time", Unit::Time),
     (Count::LongestStall, "longest_stall", Unit::Time),
     (Count::RebufferingTime, "rebuffering_time", Unit::Time),
+    (Count::Recoveries, "recoveries", Unit::Number),
+    (Count::MeanSignalBias, "mean_signal_bias", Unit::Ratio),
+    (Count::MedianSignalBias, "median_signal_bias", Unit::Ratio),
+    (Count::SchedulingTime, "scheduling_time", Unit::Time),
     (Count::PerceivedRatio, "perceived_ratio", Unit::Ratio),
 ];
 

@@ -74,6 +74,7 @@ impl Subject {
             CancelledBlocks,
             Goodput,
         ];
+        let signal = [Recoveries, MeanSignalBias, MedianSignalBias];
         let bounds =
             [BoundInTimeRatio, BoundInTimeBytesRatio, BoundInTimeBitrate, InTimeOfBound, InTimeBytesOfBound];
         let fated = |count| fates.contains(&count) || bounds.contains(&count);
@@ -88,10 +89,16 @@ impl Subject {
         ];
         match (self.kind(), measure) {
             ("run", Measure::Time(_, times)) => times == Times::PacketDelay,
-            ("run", Measure::Count(count)) => wire.contains(&count) || fated(count) || count == MeteredRatio,
+            ("run", Measure::Count(count)) => {
+                wire.contains(&count)
+                    || fated(count)
+                    || [MeteredRatio, SchedulingTime, Recoveries].contains(&count)
+            }
             ("path", Measure::Time(_, times)) => times == Times::Rtt,
             ("path", Measure::Count(count)) => {
-                wire.contains(&count) || [Goodput, WireRatio, PathRatio].contains(&count)
+                wire.contains(&count)
+                    || [Goodput, WireRatio, PathRatio].contains(&count)
+                    || signal.contains(&count)
             }
             ("flow", Measure::Time(_, times)) => times != Times::Rtt,
             ("flow", Measure::Count(count)) => {
@@ -164,6 +171,12 @@ fn of_run(measure: Measure, run: &RunResult) -> Option<f64> {
                 ratio(metered.sum(), run.paths.iter().map(PathResult::wire_bytes).sum())
             }
             Count::RetransmissionRatio => Some(run.retransmission_ratio()),
+            Count::Recoveries => Some(run.paths.iter().map(|path| path.recoveries).sum::<u64>() as f64),
+            Count::SchedulingTime => {
+                let blocks = total().offered_blocks;
+                let spent = run.scheduling_ns.filter(|_| blocks > 0)?;
+                Some(round6(spent as f64 / 1e3 / blocks as f64))
+            }
             Count::InTimeBytesRatio => in_time_bytes_ratio(run),
             _ => of_wire(count, &run.paths, run).or_else(|| of_fates(count, &total(), run)).or_else(|| {
                 let reached = (total().in_time_ratio(), in_time_bytes_ratio(run)?);
@@ -198,6 +211,9 @@ fn of_path(measure: Measure, view: View, path: &PathResult, run: &RunResult) -> 
             let place = run.paths.iter().position(|known| known.name == path.name)?;
             path_ratio(run.flows.iter().flat_map(|flow| &flow.classes), place)
         }
+        Measure::Count(Count::Recoveries) => Some(path.recoveries as f64),
+        Measure::Count(Count::MeanSignalBias) => path.signal_bias.map(|bias| bias.mean),
+        Measure::Count(Count::MedianSignalBias) => path.signal_bias.map(|bias| bias.median),
         Measure::Count(count) => of_wire(count, std::slice::from_ref(path), run),
     }
 }

@@ -23,7 +23,7 @@ use crate::check::Verdict;
 use crate::flow::Direction;
 pub use distribution::{DistributionPoint, Percentiles};
 pub use json::{ReadError, from_json, read, to_json, write};
-pub use path::{AlertWord, Interval, PathAlert, PathResult, PathSeries, PathState, StateChange};
+pub use path::{AlertWord, Interval, PathAlert, PathResult, PathSeries, PathState, SignalBias, StateChange};
 pub use playback::Playback;
 pub use recorder::{FlowInfo, PathInfo, PathSample, PathTotals, Recorder, RunInfo};
 
@@ -55,6 +55,10 @@ pub struct RunResult {
     pub flows: Vec<FlowResult>,
     /// One entry per path, in the order of the scenario.
     pub paths: Vec<PathResult>,
+    /// How long the schedulers of both ends took, in nanoseconds of real time, if it was measured: the only number
+    /// that differs when a run is repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduling_ns: Option<u64>,
     /// The clairvoyant bound of each direction that had blocks; a live session has none, as nobody knows what its
     /// networks could have carried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

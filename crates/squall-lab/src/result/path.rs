@@ -31,6 +31,12 @@ pub struct PathResult {
     /// by signals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alerts: Vec<PathAlert>,
+    /// How often the sending end heard that a radio had recovered.
+    #[serde(default)]
+    pub recoveries: u64,
+    /// How far what the radio reported was from the truth, if the path has a radio.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal_bias: Option<SignalBias>,
     /// Samples over time.
     pub series: PathSeries,
 }
@@ -126,6 +132,16 @@ impl From<AlertKind> for AlertWord {
             AlertKind::Recovery => AlertWord::Recovery,
         }
     }
+}
+
+/// How far the levels that a radio reported last are from the true ones, each 100 ms: |reported − true| / |true|, of
+/// RSRP in dBm, or of RSSI where there is none (STORM Fig. 12).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SignalBias {
+    /// The mean, 0 and up.
+    pub mean: f64,
+    /// The median, 0 and up.
+    pub median: f64,
 }
 
 /// A stretch of time.

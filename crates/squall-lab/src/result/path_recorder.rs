@@ -2,7 +2,10 @@
 
 use super::distribution::Times;
 use super::recorder::{PathSample, PathTotals};
-use super::{Interval, PathAlert, PathResult, PathSeries, PathState, StateChange, rate_bps};
+use super::{
+    AlertWord, Interval, PathAlert, PathResult, PathSeries, PathState, SignalBias, StateChange, rate_bps,
+    round6,
+};
 
 #[derive(Debug)]
 pub(super) struct PathRecorder {
@@ -11,6 +14,7 @@ pub(super) struct PathRecorder {
     outages: Vec<Interval>,
     alerts: Vec<PathAlert>,
     rtt: Times,
+    biases: Vec<f64>,
     totals: PathTotals,
     delivered_down: u64,
     delivered_up: u64,
@@ -24,6 +28,7 @@ impl PathRecorder {
             outages,
             alerts: Vec::new(),
             rtt: Times::new(),
+            biases: Vec::new(),
             totals: PathTotals::default(),
             delivered_down: 0,
             delivered_up: 0,
@@ -45,6 +50,7 @@ impl PathRecorder {
         self.series.link_bps.push(sample.link_bps);
         self.series.quality.push(sample.quality);
         self.series.factor.push(sample.factor);
+        self.biases.extend(sample.signal_bias);
         self.on_state(at_us, sample.state);
     }
 
@@ -78,6 +84,8 @@ impl PathRecorder {
             rtt: self.rtt.percentiles(),
             states: self.states,
             outages: self.outages,
+            recoveries: self.alerts.iter().filter(|alert| alert.kind == AlertWord::Recovery).count() as u64,
+            signal_bias: signal_bias(self.biases),
             alerts: self.alerts,
             series: self.series,
         }
@@ -111,6 +119,13 @@ impl PathRecorder {
             self.series.factor.clear();
         }
     }
+}
+
+fn signal_bias(mut biases: Vec<f64>) -> Option<SignalBias> {
+    biases.sort_by(f64::total_cmp);
+    let median = *biases.get(biases.len() / 2)?;
+    let mean = biases.iter().sum::<f64>() / biases.len() as f64;
+    Some(SignalBias { mean: round6(mean), median: round6(median) })
 }
 
 #[cfg(test)]
@@ -180,6 +195,7 @@ mod tests {
             state: PathState::Active,
             quality: None,
             factor: 1_000,
+            signal_bias: None,
         }
     }
 }

@@ -61,7 +61,7 @@ pub struct PathInfo {
 }
 
 /// A path at one moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PathSample {
     /// New bytes of blocks that the client got over it since the start of the run.
     pub delivered_down: u64,
@@ -84,6 +84,9 @@ pub struct PathSample {
     pub quality: Option<u16>,
     /// Signal factor of the sending end in thousandths; 1,000 without signals.
     pub factor: u16,
+    /// How far the last level that the radio reported is from the true one, as a share of the true one in dBm, 0
+    /// and up; `None` if there is no radio, or it is in no network.
+    pub signal_bias: Option<f64>,
 }
 
 /// A path over the whole run, both ends and directions together unless said otherwise.
@@ -220,6 +223,7 @@ impl Recorder {
                 .zip(info.paths)
                 .map(|(path, info)| path.finish(info.name, info.metered, at_us))
                 .collect(),
+            scheduling_ns: None,
             bounds: Vec::new(),
             checks: Vec::new(),
             extra,

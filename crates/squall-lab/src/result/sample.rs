@@ -151,6 +151,7 @@ fn record_path(recorder: &mut Recorder, path: usize, scheduler: &str, rng: &mut 
                 state,
                 quality: heeds.then_some(quality),
                 factor: if heeds && quality < 320 { quality * 25 / 8 } else { 1_000 },
+                signal_bias: None,
             },
         );
     }

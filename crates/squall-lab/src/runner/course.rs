@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use squall_net::{DelayConfig, Direction, LinkConfig, Micros, PathConfig};
 use squall_proto::{Config, sched::Registry};
 
-use super::{RunError, application::Application};
+use super::{RunError, application::Application, stopwatch::Stopwatch};
 use crate::contender::Contender;
 use crate::result::{Recorder, RunResult, SAMPLE_INTERVAL_US};
 use crate::scenario::Scenario;
@@ -27,7 +27,8 @@ pub(super) fn run(
 ) -> Result<RunResult, RunError> {
     let calm: Vec<PathConfig> = scenario.paths.iter().map(calm).collect();
     let start = connect_time(&calm);
-    let config = config(scenario, scheduler, registry, qlog_dir)?;
+    let stopwatch = scenario.timed.then(Stopwatch::default);
+    let config = config(scenario, scheduler, registry, qlog_dir, stopwatch.as_ref())?;
     // Not even a far first path loses the race: ids of paths are those of the file.
     let config = Config { race_delay: Duration::from_micros(start), ..config };
     let problem = |source| RunError::World { scenario: scenario.name.clone(), source };
@@ -69,6 +70,7 @@ pub(super) fn run(
         }
     }
     let mut result = application.finish(scenario);
+    result.scheduling_ns = stopwatch.map(|stopwatch| stopwatch.nanos());
     result.checks = scenario.judge(&result);
     Ok(result)
 }
@@ -78,11 +80,17 @@ fn config(
     scheduler: &str,
     registry: &Arc<Registry>,
     qlog_dir: Option<PathBuf>,
+    stopwatch: Option<&Stopwatch>,
 ) -> Result<Config, RunError> {
     let config = Contender::of(scheduler)
         .config(registry)
         .map_err(|source| RunError::Scheduler { scenario: scenario.name.clone(), source })?;
-    let config = Config { streams: scenario.streams, ..config };
+    let scheduler = match stopwatch {
+        Some(stopwatch) => stopwatch.time(config.scheduler.clone()),
+        None => config.scheduler.clone(),
+    };
+    let signal = config.signal.map(|_| scenario.signal);
+    let config = Config { streams: scenario.streams, scheduler, signal, ..config };
     if let Some(path) = &qlog_dir {
         std::fs::create_dir_all(path).map_err(|source| RunError::Qlog { path: path.clone(), source })?;
     }

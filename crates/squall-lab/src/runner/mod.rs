@@ -14,6 +14,7 @@ mod course;
 mod rate;
 mod sampler;
 mod source;
+mod stopwatch;
 
 use std::{
     path::PathBuf,

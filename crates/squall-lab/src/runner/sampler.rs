@@ -130,6 +130,7 @@ impl Sampler {
         }
         for (path, view) in views.iter().enumerate() {
             let link = world.link(path, self.direction);
+            let signal_bias = world.signal_bias(path);
             let [client, server] = &self.paths[path];
             let state = self.state(path, open[path], view.state);
             if open[path] && state == PathState::Active {
@@ -147,6 +148,7 @@ impl Sampler {
                 quality: quality[path],
                 // A path that is not open is weighed by nobody.
                 factor: if open[path] { thousandths(view.signal_factor) } else { 1_000 },
+                signal_bias,
             };
             recorder.on_sample(path, at_us, sample);
             recorder.set_totals(path, self.totals(path));

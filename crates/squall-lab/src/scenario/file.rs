@@ -4,7 +4,7 @@ use serde::de::{self, Deserialize, Deserializer, IgnoredAny};
 use squall_net::{PathConfig, Size, Span};
 use squall_proto::CongestionControl;
 
-use super::Quantity;
+use super::{Quantity, signal::SignalTable};
 use crate::flow::Direction;
 use crate::measure::Measure;
 
@@ -27,6 +27,10 @@ pub(super) struct ScenarioFile {
     pub(super) flows: Vec<IgnoredAny>,
     #[serde(default)]
     pub(super) streams: StreamsTable,
+    #[serde(default)]
+    pub(super) signal: SignalTable,
+    #[serde(default)]
+    pub(super) timed: bool,
     #[serde(rename = "check", default)]
     pub(super) checks: Vec<CheckTable>,
     /// What makes a scenario an experiment, which reads it for itself.

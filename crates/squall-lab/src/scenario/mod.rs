@@ -9,12 +9,13 @@ mod flows;
 mod paths;
 mod place;
 mod quantity;
+mod signal;
 mod text;
 
 use std::path::{Path, PathBuf};
 
 use squall_net::PathConfig;
-use squall_proto::CongestionControl;
+use squall_proto::{CongestionControl, signal::WatermarkConfig};
 use squall_sched::Registry;
 
 use crate::check::{Check, Verdict};
@@ -63,6 +64,10 @@ pub struct Scenario {
     pub flows: Vec<Flow>,
     /// Which channel's data is next when several wait.
     pub streams: squall_sched::StreamScheduler,
+    /// What becomes of what radios say, for those who go by it.
+    pub signal: WatermarkConfig,
+    /// Whether it is measured how long the schedulers take: in real time, so that two runs differ in it.
+    pub timed: bool,
     /// What must hold of the results.
     pub checks: Vec<Check>,
 }
@@ -288,6 +293,8 @@ fn resolve(file: file::ScenarioFile, outline: &Outline) -> Result<Scenario, Prob
         schedulers: file.schedulers,
         congestion: file.congestion,
         streams: streams(&file.streams)?,
+        signal: signal::resolve(&file.signal)?,
+        timed: file.timed,
         paths: file.paths,
         flows,
         checks: Vec::new(),

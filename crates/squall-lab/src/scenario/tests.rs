@@ -268,3 +268,17 @@ fn every_congestion_control_can_be_named_and_others_are_refused() {
     let told = "unknown congestion control 'reno'; there are cubic, newreno, bbr3, sqp, salsify";
     assert!(words.starts_with("t.toml:1:14: ") && words.contains(told), "{words}");
 }
+
+#[test]
+fn signals_are_as_sessions_have_them_unless_said_otherwise() {
+    let usual = WatermarkConfig::default();
+    let scenario = Scenario::parse(&format!("{HEAD}{PATH}{FLOW}"), "t.toml").unwrap();
+    assert_eq!((scenario.signal, scenario.timed), (usual, false));
+    let table = "[signal]\nrecovery = \"50ms\"\nwarning = 0.4\nadapt = false\n";
+    let scenario = Scenario::parse(&format!("{HEAD}timed = true\n{PATH}{FLOW}{table}"), "t.toml").unwrap();
+    assert_eq!(scenario.signal.recovery, std::time::Duration::from_millis(50));
+    assert_eq!((scenario.signal.marks.warning, scenario.signal.marks.good), (0.4, 0.45));
+    assert!(scenario.signal.adaptation.is_none() && scenario.timed);
+    let words = error_of("[signal]\nwarning = 0.5\n");
+    assert!(words.starts_with("t.toml:10:") && words.contains("outage < warning < good"), "{words}");
+}

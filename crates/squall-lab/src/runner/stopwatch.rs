@@ -1,0 +1,59 @@
+//! How long a scheduler thinks.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+use std::time::Instant;
+
+use squall_proto::{
+    SchedulerFactory,
+    sched::{Context, Decision, SchedEvent, Scheduler},
+};
+
+/// The processor time of schedulers, as far as a clock tells: what a run in virtual time measures in real time.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Stopwatch(Arc<AtomicU64>);
+
+impl Stopwatch {
+    /// Makes the same schedulers, and adds up how long they take.
+    pub(super) fn time(&self, factory: SchedulerFactory) -> SchedulerFactory {
+        let spent = self.0.clone();
+        Arc::new(move || Box::new(Timed { inner: factory(), spent: spent.clone() }))
+    }
+
+    /// Nanoseconds so far.
+    pub(super) fn nanos(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+struct Timed {
+    inner: Box<dyn Scheduler>,
+    spent: Arc<AtomicU64>,
+}
+
+impl Timed {
+    fn add(&self, since: Instant) {
+        self.spent.fetch_add(since.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Scheduler for Timed {
+    fn next(&mut self, cx: &Context<'_>) -> Decision {
+        let since = Instant::now();
+        let decision = self.inner.next(cx);
+        self.add(since);
+        decision
+    }
+
+    fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
+        let since = Instant::now();
+        self.inner.on_event(event, cx);
+        self.add(since);
+    }
+
+    fn metered_cap(&self) -> Option<u64> {
+        self.inner.metered_cap()
+    }
+}

@@ -1,0 +1,39 @@
+//! `[signal]`: what sessions make of what radios say.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use squall_net::Span;
+use squall_proto::signal::{Adaptation, Marks, WatermarkConfig};
+
+use super::place::Problem;
+
+/// The table as it is written. Whatever is left out is as sessions have it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SignalTable {
+    good: Option<f64>,
+    warning: Option<f64>,
+    outage: Option<f64>,
+    adapt: Option<bool>,
+    recovery: Option<Span>,
+    stale: Option<Span>,
+}
+
+pub(super) fn resolve(table: &SignalTable) -> Result<WatermarkConfig, Problem> {
+    let usual = WatermarkConfig::default();
+    let marks = Marks {
+        good: table.good.unwrap_or(usual.marks.good),
+        warning: table.warning.unwrap_or(usual.marks.warning),
+        outage: table.outage.unwrap_or(usual.marks.outage),
+    };
+    let config = WatermarkConfig {
+        marks,
+        adaptation: table.adapt.unwrap_or(true).then(Adaptation::default),
+        recovery: table.recovery.map_or(usual.recovery, |span| Duration::from_micros(span.micros())),
+        stale: table.stale.map_or(usual.stale, |span| Duration::from_micros(span.micros())),
+        ..usual
+    };
+    config.check().map_err(|error| Problem::at_key("signal", format!("signal: {error}")))?;
+    Ok(config)
+}
