@@ -81,6 +81,7 @@ impl Plan {
             bitrate_bps: u32::try_from(video.bitrate_bps).unwrap_or(u32::MAX),
             key_interval: u32::try_from(video.group).unwrap_or(u32::MAX),
             disposable: args.disposable.unwrap_or(args.scenario.is_none() && video.group.is_multiple_of(2)),
+            ..EncoderConfig::default()
         };
         encoder.check().map_err(usage)?;
         let schedulers = schedulers(&args.schedulers, &scenario)?;
