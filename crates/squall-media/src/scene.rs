@@ -13,6 +13,7 @@ use crate::picture::{Picture, SizeError, check_size};
 
 mod ball;
 mod landscape;
+mod sine;
 
 use ball::Ball;
 use landscape::Landscape;
@@ -22,7 +23,8 @@ const GRAIN_SAMPLES: usize = 1 << 16;
 /// Cells of the bar code: the low bits of the frame number, most significant first.
 const CODE_BITS: u32 = 16;
 
-/// A scene of one size. Rendering a frame again gives the same bytes.
+/// A scene of one size. Rendering a frame again gives the same bytes, on any machine: nothing but IEEE 754's own
+/// operations is computed with.
 #[derive(Debug)]
 pub struct Scene {
     width: u32,

@@ -1,5 +1,6 @@
 //! A spinning, shaded, chequered ball that flies through the picture.
 
+use super::sine::{cosine, sine};
 use crate::noise::unit;
 use crate::picture::Picture;
 
@@ -31,11 +32,12 @@ impl Ball {
     pub(super) fn draw(&self, picture: &mut Picture, index: u64) {
         let (width, height) = (picture.width as i32, picture.height as i32);
         let swing =
-            |[speed, phase]: [f32; 2]| (index as f64 * f64::from(speed) + f64::from(phase)).sin() as f32;
+            |[speed, phase]: [f32; 2]| sine(index as f64 * f64::from(speed) + f64::from(phase)) as f32;
         let radius = (self.radius * height as f32).max(1.0);
         let x = (0.5 + 0.55 * swing(self.path[0])) * width as f32;
         let y = (0.55 + 0.4 * swing(self.path[1])) * height as f32;
-        let (sin, cos) = ((index as f64 * f64::from(self.spin)) as f32).sin_cos();
+        let angle = index as f64 * f64::from(self.spin);
+        let (sin, cos) = (sine(angle) as f32, cosine(angle) as f32);
 
         let (top, bottom) = ((y - radius) as i32, (y + radius) as i32 + 1);
         for row in top.max(0)..bottom.min(height) {
