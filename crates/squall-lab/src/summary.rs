@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::result::{Extra, FlowResult, PathResult, Percentiles, RunResult};
+use crate::result::{Extra, FlowResult, PathResult, Percentiles, PictureQuality, RunResult};
 use crate::table::format;
 
 /// A table of text.
@@ -135,6 +135,45 @@ fn flow_cells(runs: &[&RunResult], name: &str) -> Vec<String> {
     cells.push(over(&|flow| Some(flow.goodput_bps as f64 / 1e6), 2));
     cells
 }
+
+/// Per scheduler and flow with real pictures: what a viewer saw of them.
+pub fn pictures(runs: &[&RunResult]) -> Table {
+    let mut columns = vec![Column::text("scheduler"), Column::text("flow")];
+    columns.extend(PICTURES.iter().map(|(name, unit, ..)| Column::number(name, unit)));
+    let mut rows = Vec::new();
+    for (scheduler, runs) in by_scheduler(runs) {
+        for name in flow_names(&runs) {
+            let flows = runs.iter().flat_map(|run| &run.flows).filter(|flow| flow.name == name);
+            let seen: Vec<&FlowResult> = flows.filter(|flow| flow.pictures.is_some()).collect();
+            if seen.is_empty() {
+                continue;
+            }
+            let cell = |(_, _, decimals, pick): &(&str, &str, usize, Part)| {
+                mean_cell(
+                    seen.iter().filter_map(|flow| pick(flow, flow.pictures.as_ref()?)),
+                    fixed(*decimals),
+                )
+            };
+            let mut row = vec![scheduler.to_owned(), name.to_owned()];
+            row.extend(PICTURES.iter().map(cell));
+            rows.push(row);
+        }
+    }
+    Table { title: "Pictures as they were shown, against those that were encoded".into(), columns, rows }
+}
+
+type Part = fn(&FlowResult, &PictureQuality) -> Option<f64>;
+
+/// Name, unit, decimals and value of each column about pictures.
+const PICTURES: [(&str, &str, usize, Part); 7] = [
+    ("PSNR", "dB", 2, |_, pictures| Some(pictures.psnr.mean)),
+    ("median", "dB", 2, |_, pictures| Some(pictures.psnr.median)),
+    ("p5", "dB", 2, |_, pictures| Some(pictures.psnr.p5)),
+    ("lost", "dB", 2, |_, pictures| Some(pictures.psnr_loss)),
+    ("SSIM", "", 4, |_, pictures| Some(pictures.ssim.mean)),
+    ("p5", "", 4, |_, pictures| Some(pictures.ssim.p5)),
+    ("perceived", "%", 2, |flow, _| flow.perceived_ratio.map(|ratio| ratio * 100.0)),
+];
 
 /// Per scheduler and path: bytes, goodput, loss, repairs and round-trip times.
 pub fn paths(runs: &[&RunResult]) -> Table {

@@ -155,3 +155,33 @@ fn blocked_messages_go_one_by_one() {
     );
     assert_eq!(quick.total.offered_blocks, 200);
 }
+
+#[test]
+fn a_viewer_of_a_film_sees_what_can_be_decoded_in_time() {
+    let film = "kind = \"film\"\nwidth = 160\nheight = 90\nbitrate = \"600kbps\"\nkeyframe_interval = \"500ms\"\n\
+        length = \"2s\"";
+    let fine = flow("rate = \"5mbps\"\ndelay = \"20ms\"", film);
+    let pictures = fine.pictures.expect("it has pictures");
+    // The last five are to be shown after the end.
+    assert_eq!((pictures.compared, pictures.psnr_loss, pictures.ssim_loss), (295, 0.0, 0.0));
+    assert!(pictures.psnr.mean > 28.0 && pictures.ssim.mean > 0.8, "{pictures:?}");
+
+    let torn = flow("rate = \"5mbps\"\ndelay = \"20ms\"\nevents = [{ at = \"4s\", outage = \"1s\" }]", film);
+    let (playback, worse) = (torn.playback.expect("it was shown"), torn.pictures.expect("it has pictures"));
+    assert!(playback.stall_us > 900_000 && worse.psnr_loss > 0.5 && worse.psnr.p5 < 25.0, "{worse:?}");
+    assert!((worse.psnr.median - pictures.psnr.median).abs() < 0.5, "{worse:?}");
+}
+
+#[test]
+fn a_viewer_of_a_sphere_sees_the_newest_tiles() {
+    let sphere = "kind = \"tiles\"\nbitrate = \"4mbps\"\npictures = { width = 384, height = 192, length = \"300ms\" }\n\
+        outside = 0.2";
+    let fine = flow("rate = \"40mbps\"\ndelay = \"10ms\"", sphere);
+    let pictures = fine.pictures.expect("it has pictures");
+    assert_eq!((pictures.psnr_loss, pictures.ssim_loss), (0.0, 0.0));
+    assert!(fine.goodput_bps < 4_000_000, "{}", fine.goodput_bps);
+    let torn =
+        flow("rate = \"40mbps\"\ndelay = \"10ms\"\nevents = [{ at = \"4s\", outage = \"1s\" }]", sphere);
+    let worse = torn.pictures.expect("it has pictures");
+    assert!(worse.psnr_loss > 0.3 && worse.psnr.p5 < pictures.psnr.p5 - 2.0, "{worse:?} {pictures:?}");
+}

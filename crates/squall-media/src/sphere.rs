@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use crate::decoder::{DecodeError, Decoder};
 use crate::encoder::{EncodeError, Encoder, EncoderConfig};
-use crate::picture::{Picture, SizeError};
+use crate::picture::{Picture, SizeError, check_size};
 use crate::quality::{Likeness, plane_likeness};
 use crate::scene::Scene;
 
@@ -47,6 +47,18 @@ pub struct SphereConfig {
     pub picture_bytes: Vec<u64>,
     /// Seed of the [`Scene`].
     pub seed: u64,
+}
+
+impl SphereConfig {
+    /// Checks what can be told without drawing or encoding anything.
+    ///
+    /// # Errors
+    /// When the picture cannot be drawn or be cut so, or there is none.
+    pub fn check(&self) -> Result<(), SphereError> {
+        check_size(self.width, self.height)?;
+        Cut::new(self)?;
+        if self.pictures == 0 { Err(SphereError::Empty) } else { Ok(()) }
+    }
 }
 
 /// Why a sphere could not be made.
@@ -128,12 +140,10 @@ impl Sphere {
     /// # Errors
     /// When the picture cannot be cut so, a size is out of reach, or the codec fails.
     pub fn make(config: &SphereConfig) -> Result<Self, SphereError> {
+        config.check()?;
         let cut = Cut::new(config)?;
         let scene = Scene::new(config.width, config.height, config.seed)?;
         let pictures: Vec<Picture> = (0..config.pictures).map(|index| scene.render(index.into())).collect();
-        if pictures.is_empty() {
-            return Err(SphereError::Empty);
-        }
         let qualities = config.picture_bytes.iter().map(|&wanted| Quality::make(&pictures, cut, wanted));
         let qualities = qualities.collect::<Result<_, _>>()?;
         let sources = pictures.into_iter().map(|picture| picture.y).collect();

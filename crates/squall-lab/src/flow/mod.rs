@@ -7,6 +7,7 @@ mod blocks;
 mod bulk;
 mod dash;
 mod distribution;
+mod film;
 mod frame_trace;
 mod frame_type;
 mod frames;
@@ -22,6 +23,7 @@ pub use blocks::Blocks;
 pub use bulk::Bulk;
 pub use dash::Dash;
 pub use distribution::Distribution;
+pub use film::Film;
 pub use frame_trace::{FrameRow, FrameTrace, FrameTraceError};
 pub use frame_type::FrameType;
 pub use frames::{FrameClasses, Frames};
@@ -31,7 +33,7 @@ pub use messages::Messages;
 pub use multiplexer::Multiplexer;
 pub use reliable::ReliableFrames;
 pub use squall_net::Direction;
-pub use tiles::{Head, ReliableTiles, Tiles, Viewport};
+pub use tiles::{Head, ReliableTiles, TilePictures, Tiles, Viewport};
 pub use video::Video;
 
 /// Largest block of a session in bytes.
@@ -99,6 +101,8 @@ pub enum Traffic {
     Gop(Gop),
     /// A film whose frame sizes are recorded.
     Frames(Frames),
+    /// A film that is really encoded, and judged by what can be decoded of it.
+    Film(Film),
     /// Frames whose size follows what the congestion control allows.
     Game(Game),
     /// Segments that a player with a small buffer asks for.
@@ -143,6 +147,7 @@ impl Traffic {
             Traffic::Messages(messages) => messages,
             Traffic::Gop(gop) => gop,
             Traffic::Frames(frames) => frames,
+            Traffic::Film(film) => film,
             Traffic::Game(game) => game,
             Traffic::Dash(dash) => dash,
             Traffic::Tiles(tiles) => tiles,

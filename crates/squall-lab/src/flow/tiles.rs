@@ -1,5 +1,7 @@
 //! 360° video: tiles of a sphere, of which a viewer sees a part.
 
+use squall_media::SphereConfig;
+
 use super::{Class, Kind};
 
 /// Pictures of the whole sphere, cut into tiles. Those in front of the viewer are sent first and in full, those
@@ -30,6 +32,21 @@ pub struct Tiles {
     pub deadline_us: u64,
     /// Which tiles are reliable.
     pub reliable: ReliableTiles,
+    /// The pictures themselves, if they are real; their tiles have the sizes that they are encoded to.
+    pub pictures: Option<TilePictures>,
+}
+
+/// Real pictures: a generated scene on a sphere that is unrolled to yaw and pitch, each tile coded by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TilePictures {
+    /// Width of the whole sphere in pixels.
+    pub width: u32,
+    /// Height of the whole sphere in pixels.
+    pub height: u32,
+    /// Pictures of a round, which is repeated to the end of the flow; at least 1.
+    pub pictures: u32,
+    /// Seed of what they show.
+    pub scene: u64,
 }
 
 /// What a viewer sees, in degrees: a rectangle of yaw and pitch. That is the projection of the tiles, where a view
@@ -72,7 +89,32 @@ impl Tiles {
         (self.bitrate_bps / (8 * u64::from(self.fps) * tiles)).max(1)
     }
 
-    /// Largest tile in bytes.
+    /// By ring, the place of its quality among those of the sphere; none if nothing of it is sent.
+    pub(crate) fn qualities(&self) -> [Option<usize>; 3] {
+        let mut next = 0..;
+        [1.0, self.margin_share, self.outside_share].map(|share| if share > 0.0 { next.next() } else { None })
+    }
+
+    /// What its real pictures are encoded to.
+    pub(crate) fn sphere(&self, pictures: &TilePictures) -> SphereConfig {
+        let full = self.bitrate_bps as f64 / (8.0 * f64::from(self.fps));
+        let shares = [1.0, self.margin_share, self.outside_share];
+        SphereConfig {
+            width: pictures.width,
+            height: pictures.height,
+            columns: self.columns.into(),
+            rows: self.rows.into(),
+            pictures: pictures.pictures,
+            picture_bytes: shares
+                .into_iter()
+                .filter(|share| *share > 0.0)
+                .map(|share| (full * share) as u64)
+                .collect(),
+            seed: pictures.scene,
+        }
+    }
+
+    /// Largest tile in bytes, but for real pictures.
     pub fn largest_tile(&self) -> u64 {
         (self.tile_size() as f64 * (1.0 + self.size_jitter)) as u64
     }

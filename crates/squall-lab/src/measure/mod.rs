@@ -1,6 +1,7 @@
 //! The measures of a run, by name: what checks assert, claims compare and figures show.
 
 mod limit;
+mod pictures;
 mod quantile;
 mod subject;
 
@@ -100,6 +101,22 @@ pub enum Count {
     SchedulingTime,
     /// User-perceived ratio of 360° video: bytes in front of the viewer that were in time / all of them.
     PerceivedRatio,
+    /// PSNR in dB of the pictures that were shown against their sources, the mean over the pictures.
+    Psnr,
+    /// The median.
+    MedianPsnr,
+    /// A twentieth of the pictures have less.
+    P5Psnr,
+    /// PSNR of the mean squared error of all pictures.
+    TotalPsnr,
+    /// How much higher the mean would be if everything had arrived in time.
+    PsnrLoss,
+    /// Structural similarity of the pictures that were shown to their sources, the mean over the pictures.
+    Ssim,
+    /// The median.
+    MedianSsim,
+    /// A twentieth of the pictures have less.
+    P5Ssim,
 }
 
 /// The unit of a measure.
@@ -113,6 +130,10 @@ pub enum Unit {
     Ratio,
     /// Microseconds.
     Time,
+    /// Decibels.
+    Level,
+    /// A likeness, 1 for equal pictures.
+    Likeness,
     /// None.
     Number,
 }
@@ -125,13 +146,15 @@ impl Unit {
             Unit::Size => format::size(value),
             Unit::Ratio => format!("{:.3} %", value * 100.0),
             Unit::Time => format::time(value as u64),
+            Unit::Level => format!("{value:.2} dB"),
+            Unit::Likeness => format!("{value:.4}"),
             Unit::Number => format::digits(value),
         }
     }
 }
 
 /// Every [`Count`] with its name and unit.
-const COUNTS: [(Count, &str, Unit); 36] = [
+const COUNTS: [(Count, &str, Unit); 44] = [
     (Count::Goodput, "goodput", Unit::Rate),
     (Count::WireBytes, "wire_bytes", Unit::Size),
     (Count::WireRatio, "wire_ratio", Unit::Ratio),
@@ -168,6 +191,14 @@ const COUNTS: [(Count, &str, Unit); 36] = [
     (Count::MedianSignalBias, "median_signal_bias", Unit::Ratio),
     (Count::SchedulingTime, "scheduling_time", Unit::Time),
     (Count::PerceivedRatio, "perceived_ratio", Unit::Ratio),
+    (Count::Psnr, "psnr", Unit::Level),
+    (Count::MedianPsnr, "median_psnr", Unit::Level),
+    (Count::P5Psnr, "p5_psnr", Unit::Level),
+    (Count::TotalPsnr, "total_psnr", Unit::Level),
+    (Count::PsnrLoss, "psnr_loss", Unit::Level),
+    (Count::Ssim, "ssim", Unit::Likeness),
+    (Count::MedianSsim, "median_ssim", Unit::Likeness),
+    (Count::P5Ssim, "p5_ssim", Unit::Likeness),
 ];
 
 impl Measure {

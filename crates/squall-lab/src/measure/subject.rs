@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Count, Measure, Quantile, Times, limit};
+use super::{Count, Measure, Quantile, Times, limit, pictures};
 use crate::flow::{Direction, word};
 use crate::result::{
     ClassResult, FlowResult, PathResult, Percentiles, Playback, RunResult, Tally, rate_bps, round6,
@@ -104,6 +104,7 @@ impl Subject {
             ("flow", Measure::Count(count)) => {
                 fated(count)
                     || playback.contains(&count)
+                    || pictures::PICTURES.contains(&count)
                     || [LongestGap, RebufferingTime, PerceivedRatio].contains(&count)
             }
             ("class", Measure::Time(_, times)) => {
@@ -239,9 +240,11 @@ fn of_flow(measure: Measure, view: View, flow: &FlowResult, run: &RunResult) -> 
         Measure::Count(Count::PerceivedRatio) => flow.perceived_ratio,
         Measure::Count(count) => {
             let of_bound = || limit::of_limit(count, flow.bound.as_ref()?, limit::reached_by_flow(flow), run);
+            let of_pictures = || pictures::of_pictures(count, flow.pictures.as_ref()?);
             of_fates(count, &flow.total, run)
                 .or_else(|| of_playback(count, flow.playback.as_ref()?, run))
                 .or_else(of_bound)
+                .or_else(of_pictures)
         }
     }
 }

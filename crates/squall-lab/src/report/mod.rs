@@ -36,7 +36,7 @@ pub fn html(runs: &[RunResult], title: &str) -> String {
     let mut figures = 0;
     for (scenario, runs) in by_scenario(runs) {
         body.push_str(&format!("<h2>Scenario {}</h2>\n{}", html::escape(scenario), introduction(&runs)));
-        push_tables(&mut body, &[summary::blocks(&runs), summary::checks(&runs)]);
+        push_tables(&mut body, &[summary::blocks(&runs), summary::pictures(&runs), summary::checks(&runs)]);
         let mut push_figures = |body: &mut String, drawn: Vec<Figure>| {
             for figure in drawn {
                 figures += 1;

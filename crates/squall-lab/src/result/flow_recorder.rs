@@ -6,7 +6,7 @@ use super::class_recorder::{ClassRecorder, timely_ratio};
 use super::distribution::{Thinned, Times};
 use super::playback::{Pictures, Playback};
 use super::recorder::FlowInfo;
-use super::{FlowResult, LatencyPoint, LostReason, SAMPLE_INTERVAL_US, Tally, rate_bps};
+use super::{FlowResult, LatencyPoint, LostReason, PictureQuality, SAMPLE_INTERVAL_US, Tally, rate_bps};
 use crate::traffic::Offer;
 
 #[derive(Debug)]
@@ -36,6 +36,7 @@ pub(super) struct FlowRecorder {
     pictures: Option<Pictures>,
     playback: Option<Playback>,
     perceived_ratio: Option<f64>,
+    quality: Option<PictureQuality>,
     /// Last delivery, or the first offer before there was one.
     quiet_since_us: Option<u64>,
     longest_gap_us: u64,
@@ -57,6 +58,7 @@ impl FlowRecorder {
             pictures: info.picture_us.map(Pictures::new),
             playback: None,
             perceived_ratio: None,
+            quality: None,
             quiet_since_us: None,
             longest_gap_us: 0,
             stray_deliveries: 0,
@@ -158,6 +160,10 @@ impl FlowRecorder {
         self.perceived_ratio = Some(ratio);
     }
 
+    pub(super) fn set_pictures(&mut self, quality: PictureQuality) {
+        self.quality = Some(quality);
+    }
+
     fn end_gap(&mut self, at_us: u64) {
         if let Some(since) = self.quiet_since_us.replace(at_us) {
             self.longest_gap_us = self.longest_gap_us.max(at_us.saturating_sub(since));
@@ -210,6 +216,7 @@ impl FlowRecorder {
             bound: None,
             playback: self.playback.or(shown),
             perceived_ratio: self.perceived_ratio,
+            pictures: self.quality,
             completion_rate: total.in_time_ratio(),
             latency: latency.percentiles(),
             waiting: waiting.percentiles(),

@@ -9,6 +9,7 @@ mod flow_recorder;
 mod json;
 mod path;
 mod path_recorder;
+mod pictures;
 mod playback;
 mod recorder;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use crate::flow::Direction;
 pub use distribution::{DistributionPoint, Percentiles};
 pub use json::{ReadError, from_json, read, to_json, write};
 pub use path::{AlertWord, Interval, PathAlert, PathResult, PathSeries, PathState, SignalBias, StateChange};
+pub use pictures::{PictureQuality, Spread};
 pub use playback::Playback;
 pub use recorder::{FlowInfo, PathInfo, PathSample, PathTotals, Recorder, RunInfo};
 
@@ -277,6 +279,9 @@ pub struct FlowResult {
     /// when their picture was shown, over the bytes of the same tiles in full; 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub perceived_ratio: Option<f64>,
+    /// How good the pictures were that a viewer saw, if the flow has real ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pictures: Option<PictureQuality>,
     /// Completion rate: in time / offered, undecided blocks left out.
     pub completion_rate: f64,
     /// Offered → delivered, of the delivered blocks. See `distribution` for all.

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::distribution::Times;
 use super::flow_recorder::FlowRecorder;
 use super::path_recorder::PathRecorder;
-use super::{AlertWord, Extra, Interval, LostReason, PathAlert, PathState, Playback, RunResult, Tally};
+use super::{
+    AlertWord, Extra, Interval, LostReason, PathAlert, PathState, PictureQuality, Playback, RunResult, Tally,
+};
 use crate::flow::{Class, Direction};
 use crate::traffic::Offer;
 
@@ -156,6 +158,11 @@ impl Recorder {
     /// How much of a 360° video its viewer saw; see [`FlowResult::perceived_ratio`](super::FlowResult::perceived_ratio).
     pub fn set_perceived_ratio(&mut self, flow: usize, ratio: f64) {
         self.flows[flow].set_perceived_ratio(ratio);
+    }
+
+    /// How good the pictures were that the viewer of a flow saw.
+    pub fn set_pictures(&mut self, flow: usize, pictures: PictureQuality) {
+        self.flows[flow].set_pictures(pictures);
     }
 
     /// The receiver's application has the whole block. Overrules an earlier loss: the sender may have given

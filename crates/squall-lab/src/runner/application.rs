@@ -323,12 +323,15 @@ impl Application {
             self.recorder.set_extra("session ended", reason.as_str());
         }
         for (flow, source) in self.sources.iter().enumerate() {
-            let Outcome { playback, perceived_ratio } = source.generator.outcome(end_us);
+            let Outcome { playback, perceived_ratio, pictures } = source.generator.outcome(end_us);
             if let Some(playback) = playback {
                 self.recorder.set_playback(flow, playback);
             }
             if let Some(ratio) = perceived_ratio {
                 self.recorder.set_perceived_ratio(flow, ratio);
+            }
+            if let Some(pictures) = pictures {
+                self.recorder.set_pictures(flow, pictures);
             }
         }
         let mut result = self.recorder.finish(end_us);

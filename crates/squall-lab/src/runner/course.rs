@@ -9,6 +9,7 @@ use super::{RunError, application::Application, stopwatch::Stopwatch};
 use crate::contender::Contender;
 use crate::result::{Recorder, RunResult, SAMPLE_INTERVAL_US};
 use crate::scenario::Scenario;
+use crate::traffic;
 use crate::world::World;
 
 /// Time to connect, besides a number of round trips.
@@ -25,6 +26,13 @@ pub(super) fn run(
     qlog_dir: Option<PathBuf>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<RunResult, RunError> {
+    for flow in &scenario.flows {
+        traffic::prepare(flow).map_err(|source| RunError::Pictures {
+            scenario: scenario.name.clone(),
+            flow: flow.name.clone(),
+            source,
+        })?;
+    }
     let calm: Vec<PathConfig> = scenario.paths.iter().map(calm).collect();
     let start = connect_time(&calm);
     let stopwatch = scenario.timed.then(Stopwatch::default);

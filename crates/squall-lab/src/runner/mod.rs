@@ -28,6 +28,7 @@ use squall_proto::sched::{BuildError, Registry};
 
 use crate::result::RunResult;
 use crate::scenario::Scenario;
+use crate::traffic::PictureError;
 use crate::world::WorldError;
 
 /// Why a scenario could not be run.
@@ -40,6 +41,16 @@ pub enum RunError {
         scenario: String,
         /// What is wrong.
         source: BuildError,
+    },
+    /// Pictures could not be encoded.
+    #[error("scenario {scenario}, flow {flow}: {source}")]
+    Pictures {
+        /// Which scenario.
+        scenario: String,
+        /// Which flow.
+        flow: String,
+        /// What is wrong.
+        source: PictureError,
     },
     /// The paths or the endpoints could not be made.
     #[error("scenario {scenario}: {source}")]

@@ -10,7 +10,9 @@ pub fn results(runs: &[RunResult]) -> String {
     let mut text = String::new();
     for (scenario, runs) in summary::by_scenario(runs) {
         text.push_str(&format!("scenario {scenario}\n\n"));
-        for table in [summary::blocks(&runs), summary::paths(&runs), summary::checks(&runs)] {
+        let tables =
+            [summary::blocks(&runs), summary::pictures(&runs), summary::paths(&runs), summary::checks(&runs)];
+        for table in tables {
             if !table.rows.is_empty() {
                 text.push_str(&render(&table));
                 text.push('\n');

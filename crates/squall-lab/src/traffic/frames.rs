@@ -2,13 +2,13 @@
 
 use rand_pcg::Pcg64Mcg;
 
-use super::film::{Film, Reel, Shot};
+use super::reel::{Projector, Reel, Shot};
 use super::references::{Anchors, Layers};
 use crate::flow::{Class, FrameClasses, FrameRow, FrameTrace, FrameType, Frames};
 
-pub(super) fn film(frames: &Frames, classes: Vec<Class>, rng: Pcg64Mcg) -> Film {
+pub(super) fn film(frames: &Frames, classes: Vec<Class>, rng: Pcg64Mcg) -> Projector {
     let reel = frames.trace.as_ref().map_or_else(Reel::default, |trace| reel(frames, trace));
-    Film::new(reel, frames.deadline_us, 0.0, classes, rng)
+    Projector::new(reel, frames.deadline_us, 0.0, classes, rng)
 }
 
 /// The whole film once. The pictures are sent at the times at which they are shown, in the order in which they are

@@ -2,12 +2,12 @@
 
 use rand_pcg::Pcg64Mcg;
 
-use super::film::{Film, Reel, Shot};
+use super::reel::{Projector, Reel, Shot};
 use super::references::Anchors;
 use crate::flow::{Class, FrameType, Gop};
 
-pub(super) fn film(gop: &Gop, classes: Vec<Class>, rng: Pcg64Mcg) -> Film {
-    Film::new(reel(gop), gop.deadline_us, gop.size_jitter, classes, rng)
+pub(super) fn film(gop: &Gop, classes: Vec<Class>, rng: Pcg64Mcg) -> Projector {
+    Projector::new(reel(gop), gop.deadline_us, gop.size_jitter, classes, rng)
 }
 
 /// One group.

@@ -15,13 +15,17 @@ mod gop;
 mod messages;
 mod offer;
 mod real;
+mod reel;
 mod references;
+mod shelf;
 mod source;
 mod tiles;
 mod video;
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
+use squall_media::film::FilmError;
+use squall_media::sphere::SphereError;
 
 use crate::flow::{Flow, Traffic};
 pub use offer::{Frame, Offer};
@@ -123,6 +127,35 @@ impl Iterator for Generator {
     }
 }
 
+/// Why pictures could not be encoded.
+#[derive(Debug, thiserror::Error)]
+pub enum PictureError {
+    /// Those of a film.
+    #[error(transparent)]
+    Film(#[from] FilmError),
+    /// Those of a sphere.
+    #[error(transparent)]
+    Sphere(#[from] SphereError),
+}
+
+/// Encodes the pictures of a flow that has some, for all [`Generator`]s of it in this process. A generator that finds
+/// none encodes them itself.
+///
+/// # Errors
+/// When the codec fails.
+pub fn prepare(flow: &Flow) -> Result<(), PictureError> {
+    match &flow.traffic {
+        Traffic::Film(film) => drop(film::encoded(film)?),
+        Traffic::Tiles(tiles) => {
+            if let Some(pictures) = &tiles.pictures {
+                drop(tiles::encoded(tiles, pictures)?);
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
 /// The blocks of this flow; `rng` is theirs alone.
 fn source(flow: &Flow, rng: Pcg64Mcg) -> Box<dyn Source> {
     let classes = flow.traffic.classes();
@@ -133,6 +166,7 @@ fn source(flow: &Flow, rng: Pcg64Mcg) -> Box<dyn Source> {
         Traffic::Messages(messages) => Box::new(messages::Irregular::new(messages, classes, rng)),
         Traffic::Gop(gop) => Box::new(gop::film(gop, classes, rng)),
         Traffic::Frames(frames) => Box::new(frames::film(frames, classes, rng)),
+        Traffic::Film(film) => Box::new(film::Screening::new(film, classes, rng)),
         Traffic::Game(game) => Box::new(game::Encoder::new(game, classes, rng)),
         Traffic::Dash(film) => {
             Box::new(dash::Streaming::new(film, classes, flow.end_us - flow.start_us, rng))

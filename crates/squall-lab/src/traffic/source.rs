@@ -6,7 +6,7 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
 use super::Offer;
-use crate::result::Playback;
+use crate::result::{PictureQuality, Playback};
 
 /// The blocks of one kind of traffic. Its clock is the flow's own: times are in microseconds from the flow's start,
 /// and it goes on for ever, as the flow's end is not its business.
@@ -41,6 +41,8 @@ pub(crate) struct Outcome {
     pub(crate) playback: Option<Playback>,
     /// How much of a 360° video its viewer saw; see [`FlowResult::perceived_ratio`](crate::result::FlowResult::perceived_ratio).
     pub(crate) perceived_ratio: Option<f64>,
+    /// How good the pictures were that its viewer saw.
+    pub(crate) pictures: Option<PictureQuality>,
 }
 
 /// A size that varies uniformly by up to this share in both directions, at least 1. Integers and a uniform spread

@@ -4,6 +4,7 @@ mod blocks;
 mod bulk;
 mod classes;
 mod dash;
+mod film;
 mod frames;
 mod game;
 mod gop;
@@ -60,6 +61,7 @@ fn traffic(reader: &Reader<'_>) -> Result<Traffic, Problem> {
         Kind::Messages => Traffic::Messages(messages::read(reader)?),
         Kind::Gop => Traffic::Gop(gop::read(reader)?),
         Kind::Frames => Traffic::Frames(frames::read(reader)?),
+        Kind::Film => Traffic::Film(film::read(reader)?),
         Kind::Game => Traffic::Game(game::read(reader)?),
         Kind::Dash => Traffic::Dash(dash::read(reader)?),
         Kind::Tiles => Traffic::Tiles(tiles::read(reader)?),

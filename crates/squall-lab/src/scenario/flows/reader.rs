@@ -43,6 +43,7 @@ pub(super) enum Kind {
     Messages,
     Gop,
     Frames,
+    Film,
     Game,
     Dash,
     Tiles,

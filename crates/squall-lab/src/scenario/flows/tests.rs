@@ -182,6 +182,32 @@ fn layers_are_asked_for() {
 }
 
 #[test]
+fn a_film_is_what_an_encoder_takes() {
+    let Traffic::Film(film) = traffic("film", "bitrate = \"6mbps\"\nfps = 25") else { panic!("no film") };
+    let encoder = &film.clip.encoder;
+    assert_eq!(
+        (encoder.width, encoder.height, encoder.key_interval, encoder.disposable),
+        (1280, 720, 50, false)
+    );
+    assert_eq!((film.pictures, film.deadline_us, film.priorities), (250, 150_000, [0, 1, 2]));
+    let cases = [
+        ("bitrate = \"1kbps\"", "10:1: encoder setting bitrate_bps = 1000: must be 10 kbps to 200 Mbps"),
+        ("bitrate = 9e6\nwidth = 8", "11:1: encoder setting width = 8: must be at least 16"),
+        ("bitrate = 9e6\nheight = 99", "11:1: picture size 1280x99"),
+        ("bitrate = 9e6\nfps = 0", "11:1: encoder setting fps = 0: must be from 1 to 240"),
+        ("bitrate = 9e6\nlength = \"61s\"", "11:1: length: it must be above 0, and at most one minute"),
+        (
+            "bitrate = 9e6\nkeyframe_interval = \"100ms\"\ndisposable = true",
+            "11:1: encoder setting key_interval = 3: must be even with disposable frames",
+        ),
+    ];
+    for (fields, expected) in cases {
+        let told = error("film", &fields.replace("9e6", "9000000"));
+        assert!(told.starts_with(&format!("t.toml:{expected}")), "{fields}: {told}");
+    }
+}
+
+#[test]
 fn kinds_with_feedback_have_defaults() {
     let Traffic::Game(game) = traffic("game", "bitrate_min = \"2mbps\"\nbitrate_max = \"20mbps\"") else {
         panic!("no game")
@@ -194,6 +220,14 @@ fn kinds_with_feedback_have_defaults() {
     };
     assert_eq!((tiles.columns, tiles.rows, tiles.fps, tiles.tile_size()), (12, 6, 30, 4_166));
     assert_eq!((tiles.viewport.width, tiles.head.speed, tiles.head.tilt), (100.0, 0.0, 15.0));
+    assert_eq!(tiles.pictures, None);
+    let Traffic::Tiles(tiles) = traffic("tiles", "bitrate = \"40mbps\"\npictures = { length = \"500ms\" }")
+    else {
+        panic!("no tiles")
+    };
+    let pictures = tiles.pictures.expect("they are real");
+    assert_eq!((pictures.width, pictures.height, pictures.pictures), (1536, 768, 15));
+    assert_eq!(tiles.sphere(&pictures).picture_bytes, [166_666, 83_333, 16_666]);
     let words = "size = 9\ninterval = \"1ms\"\nblocking = true";
     let Traffic::Messages(messages) = traffic("messages", words) else { panic!("no messages") };
     assert!(messages.blocking);
@@ -211,6 +245,23 @@ fn wrong_fields_of_kinds_with_feedback_are_located() {
         ("dash", "bitrate = 9\nbuffer = \"300ms\"".to_owned(), "11:1: buffer: it must be a whole number of"),
         ("dash", "bitrate = 9\nsegment = \"10us\"".to_owned(), "11:1: segment: it must be at least 1000us"),
         ("dash", "bitrate = \"900gbps\"".to_owned(), "10:1: bitrate: its largest segment of"),
+        ("tiles", "bitrate = 9\njitter = 0.1\npictures = {}".to_owned(), "11:1: jitter: real pictures have"),
+        ("tiles", "bitrate = 9\npictures = { width = 99 }".to_owned(), "11:1: pictures: picture size 99x768"),
+        (
+            "tiles",
+            "bitrate = 9\npictures = { width = 100 }".to_owned(),
+            "11:1: pictures: 100 pixels cannot be",
+        ),
+        (
+            "tiles",
+            "bitrate = 9\npictures = { length = 0 }".to_owned(),
+            "11:1: pictures: a film of no pictures",
+        ),
+        (
+            "tiles",
+            "bitrate = 9\npictures = { length = \"60s\" }".to_owned(),
+            "11:1: pictures: 1800 of 1536x768",
+        ),
         ("tiles", "bitrate = 9\ncolumns = 65".to_owned(), "11:1: columns: 65 is not within 1 and 64"),
         ("tiles", "bitrate = 9\nhead = { speed = 361 }".to_owned(), "11:1: head: speed: 361 is not within 0"),
         ("tiles", "bitrate = 9\nhead = { sped = 1 }".to_owned(), "11:10: unknown field `sped`"),

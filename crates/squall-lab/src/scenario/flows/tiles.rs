@@ -4,12 +4,16 @@ use squall_net::{Rate, Ratio, Span};
 
 use super::MAX_BLOCK;
 use super::reader::Reader;
-use crate::flow::{Head, ReliableTiles, Tiles, Viewport};
+use super::video::frames_within;
+use crate::flow::{Head, ReliableTiles, TilePictures, Tiles, Viewport};
 use crate::scenario::place::Problem;
 
 /// Longest time for which the sender does not know of a head, and from sending to showing, in microseconds: what the
 /// head does in between is kept.
 const MAX_AGE_US: u64 = 10_000_000;
+
+/// Most bytes of luma of real pictures, which are kept.
+const MAX_PICTURE_BYTES: u64 = 512 << 20;
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,6 +33,16 @@ struct Table {
     deadline: Option<Span>,
     #[serde(default)]
     reliable: Reliable,
+    pictures: Option<PicturesTable>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PicturesTable {
+    width: Option<u32>,
+    height: Option<u32>,
+    length: Option<Span>,
+    scene: Option<u64>,
 }
 
 #[derive(Debug, Default, serde::Deserialize)]
@@ -97,13 +111,32 @@ pub(super) fn read(reader: &Reader<'_>) -> Result<Tiles, Problem> {
         size_jitter: table.jitter.map_or(0.0, Ratio::as_f64),
         deadline_us: age("deadline", reader.deadline(table.deadline)?, 80_000)?,
         reliable: table.reliable.into(),
+        pictures: table.pictures.map(|table| pictures(reader, &table, fps)).transpose()?,
     };
+    if let Some(pictures) = &tiles.pictures {
+        if table.jitter.is_some() {
+            return Err(reader.at("jitter", "jitter: real pictures have sizes of their own"));
+        }
+        let cut = tiles.sphere(pictures).check();
+        cut.map_err(|error| reader.at("pictures", format!("pictures: {error}")))?;
+    }
     let largest = tiles.largest_tile();
     if largest > MAX_BLOCK {
         let words = format!("bitrate: its largest tile of {largest} bytes is above {MAX_BLOCK} bytes");
         return Err(reader.at("bitrate", words));
     }
     Ok(tiles)
+}
+
+fn pictures(reader: &Reader<'_>, table: &PicturesTable, fps: u32) -> Result<TilePictures, Problem> {
+    let (width, height) = (table.width.unwrap_or(1536), table.height.unwrap_or(768));
+    let pictures = frames_within(table.length.map_or(2_000_000, Span::micros), fps);
+    let bytes = u64::from(width).saturating_mul(height.into()).saturating_mul(pictures);
+    if bytes > MAX_PICTURE_BYTES {
+        let words = format!("pictures: {pictures} of {width}x{height} pixels are above 512 MiB");
+        return Err(reader.at("pictures", words));
+    }
+    Ok(TilePictures { width, height, pictures: pictures as u32, scene: table.scene.unwrap_or(1) })
 }
 
 fn number<T: PartialOrd + std::fmt::Display + Copy>(

@@ -60,6 +60,17 @@ impl Grid {
         tiles
     }
 
+    /// The tiles of which a viewer sees part, and how much: the area in square degrees.
+    pub(super) fn seen(&self, view: Direction) -> Vec<(usize, f64)> {
+        let seen = |tile: usize| {
+            let (aside, above) = self.offset(tile, view);
+            let across = (self.reach.0 - aside).min(self.width).min(2.0 * self.reach.0 - self.width);
+            let up = (self.reach.1 - above).min(self.height).min(2.0 * self.reach.1 - self.height);
+            (tile, across * up)
+        };
+        (0..self.len()).filter(|tile| self.ring(*tile, view) == Ring::Viewport).map(seen).collect()
+    }
+
     /// From the middle of the viewport to that of the tile, in degrees of yaw and of pitch.
     fn offset(&self, tile: usize, view: Direction) -> (f64, f64) {
         let columns = usize::from(self.columns);
@@ -106,6 +117,20 @@ mod tests {
         let seen: Vec<usize> = (0..12).filter(|column| rings[3][*column] == Ring::Viewport).collect();
         // −45° to 55°: the columns from 300° on and up to 60°.
         assert_eq!(seen, [0, 1, 10, 11]);
+    }
+
+    #[test]
+    fn what_is_seen_adds_up_to_the_viewport() {
+        let grid = Grid::new(&tiles());
+        // 130° to 230° and −25° to 55°: 20, 30, 30, 20 across; 25, 30, 25 up.
+        let seen = grid.seen(Direction { yaw: 180.0, pitch: 15.0 });
+        let areas: Vec<f64> = seen.iter().map(|(_, area)| *area).collect();
+        assert_eq!(seen[0], (28, 500.0), "the third row, the fifth column");
+        assert_eq!(areas[..4], [500.0, 750.0, 750.0, 500.0]);
+        assert_eq!((areas.len(), areas.iter().sum::<f64>()), (12, 8_000.0));
+        // A viewport that is narrower than a tile is in one.
+        let narrow = Grid::new(&Tiles { viewport: Viewport { width: 10.0, height: 8.0 }, ..tiles() });
+        assert_eq!(narrow.seen(Direction { yaw: 193.0, pitch: 14.0 }), [(42, 80.0)]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! the head has turned, as STORM's application does (§5.5). Tiles are offered from the middle of the viewport outwards.
 //! What the viewer sees when the picture is shown is another matter.
 
+mod gallery;
 mod grid;
 mod head;
 mod perceived;
@@ -14,6 +15,8 @@ use std::collections::VecDeque;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use self::gallery::Gallery;
+pub(super) use self::gallery::encoded;
 use self::grid::{Grid, Ring};
 use self::head::{Direction, Motion};
 use self::perceived::Perceived;
@@ -36,6 +39,8 @@ pub(super) struct Sphere {
     /// Blocks of all pictures so far.
     blocks: u64,
     perceived: Perceived,
+    /// Of real pictures, how they look.
+    gallery: Option<Gallery>,
 }
 
 impl Sphere {
@@ -52,6 +57,7 @@ impl Sphere {
             queue: VecDeque::new(),
             blocks: 0,
             perceived: Perceived::default(),
+            gallery: tiles.pictures.as_ref().map(|pictures| Gallery::new(tiles, pictures)),
         }
     }
 
@@ -63,35 +69,52 @@ impl Sphere {
         let known_us = at_us.saturating_sub(self.tiles.feedback_us);
         self.head.forget(known_us);
         let (known, shown) = (self.head.at(known_us), self.head.at(due_us));
-        let size = self.tiles.tile_size();
-        let full: Vec<u64> =
-            (0..self.grid.len()).map(|_| jittered(size, self.tiles.size_jitter, &mut self.rng)).collect();
+        let full: Vec<u64> = (0..self.grid.len()).map(|tile| self.full_size(tile)).collect();
         let mut seen = Vec::new();
+        let mut sent = Vec::new();
         for tile in self.grid.by_distance(known) {
-            if let Some(offer) = self.block(at_us, full[tile], self.grid.ring(tile, known)) {
-                seen.push(if self.is_seen(tile, shown) { offer.size } else { 0 });
-                self.queue.push_back(offer);
-            }
+            let ring = self.grid.ring(tile, known);
+            let Some(size) = self.size(tile, full[tile], ring) else { continue };
+            seen.push(if self.is_seen(tile, shown) { size } else { 0 });
+            sent.push((tile, ring));
+            self.queue.push_back(self.block(at_us, size, ring));
         }
         let all_seen = full.iter().enumerate().filter(|(tile, _)| self.is_seen(*tile, shown));
         let all_seen = all_seen.map(|(_, bytes)| bytes).sum();
         let first = self.blocks;
+        if let Some(gallery) = &mut self.gallery {
+            gallery.on_picture(due_us, first, &sent, self.grid.seen(shown));
+        }
         self.blocks += seen.len() as u64;
         self.perceived.on_picture(at_us, due_us, first, seen, all_seen);
         Some(())
     }
 
-    /// A tile of so many bytes in full, if anything of it is sent.
-    fn block(&self, at_us: u64, full: u64, ring: Ring) -> Option<Offer> {
+    /// Bytes of a tile of the next picture in full.
+    fn full_size(&mut self, tile: usize) -> u64 {
+        match &self.gallery {
+            Some(gallery) => gallery.size(tile, Ring::Viewport).unwrap_or(1),
+            None => jittered(self.tiles.tile_size(), self.tiles.size_jitter, &mut self.rng),
+        }
+    }
+
+    /// Bytes of a tile in this ring that has so many in full, if anything of it is sent.
+    fn size(&self, tile: usize, full: u64, ring: Ring) -> Option<u64> {
+        if let Some(gallery) = &self.gallery {
+            return gallery.size(tile, ring);
+        }
         let share = match ring {
             Ring::Viewport => 1.0,
             Ring::Margin => self.tiles.margin_share,
             Ring::Outside => self.tiles.outside_share,
         };
-        let size = ((full as f64 * share) as u64).max(1);
+        (share > 0.0).then(|| ((full as f64 * share) as u64).max(1))
+    }
+
+    fn block(&self, at_us: u64, size: u64, ring: Ring) -> Offer {
         let class = ring as usize;
         let offer = Offer::new(at_us, size, class as u16, &self.classes[class]);
-        (share > 0.0).then_some(Offer { deadline_us: Some(self.tiles.deadline_us), ..offer })
+        Offer { deadline_us: Some(self.tiles.deadline_us), ..offer }
     }
 
     fn is_seen(&self, tile: usize, view: Direction) -> bool {
@@ -109,10 +132,14 @@ impl Source for Sphere {
 
     fn on_delivered(&mut self, index: u64, at_us: u64) {
         self.perceived.on_delivered(index, at_us);
+        if let Some(gallery) = &mut self.gallery {
+            gallery.on_delivered(index, at_us);
+        }
     }
 
     fn outcome(&self, end_us: u64) -> Outcome {
-        Outcome { perceived_ratio: self.perceived.ratio(end_us), ..Outcome::default() }
+        let pictures = self.gallery.as_ref().and_then(|gallery| gallery.quality(end_us));
+        Outcome { perceived_ratio: self.perceived.ratio(end_us), pictures, ..Outcome::default() }
     }
 }
 
@@ -137,6 +164,7 @@ mod tests {
             size_jitter: 0.0,
             deadline_us: 80_000,
             reliable: ReliableTiles::Margin,
+            pictures: None,
         }
     }
 

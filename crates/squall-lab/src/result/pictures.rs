@@ -1,0 +1,89 @@
+//! How good the pictures were that a viewer saw.
+
+use serde::{Deserialize, Serialize};
+use squall_media::quality::{Likeness, psnr_of};
+
+use super::round6;
+
+/// Pictures as they were shown, each against the one that should have been: the source as it was before it was encoded.
+/// Of luma; see [`squall_media::quality`] for the formulas.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct PictureQuality {
+    /// Pictures compared: those that were to be shown before the end of the run.
+    pub compared: u64,
+    /// PSNR in dB. Its mean is that of the pictures' own.
+    pub psnr: Spread,
+    /// PSNR in dB of the mean squared error of all pictures, which one bad picture weighs more in.
+    pub total_psnr: f64,
+    /// How much lower the mean of the PSNR is than if everything had arrived in time, in dB.
+    pub psnr_loss: f64,
+    /// Structural similarity, 1 for equal pictures.
+    pub ssim: Spread,
+    /// How much lower its mean is than if everything had arrived in time.
+    pub ssim_loss: f64,
+}
+
+/// What a viewer sees on the average, mostly, and at worst.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Half of the values are not above it.
+    pub median: f64,
+    /// A twentieth of the values are not above it.
+    pub p5: f64,
+}
+
+impl PictureQuality {
+    /// Of what was seen, and what would have been seen if everything had arrived in time; `None` of no picture.
+    pub(crate) fn of(seen: &[Likeness], intact: &[Likeness]) -> Option<Self> {
+        let psnr = Spread::of(seen.iter().map(Likeness::psnr))?;
+        let ssim = Spread::of(seen.iter().map(|seen| seen.ssim))?;
+        let lost = |intact: Option<Spread>, seen: Spread| {
+            intact.map_or(0.0, |intact| round6(intact.mean - seen.mean))
+        };
+        let error = seen.iter().map(|seen| seen.mean_squared_error).sum::<f64>() / seen.len() as f64;
+        Some(Self {
+            compared: seen.len() as u64,
+            total_psnr: round6(psnr_of(error)),
+            psnr_loss: lost(Spread::of(intact.iter().map(Likeness::psnr)), psnr),
+            psnr,
+            ssim_loss: lost(Spread::of(intact.iter().map(|intact| intact.ssim)), ssim),
+            ssim,
+        })
+    }
+}
+
+impl Spread {
+    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.collect();
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        values.sort_unstable_by(f64::total_cmp);
+        let at =
+            |share: usize| Some(round6(*values.get((values.len() * share).div_ceil(100).checked_sub(1)?)?));
+        Some(Self { mean: round6(mean), median: at(50)?, p5: at(5)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(mean_squared_error: f64, ssim: f64) -> Likeness {
+        Likeness { mean_squared_error, ssim }
+    }
+
+    #[test]
+    fn worked_by_hand() {
+        // 255²/25 is 2601, 34.151404 dB; 255²/6502.5 is 10, 10 dB; no error is 100 dB.
+        let shown = [seen(25.0, 0.9), seen(6_502.5, 0.3), seen(0.0, 1.0)];
+        let quality = PictureQuality::of(&shown, &[seen(25.0, 0.9); 3]).expect("there are pictures");
+        assert_eq!(quality.compared, 3);
+        assert_eq!(quality.psnr, Spread { mean: 48.050_468, median: 34.151_404, p5: 10.0 });
+        assert_eq!(quality.ssim, Spread { mean: 0.733_333, median: 0.9, p5: 0.3 });
+        assert_eq!((quality.psnr_loss, quality.ssim_loss), (-13.899_064, 0.166_667));
+        // 65,025 · 3 / 6,527.5 is 29.8851.
+        assert_eq!(quality.total_psnr, 14.754_547);
+        assert_eq!(PictureQuality::of(&[], &[]), None);
+    }
+}
