@@ -70,6 +70,7 @@ fn field(error: &EncodeError) -> &'static str {
         EncodeError::Setting { field: "bitrate_bps", .. } => "bitrate",
         EncodeError::Setting { field: "key_interval", .. } => "keyframe_interval",
         EncodeError::Setting { field: "height", .. } => "height",
+        EncodeError::Size(size) if size.width.is_multiple_of(2) => "height",
         _ => "width",
     }
 }

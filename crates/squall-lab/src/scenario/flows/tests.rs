@@ -254,11 +254,6 @@ fn wrong_fields_of_kinds_with_feedback_are_located() {
         ),
         (
             "tiles",
-            "bitrate = 9\npictures = { length = 0 }".to_owned(),
-            "11:1: pictures: a film of no pictures",
-        ),
-        (
-            "tiles",
             "bitrate = 9\npictures = { length = \"60s\" }".to_owned(),
             "11:1: pictures: 1800 of 1536x768",
         ),
