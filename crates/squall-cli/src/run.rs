@@ -7,10 +7,14 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use anyhow::{anyhow, ensure};
+use anyhow::{anyhow, bail, ensure};
 use clap::Args;
 use squall::sched::Registry;
-use squall_lab::{Batch, Contender, RunResult, Scenario, ScenarioError, report, result, table};
+use squall_lab::{
+    Batch, Contender, RunResult, Scenario, ScenarioError,
+    experiment::{Cell, Experiment},
+    report, result, table,
+};
 
 use crate::{
     error::{usage, whole},
@@ -29,11 +33,16 @@ const MAX_SEEDS: u64 = 1_000;
     squall run scenarios/lossy.toml --scheduler 'minrtt,redundant' --seeds 10 --json out/lossy.json\n  \
     squall run scenarios/lossy.toml --scheduler 'minrtt,minrtt-R'\n  \
     squall run scenarios/fading.toml --report out/fading.html\n  \
+    squall run scenarios/papers/storm-fig18.toml --at place=hall --scheduler storm --report out/why.html\n  \
     squall run scenarios/stable.toml --json - | jq '.[0].flows[0].goodput_bps'")]
 pub(crate) struct RunArgs {
     /// The scenario file; docs/scenarios.md describes it
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
+    /// Of an experiment, a point of each of its axes, as in --at place=hall,rate=high; without it the scenario is run
+    /// as it stands in the file
+    #[arg(long, value_name = "AXIS=POINT", value_delimiter = ',')]
+    at: Vec<String>,
     /// Schedulers instead of the scenario's, with options, separated by commas; one that ends in -R sends
     /// every block reliably
     #[arg(long, value_name = "A,B")]
@@ -58,7 +67,11 @@ pub(crate) struct RunArgs {
 /// Runs the command.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let registry = Arc::new(Registry::standard());
-    let scenario = load(args, &registry).map_err(usage)?;
+    let scenario = if args.at.is_empty() {
+        load(args, &registry).map_err(usage)?
+    } else {
+        cell(args, &registry).map_err(usage)?
+    };
     let batch = batch(args, &scenario, registry).map_err(usage)?;
     let runs = execute(&batch)?;
     publish(args, &scenario, &runs)?;
@@ -74,6 +87,41 @@ fn load(args: &RunArgs, registry: &Registry) -> Result<Scenario, ScenarioError> 
         Some(_) => Scenario::load(&args.scenario),
         None => Scenario::load_with(&args.scenario, registry),
     }
+}
+
+/// The scenario at the points that were asked for.
+fn cell(args: &RunArgs, registry: &Registry) -> anyhow::Result<Scenario> {
+    let experiment = Experiment::load(&args.scenario, registry)?;
+    let mut wanted: Vec<(&str, &str)> = Vec::new();
+    for words in &args.at {
+        let point = words.split_once('=').filter(|(axis, _)| wanted.iter().all(|(known, _)| known != axis));
+        wanted
+            .push(point.ok_or_else(|| anyhow!("--at: {words:?} is no AXIS=POINT, or names its axis again"))?);
+    }
+    for (name, point) in &wanted {
+        let axis = experiment.axes.iter().find(|axis| axis.name == *name);
+        let Some(axis) = axis else {
+            bail!("--at: no axis is called {name:?}; there are {}", axes(&experiment))
+        };
+        let points: Vec<&str> = axis.points.iter().map(|point| point.name.as_str()).collect();
+        ensure!(
+            points.contains(point),
+            "--at: {name} has no point {point:?}; there are {}",
+            points.join(", ")
+        );
+    }
+    let left = experiment.axes.iter().find(|axis| wanted.iter().all(|(name, _)| *name != axis.name));
+    if let Some(axis) = left {
+        bail!("--at: which point of {}? The axes are {}", axis.name, axes(&experiment));
+    }
+    let is_wanted = |cell: &Cell| wanted.iter().all(|(axis, point)| cell.point[*axis] == *point);
+    let cell = experiment.cells(false)?.into_iter().find(is_wanted);
+    Ok(cell.expect("there is a cell for every combination of points").scenario)
+}
+
+fn axes(experiment: &Experiment) -> String {
+    let names: Vec<&str> = experiment.axes.iter().map(|axis| axis.name.as_str()).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 fn batch<'a>(args: &RunArgs, scenario: &'a Scenario, registry: Arc<Registry>) -> anyhow::Result<Batch<'a>> {

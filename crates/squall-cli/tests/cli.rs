@@ -204,3 +204,29 @@ fn a_reader_that_leaves_early_is_no_failure() {
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && words.is_empty(), "{words}");
 }
+
+#[test]
+fn one_point_of_an_experiment_can_be_run() {
+    let folder = Folder::new("at");
+    let axis = "[[axis]]\nname = \"delay\"\npoints = [\n    { name = \"near\", set = { \"path.two.delay\" = \"20ms\" } },\n    \
+         { name = \"far\", set = { \"path.two.delay\" = \"90ms\" } },\n]\n";
+    let file = folder.file("small.toml", &format!("{SCENARIO}{axis}"));
+    let run = |more: &[&str]| {
+        let args = [&["run", &file, "--scheduler", "sp(path=1)", "--json", "-"], more].concat();
+        let runs: serde_json::Value = serde_json::from_str(&stdout(&squall(&args))).unwrap();
+        let median = runs[0]["flows"][0]["latency"]["p50_us"].as_u64().unwrap();
+        (runs[0]["scenario"].as_str().unwrap().to_owned(), median)
+    };
+    let (near, far) = (run(&["--at", "delay=near"]), run(&["--at", "delay=far"]));
+    assert_eq!(
+        (near.0.as_str(), far.0.as_str(), run(&[]).0.as_str()),
+        ("small delay=near", "small delay=far", "small")
+    );
+    assert!((65_000..75_000).contains(&(far.1 - near.1)), "{near:?} {far:?}");
+
+    let at = |words: &str| complaint(&["run", &file, "--at", words], 2);
+    assert_eq!(at("delay=there"), "squall: --at: delay has no point \"there\"; there are near, far");
+    assert_eq!(at("rate=near"), "squall: --at: no axis is called \"rate\"; there are delay");
+    assert!(at("delay").contains("is no AXIS=POINT"));
+    assert!(at("delay=near,delay=far").contains("names its axis again"));
+}
