@@ -27,6 +27,7 @@ mod rate;
 pub mod relay;
 mod script;
 pub mod series;
+mod stall;
 mod time;
 pub mod trace;
 pub mod units;
@@ -44,5 +45,6 @@ pub use crate::{
     relay::{Relay, RelayReport},
     script::{EventError, LinkEvent, OutageMode},
     series::LoadError,
+    stall::{MAX_STALLS, StallConfig, StallLength},
     units::{Micros, Rate, Ratio, Size, Span},
 };

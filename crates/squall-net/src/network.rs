@@ -1,6 +1,7 @@
 //! Several paths in virtual time: send, ask when something arrives, take it.
 
 mod radios;
+mod stalls;
 
 use crate::{
     capacity::{Forecast, Tree},
@@ -134,6 +135,7 @@ impl<T: Clone> Network<T> {
         }
         network.due = vec![IDLE; network.links.len() + network.trunks.len()];
         network.equip(paths, seed)?;
+        network.stall(paths, seed)?;
         Ok(network)
     }
 

@@ -138,6 +138,12 @@ impl Ratio {
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / f64::from(BILLION)
     }
+
+    /// This share of another, rounded down.
+    pub(crate) fn of(self, other: Self) -> Self {
+        // Two factors of at most a billion: neither overflows, and the quotient is at most a billion.
+        Self((u64::from(self.0) * u64::from(other.0) / u64::from(BILLION)) as u32)
+    }
 }
 
 const BILLION: u32 = 1_000_000_000;

@@ -16,6 +16,7 @@ use crate::{
     rate::RateConfig,
     script::{LinkEvent, OutageMode},
     series::LoadError,
+    stall::{self, StallConfig},
     units::{Rate, Ratio, Size, Span},
 };
 
@@ -63,6 +64,9 @@ pub struct PathConfig {
     /// Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub radio: Option<RadioConfig>,
+    /// Times at random in which both directions carry less, or nothing. Not beside a shared bottleneck. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stalls: Vec<StallConfig>,
     /// What changes, and when, in one or both directions.
     pub events: Vec<PathEvent>,
 }
@@ -116,6 +120,7 @@ struct PathTable {
     metered: bool,
     bottleneck: Option<String>,
     radio: Option<RadioConfig>,
+    stalls: Vec<StallConfig>,
     up: LinkPatch,
     down: LinkPatch,
     events: Vec<PathEvent>,
@@ -151,6 +156,7 @@ impl From<PathTable> for PathConfig {
             metered: table.metered,
             bottleneck: table.bottleneck,
             radio: table.radio,
+            stalls: table.stalls,
             events: table.events,
         }
     }
@@ -187,6 +193,7 @@ impl PathConfig {
             metered: false,
             bottleneck: None,
             radio: None,
+            stalls: Vec::new(),
             events: Vec::new(),
         }
     }
@@ -221,7 +228,7 @@ impl PathConfig {
         self.radio.as_mut().map_or(Ok(()), |radio| radio.load(base))
     }
 
-    /// Finds what is out of range or contradicts itself in either direction or in the radio.
+    /// Finds what is out of range or contradicts itself in either direction, the radio or the stalls.
     ///
     /// # Errors
     ///
@@ -231,6 +238,7 @@ impl PathConfig {
             .into_iter()
             .try_for_each(|direction| self.link(direction).check())
             .and_then(|()| self.check_radio())
+            .and_then(|()| stall::check(&self.stalls, [&self.up.rate, &self.down.rate]))
             .map_err(|problem| ConfigError::Path { path: self.name.clone(), problem: Box::new(problem) })
     }
 

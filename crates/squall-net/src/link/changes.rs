@@ -1,4 +1,4 @@
-//! Changes of a link: by its script, and by the radio it depends on.
+//! Changes of a link: by its script, by the radio it depends on, and by stalls.
 
 use super::Link;
 use crate::{
@@ -7,12 +7,37 @@ use crate::{
     radio::{Conditions, Follower},
     rate::{Fluid, Pace, Server, WORK_PER_BIT},
     script::{Change, OutageMode},
-    time::Nanos,
+    stall::Stalls,
+    time::{NEVER, Nanos},
     units::{Ratio, Span},
 };
 
 impl<T: Clone> Link<T> {
-    pub(super) fn follow_script(&mut self, at: Nanos) {
+    /// When something changes that no packet causes.
+    pub(super) fn next_change(&self) -> Nanos {
+        self.script.next().min(self.radio_event()).min(self.stall_event())
+    }
+
+    fn radio_event(&self) -> Nanos {
+        self.radio.as_ref().map_or(NEVER, Follower::next)
+    }
+
+    fn stall_event(&self) -> Nanos {
+        self.stalls.as_ref().map_or(NEVER, Stalls::next)
+    }
+
+    /// The first of the changes that are due at `at`.
+    pub(super) fn change(&mut self, at: Nanos) {
+        if at == self.script.next() {
+            self.follow_script(at);
+        } else if at == self.radio_event() {
+            self.follow_radio(at);
+        } else {
+            self.follow_stalls(at);
+        }
+    }
+
+    fn follow_script(&mut self, at: Nanos) {
         match self.script.pop() {
             Some(Change::Rate { to, over }) => {
                 let pace = match self.server.rate(at) {
@@ -41,12 +66,12 @@ impl<T: Clone> Link<T> {
         self.follow_radio(0);
     }
 
-    pub(super) fn follow_radio(&mut self, at: Nanos) {
+    fn follow_radio(&mut self, at: Nanos) {
         let Some(radio) = &mut self.radio else { return };
         let Conditions { share, loss, outage } = radio.conditions(at);
         let before = std::mem::replace(&mut self.conditions, Conditions { share, loss, outage });
         if share != before.share {
-            self.change_share(at, share);
+            self.change_share(at);
         }
         match (before.outage, outage) {
             (false, true) => self.enter_outage(at),
@@ -55,8 +80,34 @@ impl<T: Clone> Link<T> {
         }
     }
 
+    /// Lets the link stall from time 0 on.
+    pub(crate) fn stall(&mut self, stalls: Stalls) {
+        self.stalls = Some(stalls);
+    }
+
+    fn follow_stalls(&mut self, at: Nanos) {
+        let Some(stalls) = &mut self.stalls else { return };
+        let left = stalls.left(at);
+        let before = std::mem::replace(&mut self.left, left);
+        // What leaves nothing is an outage, and the share is that of before until it is over.
+        if left != Ratio::ZERO && left != before {
+            self.change_share(at);
+        }
+        match (before == Ratio::ZERO, left == Ratio::ZERO) {
+            (false, true) => self.enter_outage(at),
+            (true, false) => self.leave_outage(at),
+            _ => {}
+        }
+    }
+
+    /// What radio and stalls leave of the rate; an outage leaves the rate alone.
+    fn share(&self) -> Ratio {
+        if self.left == Ratio::ZERO { self.conditions.share } else { self.conditions.share.of(self.left) }
+    }
+
     /// Goes on at another share of its rate; a packet being sent too.
-    fn change_share(&mut self, at: Nanos, share: Ratio) {
+    fn change_share(&mut self, at: Nanos) {
+        let share = self.share();
         if self.outages == 0 {
             self.stop_serving(at);
         }
@@ -94,7 +145,7 @@ impl<T: Clone> Link<T> {
             // What was counted in bytes, with the TUN header, becomes work.
             self.serving_left *= 8 * WORK_PER_BIT;
         }
-        self.server = Server::Fluid(Fluid::new(pace, self.conditions.share, at));
+        self.server = Server::Fluid(Fluid::new(pace, self.share(), at));
         if self.outages == 0 {
             self.go_on(at);
         }

@@ -17,6 +17,7 @@ use crate::{
     radio::{Conditions, Follower},
     rate::Server,
     script::{OutageMode, Script},
+    stall::Stalls,
     time::{NEVER, Nanos, micros_after, micros_before},
     units::{Micros, Ratio},
 };
@@ -27,7 +28,7 @@ use crate::{
 /// counts as the latest seen). Everything due at or before `now` happens before what the call itself does:
 /// a packet pushed at the very microsecond in which another leaves the queue finds that place free, and a
 /// packet pushed in a millisecond cannot use a trace's opportunity of that millisecond. Among things due at
-/// the same nanosecond, the script comes first, then the radio, the serialiser and arrivals. So the same configuration,
+/// the same nanosecond, the script comes first, then the radio, the stalls, the serialiser and arrivals. So the same configuration,
 /// seed and pushes give the same deliveries.
 #[derive(Debug, Clone)]
 pub struct Link<T> {
@@ -55,6 +56,9 @@ pub struct Link<T> {
     /// What the radio leaves of the link.
     conditions: Conditions,
     radio_random: Pcg64Mcg,
+    stalls: Option<Stalls>,
+    /// What the stalls leave of the rate.
+    left: Ratio,
     ready: VecDeque<Delivery<T>>,
     latest: Option<u64>,
     ledger: Ledger,
@@ -179,6 +183,8 @@ impl<T: Clone> Link<T> {
             radio: None,
             conditions: Conditions::FULL,
             radio_random: stream(3),
+            stalls: None,
+            left: Ratio::ONE,
             ready: VecDeque::new(),
             latest: None,
             ledger: Ledger::default(),
@@ -235,7 +241,7 @@ impl<T: Clone> Link<T> {
         if self.delay_first || !self.line.settled() {
             at = at.min(self.server_event());
             if self.serving.is_some() || self.queue.len() > 0 {
-                at = at.min(self.script.next()).min(self.radio_event());
+                at = at.min(self.next_change());
             }
         }
         (at != NEVER).then(|| micros_after(at))
@@ -288,7 +294,7 @@ impl<T: Clone> Link<T> {
             }
         };
         let (delay, moves) = self.delay.outlook(self.now);
-        let until = self.script.next().min(self.radio_event()).min(change).min(moves);
+        let until = self.next_change().min(change).min(moves);
         Outlook {
             service,
             delay: micros_before(self.jitter.least(delay)),

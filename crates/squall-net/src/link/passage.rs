@@ -6,7 +6,6 @@ use crate::{
     loss::chance,
     mahimahi::OPPORTUNITY,
     queue::Queued,
-    radio::Follower,
     rate::Server,
     time::{NEVER, Nanos, micros_after, nanos},
     units::Micros,
@@ -17,16 +16,14 @@ impl<T: Clone> Link<T> {
     pub(super) fn advance(&mut self, now: Micros) {
         let to = nanos(now).min(NEVER - 1);
         loop {
-            let (script, radio, server) = (self.script.next(), self.radio_event(), self.server_event());
-            let at = script.min(radio).min(server).min(self.line.next());
+            let (change, server) = (self.next_change(), self.server_event());
+            let at = change.min(server).min(self.line.next());
             if at > to {
                 break;
             }
             self.now = at;
-            if at == script {
-                self.follow_script(at);
-            } else if at == radio {
-                self.follow_radio(at);
+            if at == change {
+                self.change(at);
             } else if at == server {
                 self.serve(at);
             } else {
@@ -43,10 +40,6 @@ impl<T: Clone> Link<T> {
             Server::Opportunities(trace) if self.uses_opportunities() => trace.next(),
             Server::Opportunities(_) => NEVER,
         }
-    }
-
-    pub(super) fn radio_event(&self) -> Nanos {
-        self.radio.as_ref().map_or(NEVER, Follower::next)
     }
 
     fn uses_opportunities(&self) -> bool {
