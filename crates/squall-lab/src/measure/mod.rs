@@ -53,6 +53,8 @@ pub enum Count {
     RetransmissionRatio,
     /// Completion rate: blocks in time / offered, undecided ones left out.
     InTimeRatio,
+    /// Stall rate: blocks that were late or never came / offered, undecided ones left out.
+    LateRatio,
     /// The same by packets: bytes that arrived in time / bytes offered.
     InTimeBytesRatio,
     /// Bytes of blocks in time over the run, in bits per second.
@@ -73,6 +75,10 @@ pub enum Count {
     Efficiency,
     /// Blocks that were given up.
     CancelledBlocks,
+    /// Blocks that never came, though some of their data did.
+    WastedBlocks,
+    /// Bytes that the application handed over, in bits per second: the bitrate of an encoder.
+    OfferedBitrate,
     /// Longest time without a delivery, in microseconds.
     LongestGap,
     /// Pictures shown a second.
@@ -154,7 +160,7 @@ impl Unit {
 }
 
 /// Every [`Count`] with its name and unit.
-const COUNTS: [(Count, &str, Unit); 44] = [
+const COUNTS: [(Count, &str, Unit); 47] = [
     (Count::Goodput, "goodput", Unit::Rate),
     (Count::WireBytes, "wire_bytes", Unit::Size),
     (Count::WireRatio, "wire_ratio", Unit::Ratio),
@@ -167,6 +173,7 @@ const COUNTS: [(Count, &str, Unit); 44] = [
     (Count::DuplicateBytes, "duplicate_bytes", Unit::Size),
     (Count::RetransmissionRatio, "retransmission_ratio", Unit::Ratio),
     (Count::InTimeRatio, "in_time_ratio", Unit::Ratio),
+    (Count::LateRatio, "late_ratio", Unit::Ratio),
     (Count::InTimeBytesRatio, "in_time_bytes_ratio", Unit::Ratio),
     (Count::InTimeBitrate, "in_time_bitrate", Unit::Rate),
     (Count::BoundInTimeRatio, "bound_in_time_ratio", Unit::Ratio),
@@ -177,6 +184,8 @@ const COUNTS: [(Count, &str, Unit); 44] = [
     (Count::DeliveredRatio, "delivered_ratio", Unit::Ratio),
     (Count::Efficiency, "efficiency", Unit::Ratio),
     (Count::CancelledBlocks, "cancelled_blocks", Unit::Number),
+    (Count::WastedBlocks, "wasted_blocks", Unit::Number),
+    (Count::OfferedBitrate, "offered_bitrate", Unit::Rate),
     (Count::LongestGap, "longest_gap", Unit::Time),
     (Count::MeanFps, "mean_fps", Unit::Number),
     (Count::BelowSmoothRatio, "below_smooth_ratio", Unit::Ratio),

@@ -67,11 +67,14 @@ impl Subject {
             [MeanFps, BelowSmoothRatio, ShownRatio, Stalls, StallsPerMinute, StallTime, LongestStall];
         let fates = [
             InTimeRatio,
+            LateRatio,
             InTimeBytesRatio,
             InTimeBitrate,
             DeliveredRatio,
             Efficiency,
             CancelledBlocks,
+            WastedBlocks,
+            OfferedBitrate,
             Goodput,
         ];
         let signal = [Recoveries, MeanSignalBias, MedianSignalBias];
@@ -293,10 +296,13 @@ fn joined(flow: &FlowResult, name: &str) -> Option<ClassResult> {
 fn of_fates(count: Count, tally: &Tally, run: &RunResult) -> Option<f64> {
     match count {
         Count::InTimeRatio => Some(tally.in_time_ratio()),
+        Count::LateRatio => Some(round6(1.0 - tally.in_time_ratio())),
         Count::InTimeBitrate => Some(rate_bps(tally.in_time_bytes, run.duration_us) as f64),
         Count::DeliveredRatio => Some(tally.delivered_ratio()),
         Count::Efficiency => Some(tally.efficiency()),
         Count::CancelledBlocks => Some(tally.cancelled_blocks as f64),
+        Count::WastedBlocks => Some(tally.wasted_blocks as f64),
+        Count::OfferedBitrate => Some(rate_bps(tally.offered_bytes, run.duration_us) as f64),
         Count::Goodput => Some(rate_bps(tally.delivered_bytes, run.duration_us) as f64),
         _ => None,
     }

@@ -66,6 +66,11 @@ impl ClassRecorder {
         *lost_blocks(&mut self.tally, why) -= 1;
     }
 
+    /// Some of a block has arrived, and never the rest.
+    pub(super) fn on_wasted(&mut self) {
+        self.tally.wasted_blocks += 1;
+    }
+
     /// The run ends before a block is decided, of which so many bytes have arrived.
     pub(super) fn on_open(&mut self, size: u64, timely_bytes: u64) {
         self.tally.open_blocks += 1;

@@ -19,6 +19,8 @@ struct OpenBlock {
     index: u64,
     /// Bytes that arrived before the deadline.
     timely_bytes: u64,
+    /// Whether anything of it has arrived.
+    begun: bool,
     sent: bool,
     lost: Option<LostReason>,
 }
@@ -83,6 +85,7 @@ impl FlowRecorder {
                 class,
                 index: self.offers,
                 timely_bytes: 0,
+                begun: false,
                 sent: false,
                 lost: None,
             },
@@ -110,6 +113,7 @@ impl FlowRecorder {
         let Some(open) = self.open.get_mut(&block) else { return };
         let delay_us = at_us.saturating_sub(open.at_us);
         let timely = open.deadline_us.is_none_or(|deadline| delay_us <= deadline);
+        open.begun = true;
         open.timely_bytes += if timely { u64::from(bytes) } else { 0 };
         self.classes[open.class].on_packet(path, bytes.into(), timely);
         self.packet_delay.record(delay_us);
@@ -186,6 +190,9 @@ impl FlowRecorder {
                 (Some(_), _) => {}
             }
             if open.lost.is_some() || overdue {
+                if open.begun {
+                    class.on_wasted();
+                }
                 self.missing.record(LatencyPoint { at_us: open.at_us, latency_us: 0 });
             }
         }
@@ -291,6 +298,7 @@ mod tests {
         assert_eq!(result.in_time_bytes_ratio, 0.55, "1,100 of 2,000; the last block is undecided");
         assert_eq!((result.completion_rate, result.total.open_bytes), (0.0, 1_000));
         assert_eq!(result.classes[0].path_bytes, [600, 1_000]);
+        assert_eq!(result.total.wasted_blocks, 1, "the first is there, the last is undecided");
     }
 
     #[test]

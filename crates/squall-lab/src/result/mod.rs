@@ -180,6 +180,9 @@ pub struct Tally {
     pub open_blocks: u64,
     /// Their bytes.
     pub open_bytes: u64,
+    /// Neither delivered nor undecided, though some of their data arrived.
+    #[serde(default)]
+    pub wasted_blocks: u64,
 }
 
 impl Tally {
@@ -217,6 +220,7 @@ impl Tally {
             closed_blocks: self.closed_blocks + other.closed_blocks,
             open_blocks: self.open_blocks + other.open_blocks,
             open_bytes: self.open_bytes + other.open_bytes,
+            wasted_blocks: self.wasted_blocks + other.wasted_blocks,
         }
     }
 
