@@ -72,9 +72,17 @@ fn the_list_needs_no_runs() {
     let output = run(["repro", "--list", "--experiments", folder]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("is text");
-    for name in ["storm-fig10", "dams-fig7", "ninetails-fig6"] {
+    for name in ["storm-fig10", "dams-fig7, dams-fig9", "ninetails-fig6"] {
         assert!(text.contains(name), "{name} in\n{text}");
     }
+}
+
+#[test]
+fn a_figure_that_another_experiment_covers_is_found() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/papers");
+    let output = run(["repro", "dams-fig9", "--list", "--experiments", folder]);
+    let text = String::from_utf8(output.stdout).expect("is text");
+    assert!(text.contains("dams-fig7, dams-fig9") && !text.contains("dams-fig8"), "{text}");
 }
 
 #[test]

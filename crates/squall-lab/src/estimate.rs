@@ -1,8 +1,16 @@
 //! Means of several seeds, and how far off they may be.
 
+use rand_pcg::{
+    Pcg64Mcg,
+    rand_core::{Rng, SeedableRng},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::summary::student_t;
+
+/// Samples of a bootstrap, and how many of them are beyond each end of the interval.
+const SAMPLES: usize = 1_000;
+const BEYOND: usize = 25;
 
 /// A mean and how far off it may be.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -30,6 +38,40 @@ impl Estimate {
     }
 }
 
+/// How far off what `effect` makes of the medians of both sides of these pairs may be: half of the 95 % interval
+/// of the bootstrap (Efron, Annals of Statistics 7(1), 1979), which draws pairs from all pairs, as many as there
+/// are, with repetition. The same pairs give the same interval; none for one pair.
+pub(crate) fn spread_of_medians(
+    pairs: &[(f64, f64)],
+    effect: impl Fn((f64, f64)) -> Option<f64>,
+) -> Option<f64> {
+    if pairs.len() < 2 {
+        return None;
+    }
+    let mut random = Pcg64Mcg::seed_from_u64(pairs.len() as u64);
+    let mut draw = || pairs[(random.next_u64() % pairs.len() as u64) as usize];
+    let sample = |_| {
+        let sample: Vec<(f64, f64)> = pairs.iter().map(|_| draw()).collect();
+        effect(medians(&sample)?)
+    };
+    let mut effects: Vec<f64> = (0..SAMPLES).filter_map(sample).collect();
+    effects.sort_unstable_by(f64::total_cmp);
+    let inner = effects.get(BEYOND..effects.len().saturating_sub(BEYOND))?;
+    Some((inner.last()? - inner.first()?) / 2.0)
+}
+
+/// The medians of both sides; none of nothing.
+pub(crate) fn medians(pairs: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let median = |side: fn(&(f64, f64)) -> f64| {
+        let mut values: Vec<f64> = pairs.iter().map(side).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        let upper = *values.get(middle)?;
+        Some(if values.len() % 2 == 1 { upper } else { (values[middle - 1] + upper) / 2.0 })
+    };
+    Some((median(|pair| pair.0)?, median(|pair| pair.1)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,5 +83,23 @@ mod tests {
         assert!((estimate.half.expect("has three") - 2.484).abs() < 1e-3, "4.303 × 1 / √3");
         assert_eq!(Estimate::of(&[5.0]), Some(Estimate { mean: 5.0, half: None }));
         assert_eq!(Estimate::of(&[]), None);
+    }
+
+    #[test]
+    fn medians_are_not_moved_by_what_is_far_off() {
+        let pairs: Vec<(f64, f64)> = (1..=41).map(|n| (f64::from(n), 2.0 * f64::from(n))).collect();
+        assert_eq!(medians(&pairs), Some((21.0, 42.0)));
+        let ratio = |(own, other): (f64, f64)| (other != 0.0).then(|| own / other);
+        let half = spread_of_medians(&pairs, ratio).expect("has many");
+        assert!(half < 1e-9, "each sample has the same ratio");
+        let mut wild = pairs.clone();
+        wild[40].0 = 1e9;
+        let own = |(own, _): (f64, f64)| Some(own);
+        assert_eq!(medians(&wild), medians(&pairs));
+        let half = spread_of_medians(&wild, own).expect("has many");
+        assert!((3.0..12.0).contains(&half), "{half}");
+        assert_eq!(spread_of_medians(&wild, own), Some(half), "the same again");
+        assert_eq!((medians(&[]), spread_of_medians(&wild[..1], own)), (None, None));
+        assert_eq!(medians(&[(1.0, 0.0), (4.0, 0.0)]), Some((2.5, 0.0)));
     }
 }

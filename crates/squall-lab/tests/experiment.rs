@@ -190,6 +190,103 @@ fn the_experiments_of_the_papers_load() {
     assert!(count >= 8, "{count}");
 }
 
+/// The figures and tables of the four papers, as the tables of results name them.
+const IDS: [&str; 36] = [
+    "storm-fig1",
+    "storm-fig4",
+    "storm-fig5",
+    "storm-fig10",
+    "storm-tab3",
+    "storm-fig11",
+    "storm-fig12",
+    "storm-fig13",
+    "storm-overhead",
+    "storm-fig14",
+    "storm-fig15",
+    "storm-fig16",
+    "storm-fig17",
+    "storm-tab4",
+    "storm-fig18",
+    "storm-fig19",
+    "dams-fig5",
+    "dams-fig6",
+    "dams-fig7",
+    "dams-fig8",
+    "dams-fig9",
+    "dams-fig10",
+    "dams-fig11",
+    "dams-fig12",
+    "dams-fig13",
+    "ninetails-fig2",
+    "ninetails-fig5",
+    "ninetails-fig6",
+    "ninetails-fig7",
+    "augur-fig12",
+    "augur-fig13",
+    "augur-fig14",
+    "augur-fig15",
+    "augur-fig16",
+    "augur-fig17",
+    "augur-fig18",
+];
+
+#[test]
+fn every_figure_of_the_papers_has_an_experiment() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/papers");
+    let files = fs::read_dir(folder).expect("is there").map(|entry| entry.expect("is there").path());
+    let ids: Vec<String> = files.flat_map(|file| Experiment::ids_in(&file).expect("has a name")).collect();
+    for wanted in IDS {
+        assert!(ids.iter().any(|id| id.starts_with(wanted)), "{wanted} is none of {ids:?}");
+    }
+}
+
+#[test]
+fn a_median_is_that_of_all_runs() {
+    let folder = Folder::new();
+    let claim = "\n[[claim]]\nsays = \"half of the runs\"\nof = \"median\"\nflow = \"blocks\"\n\
+                 measure = \"in_time_ratio\"\nscheduler = \"redundant\"\n";
+    let text = SCENARIO.to_owned() + AXES + claim + "at_most = \"99%\"\n";
+    let text = text + claim + "at = { rate = \"4\" }\nagainst = \"minrtt\"\nis = \"less\"\n";
+    let experiment = folder.load(&text).expect("loads");
+    let (_, _, records) = folder.study(&experiment, false, 1);
+    let findings = judge(&experiment, &records);
+    assert_eq!([findings[3].verdict, findings[4].verdict], [Verdict::Holds; 2], "{findings:#?}");
+    assert!(findings[4].found.contains(" ± "), "{}", findings[4].found);
+    let told = folder.load(&text.replace("of = \"median\"", "of = \"median\"\nover = \"most\""));
+    assert!(
+        told.expect_err("is refused")
+            .ends_with("of: the median is one of all runs, with neither best nor over")
+    );
+}
+
+#[test]
+fn recordings_take_the_place_of_what_is_made_up() {
+    let folder = Folder::new();
+    fs::write(folder.0.join("drive.csv"), "time_s,down_mbps\n0,1\n1,2\n2,9\n").expect("is written");
+    let traces = "[traces]\n\"path.a.rate\" = { csv = \"drive.csv\", column = \"down_mbps\" }\n";
+    let text = SCENARIO.to_owned() + traces;
+    let made_up = folder.load(&text).expect("loads without the recording");
+    let cells = |experiment: &Experiment| experiment.cells(false).expect("are made");
+    assert_eq!(cells(&made_up)[0].scenario.paths[0].down.rate.mean_bps(), Some(4_000_000));
+    let recorded = made_up.clone().with_traces(&folder.0).expect("is there");
+    assert_eq!(cells(&recorded)[0].scenario.paths[0].down.rate.mean_bps(), Some(1_500_000));
+    let nowhere = made_up.with_traces(&folder.0.join("nowhere")).expect_err("is not there").to_string();
+    assert!(nowhere.contains("nowhere/drive.csv"), "{nowhere}");
+}
+
+#[test]
+fn claims_name_the_figure_they_are_from() {
+    let folder = Folder::new();
+    let text = SCENARIO.to_owned() + &AXES.replace("[paper]", "[paper]\nalso = [\"wide\"]");
+    let claims = text.replace("says = \"nobody", "id = \"wide\"\nsays = \"nobody");
+    let experiment = folder.load(&claims).expect("loads");
+    assert_eq!(experiment.ids().collect::<Vec<_>>(), ["narrow", "wide"]);
+    let ids: Vec<String> = judge(&experiment, &[]).into_iter().map(|finding| finding.id).collect();
+    assert_eq!(ids, ["narrow", "wide", "narrow"]);
+    let told = folder.load(&claims.replace("id = \"wide\"", "id = \"tall\"")).expect_err("is refused");
+    assert!(told.ends_with("id: \"tall\" is none of narrow, wide"), "{told}");
+}
+
 #[test]
 fn mistakes_are_told_where_they_are() {
     let folder = Folder::new();

@@ -54,6 +54,9 @@ pub(crate) struct ReproArgs {
     /// Where the experiments are
     #[arg(long, value_name = "DIR", default_value = "scenarios/papers")]
     experiments: PathBuf,
+    /// Folder of recordings that stand in for made-up links, in experiments that name some in [traces]
+    #[arg(long, value_name = "DIR")]
+    traces: Option<PathBuf>,
     /// Where what was run is remembered, a file of JSON Lines for each experiment
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -73,10 +76,7 @@ pub(crate) fn run(args: &ReproArgs) -> anyhow::Result<ExitCode> {
         output::print(&listing(&experiments))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let folder = args
-        .out
-        .clone()
-        .unwrap_or_else(|| PathBuf::from(if args.quick { "out/repro-quick" } else { "out/repro" }));
+    let folder = args.out.clone().unwrap_or_else(|| usual_folder(args));
     let study = Study::new(&experiments, registry, &folder, args.quick, program()?).map_err(explain)?;
     let progress = Remaining::new(study.progress());
     let records = study.run(&|now| progress.show(now)).map_err(explain)?;
@@ -85,6 +85,13 @@ pub(crate) fn run(args: &ReproArgs) -> anyhow::Result<ExitCode> {
         experiments.iter().flat_map(|experiment| judge(experiment, &records)).collect();
     publish(args, &folder, &records, &findings)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs that are not the same are kept apart, so that none makes the others be forgotten.
+fn usual_folder(args: &ReproArgs) -> PathBuf {
+    let traces = if args.traces.is_some() { "-traces" } else { "" };
+    let quick = if args.quick { "-quick" } else { "" };
+    PathBuf::from(format!("out/repro{traces}{quick}"))
 }
 
 fn publish(args: &ReproArgs, folder: &Path, records: &[Record], findings: &[Finding]) -> anyhow::Result<()> {
@@ -111,22 +118,18 @@ fn load(args: &ReproArgs, registry: &Registry) -> anyhow::Result<Vec<Experiment>
     let files = |ids: &[String]| ids.iter().filter(|id| id.ends_with(".toml")).map(PathBuf::from).collect();
     let mut paths: Vec<PathBuf> = files(&args.ids);
     let names: Vec<&String> = args.ids.iter().filter(|id| !id.ends_with(".toml")).collect();
-    if !names.is_empty() || args.ids.is_empty() {
-        let shipped = shipped(&args.experiments)?;
-        let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        for name in &names {
-            anyhow::ensure!(
-                shipped.iter().any(|path| stem(path).starts_with(name.as_str())),
-                "{name}: no experiment in {} begins with that; --list lists them",
-                args.experiments.display()
-            );
-        }
-        let wanted = |path: &PathBuf| {
-            names.is_empty() || names.iter().any(|name| stem(path).starts_with(name.as_str()))
-        };
-        paths.extend(shipped.into_iter().filter(wanted));
+    if args.ids.is_empty() {
+        paths.extend(shipped(&args.experiments)?);
+    } else if !names.is_empty() {
+        paths.extend(named(&names, &args.experiments)?);
     }
-    let load = |path: &PathBuf| Experiment::load(path, registry).map_err(whole);
+    let load = |path: &PathBuf| {
+        let experiment = Experiment::load(path, registry).map_err(whole)?;
+        match &args.traces {
+            Some(folder) => experiment.with_traces(folder).map_err(whole),
+            None => Ok(experiment),
+        }
+    };
     let mut experiments: Vec<Experiment> = paths.iter().map(load).collect::<Result<_, _>>()?;
     experiments.sort_by(|a, b| a.name().cmp(b.name()));
     if let Some(pair) = experiments.windows(2).find(|pair| pair[0].name() == pair[1].name()) {
@@ -134,6 +137,25 @@ fn load(args: &ReproArgs, registry: &Registry) -> anyhow::Result<Vec<Experiment>
         anyhow::bail!("{first} and {second} are both called {:?}", pair[0].name());
     }
     Ok(experiments)
+}
+
+/// The experiments in a folder of which an id begins with one of these.
+fn named(names: &[&String], folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut known: Vec<(PathBuf, Vec<String>)> = Vec::new();
+    for path in shipped(folder)? {
+        let ids = Experiment::ids_in(&path).map_err(whole)?;
+        known.push((path, ids));
+    }
+    let begins = |ids: &[String], name: &String| ids.iter().any(|id| id.starts_with(name.as_str()));
+    for name in names {
+        anyhow::ensure!(
+            known.iter().any(|(_, ids)| begins(ids, name)),
+            "{name}: no experiment in {} begins with that; --list lists them",
+            folder.display()
+        );
+    }
+    known.retain(|(_, ids)| names.iter().any(|name| begins(ids, name)));
+    Ok(known.into_iter().map(|(path, _)| path).collect())
 }
 
 fn shipped(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
@@ -150,7 +172,7 @@ fn listing(experiments: &[Experiment]) -> String {
     let rows = experiments.iter().map(|experiment| {
         let source = &experiment.source;
         vec![
-            experiment.name().to_owned(),
+            experiment.ids().collect::<Vec<_>>().join(", "),
             format!("{} {}", source.paper, source.place).trim().to_owned(),
             experiment.scenario.description.clone(),
             experiment.claims.len().to_string(),
@@ -169,7 +191,7 @@ fn verdicts(findings: &[Finding]) -> Table {
     let columns = ["experiment", "claim", "paper", "here", ""].map(Column::text).into_iter().collect();
     let rows = findings.iter().map(|finding| {
         vec![
-            finding.experiment.clone(),
+            finding.id.clone(),
             finding.says.clone(),
             finding.expected.clone(),
             finding.found.clone(),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
-use super::{AxisPoint, Experiment};
+use super::{AxisPoint, Experiment, traces};
 use crate::scenario::{Scenario, ScenarioError};
 
 /// The scenario at one combination of points.
@@ -23,7 +23,7 @@ pub struct Cell {
 pub type Point = BTreeMap<String, String>;
 
 /// Tables of a file that are no part of the scenario.
-const OURS: [&str; 4] = ["paper", "axis", "quick", "claim"];
+const OURS: [&str; 5] = ["paper", "axis", "traces", "quick", "claim"];
 
 pub(super) fn cells(experiment: &Experiment, quick: bool) -> Result<Vec<Cell>, ScenarioError> {
     let base = experiment.file.parent().unwrap_or(Path::new(""));
@@ -42,8 +42,8 @@ pub(super) fn cells(experiment: &Experiment, quick: bool) -> Result<Vec<Cell>, S
     combinations
         .into_iter()
         .map(|points| {
-            let mut settings: Vec<(String, Value)> =
-                points.iter().flat_map(|(_, point)| point.set.clone()).collect();
+            let mut settings = traces::settings(experiment);
+            settings.extend(points.iter().flat_map(|(_, point)| point.set.clone()));
             if quick {
                 settings.extend(experiment.reduced.settings());
             }

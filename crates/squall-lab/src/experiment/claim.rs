@@ -9,12 +9,16 @@ use crate::measure::{Measure, Subject, Unit};
 /// A statement about the results of one scheduler, alone or compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
+    /// Which experiment of the paper it is from: the experiment's own name, or one of [`super::Source::also`].
+    pub id: String,
     /// The statement in words.
     pub says: String,
     /// Axes that it fixes, with the names of their points; it is about all points of the others.
     pub at: BTreeMap<String, String>,
     /// What it says of several cells.
     pub over: Over,
+    /// What it says of several runs.
+    pub of: Of,
     /// What it measures.
     pub measure: Measure,
     /// Of what.
@@ -61,6 +65,17 @@ pub enum Over {
     Most,
     /// The one in which it is least, as in "at least" and "everywhere".
     Least,
+}
+
+/// What a claim says of several runs together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Of {
+    /// In each cell, the mean of the seeds.
+    #[default]
+    Mean,
+    /// The median of the runs of all cells and seeds, as in "for half of the sessions".
+    Median,
 }
 
 /// Which is better.

@@ -16,9 +16,19 @@ pub(super) struct ExperimentFile {
     #[serde(rename = "axis", default)]
     pub(super) axes: Vec<AxisTable>,
     #[serde(default)]
+    pub(super) traces: toml::Table,
+    #[serde(default)]
     pub(super) quick: QuickTable,
     #[serde(rename = "claim", default)]
     pub(super) claims: Vec<ClaimTable>,
+}
+
+/// What tells which experiments of a paper a file covers.
+#[derive(Debug, Deserialize)]
+pub(super) struct IdsFile {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) paper: PaperTable,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -30,6 +40,8 @@ pub(super) struct PaperTable {
     pub(super) place: String,
     #[serde(default)]
     pub(super) setup: String,
+    #[serde(default)]
+    pub(super) also: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -61,11 +73,14 @@ pub(super) struct QuickTable {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClaimTable {
+    pub(super) id: Option<String>,
     pub(super) says: String,
     #[serde(default)]
     pub(super) at: BTreeMap<String, String>,
     #[serde(default)]
     pub(super) over: super::Over,
+    #[serde(default)]
+    pub(super) of: super::Of,
     pub(super) measure: Measure,
     pub(super) flow: Option<String>,
     pub(super) class: Option<String>,

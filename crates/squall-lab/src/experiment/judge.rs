@@ -12,13 +12,14 @@
 //!   difference; in direction only, if none has in most of the cells.
 //! - Several cells count as one by their means: the change of the mean, not the mean of the changes, which a cell
 //!   with next to nothing would decide. Anything is infinitely more than nothing.
+//! - Of a *median* of all runs the interval is that of 1,000 samples drawn from them with repetition.
 //! - *At least* and *at most* hold if the mean does; of a change, if its size does.
 
 use serde::{Deserialize, Serialize};
 
 use super::claim::{percent, show, signed};
-use super::{Best, Claim, Expectation, Experiment, Over, Point, Record};
-use crate::estimate::Estimate;
+use super::{Best, Claim, Expectation, Experiment, Of, Over, Point, Record};
+use crate::estimate::{Estimate, medians, spread_of_medians};
 use crate::measure::{Measure, Subject, View};
 
 /// Share of the size of a claimed effect at which it holds.
@@ -32,6 +33,9 @@ const NEAR: f64 = 0.25;
 pub struct Finding {
     /// The experiment.
     pub experiment: String,
+    /// The experiment of the paper, which may be another that this one covers.
+    #[serde(default)]
+    pub id: String,
     /// What is claimed.
     pub says: String,
     /// What was to be expected: `-49.0 %`.
@@ -120,6 +124,7 @@ impl Court<'_> {
         let (verdict, found) = outcome.unwrap_or((Verdict::NotMeasured, "nothing".into()));
         Finding {
             experiment: experiment.to_owned(),
+            id: claim.id.clone(),
             says: claim.says.clone(),
             expected: claim.expected(),
             found,
@@ -129,9 +134,14 @@ impl Court<'_> {
     }
 
     fn measured(&self, expectation: Expectation) -> Option<(Verdict, String)> {
-        let effects: Vec<Effect> =
-            self.points().iter().filter_map(|point| self.effect(expectation, point)).collect();
-        let effect = self.together(expectation, effects)?;
+        let effect = match self.claim.of {
+            Of::Mean => {
+                let points = self.points();
+                let effects = points.iter().filter_map(|point| self.effect(expectation, point)).collect();
+                self.together(expectation, effects)?
+            }
+            Of::Median => self.median_effect(expectation)?,
+        };
         let (size, half, unit) = (effect.size(), effect.half(), self.claim.measure.unit());
         if effect.base == 0.0 && effect.amount == 0.0 {
             return Some((Verdict::NotMeasured, "none in either".into()));
@@ -201,19 +211,11 @@ impl Court<'_> {
     }
 
     fn effect(&self, expectation: Expectation, point: &Point) -> Option<Effect> {
-        let claim = self.claim;
-        let own = self.values(&claim.scheduler, point, &claim.subject);
         if !expectation.compares() {
-            let estimate = Estimate::of(&own.iter().map(|(_, value)| *value).collect::<Vec<_>>())?;
+            let estimate = Estimate::of(&self.own(point))?;
             return Some(Effect { amount: estimate.mean, half: estimate.half, base: 1.0 });
         }
-        let mut elsewhere = point.clone();
-        elsewhere.extend(claim.against.at.clone());
-        let other = self.values(&claim.against.scheduler, &elsewhere, &claim.against.subject);
-        let pairs: Vec<(f64, f64)> = own
-            .iter()
-            .filter_map(|(seed, value)| Some((*value, other.iter().find(|(other, _)| other == seed)?.1)))
-            .collect();
+        let pairs = self.pairs(point);
         let differences: Vec<f64> = pairs.iter().map(|(own, other)| own - other).collect();
         let estimate = Estimate::of(&differences)?;
         let base = match expectation {
@@ -221,6 +223,40 @@ impl Court<'_> {
             _ => pairs.iter().map(|(_, other)| other).sum::<f64>() / pairs.len() as f64,
         };
         Some(Effect { amount: estimate.mean, half: estimate.half, base })
+    }
+
+    /// That of the medians of all runs.
+    fn median_effect(&self, expectation: Expectation) -> Option<Effect> {
+        let points = self.points();
+        let pairs: Vec<(f64, f64)> = if expectation.compares() {
+            points.iter().flat_map(|point| self.pairs(point)).collect()
+        } else {
+            points.iter().flat_map(|point| self.own(point)).map(|own| (own, 0.0)).collect()
+        };
+        let (own, other) = medians(&pairs)?;
+        let relative = expectation.compares() && !matches!(expectation, Expectation::Difference(_));
+        let base = if relative { other } else { 1.0 };
+        let half = spread_of_medians(&pairs, |(own, other)| {
+            if relative { (other > 0.0).then(|| own / other) } else { Some(own - other) }
+        });
+        Some(Effect { amount: own - other, half: half.map(|half| half * base), base })
+    }
+
+    /// What the claim is about, seed by seed.
+    fn own(&self, point: &Point) -> Vec<f64> {
+        let values = self.values(&self.claim.scheduler, point, &self.claim.subject);
+        values.into_iter().map(|(_, value)| value).collect()
+    }
+
+    /// The same beside what it is compared with.
+    fn pairs(&self, point: &Point) -> Vec<(f64, f64)> {
+        let Claim { scheduler, subject, against, .. } = self.claim;
+        let own = self.values(scheduler, point, subject);
+        let mut elsewhere = point.clone();
+        elsewhere.extend(against.at.clone());
+        let other = self.values(&against.scheduler, &elsewhere, &against.subject);
+        let of = |seed: u64| other.iter().find(|(known, _)| *known == seed).map(|(_, value)| *value);
+        own.iter().filter_map(|(seed, value)| Some((*value, of(*seed)?))).collect()
     }
 
     fn ranking(&self, best: Best) -> Option<(Verdict, String)> {
@@ -345,6 +381,8 @@ mod tests {
             })
             .collect();
         let claim = Claim {
+            id: String::new(),
+            of: Of::Mean,
             says: String::new(),
             at: Point::new(),
             over,

@@ -14,13 +14,14 @@ mod record;
 mod reduced;
 mod resolve;
 mod study;
+mod traces;
 
 use std::path::{Path, PathBuf};
 
 use squall_sched::Registry;
 
 pub use cell::{Cell, Point};
-pub use claim::{Best, Claim, Expectation, Over};
+pub use claim::{Best, Claim, Expectation, Of, Over};
 pub use judge::{Finding, Verdict, judge};
 pub use record::{ReadRecordsError, Record, read_records, record_line};
 pub use reduced::Reduced;
@@ -46,6 +47,10 @@ pub struct Experiment {
     pub claims: Vec<Claim>,
     /// What to leave out when time is short.
     pub reduced: Reduced,
+    /// Recordings that can stand in for what is made up: `traces` of the file.
+    pub traces: Vec<(String, toml::Value)>,
+    /// Where they are, if they do.
+    recorded: Option<PathBuf>,
     /// The text of the file.
     text: String,
 }
@@ -59,6 +64,8 @@ pub struct Source {
     pub place: String,
     /// How our set-up differs from the one of the paper, in words.
     pub setup: String,
+    /// Names of further experiments of the paper that its claims cover.
+    pub also: Vec<String>,
 }
 
 /// A parameter that varies.
@@ -96,6 +103,32 @@ impl Experiment {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.scenario.name
+    }
+
+    /// The [ids](Self::ids) of the experiment in a file, without loading the rest of it.
+    ///
+    /// # Errors
+    /// As [`Self::load`], of what is read.
+    pub fn ids_in(file: &Path) -> Result<Vec<String>, ScenarioError> {
+        resolve::ids(file)
+    }
+
+    /// Its name, and those of the experiments that it covers too.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.name()).chain(self.source.also.iter().map(String::as_str))
+    }
+
+    /// The same experiment with the recordings of `[traces]` in place, which are in this folder. An experiment
+    /// without that table stays what it is.
+    ///
+    /// # Errors
+    /// The recording that cannot be read, or does not fit.
+    pub fn with_traces(mut self, folder: &Path) -> Result<Self, ScenarioError> {
+        if !self.traces.is_empty() {
+            self.recorded = Some(folder.to_owned());
+            self.cells(false)?;
+        }
+        Ok(self)
     }
 
     /// The scenario at every combination of the points, those of the last axis changing fastest.

@@ -6,8 +6,8 @@ use std::path::Path;
 use squall_sched::Registry;
 
 use super::claim::{Against, Way};
-use super::file::{AxisTable, ClaimTable, ExperimentFile};
-use super::{Axis, AxisPoint, Claim, Expectation, Experiment, MAX_CELLS, Reduced, Source, cell};
+use super::file::{AxisTable, ClaimTable, ExperimentFile, IdsFile};
+use super::{Axis, AxisPoint, Claim, Expectation, Experiment, MAX_CELLS, Of, Over, Reduced, Source, cell};
 use crate::contender::Contender;
 use crate::measure::Subject;
 use crate::scenario::{MAX_LIST, Place, Problem, Quantity, Scenario, ScenarioError, Text};
@@ -36,6 +36,11 @@ pub(super) fn load(file: &Path, registry: &Registry) -> Result<Experiment, Scena
     Ok(experiment)
 }
 
+pub(super) fn ids(file: &Path) -> Result<Vec<String>, ScenarioError> {
+    let IdsFile { name, paper } = Text::read(file)?.parse()?;
+    Ok(std::iter::once(name).chain(paper.also).collect())
+}
+
 fn check_schedulers(scenario: &Scenario, registry: &Registry) -> Result<(), String> {
     scenario.schedulers.iter().try_for_each(|label| {
         Contender::of(label).check(registry).map_err(|error| format!("schedulers: {error}"))
@@ -43,17 +48,20 @@ fn check_schedulers(scenario: &Scenario, registry: &Registry) -> Result<(), Stri
 }
 
 fn resolve(tables: ExperimentFile, scenario: Scenario, text: &Text) -> Result<Experiment, Problem> {
-    let ExperimentFile { paper, axes, quick, claims } = tables;
+    let ExperimentFile { paper, axes, traces, quick, claims } = tables;
     let mut experiment = Experiment {
         file: text.file.clone(),
-        source: Source { paper: paper.system, place: paper.place, setup: paper.setup },
+        source: Source { paper: paper.system, place: paper.place, setup: paper.setup, also: paper.also },
         axes: resolve_axes(axes)?,
         reduced: Reduced { duration: quick.duration, seeds: quick.seeds, points: quick.points },
         scenario,
         claims: Vec::new(),
+        traces: traces.into_iter().collect(),
+        recorded: None,
         text: text.text.clone(),
     };
     check_reduced(&experiment)?;
+    check_also(&experiment.source)?;
     if claims.len() > MAX_LIST {
         let words = format!("{} [[claim]] tables, expected at most {MAX_LIST}", claims.len());
         return Err(Problem::at(Place::of("claim"), words));
@@ -63,6 +71,14 @@ fn resolve(tables: ExperimentFile, scenario: Scenario, text: &Text) -> Result<Ex
         .map(|(index, table)| Reader { index, experiment: &experiment }.claim(table))
         .collect::<Result<_, _>>()?;
     Ok(experiment)
+}
+
+fn check_also(source: &Source) -> Result<(), Problem> {
+    let bad = source.also.iter().position(|id| id.is_empty() || id.contains(char::is_whitespace));
+    bad.map_or(Ok(()), |index| {
+        let words = format!("also: {:?} is no name of an experiment", source.also[index]);
+        Err(Problem::at(Place::of("paper").key("also").index(index), words))
+    })
 }
 
 fn resolve_axes(tables: Vec<AxisTable>) -> Result<Vec<Axis>, Problem> {
@@ -134,6 +150,14 @@ impl Reader<'_> {
                 self.at("against", "against: the claim does not compare: change, times, difference or is")
             );
         }
+        let id = table.id.unwrap_or_else(|| self.experiment.name().to_owned());
+        if !self.experiment.ids().any(|known| known == id) {
+            let known: Vec<&str> = self.experiment.ids().collect();
+            return Err(self.at("id", format!("id: {id:?} is none of {}", known.join(", "))));
+        }
+        if table.of == Of::Median && (table.best.is_some() || table.over != Over::Mean) {
+            return Err(self.at("of", "of: the median is one of all runs, with neither best nor over"));
+        }
         let subject = Subject { flow: table.flow, class: table.class, path: table.path };
         let other = table
             .against_class
@@ -147,8 +171,10 @@ impl Reader<'_> {
             }
         }
         Ok(Claim {
+            id,
             says: table.says,
             over: table.over,
+            of: table.of,
             measure: table.measure,
             against: Against {
                 scheduler: table.against.unwrap_or_else(|| table.scheduler.clone()),

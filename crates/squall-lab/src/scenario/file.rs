@@ -38,6 +38,8 @@ pub(super) struct ScenarioFile {
     _paper: Option<de::IgnoredAny>,
     #[serde(rename = "axis")]
     _axes: Option<de::IgnoredAny>,
+    #[serde(rename = "traces")]
+    _traces: Option<de::IgnoredAny>,
     #[serde(rename = "quick")]
     _quick: Option<de::IgnoredAny>,
     #[serde(rename = "claim")]
