@@ -140,6 +140,7 @@ impl Claim {
 /// A value with its unit, in a table where three digits are enough.
 pub(super) fn show(unit: Unit, value: f64) -> String {
     match unit {
+        Unit::Ratio if value.abs() < 0.01 => format!("{:.2} %", value * 100.0),
         Unit::Ratio => format!("{:.1} %", value * 100.0),
         _ => unit.show(value),
     }
