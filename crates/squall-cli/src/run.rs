@@ -72,6 +72,12 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     } else {
         cell(args, &registry).map_err(usage)?
     };
+    if scenario.has_axes {
+        let file = args.scenario.display();
+        eprintln!(
+            "squall: {file}: run as it stands, without its axes; --at names points, and squall repro runs all"
+        );
+    }
     let batch = batch(args, &scenario, registry).map_err(usage)?;
     let runs = execute(&batch)?;
     publish(args, &scenario, &runs)?;

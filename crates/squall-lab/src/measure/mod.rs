@@ -274,6 +274,11 @@ impl FromStr for Measure {
             Some(Measure::Time(Quantile::named(quantile)?, Times::named(times)?))
         };
         counted.or_else(timed).ok_or_else(|| {
+            if let Some(meant) = meant(name) {
+                return format!(
+                    "unknown measure {name:?}; did you mean {meant}? docs/scenarios.md lists all"
+                );
+            }
             let counts = COUNTS.iter().map(|row| row.1).collect::<Vec<_>>().join(", ");
             format!(
                 "unknown measure {name:?}; there are {counts}, and {} with {} before it",
@@ -283,6 +288,20 @@ impl FromStr for Measure {
         })
     }
 }
+
+/// The measure that is written nearly so.
+fn meant(name: &str) -> Option<String> {
+    let all = || Measure::all().map(|measure| measure.to_string());
+    let begins = all().find(|known| name.len() > 2 && known.starts_with(name));
+    let nearest = || {
+        let near = all().map(|known| (strsim::jaro_winkler(name, &known), known));
+        near.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(near, _)| *near > NEAR).map(|(_, known)| known)
+    };
+    begins.or_else(nearest)
+}
+
+/// How like a name must be to another one to be taken for a slip, from 0 to 1 (Jaro-Winkler).
+const NEAR: f64 = 0.88;
 
 impl TryFrom<String> for Measure {
     type Error = String;
@@ -305,6 +324,10 @@ mod tests {
             assert_eq!(name.parse::<Measure>().map(|measure| measure.to_string()), Ok(name.to_owned()));
         }
         let error = "p98_latency".parse::<Measure>().unwrap_err();
+        assert!(error.contains("did you mean p99_latency?"), "{error}");
+        let slips = ["in_time", "p99", "goodputs", "p99_latncy"].map(|name| meant(name).unwrap_or_default());
+        assert_eq!(slips, ["in_time_ratio", "p99_latency", "goodput", "p99_latency"]);
+        let error = "speed".parse::<Measure>().unwrap_err();
         assert!(error.contains("in_time_ratio") && error.contains("p999"), "{error}");
     }
 }

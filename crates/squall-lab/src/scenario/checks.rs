@@ -33,7 +33,13 @@ impl Reader<'_> {
         let subject = self.subject()?;
         let unknown = table.schedulers.iter().find(|name| !self.scenario.schedulers.contains(name));
         if let Some(name) = unknown {
-            return Err(self.at("schedulers", format!("schedulers: the scenario does not run {name:?}")));
+            return Err(self.at(
+                "schedulers",
+                format!(
+                    "schedulers: the scenario does not run {name:?}, only {}",
+                    self.scenario.schedulers.join(", ")
+                ),
+            ));
         }
         if table.direction.is_some() && !(subject.has_over_time(table.measure) && subject.kind() == "path") {
             return Err(self.at("direction", "direction: only the goodput of a path has one"));

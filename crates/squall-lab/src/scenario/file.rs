@@ -37,7 +37,7 @@ pub(super) struct ScenarioFile {
     #[serde(rename = "paper")]
     _paper: Option<de::IgnoredAny>,
     #[serde(rename = "axis")]
-    _axes: Option<de::IgnoredAny>,
+    pub(super) axes: Option<de::IgnoredAny>,
     #[serde(rename = "traces")]
     _traces: Option<de::IgnoredAny>,
     #[serde(rename = "quick")]

@@ -68,6 +68,8 @@ pub struct Scenario {
     pub signal: WatermarkConfig,
     /// Whether it is measured how long the schedulers take: in real time, so that two runs differ in it.
     pub timed: bool,
+    /// Whether its file is that of an experiment with axes, of which this is no point.
+    pub has_axes: bool,
     /// What must hold of the results.
     pub checks: Vec<Check>,
 }
@@ -295,6 +297,7 @@ fn resolve(file: file::ScenarioFile, outline: &Outline) -> Result<Scenario, Prob
         streams: streams(&file.streams)?,
         signal: signal::resolve(&file.signal)?,
         timed: file.timed,
+        has_axes: file.axes.is_some(),
         paths: file.paths,
         flows,
         checks: Vec::new(),

@@ -33,10 +33,22 @@ fn at(index: usize, field: &[&'static str], words: impl std::fmt::Display) -> Pr
     problem(&["path"], index, field, words)
 }
 
+/// No link that somebody wants to try is slower than this, in bits per second: `rate = 30` is a slip.
+const SLOWEST: u64 = 1_000;
+
 /// A link without rate carries nothing, unless an event gives it one later.
 fn check_rate(index: usize, path: &PathConfig) -> Result<(), Problem> {
     for (direction, word) in [(Direction::Down, "down"), (Direction::Up, "up")] {
         let link: LinkConfig = path.link(direction);
+        if let RateConfig::Fixed(rate) = link.rate
+            && (1..SLOWEST).contains(&rate.bps())
+        {
+            let words = format!(
+                "rate: {} bit/s {word} is below 1 kbps; units are written as in \"30mbps\"",
+                rate.bps()
+            );
+            return Err(at(index, &["rate"], words));
+        }
         let dead = link.rate == RateConfig::Fixed(Rate::from_bps(0));
         if dead && link.events.iter().all(|event| event.rate.is_none()) {
             return Err(at(index, &["rate"], format!("rate: 0 {word} for the whole run carries nothing")));

@@ -150,7 +150,7 @@ fn checks_are_checked() {
         ),
         (
             "flow = \"f\"\nmeasure = \"goodput\"\nat_most = 1\nschedulers = [\"rr\"]",
-            "14:1: schedulers: the scenario does not run \"rr\"",
+            "14:1: schedulers: the scenario does not run \"rr\", only minrtt",
         ),
     ];
     for (body, expected) in cases {
