@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use squall_lab::experiment::{Experiment, Record, Study, Verdict, judge, read_records};
+use squall_lab::experiment::{Along, Experiment, PlotKind, Record, Study, Verdict, judge, read_records};
 use squall_proto::sched::Registry;
 
 const SCENARIO: &str = r#"
@@ -321,4 +321,61 @@ fn mistakes_are_told_where_they_are() {
         "rate has no point \"9\"",
     );
     refused("measure = \"in_time_ratio\"", "measure = \"p50_rtt\"", "p50_rtt", "a flow has no p50_rtt");
+}
+
+const FIGURES: &str = r#"
+[[figure]]
+title = "In time by rate"
+x = "rate"
+flow = "blocks"
+measure = "in_time_ratio"
+paper = { minrtt = ["99.5%", nan] }
+
+[[figure]]
+title = "The slow ones"
+at = { rate = "8" }
+flow = "blocks"
+measures = ["p50_latency", "p99_latency"]
+schedulers = ["redundant"]
+paper = { redundant = [nan, "80ms"] }
+
+[[figure]]
+title = "Latency"
+kind = "tail"
+flow = "blocks"
+"#;
+
+#[test]
+fn figures_say_what_to_draw() {
+    let folder = Folder::new();
+    let experiment = folder.load(&(SCENARIO.to_owned() + AXES + FIGURES)).expect("loads");
+    let [by_rate, slow, tail] = &experiment.plots[..] else { panic!("{:?}", experiment.plots) };
+    let PlotKind::Values { along, paper, .. } = &by_rate.kind else { panic!("{:?}", by_rate.kind) };
+    assert_eq!((along, &paper["minrtt"][..]), (&Along::Axis("rate".into()), &[Some(0.995), None][..]));
+    let PlotKind::Values { along: Along::Measures(measures), paper, .. } = &slow.kind else {
+        panic!("{:?}", slow.kind)
+    };
+    assert_eq!((measures.len(), &paper["redundant"][..]), (2, &[None, Some(80_000.0)][..]));
+    assert_eq!((slow.at["rate"].as_str(), &slow.schedulers[..]), ("8", &["redundant".to_owned()][..]));
+    assert_eq!(tail.kind, PlotKind::Tail);
+}
+
+#[test]
+fn figures_that_cannot_be_drawn_are_refused() {
+    let folder = Folder::new();
+    let refused = |from: &str, to: &str, expected: &str| {
+        let text = SCENARIO.to_owned() + AXES + &FIGURES.replacen(from, to, 1);
+        let told = folder.load(&text).expect_err("is refused");
+        let wrong = to.lines().last().expect("has a line");
+        let line = 1 + text.lines().position(|line| line.contains(wrong)).expect("is there");
+        assert!(told.starts_with(&format!("t.toml:{line}:")) && told.contains(expected), "{told}");
+    };
+    refused("x = \"rate\"", "x = \"load\"", "x: no axis is called \"load\"");
+    refused("[\"99.5%\", nan]", "[\"99.5%\"]", "1 numbers where the figure has 2");
+    refused("[\"99.5%\", nan]", "[\"99.5ms\", nan]", "paper: ");
+    refused("\"p99_latency\"]", "\"shown_ratio\"]", "p50_latency and shown_ratio have different units");
+    refused("schedulers = [\"redundant\"]", "schedulers = [\"rr\"]", "does not run \"rr\"");
+    refused("kind = \"tail\"", "kind = \"tail\"\npath = \"a\"", "a distribution is of the latencies");
+    refused("kind = \"tail\"", "kind = \"curve\"", "unknown variant `curve`");
+    refused("at = { rate = \"8\" }", "at = { rate = \"9\" }", "at: rate has no point \"9\"");
 }

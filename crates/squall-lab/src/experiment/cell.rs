@@ -23,7 +23,7 @@ pub struct Cell {
 pub type Point = BTreeMap<String, String>;
 
 /// Tables of a file that are no part of the scenario.
-const OURS: [&str; 5] = ["paper", "axis", "traces", "quick", "claim"];
+const OURS: [&str; 6] = ["paper", "axis", "traces", "quick", "claim", "figure"];
 
 pub(super) fn cells(experiment: &Experiment, quick: bool) -> Result<Vec<Cell>, ScenarioError> {
     let base = experiment.file.parent().unwrap_or(Path::new(""));

@@ -21,6 +21,8 @@ pub(super) struct ExperimentFile {
     pub(super) quick: QuickTable,
     #[serde(rename = "claim", default)]
     pub(super) claims: Vec<ClaimTable>,
+    #[serde(rename = "figure", default)]
+    pub(super) plots: Vec<PlotTable>,
 }
 
 /// What tells which experiments of a paper a file covers.
@@ -100,4 +102,35 @@ pub(super) struct ClaimTable {
     pub(super) at_most: Option<Quantity>,
     #[serde(default)]
     pub(super) finding: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlotTable {
+    pub(super) title: String,
+    #[serde(default)]
+    pub(super) kind: KindWord,
+    pub(super) x: Option<String>,
+    pub(super) measure: Option<Measure>,
+    pub(super) measures: Option<Vec<Measure>>,
+    pub(super) classes: Option<Vec<String>>,
+    pub(super) flow: Option<String>,
+    pub(super) class: Option<String>,
+    pub(super) path: Option<String>,
+    #[serde(default)]
+    pub(super) at: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) schedulers: Vec<String>,
+    pub(super) scale: Option<super::PlotScale>,
+    #[serde(default)]
+    pub(super) paper: BTreeMap<String, Vec<Quantity>>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum KindWord {
+    #[default]
+    Values,
+    Tail,
+    Cdf,
 }

@@ -1,15 +1,16 @@
 //! Experiments: a scenario with parameters that vary, and what is claimed of the results.
 //!
-//! An experiment is a scenario file with three more kinds of tables, which `docs/experiments.md` describes:
-//! an `[[axis]]` names settings of some fields, and the scenario is run at every combination of the points
-//! of all axes (a [`Cell`]); `[quick]` says what to leave out when time is short; a `[[claim]]` holds what
-//! a paper, or we, say of the results. [`Study`] runs experiments and remembers what was run; [`judge`]
-//! compares claims with it.
+//! An experiment is a scenario file with more kinds of tables, which `docs/experiments.md` describes: an
+//! `[[axis]]` names settings of some fields, and the scenario is run at every combination of the points of
+//! all axes (a [`Cell`]); `[quick]` says what to leave out when time is short; a `[[claim]]` holds what a
+//! paper, or we, say of the results; a `[[figure]]` says how to draw them. [`Study`] runs experiments and
+//! remembers what was run; [`judge`] compares claims with it; [`report`](crate::report) draws.
 
 mod cell;
 mod claim;
 mod file;
 mod judge;
+mod plot;
 mod record;
 mod reduced;
 mod resolve;
@@ -23,6 +24,7 @@ use squall_sched::Registry;
 pub use cell::{Cell, Point};
 pub use claim::{Best, Claim, Expectation, Of, Over};
 pub use judge::{Finding, Verdict, judge};
+pub use plot::{Along, Plot, PlotKind, PlotScale};
 pub use record::{ReadRecordsError, Record, read_records, record_line};
 pub use reduced::Reduced;
 pub use study::{Study, StudyError, StudyProgress};
@@ -45,6 +47,8 @@ pub struct Experiment {
     pub axes: Vec<Axis>,
     /// What is claimed.
     pub claims: Vec<Claim>,
+    /// Figures to draw of the results.
+    pub plots: Vec<Plot>,
     /// What to leave out when time is short.
     pub reduced: Reduced,
     /// Recordings that can stand in for what is made up: `traces` of the file.

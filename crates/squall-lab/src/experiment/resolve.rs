@@ -9,7 +9,7 @@ use super::claim::{Against, Way};
 use super::file::{AxisTable, ClaimTable, ExperimentFile, IdsFile};
 use super::{Axis, AxisPoint, Claim, Expectation, Experiment, MAX_CELLS, Of, Over, Reduced, Source, cell};
 use crate::contender::Contender;
-use crate::measure::Subject;
+use crate::measure::{Measure, Subject};
 use crate::scenario::{MAX_LIST, Place, Problem, Quantity, Scenario, ScenarioError, Text};
 
 pub(super) fn load(file: &Path, registry: &Registry) -> Result<Experiment, ScenarioError> {
@@ -48,7 +48,7 @@ fn check_schedulers(scenario: &Scenario, registry: &Registry) -> Result<(), Stri
 }
 
 fn resolve(tables: ExperimentFile, scenario: Scenario, text: &Text) -> Result<Experiment, Problem> {
-    let ExperimentFile { paper, axes, traces, quick, claims } = tables;
+    let ExperimentFile { paper, axes, traces, quick, claims, plots } = tables;
     let mut experiment = Experiment {
         file: text.file.clone(),
         source: Source { paper: paper.system, place: paper.place, setup: paper.setup, also: paper.also },
@@ -56,19 +56,26 @@ fn resolve(tables: ExperimentFile, scenario: Scenario, text: &Text) -> Result<Ex
         reduced: Reduced { duration: quick.duration, seeds: quick.seeds, points: quick.points },
         scenario,
         claims: Vec::new(),
+        plots: Vec::new(),
         traces: traces.into_iter().collect(),
         recorded: None,
         text: text.text.clone(),
     };
     check_reduced(&experiment)?;
     check_also(&experiment.source)?;
-    if claims.len() > MAX_LIST {
-        let words = format!("{} [[claim]] tables, expected at most {MAX_LIST}", claims.len());
-        return Err(Problem::at(Place::of("claim"), words));
+    for (list, count) in [("claim", claims.len()), ("figure", plots.len())] {
+        if count > MAX_LIST {
+            let words = format!("{count} [[{list}]] tables, expected at most {MAX_LIST}");
+            return Err(Problem::at(Place::of(list), words));
+        }
     }
     let claims = claims.into_iter().enumerate();
     experiment.claims = claims
-        .map(|(index, table)| Reader { index, experiment: &experiment }.claim(table))
+        .map(|(index, table)| Reader { list: "claim", index, experiment: &experiment }.claim(table))
+        .collect::<Result<_, _>>()?;
+    let plots = plots.into_iter().enumerate();
+    experiment.plots = plots
+        .map(|(index, table)| Reader { list: "figure", index, experiment: &experiment }.plot(table))
         .collect::<Result<_, _>>()?;
     Ok(experiment)
 }
@@ -125,9 +132,11 @@ fn check_reduced(experiment: &Experiment) -> Result<(), Problem> {
     Ok(())
 }
 
-struct Reader<'a> {
-    index: usize,
-    experiment: &'a Experiment,
+/// Reads the `index`th table of a list.
+pub(super) struct Reader<'a> {
+    pub(super) list: &'static str,
+    pub(super) index: usize,
+    pub(super) experiment: &'a Experiment,
 }
 
 impl Reader<'_> {
@@ -163,12 +172,7 @@ impl Reader<'_> {
             .against_class
             .map_or_else(|| subject.clone(), |class| Subject { class: Some(class), ..subject.clone() });
         for subject in [&subject, &other] {
-            let known = self.experiment.scenario.check_subject(subject);
-            known.map_err(|(field, words)| self.at(field, words))?;
-            if !subject.has(table.measure) {
-                let words = format!("measure: a {} has no {}", subject.kind(), table.measure);
-                return Err(self.at("measure", words));
-            }
+            self.subject(subject, table.measure)?;
         }
         Ok(Claim {
             id,
@@ -220,7 +224,17 @@ impl Reader<'_> {
         }
     }
 
-    fn points(&self, field: &'static str, at: &BTreeMap<String, String>) -> Result<(), Problem> {
+    /// Whether there is such a subject, and whether it has the measure.
+    pub(super) fn subject(&self, subject: &Subject, measure: Measure) -> Result<(), Problem> {
+        let known = self.experiment.scenario.check_subject(subject);
+        known.map_err(|(field, words)| self.at(field, words))?;
+        if subject.has(measure) {
+            return Ok(());
+        }
+        Err(self.at("measure", format!("measure: a {} has no {measure}", subject.kind())))
+    }
+
+    pub(super) fn points(&self, field: &'static str, at: &BTreeMap<String, String>) -> Result<(), Problem> {
         for (name, point) in at {
             let axis = self.experiment.axes.iter().find(|axis| axis.name == *name);
             let axis = axis.ok_or_else(|| self.at(field, format!("{field}: no axis is called {name:?}")))?;
@@ -232,7 +246,7 @@ impl Reader<'_> {
     }
 
     /// Points may have schedulers of their own.
-    fn runs(&self, field: &'static str, scheduler: &str) -> Result<(), Problem> {
+    pub(super) fn runs(&self, field: &'static str, scheduler: &str) -> Result<(), Problem> {
         let points = self.experiment.axes.iter().flat_map(|axis| &axis.points);
         let set = points.flat_map(|point| &point.set).filter(|(name, _)| name == "schedulers");
         let listed = set.filter_map(|(_, value)| value.as_array()).flatten().filter_map(toml::Value::as_str);
@@ -243,7 +257,7 @@ impl Reader<'_> {
         Err(self.at(field, format!("{field}: the experiment does not run {scheduler:?}")))
     }
 
-    fn at(&self, field: &'static str, words: impl Into<String>) -> Problem {
-        Problem::at(Place::of("claim").index(self.index).key(field), words)
+    pub(super) fn at(&self, field: &'static str, words: impl Into<String>) -> Problem {
+        Problem::at(Place::of(self.list).index(self.index).key(field), words)
     }
 }

@@ -44,6 +44,8 @@ pub(super) struct ScenarioFile {
     _quick: Option<de::IgnoredAny>,
     #[serde(rename = "claim")]
     _claims: Option<de::IgnoredAny>,
+    #[serde(rename = "figure")]
+    _figures: Option<de::IgnoredAny>,
 }
 
 fn congestion<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CongestionControl, D::Error> {

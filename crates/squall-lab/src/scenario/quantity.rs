@@ -32,6 +32,11 @@ impl Quantity {
         })
     }
 
+    /// Whether it stands for a number that nobody told: `nan`.
+    pub(crate) fn is_absent(&self) -> bool {
+        self.0.eq_ignore_ascii_case("nan")
+    }
+
     /// The same, with a sign that may stand before it.
     ///
     /// # Errors

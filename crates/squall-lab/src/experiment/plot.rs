@@ -1,0 +1,198 @@
+//! The figures that an experiment asks for: `[[figure]]` of its file.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::file::{KindWord, PlotTable};
+use super::resolve::Reader;
+use super::{Axis, Point};
+use crate::measure::{Measure, Subject};
+use crate::scenario::{Problem, Quantity};
+
+/// A figure to draw of the results.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plot {
+    /// Its title.
+    pub title: String,
+    /// What is drawn.
+    pub kind: PlotKind,
+    /// Axes that it fixes, with the names of their points; of the others, but the one that it goes along, it
+    /// shows the mean over all points.
+    pub at: Point,
+    /// Of what.
+    pub subject: Subject,
+    /// Whose results, in this order; empty: everybody's.
+    pub schedulers: Vec<String>,
+}
+
+/// What a figure shows.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PlotKind {
+    /// A measure, for each scheduler.
+    Values {
+        /// What varies from left to right.
+        along: Along,
+        /// What is measured; several only for [`Along::Measures`].
+        measure: Measure,
+        /// How the vertical axis goes; none: as it suits the values.
+        scale: Option<PlotScale>,
+        /// The numbers of the paper, for each scheduler one at each place of `along`, in the unit of the
+        /// measure; none where the paper tells none.
+        paper: BTreeMap<String, Vec<Option<f64>>>,
+    },
+    /// The share of blocks of the flow that took longer than a time, both on logarithmic axes.
+    Tail,
+    /// The share of blocks of the flow that took at most a time.
+    Cdf,
+}
+
+/// What varies from left to right.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Along {
+    /// The points of the axis of this name.
+    Axis(String),
+    /// Measures of one unit.
+    Measures(Vec<Measure>),
+    /// Classes of the flow.
+    Classes(Vec<String>),
+    /// Nothing: one place, for the schedulers beside each other.
+    Nothing,
+}
+
+/// How an axis goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlotScale {
+    /// In even steps.
+    Linear,
+    /// In even ratios.
+    Log,
+}
+
+impl Along {
+    /// How many places there are.
+    fn places(&self, axes: &[Axis]) -> usize {
+        match self {
+            Self::Axis(name) => {
+                axes.iter().find(|axis| axis.name == *name).map_or(0, |axis| axis.points.len())
+            }
+            Self::Measures(measures) => measures.len(),
+            Self::Classes(classes) => classes.len(),
+            Self::Nothing => 1,
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// A figure as the file has it.
+    pub(super) fn plot(&self, table: PlotTable) -> Result<Plot, Problem> {
+        self.points("at", &table.at)?;
+        for scheduler in &table.schedulers {
+            self.runs("schedulers", scheduler)?;
+        }
+        let subject =
+            Subject { flow: table.flow.clone(), class: table.class.clone(), path: table.path.clone() };
+        let kind = match table.kind {
+            KindWord::Values => self.values(&table, &subject)?,
+            kind => self.distribution(&table, kind)?,
+        };
+        let known = self.experiment.scenario.check_subject(&subject);
+        known.map_err(|(field, words)| self.at(field, words))?;
+        Ok(Plot { title: table.title, kind, at: table.at, subject, schedulers: table.schedulers })
+    }
+
+    fn distribution(&self, table: &PlotTable, kind: KindWord) -> Result<PlotKind, Problem> {
+        let foreign = [
+            ("x", table.x.is_some()),
+            ("measure", table.measure.is_some()),
+            ("measures", table.measures.is_some()),
+            ("classes", table.classes.is_some()),
+            ("class", table.class.is_some()),
+            ("path", table.path.is_some()),
+            ("scale", table.scale.is_some()),
+            ("paper", !table.paper.is_empty()),
+        ];
+        if let Some((field, _)) = foreign.iter().find(|(_, given)| *given) {
+            return Err(self.at(field, format!("{field}: a distribution is of the latencies of a flow")));
+        }
+        if table.flow.is_none() {
+            return Err(self.at("kind", "kind: a distribution needs the flow that it is of: flow"));
+        }
+        Ok(if kind == KindWord::Tail { PlotKind::Tail } else { PlotKind::Cdf })
+    }
+
+    fn values(&self, table: &PlotTable, subject: &Subject) -> Result<PlotKind, Problem> {
+        let (along, measures) = self.along(table)?;
+        let measure = measures[0];
+        if let Some(other) = measures.iter().find(|other| other.unit() != measure.unit()) {
+            let words = format!("measures: {measure} and {other} have different units");
+            return Err(self.at("measures", words));
+        }
+        for measure in measures {
+            match &along {
+                Along::Classes(classes) => classes.iter().try_for_each(|class| {
+                    self.subject(&Subject { class: Some(class.clone()), ..subject.clone() }, measure)
+                })?,
+                _ => self.subject(subject, measure)?,
+            }
+        }
+        let places = along.places(&self.experiment.axes);
+        let paper = table.paper.iter().map(|(scheduler, told)| {
+            self.runs("paper", scheduler)?;
+            Ok((scheduler.clone(), self.told(told, measure, places)?))
+        });
+        Ok(PlotKind::Values {
+            paper: paper.collect::<Result<_, Problem>>()?,
+            along,
+            measure,
+            scale: table.scale,
+        })
+    }
+
+    fn along(&self, table: &PlotTable) -> Result<(Along, Vec<Measure>), Problem> {
+        let one = || match (&table.measure, &table.measures) {
+            (Some(measure), None) => Ok(vec![*measure]),
+            _ => Err(self.at("title", "a figure has one of measure and measures")),
+        };
+        match (&table.x, &table.measures, &table.classes) {
+            (None, None, None) => Ok((Along::Nothing, one()?)),
+            (Some(name), None, None) => {
+                if self.experiment.axes.iter().all(|axis| axis.name != *name) {
+                    return Err(self.at("x", format!("x: no axis is called {name:?}")));
+                }
+                if table.at.contains_key(name) {
+                    return Err(self.at("at", format!("at: the figure goes along {name}")));
+                }
+                Ok((Along::Axis(name.clone()), one()?))
+            }
+            (None, Some(measures), None) if table.measure.is_none() && !measures.is_empty() => {
+                Ok((Along::Measures(measures.clone()), measures.clone()))
+            }
+            (None, None, Some(classes)) if table.class.is_none() && !classes.is_empty() => {
+                Ok((Along::Classes(classes.clone()), one()?))
+            }
+            _ => {
+                let words =
+                    "a figure goes along one of x, measures and classes, and measures stand for measure";
+                Err(self.at("title", words))
+            }
+        }
+    }
+
+    /// The numbers of the paper for one scheduler.
+    fn told(&self, told: &[Quantity], measure: Measure, places: usize) -> Result<Vec<Option<f64>>, Problem> {
+        if told.len() != places {
+            let words = format!(
+                "paper: {} numbers where the figure has {places}; nan for those not told",
+                told.len()
+            );
+            return Err(self.at("paper", words));
+        }
+        let value = |number: &Quantity| {
+            let value = (!number.is_absent()).then(|| number.value(measure.unit())).transpose();
+            value.map_err(|words| self.at("paper", format!("paper: {words}")))
+        };
+        told.iter().map(value).collect()
+    }
+}
