@@ -7,6 +7,7 @@ mod interrupt;
 mod list;
 mod output;
 mod progress;
+mod report;
 mod repro;
 mod run;
 mod schedulers;
@@ -33,6 +34,7 @@ enum Command {
     Recv(transfer::recv::RecvArgs),
     Run(run::RunArgs),
     Repro(repro::ReproArgs),
+    Report(report::ReportArgs),
     Schedulers(schedulers::SchedulersArgs),
     Signal(signal::SignalArgs),
     Trace(trace::TraceArgs),
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Command::Recv(args) => transfer::recv::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Repro(args) => repro::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Schedulers(args) => schedulers::run(&args),
         Command::Signal(args) => signal::run(&args),
         Command::Trace(args) => trace::run(&args),

@@ -16,13 +16,14 @@ use clap::Args;
 use squall::sched::Registry;
 use squall_lab::{
     experiment::{Experiment, Finding, Record, Study, StudyError, Verdict, judge},
+    report::{Book, Chapter},
     summary::{Column, Table},
     table,
 };
 
 use crate::{
     error::{usage, whole},
-    output,
+    output, report,
 };
 use progress::Remaining;
 
@@ -33,7 +34,7 @@ use progress::Remaining;
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Examples:\n  squall repro --list\n  squall repro --quick\n  squall repro storm-fig10 storm-fig11\n  \
-    squall repro dams --csv out/dams.csv\n  squall repro my-experiment.toml\n\n\
+    squall repro dams --csv out/dams.csv\n  squall repro --report out/report.html\n  squall repro my-experiment.toml\n\n\
     A comparison holds if the effect goes the way it is said to, is at least three quarters of the size, and is \
     clear of chance (95 %, Student's t, seed by seed); in direction only if it is smaller; it is unclear if it may be chance. A value holds within a \
     quarter of it. No claim has tolerances of its own"
@@ -66,6 +67,12 @@ pub(crate) struct ReproArgs {
     /// Write what was found of every claim, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write a page about it that any browser shows: findings, figures, single runs over time
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Write each figure as a file of its own, for papers
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -77,13 +84,18 @@ pub(crate) fn run(args: &ReproArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let folder = args.out.clone().unwrap_or_else(|| usual_folder(args));
-    let study = Study::new(&experiments, registry, &folder, args.quick, program()?).map_err(explain)?;
+    let study =
+        Study::new(&experiments, registry.clone(), &folder, args.quick, program()?).map_err(explain)?;
     let progress = Remaining::new(study.progress());
     let records = study.run(&|now| progress.show(now)).map_err(explain)?;
     progress.done();
     let findings: Vec<Finding> =
         experiments.iter().flat_map(|experiment| judge(experiment, &records)).collect();
     publish(args, &folder, &records, &findings)?;
+    let drawn = draw(args, experiments, records, &registry)?;
+    if !printed_elsewhere(args) {
+        output::print(&drawn)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -94,6 +106,27 @@ fn usual_folder(args: &ReproArgs) -> PathBuf {
     PathBuf::from(format!("out/repro{traces}{quick}"))
 }
 
+/// The page and the figures, if they are wanted.
+fn draw(
+    args: &ReproArgs,
+    experiments: Vec<Experiment>,
+    records: Vec<Record>,
+    registry: &Arc<Registry>,
+) -> anyhow::Result<String> {
+    if args.report.is_none() && args.svg.is_none() {
+        return Ok(String::new());
+    }
+    let mut chapters = Chapter::of(records, experiments);
+    report::add_telling(&mut chapters, registry)?;
+    let book = Book { title: report::TITLE.into(), chapters, runs: Vec::new() };
+    report::publish(&book, args.report.as_deref(), args.svg.as_deref())
+}
+
+/// Whether standard output is for one of the files.
+fn printed_elsewhere(args: &ReproArgs) -> bool {
+    [&args.csv, &args.json, &args.report].into_iter().flatten().any(|file| output::is_stdout(file))
+}
+
 fn publish(args: &ReproArgs, folder: &Path, records: &[Record], findings: &[Finding]) -> anyhow::Result<()> {
     if let Some(file) = &args.csv {
         output::write(file, &csv::text(records))?;
@@ -101,7 +134,7 @@ fn publish(args: &ReproArgs, folder: &Path, records: &[Record], findings: &[Find
     if let Some(file) = &args.json {
         output::write(file, &(serde_json::to_string_pretty(findings)? + "\n"))?;
     }
-    if [&args.csv, &args.json].into_iter().flatten().any(|file| output::is_stdout(file)) {
+    if printed_elsewhere(args) {
         return Ok(());
     }
     let mut text = table::render(&verdicts(findings));

@@ -142,4 +142,18 @@ impl Experiment {
     pub fn cells(&self, quick: bool) -> Result<Vec<Cell>, ScenarioError> {
         cell::cells(self, quick)
     }
+
+    /// The cell that a record is a run of: in full, or as `[quick]` leaves it, by the length of the run. None if
+    /// the file has none of its points and length any more.
+    ///
+    /// # Errors
+    /// As [`Self::cells`].
+    pub fn cell_of(&self, record: &Record) -> Result<Option<Cell>, ScenarioError> {
+        let is_it =
+            |cell: &Cell| cell.point == record.point && cell.scenario.duration_us == record.run.duration_us;
+        match self.cells(false)?.into_iter().find(is_it) {
+            Some(cell) => Ok(Some(cell)),
+            None => Ok(self.cells(true)?.into_iter().find(is_it)),
+        }
+    }
 }

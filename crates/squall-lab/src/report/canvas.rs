@@ -44,8 +44,19 @@ impl Figure {
         height: i32,
         draw: impl FnOnce(&Area<'_>) -> Result<(), DrawError>,
     ) -> Self {
+        Self::draw_sized(name, title, caption, (WIDTH, height), draw)
+    }
+
+    /// Draws on an empty surface of this width and height in CSS pixels.
+    pub(crate) fn draw_sized(
+        name: String,
+        title: String,
+        caption: String,
+        (width, height): (i32, i32),
+        draw: impl FnOnce(&Area<'_>) -> Result<(), DrawError>,
+    ) -> Self {
         let mut svg = String::new();
-        let size = ((WIDTH * FINE) as u32, (height * FINE) as u32);
+        let size = ((width * FINE) as u32, (height * FINE) as u32);
         {
             let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
             draw(&area).and_then(|()| area.present()).expect("drawing to memory can't fail");
@@ -121,16 +132,50 @@ pub(crate) fn fill(
 }
 
 /// The marker of a series, around a point in backend pixels.
-pub(crate) fn marker(area: &Area<'_>, index: usize, (x, y): (i32, i32)) -> Result<(), DrawError> {
-    let r = px(4);
+pub(crate) fn marker(area: &Area<'_>, index: usize, at: (i32, i32)) -> Result<(), DrawError> {
     let style = Role::Solid(index).color().filled();
-    match index % 5 {
-        0 => area.draw(&Circle::new((x, y), r, style)),
-        1 => area.draw(&Rectangle::new([(x - r, y - r), (x + r, y + r)], style)),
-        2 => area.draw(&Polygon::new(vec![(x, y - r), (x + r, y + r), (x - r, y + r)], style)),
-        3 => area.draw(&Polygon::new(vec![(x, y - r), (x + r, y), (x, y + r), (x - r, y)], style)),
-        _ => area.draw(&Polygon::new(vec![(x, y + r), (x + r, y - r), (x - r, y - r)], style)),
+    match outline(index, at, px(4)) {
+        Some(corners) => area.draw(&Polygon::new(corners, style)),
+        None => area.draw(&Circle::new(at, px(4), style)),
     }
+}
+
+/// The same, larger and open: what others measured.
+pub(crate) fn open_marker(area: &Area<'_>, index: usize, at: (i32, i32)) -> Result<(), DrawError> {
+    let (inside, edge) = (Role::Page.color().filled(), line(Role::Solid(index), 1.8));
+    match outline(index, at, px(5)) {
+        Some(mut corners) => {
+            area.draw(&Polygon::new(corners.clone(), inside))?;
+            corners.push(corners[0]);
+            corners.push(corners[1]);
+            polyline(area, corners, edge)
+        }
+        None => {
+            area.draw(&Circle::new(at, px(5), inside))?;
+            area.draw(&Circle::new(at, px(5), edge))
+        }
+    }
+}
+
+/// Corners of the marker of a series with this radius; none for the circle.
+fn outline(index: usize, (x, y): (i32, i32), r: i32) -> Option<Vec<(i32, i32)>> {
+    Some(match index % 5 {
+        0 => return None,
+        1 => vec![(x - r, y - r), (x + r, y - r), (x + r, y + r), (x - r, y + r)],
+        2 => vec![(x, y - r), (x + r, y + r), (x - r, y + r)],
+        3 => vec![(x, y - r), (x + r, y), (x, y + r), (x - r, y)],
+        _ => vec![(x, y + r), (x + r, y - r), (x - r, y - r)],
+    })
+}
+
+/// A filled area between points in backend pixels.
+pub(crate) fn polygon(
+    area: &Area<'_>,
+    corners: Vec<(i32, i32)>,
+    role: Role,
+    opacity: f64,
+) -> Result<(), DrawError> {
+    area.draw(&Polygon::new(corners, role.color().mix(opacity).filled()))
 }
 
 /// A polyline through points in backend pixels.

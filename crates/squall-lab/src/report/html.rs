@@ -88,7 +88,11 @@ pub(super) fn figure(figure: &Figure, id: &str) -> String {
     } else {
         format!("<figcaption>{}</figcaption>\n", escape(&figure.caption))
     };
-    format!("<h3>{}</h3>\n<figure>\n{}\n{caption}</figure>\n", escape(&figure.title), figure.inline(id))
+    format!(
+        "<section><h3>{}</h3>\n<figure>\n{}\n{caption}</figure></section>\n",
+        escape(&figure.title),
+        figure.inline(id)
+    )
 }
 
 #[cfg(test)]

@@ -4,18 +4,20 @@
 //! read without colour: schedulers differ by dash, marker and label too.
 
 pub(crate) mod axis;
+mod book;
 pub(crate) mod canvas;
+mod chart;
 mod html;
 mod panels;
-mod paths;
-mod radio;
 pub(crate) mod style;
 mod tail;
+mod timeline;
 
 use std::path::{Path, PathBuf};
 
 use crate::result::RunResult;
 use crate::summary::{self, Table, by_scenario};
+pub use book::{Book, Chapter, Drawing, Timeline};
 use canvas::Figure;
 
 /// Writes one self-contained HTML page about these runs.
@@ -31,6 +33,11 @@ pub fn write_html(runs: &[RunResult], title: &str, out: &Path) -> std::io::Resul
 
 /// The page as text; see [`write_html`].
 pub fn html(runs: &[RunResult], title: &str) -> String {
+    html::page(title, &body(runs))
+}
+
+/// What is on the page below its title.
+fn body(runs: &[RunResult]) -> String {
     let series = Series::of(runs);
     let mut body = String::new();
     let mut figures = 0;
@@ -46,10 +53,10 @@ pub fn html(runs: &[RunResult], title: &str) -> String {
         push_figures(&mut body, flow_figures(&series, &runs));
         body.push_str("<h3>Paths</h3>\n");
         push_tables(&mut body, &[summary::paths(&runs)]);
-        body.push_str(&format!("<p class=\"note\">{}</p>\n", html::escape(paths::CAPTION)));
+        body.push_str(&format!("<p class=\"note\">{}</p>\n", html::escape(&timeline::caption())));
         push_figures(&mut body, path_figures(&series, &runs));
     }
-    html::page(title, &body)
+    body
 }
 
 /// Writes each drawing to a file of its own into `directory`, which must exist; returns the files.
@@ -57,18 +64,29 @@ pub fn html(runs: &[RunResult], title: &str) -> String {
 /// # Errors
 /// What the system says about one of the files.
 pub fn write_svgs(runs: &[RunResult], directory: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let series = Series::of(runs);
     let mut files = Vec::new();
-    for (scenario, runs) in by_scenario(runs) {
-        for figure in flow_figures(&series, &runs).into_iter().chain(path_figures(&series, &runs)) {
-            let number = files.len() + 1;
-            let name = format!("{}-{number:02}-{}.svg", file_name(scenario), file_name(&figure.name));
-            let path = directory.join(name);
-            std::fs::write(&path, figure.standalone())?;
-            files.push(path);
-        }
+    for (name, figure) in named_figures(runs) {
+        let path = directory.join(name);
+        std::fs::write(&path, figure.standalone())?;
+        files.push(path);
     }
     Ok(files)
+}
+
+/// All drawings, each with the name of a file.
+fn named_figures(runs: &[RunResult]) -> Vec<(String, Figure)> {
+    let series = Series::of(runs);
+    let mut named: Vec<(String, Figure)> = Vec::new();
+    for (scenario, runs) in by_scenario(runs) {
+        for figure in flow_figures(&series, &runs).into_iter().chain(path_figures(&series, &runs)) {
+            let number = named.len() + 1;
+            named.push((
+                format!("{}-{number:02}-{}.svg", file_name(scenario), file_name(&figure.name)),
+                figure,
+            ));
+        }
+    }
+    named
 }
 
 fn push_tables(body: &mut String, tables: &[Table]) {
@@ -116,7 +134,7 @@ fn flow_figures(series: &Series<'_>, runs: &[&RunResult]) -> Vec<Figure> {
 
 /// The drawings about the paths of one scenario, one per scheduler.
 fn path_figures(series: &Series<'_>, runs: &[&RunResult]) -> Vec<Figure> {
-    series.first_seeds(runs).into_iter().filter_map(|(number, run)| paths::figure(number, run)).collect()
+    series.first_seeds(runs).into_iter().filter_map(|(number, run)| timeline::figure(number, run)).collect()
 }
 
 fn flows<'a>(runs: &[&'a RunResult]) -> Vec<(&'a str, &'a str)> {
@@ -190,7 +208,9 @@ mod tests {
     fn a_radio_is_drawn_where_the_session_went_by_it() {
         let page = |name| html(&[run(name, 1)], "t");
         let (with, without) = (page("storm(alpha=0.5)"), page("minrtt"));
-        assert!(with.contains("0.32") && with.contains("signal: out") && with.contains(radio::CAPTION));
+        assert!(
+            with.contains("0.32") && with.contains("signal: out") && with.contains(timeline::radio::CAPTION)
+        );
         assert!(!without.contains("signal"));
     }
 

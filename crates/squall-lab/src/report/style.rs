@@ -9,6 +9,8 @@ use plotters::style::RGBColor;
 /// What a mark in a drawing stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
+    /// What is behind everything.
+    Page,
     Ink,
     Muted,
     Grid,
@@ -17,6 +19,8 @@ pub(crate) enum Role {
     OutageText,
     Link,
     Limit,
+    /// What nobody can surpass.
+    Bound,
     Bad,
     StateGood,
     StateHeld,
@@ -28,7 +32,7 @@ pub(crate) enum Role {
     Solid(usize),
 }
 
-const FIXED: [(Role, &str); 12] = [
+const FIXED: [(Role, &str); 14] = [
     (Role::Ink, "ink"),
     (Role::Muted, "muted"),
     (Role::Grid, "grid"),
@@ -37,6 +41,8 @@ const FIXED: [(Role, &str); 12] = [
     (Role::OutageText, "outagetext"),
     (Role::Limit, "limit"),
     (Role::Bad, "bad"),
+    (Role::Page, "page"),
+    (Role::Bound, "bound"),
     (Role::StateGood, "good"),
     (Role::StateHeld, "held"),
     (Role::StateSuspect, "suspect"),
@@ -44,7 +50,7 @@ const FIXED: [(Role, &str); 12] = [
 ];
 
 /// Series before the styles repeat.
-const SERIES: usize = 8;
+pub(super) const SERIES: usize = 8;
 
 impl Role {
     /// The placeholder colour.
@@ -92,7 +98,8 @@ pub(super) fn drawing_css() -> String {
     }
     css.push_str(
         ".f-outagetext{paint-order:stroke;stroke:var(--outage);stroke-width:8px;stroke-linejoin:round}\n\
-         polyline{stroke-linejoin:round}.s-limit{stroke-dasharray:8 8}.s-link{stroke-dasharray:3 5}\n\
+         polyline{stroke-linejoin:round}.s-limit{stroke-dasharray:8 8}.s-link{stroke-dasharray:3 5}\
+         .s-bound{stroke-dasharray:0 8;stroke-linecap:round}\n\
          svg text{font-family:system-ui,\"Segoe UI\",\"Liberation Sans\",sans-serif}\n",
     );
     css
@@ -102,12 +109,12 @@ const DASHES: [&str; SERIES] = ["none", "16 7", "4 6", "18 6 4 6", "28 8", "10 4
 
 const VALUES: &str = "\
 :root{color-scheme:light dark;--page:#fff;--ink:#1b1f24;--muted:#57606a;--grid:#e3e6ea;--rule:#c9ced6;\
---outage:#e9e4da;--outagetext:#57606a;--link:#8a919b;--limit:#57606a;--bad:#b3261e;\
+--outage:#e9e4da;--outagetext:#57606a;--link:#8a919b;--limit:#57606a;--bound:#1b1f24;--bad:#b3261e;\
 --good:#b9dec9;--held:#cfd6e6;--suspect:#f6dfa4;--down:#f0b7ae;\
 --series0:#0068a8;--series1:#c04f00;--series2:#00805c;--series3:#a63c84;\
 --series4:#966a00;--series5:#4d5560;--series6:#6a3fc0;--series7:#00798c}
 @media (prefers-color-scheme:dark){:root{--page:#14171b;--ink:#e8eaed;--muted:#a2abb6;--grid:#2b3038;--rule:#444b55;\
---outage:#37322a;--outagetext:#a2abb6;--link:#7f8894;--limit:#a2abb6;--bad:#ff8a80;\
+--outage:#37322a;--outagetext:#a2abb6;--link:#7f8894;--limit:#a2abb6;--bound:#e8eaed;--bad:#ff8a80;\
 --good:#1f5a3c;--held:#39435c;--suspect:#6b5313;--down:#7a2f27;\
 --series0:#5cb8f2;--series1:#ff9350;--series2:#36cf9f;--series3:#ec8fcb;\
 --series4:#e9b949;--series5:#bcc4ce;--series6:#b59bff;--series7:#4fd0e3}}
@@ -131,6 +138,13 @@ th span{display:block;color:var(--muted);font-weight:400}
 .fail{color:var(--bad);font-weight:700}
 figure{margin:.4rem 0 1.6rem}figure svg{display:block;width:100%;height:auto}
 figcaption{color:var(--muted);font-size:.9rem;max-width:46rem}
+.pair{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,30rem),1fr));gap:0 1.2rem}
+.pair>section{min-width:0}.pair h3{margin-top:1.2rem}.lead{font-weight:600}
+.contents{columns:2 26rem;padding-left:1.2rem}.contents li{break-inside:avoid;margin:.15rem 0}a{color:inherit}
+.claims th,.claims td{white-space:normal;vertical-align:top}.claims td:nth-last-child(-n+3){min-width:5.5rem}\
+.claims tbody th p{font-weight:400;color:var(--muted);margin:.2rem 0 0}
+.verdict{white-space:nowrap}.verdict.fails,.verdict.holds{font-weight:700}.verdict.fails{color:var(--bad)}
+details{margin:1rem 0}summary{cursor:pointer;font-weight:600}
 @media print{body{padding:0;max-width:none;font-size:11pt}figure,table{break-inside:avoid}\
 .scroll{overflow:visible}table{font-size:7.5pt}th,td{padding:.15rem .3rem}h2{break-before:page}h2:first-of-type{break-before:auto}}
 ";

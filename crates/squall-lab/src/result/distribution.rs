@@ -1,9 +1,11 @@
 //! Latencies of any number of blocks in constant memory.
 
+use std::collections::BTreeMap;
+
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::{LatencyPoint, round6};
+use super::{LatencyPoint, LostReason, round6};
 
 /// The longest time told apart, 24 h.
 const MAX_US: u64 = 86_400_000_000;
@@ -143,6 +145,31 @@ impl Thinned {
     }
 }
 
+/// Blocks that never arrived, and why: the first of each of at most 4,000 intervals.
+#[derive(Debug, Clone)]
+pub(super) struct Missing {
+    interval_us: u64,
+    slots: BTreeMap<u64, (u64, LostReason)>,
+}
+
+impl Missing {
+    /// For a run of this length; what was offered later shares the last interval.
+    pub(super) fn new(duration_us: u64) -> Self {
+        Self { interval_us: duration_us.div_ceil(MAX_POINTS as u64).max(1), slots: BTreeMap::new() }
+    }
+
+    /// A block that was offered at this time.
+    pub(super) fn record(&mut self, at_us: u64, why: LostReason) {
+        let slot = (at_us / self.interval_us).min(MAX_POINTS as u64 - 1);
+        self.slots.entry(slot).or_insert((at_us, why));
+    }
+
+    /// When they were offered, and why they are missing.
+    pub(super) fn into_columns(self) -> (Vec<u64>, Vec<LostReason>) {
+        self.slots.into_values().unzip()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,6 +213,18 @@ mod tests {
         times.record(0);
         assert_eq!(times.percentiles().unwrap().max_us, u64::MAX);
         assert_eq!(times.tail(2).last().unwrap().later, 0.0);
+    }
+
+    #[test]
+    fn the_first_missing_block_of_an_interval_is_kept() {
+        let mut missing = Missing::new(8_000_000);
+        missing.record(500, LostReason::Expired);
+        missing.record(1_999, LostReason::Cancelled);
+        missing.record(2_000, LostReason::Cancelled);
+        missing.record(u64::MAX, LostReason::Closed);
+        let (at_us, why) = missing.into_columns();
+        assert_eq!(at_us, [500, 2_000, u64::MAX]);
+        assert_eq!(why, [LostReason::Expired, LostReason::Cancelled, LostReason::Closed]);
     }
 
     proptest! {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::class_recorder::{ClassRecorder, timely_ratio};
-use super::distribution::{Thinned, Times};
+use super::distribution::{Missing, Thinned, Times};
 use super::playback::{Pictures, Playback};
 use super::recorder::FlowInfo;
 use super::{FlowResult, LatencyPoint, LostReason, PictureQuality, SAMPLE_INTERVAL_US, Tally, rate_bps};
@@ -34,7 +34,7 @@ pub(super) struct FlowRecorder {
     offers: u64,
     packet_delay: Times,
     points: Thinned,
-    missing: Thinned,
+    missing: Missing,
     pictures: Option<Pictures>,
     playback: Option<Playback>,
     perceived_ratio: Option<f64>,
@@ -56,7 +56,7 @@ impl FlowRecorder {
             offers: 0,
             packet_delay: Times::new(),
             points: Thinned::new(duration_us),
-            missing: Thinned::new(duration_us),
+            missing: Missing::new(duration_us),
             pictures: info.picture_us.map(Pictures::new),
             playback: None,
             perceived_ratio: None,
@@ -189,11 +189,11 @@ impl FlowRecorder {
                 (None, false) => class.on_open(open.size, open.timely_bytes),
                 (Some(_), _) => {}
             }
-            if open.lost.is_some() || overdue {
+            if let Some(why) = open.lost.or(overdue.then_some(LostReason::Expired)) {
                 if open.begun {
                     class.on_wasted();
                 }
-                self.missing.record(LatencyPoint { at_us: open.at_us, latency_us: 0 });
+                self.missing.record(open.at_us, why);
             }
         }
         if !self.open.is_empty() {
@@ -212,6 +212,7 @@ impl FlowRecorder {
         let waiting = Times::merged(self.classes.iter().map(ClassRecorder::waiting));
         let timely = self.classes.iter().map(ClassRecorder::timely);
         let timely = timely.fold((0, 0), |(timely, all), (t, a)| (timely + t, all + a));
+        let (missing_at_us, missing_why) = self.missing.into_columns();
         let shown = self.pictures.map(|pictures| pictures.finish(end_us));
         FlowResult {
             name: info.name,
@@ -233,7 +234,8 @@ impl FlowRecorder {
             stray_deliveries: self.stray_deliveries,
             distribution: latency.tail(total.offered_blocks - total.open_blocks),
             latencies: self.points.into_points(),
-            missing_at_us: self.missing.into_points().iter().map(|point| point.at_us).collect(),
+            missing_at_us,
+            missing_why,
             delivered_blocks: self.delivered_blocks,
             delivered_bytes: self.delivered_bytes,
             classes: self.classes.into_iter().filter_map(ClassRecorder::finish).collect(),
@@ -323,6 +325,7 @@ mod tests {
         assert_eq!(result.waiting.unwrap().max_us, 5_000);
         assert_eq!(result.longest_gap_us, 750_000, "up to the end, as blocks are missing");
         assert_eq!(result.missing_at_us, [200_000, 300_000]);
+        assert_eq!(result.missing_why, [LostReason::Cancelled, LostReason::Expired]);
         assert_eq!(result.delivered_blocks, [1, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(result.distribution.last().unwrap().later, 0.5);
     }

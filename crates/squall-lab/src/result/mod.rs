@@ -89,6 +89,7 @@ impl RunResult {
         for flow in &mut self.flows {
             flow.latencies.clear();
             flow.missing_at_us.clear();
+            flow.missing_why.clear();
             flow.delivered_blocks.clear();
             flow.delivered_bytes.clear();
         }
@@ -311,6 +312,9 @@ pub struct FlowResult {
     pub latencies: Vec<LatencyPoint>,
     /// When blocks that never arrived were offered, in microseconds; thinned likewise.
     pub missing_at_us: Vec<u64>,
+    /// Why, for each of these; empty in records of programs that did not tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_why: Vec<LostReason>,
     /// Blocks delivered in each sample interval.
     pub delivered_blocks: Vec<u64>,
     /// Bytes delivered in each sample interval.

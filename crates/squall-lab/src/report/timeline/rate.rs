@@ -1,74 +1,26 @@
-//! What each path carried over time, under one scheduler.
+//! What a path carried over time against what its link could, and the states that it was held in.
 
 use plotters::style::text_anchor::HPos;
 
-use super::axis::{Frame, Scale};
-use super::canvas::{
-    Area, DrawError, Figure, LEFT, RIGHT, WIDTH, bold, fill, line, polyline, px, text, write,
-};
-use super::panels::{name_outages, seconds, shade};
-use super::radio;
-use super::style::Role;
+use super::thin;
+use crate::report::axis::Frame;
+use crate::report::canvas::{Area, DrawError, bold, fill, line, polyline, px, text, write};
+use crate::report::panels::{name_outages, seconds, shade};
+use crate::report::style::Role;
 use crate::result::{Interval, PathResult, PathState, RunResult};
 use crate::table::format;
 
-const TITLE: i32 = 28;
-const PLOT: i32 = 88;
-const STRIP: i32 = 16;
-const FOOT: i32 = 48;
+/// Height of the strip of states, in CSS pixels.
+pub(super) const STRIP: i32 = 16;
 
-/// How to read the figures of this module.
-pub(super) const CAPTION: &str = "Line: new data delivered over the path in each 100 ms. Dotted: what the link \
-    could carry. Shaded: the link carries nothing. Strip: the state in which the sender held the path.";
-
-/// Rate over time of every path of one run, against what its link could carry, with its states below, and with
-/// its radio where the run went by it.
-pub(super) fn figure(series: usize, run: &RunResult) -> Option<Figure> {
-    let highest = run.paths.iter().map(|path| highest_bps(path, run)).max().unwrap_or(0);
-    if highest == 0 {
-        return None;
-    }
-    let heeded = run.paths.iter().any(radio::was_heeded);
-    Some(Figure::draw(
-        format!("paths-{}-{}", run.scheduler, run.seed),
-        format!("Rate of each path over time under {}", run.scheduler),
-        if heeded { radio::CAPTION.to_owned() } else { String::new() },
-        run.paths.iter().map(height).sum::<i32>() + FOOT,
-        |area| {
-            let mut top = 0;
-            for (index, path) in run.paths.iter().enumerate() {
-                let frame = Frame {
-                    left: px(LEFT),
-                    top: px(top + TITLE),
-                    right: px(WIDTH - RIGHT),
-                    bottom: px(top + TITLE + PLOT),
-                    x: Scale::Linear { from: 0.0, to: seconds(run.duration_us.max(1)) },
-                    y: Scale::Linear { from: 0.0, to: highest as f64 / 1e6 * 1.08 },
-                };
-                draw_path(area, &frame, series, path, run)?;
-                radio::draw(area, frame.below(px(STRIP)), series, path, run.duration_us)?;
-                top += height(path);
-                if index + 1 == run.paths.len() {
-                    let below = px(top) - frame.bottom;
-                    frame.draw_x_labels(area, 10, below, "time, s", |tick| format!("{tick}"))?;
-                }
-            }
-            Ok(())
-        },
-    ))
-}
-
-/// Height of all that is drawn of a path, in CSS pixels.
-fn height(path: &PathResult) -> i32 {
-    TITLE + PLOT + STRIP + if radio::was_heeded(path) { radio::HEIGHT } else { 0 }
-}
-
-fn highest_bps(path: &PathResult, run: &RunResult) -> u64 {
+/// The highest rate of a path or its link, in bits per second.
+pub(super) fn highest_bps(path: &PathResult, run: &RunResult) -> u64 {
     let links = path.series.link_bps.iter().flatten();
     path.series.rate_bps(run.direction).iter().chain(links).copied().max().unwrap_or(0)
 }
 
-fn draw_path(
+/// Draws the path; the vertical axis of the frame is in Mbps.
+pub(super) fn draw_path(
     area: &Area<'_>,
     frame: &Frame,
     series: usize,
@@ -85,12 +37,13 @@ fn draw_path(
     write(area, &path.name, &bold(Role::Ink, 14, HPos::Left), (frame.left, title_y))?;
     write(area, &stats(path, run), &text(Role::Ink, 12, HPos::Right), (frame.right, title_y))?;
 
-    let at = |us: u64, bps: u64| frame.at(seconds(us), bps as f64 / 1e6);
+    let at = |(us, bps): (u64, f64)| frame.at(seconds(us), bps / 1e6);
     let times = &path.series.at_us;
-    let rate: Vec<_> =
-        times.iter().zip(path.series.rate_bps(run.direction)).map(|(us, bps)| at(*us, *bps)).collect();
-    let link: Vec<_> =
-        times.iter().zip(&path.series.link_bps).filter_map(|(us, bps)| bps.map(|bps| at(*us, bps))).collect();
+    let carried = times.iter().zip(path.series.rate_bps(run.direction));
+    let rate: Vec<_> = thin::means(carried.map(|(us, bps)| (*us, *bps as f64))).into_iter().map(at).collect();
+    let could = times.iter().zip(&path.series.link_bps);
+    let could = could.filter_map(|(us, bps)| bps.map(|bps| (*us, bps as f64)));
+    let link: Vec<_> = thin::means(could).into_iter().map(at).collect();
     if !link.is_empty() {
         polyline(area, steps(&link), line(Role::Link, 1.5))?;
     }

@@ -2,11 +2,12 @@
 
 use plotters::style::text_anchor::HPos;
 
-use super::axis::{Frame, Scale};
-use super::canvas::{Area, DrawError, fill, line, polyline, px, text, write};
-use super::panels::seconds;
-use super::paths::steps;
-use super::style::Role;
+use super::rate::steps;
+use super::thin;
+use crate::report::axis::{Frame, Scale};
+use crate::report::canvas::{Area, DrawError, fill, line, polyline, px, text, write};
+use crate::report::panels::seconds;
+use crate::report::style::Role;
 use crate::result::{AlertWord, PathResult};
 
 const GAP: i32 = 10;
@@ -21,7 +22,7 @@ pub(super) const HEIGHT: i32 = GAP + PLOT + STRIP;
 const MARKS: [(f64, i32); 3] = [(0.45, 7), (0.32, 36), (0.21, 7)];
 
 /// How to read the drawing.
-pub(super) const CAPTION: &str = "Under each path, its radio: the quality index that it told (line), from 0 to 1, the \
+pub(in crate::report) const CAPTION: &str = "Under each path, its radio: the quality index that it told (line), from 0 to 1, the \
     marks good 0.45, warning 0.32 and outage 0.21 where they begin (dashed), and the factor by which the sender weighs \
     the path (dotted). Strip: what the sender heard last: nothing against the path (empty), a warning (half as high), \
     an outage (full).";
@@ -46,15 +47,17 @@ pub(super) fn draw(
     let frame = Frame { top, bottom: top + px(PLOT), y: Scale::Linear { from: 0.0, to: 1.04 }, ..place };
     frame.draw_x_grid(area, 10)?;
     draw_marks(area, &frame)?;
-    let at = |us: u64, share: u16| frame.at(seconds(us), f64::from(share) / 1e3);
+    let at = |(us, share): (u64, f64)| frame.at(seconds(us), share / 1e3);
     let times = &path.series.at_us;
-    let factor: Vec<_> = times.iter().zip(&path.series.factor).map(|(us, share)| at(*us, *share)).collect();
+    let factor = times.iter().zip(&path.series.factor).map(|(us, share)| (*us, f64::from(*share)));
+    let factor: Vec<_> = thin::lowest(factor).into_iter().map(at).collect();
     if !factor.is_empty() {
         polyline(area, steps(&factor), line(Role::Link, 1.5))?;
     }
     let told: Vec<_> = times.iter().zip(&path.series.quality).collect();
     for stretch in told.chunk_by(|a, b| a.1.is_some() == b.1.is_some()) {
-        let points: Vec<_> = stretch.iter().filter_map(|(us, share)| Some(at(**us, (**share)?))).collect();
+        let known = stretch.iter().filter_map(|(us, share)| Some((**us, f64::from((**share)?))));
+        let points: Vec<_> = thin::lowest(known).into_iter().map(at).collect();
         if points.len() > 1 {
             polyline(area, points, line(Role::Solid(series), 1.5))?;
         }

@@ -1,0 +1,85 @@
+//! The frame of a chart and its vertical axis.
+
+use plotters::style::text_anchor::HPos;
+
+use super::{Chart, WIDTH};
+use crate::measure::Unit;
+use crate::report::axis::{Frame, Scale};
+use crate::report::canvas::{Area, DrawError, line, polyline, px, text, write};
+use crate::report::html::trim;
+use crate::report::style::Role;
+
+const LEFT: i32 = 62;
+const RIGHT: i32 = 14;
+
+/// Ratio of the largest to the smallest time from which on the axis is logarithmic.
+const WIDE: f64 = 25.0;
+
+/// Values that are all within this share of the largest one are not drawn from zero on.
+const NARROW: f64 = 0.12;
+
+/// The frame between two heights in backend pixels. Its horizontal axis goes from 0 to 1.
+pub(super) fn frame(chart: &Chart, top: i32, bottom: i32) -> Frame {
+    let x = Scale::Linear { from: 0.0, to: 1.0 };
+    Frame { left: px(LEFT), top, right: px(WIDTH - RIGHT), bottom, x, y: scale(chart) }
+}
+
+fn scale(chart: &Chart) -> Scale {
+    let highest = chart.numbers().fold(0.0, f64::max);
+    let lowest = chart.numbers().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+    // Ends of intervals may be anywhere near zero; the values themselves say how wide the scale must be.
+    let means = chart.rows.iter().flat_map(|row| &row.values).flatten().map(|all| all.mean);
+    let least = means.filter(|mean| *mean > 0.0).fold(f64::INFINITY, f64::min);
+    if !least.is_finite() || highest <= 0.0 {
+        return Scale::Linear { from: 0.0, to: if highest > 0.0 { highest * 1.08 } else { 1.0 } };
+    }
+    if chart.log.unwrap_or(chart.unit == Unit::Time && highest > least * WIDE) {
+        return Scale::Log { from: lowest.max(least / 8.0) / 1.3, to: highest * 1.3 };
+    }
+    let (least_drawn, span) = (chart.numbers().fold(f64::INFINITY, f64::min), highest);
+    if chart.log.is_none() && least_drawn > highest * (1.0 - NARROW) {
+        let margin = ((highest - least_drawn) * 0.25).max(highest * 1e-3);
+        return Scale::Linear { from: (least_drawn - margin).max(0.0), to: highest + margin };
+    }
+    match chart.unit {
+        // A whole is a natural end.
+        Unit::Ratio if span > 0.6 => Scale::Linear { from: 0.0, to: span.max(1.0) * 1.03 },
+        _ => Scale::Linear { from: 0.0, to: span * 1.08 },
+    }
+}
+
+/// Whether the vertical axis begins at zero.
+pub(super) fn from_zero(frame: &Frame) -> bool {
+    matches!(frame.y, Scale::Linear { from: 0.0, .. })
+}
+
+/// Grid, labels and what the axis shows.
+pub(super) fn draw(area: &Area<'_>, frame: &Frame, chart: &Chart) -> Result<(), DrawError> {
+    frame.draw_y(area, 5, |value| label(chart.unit, value))?;
+    polyline(area, vec![(frame.left, frame.bottom), (frame.right, frame.bottom)], line(Role::Muted, 1.0))?;
+    let mut words = chart.what.clone();
+    match frame.y {
+        Scale::Log { .. } => words.push_str(" (logarithmic)"),
+        Scale::Linear { from, .. } if from > 0.0 => words.push_str(" (not from 0 on)"),
+        Scale::Linear { .. } => {}
+    }
+    write(area, &words, &text(Role::Ink, 12, HPos::Left), (px(4), frame.top - px(17)))
+}
+
+/// A value on the axis.
+pub(super) fn label(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Ratio => format!("{} %", trim(round(value * 100.0))),
+        Unit::Time if value >= 999_999.0 => format!("{} s", trim(round(value / 1e6))),
+        Unit::Time if value >= 999.0 || value == 0.0 => format!("{} ms", trim(round(value / 1e3))),
+        Unit::Time => format!("{} µs", trim(round(value))),
+        Unit::Rate => format!("{} Mbps", trim(round(value / 1e6))),
+        Unit::Size => format!("{} MB", trim(round(value / 1e6))),
+        Unit::Number => trim(round(value)),
+    }
+}
+
+/// Takes away what steps of a tenth leave behind.
+fn round(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
