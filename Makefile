@@ -36,11 +36,13 @@ bench: tools
 	@"$${CARGO_TARGET_DIR:-target}/release/squall" bench
 
 # What each scheduler does with the same blocks on the same paths, for docs/schedulers.md, and what the lead of a radio
-# is worth, for docs/signal.md: minutes of work on two cores.
+# is worth, for docs/signal.md, and a figure of an experiment, for the README: minutes of work on two cores.
 picture: tools
 	@$(CARGO) build --release --locked -p squall-cli
 	@"$${CARGO_TARGET_DIR:-target}/release/squall" schedulers --draw docs/pictures/schedulers.svg
 	@"$${CARGO_TARGET_DIR:-target}/release/squall" signal gain --draw docs/pictures/signal-gain.svg
+	@"$${CARGO_TARGET_DIR:-target}/release/squall" repro storm-fig10 --svg out/figures
+	@cp out/figures/storm-fig10-01-*.svg docs/pictures/storm-fig10.svg
 
 # Frame sizes of films, for traffic/; needs ffmpeg with libx264 and libvpx.
 traffic:

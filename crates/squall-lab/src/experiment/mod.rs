@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use squall_sched::Registry;
 
 pub use cell::{Cell, Point};
-pub use claim::{Best, Claim, Expectation, Of, Over};
+pub use claim::{Against, Best, Claim, Expectation, Of, Over};
 pub use judge::{Finding, Verdict, judge};
 pub use plot::{Along, Plot, PlotKind, PlotScale};
 pub use record::{ReadRecordsError, Record, read_records, record_line};

@@ -167,10 +167,10 @@ fn introduction(runs: &[&RunResult]) -> String {
     )
 }
 
-/// Letters, digits and dashes only.
+/// Letters, digits and single dashes only.
 fn file_name(text: &str) -> String {
-    let name: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    name.trim_matches('-').to_lowercase()
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").to_lowercase()
 }
 
 #[cfg(test)]

@@ -5,15 +5,15 @@ use super::results::fits;
 use crate::experiment::{Claim, Expectation, Over, Point};
 use crate::measure::{Measure, Subject};
 
-/// The value that a claim asks for, of a scheduler at these points: the claimed one, or the one that is as far
-/// from the measured value of the other as is claimed. None if no claim is about just these cells.
-pub(super) fn value(
+/// The values that claims about just these cells ask for, of a scheduler: the claimed one, or the one that is as
+/// far from the measured value of the other as is claimed.
+pub(super) fn values(
     chapter: &Chapter,
     scheduler: &str,
     at: &Point,
     subject: &Subject,
     measure: Measure,
-) -> Option<f64> {
+) -> Vec<f64> {
     let claims = chapter.experiment.iter().flat_map(|experiment| &experiment.claims);
     let about = |claim: &&Claim| {
         claim.scheduler == scheduler
@@ -21,7 +21,7 @@ pub(super) fn value(
             && claim.subject == *subject
             && is_about(chapter, claim, at)
     };
-    claims.filter(about).find_map(|claim| asked(chapter, claim, at))
+    claims.filter(about).filter_map(|claim| asked(chapter, claim, at)).collect()
 }
 
 /// Whether the cells of a claim are those at these points.

@@ -41,8 +41,8 @@ fn chart(chapter: &Chapter, styles: &Styles, plot: &Plot) -> Option<Chart> {
         let value = |site: &Site| results.estimate(name, &site.at, &site.subject, site.measure);
         // A number of the paper says it already.
         let asked = |site: &Site| match told(site) {
-            Some(_) => None,
-            None => asked::value(chapter, name, &site.at, &site.subject, site.measure),
+            Some(_) => Vec::new(),
+            None => asked::values(chapter, name, &site.at, &site.subject, site.measure),
         };
         Row {
             series: styles.number(chapter, name),

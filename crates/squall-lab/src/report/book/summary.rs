@@ -11,16 +11,16 @@ use crate::summary::{Column, Table};
 /// More rows than these are shown on demand.
 const MANY: usize = 12;
 
-/// What is shown of each flow: heading, unit, measure, factor, decimals.
-const SHOWN: [(&str, &str, &str, f64, usize); 8] = [
-    ("in time", "%", "in_time_ratio", 100.0, 1),
-    ("bytes in time", "%", "in_time_bytes_ratio", 100.0, 1),
-    ("limit", "%", "bound_in_time_bytes_ratio", 100.0, 1),
-    ("latency 50 %", "ms", "p50_latency", 1e-3, 1),
-    ("99 %", "ms", "p99_latency", 1e-3, 1),
-    ("99.9 %", "ms", "p999_latency", 1e-3, 1),
-    ("waiting 50 %", "ms", "p50_waiting", 1e-3, 1),
-    ("longest", "ms", "max_waiting", 1e-3, 0),
+/// What is shown of each flow: heading, unit, measure, factor, decimals, and whether with its interval.
+const SHOWN: [(&str, &str, &str, f64, usize, bool); 8] = [
+    ("in time", "%", "in_time_ratio", 100.0, 1, true),
+    ("bytes in time", "%", "in_time_bytes_ratio", 100.0, 1, true),
+    ("limit", "%", "bound_in_time_bytes_ratio", 100.0, 1, false),
+    ("latency 50 %", "ms", "p50_latency", 1e-3, 1, false),
+    ("99 %", "ms", "p99_latency", 1e-3, 1, true),
+    ("99.9 %", "ms", "p999_latency", 1e-3, 1, false),
+    ("waiting 50 %", "ms", "p50_waiting", 1e-3, 1, false),
+    ("longest", "ms", "max_waiting", 1e-3, 0, false),
 ];
 
 /// The table, folded if it is long.
@@ -57,32 +57,36 @@ fn table(chapter: &Chapter) -> Table {
             }
         }
     }
-    let title = "Mean over the seeds ± half of the 95 % interval; under the names of paths, the share of the flow’s data \
-        that they brought";
+    let title = "Means over the seeds, some ± half of the 95 % interval; under the names of paths, the share of the flow’s \
+        data that they brought";
     Table { title: title.into(), columns, rows }
 }
 
 fn numbers(chapter: &Chapter, scheduler: &str, at: &Point, flow: &str, paths: &[&str]) -> Vec<String> {
-    let cell = |subject: &Subject, measure: &str, factor: f64, decimals: usize| {
+    let estimate = |subject: &Subject, measure: &str| {
         let measure: Measure = measure.parse().expect("is the name of one");
-        show(chapter.results().estimate(scheduler, at, subject, measure), factor, decimals)
+        chapter.results().estimate(scheduler, at, subject, measure)
     };
+    let share = |subject: &Subject, measure: &str| show(estimate(subject, measure), (100.0, 1, false));
     let own = Subject::flow(flow);
     let mut cells: Vec<String> = SHOWN
         .iter()
-        .map(|(_, _, measure, factor, decimals)| cell(&own, measure, *factor, *decimals))
+        .map(|(_, _, measure, factor, decimals, sure)| {
+            show(estimate(&own, measure), (*factor, *decimals, *sure))
+        })
         .collect();
     cells.extend(paths.iter().map(|path| {
         let here = Subject { path: Some((*path).to_owned()), ..own.clone() };
-        cell(&here, "path_ratio", 100.0, 1)
+        share(&here, "path_ratio")
     }));
-    cells.push(cell(&Subject::RUN, "retransmission_ratio", 100.0, 1));
+    cells.push(share(&Subject::RUN, "retransmission_ratio"));
     cells
 }
 
-fn show(all: Option<Estimate>, factor: f64, decimals: usize) -> String {
+fn show(all: Option<Estimate>, (factor, decimals, with_interval): (f64, usize, bool)) -> String {
     let Some(all) = all else { return "–".into() };
-    let half = all.half.map_or(String::new(), |half| format!(" ± {:.decimals$}", half * factor));
+    let half = all.half.filter(|_| with_interval);
+    let half = half.map_or(String::new(), |half| format!(" ± {:.decimals$}", half * factor));
     format!("{:.decimals$}{half}", all.mean * factor)
 }
 

@@ -13,7 +13,11 @@ const LEFT: i32 = 62;
 const RIGHT: i32 = 14;
 
 /// Ratio of the largest to the smallest time from which on the axis is logarithmic.
-const WIDE: f64 = 25.0;
+const WIDE: f64 = 12.0;
+
+/// Ends of intervals beyond so many times the highest value are not shown: wide intervals must not make the
+/// values flat.
+const BEYOND: f64 = 1.25;
 
 /// Values that are all within this share of the largest one are not drawn from zero on.
 const NARROW: f64 = 0.12;
@@ -25,26 +29,26 @@ pub(super) fn frame(chart: &Chart, top: i32, bottom: i32) -> Frame {
 }
 
 fn scale(chart: &Chart) -> Scale {
-    let highest = chart.numbers().fold(0.0, f64::max);
-    let lowest = chart.numbers().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
-    // Ends of intervals may be anywhere near zero; the values themselves say how wide the scale must be.
-    let means = chart.rows.iter().flat_map(|row| &row.values).flatten().map(|all| all.mean);
-    let least = means.filter(|mean| *mean > 0.0).fold(f64::INFINITY, f64::min);
-    if !least.is_finite() || highest <= 0.0 {
-        return Scale::Linear { from: 0.0, to: if highest > 0.0 { highest * 1.08 } else { 1.0 } };
+    let most = chart.values().fold(0.0, f64::max);
+    let least = chart.values().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+    let highest = chart.ends().fold(most, f64::max).min(most * BEYOND);
+    if !least.is_finite() {
+        return Scale::Linear { from: 0.0, to: 1.0 };
     }
-    if chart.log.unwrap_or(chart.unit == Unit::Time && highest > least * WIDE) {
-        return Scale::Log { from: lowest.max(least / 8.0) / 1.3, to: highest * 1.3 };
+    // Zero has no place on a logarithmic axis; zeros lie on its foot.
+    if chart.log.unwrap_or(chart.unit == Unit::Time && most > least * WIDE) {
+        return Scale::Log { from: least / 1.6, to: highest * 1.3 };
     }
-    let (least_drawn, span) = (chart.numbers().fold(f64::INFINITY, f64::min), highest);
-    if chart.log.is_none() && least_drawn > highest * (1.0 - NARROW) {
-        let margin = ((highest - least_drawn) * 0.25).max(highest * 1e-3);
-        return Scale::Linear { from: (least_drawn - margin).max(0.0), to: highest + margin };
+    let lowest = chart.values().chain(chart.ends()).fold(f64::INFINITY, f64::min);
+    if chart.log.is_none() && lowest > most * (1.0 - NARROW) {
+        let margin = ((highest - lowest) * 0.25).max(most * 1e-3);
+        return Scale::Linear { from: (lowest - margin).max(0.0), to: highest + margin };
     }
     match chart.unit {
         // A whole is a natural end.
-        Unit::Ratio if span > 0.6 => Scale::Linear { from: 0.0, to: span.max(1.0) * 1.03 },
-        _ => Scale::Linear { from: 0.0, to: span * 1.08 },
+        Unit::Ratio if (0.6..=1.0).contains(&most) => Scale::Linear { from: 0.0, to: 1.03 },
+        Unit::Ratio if most <= 1.0 => Scale::Linear { from: 0.0, to: (highest * 1.08).min(1.03) },
+        _ => Scale::Linear { from: 0.0, to: highest * 1.08 },
     }
 }
 
@@ -55,7 +59,7 @@ pub(super) fn from_zero(frame: &Frame) -> bool {
 
 /// Grid, labels and what the axis shows.
 pub(super) fn draw(area: &Area<'_>, frame: &Frame, chart: &Chart) -> Result<(), DrawError> {
-    frame.draw_y(area, 5, |value| label(chart.unit, value))?;
+    frame.draw_y(area, 6, |value| label(chart.unit, value))?;
     polyline(area, vec![(frame.left, frame.bottom), (frame.right, frame.bottom)], line(Role::Muted, 1.0))?;
     let mut words = chart.what.clone();
     match frame.y {

@@ -28,8 +28,8 @@ enum Symbol {
     Bound,
 }
 
-/// The entries in lines that are full from left to right.
-pub(super) fn lay_out(chart: &Chart) -> Vec<Entry> {
+/// The entries in lines that are full from left to right; `band` says what a band is.
+pub(super) fn lay_out(chart: &Chart, band: &str) -> Vec<Entry> {
     let mut entries: Vec<(Symbol, String)> = Vec::new();
     if !chart.names_below() {
         let symbol = |series| if chart.has_lines() { Symbol::Line(series) } else { Symbol::Dot(series) };
@@ -39,13 +39,13 @@ pub(super) fn lay_out(chart: &Chart) -> Vec<Entry> {
     if chart.has_lines()
         && chart.rows.iter().flat_map(|row| &row.values).flatten().any(|all| all.half.is_some())
     {
-        entries.push((Symbol::Band(first), "95 % of the mean".into()));
+        entries.push((Symbol::Band(first), band.into()));
     }
     if let Some(told) = chart.rows.iter().find(|row| row.paper.iter().any(Option::is_some)) {
         entries.push((Symbol::Paper(told.series), "told by the paper".into()));
     }
-    if chart.has(|row| &row.asked) {
-        entries.push((Symbol::Asked, "what a claim asks for".into()));
+    if chart.rows.iter().flat_map(|row| &row.asked).any(|asked| !asked.is_empty()) {
+        entries.push((Symbol::Asked, "what claims ask for".into()));
     }
     if chart.bound.iter().any(Option::is_some) {
         entries.push((Symbol::Bound, "limit for any scheduler".into()));

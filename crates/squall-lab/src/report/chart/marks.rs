@@ -101,11 +101,12 @@ fn draw_stems(area: &Area<'_>, frame: &Frame, row: &Row, x: impl Fn(usize) -> i3
     Ok(())
 }
 
-/// What a claim asks for: a tick, and how far the value is from it.
+/// What claims ask for: a tick, and how far the value is from it.
 fn draw_asked(area: &Area<'_>, frame: &Frame, row: &Row, x: impl Fn(usize) -> i32) -> Result<(), DrawError> {
-    for (place, asked) in row.asked.iter().enumerate() {
-        let Some(asked) = asked else { continue };
-        let (x, y) = (x(place), y_at(frame, *asked));
+    let all =
+        row.asked.iter().enumerate().flat_map(|(place, all)| all.iter().map(move |asked| (place, *asked)));
+    for (place, asked) in all {
+        let (x, y) = (x(place), y_at(frame, asked));
         polyline(area, vec![(x - px(TICK), y), (x + px(TICK), y)], line(Role::Ink, 2.0))?;
         if let Some(all) = row.values[place] {
             polyline(area, vec![(x, y), (x, y_at(frame, all.mean))], line(Role::Link, 1.5))?;

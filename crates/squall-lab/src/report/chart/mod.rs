@@ -63,15 +63,15 @@ pub(super) struct Row {
     pub(super) values: Vec<Option<Estimate>>,
     /// The numbers of the paper.
     pub(super) paper: Vec<Option<f64>>,
-    /// What a claim asks for.
-    pub(super) asked: Vec<Option<f64>>,
+    /// What claims ask for.
+    pub(super) asked: Vec<Vec<f64>>,
 }
 
 impl Chart {
     /// The drawing; none if there is nothing to draw.
     pub(super) fn figure(&self) -> Option<Figure> {
         self.rows.iter().flat_map(|row| &row.values).flatten().next()?;
-        let keys = key::lay_out(self);
+        let keys = key::lay_out(self, "95 % interval of the mean");
         let foot = places::height(self);
         let height = TITLE + PLOT + foot + key::height(&keys);
         let draw = |area: &Area<'_>| -> Result<(), DrawError> {
@@ -96,19 +96,20 @@ impl Chart {
         self.places.len() == 1
     }
 
-    /// Every number that is drawn.
-    fn numbers(&self) -> impl Iterator<Item = f64> {
-        let ends = |all: &Estimate| {
-            let half = all.half.unwrap_or(0.0);
-            [all.mean - half, all.mean, all.mean + half]
-        };
-        let measured = self.rows.iter().flat_map(|row| &row.values).flatten().flat_map(ends);
-        let told = self.rows.iter().flat_map(|row| row.paper.iter().chain(&row.asked)).flatten().copied();
-        measured.chain(told).chain(self.bound.iter().flatten().copied())
+    /// Every number that is drawn but the ends of intervals.
+    fn values(&self) -> impl Iterator<Item = f64> {
+        let means = self.rows.iter().flat_map(|row| &row.values).flatten().map(|all| all.mean);
+        let told =
+            self.rows.iter().flat_map(|row| row.paper.iter().flatten().chain(row.asked.iter().flatten()));
+        let told = told.copied();
+        means.chain(told).chain(self.bound.iter().flatten().copied())
     }
 
-    fn has(&self, pick: fn(&Row) -> &Vec<Option<f64>>) -> bool {
-        self.rows.iter().any(|row| pick(row).iter().any(Option::is_some))
+    /// The ends of all intervals.
+    fn ends(&self) -> impl Iterator<Item = f64> {
+        let all = self.rows.iter().flat_map(|row| &row.values).flatten();
+        all.filter_map(|all| Some((all.mean, all.half?)))
+            .flat_map(|(mean, half)| [(mean - half).max(0.0), mean + half])
     }
 }
 

@@ -50,7 +50,7 @@ pub(in crate::report) struct Curve {
     pub(in crate::report) runs: Vec<Vec<(u64, f64)>>,
 }
 
-/// Time in milliseconds, the mean of the shares, and both ends of its interval.
+/// Time in milliseconds, the mean of the shares, and the lowest and highest of a run.
 type Step = (f64, f64, (f64, f64));
 
 impl Spread {
@@ -77,7 +77,7 @@ impl Spread {
             x: Scale::Log { from, to },
             y,
         };
-        let keys = key::lay_out(&self.as_chart());
+        let keys = key::lay_out(&self.as_chart(), "lowest to highest run");
         let size = (WIDTH, TITLE + PLOT + FOOT + key::height(&keys));
         let caption = match self.side {
             Side::Longer => {
@@ -101,8 +101,8 @@ impl Spread {
         let row = |curve: &Curve| {
             let half = (curve.runs.len() > 1).then_some(0.0);
             let values = vec![Some(Estimate { mean: 0.0, half }); 2];
-            let none = vec![None; 2];
-            Row { series: curve.series, name: curve.name.clone(), values, paper: none.clone(), asked: none }
+            let (paper, asked) = (vec![None; 2], vec![Vec::new(); 2]);
+            Row { series: curve.series, name: curve.name.clone(), values, paper, asked }
         };
         Chart {
             name: String::new(),
@@ -133,7 +133,9 @@ impl Spread {
         let words = format!("deadline {}", format::time(us));
         let right = x + px(110) > frame.right;
         let (side, aside) = if right { (HPos::Right, -px(5)) } else { (HPos::Left, px(5)) };
-        write(area, &words, &text(Role::Muted, 11, side), (x + aside, frame.top + px(9)))
+        // Where no curve is.
+        let y = if self.side == Side::Longer { frame.top + px(9) } else { frame.bottom - px(9) };
+        write(area, &words, &text(Role::Muted, 11, side), (x + aside, y))
     }
 
     fn draw_curve(&self, area: &Area<'_>, frame: &Frame, curve: &Curve) -> Result<(), DrawError> {
@@ -145,9 +147,15 @@ impl Spread {
         if curve.runs.len() > 1 {
             let upper = steps.iter().map(|(time, _, (_, high))| at(*time, *high));
             let lower = steps.iter().rev().map(|(time, _, (low, _))| at(*time, *low));
-            polygon(area, upper.chain(lower).collect(), Role::Solid(curve.series), 0.16)?;
+            polygon(area, upper.chain(lower).collect(), Role::Solid(curve.series), 0.13)?;
         }
-        let points: Vec<_> = steps.iter().map(|(time, share, _)| at(*time, *share)).collect();
+        let mut points: Vec<_> = steps.iter().map(|(time, share, _)| at(*time, *share)).collect();
+        points.dedup();
+        // Where nothing is left, or nothing is missing, there is nothing more to see.
+        let end = points
+            .iter()
+            .position(|(_, y)| *y == if self.side == Side::Longer { frame.bottom } else { at(1.0, 1.0).1 });
+        points.truncate(end.map_or(points.len(), |end| end + 1));
         // Markers where the line is neither at its top nor at its foot, each scheduler's at places of its own.
         let inside: Vec<_> = points.iter().filter(|(_, y)| frame.top < *y && *y < frame.bottom).collect();
         for nth in 0..4 {
@@ -157,12 +165,10 @@ impl Spread {
                 marker(area, curve.series, **point)?;
             }
         }
-        let mut points = points;
-        points.dedup();
         polyline(area, points, line(Role::Series(curve.series), 2.0))
     }
 
-    /// The mean over the runs and its 95 % interval, from left to right.
+    /// The mean over the runs, and the lowest and the highest of them, from left to right.
     fn steps(&self, frame: &Frame, curve: &Curve) -> Vec<Step> {
         let Scale::Log { from, to } = frame.x else { return Vec::new() };
         let times = (0..=STEPS).map(|step| from * (to / from).powf(step as f64 / STEPS as f64));
@@ -170,12 +176,12 @@ impl Spread {
             .filter_map(|time| {
                 let us = time * 1e3;
                 let shares: Vec<f64> = curve.runs.iter().map(|run| longer(run, us)).collect();
-                let all = Estimate::of(&shares)?;
-                let half = all.half.unwrap_or(0.0);
-                let ends = ((all.mean - half).max(0.0), (all.mean + half).min(1.0));
+                let mean = Estimate::of(&shares)?.mean;
+                let ends =
+                    shares.iter().fold((1.0f64, 0.0f64), |(low, high), one| (low.min(*one), high.max(*one)));
                 Some(match self.side {
-                    Side::Longer => (time, all.mean, ends),
-                    Side::Within => (time, 1.0 - all.mean, (1.0 - ends.1, 1.0 - ends.0)),
+                    Side::Longer => (time, mean, ends),
+                    Side::Within => (time, 1.0 - mean, (1.0 - ends.1, 1.0 - ends.0)),
                 })
             })
             .collect()

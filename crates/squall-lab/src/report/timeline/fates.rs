@@ -112,7 +112,7 @@ fn rows(flow: &FlowResult) -> Vec<(Fate, Vec<u64>)> {
 /// A stroke for what came in time, a caret for what was late, a cross for what expired, a bar for what was
 /// cancelled, a plus for what was refused and a corner for what the end of the session took.
 fn mark(area: &Area<'_>, fate: Fate, (x, y): (i32, i32)) -> Result<(), DrawError> {
-    let r = px(2);
+    let r = if fate == Fate::InTime { px(2) } else { px(3) };
     let strokes: &[[(i32, i32); 2]] = match fate {
         Fate::InTime => &[[(0, -1), (0, 1)]],
         Fate::Late => &[[(-1, -1), (0, 1)], [(0, 1), (1, -1)]],
@@ -123,7 +123,7 @@ fn mark(area: &Area<'_>, fate: Fate, (x, y): (i32, i32)) -> Result<(), DrawError
     };
     let role = if fate == Fate::InTime { Role::Muted } else { Role::Bad };
     strokes.iter().try_for_each(|ends| {
-        let points = ends.iter().map(|(dx, dy)| (x + dx * r, y + dy * r * 2)).collect();
+        let points = ends.iter().map(|(dx, dy)| (x + dx * r, y + dy * px(4))).collect();
         polyline(area, points, line(role, 1.4))
     })
 }
