@@ -4,10 +4,10 @@
 mod common;
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::BufReader,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -29,8 +29,11 @@ fn browser() -> Option<&'static str> {
     })
 }
 
-/// Opens a page without a window.
-fn open(browser: &str, scratch: &Scratch, page: &Path, more: &[&str]) -> Output {
+/// Opens a page without a window; gives back what the browser wrote to its output and to its log.
+fn open(browser: &str, scratch: &Scratch, page: &Path, more: &[&str]) -> (String, String) {
+    // Into files: a page is more than a pipe takes before somebody reads it.
+    let files = ["browser.out", "browser.log"].map(|name| scratch.path(name));
+    let [out, log] = files.each_ref().map(|file| File::create(file).expect("is made"));
     let mut command = Command::new(browser);
     command
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"])
@@ -39,8 +42,8 @@ fn open(browser: &str, scratch: &Scratch, page: &Path, more: &[&str]) -> Output 
         .arg(format!("--window-size={},{}", SIZE.0, SIZE.1))
         .args(more)
         .arg(format!("file://{}", page.display()))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+        .stdout(out)
+        .stderr(log);
     let mut child = command.spawn().expect("the browser starts");
     let begin = Instant::now();
     while child.try_wait().expect("it can be asked").is_none() {
@@ -50,7 +53,8 @@ fn open(browser: &str, scratch: &Scratch, page: &Path, more: &[&str]) -> Output 
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    child.wait_with_output().expect("it has ended")
+    let [out, log] = files.map(|file| fs::read(file).expect("is there"));
+    (String::from_utf8_lossy(&out).into_owned(), String::from_utf8_lossy(&log).into_owned())
 }
 
 /// A picture of the page, with three bytes a pixel.
@@ -64,8 +68,8 @@ impl Picture {
     fn take(browser: &str, scratch: &Scratch, page: &Path, more: &[&str]) -> Self {
         let file: PathBuf = scratch.path("picture.png");
         let shot = format!("--screenshot={}", file.display());
-        let output = open(browser, scratch, page, &[&[shot.as_str()], more].concat());
-        let png = File::open(&file).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+        let (_, log) = open(browser, scratch, page, &[&[shot.as_str()], more].concat());
+        let png = File::open(&file).unwrap_or_else(|_| panic!("{log}"));
         let mut decoder = png::Decoder::new(BufReader::new(png));
         decoder.set_transformations(png::Transformations::STRIP_16 | png::Transformations::EXPAND);
         let mut reader = decoder.read_info().expect("is a PNG");
@@ -148,8 +152,7 @@ fn a_browser_has_nothing_to_load_and_nothing_to_complain_of() {
     let page = page(&scratch);
     // Whatever name it asked for would not be found, and would be in its log.
     let more = ["--dump-dom", "--enable-logging=stderr", "--v=0", "--host-resolver-rules=MAP * ~NOTFOUND"];
-    let output = open(browser, &scratch, &page, &more);
-    let (dom, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (dom, log) = open(browser, &scratch, &page, &more);
     assert!(dom.contains("</html>"), "{log}");
     assert_eq!(dom.matches("<svg").count(), 5, "three figures and two single runs");
     assert_eq!(dom.matches("<svg").count(), dom.matches("</svg>").count());

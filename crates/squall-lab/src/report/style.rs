@@ -97,7 +97,8 @@ pub(super) fn drawing_css() -> String {
         ));
     }
     css.push_str(
-        ".f-outagetext{paint-order:stroke;stroke:var(--outage);stroke-width:8px;stroke-linejoin:round}\n\
+        ".f-limit{paint-order:stroke;stroke:var(--page);stroke-width:7px;stroke-linejoin:round}\
+         .f-outagetext{paint-order:stroke;stroke:var(--outage);stroke-width:8px;stroke-linejoin:round}\n\
          polyline{stroke-linejoin:round}.s-limit{stroke-dasharray:8 8}.s-link{stroke-dasharray:3 5}\
          .s-bound{stroke-dasharray:0 8;stroke-linecap:round}\n\
          svg text{font-family:system-ui,\"Segoe UI\",\"Liberation Sans\",sans-serif}\n",

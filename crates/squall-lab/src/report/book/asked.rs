@@ -3,7 +3,7 @@
 use super::Chapter;
 use super::results::fits;
 use crate::experiment::{Claim, Expectation, Over, Point};
-use crate::measure::{Measure, Subject};
+use crate::measure::{Measure, Subject, Unit};
 
 /// The values that claims about just these cells ask for, of a scheduler: the claimed one, or the one that is as
 /// far from the measured value of the other as is claimed.
@@ -47,5 +47,10 @@ fn asked(chapter: &Chapter, claim: &Claim, at: &Point) -> Option<f64> {
         Expectation::Difference(by) => Some(other()? + by),
         _ => None,
     }
-    .filter(|value| *value >= 0.0)
+    .filter(|value| possible(claim.measure, *value))
+}
+
+/// What was measured of the other side may leave no room for what is claimed: more than all of it.
+fn possible(measure: Measure, value: f64) -> bool {
+    value >= 0.0 && (measure.unit() != Unit::Ratio || value <= 1.0)
 }

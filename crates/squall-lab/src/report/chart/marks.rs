@@ -1,14 +1,11 @@
 //! What was measured, what is claimed, and the bound.
 
-use plotters::style::text_anchor::HPos;
-
 use super::frame::from_zero;
 use super::places::Places;
 use super::{Chart, Row};
 use crate::report::axis::{Frame, Scale};
 use crate::report::canvas::{
-    Area, DrawError, fill, line, marker, open_marker, polygon, polyline, px, text, write,
-};
+    Area, DrawError, fill, line, marker, open_marker, polygon, polyline, px};
 use crate::report::style::Role;
 
 /// Half of the width of a tick, in CSS pixels.
@@ -50,9 +47,8 @@ fn draw_bound(area: &Area<'_>, frame: &Frame, places: &Places, chart: &Chart) ->
         .into_iter()
         .filter_map(|place| Some((place, chart.bound.get(place).copied().flatten()?)))
         .collect();
-    let Some((last, value)) = known.last().copied() else { return Ok(()) };
     let style = || line(Role::Bound, 2.0);
-    if chart.has_lines() {
+    if chart.has_lines() && !known.is_empty() {
         let points: Vec<_> =
             known.iter().map(|(place, value)| (places.center(*place), y_at(frame, *value))).collect();
         polyline(area, points, style())?;
@@ -63,11 +59,7 @@ fn draw_bound(area: &Area<'_>, frame: &Frame, places: &Places, chart: &Chart) ->
             polyline(area, vec![(from, y), (to, y)], style())?;
         }
     }
-    let x = if chart.has_lines() { places.center(last) } else { places.ends(last).1 };
-    let y = y_at(frame, value);
-    // Above the line, unless there is no room.
-    let aside = if y - px(12) < frame.top { px(10) } else { -px(9) };
-    write(area, "limit", &text(Role::Muted, 11, HPos::Right), (x, y + aside))
+    Ok(())
 }
 
 /// The confidence interval of a line.

@@ -90,6 +90,7 @@ impl Spread {
         let draw = |area: &Area<'_>| {
             self.draw_frame(area, &frame)?;
             self.curves.iter().try_for_each(|curve| self.draw_curve(area, &frame, curve))?;
+            self.name_deadline(area, &frame)?;
             key::draw(area, &keys, px(TITLE + PLOT + FOOT))
         };
         Some(Figure::draw_sized(self.name.clone(), self.title.clone(), caption.into(), size, draw))
@@ -129,13 +130,19 @@ impl Spread {
         write(area, what, &text(Role::Ink, 12, HPos::Left), (px(4), frame.top - px(17)))?;
         let Some(us) = self.deadline_us else { return Ok(()) };
         let x = frame.x_at(ms(us));
-        polyline(area, vec![(x, frame.top), (x, frame.bottom)], line(Role::Limit, 1.2))?;
+        polyline(area, vec![(x, frame.top), (x, frame.bottom)], line(Role::Limit, 1.2))
+    }
+
+    /// Over the curves, as nowhere is sure to be free of them.
+    fn name_deadline(&self, area: &Area<'_>, frame: &Frame) -> Result<(), DrawError> {
+        let Some(us) = self.deadline_us else { return Ok(()) };
+        let x = frame.x_at(ms(us));
         let words = format!("deadline {}", format::time(us));
         let right = x + px(110) > frame.right;
         let (side, aside) = if right { (HPos::Right, -px(5)) } else { (HPos::Left, px(5)) };
         // Where no curve is.
         let y = if self.side == Side::Longer { frame.top + px(9) } else { frame.bottom - px(9) };
-        write(area, &words, &text(Role::Muted, 11, side), (x + aside, y))
+        write(area, &words, &text(Role::Limit, 11, side), (x + aside, y))
     }
 
     fn draw_curve(&self, area: &Area<'_>, frame: &Frame, curve: &Curve) -> Result<(), DrawError> {
