@@ -21,6 +21,9 @@ pub(super) fn measure(measure: Measure) -> String {
         Measure::Count(Count::RetransmissionRatio) => "sent again".into(),
         Measure::Count(Count::PathRatio) => "share of the path".into(),
         Measure::Count(Count::PerceivedRatio) => "user-perceived ratio".into(),
+        Measure::Count(Count::Psnr) => "mean PSNR".into(),
+        Measure::Count(Count::MedianPsnr) => "median PSNR".into(),
+        Measure::Count(Count::P5Psnr) => "PSNR, worst 5 %".into(),
         Measure::Count(_) => plain(&measure.to_string()),
     }
 }

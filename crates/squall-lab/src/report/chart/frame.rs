@@ -40,7 +40,9 @@ fn scale(chart: &Chart) -> Scale {
         return Scale::Log { from: least / 1.6, to: highest * 1.3 };
     }
     let lowest = chart.values().chain(chart.ends()).fold(f64::INFINITY, f64::min);
-    if chart.log.is_none() && lowest > most * (1.0 - NARROW) {
+    // Decibels have no zero, and nobody is that unlike.
+    let zeroless = matches!(chart.unit, Unit::Level | Unit::Likeness) && lowest > most * 0.4;
+    if chart.log.is_none() && (zeroless || lowest > most * (1.0 - NARROW)) {
         let margin = ((highest - lowest) * 0.25).max(most * 1e-3);
         return Scale::Linear { from: (lowest - margin).max(0.0), to: highest + margin };
     }
@@ -79,7 +81,8 @@ pub(super) fn label(unit: Unit, value: f64) -> String {
         Unit::Time => format!("{} µs", trim(round(value))),
         Unit::Rate => format!("{} Mbps", trim(round(value / 1e6))),
         Unit::Size => format!("{} MB", trim(round(value / 1e6))),
-        Unit::Number => trim(round(value)),
+        Unit::Level => format!("{} dB", trim(round(value))),
+        Unit::Likeness | Unit::Number => trim(round(value)),
     }
 }
 

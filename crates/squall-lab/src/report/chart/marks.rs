@@ -4,8 +4,7 @@ use super::frame::from_zero;
 use super::places::Places;
 use super::{Chart, Row};
 use crate::report::axis::{Frame, Scale};
-use crate::report::canvas::{
-    Area, DrawError, fill, line, marker, open_marker, polygon, polyline, px};
+use crate::report::canvas::{Area, DrawError, fill, line, marker, open_marker, polygon, polyline, px};
 use crate::report::style::Role;
 
 /// Half of the width of a tick, in CSS pixels.

@@ -40,7 +40,9 @@ fn numbers_are_lines_with_bands_and_names_are_stems() {
     let dots = drawn(&chart([None, None]));
     assert_eq!(dots.matches("s-series s-series0").count(), 0);
     assert_eq!(dots.matches("opacity=\"0.22\"").count(), 4, "a stem for each value");
-    for words in ["20+25", "told by the paper", "what claims ask for", "limit for any scheduler", "bandwidth, Mbps"] {
+    for words in
+        ["20+25", "told by the paper", "what claims ask for", "limit for any scheduler", "bandwidth, Mbps"]
+    {
         assert!(lines.contains(words) && dots.contains(words), "{words} in {lines}");
     }
     assert!(lines.contains("Completion by &lt;rate&gt;"));
