@@ -11,7 +11,7 @@ use anyhow::{bail, ensure};
 use squall::sched::Registry;
 use squall_lab::{
     RunResult,
-    experiment::{Experiment, Record, read_records},
+    experiment::{Experiment, Point, Record, read_records},
     result,
 };
 
@@ -72,12 +72,11 @@ fn read_file(file: &Path, found: &mut Found) -> anyhow::Result<()> {
 
 /// Each run once.
 fn once(records: Vec<Record>) -> anyhow::Result<Vec<Record>> {
-    let mut seen: BTreeMap<(String, Vec<(String, String)>, String, u64), String> = BTreeMap::new();
+    let mut seen: BTreeMap<(String, Point, String, u64), String> = BTreeMap::new();
     let mut kept = Vec::with_capacity(records.len());
     for record in records {
-        let point = record.point.clone().into_iter().collect();
         let (scheduler, seed) = (record.run.scheduler.clone(), record.run.seed);
-        let id = (record.experiment.clone(), point, scheduler, seed);
+        let id = (record.experiment.clone(), record.point.clone(), scheduler, seed);
         match seen.get(&id) {
             Some(key) if *key == record.key => continue,
             Some(_) => bail!(

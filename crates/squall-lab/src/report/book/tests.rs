@@ -154,7 +154,8 @@ fn ticks_are_where_the_claim_would_hold() {
     assert_eq!(value(Expectation::Value(0.7), "20"), [0.7]);
     assert_eq!(value(Expectation::Change(-0.5), "20"), [other * 0.5]);
     assert_eq!(value(Expectation::Difference(-0.1), "20"), [other - 0.1]);
-    assert_eq!(value(Expectation::Times(2.0), "20"), [other * 2.0]);
+    assert_eq!(value(Expectation::Times(0.9), "20"), [other * 0.9]);
+    assert_eq!(value(Expectation::Times(2.0), "20").len(), 0, "there is no more than all of them");
     assert_eq!(value(Expectation::Value(0.7), "10").len(), 0, "the claim is about another cell");
     assert_eq!(value(Expectation::More, "20").len(), 0, "it says no number");
 }
