@@ -142,7 +142,7 @@ figcaption{color:var(--muted);font-size:.9rem;max-width:46rem}
 .pair{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,30rem),1fr));gap:0 1.2rem}
 .pair>section{min-width:0}.pair h3{margin-top:1.2rem}.lead{font-weight:600}
 .contents{columns:2 26rem;padding-left:1.2rem}.contents li{break-inside:avoid;margin:.15rem 0}a{color:inherit}
-.claims th,.claims td{white-space:normal;vertical-align:top}.claims td:nth-last-child(-n+3){min-width:5.5rem}\
+.claims th,.claims td{white-space:normal;vertical-align:top}.claims td:nth-last-child(-n+3){min-width:7rem}\
 .claims tbody th p{font-weight:400;color:var(--muted);margin:.2rem 0 0}
 .verdict{white-space:nowrap}.verdict.fails,.verdict.holds{font-weight:700}.verdict.fails{color:var(--bad)}
 details{margin:1rem 0}summary{cursor:pointer;font-weight:600}
