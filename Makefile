@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test android bench picture traffic fuzz tools
+.PHONY: demo test android bench picture findings traffic fuzz tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -43,6 +43,11 @@ picture: tools
 	@"$${CARGO_TARGET_DIR:-target}/release/squall" signal gain --draw docs/pictures/signal-gain.svg
 	@"$${CARGO_TARGET_DIR:-target}/release/squall" repro storm-fig10 --svg out/figures
 	@cp out/figures/storm-fig10-01-*.svg docs/pictures/storm-fig10.svg
+
+# What the papers report and what is measured here, as docs/findings.md: up to an hour of work on two cores.
+findings: tools
+	@$(CARGO) build --release --locked -p squall-cli
+	@"$${CARGO_TARGET_DIR:-target}/release/squall" repro --all --markdown docs/findings.md --report out/report.html
 
 # Frame sizes of films, for traffic/; needs ffmpeg with libx264 and libvpx.
 traffic:

@@ -14,6 +14,7 @@ mod schedulers;
 mod signal;
 mod trace;
 mod transfer;
+mod wrap;
 
 use std::process::ExitCode;
 

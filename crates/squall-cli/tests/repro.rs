@@ -105,3 +105,38 @@ fn mistakes_are_told_in_a_line() {
         assert_eq!((said.lines().count(), code), (1, Some(2)), "{said}");
     }
 }
+
+#[test]
+fn reasons_tables_and_a_page_are_told() {
+    let scratch = Scratch::new("repro-told");
+    let found = EXPERIMENT.replace("is = \"less\"", "is = \"more\"\nfinding = \"they need twice the rate\"");
+    let file = scratch.write("narrow.toml", found.as_bytes()).display().to_string();
+    let (out, page) = (scratch.path("out").display().to_string(), scratch.path("found.md"));
+    let name = page.display().to_string();
+    let output = run(["repro", &file, "--out", &out, "--tables", "--markdown", &name]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("is text");
+    for words in
+        ["scenario narrow rate=8", "limit %", "narrow: copies of everything", "    they need twice the rate."]
+    {
+        assert!(text.contains(words), "{words} in\n{text}");
+    }
+    assert!(text.contains("1 claims: 1 does not hold\n"), "{text}");
+    let page = std::fs::read_to_string(&page).expect("was written");
+    assert!(page.contains("| narrow | copies of everything do not fit | more |"), "{page}");
+    assert!(page.contains("- *copies of everything do not fit*: they need twice the rate.\n"), "{page}");
+}
+
+#[test]
+fn a_check_that_fails_at_one_point_fails_the_experiment() {
+    let scratch = Scratch::new("repro-check");
+    let check = "[[check]]\nflow = \"blocks\"\nmeasure = \"in_time_ratio\"\nat_least = \"99%\"\nschedulers = [\"redundant\"]\n";
+    let file = scratch.write("narrow.toml", format!("{EXPERIMENT}{check}").as_bytes()).display().to_string();
+    let out = scratch.path("out").display().to_string();
+    let output = run(["repro", &file, "--out", &out]);
+    let text = String::from_utf8(output.stdout.clone()).expect("is text");
+    assert!(text.contains("narrow rate=4") && text.contains("claims: 1 holds"), "{text}");
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.ends_with("squall: 1 check failed\n"), "{said}");
+}

@@ -1,7 +1,9 @@
 //! `squall repro`: experiments, and whether what is claimed of them holds.
 
 mod csv;
+mod markdown;
 mod progress;
+mod told;
 
 use std::{
     fs,
@@ -15,7 +17,8 @@ use anyhow::Context as _;
 use clap::Args;
 use squall::sched::Registry;
 use squall_lab::{
-    experiment::{Experiment, Finding, Record, Study, StudyError, Verdict, judge},
+    RunResult,
+    experiment::{Experiment, Finding, Record, Study, StudyError, judge},
     report::{Book, Chapter},
     summary::{Column, Table},
     table,
@@ -67,6 +70,12 @@ pub(crate) struct ReproArgs {
     /// Write what was found of every claim, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write what was found of every claim, and why, as a page of documentation
+    #[arg(long, value_name = "FILE.md")]
+    markdown: Option<PathBuf>,
+    /// Also show the results of every scheduler at every point, as squall run does
+    #[arg(long)]
+    tables: bool,
     /// Write a page about it that any browser shows: findings, figures, single runs over time
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
@@ -91,11 +100,15 @@ pub(crate) fn run(args: &ReproArgs) -> anyhow::Result<ExitCode> {
     progress.done();
     let findings: Vec<Finding> =
         experiments.iter().flat_map(|experiment| judge(experiment, &records)).collect();
-    publish(args, &folder, &records, &findings)?;
+    let failed = told::failed_checks(&records);
+    publish(args, &experiments, &folder, &records, &findings)?;
     let drawn = draw(args, experiments, records, &registry)?;
     if !printed_elsewhere(args) {
         output::print(&drawn)?;
     }
+    // A claim that does not hold is a finding; a check that fails is a failure.
+    let (count, plural) = (failed.rows.len(), if failed.rows.len() == 1 { "" } else { "s" });
+    anyhow::ensure!(count == 0, "{count} check{plural} failed");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -124,23 +137,40 @@ fn draw(
 
 /// Whether standard output is for one of the files.
 fn printed_elsewhere(args: &ReproArgs) -> bool {
-    [&args.csv, &args.json, &args.report].into_iter().flatten().any(|file| output::is_stdout(file))
+    [&args.csv, &args.json, &args.markdown, &args.report]
+        .into_iter()
+        .flatten()
+        .any(|file| output::is_stdout(file))
 }
 
-fn publish(args: &ReproArgs, folder: &Path, records: &[Record], findings: &[Finding]) -> anyhow::Result<()> {
+fn publish(
+    args: &ReproArgs,
+    experiments: &[Experiment],
+    folder: &Path,
+    records: &[Record],
+    findings: &[Finding],
+) -> anyhow::Result<()> {
     if let Some(file) = &args.csv {
         output::write(file, &csv::text(records))?;
     }
     if let Some(file) = &args.json {
         output::write(file, &(serde_json::to_string_pretty(findings)? + "\n"))?;
     }
+    if let Some(file) = &args.markdown {
+        output::write(file, &markdown::text(experiments, findings))?;
+    }
     if printed_elsewhere(args) {
         return Ok(());
     }
-    let mut text = table::render(&verdicts(findings));
-    text.push_str(&sum(findings));
+    let mut text = String::new();
+    if args.tables {
+        let runs: Vec<RunResult> = records.iter().map(|record| record.run.clone()).collect();
+        text.push_str(&table::results(&runs));
+        text.push('\n');
+    }
+    text.push_str(&told::text(findings, &told::failed_checks(records)));
     text.push_str(&format!("runs: {}\n", folder.display()));
-    for (what, file) in [("csv", &args.csv), ("json", &args.json)] {
+    for (what, file) in [("csv", &args.csv), ("json", &args.json), ("markdown", &args.markdown)] {
         text.extend(file.iter().map(|file| format!("{what}: {}\n", file.display())));
     }
     output::print(&text)
@@ -218,38 +248,6 @@ fn listing(experiments: &[Experiment]) -> String {
         Column::number("claims", ""),
     ];
     table::render(&Table { title: "Experiments".into(), columns, rows: rows.collect() })
-}
-
-fn verdicts(findings: &[Finding]) -> Table {
-    let columns = ["experiment", "claim", "paper", "here", ""].map(Column::text).into_iter().collect();
-    let rows = findings.iter().map(|finding| {
-        vec![
-            finding.id.clone(),
-            finding.says.clone(),
-            finding.expected.clone(),
-            finding.found.clone(),
-            finding.verdict.as_str().to_owned(),
-        ]
-    });
-    Table { title: "What the papers claim, and what was measured".into(), columns, rows: rows.collect() }
-}
-
-/// How many claims there are of each kind.
-fn sum(findings: &[Finding]) -> String {
-    let kinds = [
-        Verdict::Holds,
-        Verdict::DirectionOnly,
-        Verdict::DoesNotHold,
-        Verdict::Unclear,
-        Verdict::NotMeasured,
-    ];
-    let counted = kinds.map(|kind| (kind, findings.iter().filter(|finding| finding.verdict == kind).count()));
-    let parts: Vec<String> = counted
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(|(kind, count)| format!("{count} {}", kind.as_str()))
-        .collect();
-    format!("{} claims: {}\n", findings.len(), parts.join(", "))
 }
 
 /// Stands for this program: results of another one are not taken for its own.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use squall::sched::{COMMON_OPTIONS, Entry, OptionSpec};
 
-use super::wrap::wrap;
+use crate::wrap::wrap;
 
 /// Columns below which a name stands on a line of its own.
 const NARROW: usize = 70;

@@ -1,17 +1,15 @@
 //! `squall schedulers`: what can be picked, and a picture of what each does.
 
 mod listing;
-mod wrap;
 
 use std::{
-    io::{IsTerminal as _, stderr, stdout},
+    io::{IsTerminal as _, stderr},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{Arc, Mutex},
 };
 
 use clap::Args;
-use ratatui::crossterm::terminal;
 use squall::sched::{Entry, Registry};
 use squall_lab::{Contender, picture};
 
@@ -19,6 +17,7 @@ use crate::{
     error::{usage, whole},
     list, output,
     progress::Progress,
+    wrap,
 };
 
 /// Lists the schedulers that can be picked, with their options and where they come from, or draws what each
@@ -62,7 +61,7 @@ pub(crate) fn run(args: &SchedulersArgs) -> anyhow::Result<ExitCode> {
     match &args.draw {
         _ if quiet => {}
         Some(file) => output::print(&format!("picture: {}\n", file.display()))?,
-        None => output::print(&listing::text(&entries(&names, &registry), width()))?,
+        None => output::print(&listing::text(&entries(&names, &registry), wrap::width()))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -104,12 +103,4 @@ fn draw(names: &[String], registry: &Arc<Registry>, file: &Path) -> anyhow::Resu
     });
     drop(shown);
     output::write(file, &svg.map_err(whole)?)
-}
-
-/// Columns of the terminal; none in a pipe or a file, where lines are as long as they are.
-fn width() -> Option<usize> {
-    if !stdout().is_terminal() {
-        return None;
-    }
-    terminal::size().ok().map(|(columns, _)| usize::from(columns))
 }

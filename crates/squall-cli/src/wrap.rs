@@ -1,8 +1,12 @@
 //! Lines that fit a terminal.
 
+use std::io::{IsTerminal as _, stdout};
+
+use ratatui::crossterm::terminal;
+
 /// Breaks words into lines of at most `width` characters, if one is given: the first begins with `first`,
 /// the others with as many spaces as `indent`. A word that is longer stands alone on its line.
-pub(super) fn wrap(first: &str, indent: usize, words: &str, width: Option<usize>) -> String {
+pub(crate) fn wrap(first: &str, indent: usize, words: &str, width: Option<usize>) -> String {
     let width = width.unwrap_or(usize::MAX);
     let mut text = String::new();
     let mut line = first.to_owned();
@@ -25,6 +29,14 @@ pub(super) fn wrap(first: &str, indent: usize, words: &str, width: Option<usize>
     text.push_str(&line);
     text.push('\n');
     text
+}
+
+/// Columns of the terminal; none in a pipe or a file, where lines are as long as they are.
+pub(crate) fn width() -> Option<usize> {
+    if !stdout().is_terminal() {
+        return None;
+    }
+    terminal::size().ok().map(|(columns, _)| usize::from(columns))
 }
 
 #[cfg(test)]

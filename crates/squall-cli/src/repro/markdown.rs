@@ -1,0 +1,88 @@
+//! What was found as a page of documentation.
+
+use std::fmt::Write as _;
+
+use squall_lab::experiment::{Experiment, Finding, Verdict};
+
+use super::told::VERDICTS;
+
+const HEAD: &str = "# What the papers report, and what is measured here
+
+Made by `squall repro`; do not edit. Each line is a claim of a paper about its own measurements, and what the
+same comparison gives in virtual time, over the networks and films of this repository. [experiments.md](experiments.md)
+has the rule by which a claim holds, *in direction only* or not, which is the same for all; nothing was tuned to make one
+hold. What is not in the papers (traces, films, missing parameters) stands at each experiment, and where a claim does not
+hold, the reason as far as it was found.
+";
+
+/// A page with every claim, by paper and experiment.
+pub(super) fn text(experiments: &[Experiment], findings: &[Finding]) -> String {
+    let mut text = format!("{HEAD}\n{}", overview(experiments, findings));
+    for paper in papers(experiments) {
+        let _ = writeln!(text, "\n## {paper}");
+        for experiment in experiments.iter().filter(|one| title(one) == paper) {
+            push_experiment(&mut text, experiment, findings);
+        }
+    }
+    text
+}
+
+/// Which paper an experiment is from.
+fn title(experiment: &Experiment) -> &str {
+    if experiment.source.paper.is_empty() { "Our own" } else { &experiment.source.paper }
+}
+
+/// In order of first appearance.
+fn papers(experiments: &[Experiment]) -> Vec<&str> {
+    let mut papers: Vec<&str> = Vec::new();
+    for experiment in experiments {
+        if !papers.contains(&title(experiment)) {
+            papers.push(title(experiment));
+        }
+    }
+    papers
+}
+
+fn overview(experiments: &[Experiment], findings: &[Finding]) -> String {
+    let words = VERDICTS.map(Verdict::as_str).join(" | ");
+    let mut text = format!("| | claims | {words} |\n|{}\n", " --- |".repeat(VERDICTS.len() + 2));
+    for paper in papers(experiments) {
+        let names: Vec<&str> =
+            experiments.iter().filter(|one| title(one) == paper).map(Experiment::name).collect();
+        let own = || findings.iter().filter(|finding| names.contains(&finding.experiment.as_str()));
+        let counts = VERDICTS.map(|verdict| own().filter(|one| one.verdict == verdict).count().to_string());
+        let _ = writeln!(text, "| {paper} | {} | {} |", own().count(), counts.join(" | "));
+    }
+    text
+}
+
+fn push_experiment(text: &mut String, experiment: &Experiment, findings: &[Finding]) {
+    let (name, place) = (experiment.name(), &experiment.source.place);
+    let _ = writeln!(text, "\n### {name}: {place}\n\n{}.", experiment.scenario.description);
+    let setup = experiment.source.setup.trim();
+    if !setup.is_empty() {
+        let _ = writeln!(text, "{setup}");
+    }
+    let own: Vec<&Finding> = findings.iter().filter(|finding| finding.experiment == name).collect();
+    if own.is_empty() {
+        return;
+    }
+    text.push_str("\n| | claim | paper | here | |\n| --- | --- | --- | --- | --- |\n");
+    for finding in &own {
+        let cells = [&finding.id, &finding.says, &finding.expected, &finding.found];
+        let cells = cells.map(|cell| escaped(cell));
+        let _ = writeln!(text, "| {} | {} |", cells.join(" | "), finding.verdict.as_str());
+    }
+    let reasons: Vec<_> = own.iter().filter(|finding| !finding.finding.is_empty()).collect();
+    if !reasons.is_empty() {
+        text.push('\n');
+    }
+    for finding in reasons {
+        let _ = writeln!(text, "- *{}*: {}.", escaped(&finding.says), finding.finding.trim_end_matches('.'));
+    }
+}
+
+/// Without what would end a cell.
+fn escaped(cell: &str) -> String {
+    cell.replace('|', "\\|")
+}
