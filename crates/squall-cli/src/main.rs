@@ -3,6 +3,7 @@
 mod bench;
 mod demo;
 mod error;
+mod findings;
 mod interrupt;
 mod list;
 mod output;

@@ -14,9 +14,12 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 use squall::sched::Registry;
-use squall_lab::report::{Book, Chapter};
+use squall_lab::{
+    experiment::{Experiment, Finding},
+    report::{Book, Chapter},
+};
 
-use crate::{error::usage, output};
+use crate::{error::usage, findings, output};
 use choice::Choice;
 pub(crate) use timelines::add_telling;
 
@@ -39,6 +42,9 @@ pub(crate) struct ReportArgs {
     /// Also write each figure as a file of its own, for papers
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
+    /// Also write what was found of every claim, and why, as a page of documentation
+    #[arg(long, value_name = "FILE.md")]
+    markdown: Option<PathBuf>,
     /// Where the files of the experiments are, for axes, claims and figures
     #[arg(long, value_name = "DIR", default_value = "scenarios/papers")]
     experiments: PathBuf,
@@ -61,6 +67,12 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         timelines::add(&mut chapters, &args.timelines, &registry)?;
     } else if !args.no_timelines {
         add_telling(&mut chapters, &registry)?;
+    }
+    if let Some(file) = &args.markdown {
+        let experiments: Vec<&Experiment> =
+            chapters.iter().filter_map(|chapter| chapter.experiment.as_ref()).collect();
+        let found: Vec<Finding> = chapters.iter().flat_map(Chapter::findings).collect();
+        output::write(file, &findings::page(&experiments, &found))?;
     }
     let title = title(&chapters, &args.results);
     let written = publish(&Book { title, chapters, runs: found.runs }, Some(&args.out), args.svg.as_deref())?;

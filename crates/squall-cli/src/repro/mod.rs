@@ -1,7 +1,6 @@
 //! `squall repro`: experiments, and whether what is claimed of them holds.
 
 mod csv;
-mod markdown;
 mod progress;
 mod told;
 
@@ -26,7 +25,7 @@ use squall_lab::{
 
 use crate::{
     error::{usage, whole},
-    output, report,
+    findings, output, report,
 };
 use progress::Remaining;
 
@@ -157,7 +156,8 @@ fn publish(
         output::write(file, &(serde_json::to_string_pretty(findings)? + "\n"))?;
     }
     if let Some(file) = &args.markdown {
-        output::write(file, &markdown::text(experiments, findings))?;
+        let experiments: Vec<&Experiment> = experiments.iter().collect();
+        output::write(file, &findings::page(&experiments, findings))?;
     }
     if printed_elsewhere(args) {
         return Ok(());

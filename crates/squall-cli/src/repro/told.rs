@@ -8,10 +8,6 @@ use squall_lab::{
 
 use crate::wrap;
 
-/// What can become of a claim.
-pub(super) const VERDICTS: [Verdict; 5] =
-    [Verdict::Holds, Verdict::DirectionOnly, Verdict::DoesNotHold, Verdict::Unclear, Verdict::NotMeasured];
-
 /// The checks that failed, what was found to be the reason where claims do not hold, and all claims.
 pub(super) fn text(findings: &[Finding], failed: &Table) -> String {
     let mut text = String::new();
@@ -62,7 +58,7 @@ fn verdicts(findings: &[Finding]) -> Table {
 /// How many claims there are of each kind.
 fn sum(findings: &[Finding]) -> String {
     let counted =
-        VERDICTS.map(|kind| (kind, findings.iter().filter(|finding| finding.verdict == kind).count()));
+        Verdict::ALL.map(|kind| (kind, findings.iter().filter(|finding| finding.verdict == kind).count()));
     let parts: Vec<String> = counted
         .iter()
         .filter(|(_, count)| *count > 0)

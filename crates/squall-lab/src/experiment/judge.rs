@@ -65,6 +65,10 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Every one, the best first.
+    pub const ALL: [Self; 5] =
+        [Self::Holds, Self::DirectionOnly, Self::DoesNotHold, Self::Unclear, Self::NotMeasured];
+
     /// In words.
     pub fn as_str(self) -> &'static str {
         match self {

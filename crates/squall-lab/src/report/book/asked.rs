@@ -2,7 +2,7 @@
 
 use super::Chapter;
 use super::results::fits;
-use crate::experiment::{Claim, Expectation, Over, Point};
+use crate::experiment::{Claim, Expectation, Of, Over, Point};
 use crate::measure::{Measure, Subject, Unit};
 
 /// The values that claims about just these cells ask for, of a scheduler: the claimed one, or the one that is as
@@ -18,6 +18,7 @@ pub(super) fn values(
     let about = |claim: &&Claim| {
         claim.scheduler == scheduler
             && claim.measure == measure
+            && claim.of == Of::Mean
             && claim.subject == *subject
             && is_about(chapter, claim, at)
     };

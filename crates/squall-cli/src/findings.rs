@@ -1,10 +1,8 @@
-//! What was found as a page of documentation.
+//! What was found of experiments, as a page of documentation.
 
 use std::fmt::Write as _;
 
 use squall_lab::experiment::{Experiment, Finding, Verdict};
-
-use super::told::VERDICTS;
 
 const HEAD: &str = "# What the papers report, and what is measured here
 
@@ -16,7 +14,7 @@ hold, the reason as far as it was found.
 ";
 
 /// A page with every claim, by paper and experiment.
-pub(super) fn text(experiments: &[Experiment], findings: &[Finding]) -> String {
+pub(crate) fn page(experiments: &[&Experiment], findings: &[Finding]) -> String {
     let mut text = format!("{HEAD}\n{}", overview(experiments, findings));
     for paper in papers(experiments) {
         let _ = writeln!(text, "\n## {paper}");
@@ -33,7 +31,7 @@ fn title(experiment: &Experiment) -> &str {
 }
 
 /// In order of first appearance.
-fn papers(experiments: &[Experiment]) -> Vec<&str> {
+fn papers<'a>(experiments: &[&'a Experiment]) -> Vec<&'a str> {
     let mut papers: Vec<&str> = Vec::new();
     for experiment in experiments {
         if !papers.contains(&title(experiment)) {
@@ -43,14 +41,15 @@ fn papers(experiments: &[Experiment]) -> Vec<&str> {
     papers
 }
 
-fn overview(experiments: &[Experiment], findings: &[Finding]) -> String {
-    let words = VERDICTS.map(Verdict::as_str).join(" | ");
-    let mut text = format!("| | claims | {words} |\n|{}\n", " --- |".repeat(VERDICTS.len() + 2));
+fn overview(experiments: &[&Experiment], findings: &[Finding]) -> String {
+    let words = Verdict::ALL.map(Verdict::as_str).join(" | ");
+    let mut text = format!("| | claims | {words} |\n|{}\n", " --- |".repeat(Verdict::ALL.len() + 2));
     for paper in papers(experiments) {
         let names: Vec<&str> =
-            experiments.iter().filter(|one| title(one) == paper).map(Experiment::name).collect();
+            experiments.iter().filter(|one| title(one) == paper).map(|one| one.name()).collect();
         let own = || findings.iter().filter(|finding| names.contains(&finding.experiment.as_str()));
-        let counts = VERDICTS.map(|verdict| own().filter(|one| one.verdict == verdict).count().to_string());
+        let counts =
+            Verdict::ALL.map(|verdict| own().filter(|one| one.verdict == verdict).count().to_string());
         let _ = writeln!(text, "| {paper} | {} | {} |", own().count(), counts.join(" | "));
     }
     text
