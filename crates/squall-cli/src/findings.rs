@@ -77,8 +77,13 @@ fn push_experiment(text: &mut String, experiment: &Experiment, findings: &[Findi
         text.push('\n');
     }
     for finding in reasons {
-        let _ = writeln!(text, "- *{}*: {}.", escaped(&finding.says), finding.finding.trim_end_matches('.'));
+        let _ = writeln!(text, "- *{}*: {}.", escaped(&finding.says), sentence(&finding.finding));
     }
+}
+
+/// On one line, without the full stop.
+pub(crate) fn sentence(words: &str) -> String {
+    words.split_whitespace().collect::<Vec<_>>().join(" ").trim_end_matches('.').to_owned()
 }
 
 /// Without what would end a cell.

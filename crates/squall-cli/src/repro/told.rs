@@ -6,7 +6,7 @@ use squall_lab::{
     table,
 };
 
-use crate::wrap;
+use crate::{findings::sentence, wrap};
 
 /// The checks that failed, what was found to be the reason where claims do not hold, and all claims.
 pub(super) fn text(findings: &[Finding], failed: &Table) -> String {
@@ -26,12 +26,7 @@ pub(super) fn text(findings: &[Finding], failed: &Table) -> String {
             &format!("{}.", finding.says),
             wrap::width(),
         ));
-        text.push_str(&wrap::wrap(
-            "    ",
-            4,
-            &format!("{}.", finding.finding.trim_end_matches('.')),
-            wrap::width(),
-        ));
+        text.push_str(&wrap::wrap("    ", 4, &format!("{}.", sentence(&finding.finding)), wrap::width()));
     }
     if !text.is_empty() {
         text.push('\n');
