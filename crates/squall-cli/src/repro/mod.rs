@@ -57,7 +57,7 @@ pub(crate) struct ReproArgs {
     /// Where the experiments are
     #[arg(long, value_name = "DIR", default_value = "scenarios/papers")]
     experiments: PathBuf,
-    /// Folder of recordings that stand in for made-up links, in experiments that name some in [traces]
+    /// Folder of recordings that stand in for made-up links, in experiments with a table of traces
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
     /// Where what was run is remembered, a file of JSON Lines for each experiment
