@@ -8,7 +8,7 @@
 //! this at given times, and a radio ([`RadioConfig`]) from moment to moment.
 //!
 //! A link has no clock and no sockets: time is an argument, and the same seed and pushes give the same result.
-//! [`Network`] drives the two links of each of several paths in virtual time, [`Relay`] in real time between
+//! [`Network`] drives the two links of each of several paths in virtual time, [`Live`] in real time, [`Relay`] between
 //! UDP sockets. [`capacity`] tells what a network could carry before anything is sent.
 
 pub mod capacity;
@@ -17,6 +17,7 @@ pub mod config;
 mod delay;
 mod form;
 mod link;
+pub mod live;
 pub mod log;
 mod loss;
 pub mod mahimahi;
@@ -36,6 +37,7 @@ pub use crate::{
     config::{ConfigError, Direction, LinkConfig, PathConfig, PathEvent},
     delay::{DelayConfig, JitterConfig, JitterShape},
     link::{Delivery, Link, LinkState, PushOutcome},
+    live::{Inbox, Live, LiveReport, Outcome, PathReport, PathSnapshot, Ports, SlipReport},
     log::{DropReason, LinkStats},
     loss::{GilbertElliott, LossConfig},
     network::{Arrival, Network},

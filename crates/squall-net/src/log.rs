@@ -228,35 +228,46 @@ impl Ledger {
 /// The record as mahimahi's `mm-link` writes it (`mm-throughput-graph` reads this): whole milliseconds, sizes
 /// with the TUN header, `+` arrival, `#` opportunity, `-` departure from the link with its delay, `d` drops.
 ///
-/// `title` describes the run and `queue` the queue; `start` is the wall-clock time of time 0 in milliseconds
-/// since 1970. What happens after the link (loss on the way, propagation delay) is not in mahimahi's log, nor
+/// What happens after the link (loss on the way, propagation delay) is not in mahimahi's log, nor
 /// are the drops that CoDel makes when a packet leaves the queue.
-pub fn mahimahi_log(records: &[Record], title: &str, queue: &str, start: u64) -> String {
-    let mut log = format!(
-        "# mahimahi mm-link ({title}) > squall\n# queue: {queue}\n# init timestamp: {start}\n# base timestamp: 0\n"
-    );
-    let mut records = records.iter().peekable();
-    while let Some(record) = records.next() {
-        let millis = record.at / 1_000;
-        let line = match record.event {
-            Event::Push { size, .. } => writeln!(log, "{millis} + {}", tun_size(size)),
-            Event::Opportunity => writeln!(log, "{millis} # {OPPORTUNITY}"),
-            Event::Sent { size, pushed, .. } => {
-                writeln!(log, "{millis} - {} {}", tun_size(size), millis - pushed / 1_000)
-            }
-            Event::Drop { size, reason: DropReason::Queue, .. } => {
-                let mut dropped = Count { packets: 1, bytes: tun_size(size) };
-                let same = |next: &&Record| next.at == record.at && queue_drop(next).is_some();
-                while let Some(size) = records.next_if(same).and_then(queue_drop) {
-                    dropped = dropped + Count { packets: 1, bytes: tun_size(size) };
-                }
-                writeln!(log, "{millis} d {} {}", dropped.packets, dropped.bytes)
-            }
-            Event::Duplicate { .. } | Event::Deliver { .. } | Event::Drop { .. } => Ok(()),
-        };
-        line.expect("writing to a string cannot fail");
+#[derive(Debug, Clone, Copy)]
+pub struct MahimahiLog;
+
+impl MahimahiLog {
+    /// The lines that come first. `title` describes the run and `queue` the queue; `start` is the wall-clock time of
+    /// time 0 in milliseconds since 1970.
+    pub fn header(title: &str, queue: &str, start: u64) -> String {
+        format!(
+            "# mahimahi mm-link ({title}) > squall\n# queue: {queue}\n# init timestamp: {start}\n# base timestamp: 0\n"
+        )
     }
-    log
+
+    /// The lines of these records. Drops at one time are a single line.
+    pub fn lines(records: &[Record]) -> String {
+        let mut log = String::new();
+        let mut records = records.iter().peekable();
+        while let Some(record) = records.next() {
+            let millis = record.at / 1_000;
+            let line = match record.event {
+                Event::Push { size, .. } => writeln!(log, "{millis} + {}", tun_size(size)),
+                Event::Opportunity => writeln!(log, "{millis} # {OPPORTUNITY}"),
+                Event::Sent { size, pushed, .. } => {
+                    writeln!(log, "{millis} - {} {}", tun_size(size), millis - pushed / 1_000)
+                }
+                Event::Drop { size, reason: DropReason::Queue, .. } => {
+                    let mut dropped = Count { packets: 1, bytes: tun_size(size) };
+                    let same = |next: &&Record| next.at == record.at && queue_drop(next).is_some();
+                    while let Some(size) = records.next_if(same).and_then(queue_drop) {
+                        dropped = dropped + Count { packets: 1, bytes: tun_size(size) };
+                    }
+                    writeln!(log, "{millis} d {} {}", dropped.packets, dropped.bytes)
+                }
+                Event::Duplicate { .. } | Event::Deliver { .. } | Event::Drop { .. } => Ok(()),
+            };
+            line.expect("writing to a string cannot fail");
+        }
+        log
+    }
 }
 
 fn tun_size(size: u32) -> u64 {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 use squall_net::{
     Delivery, DropReason, Link, LinkConfig, LinkEvent, OutageMode, PushOutcome, Rate, RateConfig, Span,
-    log::{Event, mahimahi_log},
+    log::{Event, MahimahiLog},
     mahimahi::Trace,
 };
 
@@ -298,7 +298,8 @@ fn the_log_is_that_of_mahimahi() {
         let _ = link.push(now, size, 0);
     }
     let _ = link.poll(7_000);
-    let log = mahimahi_log(&link.drain_records(), "test", "droptail [bytes=1600]", 17);
+    let log =
+        MahimahiLog::header("test", "droptail [bytes=1600]", 17) + &MahimahiLog::lines(&link.drain_records());
     let expected = "\
 # mahimahi mm-link (test) > squall
 # queue: droptail [bytes=1600]

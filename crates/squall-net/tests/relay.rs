@@ -104,7 +104,7 @@ fn a_ping_takes_the_configured_round_trip() {
     }
     times.sort_unstable();
     let median = times[times.len() / 2];
-    println!("median {median:?}, worst {:?}, {:?}", times[times.len() - 1], relay.report().slip);
+    println!("median {median:?}, worst {:?}, {:?}", times[times.len() - 1], relay.report().live.slip);
     assert!(times[0] >= Duration::from_millis(25));
     assert!(median < Duration::from_millis(26), "{median:?} {:?}", relay.report());
     assert_eq!(server.join().unwrap().len(), 1);
@@ -122,9 +122,9 @@ fn a_saturated_link_keeps_its_rate() {
     stream(relay.address(0), payload, Duration::from_micros(400), Duration::from_millis(1_000));
     let times = server.join().unwrap();
     let rate = rate(&times, 1_250, 20e6);
-    println!("{rate:.0} bit/s, {:?}", relay.report().slip);
+    println!("{rate:.0} bit/s, {:?}", relay.report().live.slip);
     assert!((rate / 20e6 - 1.0).abs() < 0.02, "{rate} {:?}", relay.report());
-    assert!(relay.report().paths[0].up.dropped.queue.packets > 100);
+    assert!(relay.report().live.paths[0].up.dropped.queue.packets > 100);
 }
 
 #[test]
@@ -137,8 +137,8 @@ fn loss_is_within_its_confidence_interval() {
     let sent = stream(relay.address(0), 100, Duration::from_micros(100), Duration::from_millis(500));
     let received = server.join().unwrap().len() as u64;
     let report = relay.stop();
-    let up = report.paths[0].up;
-    assert_eq!(up.delivered.packets - report.refused, received, "the emulator's own count: {report:?}");
+    let up = report.live.paths[0].up;
+    assert_eq!(up.delivered.packets - report.live.refused, received, "the emulator's own count: {report:?}");
     let lost = up.dropped.loss.packets as f64 / up.pushed.packets as f64;
     // 99 % of all runs lie within 2.58 standard deviations.
     let bound = 2.58 * (0.1 * 0.9 / sent as f64).sqrt();
@@ -167,12 +167,12 @@ fn two_links_carry_fifty_megabits_each() {
     let report = relay.stop();
     assert_eq!(times.len() as u64, sent, "a fifth of a second's surplus fits into the queues: {report:?}");
     let rate = rate(&times, 1_250, 100e6);
-    println!("{rate:.0} bit/s of {sent} datagrams, {:?}", report.slip);
+    println!("{rate:.0} bit/s of {sent} datagrams, {:?}", report.live.slip);
     assert!((rate / 100e6 - 1.0).abs() < 0.02, "{rate} {report:?}");
     assert_eq!(report.overruns.unwrap_or(0), 0);
-    assert!(report.slip.p50 < 1_000, "{:?}", report.slip);
-    assert!(report.valid(Duration::from_micros(report.slip.p99)), "{report:?}");
-    assert!(!report.valid(Duration::ZERO) || report.slip.p99 == 0, "{report:?}");
+    assert!(report.live.slip.p50 < 1_000, "{:?}", report.live.slip);
+    assert!(report.valid(Duration::from_micros(report.live.slip.p99)), "{report:?}");
+    assert!(!report.valid(Duration::ZERO) || report.live.slip.p99 == 0, "{report:?}");
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub(super) fn table(judged: &[Judged]) -> Table {
             format!("{:.1} MB", bytes(&half.result.paths[index]) as f64 / 1e6)
         }));
     }
-    rows.push(row("emulation late, p99", &|half| milliseconds(half.relay.slip.p99)));
+    rows.push(row("emulation late, p99", &|half| milliseconds(half.relay.live.slip.p99)));
     Table {
         title: "The same video at the same time over the same links".to_owned(),
         columns: std::iter::once(Column::text("")).chain(names).collect(),
@@ -107,7 +107,7 @@ fn sentences(schedulers: [&str; 2], values: &[Values<'_>]) -> Vec<String> {
 
 /// Datagrams that died because a link was out, in both directions.
 pub(super) fn lost_in_outages(relay: &RelayReport) -> u64 {
-    let links = relay.paths.iter().flat_map(|path| [&path.up, &path.down]);
+    let links = relay.live.paths.iter().flat_map(|path| [&path.up, &path.down]);
     links.map(|link| link.dropped.outage.packets).sum()
 }
 

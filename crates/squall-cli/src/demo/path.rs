@@ -10,7 +10,7 @@ use squall_lab::{
     Direction,
     result::{PathSample, PathState, PathTotals, thousandths},
 };
-use squall_net::{LinkState, radio::Air, relay::PathSnapshot};
+use squall_net::{LinkState, live::PathSnapshot, radio::Air};
 
 /// Samples over which a rate on the screen is the mean.
 const RATE_SAMPLES: usize = 5;

@@ -99,7 +99,7 @@ impl View {
 
     /// How late 99 of 100 datagrams left the emulation, in microseconds.
     pub(super) fn slip_us(&self) -> u64 {
-        self.relay.report().slip.p99
+        self.relay.report().live.slip.p99
     }
 }
 

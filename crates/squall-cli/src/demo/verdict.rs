@@ -91,7 +91,7 @@ fn extras(
     number("frozen s", play.stalls.total_us as f64 / 1e6);
     number("lost in outages", lost_in_outages(relay) as f64);
     number("PSNR dB", quality.psnr_y.mean);
-    number("slip ms", relay.slip.p99 as f64 / 1e3);
+    number("slip ms", relay.live.slip.p99 as f64 / 1e3);
     let word = if relay.valid(MAX_SLIP) { "yes" } else { "NO" };
     extras.insert("valid".to_owned(), Extra::from(word));
     extras
@@ -133,11 +133,11 @@ fn doubt(half: &Judged) -> Option<String> {
     if relay.valid(MAX_SLIP) {
         return None;
     }
-    let why = match (&relay.failure, relay.overruns.unwrap_or(0)) {
+    let why = match (&relay.live.failure, relay.overruns.unwrap_or(0)) {
         (Some(failure), _) => format!("the emulation broke off ({failure})"),
         (None, 0) => format!(
             "the emulation was late by {:.1} ms (p99; at most {} are fine): the machine was busy",
-            relay.slip.p99 as f64 / 1e3,
+            relay.live.slip.p99 as f64 / 1e3,
             MAX_SLIP.as_millis()
         ),
         (None, lost) => format!("the machine was too busy to emulate {lost} datagrams"),

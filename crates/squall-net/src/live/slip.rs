@@ -1,20 +1,20 @@
-//! How late the relay is.
+//! How late the emulation is.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use crate::units::Micros;
 
-/// Distribution of the time from when a datagram was due to when it was handed to the kernel.
+/// Distribution of the time from when a packet was due to when it was handed to the kernel.
 #[derive(Debug, Clone)]
 pub(super) struct Slip {
     histogram: Histogram<u64>,
 }
 
-/// How late datagrams were handed to the kernel, in microseconds.
+/// How late packets were handed to the kernel, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SlipReport {
-    /// Datagrams measured.
+    /// Packets measured.
     pub count: u64,
     /// The median.
     pub p50: Micros,
