@@ -12,6 +12,8 @@ mod report;
 mod repro;
 mod run;
 mod schedulers;
+#[cfg(target_os = "linux")]
+mod shell;
 mod signal;
 mod trace;
 mod transfer;
@@ -40,6 +42,11 @@ enum Command {
     Schedulers(schedulers::SchedulersArgs),
     Signal(signal::SignalArgs),
     Trace(trace::TraceArgs),
+    #[cfg(target_os = "linux")]
+    Shell(shell::ShellArgs),
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    ShellKeeper(shell::KeeperArgs),
     Bench(bench::BenchArgs),
 }
 
@@ -54,6 +61,10 @@ fn main() -> ExitCode {
         Command::Schedulers(args) => schedulers::run(&args),
         Command::Signal(args) => signal::run(&args),
         Command::Trace(args) => trace::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::Shell(args) => shell::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::ShellKeeper(args) => Ok(shell::keep(&args)),
         Command::Bench(args) => bench::run(&args),
     };
     outcome.unwrap_or_else(|error| error::report(&error))

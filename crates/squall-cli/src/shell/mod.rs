@@ -1,0 +1,130 @@
+//! `squall shell`: any program behind emulated links.
+
+mod links;
+mod programs;
+mod summary;
+
+use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::Args;
+use squall_net::Span;
+use squall_shell::{Prepared, ShellError};
+
+use self::programs::{Ended, Programs};
+use crate::{
+    error::{usage, whole},
+    output,
+};
+
+/// Runs a program behind emulated links, each an interface of its own, up to a server side in a network of its own.
+///
+/// The program sees an interface for each link, named after it, with the addresses 10.77.1.2, 10.77.2.2, ... and the
+/// server side at 10.77.0.1 over any of them (over link 1 alone at 10.77.1.1, ...). Who binds to an address or an
+/// interface uses its link, all others the first. Links are given by --link, once for each, or by a scenario. Ends with
+/// the program's exit code and leaves nothing behind. Linux; root, or user namespaces.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  \
+    squall shell --link name=wifi,rate=20mbps,delay=15ms,queue=100kB,loss=0.1% --link name=lte,rate=8mbps,delay=40ms\n  \
+    squall shell --link delay=20ms -- ping -c 3 10.77.0.1\n  \
+    squall shell --scenario scenarios/fading.toml --server 'iperf3 -s -1' --client 'iperf3 -c 10.77.0.1'\n  \
+    squall shell --link trace:lte.mahi,delay=30ms --log out/logs -- ./my-app\n\n\
+    Variables for both programs: SQUALL_SERVER (10.77.0.1), SQUALL_LINKS (names) and SQUALL_CLIENT (addresses), separated by \
+    commas.")]
+pub(crate) struct ShellArgs {
+    /// A link: key=value pairs as in scenario files (name, rate, delay, jitter, queue, loss, duplicate, mtu, mahimahi, ...;
+    /// up. and down. before a key for one direction), or trace:FILE[,key=value...] for a recorded rate in any format
+    /// that `squall trace info` reads
+    #[arg(long, value_name = "LINK", conflicts_with = "scenario", required_unless_present = "scenario")]
+    link: Vec<String>,
+    /// The paths of this scenario, with all that happens to them; docs/scenarios.md describes it
+    #[arg(long, value_name = "SCENARIO.toml")]
+    scenario: Option<PathBuf>,
+    /// What to run on the server side, for a shell; it starts first
+    #[arg(long, value_name = "CMD")]
+    server: Option<String>,
+    /// What to run on the client side, for a shell
+    #[arg(long, value_name = "CMD", conflicts_with = "program")]
+    client: Option<String>,
+    /// What to run on the client side, as it is. Default: an interactive shell
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+    /// How long the server's program has before the links and the client's program start
+    #[arg(long, value_name = "TIME", default_value = "300ms")]
+    after: Span,
+    /// End the client's program after so long
+    #[arg(long, value_name = "TIME")]
+    time: Option<Span>,
+    /// What the links' chance follows
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write down every packet, for each link and direction: NAME-up.log as mahimahi does, NAME-up.jsonl with all there is
+    /// to know
+    #[arg(long, value_name = "DIR")]
+    log: Option<PathBuf>,
+    /// Write what the links did as JSON; - for standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The run does not count if more than one of 100 packets came later than this out of its link
+    #[arg(long, value_name = "TIME", default_value = "2ms")]
+    max_slip: Span,
+    /// End with 1 if the run does not count
+    #[arg(long)]
+    strict: bool,
+    /// Say nothing at the start, and at the end only if the run does not count
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// The first process behind the links on one side, for `squall shell` alone.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct KeeperArgs {
+    alive: i32,
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// Runs the keeper.
+pub(crate) fn keep(args: &KeeperArgs) -> ExitCode {
+    ExitCode::from(squall_shell::keeper::run(args.alive, &args.command))
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
+    let paths = links::paths(args)?;
+    // Before there are threads.
+    squall_shell::acquire().map_err(whole)?;
+    let prepared = Prepared::new(&paths, args.seed).map_err(|error| match error {
+        ShellError::Links(problem) => usage(problem),
+        error => whole(error),
+    })?;
+    if !args.quiet && std::io::stderr().is_terminal() {
+        eprint!("{}", summary::welcome(&prepared.interfaces(), &paths, args.server.is_some()));
+    }
+    let mut programs = Programs::new(&prepared.interfaces());
+    if let Some(command) = &args.server {
+        programs.start_server(prepared.server(), command).map_err(whole)?;
+        std::thread::sleep(Duration::from_micros(args.after.micros()));
+    }
+    let mut shell = prepared.start(args.log.as_deref()).map_err(whole)?;
+    programs.start_client(shell.client(), args.client.as_deref(), &args.program).map_err(whole)?;
+    let ended = programs.wait(args.time.map(|time| Duration::from_micros(time.micros())))?;
+    let report = shell.report().map_err(whole)?;
+    let logs = shell.finish_logs();
+    drop(shell);
+    let invalid = report.invalid(Duration::from_micros(args.max_slip.micros()));
+    if !args.quiet {
+        eprint!("{}", summary::table(&report));
+    }
+    if let Some(why) = &invalid {
+        eprintln!("squall: this run does not count: {why}");
+    }
+    if let Some(file) = &args.json {
+        output::write(file, &summary::json(&report, args.seed, invalid.as_deref())?)?;
+    }
+    logs.map_err(whole)?;
+    Ok(match ended {
+        _ if args.strict && invalid.is_some() => ExitCode::from(1),
+        Ended::Interrupted => ExitCode::from(130),
+        Ended::Client(code) => ExitCode::from(code),
+    })
+}

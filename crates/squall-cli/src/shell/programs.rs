@@ -1,0 +1,166 @@
+//! What runs on both sides, and how it ends.
+
+use std::{
+    env,
+    ffi::OsString,
+    process::{Child, ExitStatus},
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use squall_shell::{Addresses, Program, ShellError, Side, terminate};
+
+use crate::interrupt::interrupted;
+
+/// How long programs have to end by themselves when they are asked to.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// The programs of both sides.
+pub(super) struct Programs {
+    variables: Vec<(String, String)>,
+    /// What has happened, from the threads that wait for it.
+    events: Receiver<Event>,
+    notify: Sender<Event>,
+    /// The keepers' process ids while they run.
+    client: Option<u32>,
+    server: Option<u32>,
+}
+
+enum Event {
+    Client(ExitStatus),
+    Server(ExitStatus),
+    Interrupt,
+}
+
+/// How it ended.
+pub(super) enum Ended {
+    /// The client's program has ended, with this exit code.
+    Client(u8),
+    /// Somebody wanted it to end.
+    Interrupted,
+}
+
+impl Programs {
+    pub(super) fn new(interfaces: &[String]) -> Self {
+        let clients: Vec<String> =
+            (0..interfaces.len()).map(|path| Addresses::of(path).client().to_string()).collect();
+        let variables = [
+            ("SQUALL_SERVER", squall_shell::server().to_string()),
+            ("SQUALL_LINKS", interfaces.join(",")),
+            ("SQUALL_CLIENT", clients.join(",")),
+        ];
+        let (notify, events) = channel();
+        Self {
+            variables: variables.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+            events,
+            notify,
+            client: None,
+            server: None,
+        }
+    }
+
+    /// Starts the server's program, by a shell.
+    pub(super) fn start_server(&mut self, side: &Side, command: &str) -> Result<(), ShellError> {
+        let child = side.start(self.program(by_shell(command)))?;
+        self.server = Some(child.id());
+        self.watch(child, Event::Server)
+    }
+
+    /// Starts the client's program: a command for a shell, or a program, or an interactive shell.
+    pub(super) fn start_client(
+        &mut self,
+        side: &Side,
+        command: Option<&str>,
+        program: &[OsString],
+    ) -> Result<(), ShellError> {
+        let command = match command {
+            Some(command) => by_shell(command),
+            None if program.is_empty() => vec![env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())],
+            None => program.to_vec(),
+        };
+        let child = side.start(self.program(command))?;
+        self.client = Some(child.id());
+        self.watch(child, Event::Client)
+    }
+
+    fn program(&self, command: Vec<OsString>) -> Program {
+        // The file may have been replaced since this program started; what runs is still there under this name.
+        let keeper = vec!["/proc/self/exe".into(), "shell-keeper".into()];
+        Program { keeper, command, variables: self.variables.clone() }
+    }
+
+    fn watch(&self, mut child: Child, event: fn(ExitStatus) -> Event) -> Result<(), ShellError> {
+        let notify = self.notify.clone();
+        std::thread::Builder::new().name("squall-wait".to_owned()).spawn(move || {
+            if let Ok(status) = child.wait() {
+                // Nobody may want to know any more.
+                let _ = notify.send(event(status));
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Waits for the client's program, at most so long, or for Ctrl-C; then asks all that runs to end.
+    pub(super) fn wait(mut self, time: Option<Duration>) -> anyhow::Result<Ended> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let notify = self.notify.clone();
+        runtime.spawn(async move {
+            while interrupted().await.is_ok() && notify.send(Event::Interrupt).is_ok() {}
+        });
+        let deadline = time.map(|time| Instant::now() + time);
+        let ended = loop {
+            match self.next(deadline).context("the programs")? {
+                Some(Event::Client(status)) => {
+                    self.client = None;
+                    break Ended::Client(code(status));
+                }
+                Some(Event::Server(status)) => {
+                    self.server = None;
+                    if !status.success() {
+                        eprintln!("squall: the server's program has ended with {}", code(status));
+                    }
+                }
+                Some(Event::Interrupt) => break Ended::Interrupted,
+                None => break Ended::Client(0),
+            }
+        };
+        self.end()?;
+        runtime.shutdown_background();
+        Ok(ended)
+    }
+
+    /// Asks all that runs to end, and waits a while for that; a second Ctrl-C ends the waiting.
+    fn end(&mut self) -> anyhow::Result<()> {
+        for keeper in [self.client, self.server].into_iter().flatten() {
+            terminate(keeper);
+        }
+        let deadline = Some(Instant::now() + GRACE);
+        while self.client.is_some() || self.server.is_some() {
+            match self.next(deadline)? {
+                Some(Event::Client(_)) => self.client = None,
+                Some(Event::Server(_)) => self.server = None,
+                Some(Event::Interrupt) | None => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn next(&self, deadline: Option<Instant>) -> anyhow::Result<Option<Event>> {
+        let Some(deadline) = deadline else { return Ok(Some(self.events.recv()?)) };
+        match self.events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(event) => Ok(Some(event)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn by_shell(command: &str) -> Vec<OsString> {
+    ["/bin/sh", "-c", command].map(OsString::from).to_vec()
+}
+
+/// The exit code; keepers give one even if a signal has ended their program.
+fn code(status: ExitStatus) -> u8 {
+    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}

@@ -1,0 +1,63 @@
+//! What can go wrong, each with what to do about it.
+
+use std::{ffi::OsString, io};
+
+use squall_net::ConfigError;
+
+/// Why there is no shell.
+#[derive(Debug, thiserror::Error)]
+pub enum ShellError {
+    /// The system lets this user make neither network namespaces nor a user namespace.
+    #[error(
+        "network namespaces need root, or user namespaces, and the system allows neither ({problem}): run it as root, or \
+         see the sysctls kernel.unprivileged_userns_clone, user.max_user_namespaces and \
+         kernel.apparmor_restrict_unprivileged_userns"
+    )]
+    Privilege {
+        /// What the system says.
+        problem: io::Error,
+    },
+    /// There is no device for tunnels.
+    #[error(
+        "/dev/net/tun cannot be used ({problem}): load the module tun, or let the container have the device"
+    )]
+    Tun {
+        /// What the system says.
+        problem: io::Error,
+    },
+    /// Part of a side could not be set up.
+    #[error("{side}: {what}: {problem}")]
+    Wiring {
+        /// Which side.
+        side: &'static str,
+        /// What was being done.
+        what: String,
+        /// What the system says.
+        problem: String,
+    },
+    /// The links cannot be built.
+    #[error(transparent)]
+    Links(#[from] ConfigError),
+    /// There is no link, or there are too many.
+    #[error("a shell has between 1 and 254 links, not {0}")]
+    Count(usize),
+    /// A program cannot be started.
+    #[error("{}: {problem}", program.display())]
+    Program {
+        /// The program.
+        program: OsString,
+        /// What the system says.
+        problem: io::Error,
+    },
+    /// A folder or file for logs cannot be written.
+    #[error("{path}: {problem}")]
+    Log {
+        /// The file or folder.
+        path: String,
+        /// What the system says.
+        problem: io::Error,
+    },
+    /// The system is out of threads, pipes or the like.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}

@@ -1,0 +1,98 @@
+//! The first process of a side's process namespace: when it ends, the kernel kills all others there.
+//!
+//! So nothing that was started behind the links survives them, not what has put itself into the background, and not when
+//! the shell is killed, for then the kernel kills its keepers.
+
+use std::{
+    ffi::OsString,
+    fs::OpenOptions,
+    io::{self, ErrorKind, Read as _},
+    os::{fd::RawFd, unix::fs::OpenOptionsExt as _},
+    process::Command,
+};
+
+use nix::{
+    mount::{MsFlags, mount},
+    sched::{CloneFlags, unshare},
+    sys::{
+        prctl::set_pdeathsig,
+        signal::{Signal, kill},
+        wait::{WaitStatus, wait},
+    },
+    unistd::{Pid, close},
+};
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM},
+    iterator::Signals,
+};
+
+/// What a shell says of a program that was not found.
+const NOT_FOUND: i32 = 127;
+/// What a shell says of a program that may not be executed.
+const NOT_EXECUTABLE: i32 = 126;
+/// What a shell adds to the number of a signal.
+const BY_SIGNAL: i32 = 128;
+
+/// Runs a program and waits for it: the last act of a process. `alive` and `command` are what
+/// [`Side::start`](crate::Side::start) has added to the keeper's arguments. Answers with the exit code: the program's,
+/// 128 and the signal's number if one ended it, 127 if there is no such program.
+pub fn run(alive: RawFd, command: &[OsString]) -> u8 {
+    u8::try_from(wait_for(alive, command)).unwrap_or(1)
+}
+
+fn wait_for(alive: RawFd, command: &[OsString]) -> i32 {
+    // By the kernel when the shell ends, by hand if it has ended before that was agreed on.
+    if set_pdeathsig(Signal::SIGKILL).is_err() || is_orphan(alive) {
+        return BY_SIGNAL + Signal::SIGKILL as i32;
+    }
+    let _ = close(alive);
+    show_own_processes();
+    let Some((program, arguments)) = command.split_first() else { return 0 };
+    let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM]);
+    let child = match Command::new(program).args(arguments).spawn() {
+        Ok(child) => Pid::from_raw(child.id().cast_signed()),
+        Err(problem) => {
+            eprintln!("squall: {}: {problem}", program.display());
+            return if problem.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
+        }
+    };
+    if let Ok(mut signals) = signals {
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                // Those of the keyboard reach the program without help.
+                if let (SIGTERM | SIGHUP, Ok(signal)) = (signal, Signal::try_from(signal)) {
+                    let _ = kill(child, signal);
+                }
+            }
+        });
+    }
+    // Those that others have left behind end here as well.
+    loop {
+        match wait() {
+            Ok(WaitStatus::Exited(pid, code)) if pid == child => return code,
+            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == child => return BY_SIGNAL + signal as i32,
+            Ok(_) | Err(nix::Error::EINTR) => {}
+            Err(_) => return 1,
+        }
+    }
+}
+
+/// Whether nobody holds the other end of the pipe any more.
+fn is_orphan(alive: RawFd) -> bool {
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK)
+        .open(format!("/proc/self/fd/{alive}"));
+    let read = opened.and_then(|mut pipe| pipe.read(&mut [0]));
+    !matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+}
+
+/// A `/proc` of these processes. Where the system refuses (in some containers) that of the shell stays, and only lists of
+/// processes are wrong.
+fn show_own_processes() {
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    let none: Option<&str> = None;
+    let _ = unshare(CloneFlags::CLONE_NEWNS)
+        .and_then(|()| mount(none, "/", none, private, none))
+        .and_then(|()| mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none));
+}

@@ -1,0 +1,44 @@
+//! Any program behind emulated links: two network namespaces, with a link between them for each path.
+//!
+//! The programs of the *client* side see an interface for each path, named after it, and so do those of the *server*
+//! side. What goes into one comes out of the other after it has passed the path's [`Network`](squall_net::Network) link
+//! in real time: both ends are TUN devices, and one thread carries packets between them. The role is that of mahimahi's
+//! mpshell, without its limit of two links.
+//!
+//! | | client side | server side |
+//! | --- | --- | --- |
+//! | path 1 | 10.77.1.2 | 10.77.1.1 |
+//! | path 2 | 10.77.2.2 | 10.77.2.1 |
+//! | over any path | | 10.77.0.1 |
+//!
+//! On the client's side each path has a routing table of its own: who binds to its address or its interface uses it, and
+//! who binds to neither uses the first path. The server answers over the path whose address it was called from. Only IPv4
+//! is carried.
+//!
+//! Nothing of this outlives the program that made it, however that ends: the devices are not persistent, the namespaces
+//! have no names, and the programs have a process namespace whose first process dies with the shell ([`keeper`]).
+//!
+//! Linux only; without root it takes a user namespace ([`acquire`]).
+
+#![cfg(target_os = "linux")]
+#![forbid(unsafe_code)]
+
+mod address;
+mod device;
+mod error;
+pub mod keeper;
+mod logs;
+mod nat;
+mod ports;
+mod privilege;
+mod report;
+mod shell;
+mod side;
+mod wiring;
+
+pub use address::{Addresses, server};
+pub use error::ShellError;
+pub use privilege::{Privilege, acquire};
+pub use report::ShellReport;
+pub use shell::{Prepared, Shell};
+pub use side::{Program, Side, terminate};

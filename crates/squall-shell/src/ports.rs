@@ -1,0 +1,124 @@
+//! The devices at both ends of each path.
+
+use std::{
+    io,
+    net::Ipv4Addr,
+    os::fd::{AsFd as _, BorrowedFd},
+};
+
+use squall_net::{Arrival, Direction, Inbox, Outcome, Ports};
+use tun_rs::SyncDevice;
+
+use crate::{
+    address::Addresses,
+    nat::{Field, address, replace},
+};
+
+/// An IPv4 packet.
+pub(crate) type Packet = Box<[u8]>;
+
+/// The devices of all paths.
+pub(crate) struct Devices {
+    paths: Vec<Path>,
+    buffer: Box<[u8]>,
+}
+
+/// The two ends of a path.
+struct Path {
+    client: SyncDevice,
+    server: SyncDevice,
+    addresses: Addresses,
+    rebindings: u32,
+}
+
+/// Packets read from a device before the others have their turn.
+const BATCH: usize = 32;
+
+impl Devices {
+    /// The devices of the paths in order: the client's end and the server's.
+    pub(crate) fn new(ends: impl IntoIterator<Item = (SyncDevice, SyncDevice)>) -> Self {
+        let path = |(index, (client, server))| Path {
+            client,
+            server,
+            addresses: Addresses::of(index),
+            rebindings: 0,
+        };
+        Self { paths: ends.into_iter().enumerate().map(path).collect(), buffer: vec![0; 1 << 16].into() }
+    }
+}
+
+impl Ports for Devices {
+    type Packet = Packet;
+
+    /// Both ends of each path in turn, the client's first.
+    fn watched(&self) -> Vec<BorrowedFd<'_>> {
+        self.paths.iter().flat_map(|path| [path.client.as_fd(), path.server.as_fd()]).collect()
+    }
+
+    fn receive(&mut self, ready: &[bool], inbox: &mut Inbox<Packet>) -> io::Result<()> {
+        for place in (0..ready.len()).filter(|&place| ready[place]) {
+            let path = &self.paths[place / 2];
+            let direction = if place.is_multiple_of(2) { Direction::Up } else { Direction::Down };
+            let device = if direction == Direction::Up { &path.client } else { &path.server };
+            for _ in 0..BATCH {
+                let Some(length) = read(device, &mut self.buffer)? else { break };
+                if let Some(packet) = path.translate_in(direction, &self.buffer[..length]) {
+                    inbox.push(place / 2, direction, length, packet);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn hand_over(&mut self, arrival: &Arrival<Packet>) -> Outcome {
+        let path = &self.paths[arrival.path];
+        let sent = match arrival.direction {
+            Direction::Down => path.client.send(&arrival.item),
+            Direction::Up if path.rebindings == 0 => path.server.send(&arrival.item),
+            Direction::Up => {
+                let mut packet = arrival.item.clone();
+                replace(&mut packet, Field::Source, path.seen());
+                path.server.send(&packet)
+            }
+        };
+        if sent.is_ok() { Outcome::Sent } else { Outcome::Refused }
+    }
+
+    /// Gives the client another address towards the server; answers to the old one go nowhere.
+    fn rebind(&mut self, path: usize) -> io::Result<()> {
+        self.paths[path].rebindings += 1;
+        Ok(())
+    }
+}
+
+impl Path {
+    /// What the server takes for the client's address.
+    fn seen(&self) -> Ipv4Addr {
+        self.addresses.seen(self.rebindings)
+    }
+
+    /// The packet as it enters the link; `None` if it is not for it: no IPv4, or for an address that the client has no
+    /// more.
+    fn translate_in(&self, direction: Direction, packet: &[u8]) -> Option<Packet> {
+        let destination = address(packet, Field::Destination)?;
+        let mut packet: Packet = packet.into();
+        if direction == Direction::Down && self.rebindings > 0 {
+            if destination != self.seen() {
+                return None;
+            }
+            replace(&mut packet, Field::Destination, self.addresses.client());
+        }
+        Some(packet)
+    }
+}
+
+/// Reads one packet; `None` if there is none.
+fn read(device: &SyncDevice, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    match device.recv(buffer) {
+        Ok(length) => Ok(Some(length)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}

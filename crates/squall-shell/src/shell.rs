@@ -1,0 +1,188 @@
+//! Putting it together: two sides, and the links between them.
+
+use std::path::Path;
+
+use squall_net::{Live, Network, PathConfig};
+use tun_rs::SyncDevice;
+
+use crate::{
+    address::{Addresses, MAX_PATHS},
+    device,
+    error::ShellError,
+    logs::Logs,
+    ports::{Devices, Packet},
+    report::ShellReport,
+    side::Side,
+    wiring::{self, Interface},
+};
+
+/// Both sides with all their devices, addresses and routes; nothing passes between them yet.
+pub struct Prepared {
+    sides: Sides,
+    network: Network<Packet>,
+    devices: Vec<(SyncDevice, SyncDevice)>,
+    paths: Vec<PathConfig>,
+}
+
+/// Running links. Dropping it stops them and kills every program on either side.
+#[derive(Debug)]
+pub struct Shell {
+    logs: Option<Logs>,
+    live: std::sync::Arc<Live<Packet>>,
+    sides: Sides,
+}
+
+#[derive(Debug)]
+struct Sides {
+    client: Side,
+    server: Side,
+    /// By path.
+    interfaces: Vec<[Interface; 2]>,
+}
+
+impl Prepared {
+    /// Makes both sides. Files that the paths name must have been [loaded](PathConfig::load). The right to do so must
+    /// have been [acquired](crate::acquire).
+    ///
+    /// # Errors
+    ///
+    /// If the links cannot be built, or what the system refuses.
+    pub fn new(paths: &[PathConfig], seed: u64) -> Result<Self, ShellError> {
+        if paths.is_empty() || paths.len() > MAX_PATHS {
+            return Err(ShellError::Count(paths.len()));
+        }
+        let network = Network::new(paths, seed)?;
+        let names = interface_names((0..paths.len()).map(|path| network.name(path)));
+        let interfaces: Vec<[Interface; 2]> = names
+            .into_iter()
+            .zip(paths)
+            .enumerate()
+            .map(|(index, (name, path))| {
+                let end = |mtu: u64| Interface {
+                    name: name.clone(),
+                    addresses: Addresses::of(index),
+                    mtu: u32::try_from(mtu).unwrap_or(u32::MAX),
+                };
+                [end(path.up.mtu.bytes()), end(path.down.mtu.bytes())]
+            })
+            .collect();
+        let ends = |end: usize| interfaces.iter().map(|both| both[end].clone()).collect::<Vec<_>>();
+        let (client, at_client) = side("client", ends(0), wiring::wire_client)?;
+        let (server, at_server) = side("server", ends(1), wiring::wire_server)?;
+        let devices = at_client.into_iter().zip(at_server).collect();
+        Ok(Self { sides: Sides { client, server, interfaces }, network, devices, paths: paths.to_vec() })
+    }
+
+    /// Names of the interfaces of the paths, the same on both sides.
+    pub fn interfaces(&self) -> Vec<String> {
+        self.sides.interfaces.iter().map(|[client, _]| client.name.clone()).collect()
+    }
+
+    /// The server's side, whose program may start before the links do.
+    pub fn server(&self) -> &Side {
+        &self.sides.server
+    }
+
+    /// Lets packets pass: time 0 of the paths' events is now. With a folder for `logs` each direction of each path
+    /// is written down there packet by packet; see `docs/shell.md`.
+    ///
+    /// # Errors
+    ///
+    /// If the logs cannot be written, or the system is out of threads.
+    pub fn start(self, logs: Option<&Path>) -> Result<Shell, ShellError> {
+        let ports = Devices::new(self.devices);
+        let live = std::sync::Arc::new(Live::start(self.network, ports, "squall-links")?);
+        let names: Vec<String> =
+            self.sides.interfaces.iter().map(|[client, _]| client.name.clone()).collect();
+        let logs = logs.map(|folder| Logs::start(folder, &self.paths, &names, live.clone())).transpose()?;
+        Ok(Shell { logs, live, sides: self.sides })
+    }
+}
+
+impl Shell {
+    /// The client's side.
+    pub fn client(&self) -> &Side {
+        &self.sides.client
+    }
+
+    /// The server's side.
+    pub fn server(&self) -> &Side {
+        &self.sides.server
+    }
+
+    /// The links at work: their state and what their radios say.
+    pub fn links(&self) -> &Live<impl Clone + use<>> {
+        &self.live
+    }
+
+    /// What has happened so far.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not tell what it has dropped.
+    pub fn report(&self) -> Result<ShellReport, ShellError> {
+        let Sides { client, server, interfaces } = &self.sides;
+        let ends = |end: usize| interfaces.iter().map(|both| both[end].clone()).collect::<Vec<_>>();
+        let (at_client, at_server) = (ends(0), ends(1));
+        let overruns = client.within(move || wiring::overruns("client", &at_client))?
+            + server.within(move || wiring::overruns("server", &at_server))?;
+        Ok(ShellReport { live: self.live.report(), overruns })
+    }
+
+    /// Writes the rest of the logs.
+    ///
+    /// # Errors
+    ///
+    /// What could not be written, now or before.
+    pub fn finish_logs(&mut self) -> Result<(), ShellError> {
+        self.logs.take().map_or(Ok(()), Logs::finish)
+    }
+}
+
+/// A side with a device for each path, all wired up.
+fn side(
+    name: &'static str,
+    interfaces: Vec<Interface>,
+    wire: fn(&[Interface]) -> Result<(), ShellError>,
+) -> Result<(Side, Vec<SyncDevice>), ShellError> {
+    let side = Side::open(name)?;
+    let devices = side.within(move || {
+        let devices = interfaces
+            .iter()
+            .map(|interface| device::open(&interface.name))
+            .collect::<Result<Vec<_>, _>>()?;
+        wire(&interfaces)?;
+        Ok::<_, ShellError>(devices)
+    })?;
+    Ok((side, devices))
+}
+
+/// A name for the interface of each path: the path's own if the system takes it, else `link` and its number.
+fn interface_names<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<String> {
+    // Without the byte that ends it; see IFNAMSIZ in netdevice(7).
+    const LONGEST: usize = 15;
+    let fits = |name: &str| {
+        (1..=LONGEST).contains(&name.len())
+            && name != "lo"
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter))
+    };
+    let mut names: Vec<String> = Vec::new();
+    for (index, path) in paths.enumerate() {
+        let numbered = format!("link{}", index + 1);
+        let name = if fits(path) { path.to_owned() } else { numbered };
+        let taken = names.contains(&name);
+        names.push(if taken { format!("link{}-", index + 1) } else { name });
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_are_called_like_their_paths_where_the_system_lets_them() {
+        let names = interface_names(["wifi", "lo", "a name with spaces", "link2"].into_iter());
+        assert_eq!(names, ["wifi", "link2", "link3", "link4-"]);
+    }
+}

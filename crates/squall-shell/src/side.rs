@@ -1,0 +1,125 @@
+//! A network namespace with a thread in it.
+
+use std::{
+    ffi::OsString,
+    io::{self, PipeWriter},
+    os::fd::AsRawFd as _,
+    process::{Child, Command},
+    sync::mpsc::{Receiver, Sender, channel},
+    thread::JoinHandle,
+};
+
+use nix::sched::{CloneFlags, unshare};
+
+use crate::error::ShellError;
+
+/// One end of the links: a network namespace, and the thread that does what is to be done in it.
+#[derive(Debug)]
+pub struct Side {
+    name: &'static str,
+    /// `None` when it is over.
+    work: Option<Sender<Task>>,
+    thread: Option<JoinHandle<()>>,
+    /// Keepers see by its end that the shell is gone.
+    #[expect(dead_code, reason = "what counts is that it is open")]
+    alive: PipeWriter,
+    reader: io::PipeReader,
+}
+
+type Task = Box<dyn FnOnce() + Send>;
+
+/// A program to run on a side: its keeper runs it.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The program that becomes the keeper and the arguments that make it one; it must hand what follows them to
+    /// [`keeper::run`](crate::keeper::run). Usually the running program itself.
+    pub keeper: Vec<OsString>,
+    /// What to run, and its arguments.
+    pub command: Vec<OsString>,
+    /// Environment variables beyond those of the shell.
+    pub variables: Vec<(String, String)>,
+}
+
+impl Side {
+    /// A new namespace with nothing in it but a loopback device that is down.
+    pub(crate) fn open(name: &'static str) -> Result<Self, ShellError> {
+        let (work, tasks) = channel::<Task>();
+        let (reader, alive) = io::pipe()?;
+        let thread =
+            std::thread::Builder::new().name(format!("squall-{name}")).spawn(move || serve(&tasks))?;
+        let side = Self { name, work: Some(work), thread: Some(thread), alive, reader };
+        // The process namespace is that of the first program started here, which is its keeper.
+        let flags = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID;
+        side.within(move || unshare(flags))
+            .map_err(|errno| ShellError::Privilege { problem: errno.into() })?;
+        Ok(side)
+    }
+
+    /// What it is called: `client` or `server`.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Does something in the namespace: sockets and devices opened meanwhile are in it for good. Threads cannot be
+    /// started meanwhile.
+    ///
+    /// # Panics
+    ///
+    /// If the task does.
+    pub fn within<R: Send + 'static>(&self, task: impl FnOnce() -> R + Send + 'static) -> R {
+        let (answer, done) = channel();
+        let task = move || {
+            // Whoever asked waits for it.
+            let _ = answer.send(task());
+        };
+        let work = self.work.as_ref().expect("the thread is there until the side is dropped");
+        work.send(Box::new(task)).expect("the thread ends when its side is dropped");
+        done.recv().expect("the task has ended without an answer: it has panicked")
+    }
+
+    /// Starts the one program of this side, with the shell's own standard input, output and error. It and all it starts
+    /// are killed when its keeper ends.
+    ///
+    /// # Errors
+    ///
+    /// If the keeper cannot be started, as when this is the second program. That the program itself cannot be started is
+    /// for the keeper to say.
+    pub fn start(&self, program: Program) -> Result<Child, ShellError> {
+        let Program { keeper, command, variables } = program;
+        let refused = |program: OsString| move |problem| ShellError::Program { program, problem };
+        // The keeper inherits this one, and tells by it whether the shell is still there.
+        rustix::io::fcntl_setfd(&self.reader, rustix::io::FdFlags::empty()).map_err(io::Error::from)?;
+        let alive = self.reader.as_raw_fd().to_string();
+        let mut words = keeper.into_iter();
+        let first = words.next().unwrap_or_default();
+        let name = first.clone();
+        let mut start = Command::new(first);
+        start.args(words).arg(alive).args(command).envs(variables);
+        let child = self.within(move || start.spawn()).map_err(refused(name));
+        rustix::io::fcntl_setfd(&self.reader, rustix::io::FdFlags::CLOEXEC).map_err(io::Error::from)?;
+        child
+    }
+}
+
+impl Drop for Side {
+    fn drop(&mut self) {
+        self.work = None;
+        if let Some(thread) = self.thread.take() {
+            // A task that has panicked was told of where it was asked for.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(tasks: &Receiver<Task>) {
+    while let Ok(task) = tasks.recv() {
+        task();
+    }
+}
+
+/// Asks the program of a keeper to end, by its process id. It may not be there any more.
+pub fn terminate(keeper: u32) {
+    if let Some(pid) = rustix::process::Pid::from_raw(keeper.cast_signed()) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+}

@@ -1,0 +1,278 @@
+//! The measurements.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    thread::{JoinHandle, spawn},
+    time::{Duration, Instant},
+};
+
+use squall_net::{PathConfig, PathEvent, Span};
+use squall_shell::{Addresses, Prepared, Shell, Side, server};
+
+/// All of them, by name.
+pub(crate) const TESTS: [(&str, fn()); 9] = [
+    ("a_ping_takes_the_round_trip", a_ping_takes_the_round_trip),
+    ("a_full_link_keeps_its_rate", a_full_link_keeps_its_rate),
+    ("a_trace_gives_its_opportunities", a_trace_gives_its_opportunities),
+    ("loss_is_within_its_confidence_interval", loss_is_within_its_confidence_interval),
+    ("two_links_carry_fifty_megabits_each", two_links_carry_fifty_megabits_each),
+    ("tcp_fills_a_link", tcp_fills_a_link),
+    ("each_address_and_interface_has_its_path", each_address_and_interface_has_its_path),
+    ("a_rebinding_changes_the_address", a_rebinding_changes_the_address),
+    ("logs_tell_of_every_packet", logs_tell_of_every_packet),
+];
+
+/// Bytes of IPv4 and UDP header.
+const HEADERS: usize = 28;
+
+/// A payload that fills a packet of 1,500 bytes.
+const FULL: usize = 1_500 - HEADERS;
+
+/// A shell with these links at work.
+fn shell(links: &[&str]) -> Shell {
+    let paths: Vec<PathConfig> = links.iter().map(|text| text.parse().expect("a link")).collect();
+    Prepared::new(&paths, 1).expect("a shell").start(None).expect("links")
+}
+
+/// A socket of a side.
+fn socket(side: &Side, at: Ipv4Addr) -> UdpSocket {
+    let socket = side.within(move || UdpSocket::bind((at, 0)).expect("an address of this side"));
+    let socket = socket2::Socket::from(socket);
+    socket.set_recv_buffer_size(4 << 20).expect("a buffer");
+    let socket = UdpSocket::from(socket);
+    socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+    socket
+}
+
+/// A client's socket on a path, and one of the server with the address that it is reached at.
+fn pair(shell: &Shell, path: usize) -> (UdpSocket, UdpSocket, SocketAddr) {
+    let client = socket(shell.client(), Addresses::of(path).client());
+    let server = socket(shell.server(), server());
+    let address = server.local_addr().expect("it is bound");
+    (client, server, address)
+}
+
+/// Counts what comes until half a second passes without anything: packets, and the time from the first to the last.
+fn count(socket: UdpSocket) -> JoinHandle<(u64, Duration)> {
+    spawn(move || {
+        let (mut packets, mut first, mut last) = (0, None, Instant::now());
+        while socket.recv(&mut [0; 2_000]).is_ok() {
+            last = Instant::now();
+            first.get_or_insert(last);
+            packets += 1;
+        }
+        (packets, last - first.unwrap_or(last))
+    })
+}
+
+/// Sends full packets at a rate in bits per second.
+fn send(socket: &UdpSocket, to: SocketAddr, rate: f64, time: Duration) -> u64 {
+    let (start, mut sent) = (Instant::now(), 0u64);
+    while start.elapsed() < time {
+        let due = (start.elapsed().as_secs_f64() * rate / 12_000.0) as u64;
+        while sent < due {
+            socket.send_to(&[7; FULL], to).expect("a link to send into");
+            sent += 1;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    sent
+}
+
+/// Bits per second of full packets, the first of which started the clock.
+fn rate((packets, time): (u64, Duration)) -> f64 {
+    (packets - 1) as f64 * 12_000.0 / time.as_secs_f64()
+}
+
+fn assert_within(what: &str, measured: f64, meant: f64, share: f64) {
+    println!("  {what}: {measured:.4e} of {meant:.4e} ({:+.2} %)", (measured / meant - 1.0) * 100.0);
+    assert!((measured / meant - 1.0).abs() <= share, "{what} is off by more than {} %", share * 100.0);
+}
+
+fn a_ping_takes_the_round_trip() {
+    let shell = shell(&["up.delay=15ms,down.delay=10ms"]);
+    let (client, server, address) = pair(&shell, 0);
+    spawn(move || {
+        let mut buffer = [0; 100];
+        while let Ok((length, from)) = server.recv_from(&mut buffer) {
+            server.send_to(&buffer[..length], from).expect("a way back");
+        }
+    });
+    let mut times: Vec<f64> = (0..200)
+        .map(|number: u32| {
+            let start = Instant::now();
+            client.send_to(&number.to_be_bytes(), address).expect("a link");
+            client.recv(&mut [0; 100]).expect("an answer");
+            start.elapsed().as_secs_f64() * 1e3
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    let (half, most) = (times[100], times[190]);
+    println!("  round trip of 25 ms: median {half:.3} ms, 95 of 100 at most {most:.3} ms");
+    assert!(times[0] >= 25.0 && most <= 26.0, "{times:?}");
+    println!("  {:?}", shell.report().expect("counters").live.slip);
+}
+
+fn a_full_link_keeps_its_rate() {
+    let shell = shell(&["rate=20mbps,delay=5ms,queue=60kB"]);
+    let (client, server, address) = pair(&shell, 0);
+    let counted = count(server);
+    send(&client, address, 25e6, Duration::from_secs(2));
+    assert_within("bits per second", rate(counted.join().expect("a count")), 20e6, 0.02);
+}
+
+fn a_trace_gives_its_opportunities() {
+    let file = std::env::temp_dir().join(format!("squall-calibration-{}.trace", std::process::id()));
+    // Two opportunities each three milliseconds: 8.02 Mbit/s of packets with 1,504 bytes.
+    std::fs::write(&file, "1\n3\n").expect("a trace");
+    let mut path: PathConfig = format!("mahimahi={}", file.display()).parse().expect("a link");
+    path.load(std::path::Path::new("")).expect("the trace");
+    std::fs::remove_file(&file).expect("it is there");
+    let shell = Prepared::new(&[path], 1).expect("a shell").start(None).expect("links");
+    let (client, server, address) = pair(&shell, 0);
+    let counted = count(server);
+    send(&client, address, 12e6, Duration::from_secs(2));
+    let (packets, time) = counted.join().expect("a count");
+    assert_within("packets per second", (packets - 1) as f64 / time.as_secs_f64(), 2e3 / 3.0, 0.02);
+}
+
+fn loss_is_within_its_confidence_interval() {
+    let shell = shell(&["loss=5%"]);
+    let (client, server, address) = pair(&shell, 0);
+    let counted = count(server);
+    let sent = send(&client, address, 24e6, Duration::from_secs(3));
+    let lost = (sent - counted.join().expect("a count").0) as f64;
+    let (mean, deviation) = (sent as f64 * 0.05, (sent as f64 * 0.05 * 0.95).sqrt());
+    println!("  {lost} of {sent} lost, {mean:.0} ± {deviation:.0} meant");
+    // 3.29 standard deviations: one of a thousand.
+    assert!((lost - mean).abs() <= 3.29 * deviation);
+    assert_eq!(shell.report().expect("counters").overruns, 0);
+}
+
+fn two_links_carry_fifty_megabits_each() {
+    let shell = shell(&["rate=50mbps,delay=5ms", "rate=50mbps,delay=20ms"]);
+    let runs: Vec<_> = (0..2)
+        .map(|path| {
+            let (client, server, address) = pair(&shell, path);
+            let counted = count(server);
+            let sender = spawn(move || send(&client, address, 52e6, Duration::from_secs(3)));
+            (sender, counted)
+        })
+        .collect();
+    for (path, (sender, counted)) in runs.into_iter().enumerate() {
+        sender.join().expect("a sender");
+        let measured = rate(counted.join().expect("a count"));
+        assert_within(&format!("bits per second on link {}", path + 1), measured, 50e6, 0.02);
+    }
+    let report = shell.report().expect("counters");
+    println!("  {:?}", report.live.slip);
+    assert_eq!(report.invalid(Duration::from_millis(2)), None);
+}
+
+fn tcp_fills_a_link() {
+    let shell = shell(&["rate=20mbps,delay=10ms"]);
+    let listener = shell.server().within(|| TcpListener::bind((server(), 0)).expect("an address"));
+    let address = listener.local_addr().expect("it is bound");
+    let sender = spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a call");
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(4) && stream.write_all(&[1; 16_384]).is_ok() {}
+    });
+    let mut stream = shell.client().within(move || TcpStream::connect(address)).expect("a connection");
+    let (mut bytes, mut buffer) = (0, vec![0; 65_536]);
+    // The start is slow.
+    let (start, mut since) = (Instant::now(), None);
+    loop {
+        let read = stream.read(&mut buffer).expect("data");
+        if read == 0 {
+            break;
+        }
+        if start.elapsed() > Duration::from_secs(1) {
+            bytes += if since.is_none() { 0 } else { read };
+            since.get_or_insert_with(Instant::now);
+        }
+    }
+    let time = since.expect("it lasts longer").elapsed();
+    sender.join().expect("a sender");
+    // Of 1,500 bytes 1,448 are payload.
+    let measured = bytes as f64 * 8.0 / time.as_secs_f64();
+    assert_within("bits per second of TCP", measured, 20e6 * 1_448.0 / 1_500.0, 0.03);
+}
+
+fn each_address_and_interface_has_its_path() {
+    let shell = shell(&["name=wifi,delay=2ms", "name=lte,delay=30ms"]);
+    let server = socket(shell.server(), server());
+    let address = server.local_addr().expect("it is bound");
+    let one_way = |client: &UdpSocket| {
+        let start = Instant::now();
+        client.send_to(b"which way", address).expect("a link");
+        let (_, from) = server.recv_from(&mut [0; 100]).expect("it arrives");
+        (from.ip(), start.elapsed())
+    };
+    for (path, name, delay) in [(0, "wifi", 2), (1, "lte", 30)] {
+        let meant = IpAddr::from(Addresses::of(path).client());
+        let by_address = socket(shell.client(), Addresses::of(path).client());
+        let by_interface = shell.client().within(move || {
+            let socket =
+                socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).expect("a socket");
+            socket.bind_device(Some(name.as_bytes())).expect("an interface of that name");
+            UdpSocket::from(socket)
+        });
+        for client in [by_address, by_interface] {
+            let (from, took) = one_way(&client);
+            assert_eq!(from, meant);
+            assert!(took.as_millis() >= delay && took.as_millis() < delay + 10, "{took:?} over {name}");
+        }
+    }
+    let unbound = socket(shell.client(), Ipv4Addr::UNSPECIFIED);
+    assert_eq!(one_way(&unbound).0, IpAddr::from(Addresses::of(0).client()));
+}
+
+fn a_rebinding_changes_the_address() {
+    let mut path: PathConfig = "delay=1ms".parse().expect("a link");
+    path.events.push(PathEvent { at: Span::from_millis(300), rebind: true, ..PathEvent::default() });
+    let shell = Prepared::new(&[path], 1).expect("a shell").start(None).expect("links");
+    let (client, server, address) = pair(&shell, 0);
+    let echo = || {
+        client.send_to(b"who am I", address).expect("a link");
+        let (_, from) = server.recv_from(&mut [0; 100]).expect("it arrives");
+        server.send_to(b"you", from).expect("a link");
+        let (_, answered) = client.recv_from(&mut [0; 100]).expect("the answer finds its way");
+        assert_eq!(answered, address);
+        from
+    };
+    let before = echo();
+    std::thread::sleep(Duration::from_millis(400));
+    let after = echo();
+    assert_ne!(before.ip(), after.ip());
+    assert_eq!(before.port(), after.port());
+    // Nobody has the old address any more.
+    server.send_to(b"lost", before).expect("a link");
+    assert!(client.recv(&mut [0; 100]).is_err());
+}
+
+fn logs_tell_of_every_packet() {
+    let folder = std::env::temp_dir().join(format!("squall-calibration-{}", std::process::id()));
+    let path: PathConfig = "name=wifi,rate=1mbps,queue=3packets".parse().expect("a link");
+    let mut shell = Prepared::new(&[path], 1).expect("a shell").start(Some(&folder)).expect("links");
+    let (client, server, address) = pair(&shell, 0);
+    for _ in 0..10 {
+        client.send_to(&[7; FULL], address).expect("a link");
+    }
+    let (arrived, _) = count(server).join().expect("a count");
+    shell.finish_logs().expect("logs");
+    let stats = shell.links().report().paths[0].up;
+    drop(shell);
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("a log");
+    let (mahimahi, lines) = (read("wifi-up.log"), read("wifi-up.jsonl"));
+    std::fs::remove_dir_all(&folder).expect("a folder");
+    let mahimahi_lines = |sign: &str| mahimahi.lines().filter(|line| line.contains(sign)).count() as u64;
+    assert_eq!((arrived, stats.pushed.packets), (stats.delivered.packets, 10));
+    assert_eq!((mahimahi_lines(" + 1504"), mahimahi_lines(" - 1504")), (10, arrived));
+    let words =
+        |word: &str| lines.lines().filter(|line| line.contains(&format!("\"{word}\""))).count() as u64;
+    assert_eq!((words("push"), words("deliver"), words("drop")), (10, arrived, 10 - arrived));
+    assert!(stats.dropped.queue.packets > 0 && arrived >= 4, "{stats:?}");
+    assert!(lines.lines().all(|line| serde_json::from_str::<squall_net::log::Record>(line).is_ok()));
+}
