@@ -143,13 +143,16 @@ impl Drop for FfmpegOutput {
 
 /// What `ffprobe` says of the first video stream.
 #[derive(Debug, PartialEq)]
-struct Probe {
+pub(crate) struct Probe {
     codec: String,
-    size: (u32, u32),
-    fps: f64,
+    /// Width and height in pixels, as the pictures are stored.
+    pub(crate) size: (u32, u32),
+    /// Pictures per second.
+    pub(crate) fps: f64,
 }
 
-fn probe(path: &Path, program: &OsStr) -> Result<Probe, FfmpegError> {
+/// Looks at the video in the file.
+pub(crate) fn probe(path: &Path, program: &OsStr) -> Result<Probe, FfmpegError> {
     let mut command = Command::new(program);
     command.args(["-v", "error", "-protocol_whitelist", "file,pipe", "-select_streams", "v:0"]);
     command.args(["-show_entries", "stream=codec_name,width,height,avg_frame_rate"]);
@@ -179,7 +182,7 @@ fn parse_probe(text: &str) -> Result<Probe, FfmpegError> {
 }
 
 /// The path as ffmpeg's own name for a local file, so that no path is taken for an option or an address.
-fn as_url(path: &Path) -> OsString {
+pub(crate) fn as_url(path: &Path) -> OsString {
     let mut url = OsString::from("file:");
     url.push(path);
     url
@@ -194,7 +197,7 @@ fn cannot_start(program: &OsStr, source: io::Error) -> FfmpegError {
 }
 
 /// The first line of what a program says; all the rest is read and thrown away.
-fn first_complaint(mut from: impl Read) -> String {
+pub(crate) fn first_complaint(mut from: impl Read) -> String {
     let mut said = Vec::new();
     // What cannot be read is simply not quoted.
     let _ = from.by_ref().take(MAX_COMPLAINT_BYTES).read_to_end(&mut said);

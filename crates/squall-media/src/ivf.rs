@@ -1,4 +1,5 @@
-//! IVF files: the simple container of VP8, VP9 and AV1 streams.
+//! IVF files: the simple container of VP8, VP9 and AV1 streams, and of H.264 as ffmpeg reads it: in Annex B form. Unlike
+//! a byte stream it tells when each picture is shown, also where some are missing.
 //!
 //! A header of 32 bytes (`DKIF`, version, header length, codec, width, height, time base, frame count), then
 //! for each frame 4 bytes of length, 8 bytes of time and the data; all little-endian.
@@ -9,6 +10,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::annexb;
 use crate::frame::{EncodedFrame, FrameKind, MAX_FRAME_BYTES};
 
 const HEADER_BYTES: usize = 32;
@@ -24,6 +26,8 @@ pub enum IvfCodec {
     Vp9,
     /// AV1 (`AV01`).
     Av1,
+    /// H.264 (`H264`).
+    H264,
 }
 
 /// The file header.
@@ -98,8 +102,9 @@ impl IvfHeader {
             b"VP80" => IvfCodec::Vp8,
             b"VP90" => IvfCodec::Vp9,
             b"AV01" => IvfCodec::Av1,
+            b"H264" => IvfCodec::H264,
             other => {
-                field(false, 8, "codec", &other.escape_ascii(), "VP80, VP90 or AV01")?;
+                field(false, 8, "codec", &other.escape_ascii(), "VP80, VP90, AV01 or H264")?;
                 unreachable!("a false field is an error")
             }
         };
@@ -123,6 +128,7 @@ impl IvfHeader {
             IvfCodec::Vp8 => b"VP80",
             IvfCodec::Vp9 => b"VP90",
             IvfCodec::Av1 => b"AV01",
+            IvfCodec::H264 => b"H264",
         };
         let mut bytes = [0; HEADER_BYTES];
         bytes[..4].copy_from_slice(b"DKIF");
@@ -248,7 +254,7 @@ fn read_up_to(input: &mut impl Read, to: &mut [u8], offset: u64) -> Result<usize
 }
 
 /// What a frame's first bytes say about it. Frames that nothing refers to are recognised in VP9 only as
-/// far as the fixed part of its header goes, so that [`FrameKind::Disposable`] is never reported.
+/// far as the fixed part of its header goes, so that [`FrameKind::Disposable`] is only reported in H.264.
 #[must_use]
 pub fn frame_kind(codec: IvfCodec, data: &[u8]) -> FrameKind {
     let key = match codec {
@@ -256,6 +262,7 @@ pub fn frame_kind(codec: IvfCodec, data: &[u8]) -> FrameKind {
         IvfCodec::Vp8 => data.first().is_some_and(|byte| byte & 1 == 0),
         IvfCodec::Vp9 => data.first().is_some_and(|&byte| is_vp9_key(byte)),
         IvfCodec::Av1 => has_av1_sequence_header(data),
+        IvfCodec::H264 => return annexb::frame_kind(data),
     };
     if key { FrameKind::Key } else { FrameKind::Delta }
 }

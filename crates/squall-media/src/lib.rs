@@ -12,6 +12,7 @@
 //! | write what arrived to a playable file | [`annexb::AnnexBWriter`], [`ivf::IvfWriter`] |
 //! | judge what a viewer saw | [`Player`], [`LiveMeter`] |
 //! | compare two pictures | [`quality`] |
+//! | encode, decode and compare any video with ffmpeg | [`studio`] |
 //! | judge many viewings of one film | [`Film`], or [`Sphere`] for 360° video in tiles |
 //!
 //! A frame's way: [`Scene`] → [`Encoder`] → [`EncodedFrame`] → (network) → [`Player`] → [`PlayReport`],
@@ -43,7 +44,7 @@ pub mod encoder;
 pub mod ffmpeg;
 pub mod film;
 pub mod frame;
-mod glyphs;
+pub mod glyphs;
 pub mod ivf;
 pub mod live;
 mod noise;
@@ -53,6 +54,7 @@ pub mod quality;
 pub mod scene;
 pub mod source;
 pub mod sphere;
+pub mod studio;
 
 pub use clip::{Clip, ClipConfig};
 pub use decoder::Decoder;

@@ -236,6 +236,7 @@ impl<R: Read> IvfSource<R> {
             IvfCodec::Vp8 => Codec::Vp8,
             IvfCodec::Vp9 => Codec::Vp9,
             IvfCodec::Av1 => Codec::Av1,
+            IvfCodec::H264 => Codec::H264,
         };
         // Some writers give a clock (1000 or 90000) instead of the frame rate.
         let fps = if (1.0..=240.0).contains(&header.fps()) { header.fps() } else { DEFAULT_FPS };

@@ -48,7 +48,7 @@ fn errors_name_the_byte() {
     assert_eq!(broken(0, b'X'), "byte 0: signature is XKIF, expected DKIF");
     assert_eq!(broken(4, 2), "byte 4: version is 2, expected 0");
     assert_eq!(broken(6, 31), "byte 6: header length is 31, expected 32");
-    assert_eq!(broken(8, b'H'), "byte 8: codec is HP90, expected VP80, VP90 or AV01");
+    assert_eq!(broken(8, b'H'), "byte 8: codec is HP90, expected VP80, VP90, AV01 or H264");
     assert_eq!(broken(12, 0), "byte 12: width is 0, expected at least 1");
     assert_eq!(broken(20, 0), "byte 20: time base scale is 0, expected at least 1");
     assert_eq!(broken(35, 0x7F), "byte 32: frame size is 2130706436, expected at most 16777216");
@@ -62,6 +62,8 @@ fn key_frames_are_recognised() {
     assert!(key(IvfCodec::Vp9, &[0x82]) && key(IvfCodec::Vp9, &[0xB0]));
     assert!(!key(IvfCodec::Vp9, &[0x86]) && !key(IvfCodec::Vp9, &[0x88]) && !key(IvfCodec::Vp9, &[0x02]));
     // Temporal delimiter, then a sequence header or a frame.
+    assert!(key(IvfCodec::H264, &[0, 0, 1, 0x65, 0x88]) && !key(IvfCodec::H264, &[0, 0, 1, 0x41, 0x9A]));
+    assert_eq!(frame_kind(IvfCodec::H264, &[0, 0, 1, 0x01, 0x9A]), FrameKind::Disposable);
     assert!(key(IvfCodec::Av1, &[0x12, 0, 0x0A, 1, 7]));
     assert!(!key(IvfCodec::Av1, &[0x12, 0, 0x32, 1, 7]) && !key(IvfCodec::Av1, &[0x12, 0xFF, 0xFF]));
 }
@@ -95,7 +97,7 @@ proptest! {
         if let Ok(reader) = IvfReader::new(&file[..]) {
             prop_assert!(reader.count() <= bytes.len() + 1);
         }
-        for codec in [IvfCodec::Vp8, IvfCodec::Vp9, IvfCodec::Av1] {
+        for codec in [IvfCodec::Vp8, IvfCodec::Vp9, IvfCodec::Av1, IvfCodec::H264] {
             let _ = frame_kind(codec, &bytes);
         }
     }

@@ -1,0 +1,321 @@
+//! Encoding with ffmpeg, and what each frame is.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io::{self, BufReader, Read, Write};
+use std::process::ChildStdin;
+use std::str::FromStr;
+
+use super::child::{BESIDE, Running, Told};
+use super::{Footage, FrameRate, StudioError};
+use crate::annexb::{self, AccessUnits};
+use crate::frame::{EncodedFrame, FrameKind};
+use crate::ivf::{IvfCodec, IvfHeader, IvfReader, IvfWriter};
+use crate::picture::Picture;
+
+const ENCODING: &str = "encoding";
+
+/// Layers of the pictures of [`Coding::Svc`], over and over: 7.5, 15 and 30 of 30 pictures a second.
+const LAYERS: [u8; 4] = [0, 2, 1, 2];
+
+/// Seconds from one key frame to the next.
+const KEY_SECONDS: f64 = 2.0;
+
+/// How a film is encoded. All have a key frame every two seconds, and no key frame besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// H.264 by libx264: between two frames that others need one B frame that none needs.
+    H264,
+    /// VP9 by libvpx: each frame needs the one before.
+    Vp9,
+    /// VP9 by libvpx in three temporal layers, 0 2 1 2: none needs the highest.
+    Svc,
+}
+
+impl Coding {
+    /// All.
+    pub const ALL: [Self; 3] = [Self::H264, Self::Vp9, Self::Svc];
+
+    /// Layers, if it has more than one.
+    #[must_use]
+    pub fn layers(self) -> Option<u8> {
+        (self == Self::Svc).then_some(3)
+    }
+
+    /// ffmpeg's name for the encoder.
+    pub(super) fn encoder(self) -> &'static str {
+        match self {
+            Self::H264 => "libx264",
+            Self::Vp9 | Self::Svc => "libvpx-vp9",
+        }
+    }
+
+    fn container(self) -> IvfCodec {
+        match self {
+            Self::H264 => IvfCodec::H264,
+            Self::Vp9 | Self::Svc => IvfCodec::Vp9,
+        }
+    }
+
+    /// Pictures from one key frame to the next; layers begin anew with each.
+    fn key_interval(self, rate: FrameRate) -> u64 {
+        let step = if self == Self::Svc { LAYERS.len() as f64 } else { 1.0 };
+        ((KEY_SECONDS * rate.fps() / step).round().max(1.0) * step) as u64
+    }
+
+    fn layer(self, place: u64) -> u8 {
+        match self {
+            Self::Svc => LAYERS[(place % LAYERS.len() as u64) as usize],
+            Self::H264 | Self::Vp9 => 0,
+        }
+    }
+}
+
+impl fmt::Display for Coding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::H264 => "h264",
+            Self::Vp9 => "vp9",
+            Self::Svc => "svc",
+        })
+    }
+}
+
+impl FromStr for Coding {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|coding| coding.to_string() == text);
+        found.ok_or_else(|| format!("{text:?} is none of h264, vp9, svc"))
+    }
+}
+
+/// What to encode with.
+#[derive(Clone, Debug)]
+pub struct Encoding {
+    /// The `ffmpeg` program.
+    pub ffmpeg: OsString,
+    /// How.
+    pub coding: Coding,
+    /// Bits per second to aim at.
+    pub bitrate_bps: u64,
+    /// Most pictures.
+    pub pictures: u64,
+}
+
+/// A frame of an encode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodedFrame {
+    /// Its picture, counted from 0 in the order of display.
+    pub picture: u64,
+    /// What is lost with it.
+    pub kind: FrameKind,
+    /// Its temporal layer, 0 if there is one only.
+    pub layer: u8,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// Encodes the footage into an IVF file; gives the frames in decoding order, which is that of the file.
+///
+/// The same ffmpeg makes the same bytes: the number of its threads does not depend on the machine.
+///
+/// # Errors
+/// When ffmpeg or the output fail, or the footage has no picture.
+pub fn encode(
+    footage: &Footage,
+    encoding: &Encoding,
+    out: impl Write,
+    mut progress: impl FnMut(u64),
+) -> Result<Vec<CodedFrame>, StudioError> {
+    let mut pictures = footage.pictures()?;
+    let mut running = Running::start(&encoding.ffmpeg, &arguments(footage, encoding), ENCODING, true)?;
+    let told = running.told();
+    let (input, output) = (running.input(), running.output());
+    let (frames, fed) = std::thread::scope(|scope| {
+        let feeder = scope.spawn(|| feed(&mut pictures, footage.size, encoding.pictures, input));
+        let shelf = Shelf::new(footage, encoding.coding, out)?;
+        let frames = match encoding.coding {
+            Coding::H264 => shelf.take_h264(output, || told.recv().ok(), &mut progress),
+            Coding::Vp9 | Coding::Svc => shelf.take_ivf(output, &mut progress),
+        };
+        let fed = feeder.join().expect("it does not panic");
+        Ok::<_, StudioError>((frames, fed))
+    })?;
+    // What went wrong first: the film, then the encoder, then what was made of its output.
+    fed?;
+    running.finish()?;
+    let frames = frames?;
+    if frames.is_empty() {
+        return Err(StudioError::failed(super::footage::READING, "the film has no picture"));
+    }
+    Ok(frames)
+}
+
+/// Writes pictures until there are no more, or the encoder takes no more; it will say why.
+fn feed(
+    pictures: &mut super::Pictures,
+    size: (u32, u32),
+    count: u64,
+    mut input: ChildStdin,
+) -> Result<(), StudioError> {
+    let mut picture = Picture::new(size.0, size.1)?;
+    for _ in 0..count {
+        if !pictures.next_into(&mut picture)? {
+            break;
+        }
+        let planes = [&picture.y, &picture.u, &picture.v];
+        if planes.into_iter().try_for_each(|plane| input.write_all(plane)).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn arguments(footage: &Footage, encoding: &Encoding) -> Vec<OsString> {
+    let (width, height) = footage.size;
+    let (size, rate) = (format!("{width}x{height}"), footage.rate.to_string());
+    let bits = encoding.bitrate_bps.to_string();
+    // Half a second: what a live encoder may run ahead of its rate.
+    let buffer = (encoding.bitrate_bps / 2).max(1).to_string();
+    let keys = encoding.coding.key_interval(footage.rate).to_string();
+    let mut args =
+        vec!["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s:v", &size, "-framerate", &rate, "-i", "pipe:0"];
+    args.extend([
+        "-map",
+        "0:v",
+        "-c:v",
+        encoding.coding.encoder(),
+        "-threads",
+        "2",
+        "-g",
+        &keys,
+        "-keyint_min",
+        &keys,
+    ]);
+    args.extend(["-b:v", &bits, "-maxrate", &bits, "-bufsize", &buffer]);
+    args.extend([
+        "-colorspace",
+        "bt709",
+        "-color_primaries",
+        "bt709",
+        "-color_trc",
+        "bt709",
+        "-color_range",
+        "tv",
+    ]);
+    let targets =
+        [encoding.bitrate_bps / 2, encoding.bitrate_bps * 7 / 10, encoding.bitrate_bps].map(|bps| bps / 1000);
+    let layers = format!(
+        "ts_number_layers=3:ts_target_bitrate={},{},{}:ts_rate_decimator=4,2,1:ts_periodicity=4:\
+         ts_layer_id=0,2,1,2:ts_layering_mode=3",
+        targets[0], targets[1], targets[2]
+    );
+    let tee = format!("[f=framecrc:flush_packets=1]{BESIDE}|[f=h264]pipe:1");
+    if encoding.coding == Coding::H264 {
+        // No look-ahead, which would hold pictures back.
+        args.extend(["-preset", "veryfast", "-bf", "1", "-b_strategy", "0", "-b-pyramid", "none"]);
+        args.extend(["-sc_threshold", "0", "-x264-params", "rc-lookahead=0:sync-lookahead=0:mbtree=0"]);
+        args.extend(["-f", "tee", &tee]);
+    } else {
+        args.extend(["-deadline", "realtime", "-cpu-used", "7", "-lag-in-frames", "0", "-auto-alt-ref", "0"]);
+        args.extend(["-error-resilient", "1"]);
+        if encoding.coding == Coding::Svc {
+            args.extend(["-ts-parameters", &layers]);
+        }
+        args.extend(["-f", "ivf", "pipe:1"]);
+    }
+    args.into_iter().map(|arg| OsStr::new(arg).to_owned()).collect()
+}
+
+/// The file with the encode, and what is in it.
+struct Shelf<W> {
+    writer: IvfWriter<W>,
+    coding: Coding,
+    rate: FrameRate,
+    frames: Vec<CodedFrame>,
+}
+
+impl<W: Write> Shelf<W> {
+    fn new(footage: &Footage, coding: Coding, out: W) -> Result<Self, StudioError> {
+        let side = |side: u32| u16::try_from(side).expect("sides of pictures are bounded");
+        let FrameRate { rate, scale } = footage.rate;
+        let (width, height) = (side(footage.size.0), side(footage.size.1));
+        let header = IvfHeader { codec: coding.container(), width, height, rate, scale, frames: 0 };
+        let writer = IvfWriter::new(out, header).map_err(StudioError::io(ENCODING))?;
+        Ok(Self { writer, coding, rate: footage.rate, frames: Vec::new() })
+    }
+
+    /// A byte stream has no times; ffmpeg tells of each frame beside it.
+    fn take_h264(
+        mut self,
+        stream: impl Read,
+        mut told: impl FnMut() -> Option<Told>,
+        progress: &mut impl FnMut(u64),
+    ) -> Result<Vec<CodedFrame>, StudioError> {
+        for unit in AccessUnits::new(stream) {
+            let data = unit.map_err(|error| StudioError::failed(ENCODING, error.to_string()))?;
+            let told = told().filter(|told| told.size == data.len());
+            let place = told.and_then(|told| u64::try_from(told.place).ok());
+            let place =
+                place.ok_or_else(|| StudioError::failed(ENCODING, "its frames are not those it told of"))?;
+            let kind = annexb::frame_kind(&data);
+            self.put(EncodedFrame { index: 0, pts_us: self.rate.time_us(place), kind, data }, place, 0)?;
+            progress(self.frames.len() as u64);
+        }
+        self.close()
+    }
+
+    fn take_ivf(
+        mut self,
+        stream: impl Read,
+        progress: &mut impl FnMut(u64),
+    ) -> Result<Vec<CodedFrame>, StudioError> {
+        let wrong = |error: crate::ivf::IvfError| StudioError::failed(ENCODING, error.to_string());
+        for frame in IvfReader::new(BufReader::new(stream)).map_err(wrong)? {
+            let frame = frame.map_err(wrong)?;
+            let place = self.rate.index_at(frame.pts_us);
+            let layer = self.coding.layer(place);
+            let unneeded = frame.kind != FrameKind::Key && self.coding.layers() == Some(layer + 1);
+            let kind = if unneeded { FrameKind::Disposable } else { frame.kind };
+            self.put(EncodedFrame { pts_us: self.rate.time_us(place), kind, ..frame }, place, layer)?;
+            progress(self.frames.len() as u64);
+        }
+        self.close()
+    }
+
+    fn put(&mut self, frame: EncodedFrame, picture: u64, layer: u8) -> Result<(), StudioError> {
+        let size = frame.data.len() as u64;
+        self.frames.push(CodedFrame { picture, kind: frame.kind, layer, size });
+        self.writer.write(&frame).map_err(StudioError::io(ENCODING))
+    }
+
+    fn close(self) -> Result<Vec<CodedFrame>, StudioError> {
+        let closed: io::Result<W> = self.writer.finish();
+        closed.map_err(StudioError::io(ENCODING))?;
+        Ok(self.frames)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_begin_with_each_key_frame() {
+        for rate in [FrameRate { rate: 25, scale: 1 }, FrameRate { rate: 30_000, scale: 1001 }] {
+            let keys = Coding::Svc.key_interval(rate);
+            assert_eq!(Coding::Svc.layer(keys), 0);
+            assert!((keys as f64 / rate.fps() - KEY_SECONDS).abs() < 0.1);
+        }
+        assert_eq!(Coding::H264.key_interval(FrameRate { rate: 25, scale: 1 }), 50);
+    }
+
+    #[test]
+    fn codings_are_known_by_name() {
+        for coding in Coding::ALL {
+            assert_eq!(coding.to_string().parse(), Ok(coding));
+        }
+        assert!("av1".parse::<Coding>().is_err());
+    }
+}

@@ -1,0 +1,157 @@
+//! The whole way, if ffmpeg is there.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::frame::{EncodedFrame, FrameKind};
+use crate::ivf::{IvfReader, IvfWriter};
+use crate::picture::Picture;
+
+/// Whether to go on: without ffmpeg a test says so and is passed over, but not in CI.
+fn equipped(test: &str, coding: Coding) -> bool {
+    match check(&FfmpegOptions::default(), coding) {
+        Ok(()) => true,
+        Err(error) if std::env::var("CI").as_deref() == Ok("true") => panic!("{test}: {error}"),
+        Err(error) => {
+            println!("{test}: skipped: {error}");
+            false
+        }
+    }
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("squall-studio-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn small(pictures: u64, coding: Coding) -> (Footage, Encoding) {
+    let options = FfmpegOptions::default();
+    let mut footage = Footage::scene(1, &options);
+    footage.size = (160, 96);
+    (footage, Encoding { ffmpeg: options.ffmpeg, coding, bitrate_bps: 600_000, pictures })
+}
+
+/// Copies the frames that are wanted.
+fn copy(from: &Path, to: &Path, wanted: impl Fn(&EncodedFrame) -> bool) {
+    let reader = IvfReader::new(BufReader::new(File::open(from).unwrap())).unwrap();
+    let mut writer = IvfWriter::new(File::create(to).unwrap(), reader.header()).unwrap();
+    for frame in reader.map(Result::unwrap).filter(wanted) {
+        writer.write(&frame).unwrap();
+    }
+}
+
+/// The pictures of a file with their places.
+fn pictures(path: &Path, size: (u32, u32)) -> Vec<(u64, Picture)> {
+    let mut decoded = Decoded::open("ffmpeg".as_ref(), path).unwrap();
+    let mut picture = Picture::new(size.0, size.1).unwrap();
+    let mut all = Vec::new();
+    while let Some(place) = decoded.next_into(&mut picture).unwrap() {
+        all.push((place, picture.clone()));
+    }
+    all
+}
+
+#[test]
+fn frames_that_none_needs_can_be_left_out() {
+    for coding in [Coding::H264, Coding::Svc] {
+        if !equipped("frames_that_none_needs_can_be_left_out", coding) {
+            return;
+        }
+        let folder = Folder::new(&format!("disposable-{coding}"));
+        let (whole, part) = (folder.0.join("whole.ivf"), folder.0.join("part.ivf"));
+        let (footage, encoding) = small(70, coding);
+        let frames = encode(&footage, &encoding, File::create(&whole).unwrap(), |_| {}).unwrap();
+        assert_eq!(frames.len(), 70);
+        let mut places: Vec<u64> = frames.iter().map(|frame| frame.picture).collect();
+        assert_eq!(places.is_sorted(), coding == Coding::Svc);
+        places.sort_unstable();
+        assert!(places.into_iter().eq(0..70));
+        let keys: Vec<u64> =
+            frames.iter().filter(|frame| frame.kind == FrameKind::Key).map(|frame| frame.picture).collect();
+        assert_eq!(keys, [0, 60]);
+
+        let unneeded: Vec<u64> = frames
+            .iter()
+            .filter(|frame| frame.kind == FrameKind::Disposable)
+            .map(|frame| frame.picture)
+            .collect();
+        assert!((30..=35).contains(&unneeded.len()), "{coding}: {unneeded:?}");
+        let place = |frame: &EncodedFrame| footage.rate.index_at(frame.pts_us);
+        copy(&whole, &part, |frame| !unneeded.contains(&place(frame)));
+        let expected: Vec<_> = pictures(&whole, footage.size)
+            .into_iter()
+            .filter(|(place, _)| !unneeded.contains(place))
+            .collect();
+        assert_eq!(expected.len() + unneeded.len(), 70);
+        assert!(pictures(&part, footage.size) == expected, "{coding}: the others are the same to the bit");
+    }
+}
+
+#[test]
+fn what_follows_a_lost_reference_is_decoded_with_its_damage() {
+    for coding in Coding::ALL {
+        if !equipped("what_follows_a_lost_reference_is_decoded_with_its_damage", coding) {
+            return;
+        }
+        let folder = Folder::new(&format!("damage-{coding}"));
+        let (whole, part) = (folder.0.join("whole.ivf"), folder.0.join("part.ivf"));
+        let (footage, encoding) = small(64, coding);
+        encode(&footage, &encoding, File::create(&whole).unwrap(), |_| {}).unwrap();
+        copy(&whole, &part, |frame| footage.rate.index_at(frame.pts_us) != 20);
+        let (intact, seen) = (pictures(&whole, footage.size), pictures(&part, footage.size));
+        assert_eq!((intact.len(), seen.len()), (64, 63));
+        let intact_of = |place: u64| &intact[place as usize].1;
+        assert!(seen.iter().all(|(place, _)| *place != 20));
+        assert!(seen.iter().filter(|(place, _)| *place < 19).all(|(place, one)| one == intact_of(*place)));
+        let damaged = seen.iter().filter(|(place, one)| one != intact_of(*place)).count();
+        assert!(damaged > 30, "{coding}: {damaged}");
+        assert!(seen.iter().filter(|(place, _)| *place >= 60).all(|(place, one)| one == intact_of(*place)));
+    }
+}
+
+#[test]
+fn ffmpeg_and_we_agree_on_how_alike_pictures_are() {
+    if !equipped("ffmpeg_and_we_agree_on_how_alike_pictures_are", Coding::Vp9) {
+        return;
+    }
+    let folder = Folder::new("judge");
+    let whole = folder.0.join("whole.ivf");
+    let (footage, encoding) = small(12, Coding::Vp9);
+    encode(&footage, &encoding, File::create(&whole).unwrap(), |_| {}).unwrap();
+    let mut judge = Judge::start(&footage, "ffmpeg".as_ref(), &folder.0, 2).unwrap();
+    let mut source = footage.pictures().unwrap();
+    let mut picture = Picture::new(160, 96).unwrap();
+    let mut ours = Vec::new();
+    for (_, decoded) in pictures(&whole, footage.size) {
+        assert!(source.next_into(&mut picture).unwrap());
+        judge.compare(&picture, &[&decoded, &picture]).unwrap();
+        ours.push(crate::quality::likeness(&decoded, &picture).unwrap());
+    }
+    let [decoded, same] = &judge.finish().unwrap()[..] else { panic!("two columns") };
+    assert_eq!((same.psnr.clone(), same.ssim.clone()), (vec![100.0; 12], vec![1.0; 12]));
+    for (ours, (psnr, ssim)) in ours.iter().zip(decoded.psnr.iter().zip(&decoded.ssim)) {
+        assert!((ours.psnr() - psnr).abs() < 0.006, "{} {psnr}", ours.psnr());
+        assert!((ours.ssim - ssim).abs() < 2e-5, "{} {ssim}", ours.ssim);
+    }
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let options = FfmpegOptions { ffprobe: "no-such-ffprobe".into(), ..FfmpegOptions::default() };
+    let error = check(&options, Coding::H264).unwrap_err();
+    assert!(error.is_missing());
+    assert_eq!(error.to_string(), "no-such-ffprobe was not found; install it with: apt-get install ffmpeg");
+}
