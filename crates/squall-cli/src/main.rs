@@ -17,6 +17,7 @@ mod shell;
 mod signal;
 mod trace;
 mod transfer;
+mod video;
 mod wrap;
 
 use std::process::ExitCode;
@@ -47,6 +48,7 @@ enum Command {
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     ShellKeeper(shell::KeeperArgs),
+    Video(video::VideoArgs),
     Bench(bench::BenchArgs),
 }
 
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::Shell(args) => shell::run(&args),
         #[cfg(target_os = "linux")]
         Command::ShellKeeper(args) => Ok(shell::keep(&args)),
+        Command::Video(args) => video::run(&args),
         Command::Bench(args) => bench::run(&args),
     };
     outcome.unwrap_or_else(|error| error::report(&error))

@@ -23,6 +23,7 @@ pub mod scenario;
 pub mod summary;
 pub mod table;
 pub mod traffic;
+pub mod video;
 pub mod world;
 
 pub use check::{Check, Verdict};

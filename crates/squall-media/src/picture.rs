@@ -62,17 +62,21 @@ impl Picture {
     /// Those of `out`.
     pub fn write_ppm(&self, mut out: impl std::io::Write) -> std::io::Result<()> {
         write!(out, "P6\n{} {}\n255\n", self.width, self.height)?;
+        out.write_all(&self.to_rgb())
+    }
+
+    /// The picture as rows of red, green and blue in full range (BT.709).
+    #[must_use]
+    pub fn to_rgb(&self) -> Vec<u8> {
         let width = self.width as usize;
-        let mut line = Vec::with_capacity(width * 3);
+        let mut pixels = Vec::with_capacity(self.y.len() * 3);
         for (row, luma) in self.y.chunks_exact(width).enumerate() {
-            line.clear();
             for (x, &y) in luma.iter().enumerate() {
                 let c = row / 2 * (width / 2) + x / 2;
-                line.extend_from_slice(&rgb(y, self.u[c], self.v[c]));
+                pixels.extend_from_slice(&rgb(y, self.u[c], self.v[c]));
             }
-            out.write_all(&line)?;
         }
-        Ok(())
+        pixels
     }
 }
 

@@ -143,7 +143,7 @@ async fn stop_on_signal(stop: tokio::sync::watch::Sender<bool>) {
     }
 }
 
-fn parse_size(text: &str) -> Result<(u32, u32), String> {
+pub(crate) fn parse_size(text: &str) -> Result<(u32, u32), String> {
     let sides = text.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
     sides.ok_or_else(|| "expected WIDTHxHEIGHT, such as 1280x720".to_owned())
 }

@@ -7,6 +7,7 @@ mod blocks;
 mod bulk;
 mod dash;
 mod distribution;
+mod encoded;
 mod film;
 mod frame_trace;
 mod frame_type;
@@ -23,6 +24,7 @@ pub use blocks::Blocks;
 pub use bulk::Bulk;
 pub use dash::Dash;
 pub use distribution::Distribution;
+pub use encoded::{Cue, Encoded};
 pub use film::Film;
 pub use frame_trace::{FrameRow, FrameTrace, FrameTraceError};
 pub use frame_type::FrameType;
@@ -109,6 +111,8 @@ pub enum Traffic {
     Dash(Dash),
     /// Tiles of a sphere, by where the viewer looks.
     Tiles(Tiles),
+    /// The frames of a film that was encoded before, once; no scenario file asks for it.
+    Encoded(Encoded),
 }
 
 /// What every kind of traffic tells of itself.
@@ -151,6 +155,7 @@ impl Traffic {
             Traffic::Game(game) => game,
             Traffic::Dash(dash) => dash,
             Traffic::Tiles(tiles) => tiles,
+            Traffic::Encoded(film) => film,
         }
     }
 

@@ -8,7 +8,7 @@ mod book;
 pub(crate) mod canvas;
 mod chart;
 mod html;
-mod panels;
+pub(crate) mod panels;
 pub(crate) mod style;
 mod tail;
 mod timeline;

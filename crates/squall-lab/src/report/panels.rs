@@ -225,7 +225,7 @@ fn draw_panel(
 }
 
 /// Shades outages.
-pub(super) fn shade(area: &Area<'_>, frame: &Frame, outages: &[(&str, Interval)]) -> Result<(), DrawError> {
+pub(crate) fn shade(area: &Area<'_>, frame: &Frame, outages: &[(&str, Interval)]) -> Result<(), DrawError> {
     outages.iter().try_for_each(|(_, outage)| {
         let (from, to) = ends(frame, outage);
         fill(area, Role::Outage, 1.0, [(from, frame.top), (to.max(from + 1), frame.bottom)])
@@ -233,7 +233,7 @@ pub(super) fn shade(area: &Area<'_>, frame: &Frame, outages: &[(&str, Interval)]
 }
 
 /// Names the link of each outage, unless there is no room.
-pub(super) fn name_outages(
+pub(crate) fn name_outages(
     area: &Area<'_>,
     frame: &Frame,
     outages: &[(&str, Interval)],
@@ -270,7 +270,7 @@ pub(super) fn longest(runs: &[(usize, &RunResult)]) -> u64 {
     runs.iter().map(|(_, run)| run.duration_us).max().unwrap_or(0).max(1)
 }
 
-pub(super) fn seconds(us: u64) -> f64 {
+pub(crate) fn seconds(us: u64) -> f64 {
     us as f64 / 1e6
 }
 

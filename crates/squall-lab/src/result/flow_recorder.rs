@@ -39,6 +39,7 @@ pub(super) struct FlowRecorder {
     playback: Option<Playback>,
     perceived_ratio: Option<f64>,
     quality: Option<PictureQuality>,
+    arrivals_us: Vec<Option<u64>>,
     /// Last delivery, or the first offer before there was one.
     quiet_since_us: Option<u64>,
     longest_gap_us: u64,
@@ -61,6 +62,7 @@ impl FlowRecorder {
             playback: None,
             perceived_ratio: None,
             quality: None,
+            arrivals_us: Vec::new(),
             quiet_since_us: None,
             longest_gap_us: 0,
             stray_deliveries: 0,
@@ -168,6 +170,10 @@ impl FlowRecorder {
         self.quality = Some(quality);
     }
 
+    pub(super) fn set_arrivals(&mut self, arrivals_us: Vec<Option<u64>>) {
+        self.arrivals_us = arrivals_us;
+    }
+
     fn end_gap(&mut self, at_us: u64) {
         if let Some(since) = self.quiet_since_us.replace(at_us) {
             self.longest_gap_us = self.longest_gap_us.max(at_us.saturating_sub(since));
@@ -225,6 +231,7 @@ impl FlowRecorder {
             playback: self.playback.or(shown),
             perceived_ratio: self.perceived_ratio,
             pictures: self.quality,
+            arrivals_us: self.arrivals_us,
             completion_rate: total.in_time_ratio(),
             latency: latency.percentiles(),
             waiting: waiting.percentiles(),

@@ -287,6 +287,10 @@ pub struct FlowResult {
     /// How good the pictures were that a viewer saw, if the flow has real ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pictures: Option<PictureQuality>,
+    /// By block, when it was whole at its receiver, in microseconds from the start of the run; only of a film that was
+    /// [encoded before](crate::flow::Encoded), for who decodes what arrived. No file has it.
+    #[serde(skip)]
+    pub arrivals_us: Vec<Option<u64>>,
     /// Completion rate: in time / offered, undecided blocks left out.
     pub completion_rate: f64,
     /// Offered → delivered, of the delivered blocks. See `distribution` for all.

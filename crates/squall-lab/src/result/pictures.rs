@@ -55,7 +55,8 @@ impl PictureQuality {
 }
 
 impl Spread {
-    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+    /// Of these values; `None` of none.
+    pub(crate) fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         values.sort_unstable_by(f64::total_cmp);

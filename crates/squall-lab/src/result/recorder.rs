@@ -165,6 +165,11 @@ impl Recorder {
         self.flows[flow].set_pictures(pictures);
     }
 
+    /// When each block of a flow arrived whole; see [`FlowResult::arrivals_us`](super::FlowResult::arrivals_us).
+    pub fn set_arrivals(&mut self, flow: usize, arrivals_us: Vec<Option<u64>>) {
+        self.flows[flow].set_arrivals(arrivals_us);
+    }
+
     /// The receiver's application has the whole block. Overrules an earlier loss: the sender may have given
     /// up what arrived after all.
     pub fn on_delivered(&mut self, flow: usize, block: u64, at_us: u64) {

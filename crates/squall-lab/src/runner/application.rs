@@ -323,7 +323,8 @@ impl Application {
             self.recorder.set_extra("session ended", reason.as_str());
         }
         for (flow, source) in self.sources.iter().enumerate() {
-            let Outcome { playback, perceived_ratio, pictures } = source.generator.outcome(end_us);
+            let Outcome { playback, perceived_ratio, pictures, arrivals_us } =
+                source.generator.outcome(end_us);
             if let Some(playback) = playback {
                 self.recorder.set_playback(flow, playback);
             }
@@ -333,6 +334,7 @@ impl Application {
             if let Some(pictures) = pictures {
                 self.recorder.set_pictures(flow, pictures);
             }
+            self.recorder.set_arrivals(flow, arrivals_us);
         }
         let mut result = self.recorder.finish(end_us);
         self.offered.bound(scenario, &mut result);

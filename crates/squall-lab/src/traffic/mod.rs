@@ -8,6 +8,7 @@ mod blocks;
 mod bulk;
 mod dash;
 mod draw;
+mod encoded;
 mod film;
 mod frames;
 mod game;
@@ -16,7 +17,7 @@ mod messages;
 mod offer;
 mod real;
 mod reel;
-mod references;
+pub(crate) mod references;
 mod shelf;
 mod source;
 mod tiles;
@@ -172,6 +173,7 @@ fn source(flow: &Flow, rng: Pcg64Mcg) -> Box<dyn Source> {
             Box::new(dash::Streaming::new(film, classes, flow.end_us - flow.start_us, rng))
         }
         Traffic::Tiles(tiles) => Box::new(tiles::Sphere::new(tiles, classes, rng)),
+        Traffic::Encoded(film) => Box::new(encoded::Screening::new(film, classes)),
     }
 }
 

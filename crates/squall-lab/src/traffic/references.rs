@@ -4,7 +4,7 @@ use crate::flow::FrameType;
 
 /// References of I, P and B frames that are told in the order in which they are sent.
 #[derive(Debug, Default)]
-pub(super) struct Anchors {
+pub(crate) struct Anchors {
     /// Number and place in the order of display of the last I or P frame.
     last: Option<(i64, i64)>,
     /// The same of the one before it.
@@ -14,7 +14,7 @@ pub(super) struct Anchors {
 impl Anchors {
     /// What the frame of this number needs, which is shown at this place: an I frame nothing, a P frame the last I
     /// or P frame, a B frame that one too and, if it is shown before it, the one before that.
-    pub(super) fn needs(&mut self, frame: FrameType, number: i64, place: i64) -> [Option<i64>; 2] {
+    pub(crate) fn needs(&mut self, frame: FrameType, number: i64, place: i64) -> [Option<i64>; 2] {
         let needs = match frame {
             FrameType::I => [None, None],
             FrameType::P => [self.last, None],
@@ -32,7 +32,7 @@ impl Anchors {
 
 /// References of layers that are told picture by picture, the layers of each from the lowest on.
 #[derive(Debug, Default)]
-pub(super) struct Layers {
+pub(crate) struct Layers {
     /// By layer, the last block that is the lowest of its picture.
     lowest: [Option<i64>; LAYERS],
     /// By layer, the block of the picture before this one.
@@ -48,7 +48,7 @@ const LAYERS: usize = 8;
 
 impl Layers {
     /// The next picture begins; a key picture needs none before it.
-    pub(super) fn begin(&mut self, key: bool) {
+    pub(crate) fn begin(&mut self, key: bool) {
         self.previous = std::mem::take(&mut self.current);
         self.below = None;
         self.key = key;
@@ -57,7 +57,7 @@ impl Layers {
     /// What the block of this number needs: the layer below it of its picture and, except in a key picture, the same
     /// layer of the picture before. The lowest one of a picture that is not of layer 0, as with temporal layers,
     /// needs the last lowest one of a layer below its own; that of layer 0 the last of layer 0.
-    pub(super) fn needs(&mut self, layer: u8, number: i64) -> [Option<i64>; 2] {
+    pub(crate) fn needs(&mut self, layer: u8, number: i64) -> [Option<i64>; 2] {
         let layer = usize::from(layer).min(LAYERS - 1);
         let reference = match self.below {
             _ if self.key => None,

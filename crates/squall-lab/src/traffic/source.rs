@@ -43,6 +43,9 @@ pub(crate) struct Outcome {
     pub(crate) perceived_ratio: Option<f64>,
     /// How good the pictures were that its viewer saw.
     pub(crate) pictures: Option<PictureQuality>,
+    /// When each block arrived whole, if somebody wants to know; see
+    /// [`FlowResult::arrivals_us`](crate::result::FlowResult::arrivals_us).
+    pub(crate) arrivals_us: Vec<Option<u64>>,
 }
 
 /// A size that varies uniformly by up to this share in both directions, at least 1. Integers and a uniform spread

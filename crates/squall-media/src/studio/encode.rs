@@ -260,7 +260,7 @@ impl<W: Write> Shelf<W> {
             let place =
                 place.ok_or_else(|| StudioError::failed(ENCODING, "its frames are not those it told of"))?;
             let kind = annexb::frame_kind(&data);
-            self.put(EncodedFrame { index: 0, pts_us: self.rate.time_us(place), kind, data }, place, 0)?;
+            self.put(&EncodedFrame { index: 0, pts_us: self.rate.time_us(place), kind, data }, place, 0)?;
             progress(self.frames.len() as u64);
         }
         self.close()
@@ -278,16 +278,16 @@ impl<W: Write> Shelf<W> {
             let layer = self.coding.layer(place);
             let unneeded = frame.kind != FrameKind::Key && self.coding.layers() == Some(layer + 1);
             let kind = if unneeded { FrameKind::Disposable } else { frame.kind };
-            self.put(EncodedFrame { pts_us: self.rate.time_us(place), kind, ..frame }, place, layer)?;
+            self.put(&EncodedFrame { pts_us: self.rate.time_us(place), kind, ..frame }, place, layer)?;
             progress(self.frames.len() as u64);
         }
         self.close()
     }
 
-    fn put(&mut self, frame: EncodedFrame, picture: u64, layer: u8) -> Result<(), StudioError> {
+    fn put(&mut self, frame: &EncodedFrame, picture: u64, layer: u8) -> Result<(), StudioError> {
         let size = frame.data.len() as u64;
         self.frames.push(CodedFrame { picture, kind: frame.kind, layer, size });
-        self.writer.write(&frame).map_err(StudioError::io(ENCODING))
+        self.writer.write(frame).map_err(StudioError::io(ENCODING))
     }
 
     fn close(self) -> Result<Vec<CodedFrame>, StudioError> {
