@@ -126,8 +126,8 @@ fn the_same_seed_shows_the_same() {
         return;
     }
     let scratch = Scratch::new("video-same");
-    let lossy = scenario(&scratch, "lossy", "loss = \"3%\"");
-    let args = ["--scheduler", "minrtt", "--seconds", "1", "--seed", "5"];
+    let lossy = scenario(&scratch, "lossy", "loss = \"10%\"");
+    let args = ["--scheduler", "sp(path=0)", "--seconds", "1", "--seed", "5"];
     let shown = show("scene".as_ref(), &lossy, &args);
     assert!(number(&shown, "/schedulers/0/in_time") < 30.0, "something is lost: {shown}");
     assert_eq!(shown, show("scene".as_ref(), &lossy, &args));

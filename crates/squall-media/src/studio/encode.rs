@@ -118,7 +118,8 @@ pub struct CodedFrame {
 
 /// Encodes the footage into an IVF file; gives the frames in decoding order, which is that of the file.
 ///
-/// The same ffmpeg makes the same bytes: the number of its threads does not depend on the machine.
+/// The same ffmpeg makes the same bytes, as it encodes in one thread: with two, the rate control of libx264 goes by how
+/// far the other has come, and no two encodes are alike.
 ///
 /// # Errors
 /// When ffmpeg or the output fail, or the footage has no picture.
@@ -187,7 +188,7 @@ fn arguments(footage: &Footage, encoding: &Encoding) -> Vec<OsString> {
         "-c:v",
         encoding.coding.encoder(),
         "-threads",
-        "2",
+        "1",
         "-g",
         &keys,
         "-keyint_min",

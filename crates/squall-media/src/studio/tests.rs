@@ -101,6 +101,23 @@ fn frames_that_none_needs_can_be_left_out() {
 }
 
 #[test]
+fn the_same_film_gives_the_same_bytes() {
+    for coding in Coding::ALL {
+        if !equipped("the_same_film_gives_the_same_bytes", coding) {
+            return;
+        }
+        let (footage, encoding) = small(40, coding);
+        let once = || {
+            let mut file = Vec::new();
+            encode(&footage, &encoding, &mut file, |_| {}).unwrap();
+            file
+        };
+        let first = once();
+        assert!((0..2).all(|_| once() == first), "{coding}");
+    }
+}
+
+#[test]
 fn what_follows_a_lost_reference_is_decoded_with_its_damage() {
     for coding in Coding::ALL {
         if !equipped("what_follows_a_lost_reference_is_decoded_with_its_damage", coding) {
