@@ -18,6 +18,7 @@ mod signal;
 mod trace;
 mod transfer;
 mod video;
+mod tunnel;
 mod wrap;
 
 use std::process::ExitCode;
@@ -49,6 +50,7 @@ enum Command {
     #[command(hide = true)]
     ShellKeeper(shell::KeeperArgs),
     Video(video::VideoArgs),
+    Tunnel(Box<tunnel::TunnelArgs>),
     Bench(bench::BenchArgs),
 }
 
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::ShellKeeper(args) => Ok(shell::keep(&args)),
         Command::Video(args) => video::run(&args),
+        Command::Tunnel(args) => tunnel::run(&args),
         Command::Bench(args) => bench::run(&args),
     };
     outcome.unwrap_or_else(|error| error::report(&error))

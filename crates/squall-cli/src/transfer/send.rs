@@ -325,7 +325,7 @@ fn interfaces(given: &[String]) -> anyhow::Result<Interfaces> {
     }
 }
 
-fn parse_host(text: &str) -> Result<String, String> {
+pub(crate) fn parse_host(text: &str) -> Result<String, String> {
     let port = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
     match port {
         Some((host, 1..)) if is_host(host) => Ok(text.to_owned()),

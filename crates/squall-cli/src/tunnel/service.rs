@@ -1,0 +1,101 @@
+//! A tunnel as a service: until it is told to end, and with its file read again when it is told so.
+
+use std::path::Path;
+
+use squall_tunnel::{Config, Tunnel};
+
+use super::options::Plan;
+use crate::{error::whole, interrupt};
+
+/// Runs until the program is asked to end.
+pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
+    let token = plan.made_token.then(|| plan.config.token.clone());
+    // Signals first: who is told that the tunnel is up may send one at once.
+    let mut hangups = Hangups::listen()?;
+    let tunnel = Tunnel::start(plan.config).await.map_err(whole)?;
+    announce(&tunnel, token.as_ref().map(|token| token.reveal()));
+    notify(&[sd_notify::NotifyState::Ready]);
+    let interrupted = interrupt::interrupted();
+    tokio::pin!(interrupted);
+    loop {
+        tokio::select! {
+            asked = &mut interrupted => {
+                asked?;
+                break;
+            }
+            () = hangups.next() => reload(&tunnel, plan.file.as_deref()),
+        }
+    }
+    notify(&[sd_notify::NotifyState::Stopping]);
+    tunnel.stop().await;
+    Ok(())
+}
+
+/// Tells on standard error what the other end has to know.
+fn announce(tunnel: &Tunnel, made_token: Option<&str>) {
+    if let (Some(address), Some(fingerprint)) = (tunnel.listening(), tunnel.fingerprint()) {
+        eprintln!("listening on {address}, fingerprint {fingerprint}");
+        if let Some(token) = made_token {
+            eprintln!(
+                "connect with: squall tunnel --to HOST:{} --pin {fingerprint} --token {token} --in …",
+                address.port()
+            );
+        }
+    }
+    if let Some(address) = tunnel.metrics() {
+        eprintln!("metrics on http://{address}/metrics, live view: squall top {address}");
+    }
+}
+
+/// Reads the file again; what is wrong with it changes nothing.
+fn reload(tunnel: &Tunnel, file: Option<&Path>) {
+    let Some(file) = file else {
+        tracing::warn!("there is no file to be read again: this tunnel was started with flags");
+        return;
+    };
+    if let Ok(now) = sd_notify::NotifyState::monotonic_usec_now() {
+        notify(&[sd_notify::NotifyState::Reloading, now]);
+    }
+    match Config::load(file) {
+        Err(error) => tunnel.refuse(&error),
+        Ok(config) => {
+            if let Err(error) = tunnel.reload(config) {
+                tunnel.refuse(&error);
+            }
+        }
+    }
+    notify(&[sd_notify::NotifyState::Ready]);
+}
+
+/// Tells systemd, if it started the program.
+fn notify(state: &[sd_notify::NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(state) {
+        tracing::debug!(%error, "systemd could not be told");
+    }
+}
+
+/// SIGHUP, where there is such a thing.
+struct Hangups {
+    #[cfg(unix)]
+    signal: tokio::signal::unix::Signal,
+}
+
+impl Hangups {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            #[cfg(unix)]
+            signal: tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for the next one.
+    async fn next(&mut self) {
+        #[cfg(unix)]
+        let more = self.signal.recv().await;
+        #[cfg(not(unix))]
+        let more: Option<()> = None;
+        if more.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

@@ -1,0 +1,121 @@
+use std::time::Duration;
+
+use super::*;
+use crate::media::Media;
+
+const ENTRY: &str = r#"
+token = "correct horse battery"
+scheduler = "ras"
+metrics = "127.0.0.1:9464"
+
+[connect]
+to = "media.example.org:4433"
+interfaces = ["wlan0", "wwan0"]
+metered = ["wwan0"]
+
+[log]
+format = "json"
+
+[[flow]]
+name = "cam"
+in = "udp://127.0.0.1:5000"
+media = "h264"
+latency = "150ms"
+
+[[flow]]
+name = "back"
+out = "udp://127.0.0.1:6000"
+playout = "steady"
+"#;
+
+fn parse(text: &str) -> Result<Config, String> {
+    Config::parse("t.toml", text, Path::new("")).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_file_is_read_with_defaults_filled_in() {
+    let config = parse(ENTRY).expect("is right");
+    let Side::Connect(connect) = &config.side else { panic!("it calls") };
+    assert_eq!(connect.metered, ["wwan0"]);
+    assert_eq!(connect.trust, TrustConfig::System);
+    assert_eq!((config.log.format, config.log.level), (LogFormat::Json, LogLevel::Info));
+    let [cam, back] = &config.flows[..] else { panic!("two flows") };
+    assert_eq!((cam.media, cam.latency), (Media::H264, Some(Duration::from_millis(150))));
+    assert!(cam.is_in() && !back.is_in());
+    assert_eq!(back.playout, Playout::Steady);
+    assert_eq!(back.latency, None);
+}
+
+#[test]
+fn mistakes_are_told_by_line_and_column() {
+    let cases = [
+        ("media = \"h264\"", "media = \"h246\"", "17:9: media: unknown word 'h246'; did you mean 'h264'?"),
+        (
+            "latency = \"150ms\"",
+            "latencie = \"1s\"",
+            "18:1: [[flow]]: unknown key 'latencie'; did you mean 'latency'?",
+        ),
+        ("latency = \"150ms\"", "latency = \"150\"", "18:11: latency: \"150\" is not a duration"),
+        ("latency = \"150ms\"", "priority = 9", "18:12: priority: 9 is not between 0 and 7"),
+        ("latency = \"150ms\"", "playout = \"soon\"", "18:1: [[flow]]: unknown key 'playout'"),
+        (
+            "in = \"udp://127.0.0.1:5000\"",
+            "in = \"tcp://127.0.0.1:5000\"",
+            "16:6: in: 'tcp://127.0.0.1:5000' is no address",
+        ),
+        ("in = \"udp://127.0.0.1:5000\"", "", "14:1: [[flow]]: flow 'cam' has neither in nor out"),
+        ("name = \"back\"", "name = \"cam\"", "21:8: name: there is a flow 'cam' already"),
+        ("name = \"cam\"", "name = \"c a\"", "15:8: 'c a' is no name for a flow"),
+        ("scheduler = \"ras\"", "scheduler = \"rass\"", "3:13: unknown scheduler 'rass'"),
+        ("to = \"media.example.org:4433\"", "to = \"media\"", "7:6: to: expected HOST:PORT"),
+        (
+            "token = \"correct horse battery\"",
+            "token = \"short\"",
+            "2:9: token: a token has 12 to 256 bytes, not 5",
+        ),
+        ("token = \"correct horse battery\"", "", "1:1: neither token nor token_file"),
+        ("[connect]", "[listen]", "6:1: [listen]: address is missing"),
+        ("[log]", "[log", "11:"),
+        ("metrics = \"127.0.0.1:9464\"", "metrics = 1", "4:11: metrics: expected a text"),
+    ];
+    for (right, wrong, expected) in cases {
+        assert!(ENTRY.contains(right), "{right}");
+        let error = parse(&ENTRY.replacen(right, wrong, 1)).expect_err(wrong);
+        assert!(error.starts_with(&format!("t.toml:{expected}")), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn flags_give_flows_like_files() {
+    let flow = FlowConfig::parse("cam=udp://127.0.0.1:5000,media=ts,latency=200ms,priority=1", true);
+    let flow = flow.expect("is right");
+    assert_eq!((flow.media, flow.latency, flow.priority), (Media::Ts, Some(Duration::from_millis(200)), 1));
+    let cases = [
+        ("cam", true, "expected NAME=udp://"),
+        ("cam=127.0.0.1:1", true, "'127.0.0.1:1' is no address"),
+        ("cam=udp://127.0.0.1:0", true, "has no port"),
+        ("cam=udp://127.0.0.1:1,media", true, "'media': expected key=value"),
+        ("cam=udp://127.0.0.1:1,media=ts", false, "unknown key 'media'"),
+    ];
+    for (text, is_in, expected) in cases {
+        let error = FlowConfig::parse(text, is_in).expect_err(text);
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+mod never {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn panics(at in 0..ENTRY.len(), junk in "\\PC{0,8}") {
+            let mut text = ENTRY.to_owned();
+            text.insert_str(at, &junk);
+            let _ = parse(&text);
+            let _ = FlowConfig::parse(&junk, true);
+        }
+    }
+}

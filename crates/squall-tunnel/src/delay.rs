@@ -1,0 +1,62 @@
+//! How long parcels are under way, from clocks that know nothing of each other.
+
+use squall_net::Micros;
+
+/// A smallest difference counts for one to two of these, so that clocks may drift.
+const WINDOW: Micros = 30_000_000;
+
+/// The smallest difference between arrival, by this side's clock, and stamp, by the other's: the offset of the
+/// clocks and the quickest way.
+#[derive(Debug, Default)]
+pub(crate) struct Delay {
+    /// Of the window before and of this one.
+    least: [Option<i64>; 2],
+    begun: Micros,
+    /// The quickest way, as far as it is known: half the smallest round trip.
+    way: Micros,
+}
+
+impl Delay {
+    /// A parcel with this stamp came.
+    pub(crate) fn observe(&mut self, now: Micros, stamp: Micros) {
+        if now.saturating_sub(self.begun) >= WINDOW {
+            self.least = [self.least[1], None];
+            self.begun = now;
+        }
+        let difference = now as i64 - stamp as i64;
+        let least = &mut self.least[1];
+        *least = Some(least.map_or(difference, |least| least.min(difference)));
+    }
+
+    /// What the quickest way takes.
+    pub(crate) fn set_way(&mut self, way: Micros) {
+        self.way = way;
+    }
+
+    /// This side's time of a stamp, once a parcel came.
+    pub(crate) fn local(&self, stamp: Micros) -> Option<Micros> {
+        let least = self.least.iter().flatten().min()?;
+        Some(u64::try_from(stamp as i64 + least - self.way as i64).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quickest_parcel_counts_and_is_forgotten_in_time() {
+        let mut delay = Delay::default();
+        assert_eq!(delay.local(0), None);
+        delay.observe(1_000_000, 400_000);
+        delay.observe(1_100_000, 510_000);
+        assert_eq!(delay.local(500_000), Some(1_090_000));
+        delay.set_way(10_000);
+        assert_eq!(delay.local(500_000), Some(1_080_000));
+        // All are slower by 50 ms from now on: a drift, or another way.
+        for second in 2..70 {
+            delay.observe(second * 1_000_000 + 50_000, second * 1_000_000 - 590_000);
+        }
+        assert_eq!(delay.local(500_000), Some(1_130_000));
+    }
+}

@@ -1,0 +1,98 @@
+//! The end that calls: connects, and connects anew when the session is over.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use squall::{Connect, Endpoint, Interfaces, Trust};
+
+use crate::{
+    config::{ConnectConfig, Side, TrustConfig},
+    journal::Kind,
+    tunnel::{Core, StartError, session_config},
+};
+
+/// Pause before the first new attempt; it doubles with each, up to [`MAX_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+
+/// See [`FIRST_PAUSE`].
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+
+/// Sees that the files are there that a connection needs.
+pub(crate) fn check(connect: &ConnectConfig) -> Result<(), StartError> {
+    trust(connect).map(drop)
+}
+
+/// Runs until the tunnel is stopped.
+pub(crate) async fn run(core: Arc<Core>) {
+    let mut stopping = core.stopping.subscribe();
+    let mut pause = FIRST_PAUSE;
+    let mut told = None;
+    while !*stopping.borrow() {
+        tokio::select! {
+            lasted = attempt(&core, &mut told) => {
+                if lasted {
+                    pause = FIRST_PAUSE;
+                }
+            }
+            _ = stopping.changed() => return,
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = stopping.changed() => return,
+        }
+        for flow in core.registry.all() {
+            flow.sweep();
+        }
+        pause = (pause * 2).min(MAX_PAUSE);
+    }
+}
+
+/// Connects, and runs the session until it is over. Whether both ends had agreed. What was told last is told again
+/// only when it is something else.
+async fn attempt(core: &Arc<Core>, told: &mut Option<String>) -> bool {
+    let config = core.config();
+    let Side::Connect(connect) = &config.side else { return false };
+    let connected = match (request(connect), session_config(&config)) {
+        (Ok(request), Ok(settings)) => {
+            Endpoint::connect(request, settings).await.map_err(|error| error.to_string())
+        }
+        (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
+    };
+    let problem = match connected {
+        Ok(session) => {
+            let ended = core.link(session, connect.metered.clone()).await;
+            let why = ended.closed.unwrap_or_else(|| ended.reason.to_string());
+            if ended.agreed {
+                *told = None;
+                core.journal.warn(Kind::Session, format!("the session is over: {why}; connecting anew"));
+                return true;
+            }
+            format!("{} does not agree: {why}", connect.to)
+        }
+        Err(problem) => problem,
+    };
+    core.note_failure();
+    if told.as_ref() != Some(&problem) {
+        core.journal.warn(Kind::Session, format!("no session: {problem}; trying again and again"));
+        *told = Some(problem);
+    }
+    false
+}
+
+fn request(connect: &ConnectConfig) -> Result<Connect, StartError> {
+    let addresses: Vec<IpAddr> = connect.interfaces.iter().filter_map(|one| one.parse().ok()).collect();
+    let interfaces = match (connect.interfaces.is_empty(), addresses.is_empty()) {
+        (true, _) => Interfaces::Auto,
+        (false, true) => Interfaces::Named(connect.interfaces.clone()),
+        (false, false) => Interfaces::Local(addresses),
+    };
+    Ok(Connect::to(&connect.to).trust(trust(connect)?).interfaces(interfaces))
+}
+
+fn trust(connect: &ConnectConfig) -> Result<Trust, StartError> {
+    Ok(match &connect.trust {
+        TrustConfig::System => Trust::PlatformRoots,
+        TrustConfig::Pin(fingerprint) => Trust::Pinned(*fingerprint),
+        TrustConfig::Ca(file) => Trust::Roots(squall::load_certificates(file)?),
+        TrustConfig::Insecure => Trust::InsecureAnyone,
+    })
+}

@@ -1,0 +1,92 @@
+//! The end that is called: listens, and lets sessions in.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use squall::{Endpoint, Fingerprint, Identity, Session};
+use tokio::sync::Semaphore;
+
+use crate::{
+    config::{Config, IdentityConfig, ListenConfig},
+    journal::Kind,
+    link::code,
+    tunnel::{Core, StartError, session_config},
+};
+
+/// How long farewells may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// What listens.
+#[derive(Debug)]
+pub(crate) struct Exit {
+    endpoint: Endpoint,
+    address: SocketAddr,
+    fingerprint: Fingerprint,
+}
+
+impl Exit {
+    pub(crate) fn listen(listen: &ListenConfig, config: &Config) -> Result<Self, StartError> {
+        let address = listen.address.ip();
+        let name = if address.is_unspecified() { "localhost".to_owned() } else { address.to_string() };
+        let identity = match &listen.identity {
+            IdentityConfig::Files { certificate, key } => Identity::load_pair(certificate, key)?,
+            IdentityConfig::Kept(file) => Identity::load_or_create(file, &name)?,
+            IdentityConfig::Fresh => Identity::self_signed(&name)?,
+        };
+        let endpoint = Endpoint::listen(listen.address, &identity.server_tls()?, session_config(config)?)?;
+        let address = endpoint.local_addrs()[0];
+        Ok(Self { endpoint, address, fingerprint: identity.fingerprint() })
+    }
+
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        self.endpoint.clone()
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    /// Closes all sessions; peers are told.
+    pub(crate) async fn close(&self) {
+        self.endpoint.close(0, "the exit ends");
+        let _ = tokio::time::timeout(FAREWELL, self.endpoint.wait_idle()).await;
+    }
+}
+
+/// Lets sessions in until the endpoint is closed.
+pub(crate) async fn run(core: Arc<Core>, endpoint: Endpoint) {
+    let places = Arc::new(Semaphore::new(core.config().max_sessions));
+    while let Some(session) = endpoint.accept().await {
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            turn_away(&core, &session);
+            continue;
+        };
+        let core = core.clone();
+        tokio::spawn(async move {
+            let peer = peer(&session);
+            let ended = core.link(session, Vec::new()).await;
+            drop(place);
+            let why = ended.closed.unwrap_or_else(|| ended.reason.to_string());
+            if ended.agreed {
+                core.journal.warn(Kind::Session, format!("the session with {peer} is over: {why}"));
+            } else {
+                core.note_failure();
+                core.journal.warn(Kind::Session, format!("{peer} was turned away: {why}"));
+            }
+        });
+    }
+}
+
+fn turn_away(core: &Core, session: &Session) {
+    core.note_failure();
+    let words = "there are as many tunnels as may be";
+    core.journal.warn(Kind::Session, format!("{} was turned away: {words} (max_sessions)", peer(session)));
+    session.close(code::FULL, words);
+}
+
+fn peer(session: &Session) -> String {
+    session.path_stats().first().map_or_else(|| "?".to_owned(), |path| path.remote.to_string())
+}

@@ -1,0 +1,186 @@
+//! The way of a flow's parcels into a session, and their waiting room while there is none.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
+};
+
+use squall::{BlockFate, SendError, Session, sched::BlockId};
+use squall_net::Micros;
+
+use super::Flow;
+use crate::{gather::micros, media::Class, parcel::Parcel, tally::Fate};
+
+/// Most bytes of a flow that wait for a session.
+const MAX_WAITING: usize = 16 << 20;
+
+/// Where a flow's parcels go.
+#[derive(Debug, Default)]
+pub(super) struct Uplink {
+    line: Option<Line>,
+    /// Parcels that came while there was no session, oldest first.
+    waiting: VecDeque<Parcel>,
+    waiting_bytes: usize,
+}
+
+/// A flow's place in a session.
+#[derive(Debug)]
+pub(crate) struct Line {
+    sender: Arc<Sender>,
+    channel: u16,
+    /// Number and stamp of the next parcel and of the last one.
+    next: u64,
+    last: Option<Micros>,
+}
+
+impl Line {
+    pub(crate) fn new(sender: Arc<Sender>, channel: u16) -> Self {
+        Self { sender, channel, next: 0, last: None }
+    }
+}
+
+/// Hands blocks to a session, and remembers whose they are.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    /// Number of the session in this program; later ones are higher.
+    id: u64,
+    session: Session,
+    sent: Mutex<HashMap<u64, Sent>>,
+}
+
+#[derive(Debug)]
+struct Sent {
+    flow: Arc<Flow>,
+    class: Class,
+    bytes: usize,
+}
+
+impl Sender {
+    pub(crate) fn new(id: u64, session: Session) -> Self {
+        Self { id, session, sent: Mutex::default() }
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// A block ended.
+    pub(crate) fn finished(&self, block: BlockId, fate: &BlockFate) {
+        let ended = self.sent.lock().unwrap_or_else(PoisonError::into_inner).remove(&block.0);
+        let Some(Sent { flow, class, bytes }) = ended else { return };
+        let fate = match fate {
+            BlockFate::Delivered { .. } => Fate::Delivered,
+            BlockFate::Expired { .. } => Fate::Expired,
+            BlockFate::Lost { .. } => Fate::Lost,
+            BlockFate::Cancelled { .. } => Fate::Cancelled,
+            BlockFate::Refused(_) => Fate::Refused,
+            BlockFate::SessionClosed => Fate::Closed,
+        };
+        flow.pending.fetch_sub(1, Relaxed);
+        flow.tally.ended(class, fate, bytes);
+    }
+
+    /// The session is over. If it did not tell of a block, that ends here.
+    pub(crate) fn close(&self) {
+        let left: Vec<u64> =
+            self.sent.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
+        for id in left {
+            self.finished(BlockId(id), &BlockFate::SessionClosed);
+        }
+    }
+
+    fn send(&self, flow: &Arc<Flow>, class: Class, block: squall::Block) -> Result<(), SendError> {
+        let bytes = block.data.len();
+        // Locked until it is noted: its end may be told at once.
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = self.session.try_send(block)?;
+        flow.pending.fetch_add(1, Relaxed);
+        sent.insert(id.0, Sent { flow: flow.clone(), class, bytes });
+        Ok(())
+    }
+}
+
+impl Uplink {
+    pub(super) fn dispatch(&mut self, flow: &Arc<Flow>, parcel: Parcel) {
+        match &mut self.line {
+            Some(line) => line.send(flow, parcel),
+            None => self.wait(flow, parcel),
+        }
+    }
+
+    pub(super) fn carrier(&self) -> Option<u64> {
+        self.line.as_ref().map(|line| line.sender.id())
+    }
+
+    pub(super) fn attach(&mut self, flow: &Arc<Flow>, mut line: Line) -> bool {
+        match &self.line {
+            Some(other) if other.sender.id() > line.sender.id() => return false,
+            // The numbers of its parcels go on.
+            Some(same) if same.sender.id() == line.sender.id() && same.channel == line.channel => {
+                return true;
+            }
+            _ => {}
+        }
+        self.sweep(flow);
+        self.waiting_bytes = 0;
+        for parcel in self.waiting.drain(..) {
+            line.send(flow, parcel);
+        }
+        self.line = Some(line);
+        true
+    }
+
+    pub(super) fn detach(&mut self, session: u64) -> bool {
+        let carried = self.carrier() == Some(session);
+        if carried {
+            self.line = None;
+        }
+        carried
+    }
+
+    fn wait(&mut self, flow: &Flow, parcel: Parcel) {
+        self.sweep(flow);
+        let full = self.waiting.len() >= flow.config().max_pending;
+        if full || self.waiting_bytes + parcel.len() > MAX_WAITING {
+            flow.tally.ended(parcel.class, Fate::Overflow, parcel.len());
+            return;
+        }
+        self.waiting_bytes += parcel.len();
+        self.waiting.push_back(parcel);
+    }
+
+    pub(super) fn sweep(&mut self, flow: &Flow) {
+        let latency = micros(flow.config().latency_or_default());
+        let now = flow.clock.now();
+        while self.waiting.front().is_some_and(|parcel| parcel.stamp.saturating_add(latency) <= now) {
+            let Some(parcel) = self.waiting.pop_front() else { return };
+            self.waiting_bytes -= parcel.len();
+            flow.tally.ended(parcel.class, Fate::Unsent, parcel.len());
+        }
+    }
+}
+
+impl Line {
+    fn send(&mut self, flow: &Arc<Flow>, parcel: Parcel) {
+        let (class, stamp, bytes) = (parcel.class, parcel.stamp, parcel.len());
+        if flow.pending.load(Relaxed) >= flow.config().max_pending {
+            flow.tally.ended(class, Fate::Overflow, bytes);
+            return;
+        }
+        let before = self.last.map_or(0, |last| stamp.saturating_sub(last));
+        let data = parcel.seal(self.next, before);
+        let Some(block) = flow.block(class, stamp, self.channel, data) else {
+            flow.tally.ended(class, Fate::Unsent, bytes);
+            return;
+        };
+        match self.sender.send(flow, class, block) {
+            Ok(()) => {
+                // Only what was handed over has a number: a gap is something that may still come.
+                self.next += 1;
+                self.last = Some(stamp);
+            }
+            Err(SendError::Closed) => flow.tally.ended(class, Fate::Closed, bytes),
+            Err(_) => flow.tally.ended(class, Fate::Overflow, bytes),
+        }
+    }
+}

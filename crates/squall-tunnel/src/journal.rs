@@ -1,0 +1,76 @@
+//! What happened lately, also in the log.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+};
+
+use crate::{clock::Clock, status::EventStatus};
+
+/// Events that are kept.
+const KEPT: usize = 200;
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Path,
+    Session,
+    Flow,
+    Config,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Path => "path",
+            Self::Session => "session",
+            Self::Flow => "flow",
+            Self::Config => "config",
+        }
+    }
+}
+
+/// The last events.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    clock: Clock,
+    events: Mutex<VecDeque<EventStatus>>,
+}
+
+impl Journal {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { clock, events: Mutex::default() }
+    }
+
+    /// Something that belongs to the course of things.
+    pub(crate) fn info(&self, kind: Kind, words: impl Into<String>) {
+        let words = words.into();
+        tracing::info!(kind = kind.name(), "{words}");
+        self.keep("info", kind, words);
+    }
+
+    /// Something that somebody should look into if it goes on.
+    pub(crate) fn warn(&self, kind: Kind, words: impl Into<String>) {
+        let words = words.into();
+        tracing::warn!(kind = kind.name(), "{words}");
+        self.keep("warn", kind, words);
+    }
+
+    fn keep(&self, level: &str, kind: Kind, words: String) {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        if events.len() == KEPT {
+            events.pop_front();
+        }
+        events.push_back(EventStatus {
+            at_s: self.clock.now() as f64 / 1e6,
+            level: level.to_owned(),
+            kind: kind.name().to_owned(),
+            words,
+        });
+    }
+
+    /// All that are kept, oldest first.
+    pub(crate) fn events(&self) -> Vec<EventStatus> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+}

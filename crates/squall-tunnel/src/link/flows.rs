@@ -1,0 +1,280 @@
+//! Which flows a session carries, and what comes of them.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use squall::sched::BlockId;
+use squall_net::Micros;
+
+use super::Channels;
+use crate::{
+    config::MAX_FLOWS,
+    control::{Message, Offer, Verdict},
+    flow::{Flow, Line, Sender},
+    journal::Kind,
+    order::Order,
+    parcel::ParcelError,
+    tunnel::Core,
+};
+
+/// The flows of a session by channel.
+pub(super) struct Lanes {
+    /// Who the other end is, for words.
+    peer: String,
+    sender: Arc<Sender>,
+    /// Channels of flows that come in here: even ones for the caller, odd ones for the other.
+    offered: Channels,
+    next_channel: u16,
+    generation: u32,
+    lanes: BTreeMap<u16, Lane>,
+    /// What the other end told last.
+    theirs: Vec<Offer>,
+}
+
+/// A flow, and what came of it from the other end.
+struct Lane {
+    flow: Arc<Flow>,
+    order: Order,
+    /// The latency at the other end, which tells until when to wait.
+    theirs: Duration,
+    /// Whether it comes in at the other end.
+    theirs_in: bool,
+}
+
+impl Lane {
+    fn new(flow: Arc<Flow>, theirs: Duration, theirs_in: bool) -> Self {
+        let order = Order::new(flow.rule(theirs));
+        Self { flow, order, theirs, theirs_in }
+    }
+
+    fn let_out(&mut self, now: Micros) {
+        while let Some(ready) = self.order.poll(now) {
+            self.flow.emit(&ready);
+        }
+        self.flow.tally.disordered(self.order.take_count());
+    }
+}
+
+impl Lanes {
+    pub(super) fn new(sender: Arc<Sender>, peer: String, caller: bool) -> Self {
+        let next_channel = if caller { 2 } else { 1 };
+        Self {
+            peer,
+            sender,
+            offered: Channels::new(),
+            next_channel,
+            generation: 0,
+            lanes: BTreeMap::new(),
+            theirs: Vec::new(),
+        }
+    }
+
+    /// The flows that come in here, to be told; and what is to be said of flows that have no end here any more, or
+    /// go out for another session.
+    pub(super) fn offer(&mut self, core: &Core) -> (Message, Option<Message>) {
+        let flows: Vec<_> = core.registry.all().into_iter().filter(|flow| flow.config().is_in()).collect();
+        let names: Vec<String> = flows.iter().map(|flow| flow.config().name.clone()).collect();
+        self.offered.retain(|name, _| names.contains(name));
+        let mut offers = Vec::new();
+        for flow in &flows {
+            let config = flow.config();
+            let channel = match self.offered.get(&config.name) {
+                Some(channel) => *channel,
+                None => self.new_channel(),
+            };
+            self.offered.insert(config.name.clone(), channel);
+            let latency = crate::gather::micros(config.latency_or_default());
+            offers.push(Offer { channel, latency, name: config.name.clone() });
+        }
+        self.generation += 1;
+        let mut verdicts = self.look_over(core);
+        verdicts.extend(self.look_again(core));
+        let answer = (!verdicts.is_empty()).then_some(Message::Answer { generation: 0, verdicts });
+        (Message::Flows { generation: self.generation, flows: offers }, answer)
+    }
+
+    fn new_channel(&mut self) -> u16 {
+        loop {
+            let channel = self.next_channel;
+            // Of each side's 511 at most 64 are taken.
+            self.next_channel = if channel + 2 >= 1024 { 2 - channel % 2 } else { channel + 2 };
+            if !self.offered.values().any(|taken| *taken == channel) {
+                return channel;
+            }
+        }
+    }
+
+    /// Takes leave of flows that have changed here, and adapts the others.
+    fn look_over(&mut self, core: &Core) -> Vec<(u16, Verdict)> {
+        let mut verdicts = Vec::new();
+        let own = self.sender.id();
+        let offered = &self.offered;
+        self.lanes.retain(|channel, lane| {
+            let name = lane.flow.config().name.clone();
+            let current = core.registry.get(&name).filter(|flow| flow.config().is_in() != lane.theirs_in);
+            let Some(flow) = current else {
+                lane.flow.detach(own);
+                if lane.theirs_in {
+                    verdicts.push((*channel, Verdict::Unknown));
+                }
+                return false;
+            };
+            if !Arc::ptr_eq(&flow, &lane.flow) {
+                // It has another socket now; its place in the session is to be taken anew.
+                let carried = lane.flow.detach(own);
+                lane.flow = flow;
+                if carried {
+                    lane.flow.attach(Line::new(self.sender.clone(), *channel));
+                }
+            }
+            lane.order.set_rule(lane.flow.rule(lane.theirs));
+            let taken = lane.flow.carrier().is_some_and(|carrier| carrier > own);
+            if taken && lane.theirs_in {
+                verdicts.push((*channel, Verdict::Taken));
+            }
+            let withdrawn = !lane.theirs_in && !offered.values().any(|one| one == channel);
+            !(taken && lane.theirs_in || withdrawn)
+        });
+        verdicts
+    }
+
+    /// Takes flows of the other end that could not be taken before, and can now.
+    fn look_again(&mut self, core: &Core) -> Vec<(u16, Verdict)> {
+        let free = |offer: &Offer| {
+            let flow = core.registry.get(&offer.name).filter(|flow| !flow.config().is_in());
+            flow.is_some_and(|flow| flow.carrier().is_none())
+        };
+        let waiting: Vec<Offer> = self.theirs.iter().filter(|offer| free(offer)).cloned().collect();
+        waiting.into_iter().map(|offer| (offer.channel, self.take_offer(core, &offer))).collect()
+    }
+
+    /// The other end tells which flows come in there.
+    pub(super) fn take_offers(&mut self, core: &Core, offers: Vec<Offer>) -> Vec<(u16, Verdict)> {
+        let own = self.sender.id();
+        self.lanes.retain(|channel, lane| {
+            let stays = !lane.theirs_in
+                || offers.iter().any(|one| one.channel == *channel && one.name == lane.flow.config().name);
+            if !stays {
+                lane.flow.detach(own);
+            }
+            stays
+        });
+        debug_assert!(offers.len() <= MAX_FLOWS, "decoding sees to it");
+        self.theirs.clone_from(&offers);
+        offers.into_iter().map(|offer| (offer.channel, self.take_offer(core, &offer))).collect()
+    }
+
+    fn take_offer(&mut self, core: &Core, offer: &Offer) -> Verdict {
+        let peer = &self.peer;
+        let name = &offer.name;
+        let Some(flow) = core.registry.get(name).filter(|flow| !flow.config().is_in()) else {
+            core.journal.warn(
+                Kind::Flow,
+                format!("flow '{name}' of {peer} is refused: none of that name goes out here"),
+            );
+            return Verdict::Unknown;
+        };
+        let before = flow.carrier();
+        if self.offered.values().any(|own| *own == offer.channel) {
+            return Verdict::Unknown;
+        }
+        if !flow.attach(Line::new(self.sender.clone(), offer.channel)) {
+            return Verdict::Taken;
+        }
+        if before.is_some_and(|before| before != self.sender.id()) {
+            core.journal.warn(
+                Kind::Flow,
+                format!("flow '{name}' comes from {peer} now, no more from another tunnel"),
+            );
+            core.registry.announce();
+        }
+        let theirs = Duration::from_micros(offer.latency);
+        match self.lanes.get_mut(&offer.channel) {
+            Some(lane) => {
+                lane.theirs = theirs;
+                lane.order.set_rule(flow.rule(theirs));
+            }
+            None => {
+                core.journal
+                    .info(Kind::Flow, format!("flow '{name}' from {peer} goes to {}", flow.config().end));
+                self.lanes.insert(offer.channel, Lane::new(flow, theirs, true));
+            }
+        }
+        Verdict::Accepted
+    }
+
+    /// The other end tells what it makes of the flows that come in here.
+    pub(super) fn take_verdicts(&mut self, core: &Core, verdicts: &[(u16, Verdict)]) {
+        let peer = &self.peer;
+        for (channel, verdict) in verdicts {
+            let Some((name, _)) = self.offered.iter().find(|(_, one)| *one == channel) else { continue };
+            let Some(flow) = core.registry.get(name).filter(|flow| flow.config().is_in()) else { continue };
+            if *verdict != Verdict::Accepted {
+                core.journal.warn(Kind::Flow, format!("flow '{name}': {peer} {}", verdict.words()));
+                flow.detach(self.sender.id());
+                self.lanes.remove(channel);
+                continue;
+            }
+            flow.attach(Line::new(self.sender.clone(), *channel));
+            if !self.lanes.contains_key(channel) {
+                core.journal.info(Kind::Flow, format!("flow '{name}' goes to {peer}"));
+                let latency = flow.config().latency_or_default();
+                self.lanes.insert(*channel, Lane::new(flow, latency, false));
+            }
+        }
+    }
+
+    /// A block of a flow arrived.
+    pub(super) fn arrived(
+        &mut self,
+        now: Micros,
+        channel: u16,
+        block_id: u64,
+        block: Bytes,
+    ) -> Result<(), ParcelError> {
+        match self.lanes.get_mut(&channel) {
+            Some(lane) => lane.order.arrived(now, block_id, block),
+            // Of a flow that has ended here, on its way before the other end knew.
+            None => Ok(()),
+        }
+    }
+
+    /// A block of a flow will not arrive.
+    pub(super) fn gone(&mut self, channel: u16, block: BlockId) {
+        if let Some(lane) = self.lanes.get_mut(&channel) {
+            lane.order.gone(block.0);
+        }
+    }
+
+    /// What the quickest way takes.
+    pub(super) fn set_way(&mut self, way: Micros) {
+        for lane in self.lanes.values_mut() {
+            lane.order.set_way(way);
+        }
+    }
+
+    /// When [`Self::let_out`] has something to do.
+    pub(super) fn poll_timeout(&self) -> Option<Micros> {
+        self.lanes.values().filter_map(|lane| lane.order.poll_timeout()).min()
+    }
+
+    /// Lets out whatever has its turn.
+    pub(super) fn let_out(&mut self, now: Micros) {
+        for lane in self.lanes.values_mut() {
+            lane.let_out(now);
+        }
+    }
+
+    /// Carries nothing any more. Whether others may carry it now.
+    pub(super) fn detach(&mut self) -> bool {
+        let own = self.sender.id();
+        self.lanes.values().filter(|lane| lane.flow.detach(own)).count() > 0
+    }
+
+    /// No more will come.
+    pub(super) fn close(&mut self) {
+        for lane in self.lanes.values_mut() {
+            lane.order.close();
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! A session between the two ends: greeting, which flows it carries, their blocks both ways.
+
+mod flows;
+mod paths;
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use squall::{Block, CloseReason, Event, Received, Session, sched::BlockId};
+use squall_net::Micros;
+use tokio::time::{MissedTickBehavior, sleep_until};
+
+use self::{flows::Lanes, paths::Paths};
+use crate::{
+    control::{CHANNEL, Message, VERSION},
+    flow::Sender,
+    journal::Kind,
+    status::SessionStatus,
+    tunnel::Core,
+};
+
+/// How often paths are looked at.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// How long the other end may take to say who it is.
+const GREETING: Duration = Duration::from_secs(5);
+
+/// Codes with which a session is closed. 0 is a normal end.
+pub(crate) mod code {
+    /// The other end broke the protocol of tunnels.
+    pub(crate) const PROTOCOL: u32 = 16;
+    /// It told another token.
+    pub(crate) const TOKEN: u32 = 17;
+    /// It told too many wrong ones lately.
+    pub(crate) const TOO_MANY: u32 = 18;
+    /// It speaks another version.
+    pub(crate) const VERSION: u32 = 19;
+    /// There are as many tunnels as may be.
+    pub(crate) const FULL: u32 = 20;
+    /// It said nothing for too long.
+    pub(crate) const SILENT: u32 = 21;
+}
+
+/// How a session ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) reason: CloseReason,
+    /// Whether both ends had agreed on the token.
+    pub(crate) agreed: bool,
+    /// Why this side closed it, if it did.
+    pub(crate) closed: Option<String>,
+}
+
+/// What others may see of a link.
+#[derive(Debug)]
+pub(crate) struct Public {
+    id: u64,
+    since: Instant,
+    status: Mutex<SessionStatus>,
+}
+
+impl Public {
+    /// What the session is doing.
+    pub(crate) fn status(&self) -> SessionStatus {
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        status.age_s = self.since.elapsed().as_secs_f64();
+        status
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+/// A session that runs.
+pub(crate) struct Link {
+    core: Arc<Core>,
+    session: Session,
+    sender: Arc<Sender>,
+    public: Arc<Public>,
+    /// Whether this side called.
+    caller: bool,
+    /// Who the other end is, for words.
+    peer: String,
+    agreed: bool,
+    lanes: Lanes,
+    paths: Paths,
+    /// Interfaces whose bytes cost money.
+    metered: Vec<String>,
+    closed: Option<String>,
+}
+
+impl Link {
+    /// A session that has just come up.
+    pub(crate) fn new(
+        core: Arc<Core>,
+        session: Session,
+        id: u64,
+        caller: bool,
+        metered: Vec<String>,
+    ) -> Self {
+        let remote: Option<SocketAddr> = session.path_stats().first().map(|path| path.remote);
+        let peer = remote.map_or_else(|| "?".to_owned(), |remote| remote.to_string());
+        let status = SessionStatus { id, peer: peer.clone(), ..SessionStatus::default() };
+        let public = Arc::new(Public { id, since: Instant::now(), status: Mutex::new(status) });
+        let sender = Arc::new(Sender::new(id, session.clone()));
+        let lanes = Lanes::new(sender.clone(), peer.clone(), caller);
+        let paths = Paths::default();
+        Self {
+            core,
+            session,
+            sender,
+            public,
+            caller,
+            peer,
+            agreed: false,
+            lanes,
+            paths,
+            metered,
+            closed: None,
+        }
+    }
+
+    pub(crate) fn public(&self) -> Arc<Public> {
+        self.public.clone()
+    }
+
+    /// Runs until the session is over.
+    pub(crate) async fn run(mut self) -> Ended {
+        self.declare_cost();
+        let mut flows = self.core.registry.subscribe();
+        let greet_until = Instant::now() + GREETING;
+        if self.caller {
+            self.say_hello();
+        }
+        let mut look = tokio::time::interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let reason = loop {
+            let due = self.lanes.poll_timeout().and_then(|at| self.core.clock.instant(at));
+            let at = due.unwrap_or_else(Instant::now).into();
+            tokio::select! {
+                biased;
+                event = self.session.recv() => match event {
+                    Some(Event::Closed(reason)) => break reason,
+                    None => break self.session.close_reason().unwrap_or(CloseReason::Local),
+                    Some(event) => self.take(event),
+                },
+                () = sleep_until(at), if due.is_some() => {}
+                changed = flows.changed() => {
+                    if changed.is_ok() && self.agreed {
+                        self.offer();
+                    }
+                }
+                _ = look.tick() => {
+                    self.look();
+                    if !self.agreed && Instant::now() >= greet_until {
+                        self.close(code::SILENT, "nothing was said for too long: is this a squall tunnel?");
+                    }
+                }
+            }
+            self.lanes.let_out(self.core.clock.now());
+        };
+        self.finish(reason)
+    }
+
+    /// The session is over: what came still leaves, when its time has come.
+    fn finish(mut self, reason: CloseReason) -> Ended {
+        self.sender.close();
+        self.look();
+        let freed = self.lanes.detach();
+        let Self { core, agreed, closed, mut lanes, .. } = self;
+        if freed {
+            core.registry.announce();
+        }
+        tokio::spawn(async move {
+            lanes.close();
+            while let Some(at) = lanes.poll_timeout() {
+                if let Some(at) = core.clock.instant(at) {
+                    sleep_until(at.into()).await;
+                }
+                lanes.let_out(core.clock.now());
+            }
+        });
+        Ended { reason, agreed, closed }
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Received(block) => self.take_block(block),
+            Event::Missed { id, channel, .. } => self.lanes.gone(channel, id),
+            Event::Finished { id, fate } => self.sender.finished(id, &fate),
+            Event::Path(path, change) => {
+                self.paths.changed(&self.core.journal, &self.session, path, &change);
+                self.declare_cost();
+            }
+            Event::Connected | Event::Writable | Event::Closed(_) => {}
+        }
+    }
+
+    fn take_block(&mut self, block: Received) {
+        if self.closed.is_some() {
+            return;
+        }
+        if block.channel == CHANNEL {
+            match Message::decode(&block.data) {
+                Ok(message) => self.answer(message),
+                Err(error) => self.close(code::PROTOCOL, &error.to_string()),
+            }
+            return;
+        }
+        let arrived = self.core.clock.at(block.whole_at);
+        let Received { id: BlockId(id), channel, data, .. } = block;
+        if let Err(error) = self.lanes.arrived(arrived, channel, id, data) {
+            self.close(code::PROTOCOL, &error.to_string());
+        }
+    }
+
+    fn answer(&mut self, message: Message) {
+        match message {
+            Message::Hello { version, token } if !self.agreed => self.greet(version, &token),
+            Message::Flows { generation, flows } if self.agreed => {
+                let verdicts = self.lanes.take_offers(&self.core, flows);
+                self.say(&Message::Answer { generation, verdicts });
+            }
+            Message::Answer { verdicts, .. } if self.agreed => {
+                self.lanes.take_verdicts(&self.core, &verdicts);
+            }
+            _ => self.close(code::PROTOCOL, "a message out of turn"),
+        }
+    }
+
+    fn greet(&mut self, version: u8, token: &[u8]) {
+        if version != VERSION {
+            let words =
+                format!("this end speaks version {VERSION} of the tunnel protocol, that one {version}");
+            return self.close(code::VERSION, &words);
+        }
+        if !self.caller {
+            let from = self.peer.parse::<SocketAddr>().ok().map(|address| address.ip());
+            if !self.core.guard.may_try(from, self.core.clock.now()) {
+                return self.close(code::TOO_MANY, "too many wrong tokens from there: try again in a minute");
+            }
+            if !self.core.config().token.matches(token) {
+                self.core.guard.failed(from, self.core.clock.now());
+                return self.close(code::TOKEN, "wrong token: both ends need the same one");
+            }
+            self.say_hello();
+        }
+        self.agreed = true;
+        self.core.journal.info(Kind::Session, format!("session {} with {} is up", self.public.id, self.peer));
+        self.look();
+        self.offer();
+    }
+
+    fn say_hello(&self) {
+        let token = match self.caller {
+            true => self.core.config().token.reveal().as_bytes().to_vec(),
+            false => Vec::new(),
+        };
+        self.say(&Message::Hello { version: VERSION, token });
+    }
+
+    /// Tells which flows come in here, and looks whether those of the other end still have an end here.
+    fn offer(&mut self) {
+        let (offer, lost) = self.lanes.offer(&self.core);
+        self.say(&offer);
+        if let Some(lost) = lost {
+            self.say(&lost);
+        }
+    }
+
+    fn say(&self, message: &Message) {
+        let block = Block::new(message.encode()).channel(CHANNEL).priority(0).ordered();
+        // A session that is over tells so itself.
+        let _ = self.session.try_send(block);
+    }
+
+    fn close(&mut self, code: u32, words: &str) {
+        if self.closed.is_none() {
+            self.closed = Some(words.to_owned());
+            self.session.close(code, words);
+        }
+    }
+
+    fn declare_cost(&self) {
+        for interface in &self.metered {
+            self.session.set_metered(interface, true);
+        }
+    }
+
+    /// Looks at paths and counters.
+    fn look(&mut self) {
+        let stats = self.session.stats();
+        let infos = self.session.path_stats();
+        let paths = self.paths.look(&self.core.journal, Instant::now(), &infos);
+        self.lanes.set_way(self.paths.min_rtt_us(&infos) / 2 as Micros);
+        let mut status = self.public.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.agreed = self.agreed;
+        status.queued_bytes = stats.queued_bytes;
+        status.open_blocks = stats.open_blocks as u64;
+        status.paths = paths;
+        drop(status);
+        for flow in self.core.registry.all() {
+            flow.sweep();
+        }
+    }
+}
+
+/// Channels by the name of the flow.
+type Channels = BTreeMap<String, u16>;

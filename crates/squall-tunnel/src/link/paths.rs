@@ -1,0 +1,166 @@
+//! The paths of a session as people see them, and what changes about them.
+
+use std::{collections::HashMap, time::Instant};
+
+use squall::{PathChange, PathInfo, Session, sched::PathId};
+
+use crate::{
+    journal::{Journal, Kind},
+    status::PathStatus,
+};
+
+/// A path is the one that carries most when it has this share of what was sent, or more.
+const MOST: f64 = 0.6;
+
+/// Bytes below which it does not matter which path carried them.
+const FEW: u64 = 20_000;
+
+/// How long rates are taken over, in looks of the link.
+const LOOKS: usize = 4;
+
+/// What was known of a path at the last looks.
+#[derive(Debug, Default)]
+pub(super) struct Paths {
+    marks: HashMap<u32, Vec<Mark>>,
+    /// The path that carried most, by number and name.
+    main: Option<(u32, String)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    at: Instant,
+    sent: u64,
+    received: u64,
+    data: u64,
+}
+
+impl Paths {
+    /// Takes a look: what the paths are doing.
+    pub(super) fn look(&mut self, journal: &Journal, now: Instant, infos: &[PathInfo]) -> Vec<PathStatus> {
+        self.marks.retain(|number, _| infos.iter().any(|info| info.stats.number == *number));
+        let mut carried = Vec::new();
+        let mut all = Vec::new();
+        for info in infos {
+            let mark = Mark {
+                at: now,
+                sent: info.stats.sent_bytes,
+                received: info.stats.received_bytes,
+                data: info.stats.fresh_bytes + info.stats.repair_bytes + info.stats.copy_bytes,
+            };
+            let marks = self.marks.entry(info.stats.number).or_default();
+            let before = marks.first().copied().unwrap_or(mark);
+            marks.push(mark);
+            if marks.len() > LOOKS {
+                marks.remove(0);
+            }
+            carried.push((info, mark.data - before.data));
+            all.push(status(info, mark, before));
+        }
+        self.note_main(journal, &carried);
+        all
+    }
+
+    /// The smallest round trip of all paths, in microseconds; 0 without any.
+    #[expect(clippy::unused_self, reason = "it is about the paths")]
+    pub(super) fn min_rtt_us(&self, infos: &[PathInfo]) -> u64 {
+        infos.iter().map(|info| info.stats.min_rtt_us).filter(|rtt| *rtt > 0).min().unwrap_or(0)
+    }
+
+    /// Tells when most data goes another way than before, and what is known of both ways.
+    fn note_main(&mut self, journal: &Journal, carried: &[(&PathInfo, u64)]) {
+        let sum: u64 = carried.iter().map(|(_, bytes)| bytes).sum();
+        let most = carried.iter().max_by_key(|(_, bytes)| *bytes);
+        let Some((info, bytes)) = most.filter(|_| sum >= FEW) else { return };
+        let share = *bytes as f64 / sum as f64;
+        let (number, name) = (info.stats.number, name(info));
+        if share < MOST || self.main.as_ref().is_some_and(|(main, _)| *main == number) {
+            return;
+        }
+        if let Some((before, old)) = self.main.replace((number, name.clone())) {
+            let was = carried.iter().find(|(info, _)| info.stats.number == before);
+            let was = was.map_or_else(|| "which is gone".to_owned(), |(info, _)| evidence(info));
+            let words = format!(
+                "most data goes over {name} now ({:.0} %, {}), before over {old} ({was})",
+                share * 100.0,
+                evidence(info)
+            );
+            journal.info(Kind::Path, words);
+        }
+    }
+
+    /// Tells what changed about a path.
+    pub(super) fn changed(&self, journal: &Journal, session: &Session, path: PathId, change: &PathChange) {
+        let info = session.path_stats().into_iter().find(|info| info.id == path);
+        let known = |info: &PathInfo| (name(info), evidence(info));
+        let (name, evidence) =
+            info.as_ref().map_or_else(|| (format!("path {}", path.0), "gone".to_owned()), known);
+        match change {
+            PathChange::Up(net) => {
+                journal.info(Kind::Path, format!("{name} is up: {} to {}", net.local, net.remote));
+            }
+            PathChange::Suspected { silent } => journal.warn(
+                Kind::Path,
+                format!("{name} is suspected: nothing heard for {} ms ({evidence})", silent.as_millis()),
+            ),
+            PathChange::Readmitted { after } => journal.info(
+                Kind::Path,
+                format!("{name} delivers again after {} ms ({evidence})", after.as_millis()),
+            ),
+            PathChange::Signal { kind, quality, by_peer } => {
+                let whose = if *by_peer { "the other end's" } else { "its" };
+                let words = format!("{name}: {whose} radio: {kind:?}, quality 0.{quality:03}");
+                journal.info(Kind::Path, words);
+            }
+            PathChange::Rebound(net) => {
+                journal.info(Kind::Path, format!("{name}: the other end is at {} now", net.remote));
+            }
+            PathChange::Down => journal.warn(Kind::Path, format!("{name} is down")),
+        }
+    }
+}
+
+/// The interface, or the local address.
+fn name(info: &PathInfo) -> String {
+    info.interface.clone().unwrap_or_else(|| {
+        let local = info.local.ip();
+        // Where one address is listened on, the other end tells paths apart.
+        if local.is_unspecified() { info.remote.to_string() } else { local.to_string() }
+    })
+}
+
+/// What is known of a path, in a few words.
+fn evidence(info: &PathInfo) -> String {
+    let stats = &info.stats;
+    format!(
+        "{}, RTT {:.1} ms, {:.1} % lost, {} of {} kB in flight",
+        stats.state,
+        stats.srtt_us as f64 / 1e3,
+        stats.loss * 100.0,
+        stats.in_flight / 1000,
+        stats.window / 1000
+    )
+}
+
+fn status(info: &PathInfo, mark: Mark, before: Mark) -> PathStatus {
+    let stats = &info.stats;
+    let seconds = (mark.at - before.at).as_secs_f64();
+    let rate = |bytes: u64| if seconds > 0.0 { (bytes as f64 * 8.0 / seconds) as u64 } else { 0 };
+    PathStatus {
+        name: name(info),
+        remote: info.remote.to_string(),
+        state: stats.state.to_owned(),
+        metered: stats.metered,
+        sent_bps: rate(mark.sent - before.sent),
+        received_bps: rate(mark.received - before.received),
+        sent_bytes: stats.sent_bytes,
+        received_bytes: stats.received_bytes,
+        srtt_us: stats.srtt_us,
+        min_rtt_us: stats.min_rtt_us,
+        loss: stats.loss,
+        in_flight: stats.in_flight,
+        window: stats.window,
+        lost_packets: stats.lost_packets,
+        repair_bytes: stats.repair_bytes,
+        suspicions: stats.suspicions,
+    }
+}

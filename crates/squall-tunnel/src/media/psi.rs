@@ -1,0 +1,99 @@
+//! Where the video is in a transport stream: program tables (ISO 13818-1 §2.4.4).
+
+use mpeg2ts_reader::{
+    StreamType,
+    packet::{Packet, Pid},
+    psi::{
+        pat::{PAT_PID, PatSection, ProgramDescriptor},
+        pmt::PmtSection,
+    },
+};
+
+use super::annexb::Codec;
+
+/// Longest section in bytes (§2.4.4.3, §2.4.4.8: a section length of at most 1021).
+const MAX_SECTION: usize = 1024;
+
+/// Table ids (§2.4.4.4).
+const PAT: u8 = 0;
+const PMT: u8 = 2;
+
+/// The streams of the first program.
+#[derive(Debug, Default)]
+pub(super) struct Psi {
+    pat: Section,
+    pmt: Section,
+    map: Option<Pid>,
+    streams: Option<Streams>,
+}
+
+/// What the first program's map tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Streams {
+    /// The first video stream, if there is one.
+    pub(super) video: Option<(Pid, Codec)>,
+}
+
+impl Psi {
+    /// What is known of the streams, once it is.
+    pub(super) fn streams(&self) -> Option<Streams> {
+        self.streams
+    }
+
+    /// Takes in a packet; only those of the tables matter.
+    pub(super) fn feed(&mut self, packet: &Packet<'_>) {
+        let pid = packet.pid();
+        if pid == PAT_PID {
+            if let Some(table) = self.pat.feed(packet, PAT) {
+                let program = PatSection::new(table)
+                    .programs()
+                    .find(|program| matches!(program, ProgramDescriptor::Program { .. }));
+                self.map = program.map(|program| program.pid());
+            }
+        } else if Some(pid) == self.map
+            && let Some(table) = self.pmt.feed(packet, PMT)
+            && let Ok(map) = PmtSection::from_bytes(table)
+        {
+            let video = map.streams().find_map(|one| Some((one.elementary_pid(), codec(one.stream_type())?)));
+            self.streams = Some(Streams { video });
+        }
+    }
+}
+
+/// The codec of a stream type, if it is video (ISO 13818-1 Table 2-34).
+fn codec(kind: StreamType) -> Option<Codec> {
+    match kind {
+        StreamType::ISO_11172_VIDEO | StreamType::H262 => Some(Codec::Mpeg2),
+        StreamType::H264 => Some(Codec::H264),
+        StreamType::H265 => Some(Codec::H265),
+        // MPEG-4 part 2, AVS, JPEG 2000, VVC, VC-1.
+        other => matches!(u8::from(other), 0x10 | 0x21 | 0x33 | 0x42 | 0xea).then_some(Codec::Other),
+    }
+}
+
+/// A section that comes in several packets.
+#[derive(Debug, Default)]
+struct Section {
+    bytes: Vec<u8>,
+}
+
+impl Section {
+    /// Takes in a packet; the table's own part of a section that is whole now, and current.
+    fn feed(&mut self, packet: &Packet<'_>, table: u8) -> Option<&[u8]> {
+        let mut payload = packet.payload()?;
+        if packet.payload_unit_start_indicator() {
+            let pointer = usize::from(*payload.first()?);
+            payload = payload.get(1 + pointer..)?;
+            self.bytes.clear();
+        } else if self.bytes.is_empty() {
+            return None;
+        }
+        let room = MAX_SECTION - self.bytes.len();
+        self.bytes.extend_from_slice(&payload[..payload.len().min(room)]);
+        let &[id, high, low] = self.bytes.first_chunk::<3>()?;
+        let end = 3 + (usize::from(high & 0x0f) << 8 | usize::from(low));
+        // Behind the length: five bytes of head, with a bit for "current"; at the end a check sum of four.
+        let body = self.bytes.get(8..end.checked_sub(4)?)?;
+        (id == table && self.bytes[5] & 1 == 1).then_some(body)
+    }
+}

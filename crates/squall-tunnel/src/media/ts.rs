@@ -1,0 +1,124 @@
+//! Frames in MPEG-TS (ISO 13818-1): by the starts of video PES packets.
+
+use mpeg2ts_reader::packet::{Packet, Pid};
+use rtp_types::RtpPacket;
+
+use super::{
+    Class, Cut,
+    annexb::{Codec, Scan},
+    psi::Psi,
+};
+
+/// Bytes of a packet.
+const PACKET: usize = 188;
+
+/// Packets that carry nothing.
+const NULL: Pid = Pid::new(0x1fff);
+
+/// Finds frames in datagrams of packets of 188 bytes.
+#[derive(Debug)]
+pub(crate) struct TsCutter {
+    psi: Psi,
+    scan: Scan,
+    /// What the open frame is, as far as is known.
+    frame: Option<Class>,
+}
+
+impl Default for TsCutter {
+    fn default() -> Self {
+        Self { psi: Psi::default(), scan: Scan::new(Codec::Other), frame: None }
+    }
+}
+
+/// What the packets of a datagram had to say.
+#[derive(Default)]
+struct Said {
+    starts: bool,
+    /// Video of the frame before, in front of a start.
+    tail: Option<Class>,
+    video: bool,
+    /// Something that is neither video nor nothing.
+    other: bool,
+}
+
+impl TsCutter {
+    pub(super) fn cut(&mut self, datagram: &[u8]) -> Cut {
+        if is_ts(datagram) {
+            return self.cut_packets(datagram);
+        }
+        match RtpPacket::parse(datagram) {
+            Ok(packet) if is_ts(packet.payload()) => self.cut_packets(packet.payload()),
+            _ => Cut::aside(),
+        }
+    }
+
+    /// Looks at the packets of a datagram.
+    pub(super) fn cut_packets(&mut self, packets: &[u8]) -> Cut {
+        let mut said = Said::default();
+        for packet in packets.chunks_exact(PACKET) {
+            match Packet::try_new(packet) {
+                Some(packet) => self.look(&packet, &mut said),
+                None => said.other = true,
+            }
+        }
+        let Some(streams) = self.psi.streams() else { return Cut::apart(Class::Data) };
+        if streams.video.is_none() {
+            return Cut::apart(if said.other { Class::Audio } else { Class::Data });
+        }
+        if !said.video {
+            // Sound mostly; null packets may go with whatever is open.
+            return if said.other { Cut::apart(Class::Audio) } else { Cut::aside() };
+        }
+        // What else is in the datagram is needed, whatever the frame is.
+        let others = (said.other || said.tail.is_some_and(|tail| tail > Class::Disposable))
+            .then_some(Class::Reference);
+        Cut { apart: false, starts: said.starts, ends: false, class: self.frame.max(others) }
+    }
+
+    fn look(&mut self, packet: &Packet<'_>, said: &mut Said) {
+        let pid = packet.pid();
+        if pid == NULL {
+            return;
+        }
+        self.psi.feed(packet);
+        let video = self.psi.streams().and_then(|streams| streams.video);
+        let Some((_, codec)) = video.filter(|(video, _)| *video == pid) else {
+            said.other = true;
+            return;
+        };
+        said.video = true;
+        if self.scan.codec() != codec {
+            self.scan = Scan::new(codec);
+        }
+        let mut payload = packet.payload().unwrap_or_default();
+        if packet.payload_unit_start_indicator() {
+            if said.starts {
+                // A whole frame was in this datagram.
+                said.tail = said.tail.max(Some(self.frame.unwrap_or(Class::Reference)));
+            }
+            said.starts = true;
+            self.scan.restart();
+            let random_access =
+                packet.adaptation_field().is_some_and(|field| field.random_access_indicator());
+            self.frame = random_access.then_some(Class::Key);
+            payload = elementary(payload);
+        } else if !said.starts {
+            said.tail = said.tail.max(Some(self.frame.unwrap_or(Class::Reference)));
+        }
+        self.scan.feed(payload);
+        self.frame = self.frame.max(self.scan.class());
+    }
+}
+
+/// What follows the head of a PES packet (ISO 13818-1 §2.4.3.6).
+fn elementary(pes: &[u8]) -> &[u8] {
+    let head = pes.get(8).map_or(pes.len(), |length| 9 + usize::from(*length));
+    pes.get(head..).unwrap_or_default()
+}
+
+/// Whether bytes are packets of a transport stream and nothing else.
+pub(super) fn is_ts(bytes: &[u8]) -> bool {
+    !bytes.is_empty()
+        && bytes.len().is_multiple_of(PACKET)
+        && bytes.chunks_exact(PACKET).all(|packet| Packet::is_sync_byte(packet[0]))
+}

@@ -1,0 +1,144 @@
+//! VP9 in RTP (RFC 9628): what a payload descriptor says of its picture.
+
+use super::Class;
+
+/// What is known of a stream: the highest temporal layer, if no picture of it is ever needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Structure {
+    top: Option<u8>,
+}
+
+/// A payload descriptor, as far as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Descriptor {
+    /// Whether its picture is predicted from others (P).
+    inter: bool,
+    /// Temporal and spatial layer, if there are layers.
+    layer: Option<(u8, u8)>,
+    /// What a scalability structure in it said.
+    structure: Option<Structure>,
+}
+
+impl Structure {
+    /// What a packet's payload says (RFC 9628 §4.2).
+    pub(super) fn of_payload(&mut self, payload: &[u8]) -> Option<Class> {
+        let descriptor = read(&mut &payload[..])?;
+        if let Some(structure) = descriptor.structure {
+            *self = structure;
+        }
+        let temporal = descriptor.layer.map(|(temporal, _)| temporal);
+        Some(match (descriptor.inter, temporal) {
+            (false, _) => Class::Key,
+            (true, Some(layer)) if self.top == Some(layer) && layer > 0 => Class::Disposable,
+            (true, _) => Class::Reference,
+        })
+    }
+}
+
+/// Reads a descriptor off the front (RFC 9628 §4.2).
+fn read(input: &mut &[u8]) -> Option<Descriptor> {
+    let flags = take(input)?;
+    let has = |bit: u8| flags & bit != 0;
+    let (id, inter, layers, flexible, structure) = (has(0x80), has(0x40), has(0x20), has(0x10), has(0x02));
+    if id && take(input)? & 0x80 != 0 {
+        take(input)?;
+    }
+    let mut layer = None;
+    if layers {
+        let byte = take(input)?;
+        layer = Some((byte >> 5, byte >> 1 & 0x07));
+        if !flexible {
+            // TL0PICIDX.
+            take(input)?;
+        }
+    }
+    if flexible && inter {
+        // Up to three distances of references, each of which says whether there is another.
+        for _ in 0..3 {
+            if take(input)? & 0x01 == 0 {
+                break;
+            }
+        }
+    }
+    let structure = if structure { Some(read_structure(input)?) } else { None };
+    Some(Descriptor { inter, layer, structure })
+}
+
+/// Reads a scalability structure (RFC 9628 §4.2.1).
+fn read_structure(input: &mut &[u8]) -> Option<Structure> {
+    let head = take(input)?;
+    let (spatial_layers, sizes, group) = (head >> 5, head & 0x10 != 0, head & 0x08 != 0);
+    if sizes {
+        *input = input.get(4 * (usize::from(spatial_layers) + 1)..)?;
+    }
+    if !group {
+        return Some(Structure::default());
+    }
+    let mut pictures: Vec<(u8, [Option<u8>; 3])> = Vec::new();
+    for _ in 0..take(input)? {
+        let byte = take(input)?;
+        let mut distances = [None; 3];
+        for distance in distances.iter_mut().take(usize::from(byte >> 2 & 0x03)) {
+            *distance = Some(take(input)?);
+        }
+        pictures.push((byte >> 5, distances));
+    }
+    Some(Structure { top: unneeded_layer(&pictures) })
+}
+
+/// The highest temporal layer of a repeating group, if none of the group's pictures refers to one of it.
+fn unneeded_layer(pictures: &[(u8, [Option<u8>; 3])]) -> Option<u8> {
+    let top = pictures.iter().map(|(layer, _)| *layer).max()?;
+    let needed = pictures.iter().enumerate().any(|(index, (_, distances))| {
+        distances.iter().flatten().any(|distance| {
+            let back = usize::from(*distance) % pictures.len();
+            pictures[(index + pictures.len() - back) % pictures.len()].0 == top
+        })
+    });
+    (!needed).then_some(top)
+}
+
+fn take(input: &mut &[u8]) -> Option<u8> {
+    let (byte, rest) = input.split_first()?;
+    *input = rest;
+    Some(*byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two temporal layers in turn; the second refers to the first, the first to the first before.
+    const TWO_LAYERS: &[u8] = &[0x08, 2, 0x04, 2, 0x24, 1];
+
+    #[test]
+    fn pictures_that_are_not_predicted_are_key() {
+        let mut stream = Structure::default();
+        assert_eq!(stream.of_payload(&[0x8c, 5, 0]), Some(Class::Key));
+        assert_eq!(stream.of_payload(&[0xcc, 5, 0]), Some(Class::Reference));
+        assert_eq!(stream.of_payload(&[0xcc, 0x85]), None);
+        assert_eq!(stream.of_payload(&[]), None);
+    }
+
+    #[test]
+    fn the_top_layer_is_disposable_when_the_structure_says_so() {
+        let mut stream = Structure::default();
+        let inter = |layer: u8| [0xec, 5, layer << 5, 0, 0];
+        assert_eq!(stream.of_payload(&inter(1)), Some(Class::Reference), "no structure yet");
+        let key = [&[0xae, 5, 0, 0], TWO_LAYERS, &[0]].concat();
+        assert_eq!(stream.of_payload(&key), Some(Class::Key));
+        assert_eq!(stream.of_payload(&inter(1)), Some(Class::Disposable));
+        assert_eq!(stream.of_payload(&inter(0)), Some(Class::Reference));
+        // The same, but each picture refers to the one before it, whatever its layer.
+        let chain = [&[0xae, 5, 0, 0], &[0x08, 2, 0x04, 1, 0x24, 1][..], &[0]].concat();
+        stream.of_payload(&chain);
+        assert_eq!(stream.of_payload(&inter(1)), Some(Class::Reference));
+    }
+
+    #[test]
+    fn distances_of_flexible_mode_are_passed_over() {
+        let mut stream = Structure::default();
+        assert_eq!(stream.of_payload(&[0xfc, 5, 0x20, 0x03, 0x05, 0x02, 0]), Some(Class::Reference));
+        assert_eq!(stream.of_payload(&[0xfc, 5, 0x20, 0x03]), None);
+    }
+}

@@ -1,0 +1,180 @@
+//! What a tunnel is doing, for people and machines: the answer to `/status`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// All of it. Numbers count since the program began.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// `entry` or `exit`.
+    pub role: String,
+    /// Where it connects to, or listens.
+    pub address: String,
+    /// Who decides what goes where.
+    pub scheduler: String,
+    /// Seconds since the program began.
+    pub uptime_s: f64,
+    /// Memory of the process in bytes, where the system tells.
+    pub memory_bytes: u64,
+    /// Sessions that came up.
+    pub sessions_opened: u64,
+    /// Attempts to connect that failed, or sessions turned away.
+    pub sessions_failed: u64,
+    /// Sessions that are up.
+    pub sessions: Vec<SessionStatus>,
+    /// The flows that begin or end here, by name.
+    pub flows: Vec<FlowStatus>,
+    /// What happened lately, oldest first.
+    pub events: Vec<EventStatus>,
+}
+
+/// A session with the other end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SessionStatus {
+    /// Number since the program began.
+    pub id: u64,
+    /// Address of the other end on one of the paths.
+    pub peer: String,
+    /// Whether both ends have agreed on the token.
+    pub agreed: bool,
+    /// Seconds since it came up.
+    pub age_s: f64,
+    /// Bytes that were handed over and did not arrive yet.
+    pub queued_bytes: u64,
+    /// Blocks that were handed over and did not end yet.
+    pub open_blocks: u64,
+    /// Its paths.
+    pub paths: Vec<PathStatus>,
+}
+
+/// A path of a session. Bytes are those of UDP payload.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathStatus {
+    /// The interface, or the local address.
+    pub name: String,
+    /// Address of the other end.
+    pub remote: String,
+    /// `active`, `suspect` or `deactivated`.
+    pub state: String,
+    /// Whether its bytes cost money.
+    pub metered: bool,
+    /// Bits per second sent, over the last second.
+    pub sent_bps: u64,
+    /// Bits per second received, over the last second.
+    pub received_bps: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Smoothed round-trip time in microseconds.
+    pub srtt_us: u64,
+    /// Smallest round-trip time in microseconds.
+    pub min_rtt_us: u64,
+    /// Share of packets lost over the last two seconds.
+    pub loss: f64,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// Congestion window in bytes.
+    pub window: u64,
+    /// Packets with data that were lost.
+    pub lost_packets: u64,
+    /// Bytes of blocks that were sent again.
+    pub repair_bytes: u64,
+    /// Times that it was suspected.
+    pub suspicions: u64,
+}
+
+/// One end of a flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowStatus {
+    /// Its name.
+    pub name: String,
+    /// `in` or `out`: which end is here.
+    pub end: String,
+    /// Where datagrams come in, or go out to.
+    pub address: String,
+    /// What it carries; for `auto`, what that turned out to be.
+    pub media: String,
+    /// Whether a session carries it.
+    pub attached: bool,
+    /// From coming in to being of no use, in milliseconds.
+    pub latency_ms: u64,
+    /// Datagrams that came in here.
+    pub datagrams_in: u64,
+    /// Datagrams that went out here.
+    pub datagrams_out: u64,
+    /// Datagrams that the system would not send.
+    pub unwritten: u64,
+    /// Parcels on their way.
+    pub pending: u64,
+    /// What was sent, by class.
+    pub sent: BTreeMap<String, SentStatus>,
+    /// What came from the other end.
+    pub received: ReceivedStatus,
+    /// From coming in at the other end to going out here.
+    pub latency: LatencyStatus,
+}
+
+/// Blocks and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amount {
+    /// Frames or single datagrams.
+    pub blocks: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What became of what was sent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SentStatus {
+    /// By fate: `delivered`, `expired`, `lost`, `cancelled`, `refused`, `closed`, `unsent`, `overflow`.
+    pub fates: BTreeMap<String, Amount>,
+}
+
+/// What came.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReceivedStatus {
+    /// By class.
+    pub classes: BTreeMap<String, Amount>,
+    /// Blocks that came when those after them had left.
+    pub late: u64,
+    /// Blocks that were waited for in vain.
+    pub missing: u64,
+    /// Blocks that waited for others before them.
+    pub waits: u64,
+    /// How long, in all, in microseconds.
+    pub waited_us: u64,
+}
+
+/// How long blocks were under way. Percentiles are those of the last 10 to 20 seconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencyStatus {
+    /// Half of them were at most so many microseconds under way.
+    pub p50_us: Option<u64>,
+    /// 95 %.
+    pub p95_us: Option<u64>,
+    /// 99 %.
+    pub p99_us: Option<u64>,
+    /// The slowest.
+    pub max_us: Option<u64>,
+    /// Blocks since the beginning.
+    pub count: u64,
+    /// Their latencies together, in microseconds.
+    pub sum_us: u64,
+    /// How many fall in each bucket of the metrics' histogram; the last has no bound.
+    pub buckets: Vec<u64>,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EventStatus {
+    /// Seconds since the program began.
+    pub at_s: f64,
+    /// `info` or `warn`.
+    pub level: String,
+    /// What it is about: `path`, `session`, `flow`, `config`.
+    pub kind: String,
+    /// What happened, and why.
+    pub words: String,
+}

@@ -1,0 +1,288 @@
+//! One end of a tunnel, running.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use squall::{Fingerprint, IdentityError, Limits, ListenError, TlsError};
+use tokio::{sync::watch, task::JoinHandle};
+
+use crate::{
+    clock::Clock,
+    config::{Config, Side},
+    entry,
+    exit::{self, Exit},
+    flow::Registry,
+    guard::Guard,
+    journal::{Journal, Kind},
+    link::{Ended, Link, Public},
+    memory,
+    status::Status,
+    web::{self, Web, WebError},
+};
+
+pub use crate::flow::FlowError;
+
+/// Largest block: the largest frame that can be asked for, and some.
+const MAX_BLOCK: u32 = (8 << 20) + (1 << 20);
+
+/// Bytes handed over and not yet there, for all flows together.
+const QUEUED: u64 = 32 << 20;
+
+/// Bytes of incoming blocks that are being put together.
+const REASSEMBLY: u64 = 32 << 20;
+
+/// A session that hears nothing for this long is over, and the entry connects anew.
+const IDLE: Duration = Duration::from_secs(8);
+
+/// How often an idle path is kept alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
+
+/// How long an attempt to connect may take.
+const CONNECT: Duration = Duration::from_secs(4);
+
+/// Why a tunnel does not start, or a new configuration is not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A flow's socket cannot be opened.
+    #[error(transparent)]
+    Flow(#[from] FlowError),
+    /// It cannot be listened on the address.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The certificate, or that of an authority, cannot be used.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// Certificate and key do not belong together.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// There is no such scheduler.
+    #[error("{0}")]
+    Scheduler(String),
+    /// The status cannot be served.
+    #[error(transparent)]
+    Web(#[from] WebError),
+}
+
+/// What all parts of a running tunnel share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    config: Mutex<Arc<Config>>,
+    pub(crate) clock: Clock,
+    pub(crate) registry: Registry,
+    pub(crate) journal: Journal,
+    pub(crate) guard: Guard,
+    links: Mutex<Vec<Arc<Public>>>,
+    next_link: AtomicU64,
+    opened: AtomicU64,
+    failed: AtomicU64,
+    /// Whether everything is to end.
+    pub(crate) stopping: watch::Sender<bool>,
+}
+
+/// One end of a tunnel.
+#[derive(Debug)]
+pub struct Tunnel {
+    core: Arc<Core>,
+    exit: Option<Exit>,
+    web: Option<Web>,
+    main: JoinHandle<()>,
+}
+
+impl Tunnel {
+    /// Opens the sockets of all flows and begins to connect, or to listen. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// If a socket or a certificate cannot be had. That the other end cannot be reached is no error: it is tried
+    /// again and again.
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        let clock = Clock::start();
+        let config = Arc::new(config);
+        let core = Arc::new(Core {
+            config: Mutex::new(config.clone()),
+            clock,
+            registry: Registry::new(clock),
+            journal: Journal::new(clock),
+            guard: Guard::default(),
+            links: Mutex::default(),
+            next_link: AtomicU64::new(0),
+            opened: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            stopping: watch::Sender::new(false),
+        });
+        core.registry.set(&config.flows)?;
+        let web = match config.metrics {
+            Some(address) => Some(web::serve(address, core.clone()).await?),
+            None => None,
+        };
+        let (exit, main) = match &config.side {
+            Side::Connect(connect) => {
+                entry::check(connect)?;
+                (None, tokio::spawn(entry::run(core.clone())))
+            }
+            Side::Listen(listen) => {
+                let exit = Exit::listen(listen, &config)?;
+                let running = tokio::spawn(exit::run(core.clone(), exit.endpoint()));
+                (Some(exit), running)
+            }
+        };
+        Ok(Self { core, exit, web, main })
+    }
+
+    /// Takes another configuration: flows that stay as they are, and the session, are not touched. Scheduler,
+    /// congestion control, token and whom to connect to count from the next session on. Tells what needs a new start.
+    ///
+    /// # Errors
+    /// If a socket cannot be opened; everything stays as it was then.
+    pub fn reload(&self, config: Config) -> Result<Vec<String>, StartError> {
+        let before = self.core.config();
+        if let Side::Connect(connect) = &config.side {
+            entry::check(connect)?;
+        }
+        let changes = self.core.registry.set(&config.flows)?;
+        let notes = notes(&before, &config);
+        let mut config = config;
+        if before.is_entry() != config.is_entry() {
+            config.side = before.side.clone();
+        }
+        *self.core.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        let words = changes.words().unwrap_or_else(|| "no flow changed".to_owned());
+        self.core.journal.info(Kind::Config, format!("the configuration was read again: {words}"));
+        for note in &notes {
+            self.core.journal.info(Kind::Config, note.clone());
+        }
+        Ok(notes)
+    }
+
+    /// Notes in journal and log that a configuration was not taken.
+    pub fn refuse(&self, error: &dyn std::error::Error) {
+        self.core.journal.warn(Kind::Config, format!("the configuration stays as it was: {error}"));
+    }
+
+    /// What it is doing.
+    pub fn status(&self) -> Status {
+        self.core.status()
+    }
+
+    /// Where it listens, if it does.
+    pub fn listening(&self) -> Option<SocketAddr> {
+        self.exit.as_ref().map(Exit::address)
+    }
+
+    /// What the other end pins, if this one listens.
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        self.exit.as_ref().map(Exit::fingerprint)
+    }
+
+    /// Where metrics and status are served, if they are.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.web.as_ref().map(Web::address)
+    }
+
+    /// Ends all sessions; the other end is told.
+    pub async fn stop(self) {
+        self.core.stopping.send_replace(true);
+        if let Some(exit) = &self.exit {
+            exit.close().await;
+        }
+        // Sessions say farewell.
+        let _ = tokio::time::timeout(Duration::from_secs(2), self.main).await;
+    }
+}
+
+/// What of a new configuration does not count at once.
+fn notes(before: &Config, after: &Config) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut later = |differs: bool, what: &str, when: &str| {
+        if differs {
+            notes.push(format!("{what} counts from {when}"));
+        }
+    };
+    let (session, start) = ("the next session on", "the next start on");
+    later(before.scheduler != after.scheduler, "the scheduler", session);
+    later(before.congestion != after.congestion, "the congestion control", session);
+    later(before.token != after.token, "the token", session);
+    match (&before.side, &after.side) {
+        (Side::Connect(one), Side::Connect(other)) => later(one != other, "[connect]", session),
+        (Side::Listen(one), Side::Listen(other)) => later(one != other, "[listen]", start),
+        _ => later(true, "the change between [connect] and [listen]", start),
+    }
+    later(before.metrics != after.metrics, "metrics", start);
+    later(before.log != after.log, "[log]", start);
+    notes
+}
+
+impl Core {
+    /// As it is set now.
+    pub(crate) fn config(&self) -> Arc<Config> {
+        self.config.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Runs a session until it is over.
+    pub(crate) async fn link(self: &Arc<Self>, session: squall::Session, metered: Vec<String>) -> Ended {
+        let id = self.next_link.fetch_add(1, Relaxed) + 1;
+        self.opened.fetch_add(1, Relaxed);
+        let caller = self.config().is_entry();
+        let link = Link::new(self.clone(), session, id, caller, metered);
+        let public = link.public();
+        self.links.lock().unwrap_or_else(PoisonError::into_inner).push(public);
+        let ended = link.run().await;
+        self.links.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| other.id() != id);
+        ended
+    }
+
+    /// An attempt failed, or a session was turned away.
+    pub(crate) fn note_failure(&self) {
+        self.failed.fetch_add(1, Relaxed);
+    }
+
+    /// What it is doing.
+    pub(crate) fn status(&self) -> Status {
+        let config = self.config();
+        let (role, address) = match &config.side {
+            Side::Connect(connect) => ("entry", connect.to.clone()),
+            Side::Listen(listen) => ("exit", listen.address.to_string()),
+        };
+        let links = self.links.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Status {
+            role: role.to_owned(),
+            address,
+            scheduler: config.scheduler.clone(),
+            uptime_s: self.clock.now() as f64 / 1e6,
+            memory_bytes: memory::resident().unwrap_or(0),
+            sessions_opened: self.opened.load(Relaxed),
+            sessions_failed: self.failed.load(Relaxed),
+            sessions: links.iter().map(|link| link.status()).collect(),
+            flows: self.registry.all().iter().map(|flow| flow.status()).collect(),
+            events: self.journal.events(),
+        }
+    }
+}
+
+/// How sessions of a tunnel behave.
+pub(crate) fn session_config(config: &Config) -> Result<squall::Config, StartError> {
+    Ok(squall::Config {
+        scheduler: squall::scheduler(&config.scheduler)
+            .map_err(|error| StartError::Scheduler(error.to_string()))?,
+        congestion: config.congestion,
+        idle_timeout: IDLE,
+        keep_alive: KEEP_ALIVE,
+        connect_timeout: CONNECT,
+        limits: Limits {
+            block: MAX_BLOCK,
+            queued_bytes: QUEUED,
+            reassembly: REASSEMBLY,
+            open_blocks: 16_384,
+            handshakes: 64,
+            // Some more than are let in, so that those beyond are told why.
+            sessions: config.max_sessions + 16,
+            ..Limits::default()
+        },
+        ..squall::Config::default()
+    })
+}

@@ -1,0 +1,114 @@
+//! Metrics and status over HTTP.
+
+use std::{
+    convert::Infallible,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use http_body_util::Full;
+use hyper::{
+    Method, Request, Response, StatusCode, body::Bytes, header, server::conn::http1, service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{net::TcpListener, sync::Semaphore, task::JoinHandle};
+
+use crate::{metrics, tunnel::Core};
+
+/// Connections at a time.
+const CONNECTIONS: usize = 16;
+
+/// How long a connection may take in all.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The status cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[error("metrics: cannot listen on {address}: {source}")]
+pub struct WebError {
+    address: SocketAddr,
+    source: io::Error,
+}
+
+/// What serves; it ends with this.
+#[derive(Debug)]
+pub(crate) struct Web {
+    address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Web {
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Serves `/metrics` and `/status`.
+pub(crate) async fn serve(address: SocketAddr, core: Arc<Core>) -> Result<Web, WebError> {
+    let failed = |source| WebError { address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    if !is_private(address.ip()) {
+        tracing::warn!(%address, "metrics and status can be read from other machines, by anyone");
+    }
+    let task = tokio::spawn(accept(listener, core));
+    Ok(Web { address, task })
+}
+
+fn is_private(address: IpAddr) -> bool {
+    address.is_loopback()
+}
+
+async fn accept(listener: TcpListener, core: Arc<Core>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        // A place first: connections beyond wait in the kernel, which bounds them too.
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of descriptors, for instance.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let core = core.clone();
+        tokio::spawn(async move {
+            let service = service_fn(|request| {
+                let answer = answer(&request, &core);
+                async move { Ok::<_, Infallible>(answer) }
+            });
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(PATIENCE)
+                .keep_alive(false)
+                .max_buf_size(16 << 10)
+                .serve_connection(TokioIo::new(stream), service);
+            // Who goes away has no answer.
+            let _ = tokio::time::timeout(PATIENCE, connection).await;
+            drop(place);
+        });
+    }
+}
+
+fn answer<B>(request: &Request<B>, core: &Core) -> Response<Full<Bytes>> {
+    let (status, kind, body) = match (request.method(), request.uri().path()) {
+        (&Method::GET, "/metrics") => (StatusCode::OK, metrics::CONTENT_TYPE, metrics::text(core.status())),
+        (&Method::GET, "/status") => {
+            let body = serde_json::to_string(&core.status()).unwrap_or_else(|_| "{}".to_owned());
+            (StatusCode::OK, "application/json", body)
+        }
+        (&Method::GET, _) => {
+            (StatusCode::NOT_FOUND, "text/plain", "there are /metrics and /status\n".to_owned())
+        }
+        _ => (StatusCode::METHOD_NOT_ALLOWED, "text/plain", "only GET\n".to_owned()),
+    };
+    let mut response = Response::new(Full::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    response
+}

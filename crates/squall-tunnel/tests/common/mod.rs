@@ -1,0 +1,85 @@
+//! What the tests share: two ends of a tunnel on loopback, over two addresses.
+
+#![allow(dead_code, reason = "every test file uses its own part")]
+
+use std::{
+    net::{SocketAddr, UdpSocket},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use squall_tunnel::{
+    Config, FlowConfig, Status, Tunnel,
+    config::{ConnectConfig, IdentityConfig, ListenConfig, Side, Token, TrustConfig},
+};
+
+/// How long anything may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The secret of all tests.
+pub(crate) fn token() -> Token {
+    Token::new("a token for tests").expect("is long enough")
+}
+
+/// A port that is free now.
+pub(crate) fn free_port() -> u16 {
+    UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("is bound").port()
+}
+
+/// A socket that waits for [`PATIENCE`] at most.
+pub(crate) fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("is bound");
+    socket.set_read_timeout(Some(PATIENCE)).expect("is set");
+    socket
+}
+
+/// A flow of flags.
+pub(crate) fn flow_in(text: &str) -> FlowConfig {
+    FlowConfig::parse(text, true).expect("is right")
+}
+
+/// A flow of flags.
+pub(crate) fn flow_out(text: &str) -> FlowConfig {
+    FlowConfig::parse(text, false).expect("is right")
+}
+
+/// An exit that listens on this port; 0 for any. Its certificate is kept in a file if there is one.
+pub(crate) fn exit_config(port: u16, state: Option<&Path>, flows: Vec<FlowConfig>) -> Config {
+    let identity = state.map_or(IdentityConfig::Fresh, |file| IdentityConfig::Kept(file.to_owned()));
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    Config { flows, ..Config::new(Side::Listen(ListenConfig { address, identity }), token()) }
+}
+
+/// An entry to such an exit, over two addresses.
+pub(crate) fn entry_config(exit: &Tunnel, flows: Vec<FlowConfig>) -> Config {
+    let connect = ConnectConfig {
+        to: exit.listening().expect("it listens").to_string(),
+        trust: TrustConfig::Pin(exit.fingerprint().expect("it listens")),
+        interfaces: vec!["127.0.0.2".to_owned(), "127.0.0.3".to_owned()],
+        metered: vec!["127.0.0.3".to_owned()],
+    };
+    Config { flows, ..Config::new(Side::Connect(connect), token()) }
+}
+
+/// Waits until something holds of a tunnel.
+pub(crate) async fn until(tunnel: &Tunnel, what: &str, mut holds: impl FnMut(&Status) -> bool) -> Status {
+    let begin = Instant::now();
+    loop {
+        let status = tunnel.status();
+        if holds(&status) {
+            return status;
+        }
+        assert!(begin.elapsed() < PATIENCE, "never {what}: {status:#?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Waits until all flows are carried.
+pub(crate) async fn attached(tunnel: &Tunnel) -> Status {
+    until(tunnel, "carried", |status| status.flows.iter().all(|flow| flow.attached)).await
+}
+
+/// The words of all events.
+pub(crate) fn words(tunnel: &Tunnel) -> String {
+    tunnel.status().events.iter().map(|event| format!("{}: {}\n", event.level, event.words)).collect()
+}

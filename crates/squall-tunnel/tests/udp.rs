@@ -1,0 +1,236 @@
+//! Plain datagrams: both ways, through changes and failures.
+
+mod common;
+
+use std::{net::UdpSocket, time::Duration};
+
+use common::*;
+use squall_tunnel::{Tunnel, config::Token};
+
+/// Two ends with one flow `x`, and the sockets outside.
+struct Pair {
+    exit: Tunnel,
+    entry: Tunnel,
+    source: UdpSocket,
+    target: UdpSocket,
+    port: u16,
+}
+
+impl Pair {
+    async fn start(more_in: &str, more_out: &str) -> Self {
+        let (source, target, port) = (socket(), socket(), free_port());
+        let to = target.local_addr().expect("is bound");
+        let exit = exit_config(0, None, vec![flow_out(&format!("x=udp://{to}{more_out}"))]);
+        let exit = Tunnel::start(exit).await.expect("starts");
+        let flow = flow_in(&format!("x=udp://127.0.0.1:{port}{more_in}"));
+        let entry = Tunnel::start(entry_config(&exit, vec![flow])).await.expect("starts");
+        attached(&entry).await;
+        attached(&exit).await;
+        Self { exit, entry, source, target, port }
+    }
+
+    fn send(&self, datagram: &[u8]) {
+        self.source.send_to(datagram, ("127.0.0.1", self.port)).expect("is sent");
+    }
+
+    /// What arrives, and from where.
+    async fn recv(&self) -> (Vec<u8>, std::net::SocketAddr) {
+        let socket = self.target.try_clone().expect("is cloned");
+        tokio::task::spawn_blocking(move || {
+            let mut buffer = [0; 65_536];
+            let (length, from) = socket.recv_from(&mut buffer).expect("arrives");
+            (buffer[..length].to_vec(), from)
+        })
+        .await
+        .expect("ends")
+    }
+
+    async fn stop(self) {
+        self.entry.stop().await;
+        self.exit.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn datagrams_arrive_as_they_were_sent_and_replies_find_the_way_back() {
+    let pair = Pair::start("", "").await;
+    let large = vec![7; 60_000];
+    for datagram in [&b"hello"[..], b"", &large] {
+        pair.send(datagram);
+        assert_eq!(pair.recv().await.0, datagram);
+    }
+    let (_, from) = {
+        pair.send(b"question");
+        pair.recv().await
+    };
+    pair.target.send_to(b"answer", from).expect("is sent");
+    let mut buffer = [0; 100];
+    let (length, _) = pair.source.recv_from(&mut buffer).expect("arrives");
+    assert_eq!(&buffer[..length], b"answer");
+    // Paths are there with their cost.
+    let status = until(&pair.entry, "two paths", |status| {
+        status.sessions.first().is_some_and(|session| session.paths.len() == 2)
+    });
+    let status = status.await;
+    let metered: Vec<bool> = status.sessions[0].paths.iter().map(|path| path.metered).collect();
+    assert_eq!(metered, [false, true]);
+    let sent = &status.flows[0].sent["data"].fates["delivered"];
+    assert!(sent.blocks >= 3, "{sent:?}");
+    pair.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_steady_flow_has_one_delay() {
+    let pair = Pair::start(",latency=100ms", ",playout=steady").await;
+    // The clocks are compared by what came before.
+    pair.send(b"first");
+    pair.recv().await;
+    for _ in 0..5 {
+        let begin = std::time::Instant::now();
+        pair.send(b"x");
+        pair.recv().await;
+        let took = begin.elapsed();
+        assert!((98..140).contains(&took.as_millis()), "{took:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    pair.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wrong_token_is_told_at_both_ends() {
+    let exit = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
+    let exit = Tunnel::start(exit).await.expect("starts");
+    let mut config = entry_config(&exit, vec![flow_in(&format!("x=udp://127.0.0.1:{}", free_port()))]);
+    config.token = Token::new("quite another token").expect("is long enough");
+    let entry = Tunnel::start(config.clone()).await.expect("starts");
+    until(&entry, "refused", |status| status.sessions_failed >= 2).await;
+    assert!(
+        words(&entry).contains("does not agree: closed by the peer with code 17: wrong token"),
+        "{}",
+        words(&entry)
+    );
+    assert_eq!(words(&entry).matches("wrong token").count(), 1, "the same is told once");
+    until(&exit, "refused", |status| status.sessions_failed >= 2).await;
+    assert!(words(&exit).contains("was turned away: wrong token"), "{}", words(&exit));
+    assert!(exit.status().flows.iter().all(|flow| !flow.attached));
+    // With the right one it comes up by itself.
+    config.token = token();
+    entry.reload(config).expect("is taken");
+    attached(&entry).await;
+    entry.stop().await;
+    exit.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn flows_come_and_go_without_the_others_noticing() {
+    let pair = Pair::start("", "").await;
+    let (other_port, other_target) = (free_port(), socket());
+    let to = other_target.local_addr().expect("is bound");
+    let mut exit = exit_config(
+        0,
+        None,
+        vec![flow_out(&format!("x=udp://{}", pair.target.local_addr().expect("is bound")))],
+    );
+    let mut entry = entry_config(&pair.exit, vec![flow_in(&format!("x=udp://127.0.0.1:{}", pair.port))]);
+    pair.send(b"before");
+    let (_, from) = pair.recv().await;
+
+    // A flow the other end does not have: refused by name.
+    entry.flows.push(flow_in(&format!("y=udp://127.0.0.1:{other_port}")));
+    pair.entry.reload(entry.clone()).expect("is taken");
+    until(&pair.entry, "refused", |status| {
+        status.events.iter().any(|event| event.words.contains("flow 'y': "))
+    })
+    .await;
+    // There it is.
+    exit.flows.push(flow_out(&format!("y=udp://{to}")));
+    exit.side = pair_side(&pair);
+    pair.exit.reload(exit.clone()).expect("is taken");
+    attached(&pair.entry).await;
+    pair.source.send_to(b"other", ("127.0.0.1", other_port)).expect("is sent");
+    let mut buffer = [0; 100];
+    let (length, _) = other_target.recv_from(&mut buffer).expect("arrives");
+    assert_eq!(&buffer[..length], b"other");
+
+    // And it goes. The first flow has the same session, and the same port, as before.
+    entry.flows.pop();
+    pair.entry.reload(entry.clone()).expect("is taken");
+    until(&pair.exit, "gone", |status| !status.flows[1].attached).await;
+    pair.send(b"after");
+    assert_eq!(pair.recv().await, (b"after".to_vec(), from));
+    assert_eq!(pair.entry.status().sessions_opened, 1);
+
+    // An address that cannot be had: everything stays.
+    entry.flows.push(flow_in("z=udp://192.0.2.1:5000"));
+    let error = pair.entry.reload(entry).expect_err("no interface has it").to_string();
+    assert!(error.starts_with("flow 'z': in udp://192.0.2.1:5000: "), "{error}");
+    assert_eq!(pair.entry.status().flows.len(), 1);
+    pair.stop().await;
+}
+
+/// The exit listens where it did.
+fn pair_side(pair: &Pair) -> squall_tunnel::config::Side {
+    let address = pair.exit.listening().expect("it listens");
+    let identity = squall_tunnel::config::IdentityConfig::Fresh;
+    squall_tunnel::config::Side::Listen(squall_tunnel::config::ListenConfig { address, identity })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exit_that_starts_again_is_found_again() {
+    let folder = std::env::temp_dir().join(format!("squall-tunnel-again-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("is made");
+    let state = folder.join("state.pem");
+    let (source, target, port) = (socket(), socket(), free_port());
+    let flow = flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")));
+    let exit = Tunnel::start(exit_config(0, Some(&state), vec![flow.clone()])).await.expect("starts");
+    let at = exit.listening().expect("it listens").port();
+    let entry = entry_config(&exit, vec![flow_in(&format!("x=udp://127.0.0.1:{port},latency=10s"))]);
+    let entry = Tunnel::start(entry).await.expect("starts");
+    attached(&entry).await;
+    exit.stop().await;
+    until(&entry, "lost", |status| !status.flows[0].attached).await;
+    // What comes meanwhile waits for its deadline, and no longer.
+    source.send_to(b"meanwhile", ("127.0.0.1", port)).expect("is sent");
+    let exit = loop {
+        // The port is free as soon as the last farewell has left.
+        if let Ok(exit) = Tunnel::start(exit_config(at, Some(&state), vec![flow.clone()])).await {
+            break exit;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    attached(&entry).await;
+    let mut buffer = [0; 100];
+    let (length, _) = target.recv_from(&mut buffer).expect("arrives");
+    assert_eq!(&buffer[..length], b"meanwhile");
+    assert!(words(&entry).contains("connecting anew"), "{}", words(&entry));
+    entry.stop().await;
+    exit.stop().await;
+    std::fs::remove_dir_all(&folder).expect("is removed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_that_starts_again_has_the_same_port_at_the_exit() {
+    let pair = Pair::start("", "").await;
+    pair.send(b"one");
+    let (_, from) = pair.recv().await;
+    let entry = entry_config(&pair.exit, vec![flow_in(&format!("x=udp://127.0.0.1:{}", pair.port))]);
+    // Two at a time: the later one has the flow, the other is told.
+    let Pair { exit, entry: old, source, target, port } = pair;
+    let other_port = free_port();
+    let mut later = entry;
+    later.flows = vec![flow_in(&format!("x=udp://127.0.0.1:{other_port}"))];
+    let later = Tunnel::start(later).await.expect("starts");
+    attached(&later).await;
+    until(&old, "told", |status| {
+        status.events.iter().any(|event| event.words.contains("from another tunnel"))
+    })
+    .await;
+    source.send_to(b"two", ("127.0.0.1", other_port)).expect("is sent");
+    let mut buffer = [0; 100];
+    let (length, now) = target.recv_from(&mut buffer).expect("arrives");
+    assert_eq!((&buffer[..length], now), (&b"two"[..], from));
+    let _ = port;
+    old.stop().await;
+    later.stop().await;
+    exit.stop().await;
+}
