@@ -5,7 +5,7 @@ use squall_net::Micros;
 /// A smallest difference counts for one to two of these, so that clocks may drift.
 const WINDOW: Micros = 30_000_000;
 
-/// The smallest difference between arrival, by this side's clock, and stamp, by the other's: the offset of the
+/// The smallest difference between arrival, by this side's clock, and sending, by the other's: the offset of the
 /// clocks and the quickest way.
 #[derive(Debug, Default)]
 pub(crate) struct Delay {
@@ -17,13 +17,13 @@ pub(crate) struct Delay {
 }
 
 impl Delay {
-    /// A parcel with this stamp came.
-    pub(crate) fn observe(&mut self, now: Micros, stamp: Micros) {
+    /// A parcel came that was sent at this time of the other side.
+    pub(crate) fn observe(&mut self, now: Micros, sent: Micros) {
         if now.saturating_sub(self.begun) >= WINDOW {
             self.least = [self.least[1], None];
             self.begun = now;
         }
-        let difference = now as i64 - stamp as i64;
+        let difference = now as i64 - sent as i64;
         let least = &mut self.least[1];
         *least = Some(least.map_or(difference, |least| least.min(difference)));
     }

@@ -149,7 +149,7 @@ fn latency(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> Result<(), E
     let mut family =
         encoder.encode_descriptor("flow_latency", help, Some(&Unit::Seconds), MetricType::Histogram)?;
     for flow in &status.flows {
-        let bounds = BUCKETS.iter().map(|bound| *bound as f64 / 1e6).chain([f64::MAX]);
+        let bounds = BUCKETS.iter().map(|bound| *bound as f64 / 1e6).chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = bounds.zip(flow.latency.buckets.iter().copied()).collect();
         let labels = [("flow", flow.name.as_str())];
         let sum = flow.latency.sum_us as f64 / 1e6;

@@ -1,7 +1,7 @@
 //! A block of a flow on the wire: datagrams, and what the far end has to know to let them out as they came in.
 //!
 //! ```text
-//! class (1)  number (6)  stamp (6)  before (4)  { length (2)  offset (2)  datagram }…
+//! class (1)  number (6)  stamp (6)  before (4)  held (4)  { length (2)  offset (2)  datagram }…
 //! ```
 //!
 //! All numbers are big-endian. `docs/tunnel.md` says what they mean.
@@ -11,7 +11,7 @@ use squall_net::Micros;
 use crate::media::Class;
 
 /// Bytes before the first datagram.
-pub(crate) const HEAD: usize = 17;
+pub(crate) const HEAD: usize = 21;
 
 /// Bytes before each datagram.
 const RECORD: usize = 4;
@@ -58,13 +58,14 @@ impl Parcel {
         self.wire.len()
     }
 
-    /// As it is sent: the `number`th of its flow in its session, `before` microseconds after the one before.
-    pub(crate) fn seal(mut self, number: u64, before: Micros) -> Vec<u8> {
-        let before = u32::try_from(before).unwrap_or(u32::MAX);
+    /// As it is sent at `now`: the `number`th of its flow in its session, `before` microseconds after the one before.
+    pub(crate) fn seal(mut self, now: Micros, number: u64, before: Micros) -> Vec<u8> {
+        let in_32 = |span: Micros| u32::try_from(span).unwrap_or(u32::MAX).to_be_bytes();
         self.wire[0] = self.class as u8;
         self.wire[1..7].copy_from_slice(&number.to_be_bytes()[2..]);
         self.wire[7..13].copy_from_slice(&(self.stamp & MAX_48).to_be_bytes()[2..]);
-        self.wire[13..17].copy_from_slice(&before.to_be_bytes());
+        self.wire[13..17].copy_from_slice(&in_32(before));
+        self.wire[17..21].copy_from_slice(&in_32(now.saturating_sub(self.stamp)));
         self.wire
     }
 }
@@ -91,6 +92,8 @@ pub(crate) struct Head {
     pub(crate) stamp: Micros,
     /// From the stamp of the parcel before.
     pub(crate) before: Micros,
+    /// From the stamp to when it was sent.
+    pub(crate) held: Micros,
     pub(crate) datagrams: u32,
 }
 
@@ -107,8 +110,8 @@ pub(crate) fn open(block: &[u8]) -> Result<Head, ParcelError> {
     if datagrams == 0 {
         return Err(ParcelError::Empty);
     }
-    let before = Micros::from(u32::from_be_bytes([head[13], head[14], head[15], head[16]]));
-    Ok(Head { class, number: number(1), stamp: number(7), before, datagrams })
+    let in_32 = |at: usize| head[at..at + 4].iter().fold(0, |value, byte| value << 8 | Micros::from(*byte));
+    Ok(Head { class, number: number(1), stamp: number(7), before: in_32(13), held: in_32(17), datagrams })
 }
 
 /// The datagrams of a block that [`open`] found well formed, each with how long after the first it came in.
@@ -140,8 +143,8 @@ mod tests {
         parcel.class = Class::Key;
         parcel.push(1_000_000, b"abc");
         parcel.push(1_000_160, b"");
-        let wire = parcel.seal(258, 33_333);
-        let expected = "02 000000000102 0000000f4240 00008235 0003 0000 616263 0000 000a";
+        let wire = parcel.seal(1_000_200, 258, 33_333);
+        let expected = "02 000000000102 0000000f4240 00008235 000000c8 0003 0000 616263 0000 000a";
         let hex: String = wire.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hex, expected.replace(' ', ""));
     }
@@ -150,9 +153,9 @@ mod tests {
     fn faults_have_names() {
         let mut parcel = Parcel::new(0, 0);
         parcel.push(0, b"abc");
-        let wire = parcel.seal(0, 0);
-        assert_eq!(open(&wire[..16]), Err(ParcelError::Short));
-        assert_eq!(open(&wire[..17]), Err(ParcelError::Empty));
+        let wire = parcel.seal(0, 0, 0);
+        assert_eq!(open(&wire[..20]), Err(ParcelError::Short));
+        assert_eq!(open(&wire[..21]), Err(ParcelError::Empty));
         assert_eq!(open(&wire[..wire.len() - 1]), Err(ParcelError::Cut));
         let mut strange = wire;
         strange[0] = 9;
@@ -171,9 +174,9 @@ mod tests {
             for (after, datagram) in &all {
                 parcel.push(stamp + after, datagram);
             }
-            let wire = parcel.seal(number, before);
+            let wire = parcel.seal(stamp + 9, number, before);
             let head = open(&wire).expect("is well formed");
-            prop_assert_eq!((head.number, head.stamp, head.before), (number, stamp, before));
+            prop_assert_eq!((head.number, head.stamp, head.before, head.held), (number, stamp, before, 9));
             prop_assert_eq!(head.datagrams as usize, all.len());
             let came: Vec<_> = datagrams(&wire).collect();
             for ((after, datagram), (offset, out)) in all.iter().zip(came) {

@@ -168,7 +168,7 @@ impl Line {
             return;
         }
         let before = self.last.map_or(0, |last| stamp.saturating_sub(last));
-        let data = parcel.seal(self.next, before);
+        let data = parcel.seal(flow.clock.now(), self.next, before);
         let Some(block) = flow.block(class, stamp, self.channel, data) else {
             flow.tally.ended(class, Fate::Unsent, bytes);
             return;

@@ -101,7 +101,7 @@ proptest! {
         let mut gatherer = Gatherer::new(&flow(media.1));
         let (mut came, mut now) = (Vec::new(), 0);
         let mut take = |parcel: Parcel| {
-            let wire = parcel.seal(0, 0);
+            let wire = parcel.seal(0, 0, 0);
             came.extend(parcel::datagrams(&wire).map(|(_, datagram)| datagram.to_vec()));
         };
         let mut sent = Vec::new();

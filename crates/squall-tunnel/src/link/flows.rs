@@ -196,7 +196,7 @@ impl Lanes {
             }
             None => {
                 core.journal
-                    .info(Kind::Flow, format!("flow '{name}' from {peer} goes to {}", flow.config().end));
+                    .info(Kind::Flow, format!("flow '{name}' from {peer} goes {}", flow.config().end));
                 self.lanes.insert(offer.channel, Lane::new(flow, theirs, true));
             }
         }

@@ -109,7 +109,7 @@ impl Link {
         let public = Arc::new(Public { id, since: Instant::now(), status: Mutex::new(status) });
         let sender = Arc::new(Sender::new(id, session.clone()));
         let lanes = Lanes::new(sender.clone(), peer.clone(), caller);
-        let paths = Paths::default();
+        let paths = Paths::new(caller);
         Self {
             core,
             session,
@@ -297,7 +297,7 @@ impl Link {
         let stats = self.session.stats();
         let infos = self.session.path_stats();
         let paths = self.paths.look(&self.core.journal, Instant::now(), &infos);
-        self.lanes.set_way(self.paths.min_rtt_us(&infos) / 2 as Micros);
+        self.lanes.set_way(Paths::min_rtt_us(&infos) / 2 as Micros);
         let mut status = self.public.status.lock().unwrap_or_else(PoisonError::into_inner);
         status.agreed = self.agreed;
         status.queued_bytes = stats.queued_bytes;

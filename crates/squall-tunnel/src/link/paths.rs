@@ -18,9 +18,11 @@ const FEW: u64 = 20_000;
 /// How long rates are taken over, in looks of the link.
 const LOOKS: usize = 4;
 
-/// What was known of a path at the last looks.
-#[derive(Debug, Default)]
+/// What was known of paths at the last looks.
+#[derive(Debug)]
 pub(super) struct Paths {
+    /// Whether this side called: paths differ by the local address then, else by the remote one.
+    caller: bool,
     marks: HashMap<u32, Vec<Mark>>,
     /// The path that carried most, by number and name.
     main: Option<(u32, String)>,
@@ -35,6 +37,10 @@ struct Mark {
 }
 
 impl Paths {
+    pub(super) fn new(caller: bool) -> Self {
+        Self { caller, marks: HashMap::new(), main: None }
+    }
+
     /// Takes a look: what the paths are doing.
     pub(super) fn look(&mut self, journal: &Journal, now: Instant, infos: &[PathInfo]) -> Vec<PathStatus> {
         self.marks.retain(|number, _| infos.iter().any(|info| info.stats.number == *number));
@@ -54,15 +60,14 @@ impl Paths {
                 marks.remove(0);
             }
             carried.push((info, mark.data - before.data));
-            all.push(status(info, mark, before));
+            all.push(status(self.name(info), info, mark, before));
         }
         self.note_main(journal, &carried);
         all
     }
 
     /// The smallest round trip of all paths, in microseconds; 0 without any.
-    #[expect(clippy::unused_self, reason = "it is about the paths")]
-    pub(super) fn min_rtt_us(&self, infos: &[PathInfo]) -> u64 {
+    pub(super) fn min_rtt_us(infos: &[PathInfo]) -> u64 {
         infos.iter().map(|info| info.stats.min_rtt_us).filter(|rtt| *rtt > 0).min().unwrap_or(0)
     }
 
@@ -72,7 +77,7 @@ impl Paths {
         let most = carried.iter().max_by_key(|(_, bytes)| *bytes);
         let Some((info, bytes)) = most.filter(|_| sum >= FEW) else { return };
         let share = *bytes as f64 / sum as f64;
-        let (number, name) = (info.stats.number, name(info));
+        let (number, name) = (info.stats.number, self.name(info));
         if share < MOST || self.main.as_ref().is_some_and(|(main, _)| *main == number) {
             return;
         }
@@ -88,10 +93,19 @@ impl Paths {
         }
     }
 
+    /// The interface, or the address that tells the path from others.
+    fn name(&self, info: &PathInfo) -> String {
+        match &info.interface {
+            Some(interface) => interface.clone(),
+            None if self.caller => info.local.ip().to_string(),
+            None => info.remote.to_string(),
+        }
+    }
+
     /// Tells what changed about a path.
     pub(super) fn changed(&self, journal: &Journal, session: &Session, path: PathId, change: &PathChange) {
         let info = session.path_stats().into_iter().find(|info| info.id == path);
-        let known = |info: &PathInfo| (name(info), evidence(info));
+        let known = |info: &PathInfo| (self.name(info), evidence(info));
         let (name, evidence) =
             info.as_ref().map_or_else(|| (format!("path {}", path.0), "gone".to_owned()), known);
         match change {
@@ -119,15 +133,6 @@ impl Paths {
     }
 }
 
-/// The interface, or the local address.
-fn name(info: &PathInfo) -> String {
-    info.interface.clone().unwrap_or_else(|| {
-        let local = info.local.ip();
-        // Where one address is listened on, the other end tells paths apart.
-        if local.is_unspecified() { info.remote.to_string() } else { local.to_string() }
-    })
-}
-
 /// What is known of a path, in a few words.
 fn evidence(info: &PathInfo) -> String {
     let stats = &info.stats;
@@ -141,12 +146,12 @@ fn evidence(info: &PathInfo) -> String {
     )
 }
 
-fn status(info: &PathInfo, mark: Mark, before: Mark) -> PathStatus {
+fn status(name: String, info: &PathInfo, mark: Mark, before: Mark) -> PathStatus {
     let stats = &info.stats;
     let seconds = (mark.at - before.at).as_secs_f64();
     let rate = |bytes: u64| if seconds > 0.0 { (bytes as f64 * 8.0 / seconds) as u64 } else { 0 };
     PathStatus {
-        name: name(info),
+        name,
         remote: info.remote.to_string(),
         state: stats.state.to_owned(),
         metered: stats.metered,

@@ -37,6 +37,8 @@ struct Said {
     /// Video of the frame before, in front of a start.
     tail: Option<Class>,
     video: bool,
+    /// Whether the last video was the end of a PES packet.
+    ends: bool,
     /// Something that is neither video nor nothing.
     other: bool,
 }
@@ -72,7 +74,7 @@ impl TsCutter {
         // What else is in the datagram is needed, whatever the frame is.
         let others = (said.other || said.tail.is_some_and(|tail| tail > Class::Disposable))
             .then_some(Class::Reference);
-        Cut { apart: false, starts: said.starts, ends: false, class: self.frame.max(others) }
+        Cut { apart: false, starts: said.starts, ends: said.ends, class: self.frame.max(others) }
     }
 
     fn look(&mut self, packet: &Packet<'_>, said: &mut Said) {
@@ -105,9 +107,29 @@ impl TsCutter {
         } else if !said.starts {
             said.tail = said.tail.max(Some(self.frame.unwrap_or(Class::Reference)));
         }
+        said.ends = is_stuffed(packet.buffer());
         self.scan.feed(payload);
         self.frame = self.frame.max(self.scan.class());
     }
+}
+
+/// Whether an adaptation field is longer than what is in it, as it is where a PES packet ends: the next one begins in
+/// a packet of its own (ISO 13818-1 §2.4.3.3, §2.4.3.5).
+fn is_stuffed(packet: &[u8]) -> bool {
+    let Some((&[_, _, _, control, length], field)) = packet.split_first_chunk::<5>() else { return false };
+    let Some(flags) = field.first().filter(|_| control & 0x20 != 0 && length > 0) else {
+        // A field without flags is one byte of stuffing.
+        return control & 0x20 != 0;
+    };
+    // Clock references of six bytes, the splice countdown; private data and extensions tell their length.
+    let clocks = usize::from(flags & 0x10 != 0) * 6 + usize::from(flags & 0x08 != 0) * 6;
+    let mut used = 1 + clocks + usize::from(flags & 0x04 != 0);
+    for flag in [0x02, 0x01] {
+        if flags & flag != 0 {
+            used += 1 + field.get(used).map_or(0, |length| usize::from(*length));
+        }
+    }
+    usize::from(length) > used
 }
 
 /// What follows the head of a PES packet (ISO 13818-1 §2.4.3.6).

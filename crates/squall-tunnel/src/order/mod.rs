@@ -83,6 +83,8 @@ struct Held {
     block_id: u64,
     block: Bytes,
     arrived: Micros,
+    /// Whether something was missing before it then.
+    blocked: bool,
 }
 
 impl Order {
@@ -121,13 +123,15 @@ impl Order {
     /// If it is no parcel. The other end is not to be trusted any more then.
     pub(crate) fn arrived(&mut self, now: Micros, block_id: u64, block: Bytes) -> Result<(), ParcelError> {
         let head = parcel::open(&block)?;
-        self.delay.observe(now, head.stamp);
+        self.delay.observe(now, head.stamp.saturating_add(head.held));
         if head.number < self.next || self.held.contains_key(&head.number) {
             self.count.late += 1;
             return Ok(());
         }
+        let present = self.held.range(..head.number).count() as u64;
+        let blocked = self.rule.ordered && head.number - self.next > present;
         self.bytes += block.len();
-        self.held.insert(head.number, Held { head, block_id, block, arrived: now });
+        self.held.insert(head.number, Held { head, block_id, block, arrived: now, blocked });
         Ok(())
     }
 
@@ -165,7 +169,7 @@ impl Order {
         let since = |earlier: Micros| now.saturating_sub(earlier);
         Some(Ready {
             head: held.head,
-            waited: since(held.arrived),
+            waited: if held.blocked { since(held.arrived) } else { 0 },
             latency: self.delay.local(held.head.stamp).map_or(0, since),
             block: held.block,
         })

@@ -17,7 +17,7 @@ fn block(number: u64) -> Bytes {
     let mut parcel = Parcel::new(stamp, 0);
     parcel.class = Class::Reference;
     parcel.push(stamp, &number.to_be_bytes());
-    parcel.seal(number, if number == 0 { 0 } else { FRAME }).into()
+    parcel.seal(stamp, number, if number == 0 { 0 } else { FRAME }).into()
 }
 
 /// Arrives after so long, by the receiver's clock; block ids are twice the numbers.
