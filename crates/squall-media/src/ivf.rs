@@ -13,8 +13,8 @@ use thiserror::Error;
 use crate::annexb;
 use crate::frame::{EncodedFrame, FrameKind, MAX_FRAME_BYTES};
 
-const HEADER_BYTES: usize = 32;
-const FRAME_HEADER_BYTES: usize = 12;
+pub(crate) const HEADER_BYTES: usize = 32;
+pub(crate) const FRAME_HEADER_BYTES: usize = 12;
 
 /// What the frames of an IVF file are encoded with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

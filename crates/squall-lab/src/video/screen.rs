@@ -15,6 +15,8 @@ pub(super) struct Screen {
     next: Option<u64>,
     ahead: Picture,
     shown: Picture,
+    /// Its place.
+    latest: Option<u64>,
 }
 
 impl Screen {
@@ -22,7 +24,7 @@ impl Screen {
     pub(super) fn open(ffmpeg: &OsStr, file: Option<&Path>, size: (u32, u32)) -> Result<Self, StudioError> {
         let black = Picture::new(size.0, size.1)?;
         let decoded = file.map(|file| Decoded::open(ffmpeg, file)).transpose()?;
-        let mut screen = Self { decoded, next: None, ahead: black.clone(), shown: black };
+        let mut screen = Self { decoded, next: None, ahead: black.clone(), shown: black, latest: None };
         screen.decode()?;
         Ok(screen)
     }
@@ -30,10 +32,13 @@ impl Screen {
     /// Goes on to the instant of this picture, whether there is one of its own; else the one before stays.
     pub(super) fn advance(&mut self, place: u64) -> Result<bool, StudioError> {
         let mut fresh = false;
-        while self.next.is_some_and(|next| next <= place) {
-            // A concealed picture may come under the number of the one before it.
-            fresh = true;
-            std::mem::swap(&mut self.shown, &mut self.ahead);
+        while let Some(next) = self.next.filter(|next| *next <= place) {
+            // After a lost key frame some come behind one that is shown after them: too late.
+            if self.latest.is_none_or(|latest| latest < next) {
+                fresh = true;
+                self.latest = Some(next);
+                std::mem::swap(&mut self.shown, &mut self.ahead);
+            }
             self.decode()?;
         }
         Ok(fresh)

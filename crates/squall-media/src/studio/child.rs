@@ -10,9 +10,6 @@ use std::thread::JoinHandle;
 use super::StudioError;
 use crate::ffmpeg::first_complaint;
 
-/// What a program writes beside its output: lines of `framecrc` about its pictures, and complaints. ffmpeg's name for it.
-pub(super) const BESIDE: &str = "pipe:2";
-
 /// The program, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Running {
@@ -69,8 +66,8 @@ impl Running {
         self.listener = Some(std::thread::spawn(move || first_complaint(stderr)));
     }
 
-    /// The same, and gives the pictures that the program tells of by `framecrc` lines.
-    pub(super) fn told(&mut self) -> Receiver<Told> {
+    /// The same, and gives what the program tells of its pictures or frames, as `parse` finds it in lines of its own.
+    pub(super) fn told<T: Send + 'static>(&mut self, parse: fn(&str) -> Option<T>) -> Receiver<T> {
         let stderr = self.child.stderr.take().expect("it is a pipe, and taken once");
         let (told, teller) = channel();
         self.listener = Some(std::thread::spawn(move || {
@@ -79,9 +76,9 @@ impl Running {
             let mut line = Vec::new();
             while lines.by_ref().take(4096).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
                 let text = String::from_utf8_lossy(&line);
-                match Told::parse(&text) {
-                    // Nobody listens once there are pictures enough.
-                    Some(picture) => drop(told.send(picture)),
+                match parse(&text) {
+                    // Nobody listens once there are enough.
+                    Some(one) => drop(told.send(one)),
                     None if complaints.is_empty() && !text.starts_with('#') => complaints = line.clone(),
                     None => {}
                 }
@@ -112,28 +109,6 @@ impl Drop for Running {
     }
 }
 
-/// What ffmpeg's `framecrc` says of a packet: a frame, or a picture if it is not compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Told {
-    /// Its place in the order of display, if the time base is a picture.
-    pub(super) place: i64,
-    /// Its size in bytes.
-    pub(super) size: usize,
-}
-
-impl Told {
-    /// `stream, decoding time, time, duration, size, checksum …`
-    fn parse(line: &str) -> Option<Self> {
-        let mut fields = line.split(',').map(str::trim);
-        let (stream, _, place) = (fields.next()?, fields.next()?, fields.next()?);
-        let (_, size, checksum) = (fields.next()?, fields.next()?, fields.next()?);
-        if stream != "0" || !checksum.starts_with("0x") {
-            return None;
-        }
-        Some(Self { place: place.parse().ok()?, size: size.parse().ok()? })
-    }
-}
-
 /// Reads until `to` is full; returns whether it could. The end between two pictures is none of an error.
 pub(super) fn read_whole(from: &mut impl Read, to: &mut [&mut [u8]]) -> io::Result<bool> {
     for (index, part) in to.iter_mut().enumerate() {
@@ -150,25 +125,5 @@ pub(super) fn cannot_start(program: &OsStr, source: io::Error) -> StudioError {
     match source.kind() {
         io::ErrorKind::NotFound => StudioError::Missing { program: program.to_owned() },
         _ => StudioError::Io { doing: "could not be started", source },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_about_pictures_are_told_from_complaints() {
-        let line = "0,         -1,          0,        1,     6186, 0x6e8e8019, S=1,        8\n";
-        assert_eq!(Told::parse(line), Some(Told { place: 0, size: 6186 }));
-        for other in [
-            "#tb 0: 1/30\n",
-            "[h264 @ 0x55] no frame, or, so, it, is, said\n",
-            "0, 1, 2\n",
-            "",
-            "1,0,0,1,5,0x1",
-        ] {
-            assert_eq!(Told::parse(other), None, "{other}");
-        }
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, BufReader, Read, Write};
 use std::process::ChildStdin;
 use std::str::FromStr;
 
-use super::child::{BESIDE, Running, Told};
+use super::child::Running;
 use super::{Footage, FrameRate, StudioError};
 use crate::annexb::{self, AccessUnits};
 use crate::frame::{EncodedFrame, FrameKind};
@@ -131,7 +131,7 @@ pub fn encode(
 ) -> Result<Vec<CodedFrame>, StudioError> {
     let mut pictures = footage.pictures()?;
     let mut running = Running::start(&encoding.ffmpeg, &arguments(footage, encoding), ENCODING, true)?;
-    let told = running.told();
+    let told = running.told(Told::parse);
     let (input, output) = (running.input(), running.output());
     let (frames, fed) = std::thread::scope(|scope| {
         let feeder = scope.spawn(|| feed(&mut pictures, footage.size, encoding.pictures, input));
@@ -212,12 +212,12 @@ fn arguments(footage: &Footage, encoding: &Encoding) -> Vec<OsString> {
          ts_layer_id=0,2,1,2:ts_layering_mode=3",
         targets[0], targets[1], targets[2]
     );
-    let tee = format!("[f=framecrc:flush_packets=1]{BESIDE}|[f=h264]pipe:1");
+    let tee = "[f=framecrc:flush_packets=1]pipe:2|[f=h264]pipe:1";
     if encoding.coding == Coding::H264 {
         // No look-ahead, which would hold pictures back.
         args.extend(["-preset", "veryfast", "-bf", "1", "-b_strategy", "0", "-b-pyramid", "none"]);
         args.extend(["-sc_threshold", "0", "-x264-params", "rc-lookahead=0:sync-lookahead=0:mbtree=0"]);
-        args.extend(["-f", "tee", &tee]);
+        args.extend(["-f", "tee", tee]);
     } else {
         args.extend(["-deadline", "realtime", "-cpu-used", "7", "-lag-in-frames", "0", "-auto-alt-ref", "0"]);
         args.extend(["-error-resilient", "1"]);
@@ -298,6 +298,28 @@ impl<W: Write> Shelf<W> {
     }
 }
 
+/// What ffmpeg's `framecrc` says of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Told {
+    /// Its place in the order of display, if the time base is a picture.
+    place: i64,
+    /// Its size in bytes.
+    size: usize,
+}
+
+impl Told {
+    /// `stream, decoding time, time, duration, size, checksum …`
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.split(',').map(str::trim);
+        let (stream, _, place) = (fields.next()?, fields.next()?, fields.next()?);
+        let (_, size, checksum) = (fields.next()?, fields.next()?, fields.next()?);
+        if stream != "0" || !checksum.starts_with("0x") {
+            return None;
+        }
+        Some(Self { place: place.parse().ok()?, size: size.parse().ok()? })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,6 +332,22 @@ mod tests {
             assert!((keys as f64 / rate.fps() - KEY_SECONDS).abs() < 0.1);
         }
         assert_eq!(Coding::H264.key_interval(FrameRate { rate: 25, scale: 1 }), 50);
+    }
+
+    #[test]
+    fn lines_about_frames_are_told_from_complaints() {
+        let line = "0,         -1,          0,        1,     6186, 0x6e8e8019, S=1,        8\n";
+        assert_eq!(Told::parse(line), Some(Told { place: 0, size: 6186 }));
+        let others = [
+            "#tb 0: 1/30\n",
+            "[h264 @ 0x55] no frame, or, so, it, is, said\n",
+            "0, 1, 2\n",
+            "",
+            "1,0,0,1,5,0x1",
+        ];
+        for other in others {
+            assert_eq!(Told::parse(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -140,6 +140,31 @@ fn what_follows_a_lost_reference_is_decoded_with_its_damage() {
 }
 
 #[test]
+fn pictures_keep_their_places_after_a_lost_key_frame() {
+    for coding in Coding::ALL {
+        if !equipped("pictures_keep_their_places_after_a_lost_key_frame", coding) {
+            return;
+        }
+        let folder = Folder::new(&format!("key-{coding}"));
+        let (whole, part) = (folder.0.join("whole.ivf"), folder.0.join("part.ivf"));
+        let (footage, encoding) = small(140, coding);
+        encode(&footage, &encoding, File::create(&whole).unwrap(), |_| {}).unwrap();
+        copy(&whole, &part, |frame| footage.rate.index_at(frame.pts_us) != 60);
+        let intact = pictures(&whole, footage.size);
+        let seen = pictures(&part, footage.size);
+        let last: Vec<_> = seen.iter().filter(|(place, _)| *place >= 120).cloned().collect();
+        assert!(last == intact[120..], "{coding}: all is well from the next key frame on");
+        // The counter in the picture tells which one it really is.
+        let true_place = |(place, picture): &(u64, Picture)| {
+            crate::scene::read_index(picture).map(|index| (index, *place))
+        };
+        assert!(
+            seen.iter().filter(|one| one.0 < 60).filter_map(true_place).all(|(index, place)| index == place)
+        );
+    }
+}
+
+#[test]
 fn ffmpeg_and_we_agree_on_how_alike_pictures_are() {
     if !equipped("ffmpeg_and_we_agree_on_how_alike_pictures_are", Coding::Vp9) {
         return;
