@@ -31,6 +31,7 @@ mod logs;
 mod nat;
 mod ports;
 mod privilege;
+mod radios;
 mod report;
 mod shell;
 mod side;

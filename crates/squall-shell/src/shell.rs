@@ -1,6 +1,10 @@
 //! Putting it together: two sides, and the links between them.
 
-use std::path::Path;
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use squall_net::{Live, Network, PathConfig};
 use tun_rs::SyncDevice;
@@ -11,6 +15,7 @@ use crate::{
     error::ShellError,
     logs::Logs,
     ports::{Devices, Packet},
+    radios::Radios,
     report::ShellReport,
     side::Side,
     wiring::{self, Interface},
@@ -22,13 +27,16 @@ pub struct Prepared {
     network: Network<Packet>,
     devices: Vec<(SyncDevice, SyncDevice)>,
     paths: Vec<PathConfig>,
+    radios: Option<(PathBuf, Vec<Option<File>>)>,
 }
 
 /// Running links. Dropping it stops them and kills every program on either side.
 #[derive(Debug)]
 pub struct Shell {
     logs: Option<Logs>,
-    live: std::sync::Arc<Live<Packet>>,
+    #[expect(dead_code, reason = "it tells of the radios until it is dropped")]
+    radios: Option<Radios>,
+    live: Arc<Live<Packet>>,
     sides: Sides,
 }
 
@@ -70,12 +78,26 @@ impl Prepared {
         let (client, at_client) = side("client", ends(0), wiring::wire_client)?;
         let (server, at_server) = side("server", ends(1), wiring::wire_server)?;
         let devices = at_client.into_iter().zip(at_server).collect();
-        Ok(Self { sides: Sides { client, server, interfaces }, network, devices, paths: paths.to_vec() })
+        let told: Vec<&str> = interfaces
+            .iter()
+            .zip(paths)
+            .map(|([client, _], path)| if path.radio.is_some() { client.name.as_str() } else { "" })
+            .collect();
+        let has_radio = told.iter().any(|name| !name.is_empty());
+        let radios = has_radio.then(|| Radios::prepare(&told)).transpose()?;
+        let sides = Sides { client, server, interfaces };
+        Ok(Self { sides, network, devices, paths: paths.to_vec(), radios })
     }
 
     /// Names of the interfaces of the paths, the same on both sides.
     pub fn interfaces(&self) -> Vec<String> {
         self.sides.interfaces.iter().map(|[client, _]| client.name.clone()).collect()
+    }
+
+    /// The folder with a file for each interface whose path has a radio, in which that tells what it measures; see
+    /// [`told`](squall_signal::told). `None` if no path has one.
+    pub fn radios(&self) -> Option<&Path> {
+        self.radios.as_ref().map(|(folder, _)| folder.as_path())
     }
 
     /// The server's side, whose program may start before the links do.
@@ -91,11 +113,12 @@ impl Prepared {
     /// If the logs cannot be written, or the system is out of threads.
     pub fn start(self, logs: Option<&Path>) -> Result<Shell, ShellError> {
         let ports = Devices::new(self.devices);
-        let live = std::sync::Arc::new(Live::start(self.network, ports, "squall-links")?);
+        let live = Arc::new(Live::start(self.network, ports, "squall-links")?);
         let names: Vec<String> =
             self.sides.interfaces.iter().map(|[client, _]| client.name.clone()).collect();
         let logs = logs.map(|folder| Logs::start(folder, &self.paths, &names, live.clone())).transpose()?;
-        Ok(Shell { logs, live, sides: self.sides })
+        let radios = self.radios.map(|radios| Radios::start(radios, live.clone())).transpose()?;
+        Ok(Shell { logs, radios, live, sides: self.sides })
     }
 }
 

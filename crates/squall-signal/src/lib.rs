@@ -19,6 +19,8 @@ mod radios;
 mod reading;
 mod source;
 #[cfg(feature = "trace")]
+pub mod told;
+#[cfg(feature = "trace")]
 pub mod trace;
 mod watermark;
 #[cfg(all(feature = "wifi", target_os = "linux"))]

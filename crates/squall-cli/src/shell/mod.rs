@@ -29,7 +29,7 @@ use crate::{
     squall shell --scenario scenarios/fading.toml --server 'iperf3 -s -1' --client 'iperf3 -c 10.77.0.1'\n  \
     squall shell --link trace:lte.mahi,delay=30ms --log out/logs -- ./my-app\n\n\
     Variables for both programs: SQUALL_SERVER (10.77.0.1), SQUALL_LINKS (names) and SQUALL_CLIENT (addresses), separated by \
-    commas.")]
+    commas; SQUALL_RADIOS if links have radios, by which `squall signal watch` and --signal find them.")]
 pub(crate) struct ShellArgs {
     /// A link: key=value pairs as in scenario files (name, rate, delay, jitter, queue, loss, duplicate, mtu, mahimahi, ...;
     /// up. and down. before a key for one direction), or trace:FILE[,key=value...] for a recorded rate in any format
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
     if !args.quiet && std::io::stderr().is_terminal() {
         eprint!("{}", summary::welcome(&prepared.interfaces(), &paths, args.server.is_some()));
     }
-    let mut programs = Programs::new(&prepared.interfaces());
+    let mut programs = Programs::new(&prepared.interfaces(), prepared.radios());
     if let Some(command) = &args.server {
         programs.start_server(prepared.server(), command).map_err(whole)?;
         std::thread::sleep(Duration::from_micros(args.after.micros()));

@@ -3,6 +3,7 @@
 use std::{
     env,
     ffi::OsString,
+    path::Path,
     process::{Child, ExitStatus},
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     time::{Duration, Instant},
@@ -10,6 +11,7 @@ use std::{
 
 use anyhow::Context as _;
 use squall_shell::{Addresses, Program, ShellError, Side, terminate};
+use squall_signal::told::FOLDER;
 
 use crate::interrupt::interrupted;
 
@@ -42,22 +44,18 @@ pub(super) enum Ended {
 }
 
 impl Programs {
-    pub(super) fn new(interfaces: &[String]) -> Self {
+    /// Programs that know the interfaces, and the folder in which radios tell of themselves.
+    pub(super) fn new(interfaces: &[String], radios: Option<&Path>) -> Self {
         let clients: Vec<String> =
             (0..interfaces.len()).map(|path| Addresses::of(path).client().to_string()).collect();
-        let variables = [
-            ("SQUALL_SERVER", squall_shell::server().to_string()),
-            ("SQUALL_LINKS", interfaces.join(",")),
-            ("SQUALL_CLIENT", clients.join(",")),
+        let mut variables = vec![
+            ("SQUALL_SERVER".to_owned(), squall_shell::server().to_string()),
+            ("SQUALL_LINKS".to_owned(), interfaces.join(",")),
+            ("SQUALL_CLIENT".to_owned(), clients.join(",")),
         ];
+        variables.extend(radios.map(|folder| (FOLDER.to_owned(), folder.display().to_string())));
         let (notify, events) = channel();
-        Self {
-            variables: variables.map(|(name, value)| (name.to_owned(), value)).to_vec(),
-            events,
-            notify,
-            client: None,
-            server: None,
-        }
+        Self { variables, events, notify, client: None, server: None }
     }
 
     /// Starts the server's program, by a shell.

@@ -1,0 +1,226 @@
+//! `squall shell` with real programs behind it, where the system lets this user have namespaces.
+
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use common::{Scratch, failure, squall};
+
+/// Runs a shell to its end.
+fn shell(args: &[&str]) -> Output {
+    squall().arg("shell").args(args).output().expect("the program starts")
+}
+
+/// Whether there can be a shell here. Root with the device must have one; else it is said what is missing.
+fn possible() -> bool {
+    let probe = shell(&["-q", "--link", "delay=1ms", "--", "true"]);
+    let (said, code) = failure(&probe);
+    let must = Path::new("/dev/net/tun").exists() && is_root();
+    if code != Some(0) {
+        assert!(!must, "{said}");
+        println!("skipped: {said}");
+    }
+    code == Some(0)
+}
+
+fn is_root() -> bool {
+    fs::read_to_string("/proc/self/status").is_ok_and(|status| {
+        status.lines().any(|line| line.split_whitespace().eq(["Uid:", "0", "0", "0", "0"]))
+    })
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Process ids of all whose command line has this word.
+fn processes_with(word: &str) -> Vec<String> {
+    let all = fs::read_dir("/proc").expect("there is a /proc").flatten();
+    all.filter(|entry| {
+        let line = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+        line.split('\0').any(|part| part == word)
+    })
+    .map(|entry| entry.file_name().to_string_lossy().into_owned())
+    .collect()
+}
+
+/// Waits until a condition holds, for five seconds at most.
+fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(5), "not within five seconds: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").arg(format!("-{name}")).arg(child.id().to_string()).status();
+    assert!(sent.expect("there is kill").success());
+}
+
+#[test]
+fn the_program_sees_the_links_and_its_code_is_the_shells() {
+    if !possible() {
+        return;
+    }
+    let links = ["-q", "--link", "name=wifi,delay=1ms", "--link", "name=lte,delay=1ms", "--client"];
+    let output = shell(&[&links[..], &["echo $SQUALL_SERVER $SQUALL_LINKS $SQUALL_CLIENT; exit 7"]].concat());
+    assert_eq!(said(&output), "10.77.0.1 wifi,lte 10.77.1.2,10.77.2.2");
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(failure(&output).0, "", "quiet is quiet");
+    let by_signal = shell(&[&links[..], &["kill -9 $$"]].concat());
+    assert_eq!(by_signal.status.code(), Some(137));
+    let devices = shell(&[&links[..], &["cat /proc/net/dev"]].concat());
+    let names: Vec<String> = said(&devices)
+        .lines()
+        .filter_map(|line| line.split_once(':').map(|(name, _)| name.trim().to_owned()))
+        .collect();
+    assert_eq!(names, ["lo", "wifi", "lte"]);
+}
+
+#[test]
+fn what_is_wrong_is_said_in_one_line() {
+    let wrong = |args: &[&str]| failure(&shell(args));
+    let (said, code) = wrong(&["--link", "dealy=3ms", "--", "true"]);
+    assert!(said.starts_with("squall: --link dealy=3ms: unknown key \"dealy\""), "{said}");
+    assert_eq!((said.lines().count(), code), (1, Some(2)));
+    let (said, code) = wrong(&["--link", "trace:/nowhere", "--", "true"]);
+    assert!(said.contains("/nowhere"), "{said}");
+    assert_eq!(code, Some(2));
+    let (said, code) = wrong(&["--scenario", "/nowhere.toml"]);
+    assert!(said.contains("/nowhere.toml"), "{said}");
+    assert_eq!(code, Some(2));
+    assert_eq!(wrong(&["--", "true"]).1, Some(2), "a link is needed");
+    if possible() {
+        let (said, code) = wrong(&["-q", "--link", "name=a", "--link", "name=a", "--", "true"]);
+        assert!(said.contains("two paths are called \"a\""), "{said}");
+        assert_eq!(code, Some(2));
+        let (said, code) = wrong(&["-q", "--link", "delay=1ms", "--", "no-such-program"]);
+        assert!(said.starts_with("squall: no-such-program: No such file"), "{said}");
+        assert_eq!(code, Some(127));
+        let (said, code) = wrong(&["-q", "--link", "delay=1ms", "--log", "/proc/nowhere", "--", "true"]);
+        assert!(said.starts_with("squall: /proc/nowhere: "), "{said}");
+        assert_eq!(code, Some(1));
+    }
+}
+
+#[test]
+fn nothing_survives_the_shell_not_even_when_it_is_killed() {
+    if !possible() {
+        return;
+    }
+    for how in ["KILL", "TERM", "INT"] {
+        // A number that no other test waits for.
+        let word = format!("4{}7{}", std::process::id(), how.len() + usize::from(how.as_bytes()[0]));
+        let script = format!("(setsid sleep {word} &); sleep {word}");
+        let mut child = squall()
+            .args([
+                "shell",
+                "-q",
+                "--link",
+                "delay=1ms",
+                "--server",
+                &format!("sleep {word}"),
+                "--client",
+                &script,
+            ])
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("the program starts");
+        eventually("three sleepers", || processes_with(&word).len() == 3);
+        signal(&child, how);
+        let status = child.wait().expect("it ends");
+        eventually("no sleeper", || processes_with(&word).is_empty());
+        assert_eq!(status.code(), if how == "KILL" { None } else { Some(130) }, "after SIG{how}");
+    }
+}
+
+#[test]
+fn a_program_that_leaves_others_behind_leaves_nothing() {
+    if !possible() {
+        return;
+    }
+    let word = format!("4{}1", std::process::id());
+    let script = format!("setsid sleep {word} & sleep 0.2; exit 3");
+    let output = shell(&["-q", "--link", "delay=1ms", "--client", &script]);
+    assert_eq!(output.status.code(), Some(3));
+    eventually("no sleeper", || processes_with(&word).is_empty());
+}
+
+#[test]
+fn a_file_crosses_a_link_that_fails() {
+    if !possible() {
+        return;
+    }
+    let scratch = Scratch::new("shell");
+    let bytes: Vec<u8> = (0..3_000_000u32).map(|number| (number % 251) as u8).collect();
+    let file = scratch.write("data.bin", &bytes);
+    let scenario = scratch.write(
+        "failing.toml",
+        br#"
+            name = "failing"
+            duration = "10s"
+            schedulers = ["minrtt"]
+            [[path]]
+            name = "wifi"
+            rate = "10mbps"
+            delay = "10ms"
+            events = [{ at = "1s", outage = "30s" }]
+            [[path]]
+            name = "lte"
+            rate = "10mbps"
+            delay = "30ms"
+            [[flow]]
+            name = "bulk"
+            kind = "bulk"
+        "#,
+    );
+    let (out, logs, json) = (scratch.path("received"), scratch.path("logs"), scratch.path("shell.json"));
+    let program = env!("CARGO_BIN_EXE_squall");
+    let server = format!("{program} recv --listen 10.77.0.1:4433 --out {} --once", out.display());
+    let client = format!("{program} send {} --to 10.77.0.1:4433 --insecure", file.display());
+    let output = squall()
+        .args(["shell", "--max-slip", "50ms", "--server", &server, "--client", &client])
+        .args(["--scenario".as_ref(), scenario.as_os_str()])
+        .args(["--log".as_ref(), logs.as_os_str(), "--json".as_ref(), json.as_os_str()])
+        .output()
+        .expect("the program starts");
+    let (words, code) = failure(&output);
+    assert_eq!(code, Some(0), "{words}");
+    assert!(fs::read(&out).expect("it has arrived") == bytes, "other bytes have arrived");
+    let report: serde_json::Value =
+        serde_json::from_slice(&fs::read(&json).expect("a report")).expect("JSON");
+    assert_eq!(report["valid"], true, "{report}");
+    let path = |index: usize| report["report"]["paths"][index]["up"].clone();
+    assert_eq!(path(0)["dropped"]["outage"]["packets"].as_u64().map(|packets| packets > 0), Some(true));
+    assert!(path(1)["delivered"]["bytes"].as_u64() > Some(1_000_000), "{report}");
+    assert!(words.contains("wifi up") && words.contains("lte down"), "{words}");
+    for name in ["wifi-up.log", "wifi-up.jsonl", "lte-down.log", "lte-down.jsonl"] {
+        assert!(fs::metadata(logs.join(name)).is_ok_and(|log| log.len() > 1_000), "{name}");
+    }
+}
+
+#[test]
+fn radios_of_the_links_are_found_by_programs_behind_them() {
+    if !possible() {
+        return;
+    }
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/walking.toml");
+    let client = format!("{} signal watch --interface Wi-Fi --for 2s --json", env!("CARGO_BIN_EXE_squall"));
+    let output = squall()
+        .args(["shell", "-q", "--client", &client, "--scenario"])
+        .arg(scenario)
+        .output()
+        .expect("the program starts");
+    let lines = said(&output);
+    let (words, code) = failure(&output);
+    assert_eq!(code, Some(0), "{words}");
+    assert!(lines.lines().filter(|line| line.contains("rssi")).count() >= 5, "{lines}\n{words}");
+}
