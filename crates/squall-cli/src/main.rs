@@ -17,8 +17,10 @@ mod shell;
 mod signal;
 mod trace;
 mod transfer;
-mod video;
 mod tunnel;
+#[cfg(target_os = "linux")]
+mod versus;
+mod video;
 mod wrap;
 
 use std::process::ExitCode;
@@ -51,6 +53,14 @@ enum Command {
     ShellKeeper(shell::KeeperArgs),
     Video(video::VideoArgs),
     Tunnel(Box<tunnel::TunnelArgs>),
+    #[cfg(target_os = "linux")]
+    Versus(versus::VersusArgs),
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    VersusSide(versus::PartArgs),
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    VersusRelay(versus::PartArgs),
     Bench(bench::BenchArgs),
 }
 
@@ -71,6 +81,12 @@ fn main() -> ExitCode {
         Command::ShellKeeper(args) => Ok(shell::keep(&args)),
         Command::Video(args) => video::run(&args),
         Command::Tunnel(args) => tunnel::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::Versus(args) => versus::run(&args),
+        #[cfg(target_os = "linux")]
+        Command::VersusSide(args) => versus::side(&args),
+        #[cfg(target_os = "linux")]
+        Command::VersusRelay(args) => versus::relay(&args),
         Command::Bench(args) => bench::run(&args),
     };
     outcome.unwrap_or_else(|error| error::report(&error))

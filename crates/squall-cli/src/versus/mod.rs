@@ -1,0 +1,168 @@
+//! `squall versus`: the same stream, carried by Squall and by what is used instead.
+
+use std::{
+    io::{IsTerminal as _, stderr},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use squall_lab::Scenario;
+use squall_net::{Rate, Span};
+use squall_versus::{Contender, Figures, Plan, Relay, RelayEnd, SideSpec, Stream, markdown, text};
+
+use crate::{
+    error::{usage, whole},
+    output,
+};
+
+/// The scenarios that are run if none is named.
+const SCENARIOS: [(&str, &str); 5] = [
+    ("stable.toml", include_str!("../../../../scenarios/versus/stable.toml")),
+    ("outage.toml", include_str!("../../../../scenarios/versus/outage.toml")),
+    ("lossy.toml", include_str!("../../../../scenarios/versus/lossy.toml")),
+    ("walking.toml", include_str!("../../../../scenarios/versus/walking.toml")),
+    ("bloated.toml", include_str!("../../../../scenarios/versus/bloated.toml")),
+];
+
+/// Frames per second.
+const FPS: u64 = 30;
+
+/// Measures Squall's tunnel beside MPTCP, SRT, RIST and plain QUIC: the same frames through the same emulated links.
+///
+/// Each carries the stream between local UDP sockets in a `squall shell` of its own, one after the other, in real time: the
+/// machine should have nothing else to do. What is not installed is named and left out. Linux; root, for RIST and MPTCP need
+/// real network namespaces.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  squall versus --list\n  squall versus --rate 8mbps --time 10s\n  \
+    squall versus --scenario my.toml --contender squall-storm,mptcp --markdown out/versus.md")]
+pub(crate) struct VersusArgs {
+    /// Scenarios instead of the five that come with it
+    #[arg(long, value_name = "SCENARIO.toml", value_delimiter = ',')]
+    scenario: Vec<PathBuf>,
+    /// Contenders instead of all
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = contender)]
+    contender: Vec<Contender>,
+    /// Rates of the stream
+    #[arg(long, value_name = "RATES", value_delimiter = ',', default_value = "30mbps,8mbps")]
+    rate: Vec<Rate>,
+    /// How long each run's stream lasts
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    time: Span,
+    /// What the links' chance follows
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Say who can be compared here, and what is missing for the others
+    #[arg(long)]
+    list: bool,
+    /// Write the tables as a page
+    #[arg(long, value_name = "FILE.md")]
+    markdown: Option<PathBuf>,
+    /// Write all figures as JSON; - for standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Where the carriers' own words are kept
+    #[arg(long, value_name = "DIR", default_value = "out/versus")]
+    log: PathBuf,
+}
+
+/// What a run of `squall versus` hands to the processes it starts.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PartArgs {
+    words: String,
+}
+
+/// One side of a run.
+pub(crate) fn side(args: &PartArgs) -> anyhow::Result<ExitCode> {
+    let spec: SideSpec = serde_json::from_str(&args.words).map_err(usage)?;
+    squall_versus::side(&spec)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One end of a relay.
+pub(crate) fn relay(args: &PartArgs) -> anyhow::Result<ExitCode> {
+    let (relay, end): (Relay, RelayEnd) = serde_json::from_str(&args.words).map_err(usage)?;
+    squall_versus::relay(relay, end)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn contender(name: &str) -> Result<Contender, String> {
+    Contender::named(name).ok_or_else(|| {
+        let known = Contender::ALL.map(Contender::name).join(", ");
+        format!("no contender is called {name:?}; there are {known}")
+    })
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
+    if args.list {
+        let line = |contender: Contender| {
+            let missing = contender.missing().unwrap_or_else(|| "ready".to_owned());
+            format!("{:<22}{missing}\n", contender.name())
+        };
+        output::print(&Contender::ALL.map(line).concat())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let scenarios = scenarios(args)?;
+    // Before there are threads.
+    squall_shell::acquire().map_err(whole)?;
+    let figures = measure(args, &scenarios)?;
+    output::print(&text(&figures))?;
+    if let Some(file) = &args.markdown {
+        output::write(file, &markdown(&figures))?;
+    }
+    if let Some(file) = &args.json {
+        output::write(file, &(serde_json::to_string_pretty(&figures)? + "\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn scenarios(args: &VersusArgs) -> anyhow::Result<Vec<Scenario>> {
+    if args.scenario.is_empty() {
+        let load = |(name, text)| Scenario::load_text(text, name, Path::new("")).map_err(whole);
+        return SCENARIOS.into_iter().map(load).collect();
+    }
+    args.scenario.iter().map(|file| Scenario::load(file).map_err(usage)).collect()
+}
+
+fn measure(args: &VersusArgs, scenarios: &[Scenario]) -> anyhow::Result<Vec<Figures>> {
+    let wanted = if args.contender.is_empty() { Contender::ALL.to_vec() } else { args.contender.clone() };
+    let mut ready = Vec::new();
+    for contender in wanted {
+        match contender.missing() {
+            None => ready.push(contender),
+            Some(why) => eprintln!("left out: {}: {why}", contender.name()),
+        }
+    }
+    let squall = std::env::current_exe().context("this program's own file")?;
+    let log = std::path::absolute(&args.log)?;
+    let all = scenarios.len() * args.rate.len() * ready.len();
+    let mut figures = Vec::with_capacity(all);
+    for scenario in scenarios {
+        for rate in &args.rate {
+            for contender in &ready {
+                let name = format!("{}-{rate}-{}", scenario.name, contender.name());
+                if stderr().is_terminal() {
+                    eprintln!("{} of {all}: {name}", figures.len() + 1);
+                }
+                let plan = Plan {
+                    scenario,
+                    stream: Stream { rate_bps: rate.bps(), fps: FPS },
+                    contender: *contender,
+                    time: Duration::from_micros(args.time.micros()),
+                    seed: args.seed,
+                    squall: squall.clone(),
+                    folder: log.join(&name),
+                };
+                let run = squall_versus::run(&plan).map_err(|error| anyhow!("{name}: {error:#}"))?;
+                if let Some(why) = &run.invalid {
+                    eprintln!("{name} does not count: {why}");
+                }
+                figures.push(run);
+            }
+        }
+    }
+    Ok(figures)
+}

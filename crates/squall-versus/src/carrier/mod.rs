@@ -1,0 +1,108 @@
+//! What carries the stream from one side to the other.
+
+mod mptcp;
+mod noq;
+mod queue;
+mod rist;
+mod squall;
+mod srt;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    contender::Contender,
+    side::{End, SideSpec},
+};
+
+/// Where the source's packets go on the client side, and where the sink waits on the server side.
+pub(crate) const SOURCE_PORT: u16 = 5_000;
+/// See [`SOURCE_PORT`].
+pub(crate) const SINK_PORT: u16 = 6_000;
+
+/// Where carriers listen on the server side.
+const PORT: u16 = 7_000;
+
+/// A program with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) program: PathBuf,
+    pub(crate) arguments: Vec<String>,
+}
+
+impl Run {
+    fn new(program: impl Into<PathBuf>, arguments: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { program: program.into(), arguments: arguments.into_iter().map(Into::into).collect() }
+    }
+
+    /// One of the relays of this crate.
+    fn relay(squall: &Path, relay: Relay, end: RelayEnd) -> Self {
+        let words = serde_json::to_string(&(relay, end)).expect("these are names and numbers");
+        Self::new(squall, ["versus-relay".to_owned(), words])
+    }
+}
+
+/// A relay over something that is no program of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Relay {
+    /// A connection of Multipath TCP.
+    Mptcp,
+    /// A connection of the QUIC that is under Squall.
+    Noq,
+}
+
+/// Which end of a relay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RelayEnd {
+    /// On the client side, over so many links.
+    Client {
+        /// How many of them.
+        links: usize,
+        /// A file with what the server's end must show of itself.
+        certificate: PathBuf,
+    },
+    /// On the server side.
+    Server {
+        /// Where it writes what it shows of itself.
+        certificate: PathBuf,
+    },
+}
+
+/// Runs a relay until it is killed.
+///
+/// # Errors
+///
+/// What the system says, or why there is no connection.
+pub fn relay(relay: Relay, end: RelayEnd) -> anyhow::Result<()> {
+    match relay {
+        Relay::Mptcp => mptcp::run(&end),
+        Relay::Noq => noq::run(end),
+    }
+}
+
+/// What runs on a side before the stream begins, in this order. The first of these must have ended before the next starts;
+/// the last one carries.
+pub(crate) fn programs(spec: &SideSpec) -> (Vec<Run>, Run) {
+    let relay_end = |links| match spec.end {
+        End::Near => RelayEnd::Client { links, certificate: spec.folder.join("certificate") },
+        End::Far => RelayEnd::Server { certificate: spec.folder.join("certificate") },
+    };
+    match spec.contender {
+        Contender::SquallMinrtt => (Vec::new(), squall::tunnel(spec, "minrtt")),
+        Contender::SquallStorm => (Vec::new(), squall::tunnel(spec, "storm")),
+        Contender::NoqMultipath => (Vec::new(), Run::relay(&spec.squall, Relay::Noq, relay_end(spec.links))),
+        Contender::QuicSingle => (Vec::new(), Run::relay(&spec.squall, Relay::Noq, relay_end(1))),
+        Contender::Mptcp => {
+            (mptcp::settings(spec), Run::relay(&spec.squall, Relay::Mptcp, relay_end(spec.links)))
+        }
+        Contender::Srt120 => (Vec::new(), srt::single(spec, 120)),
+        Contender::Srt250 => (Vec::new(), srt::single(spec, 250)),
+        Contender::SrtBroadcast => (Vec::new(), srt::group(spec, "broadcast", 250)),
+        Contender::SrtBackup => (Vec::new(), srt::group(spec, "backup", 250)),
+        Contender::RistDuplicate120 => (Vec::new(), rist::run(spec, rist::Mode::Duplicate, 120)),
+        Contender::RistDuplicate250 => (Vec::new(), rist::run(spec, rist::Mode::Duplicate, 250)),
+        Contender::RistBalanced120 => (Vec::new(), rist::run(spec, rist::Mode::Balanced, 120)),
+        Contender::RistBalanced250 => (Vec::new(), rist::run(spec, rist::Mode::Balanced, 250)),
+    }
+}

@@ -1,0 +1,58 @@
+//! A connection of Multipath TCP, frame after frame.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+};
+
+use anyhow::Context as _;
+use socket2::{Domain, Protocol, Socket, Type};
+use squall_shell::Addresses;
+
+use super::{
+    PORT, RelayEnd, Run,
+    queue::{Scatter, frames},
+};
+use crate::side::{End, SideSpec};
+
+/// Lets the kernel use every link for a connection: the client's further addresses become subflows.
+pub(super) fn settings(spec: &SideSpec) -> Vec<Run> {
+    let ip = |words: &str| Run::new("ip", words.split(' '));
+    let mut all = vec![ip("mptcp limits set subflows 8 add_addr_accepted 8")];
+    if spec.end == End::Near {
+        all.extend(
+            (1..spec.links)
+                .map(|link| ip(&format!("mptcp endpoint add {} subflow", Addresses::of(link).client()))),
+        );
+    }
+    all
+}
+
+pub(super) fn run(end: &RelayEnd) -> anyhow::Result<()> {
+    let address = SocketAddr::from((squall_shell::server(), PORT));
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)).context("Multipath TCP")?;
+    match end {
+        RelayEnd::Client { .. } => {
+            socket.connect(&address.into()).context("connecting")?;
+            let mut stream = TcpStream::from(socket);
+            stream.set_nodelay(true)?;
+            for frame in frames()? {
+                stream.write_all(&frame)?;
+            }
+        }
+        RelayEnd::Server { .. } => {
+            socket.set_reuse_address(true)?;
+            socket.bind(&address.into())?;
+            socket.listen(1)?;
+            let (mut stream, _) = TcpListener::from(socket).accept()?;
+            let (mut scatter, mut buffer) = (Scatter::new()?, vec![0; 1 << 17]);
+            loop {
+                match stream.read(&mut buffer)? {
+                    0 => break,
+                    read => scatter.take(&buffer[..read]),
+                }
+            }
+        }
+    }
+    Ok(())
+}

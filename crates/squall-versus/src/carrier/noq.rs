@@ -1,0 +1,128 @@
+//! The QUIC under Squall as it comes: a stream for each frame, on as many paths as there are links.
+//!
+//! All its settings are the defaults, but that streams are served first come, first served: in turns, as by default, every frame
+//! would be late as soon as one is.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use noq::{Connection, Endpoint, PathStatus, RecvStream, TransportConfig};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use squall_shell::Addresses;
+
+use super::{
+    PORT, RelayEnd,
+    queue::{Frame, Scatter, frames},
+};
+
+/// How long the client waits for the server to say who it is.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Frames under way at most.
+const STREAMS: u32 = 1_000;
+
+/// Largest frame.
+const MAX_FRAME: usize = 4 << 20;
+
+pub(super) fn run(end: RelayEnd) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    runtime.block_on(async {
+        match end {
+            RelayEnd::Client { links, certificate } => client(links, &certificate).await,
+            RelayEnd::Server { certificate } => server(&certificate).await,
+        }
+    })
+}
+
+fn transport(paths: u32) -> Arc<TransportConfig> {
+    let mut transport = TransportConfig::default();
+    transport.send_fairness(false).max_concurrent_uni_streams(STREAMS.into());
+    if paths > 1 {
+        transport.max_concurrent_multipath_paths(paths);
+    }
+    Arc::new(transport)
+}
+
+async fn client(links: usize, certificate: &Path) -> anyhow::Result<()> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(read(certificate).await?)?;
+    let mut config = noq::ClientConfig::with_root_certificates(Arc::new(roots))?;
+    config.transport_config(transport(links as u32));
+    let endpoint = Endpoint::client((Ipv4Addr::UNSPECIFIED, 0).into())?;
+    let remote = SocketAddr::from((squall_shell::server(), PORT));
+    let connection = endpoint.connect_with(config, remote, "versus")?.await.context("the handshake")?;
+    for link in 1..links {
+        let local = Some(Addresses::of(link).client().into());
+        let path = noq::FourTuple::new(remote, local);
+        open(&connection, path).await.with_context(|| format!("path {}", link + 1))?;
+    }
+    let frames = frames()?;
+    // The queue is read by a thread of its own, for it may wait.
+    let (give, mut take) = tokio::sync::mpsc::channel(1);
+    std::thread::spawn(move || frames.into_iter().try_for_each(|frame| give.blocking_send(frame)));
+    while let Some(frame) = take.recv().await {
+        tokio::spawn(send(connection.clone(), frame));
+    }
+    Ok(())
+}
+
+/// The server has to hand out identifiers before there can be another path.
+async fn open(connection: &Connection, path: noq::FourTuple) -> anyhow::Result<()> {
+    let start = Instant::now();
+    loop {
+        match connection.open_path_ensure(path, PathStatus::Available).await {
+            Ok(_) => return Ok(()),
+            Err(error) if start.elapsed() > PATIENCE => return Err(error.into()),
+            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    }
+}
+
+/// A frame that the connection does not want any more is lost with it.
+async fn send(connection: Connection, frame: Frame) -> Option<()> {
+    let mut stream = connection.open_uni().await.ok()?;
+    stream.write_all(&frame).await.ok()?;
+    stream.finish().ok()
+}
+
+/// The certificate that the server has left there.
+async fn read(file: &Path) -> anyhow::Result<CertificateDer<'static>> {
+    let start = Instant::now();
+    loop {
+        match std::fs::read(file) {
+            Ok(bytes) => return Ok(bytes.into()),
+            Err(error) if start.elapsed() > PATIENCE => return Err(error).context("no certificate"),
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+async fn server(certificate: &Path) -> anyhow::Result<()> {
+    let certified = rcgen::generate_simple_self_signed(vec!["versus".to_owned()])?;
+    let chain = vec![certified.cert.der().clone()];
+    let key = PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
+    let mut config = noq::ServerConfig::with_single_cert(chain, key)?;
+    // It takes as many paths as the client has.
+    config.transport_config(transport(8));
+    let endpoint = Endpoint::server(config, (squall_shell::server(), PORT).into())?;
+    // Whole or not at all: the client looks for it meanwhile.
+    let part = certificate.with_extension("part");
+    std::fs::write(&part, certified.cert.der())?;
+    std::fs::rename(&part, certificate)?;
+    let connection = endpoint.accept().await.context("nobody has come")?.await?;
+    while let Ok(stream) = connection.accept_uni().await {
+        tokio::spawn(receive(stream));
+    }
+    Ok(())
+}
+
+async fn receive(mut stream: RecvStream) -> Option<()> {
+    let frame = stream.read_to_end(MAX_FRAME).await.ok()?;
+    Scatter::new().ok()?.take(&frame);
+    Some(())
+}

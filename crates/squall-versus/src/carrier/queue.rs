@@ -1,0 +1,76 @@
+//! Frames between the socket they come from and the connection they go into.
+
+use std::{
+    io,
+    net::UdpSocket,
+    sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+};
+
+use nix::sys::socket::{setsockopt, sockopt::RcvBufForce};
+
+use super::SOURCE_PORT;
+use crate::stream;
+
+/// Frames that wait at most: what does not fit through the links is lost here rather than waited for for ever.
+const FRAMES: usize = 150;
+
+/// Holds several frames; less if the system gives less.
+const BUFFER: usize = 4 << 20;
+
+/// A frame's packets, each with its length before it.
+pub(super) type Frame = Vec<u8>;
+
+/// Reads the source's packets, frame by frame: a frame is passed on when its last packet is there.
+pub(super) fn frames() -> io::Result<Receiver<Frame>> {
+    let socket = UdpSocket::bind(("127.0.0.1", SOURCE_PORT))?;
+    if setsockopt(&socket, RcvBufForce, &BUFFER).is_err() {
+        socket2::SockRef::from(&socket).set_recv_buffer_size(BUFFER)?;
+    }
+    let (give, take) = sync_channel(FRAMES);
+    std::thread::Builder::new().name("frames".to_owned()).spawn(move || gather(&socket, &give))?;
+    Ok(take)
+}
+
+fn gather(socket: &UdpSocket, give: &SyncSender<Frame>) {
+    let (mut frame, mut buffer) = (Frame::new(), [0; 2_048]);
+    while let Ok(length) = socket.recv(&mut buffer) {
+        let packet = &buffer[..length];
+        frame.extend((length as u16).to_be_bytes());
+        frame.extend(packet);
+        if stream::read(packet).is_some_and(|stamp| stamp.index + 1 == stamp.count)
+            && let Err(TrySendError::Disconnected(_)) = give.try_send(std::mem::take(&mut frame))
+        {
+            return;
+        }
+        frame.truncate(if frame.len() > BUFFER { 0 } else { frame.len() });
+    }
+}
+
+/// Sends packets to where the sink waits, out of bytes as they come.
+#[derive(Debug)]
+pub(super) struct Scatter {
+    socket: UdpSocket,
+    rest: Vec<u8>,
+}
+
+impl Scatter {
+    pub(super) fn new() -> io::Result<Self> {
+        let socket = UdpSocket::bind(("127.0.0.1", 0))?;
+        socket.connect(("127.0.0.1", super::SINK_PORT))?;
+        Ok(Self { socket, rest: Vec::new() })
+    }
+
+    /// Takes more bytes and sends what is whole.
+    pub(super) fn take(&mut self, bytes: &[u8]) {
+        self.rest.extend(bytes);
+        let mut at = 0;
+        while let Some(length) = self.rest.get(at..at + 2) {
+            let end = at + 2 + usize::from(u16::from_be_bytes([length[0], length[1]]));
+            let Some(packet) = self.rest.get(at + 2..end) else { break };
+            // A sink that is gone has seen enough.
+            let _ = self.socket.send(packet);
+            at = end;
+        }
+        self.rest.drain(..at);
+    }
+}

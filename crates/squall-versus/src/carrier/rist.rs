@@ -1,0 +1,45 @@
+//! RIST's own tools, between UDP and UDP.
+
+use squall_shell::Addresses;
+
+use super::{PORT, Run, SINK_PORT, SOURCE_PORT};
+use crate::side::{End, SideSpec};
+
+/// What to do with several links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Every packet on every link.
+    Duplicate,
+    /// Each packet on one of them, in turn: equal weights.
+    Balanced,
+}
+
+/// RIST counts ports in pairs.
+const STEP: u16 = 2;
+
+pub(super) fn run(spec: &SideSpec, mode: Mode, buffer_ms: u32) -> Run {
+    let weight = match mode {
+        Mode::Duplicate => "",
+        Mode::Balanced => "&weight=5",
+    };
+    let links: Vec<String> = (0..spec.links)
+        .map(|link| {
+            let (address, port) = (Addresses::of(link).server(), PORT + link as u16 * STEP);
+            match spec.end {
+                End::Near => format!("rist://{address}:{port}?buffer={buffer_ms}{weight}"),
+                End::Far => format!("rist://@{address}:{port}?buffer={buffer_ms}"),
+            }
+        })
+        .collect();
+    let links = links.join(",");
+    let arguments = match spec.end {
+        End::Near => [format!("udp://@127.0.0.1:{SOURCE_PORT}"), links],
+        End::Far => [links, format!("udp://127.0.0.1:{SINK_PORT}")],
+    };
+    let program = match spec.end {
+        End::Near => "ristsender",
+        End::Far => "ristreceiver",
+    };
+    let [input, output] = arguments;
+    Run::new(program, ["-v", "3", "-S", "0", "-i", &input, "-o", &output])
+}

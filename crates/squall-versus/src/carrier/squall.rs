@@ -1,0 +1,37 @@
+//! Squall's own tunnel.
+
+use super::{PORT, Run, SINK_PORT, SOURCE_PORT};
+use crate::side::{End, SideSpec};
+
+/// What both ends know.
+const TOKEN: &str = "the-token-of-a-measurement";
+
+/// The deadline of a frame: what counts is 150 and 300 ms.
+const LATENCY: &str = "300ms";
+
+pub(super) fn tunnel(spec: &SideSpec, scheduler: &str) -> Run {
+    let mut arguments: Vec<String> =
+        ["tunnel", "--token", TOKEN, "--scheduler", scheduler].map(str::to_owned).to_vec();
+    let server = squall_shell::server();
+    arguments.extend(match spec.end {
+        End::Near => [
+            "--to".to_owned(),
+            format!("{server}:{PORT}"),
+            "--insecure".to_owned(),
+            "--in".to_owned(),
+            format!("stream=udp://127.0.0.1:{SOURCE_PORT},media=rtp,latency={LATENCY}"),
+        ]
+        .to_vec(),
+        End::Far => [
+            "--listen".to_owned(),
+            format!("{server}:{PORT}"),
+            "--out".to_owned(),
+            format!("stream=udp://127.0.0.1:{SINK_PORT}"),
+        ]
+        .to_vec(),
+    });
+    if spec.end == End::Near && spec.radios {
+        arguments.push("--signal".to_owned());
+    }
+    Run::new(&spec.squall, arguments)
+}

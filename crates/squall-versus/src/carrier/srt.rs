@@ -1,0 +1,37 @@
+//! SRT's own tool, between UDP and UDP.
+
+use squall_shell::Addresses;
+
+use super::{PORT, Run, SINK_PORT, SOURCE_PORT};
+use crate::side::{End, SideSpec};
+
+/// Over the first link.
+pub(super) fn single(spec: &SideSpec, latency_ms: u32) -> Run {
+    let there = Addresses::of(0).server();
+    between(
+        spec,
+        &format!("srt://{there}:{PORT}?latency={latency_ms}"),
+        &format!("srt://:{PORT}?mode=listener&latency={latency_ms}"),
+    )
+}
+
+/// Over all links, by a group.
+pub(super) fn group(spec: &SideSpec, kind: &str, latency_ms: u32) -> Run {
+    let nodes: Vec<String> =
+        (0..spec.links).map(|link| format!("{}:{PORT}", Addresses::of(link).server())).collect();
+    let nodes = nodes.join(",");
+    between(
+        spec,
+        &format!("srt:////group?type={kind}&nodes={nodes}&latency={latency_ms}"),
+        &format!("srt://:{PORT}?mode=listener&groupconnect=1&latency={latency_ms}"),
+    )
+}
+
+fn between(spec: &SideSpec, client: &str, server: &str) -> Run {
+    let quiet = ["-q", "-chunk:1316"].map(str::to_owned).into_iter();
+    let ends = match spec.end {
+        End::Near => [format!("udp://127.0.0.1:{SOURCE_PORT}"), client.to_owned()],
+        End::Far => [server.to_owned(), format!("udp://127.0.0.1:{SINK_PORT}")],
+    };
+    Run::new("srt-live-transmit", quiet.chain(ends))
+}

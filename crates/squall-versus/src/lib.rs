@@ -1,0 +1,30 @@
+//! Squall beside what is used instead: the same stream of frames through the same emulated links, carried by each in turn.
+//!
+//! On the client side of a [shell](squall_shell) a [`source`] hands packets of frames to a *carrier* over a local UDP
+//! socket, on the server side a [`sink`] takes them from the carrier's other end in the same way and notes when each frame
+//! is complete. Carriers are real programs: Squall's tunnel, SRT's and RIST's own tools, and small relays over MPTCP
+//! and plain QUIC ([`carrier`]). So all of them pay for the same two hops, and none sees more than packets.
+//!
+//! Each side is a process of its own ([`side`]); their clocks are the same one.
+
+#![cfg(target_os = "linux")]
+#![forbid(unsafe_code)]
+
+mod carrier;
+mod clock;
+mod contender;
+mod figures;
+mod run;
+mod side;
+mod sink;
+mod source;
+mod stream;
+mod table;
+
+pub use carrier::{Relay, RelayEnd, relay};
+pub use contender::Contender;
+pub use figures::Figures;
+pub use run::{Plan, run};
+pub use side::{End, SideSpec, side};
+pub use stream::Stream;
+pub use table::{markdown, text};

@@ -1,0 +1,112 @@
+//! One run: a scenario, a stream, a contender.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Child,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail};
+use squall_lab::Scenario;
+use squall_shell::{Prepared, Program, terminate};
+
+use crate::{
+    contender::Contender,
+    figures::Figures,
+    side::{DRAIN, End, Far, Near, SETTLE, SideSpec},
+    stream::Stream,
+};
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Plan<'a> {
+    /// Over which links.
+    pub scenario: &'a Scenario,
+    /// What is carried.
+    pub stream: Stream,
+    /// By whom.
+    pub contender: Contender,
+    /// For how long.
+    pub time: Duration,
+    /// What the links' chance follows.
+    pub seed: u64,
+    /// The `squall` program, which is keeper, relay and side.
+    pub squall: PathBuf,
+    /// A folder for what the sides say, and for their carriers' words.
+    pub folder: PathBuf,
+}
+
+/// More than one of 100 packets later than this out of its link, and the run does not count.
+const MAX_SLIP: Duration = Duration::from_millis(2);
+
+/// How long the far side has before the near one starts.
+const HEAD_START: Duration = Duration::from_millis(500);
+
+/// Runs it. The links start with the client's side, and the stream after the carrier has had time to connect.
+///
+/// # Errors
+///
+/// If a side cannot be started or fails; in the words of its carrier if it said something.
+pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
+    fs::create_dir_all(&plan.folder).with_context(|| plan.folder.display().to_string())?;
+    for left in ["near.json", "far.json", "certificate"] {
+        let _ = fs::remove_file(plan.folder.join(left));
+    }
+    let prepared = Prepared::new(&plan.scenario.paths, plan.seed)?;
+    let radios = prepared.radios().map(Path::to_owned);
+    let program = |end: End| {
+        let spec = SideSpec {
+            end,
+            contender: plan.contender,
+            stream: plan.stream,
+            time_ms: plan.time.as_millis() as u64,
+            links: plan.scenario.paths.len(),
+            radios: radios.is_some(),
+            squall: plan.squall.clone(),
+            folder: plan.folder.clone(),
+        };
+        let words = serde_json::to_string(&spec).expect("these are names and numbers");
+        let folder = radios
+            .iter()
+            .map(|folder| (squall_signal::told::FOLDER.to_owned(), folder.display().to_string()));
+        Program {
+            keeper: vec![plan.squall.clone().into(), "shell-keeper".into()],
+            command: vec![plan.squall.clone().into(), "versus-side".into(), words.into()],
+            variables: folder.collect(),
+        }
+    };
+    let mut far = prepared.server().start(program(End::Far))?;
+    std::thread::sleep(HEAD_START);
+    let shell = prepared.start(None)?;
+    let mut near = shell.client().start(program(End::Near))?;
+    let deadline = Instant::now() + SETTLE + plan.time + DRAIN + Duration::from_secs(5);
+    for (child, name) in [(&mut near, "near"), (&mut far, "far")] {
+        wait(child, name, deadline, plan)?;
+    }
+    let report = shell.report()?;
+    drop(shell);
+    let invalid = report.invalid(MAX_SLIP);
+    let near: Near = serde_json::from_slice(&fs::read(plan.folder.join("near.json"))?)?;
+    let far: Far = serde_json::from_slice(&fs::read(plan.folder.join("far.json"))?)?;
+    let what = (plan.scenario.name.clone(), plan.stream, plan.contender);
+    Ok(Figures::of(what, &near, &far, &report, invalid))
+}
+
+fn wait(child: &mut Child, name: &str, deadline: Instant, plan: &Plan<'_>) -> anyhow::Result<()> {
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if Instant::now() > deadline {
+            terminate(child.id());
+            bail!("the {name} side does not end");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    if !status.success() {
+        let said = fs::read_to_string(plan.folder.join(format!("{name}.log"))).unwrap_or_default();
+        bail!("the {name} side has failed: {}", said.lines().last().unwrap_or("without a word"));
+    }
+    Ok(())
+}

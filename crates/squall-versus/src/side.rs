@@ -1,0 +1,149 @@
+//! One side of a run: the carrier's end, and the source or the sink.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail, ensure};
+use nix::{
+    sys::{
+        resource::{UsageWho, getrusage},
+        signal::{Signal, kill},
+        time::TimeValLike as _,
+    },
+    unistd::Pid,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    carrier::{self, Run, SINK_PORT, SOURCE_PORT},
+    contender::Contender,
+    sink, source,
+    stream::Stream,
+};
+
+/// Which side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    /// The client's, with the source.
+    Near,
+    /// The server's, with the sink.
+    Far,
+}
+
+/// What a side has to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SideSpec {
+    /// Which it is.
+    pub end: End,
+    /// What carries.
+    pub contender: Contender,
+    /// What is carried.
+    pub stream: Stream,
+    /// For so long, in milliseconds.
+    pub time_ms: u64,
+    /// Over so many links.
+    pub links: usize,
+    /// Whether the links have radios.
+    pub radios: bool,
+    /// The `squall` program.
+    pub squall: PathBuf,
+    /// Where both sides leave what they have to say.
+    pub folder: PathBuf,
+}
+
+/// What the source's side has seen.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Near {
+    pub(crate) frames: u32,
+    pub(crate) cpu_us: u64,
+}
+
+/// What the sink's side has seen.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Far {
+    /// Number and latency in microseconds of each frame that became complete.
+    pub(crate) frames: Vec<(u32, u64)>,
+    pub(crate) cpu_us: u64,
+}
+
+/// The carrier's ends find each other meanwhile.
+pub(crate) const SETTLE: Duration = Duration::from_millis(2_500);
+
+/// What is late may still come meanwhile.
+pub(crate) const DRAIN: Duration = Duration::from_millis(2_000);
+
+/// How long a carrier has to end by itself.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Does what a side has to do, and writes what it has seen to `near.json` or `far.json` in its folder.
+///
+/// # Errors
+///
+/// If the carrier cannot be started or ends too early.
+pub fn side(spec: &SideSpec) -> anyhow::Result<()> {
+    let (settings, carries) = carrier::programs(spec);
+    for setting in settings {
+        let status = command(&setting, Stdio::inherit()).status().with_context(|| words(&setting))?;
+        ensure!(status.success(), "{}: {status}", words(&setting));
+    }
+    let name = if spec.end == End::Near { "near" } else { "far" };
+    let log = fs::File::create(spec.folder.join(format!("{name}.log")))?;
+    let mut child = command(&carries, log.into()).spawn().with_context(|| words(&carries))?;
+    let time = Duration::from_millis(spec.time_ms);
+    let outcome = match spec.end {
+        End::Near => {
+            std::thread::sleep(SETTLE);
+            let frames = source::play(spec.stream, ("127.0.0.1", SOURCE_PORT), time)?;
+            std::thread::sleep(DRAIN);
+            let cpu_us = end(&mut child)?;
+            serde_json::to_string(&Near { frames, cpu_us })?
+        }
+        End::Far => {
+            let frames = sink::watch(SINK_PORT, SETTLE + time + DRAIN)?;
+            let cpu_us = end(&mut child)?;
+            serde_json::to_string(&Far { frames: frames.into_iter().collect(), cpu_us })?
+        }
+    };
+    write(&spec.folder.join(format!("{name}.json")), &outcome)
+}
+
+fn command(run: &Run, output: Stdio) -> Command {
+    let mut command = Command::new(&run.program);
+    command.args(&run.arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
+    command
+}
+
+fn words(run: &Run) -> String {
+    format!("{} {}", run.program.display(), run.arguments.join(" "))
+}
+
+/// Ends a carrier, which must not have ended before; the processor time of it and all that came before it, in microseconds.
+fn end(child: &mut Child) -> anyhow::Result<u64> {
+    if let Some(status) = child.try_wait()? {
+        bail!("the carrier has ended too early: {status}");
+    }
+    let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
+    let start = Instant::now();
+    while child.try_wait()?.is_none() {
+        if start.elapsed() > GRACE {
+            child.kill()?;
+            child.wait()?;
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    Ok((usage.user_time() + usage.system_time()).num_microseconds().unsigned_abs())
+}
+
+/// Whole or not at all.
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    let part = file.with_extension("part");
+    fs::write(&part, text)?;
+    fs::rename(&part, file)?;
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! The stream that everyone carries: frames of one size, cut into RTP packets.
+//!
+//! A packet is as large as those of MPEG-TS over UDP (seven TS packets), so that no carrier has to cut it. Behind the RTP header
+//! (RFC 3550 §5.1) it says which frame it is of and when that was taken.
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of UDP payload.
+pub(crate) const PACKET: usize = 1_316;
+
+/// Bytes of RTP header and what follows it.
+const HEADER: usize = 12 + 16;
+
+/// The clock of video in RTP.
+const TICKS: u64 = 90_000;
+
+/// Frames at a steady rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stream {
+    /// Bits per second, as UDP payload.
+    pub rate_bps: u64,
+    /// Frames per second.
+    pub fps: u64,
+}
+
+/// What a packet says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// Number of the frame, from 0.
+    pub(crate) frame: u32,
+    /// Which of its packets.
+    pub(crate) index: u16,
+    /// How many it has.
+    pub(crate) count: u16,
+    /// When the frame was there, by the [clock](crate::clock).
+    pub(crate) taken_us: u64,
+}
+
+impl Stream {
+    /// Packets of a frame, at least one.
+    pub fn packets(self) -> u16 {
+        let packets = self.rate_bps.div_ceil(self.fps * 8 * PACKET as u64).max(1);
+        u16::try_from(packets).unwrap_or(u16::MAX)
+    }
+
+    /// Microseconds between frames.
+    pub fn interval_us(self) -> u64 {
+        1_000_000 / self.fps
+    }
+
+    /// Writes a packet.
+    pub(crate) fn write(self, packet: &mut [u8; PACKET], stamp: Stamp) {
+        let last = stamp.index + 1 == stamp.count;
+        let sequence =
+            stamp.frame.wrapping_mul(u32::from(stamp.count)).wrapping_add(u32::from(stamp.index)) as u16;
+        let ticks = (u64::from(stamp.frame) * TICKS / self.fps) as u32;
+        packet[0] = 0x80;
+        packet[1] = 96 | if last { 0x80 } else { 0 };
+        packet[2..4].copy_from_slice(&sequence.to_be_bytes());
+        packet[4..8].copy_from_slice(&ticks.to_be_bytes());
+        packet[8..12].copy_from_slice(b"sqll");
+        packet[12..16].copy_from_slice(&stamp.frame.to_be_bytes());
+        packet[16..18].copy_from_slice(&stamp.index.to_be_bytes());
+        packet[18..20].copy_from_slice(&stamp.count.to_be_bytes());
+        packet[20..28].copy_from_slice(&stamp.taken_us.to_be_bytes());
+    }
+}
+
+/// What a packet says of itself; `None` if it is none of ours.
+pub(crate) fn read(packet: &[u8]) -> Option<Stamp> {
+    if packet.len() < HEADER || &packet[8..12] != b"sqll" {
+        return None;
+    }
+    let four = |at: usize| packet[at..at + 4].try_into().map(u32::from_be_bytes);
+    let two = |at: usize| packet[at..at + 2].try_into().map(u16::from_be_bytes);
+    let stamp = Stamp {
+        frame: four(12).ok()?,
+        index: two(16).ok()?,
+        count: two(18).ok()?,
+        taken_us: packet[20..28].try_into().map(u64::from_be_bytes).ok()?,
+    };
+    (stamp.index < stamp.count).then_some(stamp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_say_what_they_are() {
+        let stream = Stream { rate_bps: 8_000_000, fps: 30 };
+        assert_eq!(stream.packets(), 26);
+        assert_eq!(Stream { rate_bps: 30_000_000, fps: 30 }.packets(), 95);
+        let mut packet = [0; PACKET];
+        let stamp = Stamp { frame: 3, index: 25, count: 26, taken_us: 123_456_789 };
+        stream.write(&mut packet, stamp);
+        assert_eq!(read(&packet), Some(stamp));
+        // The marker of the last packet, and the time of the fourth frame.
+        assert_eq!((packet[1] & 0x80, u32::from_be_bytes(packet[4..8].try_into().unwrap())), (0x80, 9_000));
+        assert_eq!(read(&packet[..20]), None);
+        assert_eq!(read(&[0; PACKET]), None);
+    }
+}

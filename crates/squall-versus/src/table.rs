@@ -1,0 +1,68 @@
+//! Figures as tables, for a terminal and for a page.
+
+use squall_lab::{
+    summary::{Column, Table},
+    table::{format, render},
+};
+
+use crate::figures::Figures;
+
+/// A table for each scenario and stream, for a terminal.
+pub fn text(figures: &[Figures]) -> String {
+    tables(figures).iter().map(|table| render(table) + "\n").collect()
+}
+
+/// The same for a page.
+pub fn markdown(figures: &[Figures]) -> String {
+    let mut text = String::new();
+    for Table { title, columns, rows } in tables(figures) {
+        text.push_str(&format!("### {title}\n\n"));
+        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+        text.push_str(&line(columns.iter().map(Column::heading).collect()));
+        text.push_str(&line(
+            columns.iter().map(|column| if column.numeric { "---:" } else { "---" }.into()).collect(),
+        ));
+        for row in rows {
+            text.push_str(&line(row));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn tables(figures: &[Figures]) -> Vec<Table> {
+    let mut tables: Vec<Table> = Vec::new();
+    for one in figures {
+        let rate = format::rate(one.stream.rate_bps as f64);
+        let title = format!("{}, {rate}", one.scenario);
+        let table = match tables.iter().position(|table| table.title == title) {
+            Some(known) => &mut tables[known],
+            None => {
+                tables.push(Table { title, columns: columns(one), rows: Vec::new() });
+                tables.last_mut().expect("it was just put there")
+            }
+        };
+        table.rows.push(row(one));
+    }
+    tables
+}
+
+fn columns(one: &Figures) -> Vec<Column> {
+    let mut columns = vec![Column::text("")];
+    columns.extend(["p50", "p95", "p99", "p99.9"].map(|name| Column::number(name, "ms")));
+    columns.extend(["in 150 ms", "in 300 ms"].map(|name| Column::number(name, "%")));
+    columns.extend(one.link_bytes.iter().map(|(name, _)| Column::number(name, "MB")));
+    columns.push(Column::number("CPU", "s"));
+    columns
+}
+
+fn row(one: &Figures) -> Vec<String> {
+    let mark = if one.invalid.is_some() { " (!)" } else { "" };
+    let mut row = vec![format!("{}{mark}", one.contender.name())];
+    let latency = |us: &Option<u64>| us.map_or("never".to_owned(), |us| format::digits(us as f64 / 1e3));
+    row.extend(one.latency_us.iter().map(latency));
+    row.extend([one.in_150_ms, one.in_300_ms].map(|share| format::digits(share * 100.0)));
+    row.extend(one.link_bytes.iter().map(|(_, bytes)| format::digits(*bytes as f64 / 1e6)));
+    row.push(format::digits(one.cpu_s));
+    row
+}
