@@ -44,7 +44,9 @@ pub(super) fn run(end: &RelayEnd) -> anyhow::Result<()> {
             socket.set_reuse_address(true)?;
             socket.bind(&address.into())?;
             socket.listen(1)?;
-            let (mut stream, _) = TcpListener::from(socket).accept()?;
+            // It stays open, for the kernel takes further subflows by it.
+            let listener = TcpListener::from(socket);
+            let (mut stream, _) = listener.accept()?;
             let (mut scatter, mut buffer) = (Scatter::new()?, vec![0; 1 << 17]);
             loop {
                 match stream.read(&mut buffer)? {
