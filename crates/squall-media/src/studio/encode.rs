@@ -220,7 +220,8 @@ fn arguments(footage: &Footage, encoding: &Encoding) -> Vec<OsString> {
         args.extend(["-f", "tee", tee]);
     } else {
         args.extend(["-deadline", "realtime", "-cpu-used", "7", "-lag-in-frames", "0", "-auto-alt-ref", "0"]);
-        args.extend(["-error-resilient", "1"]);
+        // At a constant rate: else libvpx gives layers many times what was asked for.
+        args.extend(["-minrate", &bits, "-error-resilient", "1"]);
         if encoding.coding == Coding::Svc {
             args.extend(["-ts-parameters", &layers]);
         }

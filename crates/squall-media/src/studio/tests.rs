@@ -101,6 +101,20 @@ fn frames_that_none_needs_can_be_left_out() {
 }
 
 #[test]
+fn encoders_keep_to_their_rate() {
+    for coding in Coding::ALL {
+        if !equipped("encoders_keep_to_their_rate", coding) {
+            return;
+        }
+        let (footage, encoding) = small(120, coding);
+        let frames = encode(&footage, &encoding, std::io::sink(), |_| {}).unwrap();
+        let bits: u64 = frames.iter().map(|frame| frame.size * 8).sum();
+        // Four seconds, and the buffer.
+        assert!((1_900_000..=2_900_000).contains(&bits), "{coding}: {bits} for 2,400,000");
+    }
+}
+
+#[test]
 fn the_same_film_gives_the_same_bytes() {
     for coding in Coding::ALL {
         if !equipped("the_same_film_gives_the_same_bytes", coding) {
