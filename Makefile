@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test android bench picture findings traffic fuzz tools
+.PHONY: demo test android bench picture findings versus traffic fuzz tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -48,6 +48,13 @@ picture: tools
 findings: tools
 	@$(CARGO) build --release --locked -p squall-cli
 	@"$${CARGO_TARGET_DIR:-target}/release/squall" repro --all --markdown docs/findings.md --report out/report.html
+
+# Squall's tunnel beside MPTCP, SRT, RIST and plain QUIC, as docs/versus.md: over an hour in which the machine should have
+# nothing else to do. What is missing is installed where that can be done, or left out by name.
+versus: tools
+	@scripts/install-rivals.sh
+	@$(CARGO) build --release --locked -p squall-cli
+	@"$${CARGO_TARGET_DIR:-target}/release/squall" versus --page docs/versus.md --json out/versus.json
 
 # Frame sizes of films, for traffic/; needs ffmpeg with libx264 and libvpx.
 traffic:
