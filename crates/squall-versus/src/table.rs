@@ -12,9 +12,18 @@ pub fn text(figures: &[Figures]) -> String {
     tables(figures).iter().map(|table| render(table) + "\n").collect()
 }
 
-/// The same for a page.
-pub fn markdown(figures: &[Figures]) -> String {
-    let mut text = String::new();
+/// What a page has before the figures: what is before this line stays when they are measured anew.
+const MARK: &str = "<!-- figures -->";
+
+/// The figures for a page, behind what `page` says before the line `<!-- figures -->`; `about` tells where and when they
+/// were measured, and what was left out.
+pub fn markdown(page: &str, about: &[String], figures: &[Figures]) -> String {
+    let before = page.split_once(MARK).map_or("", |(before, _)| before);
+    let mut text = format!("{before}{MARK}\n\n");
+    for line in about {
+        text.push_str(&format!("- {line}\n"));
+    }
+    text.push('\n');
     for Table { title, columns, rows } in tables(figures) {
         text.push_str(&format!("### {title}\n\n"));
         let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
@@ -27,7 +36,7 @@ pub fn markdown(figures: &[Figures]) -> String {
         }
         text.push('\n');
     }
-    text
+    text.trim_end().to_owned() + "\n"
 }
 
 fn tables(figures: &[Figures]) -> Vec<Table> {

@@ -1,5 +1,7 @@
 //! `squall versus`: the same stream, carried by Squall and by what is used instead.
 
+mod machine;
+
 use std::{
     io::{IsTerminal as _, stderr},
     path::{Path, PathBuf},
@@ -37,7 +39,7 @@ const FPS: u64 = 30;
 /// real network namespaces.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall versus --list\n  squall versus --rate 8mbps --time 10s\n  \
-    squall versus --scenario my.toml --contender squall-storm,mptcp --markdown out/versus.md")]
+    squall versus --scenario my.toml --contender squall-storm,mptcp --page out/versus.md")]
 pub(crate) struct VersusArgs {
     /// Scenarios instead of the five that come with it
     #[arg(long, value_name = "SCENARIO.toml", value_delimiter = ',')]
@@ -57,9 +59,9 @@ pub(crate) struct VersusArgs {
     /// Say who can be compared here, and what is missing for the others
     #[arg(long)]
     list: bool,
-    /// Write the tables as a page
+    /// Write the tables into a page, behind its line <!-- figures -->
     #[arg(long, value_name = "FILE.md")]
-    markdown: Option<PathBuf>,
+    page: Option<PathBuf>,
     /// Write all figures as JSON; - for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -108,10 +110,13 @@ pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
     let scenarios = scenarios(args)?;
     // Before there are threads.
     squall_shell::acquire().map_err(whole)?;
-    let figures = measure(args, &scenarios)?;
+    let (ready, left_out) = contenders(args);
+    let figures = measure(args, &scenarios, &ready)?;
     output::print(&text(&figures))?;
-    if let Some(file) = &args.markdown {
-        output::write(file, &markdown(&figures))?;
+    if let Some(file) = &args.page {
+        let page = std::fs::read_to_string(file).unwrap_or_default();
+        let about = machine::about(args.time, args.seed, &left_out);
+        output::write(file, &markdown(&page, &about, &figures))?;
     }
     if let Some(file) = &args.json {
         output::write(file, &(serde_json::to_string_pretty(&figures)? + "\n"))?;
@@ -127,22 +132,30 @@ fn scenarios(args: &VersusArgs) -> anyhow::Result<Vec<Scenario>> {
     args.scenario.iter().map(|file| Scenario::load(file).map_err(usage)).collect()
 }
 
-fn measure(args: &VersusArgs, scenarios: &[Scenario]) -> anyhow::Result<Vec<Figures>> {
+/// Those who are ready, and those who are not with the reason.
+fn contenders(args: &VersusArgs) -> (Vec<Contender>, Vec<String>) {
     let wanted = if args.contender.is_empty() { Contender::ALL.to_vec() } else { args.contender.clone() };
-    let mut ready = Vec::new();
+    let (mut ready, mut left_out) = (Vec::new(), Vec::new());
     for contender in wanted {
         match contender.missing() {
             None => ready.push(contender),
-            Some(why) => eprintln!("left out: {}: {why}", contender.name()),
+            Some(why) => left_out.push(format!("{}: {why}", contender.name())),
         }
     }
+    for line in &left_out {
+        eprintln!("left out: {line}");
+    }
+    (ready, left_out)
+}
+
+fn measure(args: &VersusArgs, scenarios: &[Scenario], ready: &[Contender]) -> anyhow::Result<Vec<Figures>> {
     let squall = std::env::current_exe().context("this program's own file")?;
     let log = std::path::absolute(&args.log)?;
     let all = scenarios.len() * args.rate.len() * ready.len();
     let mut figures = Vec::with_capacity(all);
     for scenario in scenarios {
         for rate in &args.rate {
-            for contender in &ready {
+            for contender in ready {
                 let name = format!("{}-{rate}-{}", scenario.name, contender.name());
                 if stderr().is_terminal() {
                     eprintln!("{} of {all}: {name}", figures.len() + 1);
