@@ -15,6 +15,7 @@ mod schedulers;
 #[cfg(target_os = "linux")]
 mod shell;
 mod signal;
+mod top;
 mod trace;
 mod transfer;
 mod tunnel;
@@ -61,6 +62,7 @@ enum Command {
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     VersusRelay(versus::PartArgs),
+    Top(top::TopArgs),
     Bench(bench::BenchArgs),
 }
 
@@ -87,6 +89,7 @@ fn main() -> ExitCode {
         Command::VersusSide(args) => versus::side(&args),
         #[cfg(target_os = "linux")]
         Command::VersusRelay(args) => versus::relay(&args),
+        Command::Top(args) => top::run(&args),
         Command::Bench(args) => bench::run(&args),
     };
     outcome.unwrap_or_else(|error| error::report(&error))

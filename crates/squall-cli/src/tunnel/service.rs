@@ -13,7 +13,7 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
     // Signals first: who is told that the tunnel is up may send one at once.
     let mut hangups = Hangups::listen()?;
     let tunnel = Tunnel::start(plan.config).await.map_err(whole)?;
-    announce(&tunnel, token.as_ref().map(|token| token.reveal()));
+    announce(&tunnel, token.as_ref().map(squall_tunnel::config::Token::reveal));
     notify(&[sd_notify::NotifyState::Ready]);
     let interrupted = interrupt::interrupted();
     tokio::pin!(interrupted);

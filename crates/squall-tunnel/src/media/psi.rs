@@ -1,5 +1,7 @@
 //! Where the video is in a transport stream: program tables (ISO 13818-1 §2.4.4).
 
+use std::ops::RangeInclusive;
+
 use mpeg2ts_reader::{
     StreamType,
     packet::{Packet, Pid},
@@ -13,6 +15,9 @@ use super::annexb::Codec;
 
 /// Longest section in bytes (§2.4.4.3, §2.4.4.8: a section length of at most 1021).
 const MAX_SECTION: usize = 1024;
+
+/// Packets with names of stations, programme guides and the time of day (ETSI EN 300 468 §5.1.3).
+const SERVICE_INFORMATION: RangeInclusive<u16> = 0x10..=0x1f;
 
 /// Table ids (§2.4.4.4).
 const PAT: u8 = 0;
@@ -40,23 +45,29 @@ impl Psi {
         self.streams
     }
 
-    /// Takes in a packet; only those of the tables matter.
-    pub(super) fn feed(&mut self, packet: &Packet<'_>) {
+    /// Takes in a packet; only those of the tables matter. Whether it may be lost without harm: it repeats a table, or is
+    /// of those that no decoder needs.
+    pub(super) fn feed(&mut self, packet: &Packet<'_>) -> bool {
         let pid = packet.pid();
         if pid == PAT_PID {
-            if let Some(table) = self.pat.feed(packet, PAT) {
-                let program = PatSection::new(table)
-                    .programs()
-                    .find(|program| matches!(program, ProgramDescriptor::Program { .. }));
+            let Some((table, news)) = self.pat.feed(packet, PAT) else { return false };
+            if news {
+                let mut programs = PatSection::new(table).programs();
+                let program = programs.find(|program| matches!(program, ProgramDescriptor::Program { .. }));
                 self.map = program.map(|program| program.pid());
             }
-        } else if Some(pid) == self.map
-            && let Some(table) = self.pmt.feed(packet, PMT)
-            && let Ok(map) = PmtSection::from_bytes(table)
-        {
-            let video = map.streams().find_map(|one| Some((one.elementary_pid(), codec(one.stream_type())?)));
-            self.streams = Some(Streams { video });
+            return !news;
         }
+        if Some(pid) == self.map {
+            let Some((table, news)) = self.pmt.feed(packet, PMT) else { return false };
+            if let Ok(map) = PmtSection::from_bytes(table) {
+                let video =
+                    map.streams().find_map(|one| Some((one.elementary_pid(), codec(one.stream_type())?)));
+                self.streams = Some(Streams { video });
+            }
+            return !news;
+        }
+        SERVICE_INFORMATION.contains(&u16::from(pid))
     }
 }
 
@@ -75,11 +86,14 @@ fn codec(kind: StreamType) -> Option<Codec> {
 #[derive(Debug, Default)]
 struct Section {
     bytes: Vec<u8>,
+    /// The whole one before.
+    known: Vec<u8>,
 }
 
 impl Section {
-    /// Takes in a packet; the table's own part of a section that is whole now, and current.
-    fn feed(&mut self, packet: &Packet<'_>, table: u8) -> Option<&[u8]> {
+    /// Takes in a packet; the table's own part of a section that is whole now, and current; and whether it is
+    /// another than before.
+    fn feed(&mut self, packet: &Packet<'_>, table: u8) -> Option<(&[u8], bool)> {
         let mut payload = packet.payload()?;
         if packet.payload_unit_start_indicator() {
             let pointer = usize::from(*payload.first()?);
@@ -94,6 +108,13 @@ impl Section {
         let end = 3 + (usize::from(high & 0x0f) << 8 | usize::from(low));
         // Behind the length: five bytes of head, with a bit for "current"; at the end a check sum of four.
         let body = self.bytes.get(8..end.checked_sub(4)?)?;
-        (id == table && self.bytes[5] & 1 == 1).then_some(body)
+        if id != table || self.bytes[5] & 1 == 0 {
+            return None;
+        }
+        let news = self.known != self.bytes[..end];
+        if news {
+            self.known = self.bytes[..end].to_vec();
+        }
+        Some((body, news))
     }
 }

@@ -82,10 +82,10 @@ impl TsCutter {
         if pid == NULL {
             return;
         }
-        self.psi.feed(packet);
+        let spare = self.psi.feed(packet);
         let video = self.psi.streams().and_then(|streams| streams.video);
         let Some((_, codec)) = video.filter(|(video, _)| *video == pid) else {
-            said.other = true;
+            said.other |= !spare;
             return;
         };
         said.video = true;

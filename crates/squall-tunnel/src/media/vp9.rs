@@ -13,6 +13,8 @@ pub(super) struct Structure {
 struct Descriptor {
     /// Whether its picture is predicted from others (P).
     inter: bool,
+    /// Whether a frame begins with the payload (B).
+    begins: bool,
     /// Temporal and spatial layer, if there are layers.
     layer: Option<(u8, u8)>,
     /// What a scalability structure in it said.
@@ -22,12 +24,16 @@ struct Descriptor {
 impl Structure {
     /// What a packet's payload says (RFC 9628 §4.2).
     pub(super) fn of_payload(&mut self, payload: &[u8]) -> Option<Class> {
-        let descriptor = read(&mut &payload[..])?;
+        let mut frame = payload;
+        let descriptor = read(&mut frame)?;
         if let Some(structure) = descriptor.structure {
             *self = structure;
         }
         let temporal = descriptor.layer.map(|(temporal, _)| temporal);
         Some(match (descriptor.inter, temporal) {
+            // Some senders never set P: where the frame begins, and can be read, it says itself what it is.
+            (false, _) if !descriptor.begins => return None,
+            (false, _) if is_key(frame) == Some(false) => Class::Reference,
             (false, _) => Class::Key,
             (true, Some(layer)) if self.top == Some(layer) && layer > 0 => Class::Disposable,
             (true, _) => Class::Reference,
@@ -61,7 +67,19 @@ fn read(input: &mut &[u8]) -> Option<Descriptor> {
         }
     }
     let structure = if structure { Some(read_structure(input)?) } else { None };
-    Some(Descriptor { inter, layer, structure })
+    Some(Descriptor { inter, begins: has(0x08), layer, structure })
+}
+
+/// Whether a frame is key, by its uncompressed header (VP9 bitstream §6.2): a marker of two bits, two of the profile and
+/// one more in profile 3, `show_existing_frame`, and `frame_type`, 0 for key. `None` if it is no such header.
+fn is_key(frame: &[u8]) -> Option<bool> {
+    let first = *frame.first()?;
+    if first >> 6 != 2 {
+        return None;
+    }
+    let shift = if first >> 4 & 3 == 3 { 1 } else { 2 };
+    let (shows_existing, inter) = (first >> (shift + 1) & 1, first >> shift & 1);
+    Some(shows_existing == 0 && inter == 0)
 }
 
 /// Reads a scalability structure (RFC 9628 §4.2.1).
@@ -115,6 +133,10 @@ mod tests {
     fn pictures_that_are_not_predicted_are_key() {
         let mut stream = Structure::default();
         assert_eq!(stream.of_payload(&[0x8c, 5, 0]), Some(Class::Key));
+        // By itself: a key frame, another one, and a part that tells nothing.
+        assert_eq!(stream.of_payload(&[0x0c, 0x82]), Some(Class::Key));
+        assert_eq!(stream.of_payload(&[0x0c, 0x86]), Some(Class::Reference));
+        assert_eq!(stream.of_payload(&[0x04, 0x86]), None);
         assert_eq!(stream.of_payload(&[0xcc, 5, 0]), Some(Class::Reference));
         assert_eq!(stream.of_payload(&[0xcc, 0x85]), None);
         assert_eq!(stream.of_payload(&[]), None);

@@ -1,0 +1,216 @@
+//! The live view.
+
+use std::{
+    io::{IsTerminal as _, stdin, stdout},
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
+
+use ratatui::{
+    DefaultTerminal, Frame,
+    crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers},
+    layout::{Constraint, Layout, Rect},
+    style::{Color, Style, Stylize as _},
+    text::{Line, Span},
+    widgets::{Block, Paragraph, Row, Table as Grid},
+};
+use squall_tunnel::Status;
+
+use super::{
+    EVERY, fetch,
+    rows::{self, Table},
+};
+use crate::error::usage;
+
+/// Rates of flows are taken over so many answers.
+const KEPT: usize = 4;
+
+/// What is known.
+struct View {
+    /// Answers, the latest last.
+    known: Vec<(Instant, Status)>,
+    /// Why there is no newer one.
+    problem: Option<String>,
+}
+
+/// Shows it until a key ends it.
+pub(super) fn show(address: SocketAddr, first: Status) -> anyhow::Result<()> {
+    if !(stdout().is_terminal() && stdin().is_terminal()) {
+        return Err(usage("the live view needs a terminal; --once prints the status as text"));
+    }
+    let mut view = View { known: vec![(Instant::now(), first)], problem: None };
+    // Restores the terminal when the program panics, too.
+    let mut terminal = ratatui::try_init()?;
+    let shown = run(&mut terminal, address, &mut view);
+    ratatui::restore();
+    Ok(shown?)
+}
+
+fn run(terminal: &mut DefaultTerminal, address: SocketAddr, view: &mut View) -> std::io::Result<()> {
+    loop {
+        terminal.draw(|frame| draw(frame, view))?;
+        let next = Instant::now() + EVERY;
+        while let Some(left) = next.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+            match wait(left)? {
+                Wish::Quit => return Ok(()),
+                Wish::Draw => {
+                    terminal.draw(|frame| draw(frame, view))?;
+                }
+                Wish::Nothing => {}
+            }
+        }
+        match fetch::status(address) {
+            Ok(status) => {
+                view.known.push((Instant::now(), status));
+                if view.known.len() > KEPT {
+                    view.known.remove(0);
+                }
+                view.problem = None;
+            }
+            Err(error) => view.problem = Some(format!("{error:#}")),
+        }
+    }
+}
+
+/// What somebody at the terminal wants.
+enum Wish {
+    Quit,
+    Draw,
+    Nothing,
+}
+
+fn wait(at_most: Duration) -> std::io::Result<Wish> {
+    if !event::poll(at_most)? {
+        return Ok(Wish::Nothing);
+    }
+    Ok(match event::read()? {
+        Event::Key(key) if key.kind == KeyEventKind::Press => {
+            let control = key.modifiers.contains(KeyModifiers::CONTROL);
+            match (key.code, control) {
+                (KeyCode::Char('q') | KeyCode::Esc, false) | (KeyCode::Char('c'), true) => Wish::Quit,
+                _ => Wish::Nothing,
+            }
+        }
+        Event::Resize(..) => Wish::Draw,
+        _ => Wish::Nothing,
+    })
+}
+
+fn draw(frame: &mut Frame<'_>, view: &View) {
+    let Some((now_at, now)) = view.known.last() else { return };
+    let before = view.known.first().map(|(at, then)| (then, (*now_at - *at).as_secs_f64()));
+    let (paths, flows) = (rows::paths(now), rows::flows(now, before));
+    let height = |table: &Table| table.rows.len() as u16 + 3;
+    let [title, path_area, flow_area, event_area, foot] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(height(&paths)),
+        Constraint::Length(height(&flows)),
+        Constraint::Min(3),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    frame.render_widget(Line::from(format!("squall top  {}", rows::title(now))).bold(), title);
+    draw_table(frame, path_area, " paths ", &paths);
+    draw_table(frame, flow_area, " flows ", &flows);
+    draw_events(frame, event_area, now);
+    let words = match &view.problem {
+        Some(problem) => Line::from(problem.clone()).fg(Color::Red),
+        None => Line::from("q ends it").dim(),
+    };
+    frame.render_widget(words, foot);
+}
+
+fn draw_table(frame: &mut Frame<'_>, area: Rect, title: &'static str, table: &Table) {
+    let widths = table.widths();
+    let cell = |(column, text): (usize, &str)| {
+        let padded = rows::pad(text, widths[column], column < table.left);
+        Span::from(padded).style(colour(text))
+    };
+    let body = table.rows.iter().map(|row| Row::new(row.iter().map(String::as_str).enumerate().map(cell)));
+    let head = table
+        .head
+        .iter()
+        .copied()
+        .enumerate()
+        .map(|(column, text)| Span::from(rows::pad(text, widths[column], column < table.left)).dim());
+    let grid = Grid::new(body, widths.iter().map(|width| Constraint::Length(*width as u16)))
+        .header(Row::new(head))
+        .column_spacing(2)
+        .block(Block::bordered().title(title));
+    frame.render_widget(grid, area);
+}
+
+/// States speak by colour too.
+fn colour(text: &str) -> Style {
+    match text {
+        "active" | "carried" => Style::new().fg(Color::Green),
+        "suspect" | "waiting" | "metered" => Style::new().fg(Color::Yellow),
+        "deactivated" => Style::new().fg(Color::Red),
+        _ => Style::new(),
+    }
+}
+
+/// The latest events that fit, the newest last.
+fn draw_events(frame: &mut Frame<'_>, area: Rect, status: &Status) {
+    let room = usize::from(area.height.saturating_sub(2));
+    let first = status.events.len().saturating_sub(room);
+    let lines: Vec<Line<'_>> = status.events[first..]
+        .iter()
+        .map(|event| {
+            let line = Line::from(rows::event(event));
+            if event.level == "warn" { line.fg(Color::Yellow) } else { line }
+        })
+        .collect();
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" what happened ")), area);
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::{Terminal, backend::TestBackend};
+    use squall_tunnel::status::{EventStatus, FlowStatus, PathStatus, SessionStatus};
+
+    use super::*;
+
+    fn status() -> Status {
+        let path = PathStatus {
+            name: "wwan0".into(),
+            state: "suspect".into(),
+            metered: true,
+            ..PathStatus::default()
+        };
+        let session = SessionStatus { id: 1, agreed: true, paths: vec![path], ..SessionStatus::default() };
+        let flow =
+            FlowStatus { name: "cam".into(), end: "in".into(), attached: true, ..FlowStatus::default() };
+        let event = EventStatus {
+            level: "warn".into(),
+            kind: "path".into(),
+            words: "wwan0 is down".into(),
+            at_s: 1.0,
+        };
+        Status {
+            role: "entry".into(),
+            address: "host:1".into(),
+            sessions: vec![session],
+            flows: vec![flow],
+            events: vec![event; 300],
+            ..Status::default()
+        }
+    }
+
+    #[test]
+    fn it_is_drawn_in_any_size() {
+        let view = View { known: vec![(Instant::now(), status())], problem: None };
+        for (width, height) in [(140, 40), (80, 24), (20, 5), (1, 1)] {
+            let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("is made");
+            terminal.draw(|frame| draw(frame, &view)).expect("is drawn");
+            if width >= 80 {
+                let drawn = terminal.backend().to_string();
+                assert!(
+                    drawn.contains("wwan0") && drawn.contains("suspect") && drawn.contains("cam"),
+                    "{drawn}"
+                );
+                assert!(drawn.contains("wwan0 is down"), "{drawn}");
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Real media, made and sent by ffmpeg: what arrives is what was sent, and frames are what ffprobe says they are.
+
+mod common;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::UdpSocket,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use common::*;
+use squall_tunnel::{Status, Tunnel};
+
+/// A folder with a clip, for as long as the test runs.
+struct Clip {
+    folder: PathBuf,
+    file: PathBuf,
+}
+
+impl Clip {
+    /// Two seconds, encoded so; `None` where ffmpeg, or the encoder, is missing.
+    fn make(test: &str, name: &str, encode: &[&str]) -> Option<Self> {
+        if !has_ffmpeg(test) {
+            return None;
+        }
+        let folder = std::env::temp_dir().join(format!("squall-tunnel-{test}-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("is made");
+        let file = folder.join(name);
+        let source =
+            ["-f", "lavfi", "-i", "testsrc2=size=320x180:rate=25", "-f", "lavfi", "-i", "sine", "-t", "2"];
+        let made = ffmpeg().args(source).args(encode).arg(&file).status().expect("ffmpeg runs");
+        assert!(made.success(), "ffmpeg cannot encode: {encode:?}");
+        Some(Self { folder, file })
+    }
+
+    /// How many pictures there are of each type, by ffprobe: `I`, `P`, `B`.
+    fn pictures(&self) -> BTreeMap<String, u64> {
+        let entries =
+            ["-v", "error", "-select_streams", "v", "-show_entries", "frame=pict_type", "-of", "csv=p=0"];
+        let told = Command::new("ffprobe").args(entries).arg(&self.file).output().expect("ffprobe runs");
+        let mut counts = BTreeMap::new();
+        for line in String::from_utf8_lossy(&told.stdout).lines() {
+            let kind = line.trim_matches(',').to_owned();
+            if !kind.is_empty() {
+                *counts.entry(kind).or_default() += 1;
+            }
+        }
+        counts
+    }
+
+    /// How many packets of the stream are key, and how many not, by ffprobe.
+    fn packets(&self, stream: &str) -> (u64, u64) {
+        let entries =
+            ["-v", "error", "-select_streams", stream, "-show_entries", "packet=flags", "-of", "csv=p=0"];
+        let told = Command::new("ffprobe").args(entries).arg(&self.file).output().expect("ffprobe runs");
+        let text = String::from_utf8_lossy(&told.stdout).into_owned();
+        let key = text.lines().filter(|line| line.starts_with('K')).count() as u64;
+        (key, text.lines().filter(|line| !line.trim().is_empty()).count() as u64 - key)
+    }
+}
+
+impl Drop for Clip {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn has_ffmpeg(test: &str) -> bool {
+    let found = Command::new("ffmpeg").arg("-version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if found.is_ok_and(|status| status.success()) {
+        return true;
+    }
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "{test}: ffmpeg is missing");
+    eprintln!("{test} is skipped: ffmpeg is missing");
+    false
+}
+
+fn ffmpeg() -> Command {
+    let mut command = Command::new("ffmpeg");
+    command.args(["-v", "error", "-nostdin", "-y"]).stdout(Stdio::null());
+    command
+}
+
+/// Records what comes to a socket, and hands it on.
+struct Tap {
+    socket: UdpSocket,
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<Vec<Vec<u8>>>,
+}
+
+impl Tap {
+    fn start(to: Option<u16>) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("is bound");
+        socket.set_read_timeout(Some(Duration::from_millis(20))).expect("is set");
+        let (inner, over) = (socket.try_clone().expect("is cloned"), Arc::new(AtomicBool::new(false)));
+        let ended = over.clone();
+        let thread = std::thread::spawn(move || {
+            let mut all = Vec::new();
+            let mut buffer = vec![0; 65_536];
+            while !ended.load(Relaxed) {
+                let Ok(length) = inner.recv(&mut buffer) else { continue };
+                all.push(buffer[..length].to_vec());
+                if let Some(to) = to {
+                    inner.send_to(&buffer[..length], ("127.0.0.1", to)).expect("is sent");
+                }
+            }
+            all
+        });
+        Self { socket, over, thread }
+    }
+
+    fn port(&self) -> u16 {
+        self.socket.local_addr().expect("is bound").port()
+    }
+
+    fn end(self) -> Vec<Vec<u8>> {
+        self.over.store(true, Relaxed);
+        self.thread.join().expect("ends")
+    }
+}
+
+/// Plays a clip through a tunnel over two paths. What was sent must arrive; gives back the entry's status.
+async fn play(clip: &Path, media: &str, send: &[&str], url: fn(u16) -> String) -> Status {
+    let port = free_port();
+    let (before, after) = (Tap::start(Some(port)), Tap::start(None));
+    let exit = exit_config(0, None, vec![flow_out(&format!("x=udp://127.0.0.1:{}", after.port()))]);
+    let exit = Tunnel::start(exit).await.expect("starts");
+    // A machine that is busy is not to make frames end early, nor late ones be given up.
+    let flow = flow_in(&format!("x=udp://127.0.0.1:{port},media={media},latency=5s,gap=200ms"));
+    let entry = Tunnel::start(entry_config(&exit, vec![flow])).await.expect("starts");
+    attached(&entry).await;
+    let mut command = ffmpeg();
+    command.arg("-re").arg("-i").arg(clip).args(send).arg(url(before.port()));
+    let sent =
+        tokio::task::spawn_blocking(move || command.status()).await.expect("ends").expect("ffmpeg runs");
+    assert!(sent.success(), "ffmpeg cannot send: {send:?}");
+    let status = until(&entry, "all sent", |status| {
+        let ended: u64 =
+            status.flows[0].sent.values().flat_map(|sent| &sent.fates).map(|(_, n)| n.blocks).sum();
+        status.flows[0].pending == 0 && ended > 0
+    });
+    status.await;
+    // What ends by silence only.
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let status = entry.status();
+    entry.stop().await;
+    exit.stop().await;
+    let (sent, came) = (before.end(), after.end());
+    assert!(sent.len() > 20, "only {} datagrams were sent", sent.len());
+    assert_eq!(sent.len(), came.len());
+    assert!(sent == came, "what arrived is not what was sent");
+    status
+}
+
+/// Blocks of a class, all of which must have been delivered.
+fn count(status: &Status, class: &str) -> u64 {
+    let Some(sent) = status.flows[0].sent.get(class) else { return 0 };
+    assert_eq!(sent.fates.keys().collect::<Vec<_>>(), ["delivered"], "{class}");
+    sent.fates["delivered"].blocks
+}
+
+fn classes(status: &Status) -> [u64; 3] {
+    ["key", "reference", "disposable"].map(|class| count(status, class))
+}
+
+fn rtp(port: u16) -> String {
+    format!("rtp://127.0.0.1:{port}?pkt_size=1200&rtcpport=9")
+}
+
+const X264: &[&str] =
+    &["-map", "0:v", "-c:v", "libx264", "-g", "20", "-x264-params", "b-adapt=0:bframes=2:b-pyramid=none"];
+const X265: &[&str] = &[
+    "-map",
+    "0:v",
+    "-c:v",
+    "libx265",
+    "-x265-params",
+    "log-level=error:keyint=20:min-keyint=20:scenecut=0:b-adapt=0:bframes=2:b-pyramid=0",
+];
+const COPY_VIDEO: &[&str] = &["-map", "0:v", "-c", "copy", "-strict", "experimental", "-f", "rtp"];
+
+/// Key, referenced and disposable pictures where all B pictures are disposable.
+fn by_type(clip: &Clip) -> [u64; 3] {
+    let pictures = clip.pictures();
+    let of = |kind: &str| pictures.get(kind).copied().unwrap_or(0);
+    assert!(of("B") > 5, "{pictures:?}");
+    [of("I"), of("P"), of("B")]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h264_with_b_frames() {
+    let Some(clip) = Clip::make("h264", "clip.ts", X264) else { return };
+    let status = play(&clip.file, "h264", COPY_VIDEO, rtp).await;
+    assert_eq!(classes(&status), by_type(&clip));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h265_with_b_frames() {
+    let Some(clip) = Clip::make("h265", "clip.ts", X265) else { return };
+    let status = play(&clip.file, "h265", COPY_VIDEO, rtp).await;
+    assert_eq!(classes(&status), by_type(&clip));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn vp8_and_vp9() {
+    for (media, codec) in [("vp8", "libvpx"), ("vp9", "libvpx-vp9")] {
+        let encode = ["-map", "0:v", "-c:v", codec, "-g", "20", "-deadline", "realtime", "-b:v", "500k"];
+        let Some(clip) = Clip::make(media, "clip.webm", &encode) else { return };
+        let status = play(&clip.file, media, COPY_VIDEO, rtp).await;
+        let (key, others) = clip.packets("v");
+        // ffmpeg does not tell of pictures that nobody needs.
+        assert_eq!(classes(&status), [key, others, 0], "{media}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn opus() {
+    let encode = ["-map", "1:a", "-c:a", "libopus"];
+    let Some(clip) = Clip::make("opus", "clip.ogg", &encode) else { return };
+    let status = play(&clip.file, "opus", &["-c", "copy", "-f", "rtp"], rtp).await;
+    let (key, others) = clip.packets("a");
+    assert_eq!(count(&status, "audio"), key + others);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transport_stream_of_h264_and_of_h265() {
+    for (name, encode) in [("ts264", X264), ("ts265", X265)] {
+        let Some(clip) = Clip::make(name, "clip.ts", encode) else { return };
+        let send = ["-map", "0:v", "-c", "copy", "-f", "mpegts"];
+        let status =
+            play(&clip.file, "auto", &send, |port| format!("udp://127.0.0.1:{port}?pkt_size=1316")).await;
+        assert_eq!(status.flows[0].media, "ts");
+        assert_eq!(classes(&status), by_type(&clip), "{name}: {:?}", status.flows[0].sent);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transport_stream_in_rtp_with_sound() {
+    let encode = [X264, &["-map", "1:a", "-c:a", "aac"]].concat();
+    let Some(clip) = Clip::make("mp2t", "clip.ts", &encode) else { return };
+    let send = ["-map", "0", "-c", "copy", "-f", "rtp_mpegts"];
+    let status = play(&clip.file, "ts", &send, rtp).await;
+    let [key, reference, disposable] = by_type(&clip);
+    // Sound in a datagram of a picture makes it one that is needed; a picture may be cut by sound of its own.
+    assert!(count(&status, "key") >= key);
+    assert!(count(&status, "disposable") <= disposable + reference);
+    assert!(count(&status, "key") + count(&status, "reference") >= key + reference);
+}
