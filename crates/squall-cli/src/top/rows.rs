@@ -11,7 +11,12 @@ pub(super) struct Table {
     pub(super) rows: Vec<Vec<String>>,
     /// How many columns stand to the left.
     pub(super) left: usize,
+    /// Columns that a narrow terminal does without, the first of them first.
+    pub(super) spare: &'static [&'static str],
 }
+
+/// Characters between columns.
+pub(super) const SPACING: usize = 2;
 
 impl Table {
     /// Characters of each column.
@@ -23,6 +28,23 @@ impl Table {
         (0..self.head.len()).map(width).collect()
     }
 
+    /// Without as many of its spare columns as it takes to fit into so many characters.
+    pub(super) fn fit(mut self, width: usize) -> Self {
+        for spare in self.spare {
+            let widths = self.widths();
+            if widths.iter().sum::<usize>() + SPACING * widths.len().saturating_sub(1) <= width {
+                break;
+            }
+            let Some(column) = self.head.iter().position(|name| name == spare) else { continue };
+            self.head.remove(column);
+            for row in &mut self.rows {
+                row.remove(column);
+            }
+            self.left -= usize::from(column < self.left);
+        }
+        self
+    }
+
     /// As lines of text.
     pub(super) fn text(&self) -> String {
         let widths = self.widths();
@@ -32,7 +54,7 @@ impl Table {
                 .enumerate()
                 .map(|(column, (cell, width))| pad(cell, *width, column < self.left))
                 .collect();
-            format!("{}\n", padded.join("  ").trim_end())
+            format!("{}\n", padded.join(&" ".repeat(SPACING)).trim_end())
         };
         let mut text = line(&mut self.head.iter().copied());
         for row in &self.rows {
@@ -103,6 +125,7 @@ pub(super) fn paths(status: &Status) -> Table {
         ],
         rows: all.collect(),
         left: 3,
+        spare: &["session", "lost", "kB out/window", "silent", "cost", "loss"],
     }
 }
 
@@ -133,6 +156,7 @@ pub(super) fn flows(status: &Status, before: Option<(&Status, f64)>) -> Table {
         ],
         rows: status.flows.iter().map(row).collect(),
         left: 4,
+        spare: &["media", "data", "audio", "p95", "late", "end", "state", "p50 ms", "rate"],
     }
 }
 
@@ -201,8 +225,12 @@ mod tests {
             head: vec!["name", "n"],
             rows: vec![vec!["a".into(), "1".into()], vec!["longer".into(), "100".into()]],
             left: 1,
+            spare: &["n"],
         };
         assert_eq!(table.text(), "name      n\na         1\nlonger  100\n");
+        let table = table.fit(11);
+        assert_eq!(table.head.len(), 2);
+        assert_eq!(table.fit(10).text(), "name\na\nlonger\n");
     }
 
     #[test]

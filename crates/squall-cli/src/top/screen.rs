@@ -99,7 +99,9 @@ fn wait(at_most: Duration) -> std::io::Result<Wish> {
 fn draw(frame: &mut Frame<'_>, view: &View) {
     let Some((now_at, now)) = view.known.last() else { return };
     let before = view.known.first().map(|(at, then)| (then, (*now_at - *at).as_secs_f64()));
-    let (paths, flows) = (rows::paths(now), rows::flows(now, before));
+    // Inside a border.
+    let width = usize::from(frame.area().width.saturating_sub(2));
+    let (paths, flows) = (rows::paths(now).fit(width), rows::flows(now, before).fit(width));
     let height = |table: &Table| table.rows.len() as u16 + 3;
     let [title, path_area, flow_area, event_area, foot] = Layout::vertical([
         Constraint::Length(1),
@@ -135,7 +137,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, title: &'static str, table: &Ta
         .map(|(column, text)| Span::from(rows::pad(text, widths[column], column < table.left)).dim());
     let grid = Grid::new(body, widths.iter().map(|width| Constraint::Length(*width as u16)))
         .header(Row::new(head))
-        .column_spacing(2)
+        .column_spacing(rows::SPACING as u16)
         .block(Block::bordered().title(title));
     frame.render_widget(grid, area);
 }

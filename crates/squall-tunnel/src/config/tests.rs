@@ -119,3 +119,15 @@ mod never {
         }
     }
 }
+
+#[test]
+fn the_files_that_ship_can_be_used() {
+    for file in ["entry.toml", "exit.toml"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist");
+        let text = std::fs::read_to_string(folder.join(file)).expect("is there");
+        let line = text.lines().find(|line| line.starts_with("token_file")).expect("has a token");
+        let text = text.replace(line, "token = \"correct horse battery\"");
+        let config = Config::parse(file, &text, &folder).expect(file);
+        assert_eq!(config.flows.len(), 3, "{file}");
+    }
+}

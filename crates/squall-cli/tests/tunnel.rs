@@ -1,0 +1,229 @@
+//! `squall tunnel` and `squall top`, as a user would run them.
+
+#![cfg(unix)]
+
+mod common;
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _},
+    net::UdpSocket,
+    path::Path,
+    process::{Child, ChildStderr, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use common::{Scratch, failure, run, squall};
+
+const TOKEN: &str = "a token for tests";
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running `squall tunnel`.
+struct Tunnel {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Tunnel {
+    fn start<S: AsRef<std::ffi::OsStr>>(args: &[S]) -> Self {
+        let mut child = squall().arg("tunnel").args(args).stderr(Stdio::piped()).spawn().expect("starts");
+        let stderr = BufReader::new(child.stderr.take().expect("is piped"));
+        Self { child, stderr }
+    }
+
+    /// The first line that has these words.
+    fn line(&mut self, words: &str) -> String {
+        let (begin, mut seen) = (Instant::now(), String::new());
+        loop {
+            let mut line = String::new();
+            let read = self.stderr.read_line(&mut line).expect("is text");
+            if line.contains(words) {
+                return line;
+            }
+            seen.push_str(&line);
+            assert!(read > 0 && begin.elapsed() < PATIENCE, "never '{words}':\n{seen}");
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// Asks it to end; its code and what else it said.
+    fn stop(mut self) -> (Option<i32>, String) {
+        self.signal("TERM");
+        let mut rest = String::new();
+        self.stderr.read_to_string(&mut rest).expect("is text");
+        (self.child.wait().expect("it ends").code(), rest)
+    }
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("is bound").port()
+}
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("is bound");
+    socket.set_read_timeout(Some(PATIENCE)).expect("is set");
+    socket
+}
+
+/// Sends until it arrives: a flow may not be carried yet.
+fn passes(port: u16, target: &UdpSocket, words: &[u8]) {
+    let source = socket();
+    target.set_read_timeout(Some(Duration::from_millis(200))).expect("is set");
+    let (begin, mut buffer) = (Instant::now(), [0; 100]);
+    loop {
+        source.send_to(words, ("127.0.0.1", port)).expect("is sent");
+        match target.recv(&mut buffer) {
+            Ok(length) if &buffer[..length] == words => return,
+            _ => assert!(begin.elapsed() < PATIENCE, "it never arrives"),
+        }
+    }
+}
+
+/// An exit with a flow `x`, and what an entry needs to know.
+fn exit(target: &UdpSocket) -> (Tunnel, String, String) {
+    let to = target.local_addr().expect("is bound");
+    let flow = format!("x=udp://{to}");
+    let mut exit = Tunnel::start(&["--listen", "127.0.0.1:0", "--token", TOKEN, "--out", &flow]);
+    let line = exit.line("listening on ");
+    let rest = line.trim_end().strip_prefix("listening on ").expect("begins so");
+    let (address, fingerprint) = rest.split_once(", fingerprint ").expect("both are told");
+    (exit, address.to_owned(), fingerprint.to_owned())
+}
+
+fn write_entry(file: &Path, address: &str, fingerprint: &str, rest: &str) {
+    let text = format!(
+        "token = \"{TOKEN}\"\nmetrics = \"127.0.0.1:0\"\n[connect]\nto = \"{address}\"\npin = \"{fingerprint}\"\n\
+         interfaces = [\"127.0.0.2\", \"127.0.0.3\"]\n[log]\nformat = \"json\"\n{rest}"
+    );
+    fs::write(file, text).expect("is written");
+}
+
+#[test]
+fn a_tunnel_runs_from_flags_and_shows_what_it_does() {
+    let (target, port) = (socket(), free_port());
+    let (exit, address, fingerprint) = exit(&target);
+    let flow = format!("x=udp://127.0.0.1:{port},latency=2s");
+    let args = [
+        "--to",
+        &address,
+        "--pin",
+        &fingerprint,
+        "--token",
+        TOKEN,
+        "--metrics",
+        "127.0.0.1:0",
+        "--in",
+        &flow,
+    ];
+    let mut entry = Tunnel::start(&args);
+    let line = entry.line("metrics on ");
+    let metrics = line.trim_end().rsplit(' ').next().expect("is told").to_owned();
+    passes(port, &target, b"hello");
+    let shown = run(["top", &metrics, "--once"]);
+    assert_eq!(shown.status.code(), Some(0), "{}", failure(&shown).0);
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(text.starts_with(&format!("entry to {address}, 1 session ")), "{text}");
+    assert!(text.contains("carried") && text.contains("flow 'x' goes to"), "{text}");
+    assert_eq!(entry.stop().0, Some(0));
+    assert_eq!(exit.stop().0, Some(0));
+    let (said, code) = failure(&run(["top", &metrics, "--once"]));
+    assert_eq!(code, Some(1));
+    assert!(said.starts_with(&format!("squall: no tunnel answers on {metrics}")), "{said}");
+}
+
+#[test]
+fn a_file_is_read_again_and_a_broken_one_is_not_taken() {
+    let scratch = Scratch::new("tunnel-reload");
+    let (target, first, second) = (socket(), free_port(), free_port());
+    let (exit, address, fingerprint) = exit(&target);
+    let file = scratch.path("entry.toml");
+    let flow = |port| format!("[[flow]]\nname = \"x\"\nin = \"udp://127.0.0.1:{port}\"\nlatency = \"2s\"\n");
+    write_entry(&file, &address, &fingerprint, &flow(first));
+    let mut entry = Tunnel::start(&[&file]);
+    entry.line("goes to");
+    passes(first, &target, b"one");
+    write_entry(&file, &address, &fingerprint, &flow(second));
+    entry.signal("HUP");
+    let line = entry.line("read again");
+    // Its log is JSON.
+    assert!(line.starts_with('{') && line.contains("changed x"), "{line}");
+    passes(second, &target, b"two");
+    write_entry(&file, &address, &fingerprint, "[[flow]]\nnaem = \"x\"\n");
+    entry.signal("HUP");
+    let line = entry.line("stays as it was");
+    assert!(line.contains("entry.toml:9:1") || line.contains("entry.toml:10:1"), "{line}");
+    passes(second, &target, b"three");
+    assert_eq!(entry.stop().0, Some(0));
+    assert_eq!(exit.stop().0, Some(0));
+}
+
+#[test]
+fn check_tells_what_a_file_asks_for_or_where_it_is_wrong() {
+    let scratch = Scratch::new("tunnel-check");
+    let file = scratch.path("c.toml");
+    let pin = "00".repeat(32);
+    write_entry(
+        &file,
+        "host:1",
+        &pin,
+        "[[flow]]\nname = \"x\"\nin = \"udp://127.0.0.1:5000\"\nmedia = \"ts\"\n",
+    );
+    let checked = squall().args(["tunnel", "check"]).arg(&file).output().expect("starts");
+    assert_eq!(checked.status.code(), Some(0), "{}", failure(&checked).0);
+    let told = "entry: connects to host:1, scheduler minrtt, congestion cubic\n\
+                flow x: in udp://127.0.0.1:5000, ts, 300 ms, priority 2\n";
+    assert_eq!(String::from_utf8_lossy(&checked.stdout), told);
+    write_entry(
+        &file,
+        "host:1",
+        &pin,
+        "[[flow]]\nname = \"x\"\nin = \"udp://127.0.0.1:5000\"\nmedai = \"ts\"\n",
+    );
+    let (said, code) = failure(&squall().args(["tunnel", "check"]).arg(&file).output().expect("starts"));
+    assert_eq!(code, Some(2));
+    let expected =
+        format!("squall: {}:12:1: [[flow]]: unknown key 'medai'; did you mean 'media'?", file.display());
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn mistakes_in_flags_are_told_in_a_line() {
+    let cases: [(&[&str], &str); 6] = [
+        (&[], "give a configuration file, --listen ADDR:PORT or --to HOST:PORT"),
+        (&["--to", "host:1", "--in", "x=udp://127.0.0.1:1"], "--token or --token-file"),
+        (&["--listen", "127.0.0.1:0"], "no flow is given"),
+        (
+            &["--to", "host:1", "--token", "short", "--in", "x=udp://127.0.0.1:1"],
+            "a token has 12 to 256 bytes",
+        ),
+        (
+            &["--listen", "127.0.0.1:0", "--out", "x=udp://127.0.0.1:1", "--in", "x=udp://127.0.0.1:2"],
+            "two flows 'x'",
+        ),
+        (&["missing.toml"], "missing.toml: "),
+    ];
+    for (args, expected) in cases {
+        let output = squall().arg("tunnel").args(args).env_remove("SQUALL_TOKEN").output().expect("starts");
+        let (said, code) = failure(&output);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.starts_with("squall: ") && said.contains(expected), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    let (said, code) = failure(&run(["tunnel", "--listen", "127.0.0.1:0", "--out", "x=127.0.0.1:1"]));
+    assert_eq!(code, Some(2));
+    assert!(said.contains("'127.0.0.1:1' is no address: expected udp://ADDR:PORT"), "{said}");
+}

@@ -1,0 +1,207 @@
+//! What others can do to a tunnel: fail, flood, or be somebody else.
+
+mod common;
+
+use std::{
+    collections::HashMap,
+    net::{SocketAddr, UdpSocket},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use common::*;
+use squall::{Block, CloseReason, Connect, Endpoint, Event, Interfaces, Session, Trust};
+use squall_tunnel::{Config, Tunnel, config::Side};
+
+/// A network in front of an exit, which can be gone.
+struct Network {
+    port: u16,
+    gone: Arc<AtomicBool>,
+    over: Arc<AtomicBool>,
+}
+
+impl Network {
+    fn before(exit: SocketAddr) -> Self {
+        let front = UdpSocket::bind("127.0.0.1:0").expect("is bound");
+        front.set_read_timeout(Some(Duration::from_millis(20))).expect("is set");
+        let port = front.local_addr().expect("is bound").port();
+        let (gone, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let network = Self { port, gone: gone.clone(), over: over.clone() };
+        std::thread::spawn(move || {
+            // A socket for each who calls.
+            let mut behind: HashMap<SocketAddr, UdpSocket> = HashMap::new();
+            let mut buffer = vec![0; 65_536];
+            while !over.load(Relaxed) {
+                let Ok((length, from)) = front.recv_from(&mut buffer) else { continue };
+                let back = behind.entry(from).or_insert_with(|| {
+                    let socket = UdpSocket::bind("127.0.0.1:0").expect("is bound");
+                    let (reader, front) = (socket.try_clone().expect("is"), front.try_clone().expect("is"));
+                    reader.set_read_timeout(Some(Duration::from_millis(20))).expect("is set");
+                    let (gone, over) = (gone.clone(), over.clone());
+                    std::thread::spawn(move || {
+                        let mut buffer = vec![0; 65_536];
+                        while !over.load(Relaxed) {
+                            let Ok(length) = reader.recv(&mut buffer) else { continue };
+                            if !gone.load(Relaxed) {
+                                let _ = front.send_to(&buffer[..length], from);
+                            }
+                        }
+                    });
+                    socket
+                });
+                if !gone.load(Relaxed) {
+                    let _ = back.send_to(&buffer[..length], exit);
+                }
+            }
+        });
+        network
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        self.over.store(true, Relaxed);
+    }
+}
+
+/// The same, through a network.
+fn through(network: &Network, mut config: Config) -> Config {
+    let Side::Connect(connect) = &mut config.side else { panic!("it is an entry") };
+    connect.to = format!("127.0.0.1:{}", network.port);
+    config
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_network_that_is_wholly_gone_comes_back_alone() {
+    let (source, target, port) = (socket(), socket(), free_port());
+    let flow = flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")));
+    let exit = Tunnel::start(exit_config(0, None, vec![flow])).await.expect("starts");
+    let network = Network::before(exit.listening().expect("it listens"));
+    let flow = flow_in(&format!("x=udp://127.0.0.1:{port},latency=500ms"));
+    let entry = through(&network, entry_config(&exit, vec![flow]));
+    let entry = Tunnel::start(entry).await.expect("starts");
+    attached(&entry).await;
+    let mut buffer = [0; 100];
+    source.send_to(b"before", ("127.0.0.1", port)).expect("is sent");
+    let (_, from) = target.recv_from(&mut buffer).expect("arrives");
+
+    network.gone.store(true, Relaxed);
+    let begin = Instant::now();
+    // Longer than a session bears.
+    while begin.elapsed() < Duration::from_secs(10) {
+        source.send_to(b"lost", ("127.0.0.1", port)).expect("is sent");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let lost = until(&entry, "noticed", |status| !status.flows[0].attached).await;
+    assert!(lost.flows[0].sent["data"].fates.contains_key("unsent"), "{:?}", lost.flows[0].sent);
+    network.gone.store(false, Relaxed);
+    let back = Instant::now();
+    attached(&entry).await;
+    eprintln!("carried again {:?} after the network was back", back.elapsed());
+    // What was of use no more is not sent after all, and the exit's port is what it was.
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    target.set_nonblocking(true).expect("is set");
+    while target.recv_from(&mut buffer).is_ok() {}
+    target.set_nonblocking(false).expect("is set");
+    source.send_to(b"after", ("127.0.0.1", port)).expect("is sent");
+    let (length, now) = target.recv_from(&mut buffer).expect("arrives");
+    assert_eq!((&buffer[..length], now), (&b"after"[..], from));
+    entry.stop().await;
+    exit.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_for_a_session_is_bounded() {
+    let exit =
+        Tunnel::start(exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")])).await.expect("starts");
+    let network = Network::before(exit.listening().expect("it listens"));
+    network.gone.store(true, Relaxed);
+    let port = free_port();
+    let flow = flow_in(&format!("x=udp://127.0.0.1:{port},latency=60s,max_pending=65536"));
+    let entry = Tunnel::start(through(&network, entry_config(&exit, vec![flow]))).await.expect("starts");
+    let source = socket();
+    let before = entry.status().memory_bytes;
+    for n in 0..60_000 {
+        source.send_to(&[0; 1400], ("127.0.0.1", port)).expect("is sent");
+        if n % 100 == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    let status = until(&entry, "full", |status| {
+        status.flows[0].sent.get("data").is_some_and(|sent| sent.fates.contains_key("overflow"))
+    });
+    let grown = status.await.memory_bytes.saturating_sub(before);
+    assert!(grown < 48 << 20, "{grown} bytes more for 16 MiB");
+    entry.stop().await;
+    exit.stop().await;
+}
+
+/// A session with an exit, without being a tunnel.
+async fn stranger(exit: &Tunnel) -> Session {
+    let request = Connect::to(exit.listening().expect("it listens"))
+        .trust(Trust::Pinned(exit.fingerprint().expect("it listens")))
+        .interfaces(Interfaces::Local(vec!["127.0.0.1".parse().expect("is an address")]));
+    Endpoint::connect(request, squall::Config::default()).await.expect("connects")
+}
+
+async fn end(session: &Session) -> CloseReason {
+    while let Some(event) = session.recv().await {
+        if let Event::Closed(reason) = event {
+            return reason;
+        }
+    }
+    panic!("it says how it ends");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_are_turned_away_by_name() {
+    let exit =
+        Tunnel::start(exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")])).await.expect("starts");
+    let cases: [(&[u8], u64, &str); 4] = [
+        (b"GET / HTTP/1.1", 16, "unknown message 71"),
+        (&[1, b'S', b'q', b'T', b'u', 9, 0, 0], 19, "this end speaks version 1"),
+        (&[2, 0, 0, 0, 1, 0], 16, "a message out of turn"),
+        (&[1, b'S', b'q', b'T', b'u', 1, 0, 0], 17, "wrong token"),
+    ];
+    for (words, code, reason) in cases {
+        let session = stranger(&exit).await;
+        session.send(Block::new(words.to_vec()).ordered()).await.expect("is sent");
+        match end(&session).await {
+            CloseReason::ByPeer { code: told, reason: why } => {
+                assert_eq!(told, code);
+                assert!(why.starts_with(reason), "{why}");
+            }
+            other => panic!("{other}"),
+        }
+    }
+    // Who guesses on is not even heard.
+    let guess = squall_tunnel::config::Token::new("a token that is wrong").expect("is long enough");
+    let hello = [&[1, b'S', b'q', b'T', b'u', 1, 0, 21], guess.reveal().as_bytes()].concat();
+    let mut codes = Vec::new();
+    for _ in 0..11 {
+        let session = stranger(&exit).await;
+        session.send(Block::new(hello.clone()).ordered()).await.expect("is sent");
+        let CloseReason::ByPeer { code, .. } = end(&session).await else { panic!("it is closed") };
+        codes.push(code);
+    }
+    assert_eq!(codes.last(), Some(&18), "{codes:?}");
+    exit.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn there_are_only_so_many_tunnels() {
+    let mut config = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
+    config.max_sessions = 1;
+    let exit = Tunnel::start(config).await.expect("starts");
+    let first = stranger(&exit).await;
+    let second = stranger(&exit).await;
+    let CloseReason::ByPeer { code, reason } = end(&second).await else { panic!("it is closed") };
+    assert_eq!((code, reason.as_str()), (20, "there are as many tunnels as may be"));
+    // Who says nothing does not keep its place.
+    let CloseReason::ByPeer { code, .. } = end(&first).await else { panic!("it is closed") };
+    assert_eq!(code, 21);
+    exit.stop().await;
+}
