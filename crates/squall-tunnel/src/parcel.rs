@@ -114,14 +114,19 @@ pub(crate) fn open(block: &[u8]) -> Result<Head, ParcelError> {
     Ok(Head { class, number: number(1), stamp: number(7), before: in_32(13), held: in_32(17), datagrams })
 }
 
-/// The datagrams of a block that [`open`] found well formed, each with how long after the first it came in.
-pub(crate) fn datagrams(block: &[u8]) -> impl Iterator<Item = (Micros, &[u8])> {
-    let mut rest = block.get(HEAD..).unwrap_or_default();
-    std::iter::from_fn(move || {
-        let (offset, datagram, after) = record(rest)?;
-        rest = after;
-        Some((offset, datagram))
-    })
+/// A datagram of a block, and where the next one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record<'a> {
+    /// How long after the first it came in.
+    pub(crate) offset: Micros,
+    pub(crate) datagram: &'a [u8],
+    pub(crate) next: usize,
+}
+
+/// The datagram at this byte of a block that [`open`] found well formed; the first is at [`HEAD`].
+pub(crate) fn datagram(block: &[u8], at: usize) -> Option<Record<'_>> {
+    let (offset, datagram, _) = record(block.get(at..)?)?;
+    Some(Record { offset, datagram, next: at + RECORD + datagram.len() })
 }
 
 fn record(bytes: &[u8]) -> Option<(Micros, &[u8], &[u8])> {
@@ -131,10 +136,20 @@ fn record(bytes: &[u8]) -> Option<(Micros, &[u8], &[u8])> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// All datagrams of a block, each with how long after the first it came in.
+    pub(crate) fn datagrams(block: &[u8]) -> impl Iterator<Item = (Micros, &[u8])> {
+        let mut at = HEAD;
+        std::iter::from_fn(move || {
+            let record = datagram(block, at)?;
+            at = record.next;
+            Some((record.offset, record.datagram))
+        })
+    }
 
     /// The vector of `docs/tunnel.md`.
     #[test]

@@ -107,7 +107,6 @@ impl Tally {
     /// A parcel of the other end leaves here.
     pub(crate) fn left(&self, now: Micros, ready: &Ready) {
         self.received[ready.head.class as usize].add(ready.block.len());
-        self.datagrams_out.fetch_add(u64::from(ready.head.datagrams), Relaxed);
         if ready.waited > 0 {
             self.waits.fetch_add(1, Relaxed);
             self.waited_us.fetch_add(ready.waited, Relaxed);

@@ -97,6 +97,65 @@ async fn a_steady_flow_has_one_delay() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_steady_flow_keeps_datagrams_of_one_picture_apart() {
+    let pair = Pair::start(",latency=300ms,media=rtp,gap=100ms", ",playout=steady").await;
+    let packet = |last: bool| {
+        let mut packet = [0; 20];
+        packet[..2].copy_from_slice(&[0x80, if last { 0xe0 } else { 0x60 }]);
+        packet
+    };
+    let mut sent = Vec::new();
+    for n in 0..4 {
+        sent.push(std::time::Instant::now());
+        pair.send(&packet(n == 3));
+        tokio::time::sleep(Duration::from_millis(40)).await;
+    }
+    for at in sent {
+        pair.recv().await;
+        let took = at.elapsed().as_millis();
+        assert!((295..345).contains(&took), "{took} ms");
+    }
+    pair.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn addresses_change_while_a_flow_runs() {
+    let pair = Pair::start(",latency=2s", ",latency=2s").await;
+    for _ in 0..5 {
+        pair.send(b"before");
+        let (_, from) = pair.recv().await;
+        pair.target.send_to(b"reply", from).expect("is sent");
+    }
+    // Another target, which replies too; then another address to send to.
+    let other = socket();
+    let to = other.local_addr().expect("is bound");
+    let mut exit = exit_config(0, None, vec![flow_out(&format!("x=udp://{to},latency=2s"))]);
+    exit.side = pair_side(&pair);
+    pair.exit.reload(exit).expect("is taken");
+    let port = free_port();
+    pair.entry
+        .reload(entry_config(&pair.exit, vec![flow_in(&format!("x=udp://127.0.0.1:{port},latency=2s"))]))
+        .expect("is taken");
+    attached(&pair.entry).await;
+    attached(&pair.exit).await;
+    // The sessions are told a moment later.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let source = socket();
+    let mut buffer = [0; 100];
+    for _ in 0..5 {
+        source.send_to(b"after", ("127.0.0.1", port)).expect("is sent");
+        let (length, from) = other.recv_from(&mut buffer).expect("arrives");
+        assert_eq!(&buffer[..length], b"after");
+        other.send_to(b"another", from).expect("is sent");
+        let (length, _) = source.recv_from(&mut buffer).expect("arrives");
+        assert_eq!(&buffer[..length], b"another");
+    }
+    let status = pair.exit.status();
+    assert_eq!((status.flows[0].received.late, status.sessions_opened), (0, 1));
+    pair.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_token_is_told_at_both_ends() {
     let exit = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
     let exit = Tunnel::start(exit).await.expect("starts");

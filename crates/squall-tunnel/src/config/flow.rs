@@ -17,7 +17,7 @@ pub const MAX_NAME: usize = 64;
 const MAX_FRAME: u64 = 8 << 20;
 
 /// Longest latency.
-const MAX_LATENCY: Span = Span::from_millis(60_000);
+pub const MAX_LATENCY: Duration = Duration::from_secs(60);
 
 /// When a flow's datagrams leave at the far end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -150,8 +150,8 @@ impl FlowConfig {
     /// Everything but the name and the address.
     fn read(&mut self, section: &mut Section<'_, '_>) -> Result<(), Fault> {
         if let Some(latency) = section.parse::<Span>("latency")? {
-            if latency.value.micros() == 0 || latency.value > MAX_LATENCY {
-                return Err(Fault::new(latency.at, format!("latency: more than 0, at most {MAX_LATENCY}")));
+            if latency.value.micros() == 0 || latency.value.duration() > MAX_LATENCY {
+                return Err(Fault::new(latency.at, format!("latency: more than 0, at most {MAX_LATENCY:?}")));
             }
             self.latency = Some(latency.value.duration());
         }

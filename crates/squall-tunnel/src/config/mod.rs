@@ -18,7 +18,7 @@ use squall::{CongestionControl, Fingerprint};
 use toml::de::DeTable;
 
 pub use fault::ConfigError;
-pub use flow::{End, FlowConfig, MAX_NAME, Playout};
+pub use flow::{End, FlowConfig, MAX_LATENCY, MAX_NAME, Playout};
 pub use token::{MAX_TOKEN, MIN_TOKEN, Token};
 
 use fault::Fault;

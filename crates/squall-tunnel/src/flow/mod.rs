@@ -26,8 +26,8 @@ use crate::{
     clock::Clock,
     config::{End, FlowConfig},
     media::{Class, Media},
-    order::{Ready, Rule},
-    parcel::{self, Parcel},
+    order::Rule,
+    parcel::Parcel,
     status::FlowStatus,
     tally::Tally,
 };
@@ -98,6 +98,11 @@ impl Flow {
         self.uplink().detach(session)
     }
 
+    /// Gives up its place in a session, which another one takes with its numbers.
+    pub(crate) fn take_line(&self, session: u64) -> Option<Line> {
+        self.uplink().take_line(session)
+    }
+
     /// The session that carries it.
     pub(crate) fn carrier(&self) -> Option<u64> {
         self.uplink().carrier()
@@ -108,20 +113,16 @@ impl Flow {
         self.uplink().sweep(self);
     }
 
-    /// The datagrams of a parcel leave here.
-    pub(crate) fn emit(&self, ready: &Ready) {
-        let target = match self.config().end {
+    /// A datagram leaves here.
+    pub(crate) fn write(&self, datagram: &[u8]) {
+        let target = match self.config.borrow().end {
             End::Out(target) => Some(target),
             End::In(_) => *self.sender.lock().unwrap_or_else(PoisonError::into_inner),
         };
-        for (_, datagram) in parcel::datagrams(&ready.block) {
-            // Nobody sent yet to whom a reply could go, or the system has no room.
-            let written = target.is_some_and(|target| self.socket.try_send_to(datagram, target).is_ok());
-            if !written {
-                self.tally.unwritten.fetch_add(1, Relaxed);
-            }
-        }
-        self.tally.left(self.clock.now(), ready);
+        // Nobody sent yet to whom a reply could go, or the system has no room.
+        let written = target.is_some_and(|target| self.socket.try_send_to(datagram, target).is_ok());
+        let count = if written { &self.tally.datagrams_out } else { &self.tally.unwritten };
+        count.fetch_add(1, Relaxed);
     }
 
     /// A block of the flow as the session takes it; `None` if it is too late for it.

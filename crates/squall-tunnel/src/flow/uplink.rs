@@ -131,11 +131,11 @@ impl Uplink {
     }
 
     pub(super) fn detach(&mut self, session: u64) -> bool {
-        let carried = self.carrier() == Some(session);
-        if carried {
-            self.line = None;
-        }
-        carried
+        self.take_line(session).is_some()
+    }
+
+    pub(super) fn take_line(&mut self, session: u64) -> Option<Line> {
+        self.line.take_if(|line| line.sender.id() == session)
     }
 
     fn wait(&mut self, flow: &Flow, parcel: Parcel) {

@@ -8,12 +8,12 @@ use squall_net::Micros;
 
 use super::Channels;
 use crate::{
-    config::MAX_FLOWS,
+    config::{MAX_FLOWS, MAX_LATENCY},
     control::{Message, Offer, Verdict},
     flow::{Flow, Line, Sender},
     journal::Kind,
-    order::Order,
-    parcel::ParcelError,
+    order::{Order, Ready},
+    parcel::{self, HEAD, ParcelError, Record},
     tunnel::Core,
 };
 
@@ -39,19 +39,55 @@ struct Lane {
     theirs: Duration,
     /// Whether it comes in at the other end.
     theirs_in: bool,
+    /// The parcel of which datagrams are leaving.
+    playing: Option<Playing>,
+}
+
+/// A parcel of which datagrams are leaving.
+struct Playing {
+    ready: Ready,
+    /// Where the next datagram is.
+    at: usize,
+}
+
+impl Playing {
+    /// The next datagram, and when it leaves.
+    fn next(&self) -> Option<(Micros, Record<'_>)> {
+        let record = parcel::datagram(&self.ready.block, self.at)?;
+        let after = if self.ready.steady { record.offset } else { 0 };
+        Some((self.ready.due.saturating_add(after), record))
+    }
 }
 
 impl Lane {
     fn new(flow: Arc<Flow>, theirs: Duration, theirs_in: bool) -> Self {
         let order = Order::new(flow.rule(theirs));
-        Self { flow, order, theirs, theirs_in }
+        Self { flow, order, theirs, theirs_in, playing: None }
     }
 
     fn let_out(&mut self, now: Micros) {
-        while let Some(ready) = self.order.poll(now) {
-            self.flow.emit(&ready);
+        loop {
+            if let Some(playing) = &mut self.playing {
+                match playing.next() {
+                    Some((due, _)) if due > now => break,
+                    Some((_, Record { datagram, next, .. })) => {
+                        self.flow.write(datagram);
+                        playing.at = next;
+                    }
+                    None => self.playing = None,
+                }
+                continue;
+            }
+            let Some(ready) = self.order.poll(now) else { break };
+            self.flow.tally.left(now, &ready);
+            self.playing = Some(Playing { ready, at: HEAD });
         }
         self.flow.tally.disordered(self.order.take_count());
+    }
+
+    fn poll_timeout(&self) -> Option<Micros> {
+        let playing = self.playing.as_ref().and_then(Playing::next).map(|(due, _)| due);
+        playing.or_else(|| self.order.poll_timeout())
     }
 }
 
@@ -121,10 +157,10 @@ impl Lanes {
             };
             if !Arc::ptr_eq(&flow, &lane.flow) {
                 // It has another socket now; its place in the session is to be taken anew.
-                let carried = lane.flow.detach(own);
+                let line = lane.flow.take_line(own);
                 lane.flow = flow;
-                if carried {
-                    lane.flow.attach(Line::new(self.sender.clone(), *channel));
+                if let Some(line) = line {
+                    lane.flow.attach(line);
                 }
             }
             lane.order.set_rule(lane.flow.rule(lane.theirs));
@@ -188,7 +224,7 @@ impl Lanes {
             );
             core.registry.announce();
         }
-        let theirs = Duration::from_micros(offer.latency);
+        let theirs = Duration::from_micros(offer.latency).min(MAX_LATENCY);
         match self.lanes.get_mut(&offer.channel) {
             Some(lane) => {
                 lane.theirs = theirs;
@@ -255,7 +291,7 @@ impl Lanes {
 
     /// When [`Self::let_out`] has something to do.
     pub(super) fn poll_timeout(&self) -> Option<Micros> {
-        self.lanes.values().filter_map(|lane| lane.order.poll_timeout()).min()
+        self.lanes.values().filter_map(Lane::poll_timeout).min()
     }
 
     /// Lets out whatever has its turn.

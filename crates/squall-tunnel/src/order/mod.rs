@@ -20,6 +20,9 @@ use crate::{
 /// Most bytes that wait.
 const MAX_BYTES: usize = 16 << 20;
 
+/// Most blocks that wait, for whatever.
+const MAX_HELD: usize = 65_536;
+
 /// Most blocks of which it is remembered that they will not come.
 const MAX_GONE: usize = 4096;
 
@@ -34,7 +37,7 @@ pub(crate) struct Rule {
     pub(crate) latency: Micros,
     /// From coming in to leaving, with [`Playout::Steady`].
     pub(crate) delay: Micros,
-    /// Most parcels that wait.
+    /// Most parcels that wait for what is missing.
     pub(crate) max_pending: usize,
 }
 
@@ -42,8 +45,12 @@ pub(crate) struct Rule {
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) head: Head,
-    /// The whole block; see [`parcel::datagrams`].
+    /// The whole block; see [`parcel::datagram`].
     pub(crate) block: Bytes,
+    /// When its first datagram leaves.
+    pub(crate) due: Micros,
+    /// Whether its datagrams leave as far apart as they came in.
+    pub(crate) steady: bool,
     /// How long it waited for others that were before it.
     pub(crate) waited: Micros,
     /// How long it was under way in all, as far as the clocks tell.
@@ -159,6 +166,7 @@ impl Order {
             return None;
         }
         let (number, held) = self.held.pop_first()?;
+        let due = self.due(&held);
         self.bytes -= held.block.len();
         if self.rule.ordered {
             self.count.missing += number.saturating_sub(self.next);
@@ -169,6 +177,8 @@ impl Order {
         let since = |earlier: Micros| now.saturating_sub(earlier);
         Some(Ready {
             head: held.head,
+            due,
+            steady: self.rule.playout == Playout::Steady,
             waited: if held.blocked { since(held.arrived) } else { 0 },
             latency: self.delay.local(held.head.stamp).map_or(0, since),
             block: held.block,
@@ -177,6 +187,9 @@ impl Order {
 
     /// When the first that is held may leave: its own time, or that of what is missing before it.
     fn due(&self, held: &Held) -> Micros {
+        if self.bytes > MAX_BYTES || self.held.len() > MAX_HELD {
+            return 0;
+        }
         let own = match self.rule.playout {
             Playout::Soon => held.arrived,
             Playout::Steady => self.local(held.head.stamp).saturating_add(self.rule.delay),
@@ -187,7 +200,7 @@ impl Order {
     /// How long it waits for what is missing before it.
     fn waits_until(&self, held: &Held) -> Micros {
         let missing = held.head.number.saturating_sub(self.next);
-        let full = self.bytes > MAX_BYTES || self.held.len() > self.rule.max_pending;
+        let full = self.held.len() > self.rule.max_pending;
         if missing == 0 || !self.rule.ordered || self.closed || full || self.is_known_gone(missing, held) {
             return 0;
         }

@@ -117,6 +117,20 @@ fn what_waits_is_bounded() {
     assert_eq!(order.take_count().missing, 1);
 }
 
+#[test]
+fn bytes_that_wait_for_their_time_are_bounded() {
+    let mut order = Order::new(rule(Playout::Steady));
+    let large = |number: u64| {
+        let mut parcel = Parcel::new(0, 0);
+        (0..100).for_each(|_| parcel.push(0, &[0; 60_000]));
+        Bytes::from(parcel.seal(0, number, 0))
+    };
+    for number in 0..3 {
+        order.arrived(AHEAD, number, large(number)).expect("is a parcel");
+    }
+    assert_eq!(numbers(&mut order, AHEAD), [0], "the others are below the bound");
+}
+
 proptest! {
     /// Whatever is lost or late: in order, none twice, and none held beyond the deadline of what is missing.
     #[test]
