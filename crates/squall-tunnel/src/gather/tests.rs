@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{config::End, parcel::tests::datagrams};
+use crate::{config::End, parcel};
 
 fn flow(media: Media) -> FlowConfig {
     let end = End::In("127.0.0.1:1".parse().expect("is an address"));
@@ -102,7 +102,7 @@ proptest! {
         let (mut came, mut now) = (Vec::new(), 0);
         let mut take = |parcel: Parcel| {
             let wire = parcel.seal(0, 0, 0);
-            came.extend(datagrams(&wire).map(|(_, datagram)| datagram.to_vec()));
+            came.extend(parcel::tests::datagrams(&wire).map(|(_, datagram)| datagram.to_vec()));
         };
         let mut sent = Vec::new();
         for mut datagram in datagrams {
