@@ -5,9 +5,11 @@
 mod common;
 
 use std::{
+    ffi::OsStr,
     fs,
     io::{BufRead as _, BufReader, Read as _},
     net::UdpSocket,
+    os::unix::net::UnixDatagram,
     path::Path,
     process::{Child, ChildStderr, Command, Stdio},
     time::{Duration, Instant},
@@ -27,8 +29,14 @@ struct Tunnel {
 }
 
 impl Tunnel {
-    fn start<S: AsRef<std::ffi::OsStr>>(args: &[S]) -> Self {
-        let mut child = squall().arg("tunnel").args(args).stderr(Stdio::piped()).spawn().expect("starts");
+    fn start<S: AsRef<OsStr>>(args: &[S]) -> Self {
+        Self::start_with(args, &[])
+    }
+
+    fn start_with<S: AsRef<OsStr>>(args: &[S], more: &[(&str, &OsStr)]) -> Self {
+        let mut command = squall();
+        command.arg("tunnel").args(args).envs(more.iter().copied()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("starts");
         let stderr = BufReader::new(child.stderr.take().expect("is piped"));
         Self { child, stderr }
     }
@@ -93,6 +101,13 @@ fn passes(port: u16, target: &UdpSocket, words: &[u8]) {
     }
 }
 
+/// The next thing systemd is told.
+fn heard(told: &UnixDatagram) -> String {
+    let mut buffer = [0; 1000];
+    let length = told.recv(&mut buffer).expect("is told");
+    String::from_utf8_lossy(&buffer[..length]).into_owned()
+}
+
 /// An exit with a flow `x`, and what an entry needs to know.
 fn exit(target: &UdpSocket) -> (Tunnel, String, String) {
     let to = target.local_addr().expect("is bound");
@@ -153,7 +168,11 @@ fn a_file_is_read_again_and_a_broken_one_is_not_taken() {
     let file = scratch.path("entry.toml");
     let flow = |port| format!("[[flow]]\nname = \"x\"\nin = \"udp://127.0.0.1:{port}\"\nlatency = \"2s\"\n");
     write_entry(&file, &address, &fingerprint, &flow(first));
-    let mut entry = Tunnel::start(&[&file]);
+    // What systemd is told.
+    let told = UnixDatagram::bind(scratch.path("notify")).expect("is bound");
+    told.set_read_timeout(Some(PATIENCE)).expect("is set");
+    let mut entry = Tunnel::start_with(&[&file], &[("NOTIFY_SOCKET", scratch.path("notify").as_os_str())]);
+    assert!(heard(&told).starts_with("READY=1"));
     entry.line("goes to");
     passes(first, &target, b"one");
     write_entry(&file, &address, &fingerprint, &flow(second));
@@ -161,6 +180,8 @@ fn a_file_is_read_again_and_a_broken_one_is_not_taken() {
     let line = entry.line("read again");
     // Its log is JSON.
     assert!(line.starts_with('{') && line.contains("changed x"), "{line}");
+    assert!(heard(&told).starts_with("RELOADING=1\nMONOTONIC_USEC="));
+    assert!(heard(&told).starts_with("READY=1"));
     passes(second, &target, b"two");
     write_entry(&file, &address, &fingerprint, "[[flow]]\nnaem = \"x\"\n");
     entry.signal("HUP");

@@ -6,7 +6,7 @@ use squall::{Endpoint, Fingerprint, Identity, Session};
 use tokio::sync::Semaphore;
 
 use crate::{
-    config::{Config, IdentityConfig, ListenConfig},
+    config::{IdentityConfig, ListenConfig},
     journal::Kind,
     link::code,
     tunnel::{Core, StartError, session_config},
@@ -24,7 +24,7 @@ pub(crate) struct Exit {
 }
 
 impl Exit {
-    pub(crate) fn listen(listen: &ListenConfig, config: &Config) -> Result<Self, StartError> {
+    pub(crate) fn listen(listen: &ListenConfig, core: &Arc<Core>) -> Result<Self, StartError> {
         let address = listen.address.ip();
         let name = if address.is_unspecified() { "localhost".to_owned() } else { address.to_string() };
         let identity = match &listen.identity {
@@ -32,7 +32,14 @@ impl Exit {
             IdentityConfig::Kept(file) => Identity::load_or_create(file, &name)?,
             IdentityConfig::Fresh => Identity::self_signed(&name)?,
         };
-        let endpoint = Endpoint::listen(listen.address, &identity.server_tls()?, session_config(config)?)?;
+        let mut settings = session_config(&core.config())?;
+        // Each session has the scheduler that is set when it begins. The core lives longer than its endpoint.
+        let (first, core) = (settings.scheduler.clone(), Arc::downgrade(core));
+        settings.scheduler = Arc::new(move || {
+            let set = core.upgrade().and_then(|core| squall::scheduler(&core.config().scheduler).ok());
+            set.map_or_else(|| first(), |factory| factory())
+        });
+        let endpoint = Endpoint::listen(listen.address, &identity.server_tls()?, settings)?;
         let address = endpoint.local_addrs()[0];
         Ok(Self { endpoint, address, fingerprint: identity.fingerprint() })
     }

@@ -221,3 +221,44 @@ fn gauge(family: &mut MetricEncoder<'_>, labels: &[(&str, &str)], value: f64) ->
 fn counter(family: &mut MetricEncoder<'_>, labels: &[(&str, &str)], value: u64) -> Result<(), Error> {
     ConstCounter::new(value).encode(family.encode_family(&labels)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::{Amount, LatencyStatus, SentStatus};
+
+    #[test]
+    fn metrics_have_names_units_and_an_end() {
+        let amount = Amount { blocks: 3, bytes: 3000 };
+        let sent = SentStatus { fates: [("delivered".to_owned(), amount)].into() };
+        let mut buckets = vec![0; BUCKETS.len() + 1];
+        (buckets[0], buckets[BUCKETS.len()]) = (2, 1);
+        let flow = FlowStatus {
+            name: "cam".into(),
+            sent: [("key".to_owned(), sent)].into(),
+            latency: LatencyStatus { count: 3, sum_us: 4_000_400, buckets, ..LatencyStatus::default() },
+            ..FlowStatus::default()
+        };
+        let path = PathStatus {
+            name: "wwan0".into(),
+            remote: "host:1".into(),
+            srtt_us: 40_000,
+            ..PathStatus::default()
+        };
+        let session = SessionStatus { id: 7, agreed: true, paths: vec![path], ..SessionStatus::default() };
+        let text = text(Status { flows: vec![flow], sessions: vec![session], ..Status::default() });
+        for line in [
+            "squall_tunnel_sessions{} 1.0",
+            "squall_tunnel_flow_sent_blocks_total{flow=\"cam\",class=\"key\",fate=\"delivered\"} 3",
+            "squall_tunnel_flow_sent_bytes_total{flow=\"cam\",class=\"key\",fate=\"delivered\"} 3000",
+            "squall_tunnel_flow_latency_seconds_bucket{le=\"0.0005\",flow=\"cam\"} 2",
+            "squall_tunnel_flow_latency_seconds_bucket{le=\"+Inf\",flow=\"cam\"} 3",
+            "squall_tunnel_flow_latency_seconds_count{flow=\"cam\"} 3",
+            "squall_tunnel_path_rtt_seconds{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 0.04",
+            "# UNIT squall_tunnel_path_rtt_seconds seconds",
+        ] {
+            assert!(text.lines().any(|one| one == line), "no {line} in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+}

@@ -126,7 +126,7 @@ impl Tunnel {
                 (None, tokio::spawn(entry::run(core.clone())))
             }
             Side::Listen(listen) => {
-                let exit = Exit::listen(listen, &config)?;
+                let exit = Exit::listen(listen, &core)?;
                 let running = tokio::spawn(exit::run(core.clone(), exit.endpoint()));
                 (Some(exit), running)
             }
@@ -134,8 +134,8 @@ impl Tunnel {
         Ok(Self { core, exit, web, main })
     }
 
-    /// Takes another configuration: flows that stay as they are, and the session, are not touched. Scheduler,
-    /// congestion control, token and whom to connect to count from the next session on. Tells what needs a new start.
+    /// Takes another configuration: flows that stay as they are, and the session, are not touched. Tells what of the
+    /// change counts from the next session on, or from the next start.
     ///
     /// # Errors
     /// If a socket cannot be opened; everything stays as it was then.
@@ -205,7 +205,9 @@ fn notes(before: &Config, after: &Config) -> Vec<String> {
     };
     let (session, start) = ("the next session on", "the next start on");
     later(before.scheduler != after.scheduler, "the scheduler", session);
-    later(before.congestion != after.congestion, "the congestion control", session);
+    let of_endpoint = if before.is_entry() { session } else { start };
+    later(before.congestion != after.congestion, "the congestion control", of_endpoint);
+    later(before.max_sessions != after.max_sessions, "max_sessions", start);
     later(before.token != after.token, "the token", session);
     match (&before.side, &after.side) {
         (Side::Connect(one), Side::Connect(other)) => later(one != other, "[connect]", session),

@@ -205,3 +205,32 @@ async fn there_are_only_so_many_tunnels() {
     assert_eq!(code, 21);
     exit.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_asked_of_the_status_page_is_answered() {
+    let mut config = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
+    config.metrics = Some("127.0.0.1:0".parse().expect("is an address"));
+    let exit = Tunnel::start(config).await.expect("starts");
+    let address = exit.metrics().expect("is served");
+    let cases = [
+        ("GET /status HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-type: application/json"),
+        ("GET /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-type: application/openmetrics-text"),
+        ("GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 404 "),
+        ("POST /status HTTP/1.1\r\n\r\n", "HTTP/1.1 405 "),
+        ("hello\r\n\r\n", "HTTP/1.1 400 "),
+    ];
+    for (question, expected) in cases {
+        let answer = tokio::task::spawn_blocking(move || {
+            use std::io::{Read as _, Write as _};
+            let mut stream = std::net::TcpStream::connect(address).expect("connects");
+            stream.set_read_timeout(Some(PATIENCE)).expect("is set");
+            stream.write_all(question.as_bytes()).expect("is sent");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).expect("is text");
+            answer
+        });
+        let answer = answer.await.expect("ends");
+        assert!(answer.starts_with(expected), "{question}: {answer}");
+    }
+    exit.stop().await;
+}
