@@ -11,29 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{Scratch, failure, squall};
+use common::{Scratch, failure, shell_is_possible, squall};
 
 /// Runs a shell to its end.
 fn shell(args: &[&str]) -> Output {
     squall().arg("shell").args(args).output().expect("the program starts")
-}
-
-/// Whether there can be a shell here. Root with the device must have one; else it is said what is missing.
-fn possible() -> bool {
-    let probe = shell(&["-q", "--link", "delay=1ms", "--", "true"]);
-    let (said, code) = failure(&probe);
-    let must = Path::new("/dev/net/tun").exists() && is_root();
-    if code != Some(0) {
-        assert!(!must, "{said}");
-        println!("skipped: {said}");
-    }
-    code == Some(0)
-}
-
-fn is_root() -> bool {
-    fs::read_to_string("/proc/self/status").is_ok_and(|status| {
-        status.lines().any(|line| line.split_whitespace().eq(["Uid:", "0", "0", "0", "0"]))
-    })
 }
 
 fn said(output: &Output) -> String {
@@ -67,7 +49,7 @@ fn signal(child: &Child, name: &str) {
 
 #[test]
 fn the_program_sees_the_links_and_its_code_is_the_shells() {
-    if !possible() {
+    if !shell_is_possible() {
         return;
     }
     let links = ["-q", "--link", "name=wifi,delay=1ms", "--link", "name=lte,delay=1ms", "--client"];
@@ -98,7 +80,7 @@ fn what_is_wrong_is_said_in_one_line() {
     assert!(said.contains("/nowhere.toml"), "{said}");
     assert_eq!(code, Some(2));
     assert_eq!(wrong(&["--", "true"]).1, Some(2), "a link is needed");
-    if possible() {
+    if shell_is_possible() {
         let (said, code) = wrong(&["-q", "--link", "name=a", "--link", "name=a", "--", "true"]);
         assert!(said.contains("two paths are called \"a\""), "{said}");
         assert_eq!(code, Some(2));
@@ -113,7 +95,7 @@ fn what_is_wrong_is_said_in_one_line() {
 
 #[test]
 fn nothing_survives_the_shell_not_even_when_it_is_killed() {
-    if !possible() {
+    if !shell_is_possible() {
         return;
     }
     for how in ["KILL", "TERM", "INT"] {
@@ -144,7 +126,7 @@ fn nothing_survives_the_shell_not_even_when_it_is_killed() {
 
 #[test]
 fn a_program_that_leaves_others_behind_leaves_nothing() {
-    if !possible() {
+    if !shell_is_possible() {
         return;
     }
     let word = format!("4{}1", std::process::id());
@@ -156,7 +138,7 @@ fn a_program_that_leaves_others_behind_leaves_nothing() {
 
 #[test]
 fn a_file_crosses_a_link_that_fails() {
-    if !possible() {
+    if !shell_is_possible() {
         return;
     }
     let scratch = Scratch::new("shell");
@@ -209,7 +191,7 @@ fn a_file_crosses_a_link_that_fails() {
 
 #[test]
 fn radios_of_the_links_are_found_by_programs_behind_them() {
-    if !possible() {
+    if !shell_is_possible() {
         return;
     }
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/walking.toml");

@@ -27,6 +27,22 @@ pub(crate) fn failure(output: &Output) -> (String, Option<i32>) {
     (said, output.status.code())
 }
 
+/// Whether there can be a shell here. Root with the device must have one; else it is said what is missing.
+pub(crate) fn shell_is_possible() -> bool {
+    let (said, code) = failure(&run(["shell", "-q", "--link", "delay=1ms", "--", "true"]));
+    if code != Some(0) {
+        assert!(!(Path::new("/dev/net/tun").exists() && is_root()), "{said}");
+        println!("skipped: {said}");
+    }
+    code == Some(0)
+}
+
+fn is_root() -> bool {
+    fs::read_to_string("/proc/self/status").is_ok_and(|status| {
+        status.lines().any(|line| line.split_whitespace().eq(["Uid:", "0", "0", "0", "0"]))
+    })
+}
+
 /// A folder that is there while the test runs.
 pub(crate) struct Scratch(PathBuf);
 
