@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test android bench picture findings versus traffic fuzz tools
+.PHONY: demo test android bench picture findings versus traffic fuzz soak tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -64,6 +64,12 @@ traffic:
 fuzz:
 	cargo +nightly fuzz run wire -- -max_total_time=600
 	cargo +nightly fuzz run inbox -- -max_total_time=600
+
+# Live video through a tunnel for half an hour, or MINUTES, over links that fail by turns: needs ffmpeg and a shell.
+soak: tools
+	@$(CARGO) build --release --locked -p squall-cli
+	@$(CARGO) build --release --locked -p squall-tunnel --example interruptions
+	@scripts/soak.sh $(MINUTES)
 
 tools:
 	@command -v $(CARGO) >/dev/null || { echo "make: cargo is missing: install Rust 1.88 or newer from https://rustup.rs"; exit 1; }
