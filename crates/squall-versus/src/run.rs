@@ -106,7 +106,8 @@ fn wait(child: &mut Child, name: &str, deadline: Instant, plan: &Plan<'_>) -> an
     };
     if !status.success() {
         let said = fs::read_to_string(plan.folder.join(format!("{name}.log"))).unwrap_or_default();
-        bail!("the {name} side has failed: {}", said.lines().last().unwrap_or("without a word"));
+        let words = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("without a word");
+        bail!("the {name} side has failed: {words}");
     }
     Ok(())
 }

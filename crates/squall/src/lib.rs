@@ -39,6 +39,8 @@ mod connect;
 mod driver;
 mod endpoint;
 mod error;
+#[cfg(feature = "radios")]
+mod follow;
 mod identity;
 mod interfaces;
 mod keeper;
@@ -55,6 +57,8 @@ use std::sync::Arc;
 pub use connect::{Connect, Trust};
 pub use endpoint::Endpoint;
 pub use error::{ConnectError, IdentityError, ListenError};
+#[cfg(feature = "radios")]
+pub use follow::follow_radios;
 pub use identity::{Identity, load_certificates};
 pub use interfaces::Interfaces;
 pub use network::Network;

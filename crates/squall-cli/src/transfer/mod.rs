@@ -10,7 +10,6 @@ mod incoming;
 pub(crate) mod message;
 mod output;
 mod paths;
-mod radios;
 pub(crate) mod recv;
 pub(crate) mod send;
 mod source;

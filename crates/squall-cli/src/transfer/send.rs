@@ -13,6 +13,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use squall::{
     Block, Config, CongestionControl, Connect, Endpoint, Fingerprint, Interfaces, Limits, Session, Trust,
+    follow_radios,
 };
 use squall_lab::table::format;
 use squall_media::FrameKind;
@@ -158,7 +159,7 @@ async fn send(args: &SendArgs) -> anyhow::Result<Summary> {
     let peer = Peer::listen_to(session.clone());
     let watching = tokio::spawn(watch(session.clone(), source.header.clone()));
     if args.signal {
-        tokio::spawn(super::radios::follow(session.clone()));
+        tokio::spawn(follow_radios(session.clone(), |problem| eprintln!("note: no radio: {problem}")));
     }
     let mut delivery = Delivery { args, session: &session, peer, end: End::default(), dropped: 0 };
     let sent = tokio::select! {

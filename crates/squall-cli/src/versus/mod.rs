@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, ensure};
 use clap::Args;
 use squall_lab::Scenario;
 use squall_net::{Rate, Span};
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
     // Before there are threads.
     squall_shell::acquire().map_err(whole)?;
     let (ready, left_out) = contenders(args);
-    let figures = measure(args, &scenarios, &ready)?;
+    let (figures, failed) = measure(args, &scenarios, &ready)?;
     output::print(&text(&figures))?;
     if let Some(file) = &args.page {
         let page = std::fs::read_to_string(file).unwrap_or_default();
@@ -121,6 +121,7 @@ pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.json {
         output::write(file, &(serde_json::to_string_pretty(&figures)? + "\n"))?;
     }
+    ensure!(failed.is_empty(), "{} of the runs have failed: {}", failed.len(), failed.join("; "));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -148,17 +149,21 @@ fn contenders(args: &VersusArgs) -> (Vec<Contender>, Vec<String>) {
     (ready, left_out)
 }
 
-fn measure(args: &VersusArgs, scenarios: &[Scenario], ready: &[Contender]) -> anyhow::Result<Vec<Figures>> {
+fn measure(
+    args: &VersusArgs,
+    scenarios: &[Scenario],
+    ready: &[Contender],
+) -> anyhow::Result<(Vec<Figures>, Vec<String>)> {
     let squall = std::env::current_exe().context("this program's own file")?;
     let log = std::path::absolute(&args.log)?;
     let all = scenarios.len() * args.rate.len() * ready.len();
-    let mut figures = Vec::with_capacity(all);
+    let (mut figures, mut failed, mut done) = (Vec::with_capacity(all), Vec::new(), 0);
     for scenario in scenarios {
         for rate in &args.rate {
             for contender in ready {
                 let name = format!("{}-{rate}-{}", scenario.name, contender.name());
                 if stderr().is_terminal() {
-                    eprintln!("{} of {all}: {name}", figures.len() + 1);
+                    eprintln!("{} of {all}: {name}", done + 1);
                 }
                 let plan = Plan {
                     scenario,
@@ -169,13 +174,19 @@ fn measure(args: &VersusArgs, scenarios: &[Scenario], ready: &[Contender]) -> an
                     squall: squall.clone(),
                     folder: log.join(&name),
                 };
-                let run = squall_versus::run(&plan).map_err(|error| anyhow!("{name}: {error:#}"))?;
-                if let Some(why) = &run.invalid {
-                    eprintln!("{name} does not count: {why}");
+                done += 1;
+                match squall_versus::run(&plan) {
+                    Ok(run) => {
+                        if let Some(why) = &run.invalid {
+                            eprintln!("{name} does not count: {why}");
+                        }
+                        figures.push(run);
+                    }
+                    // The others took their time: what they have shown is not lost for it.
+                    Err(error) => failed.push(format!("{name}: {error:#}")),
                 }
-                figures.push(run);
             }
         }
     }
-    Ok(figures)
+    Ok((figures, failed))
 }

@@ -1,20 +1,23 @@
-//! The radios of the interfaces that a session runs over.
+//! The radios of the interfaces that a session runs over, found and read by themselves.
 
-use std::{collections::HashSet, time::Duration};
-
-use squall::{
-    Session,
-    signal::{Clock, Monitor},
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
 };
+
+use squall_signal::{Clock, Monitor};
 use tokio::task::spawn_blocking;
+
+use crate::Session;
 
 /// How often a radio is read (STORM §4).
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Has a session go by the radios of its interfaces, for as long as it lasts; interfaces may come and go. A radio
-/// that cannot be read is told of once.
-pub(super) async fn follow(session: Session) {
-    let clock = Clock::new(std::time::Instant::now());
+/// Has a session go by the radios of its interfaces, Wi-Fi and modems, for as long as it lasts; interfaces may come and go.
+/// Whether that changes anything is up to [`Config::signal`](crate::Config::signal). Of a radio that cannot be read `note` is
+/// told once, in one line. Needs the feature `radios`; see [`Session::set_signal`] for radios of another kind.
+pub async fn follow_radios(session: Session, note: impl Fn(&str)) {
+    let clock = Clock::new(Instant::now());
     let (mut tried, mut monitors) = (HashSet::new(), Vec::new());
     while session.close_reason().is_none() {
         for path in session.path_stats() {
@@ -30,8 +33,8 @@ pub(super) async fn follow(session: Session) {
                     session.set_signal(&name, Some(monitor.subscriber()));
                     monitors.push(monitor);
                 }
-                Ok(Err(problem)) => eprintln!("note: no radio: {problem}"),
-                Err(error) => eprintln!("note: no radio: {name}: {error}"),
+                Ok(Err(problem)) => note(&problem),
+                Err(error) => note(&format!("{name}: {error}")),
             }
         }
         tokio::time::sleep(PERIOD).await;
