@@ -2,7 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
-use squall::{Connect, Endpoint, Interfaces, Trust};
+use squall::{Connect, Endpoint, Interfaces, Session, Trust};
 
 use crate::{
     config::{ConnectConfig, Side, TrustConfig},
@@ -59,7 +59,11 @@ async fn attempt(core: &Arc<Core>, told: &mut Option<String>) -> bool {
     };
     let problem = match connected {
         Ok(session) => {
+            let radios = connect.signal.then(|| tokio::spawn(follow(core.clone(), session.clone())));
             let ended = core.link(session, connect.metered.clone()).await;
+            if let Some(radios) = radios {
+                radios.abort();
+            }
             let why = ended.closed.unwrap_or_else(|| ended.reason.to_string());
             if ended.agreed {
                 *told = None;
@@ -76,6 +80,12 @@ async fn attempt(core: &Arc<Core>, told: &mut Option<String>) -> bool {
         *told = Some(problem);
     }
     false
+}
+
+/// Has the session go by the radios of its interfaces, and tells of those that cannot be read.
+async fn follow(core: Arc<Core>, session: Session) {
+    squall::follow_radios(session, |problem| core.journal.warn(Kind::Path, format!("no radio: {problem}")))
+        .await;
 }
 
 fn request(connect: &ConnectConfig) -> Result<Connect, StartError> {

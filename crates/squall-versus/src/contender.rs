@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// A way to carry the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(into = "String", try_from = "String")]
 pub enum Contender {
     /// Squall's tunnel with minRTT.
     SquallMinrtt,
@@ -37,6 +37,23 @@ pub enum Contender {
     RistBalanced120,
     /// RIST with packets on the links in turn, with a buffer of 250 ms.
     RistBalanced250,
+}
+
+impl From<Contender> for String {
+    fn from(contender: Contender) -> Self {
+        contender.name().to_owned()
+    }
+}
+
+impl TryFrom<String> for Contender {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        Self::named(&name).ok_or_else(|| {
+            let known = Self::ALL.map(Self::name).join(", ");
+            format!("no contender is called {name:?}; there are {known}")
+        })
+    }
 }
 
 impl Contender {

@@ -23,10 +23,11 @@ const TOKEN_BYTES: usize = 16;
 pub(super) struct Options {
     /// Read everything from this file instead of flags
     #[arg(conflicts_with_all = ["listen", "to", "token", "token_file", "flows_in", "flows_out", "pin", "ca",
-        "insecure", "interface", "metered", "state", "scheduler", "congestion", "metrics"])]
+        "insecure", "interface", "metered", "signal", "state", "scheduler", "congestion", "metrics"])]
     config: Option<PathBuf>,
     /// Be called: listen on this address
-    #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["to", "pin", "ca", "insecure", "interface", "metered"])]
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["to", "pin", "ca", "insecure", "interface", "metered",
+        "signal"])]
     listen: Option<SocketAddr>,
     /// Keep the certificate in this file, which is made when it is not there; new on every start if not given
     #[arg(long, value_name = "FILE", requires = "listen")]
@@ -67,6 +68,9 @@ pub(super) struct Options {
     /// The bytes of this interface, or local address, cost money; may be given several times
     #[arg(long, value_name = "NAME|ADDR")]
     metered: Vec<String>,
+    /// Go by the radios of the interfaces: Wi-Fi and modems; docs/signal.md says how
+    #[arg(long)]
+    signal: bool,
     /// Who decides what goes where; see `squall schedulers`
     #[arg(long, value_name = "NAME", default_value = "minrtt", value_parser = parse_scheduler)]
     scheduler: String,
@@ -138,6 +142,7 @@ impl Options {
             trust,
             interfaces: self.interface.clone(),
             metered: self.metered.clone(),
+            signal: self.signal,
         })
     }
 

@@ -45,7 +45,7 @@ pub(crate) struct VersusArgs {
     #[arg(long, value_name = "SCENARIO.toml", value_delimiter = ',')]
     scenario: Vec<PathBuf>,
     /// Contenders instead of all
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = contender)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = |name: &str| Contender::try_from(name.to_owned()))]
     contender: Vec<Contender>,
     /// Rates of the stream
     #[arg(long, value_name = "RATES", value_delimiter = ',', default_value = "30mbps,8mbps")]
@@ -88,13 +88,6 @@ pub(crate) fn relay(args: &PartArgs) -> anyhow::Result<ExitCode> {
     let (relay, end): (Relay, RelayEnd) = serde_json::from_str(&args.words).map_err(usage)?;
     squall_versus::relay(relay, end)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn contender(name: &str) -> Result<Contender, String> {
-    Contender::named(name).ok_or_else(|| {
-        let known = Contender::ALL.map(Contender::name).join(", ");
-        format!("no contender is called {name:?}; there are {known}")
-    })
 }
 
 /// Runs the command.

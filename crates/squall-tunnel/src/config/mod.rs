@@ -71,6 +71,8 @@ pub struct ConnectConfig {
     pub interfaces: Vec<String>,
     /// Which of them cost money by the byte.
     pub metered: Vec<String>,
+    /// Whether the session goes by the radios of the interfaces. Default: no.
+    pub signal: bool,
 }
 
 /// How the other end is known.
@@ -299,8 +301,9 @@ fn read_connect(mut table: Section<'_, '_>, folder: &Path) -> Result<ConnectConf
         return Err(Fault::new(interfaces.at, "interfaces: names or addresses, not both"));
     }
     let metered = table.list("metered")?.map_or_else(Vec::new, |placed| placed.value);
+    let signal = table.flag("signal")?.unwrap_or(false);
     table.finish()?;
-    Ok(ConnectConfig { to: to.value, trust, interfaces: interfaces.value, metered })
+    Ok(ConnectConfig { to: to.value, trust, interfaces: interfaces.value, metered, signal })
 }
 
 fn read_listen(mut table: Section<'_, '_>, folder: &Path) -> Result<ListenConfig, Fault> {

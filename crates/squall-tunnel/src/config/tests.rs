@@ -12,6 +12,7 @@ metrics = "127.0.0.1:9464"
 to = "media.example.org:4433"
 interfaces = ["wlan0", "wwan0"]
 metered = ["wwan0"]
+signal = true
 
 [log]
 format = "json"
@@ -37,6 +38,7 @@ fn a_file_is_read_with_defaults_filled_in() {
     let config = parse(ENTRY).expect("is right");
     let Side::Connect(connect) = &config.side else { panic!("it calls") };
     assert_eq!(connect.metered, ["wwan0"]);
+    assert!(connect.signal);
     assert_eq!(connect.trust, TrustConfig::System);
     assert_eq!((config.log.format, config.log.level), (LogFormat::Json, LogLevel::Info));
     let [cam, back] = &config.flows[..] else { panic!("two flows") };

@@ -57,6 +57,7 @@ pub(crate) fn entry_config(exit: &Tunnel, flows: Vec<FlowConfig>) -> Config {
         trust: TrustConfig::Pin(exit.fingerprint().expect("it listens")),
         interfaces: vec!["127.0.0.2".to_owned(), "127.0.0.3".to_owned()],
         metered: vec!["127.0.0.3".to_owned()],
+        signal: false,
     };
     Config { flows, ..Config::new(Side::Connect(connect), token()) }
 }
