@@ -13,8 +13,12 @@ use serde::{Deserialize, Serialize};
 pub enum Contender {
     /// Squall's tunnel with minRTT.
     SquallMinrtt,
+    /// The same with Salsify's congestion control instead of CUBIC.
+    SquallMinrttSalsify,
     /// Squall's tunnel with STORM, which goes by the radios where there are some.
     SquallStorm,
+    /// The same with Salsify's congestion control instead of CUBIC.
+    SquallStormSalsify,
     /// The multipath QUIC under Squall as it is, a stream for each frame.
     NoqMultipath,
     /// The same on the first link alone.
@@ -58,9 +62,11 @@ impl TryFrom<String> for Contender {
 
 impl Contender {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::SquallMinrtt,
+        Self::SquallMinrttSalsify,
         Self::SquallStorm,
+        Self::SquallStormSalsify,
         Self::NoqMultipath,
         Self::QuicSingle,
         Self::Mptcp,
@@ -78,7 +84,9 @@ impl Contender {
     pub fn name(self) -> &'static str {
         match self {
             Self::SquallMinrtt => "squall-minrtt",
+            Self::SquallMinrttSalsify => "squall-minrtt-salsify",
             Self::SquallStorm => "squall-storm",
+            Self::SquallStormSalsify => "squall-storm-salsify",
             Self::NoqMultipath => "noq-multipath",
             Self::QuicSingle => "quic-single",
             Self::Mptcp => "mptcp",
@@ -101,7 +109,12 @@ impl Contender {
     /// What is missing to run it; `None` if nothing is.
     pub fn missing(self) -> Option<String> {
         match self {
-            Self::SquallMinrtt | Self::SquallStorm | Self::NoqMultipath | Self::QuicSingle => None,
+            Self::SquallMinrtt
+            | Self::SquallMinrttSalsify
+            | Self::SquallStorm
+            | Self::SquallStormSalsify
+            | Self::NoqMultipath
+            | Self::QuicSingle => None,
             Self::Mptcp => {
                 let socket = socket2::Socket::new(
                     socket2::Domain::IPV4,

@@ -89,8 +89,10 @@ pub(crate) fn programs(spec: &SideSpec) -> (Vec<Run>, Run) {
         End::Far => RelayEnd::Server { certificate: spec.folder.join("certificate") },
     };
     match spec.contender {
-        Contender::SquallMinrtt => (Vec::new(), squall::tunnel(spec, "minrtt")),
-        Contender::SquallStorm => (Vec::new(), squall::tunnel(spec, "storm")),
+        Contender::SquallMinrtt => (Vec::new(), squall::tunnel(spec, "minrtt", "cubic")),
+        Contender::SquallMinrttSalsify => (Vec::new(), squall::tunnel(spec, "minrtt", "salsify")),
+        Contender::SquallStormSalsify => (Vec::new(), squall::tunnel(spec, "storm", "salsify")),
+        Contender::SquallStorm => (Vec::new(), squall::tunnel(spec, "storm", "cubic")),
         Contender::NoqMultipath => (Vec::new(), Run::relay(&spec.squall, Relay::Noq, relay_end(spec.links))),
         Contender::QuicSingle => (Vec::new(), Run::relay(&spec.squall, Relay::Noq, relay_end(1))),
         Contender::Mptcp => {

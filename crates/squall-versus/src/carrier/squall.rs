@@ -9,9 +9,11 @@ const TOKEN: &str = "the-token-of-a-measurement";
 /// The deadline of a frame: what counts is 150 and 300 ms.
 const LATENCY: &str = "300ms";
 
-pub(super) fn tunnel(spec: &SideSpec, scheduler: &str) -> Run {
+pub(super) fn tunnel(spec: &SideSpec, scheduler: &str, congestion: &str) -> Run {
     let mut arguments: Vec<String> =
-        ["tunnel", "--token", TOKEN, "--scheduler", scheduler].map(str::to_owned).to_vec();
+        ["tunnel", "--token", TOKEN, "--scheduler", scheduler, "--congestion", congestion]
+            .map(str::to_owned)
+            .to_vec();
     let server = squall_shell::server();
     arguments.extend(match spec.end {
         End::Near => [
