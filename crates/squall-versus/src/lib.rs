@@ -1,9 +1,9 @@
 //! Squall beside what is used instead: the same stream of frames through the same emulated links, carried by each in turn.
 //!
-//! On the client side of a [shell](squall_shell) a [`source`] hands packets of frames to a *carrier* over a local UDP
-//! socket, on the server side a [`sink`] takes them from the carrier's other end in the same way and notes when each frame
+//! On the client side of a [shell](squall_shell) a `source` hands packets of frames to a *carrier* over a local UDP
+//! socket, on the server side a `sink` takes them from the carrier's other end in the same way and notes when each frame
 //! is complete. Carriers are real programs: Squall's tunnel, SRT's and RIST's own tools, and small relays over MPTCP
-//! and plain QUIC ([`carrier`]). So all of them pay for the same two hops, and none sees more than packets.
+//! and plain QUIC (`carrier`). So all of them pay for the same two hops, and none sees more than packets.
 //!
 //! Each side is a process of its own ([`side`]); their clocks are the same one.
 

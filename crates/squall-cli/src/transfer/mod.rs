@@ -2,7 +2,7 @@
 //!
 //! [`send`] reads a [`source`] and hands over [`message`]s ([`delivery`]); [`recv`] takes them from a session
 //! ([`incoming`]) and writes them ([`output`]). Both tell what each path carried ([`paths`]).
-//! [`send`] may go by the [`radios`] of its interfaces.
+//! [`send`] may go by the radios of its interfaces.
 
 mod delivery;
 mod failure;
