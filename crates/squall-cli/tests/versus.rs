@@ -4,20 +4,11 @@
 
 mod common;
 
-use common::{Scratch, failure, run, squall};
-
-/// Whether there can be a shell here; see the tests of `squall shell`.
-fn possible() -> bool {
-    let probe = run(["shell", "-q", "--link", "delay=1ms", "--", "true"]);
-    if !probe.status.success() {
-        println!("skipped: {}", failure(&probe).0);
-    }
-    probe.status.success()
-}
+use common::{Scratch, failure, run, shell_is_possible, squall};
 
 #[test]
 fn each_contender_carries_the_same_frames() {
-    if !possible() {
+    if !shell_is_possible() {
         return;
     }
     let scratch = Scratch::new("versus");
