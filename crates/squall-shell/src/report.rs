@@ -16,26 +16,8 @@ pub struct ShellReport {
 }
 
 impl ShellReport {
-    /// Why the emulation was not true, if it was not: packets were handed over later than `threshold` (more than one of
-    /// 100), or the kernel dropped some, or the links have stopped.
+    /// Why the emulation was not true, if it was not; see [`LiveReport::invalid`].
     pub fn invalid(&self, threshold: Duration) -> Option<String> {
-        let slip = &self.live.slip;
-        if let Some(failure) = &self.live.failure {
-            return Some(format!("the links have stopped: {failure}"));
-        }
-        if self.overruns > 0 {
-            return Some(format!(
-                "the kernel dropped {} packets before they reached their link",
-                self.overruns
-            ));
-        }
-        let late = u128::from(slip.p99) > threshold.as_micros();
-        late.then(|| {
-            format!(
-                "1 of 100 packets came more than {:.1} ms late ({:.1} ms are allowed)",
-                slip.p99 as f64 / 1e3,
-                threshold.as_secs_f64() * 1e3
-            )
-        })
+        self.live.invalid(self.overruns, threshold)
     }
 }

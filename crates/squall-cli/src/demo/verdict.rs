@@ -92,7 +92,7 @@ fn extras(
     number("lost in outages", lost_in_outages(relay) as f64);
     number("PSNR dB", quality.psnr_y.mean);
     number("slip ms", relay.live.slip.p99 as f64 / 1e3);
-    let word = if relay.valid(MAX_SLIP) { "yes" } else { "NO" };
+    let word = if relay.invalid(MAX_SLIP).is_none() { "yes" } else { "NO" };
     extras.insert("valid".to_owned(), Extra::from(word));
     extras
 }
@@ -129,19 +129,7 @@ pub(super) fn publish(args: &DemoArgs, plan: &Plan, judged: &[Judged]) -> anyhow
 
 /// Why a half is not to be trusted, if it is not.
 fn doubt(half: &Judged) -> Option<String> {
-    let relay = &half.relay;
-    if relay.valid(MAX_SLIP) {
-        return None;
-    }
-    let why = match (&relay.live.failure, relay.overruns.unwrap_or(0)) {
-        (Some(failure), _) => format!("the emulation broke off ({failure})"),
-        (None, 0) => format!(
-            "the emulation was late by {:.1} ms (p99; at most {} are fine): the machine was busy",
-            relay.live.slip.p99 as f64 / 1e3,
-            MAX_SLIP.as_millis()
-        ),
-        (None, lost) => format!("the machine was too busy to emulate {lost} datagrams"),
-    };
+    let why = half.relay.invalid(MAX_SLIP)?;
     Some(format!("warning: INVALID RUN of {}: {why}", half.result.scheduler))
 }
 

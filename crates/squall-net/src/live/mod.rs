@@ -277,10 +277,23 @@ impl<T> Drop for Live<T> {
 }
 
 impl LiveReport {
-    /// Whether the emulation was true: it is still at work, and 99 of 100 packets were handed over at most `threshold`
-    /// late.
-    pub fn valid(&self, threshold: Duration) -> bool {
-        u128::from(self.slip.p99) <= threshold.as_micros() && self.failure.is_none()
+    /// Why the emulation was not true, if it was not: the links have stopped, the kernel dropped packets on their way to
+    /// their link (`overruns`), or more than one of 100 was handed over later than `threshold`.
+    pub fn invalid(&self, overruns: u64, threshold: Duration) -> Option<String> {
+        if let Some(failure) = &self.failure {
+            return Some(format!("the links have stopped: {failure}"));
+        }
+        if overruns > 0 {
+            return Some(format!("the kernel dropped {overruns} packets before they reached their link"));
+        }
+        let late = u128::from(self.slip.p99) > threshold.as_micros();
+        late.then(|| {
+            format!(
+                "1 of 100 packets came more than {:.1} ms late ({:.1} ms are allowed): the machine was busy",
+                self.slip.p99 as f64 / 1e3,
+                threshold.as_secs_f64() * 1e3
+            )
+        })
     }
 }
 

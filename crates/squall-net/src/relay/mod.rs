@@ -140,9 +140,8 @@ impl Relay {
 }
 
 impl RelayReport {
-    /// Whether the emulation was true: the relay is still at work, it has read every datagram, and 99 of 100
-    /// were handed over at most `threshold` late.
-    pub fn valid(&self, threshold: Duration) -> bool {
-        self.live.valid(threshold) && self.overruns.unwrap_or(0) == 0
+    /// Why the emulation was not true, if it was not; see [`LiveReport::invalid`].
+    pub fn invalid(&self, threshold: Duration) -> Option<String> {
+        self.live.invalid(self.overruns.unwrap_or(0), threshold)
     }
 }
