@@ -112,10 +112,9 @@ impl Prepared {
     ///
     /// If the logs cannot be written, or the system is out of threads.
     pub fn start(self, logs: Option<&Path>) -> Result<Shell, ShellError> {
+        let names = self.interfaces();
         let ports = Devices::new(self.devices);
         let live = Arc::new(Live::start(self.network, ports, "squall-links")?);
-        let names: Vec<String> =
-            self.sides.interfaces.iter().map(|[client, _]| client.name.clone()).collect();
         let logs = logs.map(|folder| Logs::start(folder, &self.paths, &names, live.clone())).transpose()?;
         let radios = self.radios.map(|radios| Radios::start(radios, live.clone())).transpose()?;
         Ok(Shell { logs, radios, live, sides: self.sides })
@@ -131,11 +130,6 @@ impl Shell {
     /// The server's side.
     pub fn server(&self) -> &Side {
         &self.sides.server
-    }
-
-    /// The links at work: their state and what their radios say.
-    pub fn links(&self) -> &Live<impl Clone + use<>> {
-        &self.live
     }
 
     /// What has happened so far.

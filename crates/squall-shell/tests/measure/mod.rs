@@ -262,7 +262,7 @@ fn logs_tell_of_every_packet() {
     }
     let (arrived, _) = count(server).join().expect("a count");
     shell.finish_logs().expect("logs");
-    let stats = shell.links().report().paths[0].up;
+    let stats = shell.report().expect("counters").live.paths[0].up;
     drop(shell);
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("a log");
     let (mahimahi, lines) = (read("wifi-up.log"), read("wifi-up.jsonl"));
