@@ -206,3 +206,27 @@ fn radios_of_the_links_are_found_by_programs_behind_them() {
     assert_eq!(code, Some(0), "{words}");
     assert!(lines.lines().filter(|line| line.contains("rssi")).count() >= 5, "{lines}\n{words}");
 }
+
+#[test]
+fn programs_of_another_user_read_the_radios_but_cannot_list_or_write() {
+    if !shell_is_possible() {
+        return;
+    }
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/walking.toml");
+    // Without root the shell has no other user to give.
+    let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+    let client = format!(
+        "{nobody} true 2>/dev/null && as='{nobody}'; sleep 1; echo $as; $as cat $SQUALL_RADIOS/Wi-Fi.jsonl | head -n 1; \
+         test -z \"$as\" || $as ls $SQUALL_RADIOS || $as touch $SQUALL_RADIOS/Wi-Fi.jsonl $SQUALL_RADIOS/more || echo refused"
+    );
+    let output = squall()
+        .args(["shell", "-q", "--client", &client, "--scenario"])
+        .arg(scenario)
+        .output()
+        .expect("the program starts");
+    let said = said(&output);
+    let lines: Vec<&str> = said.lines().collect();
+    let is_other = lines.first().is_some_and(|line| line.starts_with("setpriv"));
+    assert!(lines.get(1).is_some_and(|line| line.contains("rssi")), "{said}\n{}", failure(&output).0);
+    assert_eq!(lines.len(), if is_other { 3 } else { 2 }, "{said}");
+}

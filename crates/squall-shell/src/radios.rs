@@ -1,9 +1,10 @@
 //! What the links' radios say, for the programs behind them.
 
 use std::{
-    fs::{self, File},
-    io::Write as _,
-    path::{Path, PathBuf},
+    fs::{self, File, Permissions},
+    io::{self, Write as _},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -12,50 +13,105 @@ use std::{
     time::Duration,
 };
 
+use rustix::fs::{FlockOperation, flock};
 use squall_net::Live;
 use squall_signal::told;
+use tempfile::TempDir;
 
 use crate::{error::ShellError, ports::Packet};
 
 /// Tells of the radios in a folder of its own, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Radios {
-    folder: PathBuf,
+    #[expect(dead_code, reason = "the folder is there until this is dropped")]
+    folder: Folder,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// Where radios will tell of themselves: a folder with an empty file for each interface whose path has a radio.
+#[derive(Debug)]
+pub(crate) struct Told {
+    folder: Folder,
+    /// By path.
+    files: Vec<Option<File>>,
+}
+
+/// A folder that is removed when this is dropped, or by a later shell if this one is killed.
+#[derive(Debug)]
+struct Folder {
+    place: TempDir,
+    /// Locked: the kernel takes the lock away with its owner, and so others see whether that one lives.
+    #[expect(dead_code, reason = "what counts is that it is open")]
+    lock: File,
 }
 
 /// How often the radios are asked: far more often than they report.
 const PERIOD: Duration = Duration::from_millis(5);
 
-/// What the names of such folders begin with; the process id follows.
+/// What the names of such folders begin with. The rest is random, so that nobody can be there first.
 const NAME: &str = "squall-shell-";
 
-impl Radios {
-    /// A folder with an empty file for each interface whose path has a radio.
-    pub(crate) fn prepare(interfaces: &[&str]) -> Result<(PathBuf, Vec<Option<File>>), ShellError> {
+/// A folder that is younger than this may be about to be locked.
+const GROWN: Duration = Duration::from_secs(60);
+
+/// Who may do what with the folder: others may open what they know the name of, since programs behind the links need
+/// not run as the shell's user. Nobody but that user may add or replace anything.
+const FOLDER_MODE: u32 = 0o711;
+const FILE_MODE: u32 = 0o644;
+
+impl Told {
+    /// The folder, and the files of these interfaces; an empty name stands for a path without a radio.
+    pub(crate) fn prepare(interfaces: &[&str]) -> Result<Self, ShellError> {
         let base = std::env::temp_dir();
-        sweep(&base);
-        let folder = base.join(format!("{NAME}{}", std::process::id()));
-        let failed = |problem| ShellError::Log { path: folder.display().to_string(), problem };
-        fs::create_dir_all(&folder).map_err(failed)?;
+        sweep(&base, GROWN);
+        let failed = |path: &Path| {
+            let path = path.display().to_string();
+            move |problem| ShellError::Log { path, problem }
+        };
+        let folder = Folder::new(&base).map_err(failed(&base))?;
+        let path = folder.place.path();
         let file = |name: &&str| match *name {
             "" => Ok(None),
-            name => File::create(folder.join(format!("{name}.jsonl"))).map(Some),
+            name => readable(&path.join(format!("{name}.jsonl"))).map(Some),
         };
-        let files = interfaces.iter().map(file).collect::<Result<Vec<_>, _>>().map_err(failed)?;
-        Ok((folder, files))
+        let files = interfaces.iter().map(file).collect::<io::Result<Vec<_>>>().map_err(failed(path))?;
+        Ok(Self { folder, files })
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.place.path()
+    }
+}
+
+impl Folder {
+    fn new(base: &Path) -> io::Result<Self> {
+        let private = Permissions::from_mode(0o700);
+        let place = tempfile::Builder::new().prefix(NAME).permissions(private).tempdir_in(base)?;
+        let lock = File::open(place.path())?;
+        // Where there are no locks nobody takes the folder for a left one either.
+        let _ = flock(&lock, FlockOperation::NonBlockingLockExclusive);
+        // By itself, since a mode at the making is subject to the umask.
+        lock.set_permissions(Permissions::from_mode(FOLDER_MODE))?;
+        Ok(Self { place, lock })
+    }
+}
+
+/// A new file that everybody may read.
+fn readable(path: &Path) -> io::Result<File> {
+    let file = File::create_new(path)?;
+    file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+    Ok(file)
+}
+
+impl Radios {
     /// Begins to tell.
-    pub(crate) fn start(
-        (folder, mut files): (PathBuf, Vec<Option<File>>),
-        live: Arc<Live<Packet>>,
-    ) -> Result<Self, ShellError> {
+    pub(crate) fn start(told: Told, live: Arc<Live<Packet>>) -> Result<Self, ShellError> {
+        let Told { folder, mut files } = told;
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("squall-radios".to_owned()).spawn(move || {
-            while !told.load(Ordering::Relaxed) {
+            while !stopped.load(Ordering::Relaxed) {
                 while let Some((path, reading)) = live.poll_report() {
                     // What the radio says is known from when it is said; how old it is counts from then.
                     let now = live.started().elapsed().as_micros() as u64;
@@ -78,20 +134,62 @@ impl Drop for Radios {
             thread.thread().unpark();
             let _ = thread.join();
         }
-        // Others may be quicker to tidy up.
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Removes the folders of shells that were killed.
-fn sweep(base: &Path) {
+/// Removes the folders of shells that were killed: this user's, not locked, and not that young.
+fn sweep(base: &Path, grown: Duration) {
     let Ok(entries) = fs::read_dir(base) else { return };
+    let ours = rustix::process::geteuid().as_raw();
     for entry in entries.flatten() {
-        let name = entry.file_name();
-        let owner =
-            name.to_str().and_then(|name| name.strip_prefix(NAME)).and_then(|id| id.parse::<u32>().ok());
-        if owner.is_some_and(|id| !Path::new(&format!("/proc/{id}")).exists()) {
+        let is_named = entry.file_name().to_str().is_some_and(|name| name.starts_with(NAME));
+        // Of the entry itself, whatever it may point to.
+        let left = entry.metadata().is_ok_and(|about| {
+            let age = about.modified().ok().and_then(|at| at.elapsed().ok());
+            about.is_dir() && about.uid() == ours && age.is_some_and(|age| age >= grown)
+        });
+        if is_named && left && is_unlocked(&entry.path()) {
             let _ = fs::remove_dir_all(entry.path());
         }
+    }
+}
+
+fn is_unlocked(folder: &Path) -> bool {
+    File::open(folder).is_ok_and(|folder| flock(&folder, FlockOperation::NonBlockingLockExclusive).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folders_of_the_dead_are_swept_and_nothing_else() {
+        let base = tempfile::tempdir().expect("a folder");
+        let make = |name: &str| {
+            let path = base.path().join(name);
+            fs::create_dir_all(path.join("within")).expect("it is made");
+            path
+        };
+        let (dead, other) = (make("squall-shell-dead"), make("another-program"));
+        let link = base.path().join("squall-shell-link");
+        std::os::unix::fs::symlink(&other, &link).expect("it is made");
+        let living = Folder::new(base.path()).expect("it is made");
+        sweep(base.path(), GROWN);
+        assert!(dead.exists(), "it is young");
+        sweep(base.path(), Duration::ZERO);
+        assert!(!dead.exists());
+        assert!(other.join("within").exists() && link.exists() && living.place.path().exists());
+    }
+
+    #[test]
+    fn everybody_can_read_and_nobody_else_can_write() {
+        let base = tempfile::tempdir().expect("a folder");
+        let folder = Folder::new(base.path()).expect("it is made");
+        let path = folder.place.path().to_owned();
+        let file = readable(&path.join("lte.jsonl")).expect("it is made");
+        let mode = |about: io::Result<fs::Metadata>| about.expect("it is there").mode() & 0o7777;
+        assert_eq!((mode(fs::metadata(&path)), mode(file.metadata())), (0o711, 0o644));
+        drop(folder);
+        assert!(!path.exists());
     }
 }

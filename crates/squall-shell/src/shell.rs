@@ -1,10 +1,6 @@
 //! Putting it together: two sides, and the links between them.
 
-use std::{
-    fs::File,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
 use squall_net::{Live, Network, PathConfig};
 use tun_rs::SyncDevice;
@@ -15,7 +11,7 @@ use crate::{
     error::ShellError,
     logs::Logs,
     ports::{Devices, Packet},
-    radios::Radios,
+    radios::{Radios, Told},
     report::ShellReport,
     side::Side,
     wiring::{self, Interface},
@@ -27,7 +23,7 @@ pub struct Prepared {
     network: Network<Packet>,
     devices: Vec<(SyncDevice, SyncDevice)>,
     paths: Vec<PathConfig>,
-    radios: Option<(PathBuf, Vec<Option<File>>)>,
+    radios: Option<Told>,
 }
 
 /// Running links. Dropping it stops them and kills every program on either side.
@@ -84,7 +80,7 @@ impl Prepared {
             .map(|([client, _], path)| if path.radio.is_some() { client.name.as_str() } else { "" })
             .collect();
         let has_radio = told.iter().any(|name| !name.is_empty());
-        let radios = has_radio.then(|| Radios::prepare(&told)).transpose()?;
+        let radios = has_radio.then(|| Told::prepare(&told)).transpose()?;
         let sides = Sides { client, server, interfaces };
         Ok(Self { sides, network, devices, paths: paths.to_vec(), radios })
     }
@@ -97,7 +93,7 @@ impl Prepared {
     /// The folder with a file for each interface whose path has a radio, in which that tells what it measures; see
     /// [`told`](squall_signal::told). `None` if no path has one.
     pub fn radios(&self) -> Option<&Path> {
-        self.radios.as_ref().map(|(folder, _)| folder.as_path())
+        self.radios.as_ref().map(Told::folder)
     }
 
     /// The server's side, whose program may start before the links do.
@@ -116,7 +112,7 @@ impl Prepared {
         let ports = Devices::new(self.devices);
         let live = Arc::new(Live::start(self.network, ports, "squall-links")?);
         let logs = logs.map(|folder| Logs::start(folder, &self.paths, &names, live.clone())).transpose()?;
-        let radios = self.radios.map(|radios| Radios::start(radios, live.clone())).transpose()?;
+        let radios = self.radios.map(|told| Radios::start(told, live.clone())).transpose()?;
         Ok(Shell { logs, radios, live, sides: self.sides })
     }
 }

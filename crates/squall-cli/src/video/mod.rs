@@ -19,7 +19,6 @@ use squall_lab::video::{self, Panel, Show, Shown, Step, VideoError};
 use squall_media::studio::{Coding, FrameRate};
 use squall_net::{Rate, Span};
 
-use self::scratch::Scratch;
 use crate::{
     error::{usage, whole},
     output,
@@ -120,7 +119,7 @@ fn parse_bitrate(text: &str) -> Result<Rate, String> {
 pub(crate) fn run(args: &VideoArgs) -> anyhow::Result<ExitCode> {
     let registry = Arc::new(Registry::standard());
     let show = plan::plan(args, &registry).map_err(usage)?;
-    let scratch = Scratch::new().context("cannot make a temporary folder")?;
+    let scratch = scratch::folder().context("cannot make a temporary folder")?;
     let shown = play(&show, registry, scratch.path())?;
     let quiet = args.json.as_deref().is_some_and(output::is_stdout);
     let mut text = video::text(&shown.accounts);
