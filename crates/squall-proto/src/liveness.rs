@@ -88,9 +88,10 @@ impl Liveness {
         self.last_ack
     }
 
-    /// How long nothing was heard.
-    pub(crate) fn silent_for(&self, now: Micros) -> Micros {
-        now.saturating_sub(self.last_ack)
+    /// How long nothing was heard, counted from when there was something to answer: a path that had nothing to
+    /// carry was idle, not silent. `oldest` is when the oldest packet in flight was sent.
+    pub(crate) fn silent_for(&self, now: Micros, oldest: Option<Micros>) -> Micros {
+        now.saturating_sub(self.last_ack.max(oldest.unwrap_or(0)))
     }
 
     pub(crate) fn suspect(&mut self, now: Micros, window: u64) {
@@ -173,6 +174,8 @@ mod tests {
         // Long probe timeouts are cut short, short ones are not taken literally.
         assert_eq!(liveness.suspect_at(Some(500_000), SRTT, 500_000, SILENCE), Some(1_200_000));
         assert_eq!(liveness.suspect_at(Some(500_000), SRTT, 1_000, SILENCE), Some(1_050_000));
+        assert_eq!(liveness.silent_for(1_120_000, Some(500_000)), 120_000);
+        assert_eq!(liveness.silent_for(3_120_000, Some(3_000_000)), 120_000, "it was idle before");
     }
 
     #[test]

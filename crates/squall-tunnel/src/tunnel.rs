@@ -14,7 +14,7 @@ use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
     clock::Clock,
-    config::{Config, Side},
+    config::{Config, FlowConfig, Side},
     entry,
     exit::{self, Exit},
     flow::Registry,
@@ -45,6 +45,10 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
 /// How long an attempt to connect may take.
 const CONNECT: Duration = Duration::from_secs(4);
+
+/// Bounds of the silence after which a path is suspected.
+const SHORTEST_SILENCE: Duration = Duration::from_millis(50);
+const LONGEST_SILENCE: Duration = Duration::from_millis(200);
 
 /// Why a tunnel does not start, or a new configuration is not taken.
 #[derive(Debug, thiserror::Error)]
@@ -275,6 +279,7 @@ pub(crate) fn session_config(config: &Config) -> Result<squall::Config, StartErr
         idle_timeout: IDLE,
         keep_alive: KEEP_ALIVE,
         connect_timeout: CONNECT,
+        silence: silence(&config.flows),
         limits: Limits {
             block: MAX_BLOCK,
             queued_bytes: QUEUED,
@@ -287,4 +292,31 @@ pub(crate) fn session_config(config: &Config) -> Result<squall::Config, StartErr
         },
         ..squall::Config::default()
     })
+}
+
+/// Silence after which a path is suspected: a third of the shortest latency, so that the other two thirds are left to
+/// send again what went into the silence, but no more than where latency does not matter, and not so little that a
+/// pause of a machine is taken for a failure.
+fn silence(flows: &[FlowConfig]) -> Duration {
+    let shortest = flows.iter().map(FlowConfig::latency_or_default).min();
+    (shortest.unwrap_or(FlowConfig::DEFAULT_LATENCY) / 3).clamp(SHORTEST_SILENCE, LONGEST_SILENCE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::End;
+
+    #[test]
+    fn the_most_urgent_flow_tells_how_long_a_silence_may_be() {
+        let flow = |ms: Option<u64>| FlowConfig {
+            latency: ms.map(Duration::from_millis),
+            ..FlowConfig::new("f", End::In("127.0.0.1:5000".parse().expect("an address")))
+        };
+        let silence = |flows: &[_]| super::silence(flows).as_millis();
+        assert_eq!(silence(&[]), 100, "the default latency is 300 ms");
+        assert_eq!(silence(&[flow(None), flow(Some(240)), flow(Some(2_000))]), 80);
+        assert_eq!(silence(&[flow(Some(60))]), 50);
+        assert_eq!(silence(&[flow(Some(2_000))]), 200);
+    }
 }

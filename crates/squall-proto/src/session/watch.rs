@@ -102,7 +102,7 @@ impl Session {
     /// Takes a silent path out of use, and repairs on others what was in flight on it.
     fn suspect(&mut self, at: Micros, position: usize) {
         let path = &mut self.paths[position];
-        let silent = path.liveness.silent_for(at);
+        let silent = path.liveness.silent_for(at, path.flight.waiting_since());
         path.liveness.suspect(at, path.window);
         path.stats.suspicions += 1;
         let id = path.id;

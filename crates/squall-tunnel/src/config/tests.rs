@@ -51,23 +51,23 @@ fn a_file_is_read_with_defaults_filled_in() {
 #[test]
 fn mistakes_are_told_by_line_and_column() {
     let cases = [
-        ("media = \"h264\"", "media = \"h246\"", "17:9: media: unknown word 'h246'; did you mean 'h264'?"),
+        ("media = \"h264\"", "media = \"h246\"", "18:9: media: unknown word 'h246'; did you mean 'h264'?"),
         (
             "latency = \"150ms\"",
             "latencie = \"1s\"",
-            "18:1: [[flow]]: unknown key 'latencie'; did you mean 'latency'?",
+            "19:1: [[flow]]: unknown key 'latencie'; did you mean 'latency'?",
         ),
-        ("latency = \"150ms\"", "latency = \"150\"", "18:11: latency: \"150\" is not a duration"),
-        ("latency = \"150ms\"", "priority = 9", "18:12: priority: 9 is not between 0 and 7"),
-        ("latency = \"150ms\"", "playout = \"soon\"", "18:1: [[flow]]: unknown key 'playout'"),
+        ("latency = \"150ms\"", "latency = \"150\"", "19:11: latency: \"150\" is not a duration"),
+        ("latency = \"150ms\"", "priority = 9", "19:12: priority: 9 is not between 0 and 7"),
+        ("latency = \"150ms\"", "playout = \"soon\"", "19:1: [[flow]]: unknown key 'playout'"),
         (
             "in = \"udp://127.0.0.1:5000\"",
             "in = \"tcp://127.0.0.1:5000\"",
-            "16:6: in: 'tcp://127.0.0.1:5000' is no address",
+            "17:6: in: 'tcp://127.0.0.1:5000' is no address",
         ),
-        ("in = \"udp://127.0.0.1:5000\"", "", "14:1: [[flow]]: flow 'cam' has neither in nor out"),
-        ("name = \"back\"", "name = \"cam\"", "21:8: name: there is a flow 'cam' already"),
-        ("name = \"cam\"", "name = \"c a\"", "15:8: 'c a' is no name for a flow"),
+        ("in = \"udp://127.0.0.1:5000\"", "", "15:1: [[flow]]: flow 'cam' has neither in nor out"),
+        ("name = \"back\"", "name = \"cam\"", "22:8: name: there is a flow 'cam' already"),
+        ("name = \"cam\"", "name = \"c a\"", "16:8: 'c a' is no name for a flow"),
         ("scheduler = \"ras\"", "scheduler = \"rass\"", "3:13: unknown scheduler 'rass'"),
         ("to = \"media.example.org:4433\"", "to = \"media\"", "7:6: to: expected HOST:PORT"),
         (
@@ -77,7 +77,7 @@ fn mistakes_are_told_by_line_and_column() {
         ),
         ("token = \"correct horse battery\"", "", "1:1: neither token nor token_file"),
         ("[connect]", "[listen]", "6:1: [listen]: address is missing"),
-        ("[log]", "[log", "11:"),
+        ("[log]", "[log", "12:"),
         ("metrics = \"127.0.0.1:9464\"", "metrics = 1", "4:11: metrics: expected a text"),
     ];
     for (right, wrong, expected) in cases {
