@@ -23,7 +23,7 @@ fn each_contender_carries_the_same_frames() {
             flow = [{ name = "frames", kind = "bulk" }]
         "#,
     );
-    let mut contenders = vec!["squall-minrtt", "noq-multipath", "quic-single"];
+    let mut contenders = vec!["squall-minrtt", "noq-multipath", "quic-single", "udp-single"];
     let listed = String::from_utf8(run(["versus", "--list"]).stdout).expect("text");
     // What is not installed cannot be tried.
     let ready = |name: &str| listed.lines().any(|line| line.starts_with(name) && line.ends_with("ready"));

@@ -23,6 +23,8 @@ pub enum Contender {
     NoqMultipath,
     /// The same on the first link alone.
     QuicSingle,
+    /// Nothing: datagrams as they come, on the first link alone.
+    UdpSingle,
     /// Multipath TCP of the kernel, with its default scheduler.
     Mptcp,
     /// SRT on the first link alone, with a buffer of 120 ms.
@@ -62,13 +64,14 @@ impl TryFrom<String> for Contender {
 
 impl Contender {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::SquallMinrtt,
         Self::SquallMinrttSalsify,
         Self::SquallStorm,
         Self::SquallStormSalsify,
         Self::NoqMultipath,
         Self::QuicSingle,
+        Self::UdpSingle,
         Self::Mptcp,
         Self::Srt120,
         Self::Srt250,
@@ -89,6 +92,7 @@ impl Contender {
             Self::SquallStormSalsify => "squall-storm-salsify",
             Self::NoqMultipath => "noq-multipath",
             Self::QuicSingle => "quic-single",
+            Self::UdpSingle => "udp-single",
             Self::Mptcp => "mptcp",
             Self::Srt120 => "srt-120ms",
             Self::Srt250 => "srt-250ms",
@@ -114,7 +118,8 @@ impl Contender {
             | Self::SquallStorm
             | Self::SquallStormSalsify
             | Self::NoqMultipath
-            | Self::QuicSingle => None,
+            | Self::QuicSingle
+            | Self::UdpSingle => None,
             Self::Mptcp => {
                 let socket = socket2::Socket::new(
                     socket2::Domain::IPV4,

@@ -23,6 +23,9 @@ pub(crate) const TESTS: [(&str, fn()); 9] = [
     ("logs_tell_of_every_packet", logs_tell_of_every_packet),
 ];
 
+/// How often a measurement is made that does not count.
+const ATTEMPTS: u32 = 4;
+
 /// Bytes of IPv4 and UDP header.
 const HEADERS: usize = 28;
 
@@ -33,6 +36,22 @@ const FULL: usize = 1_500 - HEADERS;
 fn shell(links: &[&str]) -> Shell {
     let paths: Vec<PathConfig> = links.iter().map(|text| text.parse().expect("a link")).collect();
     Prepared::new(&paths, 1).expect("a shell").start(None).expect("links")
+}
+
+/// Measures behind these links, again when packets were too late out of them for it to count, which a busy machine does to
+/// a shell without real-time priority.
+fn measure<T>(links: &[&str], max_slip: Duration, measurement: impl Fn(&Shell) -> T) -> T {
+    for _ in 0..ATTEMPTS {
+        let shell = shell(links);
+        let measured = measurement(&shell);
+        let report = shell.report().expect("counters");
+        println!("  {:?}", report.live.slip);
+        match report.invalid(max_slip) {
+            None => return measured,
+            Some(why) => println!("  does not count: {why}"),
+        }
+    }
+    panic!("no attempt of {ATTEMPTS} counts: the machine is too busy");
 }
 
 /// A socket of a side.
@@ -91,27 +110,29 @@ fn assert_within(what: &str, measured: f64, meant: f64, share: f64) {
 }
 
 fn a_ping_takes_the_round_trip() {
-    let shell = shell(&["up.delay=15ms,down.delay=10ms"]);
-    let (client, server, address) = pair(&shell, 0);
-    spawn(move || {
-        let mut buffer = [0; 100];
-        while let Ok((length, from)) = server.recv_from(&mut buffer) {
-            server.send_to(&buffer[..length], from).expect("a way back");
-        }
-    });
-    let mut times: Vec<f64> = (0..200)
-        .map(|number: u32| {
+    // Twice this is well within the millisecond that is asked for.
+    let max_slip = Duration::from_micros(300);
+    let times = measure(&["up.delay=15ms,down.delay=10ms"], max_slip, |shell| {
+        let (client, server, address) = pair(shell, 0);
+        spawn(move || {
+            let mut buffer = [0; 100];
+            while let Ok((length, from)) = server.recv_from(&mut buffer) {
+                server.send_to(&buffer[..length], from).expect("a way back");
+            }
+        });
+        let time = |number: u32| {
             let start = Instant::now();
             client.send_to(&number.to_be_bytes(), address).expect("a link");
             client.recv(&mut [0; 100]).expect("an answer");
             start.elapsed().as_secs_f64() * 1e3
-        })
-        .collect();
-    times.sort_by(f64::total_cmp);
+        };
+        let mut times: Vec<f64> = (0..200).map(time).collect();
+        times.sort_by(f64::total_cmp);
+        times
+    });
     let (half, most) = (times[100], times[190]);
     println!("  round trip of 25 ms: median {half:.3} ms, 95 of 100 at most {most:.3} ms");
     assert!(times[0] >= 25.0 && most <= 26.0, "{times:?}");
-    println!("  {:?}", shell.report().expect("counters").live.slip);
 }
 
 fn a_full_link_keeps_its_rate() {
@@ -151,23 +172,22 @@ fn loss_is_within_its_confidence_interval() {
 }
 
 fn two_links_carry_fifty_megabits_each() {
-    let shell = shell(&["rate=50mbps,delay=5ms", "rate=50mbps,delay=20ms"]);
-    let runs: Vec<_> = (0..2)
-        .map(|path| {
-            let (client, server, address) = pair(&shell, path);
+    let links = ["rate=50mbps,delay=5ms", "rate=50mbps,delay=20ms"];
+    let rates = measure(&links, Duration::from_millis(2), |shell| {
+        let runs = [0, 1].map(|path| {
+            let (client, server, address) = pair(shell, path);
             let counted = count(server);
             let sender = spawn(move || send(&client, address, 52e6, Duration::from_secs(3)));
             (sender, counted)
+        });
+        runs.map(|(sender, counted)| {
+            sender.join().expect("a sender");
+            rate(counted.join().expect("a count"))
         })
-        .collect();
-    for (path, (sender, counted)) in runs.into_iter().enumerate() {
-        sender.join().expect("a sender");
-        let measured = rate(counted.join().expect("a count"));
-        assert_within(&format!("bits per second on link {}", path + 1), measured, 50e6, 0.02);
+    });
+    for (link, measured) in (1..).zip(rates) {
+        assert_within(&format!("bits per second on link {link}"), measured, 50e6, 0.02);
     }
-    let report = shell.report().expect("counters");
-    println!("  {:?}", report.live.slip);
-    assert_eq!(report.invalid(Duration::from_millis(2)), None);
 }
 
 fn tcp_fills_a_link() {

@@ -6,6 +6,7 @@ mod queue;
 mod rist;
 mod squall;
 mod srt;
+mod udp;
 
 use std::path::{Path, PathBuf};
 
@@ -50,6 +51,8 @@ pub enum Relay {
     Mptcp,
     /// A connection of the QUIC that is under Squall.
     Noq,
+    /// Datagrams as they come.
+    Udp,
 }
 
 /// Which end of a relay.
@@ -78,6 +81,7 @@ pub fn relay(relay: Relay, end: RelayEnd) -> anyhow::Result<()> {
     match relay {
         Relay::Mptcp => mptcp::run(&end),
         Relay::Noq => noq::run(end),
+        Relay::Udp => udp::run(&end),
     }
 }
 
@@ -95,6 +99,7 @@ pub(crate) fn programs(spec: &SideSpec) -> (Vec<Run>, Run) {
         Contender::SquallStorm => (Vec::new(), squall::tunnel(spec, "storm", "cubic")),
         Contender::NoqMultipath => (Vec::new(), Run::relay(&spec.squall, Relay::Noq, relay_end(spec.links))),
         Contender::QuicSingle => (Vec::new(), Run::relay(&spec.squall, Relay::Noq, relay_end(1))),
+        Contender::UdpSingle => (Vec::new(), Run::relay(&spec.squall, Relay::Udp, relay_end(1))),
         Contender::Mptcp => {
             (mptcp::settings(spec), Run::relay(&spec.squall, Relay::Mptcp, relay_end(spec.links)))
         }
