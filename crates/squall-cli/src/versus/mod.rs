@@ -51,7 +51,7 @@ pub(crate) struct VersusArgs {
     #[arg(long, value_name = "RATES", value_delimiter = ',', default_value = "30mbps,8mbps")]
     rate: Vec<Rate>,
     /// How long each run's stream lasts
-    #[arg(long, value_name = "TIME", default_value = "30s")]
+    #[arg(long, value_name = "TIME", default_value = "20s")]
     time: Span,
     /// What the links' chance follows
     #[arg(long, value_name = "N", default_value_t = 1)]
