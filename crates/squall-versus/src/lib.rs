@@ -3,7 +3,9 @@
 //! On the client side of a [shell](squall_shell) a `source` hands packets of frames to a *carrier* over a local UDP
 //! socket, on the server side a `sink` takes them from the carrier's other end in the same way and notes when each frame
 //! is complete. Carriers are real programs: Squall's tunnel, SRT's and RIST's own tools, and small relays over MPTCP
-//! and plain QUIC (`carrier`). So all of them pay for the same two hops, and none sees more than packets.
+//! and plain QUIC (`carrier`). So all of them pay for the same two hops. SRT, RIST and plain UDP see packets; Squall's tunnel finds
+//! frames by RTP's marker, and the relays over MPTCP and QUIC by the stamp behind it: they pass a frame on when its last
+//! packet is there, which costs them up to the 5 ms that a source takes for a frame.
 //!
 //! Each side is a process of its own ([`side`]); their clocks are the same one.
 
@@ -24,7 +26,7 @@ mod table;
 pub use carrier::{Relay, RelayEnd, relay};
 pub use contender::Contender;
 pub use figures::Figures;
-pub use run::{Plan, run};
+pub use run::{Plan, run, takes};
 pub use side::{End, SideSpec, side};
 pub use stream::Stream;
-pub use table::{markdown, text};
+pub use table::{MARK, markdown, text};

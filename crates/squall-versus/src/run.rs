@@ -14,7 +14,7 @@ use squall_shell::{Prepared, Program, terminate};
 use crate::{
     contender::Contender,
     figures::Figures,
-    side::{DRAIN, End, Far, Near, SETTLE, SideSpec},
+    side::{DRAIN, End, Far, HEAD_START, Near, SETTLE, SideSpec},
     stream::Stream,
 };
 
@@ -40,8 +40,10 @@ pub struct Plan<'a> {
 /// More than one of 100 packets later than this out of its link, and the run does not count.
 const MAX_SLIP: Duration = Duration::from_millis(2);
 
-/// How long the far side has before the near one starts.
-const HEAD_START: Duration = Duration::from_millis(500);
+/// How long the links have to last for a stream of so long.
+pub fn takes(time: Duration) -> Duration {
+    SETTLE + time + DRAIN + HEAD_START
+}
 
 /// Runs it. The links start with the client's side, and the stream after the carrier has had time to connect.
 ///
@@ -50,12 +52,12 @@ const HEAD_START: Duration = Duration::from_millis(500);
 /// If a side cannot be started or fails; in the words of its carrier if it said something.
 pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
     fs::create_dir_all(&plan.folder).with_context(|| plan.folder.display().to_string())?;
-    for left in ["near.json", "far.json", "certificate"] {
+    for left in ["near.json", "far.json", "near.log", "far.log", "certificate"] {
         let _ = fs::remove_file(plan.folder.join(left));
     }
     let prepared = Prepared::new(&plan.scenario.paths, plan.seed)?;
     let radios = prepared.radios().map(Path::to_owned);
-    let program = |end: End| {
+    let program = |end: End| -> anyhow::Result<Program> {
         let spec = SideSpec {
             end,
             contender: plan.contender,
@@ -66,21 +68,21 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
             squall: plan.squall.clone(),
             folder: plan.folder.clone(),
         };
-        let words = serde_json::to_string(&spec).expect("these are names and numbers");
+        let words = serde_json::to_string(&spec).context("a path that is no UTF-8")?;
         let folder = radios
             .iter()
             .map(|folder| (squall_signal::told::FOLDER.to_owned(), folder.display().to_string()));
-        Program {
+        Ok(Program {
             keeper: vec![plan.squall.clone().into(), "shell-keeper".into()],
             command: vec![plan.squall.clone().into(), "versus-side".into(), words.into()],
             variables: folder.collect(),
-        }
+        })
     };
-    let mut far = prepared.server().start(program(End::Far))?;
+    let mut far = prepared.server().start(program(End::Far)?)?;
     std::thread::sleep(HEAD_START);
     let shell = prepared.start(None)?;
-    let mut near = shell.client().start(program(End::Near))?;
-    let deadline = Instant::now() + SETTLE + plan.time + DRAIN + Duration::from_secs(5);
+    let mut near = shell.client().start(program(End::Near)?)?;
+    let deadline = Instant::now() + takes(plan.time) + Duration::from_secs(5);
     for (child, name) in [(&mut near, "near"), (&mut far, "far")] {
         wait(child, name, deadline, plan)?;
     }
@@ -106,7 +108,7 @@ fn wait(child: &mut Child, name: &str, deadline: Instant, plan: &Plan<'_>) -> an
     };
     if !status.success() {
         let said = fs::read_to_string(plan.folder.join(format!("{name}.log"))).unwrap_or_default();
-        let words = said.lines().find(|line| !line.trim().is_empty()).unwrap_or("without a word");
+        let words = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("without a word");
         bail!("the {name} side has failed: {words}");
     }
     Ok(())

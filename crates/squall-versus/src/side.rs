@@ -60,6 +60,7 @@ pub struct SideSpec {
 pub(crate) struct Near {
     pub(crate) frames: u32,
     pub(crate) cpu_us: u64,
+    pub(crate) overflows: u64,
 }
 
 /// What the sink's side has seen.
@@ -68,6 +69,7 @@ pub(crate) struct Far {
     /// Number and latency in microseconds of each frame that became complete.
     pub(crate) frames: Vec<(u32, u64)>,
     pub(crate) cpu_us: u64,
+    pub(crate) overflows: u64,
 }
 
 /// The carrier's ends find each other meanwhile.
@@ -75,6 +77,9 @@ pub(crate) const SETTLE: Duration = Duration::from_millis(2_500);
 
 /// What is late may still come meanwhile.
 pub(crate) const DRAIN: Duration = Duration::from_millis(2_000);
+
+/// How long the far side has before the near one starts.
+pub(crate) const HEAD_START: Duration = Duration::from_millis(500);
 
 /// How long a carrier has to end by itself.
 const GRACE: Duration = Duration::from_millis(500);
@@ -98,14 +103,21 @@ pub fn side(spec: &SideSpec) -> anyhow::Result<()> {
         End::Near => {
             std::thread::sleep(SETTLE);
             let frames = source::play(spec.stream, ("127.0.0.1", SOURCE_PORT), time)?;
-            std::thread::sleep(DRAIN);
+            ensure_alive(&mut child)?;
+            // The far side ends first, when the time for what is late is over; this end may then end by itself.
+            std::thread::sleep(DRAIN + HEAD_START);
             let cpu_us = end(&mut child)?;
-            serde_json::to_string(&Near { frames, cpu_us })?
+            serde_json::to_string(&Near { frames, cpu_us, overflows: overflows() })?
         }
         End::Far => {
-            let frames = sink::watch(SINK_PORT, SETTLE + time + DRAIN)?;
+            let frames = sink::watch(SINK_PORT, HEAD_START + SETTLE + time + DRAIN)?;
+            ensure_alive(&mut child)?;
             let cpu_us = end(&mut child)?;
-            serde_json::to_string(&Far { frames: frames.into_iter().collect(), cpu_us })?
+            serde_json::to_string(&Far {
+                frames: frames.into_iter().collect(),
+                cpu_us,
+                overflows: overflows(),
+            })?
         }
     };
     write(&spec.folder.join(format!("{name}.json")), &outcome)
@@ -121,11 +133,15 @@ fn words(run: &Run) -> String {
     format!("{} {}", run.program.display(), run.arguments.join(" "))
 }
 
-/// Ends a carrier, which must not have ended before; the processor time of it and all that came before it, in microseconds.
-fn end(child: &mut Child) -> anyhow::Result<u64> {
-    if let Some(status) = child.try_wait()? {
-        bail!("the carrier has ended too early: {status}");
+fn ensure_alive(carrier: &mut Child) -> anyhow::Result<()> {
+    match carrier.try_wait()? {
+        Some(status) => bail!("the carrier has ended too early: {status}"),
+        None => Ok(()),
     }
+}
+
+/// Ends a carrier; the processor time of it and all that came before it, in microseconds.
+fn end(child: &mut Child) -> anyhow::Result<u64> {
     let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
     let start = Instant::now();
     while child.try_wait()?.is_none() {
@@ -138,6 +154,15 @@ fn end(child: &mut Child) -> anyhow::Result<u64> {
     }
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     Ok((usage.user_time() + usage.system_time()).num_microseconds().unsigned_abs())
+}
+
+/// Packets that UDP sockets of this side's namespace dropped for want of room; 0 if the kernel does not tell.
+fn overflows() -> u64 {
+    let text = fs::read_to_string("/proc/net/snmp").unwrap_or_default();
+    let mut lines = text.lines().filter(|line| line.starts_with("Udp: "));
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
+    let mut pairs = names.split(' ').zip(values.split(' '));
+    pairs.find(|(name, _)| *name == "RcvbufErrors").and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
 }
 
 /// Whole or not at all.

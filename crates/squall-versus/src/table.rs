@@ -12,8 +12,8 @@ pub fn text(figures: &[Figures]) -> String {
     tables(figures).iter().map(|table| render(table) + "\n").collect()
 }
 
-/// What a page has before the figures: what is before this line stays when they are measured anew.
-const MARK: &str = "<!-- figures -->";
+/// The line that a page has before the figures: what is before this line stays when they are measured anew.
+pub const MARK: &str = "<!-- figures -->";
 
 /// The figures for a page, behind what `page` says before the line `<!-- figures -->`; `about` tells where and when they
 /// were measured, and what was left out.

@@ -51,7 +51,7 @@ pub(crate) struct VersusArgs {
     #[arg(long, value_name = "RATES", value_delimiter = ',', default_value = "30mbps,8mbps")]
     rate: Vec<Rate>,
     /// How long each run's stream lasts
-    #[arg(long, value_name = "TIME", default_value = "20s")]
+    #[arg(long, value_name = "TIME", default_value = "15s")]
     time: Span,
     /// What the links' chance follows
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -101,13 +101,15 @@ pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let scenarios = scenarios(args)?;
+    check_page(args)?;
+    check_time(args, &scenarios)?;
     // Before there are threads.
     squall_shell::acquire().map_err(whole)?;
     let (ready, left_out) = contenders(args);
     let (figures, failed) = measure(args, &scenarios, &ready)?;
     output::print(&text(&figures))?;
     if let Some(file) = &args.page {
-        let page = std::fs::read_to_string(file).unwrap_or_default();
+        let page = if file.exists() { std::fs::read_to_string(file)? } else { String::new() };
         let about = machine::about(args.time, args.seed, &left_out);
         output::write(file, &markdown(&page, &about, &figures))?;
     }
@@ -116,6 +118,33 @@ pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
     }
     ensure!(failed.is_empty(), "{} of the runs have failed: {}", failed.len(), failed.join("; "));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether there is a place for the figures in the page: an hour later is too late to say that there is none.
+fn check_page(args: &VersusArgs) -> anyhow::Result<()> {
+    let Some(file) = args.page.as_ref().filter(|file| file.exists()) else { return Ok(()) };
+    let page =
+        std::fs::read_to_string(file).map_err(|error| usage(format!("{}: {error}", file.display())))?;
+    let has_place = page.trim().is_empty() || page.contains(squall_versus::MARK);
+    if !has_place {
+        return Err(usage(format!("{}: there is no line {}", file.display(), squall_versus::MARK)));
+    }
+    Ok(())
+}
+
+/// Whether the links' events last as long as the stream.
+fn check_time(args: &VersusArgs, scenarios: &[Scenario]) -> anyhow::Result<()> {
+    let takes = squall_versus::takes(Duration::from_micros(args.time.micros()));
+    match scenarios.iter().find(|scenario| u128::from(scenario.duration_us) < takes.as_micros()) {
+        None => Ok(()),
+        Some(short) => Err(usage(format!(
+            "--time {}: scenario {} lasts {} s, and a run takes {} s",
+            args.time,
+            short.name,
+            short.duration_us as f64 / 1e6,
+            takes.as_secs_f64()
+        ))),
+    }
 }
 
 fn scenarios(args: &VersusArgs) -> anyhow::Result<Vec<Scenario>> {
@@ -173,7 +202,14 @@ fn measure(
                         if let Some(why) = &run.invalid {
                             eprintln!("{name} does not count: {why}");
                         }
+                        if run.overflows > 0 {
+                            eprintln!("{name}: sockets dropped {} packets for want of room", run.overflows);
+                        }
                         figures.push(run);
+                        // What an hour has shown is not lost when the next minute is.
+                        if let Some(file) = args.json.as_ref().filter(|file| !output::is_stdout(file)) {
+                            output::write(file, &(serde_json::to_string_pretty(&figures)? + "\n"))?;
+                        }
                     }
                     // The others took their time: what they have shown is not lost for it.
                     Err(error) => failed.push(format!("{name}: {error:#}")),

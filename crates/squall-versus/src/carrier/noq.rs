@@ -65,8 +65,11 @@ async fn client(links: usize, certificate: &Path) -> anyhow::Result<()> {
     // The queue is read by a thread of its own, for it may wait.
     let (give, mut take) = tokio::sync::mpsc::channel(1);
     std::thread::spawn(move || frames.into_iter().try_for_each(|frame| give.blocking_send(frame)));
+    // One after the other: noq wakes streams that wait for room newest first, and the bound of the queue is to hold.
     while let Some(frame) = take.recv().await {
-        tokio::spawn(send(connection.clone(), frame));
+        if send(&connection, &frame).await.is_none() {
+            break;
+        }
     }
     Ok(())
 }
@@ -84,9 +87,9 @@ async fn open(connection: &Connection, path: noq::FourTuple) -> anyhow::Result<(
 }
 
 /// A frame that the connection does not want any more is lost with it.
-async fn send(connection: Connection, frame: Frame) -> Option<()> {
+async fn send(connection: &Connection, frame: &Frame) -> Option<()> {
     let mut stream = connection.open_uni().await.ok()?;
-    stream.write_all(&frame).await.ok()?;
+    stream.write_all(frame).await.ok()?;
     stream.finish().ok()
 }
 

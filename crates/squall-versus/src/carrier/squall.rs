@@ -32,7 +32,8 @@ pub(super) fn tunnel(spec: &SideSpec, scheduler: &str, congestion: &str) -> Run 
         ]
         .to_vec(),
     });
-    if spec.end == End::Near && spec.radios {
+    // As in the laboratory, where the others heed signals with `+swm` only.
+    if spec.end == End::Near && spec.radios && scheduler == "storm" {
         arguments.push("--signal".to_owned());
     }
     Run::new(&spec.squall, arguments)
