@@ -495,11 +495,30 @@ fn number(id: PathId) -> u32 {
 fn close_reason(error: ConnectionError) -> CloseReason {
     match error {
         ConnectionError::ApplicationClosed(close) => {
-            let text = String::from_utf8_lossy(&close.reason).into_owned();
-            CloseReason::ByPeer { code: close.error_code.into_inner(), reason: text }
+            CloseReason::ByPeer { code: close.error_code.into_inner(), reason: printable(&close.reason) }
         }
         ConnectionError::TimedOut => CloseReason::TimedOut,
         ConnectionError::LocallyClosed => CloseReason::Local,
-        other => CloseReason::Transport(other.to_string()),
+        other => CloseReason::Transport(printable(other.to_string().as_bytes())),
+    }
+}
+
+/// What a peer says, fit for a log or a terminal: no control characters, no more than [`MAX_REASON`] characters.
+fn printable(words: &[u8]) -> String {
+    let text = String::from_utf8_lossy(words);
+    text.chars().take(MAX_REASON).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Characters of a peer's reason that are kept.
+const MAX_REASON: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_peer_says_is_fit_for_a_terminal() {
+        assert_eq!(printable(b"no\nERROR all is lost\x1b[2J \xff"), "no ERROR all is lost [2J \u{fffd}");
+        assert_eq!(printable(&[b'a'; 1000]).len(), MAX_REASON);
     }
 }
