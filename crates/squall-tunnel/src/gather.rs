@@ -71,7 +71,7 @@ impl Gatherer {
             self.frame = None;
         }
         self.frame = self.frame.max(cut.class);
-        let alone = self.open.is_none() && cut == Cut::aside();
+        let alone = self.open.is_none() && cut.aside;
         let parcel = self.open.get_or_insert_with(|| Parcel::new(now, self.usual));
         parcel.push(now, datagram);
         self.ends_at = now + self.gap;

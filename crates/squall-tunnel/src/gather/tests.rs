@@ -78,6 +78,24 @@ fn a_frame_that_is_too_large_is_carried_in_parts_of_one_class() {
 }
 
 #[test]
+fn the_rest_of_a_frame_is_a_part_of_it_whatever_the_codec() {
+    let mut gatherer = Gatherer::new(&flow(Media::Rtp));
+    let mut out = Vec::new();
+    for n in 0..100 {
+        let mut datagram = packet(n == 99, n, 100, &[0]);
+        datagram.resize(1400, 0);
+        gatherer.push(0, &datagram, &mut |parcel| out.push(parcel));
+        if n == 60 {
+            // A pause of the sender.
+            gatherer.handle_timeout(3000, &mut |parcel| out.push(parcel));
+        }
+    }
+    // 46 packets fill a parcel: 46, 15 until the pause, and 39.
+    assert_eq!(out.iter().map(|parcel| parcel.datagrams).collect::<Vec<_>>(), [46, 15, 39]);
+    assert!(out.iter().all(|parcel| parcel.class == Class::Reference));
+}
+
+#[test]
 fn reports_keep_their_place() {
     let mut gatherer = Gatherer::new(&flow(Media::H264));
     let mut out = Vec::new();

@@ -12,9 +12,9 @@ pub(super) fn of_payload(payload: &[u8]) -> Option<Class> {
     if head & 0x08 != 0 {
         return Some(Class::Key);
     }
-    let (continues, count) = (head & 0x80 != 0, head >> 4 & 0x03);
+    let (continues, count) = (head & 0x80 != 0, usize::from(head >> 4 & 0x03));
     let mut class = None;
-    for index in 1.. {
+    for index in 1_usize.. {
         if rest.is_empty() || count != 0 && index > count {
             break;
         }
@@ -88,6 +88,9 @@ mod tests {
             (&[0x00, 9, 0x08], None),
             (&[], None),
         ];
+        // More empty elements than a byte can count.
+        let many = [0; 300];
+        assert_eq!(of_payload(&many), Some(Class::Reference));
         for (payload, class) in cases {
             assert_eq!(of_payload(payload), *class, "{payload:02x?}");
         }

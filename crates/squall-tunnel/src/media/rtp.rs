@@ -50,7 +50,7 @@ impl RtpCutter {
         let starts = self.frame != Some(frame);
         let ends = packet.marker_bit();
         self.frame = (!ends).then_some(frame);
-        Cut { apart: false, starts, ends, class: self.class_of(packet.payload()) }
+        Cut { starts, ends, class: self.class_of(packet.payload()), ..Cut::default() }
     }
 
     fn class_of(&mut self, payload: &[u8]) -> Option<Class> {
@@ -86,7 +86,7 @@ pub(super) mod tests {
     }
 
     fn cut(starts: bool, ends: bool, class: Option<Class>) -> Cut {
-        Cut { apart: false, starts, ends, class }
+        Cut { starts, ends, class, ..Cut::default() }
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl TsCutter {
         // What else is in the datagram is needed, whatever the frame is.
         let others = (said.other || said.tail.is_some_and(|tail| tail > Class::Disposable))
             .then_some(Class::Reference);
-        Cut { apart: false, starts: said.starts, ends: said.ends, class: self.frame.max(others) }
+        Cut { starts: said.starts, ends: said.ends, class: self.frame.max(others), ..Cut::default() }
     }
 
     fn look(&mut self, packet: &Packet<'_>, said: &mut Said) {
