@@ -73,8 +73,10 @@ pub(crate) struct Order {
     delay: Delay,
     held: BTreeMap<u64, Held>,
     bytes: usize,
-    /// The number that is next.
+    /// The number that is next, where there is an order.
     next: u64,
+    /// The one after the highest that left.
+    beyond: u64,
     /// Block and stamp of the last that left.
     last: Option<(u64, Micros)>,
     /// Blocks after that one that will not come.
@@ -102,6 +104,7 @@ impl Order {
             held: BTreeMap::new(),
             bytes: 0,
             next: 0,
+            beyond: 0,
             last: None,
             gone: BTreeSet::new(),
             count: Count::default(),
@@ -111,6 +114,10 @@ impl Order {
 
     /// Changes how parcels leave, those that wait included.
     pub(crate) fn set_rule(&mut self, rule: Rule) {
+        if rule.ordered && !self.rule.ordered {
+            // What left out of order is neither missing nor waited for.
+            self.next = self.next.max(self.beyond);
+        }
         self.rule = rule;
     }
 
@@ -135,7 +142,9 @@ impl Order {
             self.count.late += 1;
             return Ok(());
         }
-        let present = self.held.range(..head.number).count() as u64;
+        // Mostly it is the newest, and counting all that are held would be work for nothing.
+        let is_newest = self.held.last_key_value().is_none_or(|(last, _)| *last < head.number);
+        let present = if is_newest { self.held.len() } else { self.held.range(..head.number).count() } as u64;
         let blocked = self.rule.ordered && head.number - self.next > present;
         self.bytes += block.len();
         self.held.insert(head.number, Held { head, block_id, block, arrived: now, blocked });
@@ -168,6 +177,7 @@ impl Order {
         let (number, held) = self.held.pop_first()?;
         let due = self.due(&held);
         self.bytes -= held.block.len();
+        self.beyond = self.beyond.max(number + 1);
         if self.rule.ordered {
             self.count.missing += number.saturating_sub(self.next);
             self.next = number + 1;
