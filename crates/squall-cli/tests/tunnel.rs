@@ -244,6 +244,14 @@ fn mistakes_in_flags_are_told_in_a_line() {
         assert!(said.starts_with("squall: ") && said.contains(expected), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
     }
+    // The environment's token is no flag, which would not go with a file.
+    let output =
+        squall().args(["tunnel", "missing.toml"]).env("SQUALL_TOKEN", "short").output().expect("starts");
+    assert!(failure(&output).0.contains("missing.toml: "), "{}", failure(&output).0);
+    let many = (0..65).flat_map(|n| ["--out".to_owned(), format!("x{n}=udp://127.0.0.1:1")]);
+    let (said, code) =
+        failure(&run(["tunnel", "--listen", "127.0.0.1:0"].map(str::to_owned).into_iter().chain(many)));
+    assert_eq!((said.as_str(), code), ("squall: 65 flows are more than 64", Some(2)));
     let (said, code) = failure(&run(["tunnel", "--listen", "127.0.0.1:0", "--out", "x=127.0.0.1:1"]));
     assert_eq!(code, Some(2));
     assert!(said.contains("'127.0.0.1:1' is no address: expected udp://ADDR:PORT"), "{said}");

@@ -143,7 +143,8 @@ pub(super) fn flows(status: &Status, before: Option<(&Status, f64)>) -> Table {
             ["key", "reference", "disposable", "audio", "data"].map(|class| count(flow, class).to_string()),
         );
         cells.push(lost(flow).to_string());
-        cells.push((flow.received.late + flow.received.missing).to_string());
+        // What came too late had been counted as missing.
+        cells.push(flow.received.missing.to_string());
         let latency = &flow.latency;
         let told = |us: Option<u64>| us.map_or_else(|| "–".to_owned(), millis);
         cells.extend([latency.p50_us, latency.p95_us, latency.p99_us].map(told));
@@ -152,11 +153,11 @@ pub(super) fn flows(status: &Status, before: Option<(&Status, f64)>) -> Table {
     Table {
         head: vec![
             "flow", "end", "media", "state", "rate", "key", "ref", "disp", "audio", "data", "dropped",
-            "late", "p50 ms", "p95", "p99",
+            "missing", "p50 ms", "p95", "p99",
         ],
         rows: status.flows.iter().map(row).collect(),
         left: 4,
-        spare: &["media", "data", "audio", "p95", "late", "end", "state", "p50 ms", "rate"],
+        spare: &["media", "data", "audio", "p95", "missing", "end", "state", "p50 ms", "rate"],
     }
 }
 

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use self::options::Options;
-use crate::output;
+use crate::{error::usage, output};
 
 /// Carries flows that exist (UDP, RTP, MPEG-TS) between two hosts, over all their networks.
 ///
@@ -48,6 +48,7 @@ enum Command {
 pub(crate) fn run(args: &TunnelArgs) -> anyhow::Result<ExitCode> {
     if let Some(Command::Check { config }) = &args.command {
         let config = options::load(config)?;
+        config.check_files().map_err(usage)?;
         output::print(&options::describe(&config))?;
         return Ok(ExitCode::SUCCESS);
     }

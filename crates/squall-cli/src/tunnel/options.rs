@@ -10,7 +10,7 @@ use clap::Args;
 use squall::{CongestionControl, Fingerprint};
 use squall_tunnel::{
     Config, FlowConfig,
-    config::{ConnectConfig, End, IdentityConfig, ListenConfig, Side, Token, TrustConfig},
+    config::{ConnectConfig, End, IdentityConfig, ListenConfig, MAX_FLOWS, Side, Token, TrustConfig},
 };
 
 use crate::error::{parse_scheduler, usage};
@@ -44,14 +44,9 @@ pub(super) struct Options {
     /// Trust anyone: for tests
     #[arg(long)]
     insecure: bool,
-    /// The secret that both ends know; the end that listens makes and shows one if none is given
-    #[arg(
-        long,
-        value_name = "TEXT",
-        conflicts_with = "token_file",
-        env = "SQUALL_TOKEN",
-        hide_env_values = true
-    )]
+    /// The secret that both ends know, or the environment's SQUALL_TOKEN; the end that listens makes and shows one if none
+    /// is given
+    #[arg(long, value_name = "TEXT", conflicts_with = "token_file")]
     token: Option<String>,
     /// Read the secret from this file
     #[arg(long, value_name = "FILE")]
@@ -137,6 +132,9 @@ impl Options {
         if addresses != 0 && addresses != self.interface.len() {
             return Err(usage("--interface: give names or addresses, not both"));
         }
+        if let Some(stray) = stray(&self.interface, &self.metered) {
+            return Err(usage(format!("--metered: '{stray}' is not among the interfaces given")));
+        }
         Ok(ConnectConfig {
             to: to.to_owned(),
             trust,
@@ -147,13 +145,19 @@ impl Options {
     }
 
     fn token(&self) -> anyhow::Result<Option<Token>> {
-        let text = match (&self.token, &self.token_file) {
-            (Some(text), _) => text.clone(),
-            (None, Some(file)) => std::fs::read_to_string(file)
-                .map_err(|error| usage(format!("--token-file: {}: {error}", file.display())))?,
-            (None, None) => return Ok(None),
+        // The environment's by hand: for clap it would be a flag, which goes with no file.
+        let (text, place) = match (&self.token, &self.token_file, std::env::var("SQUALL_TOKEN")) {
+            (Some(text), _, _) => (text.clone(), "--token"),
+            (None, Some(file), _) => {
+                let read = std::fs::read_to_string(file);
+                let text =
+                    read.map_err(|error| usage(format!("--token-file: {}: {error}", file.display())))?;
+                (text, "--token-file")
+            }
+            (None, None, Ok(text)) => (text, "SQUALL_TOKEN"),
+            (None, None, Err(_)) => return Ok(None),
         };
-        Token::new(&text).map(Some).map_err(|problem| usage(format!("--token: {problem}")))
+        Token::new(&text).map(Some).map_err(|problem| usage(format!("{place}: {problem}")))
     }
 
     fn flows(&self) -> anyhow::Result<Vec<FlowConfig>> {
@@ -164,11 +168,19 @@ impl Options {
             }
             flows.push(flow.clone());
         }
+        if flows.len() > MAX_FLOWS {
+            return Err(usage(format!("{} flows are more than {MAX_FLOWS}", flows.len())));
+        }
         if flows.is_empty() {
             return Err(usage("no flow is given: --in NAME=udp://ADDR:PORT or --out NAME=udp://ADDR:PORT"));
         }
         Ok(flows)
     }
+}
+
+/// What is said to cost money, and is not used.
+fn stray<'a>(interfaces: &[String], metered: &'a [String]) -> Option<&'a String> {
+    metered.iter().find(|one| !interfaces.is_empty() && !interfaces.contains(one))
 }
 
 /// Reads a file.

@@ -16,6 +16,9 @@ pub(super) fn about(time: Span, seed: u64, left_out: &[String]) -> Vec<String> {
     let versions =
         [("srt-live-transmit", "-version", "SRT Library version"), ("ristsender", "--help", "version")];
     lines.extend(versions.iter().filter_map(|(program, option, word)| version(program, option, word)));
+    if let Ok(control) = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control") {
+        lines.push(format!("`mptcp`: the kernel's congestion control is {}", control.trim()));
+    }
     lines.extend(left_out.iter().map(|line| format!("Left out: {line}")));
     lines
 }

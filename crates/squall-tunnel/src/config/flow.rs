@@ -19,6 +19,9 @@ const MAX_FRAME: u64 = 8 << 20;
 /// Longest latency.
 pub const MAX_LATENCY: Duration = Duration::from_secs(60);
 
+/// Longest gap.
+const MAX_GAP: Duration = Duration::from_secs(1);
+
 /// When a flow's datagrams leave at the far end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Playout {
@@ -59,7 +62,7 @@ pub struct FlowConfig {
     pub reliable: bool,
     /// When its datagrams leave here. Default: [`Playout::Soon`].
     pub playout: Playout,
-    /// Whether datagrams leave here in the order in which they came in. Default: yes.
+    /// Whether datagrams leave here, replies at an `in` end, in the order in which they came in. Default: yes.
     pub order: bool,
     /// Frames above this many bytes are carried in parts. Default: 4 MB.
     pub max_frame: usize,
@@ -157,6 +160,7 @@ impl FlowConfig {
         }
         self.priority = section.number("priority", 0, 7)?.map_or(self.priority, |n| n as u8);
         self.reliable = section.flag("reliable")?.unwrap_or(self.reliable);
+        self.order = section.flag("order")?.unwrap_or(self.order);
         self.max_pending = section.number("max_pending", 1, 65_536)?.map_or(self.max_pending, |n| n as usize);
         if self.is_in() {
             self.media = section.choice("media", Media::ALL)?.unwrap_or(self.media);
@@ -168,11 +172,13 @@ impl FlowConfig {
                 self.max_frame = size.value.bytes() as usize;
             }
             if let Some(gap) = section.parse::<Span>("gap")? {
+                if gap.value.duration() > MAX_GAP {
+                    return Err(Fault::new(gap.at, format!("gap: at most {MAX_GAP:?}")));
+                }
                 self.gap = gap.value.duration();
             }
         } else {
             self.playout = section.choice("playout", PLAYOUTS)?.unwrap_or(self.playout);
-            self.order = section.flag("order")?.unwrap_or(self.order);
         }
         Ok(())
     }

@@ -24,6 +24,8 @@ pub use token::{MAX_TOKEN, MIN_TOKEN, Token};
 use fault::Fault;
 use section::{Placed, Section};
 
+use crate::{entry, exit, tunnel::StartError};
+
 /// Largest file in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
@@ -204,6 +206,17 @@ impl Config {
         read(text, folder).map_err(|fault| fault.locate(name, text))
     }
 
+    /// Looks whether the certificates are there, and can be used, that it names. A certificate that is to be made is not.
+    ///
+    /// # Errors
+    /// If one is not.
+    pub fn check_files(&self) -> Result<(), StartError> {
+        match &self.side {
+            Side::Connect(connect) => entry::check(connect),
+            Side::Listen(listen) => exit::check(listen),
+        }
+    }
+
     /// Whether this end calls the other.
     pub fn is_entry(&self) -> bool {
         matches!(self.side, Side::Connect(_))
@@ -300,10 +313,17 @@ fn read_connect(mut table: Section<'_, '_>, folder: &Path) -> Result<ConnectConf
     if addresses != 0 && addresses != interfaces.value.len() {
         return Err(Fault::new(interfaces.at, "interfaces: names or addresses, not both"));
     }
-    let metered = table.list("metered")?.map_or_else(Vec::new, |placed| placed.value);
+    let metered = table.list("metered")?.unwrap_or(Placed { value: Vec::new(), at: 0 });
+    if let Some(stray) = metered.value.iter().find(|one| {
+        // A slip here would cost money.
+        !interfaces.value.is_empty() && !interfaces.value.contains(one)
+    }) {
+        return Err(Fault::new(metered.at, format!("metered: '{stray}' is not among the interfaces")));
+    }
     let signal = table.flag("signal")?.unwrap_or(false);
     table.finish()?;
-    Ok(ConnectConfig { to: to.value, trust, interfaces: interfaces.value, metered, signal })
+    let (interfaces, metered) = (interfaces.value, metered.value);
+    Ok(ConnectConfig { to: to.value, trust, interfaces, metered, signal })
 }
 
 fn read_listen(mut table: Section<'_, '_>, folder: &Path) -> Result<ListenConfig, Fault> {

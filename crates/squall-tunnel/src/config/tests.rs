@@ -78,6 +78,12 @@ fn mistakes_are_told_by_line_and_column() {
         ("token = \"correct horse battery\"", "", "1:1: neither token nor token_file"),
         ("[connect]", "[listen]", "6:1: [listen]: address is missing"),
         ("[log]", "[log", "12:"),
+        (
+            "metered = [\"wwan0\"]",
+            "metered = [\"wwan1\"]",
+            "9:11: metered: 'wwan1' is not among the interfaces",
+        ),
+        ("latency = \"150ms\"", "gap = \"2s\"", "19:7: gap: at most 1s"),
         ("metrics = \"127.0.0.1:9464\"", "metrics = 1", "4:11: metrics: expected a text"),
     ];
     for (right, wrong, expected) in cases {
