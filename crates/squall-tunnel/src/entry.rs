@@ -1,12 +1,18 @@
 //! The end that calls: connects, and connects anew when the session is over.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    net::IpAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use squall::{Connect, Endpoint, Interfaces, Session, Trust};
+use tokio::task::JoinSet;
 
 use crate::{
     config::{ConnectConfig, Side, TrustConfig},
     journal::Kind,
+    link::Who,
     tunnel::{Core, StartError, session_config},
 };
 
@@ -46,7 +52,7 @@ pub(crate) async fn run(core: Arc<Core>) {
     }
 }
 
-/// Connects, and runs the session until it is over. Whether both ends had agreed. What was told last is told again
+/// Connects, and runs the session until it is over. Whether it was one that lasted. What was told last is told again
 /// only when it is something else.
 async fn attempt(core: &Arc<Core>, told: &mut Option<String>) -> bool {
     let config = core.config();
@@ -59,16 +65,19 @@ async fn attempt(core: &Arc<Core>, told: &mut Option<String>) -> bool {
     };
     let problem = match connected {
         Ok(session) => {
-            let radios = connect.signal.then(|| tokio::spawn(follow(core.clone(), session.clone())));
-            let ended = core.link(session, connect.metered.clone()).await;
-            if let Some(radios) = radios {
-                radios.abort();
+            let begun = Instant::now();
+            let _farewell = Farewell(session.clone());
+            let mut radios = JoinSet::new();
+            if connect.signal {
+                radios.spawn(follow(core.clone(), session.clone()));
             }
+            let who = Who::Caller { token: config.token.clone(), metered: connect.metered.clone() };
+            let ended = core.link(session, who).await;
             let why = ended.closed.unwrap_or_else(|| ended.reason.to_string());
             if ended.agreed {
                 *told = None;
                 core.journal.warn(Kind::Session, format!("the session is over: {why}; connecting anew"));
-                return true;
+                return begun.elapsed() >= MAX_PAUSE;
             }
             format!("{} does not agree: {why}", connect.to)
         }
@@ -80,6 +89,15 @@ async fn attempt(core: &Arc<Core>, told: &mut Option<String>) -> bool {
         *told = Some(problem);
     }
     false
+}
+
+/// Ends a session that is not waited for any more, and tells the other end.
+struct Farewell(Session);
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        self.0.close(0, "the entry ends");
+    }
 }
 
 /// Has the session go by the radios of its interfaces, and tells of those that cannot be read.

@@ -3,13 +3,12 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use squall::{Endpoint, Fingerprint, Identity, Session};
-use tokio::sync::Semaphore;
 
 use crate::{
     config::{IdentityConfig, ListenConfig},
     journal::Kind,
-    link::code,
-    tunnel::{Core, StartError, session_config},
+    link::{Who, code},
+    tunnel::{Core, StartError, Visit, session_config},
 };
 
 /// How long farewells may take.
@@ -21,6 +20,14 @@ pub(crate) struct Exit {
     endpoint: Endpoint,
     address: SocketAddr,
     fingerprint: Fingerprint,
+}
+
+/// Sees that the files are there that listening needs.
+pub(crate) fn check(listen: &ListenConfig) -> Result<(), StartError> {
+    if let IdentityConfig::Files { certificate, key } = &listen.identity {
+        Identity::load_pair(certificate, key)?.server_tls()?;
+    }
+    Ok(())
 }
 
 impl Exit {
@@ -65,17 +72,16 @@ impl Exit {
 
 /// Lets sessions in until the endpoint is closed.
 pub(crate) async fn run(core: Arc<Core>, endpoint: Endpoint) {
-    let places = Arc::new(Semaphore::new(core.config().max_sessions));
     while let Some(session) = endpoint.accept().await {
-        let Ok(place) = places.clone().try_acquire_owned() else {
+        let from = remote(&session).map(|address| address.ip());
+        let Some(visit) = Visit::begin(&core, from) else {
             turn_away(&core, &session);
             continue;
         };
         let core = core.clone();
         tokio::spawn(async move {
             let peer = peer(&session);
-            let ended = core.link(session, Vec::new()).await;
-            drop(place);
+            let ended = core.link(session, Who::Called(visit)).await;
             let why = ended.closed.unwrap_or_else(|| ended.reason.to_string());
             if ended.agreed {
                 core.journal.warn(Kind::Session, format!("the session with {peer} is over: {why}"));
@@ -89,11 +95,15 @@ pub(crate) async fn run(core: Arc<Core>, endpoint: Endpoint) {
 
 fn turn_away(core: &Core, session: &Session) {
     core.note_failure();
-    let words = "there are as many tunnels as may be";
-    core.journal.warn(Kind::Session, format!("{} was turned away: {words} (max_sessions)", peer(session)));
+    let words = "there are too many sessions from there that have not told the token";
+    core.journal.warn(Kind::Session, format!("{} was turned away: {words}", peer(session)));
     session.close(code::FULL, words);
 }
 
+fn remote(session: &Session) -> Option<SocketAddr> {
+    session.path_stats().first().map(|path| path.remote)
+}
+
 fn peer(session: &Session) -> String {
-    session.path_stats().first().map_or_else(|| "?".to_owned(), |path| path.remote.to_string())
+    remote(session).map_or_else(|| "?".to_owned(), |remote| remote.to_string())
 }

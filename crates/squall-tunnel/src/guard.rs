@@ -1,4 +1,4 @@
-//! Who told wrong tokens lately.
+//! Who told wrong tokens lately, and who has told none yet.
 
 use std::{
     collections::HashMap,
@@ -17,9 +17,13 @@ const WINDOW: Micros = 60_000_000;
 /// Addresses that are remembered; beyond that, the one whose window began first is forgotten.
 const REMEMBERED: usize = 1024;
 
-/// Keeps token guessing slow.
+/// Sessions of an address that have not told the token yet.
+const STRANGERS: u32 = 8;
+
+/// Keeps token guessing slow, and those without a token few.
 #[derive(Debug, Default)]
 pub(crate) struct Guard {
+    strangers: Mutex<HashMap<Option<IpAddr>, u32>>,
     /// When the window of an address began, and wrong tokens since.
     failures: Mutex<HashMap<Option<IpAddr>, (Micros, u32)>>,
 }
@@ -41,6 +45,26 @@ impl Guard {
             oldest.map(|oldest| failures.remove(&oldest));
         }
         failures.entry(from).or_insert((now, 0)).1 += 1;
+    }
+
+    /// A session of an address has come up. Whether there may be another one without a token from there.
+    pub(crate) fn enter(&self, from: Option<IpAddr>) -> bool {
+        let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = strangers.entry(from).or_insert(0);
+        let may = *count < STRANGERS;
+        *count += u32::from(may);
+        may
+    }
+
+    /// One that had entered has told its token, or is over.
+    pub(crate) fn leave(&self, from: Option<IpAddr>) {
+        let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = strangers.get_mut(&from) {
+            *count -= 1;
+            if *count == 0 {
+                strangers.remove(&from);
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Option<IpAddr>, (Micros, u32)>> {
@@ -66,6 +90,20 @@ mod tests {
         assert!(!guard.may_try(address(1), WINDOW - 1));
         assert!(guard.may_try(address(2), 0));
         assert!(guard.may_try(address(1), WINDOW));
+    }
+
+    #[test]
+    fn strangers_are_few() {
+        let guard = Guard::default();
+        for _ in 0..STRANGERS {
+            assert!(guard.enter(address(1)));
+        }
+        assert!(!guard.enter(address(1)));
+        assert!(guard.enter(address(2)));
+        guard.leave(address(1));
+        assert!(guard.enter(address(1)));
+        guard.leave(address(2));
+        assert_eq!(guard.strangers.lock().expect("nobody panicked").len(), 1);
     }
 
     #[test]

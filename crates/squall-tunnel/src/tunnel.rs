@@ -1,16 +1,19 @@
 //! One end of a tunnel, running.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use squall::{Fingerprint, IdentityError, Limits, ListenError, TlsError};
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    task::JoinHandle,
+};
 
 use crate::{
     clock::Clock,
@@ -20,7 +23,7 @@ use crate::{
     flow::Registry,
     guard::Guard,
     journal::{Journal, Kind},
-    link::{Ended, Link, Public},
+    link::{Ended, Link, Public, Who},
     memory,
     status::Status,
     web::{self, Web, WebError},
@@ -81,6 +84,10 @@ pub(crate) struct Core {
     pub(crate) registry: Registry,
     pub(crate) journal: Journal,
     pub(crate) guard: Guard,
+    /// For tunnels, where it listens.
+    places: Arc<Semaphore>,
+    /// Where it listens, if it does.
+    listening: OnceLock<SocketAddr>,
     links: Mutex<Vec<Arc<Public>>>,
     next_link: AtomicU64,
     opened: AtomicU64,
@@ -113,6 +120,8 @@ impl Tunnel {
             registry: Registry::new(clock),
             journal: Journal::new(clock),
             guard: Guard::default(),
+            places: Arc::new(Semaphore::new(config.max_sessions)),
+            listening: OnceLock::new(),
             links: Mutex::default(),
             next_link: AtomicU64::new(0),
             opened: AtomicU64::new(0),
@@ -131,6 +140,7 @@ impl Tunnel {
             }
             Side::Listen(listen) => {
                 let exit = Exit::listen(listen, &core)?;
+                let _ = core.listening.set(exit.address());
                 let running = tokio::spawn(exit::run(core.clone(), exit.endpoint()));
                 (Some(exit), running)
             }
@@ -211,6 +221,8 @@ fn notes(before: &Config, after: &Config) -> Vec<String> {
     later(before.scheduler != after.scheduler, "the scheduler", session);
     let of_endpoint = if before.is_entry() { session } else { start };
     later(before.congestion != after.congestion, "the congestion control", of_endpoint);
+    let silences = silence(&before.flows) != silence(&after.flows);
+    later(silences, "the silence after which a path is suspected", of_endpoint);
     later(before.max_sessions != after.max_sessions, "max_sessions", start);
     later(before.token != after.token, "the token", session);
     match (&before.side, &after.side) {
@@ -230,16 +242,24 @@ impl Core {
     }
 
     /// Runs a session until it is over.
-    pub(crate) async fn link(self: &Arc<Self>, session: squall::Session, metered: Vec<String>) -> Ended {
+    pub(crate) async fn link(self: &Arc<Self>, session: squall::Session, who: Who) -> Ended {
         let id = self.next_link.fetch_add(1, Relaxed) + 1;
-        self.opened.fetch_add(1, Relaxed);
-        let caller = self.config().is_entry();
-        let link = Link::new(self.clone(), session, id, caller, metered);
+        let link = Link::new(self.clone(), session, id, who);
         let public = link.public();
         self.links.lock().unwrap_or_else(PoisonError::into_inner).push(public);
         let ended = link.run().await;
         self.links.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| other.id() != id);
         ended
+    }
+
+    /// A place for a tunnel, if there is one.
+    pub(crate) fn place(&self) -> Option<OwnedSemaphorePermit> {
+        self.places.clone().try_acquire_owned().ok()
+    }
+
+    /// Both ends of a session have agreed.
+    pub(crate) fn note_opened(&self) {
+        self.opened.fetch_add(1, Relaxed);
     }
 
     /// An attempt failed, or a session was turned away.
@@ -252,7 +272,7 @@ impl Core {
         let config = self.config();
         let (role, address) = match &config.side {
             Side::Connect(connect) => ("entry", connect.to.clone()),
-            Side::Listen(listen) => ("exit", listen.address.to_string()),
+            Side::Listen(listen) => ("exit", self.listening.get().unwrap_or(&listen.address).to_string()),
         };
         let links = self.links.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Status {
@@ -267,6 +287,26 @@ impl Core {
             flows: self.registry.all().iter().map(|flow| flow.status()).collect(),
             events: self.journal.events(),
         }
+    }
+}
+
+/// A session that has not told the token yet, where it was called from.
+#[derive(Debug)]
+pub(crate) struct Visit {
+    core: Arc<Core>,
+    from: Option<IpAddr>,
+}
+
+impl Visit {
+    /// `None` if there are too many from there.
+    pub(crate) fn begin(core: &Arc<Core>, from: Option<IpAddr>) -> Option<Self> {
+        core.guard.enter(from).then(|| Self { core: core.clone(), from })
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.core.guard.leave(self.from);
     }
 }
 

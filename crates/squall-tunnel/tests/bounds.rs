@@ -196,13 +196,34 @@ async fn there_are_only_so_many_tunnels() {
     let mut config = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
     config.max_sessions = 1;
     let exit = Tunnel::start(config).await.expect("starts");
-    let first = stranger(&exit).await;
-    let second = stranger(&exit).await;
-    let CloseReason::ByPeer { code, reason } = end(&second).await else { panic!("it is closed") };
-    assert_eq!((code, reason.as_str()), (20, "there are as many tunnels as may be"));
-    // Who says nothing does not keep its place.
-    let CloseReason::ByPeer { code, .. } = end(&first).await else { panic!("it is closed") };
+    // Who has not told the token takes no place, and there are only so many of them from one address.
+    let mut strangers = Vec::new();
+    for _ in 0..8 {
+        strangers.push(stranger(&exit).await);
+    }
+    let CloseReason::ByPeer { code, reason } = end(&stranger(&exit).await).await else {
+        panic!("it is closed")
+    };
+    assert_eq!(
+        (code, reason.as_str()),
+        (20, "there are too many sessions from there that have not told the token")
+    );
+    let flow = || vec![flow_in(&format!("x=udp://127.0.0.1:{}", free_port()))];
+    let first = Tunnel::start(entry_config(&exit, flow())).await.expect("starts");
+    attached(&first).await;
+    let second = Tunnel::start(entry_config(&exit, flow())).await.expect("starts");
+    until(&second, "turned away", |status| {
+        status.events.iter().any(|event| event.words.contains("there are as many tunnels as may be"))
+    })
+    .await;
+    assert!(attached(&first).await.flows[0].attached);
+    // Who says nothing does not stay.
+    let CloseReason::ByPeer { code, .. } = end(&strangers[0]).await else { panic!("it is closed") };
     assert_eq!(code, 21);
+    // The place of one that ends is free.
+    first.stop().await;
+    attached(&second).await;
+    second.stop().await;
     exit.stop().await;
 }
 

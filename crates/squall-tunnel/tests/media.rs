@@ -253,4 +253,6 @@ async fn a_transport_stream_in_rtp_with_sound() {
     assert!(count(&status, "key") >= key);
     assert!(count(&status, "disposable") <= disposable + reference);
     assert!(count(&status, "key") + count(&status, "reference") >= key + reference);
+    assert!(count(&status, "key") < key + reference + disposable, "not all of them are key pictures");
+    assert!(count(&status, "audio") > 0);
 }

@@ -293,3 +293,55 @@ async fn an_entry_that_starts_again_has_the_same_port_at_the_exit() {
     later.stop().await;
     exit.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_earlier_entry_has_the_flow_back_when_a_later_one_ends() {
+    let (source, port) = (socket(), free_port());
+    let exit = exit_config(0, None, vec![flow_in(&format!("x=udp://127.0.0.1:{port}"))]);
+    let exit = Tunnel::start(exit).await.expect("starts");
+    let entry = async || {
+        let target = socket();
+        target.set_read_timeout(Some(Duration::from_millis(50))).expect("is set");
+        let flow = flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")));
+        let entry = Tunnel::start(entry_config(&exit, vec![flow])).await.expect("starts");
+        attached(&entry).await;
+        (entry, target)
+    };
+    // Sends until something arrives there, and says how often.
+    let arrives = |target: &UdpSocket| {
+        let sent = (1..=100).find(|_| {
+            source.send_to(b"to whom it concerns", ("127.0.0.1", port)).expect("is sent");
+            target.recv_from(&mut [0; 100]).is_ok()
+        });
+        sent.expect("arrives")
+    };
+    let (earlier, first) = entry().await;
+    for _ in 0..100 {
+        tokio::task::block_in_place(|| arrives(&first));
+    }
+    let (later, second) = entry().await;
+    tokio::task::block_in_place(|| arrives(&second));
+    later.stop().await;
+    until(&exit, "left", |status| status.sessions.len() == 1).await;
+    while first.recv_from(&mut [0; 100]).is_ok() {}
+    // It takes a moment until the earlier one is told, and not the hundred datagrams that it had before.
+    let sent = tokio::task::block_in_place(|| arrives(&first));
+    assert!(sent < 50, "{sent} datagrams until one arrived");
+    earlier.stop().await;
+    exit.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flow_may_take_the_address_of_one_that_goes() {
+    let pair = Pair::start("", "").await;
+    let to = pair.target.local_addr().expect("is bound");
+    let mut exit = exit_config(0, None, vec![flow_out(&format!("y=udp://{to}"))]);
+    exit.side = pair_side(&pair);
+    pair.exit.reload(exit).expect("is taken");
+    let renamed = flow_in(&format!("y=udp://127.0.0.1:{}", pair.port));
+    pair.entry.reload(entry_config(&pair.exit, vec![renamed])).expect("is taken");
+    attached(&pair.entry).await;
+    pair.send(b"by another name");
+    assert_eq!(pair.recv().await.0, b"by another name");
+    pair.stop().await;
+}

@@ -6,6 +6,7 @@ mod socket;
 mod uplink;
 
 use std::{
+    io,
     net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -37,7 +38,7 @@ use crate::{
 pub(crate) struct Flow {
     config: watch::Sender<Arc<FlowConfig>>,
     clock: Clock,
-    socket: UdpSocket,
+    socket: Arc<UdpSocket>,
     /// Who sent last, at an `in` end: replies go there.
     sender: Mutex<Option<SocketAddr>>,
     /// What comes in, as far as it is known: an index into [`Media::ALL`].
@@ -49,7 +50,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    fn new(config: FlowConfig, clock: Clock, socket: UdpSocket) -> Self {
+    fn new(config: FlowConfig, clock: Clock, socket: Arc<UdpSocket>) -> Self {
         let media = config.media;
         let flow = Self {
             config: watch::Sender::new(Arc::new(config)),
@@ -98,7 +99,7 @@ impl Flow {
         self.uplink().detach(session)
     }
 
-    /// Gives up its place in a session, which another one takes with its numbers.
+    /// Gives up its place in a session, which another one takes.
     pub(crate) fn take_line(&self, session: u64) -> Option<Line> {
         self.uplink().take_line(session)
     }
@@ -113,16 +114,20 @@ impl Flow {
         self.uplink().sweep(self);
     }
 
-    /// A datagram leaves here.
-    pub(crate) fn write(&self, datagram: &[u8]) {
+    /// A datagram leaves here, unless nobody sent yet to whom a reply could go, or the system refuses it. False if the
+    /// system has no room for it now.
+    pub(crate) fn write(&self, datagram: &[u8]) -> bool {
         let target = match self.config.borrow().end {
             End::Out(target) => Some(target),
             End::In(_) => *self.sender.lock().unwrap_or_else(PoisonError::into_inner),
         };
-        // Nobody sent yet to whom a reply could go, or the system has no room.
-        let written = target.is_some_and(|target| self.socket.try_send_to(datagram, target).is_ok());
-        let count = if written { &self.tally.datagrams_out } else { &self.tally.unwritten };
+        let count = match target.map(|target| self.socket.try_send_to(datagram, target)) {
+            Some(Ok(_)) => &self.tally.datagrams_out,
+            Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return false,
+            Some(Err(_)) | None => &self.tally.unwritten,
+        };
         count.fetch_add(1, Relaxed);
+        true
     }
 
     /// A block of the flow as the session takes it; `None` if it is too late for it.

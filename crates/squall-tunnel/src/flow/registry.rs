@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::{net::UdpSocket, sync::watch, task::JoinHandle};
 
 use super::{Flow, inlet, socket};
 use crate::{clock::Clock, config::FlowConfig};
@@ -72,7 +72,13 @@ impl Registry {
         for config in wanted {
             let known = flows.get(&config.name);
             if known.is_none_or(|entry| entry.flow.config().end != config.end) {
-                fresh.push((config, self.open(config)?));
+                // An address may have passed from one flow to another, whose socket is bound to it still.
+                let left = flows.values().find(|entry| {
+                    let before = entry.flow.config();
+                    let stays = wanted.iter().any(|one| one.name == before.name && one.end == before.end);
+                    config.is_in() && before.end == config.end && !stays
+                });
+                fresh.push((config, self.open(config, left.map(|entry| entry.flow.socket.clone()))?));
             }
         }
         let mut changes = Changes::default();
@@ -124,9 +130,13 @@ impl Registry {
         self.lock().values().map(|entry| entry.flow.clone()).collect()
     }
 
-    fn open(&self, config: &FlowConfig) -> Result<Arc<Flow>, FlowError> {
+    /// A flow with this socket, or one of its own.
+    fn open(&self, config: &FlowConfig, socket: Option<Arc<UdpSocket>>) -> Result<Arc<Flow>, FlowError> {
         let failed = |source| FlowError { name: config.name.clone(), end: config.end, source };
-        let socket = socket::open(config.end).map_err(failed)?;
+        let socket = match socket {
+            Some(socket) => socket,
+            None => Arc::new(socket::open(config.end).map_err(failed)?),
+        };
         Ok(Arc::new(Flow::new(config.clone(), self.clock, socket)))
     }
 

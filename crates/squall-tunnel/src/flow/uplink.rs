@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
 };
 
 use squall::{BlockFate, SendError, Session, sched::BlockId};
@@ -28,14 +28,11 @@ pub(super) struct Uplink {
 pub(crate) struct Line {
     sender: Arc<Sender>,
     channel: u16,
-    /// Number and stamp of the next parcel and of the last one.
-    next: u64,
-    last: Option<Micros>,
 }
 
 impl Line {
     pub(crate) fn new(sender: Arc<Sender>, channel: u16) -> Self {
-        Self { sender, channel, next: 0, last: None }
+        Self { sender, channel }
     }
 }
 
@@ -46,6 +43,18 @@ pub(crate) struct Sender {
     id: u64,
     session: Session,
     sent: Mutex<HashMap<u64, Sent>>,
+    /// By channel. They outlive the lines of a flow that is carried by another session meanwhile: the other end puts
+    /// parcels in order for as long as the channel is the flow's.
+    numbers: Mutex<HashMap<u16, Numbers>>,
+}
+
+/// How far the parcels of a channel have come.
+#[derive(Debug, Default)]
+struct Numbers {
+    /// That of the next one.
+    next: u64,
+    /// The stamp of the last one.
+    last: Option<Micros>,
 }
 
 #[derive(Debug)]
@@ -57,7 +66,16 @@ struct Sent {
 
 impl Sender {
     pub(crate) fn new(id: u64, session: Session) -> Self {
-        Self { id, session, sent: Mutex::default() }
+        Self { id, session, sent: Mutex::default(), numbers: Mutex::default() }
+    }
+
+    /// The channel is no flow's any more: the next one's parcels are numbered from 0.
+    pub(crate) fn forget(&self, channel: u16) {
+        self.numbers().remove(&channel);
+    }
+
+    fn numbers(&self) -> MutexGuard<'_, HashMap<u16, Numbers>> {
+        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -102,7 +120,7 @@ impl Sender {
 
 impl Uplink {
     pub(super) fn dispatch(&mut self, flow: &Arc<Flow>, parcel: Parcel) {
-        match &mut self.line {
+        match &self.line {
             Some(line) => line.send(flow, parcel),
             None => self.wait(flow, parcel),
         }
@@ -112,10 +130,9 @@ impl Uplink {
         self.line.as_ref().map(|line| line.sender.id())
     }
 
-    pub(super) fn attach(&mut self, flow: &Arc<Flow>, mut line: Line) -> bool {
+    pub(super) fn attach(&mut self, flow: &Arc<Flow>, line: Line) -> bool {
         match &self.line {
             Some(other) if other.sender.id() > line.sender.id() => return false,
-            // The numbers of its parcels go on.
             Some(same) if same.sender.id() == line.sender.id() && same.channel == line.channel => {
                 return true;
             }
@@ -161,14 +178,16 @@ impl Uplink {
 }
 
 impl Line {
-    fn send(&mut self, flow: &Arc<Flow>, parcel: Parcel) {
+    fn send(&self, flow: &Arc<Flow>, parcel: Parcel) {
         let (class, stamp, bytes) = (parcel.class, parcel.stamp, parcel.len());
         if flow.pending.load(Relaxed) >= flow.config().max_pending {
             flow.tally.ended(class, Fate::Overflow, bytes);
             return;
         }
-        let before = self.last.map_or(0, |last| stamp.saturating_sub(last));
-        let data = parcel.seal(flow.clock.now(), self.next, before);
+        let mut all = self.sender.numbers();
+        let numbers = all.entry(self.channel).or_default();
+        let before = numbers.last.map_or(0, |last| stamp.saturating_sub(last));
+        let data = parcel.seal(flow.clock.now(), numbers.next, before);
         let Some(block) = flow.block(class, stamp, self.channel, data) else {
             flow.tally.ended(class, Fate::Unsent, bytes);
             return;
@@ -176,8 +195,8 @@ impl Line {
         match self.sender.send(flow, class, block) {
             Ok(()) => {
                 // Only what was handed over has a number: a gap is something that may still come.
-                self.next += 1;
-                self.last = Some(stamp);
+                numbers.next += 1;
+                numbers.last = Some(stamp);
             }
             Err(SendError::Closed) => flow.tally.ended(class, Fate::Closed, bytes),
             Err(_) => flow.tally.ended(class, Fate::Overflow, bytes),

@@ -1,6 +1,10 @@
 //! Which flows a session carries, and what comes of them.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use squall::sched::BlockId;
@@ -27,6 +31,8 @@ pub(super) struct Lanes {
     next_channel: u16,
     generation: u32,
     lanes: BTreeMap<u16, Lane>,
+    /// What the quickest way takes.
+    way: Micros,
     /// What the other end told last.
     theirs: Vec<Offer>,
 }
@@ -48,14 +54,29 @@ struct Playing {
     ready: Ready,
     /// Where the next datagram is.
     at: usize,
+    /// Since when the system has had no room for it, and when it is tried again.
+    stuck: Option<(Micros, Micros)>,
 }
+
+/// How long the system may have no room for a datagram, which may be one of a large key frame; and how soon it is tried
+/// again.
+const NO_ROOM: Micros = 50_000;
+const AGAIN: Micros = 1_000;
 
 impl Playing {
     /// The next datagram, and when it leaves.
     fn next(&self) -> Option<(Micros, Record<'_>)> {
         let record = parcel::datagram(&self.ready.block, self.at)?;
         let after = if self.ready.steady { record.offset } else { 0 };
-        Some((self.ready.due.saturating_add(after), record))
+        let due = self.ready.due.saturating_add(after);
+        Some((self.stuck.map_or(due, |(_, again)| again.max(due)), record))
+    }
+
+    /// The system had no room. Whether it is tried again.
+    fn wait(&mut self, now: Micros) -> bool {
+        let since = self.stuck.map_or(now, |(since, _)| since);
+        self.stuck = Some((since, now + AGAIN));
+        now < since + NO_ROOM
     }
 }
 
@@ -71,7 +92,13 @@ impl Lane {
                 match playing.next() {
                     Some((due, _)) if due > now => break,
                     Some((_, Record { datagram, next, .. })) => {
-                        self.flow.write(datagram);
+                        if !self.flow.write(datagram) {
+                            if playing.wait(now) {
+                                break;
+                            }
+                            self.flow.tally.unwritten.fetch_add(1, Relaxed);
+                        }
+                        playing.stuck = None;
                         playing.at = next;
                     }
                     None => self.playing = None,
@@ -80,7 +107,7 @@ impl Lane {
             }
             let Some(ready) = self.order.poll(now) else { break };
             self.flow.tally.left(now, &ready);
-            self.playing = Some(Playing { ready, at: HEAD });
+            self.playing = Some(Playing { ready, at: HEAD, stuck: None });
         }
         self.flow.tally.disordered(self.order.take_count());
     }
@@ -101,6 +128,7 @@ impl Lanes {
             next_channel,
             generation: 0,
             lanes: BTreeMap::new(),
+            way: 0,
             theirs: Vec::new(),
         }
     }
@@ -119,6 +147,10 @@ impl Lanes {
                 None => self.new_channel(),
             };
             self.offered.insert(config.name.clone(), channel);
+            // There from now on: replies may overtake the answer.
+            if !self.lanes.contains_key(&channel) {
+                self.open(channel, flow.clone(), config.latency_or_default(), false);
+            }
             let latency = crate::gather::micros(config.latency_or_default());
             offers.push(Offer { channel, latency, name: config.name.clone() });
         }
@@ -127,6 +159,12 @@ impl Lanes {
         verdicts.extend(self.look_again(core));
         let answer = (!verdicts.is_empty()).then_some(Message::Answer { generation: 0, verdicts });
         (Message::Flows { generation: self.generation, flows: offers }, answer)
+    }
+
+    fn open(&mut self, channel: u16, flow: Arc<Flow>, theirs: Duration, theirs_in: bool) {
+        let mut lane = Lane::new(flow, theirs, theirs_in);
+        lane.order.set_way(self.way);
+        self.lanes.insert(channel, lane);
     }
 
     fn new_channel(&mut self) -> u16 {
@@ -144,12 +182,12 @@ impl Lanes {
     fn look_over(&mut self, core: &Core) -> Vec<(u16, Verdict)> {
         let mut verdicts = Vec::new();
         let own = self.sender.id();
-        let offered = &self.offered;
         self.lanes.retain(|channel, lane| {
             let name = lane.flow.config().name.clone();
             let current = core.registry.get(&name).filter(|flow| flow.config().is_in() != lane.theirs_in);
             let Some(flow) = current else {
                 lane.flow.detach(own);
+                self.sender.forget(*channel);
                 if lane.theirs_in {
                     verdicts.push((*channel, Verdict::Unknown));
                 }
@@ -163,13 +201,17 @@ impl Lanes {
                     lane.flow.attach(line);
                 }
             }
+            if !lane.theirs_in {
+                lane.theirs = lane.flow.config().latency_or_default();
+            }
             lane.order.set_rule(lane.flow.rule(lane.theirs));
             let taken = lane.flow.carrier().is_some_and(|carrier| carrier > own);
-            if taken && lane.theirs_in {
+            let lost = taken && lane.theirs_in;
+            if lost {
                 verdicts.push((*channel, Verdict::Taken));
+                self.sender.forget(*channel);
             }
-            let withdrawn = !lane.theirs_in && !offered.values().any(|one| one == channel);
-            !(taken && lane.theirs_in || withdrawn)
+            !lost
         });
         verdicts
     }
@@ -192,6 +234,7 @@ impl Lanes {
                 || offers.iter().any(|one| one.channel == *channel && one.name == lane.flow.config().name);
             if !stays {
                 lane.flow.detach(own);
+                self.sender.forget(*channel);
             }
             stays
         });
@@ -215,6 +258,8 @@ impl Lanes {
             return Verdict::Unknown;
         }
         if !flow.attach(Line::new(self.sender.clone(), offer.channel)) {
+            self.lanes.remove(&offer.channel);
+            self.sender.forget(offer.channel);
             return Verdict::Taken;
         }
         if before.is_some_and(|before| before != self.sender.id()) {
@@ -233,7 +278,7 @@ impl Lanes {
             None => {
                 core.journal
                     .info(Kind::Flow, format!("flow '{name}' from {peer} goes {}", flow.config().end));
-                self.lanes.insert(offer.channel, Lane::new(flow, theirs, true));
+                self.open(offer.channel, flow, theirs, true);
             }
         }
         Verdict::Accepted
@@ -248,14 +293,18 @@ impl Lanes {
             if *verdict != Verdict::Accepted {
                 core.journal.warn(Kind::Flow, format!("flow '{name}': {peer} {}", verdict.words()));
                 flow.detach(self.sender.id());
-                self.lanes.remove(channel);
+                // Should it be taken after all, both ends begin anew.
+                self.sender.forget(*channel);
+                if let Some(lane) = self.lanes.get_mut(channel) {
+                    *lane = Lane::new(flow, lane.theirs, false);
+                    lane.order.set_way(self.way);
+                }
                 continue;
             }
-            flow.attach(Line::new(self.sender.clone(), *channel));
-            if !self.lanes.contains_key(channel) {
+            let before = flow.carrier();
+            // Unless a later session has it.
+            if flow.attach(Line::new(self.sender.clone(), *channel)) && before != Some(self.sender.id()) {
                 core.journal.info(Kind::Flow, format!("flow '{name}' goes to {peer}"));
-                let latency = flow.config().latency_or_default();
-                self.lanes.insert(*channel, Lane::new(flow, latency, false));
             }
         }
     }
@@ -284,6 +333,7 @@ impl Lanes {
 
     /// What the quickest way takes.
     pub(super) fn set_way(&mut self, way: Micros) {
+        self.way = way;
         for lane in self.lanes.values_mut() {
             lane.order.set_way(way);
         }

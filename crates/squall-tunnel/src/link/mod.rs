@@ -12,15 +12,19 @@ use std::{
 
 use squall::{Block, CloseReason, Event, Received, Session, sched::BlockId};
 use squall_net::Micros;
-use tokio::time::{MissedTickBehavior, sleep_until};
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{MissedTickBehavior, sleep_until},
+};
 
 use self::{flows::Lanes, paths::Paths};
 use crate::{
+    config::Token,
     control::{CHANNEL, Message, VERSION},
     flow::Sender,
     journal::Kind,
     status::SessionStatus,
-    tunnel::Core,
+    tunnel::{Core, Visit},
 };
 
 /// How often paths are looked at.
@@ -76,14 +80,31 @@ impl Public {
     }
 }
 
+/// Which side this is of a session that has just come up.
+pub(crate) enum Who {
+    /// The one that called.
+    Caller {
+        /// What to tell the other end.
+        token: Token,
+        /// Interfaces whose bytes cost money.
+        metered: Vec<String>,
+    },
+    /// The one that was called.
+    Called(Visit),
+}
+
 /// A session that runs.
 pub(crate) struct Link {
     core: Arc<Core>,
     session: Session,
     sender: Arc<Sender>,
     public: Arc<Public>,
-    /// Whether this side called.
-    caller: bool,
+    /// The token to tell, if this side called: the one that goes with whom it called, whatever is set since.
+    token: Option<Token>,
+    /// Among those that have not told the token yet, if this side was called.
+    visit: Option<Visit>,
+    /// One of the places for tunnels, if this side was called and both ends have agreed.
+    place: Option<OwnedSemaphorePermit>,
     /// Who the other end is, for words.
     peer: String,
     agreed: bool,
@@ -96,13 +117,12 @@ pub(crate) struct Link {
 
 impl Link {
     /// A session that has just come up.
-    pub(crate) fn new(
-        core: Arc<Core>,
-        session: Session,
-        id: u64,
-        caller: bool,
-        metered: Vec<String>,
-    ) -> Self {
+    pub(crate) fn new(core: Arc<Core>, session: Session, id: u64, who: Who) -> Self {
+        let (token, visit, metered) = match who {
+            Who::Caller { token, metered } => (Some(token), None, metered),
+            Who::Called(visit) => (None, Some(visit), Vec::new()),
+        };
+        let caller = token.is_some();
         let remote: Option<SocketAddr> = session.path_stats().first().map(|path| path.remote);
         let peer = remote.map_or_else(|| "?".to_owned(), |remote| remote.to_string());
         let status = SessionStatus { id, peer: peer.clone(), ..SessionStatus::default() };
@@ -115,7 +135,9 @@ impl Link {
             session,
             sender,
             public,
-            caller,
+            token,
+            visit,
+            place: None,
             peer,
             agreed: false,
             lanes,
@@ -134,9 +156,7 @@ impl Link {
         self.declare_cost();
         let mut flows = self.core.registry.subscribe();
         let greet_until = Instant::now() + GREETING;
-        if self.caller {
-            self.say_hello();
-        }
+        self.say_hello();
         let mut look = tokio::time::interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let reason = loop {
@@ -172,11 +192,13 @@ impl Link {
         self.sender.close();
         self.look();
         let freed = self.lanes.detach();
-        let Self { core, agreed, closed, mut lanes, .. } = self;
+        let Self { core, agreed, closed, mut lanes, place, .. } = self;
         if freed {
             core.registry.announce();
         }
         tokio::spawn(async move {
+            // What still waits takes room until it has left.
+            let _place = place;
             lanes.close();
             while let Some(at) = lanes.poll_timeout() {
                 if let Some(at) = core.clock.instant(at) {
@@ -239,7 +261,7 @@ impl Link {
                 format!("this end speaks version {VERSION} of the tunnel protocol, that one {version}");
             return self.close(code::VERSION, &words);
         }
-        if !self.caller {
+        if self.token.is_none() {
             let from = self.peer.parse::<SocketAddr>().ok().map(|address| address.ip());
             if !self.core.guard.may_try(from, self.core.clock.now()) {
                 return self.close(code::TOO_MANY, "too many wrong tokens from there: try again in a minute");
@@ -248,20 +270,29 @@ impl Link {
                 self.core.guard.failed(from, self.core.clock.now());
                 return self.close(code::TOKEN, "wrong token: both ends need the same one");
             }
-            self.say_hello();
+            let Some(place) = self.core.place() else {
+                return self.close(code::FULL, "there are as many tunnels as may be (max_sessions)");
+            };
+            self.place = Some(place);
+            self.visit = None;
+            self.answer_hello();
         }
         self.agreed = true;
+        self.core.note_opened();
         self.core.journal.info(Kind::Session, format!("session {} with {} is up", self.public.id, self.peer));
         self.look();
         self.offer();
     }
 
+    /// The side that called says who it is.
     fn say_hello(&self) {
-        let token = match self.caller {
-            true => self.core.config().token.reveal().as_bytes().to_vec(),
-            false => Vec::new(),
-        };
-        self.say(&Message::Hello { version: VERSION, token });
+        if let Some(token) = &self.token {
+            self.say(&Message::Hello { version: VERSION, token: token.reveal().as_bytes().to_vec() });
+        }
+    }
+
+    fn answer_hello(&self) {
+        self.say(&Message::Hello { version: VERSION, token: Vec::new() });
     }
 
     /// Tells which flows come in here, and looks whether those of the other end still have an end here.
