@@ -11,16 +11,19 @@ use std::{
 
 use common::{Scratch, failure, run, squall};
 use serde_json::Value;
+use squall_media::{
+    ffmpeg::FfmpegOptions,
+    studio::{Coding, check},
+};
 
-/// Whether to go on: without ffmpeg a test says so and is passed over, but not in CI.
+/// Whether to go on: without an ffmpeg that does a test says so and is passed over, but not in CI.
 fn equipped(test: &str) -> bool {
-    let there = |program: &str| Command::new(program).arg("-version").output().is_ok();
-    let all = there("ffmpeg") && there("ffprobe");
-    assert!(all || std::env::var("CI").as_deref() != Ok("true"), "{test}: ffmpeg is missing");
-    if !all {
-        println!("{test}: skipped: ffmpeg is missing");
+    let missing = Coding::ALL.into_iter().find_map(|coding| check(&FfmpegOptions::default(), coding).err());
+    if let Some(error) = &missing {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{test}: {error}");
+        println!("{test}: skipped: {error}");
     }
-    all
+    missing.is_none()
 }
 
 /// Two paths of which the first is all that one scheduler needs.

@@ -50,6 +50,9 @@ pub enum StudioError {
         /// Its name for the encoder.
         encoder: &'static str,
     },
+    /// Its `showinfo` filter has no `pos`, by which [`Decoded`] knows pictures.
+    #[error("this ffmpeg does not tell where frames are in their file: version 5 does, the latest do not")]
+    NoPositions,
     /// It gave up, or said what cannot be.
     #[error("ffmpeg {doing}: {complaint}")]
     Failed {
@@ -83,20 +86,23 @@ impl StudioError {
     /// Whether ffmpeg is missing or lacks what is needed.
     #[must_use]
     pub fn is_missing(&self) -> bool {
-        matches!(self, Self::Missing { .. } | Self::NoEncoder { .. })
+        matches!(self, Self::Missing { .. } | Self::NoEncoder { .. } | Self::NoPositions)
     }
 }
 
-/// Whether everything that is needed is installed: both programs, and the encoder.
+/// Whether everything that is needed is installed: both programs, the encoder, and a filter that tells where frames are.
 ///
 /// # Errors
-/// [`StudioError::Missing`] and [`StudioError::NoEncoder`] say what is not.
+/// [`StudioError::Missing`], [`StudioError::NoEncoder`] and [`StudioError::NoPositions`] say what is not.
 pub fn check(options: &FfmpegOptions, coding: Coding) -> Result<(), StudioError> {
     said(&options.ffprobe, &["-v", "error", "-version"])?;
     let encoders = said(&options.ffmpeg, &["-hide_banner", "-v", "error", "-encoders"])?;
     let encoder = coding.encoder();
     let listed = |line: &str| line.split_whitespace().nth(1) == Some(encoder);
-    if encoders.lines().any(listed) { Ok(()) } else { Err(StudioError::NoEncoder { coding, encoder }) }
+    if !encoders.lines().any(listed) {
+        return Err(StudioError::NoEncoder { coding, encoder });
+    }
+    if decode::tells_positions(&options.ffmpeg)? { Ok(()) } else { Err(StudioError::NoPositions) }
 }
 
 fn said(program: &OsString, args: &[&str]) -> Result<String, StudioError> {

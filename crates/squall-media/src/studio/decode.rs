@@ -5,10 +5,10 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
-use std::process::ChildStdout;
+use std::process::{ChildStdout, Command, Stdio};
 use std::sync::mpsc::Receiver;
 
-use super::child::{Running, read_whole};
+use super::child::{Running, cannot_start, read_whole};
 use super::{FrameRate, StudioError};
 use crate::ffmpeg::as_url;
 use crate::ivf::{FRAME_HEADER_BYTES, HEADER_BYTES, IvfReader};
@@ -88,10 +88,24 @@ fn places(path: &Path) -> Result<HashMap<u64, u64>, StudioError> {
         .collect()
 }
 
+/// Whether this ffmpeg tells of pictures where their frames are: the latest do not.
+pub(super) fn tells_positions(ffmpeg: &OsStr) -> Result<bool, StudioError> {
+    let mut command = Command::new(ffmpeg);
+    command.args(["-nostdin", "-hide_banner", "-v", "info", "-nostats", "-f", "lavfi", "-i", "color=s=16x16:d=0.04"]);
+    command.args(["-vf", "showinfo=checksum=0", "-f", "null", "-"]).stdin(Stdio::null());
+    let output = command.output().map_err(|source| cannot_start(ffmpeg, source))?;
+    Ok(String::from_utf8_lossy(&output.stderr).lines().any(|line| told_position(line).is_some()))
+}
+
 /// Where the frame of a picture is, if a line is that of ffmpeg's `showinfo` about it.
 fn position(line: &str) -> Option<u64> {
+    told_position(line)?.parse().ok()
+}
+
+/// What `showinfo` says of that: -1 if the picture is of no file.
+fn told_position(line: &str) -> Option<&str> {
     let (_, about) = line.split_once("showinfo")?.1.split_once(" pos:")?;
-    about.split_whitespace().next()?.parse().ok()
+    about.split_whitespace().next()
 }
 
 #[cfg(test)]

@@ -204,6 +204,27 @@ fn ffmpeg_and_we_agree_on_how_alike_pictures_are() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn an_ffmpeg_that_does_not_tell_where_frames_are_counts_as_missing() {
+    let folder = Folder::new("new-ffmpeg");
+    let program = folder.0.join("ffmpeg");
+    let script = "#!/bin/sh\ncase \"$*\" in\n*-encoders*) echo ' V....D libx264 H.264' ;;\n\
+                  *) echo '[Parsed_showinfo_0 @ 0x1] n:   0 pts:      0 pts_time:0 duration: 1 fmt:yuv420p' >&2 ;;\nesac\n";
+    // By another process, for nobody can start a file that somebody here has open for writing.
+    let write = "printf %s \"$1\" >\"$0\" && chmod +x \"$0\"";
+    let written = Command::new("sh").args(["-c", write]).arg(&program).arg(script).status().unwrap();
+    assert!(written.success());
+    let ffmpeg = OsString::from(program);
+    let options = FfmpegOptions { ffprobe: ffmpeg.clone(), ffmpeg, ..FfmpegOptions::default() };
+    let error = check(&options, Coding::H264).unwrap_err();
+    assert!(error.is_missing(), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "this ffmpeg does not tell where frames are in their file: version 5 does, the latest do not"
+    );
+}
+
 #[test]
 fn what_is_missing_is_named() {
     let options = FfmpegOptions { ffprobe: "no-such-ffprobe".into(), ..FfmpegOptions::default() };
