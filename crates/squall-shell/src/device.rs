@@ -1,7 +1,8 @@
 //! The ends of links.
 
-use std::io;
+use std::io::{self, ErrorKind};
 
+use nix::libc::ENODEV;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use crate::error::ShellError;
@@ -13,5 +14,33 @@ pub(crate) fn open(name: &str) -> Result<SyncDevice, ShellError> {
         device.set_nonblocking(true)?;
         Ok(device)
     };
-    build().map_err(|problem| ShellError::Tun { problem })
+    build().map_err(|problem| refused(name, problem))
+}
+
+/// Devices cannot be had here at all, or not this one.
+fn refused(name: &str, problem: io::Error) -> ShellError {
+    let is_missing = problem.raw_os_error() == Some(ENODEV);
+    if is_missing || matches!(problem.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) {
+        ShellError::Tun { problem }
+    } else {
+        ShellError::Device { name: name.to_owned(), problem }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::libc::{EBUSY, EINVAL, ENOENT, EPERM};
+
+    use super::*;
+
+    #[test]
+    fn only_who_has_no_devices_is_told_to_get_them() {
+        let said = |number| refused("wifi", io::Error::from_raw_os_error(number)).to_string();
+        for number in [ENOENT, EPERM, ENODEV] {
+            assert!(said(number).starts_with("/dev/net/tun cannot be used"), "{}", said(number));
+        }
+        for number in [EBUSY, EINVAL] {
+            assert!(said(number).starts_with("the device wifi cannot be made: "), "{}", said(number));
+        }
+    }
 }

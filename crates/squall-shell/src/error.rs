@@ -25,6 +25,14 @@ pub enum ShellError {
         /// What the system says.
         problem: io::Error,
     },
+    /// The end of a link could not be made.
+    #[error("the device {name} cannot be made: {problem}")]
+    Device {
+        /// The device.
+        name: String,
+        /// What the system says.
+        problem: io::Error,
+    },
     /// Part of a side could not be set up.
     #[error("{side}: {what}: {problem}")]
     Wiring {

@@ -174,9 +174,11 @@ fn side(
 fn interface_names<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<String> {
     // Without the byte that ends it; see IFNAMSIZ in netdevice(7).
     const LONGEST: usize = 15;
+    // The loopback device, and the kernel's settings of all devices and of those to come.
+    const TAKEN: [&str; 3] = ["lo", "all", "default"];
     let fits = |name: &str| {
         (1..=LONGEST).contains(&name.len())
-            && name != "lo"
+            && !TAKEN.contains(&name)
             && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter))
     };
     let mut names: Vec<String> = Vec::new();
@@ -195,7 +197,7 @@ mod tests {
 
     #[test]
     fn interfaces_are_called_like_their_paths_where_the_system_lets_them() {
-        let names = interface_names(["wifi", "lo", "a name with spaces", "link2"].into_iter());
-        assert_eq!(names, ["wifi", "link2", "link3", "link4-"]);
+        let names = interface_names(["wifi", "lo", "a name with spaces", "link2", "all", "default"].into_iter());
+        assert_eq!(names, ["wifi", "link2", "link3", "link4-", "link5", "link6"]);
     }
 }
