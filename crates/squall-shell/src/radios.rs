@@ -64,7 +64,6 @@ impl Told {
     /// The folder, and the files of these interfaces; an empty name stands for a path without a radio.
     pub(crate) fn prepare(interfaces: &[&str]) -> Result<Self, ShellError> {
         let base = std::env::temp_dir();
-        sweep(&base, GROWN);
         let failed = |path: &Path| {
             let path = path.display().to_string();
             move |problem| ShellError::Log { path, problem }
@@ -135,6 +134,11 @@ impl Drop for Radios {
             let _ = thread.join();
         }
     }
+}
+
+/// Removes the folders of radios that shells have left behind which were killed.
+pub(crate) fn tidy() {
+    sweep(&std::env::temp_dir(), GROWN);
 }
 
 /// Removes the folders of shells that were killed: this user's, not locked, and not that young.

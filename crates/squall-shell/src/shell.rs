@@ -11,7 +11,7 @@ use crate::{
     error::ShellError,
     logs::Logs,
     ports::{Devices, Packet},
-    radios::{Radios, Told},
+    radios::{self, Radios, Told},
     report::ShellReport,
     side::Side,
     wiring::{self, Interface},
@@ -56,6 +56,7 @@ impl Prepared {
             return Err(ShellError::Count(paths.len()));
         }
         let network = Network::new(paths, seed)?;
+        radios::tidy();
         let names = interface_names((0..paths.len()).map(|path| network.name(path)));
         let interfaces: Vec<[Interface; 2]> = names
             .into_iter()
