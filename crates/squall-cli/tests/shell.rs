@@ -6,6 +6,7 @@ mod common;
 
 use std::{
     fs,
+    io::Write as _,
     path::Path,
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
@@ -65,6 +66,27 @@ fn the_program_sees_the_links_and_its_code_is_the_shells() {
         .filter_map(|line| line.split_once(':').map(|(name, _)| name.trim().to_owned()))
         .collect();
     assert_eq!(names, ["lo", "wifi", "lte"]);
+}
+
+#[test]
+fn the_input_is_the_clients() {
+    if !shell_is_possible() {
+        return;
+    }
+    let mut child = squall()
+        .args(["shell", "-q", "--link", "delay=1ms", "--server", "sed s/^/server:/"])
+        .args(["--client", "sleep 0.5; sed s/^/client:/"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut input = child.stdin.take().expect("it is a pipe");
+    input.write_all(b"abc\n").expect("it has room");
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(said(&output), "client:abc", "{}", failure(&output).0);
+    assert_eq!(output.status.code(), Some(0));
 }
 
 #[test]

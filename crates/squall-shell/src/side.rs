@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     io::{self, PipeWriter},
     os::fd::AsRawFd as _,
-    process::{Child, Command},
+    process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, Sender, channel},
     thread::JoinHandle,
 };
@@ -38,6 +38,9 @@ pub struct Program {
     pub command: Vec<OsString>,
     /// Environment variables beyond those of the shell.
     pub variables: Vec<(String, String)>,
+    /// Whether it has the shell's standard input; without, its own is empty. Two that read the same one would each get a
+    /// part of it.
+    pub reads_input: bool,
 }
 
 impl Side {
@@ -77,15 +80,15 @@ impl Side {
         done.recv().expect("the task has ended without an answer: it has panicked")
     }
 
-    /// Starts the one program of this side, with the shell's own standard input, output and error. It and all it starts
-    /// are killed when its keeper ends.
+    /// Starts the one program of this side, with the shell's own standard output and error. It and all it starts are
+    /// killed when its keeper ends.
     ///
     /// # Errors
     ///
     /// If the keeper cannot be started, as when this is the second program. That the program itself cannot be started is
     /// for the keeper to say.
     pub fn start(&self, program: Program) -> Result<Child, ShellError> {
-        let Program { keeper, command, variables } = program;
+        let Program { keeper, command, variables, reads_input } = program;
         let refused = |program: OsString| move |problem| ShellError::Program { program, problem };
         // The keeper inherits this one, and tells by it whether the shell is still there.
         rustix::io::fcntl_setfd(&self.reader, rustix::io::FdFlags::empty()).map_err(io::Error::from)?;
@@ -95,6 +98,9 @@ impl Side {
         let name = first.clone();
         let mut start = Command::new(first);
         start.args(words).arg(alive).args(command).envs(variables);
+        if !reads_input {
+            start.stdin(Stdio::null());
+        }
         let child = self.within(move || start.spawn()).map_err(refused(name));
         rustix::io::fcntl_setfd(&self.reader, rustix::io::FdFlags::CLOEXEC).map_err(io::Error::from)?;
         child

@@ -76,6 +76,7 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
             keeper: vec![plan.squall.clone().into(), "shell-keeper".into()],
             command: vec![plan.squall.clone().into(), "versus-side".into(), words.into()],
             variables: folder.collect(),
+            reads_input: false,
         })
     };
     let mut far = prepared.server().start(program(End::Far)?)?;

@@ -39,7 +39,7 @@ pub(crate) struct ShellArgs {
     /// The paths of this scenario, with all that happens to them; docs/scenarios.md describes it
     #[arg(long, value_name = "SCENARIO.toml")]
     scenario: Option<PathBuf>,
-    /// What to run on the server side, for a shell; it starts first
+    /// What to run on the server side, for a shell; it starts first, and gets no input
     #[arg(long, value_name = "CMD")]
     server: Option<String>,
     /// What to run on the client side, for a shell

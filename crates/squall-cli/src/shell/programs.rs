@@ -58,9 +58,9 @@ impl Programs {
         Self { variables, events, notify, client: None, server: None }
     }
 
-    /// Starts the server's program, by a shell.
+    /// Starts the server's program, by a shell. The input is the client's.
     pub(super) fn start_server(&mut self, side: &Side, command: &str) -> Result<(), ShellError> {
-        let child = side.start(self.program(by_shell(command)))?;
+        let child = side.start(self.program(by_shell(command), false))?;
         self.server = Some(child.id());
         self.watch(child, Event::Server)
     }
@@ -77,15 +77,15 @@ impl Programs {
             None if program.is_empty() => vec![env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())],
             None => program.to_vec(),
         };
-        let child = side.start(self.program(command))?;
+        let child = side.start(self.program(command, true))?;
         self.client = Some(child.id());
         self.watch(child, Event::Client)
     }
 
-    fn program(&self, command: Vec<OsString>) -> Program {
+    fn program(&self, command: Vec<OsString>, reads_input: bool) -> Program {
         // The file may have been replaced since this program started; what runs is still there under this name.
         let keeper = vec!["/proc/self/exe".into(), "shell-keeper".into()];
-        Program { keeper, command, variables: self.variables.clone() }
+        Program { keeper, command, variables: self.variables.clone(), reads_input }
     }
 
     fn watch(&self, mut child: Child, event: fn(ExitStatus) -> Event) -> Result<(), ShellError> {
