@@ -64,16 +64,12 @@ impl Logs {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("squall-logs".to_owned()).spawn(move || {
-            loop {
-                let last = told.load(Ordering::Relaxed);
-                for log in &mut logs {
-                    log.write(&live)?;
-                }
-                if last {
-                    return logs.iter_mut().try_for_each(Log::flush);
-                }
-                std::thread::park_timeout(PERIOD);
+            let outcome = keep_writing(&mut logs, &live, &told);
+            // Nobody takes the records any more: after an error they would grow for as long as the links run.
+            for log in &logs {
+                live.keep_records(log.path, log.direction, false);
             }
+            outcome
         })?;
         Ok(Self { stop, thread: Some(thread) })
     }
@@ -99,6 +95,20 @@ impl Drop for Logs {
             // Who wants to know calls `finish`.
             let _ = self.end();
         }
+    }
+}
+
+/// Writes what happens until it is told to finish, or cannot.
+fn keep_writing(logs: &mut [Log], live: &Live<Packet>, stop: &AtomicBool) -> Result<(), ShellError> {
+    loop {
+        let last = stop.load(Ordering::Relaxed);
+        for log in logs.iter_mut() {
+            log.write(live)?;
+        }
+        if last {
+            return logs.iter_mut().try_for_each(Log::flush);
+        }
+        std::thread::park_timeout(PERIOD);
     }
 }
 
@@ -140,4 +150,77 @@ fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> ShellError {
 /// Milliseconds since 1970, as mahimahi dates its logs.
 fn wall_clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io,
+        os::{
+            fd::{AsFd as _, BorrowedFd},
+            unix::net::UnixDatagram,
+        },
+        time::Instant,
+    };
+
+    use squall_net::{Arrival, Inbox, Network, Outcome, Ports};
+
+    use super::*;
+
+    /// A client's end that sends what comes out of a socket.
+    struct Socket(UnixDatagram);
+
+    impl Ports for Socket {
+        type Packet = Packet;
+
+        fn watched(&self) -> Vec<BorrowedFd<'_>> {
+            vec![self.0.as_fd()]
+        }
+
+        fn receive(&mut self, _: &[bool], inbox: &mut Inbox<Packet>) -> io::Result<()> {
+            while self.0.recv(&mut [0; 10]).is_ok() {
+                inbox.push(0, Direction::Up, 100, Packet::default());
+            }
+            Ok(())
+        }
+
+        fn hand_over(&mut self, _: &Arrival<Packet>) -> Outcome {
+            Outcome::Sent
+        }
+
+        fn rebind(&mut self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn eventually(what: &str, condition: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !condition() {
+            assert!(start.elapsed() < Duration::from_secs(5), "not within five seconds: {what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_not_recorded_for_ever() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::symlink("/dev/full", folder.path().join("wifi-up.jsonl")).expect("it is made");
+        let path: PathConfig = "name=wifi".parse().expect("a link");
+        let (ours, theirs) = UnixDatagram::pair().expect("sockets");
+        theirs.set_nonblocking(true).expect("a socket that does not wait");
+        let network = Network::new(std::slice::from_ref(&path), 1).expect("a network");
+        let live = Arc::new(Live::start(network, Socket(theirs), "test").expect("a thread"));
+        let logs =
+            Logs::start(folder.path(), &[path], &["wifi".to_owned()], Arc::clone(&live)).expect("logs");
+        let pushed = || live.report().paths[0].up.pushed.packets;
+        let send = || (0..200).for_each(|_| assert!(ours.send(b"x").is_ok()));
+        // More than a buffer full of lines.
+        send();
+        eventually("an error", || logs.thread.as_ref().is_some_and(JoinHandle::is_finished));
+        send();
+        eventually("all packets", || pushed() == 400);
+        assert!(live.drain_records(0, Direction::Up).is_empty());
+        let error = logs.finish().expect_err("the disk is full").to_string();
+        assert!(error.contains("wifi-up.jsonl"), "{error}");
+    }
 }
