@@ -58,8 +58,30 @@ name = "film"
 kind = "bulk"
 END
 
-# Both sides: a tunnel, and its memory every 10 s.
+# Both sides: a tunnel, and its memory every 10 s. Who cannot go on says so, and the other side gives up as well.
 cat >side.sh <<'END'
+give_up() { # WHY
+    echo "$1"
+    touch failed
+    exit 1
+}
+
+go_on() { # PROCESSES that must be there
+    [ ! -e failed ] || exit 1
+    for process; do
+        kill -0 "$process" 2>/dev/null || give_up "process $process has ended too early"
+    done
+}
+
+wait_for() { # FILE PROCESSES that must be there meanwhile
+    file=$1
+    shift
+    until [ -e "$file" ]; do
+        go_on "$@"
+        sleep 0.1
+    done
+}
+
 start_tunnel() { # NAME ARGUMENTS...
     name=$1
     shift
@@ -95,13 +117,16 @@ viewer=$!
 ffmpeg -v warning -nostdin -y -i 'udp://127.0.0.1:6000?fifo_size=100000' -map 0:v -vf scale=64:36,format=gray \
     -fps_mode passthrough -flush_packets 1 -f rawvideo pictures 2>player.log &
 decoder=$!
-until grep -q ':1770 ' /proc/net/udp; do sleep 0.05; done
+until grep -q ':1770 ' /proc/net/udp; do
+    go_on $tunnel $viewer $decoder
+    sleep 0.05
+done
 touch ready
-until [ -e over ]; do sleep 0.1; done
+wait_for over $tunnel $viewer $decoder
 kill -INT $decoder
 wait $viewer
 touch played
-until [ -e entry.code ]; do sleep 0.1; done
+wait_for entry.code $tunnel
 end_tunnel
 END
 
@@ -110,24 +135,28 @@ date +%s.%N >began
 . ./side.sh
 start_tunnel entry --to 10.77.0.1:4433 --insecure --interface wifi --interface lte \
     --in "film=udp://127.0.0.1:5000,media=ts,latency=$latency"
-until [ -e ready ]; do sleep 0.05; done
+wait_for ready $tunnel
 ffmpeg -v warning -nostdin -re -f lavfi -i testsrc2=size=640x360:rate=30 -re -f lavfi -i sine=sample_rate=48000 \
     -c:v libx264 -preset veryfast -bf 2 -g 60 -pix_fmt yuv420p -b:v 2500k -maxrate 2500k -bufsize 2500k \
     -c:a aac -b:a 96k -f mpegts 'udp://127.0.0.1:5000?pkt_size=1316' 2>source.log &
 source=$!
-sleep "$seconds"
+end=$((SECONDS + seconds))
+while [ $SECONDS -lt $end ]; do
+    go_on $tunnel $source
+    sleep 1
+done
 touch over
-until [ -e played ]; do sleep 0.1; done
+wait_for played $tunnel
 kill $source
 sleep 1
 end_tunnel
-until [ -e exit.code ]; do sleep 0.1; done
+wait_for exit.code
 END
 
 echo "soak: $minutes min, $scheduler, $latency, an outage of ${dead} s every ${every} s"
 export squall player scheduler latency seconds
 wrong=0
-"$squall" shell --strict --scenario links.toml --json shell.json \
+"$squall" shell --strict --time "$((seconds + 60))s" --scenario links.toml --json shell.json \
     --server 'bash server.sh' --client 'bash client.sh' 2>shell.log || {
     echo "wrong: the shell: $(tail -n 1 shell.log)"
     wrong=1
@@ -146,7 +175,7 @@ for name in exit entry; do
         END {
             for (at in kb) if (at + 0 > last - 60 && kb[at] > late) late = kb[at]
             print early + 0, late + 0
-        }' $name.memory)
+        }' $name.memory) || { early=0 late=0; }
     echo "memory of the $name: $early kB after a minute, $late kB at the end"
     growth=$((late - early))
     if [ $growth -gt $grown_kb ] && [ $((growth * 100)) -gt $((early * grown_percent)) ]; then
@@ -164,12 +193,12 @@ echo "player: $(number pictures) pictures in $(number seconds) s, longest time b
     "interruptions: $(number over_100_ms) over 100 ms, $(number over_200_ms) over 200 ms, $(number over_300_ms) over 300 ms"
 # Each interruption over 100 ms beside the outage before it: odd ones are those of wifi.
 sed 's/{"at_s"/\n&/g' player.json | sed -n 's/.*"unix_s":\([0-9.]*\),"picture":\([0-9]*\),"between_ms":\([0-9.]*\).*/\1 \2 \3/p' |
-    awk -v began="$(cat began)" -v every=$every '{
+    awk -v began="$(cat began)" -v every=$every 'NR <= 100 {
         at = $1 - began
         number = int(at / every)
         printf "  %.0f ms, ended %.2f s after the begin of outage %d (%s), before picture %d\n",
             $3, at - number * every, number, number % 2 ? "wifi" : "lte", $2
-    }' | head -n 100
+    }'
 # What the ends say of the flow: classes and fates.
 echo "sent: $(sed -n 's/.*"sent":{\(.*}\)},"received".*/\1/p' entry.status)"
 echo "received: $(sed -n 's/.*"received":\({.*}\)}\],"events".*/\1/p' exit.status)"
