@@ -75,3 +75,34 @@ fn row(one: &Figures) -> Vec<String> {
     row.push(format::digits(one.cpu_s));
     row
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{contender::Contender, stream::Stream};
+
+    #[test]
+    fn what_stands_before_the_figures_stays() {
+        let one = Figures {
+            scenario: "calm".to_owned(),
+            stream: Stream { rate_bps: 8_000_000, fps: 30 },
+            contender: Contender::UdpSingle,
+            frames: 30,
+            complete: 29,
+            latency_us: [Some(20_000), Some(30_000), None, None],
+            in_150_ms: 0.5,
+            in_300_ms: 0.75,
+            link_bytes: vec![("wifi".to_owned(), 2_000_000)],
+            cpu_s: 0.5,
+            overflows: 0,
+            invalid: None,
+        };
+        let about = ["Measured somewhere".to_owned()];
+        let before = "# A page\n\nWords | and | bars.\n\n";
+        let first = markdown(&format!("{before}{MARK}\n\nold figures\n"), &about, std::slice::from_ref(&one));
+        assert!(first.starts_with(&format!("{before}{MARK}\n\n- Measured somewhere\n\n### calm, ")), "{first}");
+        assert!(first.contains("\n| udp-single | ") && !first.contains("old"), "{first}");
+        assert_eq!(markdown(&first, &about, &[one]), first, "once more changes nothing");
+        assert_eq!(markdown("", &about, &[]), format!("{MARK}\n\n- Measured somewhere\n"));
+    }
+}
