@@ -90,7 +90,7 @@ const GRACE: Duration = Duration::from_millis(500);
 ///
 /// If the carrier cannot be started or ends too early.
 pub fn side(spec: &SideSpec) -> anyhow::Result<()> {
-    let (settings, carries) = carrier::programs(spec);
+    let (settings, carries) = carrier::programs(spec)?;
     for setting in settings {
         let status = command(&setting, Stdio::inherit()).status().with_context(|| words(&setting))?;
         ensure!(status.success(), "{}: {status}", words(&setting));

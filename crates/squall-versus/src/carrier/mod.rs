@@ -10,6 +10,7 @@ mod udp;
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -38,9 +39,9 @@ impl Run {
     }
 
     /// One of the relays of this crate.
-    fn relay(squall: &Path, relay: Relay, end: RelayEnd) -> Self {
-        let words = serde_json::to_string(&(relay, end)).expect("these are names and numbers");
-        Self::new(squall, ["versus-relay".to_owned(), words])
+    fn relay(squall: &Path, relay: Relay, end: RelayEnd) -> anyhow::Result<Self> {
+        let words = serde_json::to_string(&(relay, end)).context("a path that is no UTF-8")?;
+        Ok(Self::new(squall, ["versus-relay".to_owned(), words]))
     }
 }
 
@@ -87,22 +88,21 @@ pub fn relay(relay: Relay, end: RelayEnd) -> anyhow::Result<()> {
 
 /// What runs on a side before the stream begins, in this order. The first of these must have ended before the next starts;
 /// the last one carries.
-pub(crate) fn programs(spec: &SideSpec) -> (Vec<Run>, Run) {
-    let relay_end = |links| match spec.end {
-        End::Near => RelayEnd::Client { links, certificate: spec.folder.join("certificate") },
-        End::Far => RelayEnd::Server { certificate: spec.folder.join("certificate") },
-    };
-    match spec.contender {
+///
+/// # Errors
+///
+/// If the folder is called what no program can be told.
+pub(crate) fn programs(spec: &SideSpec) -> anyhow::Result<(Vec<Run>, Run)> {
+    let relay = |relay, links| Run::relay(&spec.squall, relay, relay_end(spec, links));
+    Ok(match spec.contender {
         Contender::SquallMinrtt => (Vec::new(), squall::tunnel(spec, "minrtt", "cubic")),
         Contender::SquallMinrttSalsify => (Vec::new(), squall::tunnel(spec, "minrtt", "salsify")),
         Contender::SquallStormSalsify => (Vec::new(), squall::tunnel(spec, "storm", "salsify")),
         Contender::SquallStorm => (Vec::new(), squall::tunnel(spec, "storm", "cubic")),
-        Contender::NoqMultipath => (Vec::new(), Run::relay(&spec.squall, Relay::Noq, relay_end(spec.links))),
-        Contender::QuicSingle => (Vec::new(), Run::relay(&spec.squall, Relay::Noq, relay_end(1))),
-        Contender::UdpSingle => (Vec::new(), Run::relay(&spec.squall, Relay::Udp, relay_end(1))),
-        Contender::Mptcp => {
-            (mptcp::settings(spec), Run::relay(&spec.squall, Relay::Mptcp, relay_end(spec.links)))
-        }
+        Contender::NoqMultipath => (Vec::new(), relay(Relay::Noq, spec.links)?),
+        Contender::QuicSingle => (Vec::new(), relay(Relay::Noq, 1)?),
+        Contender::UdpSingle => (Vec::new(), relay(Relay::Udp, 1)?),
+        Contender::Mptcp => (mptcp::settings(spec), relay(Relay::Mptcp, spec.links)?),
         Contender::Srt120 => (Vec::new(), srt::single(spec, 120)),
         Contender::Srt250 => (Vec::new(), srt::single(spec, 250)),
         Contender::SrtBroadcast => (Vec::new(), srt::group(spec, "broadcast", 250)),
@@ -111,5 +111,39 @@ pub(crate) fn programs(spec: &SideSpec) -> (Vec<Run>, Run) {
         Contender::RistDuplicate250 => (Vec::new(), rist::run(spec, rist::Mode::Duplicate, 250)),
         Contender::RistBalanced120 => (Vec::new(), rist::run(spec, rist::Mode::Balanced, 120)),
         Contender::RistBalanced250 => (Vec::new(), rist::run(spec, rist::Mode::Balanced, 250)),
+    })
+}
+
+fn relay_end(spec: &SideSpec, links: usize) -> RelayEnd {
+    let certificate = spec.folder.join("certificate");
+    match spec.end {
+        End::Near => RelayEnd::Client { links, certificate },
+        End::Far => RelayEnd::Server { certificate },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
+
+    use super::*;
+    use crate::stream::Stream;
+
+    #[test]
+    fn a_folder_that_cannot_be_told_is_refused() {
+        let spec = |folder: &[u8]| SideSpec {
+            end: End::Far,
+            contender: Contender::NoqMultipath,
+            stream: Stream { rate_bps: 8_000_000, fps: 30 },
+            time_ms: 1_000,
+            links: 2,
+            radios: false,
+            squall: "squall".into(),
+            folder: OsStr::from_bytes(folder).into(),
+        };
+        let (settings, carries) = programs(&spec(b"/tmp/log")).expect("a relay");
+        assert!(settings.is_empty() && carries.arguments[1].contains("/tmp/log/certificate"), "{carries:?}");
+        let error = programs(&spec(b"/tmp/\xff")).expect_err("it is no UTF-8");
+        assert_eq!(error.to_string(), "a path that is no UTF-8");
     }
 }
