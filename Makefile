@@ -49,8 +49,8 @@ findings: tools
 	@$(CARGO) build --release --locked -p squall-cli
 	@"$${CARGO_TARGET_DIR:-target}/release/squall" repro --all --markdown docs/findings.md --report out/report.html
 
-# Squall's tunnel beside MPTCP, SRT, RIST and plain QUIC, as docs/versus.md: an hour in which the machine should have
-# nothing else to do. What is missing is installed where that can be done, or left out by name.
+# Squall's tunnel beside MPTCP, SRT, RIST, plain QUIC and plain UDP, as docs/versus.md: an hour in which the machine should
+# have nothing else to do. What is missing is installed where that can be done, or left out by name.
 versus: tools
 	@scripts/install-rivals.sh
 	@$(CARGO) build --release --locked -p squall-cli

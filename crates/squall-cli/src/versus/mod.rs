@@ -32,7 +32,7 @@ const SCENARIOS: [(&str, &str); 5] = [
 /// Frames per second.
 const FPS: u64 = 30;
 
-/// Measures Squall's tunnel beside MPTCP, SRT, RIST and plain QUIC: the same frames through the same emulated links.
+/// Measures Squall's tunnel beside MPTCP, SRT, RIST, plain QUIC and plain UDP: the same frames through the same emulated links.
 ///
 /// Each carries the stream between local UDP sockets in a `squall shell` of its own, one after the other, in real time: the
 /// machine should have nothing else to do. What is not installed is named and left out. Linux; root, for RIST and MPTCP need
