@@ -198,7 +198,8 @@ mod tests {
 
     #[test]
     fn interfaces_are_called_like_their_paths_where_the_system_lets_them() {
-        let names = interface_names(["wifi", "lo", "a name with spaces", "link2", "all", "default"].into_iter());
+        let names =
+            interface_names(["wifi", "lo", "a name with spaces", "link2", "all", "default"].into_iter());
         assert_eq!(names, ["wifi", "link2", "link3", "link4-", "link5", "link6"]);
     }
 }

@@ -100,7 +100,10 @@ mod tests {
         let about = ["Measured somewhere".to_owned()];
         let before = "# A page\n\nWords | and | bars.\n\n";
         let first = markdown(&format!("{before}{MARK}\n\nold figures\n"), &about, std::slice::from_ref(&one));
-        assert!(first.starts_with(&format!("{before}{MARK}\n\n- Measured somewhere\n\n### calm, ")), "{first}");
+        assert!(
+            first.starts_with(&format!("{before}{MARK}\n\n- Measured somewhere\n\n### calm, ")),
+            "{first}"
+        );
         assert!(first.contains("\n| udp-single | ") && !first.contains("old"), "{first}");
         assert_eq!(markdown(&first, &about, &[one]), first, "once more changes nothing");
         assert_eq!(markdown("", &about, &[]), format!("{MARK}\n\n- Measured somewhere\n"));

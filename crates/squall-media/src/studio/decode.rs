@@ -91,7 +91,17 @@ fn places(path: &Path) -> Result<HashMap<u64, u64>, StudioError> {
 /// Whether this ffmpeg tells of pictures where their frames are: the latest do not.
 pub(super) fn tells_positions(ffmpeg: &OsStr) -> Result<bool, StudioError> {
     let mut command = Command::new(ffmpeg);
-    command.args(["-nostdin", "-hide_banner", "-v", "info", "-nostats", "-f", "lavfi", "-i", "color=s=16x16:d=0.04"]);
+    command.args([
+        "-nostdin",
+        "-hide_banner",
+        "-v",
+        "info",
+        "-nostats",
+        "-f",
+        "lavfi",
+        "-i",
+        "color=s=16x16:d=0.04",
+    ]);
     command.args(["-vf", "showinfo=checksum=0", "-f", "null", "-"]).stdin(Stdio::null());
     let output = command.output().map_err(|source| cannot_start(ffmpeg, source))?;
     Ok(String::from_utf8_lossy(&output.stderr).lines().any(|line| told_position(line).is_some()))
