@@ -92,7 +92,7 @@ mod tests {
         let far = Far { frames, cpu_us: 500_000, overflows: 2 };
         let report: ShellReport = serde_json::from_str(
             r#"{ "elapsed": 0, "paths": [], "slip": { "count": 0, "p50": 0, "p99": 0, "max": 0 },
-                "failure": null, "overruns": 0 }"#,
+                "strays": 0, "refused": 0, "failure": null, "overruns": 0 }"#,
         )
         .expect("a report");
         let stream = Stream { rate_bps: 8_000_000, fps: 30 };
