@@ -178,7 +178,7 @@ for name in exit entry; do
         }' $name.memory) || { early=0 late=0; }
     echo "memory of the $name: $early kB after a minute, $late kB at the end"
     growth=$((late - early))
-    if [ $growth -gt $grown_kb ] && [ $((growth * 100)) -gt $((early * grown_percent)) ]; then
+    if [ "$early" -gt 0 ] && [ $growth -gt $grown_kb ] && [ $((growth * 100)) -gt $((early * grown_percent)) ]; then
         echo "wrong: the tunnel's $name grew by $growth kB"
         wrong=1
     fi
