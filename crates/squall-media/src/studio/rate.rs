@@ -26,6 +26,8 @@ impl FrameRate {
     /// `None` outside of 1 to 240.
     #[must_use]
     pub fn near(fps: f64) -> Option<Self> {
+        // First, so that what is decided of a number is decided of its thousandths as well.
+        let fps = (fps * 1000.0).round() / 1000.0;
         let whole = fps.round();
         let near = if (fps - whole).abs() < 1e-3 {
             Self { rate: whole as u32, scale: 1 }
@@ -98,6 +100,14 @@ mod tests {
         assert_eq!(read("12.5"), Ok("12500/1000".into()));
         for wrong in ["", "0", "-5", "241", "fast", "30/0", "nan"] {
             assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_rate_is_read_as_it_is_written() {
+        for fps in [34.998_991_944_154_47, 34.999_5, 35.001_2, 29.971_4, 23.975, 239.998_6] {
+            let rate = FrameRate::near(fps).unwrap();
+            assert_eq!(rate.to_string().parse::<FrameRate>(), Ok(rate), "{fps}");
         }
     }
 
