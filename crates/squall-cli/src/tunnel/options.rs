@@ -132,16 +132,17 @@ impl Options {
         if addresses != 0 && addresses != self.interface.len() {
             return Err(usage("--interface: give names or addresses, not both"));
         }
-        if let Some(stray) = stray(&self.interface, &self.metered) {
-            return Err(usage(format!("--metered: '{stray}' is not among the interfaces given")));
-        }
-        Ok(ConnectConfig {
+        let connect = ConnectConfig {
             to: to.to_owned(),
             trust,
             interfaces: self.interface.clone(),
             metered: self.metered.clone(),
             signal: self.signal,
-        })
+        };
+        match connect.stray() {
+            Some(stray) => Err(usage(format!("--metered: '{stray}' is not among the interfaces given"))),
+            None => Ok(connect),
+        }
     }
 
     fn token(&self) -> anyhow::Result<Option<Token>> {
@@ -176,11 +177,6 @@ impl Options {
         }
         Ok(flows)
     }
-}
-
-/// What is said to cost money, and is not used.
-fn stray<'a>(interfaces: &[String], metered: &'a [String]) -> Option<&'a String> {
-    metered.iter().find(|one| !interfaces.is_empty() && !interfaces.contains(one))
 }
 
 /// Reads a file.

@@ -77,6 +77,14 @@ pub struct ConnectConfig {
     pub signal: bool,
 }
 
+impl ConnectConfig {
+    /// What is said to cost money, and is not among the interfaces that are used: a slip would cost it.
+    pub fn stray(&self) -> Option<&str> {
+        let mut stray = self.metered.iter().filter(|one| !self.interfaces.contains(one));
+        stray.find(|_| !self.interfaces.is_empty()).map(String::as_str)
+    }
+}
+
 /// How the other end is known.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrustConfig {
@@ -314,16 +322,15 @@ fn read_connect(mut table: Section<'_, '_>, folder: &Path) -> Result<ConnectConf
         return Err(Fault::new(interfaces.at, "interfaces: names or addresses, not both"));
     }
     let metered = table.list("metered")?.unwrap_or(Placed { value: Vec::new(), at: 0 });
-    if let Some(stray) = metered.value.iter().find(|one| {
-        // A slip here would cost money.
-        !interfaces.value.is_empty() && !interfaces.value.contains(one)
-    }) {
-        return Err(Fault::new(metered.at, format!("metered: '{stray}' is not among the interfaces")));
-    }
     let signal = table.flag("signal")?.unwrap_or(false);
     table.finish()?;
+    let at = metered.at;
     let (interfaces, metered) = (interfaces.value, metered.value);
-    Ok(ConnectConfig { to: to.value, trust, interfaces, metered, signal })
+    let connect = ConnectConfig { to: to.value, trust, interfaces, metered, signal };
+    match connect.stray() {
+        Some(stray) => Err(Fault::new(at, format!("metered: '{stray}' is not among the interfaces"))),
+        None => Ok(connect),
+    }
 }
 
 fn read_listen(mut table: Section<'_, '_>, folder: &Path) -> Result<ListenConfig, Fault> {
