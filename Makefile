@@ -15,9 +15,11 @@ test: tools
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	$(CARGO) test --workspace --locked
-	@$(MAKE) --no-print-directory android
+	@$(MAKE) --no-print-directory android NATIVE=--workspace
 
 # The Android library: its native half for this machine, its Java half tested with it on the JVM, the AAR.
+# With all other crates it has been built by the tests, with their features; alone it has fewer.
+NATIVE = -p squall-android
 android: tools
 	@missing=""; \
 	command -v mvn >/dev/null || missing="Maven"; \
@@ -27,7 +29,7 @@ android: tools
 		echo "make: the Android library is not tested, for want of $$missing: apt-get install maven openjdk-17-jdk"; \
 		[ "$$CI" != true ]; exit; \
 	fi; \
-	$(CARGO) build --locked -p squall-android --lib --examples && \
+	$(CARGO) build --locked $(NATIVE) --lib --examples && \
 	cd bindings/android && mvn -B -q -ntp -Dnative.dir="$(abspath $(or $(CARGO_TARGET_DIR),target))/debug" verify
 
 # Ratios against plain noq, against wall time, and the cost of a decision.

@@ -58,7 +58,7 @@ fn each_contender_carries_the_same_frames() {
             flow = [{ name = "frames", kind = "bulk" }]
         "#,
     );
-    let mut contenders = vec!["squall-minrtt", "noq-multipath", "quic-single", "udp-single"];
+    let mut contenders = vec!["squall-minrtt", "noq-multipath", "quic-single"];
     contenders.extend(ready(&["mptcp", "rist-duplicate-120ms"]));
     let (figures, table) = compared(&scratch, &scenario, &contenders, "1s");
     for (one, name) in figures.iter().zip(contenders) {
