@@ -205,7 +205,7 @@ fn check_tells_what_a_file_asks_for_or_where_it_is_wrong() {
     );
     let checked = squall().args(["tunnel", "check"]).arg(&file).output().expect("starts");
     assert_eq!(checked.status.code(), Some(0), "{}", failure(&checked).0);
-    let told = "entry: connects to host:1, scheduler minrtt, congestion cubic\n\
+    let told = "entry: connects to host:1, scheduler minrtt, congestion cubic-tolerant\n\
                 flow x: in udp://127.0.0.1:5000, ts, 300 ms, priority 2\n";
     assert_eq!(String::from_utf8_lossy(&checked.stdout), told);
     write_entry(

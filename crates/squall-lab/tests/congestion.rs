@@ -1,4 +1,5 @@
-//! The congestion controllers for real-time media, in virtual time: SQP and Salsify beside CUBIC.
+//! The congestion controllers for real-time media, in virtual time: SQP, Salsify, and CUBIC that tolerates loss,
+//! beside CUBIC.
 //!
 //! What is asserted was measured first (the figures are in `docs/congestion.md`); nothing was tuned for it.
 
@@ -154,12 +155,39 @@ fn a_stream_below_the_rate_of_the_link_is_left_alone() {
 fn random_loss_is_no_congestion() {
     let lossy = format!("{DEEP}loss = \"1%\"\n");
     let cubic = runs("cubic", &[&lossy, BULK]);
-    for congestion in MEDIA {
+    for congestion in MEDIA.into_iter().chain(["cubic-tolerant"]) {
         for (run, cubic) in runs(congestion, &[&lossy, BULK]).iter().zip(&cubic) {
             let [used, cubic] = [run, cubic].map(|run| goodput(run, 0, 2, 10));
             println!("{congestion}: {used:.2} Mbps, cubic {cubic:.2}");
             assert!(used > 8.5 && used > 1.5 * cubic, "{congestion}: {used}, cubic {cubic}");
         }
+    }
+}
+
+#[test]
+fn where_packets_queue_tolerance_changes_nothing() {
+    for (name, link) in [("1 MB", DEEP.to_owned()), ("50 kB", DEEP.replace("1MB", "50kB"))] {
+        let runs = ["cubic", "cubic-tolerant"].map(|congestion| runs(congestion, &[&link, BULK]));
+        for (cubic, tolerant) in runs[0].iter().zip(&runs[1]) {
+            let pair = [cubic, tolerant];
+            let waits = pair.map(|run| p95_rtt(run, 0));
+            let lost = pair.map(|run| run.paths[0].totals.lost_packets);
+            println!("queue of {name}: p95 of the RTT {waits:.1?} ms, lost {lost:?}");
+            assert!(waits[1] < 1.05 * waits[0], "{name}: {waits:?}");
+            assert!(lost[1] < 2 * lost[0] + 10, "{name}: {lost:?}");
+        }
+    }
+}
+
+#[test]
+fn a_stream_over_a_lossy_link_is_in_time_where_loss_is_tolerated() {
+    let lossy = format!("{DEEP}loss = {{ to_bad = \"0.5%\", to_good = \"25%\" }}\n");
+    let video = VIDEO.to_owned() + "deadline = \"300ms\"\n";
+    let runs = ["cubic", "cubic-tolerant"].map(|congestion| runs(congestion, &[&lossy, &video]));
+    for (cubic, tolerant) in runs[0].iter().zip(&runs[1]) {
+        let in_time = [cubic, tolerant].map(|run| run.flows[0].total.in_time_ratio());
+        println!("in time: {in_time:.3?}");
+        assert!(in_time[1] > 0.99 && in_time[0] < 0.9, "{in_time:?}");
     }
 }
 
@@ -188,7 +216,7 @@ fn on_harder_links_both_keep_going() {
         ("queue of 10 kB", DEEP.replace("1MB", "10kB"), 10.0),
     ];
     for (name, link, rate) in links {
-        for congestion in ["cubic", "sqp", "salsify"] {
+        for congestion in ["cubic", "cubic-tolerant", "sqp", "salsify"] {
             let run = with_seeds("[1]", congestion, &[&link, BULK]).swap_remove(0);
             let share = goodput(&run, 0, 5, 10) / rate;
             let lost = run.paths[0].totals.lost_packets as f64 / run.paths[0].totals.packets as f64;
@@ -203,7 +231,7 @@ fn on_harder_links_both_keep_going() {
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
     let jittery = DEEP.replace("delay = \"20ms\"", "delay = \"20ms\"\njitter = \"3ms\"\nloss = \"1%\"");
-    for congestion in MEDIA {
+    for congestion in MEDIA.into_iter().chain(["cubic-tolerant"]) {
         let twice = [(); 2].map(|()| result::to_json(&runs(congestion, &[&jittery, VIDEO, VOICE])));
         assert_eq!(twice[0], twice[1], "{congestion}");
     }

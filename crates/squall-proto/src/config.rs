@@ -31,6 +31,9 @@ pub enum CongestionControl {
     /// CUBIC (RFC 9438), as noq implements it. The default.
     #[default]
     Cubic,
+    /// CUBIC that takes a loss for congestion only where packets queue, or more than a tenth of them is lost; for
+    /// media over radio. See `docs/congestion.md`.
+    CubicTolerant,
     /// NewReno (RFC 9002 §7).
     NewReno,
     /// BBR version 3. Not the default: when the application limits the rate it does not pace
@@ -44,8 +47,9 @@ pub enum CongestionControl {
 
 impl CongestionControl {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 5] = [
+    pub const ALL: [(&'static str, Self); 6] = [
         ("cubic", Self::Cubic),
+        ("cubic-tolerant", Self::CubicTolerant),
         ("newreno", Self::NewReno),
         ("bbr3", Self::Bbr3),
         ("sqp", Self::Sqp),

@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Contender {
-    /// Squall's tunnel with minRTT.
+    /// Squall's tunnel with minRTT, and CUBIC that tolerates loss: its defaults.
     SquallMinrtt,
-    /// The same with Salsify's congestion control instead of CUBIC.
+    /// The same with plain CUBIC.
+    SquallMinrttCubic,
+    /// The same with Salsify's congestion control.
     SquallMinrttSalsify,
     /// Squall's tunnel with STORM, which goes by the radios where there are some.
     SquallStorm,
-    /// The same with Salsify's congestion control instead of CUBIC.
-    SquallStormSalsify,
     /// The multipath QUIC under Squall as it is, a stream for each frame.
     NoqMultipath,
     /// The same on the first link alone.
@@ -66,9 +66,9 @@ impl Contender {
     /// All of them, in the order of tables.
     pub const ALL: [Self; 16] = [
         Self::SquallMinrtt,
+        Self::SquallMinrttCubic,
         Self::SquallMinrttSalsify,
         Self::SquallStorm,
-        Self::SquallStormSalsify,
         Self::NoqMultipath,
         Self::QuicSingle,
         Self::UdpSingle,
@@ -87,9 +87,9 @@ impl Contender {
     pub fn name(self) -> &'static str {
         match self {
             Self::SquallMinrtt => "squall-minrtt",
+            Self::SquallMinrttCubic => "squall-minrtt-cubic",
             Self::SquallMinrttSalsify => "squall-minrtt-salsify",
             Self::SquallStorm => "squall-storm",
-            Self::SquallStormSalsify => "squall-storm-salsify",
             Self::NoqMultipath => "noq-multipath",
             Self::QuicSingle => "quic-single",
             Self::UdpSingle => "udp-single",
@@ -114,9 +114,9 @@ impl Contender {
     pub fn missing(self) -> Option<String> {
         match self {
             Self::SquallMinrtt
+            | Self::SquallMinrttCubic
             | Self::SquallMinrttSalsify
             | Self::SquallStorm
-            | Self::SquallStormSalsify
             | Self::NoqMultipath
             | Self::QuicSingle
             | Self::UdpSingle => None,

@@ -69,7 +69,7 @@ pub(super) struct Options {
     /// Who decides what goes where; see `squall schedulers`
     #[arg(long, value_name = "NAME", default_value = "minrtt", value_parser = parse_scheduler)]
     scheduler: String,
-    #[arg(long, value_name = "NAME", default_value = "cubic", help = format!(
+    #[arg(long, value_name = "NAME", default_value = "cubic-tolerant", help = format!(
         "Congestion control of all paths: {}", CongestionControl::names()
     ))]
     congestion: CongestionControl,

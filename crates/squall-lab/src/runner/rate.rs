@@ -71,7 +71,9 @@ impl Allowance {
 
     fn of_path(&self, stats: &PathStats) -> u64 {
         let within_us: Micros = match self.control {
-            CongestionControl::Cubic | CongestionControl::NewReno => stats.srtt_us,
+            CongestionControl::Cubic | CongestionControl::CubicTolerant | CongestionControl::NewReno => {
+                stats.srtt_us
+            }
             CongestionControl::Bbr3 => 2 * stats.min_rtt_us,
             CongestionControl::Sqp => stats.min_rtt_us + SqpConfig::default().interval,
             CongestionControl::Salsify => stats.srtt_us.max(SalsifyConfig::default().delay),

@@ -265,7 +265,8 @@ fn every_congestion_control_can_be_named_and_others_are_refused() {
         );
     }
     let words = error(&format!("congestion = \"reno\"\n{HEAD}{PATH}{FLOW}"));
-    let told = "unknown congestion control 'reno'; there are cubic, newreno, bbr3, sqp, salsify";
+    let told =
+        "unknown congestion control 'reno'; there are cubic, cubic-tolerant, newreno, bbr3, sqp, salsify";
     assert!(words.starts_with("t.toml:1:14: ") && words.contains(told), "{words}");
 }
 

@@ -18,6 +18,7 @@
 //! Nothing here reads a clock: `now` is an argument, in microseconds since the path was made.
 
 mod minimum;
+mod origin;
 pub mod salsify;
 pub mod sqp;
 mod train;
@@ -26,6 +27,7 @@ use std::fmt;
 
 use squall_sched::Micros;
 
+pub(crate) use origin::Origin;
 pub use salsify::{Salsify, SalsifyConfig};
 pub use sqp::{Sqp, SqpConfig};
 

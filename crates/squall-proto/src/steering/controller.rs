@@ -19,7 +19,7 @@ use noq_proto::{
     congestion::{Bbr3Config, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig},
 };
 
-use super::media::Media;
+use super::{media::Media, tolerant::Tolerant};
 use crate::{
     Config, CongestionControl,
     congestion::{Salsify, SalsifyConfig, Sqp, SqpConfig},
@@ -267,8 +267,12 @@ impl ControllerFactory for Roster {
             let media = Media::new(now, current_mtu, controller);
             (Box::new(media.clone()) as Box<dyn Controller>, Some(media))
         };
+        let cubic = || Arc::new(CubicConfig::default()).build(now, current_mtu);
         let (inner, media) = match self.control {
-            CongestionControl::Cubic => (Arc::new(CubicConfig::default()).build(now, current_mtu), None),
+            CongestionControl::Cubic => (cubic(), None),
+            CongestionControl::CubicTolerant => {
+                (Box::new(Tolerant::new(now, cubic())) as Box<dyn Controller>, None)
+            }
             CongestionControl::NewReno => (Arc::new(NewRenoConfig::default()).build(now, current_mtu), None),
             CongestionControl::Bbr3 => (Arc::new(Bbr3Config::default()).build(now, current_mtu), None),
             CongestionControl::Sqp => own(Box::new(Sqp::new(self.sqp, mtu))),

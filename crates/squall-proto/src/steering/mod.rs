@@ -12,6 +12,7 @@ mod controller;
 mod listener;
 mod media;
 mod tls;
+mod tolerant;
 
 use std::{
     collections::VecDeque,

@@ -41,7 +41,8 @@ pub struct Config {
     pub token: Token,
     /// Who decides what goes where; see [`squall::scheduler`]. Default: `minrtt`.
     pub scheduler: String,
-    /// Congestion control of all paths. Default: CUBIC.
+    /// Congestion control of all paths. Default: [`CongestionControl::CubicTolerant`], for radio loses packets of flows
+    /// that fit.
     pub congestion: CongestionControl,
     /// The flows that begin or end here, at most [`MAX_FLOWS`].
     pub flows: Vec<FlowConfig>,
@@ -183,7 +184,7 @@ impl Config {
             side,
             token,
             scheduler: "minrtt".to_owned(),
-            congestion: CongestionControl::default(),
+            congestion: CongestionControl::CubicTolerant,
             flows: Vec::new(),
             metrics: None,
             log: LogConfig::default(),

@@ -1,0 +1,140 @@
+//! Where losses come from: full queues, or the medium.
+//!
+//! Radio loses packets that no slower sender would have saved, and a controller that goes by loss takes each for
+//! a full queue: over 1 % of random loss CUBIC carries a third of a link. TCP Veno (Fu, Liew: "TCP Veno: TCP
+//! Enhancement for Transmission Over Wireless Access Networks", IEEE JSAC 21(2), 2003) tells the two apart by the
+//! round trip: where nothing waits, nothing overflows. What is done here:
+//!
+//! - A loss is by **congestion** where packets have been waiting lately: where even the smallest round trip of the
+//!   last 100 ms is longer than the smallest of all by an eighth, or 5 ms. The smallest, since the packets of a
+//!   frame wait for each other, which is no sign that the next frame's will; and since jitter is not a queue.
+//! - It is by congestion too where more than one packet in ten is lost, whatever the round trip says: a queue too
+//!   short to be seen, or a policer. Google's congestion control for WebRTC draws the line at the same place
+//!   (draft-ietf-rmcat-gcc-02 §6). The share is a mean over some 100 packets.
+//! - All others are the **medium's**.
+//!
+//! Where a path grows longer for good all its losses are by congestion from then on: the error is on the side of
+//! those who share the link.
+
+use squall_sched::Micros;
+
+use super::minimum::Minimum;
+
+/// Over so many microseconds the smallest round trip is taken for that of packets that did not wait for others of
+/// their frame.
+const RECENT: Micros = 100_000;
+/// A queue stands if even that is longer than the smallest of all by this many microseconds …
+const QUEUE: Micros = 5_000;
+/// … and by this part of it.
+const QUEUE_PART: Micros = 8;
+/// Weight of a packet in the share that is lost.
+const WEIGHT: f64 = 0.01;
+/// A larger share is congestion in any case.
+const TOLERATED: f64 = 0.1;
+
+/// Tells of the losses of one path where they come from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Origin {
+    /// The smallest round trip of all, in microseconds.
+    base: Option<Micros>,
+    recent: Minimum,
+    /// Share of packets that were lost lately.
+    lost: f64,
+}
+
+impl Origin {
+    /// A packet is acknowledged, `rtt` microseconds after it left.
+    pub(crate) fn on_ack(&mut self, now: Micros, rtt: Micros) {
+        self.base = Some(self.base.map_or(rtt, |base| base.min(rtt)));
+        self.recent.add(now, rtt as i64, RECENT);
+        self.lost -= WEIGHT * self.lost;
+    }
+
+    /// A packet is lost.
+    pub(crate) fn on_loss(&mut self) {
+        self.lost += WEIGHT * (1.0 - self.lost);
+    }
+
+    /// Whether what is lost now is lost by congestion. What is lost before anything was acknowledged is.
+    pub(crate) fn is_congestion(&self) -> bool {
+        let (Some(base), Some(recent)) = (self.base, self.recent.get()) else { return true };
+        self.lost > TOLERATED || recent as Micros > base + QUEUE.max(base / QUEUE_PART)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Acknowledges a packet each 10 ms, with these round trips in milliseconds.
+    fn after(rtts: &[Micros]) -> Origin {
+        let mut origin = Origin::default();
+        for (i, rtt) in rtts.iter().enumerate() {
+            origin.on_ack(10_000 * i as Micros, 1_000 * rtt);
+        }
+        origin
+    }
+
+    #[test]
+    fn packets_that_wait_make_a_loss_congestion() {
+        assert!(!after(&[30; 20]).is_congestion());
+        let waiting = [vec![30], vec![36; 12]].concat();
+        assert!(after(&waiting).is_congestion());
+        // An eighth of 80 ms is 10 ms.
+        let (long, longer) = ([vec![80], vec![89; 12]].concat(), [vec![80], vec![91; 12]].concat());
+        assert!(!after(&long).is_congestion() && after(&longer).is_congestion());
+    }
+
+    #[test]
+    fn the_packets_of_a_frame_wait_for_each_other_only() {
+        let frames = [30, 34, 38, 42, 46].repeat(5);
+        assert!(!after(&frames).is_congestion());
+    }
+
+    #[test]
+    fn a_tenth_of_all_packets_is_too_much_for_any_medium() {
+        let lossy = |each: usize| {
+            let mut origin = after(&[30; 20]);
+            for i in 0..1_000 {
+                if i % each == 0 {
+                    origin.on_loss();
+                } else {
+                    origin.on_ack(200_000 + 1_000 * i as Micros, 30_000);
+                }
+            }
+            origin
+        };
+        assert!(!lossy(20).is_congestion() && lossy(7).is_congestion());
+        let mut recovered = lossy(7);
+        for i in 0..100 {
+            recovered.on_ack(1_200_000 + 1_000 * i, 30_000);
+        }
+        assert!(!recovered.is_congestion());
+    }
+
+    #[test]
+    fn nothing_is_known_at_first() {
+        assert!(Origin::default().is_congestion());
+    }
+
+    proptest! {
+        #[test]
+        fn no_loss_by_itself_makes_a_medium_of_a_queue(events in prop::collection::vec((0u64..50_000, 1u64..500_000, any::<bool>()), 1..300)) {
+            let mut origin = Origin::default();
+            let mut now = 0;
+            for (step, rtt, lost) in events {
+                now += step;
+                if lost {
+                    let before = origin.is_congestion();
+                    origin.on_loss();
+                    prop_assert!(!before || origin.is_congestion());
+                } else {
+                    origin.on_ack(now, rtt);
+                }
+                prop_assert!((0.0..=1.0).contains(&origin.lost));
+            }
+        }
+    }
+}
