@@ -18,7 +18,7 @@ test: tools
 	@$(MAKE) --no-print-directory android NATIVE=--workspace
 
 # The Android library: its native half for this machine, its Java half tested with it on the JVM, the AAR.
-# With all other crates it has been built by the tests, with their features; alone it has fewer.
+# The tests have built it already, with the features that all crates together need.
 NATIVE = -p squall-android
 android: tools
 	@missing=""; \
@@ -29,7 +29,7 @@ android: tools
 		echo "make: the Android library is not tested, for want of $$missing: apt-get install maven openjdk-17-jdk"; \
 		[ "$$CI" != true ]; exit; \
 	fi; \
-	$(CARGO) build --locked $(NATIVE) --lib --examples && \
+	$(CARGO) build --locked $(NATIVE) --lib --bins --examples && \
 	cd bindings/android && mvn -B -q -ntp -Dnative.dir="$(abspath $(or $(CARGO_TARGET_DIR),target))/debug" verify
 
 # Ratios against plain noq, against wall time, and the cost of a decision.

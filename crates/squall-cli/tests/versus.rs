@@ -4,12 +4,9 @@
 
 mod common;
 
-use std::{path::Path, sync::Mutex};
+use std::path::Path;
 
 use common::{Scratch, failure, run, shell_is_possible, squall};
-
-/// Runs are in real time: one that has the machine's cores to itself is a fair one.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// Of these those who can be tried: what is not installed cannot.
 fn ready<'a>(contenders: &[&'a str]) -> Vec<&'a str> {
@@ -46,7 +43,6 @@ fn each_contender_carries_the_same_frames() {
     if !shell_is_possible() {
         return;
     }
-    let _alone = ONE_AT_A_TIME.lock();
     let scratch = Scratch::new("versus");
     let scenario = scratch.write(
         "easy.toml",
@@ -76,7 +72,6 @@ fn who_has_several_links_uses_them() {
     if !shell_is_possible() {
         return;
     }
-    let _alone = ONE_AT_A_TIME.lock();
     let scratch = Scratch::new("versus-both");
     // One link has not the room for the stream, and two have; their queues hold 80 ms.
     let scenario = scratch.write(
