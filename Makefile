@@ -18,7 +18,7 @@ test: tools
 	@$(MAKE) --no-print-directory android NATIVE=--workspace
 
 # The Android library: its native half for this machine, its Java half tested with it on the JVM, the AAR.
-# The tests have built it already, with the features that all crates together need.
+# With NATIVE=--workspace the half is the one that the tests have built, with the features that all crates together need.
 NATIVE = -p squall-android
 android: tools
 	@missing=""; \

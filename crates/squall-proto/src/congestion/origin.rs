@@ -6,11 +6,11 @@
 //! round trip: where nothing waits, nothing overflows. What is done here:
 //!
 //! - A loss is by **congestion** where packets have been waiting lately: where even the smallest round trip of the
-//!   last 100 ms is longer than the smallest of all by an eighth, or 5 ms. The smallest, since the packets of a
-//!   frame wait for each other, which is no sign that the next frame's will; and since jitter is not a queue.
+//!   last 100 ms is longer than the smallest of all by an eighth, and by 5 ms at least. The smallest, since the
+//!   packets of a frame wait for each other, which is no sign that the next frame's will; and since jitter is not a queue.
 //! - It is by congestion too where more than one packet in ten is lost, whatever the round trip says: a queue too
 //!   short to be seen, or a policer. Google's congestion control for WebRTC draws the line at the same place
-//!   (draft-ietf-rmcat-gcc-02 §6). The share is a mean over some 100 packets.
+//!   (draft-ietf-rmcat-gcc-02, its loss-based part). The share is a mean over some 100 packets.
 //! - All others are the **medium's**.
 //!
 //! Where a path grows longer for good all its losses are by congestion from then on: the error is on the side of
