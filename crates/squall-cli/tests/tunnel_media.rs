@@ -12,6 +12,7 @@ use std::{
 };
 
 use common::{Scratch, failure, shell_is_possible, squall};
+use squall_testing::in_real_time;
 
 /// Frames per second of everything here, and how long it is.
 const RATE: usize = 30;
@@ -203,83 +204,88 @@ fn assert_only_disposable(missing: &[usize], disposable: &[bool]) {
 
 #[test]
 fn a_transport_stream_is_played_as_it_was_sent() {
-    if !have_ffmpeg("a_transport_stream_is_played_as_it_was_sent") {
-        return;
-    }
-    let scratch = Scratch::new("tunnel-ts");
-    film(&scratch, "film.mkv", "-c:a aac -b:a 96k");
-    ffmpeg("ffmpeg", &scratch.path("."), "-i film.mkv -c copy film.ts");
-    let player = |port: u16, name: &str| {
-        format!(
-            "ffmpeg -v error -nostdin -i 'udp://127.0.0.1:{port}?fifo_size=100000&timeout=2500000' \
+    in_real_time(|| {
+        if !have_ffmpeg("a_transport_stream_is_played_as_it_was_sent") {
+            return;
+        }
+        let scratch = Scratch::new("tunnel-ts");
+        film(&scratch, "film.mkv", "-c:a aac -b:a 96k");
+        ffmpeg("ffmpeg", &scratch.path("."), "-i film.mkv -c copy film.ts");
+        let player = |port: u16, name: &str| {
+            format!(
+                "ffmpeg -v error -nostdin -i 'udp://127.0.0.1:{port}?fifo_size=100000&timeout=2500000' \
              -map 0:v -fps_mode passthrough -f framehash -hash md5 {name}.video \
              -map 0:a -f framehash -hash md5 {name}.audio"
-        )
-    };
-    let sender = |port: u16| format!("-c copy -f mpegts 'udp://127.0.0.1:{port}?pkt_size=1316'");
-    Play {
-        scratch: &scratch,
-        flows_in: &[
-            "--in film=udp://127.0.0.1:5000,media=ts,latency=1s",
-            "--in whole=udp://127.0.0.1:5002,media=udp,latency=2s",
-        ],
-        flows_out: &["--out film=udp://127.0.0.1:6000", "--out whole=udp://127.0.0.1:6002"],
-        ports: &[6000, 6002],
-        players: &[player(6000, "film"), player(6002, "whole")],
-        players_end: true,
-        sender: format!("ffmpeg -v error -nostdin -re -i film.mkv {} {}", sender(5000), sender(5002)),
-    }
-    .run();
-    let video = hashes_of(&scratch, "film.ts", "0:v -fps_mode passthrough");
-    let audio = hashes_of(&scratch, "film.ts", "0:a");
-    assert_eq!(video.len(), SECONDS * RATE);
-    let frames = missing(&video, &played(&scratch, "film.video"));
-    assert_only_disposable(&frames, &disposable(&scratch, "film.ts"));
-    assert_eq!(missing(&audio, &played(&scratch, "film.audio")), [0; 0]);
-    // Plain datagrams are repaired whatever is in them.
-    assert_eq!(missing(&video, &played(&scratch, "whole.video")), [0; 0]);
-    assert_eq!(missing(&audio, &played(&scratch, "whole.audio")), [0; 0]);
+            )
+        };
+        let sender = |port: u16| format!("-c copy -f mpegts 'udp://127.0.0.1:{port}?pkt_size=1316'");
+        Play {
+            scratch: &scratch,
+            flows_in: &[
+                "--in film=udp://127.0.0.1:5000,media=ts,latency=1s",
+                "--in whole=udp://127.0.0.1:5002,media=udp,latency=2s",
+            ],
+            flows_out: &["--out film=udp://127.0.0.1:6000", "--out whole=udp://127.0.0.1:6002"],
+            ports: &[6000, 6002],
+            players: &[player(6000, "film"), player(6002, "whole")],
+            players_end: true,
+            sender: format!("ffmpeg -v error -nostdin -re -i film.mkv {} {}", sender(5000), sender(5002)),
+        }
+        .run();
+        let video = hashes_of(&scratch, "film.ts", "0:v -fps_mode passthrough");
+        let audio = hashes_of(&scratch, "film.ts", "0:a");
+        assert_eq!(video.len(), SECONDS * RATE);
+        let frames = missing(&video, &played(&scratch, "film.video"));
+        assert_only_disposable(&frames, &disposable(&scratch, "film.ts"));
+        assert_eq!(missing(&audio, &played(&scratch, "film.audio")), [0; 0]);
+        // Plain datagrams are repaired whatever is in them.
+        assert_eq!(missing(&video, &played(&scratch, "whole.video")), [0; 0]);
+        assert_eq!(missing(&audio, &played(&scratch, "whole.audio")), [0; 0]);
+    });
 }
 
 #[test]
 fn rtp_of_two_kinds_is_played_as_it_was_sent() {
-    if !have_ffmpeg("rtp_of_two_kinds_is_played_as_it_was_sent") {
-        return;
-    }
-    let scratch = Scratch::new("tunnel-rtp");
-    film(&scratch, "film.mkv", "-c:a libopus -ac 2 -b:a 64k");
-    let description = "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=film\nc=IN IP4 127.0.0.1\nt=0 0\n\
+    in_real_time(|| {
+        if !have_ffmpeg("rtp_of_two_kinds_is_played_as_it_was_sent") {
+            return;
+        }
+        let scratch = Scratch::new("tunnel-rtp");
+        film(&scratch, "film.mkv", "-c:a libopus -ac 2 -b:a 64k");
+        let description = "v=0\no=- 0 0 IN IP4 127.0.0.1\ns=film\nc=IN IP4 127.0.0.1\nt=0 0\n\
         m=video 6000 RTP/AVP 96\na=rtpmap:96 H264/90000\na=fmtp:96 packetization-mode=1\n\
         m=audio 6002 RTP/AVP 97\na=rtpmap:97 opus/48000/2\n";
-    scratch.write("film.sdp", description.as_bytes());
-    Play {
-        scratch: &scratch,
-        flows_in: &[
-            "--in video=udp://127.0.0.1:5000,media=h264,latency=1s",
-            "--in audio=udp://127.0.0.1:5002,media=opus,latency=1s",
-        ],
-        flows_out: &["--out video=udp://127.0.0.1:6000", "--out audio=udp://127.0.0.1:6002"],
-        ports: &[6000, 6002],
-        players: &["ffmpeg -v error -nostdin -protocol_whitelist file,udp,rtp -i film.sdp \
+        scratch.write("film.sdp", description.as_bytes());
+        Play {
+            scratch: &scratch,
+            flows_in: &[
+                "--in video=udp://127.0.0.1:5000,media=h264,latency=1s",
+                "--in audio=udp://127.0.0.1:5002,media=opus,latency=1s",
+            ],
+            flows_out: &["--out video=udp://127.0.0.1:6000", "--out audio=udp://127.0.0.1:6002"],
+            ports: &[6000, 6002],
+            players: &["ffmpeg -v error -nostdin -protocol_whitelist file,udp,rtp -i film.sdp \
             -map 0:v -fps_mode passthrough -f framehash -hash md5 film.video \
             -map 0:a -c copy -f framehash -hash md5 film.audio"
-            .to_owned()],
-        players_end: false,
-        sender: "ffmpeg -v error -nostdin -re -i film.mkv \
+                .to_owned()],
+            players_end: false,
+            sender: "ffmpeg -v error -nostdin -re -i film.mkv \
             -map 0:v -c copy -bsf:v h264_mp4toannexb -f rtp 'rtp://127.0.0.1:5000?pkt_size=1200' \
             -map 0:a -c copy -f rtp rtp://127.0.0.1:5002 > described"
-            .to_owned(),
-    }
-    .run();
-    let video = hashes_of(&scratch, "film.mkv", "0:v -fps_mode passthrough");
-    let mut frames = missing(&video, &played(&scratch, "film.video"));
-    // When it is told to end, ffmpeg forgets frames that its decoder has not put in order yet.
-    let held = frames.iter().rev().zip((0..video.len()).rev()).take_while(|(one, last)| *one == last).count();
-    assert!(held <= 3, "{frames:?} are missing");
-    frames.truncate(frames.len() - held);
-    assert_only_disposable(&frames, &disposable(&scratch, "film.mkv"));
-    let packets = hashes_of(&scratch, "film.mkv", "0:a -c copy");
-    assert_eq!(missing(&packets, &played(&scratch, "film.audio")), [0; 0]);
+                .to_owned(),
+        }
+        .run();
+        let video = hashes_of(&scratch, "film.mkv", "0:v -fps_mode passthrough");
+        let mut frames = missing(&video, &played(&scratch, "film.video"));
+        // When it is told to end, ffmpeg forgets frames that its decoder has not put in order yet.
+        let held =
+            frames.iter().rev().zip((0..video.len()).rev()).take_while(|(one, last)| *one == last).count();
+        assert!(held <= 3, "{frames:?} are missing");
+        frames.truncate(frames.len() - held);
+        assert_only_disposable(&frames, &disposable(&scratch, "film.mkv"));
+        let packets = hashes_of(&scratch, "film.mkv", "0:a -c copy");
+        assert_eq!(missing(&packets, &played(&scratch, "film.audio")), [0; 0]);
+    });
 }
 
 /// A codec as GStreamer has it.
@@ -337,26 +343,30 @@ fn first_word(text: &str) -> &str {
 
 #[test]
 fn gstreamer_plays_h264() {
-    let codec = Codec {
-        media: "h264",
-        encoding: "H264",
-        encode: "x264enc bitrate=1500 key-int-max=30 speed-preset=ultrafast tune=zerolatency",
-        pay: "rtph264pay config-interval=-1",
-        depay: "rtph264depay",
-        decode: "avdec_h264",
-    };
-    gstreamer_plays_what_gstreamer_sends("gstreamer_plays_h264", &codec);
+    in_real_time(|| {
+        let codec = Codec {
+            media: "h264",
+            encoding: "H264",
+            encode: "x264enc bitrate=1500 key-int-max=30 speed-preset=ultrafast tune=zerolatency",
+            pay: "rtph264pay config-interval=-1",
+            depay: "rtph264depay",
+            decode: "avdec_h264",
+        };
+        gstreamer_plays_what_gstreamer_sends("gstreamer_plays_h264", &codec);
+    });
 }
 
 #[test]
 fn gstreamer_plays_vp8() {
-    let codec = Codec {
-        media: "vp8",
-        encoding: "VP8",
-        encode: "vp8enc deadline=1 target-bitrate=1500000 keyframe-max-dist=30",
-        pay: "rtpvp8pay",
-        depay: "rtpvp8depay",
-        decode: "vp8dec",
-    };
-    gstreamer_plays_what_gstreamer_sends("gstreamer_plays_vp8", &codec);
+    in_real_time(|| {
+        let codec = Codec {
+            media: "vp8",
+            encoding: "VP8",
+            encode: "vp8enc deadline=1 target-bitrate=1500000 keyframe-max-dist=30",
+            pay: "rtpvp8pay",
+            depay: "rtpvp8depay",
+            decode: "vp8dec",
+        };
+        gstreamer_plays_what_gstreamer_sends("gstreamer_plays_vp8", &codec);
+    });
 }

@@ -7,6 +7,7 @@ mod common;
 use std::path::Path;
 
 use common::{Scratch, failure, run, shell_is_possible, squall};
+use squall_testing::in_real_time;
 
 /// Of these those who can be tried: what is not installed cannot.
 fn ready<'a>(contenders: &[&'a str]) -> Vec<&'a str> {
@@ -40,11 +41,12 @@ fn compared(
 
 #[test]
 fn each_contender_carries_the_same_frames() {
-    if !shell_is_possible() {
-        return;
-    }
-    let scratch = Scratch::new("versus");
-    let scenario = scratch.write(
+    in_real_time(|| {
+        if !shell_is_possible() {
+            return;
+        }
+        let scratch = Scratch::new("versus");
+        let scenario = scratch.write(
         "easy.toml",
         br#"
             name = "easy"
@@ -54,29 +56,31 @@ fn each_contender_carries_the_same_frames() {
             flow = [{ name = "frames", kind = "bulk" }]
         "#,
     );
-    let mut contenders = vec!["squall-minrtt", "noq-multipath", "quic-single"];
-    contenders.extend(ready(&["mptcp", "rist-duplicate-120ms"]));
-    let (figures, table) = compared(&scratch, &scenario, &contenders, "1s");
-    for (one, name) in figures.iter().zip(contenders) {
-        assert!(one["contender"] == name && table.contains(name), "{one}");
-        assert_eq!(one["frames"], 30, "{one}");
-        // Nothing is in the way; what a busy machine delays is still there within 300 ms.
-        assert!(one["in_300_ms"].as_f64() >= Some(0.9), "{one}");
-        let median = one["latency_us"][0].as_u64().expect("a median");
-        assert!((5_000..300_000).contains(&median), "{one}");
-    }
+        let mut contenders = vec!["squall-minrtt", "noq-multipath", "quic-single"];
+        contenders.extend(ready(&["mptcp", "rist-duplicate-120ms"]));
+        let (figures, table) = compared(&scratch, &scenario, &contenders, "1s");
+        for (one, name) in figures.iter().zip(contenders) {
+            assert!(one["contender"] == name && table.contains(name), "{one}");
+            assert_eq!(one["frames"], 30, "{one}");
+            // Nothing is in the way; what a busy machine delays is still there within 300 ms.
+            assert!(one["in_300_ms"].as_f64() >= Some(0.9), "{one}");
+            let median = one["latency_us"][0].as_u64().expect("a median");
+            assert!((5_000..300_000).contains(&median), "{one}");
+        }
+    });
 }
 
 #[test]
 fn who_has_several_links_uses_them() {
-    if !shell_is_possible() {
-        return;
-    }
-    let scratch = Scratch::new("versus-both");
-    // One link has not the room for the stream, and two have; their queues hold 80 ms.
-    let scenario = scratch.write(
-        "narrow.toml",
-        br#"
+    in_real_time(|| {
+        if !shell_is_possible() {
+            return;
+        }
+        let scratch = Scratch::new("versus-both");
+        // One link has not the room for the stream, and two have; their queues hold 80 ms.
+        let scenario = scratch.write(
+            "narrow.toml",
+            br#"
             name = "narrow"
             duration = "60s"
             schedulers = ["minrtt"]
@@ -86,19 +90,20 @@ fn who_has_several_links_uses_them() {
             ]
             flow = [{ name = "frames", kind = "bulk" }]
         "#,
-    );
-    let mut contenders = vec!["udp-single", "squall-minrtt", "noq-multipath"];
-    contenders.extend(ready(&["mptcp"]));
-    let (figures, _) = compared(&scratch, &scenario, &contenders, "2s");
-    let (single, several) = figures.split_first().expect("there are some");
-    // In 2.3 s the link carries 6.9 of the 8 Mbit, so 86 of 100 frames at most are there 300 ms after they were taken.
-    assert!(single["in_300_ms"].as_f64().is_some_and(|share| share < 0.9), "{single}");
-    for one in several {
-        assert!(one["in_300_ms"].as_f64() >= Some(0.8), "{one}");
-        let links = one["link_bytes"].as_array().expect("links");
-        let bytes: Vec<u64> = links.iter().filter_map(|link| link[1].as_u64()).collect();
-        assert!(bytes.len() == 2 && bytes.iter().all(|bytes| *bytes > 100_000), "{one}");
-    }
+        );
+        let mut contenders = vec!["udp-single", "squall-minrtt", "noq-multipath"];
+        contenders.extend(ready(&["mptcp"]));
+        let (figures, _) = compared(&scratch, &scenario, &contenders, "2s");
+        let (single, several) = figures.split_first().expect("there are some");
+        // In 2.3 s the link carries 6.9 of the 8 Mbit, so 86 of 100 frames at most are there 300 ms after they were taken.
+        assert!(single["in_300_ms"].as_f64().is_some_and(|share| share < 0.9), "{single}");
+        for one in several {
+            assert!(one["in_300_ms"].as_f64() >= Some(0.8), "{one}");
+            let links = one["link_bytes"].as_array().expect("links");
+            let bytes: Vec<u64> = links.iter().filter_map(|link| link[1].as_u64()).collect();
+            assert!(bytes.len() == 2 && bytes.iter().all(|bytes| *bytes > 100_000), "{one}");
+        }
+    });
 }
 
 #[test]

@@ -79,43 +79,47 @@ async fn datagrams_arrive_as_they_were_sent_and_replies_find_the_way_back() {
     pair.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_steady_flow_has_one_delay() {
-    let pair = Pair::start(",latency=100ms", ",playout=steady").await;
-    // The clocks are compared by what came before.
-    pair.send(b"first");
-    pair.recv().await;
-    for _ in 0..5 {
-        let begin = std::time::Instant::now();
-        pair.send(b"x");
+#[test]
+fn a_steady_flow_has_one_delay() {
+    in_real_time(async || {
+        let pair = Pair::start(",latency=100ms", ",playout=steady").await;
+        // The clocks are compared by what came before.
+        pair.send(b"first");
         pair.recv().await;
-        let took = begin.elapsed();
-        assert!((98..140).contains(&took.as_millis()), "{took:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    pair.stop().await;
+        for _ in 0..5 {
+            let begin = std::time::Instant::now();
+            pair.send(b"x");
+            pair.recv().await;
+            let took = begin.elapsed();
+            assert!((98..140).contains(&took.as_millis()), "{took:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        pair.stop().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_steady_flow_keeps_datagrams_of_one_picture_apart() {
-    let pair = Pair::start(",latency=300ms,media=rtp,gap=100ms", ",playout=steady").await;
-    let packet = |last: bool| {
-        let mut packet = [0; 20];
-        packet[..2].copy_from_slice(&[0x80, if last { 0xe0 } else { 0x60 }]);
-        packet
-    };
-    let mut sent = Vec::new();
-    for n in 0..4 {
-        sent.push(std::time::Instant::now());
-        pair.send(&packet(n == 3));
-        tokio::time::sleep(Duration::from_millis(40)).await;
-    }
-    for at in sent {
-        pair.recv().await;
-        let took = at.elapsed().as_millis();
-        assert!((295..345).contains(&took), "{took} ms");
-    }
-    pair.stop().await;
+#[test]
+fn a_steady_flow_keeps_datagrams_of_one_picture_apart() {
+    in_real_time(async || {
+        let pair = Pair::start(",latency=300ms,media=rtp,gap=100ms", ",playout=steady").await;
+        let packet = |last: bool| {
+            let mut packet = [0; 20];
+            packet[..2].copy_from_slice(&[0x80, if last { 0xe0 } else { 0x60 }]);
+            packet
+        };
+        let mut sent = Vec::new();
+        for n in 0..4 {
+            sent.push(std::time::Instant::now());
+            pair.send(&packet(n == 3));
+            tokio::time::sleep(Duration::from_millis(40)).await;
+        }
+        for at in sent {
+            pair.recv().await;
+            let took = at.elapsed().as_millis();
+            assert!((295..345).contains(&took), "{took} ms");
+        }
+        pair.stop().await;
+    });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -234,37 +238,39 @@ fn pair_side(pair: &Pair) -> squall_tunnel::config::Side {
     squall_tunnel::config::Side::Listen(squall_tunnel::config::ListenConfig { address, identity })
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_exit_that_starts_again_is_found_again() {
-    let folder = std::env::temp_dir().join(format!("squall-tunnel-again-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("is made");
-    let state = folder.join("state.pem");
-    let (source, target, port) = (socket(), socket(), free_port());
-    let flow = flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")));
-    let exit = Tunnel::start(exit_config(0, Some(&state), vec![flow.clone()])).await.expect("starts");
-    let at = exit.listening().expect("it listens").port();
-    let entry = entry_config(&exit, vec![flow_in(&format!("x=udp://127.0.0.1:{port},latency=10s"))]);
-    let entry = Tunnel::start(entry).await.expect("starts");
-    attached(&entry).await;
-    exit.stop().await;
-    until(&entry, "lost", |status| !status.flows[0].attached).await;
-    // What comes meanwhile waits for its deadline, and no longer.
-    source.send_to(b"meanwhile", ("127.0.0.1", port)).expect("is sent");
-    let exit = loop {
-        // The port is free as soon as the last farewell has left.
-        if let Ok(exit) = Tunnel::start(exit_config(at, Some(&state), vec![flow.clone()])).await {
-            break exit;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
-    attached(&entry).await;
-    let mut buffer = [0; 100];
-    let (length, _) = target.recv_from(&mut buffer).expect("arrives");
-    assert_eq!(&buffer[..length], b"meanwhile");
-    assert!(words(&entry).contains("connecting anew"), "{}", words(&entry));
-    entry.stop().await;
-    exit.stop().await;
-    std::fs::remove_dir_all(&folder).expect("is removed");
+#[test]
+fn an_exit_that_starts_again_is_found_again() {
+    in_real_time(async || {
+        let folder = std::env::temp_dir().join(format!("squall-tunnel-again-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("is made");
+        let state = folder.join("state.pem");
+        let (source, target, port) = (socket(), socket(), free_port());
+        let flow = flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")));
+        let exit = Tunnel::start(exit_config(0, Some(&state), vec![flow.clone()])).await.expect("starts");
+        let at = exit.listening().expect("it listens").port();
+        let entry = entry_config(&exit, vec![flow_in(&format!("x=udp://127.0.0.1:{port},latency=10s"))]);
+        let entry = Tunnel::start(entry).await.expect("starts");
+        attached(&entry).await;
+        exit.stop().await;
+        until(&entry, "lost", |status| !status.flows[0].attached).await;
+        // What comes meanwhile waits for its deadline, and no longer.
+        source.send_to(b"meanwhile", ("127.0.0.1", port)).expect("is sent");
+        let exit = loop {
+            // The port is free as soon as the last farewell has left.
+            if let Ok(exit) = Tunnel::start(exit_config(at, Some(&state), vec![flow.clone()])).await {
+                break exit;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        attached(&entry).await;
+        let mut buffer = [0; 100];
+        let (length, _) = target.recv_from(&mut buffer).expect("arrives");
+        assert_eq!(&buffer[..length], b"meanwhile");
+        assert!(words(&entry).contains("connecting anew"), "{}", words(&entry));
+        entry.stop().await;
+        exit.stop().await;
+        std::fs::remove_dir_all(&folder).expect("is removed");
+    });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -80,6 +80,14 @@ pub(crate) async fn attached(tunnel: &Tunnel) -> Status {
     until(tunnel, "carried", |status| status.flows.iter().all(|flow| flow.attached)).await
 }
 
+/// Runs a test that depends on real time; see [`squall_testing::in_real_time`].
+pub(crate) fn in_real_time(test: impl AsyncFn()) {
+    squall_testing::in_real_time(|| {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(2).enable_all().build().expect("a runtime").block_on(test());
+    });
+}
+
 /// The words of all events.
 pub(crate) fn words(tunnel: &Tunnel) -> String {
     tunnel.status().events.iter().map(|event| format!("{}: {}\n", event.level, event.words)).collect()
