@@ -74,69 +74,73 @@ fn through(network: &Network, mut config: Config) -> Config {
     config
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_network_that_is_wholly_gone_comes_back_alone() {
-    let (source, target, port) = (socket(), socket(), free_port());
-    let flow = flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")));
-    let exit = Tunnel::start(exit_config(0, None, vec![flow])).await.expect("starts");
-    let network = Network::before(exit.listening().expect("it listens"));
-    let flow = flow_in(&format!("x=udp://127.0.0.1:{port},latency=500ms"));
-    let entry = through(&network, entry_config(&exit, vec![flow]));
-    let entry = Tunnel::start(entry).await.expect("starts");
-    attached(&entry).await;
-    let mut buffer = [0; 100];
-    source.send_to(b"before", ("127.0.0.1", port)).expect("is sent");
-    let (_, from) = target.recv_from(&mut buffer).expect("arrives");
+#[test]
+fn a_network_that_is_wholly_gone_comes_back_alone() {
+    in_real_time(async || {
+        let (source, target, port) = (socket(), socket(), free_port());
+        let flow = flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")));
+        let exit = Tunnel::start(exit_config(0, None, vec![flow])).await.expect("starts");
+        let network = Network::before(exit.listening().expect("it listens"));
+        let flow = flow_in(&format!("x=udp://127.0.0.1:{port},latency=500ms"));
+        let entry = through(&network, entry_config(&exit, vec![flow]));
+        let entry = Tunnel::start(entry).await.expect("starts");
+        attached(&entry).await;
+        let mut buffer = [0; 100];
+        source.send_to(b"before", ("127.0.0.1", port)).expect("is sent");
+        let (_, from) = target.recv_from(&mut buffer).expect("arrives");
 
-    network.gone.store(true, Relaxed);
-    let begin = Instant::now();
-    // Longer than a session bears.
-    while begin.elapsed() < Duration::from_secs(10) {
-        source.send_to(b"lost", ("127.0.0.1", port)).expect("is sent");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    let lost = until(&entry, "noticed", |status| !status.flows[0].attached).await;
-    assert!(lost.flows[0].sent["data"].fates.contains_key("unsent"), "{:?}", lost.flows[0].sent);
-    network.gone.store(false, Relaxed);
-    let back = Instant::now();
-    attached(&entry).await;
-    eprintln!("carried again {:?} after the network was back", back.elapsed());
-    // What was of use no more is not sent after all, and the exit's port is what it was.
-    tokio::time::sleep(Duration::from_millis(600)).await;
-    target.set_nonblocking(true).expect("is set");
-    while target.recv_from(&mut buffer).is_ok() {}
-    target.set_nonblocking(false).expect("is set");
-    source.send_to(b"after", ("127.0.0.1", port)).expect("is sent");
-    let (length, now) = target.recv_from(&mut buffer).expect("arrives");
-    assert_eq!((&buffer[..length], now), (&b"after"[..], from));
-    entry.stop().await;
-    exit.stop().await;
+        network.gone.store(true, Relaxed);
+        let begin = Instant::now();
+        // Longer than a session bears.
+        while begin.elapsed() < Duration::from_secs(10) {
+            source.send_to(b"lost", ("127.0.0.1", port)).expect("is sent");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        let lost = until(&entry, "noticed", |status| !status.flows[0].attached).await;
+        assert!(lost.flows[0].sent["data"].fates.contains_key("unsent"), "{:?}", lost.flows[0].sent);
+        network.gone.store(false, Relaxed);
+        let back = Instant::now();
+        attached(&entry).await;
+        eprintln!("carried again {:?} after the network was back", back.elapsed());
+        // What was of use no more is not sent after all, and the exit's port is what it was.
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        target.set_nonblocking(true).expect("is set");
+        while target.recv_from(&mut buffer).is_ok() {}
+        target.set_nonblocking(false).expect("is set");
+        source.send_to(b"after", ("127.0.0.1", port)).expect("is sent");
+        let (length, now) = target.recv_from(&mut buffer).expect("arrives");
+        assert_eq!((&buffer[..length], now), (&b"after"[..], from));
+        entry.stop().await;
+        exit.stop().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_waits_for_a_session_is_bounded() {
-    let exit =
-        Tunnel::start(exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")])).await.expect("starts");
-    let network = Network::before(exit.listening().expect("it listens"));
-    network.gone.store(true, Relaxed);
-    let port = free_port();
-    let flow = flow_in(&format!("x=udp://127.0.0.1:{port},latency=60s,max_pending=65536"));
-    let entry = Tunnel::start(through(&network, entry_config(&exit, vec![flow]))).await.expect("starts");
-    let source = socket();
-    let before = entry.status().memory_bytes;
-    for n in 0..60_000 {
-        source.send_to(&[0; 1400], ("127.0.0.1", port)).expect("is sent");
-        if n % 100 == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+#[test]
+fn what_waits_for_a_session_is_bounded() {
+    in_real_time(async || {
+        let exit =
+            Tunnel::start(exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")])).await.expect("starts");
+        let network = Network::before(exit.listening().expect("it listens"));
+        network.gone.store(true, Relaxed);
+        let port = free_port();
+        let flow = flow_in(&format!("x=udp://127.0.0.1:{port},latency=60s,max_pending=65536"));
+        let entry = Tunnel::start(through(&network, entry_config(&exit, vec![flow]))).await.expect("starts");
+        let source = socket();
+        let before = entry.status().memory_bytes;
+        for n in 0..60_000 {
+            source.send_to(&[0; 1400], ("127.0.0.1", port)).expect("is sent");
+            if n % 100 == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
         }
-    }
-    let status = until(&entry, "full", |status| {
-        status.flows[0].sent.get("data").is_some_and(|sent| sent.fates.contains_key("overflow"))
+        let status = until(&entry, "full", |status| {
+            status.flows[0].sent.get("data").is_some_and(|sent| sent.fates.contains_key("overflow"))
+        });
+        let grown = status.await.memory_bytes.saturating_sub(before);
+        assert!(grown < 48 << 20, "{grown} bytes more for 16 MiB");
+        entry.stop().await;
+        exit.stop().await;
     });
-    let grown = status.await.memory_bytes.saturating_sub(before);
-    assert!(grown < 48 << 20, "{grown} bytes more for 16 MiB");
-    entry.stop().await;
-    exit.stop().await;
 }
 
 /// A session with an exit, without being a tunnel.
@@ -156,102 +160,111 @@ async fn end(session: &Session) -> CloseReason {
     panic!("it says how it ends");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn strangers_are_turned_away_by_name() {
-    let exit =
-        Tunnel::start(exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")])).await.expect("starts");
-    let cases: [(&[u8], u64, &str); 4] = [
-        (b"GET / HTTP/1.1", 16, "unknown message 71"),
-        (&[1, b'S', b'q', b'T', b'u', 9, 0, 0], 19, "this end speaks version 1"),
-        (&[2, 0, 0, 0, 1, 0], 16, "a message out of turn"),
-        (&[1, b'S', b'q', b'T', b'u', 1, 0, 0], 17, "wrong token"),
-    ];
-    for (words, code, reason) in cases {
-        let session = stranger(&exit).await;
-        session.send(Block::new(words.to_vec()).ordered()).await.expect("is sent");
-        match end(&session).await {
-            CloseReason::ByPeer { code: told, reason: why } => {
-                assert_eq!(told, code);
-                assert!(why.starts_with(reason), "{why}");
+#[test]
+fn strangers_are_turned_away_by_name() {
+    in_real_time(async || {
+        let exit =
+            Tunnel::start(exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")])).await.expect("starts");
+        let cases: [(&[u8], u64, &str); 4] = [
+            (b"GET / HTTP/1.1", 16, "unknown message 71"),
+            (&[1, b'S', b'q', b'T', b'u', 9, 0, 0], 19, "this end speaks version 1"),
+            (&[2, 0, 0, 0, 1, 0], 16, "a message out of turn"),
+            (&[1, b'S', b'q', b'T', b'u', 1, 0, 0], 17, "wrong token"),
+        ];
+        for (words, code, reason) in cases {
+            let session = stranger(&exit).await;
+            session.send(Block::new(words.to_vec()).ordered()).await.expect("is sent");
+            match end(&session).await {
+                CloseReason::ByPeer { code: told, reason: why } => {
+                    assert_eq!(told, code);
+                    assert!(why.starts_with(reason), "{why}");
+                }
+                other => panic!("{other}"),
             }
-            other => panic!("{other}"),
         }
-    }
-    // Who guesses on is not even heard.
-    let guess = squall_tunnel::config::Token::new("a token that is wrong").expect("is long enough");
-    let hello = [&[1, b'S', b'q', b'T', b'u', 1, 0, 21], guess.reveal().as_bytes()].concat();
-    let mut codes = Vec::new();
-    for _ in 0..11 {
-        let session = stranger(&exit).await;
-        session.send(Block::new(hello.clone()).ordered()).await.expect("is sent");
-        let CloseReason::ByPeer { code, .. } = end(&session).await else { panic!("it is closed") };
-        codes.push(code);
-    }
-    assert_eq!(codes.last(), Some(&18), "{codes:?}");
-    exit.stop().await;
+        // Who guesses on is not even heard.
+        let guess = squall_tunnel::config::Token::new("a token that is wrong").expect("is long enough");
+        let hello = [&[1, b'S', b'q', b'T', b'u', 1, 0, 21], guess.reveal().as_bytes()].concat();
+        let mut codes = Vec::new();
+        for _ in 0..11 {
+            let session = stranger(&exit).await;
+            session.send(Block::new(hello.clone()).ordered()).await.expect("is sent");
+            let CloseReason::ByPeer { code, .. } = end(&session).await else { panic!("it is closed") };
+            codes.push(code);
+        }
+        assert_eq!(codes.last(), Some(&18), "{codes:?}");
+        exit.stop().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn there_are_only_so_many_tunnels() {
-    let mut config = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
-    config.max_sessions = 1;
-    let exit = Tunnel::start(config).await.expect("starts");
-    // Who has not told the token takes no place, and there are only so many of them from one address.
-    let mut strangers = Vec::new();
-    for _ in 0..8 {
-        strangers.push(stranger(&exit).await);
-    }
-    let CloseReason::ByPeer { code, reason } = end(&stranger(&exit).await).await else {
-        panic!("it is closed")
-    };
-    assert_eq!(
-        (code, reason.as_str()),
-        (20, "there are too many sessions from there that have not told the token")
-    );
-    let flow = || vec![flow_in(&format!("x=udp://127.0.0.1:{}", free_port()))];
-    let first = Tunnel::start(entry_config(&exit, flow())).await.expect("starts");
-    attached(&first).await;
-    let second = Tunnel::start(entry_config(&exit, flow())).await.expect("starts");
-    until(&second, "turned away", |status| {
-        status.events.iter().any(|event| event.words.contains("there are as many tunnels as may be"))
-    })
-    .await;
-    assert!(attached(&first).await.flows[0].attached);
-    // Who says nothing does not stay.
-    let CloseReason::ByPeer { code, .. } = end(&strangers[0]).await else { panic!("it is closed") };
-    assert_eq!(code, 21);
-    // The place of one that ends is free.
-    first.stop().await;
-    attached(&second).await;
-    second.stop().await;
-    exit.stop().await;
+#[test]
+fn there_are_only_so_many_tunnels() {
+    in_real_time(async || {
+        let mut config = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
+        config.max_sessions = 1;
+        let exit = Tunnel::start(config).await.expect("starts");
+        // Who has not told the token takes no place, and there are only so many of them from one address.
+        let mut strangers = Vec::new();
+        for _ in 0..8 {
+            strangers.push(stranger(&exit).await);
+        }
+        let CloseReason::ByPeer { code, reason } = end(&stranger(&exit).await).await else {
+            panic!("it is closed")
+        };
+        assert_eq!(
+            (code, reason.as_str()),
+            (20, "there are too many sessions from there that have not told the token")
+        );
+        let flow = || vec![flow_in(&format!("x=udp://127.0.0.1:{}", free_port()))];
+        let first = Tunnel::start(entry_config(&exit, flow())).await.expect("starts");
+        attached(&first).await;
+        let second = Tunnel::start(entry_config(&exit, flow())).await.expect("starts");
+        until(&second, "turned away", |status| {
+            status.events.iter().any(|event| event.words.contains("there are as many tunnels as may be"))
+        })
+        .await;
+        assert!(attached(&first).await.flows[0].attached);
+        // Who says nothing does not stay.
+        let CloseReason::ByPeer { code, .. } = end(&strangers[0]).await else { panic!("it is closed") };
+        assert_eq!(code, 21);
+        // The place of one that ends is free.
+        first.stop().await;
+        attached(&second).await;
+        second.stop().await;
+        exit.stop().await;
+    });
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_asked_of_the_status_page_is_answered() {
-    let mut config = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
-    config.metrics = Some("127.0.0.1:0".parse().expect("is an address"));
-    let exit = Tunnel::start(config).await.expect("starts");
-    let address = exit.metrics().expect("is served");
-    let cases = [
-        ("GET /status HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-type: application/json"),
-        ("GET /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-type: application/openmetrics-text"),
-        ("GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 404 "),
-        ("POST /status HTTP/1.1\r\n\r\n", "HTTP/1.1 405 "),
-        ("hello\r\n\r\n", "HTTP/1.1 400 "),
-    ];
-    for (question, expected) in cases {
-        let answer = tokio::task::spawn_blocking(move || {
-            use std::io::{Read as _, Write as _};
-            let mut stream = std::net::TcpStream::connect(address).expect("connects");
-            stream.set_read_timeout(Some(PATIENCE)).expect("is set");
-            stream.write_all(question.as_bytes()).expect("is sent");
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).expect("is text");
-            answer
-        });
-        let answer = answer.await.expect("ends");
-        assert!(answer.starts_with(expected), "{question}: {answer}");
-    }
-    exit.stop().await;
+#[test]
+fn what_is_asked_of_the_status_page_is_answered() {
+    in_real_time(async || {
+        let mut config = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
+        config.metrics = Some("127.0.0.1:0".parse().expect("is an address"));
+        let exit = Tunnel::start(config).await.expect("starts");
+        let address = exit.metrics().expect("is served");
+        let cases = [
+            ("GET /status HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-type: application/json"),
+            (
+                "GET /metrics HTTP/1.1\r\n\r\n",
+                "HTTP/1.1 200 OK\r\ncontent-type: application/openmetrics-text",
+            ),
+            ("GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 404 "),
+            ("POST /status HTTP/1.1\r\n\r\n", "HTTP/1.1 405 "),
+            ("hello\r\n\r\n", "HTTP/1.1 400 "),
+        ];
+        for (question, expected) in cases {
+            let answer = tokio::task::spawn_blocking(move || {
+                use std::io::{Read as _, Write as _};
+                let mut stream = std::net::TcpStream::connect(address).expect("connects");
+                stream.set_read_timeout(Some(PATIENCE)).expect("is set");
+                stream.write_all(question.as_bytes()).expect("is sent");
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).expect("is text");
+                answer
+            });
+            let answer = answer.await.expect("ends");
+            assert!(answer.starts_with(expected), "{question}: {answer}");
+        }
+        exit.stop().await;
+    });
 }

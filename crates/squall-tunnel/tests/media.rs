@@ -195,64 +195,76 @@ fn by_type(clip: &Clip) -> [u64; 3] {
     [of("I"), of("P"), of("B")]
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h264_with_b_frames() {
-    let Some(clip) = Clip::make("h264", "clip.ts", X264) else { return };
-    let status = play(&clip.file, "h264", COPY_VIDEO, rtp).await;
-    assert_eq!(classes(&status), by_type(&clip));
+#[test]
+fn h264_with_b_frames() {
+    in_real_time(async || {
+        let Some(clip) = Clip::make("h264", "clip.ts", X264) else { return };
+        let status = play(&clip.file, "h264", COPY_VIDEO, rtp).await;
+        assert_eq!(classes(&status), by_type(&clip));
+    });
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn h265_with_b_frames() {
-    let Some(clip) = Clip::make("h265", "clip.ts", X265) else { return };
-    let status = play(&clip.file, "h265", COPY_VIDEO, rtp).await;
-    assert_eq!(classes(&status), by_type(&clip));
+#[test]
+fn h265_with_b_frames() {
+    in_real_time(async || {
+        let Some(clip) = Clip::make("h265", "clip.ts", X265) else { return };
+        let status = play(&clip.file, "h265", COPY_VIDEO, rtp).await;
+        assert_eq!(classes(&status), by_type(&clip));
+    });
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn vp8_and_vp9() {
-    for (media, codec) in [("vp8", "libvpx"), ("vp9", "libvpx-vp9")] {
-        let encode = ["-map", "0:v", "-c:v", codec, "-g", "20", "-deadline", "realtime", "-b:v", "500k"];
-        let Some(clip) = Clip::make(media, "clip.webm", &encode) else { return };
-        let status = play(&clip.file, media, COPY_VIDEO, rtp).await;
-        let (key, others) = clip.packets("v");
-        // ffmpeg does not tell of pictures that nobody needs.
-        assert_eq!(classes(&status), [key, others, 0], "{media}");
-    }
+#[test]
+fn vp8_and_vp9() {
+    in_real_time(async || {
+        for (media, codec) in [("vp8", "libvpx"), ("vp9", "libvpx-vp9")] {
+            let encode = ["-map", "0:v", "-c:v", codec, "-g", "20", "-deadline", "realtime", "-b:v", "500k"];
+            let Some(clip) = Clip::make(media, "clip.webm", &encode) else { return };
+            let status = play(&clip.file, media, COPY_VIDEO, rtp).await;
+            let (key, others) = clip.packets("v");
+            // ffmpeg does not tell of pictures that nobody needs.
+            assert_eq!(classes(&status), [key, others, 0], "{media}");
+        }
+    });
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn opus() {
-    let encode = ["-map", "1:a", "-c:a", "libopus"];
-    let Some(clip) = Clip::make("opus", "clip.ogg", &encode) else { return };
-    let status = play(&clip.file, "opus", &["-c", "copy", "-f", "rtp"], rtp).await;
-    let (key, others) = clip.packets("a");
-    assert_eq!(count(&status, "audio"), key + others);
+#[test]
+fn opus() {
+    in_real_time(async || {
+        let encode = ["-map", "1:a", "-c:a", "libopus"];
+        let Some(clip) = Clip::make("opus", "clip.ogg", &encode) else { return };
+        let status = play(&clip.file, "opus", &["-c", "copy", "-f", "rtp"], rtp).await;
+        let (key, others) = clip.packets("a");
+        assert_eq!(count(&status, "audio"), key + others);
+    });
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transport_stream_of_h264_and_of_h265() {
-    for (name, encode) in [("ts264", X264), ("ts265", X265)] {
-        let Some(clip) = Clip::make(name, "clip.ts", encode) else { return };
-        let send = ["-map", "0:v", "-c", "copy", "-f", "mpegts"];
-        let status =
-            play(&clip.file, "auto", &send, |port| format!("udp://127.0.0.1:{port}?pkt_size=1316")).await;
-        assert_eq!(status.flows[0].media, "ts");
-        assert_eq!(classes(&status), by_type(&clip), "{name}: {:?}", status.flows[0].sent);
-    }
+#[test]
+fn a_transport_stream_of_h264_and_of_h265() {
+    in_real_time(async || {
+        for (name, encode) in [("ts264", X264), ("ts265", X265)] {
+            let Some(clip) = Clip::make(name, "clip.ts", encode) else { return };
+            let send = ["-map", "0:v", "-c", "copy", "-f", "mpegts"];
+            let status =
+                play(&clip.file, "auto", &send, |port| format!("udp://127.0.0.1:{port}?pkt_size=1316")).await;
+            assert_eq!(status.flows[0].media, "ts");
+            assert_eq!(classes(&status), by_type(&clip), "{name}: {:?}", status.flows[0].sent);
+        }
+    });
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transport_stream_in_rtp_with_sound() {
-    let encode = [X264, &["-map", "1:a", "-c:a", "aac"]].concat();
-    let Some(clip) = Clip::make("mp2t", "clip.ts", &encode) else { return };
-    let send = ["-map", "0", "-c", "copy", "-f", "rtp_mpegts"];
-    let status = play(&clip.file, "ts", &send, rtp).await;
-    let [key, reference, disposable] = by_type(&clip);
-    // Sound in a datagram of a picture makes it one that is needed; a picture may be cut by sound of its own.
-    assert!(count(&status, "key") >= key);
-    assert!(count(&status, "disposable") <= disposable + reference);
-    assert!(count(&status, "key") + count(&status, "reference") >= key + reference);
-    assert!(count(&status, "key") < key + reference + disposable, "not all of them are key pictures");
-    assert!(count(&status, "audio") > 0);
+#[test]
+fn a_transport_stream_in_rtp_with_sound() {
+    in_real_time(async || {
+        let encode = [X264, &["-map", "1:a", "-c:a", "aac"]].concat();
+        let Some(clip) = Clip::make("mp2t", "clip.ts", &encode) else { return };
+        let send = ["-map", "0", "-c", "copy", "-f", "rtp_mpegts"];
+        let status = play(&clip.file, "ts", &send, rtp).await;
+        let [key, reference, disposable] = by_type(&clip);
+        // Sound in a datagram of a picture makes it one that is needed; a picture may be cut by sound of its own.
+        assert!(count(&status, "key") >= key);
+        assert!(count(&status, "disposable") <= disposable + reference);
+        assert!(count(&status, "key") + count(&status, "reference") >= key + reference);
+        assert!(count(&status, "key") < key + reference + disposable, "not all of them are key pictures");
+        assert!(count(&status, "audio") > 0);
+    });
 }

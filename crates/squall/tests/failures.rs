@@ -23,7 +23,7 @@ async fn failure(request: Connect, config: Config) -> ConnectError {
 
 #[test]
 fn a_wrong_pin_is_told_from_an_untrusted_certificate() {
-    within(async {
+    within(async || {
         let (endpoint, identity) = server(Config::default());
         let pin = Trust::Pinned(Fingerprint([7; 32]));
         let error = failure(request(&endpoint, &identity).trust(pin), Config::default()).await;
@@ -46,7 +46,7 @@ fn a_wrong_pin_is_told_from_an_untrusted_certificate() {
 
 #[test]
 fn a_self_signed_certificate_is_not_trusted_by_default() {
-    within(async {
+    within(async || {
         let (endpoint, identity) = server(Config::default());
         let request = request(&endpoint, &identity).trust(Trust::PlatformRoots).server_name("localhost");
         let error = failure(request, Config::default()).await;
@@ -57,7 +57,7 @@ fn a_self_signed_certificate_is_not_trusted_by_default() {
 #[test]
 fn a_server_of_another_protocol_is_named_as_such() {
     let plain = plain::Server::start();
-    within(async {
+    within(async || {
         let request = Connect::to(plain.addr).trust(Trust::InsecureAnyone);
         let error = failure(request, Config::default()).await;
         assert!(matches!(error, ConnectError::OtherProtocol), "{error}");
@@ -66,7 +66,7 @@ fn a_server_of_another_protocol_is_named_as_such() {
 
 #[test]
 fn a_client_of_another_protocol_is_turned_away() {
-    within(async {
+    within(async || {
         let (endpoint, identity) = server(Config::default());
         let addr = endpoint.local_addrs()[0];
         let reason = tokio::task::spawn_blocking(move || plain::connect(addr)).await.expect("runs");
@@ -81,7 +81,7 @@ fn a_client_of_another_protocol_is_turned_away() {
 
 #[test]
 fn a_silent_host_is_given_up_in_time() {
-    within(async {
+    within(async || {
         let closed = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("a port is free");
         let started = std::time::Instant::now();
         let error = failure(Connect::to(closed).trust(Trust::InsecureAnyone), quick()).await;
@@ -93,7 +93,7 @@ fn a_silent_host_is_given_up_in_time() {
 
 #[test]
 fn a_busy_port_is_named() {
-    within(async {
+    within(async || {
         let (endpoint, identity) = server(Config::default());
         let addr = endpoint.local_addrs()[0];
         let tls = identity.server_tls().expect("is valid");
@@ -109,7 +109,7 @@ fn a_busy_port_is_named() {
 
 #[test]
 fn no_usable_interface_is_explained() {
-    within(async {
+    within(async || {
         let to = || Connect::to("127.0.0.1:9").trust(Trust::InsecureAnyone);
         let error = failure(to().over([ip("203.0.113.77")]), quick()).await;
         let expected = "no usable interface towards 127.0.0.1:9: 203.0.113.77: no interface has this address";

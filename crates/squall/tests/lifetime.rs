@@ -39,7 +39,7 @@ async fn send_steadily(client: Session, server: &Session, count: u64, pause: Dur
 
 #[test]
 fn an_interface_taken_away_does_not_stop_the_data() {
-    within(async {
+    within(async || {
         let (_endpoint, client, server) = pair(Config::default()).await;
         paths_up(&client, 2).await;
         let changer = client.clone();
@@ -55,7 +55,7 @@ fn an_interface_taken_away_does_not_stop_the_data() {
 
 #[test]
 fn an_interface_added_later_carries_data_too() {
-    within(async {
+    within(async || {
         let (endpoint, identity) = server(Config::default());
         let one = request(&endpoint, &identity).over([ip("127.0.0.2")]);
         let client = Endpoint::connect(one, Config::default()).await.expect("connects");
@@ -72,7 +72,7 @@ fn an_interface_added_later_carries_data_too() {
 
 #[test]
 fn a_path_that_falls_silent_does_not_stop_the_data() {
-    within(async {
+    within(async || {
         let (endpoint, identity) = server(Config::default());
         let addr = endpoint.local_addrs()[0];
         let (first, second) = (Relay::start(addr).await, Relay::start(addr).await);
@@ -112,7 +112,7 @@ fn a_path_that_falls_silent_does_not_stop_the_data() {
 
 #[test]
 fn finishing_waits_for_what_is_under_way() {
-    within(async {
+    within(async || {
         let (_endpoint, client, server) = pair(Config::default()).await;
         for n in 0..10 {
             client.send(Block::new(pattern(300_000, n))).await.expect("is taken");
@@ -139,7 +139,7 @@ fn finishing_waits_for_what_is_under_way() {
 
 #[test]
 fn finishing_ends_when_the_time_is_up() {
-    within(async {
+    within(async || {
         let (endpoint, identity) = server(Config::default());
         let addr = endpoint.local_addrs()[0];
         let relay = Relay::start(addr).await;
@@ -179,7 +179,7 @@ const SMALL_INBOX: u64 = 2 << 20;
 
 #[test]
 fn what_an_application_does_not_read_is_bounded() {
-    within(async {
+    within(async || {
         let (_endpoint, server, sender) = send_to_a_small_inbox().await;
         for _ in 0..20 {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -193,7 +193,7 @@ fn what_an_application_does_not_read_is_bounded() {
 
 #[test]
 fn an_application_that_never_reads_holds_the_sender_back() {
-    within(async {
+    within(async || {
         let (_endpoint, server, sender) = send_to_a_small_inbox().await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(!sender.is_finished(), "nothing held the sender back");
@@ -207,7 +207,7 @@ fn an_application_that_never_reads_holds_the_sender_back() {
 
 #[test]
 fn a_full_queue_is_told_and_so_is_the_room_after() {
-    within(async {
+    within(async || {
         // Nobody reads at the peer, so the queue fills however fast the machine is.
         let limits = Limits { reassembly: SMALL_INBOX, queued_bytes: 1 << 20, ..Limits::default() };
         let (_endpoint, client, server) = pair(Config { limits, ..Config::default() }).await;
@@ -234,7 +234,7 @@ fn a_full_queue_is_told_and_so_is_the_room_after() {
 
 #[test]
 fn two_hundred_sessions_leave_nothing_behind() {
-    within(async {
+    within(async || {
         let (endpoint, identity) = server(Config::default());
         for n in 0..200u64 {
             let request = request(&endpoint, &identity);
@@ -256,7 +256,7 @@ fn two_hundred_sessions_leave_nothing_behind() {
 
 #[test]
 fn closing_the_endpoint_ends_its_sessions() {
-    within(async {
+    within(async || {
         let (endpoint, client, server) = pair(Config::default()).await;
         endpoint.close(7, "maintenance");
         assert!(endpoint.accept().await.is_none());
@@ -286,7 +286,7 @@ fn peers_are_told_when_the_program_ends() {
             std::mem::forget((endpoint, session));
         });
     });
-    within(async {
+    within(async || {
         let (addr, pin) = tell.recv().expect("starts");
         let request = Connect::to(addr).trust(Trust::Pinned(pin));
         let client = Endpoint::connect(request, Config::default()).await.expect("connects");
@@ -300,7 +300,7 @@ fn peers_are_told_when_the_program_ends() {
 
 #[test]
 fn a_server_on_all_addresses_answers_from_the_one_called() {
-    within(async {
+    within(async || {
         let identity = squall::Identity::self_signed("localhost").expect("is made");
         let tls = identity.server_tls().expect("is valid");
         let endpoint = Endpoint::listen("0.0.0.0:0", &tls, Config::default()).expect("a port is free");
@@ -322,7 +322,7 @@ fn a_server_on_all_addresses_answers_from_the_one_called() {
 
 #[test]
 fn sessions_run_over_ipv6() {
-    within(async {
+    within(async || {
         let identity = squall::Identity::self_signed("localhost").expect("is made");
         let tls = identity.server_tls().expect("is valid");
         // Some machines have no IPv6 at all; there is nothing to test on them.
@@ -340,7 +340,7 @@ fn sessions_run_over_ipv6() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_session_runs_over_an_interface_by_name() {
-    within(async {
+    within(async || {
         let (endpoint, identity) = server(Config::default());
         let named = Interfaces::Named(vec!["lo".into()]);
         let request = request(&endpoint, &identity).interfaces(named);

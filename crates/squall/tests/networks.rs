@@ -54,7 +54,7 @@ async fn metered(session: &Session, expected: [bool; 2]) {
 
 #[test]
 fn each_network_binds_its_socket_once_and_carries_a_path() {
-    within(async {
+    within(async || {
         let (endpoint, identity) = server(Config::default());
         let (wifi, wifi_bound) = network("wifi", "127.0.0.2");
         let (cell, cell_bound) = network("cellular", "127.0.0.3");
@@ -78,7 +78,7 @@ fn each_network_binds_its_socket_once_and_carries_a_path() {
 
 #[test]
 fn a_session_outlives_networks_that_come_and_go() {
-    within(async {
+    within(async || {
         let (endpoint, identity) = server(Config::default());
         let (wifi, _) = network("wifi", "127.0.0.2");
         let (cell, cell_bound) = network("cellular", "127.0.0.3");
@@ -106,7 +106,7 @@ fn a_session_outlives_networks_that_come_and_go() {
 
 #[test]
 fn the_system_may_pick_the_address() {
-    within(async {
+    within(async || {
         let (endpoint, identity) = server(Config::default());
         let network = Network::new("any", |_| Ok(()));
         let request = over(&endpoint, &identity, vec![network]);
@@ -122,7 +122,7 @@ fn the_system_may_pick_the_address() {
 
 #[test]
 fn a_network_that_cannot_bind_is_told_or_tried_again() {
-    within(async {
+    within(async || {
         let (endpoint, identity) = server(Config::default());
         let refusal = Arc::new(Mutex::new(Some("the network is gone")));
         let current = refusal.clone();

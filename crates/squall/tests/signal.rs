@@ -42,7 +42,7 @@ fn wifi(publisher: &mut Publisher, rssi: f64) {
 
 #[test]
 fn both_sides_leave_a_path_whose_radio_fades_and_return_when_it_is_back() {
-    within(async {
+    within(async || {
         let (_endpoint, client, server) = pair(Config::default()).await;
         both_paths(&client).await;
         both_paths(&server).await;
@@ -75,7 +75,7 @@ fn both_sides_leave_a_path_whose_radio_fades_and_return_when_it_is_back() {
 
 #[test]
 fn a_radio_that_says_nothing_for_long_is_believed_until_it_is_let_go() {
-    within(async {
+    within(async || {
         let (_endpoint, client, server) = pair(Config::default()).await;
         both_paths(&client).await;
         let (mut publisher, subscriber) = board();

@@ -9,7 +9,7 @@ use squall::{Block, BlockFate, Config, Event, PathChange};
 
 #[test]
 fn both_paths_come_up() {
-    within(async {
+    within(async || {
         let (_endpoint, client, _server) = pair(Config::default()).await;
         let mut up = Vec::new();
         while up.len() < 2 {
@@ -27,7 +27,7 @@ fn both_paths_come_up() {
 
 #[test]
 fn twenty_megabytes_arrive_as_they_were_sent() {
-    within(async {
+    within(async || {
         let (_endpoint, client, server) = pair(Config::default()).await;
         let sender = tokio::spawn(async move {
             for n in 0..20 {
