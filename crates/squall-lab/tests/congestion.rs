@@ -192,6 +192,18 @@ fn a_stream_over_a_lossy_link_is_in_time_where_loss_is_tolerated() {
 }
 
 #[test]
+fn losses_in_runs_leave_room_for_most_of_a_link() {
+    let link = DEEP.replace("10mbps", "25mbps").replace("1MB", "150kB");
+    let lossy = format!("{link}loss = {{ to_bad = \"0.5%\", to_good = \"25%\" }}\n");
+    let video = VIDEO.replace("8mbps", "18mbps") + "deadline = \"300ms\"\n";
+    for run in runs("cubic-tolerant", &[&lossy, &video]) {
+        let in_time = run.flows[0].total.in_time_ratio();
+        println!("in time: {in_time:.3}");
+        assert!(in_time > 0.97, "{in_time}");
+    }
+}
+
+#[test]
 fn two_paths_are_both_used_and_neither_fills_its_queue() {
     let second = "[[path]]\nname = \"slow\"\nrate = \"5mbps\"\ndelay = \"40ms\"\nqueue = \"1MB\"\n";
     for congestion in MEDIA {
