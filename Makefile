@@ -69,8 +69,7 @@ fuzz:
 
 # Live video through a tunnel for half an hour, or MINUTES, over links that fail by turns: needs ffmpeg and a shell.
 soak: tools
-	@$(CARGO) build --release --locked -p squall-cli
-	@$(CARGO) build --release --locked -p squall-tunnel --example interruptions
+	@$(CARGO) build --release --locked -p squall-cli -p squall-testing
 	@scripts/soak.sh $(MINUTES)
 
 tools:

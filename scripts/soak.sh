@@ -17,7 +17,7 @@ grown_kb=2048 grown_percent=10 # to fail, both must be exceeded from the first m
 root=$(cd "$(dirname "$0")/.." && pwd)
 release=${CARGO_TARGET_DIR:-$root/target}/release
 squall=$(realpath -m "$release/squall")
-player=$(realpath -m "$release/examples/interruptions")
+player=$(realpath -m "$release/interruptions")
 command -v ffmpeg >/dev/null || { echo "soak: ffmpeg is missing: apt-get install ffmpeg" >&2; exit 1; }
 for program in "$squall" "$player"; do
     [ -x "$program" ] || { echo "soak: $program is missing: make soak builds it" >&2; exit 1; }
