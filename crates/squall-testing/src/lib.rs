@@ -1,4 +1,4 @@
-//! What tests of several crates need; no part of the product.
+//! What tests of several crates need; no part of the product. The program `interruptions` is what `make soak` watches a player with.
 //!
 //! [`in_real_time`] is for tests with real sockets and clocks. On a machine that others keep busy, which for a virtual one
 //! need not be programs that it can see, packets are late without fault of anybody here. Such a failure says nothing,

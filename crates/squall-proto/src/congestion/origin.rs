@@ -11,7 +11,7 @@
 //! - It is by congestion too where more than one packet in ten is lost, whatever the round trip says: a queue too
 //!   short to be seen, or a policer. Google's congestion control for WebRTC draws the line at the same place
 //!   (draft-ietf-rmcat-gcc-02, its loss-based part). The share is a mean over some 500 packets: over 100, a radio that
-//!   loses 2 % of all packets, four in a row, passes once or twice a second for one that loses a tenth.
+//!   loses 2 % of all packets, four in a row, passes for one that loses a tenth now and then.
 //! - All others are the **medium's**.
 //!
 //! Where a path grows longer for good all its losses are by congestion from then on: the error is on the side of
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenth_within_a_tenth_of_a_second_is_not_a_tenth() {
+    fn a_fifth_of_a_hundred_packets_is_not_yet_a_tenth_of_all() {
         let mut origin = after(&[30; 20]);
         for i in 0..100 {
             match i % 5 {
