@@ -36,6 +36,31 @@ pub struct Figures {
     pub overflows: u64,
     /// Why the run does not count, if it does not.
     pub invalid: Option<String>,
+    /// How many runs were made to have one that counts, this one with them.
+    pub attempts: u32,
+}
+
+impl Figures {
+    /// Makes a run until one counts, so often at most, and then keeps the last; `again` is told of each that is made again.
+    ///
+    /// # Errors
+    ///
+    /// Those of `run`, which is not made again then.
+    pub fn that_count<E>(
+        attempts: u32,
+        mut run: impl FnMut() -> Result<Self, E>,
+        mut again: impl FnMut(&Self),
+    ) -> Result<Self, E> {
+        let mut attempt = 1;
+        loop {
+            let figures = Self { attempts: attempt, ..run()? };
+            if figures.invalid.is_none() || attempt >= attempts {
+                return Ok(figures);
+            }
+            again(&figures);
+            attempt += 1;
+        }
+    }
 }
 
 /// Of how many of 1,000 frames latencies are given.
@@ -76,6 +101,7 @@ impl Figures {
             cpu_s: (near.cpu_us + far.cpu_us) as f64 / 1e6,
             overflows: near.overflows + far.overflows,
             invalid,
+            attempts: 1,
         }
     }
 }
@@ -84,19 +110,59 @@ impl Figures {
 mod tests {
     use super::*;
 
+    fn figures(invalid: Option<&str>) -> Figures {
+        let near = Near { frames: 0, cpu_us: 0, overflows: 0 };
+        let far = Far { frames: Vec::new(), cpu_us: 0, overflows: 0 };
+        let stream = Stream { rate_bps: 8_000_000, fps: 30 };
+        let what = ("calm".to_owned(), stream, Contender::UdpSingle);
+        Figures::of(what, &near, &far, &report(), invalid.map(ToOwned::to_owned))
+    }
+
+    fn report() -> ShellReport {
+        serde_json::from_str(
+            r#"{ "elapsed": 0, "paths": [], "slip": { "count": 0, "p50": 0, "p99": 0, "max": 0 },
+                "strays": 0, "refused": 0, "failure": null, "overruns": 0 }"#,
+        )
+        .expect("a report")
+    }
+
+    /// Which run is kept of those that end so, after how many, and how often one was said to be made again.
+    fn kept(attempts: u32, runs: &[Option<&str>]) -> (Option<String>, u32, u32) {
+        let (mut left, mut told) = (runs.iter(), 0);
+        let run = || left.next().map(|invalid| figures(*invalid)).ok_or(());
+        let kept = Figures::that_count(attempts, run, |_| told += 1).expect("a run");
+        (kept.invalid, kept.attempts, told)
+    }
+
+    #[test]
+    fn a_run_that_does_not_count_is_made_again_so_often() {
+        let (late, later) = (Some("late"), Some("later"));
+        assert_eq!(kept(3, &[None, late]), (None, 1, 0));
+        assert_eq!(kept(3, &[late, None]), (None, 2, 1));
+        assert_eq!(kept(3, &[late, late, later, None]), (later.map(ToOwned::to_owned), 3, 2));
+        assert_eq!(kept(1, &[late, None]), (late.map(ToOwned::to_owned), 1, 0));
+    }
+
+    #[test]
+    fn a_run_that_fails_is_not_made_again() {
+        let mut made = 0;
+        let run = || {
+            made += 1;
+            Err("no links")
+        };
+        assert_eq!(Figures::that_count(3, run, |_| ()), Err("no links"));
+        assert_eq!(made, 1);
+    }
+
     #[test]
     fn what_never_came_counts_as_latest() {
         let near = Near { frames: 10, cpu_us: 1_500_000, overflows: 1 };
         // The last is none of those that were sent.
         let frames = vec![(0, 150_000), (1, 150_001), (2, 300_000), (3, 20_000), (4, 20_000), (99, 1)];
         let far = Far { frames, cpu_us: 500_000, overflows: 2 };
-        let report: ShellReport = serde_json::from_str(
-            r#"{ "elapsed": 0, "paths": [], "slip": { "count": 0, "p50": 0, "p99": 0, "max": 0 },
-                "strays": 0, "refused": 0, "failure": null, "overruns": 0 }"#,
-        )
-        .expect("a report");
         let stream = Stream { rate_bps: 8_000_000, fps: 30 };
-        let one = Figures::of(("calm".to_owned(), stream, Contender::UdpSingle), &near, &far, &report, None);
+        let one =
+            Figures::of(("calm".to_owned(), stream, Contender::UdpSingle), &near, &far, &report(), None);
         assert_eq!((one.complete, one.in_150_ms, one.in_300_ms), (5, 0.3, 0.5));
         assert_eq!(one.latency_us, [Some(300_000), None, None, None]);
         assert_eq!((one.cpu_s, one.overflows), (2.0, 3));

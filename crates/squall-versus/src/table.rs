@@ -96,6 +96,7 @@ mod tests {
             cpu_s: 0.5,
             overflows: 0,
             invalid: None,
+            attempts: 1,
         };
         let about = ["Measured somewhere".to_owned()];
         let before = "# A page\n\nWords | and | bars.\n\n";

@@ -4,8 +4,8 @@ use std::{fs, process::Command};
 
 use squall_net::Span;
 
-/// A line each.
-pub(super) fn about(time: Span, seed: u64, left_out: &[String]) -> Vec<String> {
+/// A line each. So many runs were made `again`, as they did not count.
+pub(super) fn about(time: Span, seed: u64, again: u32, left_out: &[String]) -> Vec<String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let model = field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -13,6 +13,9 @@ pub(super) fn about(time: Span, seed: u64, left_out: &[String]) -> Vec<String> {
         format!("Measured on {}, {cores} cores of {model}, Linux {}", today(), kernel.trim()),
         format!("`squall versus` {}, streams of {time} each, seed {seed}", env!("CARGO_PKG_VERSION")),
     ];
+    if again > 0 {
+        lines.push(format!("Runs made again, as the machine had been too slow for the links: {again}"));
+    }
     let versions =
         [("srt-live-transmit", "-version", "SRT Library version"), ("ristsender", "--help", "version")];
     lines.extend(versions.iter().filter_map(|(program, option, word)| version(program, option, word)));

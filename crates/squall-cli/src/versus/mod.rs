@@ -56,6 +56,9 @@ pub(crate) struct VersusArgs {
     /// What the links' chance follows
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// How often a run is made at most that does not count, as the machine was too slow for the links
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    attempts: u32,
     /// Say who can be compared here, and what is missing for the others
     #[arg(long)]
     list: bool,
@@ -110,7 +113,8 @@ pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
     output::print(&text(&figures))?;
     if let Some(file) = &args.page {
         let page = if file.exists() { std::fs::read_to_string(file)? } else { String::new() };
-        let about = machine::about(args.time, args.seed, &left_out);
+        let again = figures.iter().map(|run| run.attempts - 1).sum();
+        let about = machine::about(args.time, args.seed, again, &left_out);
         output::write(file, &markdown(&page, &about, &figures))?;
     }
     if let Some(file) = &args.json {
@@ -197,11 +201,15 @@ fn measure(
                     folder: log.join(&name),
                 };
                 done += 1;
-                match squall_versus::run(&plan) {
+                let does_not_count = |run: &Figures, then: &str| {
+                    if let Some(why) = &run.invalid {
+                        eprintln!("{name} does not count: {why}{then}");
+                    }
+                };
+                let run = || squall_versus::run(&plan);
+                match Figures::that_count(args.attempts, run, |run| does_not_count(run, "; once more")) {
                     Ok(run) => {
-                        if let Some(why) = &run.invalid {
-                            eprintln!("{name} does not count: {why}");
-                        }
+                        does_not_count(&run, "");
                         if run.overflows > 0 {
                             eprintln!("{name}: sockets dropped {} packets for want of room", run.overflows);
                         }
