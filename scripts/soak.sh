@@ -157,7 +157,11 @@ echo "soak: $minutes min, $scheduler, $latency, an outage of ${dead} s every ${e
 export squall player scheduler latency seconds
 wrong=0
 "$squall" shell --strict --time "$((seconds + 60))s" --scenario links.toml --json shell.json \
-    --server 'bash server.sh' --client 'bash client.sh' 2>shell.log || {
+    --server 'bash server.sh' --client 'bash client.sh' 2>shell.log &
+shell=$!
+# Whoever ends this ends all of it.
+trap 'kill $shell 2>/dev/null || true' EXIT
+wait $shell || {
     echo "wrong: the shell: $(tail -n 1 shell.log)"
     wrong=1
 }

@@ -2,11 +2,11 @@
 //! all others (1).
 
 mod common;
-mod foreign;
 
 use std::net::UdpSocket;
 
 use common::{Receiver, Scratch, failure, run};
+use squall_testing::foreign;
 
 fn line(text: &str) -> (String, Option<i32>) {
     (format!("squall: {text}"), Some(1))

@@ -11,12 +11,12 @@ use std::{
 };
 
 use bytes::Bytes;
-use common::{Receiver, Scratch, h264, pattern, squall};
+use common::{Receiver, Scratch, h264, squall};
 use squall_media::{
     EncodedFrame, FrameKind,
     ivf::{IvfCodec, IvfHeader, IvfWriter},
 };
-use squall_testing::in_real_time;
+use squall_testing::{in_real_time, pattern};
 
 /// Sends and receives one file; both must succeed.
 fn transfer(scratch: &Scratch, content: &[u8], more: &[&str]) -> (Vec<u8>, String, String) {

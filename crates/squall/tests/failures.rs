@@ -1,7 +1,6 @@
 //! What cannot work says why, in one line.
 
 mod common;
-mod plain;
 
 use std::{net::UdpSocket, time::Duration};
 
@@ -9,6 +8,7 @@ use common::{ip, request, server, within};
 use squall::{
     Config, Connect, ConnectError, Endpoint, Fingerprint, Identity, Interfaces, ListenError, Trust,
 };
+use squall_testing::foreign;
 
 fn quick() -> Config {
     Config { connect_timeout: Duration::from_millis(300), ..Config::default() }
@@ -56,9 +56,9 @@ fn a_self_signed_certificate_is_not_trusted_by_default() {
 
 #[test]
 fn a_server_of_another_protocol_is_named_as_such() {
-    let plain = plain::Server::start();
+    let foreign = foreign::Server::start();
     within(async || {
-        let request = Connect::to(plain.addr).trust(Trust::InsecureAnyone);
+        let request = Connect::to(foreign.addr).trust(Trust::InsecureAnyone);
         let error = failure(request, Config::default()).await;
         assert!(matches!(error, ConnectError::OtherProtocol), "{error}");
     });
@@ -69,7 +69,7 @@ fn a_client_of_another_protocol_is_turned_away() {
     within(async || {
         let (endpoint, identity) = server(Config::default());
         let addr = endpoint.local_addrs()[0];
-        let reason = tokio::task::spawn_blocking(move || plain::connect(addr)).await.expect("runs");
+        let reason = tokio::task::spawn_blocking(move || foreign::connect(addr)).await.expect("runs");
         assert!(reason.contains("error 120"), "{reason}");
         endpoint.wait_idle().await;
         // Others are still served.

@@ -4,11 +4,12 @@ mod common;
 
 use std::time::Duration;
 
-use common::{ip, next_block, pair, pattern, relay::Relay, request, server, within};
+use common::{ip, next_block, pair, relay::Relay, request, server, within};
 use squall::{
     Block, BlockFate, CloseReason, Config, Connect, Endpoint, Event, FinishError, Interfaces, Limits,
     PathChange, SendError, Session, Trust,
 };
+use squall_testing::pattern;
 
 /// Waits until `count` paths are up.
 async fn paths_up(session: &Session, count: usize) {

@@ -4,8 +4,9 @@ mod common;
 
 use std::time::Duration;
 
-use common::{next_block, pair, pattern, within};
+use common::{next_block, pair, within};
 use squall::{Block, BlockFate, Config, Event, PathChange};
+use squall_testing::pattern;
 
 #[test]
 fn both_paths_come_up() {

@@ -18,14 +18,16 @@ use noq_proto::{
 use rustls::crypto::ring;
 
 /// A server that speaks `h3` only, until it is dropped.
-pub(crate) struct Server {
-    pub(crate) addr: SocketAddr,
+pub struct Server {
+    /// Where it is to be found.
+    pub addr: SocketAddr,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    pub(crate) fn start() -> Self {
+    /// Starts one on a free port of loopback.
+    pub fn start() -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
         let addr = socket.local_addr().expect("is bound");
         let stop = Arc::new(AtomicBool::new(false));
@@ -48,7 +50,7 @@ impl Drop for Server {
 }
 
 /// Connects with `h3`; returns why the connection ended.
-pub(crate) fn connect(addr: SocketAddr) -> String {
+pub fn connect(addr: SocketAddr) -> String {
     let mut peer = Peer::new(UdpSocket::bind("127.0.0.1:0").expect("a port is free"), None);
     let connection = peer.endpoint.connect(Instant::now(), client_config(), addr, "localhost");
     peer.connection = Some(connection.expect("the request is valid"));
