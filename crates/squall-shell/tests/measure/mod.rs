@@ -43,7 +43,7 @@ fn measure<T>(links: &[&str], max_slip: Duration, measurement: impl Fn(&Shell) -
     let report = shell.report().expect("counters");
     println!("  {:?}", report.live.slip);
     if let Some(why) = report.invalid(max_slip) {
-        panic!("the links are not what they are meant to be: {why}");
+        panic!("{why}");
     }
     measured
 }
