@@ -165,6 +165,7 @@ wait $shell || {
     echo "wrong: the shell: $(tail -n 1 shell.log)"
     wrong=1
 }
+trap - EXIT
 for name in exit entry; do
     code=$(cat $name.code 2>/dev/null || echo none)
     if [ "$code" != 0 ] || grep -q panicked $name.log; then
