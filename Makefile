@@ -56,7 +56,7 @@ findings: tools
 versus: tools
 	@scripts/install-rivals.sh
 	@$(CARGO) build --release --locked -p squall-cli
-	@"$${CARGO_TARGET_DIR:-target}/release/squall" versus --page docs/versus.md --json out/versus.json
+	@"$${CARGO_TARGET_DIR:-target}/release/squall" versus --keep-awake --page docs/versus.md --json out/versus.json
 
 # Frame sizes of films, for traffic/; needs ffmpeg with libx264 and libvpx.
 traffic:

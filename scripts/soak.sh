@@ -156,7 +156,7 @@ END
 echo "soak: $minutes min, $scheduler, $latency, an outage of ${dead} s every ${every} s"
 export squall player scheduler latency seconds
 wrong=0
-"$squall" shell --strict --time "$((seconds + 60))s" --scenario links.toml --json shell.json \
+"$squall" shell --keep-awake --strict --time "$((seconds + 60))s" --scenario links.toml --json shell.json \
     --server 'bash server.sh' --client 'bash client.sh' 2>shell.log &
 shell=$!
 # Whoever ends this ends all of it.

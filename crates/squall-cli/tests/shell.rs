@@ -35,6 +35,14 @@ fn processes_with(word: &str) -> Vec<String> {
     .collect()
 }
 
+/// How many threads of this name a program has.
+fn threads_of(child: &Child, name: &str) -> usize {
+    let threads = fs::read_dir(format!("/proc/{}/task", child.id())).into_iter().flatten().flatten();
+    threads
+        .filter(|thread| fs::read_to_string(thread.path().join("comm")).is_ok_and(|comm| comm.trim() == name))
+        .count()
+}
+
 /// Waits until a condition holds, for five seconds at most.
 fn eventually(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
@@ -114,6 +122,29 @@ fn what_is_wrong_is_said_in_one_line() {
         assert!(said.starts_with("squall: /proc/nowhere: "), "{said}");
         assert_eq!(code, Some(1));
     }
+}
+
+#[test]
+fn processors_are_kept_awake_by_a_thread_on_each_if_that_is_asked_for() {
+    if !shell_is_possible() {
+        return;
+    }
+    let keep_awake = |also: &[&str]| {
+        let mut shell = squall();
+        shell
+            .args(["shell", "-q", "--link", "delay=1ms", "--time", "60s"])
+            .args(also)
+            .args(["--", "sleep", "60"]);
+        let child = shell.spawn().expect("the program starts");
+        eventually("the links are there", || threads_of(&child, "squall-links") == 1);
+        let threads = threads_of(&child, "squall-awake");
+        signal(&child, "TERM");
+        assert_eq!(child.wait_with_output().expect("the shell ends").status.code(), Some(130));
+        threads
+    };
+    let processors = std::thread::available_parallelism().expect("Linux tells").get();
+    assert!(keep_awake(&["--keep-awake"]) >= processors, "a control group may allow less than there are");
+    assert_eq!(keep_awake(&[]), 0);
 }
 
 #[test]

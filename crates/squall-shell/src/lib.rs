@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod awake;
 mod device;
 mod error;
 pub mod keeper;
@@ -38,6 +39,7 @@ mod side;
 mod wiring;
 
 pub use address::{Addresses, server};
+pub use awake::Awake;
 pub use error::ShellError;
 pub use privilege::{Privilege, acquire};
 pub use report::ShellReport;

@@ -8,7 +8,7 @@ use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf, process::ExitCode, 
 
 use clap::Args;
 use squall_net::Span;
-use squall_shell::{Prepared, ShellError};
+use squall_shell::{Awake, Prepared, ShellError};
 
 use self::programs::{Ended, Programs};
 use crate::{
@@ -67,6 +67,10 @@ pub(crate) struct ShellArgs {
     /// The run does not count if more than one of 100 packets came later than this out of its link
     #[arg(long, value_name = "TIME", default_value = "2ms")]
     max_slip: Span,
+    /// Keep the processors from halting, by a thread of the lowest priority on each: on a virtual machine whose host has others
+    /// to run, packets are less late so
+    #[arg(long)]
+    keep_awake: bool,
     /// End with 1 if the run does not count
     #[arg(long)]
     strict: bool,
@@ -100,6 +104,7 @@ pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
     if !args.quiet && std::io::stderr().is_terminal() {
         eprint!("{}", summary::welcome(&prepared.interfaces(), &paths, args.server.is_some()));
     }
+    let _awake = args.keep_awake.then(Awake::keep).transpose().map_err(whole)?;
     let mut programs = Programs::new(&prepared.interfaces(), prepared.radios());
     if let Some(command) = &args.server {
         programs.start_server(prepared.server(), command).map_err(whole)?;

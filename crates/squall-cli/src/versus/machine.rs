@@ -2,17 +2,25 @@
 
 use std::{fs, process::Command};
 
-use squall_net::Span;
+use super::VersusArgs;
 
 /// A line each. So many runs were made `again`, as they did not count.
-pub(super) fn about(time: Span, seed: u64, again: u32, left_out: &[String]) -> Vec<String> {
+pub(super) fn about(args: &VersusArgs, again: u32, left_out: &[String]) -> Vec<String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let model = field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut lines = vec![
         format!("Measured on {}, {cores} cores of {model}, Linux {}", today(), kernel.trim()),
-        format!("`squall versus` {}, streams of {time} each, seed {seed}", env!("CARGO_PKG_VERSION")),
+        format!(
+            "`squall versus` {}, streams of {} each, seed {}",
+            env!("CARGO_PKG_VERSION"),
+            args.time,
+            args.seed
+        ),
     ];
+    if args.keep_awake {
+        lines.push("The processors were kept from halting (`--keep-awake`)".to_owned());
+    }
     if again > 0 {
         lines.push(format!("Runs made again, as the machine had been too slow for the links: {again}"));
     }

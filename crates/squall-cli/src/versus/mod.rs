@@ -13,6 +13,7 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use squall_lab::Scenario;
 use squall_net::{Rate, Span};
+use squall_shell::Awake;
 use squall_versus::{Contender, Figures, Plan, Relay, RelayEnd, SideSpec, Stream, markdown, text};
 
 use crate::{
@@ -59,6 +60,9 @@ pub(crate) struct VersusArgs {
     /// How often a run is made at most that does not count, as the machine was too slow for the links
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     attempts: u32,
+    /// Keep the processors from halting meanwhile, as `squall shell --keep-awake` does
+    #[arg(long)]
+    keep_awake: bool,
     /// Say who can be compared here, and what is missing for the others
     #[arg(long)]
     list: bool,
@@ -109,12 +113,14 @@ pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
     // Before there are threads.
     squall_shell::acquire().map_err(whole)?;
     let (ready, left_out) = contenders(args);
+    let awake = args.keep_awake.then(Awake::keep).transpose().map_err(whole)?;
     let (figures, failed) = measure(args, &scenarios, &ready)?;
+    drop(awake);
     output::print(&text(&figures))?;
     if let Some(file) = &args.page {
         let page = if file.exists() { std::fs::read_to_string(file)? } else { String::new() };
         let again = figures.iter().map(|run| run.attempts - 1).sum();
-        let about = machine::about(args.time, args.seed, again, &left_out);
+        let about = machine::about(args, again, &left_out);
         output::write(file, &markdown(&page, &about, &figures))?;
     }
     if let Some(file) = &args.json {
