@@ -5,6 +5,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
+        mpsc::sync_channel,
     },
     thread::{self, JoinHandle},
 };
@@ -45,11 +46,10 @@ impl Awake {
     ///
     /// [`ShellError::System`] if the system refuses a thread, its priority or its place.
     pub fn keep() -> Result<Self, ShellError> {
-        let allowed = sched_getaffinity(None).map_err(io::Error::from)?;
         let mut awake = Self { over: Arc::default(), threads: Vec::new() };
-        for processor in (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)) {
+        for processor in processors()? {
             let over = Arc::clone(&awake.over);
-            let (tell, told) = std::sync::mpsc::sync_channel(1);
+            let (tell, told) = sync_channel(1);
             awake.threads.push(thread::Builder::new().name(NAME.to_owned()).spawn(move || {
                 let settled = settle(processor);
                 let stays = settled.is_ok();
@@ -71,6 +71,12 @@ impl Drop for Awake {
             let _ = thread.join();
         }
     }
+}
+
+/// Those that this program may use.
+fn processors() -> io::Result<impl Iterator<Item = usize>> {
+    let allowed = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(move |processor| allowed.is_set(*processor)))
 }
 
 /// Puts the calling thread behind all others on this processor.
@@ -108,11 +114,9 @@ mod tests {
     #[test]
     fn a_thread_of_the_lowest_priority_is_busy_on_each_processor_until_it_is_over() {
         const SCHED_IDLE: u32 = 5;
-        let allowed = sched_getaffinity(None).expect("Linux tells");
-        let processors = (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).count();
         let awake = Awake::keep().expect("it may");
         let first = keeping();
-        assert_eq!(first.len(), processors);
+        assert_eq!(first.len(), processors().expect("Linux tells").count());
         assert!(first.iter().all(|(policy, _)| *policy == SCHED_IDLE), "{first:?}");
         let start = std::time::Instant::now();
         let used = |threads: &[(u32, u64)]| threads.iter().map(|(_, ticks)| ticks).sum::<u64>();

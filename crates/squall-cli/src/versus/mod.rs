@@ -113,9 +113,8 @@ pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
     // Before there are threads.
     squall_shell::acquire().map_err(whole)?;
     let (ready, left_out) = contenders(args);
-    let awake = args.keep_awake.then(Awake::keep).transpose().map_err(whole)?;
+    let _awake = args.keep_awake.then(Awake::keep).transpose().map_err(whole)?;
     let (figures, failed) = measure(args, &scenarios, &ready)?;
-    drop(awake);
     output::print(&text(&figures))?;
     if let Some(file) = &args.page {
         let page = if file.exists() { std::fs::read_to_string(file)? } else { String::new() };
