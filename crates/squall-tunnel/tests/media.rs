@@ -268,3 +268,20 @@ fn a_transport_stream_in_rtp_with_sound() {
         assert!(count(&status, "audio") > 0);
     });
 }
+
+/// The program map has 186 bytes, so that it is split within its check sum.
+#[test]
+fn a_transport_stream_with_fifteen_sound_tracks() {
+    in_real_time(async || {
+        let mut encode = vec!["-map", "0:v", "-c:v", "mpeg2video", "-c:a", "mp2"];
+        let languages: Vec<String> = (0..15).map(|n| format!("-metadata:s:a:{n}")).collect();
+        for language in &languages {
+            encode.extend(["-map", "1:a", language, "language=eng"]);
+        }
+        let Some(clip) = Clip::make("many", "clip.ts", &encode) else { return };
+        let send = ["-map", "0", "-c", "copy", "-f", "mpegts"];
+        let status =
+            play(&clip.file, "ts", &send, |port| format!("udp://127.0.0.1:{port}?pkt_size=1316")).await;
+        assert!(count(&status, "key") > 0, "pictures are found: {:?}", status.flows[0].sent);
+    });
+}

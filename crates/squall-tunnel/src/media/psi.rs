@@ -106,15 +106,144 @@ impl Section {
         self.bytes.extend_from_slice(&payload[..payload.len().min(room)]);
         let &[id, high, low] = self.bytes.first_chunk::<3>()?;
         let end = 3 + (usize::from(high & 0x0f) << 8 | usize::from(low));
+        let whole = self.bytes.get(..end)?;
         // Behind the length: five bytes of head, with a bit for "current"; at the end a check sum of four.
-        let body = self.bytes.get(8..end.checked_sub(4)?)?;
-        if id != table || self.bytes[5] & 1 == 0 {
+        let body = whole.get(8..end.checked_sub(4)?)?;
+        if id != table || whole[5] & 1 == 0 {
             return None;
         }
-        let news = self.known != self.bytes[..end];
+        let news = self.known != whole;
         if news {
-            self.known = self.bytes[..end].to_vec();
+            self.known = whole.to_vec();
         }
         Some((body, news))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MAP: u16 = 0x100;
+
+    /// A section with a right length and its check sum, which is not looked at.
+    fn section(id: u8, current: bool, body: &[u8]) -> Vec<u8> {
+        let length = body.len() + 9;
+        let mut section =
+            vec![id, 0xb0 | (length >> 8) as u8, length as u8, 0, 1, 0xc0 | u8::from(current), 0, 0];
+        section.extend(body);
+        section.extend([0; 4]);
+        section
+    }
+
+    /// The table that names [`MAP`].
+    fn programs() -> Vec<u8> {
+        section(PAT, true, &[0, 1, 0xe0 | (MAP >> 8) as u8, MAP as u8])
+    }
+
+    /// A map of one H.264 stream on PID 0x101, and so many bytes of sound streams with descriptors of this size.
+    fn map(sounds: usize, descriptor: usize) -> Vec<u8> {
+        let mut body = vec![0xe1, 1, 0xf0, 0, 0x1b, 0xe1, 1, 0xf0, 0];
+        for n in 0..sounds {
+            body.extend([0x03, 0xe1, 2 + n as u8, 0xf0, descriptor as u8]);
+            body.extend(vec![0; descriptor]);
+        }
+        section(PMT, true, &body)
+    }
+
+    /// Packets of this PID, the first with the beginning of the section up to `first` bytes of it.
+    fn packets(pid: u16, section: &[u8], first: usize) -> Vec<Vec<u8>> {
+        let (begin, rest) = section.split_at(first.min(183).min(section.len()));
+        let mut all = vec![packet(pid, true, &[&[0], begin].concat(), rest.is_empty())];
+        all.extend(rest.chunks(184).map(|part| packet(pid, false, part, part.len() + 184 > rest.len())));
+        all
+    }
+
+    /// A packet with this payload; what is left of it is an adaptation field, or behind the last of a section 0xff.
+    fn packet(pid: u16, starts: bool, payload: &[u8], last: bool) -> Vec<u8> {
+        let mut packet = vec![0x47, u8::from(starts) << 6 | (pid >> 8) as u8, pid as u8, 0x10];
+        let spare = 184 - payload.len();
+        if !last && spare > 0 {
+            packet[3] |= 0x20;
+            packet.push(spare as u8 - 1);
+            packet.extend([0].iter().chain(&[0xff; 182]).take(spare - 1));
+        }
+        packet.extend(payload);
+        packet.resize(188, 0xff);
+        packet
+    }
+
+    fn feed(psi: &mut Psi, packets: &[Vec<u8>]) {
+        for packet in packets {
+            psi.feed(&Packet::try_new(packet).expect("has a sync byte"));
+        }
+    }
+
+    #[test]
+    fn a_section_that_ends_in_the_middle_of_its_check_sum_waits_for_the_rest() {
+        for end in 184..=188 {
+            let section = section(PAT, true, &[0; 176][..end - 12]);
+            assert_eq!(section.len(), end);
+            feed(&mut Psi::default(), &packets(0, &section, 183)[..1]);
+        }
+    }
+
+    /// The map of a stream with one video and 15 sound tracks that name their language has 186 bytes.
+    #[test]
+    fn tables_are_read_wherever_they_are_split() {
+        for (sounds, descriptor) in [(0, 0), (1, 5), (15, 6), (16, 6), (15, 60)] {
+            let section = map(sounds, descriptor);
+            for first in 1..=section.len().min(183) {
+                let mut psi = Psi::default();
+                feed(&mut psi, &packets(0, &programs(), 183));
+                feed(&mut psi, &packets(MAP, &section, first));
+                let video = psi.streams().and_then(|streams| streams.video);
+                assert_eq!(video, Some((Pid::new(0x101), Codec::H264)), "{} bytes at {first}", section.len());
+            }
+        }
+    }
+
+    proptest! {
+        /// Whatever is in tables, and wherever they are cut off.
+        #[test]
+        fn no_table_is_too_strange(
+            on_map in any::<bool>(),
+            length in 0..1100usize,
+            body in prop::collection::vec(any::<u8>(), 0..1100),
+            first in 1..184usize,
+            kept in 0..8usize,
+        ) {
+            let mut psi = Psi::default();
+            feed(&mut psi, &packets(0, &programs(), 183));
+            let (pid, id) = if on_map { (MAP, PMT) } else { (0, PAT) };
+            let mut section = section(id, true, &body);
+            (section[1], section[2]) = (0xb0 | (length >> 8) as u8 & 0x0f, length as u8);
+            let packets = packets(pid, &section, first);
+            feed(&mut psi, &packets[..kept.min(packets.len())]);
+            feed(&mut psi, &packets);
+        }
+
+        /// Whatever is in packets of tables.
+        #[test]
+        fn no_packet_of_tables_is_too_strange(
+            bytes in prop::collection::vec((any::<bool>(), any::<bool>(), prop::collection::vec(any::<u8>(), 188)), 0..12),
+        ) {
+            let mut psi = Psi::default();
+            feed(&mut psi, &packets(0, &programs(), 183));
+            for (on_map, is_table, mut packet) in bytes {
+                let pid = if on_map { MAP } else { 0 };
+                (packet[0], packet[1], packet[2]) = (0x47, packet[1] & 0xe0 | (pid >> 8) as u8, pid as u8);
+                if is_table {
+                    packet[3] &= 0xdf;
+                    packet[4] = 0;
+                    packet[5] = if on_map { PMT } else { PAT };
+                    packet[6] &= 0x03;
+                    packet[10] |= 1;
+                }
+                feed(&mut psi, &[packet]);
+            }
+        }
     }
 }
