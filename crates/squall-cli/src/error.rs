@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use crate::output;
+use crate::{interrupt::Interrupted, output};
 
 /// What was asked for cannot be done as it stands.
 #[derive(Debug, thiserror::Error)]
@@ -22,14 +22,22 @@ pub(crate) fn whole(error: impl std::error::Error) -> anyhow::Error {
     anyhow::Error::msg(error.to_string())
 }
 
-/// Says what went wrong, in one line; the code is 2 for a mistake in what was asked for, 1 for all else.
+/// Exit code of a program that was interrupted, as shells report it for Ctrl-C: 128 and the number of the signal.
+const INTERRUPTED: u8 = 130;
+
+/// Reports what went wrong, in one line. The exit code is 2 for a mistake in what was asked for, 130 if the user
+/// interrupted the work, 1 for all else.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if output::is_broken_pipe(error) {
         return ExitCode::SUCCESS;
     }
-    // Nobody may be there to read it.
+    // Standard error may be closed.
     let _ = writeln!(stderr(), "squall: {}", output::one_line(error));
-    ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+    ExitCode::from(match error {
+        _ if error.is::<Usage>() => 2,
+        _ if error.is::<Interrupted>() => INTERRUPTED,
+        _ => 1,
+    })
 }
 
 /// A scheduler's description that can be built, for `clap`.

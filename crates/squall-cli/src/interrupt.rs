@@ -1,23 +1,105 @@
-//! Being asked to end from outside.
+//! Requests from outside to end: Ctrl-C, and the signal by which services are ended.
 
-use std::io;
+use std::{
+    io,
+    sync::{Mutex, PoisonError},
+};
 
-/// Waits for Ctrl-C, or for the signal by which services are ended.
+use tokio::sync::watch;
+
+/// The requests of this process, counted. From the first [`Interrupts::listen`] on no signal ends the process by
+/// itself, and none is lost: one thread takes them all, whatever the program does between two waits.
+static COUNTED: Mutex<Option<watch::Receiver<u64>>> = Mutex::new(None);
+
+/// The user asked the program to end in the middle of its work.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub(crate) struct Interrupted;
+
+/// The requests to end since this process began to listen.
+pub(crate) struct Interrupts(watch::Receiver<u64>);
+
+impl Interrupts {
+    /// Listens, if the process does not already.
+    ///
+    /// # Errors
+    /// If the system cannot report signals.
+    pub(crate) fn listen() -> io::Result<Self> {
+        let mut counted = COUNTED.lock().unwrap_or_else(PoisonError::into_inner);
+        let counted = match &mut *counted {
+            Some(counted) => counted,
+            none => none.insert(count()?),
+        };
+        Ok(Self(counted.clone()))
+    }
+
+    /// Waits for a request after the one that was returned last. Cancel safe.
+    pub(crate) async fn next(&mut self) {
+        if self.0.changed().await.is_err() {
+            // The thread has ended: no more requests are possible.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Waits until the program was asked to end, also if that was before this call.
 ///
 /// # Errors
-/// If the system cannot tell of signals.
+/// If the system cannot report signals.
 pub(crate) async fn interrupted() -> io::Result<()> {
-    #[cfg(unix)]
-    {
+    Interrupts::listen()?.next().await;
+    Ok(())
+}
+
+/// Counts signals in a thread of its own, which outlives any runtime of the caller.
+fn count() -> io::Result<watch::Receiver<u64>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut signals = {
+        let _context = runtime.enter();
+        Signals::new()?
+    };
+    let (counter, counted) = watch::channel(0);
+    std::thread::Builder::new().name("squall-signals".to_owned()).spawn(move || {
+        runtime.block_on(async {
+            while signals.next().await.is_some() {
+                counter.send_modify(|count| *count += 1);
+            }
+        });
+    })?;
+    Ok(counted)
+}
+
+#[cfg(unix)]
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        let (mut interrupt, mut terminate) =
-            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        Ok(())
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
-    #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await
+
+    async fn next(&mut self) -> Option<()> {
+        tokio::select! {
+            asked = self.interrupt.recv() => asked,
+            asked = self.terminate.recv() => asked,
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    async fn next(&mut self) -> Option<()> {
+        tokio::signal::ctrl_c().await.ok()
+    }
 }

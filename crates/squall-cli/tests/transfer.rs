@@ -173,7 +173,7 @@ fn an_interrupted_transfer_is_not_taken_for_a_whole_one() {
         let output = sender.wait_with_output().expect("ends");
         drop(input);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert_eq!(output.status.code(), Some(130), "{said}");
         assert!(said.trim_end().ends_with(" arrived: interrupted"), "{said}");
         let (code, _, error) = receiver.finish();
         assert_eq!(code, Some(1), "{error}");

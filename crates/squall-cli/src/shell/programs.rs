@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use squall_shell::{Addresses, Program, ShellError, Side, terminate};
 use squall_signal::told::FOLDER;
 
-use crate::interrupt::interrupted;
+use crate::interrupt::Interrupts;
 
 /// How long programs have to end by themselves when they are asked to.
 const GRACE: Duration = Duration::from_secs(3);
@@ -102,9 +102,14 @@ impl Programs {
     /// Waits for the client's program, at most so long, or for Ctrl-C; then asks all that runs to end.
     pub(super) fn wait(mut self, time: Option<Duration>) -> anyhow::Result<Ended> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let notify = self.notify.clone();
+        let (notify, mut interrupts) = (self.notify.clone(), Interrupts::listen()?);
         runtime.spawn(async move {
-            while interrupted().await.is_ok() && notify.send(Event::Interrupt).is_ok() {}
+            loop {
+                interrupts.next().await;
+                if notify.send(Event::Interrupt).is_err() {
+                    return;
+                }
+            }
         });
         let deadline = time.map(|time| Instant::now() + time);
         let ended = loop {

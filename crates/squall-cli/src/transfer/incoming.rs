@@ -19,7 +19,10 @@ use super::{
     source::Piece,
     viewing::{self, Viewing},
 };
-use crate::{interrupt, progress::Progress};
+use crate::{
+    interrupt::{Interrupted, interrupted},
+    progress::Progress,
+};
 
 /// How long a sender may take to say what it sends.
 const FIRST: Duration = Duration::from_secs(10);
@@ -32,11 +35,6 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// Codes by which the sender learns that a transfer failed here.
 const FAILED: u32 = 3;
-
-/// The user asked to end.
-#[derive(Debug, thiserror::Error)]
-#[error("interrupted")]
-pub(super) struct Interrupted;
 
 /// What came.
 #[derive(Debug, Serialize)]
@@ -61,7 +59,7 @@ pub(super) async fn receive(session: &Session, target: &Target) -> anyhow::Resul
     let mut transfer = None;
     let received = tokio::select! {
         received = take(session, target, &mut transfer) => received,
-        _ = interrupt::interrupted() => Err(Interrupted.into()),
+        _ = interrupted() => Err(Interrupted.into()),
     };
     let failure = match (received, transfer) {
         (Ok(end), Some(transfer)) => match transfer.finish(session, end).await {

@@ -13,7 +13,11 @@ use super::{
     incoming::{self, Summary},
     output::Target,
 };
-use crate::{error::whole, interrupt, output};
+use crate::{
+    error::whole,
+    interrupt::{Interrupted, Interrupts},
+    output,
+};
 
 /// Receives what `squall send` sends.
 ///
@@ -64,18 +68,23 @@ async fn receive(args: &RecvArgs) -> anyhow::Result<ExitCode> {
     target.check()?;
     let identity = args.identity()?;
     let endpoint = Endpoint::listen(args.listen, &identity.server_tls()?, args.config()?).map_err(whole)?;
+    // Before the address is printed: its reader may send a signal at once.
+    let mut interrupts = Interrupts::listen()?;
     announce(endpoint.local_addrs()[0], &identity);
     loop {
         let session = tokio::select! {
             session = endpoint.accept() => session,
-            _ = interrupt::interrupted() => None,
+            () = interrupts.next() => None,
         };
-        let Some(session) = session else { return Ok(ExitCode::SUCCESS) };
+        let Some(session) = session else {
+            // A service has done its work; the one transfer that was asked for is not there.
+            return if args.once { Err(Interrupted.into()) } else { Ok(ExitCode::SUCCESS) };
+        };
         let outcome = incoming::receive(&session, &target).await;
         let result = outcome.and_then(|summary| args.publish(&target, &summary));
         match result {
             // Asked to end in the middle of a transfer.
-            Err(error) if args.once || error.is::<incoming::Interrupted>() => return Err(error),
+            Err(error) if args.once || error.is::<Interrupted>() => return Err(error),
             Err(error) => eprintln!("squall: {error:#}"),
             Ok(()) if args.once => return Ok(ExitCode::SUCCESS),
             Ok(()) => {}

@@ -28,7 +28,8 @@ use super::{
 };
 use crate::{
     error::{parse_scheduler, usage, whole},
-    interrupt, output,
+    interrupt::{Interrupted, interrupted},
+    output,
     progress::Progress,
 };
 
@@ -164,7 +165,7 @@ async fn send(args: &SendArgs) -> anyhow::Result<Summary> {
     let mut delivery = Delivery { args, session: &session, peer, end: End::default(), dropped: 0 };
     let sent = tokio::select! {
         sent = delivery.run(&mut source) => sent,
-        _ = interrupt::interrupted() => Err(anyhow::anyhow!("interrupted")),
+        _ = interrupted() => Err(Interrupted.into()),
     };
     let seconds = begin.elapsed().as_secs_f64();
     if sent.is_err() {

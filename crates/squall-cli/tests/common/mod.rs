@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "every test file uses its own part")]
 
+pub(crate) mod peer;
+
 use std::{
     ffi::OsStr,
     fs,
@@ -9,6 +11,8 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, ChildStderr, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// The program.
@@ -72,7 +76,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A running `squall recv --once`.
+/// A running `squall recv`.
 pub(crate) struct Receiver {
     child: Child,
     stderr: BufReader<ChildStderr>,
@@ -81,9 +85,15 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
+    /// For one transfer.
     pub(crate) fn start(out: &Path, more: &[&str]) -> Self {
+        Self::service(out, &[&["--once"], more].concat())
+    }
+
+    /// Until it is ended.
+    pub(crate) fn service(out: &Path, more: &[&str]) -> Self {
         let mut child = squall()
-            .args(["recv", "--listen", "127.0.0.1:0", "--once", "--out"])
+            .args(["recv", "--listen", "127.0.0.1:0", "--out"])
             .arg(out)
             .args(more)
             .stdout(Stdio::piped())
@@ -108,6 +118,15 @@ impl Receiver {
         command.output().expect("the program starts")
     }
 
+    pub(crate) fn signal(&self, name: &str) {
+        signal(&self.child, name);
+    }
+
+    /// Its exit code, should it end within this time.
+    pub(crate) fn ends_within(&mut self, time: Duration) -> Option<i32> {
+        ends_within(&mut self.child, time)
+    }
+
     /// Waits for its end; gives back its code, standard output and standard error.
     pub(crate) fn finish(mut self) -> (Option<i32>, String, String) {
         let (mut out, mut err) = (String::new(), String::new());
@@ -123,6 +142,24 @@ impl Drop for Receiver {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Sends a process a signal, by name.
+pub(crate) fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").arg(format!("-{name}")).arg(child.id().to_string()).status();
+    assert!(sent.expect("kill is there").success());
+}
+
+/// The exit code of a process, should it end within this time.
+pub(crate) fn ends_within(child: &mut Child, time: Duration) -> Option<i32> {
+    let begin = Instant::now();
+    while begin.elapsed() < time {
+        if let Some(status) = child.try_wait().expect("can be asked") {
+            return status.code();
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    None
 }
 
 /// A second of H.264, 30 frames a second.

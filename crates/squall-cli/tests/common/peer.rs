@@ -1,0 +1,54 @@
+//! A sender under the control of a test: it may leave out, break off or lie where `squall send` does not.
+
+use std::{net::SocketAddr, time::Duration};
+
+use squall::{Block, CloseReason, Config, Connect, Endpoint, Event, Session, Trust};
+
+/// A session with a `squall recv`.
+pub(crate) struct Peer {
+    session: Session,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Peer {
+    pub(crate) fn connect(to: SocketAddr) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("can be made");
+        let request = Connect::to(to).trust(Trust::InsecureAnyone).over([[127, 0, 0, 1].into()]);
+        let session = runtime.block_on(Endpoint::connect(request, Config::default())).expect("connects");
+        Self { session, runtime }
+    }
+
+    /// Sends a message: its kind, and what follows.
+    pub(crate) fn say(&self, kind: u8, content: impl AsRef<[u8]>) {
+        let block = Block::new([&[kind], content.as_ref()].concat()).ordered();
+        self.runtime.block_on(self.session.send(block)).expect("is taken");
+    }
+
+    /// The next message.
+    pub(crate) fn hear(&self) -> Result<Vec<u8>, CloseReason> {
+        let next = async {
+            loop {
+                match self.session.recv().await {
+                    Some(Event::Received(block)) => return Ok(block.data.to_vec()),
+                    Some(Event::Closed(reason)) => return Err(reason),
+                    Some(_) => {}
+                    None => return Err(CloseReason::Local),
+                }
+            }
+        };
+        let waited = async { tokio::time::timeout(Duration::from_secs(20), next).await };
+        self.runtime.block_on(waited).expect("an answer within 20 s")
+    }
+
+    /// The words with which the receiver closed the session.
+    pub(crate) fn refusal(&self) -> String {
+        loop {
+            match self.hear() {
+                Ok(_) => {}
+                Err(CloseReason::ByPeer { reason, .. }) => return reason,
+                Err(other) => panic!("closed in another way: {other:?}"),
+            }
+        }
+    }
+}
