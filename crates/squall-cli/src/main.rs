@@ -15,6 +15,7 @@ mod schedulers;
 #[cfg(target_os = "linux")]
 mod shell;
 mod signal;
+mod token;
 mod top;
 mod trace;
 mod transfer;

@@ -206,8 +206,12 @@ pub enum LoadError {
     },
 }
 
+/// Largest trace or series in bytes: days of a gigabit link.
+const MAX_FILE: u64 = 256 << 20;
+
 pub(crate) fn read(file: &Path) -> Result<String, LoadError> {
-    std::fs::read_to_string(file).map_err(|problem| LoadError::Read { file: file.to_owned(), problem })
+    squall_file::read_text(file, MAX_FILE)
+        .map_err(|problem| LoadError::Read { file: file.to_owned(), problem })
 }
 
 /// Reads one column of a CSV text.

@@ -6,7 +6,7 @@
 
 use std::{
     fs::File,
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Read as _},
     path::{Path, PathBuf},
     thread,
     time::Duration,
@@ -82,7 +82,8 @@ impl ToldSource {
             problem,
         };
         loop {
-            let read = self.file.read_until(b'\n', &mut self.line);
+            let room = (LONGEST + 1 - self.line.len()) as u64;
+            let read = self.file.by_ref().take(room).read_until(b'\n', &mut self.line);
             let read = read.map_err(|error| failed(&self.path, error.to_string()))?;
             if self.line.len() > LONGEST {
                 return Err(failed(&self.path, format!("a line is longer than {LONGEST} bytes")));
@@ -130,6 +131,18 @@ mod tests {
     use std::{io::Write as _, time::Instant};
 
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_line_without_an_end_is_refused() {
+        let folder = std::env::temp_dir().join(format!("squall-endless-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", folder.join("lte.jsonl")).unwrap();
+        let mut source = ToldSource::open(&folder, "lte").unwrap();
+        let error = source.next(Clock::new(Instant::now()), Duration::from_millis(1)).unwrap_err();
+        assert!(error.to_string().contains("longer than 4096 bytes"), "{error}");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn readings_arrive_as_they_are_told_and_the_newest_counts() {

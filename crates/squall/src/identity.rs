@@ -128,6 +128,9 @@ impl Identity {
     }
 }
 
+/// Largest PEM file in bytes.
+const MAX_FILE: u64 = 1 << 20;
+
 const NO_KEY: &str = "holds no private key in PEM form";
 
 /// Reads the certificates of a PEM file, for [`Trust::Roots`](crate::Trust::Roots).
@@ -149,19 +152,26 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, String> {
 }
 
 fn read(file: &Path) -> Result<String, IdentityError> {
-    fs::read_to_string(file).map_err(|source| IdentityError::File { path: file.to_owned(), source })
+    squall_file::read_text(file, MAX_FILE)
+        .map_err(|source| IdentityError::File { path: file.to_owned(), source })
 }
 
-/// Writes beside the file first, so that a reader never sees half of it.
+/// Writes beside the file first, so that a reader never sees half of it. What has the name beside it is removed, not
+/// written to: its mode, or the file that it links to, is not that of a key.
 fn write_private(file: &Path, content: &[u8]) -> io::Result<()> {
     let mut beside = file.as_os_str().to_owned();
     beside.push(".new");
     let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    options.write(true).create_new(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt as _;
         options.mode(0o600);
+    }
+    if let Err(error) = fs::remove_file(&beside)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
     }
     let mut out = options.open(&beside)?;
     out.write_all(content)?;
@@ -194,6 +204,25 @@ mod tests {
             assert_eq!(mode & 0o077, 0, "others may read the key");
         }
         fs::remove_file(&file).expect("is removed");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_key_has_a_mode_of_its_own_and_follows_no_link() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let (file, beside, other) = (scratch("key.pem"), scratch("key.pem.new"), scratch("other"));
+        let identity = Identity::self_signed("localhost").expect("is made");
+        fs::write(&beside, "readable by all").expect("is written");
+        fs::set_permissions(&beside, fs::Permissions::from_mode(0o666)).expect("is set");
+        identity.save(&file).expect("is saved");
+        let mode = fs::metadata(&file).expect("is there").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "others may read the key");
+        fs::write(&other, "of somebody else").expect("is written");
+        symlink(&other, &beside).expect("is linked");
+        identity.save(&file).expect("is saved");
+        assert_eq!(fs::read_to_string(&other).expect("is there"), "of somebody else");
+        assert!(fs::symlink_metadata(&file).expect("is there").is_file());
+        [file, other].iter().for_each(|file| fs::remove_file(file).expect("is removed"));
     }
 
     #[test]

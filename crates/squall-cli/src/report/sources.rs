@@ -2,8 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
-    io::Read as _,
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -11,7 +10,7 @@ use anyhow::{bail, ensure};
 use squall::sched::Registry;
 use squall_lab::{
     RunResult,
-    experiment::{Experiment, Point, Record, read_records},
+    experiment::{Experiment, Point, Record, parse_records},
     result,
 };
 
@@ -59,13 +58,12 @@ fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 /// `squall run` writes a list, `squall repro` lines.
 fn read_file(file: &Path, found: &mut Found) -> anyhow::Result<()> {
-    let mut first = [0];
-    let begun = File::open(file).and_then(|mut file| file.read(&mut first));
-    begun.map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
-    if first == *b"[" {
-        found.runs.extend(result::read(file).map_err(whole)?);
+    let text = squall_file::read_text(file, result::MAX_FILE);
+    let text = text.map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
+    if text.starts_with('[') {
+        found.runs.extend(result::from_json(&text, &file.display().to_string()).map_err(whole)?);
     } else {
-        found.records.extend(read_records(file).map_err(whole)?);
+        found.records.extend(parse_records(&text, file).map_err(whole)?);
     }
     Ok(())
 }

@@ -55,6 +55,9 @@ pub(crate) fn run(args: &TunnelArgs) -> anyhow::Result<ExitCode> {
     let plan = args.options.plan()?;
     log::start(&plan.config.log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(service::run(plan))?;
+    let outcome = runtime.block_on(service::run(plan));
+    // A thread may still wait for the writer of a FIFO.
+    runtime.shutdown_background();
+    outcome?;
     Ok(ExitCode::SUCCESS)
 }

@@ -10,13 +10,13 @@ use clap::Args;
 use squall::{CongestionControl, Fingerprint};
 use squall_tunnel::{
     Config, FlowConfig,
-    config::{ConnectConfig, End, IdentityConfig, ListenConfig, MAX_FLOWS, Side, Token, TrustConfig},
+    config::{ConnectConfig, End, IdentityConfig, ListenConfig, MAX_FLOWS, Side, TrustConfig},
 };
 
-use crate::error::{parse_scheduler, usage};
-
-/// Bytes of a token that is made here, from the system's randomness.
-const TOKEN_BYTES: usize = 16;
+use crate::{
+    error::{parse_scheduler, usage},
+    token::{self, TokenArgs},
+};
 
 /// What is given on the command line.
 #[derive(Args, Debug)]
@@ -44,13 +44,8 @@ pub(super) struct Options {
     /// Trust anyone: for tests
     #[arg(long)]
     insecure: bool,
-    /// The secret that both ends know, or the environment's SQUALL_TOKEN; the end that listens makes and shows one if none
-    /// is given
-    #[arg(long, value_name = "TEXT", conflicts_with = "token_file")]
-    token: Option<String>,
-    /// Read the secret from this file
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    #[command(flatten)]
+    token: TokenArgs,
     /// A flow that comes in here: NAME=udp://ADDR:PORT[,media=…,latency=…,…]
     #[arg(long = "in", value_name = "FLOW", value_parser = |text: &str| FlowConfig::parse(text, true))]
     flows_in: Vec<FlowConfig>,
@@ -104,11 +99,11 @@ impl Options {
                 return Err(usage("give a configuration file, --listen ADDR:PORT or --to HOST:PORT"));
             }
         };
-        let token = self.token()?;
+        let token = self.token.token()?;
         let made_token = token.is_none();
         let token = match (token, &side) {
             (Some(token), _) => token,
-            (None, Side::Listen(_)) => new_token()?,
+            (None, Side::Listen(_)) => token::make()?,
             (None, Side::Connect(_)) => {
                 return Err(usage("--token or --token-file: the one the other end has"));
             }
@@ -145,22 +140,6 @@ impl Options {
         }
     }
 
-    fn token(&self) -> anyhow::Result<Option<Token>> {
-        // The environment's by hand: for clap it would be a flag, which goes with no file.
-        let (text, place) = match (&self.token, &self.token_file, std::env::var("SQUALL_TOKEN")) {
-            (Some(text), _, _) => (text.clone(), "--token"),
-            (None, Some(file), _) => {
-                let read = std::fs::read_to_string(file);
-                let text =
-                    read.map_err(|error| usage(format!("--token-file: {}: {error}", file.display())))?;
-                (text, "--token-file")
-            }
-            (None, None, Ok(text)) => (text, "SQUALL_TOKEN"),
-            (None, None, Err(_)) => return Ok(None),
-        };
-        Token::new(&text).map(Some).map_err(|problem| usage(format!("{place}: {problem}")))
-    }
-
     fn flows(&self) -> anyhow::Result<Vec<FlowConfig>> {
         let mut flows: Vec<FlowConfig> = Vec::new();
         for flow in self.flows_in.iter().chain(&self.flows_out) {
@@ -182,16 +161,6 @@ impl Options {
 /// Reads a file.
 pub(super) fn load(file: &Path) -> anyhow::Result<Config> {
     Config::load(file).map_err(usage)
-}
-
-fn new_token() -> anyhow::Result<Token> {
-    let mut bytes = [0; TOKEN_BYTES];
-    rustls::crypto::ring::default_provider()
-        .secure_random
-        .fill(&mut bytes)
-        .map_err(|_| anyhow::anyhow!("the system has no randomness"))?;
-    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    Token::new(&text).map_err(anyhow::Error::msg)
 }
 
 /// What a configuration asks for, for people.

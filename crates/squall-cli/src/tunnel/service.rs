@@ -5,26 +5,25 @@ use std::path::Path;
 use squall_tunnel::{Config, Tunnel};
 
 use super::options::Plan;
-use crate::{error::whole, interrupt};
+use crate::{error::whole, interrupt::Interrupts};
 
 /// Runs until the program is asked to end.
 pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
     let token = plan.made_token.then(|| plan.config.token.clone());
     // Signals first: who is told that the tunnel is up may send one at once.
-    let mut hangups = Hangups::listen()?;
+    let (mut hangups, mut interrupts) = (Hangups::listen()?, Interrupts::listen()?);
     let tunnel = Tunnel::start(plan.config).await.map_err(whole)?;
     announce(&tunnel, token.as_ref().map(squall_tunnel::config::Token::reveal));
     notify(&[sd_notify::NotifyState::Ready]);
-    let interrupted = interrupt::interrupted();
-    tokio::pin!(interrupted);
-    loop {
-        tokio::select! {
-            asked = &mut interrupted => {
-                asked?;
-                break;
-            }
-            () = hangups.next() => reload(&tunnel, plan.file.as_deref()),
+    let serve = async {
+        loop {
+            hangups.next().await;
+            reload(&tunnel, plan.file.as_deref()).await;
         }
+    };
+    tokio::select! {
+        () = interrupts.next() => {}
+        () = serve => {}
     }
     notify(&[sd_notify::NotifyState::Stopping]);
     tunnel.stop().await;
@@ -48,7 +47,7 @@ fn announce(tunnel: &Tunnel, made_token: Option<&str>) {
 }
 
 /// Reads the file again; what is wrong with it changes nothing.
-fn reload(tunnel: &Tunnel, file: Option<&Path>) {
+async fn reload(tunnel: &Tunnel, file: Option<&Path>) {
     let Some(file) = file else {
         tracing::warn!("there is no file to be read again: this tunnel was started with flags");
         return;
@@ -56,9 +55,13 @@ fn reload(tunnel: &Tunnel, file: Option<&Path>) {
     if let Ok(now) = sd_notify::NotifyState::monotonic_usec_now() {
         notify(&[sd_notify::NotifyState::Reloading, now]);
     }
-    match Config::load(file) {
+    // A FIFO may keep its reader waiting for ever.
+    let file = file.to_owned();
+    let loaded = tokio::task::spawn_blocking(move || Config::load(&file)).await;
+    match loaded {
         Err(error) => tunnel.refuse(&error),
-        Ok(config) => {
+        Ok(Err(error)) => tunnel.refuse(&error),
+        Ok(Ok(config)) => {
             if let Err(error) = tunnel.reload(config) {
                 tunnel.refuse(&error);
             }

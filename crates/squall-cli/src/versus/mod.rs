@@ -97,6 +97,9 @@ pub(crate) fn relay(args: &PartArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Largest page in bytes that figures are put into.
+const MAX_PAGE: u64 = 16 << 20;
+
 /// Runs the command.
 pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
     if args.list {
@@ -117,7 +120,7 @@ pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
     let (figures, failed) = measure(args, &scenarios, &ready)?;
     output::print(&text(&figures))?;
     if let Some(file) = &args.page {
-        let page = if file.exists() { std::fs::read_to_string(file)? } else { String::new() };
+        let page = if file.exists() { squall_file::read_text(file, MAX_PAGE)? } else { String::new() };
         let again = figures.iter().map(|run| run.attempts - 1).sum();
         let about = machine::about(args, again, &left_out);
         output::write(file, &markdown(&page, &about, &figures))?;
@@ -132,8 +135,8 @@ pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
 /// Whether there is a place for the figures in the page: an hour later is too late to say that there is none.
 fn check_page(args: &VersusArgs) -> anyhow::Result<()> {
     let Some(file) = args.page.as_ref().filter(|file| file.exists()) else { return Ok(()) };
-    let page =
-        std::fs::read_to_string(file).map_err(|error| usage(format!("{}: {error}", file.display())))?;
+    let page = squall_file::read_text(file, MAX_PAGE)
+        .map_err(|error| usage(format!("{}: {error}", file.display())))?;
     let has_place = page.trim().is_empty() || page.contains(squall_versus::MARK);
     if !has_place {
         return Err(usage(format!("{}: there is no line {}", file.display(), squall_versus::MARK)));

@@ -25,7 +25,7 @@ pub use cell::{Cell, Point};
 pub use claim::{Against, Best, Claim, Expectation, Of, Over};
 pub use judge::{Finding, Verdict, judge};
 pub use plot::{Along, Plot, PlotKind, PlotScale};
-pub use record::{ReadRecordsError, Record, read_records, record_line};
+pub use record::{ReadRecordsError, Record, parse_records, read_records, record_line};
 pub use reduced::Reduced;
 pub use study::{Study, StudyError, StudyProgress};
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::Point;
-use crate::result::RunResult;
+use crate::result::{MAX_FILE, RunResult};
 
 /// A run and what it was a run of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,7 +50,14 @@ pub enum ReadRecordsError {
 /// The file, or the line of it that is no record.
 pub fn read_records(file: &Path) -> Result<Vec<Record>, ReadRecordsError> {
     let problem = |source| ReadRecordsError::Read { file: file.to_owned(), source };
-    let text = std::fs::read_to_string(file).map_err(problem)?;
+    parse_records(&squall_file::read_text(file, MAX_FILE).map_err(problem)?, file)
+}
+
+/// Reads the text of a file, as [`read_records`] does.
+///
+/// # Errors
+/// The line that is no record.
+pub fn parse_records(text: &str, file: &Path) -> Result<Vec<Record>, ReadRecordsError> {
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
     text[..whole]
         .lines()

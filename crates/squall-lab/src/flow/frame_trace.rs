@@ -65,12 +65,7 @@ impl FrameTrace {
     /// [`FrameTraceError`] names the file and the line.
     pub fn load(path: &Path) -> Result<Self, FrameTraceError> {
         let read = |source| FrameTraceError::Read { path: path.to_owned(), source };
-        let length = std::fs::metadata(path).map_err(read)?.len();
-        if length > MAX_FILE {
-            let words = format!("{length} bytes are more than a trace may have ({MAX_FILE})");
-            return Err(read(std::io::Error::new(std::io::ErrorKind::FileTooLarge, words)));
-        }
-        let text = std::fs::read_to_string(path).map_err(read)?;
+        let text = squall_file::read_text(path, MAX_FILE).map_err(read)?;
         Self::parse(&text, &path.display().to_string())
     }
 

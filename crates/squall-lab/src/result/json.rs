@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::RunResult;
 
+/// Largest result file in bytes.
+pub const MAX_FILE: u64 = 256 << 20;
+
 /// A result file that can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
@@ -55,8 +58,8 @@ pub fn write(runs: &[RunResult], path: &Path) -> std::io::Result<()> {
 /// # Errors
 /// [`ReadError`] names the file, and line and column of what is wrong in it.
 pub fn read(path: &Path) -> Result<Vec<RunResult>, ReadError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
+    let text = squall_file::read_text(path, MAX_FILE)
+        .map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
     from_json(&text, &path.display().to_string())
 }
 

@@ -23,7 +23,7 @@ use crate::bound::{Bound, Limit};
 use crate::check::Verdict;
 use crate::flow::Direction;
 pub use distribution::{DistributionPoint, Percentiles};
-pub use json::{ReadError, from_json, read, to_json, write};
+pub use json::{MAX_FILE, ReadError, from_json, read, to_json, write};
 pub use path::{AlertWord, Interval, PathAlert, PathResult, PathSeries, PathState, SignalBias, StateChange};
 pub use pictures::{PictureQuality, Spread};
 pub use playback::Playback;

@@ -30,12 +30,7 @@ impl Text {
     /// The text of a file.
     pub(crate) fn read(file: &Path) -> Result<Self, ScenarioError> {
         let problem = |source| ScenarioError::Read { path: file.to_owned(), source };
-        let length = std::fs::metadata(file).map_err(problem)?.len();
-        if length > MAX_FILE {
-            let words = format!("{length} bytes are more than a scenario may have ({MAX_FILE})");
-            return Err(problem(std::io::Error::new(std::io::ErrorKind::FileTooLarge, words)));
-        }
-        let bytes = std::fs::read(file).map_err(problem)?;
+        let bytes = squall_file::read(file, MAX_FILE).map_err(problem)?;
         let name = file.display().to_string();
         Ok(Self { file: file.to_owned(), ..Self::of_bytes(&bytes, &name)? })
     }

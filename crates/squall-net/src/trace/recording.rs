@@ -122,7 +122,7 @@ impl Recording {
     /// Reads a file.
     ///
     /// # Errors
-    /// As [`Self::parse`], and if it cannot be read, is larger than 1 GiB, or is not UTF-8.
+    /// As [`Self::parse`], and if it cannot be read, is larger than 256 MiB, or is not UTF-8.
     pub fn load(path: &Path, wishes: &Wishes) -> Result<Self, RecordingError> {
         Self::parse(Input::load(path)?, wishes)
     }

@@ -1,6 +1,6 @@
 //! CSV files of traces.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use super::{
     Event, Quantity, Row, Tech, Trace,
@@ -37,7 +37,7 @@ const NUMBERS: [Quantity; 8] = [
 ];
 
 /// Most bytes of a file that is read.
-const MAX_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 256 << 20;
 
 /// What is wrong with a file, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,7 +88,7 @@ impl Trace {
     /// Reads a trace file.
     ///
     /// # Errors
-    /// As [`Self::parse`], and if the file cannot be read, is larger than 1 GiB, or is not UTF-8.
+    /// As [`Self::parse`], and if the file cannot be read, is larger than 256 MiB, or is not UTF-8.
     pub fn load(path: &Path) -> Result<Self, TraceError> {
         Self::parse(&path.display().to_string(), &text_of(path)?)
     }
@@ -119,11 +119,7 @@ impl Trace {
 pub(super) fn text_of(path: &Path) -> Result<String, TraceError> {
     let file = path.display().to_string();
     let told = |error: std::io::Error| TraceError::file(&file, error.to_string());
-    let size = fs::metadata(path).map_err(told)?.len();
-    if size > MAX_BYTES {
-        return Err(TraceError::file(&file, format!("has {size} bytes; at most {MAX_BYTES} are read")));
-    }
-    let bytes = fs::read(path).map_err(told)?;
+    let bytes = squall_file::read(path, MAX_BYTES).map_err(told)?;
     String::from_utf8(bytes).map_err(|error| {
         let whole = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + whole.iter().filter(|&&byte| byte == b'\n').count() as u64;

@@ -198,12 +198,7 @@ impl Config {
     /// If it cannot be read, or something in it is wrong; with line and column.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
         let failed = |source| ConfigError::Read { path: file.to_owned(), source };
-        let length = std::fs::metadata(file).map_err(failed)?.len();
-        if length > MAX_FILE {
-            let words = format!("{length} bytes are more than a configuration may have ({MAX_FILE})");
-            return Err(failed(std::io::Error::new(std::io::ErrorKind::FileTooLarge, words)));
-        }
-        let text = std::fs::read_to_string(file).map_err(failed)?;
+        let text = squall_file::read_text(file, MAX_FILE).map_err(failed)?;
         Self::parse(&file.display().to_string(), &text, file.parent().unwrap_or(Path::new("")))
     }
 
@@ -293,9 +288,7 @@ fn read_token(file: &mut Section<'_, '_>, folder: &Path) -> Result<Token, Fault>
         (None, Some(path)) => {
             let at_path = |problem: String| Fault::new(path.at, format!("token_file: {problem}"));
             let full = folder.join(&path.value);
-            let text = std::fs::read_to_string(&full)
-                .map_err(|error| at_path(format!("{}: {error}", full.display())))?;
-            Token::new(&text).map_err(|problem| at_path(format!("{}: {problem}", full.display())))
+            Token::load(&full).map_err(|problem| at_path(format!("{}: {problem}", full.display())))
         }
         (None, None) => Err(Fault::new(0, "neither token nor token_file: both ends need the same secret")),
         (Some(_), Some(path)) => Err(Fault::new(path.at, "both token and token_file: one will do")),

@@ -1,6 +1,6 @@
 //! The secret that both ends share.
 
-use std::fmt;
+use std::{fmt, path::Path};
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
@@ -10,6 +10,9 @@ pub const MIN_TOKEN: usize = 12;
 
 /// Most bytes of a token.
 pub const MAX_TOKEN: usize = 256;
+
+/// Most bytes of a file that holds a token, with the spaces around it.
+const MAX_FILE: u64 = 4 << 10;
 
 /// A secret that both ends know. It shows nothing of itself in logs.
 #[derive(Clone, PartialEq, Eq)]
@@ -26,6 +29,15 @@ impl Token {
             MIN_TOKEN..=MAX_TOKEN => Ok(Self(text.to_owned())),
             len => Err(format!("a token has {MIN_TOKEN} to {MAX_TOKEN} bytes, not {len}")),
         }
+    }
+
+    /// Reads a file that holds the text and nothing else.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or holds no token, in words.
+    pub fn load(file: &Path) -> Result<Self, String> {
+        let text = squall_file::read_text(file, MAX_FILE).map_err(|error| error.to_string())?;
+        Self::new(&text)
     }
 
     /// The text, to be told to the other end and to nobody else.

@@ -151,7 +151,7 @@ impl Input {
     /// Reads a file.
     ///
     /// # Errors
-    /// If it cannot be read, is larger than 1 GiB, or is not UTF-8.
+    /// If it cannot be read, is larger than 256 MiB, or is not UTF-8.
     pub fn load(path: &Path) -> Result<Self, TraceError> {
         Ok(Self { name: path.display().to_string(), text: read::text_of(path)? })
     }
