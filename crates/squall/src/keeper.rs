@@ -240,6 +240,8 @@ fn none_fits(plan: &Interfaces, found: &[Found]) -> String {
         Interfaces::Auto => "no interface is up with an address of the right family".into(),
         Interfaces::Named(names) => {
             let mut known: Vec<&str> = found.iter().map(|f| f.name.as_str()).collect();
+            // An interface has an entry for each of its addresses.
+            known.sort_unstable();
             known.dedup();
             let names = names.join(", ");
             format!(

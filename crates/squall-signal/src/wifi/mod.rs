@@ -194,9 +194,10 @@ fn find<W: Wire>(talk: &mut Talk<W>, interface: &str) -> Result<u32, SourceError
 
 /// Whether the system has a network interface of that name.
 fn is_there(interface: &str) -> bool {
-    // Where the list cannot be read, the kernel will tell.
-    let Ok(mut all) = fs::read_dir("/sys/class/net") else { return true };
-    all.any(|one| one.is_ok_and(|one| one.file_name() == interface))
+    // /proc shows the interfaces of this process's network namespace; /sys those of the one that mounted it. Where the
+    // list cannot be read, the kernel reports what is wrong.
+    let Ok(all) = fs::read_to_string("/proc/self/net/dev") else { return true };
+    all.lines().any(|line| line.split_once(':').is_some_and(|(name, _)| name.trim() == interface))
 }
 
 fn missing(radio: &str, problem: &str) -> SourceError {
