@@ -104,6 +104,6 @@ fn a_bad_trace_is_told_in_a_line_and_nothing_else_is() {
     let output = run(["signal", "info", &good, &bad]);
     assert!(output.stdout.is_empty());
     let told = format!("squall: {bad}:3: rssi_dbm: \"loud\" is not a number");
-    assert_eq!(failure(&output), (told, Some(1)));
+    assert_eq!(failure(&output), (told, Some(2)));
     assert_eq!(failure(&run(["signal", "info"])).1, Some(2));
 }

@@ -13,7 +13,10 @@ use squall_signal::{
     trace::{Lag, Spread, Survey, Trace},
 };
 
-use crate::{error::whole, output};
+use crate::{
+    error::{usage, whole},
+    output,
+};
 
 /// Says what a trace has: rates, levels, how good the signal was, what the watermarks would have said, and
 /// whether the signal led the rate.
@@ -37,7 +40,7 @@ pub(crate) struct InfoArgs {
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<ExitCode> {
     let mut surveys = Vec::new();
     for file in &args.files {
-        let trace = Trace::load(file).map_err(whole)?;
+        let trace = Trace::load(file).map_err(usage)?;
         let survey = Survey::of(&trace, WatermarkConfig::default()).map_err(whole)?;
         surveys.push((file.as_path(), survey));
     }

@@ -83,7 +83,7 @@ pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
 /// What is to be read.
 fn sources(args: &WatchArgs) -> anyhow::Result<Vec<Box<dyn SignalSource>>> {
     if let Some(file) = &args.trace {
-        let trace = Trace::load(file).map_err(whole)?;
+        let trace = Trace::load(file).map_err(usage)?;
         let label = file.display().to_string();
         let source = TraceSource::new(label.as_str(), &trace, Replay::default());
         let source = source.map_err(|error| anyhow::anyhow!("{label}: {error}"))?;
