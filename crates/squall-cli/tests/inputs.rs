@@ -44,8 +44,8 @@ fn readers(file: &Path, scratch: &Scratch) -> Vec<Vec<String>> {
         format!("tunnel {path}"),
         format!("tunnel check {}", token.display()),
         format!("tunnel check {}", keys.display()),
-        format!("tunnel {to} --insecure --token-file {path} --in x=udp://127.0.0.1:0"),
-        format!("tunnel {to} --token 0123456789ab --ca {path} --in x=udp://127.0.0.1:0"),
+        format!("tunnel {to} --insecure --token-file {path} --in x=udp://127.0.0.1:9"),
+        format!("tunnel {to} --token 0123456789ab --ca {path} --in x=udp://127.0.0.1:45998"),
         format!("recv --listen 127.0.0.1:0 --identity {path}"),
         format!("send /dev/null {to} --ca {path}"),
         #[cfg(target_os = "linux")]

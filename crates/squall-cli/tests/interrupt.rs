@@ -6,7 +6,10 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Receiver, Scratch, peer::Peer};
+use common::{
+    Receiver, Scratch,
+    peer::{Peer, header},
+};
 
 /// How long the end may take.
 const END: Duration = Duration::from_secs(10);
@@ -16,11 +19,10 @@ fn a_signal_between_two_transfers_ends_the_receiver() {
     let scratch = Scratch::new("between");
     let mut receiver = Receiver::service(&scratch.path("out"), &[]);
     let peer = Peer::connect(receiver.addr);
-    peer.say(b'H', r#"{"version":1,"name":"a","content":{"kind":"file","size":1}}"#);
+    peer.say(b'H', header(1, "a", None));
     peer.say(b'D', "x");
     peer.say(b'E', r#"{"blocks":1,"bytes":1}"#);
-    assert_eq!(peer.hear().expect("a receipt")[0], b'R');
-    // The receiver waits for the farewell of its sender.
+    peer.receipt();
     receiver.signal("TERM");
     assert_eq!(receiver.ends_within(END), Some(0));
 }

@@ -228,6 +228,7 @@ fn a_file_crosses_a_link_that_fails() {
         let server = format!("{program} recv --listen 10.77.0.1:4433 --out {} --once", out.display());
         let client = format!("{program} send {} --to 10.77.0.1:4433 --insecure", file.display());
         let output = squall()
+            .env("SQUALL_TOKEN", "a token for tests")
             .args(["shell", "--max-slip", "50ms", "--server", &server, "--client", &client])
             .args(["--scenario".as_ref(), scenario.as_os_str()])
             .args(["--log".as_ref(), logs.as_os_str(), "--json".as_ref(), json.as_os_str()])

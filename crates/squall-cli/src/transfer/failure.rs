@@ -1,6 +1,38 @@
-//! What the system says, without the numbers that Rust adds.
+//! What goes wrong: in the system's words without the numbers that Rust adds, and in words for the other end.
 
-use std::{io, path::Path};
+use std::{borrow::Cow, io, path::Path};
+
+/// An error with words for this side, and others for the peer: those name no file of this machine.
+#[derive(Debug, thiserror::Error)]
+#[error("{words}")]
+pub(super) struct Fault {
+    words: String,
+    peer: Cow<'static, str>,
+    /// It is about this machine.
+    here: bool,
+}
+
+impl Fault {
+    /// The peer may know all of it.
+    pub(super) fn of_peer(words: impl Into<String>) -> anyhow::Error {
+        let words = words.into();
+        Self { peer: words.clone().into(), words, here: false }.into()
+    }
+
+    /// About this machine: the peer is told less, and nothing if it is not known.
+    pub(super) fn here(words: impl Into<String>, peer: impl Into<Cow<'static, str>>) -> anyhow::Error {
+        Self { words: words.into(), peer: peer.into(), here: true }.into()
+    }
+}
+
+/// What the peer is told of an error; less if it is a stranger.
+pub(super) fn for_peer(error: &anyhow::Error, stranger: bool) -> &str {
+    match error.downcast_ref::<Fault>() {
+        Some(fault) if !(fault.here && stranger) => fault.peer.as_ref(),
+        None if error.is::<crate::interrupt::Interrupted>() => "it was interrupted",
+        _ => "it failed",
+    }
+}
 
 /// `cannot WHAT FILE: no such file or directory`.
 pub(super) fn on_file(what: &str, file: &Path, error: &io::Error) -> anyhow::Error {
@@ -24,6 +56,16 @@ pub(super) fn plain(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_peer_learns_no_path() {
+        let error =
+            Fault::here("cannot write /a/b: no room", "it cannot write the file").context("incomplete");
+        assert_eq!(for_peer(&error, false), "it cannot write the file");
+        assert_eq!(for_peer(&error, true), "it failed");
+        assert_eq!(for_peer(&anyhow::anyhow!("/a/b"), false), "it failed");
+        assert_eq!(for_peer(&Fault::of_peer("out of step"), true), "out of step");
+    }
 
     #[test]
     fn the_systems_words_fit_into_a_line() {

@@ -1,4 +1,4 @@
-//! One transfer as its receiver sees it.
+//! One transfer as its receiver sees it, over as many sessions as it takes.
 
 use std::{
     fmt,
@@ -6,35 +6,32 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::ensure;
 use serde::Serialize;
-use squall::{Block, CloseReason, Event, Received, Session};
 use squall_lab::table::format;
 use squall_media::PlayReport;
+use tokio::sync::{SemaphorePermit, mpsc};
 
 use super::{
-    message::{Content, End, Header, Message, Receipt, VERSION},
-    output::{Output, Target},
+    failure::Fault,
+    host::{Host, Line},
+    message::{Content, End, Header, Message, Position, Receipt},
+    output::{Output, Taken},
     paths::{PathBook, PathSummary},
     source::Piece,
+    talk::{Gone, Talk},
     viewing::{self, Viewing},
 };
-use crate::{
-    interrupt::{Interrupted, interrupted},
-    progress::Progress,
-};
+use crate::progress::Progress;
 
-/// How long a sender may take to say what it sends.
-const FIRST: Duration = Duration::from_secs(10);
+/// Code with which a session is closed whose transfer goes on in another one.
+const REPLACED: u32 = 4;
 
-/// How long a sender may take to leave once it has its receipt.
-const FAREWELL: Duration = Duration::from_secs(2);
-
-/// How often the counters of the paths are read.
+/// How often the counters of the paths are read, and the sender learns what is here.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Codes by which the sender learns that a transfer failed here.
-const FAILED: u32 = 3;
+/// Bytes after which the sender learns what is here in any case: it keeps what it does not know to be.
+const REPORT: u64 = 4 << 20;
 
 /// What came.
 #[derive(Debug, Serialize)]
@@ -49,171 +46,256 @@ pub(super) struct Summary {
     goodput_bps: u64,
     /// Bytes that came although they were here already.
     duplicate_bytes: u64,
+    /// Sessions that it took: more than one if the connection was lost on the way.
+    sessions: u32,
     paths: Vec<PathSummary>,
     #[serde(skip_serializing_if = "Option::is_none")]
     play: Option<PlayReport>,
 }
 
-/// Receives one transfer. The session is over afterwards, and the sender knows how it went.
-pub(super) async fn receive(session: &Session, target: &Target) -> anyhow::Result<Summary> {
-    let mut transfer = None;
-    let received = tokio::select! {
-        received = take(session, target, &mut transfer) => received,
-        _ = interrupted() => Err(Interrupted.into()),
-    };
-    let failure = match (received, transfer) {
-        (Ok(end), Some(transfer)) => match transfer.finish(session, end).await {
-            Ok(summary) => return Ok(summary),
-            Err(error) => error,
-        },
-        (Ok(_), None) => anyhow::anyhow!("the sender sent nothing"),
-        (Err(error), None) => error,
-        (Err(error), Some(transfer)) => transfer.abandon(error).await,
-    };
-    // The sender sees the first words; the rest is of this machine.
-    session.close(FAILED, &failure.root_cause().to_string());
-    let _ = session.finish(Duration::ZERO).await;
-    Err(failure)
-}
-
-/// Takes everything until the sender says that it is all.
-async fn take(session: &Session, target: &Target, open: &mut Option<Transfer>) -> anyhow::Result<End> {
-    let first = tokio::time::timeout(FIRST, next(session)).await;
-    let (header, _) = first.context("the sender did not say what it sends")??;
-    let Message::Header(header) = header else { bail!("the sender did not say what it sends") };
-    ensure!(
-        header.version == VERSION,
-        "the sender speaks version {} of the transfer format, this is version {VERSION}",
-        header.version
-    );
-    let transfer = open.insert(Transfer::new(Output::open(target, &header)?, header));
-    loop {
-        let (message, block) = tokio::select! {
-            message = next(session) => message?,
-            () = tokio::time::sleep_until(transfer.look_at.into()) => {
-                transfer.look(session);
-                continue;
-            }
-        };
-        match message {
-            Message::Data(data) => transfer.write(Piece::Data(data)).await?,
-            Message::Frame(frame) => {
-                if let Some(viewing) = &mut transfer.viewing {
-                    viewing.on_frame(block.whole_at, &frame);
-                }
-                transfer.write(Piece::Frame(frame)).await?;
-            }
-            Message::End(end) => return Ok(end),
-            Message::Header(_) | Message::Receipt(_) => bail!("the sender is out of step"),
-        }
-    }
-}
-
-/// The next message; an error when the session is over.
-async fn next(session: &Session) -> anyhow::Result<(Message, Received)> {
-    loop {
-        match session.recv().await {
-            Some(Event::Received(block)) => {
-                let message = Message::decode(&block.data).context("the sender sent something unknown")?;
-                return Ok((message, block));
-            }
-            Some(Event::Closed(CloseReason::ByPeer { reason, .. })) if !reason.is_empty() => {
-                bail!("the transfer broke off: {reason}")
-            }
-            Some(Event::Closed(reason)) => bail!("the transfer broke off: {reason}"),
-            None => bail!("the transfer broke off"),
-            // Frames that come too late are counted at the end.
-            Some(_) => {}
-        }
-    }
-}
-
 /// A transfer in progress.
-struct Transfer {
-    header: Header,
+pub(super) struct Transfer<'a> {
+    host: &'a Host,
+    header: &'a Header,
+    _seat: SemaphorePermit<'a>,
     output: Output,
     viewing: Option<Viewing>,
+    /// Number of the next block.
+    next: u64,
     written: Receipt,
+    /// Bytes of which the sender knows.
+    reported: u64,
+    /// What was written is of no use.
+    worthless: bool,
     begin: Instant,
+    sessions: u32,
+    duplicate_bytes: u64,
     paths: PathBook,
     progress: Progress,
     look_at: Instant,
+    /// Bytes of this session so far, and when there were more of them last.
+    arrived: u64,
+    arrived_at: Instant,
 }
 
-impl Transfer {
-    fn new(output: Output, header: Header) -> Self {
+impl<'a> Transfer<'a> {
+    pub(super) fn open(
+        host: &'a Host,
+        header: &'a Header,
+        seat: SemaphorePermit<'a>,
+    ) -> anyhow::Result<Self> {
+        if let Content::File { size: Some(size) } = header.content {
+            host.bounds.check(size)?;
+        }
+        let taken = if host.admission.is_open() { Taken::Number } else { Taken::Refuse };
+        let output = Output::open(&host.target, header, taken)?;
         let begin = Instant::now();
         let viewing = match &header.content {
             Content::Video(video) => Some(Viewing::new(video.clone(), begin)),
             Content::File { .. } => None,
         };
-        Self {
+        Ok(Self {
+            host,
             header,
+            _seat: seat,
             output,
             viewing,
+            next: 0,
             written: Receipt { blocks: 0, bytes: 0 },
+            reported: 0,
+            worthless: false,
             begin,
+            sessions: 0,
+            duplicate_bytes: 0,
             paths: PathBook::default(),
             progress: Progress::new(),
             look_at: begin,
+            arrived: 0,
+            arrived_at: begin,
+        })
+    }
+
+    /// Whether anything was written.
+    pub(super) fn has_begun(&self) -> bool {
+        self.written.blocks > 0
+    }
+
+    /// Takes everything until the sender says that it is all.
+    pub(super) async fn take(&mut self, line: &mut Line) -> anyhow::Result<End> {
+        let Line { talk, more } = line;
+        self.begin_session(talk).await;
+        loop {
+            tokio::select! {
+                heard = talk.next() => match heard {
+                    Ok((Message::End(end), _)) => return Ok(end),
+                    Ok((message, block)) => self.on_message(message, block.whole_at, talk).await?,
+                    Err(Gone::Lost(why)) => {
+                        self.end_session(talk);
+                        *talk = self.wait(more, &why.to_string()).await?;
+                        self.begin_session(talk).await;
+                    }
+                    Err(gone) => return Err(Fault::of_peer(format!("the transfer broke off: {gone}"))),
+                },
+                Some(next) = more.recv() => {
+                    self.end_session(talk);
+                    let before = std::mem::replace(talk, next);
+                    before.close(REPLACED, "the transfer goes on in another session").await;
+                    self.begin_session(talk).await;
+                }
+                () = tokio::time::sleep_until(self.look_at.into()) => self.look(talk)?,
+            }
         }
     }
 
-    fn look(&mut self, session: &Session) {
-        self.look_at = Instant::now() + LOOK;
-        self.paths.update(session);
-        let bytes = self.written.bytes as f64;
-        let rate = bytes * 8.0 / self.begin.elapsed().as_secs_f64().max(1e-3);
-        let text = format!("{}: {} received, {}", self.header.name, format::size(bytes), format::rate(rate));
-        self.progress.show(&text);
+    async fn begin_session(&mut self, talk: &Talk) {
+        self.sessions += 1;
+        self.paths.begin_session();
+        (self.arrived, self.arrived_at) = (0, Instant::now());
+        // Should the session be over, its end is the next that it tells.
+        let _ = talk.say(&Message::Go(self.position())).await;
+    }
+
+    fn end_session(&mut self, talk: &Talk) {
+        self.paths.update(&talk.session);
+        self.duplicate_bytes += talk.session.stats().duplicates;
+    }
+
+    /// Waits for the sender to come back.
+    async fn wait(&mut self, more: &mut mpsc::Receiver<Talk>, why: &str) -> anyhow::Result<Talk> {
+        let outage = self.host.bounds.outage;
+        self.progress.clear();
+        if !outage.is_zero() {
+            eprintln!("note: {}: {why}: waiting {outage:?} for the sender to come back", self.header.name);
+        }
+        match tokio::time::timeout(outage, more.recv()).await {
+            Ok(Some(talk)) => Ok(talk),
+            _ => Err(Fault::of_peer(format!("the transfer broke off: {why}"))),
+        }
+    }
+
+    async fn on_message(&mut self, message: Message, at: Instant, talk: &Talk) -> anyhow::Result<()> {
+        let is_video = self.viewing.is_some();
+        match message {
+            Message::Data(data) if data.is_empty() => {
+                // A stranger could say that for ever.
+                if !self.host.admission.is_open() {
+                    self.arrived_at = Instant::now();
+                }
+                return Ok(());
+            }
+            Message::Data(data) if !is_video => {
+                self.next += 1;
+                self.write(Piece::Data(data)).await?;
+            }
+            Message::Frame(frame) if is_video => {
+                // It came over the session before too.
+                if frame.index < self.next {
+                    return Ok(());
+                }
+                if let Some(viewing) = &mut self.viewing
+                    && let Err(error) = viewing.on_frame(at, &frame)
+                {
+                    self.worthless = true;
+                    return Err(error);
+                }
+                self.next = frame.index + 1;
+                self.write(Piece::Frame(frame)).await?;
+            }
+            _ => return Err(Fault::of_peer("the sender is out of step")),
+        }
+        self.arrived_at = Instant::now();
+        if self.written.bytes - self.reported >= REPORT {
+            self.report(talk);
+        }
+        Ok(())
     }
 
     async fn write(&mut self, piece: Piece) -> anyhow::Result<()> {
-        let bytes = match &piece {
-            Piece::Data(data) => data.len(),
-            Piece::Frame(frame) => frame.data.len(),
-        };
+        let bytes = piece.data().len() as u64;
+        if let Err(error) = self.host.bounds.check(self.written.bytes + bytes) {
+            self.worthless = true;
+            return Err(error);
+        }
         self.written.blocks += 1;
-        self.written.bytes += bytes as u64;
+        self.written.bytes += bytes;
         // The thread that writes tells later why it has stopped.
         ensure!(self.output.write(piece).await, WriteFailed);
         Ok(())
     }
 
-    /// Puts everything in its place and says so to the sender.
-    async fn finish(mut self, session: &Session, end: End) -> anyhow::Result<Summary> {
+    fn position(&self) -> Position {
+        Position { next: self.next, bytes: self.written.bytes }
+    }
+
+    /// Tells the sender what is here. It keeps the rest for another session.
+    fn report(&mut self, talk: &Talk) {
+        self.reported = self.written.bytes;
+        talk.tell(&Message::Taken(self.position()));
+    }
+
+    /// Looks at the counters; an error if the sender stands still.
+    fn look(&mut self, talk: &Talk) -> anyhow::Result<()> {
+        self.look_at = Instant::now() + LOOK;
+        self.paths.update(&talk.session);
+        let bytes = self.written.bytes as f64;
+        let rate = bytes * 8.0 / self.begin.elapsed().as_secs_f64().max(1e-3);
+        let text = format!("{}: {} received, {}", self.header.name, format::size(bytes), format::rate(rate));
+        self.progress.show(&text);
+        if self.written.bytes > self.reported {
+            self.report(talk);
+        }
+        let arrived = talk.arrived();
+        if arrived > self.arrived {
+            (self.arrived, self.arrived_at) = (arrived, Instant::now());
+        }
+        let stall = self.host.bounds.stall;
+        if self.arrived_at.elapsed() > stall {
+            return Err(Fault::of_peer(format!("the sender sent nothing for {stall:?}")));
+        }
+        Ok(())
+    }
+
+    /// Puts everything in its place.
+    pub(super) async fn finish(mut self, talk: &Talk, end: End) -> anyhow::Result<Summary> {
         let seconds = self.begin.elapsed().as_secs_f64();
         self.progress.clear();
-        let whole = self.written == Receipt { blocks: end.blocks, bytes: end.bytes };
-        if self.viewing.is_none() && !whole {
-            let gap = anyhow::anyhow!("{} bytes were sent, {} came", end.bytes, self.written.bytes);
-            return Err(self.abandon(gap).await);
+        if let Err(error) = self.check(end) {
+            return Err(self.abandon(error).await);
         }
+        self.end_session(talk);
         let file = self.output.finish().await?;
-        self.paths.update(session);
-        let receipt = Message::Receipt(self.written).encode();
-        session.send(Block::new(receipt).ordered().priority(0)).await?;
-        // The sender's farewell may be lost; ours then ends the session.
-        let _ = tokio::time::timeout(FAREWELL, gone(session)).await;
-        let _ = session.finish(FAREWELL).await;
-        self.paths.update(session);
         let play = self.viewing.and_then(|viewing| viewing.finish(end.blocks, self.paths.min_rtt_us()));
         Ok(Summary {
             kind: self.header.content.kind(),
-            name: self.header.name,
+            name: self.header.name.clone(),
             file,
             bytes: self.written.bytes,
             blocks: self.written.blocks,
             seconds,
             goodput_bps: (self.written.bytes as f64 * 8.0 / seconds.max(1e-6)) as u64,
-            duplicate_bytes: session.stats().duplicates,
+            duplicate_bytes: self.duplicate_bytes,
+            sessions: self.sessions,
             paths: self.paths.summary(),
             play,
         })
     }
 
-    /// Leaves what there is, and says where it is and why it is not more.
-    async fn abandon(mut self, why: anyhow::Error) -> anyhow::Error {
+    /// Whether what the sender says that it has sent can be.
+    fn check(&mut self, end: End) -> anyhow::Result<()> {
+        let Some(viewing) = &self.viewing else {
+            if self.written != (Receipt { blocks: end.blocks, bytes: end.bytes }) {
+                let words = format!("{} bytes were sent, {} came", end.bytes, self.written.bytes);
+                return Err(Fault::of_peer(words));
+            }
+            return Ok(());
+        };
+        let checked = viewing.check(end.blocks);
+        self.worthless |= checked.is_err();
+        checked
+    }
+
+    /// Keeps what there is, if it is of use, and says where it is and why it is not more.
+    pub(super) async fn abandon(mut self, why: anyhow::Error) -> anyhow::Error {
         self.progress.clear();
         if why.is::<WriteFailed>() {
             return match self.output.finish().await {
@@ -221,10 +303,11 @@ impl Transfer {
                 Ok(_) => why,
             };
         }
+        let keep = self.written.bytes > 0 && !self.worthless && !self.host.admission.is_open();
         let bytes = format::size(self.written.bytes as f64);
-        match self.output.abandon().await {
+        match self.output.abandon(keep).await {
             Some(part) => why.context(format!("incomplete: {bytes} are in {}", part.display())),
-            None => why.context(format!("incomplete: {bytes} were written")),
+            None => why.context(format!("incomplete: {bytes} arrived of {}", self.header.name)),
         }
     }
 }
@@ -234,9 +317,11 @@ impl Transfer {
 #[error("cannot write")]
 struct WriteFailed;
 
-/// Completes when the session is over.
-async fn gone(session: &Session) {
-    while session.recv().await.is_some() {}
+impl Summary {
+    /// What the sender learns of it.
+    pub(super) fn receipt(&self) -> Receipt {
+        Receipt { blocks: self.blocks, bytes: self.bytes }
+    }
 }
 
 impl fmt::Display for Summary {
@@ -251,6 +336,9 @@ impl fmt::Display for Summary {
             self.seconds,
             format::rate(self.goodput_bps as f64)
         )?;
+        if self.sessions > 1 {
+            writeln!(f, "sessions: {}, as the connection was lost on the way", self.sessions)?;
+        }
         for path in &self.paths {
             writeln!(f, "{}", path.line())?;
         }

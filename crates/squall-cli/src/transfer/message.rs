@@ -1,15 +1,16 @@
-//! What `squall send` and `squall recv` say to each other: one message a block.
+//! What `squall send` and `squall recv` say to each other: one message a block; `docs/transfer.md` is the description.
 //!
-//! The first byte of a block tells its kind. A transfer is a [`Header`], then [`Message::Data`] or
-//! [`Message::Frame`] blocks, then an [`End`]; all ordered on channel 0, so that they are told in this order.
-//! The receiver answers with a [`Receipt`] once everything is written, and only then has the sender succeeded.
+//! The first byte of a block tells its kind. A session of a transfer begins with a [`Header`], to which the receiver
+//! answers with [`Message::Go`]; then [`Message::Data`] or [`Message::Frame`] blocks follow, then an [`End`]. All are
+//! ordered on channel 0, and are told in this order. The receiver reports with [`Message::Taken`] what it has, and
+//! answers with a [`Receipt`] once everything is written: only then has the sender succeeded.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use squall_media::{EncodedFrame, FrameKind, frame::MAX_FRAME_BYTES, ivf::IvfHeader, source::Codec};
 
 /// Version of this format. A receiver refuses others.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Bytes of file in a [`Message::Data`] block: large enough to cost little, small enough to be written soon.
 pub(crate) const DATA_BYTES: usize = 256 << 10;
@@ -17,8 +18,11 @@ pub(crate) const DATA_BYTES: usize = 256 << 10;
 /// Most bytes of a message that is not data.
 const MAX_TEXT: usize = 4 << 10;
 
-/// Longest name in characters.
-const MAX_NAME: usize = 255;
+/// Longest name in bytes: what file systems allow.
+pub(crate) const MAX_NAME: usize = 255;
+
+/// Hexadecimal digits of a transfer's id.
+const ID_DIGITS: usize = 32;
 
 /// Bytes before the data of a frame: kind of message, kind of frame, index, time.
 const FRAME_HEADER: usize = 18;
@@ -26,15 +30,19 @@ const FRAME_HEADER: usize = 18;
 /// One block of a transfer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Message {
-    /// What is about to come; the first message.
+    /// What is about to come; the first message of each session.
     Header(Header),
-    /// The next bytes of a file.
+    /// The sender may send, from this position on.
+    Go(Position),
+    /// The receiver has taken everything before this position.
+    Taken(Position),
+    /// The next bytes of a file. No bytes: the sender waits for its own input.
     Data(Bytes),
     /// The next frame of a video.
     Frame(EncodedFrame),
     /// Everything was sent; the last message of the sender.
     End(End),
-    /// Everything was written; the only message of the receiver.
+    /// Everything was written; the last message of the receiver.
     Receipt(Receipt),
 }
 
@@ -43,10 +51,39 @@ pub(crate) enum Message {
 pub(crate) struct Header {
     /// [`VERSION`] of the sender.
     pub(crate) version: u32,
+    /// The same in all sessions of a transfer, and in no other transfer: random hexadecimal digits.
+    #[serde(default)]
+    pub(crate) transfer: String,
+    /// The first block that the sender can still send.
+    #[serde(default)]
+    pub(crate) from: u64,
+    /// The secret that the receiver asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) token: Option<Secret>,
     /// Name of the file, without folders.
     pub(crate) name: String,
     /// What it is.
     pub(crate) content: Content,
+}
+
+/// Text that shows nothing of itself in logs.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Secret(pub(crate) String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// A place between two blocks of a transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Position {
+    /// Number of the block after it: blocks of data are counted, frames have their index.
+    pub(crate) next: u64,
+    /// Bytes of data or frames that the receiver has taken.
+    pub(crate) bytes: u64,
 }
 
 /// What a transfer carries.
@@ -128,6 +165,8 @@ impl Message {
     pub(crate) fn encode(&self) -> Bytes {
         match self {
             Self::Header(header) => text(b'H', header),
+            Self::Go(position) => text(b'G', position),
+            Self::Taken(position) => text(b'T', position),
             Self::End(end) => text(b'E', end),
             Self::Receipt(receipt) => text(b'R', receipt),
             Self::Data(data) => {
@@ -149,6 +188,8 @@ impl Message {
                 header.check()?;
                 Ok(Self::Header(header))
             }
+            b'G' => parse(block).map(Self::Go),
+            b'T' => parse(block).map(Self::Taken),
             b'E' => parse(block).map(Self::End),
             b'R' => parse(block).map(Self::Receipt),
             b'D' => Ok(Self::Data(block.slice(1..))),
@@ -160,7 +201,14 @@ impl Message {
 
 impl Header {
     fn check(&self) -> Result<(), MessageError> {
-        let named = !self.name.is_empty() && self.name.chars().count() <= MAX_NAME;
+        // What another version says is not for this one to judge.
+        if self.version != VERSION {
+            return Ok(());
+        }
+        if self.transfer.len() != ID_DIGITS || !self.transfer.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(MessageError::Field("an id that cannot be one"));
+        }
+        let named = !self.name.is_empty() && self.name.len() <= MAX_NAME;
         if !named || self.name.chars().any(char::is_control) {
             return Err(MessageError::Field("a name that cannot be one"));
         }
@@ -228,15 +276,22 @@ mod tests {
 
     fn video() -> Header {
         let video = Video { codec: Codec::H264, fps: 29.97, deadline_us: Some(150_000), ivf: None };
-        Header { version: VERSION, name: "a.h264".into(), content: Content::Video(video) }
+        header("a.h264", Content::Video(video))
+    }
+
+    fn header(name: &str, content: Content) -> Header {
+        let token = Some(Secret("a token for tests".into()));
+        Header { version: VERSION, transfer: "0".repeat(32), from: 7, token, name: name.into(), content }
     }
 
     #[test]
     fn messages_are_read_as_they_were_written() {
-        let file = Header { version: VERSION, name: "a".into(), content: Content::File { size: Some(7) } };
+        let file = header("a", Content::File { size: Some(7) });
         let messages = [
             Message::Header(video()),
             Message::Header(file),
+            Message::Go(Position { next: 3, bytes: 9 }),
+            Message::Taken(Position { next: 3, bytes: 9 }),
             Message::End(End { blocks: 3, bytes: u64::MAX }),
             Message::Receipt(Receipt { blocks: 3, bytes: 9 }),
         ];
@@ -258,6 +313,11 @@ mod tests {
             let header = Message::Header(Header { name: name.into(), ..video() });
             assert!(Message::decode(&header.encode()).is_err(), "{name:?}");
         }
+        for transfer in ["", "0", &"g".repeat(32)] {
+            let header = Message::Header(Header { transfer: transfer.into(), ..video() });
+            assert!(Message::decode(&header.encode()).is_err(), "{transfer:?}");
+        }
+        assert!(!format!("{:?}", video()).contains("token for tests"));
     }
 
     proptest! {

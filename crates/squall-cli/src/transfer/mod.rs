@@ -1,18 +1,25 @@
 //! `squall send` and `squall recv`: files and videos between two machines.
 //!
-//! [`send`] reads a [`source`] and hands over [`message`]s ([`delivery`]); [`recv`] takes them from a session
-//! ([`incoming`]) and writes them ([`output`]). Both tell what each path carried ([`paths`]).
-//! [`send`] may go by the radios of its interfaces.
+//! [`send`] reads a [`source`] and hands over [`message`]s ([`delivery`]) to one session after the other ([`line`]),
+//! and keeps what the receiver is not known to have ([`replay`]). [`recv`] lets sessions in that may send
+//! ([`admission`]), brings each to its transfer ([`host`], [`incoming`]), and writes what they carry ([`output`]). Both
+//! report what each path carried ([`paths`]), and use a session through [`talk`]. `docs/transfer.md` describes the
+//! messages, and what happens when a connection is lost.
 
+mod admission;
 mod delivery;
 mod failure;
+mod host;
 mod incoming;
+mod line;
 pub(crate) mod message;
 mod output;
 mod paths;
 pub(crate) mod recv;
+mod replay;
 pub(crate) mod send;
 mod source;
+mod talk;
 mod viewing;
 
 /// Writes a summary for machines.

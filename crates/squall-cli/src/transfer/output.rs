@@ -2,27 +2,42 @@
 
 use std::{
     fs::{self, File},
-    io::{self, BufWriter, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
+    sync::Arc,
     thread::JoinHandle,
     time::Duration,
 };
 
 use anyhow::{Context as _, anyhow, bail};
 use squall_media::{annexb::AnnexBWriter, ivf::IvfWriter, source::Codec};
-use tokio::sync::mpsc;
+use tempfile::NamedTempFile;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::{
-    failure,
+    failure::{self, Fault},
     message::{Content, Header},
     source::Piece,
 };
+use crate::error::usage;
 
-/// Pieces that may wait to be written; what comes beyond makes the sender wait.
-const WAITING: usize = 16;
+/// Bytes that may wait to be written; beyond that the sender waits.
+const WAITING_BYTES: u32 = 8 << 20;
+
+/// Pieces that may wait to be written, should they be small.
+const WAITING: usize = 1024;
 
 /// How long what was received of a failed transfer may take to be written.
 const SETTLE: Duration = Duration::from_secs(2);
+
+/// Characters of a name that an unfinished file bears too.
+const NAME_CHARS: usize = 64;
+
+/// Names that are tried for a file whose own name is taken.
+const NAMES: u32 = 1000;
+
+/// What the peer is told when its name for a file cannot be used.
+const REFUSED: &str = "a file of this name exists already, or cannot be: send it under another name";
 
 /// Where the user wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,11 +50,28 @@ pub(super) enum Target {
     Stdout,
 }
 
+/// What to do when the sender's name for a file is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// The transfer is refused.
+    Refuse,
+    /// The file gets a number after its name: a sender does not learn which names there are.
+    Number,
+}
+
 /// A file, or standard output, being written by a thread of its own.
 pub(super) struct Output {
-    pieces: mpsc::Sender<Piece>,
-    thread: JoinHandle<anyhow::Result<()>>,
-    file: Option<PathBuf>,
+    pieces: mpsc::Sender<(Piece, OwnedSemaphorePermit)>,
+    room: Arc<Semaphore>,
+    thread: JoinHandle<io::Result<()>>,
+    part: Option<Part>,
+}
+
+/// The unfinished file, of a name of its own, beside the one it will be. It is removed when it is dropped.
+struct Part {
+    file: NamedTempFile,
+    to: PathBuf,
+    taken: Option<Taken>,
 }
 
 impl Target {
@@ -53,109 +85,163 @@ impl Target {
         }
     }
 
+    /// Whether several transfers can be written at a time.
+    pub(super) fn takes_several(&self) -> bool {
+        matches!(self, Self::Folder(_))
+    }
+
     /// Finds out before anything comes whether it can be written.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let probe = match self {
             Self::Stdout => return Ok(()),
-            Self::File(file) => part_of(file),
-            Self::Folder(folder) => folder.join(format!(".squall-{}.part", std::process::id())),
+            Self::File(file) if fs::metadata(file).is_ok_and(|there| !there.is_file()) => {
+                let words = "is no regular file, and would be replaced: use --out - and redirect it";
+                return Err(usage(format!("--out {}: {words}", file.display())));
+            }
+            Self::File(file) => file.clone(),
+            Self::Folder(folder) => folder.join("probe"),
         };
-        let there = probe.exists();
-        fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(&probe)
-            .map_err(|e| cannot_write(&probe, &e))?;
-        if !there {
-            fs::remove_file(&probe).map_err(|e| cannot_write(&probe, &e))?;
-        }
-        Ok(())
+        create_beside(&probe).map(drop).map_err(|error| cannot_write(folder_of(&probe), &error))
     }
 
-    fn file_for(&self, name: &str) -> anyhow::Result<Option<PathBuf>> {
+    /// The file of a transfer, by the sender's name for it if need be.
+    fn file_for(&self, name: &str, taken: Taken) -> anyhow::Result<Option<PathBuf>> {
         let folder = match self {
             Self::Stdout => return Ok(None),
             Self::File(file) => return Ok(Some(file.clone())),
             Self::Folder(folder) => folder,
         };
-        // The name comes from elsewhere: it must not lead out of the folder, nor hide.
+        // The name is the sender's: it must not lead out of the folder, nor hide.
         if name.starts_with('.') || name.contains(['/', '\\', '\0']) {
-            bail!("the sender's name for it, {name:?}, cannot be used: give a name with --out");
+            let words = format!("the sender's name for it, {name:?}, cannot be used: give a name with --out");
+            return Err(Fault::here(words, REFUSED));
         }
         let file = folder.join(name);
-        if file.exists() {
-            bail!("{} exists already: give a name with --out", file.display());
+        if taken == Taken::Refuse && file.symlink_metadata().is_ok() {
+            return Err(exists(&file));
         }
         Ok(Some(file))
     }
 }
 
+fn exists(file: &Path) -> anyhow::Error {
+    Fault::here(format!("{} exists already: give a name with --out", file.display()), REFUSED)
+}
+
 impl Output {
     /// Opens what the transfer of this header is written to.
-    pub(super) fn open(target: &Target, header: &Header) -> anyhow::Result<Self> {
-        let file = target.file_for(&header.name)?;
-        let sink: Box<dyn Write + Send> = match &file {
-            None => Box::new(io::stdout()),
-            Some(file) => {
-                let part = part_of(file);
-                Box::new(Part(File::create(&part).map_err(|e| cannot_write(&part, &e))?))
-            }
+    pub(super) fn open(target: &Target, header: &Header, taken: Taken) -> anyhow::Result<Self> {
+        let part =
+            target.file_for(&header.name, taken)?.map(|to| Part::create(target, to, taken)).transpose()?;
+        let sink: Sink = match &part {
+            None => Box::new(Flushed(io::stdout())),
+            Some(part) => Box::new(Synced(part.file.as_file().try_clone()?)),
         };
-        let writer = Writer::new(BufWriter::new(sink), &header.content)?;
-        let (pieces, waiting) = mpsc::channel::<Piece>(WAITING);
-        let shown = file.as_deref().map_or_else(|| "standard output".into(), part_of);
+        let writer = Writer::new(sink, &header.content)?;
+        let (pieces, waiting) = mpsc::channel(WAITING);
         let thread = std::thread::Builder::new().name("squall-write".to_owned());
-        let thread =
-            thread.spawn(move || write_all(writer, waiting).map_err(|error| cannot_write(&shown, &error)))?;
-        Ok(Self { pieces, thread, file })
+        let thread = thread.spawn(move || write_all(writer, waiting))?;
+        Ok(Self { pieces, room: Arc::new(Semaphore::new(WAITING_BYTES as usize)), thread, part })
     }
 
     /// Hands a piece over to be written. Cancel safe, the piece is dropped then. Tells whether writing goes
     /// on; if it does not, [`Self::finish`] tells why.
     pub(super) async fn write(&self, piece: Piece) -> bool {
-        self.pieces.send(piece).await.is_ok()
+        let bytes = u32::try_from(piece.data().len()).unwrap_or(WAITING_BYTES).min(WAITING_BYTES);
+        let Ok(room) = self.room.clone().acquire_many_owned(bytes).await else { return false };
+        self.pieces.send((piece, room)).await.is_ok()
     }
 
     /// Waits until everything is on its disk, and gives the file its name.
     pub(super) async fn finish(self) -> anyhow::Result<Option<PathBuf>> {
-        let file = self.file.clone();
-        self.settle().await?;
-        if let Some(file) = &file {
-            fs::rename(part_of(file), file).map_err(|error| cannot_write(file, &error))?;
-        }
-        Ok(file)
+        let Self { pieces, thread, part, .. } = self;
+        let place = part.as_ref().map_or_else(|| PathBuf::from("standard output"), |part| part.to.clone());
+        settle(pieces, thread).await?.map_err(|error| cannot_write(&place, &error))?;
+        part.map(Part::name).transpose()
     }
 
-    /// Writes what there is and leaves it at that; tells where it is.
-    pub(super) async fn abandon(self) -> Option<PathBuf> {
-        let part = self.file.as_deref().map(part_of);
+    /// Writes what there is. Keeps it if that is wanted, and tells where it is then.
+    pub(super) async fn abandon(self, keep: bool) -> Option<PathBuf> {
+        let Self { pieces, thread, part, .. } = self;
         // The transfer has failed already, and why is known. A pipe that nobody reads is not waited for.
-        let _ = tokio::time::timeout(SETTLE, self.settle()).await;
-        part
-    }
-
-    async fn settle(self) -> anyhow::Result<()> {
-        drop(self.pieces);
-        let joined = tokio::task::spawn_blocking(move || self.thread.join()).await;
-        joined.context("the writing thread is gone")?.map_err(|_| anyhow!("the writing thread broke off"))?
+        let _ = tokio::time::timeout(SETTLE, settle(pieces, thread)).await;
+        let (_, path) = part.filter(|_| keep)?.file.keep().ok()?;
+        Some(path)
     }
 }
 
-/// The unfinished file beside the one it will be.
-fn part_of(file: &Path) -> PathBuf {
-    let mut part = file.as_os_str().to_owned();
-    part.push(".part");
-    part.into()
+impl Part {
+    fn create(target: &Target, to: PathBuf, taken: Taken) -> anyhow::Result<Self> {
+        let file = create_beside(&to).map_err(|error| cannot_write(&to, &error))?;
+        Ok(Self { file, to, taken: target.takes_several().then_some(taken) })
+    }
+
+    /// Gives the file its name.
+    fn name(self) -> anyhow::Result<PathBuf> {
+        let Self { mut file, to, taken } = self;
+        let Some(taken) = taken else {
+            file.persist(&to).map_err(|error| cannot_write(&to, &error.error))?;
+            return Ok(to);
+        };
+        for number in 1..=NAMES {
+            let name = numbered(&to, number);
+            match file.persist_noclobber(&name) {
+                Ok(_) => return Ok(name),
+                Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(cannot_write(&name, &error.error));
+                }
+                Err(error) => file = error.file,
+            }
+            if taken == Taken::Refuse {
+                break;
+            }
+        }
+        Err(exists(&to))
+    }
+}
+
+/// The name, and from the second try on with a number after it.
+fn numbered(file: &Path, number: u32) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    if number > 1 {
+        name.push(format!(".{number}"));
+    }
+    name.into()
+}
+
+/// Makes a file of a name that did not exist, and with the mode of any new file.
+fn create_beside(file: &Path) -> io::Result<NamedTempFile> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let prefix: String = name.chars().take(NAME_CHARS).chain(['.']).collect();
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix).suffix(".part");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder_of(file))
+}
+
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+async fn settle<T>(
+    pieces: mpsc::Sender<T>,
+    thread: JoinHandle<io::Result<()>>,
+) -> anyhow::Result<io::Result<()>> {
+    drop(pieces);
+    let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+    joined.context("the writing thread is gone")?.map_err(|_| anyhow!("the writing thread broke off"))
 }
 
 fn cannot_write(file: &Path, error: &io::Error) -> anyhow::Error {
-    failure::on_file("write", file, error)
+    let words = failure::on_file("write", file, error).to_string();
+    Fault::here(words, format!("it cannot write the file: {}", failure::plain(error)))
 }
 
 /// A file whose flush reaches the disk.
-struct Part(File);
+struct Synced(File);
 
-impl Write for Part {
+impl Write for Synced {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes)
     }
@@ -165,7 +251,25 @@ impl Write for Part {
     }
 }
 
-type Sink = BufWriter<Box<dyn Write + Send>>;
+/// Standard output, of which nothing is held back.
+struct Flushed(io::Stdout);
+
+impl Write for Flushed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_all(bytes).map(|()| bytes.len())
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)?;
+        self.0.flush()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+type Sink = Box<dyn Write + Send>;
 
 /// Puts pieces into the container they came from.
 enum Writer {
@@ -202,8 +306,11 @@ impl Writer {
     }
 }
 
-fn write_all(mut writer: Writer, mut waiting: mpsc::Receiver<Piece>) -> io::Result<()> {
-    while let Some(piece) = waiting.blocking_recv() {
+fn write_all(
+    mut writer: Writer,
+    mut waiting: mpsc::Receiver<(Piece, OwnedSemaphorePermit)>,
+) -> io::Result<()> {
+    while let Some((piece, _room)) = waiting.blocking_recv() {
         writer.write(&piece)?;
     }
     writer.finish()
@@ -216,16 +323,35 @@ mod tests {
     #[test]
     fn the_senders_name_stays_in_the_folder() {
         let folder = Target::Folder("/tmp".into());
-        assert_eq!(folder.file_for("squall-none").unwrap(), Some("/tmp/squall-none".into()));
+        let file_for = |name: &str| folder.file_for(name, Taken::Refuse);
+        assert_eq!(file_for("squall-none").unwrap(), Some("/tmp/squall-none".into()));
         for name in ["../a", "/etc/passwd", ".bashrc", "a\\b", ".."] {
-            assert!(folder.file_for(name).is_err(), "{name}");
+            assert!(file_for(name).is_err(), "{name}");
         }
     }
 
     #[test]
     fn what_cannot_be_written_is_said_at_once() {
         let error = Target::of(Some(Path::new("/nowhere/a"))).check().unwrap_err();
-        assert_eq!(error.to_string(), "cannot write /nowhere/a.part: no such file or directory");
+        assert_eq!(error.to_string(), "cannot write /nowhere: no such file or directory");
         assert!(Target::of(Some(&std::env::temp_dir())).check().is_ok());
+        #[cfg(unix)]
+        assert!(
+            Target::of(Some(Path::new("/dev/null"))).check().unwrap_err().to_string().contains("--out -")
+        );
+    }
+
+    #[test]
+    fn a_name_that_is_taken_gets_a_number_or_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("a");
+        let name =
+            |taken| Part { file: create_beside(&to).unwrap(), to: to.clone(), taken: Some(taken) }.name();
+        fs::write(&to, "of the user").unwrap();
+        assert_eq!(name(Taken::Number).unwrap(), folder.path().join("a.2"));
+        assert_eq!(name(Taken::Number).unwrap(), folder.path().join("a.3"));
+        assert!(name(Taken::Refuse).unwrap_err().to_string().contains("exists already"));
+        assert_eq!(fs::read_to_string(&to).unwrap(), "of the user");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "nothing is left of the refused one");
     }
 }

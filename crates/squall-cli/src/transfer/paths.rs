@@ -9,7 +9,8 @@ use squall_lab::table::format;
 /// The last counters of every path that ever was.
 #[derive(Debug, Default)]
 pub(super) struct PathBook {
-    by_number: BTreeMap<u32, PathInfo>,
+    session: u32,
+    by_number: BTreeMap<(u32, u32), PathInfo>,
 }
 
 /// A path in a summary.
@@ -36,10 +37,15 @@ pub(super) struct PathSummary {
 }
 
 impl PathBook {
+    /// Another session begins, with path numbers of its own.
+    pub(super) fn begin_session(&mut self) {
+        self.session += 1;
+    }
+
     /// Takes the counters of now.
     pub(super) fn update(&mut self, session: &Session) {
         for info in session.path_stats() {
-            self.by_number.insert(info.stats.number, info);
+            self.by_number.insert((self.session, info.stats.number), info);
         }
     }
 

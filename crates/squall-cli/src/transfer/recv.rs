@@ -4,28 +4,54 @@ use std::{
     net::{IpAddr, SocketAddr, UdpSocket},
     path::PathBuf,
     process::ExitCode,
+    sync::Arc,
+    time::Duration,
 };
 
 use clap::Args;
-use squall::{Config, CongestionControl, Endpoint, Identity};
+use squall::{Config, CongestionControl, Endpoint, Identity, Limits};
+use squall_net::{Size, Span};
+use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
-    incoming::{self, Summary},
+    admission::Admission,
+    host::{Bounds, Host, Outcome},
+    incoming::Summary,
     output::Target,
 };
 use crate::{
     error::whole,
     interrupt::{Interrupted, Interrupts},
     output,
+    token::{self, TokenArgs},
 };
+
+/// Sessions at a time, of senders that are known or not.
+const SESSIONS: usize = 8;
+
+/// Handshakes at a time.
+const HANDSHAKES: usize = 16;
+
+/// Bytes of a session's blocks that are being put together, or wait to be taken.
+const REASSEMBLY: u64 = 16 << 20;
+
+/// How long a stranger may stand still, and stay away: others may wait for its place.
+const STRANGER: Duration = Duration::from_secs(10);
+
+/// How long the last words to senders may take.
+const FAREWELL: Duration = Duration::from_secs(3);
 
 /// Receives what `squall send` sends.
 ///
-/// A file is written beside its final name, as FILE.part, and gets that name when it is whole.
+/// A sender has to know a token, unless it is on this machine: --token, --token-file or SQUALL_TOKEN. Without one, a
+/// random token is made and shown. A file is written beside its final name, as FILE.….part, and gets that name when it
+/// is whole.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  squall recv --listen 0.0.0.0:4433 --identity receiver.pem\n  \
-                        squall recv --listen '[::]:4433' --out camera.h264 --once\n  \
-                        squall recv --listen 0.0.0.0:4433 --out - --once | tar x")]
+#[command(after_help = "Examples:\n  \
+    squall recv --listen 0.0.0.0:4433 --identity receiver.pem\n  \
+    squall recv --listen '[::]:4433' --token-file secret --out camera.h264 --once\n  \
+    squall recv --listen 0.0.0.0:4433 --out - --once | tar x\n\n\
+    What happens when the connection is lost is in docs/transfer.md.")]
 pub(crate) struct RecvArgs {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT")]
@@ -33,6 +59,11 @@ pub(crate) struct RecvArgs {
     /// File or folder to write to, - for standard output; the sender's name for it in this folder if not given
     #[arg(long, value_name = "FILE|DIR|-")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    token: TokenArgs,
+    /// Take files from anyone who reaches the address, without a token
+    #[arg(long, conflicts_with_all = ["token", "token_file"])]
+    anyone: bool,
     /// Certificate and key, made when the file is not there; new ones on every start if not given
     #[arg(long, value_name = "FILE")]
     identity: Option<PathBuf>,
@@ -42,6 +73,18 @@ pub(crate) struct RecvArgs {
     /// End after one transfer, with exit code 1 if it failed
     #[arg(long)]
     once: bool,
+    /// Refuse files that are larger, such as 2GB
+    #[arg(long, value_name = "SIZE")]
+    max_size: Option<Size>,
+    /// Refuse files after so many
+    #[arg(long, value_name = "N")]
+    max_files: Option<u64>,
+    /// How long a connected sender may send nothing; 60 s if not given, 10 s with --anyone
+    #[arg(long, value_name = "SPAN")]
+    stall: Option<Span>,
+    /// How long to wait for a sender whose connection was lost; 5 min if not given, 10 s with --anyone
+    #[arg(long, value_name = "SPAN")]
+    outage: Option<Span>,
     #[arg(long, value_name = "NAME", default_value = "cubic", help = format!(
         "Congestion control for what is sent back: {}", CongestionControl::names()
     ))]
@@ -67,33 +110,66 @@ async fn receive(args: &RecvArgs) -> anyhow::Result<ExitCode> {
     let target = Target::of(args.out.as_deref());
     target.check()?;
     let identity = args.identity()?;
+    let (admission, made) = args.admission()?;
+    let bounds = args.bounds(&admission);
     let endpoint = Endpoint::listen(args.listen, &identity.server_tls()?, args.config()?).map_err(whole)?;
     // Before the address is printed: its reader may send a signal at once.
-    let mut interrupts = Interrupts::listen()?;
-    announce(endpoint.local_addrs()[0], &identity);
+    let interrupts = Interrupts::listen()?;
+    announce(endpoint.local_addrs()[0], &identity, &admission, made);
+    let host = Host::new(target, admission, bounds, args.once);
+    let ended = serve(args, &endpoint, &host, interrupts).await;
+    endpoint.close(ENDED, "it has ended");
+    let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
+    ended
+}
+
+/// Code with which sessions are closed that are there at the end.
+const ENDED: u32 = 5;
+
+/// Serves senders until there is nothing more to do, or the user wants it to end.
+async fn serve(
+    args: &RecvArgs,
+    endpoint: &Endpoint,
+    host: &Arc<Host>,
+    mut interrupts: Interrupts,
+) -> anyhow::Result<ExitCode> {
+    let (report, mut outcomes) = mpsc::channel(1);
+    let mut sessions = JoinSet::new();
     loop {
-        let session = tokio::select! {
-            session = endpoint.accept() => session,
-            () = interrupts.next() => None,
-        };
-        let Some(session) = session else {
-            // A service has done its work; the one transfer that was asked for is not there.
-            return if args.once { Err(Interrupted.into()) } else { Ok(ExitCode::SUCCESS) };
-        };
-        let outcome = incoming::receive(&session, &target).await;
-        let result = outcome.and_then(|summary| args.publish(&target, &summary));
-        match result {
-            // Asked to end in the middle of a transfer.
-            Err(error) if args.once || error.is::<Interrupted>() => return Err(error),
-            Err(error) => eprintln!("squall: {error:#}"),
-            Ok(()) if args.once => return Ok(ExitCode::SUCCESS),
-            Ok(()) => {}
+        tokio::select! {
+            session = endpoint.accept() => {
+                let Some(session) = session else { return Ok(ExitCode::SUCCESS) };
+                let (host, report) = (host.clone(), report.clone());
+                sessions.spawn(async move { host.serve(session, report).await });
+            }
+            Some(_) = sessions.join_next() => {}
+            Some(outcome) = outcomes.recv() => {
+                if args.take(host, outcome).await? {
+                    return Ok(ExitCode::SUCCESS);
+                }
+            }
+            () = interrupts.next() => break,
         }
     }
+    // Transfers in progress end by themselves, as they see the same signal.
+    let mut ended = if args.once { Err(Interrupted.into()) } else { Ok(ExitCode::SUCCESS) };
+    let end = async {
+        while !sessions.is_empty() || !outcomes.is_empty() {
+            tokio::select! {
+                Some(outcome) = outcomes.recv() => match args.take(host, outcome).await {
+                    Ok(done) => if done { ended = Ok(ExitCode::SUCCESS) },
+                    Err(error) => ended = Err(error),
+                },
+                _ = sessions.join_next() => {}
+            }
+        }
+    };
+    let _ = tokio::time::timeout(FAREWELL, end).await;
+    ended
 }
 
 /// Tells on standard error whom a sender has to trust, as standard output may carry data.
-fn announce(listening: SocketAddr, identity: &Identity) {
+fn announce(listening: SocketAddr, identity: &Identity, admission: &Admission, made: bool) {
     let fingerprint = identity.fingerprint();
     eprintln!("listening on {listening}, fingerprint {fingerprint}");
     let host = match listening.ip() {
@@ -102,7 +178,12 @@ fn announce(listening: SocketAddr, identity: &Identity) {
         one => in_brackets(one),
     };
     let to = format!("{host}:{}", listening.port());
-    eprintln!("send with: squall send FILE --to {to} --pin {fingerprint}");
+    let token = match admission {
+        Admission::Token(token) if made => format!(" --token {}", token.reveal()),
+        Admission::Token(_) => " --token …".to_owned(),
+        Admission::Local | Admission::Anyone => String::new(),
+    };
+    eprintln!("send with: squall send FILE --to {to} --pin {fingerprint}{token}");
 }
 
 fn in_brackets(address: IpAddr) -> String {
@@ -122,6 +203,51 @@ fn outward(v4: bool) -> Option<IpAddr> {
 }
 
 impl RecvArgs {
+    /// Who may send, and whether the token for that was made here.
+    fn admission(&self) -> anyhow::Result<(Admission, bool)> {
+        if self.anyone {
+            return Ok((Admission::Anyone, false));
+        }
+        match self.token.token()? {
+            Some(token) => Ok((Admission::Token(token), false)),
+            None if self.listen.ip().is_loopback() => Ok((Admission::Local, false)),
+            None => Ok((Admission::Token(token::make()?), true)),
+        }
+    }
+
+    fn bounds(&self, admission: &Admission) -> Bounds {
+        let usual = |known| if admission.is_open() { STRANGER } else { Duration::from_secs(known) };
+        Bounds {
+            size: self.max_size.map(Size::bytes),
+            files: self.max_files,
+            stall: self.stall.map_or_else(|| usual(60), Span::duration),
+            outage: self.outage.map_or_else(|| usual(300), Span::duration),
+        }
+    }
+
+    /// Reports how a transfer ended. Says whether there is nothing more to do.
+    async fn take(&self, host: &Host, outcome: Outcome) -> anyhow::Result<bool> {
+        let Outcome { result, begun, settled } = outcome;
+        // What a stranger breaks off leaves no trace, except on standard output.
+        let of_no_effect = host.admission.is_open() && !(begun && host.target == Target::Stdout);
+        match result.and_then(|summary| self.publish(&host.target, &summary)) {
+            // Asked to end in the middle of a transfer.
+            Err(error) if error.is::<Interrupted>() || self.once && !of_no_effect => {
+                let _ = settled.await;
+                Err(error)
+            }
+            Err(error) => {
+                eprintln!("squall: {}", output::one_line(&error));
+                Ok(false)
+            }
+            Ok(()) if self.once => {
+                let _ = settled.await;
+                Ok(true)
+            }
+            Ok(()) => Ok(false),
+        }
+    }
+
     fn identity(&self) -> anyhow::Result<Identity> {
         let address = self.listen.ip();
         let listened = if address.is_unspecified() { "localhost".to_owned() } else { address.to_string() };
@@ -138,7 +264,13 @@ impl RecvArgs {
             std::fs::create_dir_all(folder)
                 .map_err(|error| super::failure::on_file("make", folder, &error))?;
         }
-        Ok(Config { congestion: self.congestion, qlog_dir: self.qlog.clone(), ..Config::default() })
+        let limits = Limits {
+            sessions: SESSIONS,
+            handshakes: HANDSHAKES,
+            reassembly: REASSEMBLY,
+            ..Limits::default()
+        };
+        Ok(Config { congestion: self.congestion, limits, qlog_dir: self.qlog.clone(), ..Config::default() })
     }
 
     fn publish(&self, target: &Target, summary: &Summary) -> anyhow::Result<()> {

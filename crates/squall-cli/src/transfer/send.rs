@@ -4,50 +4,44 @@ use std::{
     net::IpAddr,
     path::{Path, PathBuf},
     process::ExitCode,
-    time::{Duration, Instant},
+    sync::atomic::Ordering::Relaxed,
 };
 
-use anyhow::Context as _;
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use squall::{
-    Block, Config, CongestionControl, Connect, Endpoint, Fingerprint, Interfaces, Limits, Session, Trust,
-    follow_radios,
-};
+use squall::{Block, Config, CongestionControl, Connect, Fingerprint, Interfaces, Limits, Trust};
 use squall_lab::table::format;
 use squall_media::FrameKind;
 use squall_net::Span;
 
 use super::{
-    delivery::{Delivery, Peer},
+    delivery::Delivery,
     failure,
-    message::{Content, End, Header},
-    paths::{PathBook, PathSummary},
+    line::Line,
+    message::{Header, Secret, VERSION},
+    paths::PathSummary,
     source::Source,
 };
 use crate::{
     error::{parse_scheduler, usage, whole},
-    interrupt::{Interrupted, interrupted},
+    interrupt::{Interrupted, Interrupts},
     output,
-    progress::Progress,
+    token::{self, TokenArgs},
 };
 
 /// Bytes handed over at a time: enough for a second of a gigabit, and for a file not to fill the memory.
 const QUEUED: u64 = 32 << 20;
 
-/// How often the counters of the paths are read.
-const LOOK: Duration = Duration::from_millis(250);
-
-/// How long the farewell may take once everything has arrived.
-const FAREWELL: Duration = Duration::from_secs(5);
-
 /// Sends a file, a video or standard input to `squall recv`, over all networks at once.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  squall send holiday.iso --to media.example.org:4433 --pin 5F:AB:…\n  \
-                        squall send camera.h264 --to 192.0.2.7:4433 --pin 5F:AB:… --interface wlan0 \
-                        --interface wwan0 --scheduler storm --signal --deadline 300ms\n  \
-                        tar c folder | squall send - --to media.example.org:4433 --ca ca.pem")]
+#[command(after_help = "Examples:\n  \
+    squall send holiday.iso --to HOST:4433 --pin FINGERPRINT --token TOKEN\n  \
+    squall send camera.h264 --to HOST:4433 --pin FINGERPRINT \\\n    \
+    --token-file secret --interface wlan0 --interface wwan0 \\\n    \
+    --scheduler storm --signal --deadline 300ms\n  \
+    tar c folder | squall send - --to HOST:4433 --ca ca.pem --token TOKEN\n\n\
+    What happens when the connection is lost is in docs/transfer.md.")]
 pub(crate) struct SendArgs {
     /// What to send; - for standard input
     file: PathBuf,
@@ -68,7 +62,9 @@ pub(crate) struct SendArgs {
     interface: Vec<String>,
     /// Go by the radios of the interfaces, as far as they can be read: Wi-Fi, and modems by ModemManager
     #[arg(long)]
-    signal: bool,
+    pub(super) signal: bool,
+    #[command(flatten)]
+    token: TokenArgs,
     /// Who decides what goes where; see `squall schedulers`
     #[arg(long, value_name = "NAME", default_value = "minrtt", value_parser = parse_scheduler)]
     scheduler: String,
@@ -93,7 +89,10 @@ pub(crate) struct SendArgs {
     fps: Option<f64>,
     /// How long to try to connect
     #[arg(long, value_name = "SPAN", default_value = "10s")]
-    timeout: Span,
+    pub(super) timeout: Span,
+    /// How long to try to connect again when the connection is lost on the way; the receiver goes on from what it has
+    #[arg(long, value_name = "SPAN", default_value = "5min")]
+    pub(super) outage: Span,
     /// Write the summary as JSON; - for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -124,21 +123,23 @@ struct Summary {
     /// Bytes that arrived, over the time it took, in bits per second.
     goodput_bps: u64,
     blocks: Fates,
+    /// Sessions that it took: more than one if the connection was lost on the way.
+    sessions: u32,
     paths: Vec<PathSummary>,
 }
 
-/// Blocks by fate: those of the file or the frames, and two around them.
+/// Blocks of the file, or frames, by fate.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-struct Fates {
+pub(super) struct Fates {
     offered: u64,
     delivered: u64,
     /// Given up because the deadline passed.
-    expired: u64,
+    pub(super) expired: u64,
     /// Unreliable, and lost in part.
-    lost: u64,
-    cancelled: u64,
-    refused: u64,
-    /// Not even handed over, as there was no room.
+    pub(super) lost: u64,
+    pub(super) cancelled: u64,
+    pub(super) refused: u64,
+    /// Not even handed over, as there was no room, or no time left.
     dropped: u64,
 }
 
@@ -154,74 +155,42 @@ pub(crate) fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
 
 async fn send(args: &SendArgs) -> anyhow::Result<Summary> {
     let mut source = args.source()?;
-    let (request, config) = (args.request()?, args.config()?);
-    let session = Endpoint::connect(request, config).await.map_err(whole)?;
-    let begin = Instant::now();
-    let peer = Peer::listen_to(session.clone());
-    let watching = tokio::spawn(watch(session.clone(), source.header.clone()));
-    if args.signal {
-        tokio::spawn(follow_radios(session.clone(), |problem| eprintln!("note: no radio: {problem}")));
-    }
-    let mut delivery = Delivery { args, session: &session, peer, end: End::default(), dropped: 0 };
+    let (name, content) = (source.name.clone(), source.content.clone());
+    let header = args.header(&source)?;
+    let mut line = Line::new(args, &source)?;
+    let taken = line.taken.clone();
+    // What is opened by name, such as a FIFO, may have made this program wait until here.
+    let mut interrupts = Interrupts::listen()?;
+    let mut delivery = Delivery::new(args, &mut source, header, &taken);
     let sent = tokio::select! {
-        sent = delivery.run(&mut source) => sent,
-        _ = interrupted() => Err(Interrupted.into()),
+        sent = line.carry(&mut delivery) => sent,
+        () = interrupts.next() => Err(Interrupted.into()),
     };
-    let seconds = begin.elapsed().as_secs_f64();
+    let (end, dropped, all_sent) = (delivery.end, delivery.dropped, delivery.is_all_sent());
     if sent.is_err() {
-        session.close(1, "the sender gave up");
+        line.give_up().await;
     }
-    // Nothing but acknowledgements is on its way any more, or nothing matters.
-    let _ = session.finish(FAREWELL).await;
-    let stats = session.stats();
-    let arrived = stats.bytes_delivered;
-    sent.with_context(|| format!("not sent completely, {} arrived", format::size(arrived as f64)))?;
-    let paths = watching.await.context("the counters are lost")?;
-    let Delivery { end, dropped, .. } = delivery;
+    line.hang_up().await;
+    let receipt = sent.map_err(|error| match taken.load(Relaxed) {
+        _ if line.sessions == 0 => error,
+        _ if all_sent => {
+            error.context("everything was sent, but the receiver did not confirm that it has it")
+        }
+        arrived => error.context(format!("not sent completely, {} arrived", format::size(arrived as f64))),
+    })?;
+    let seconds = line.begin.map_or(0.0, |begin| begin.elapsed().as_secs_f64());
+    // The receipt says more than acknowledgements that did not arrive before the end of the session.
+    let fates = if receipt.blocks == end.blocks { Fates::default() } else { line.fates };
     Ok(Summary {
-        name: source.header.name,
-        kind: source.header.content.kind(),
+        name,
+        kind: content.kind(),
         bytes: end.bytes,
         seconds,
-        goodput_bps: (arrived as f64 * 8.0 / seconds.max(1e-6)) as u64,
-        blocks: Fates {
-            offered: stats.blocks_offered + dropped,
-            delivered: stats.blocks_delivered,
-            expired: stats.blocks_expired,
-            lost: stats.blocks_lost,
-            cancelled: stats.blocks_cancelled,
-            refused: stats.blocks_refused,
-            dropped,
-        },
-        paths: paths.summary(),
+        goodput_bps: (receipt.bytes as f64 * 8.0 / seconds.max(1e-6)) as u64,
+        blocks: Fates { offered: end.blocks, delivered: receipt.blocks, dropped, ..fates },
+        sessions: line.sessions,
+        paths: line.paths.summary(),
     })
-}
-
-/// Shows how far the transfer is, until the session is over; gives back what the paths have carried.
-async fn watch(session: Session, header: Header) -> PathBook {
-    let mut progress = Progress::new();
-    let mut paths = PathBook::default();
-    let mut clock = tokio::time::interval(LOOK);
-    let of = match header.content {
-        Content::File { size: Some(size) } => format!(" of {}", format::size(size as f64)),
-        _ => String::new(),
-    };
-    let (mut before, mut before_at) = (0, Instant::now());
-    while session.close_reason().is_none() {
-        clock.tick().await;
-        paths.update(&session);
-        let (arrived, at) = (session.stats().bytes_delivered, Instant::now());
-        let rate = (arrived - before) as f64 * 8.0 / (at - before_at).as_secs_f64().max(1e-3);
-        (before, before_at) = (arrived, at);
-        progress.show(&format!(
-            "{}: {}{of} arrived, {}",
-            header.name,
-            format::size(arrived as f64),
-            format::rate(rate)
-        ));
-    }
-    paths.update(&session);
-    paths
 }
 
 fn publish(summary: &Summary, json: Option<&Path>) -> anyhow::Result<()> {
@@ -254,6 +223,9 @@ impl std::fmt::Display for Summary {
             write!(f, ", {count} {fate}")?;
         }
         writeln!(f)?;
+        if self.sessions > 1 {
+            writeln!(f, "sessions: {}, as the connection was lost on the way", self.sessions)?;
+        }
         self.paths.iter().try_for_each(|path| writeln!(f, "{}", path.line()))
     }
 }
@@ -269,7 +241,21 @@ impl SendArgs {
         Source::video(&self.file, self.fps, self.deadline.map(Span::micros))
     }
 
-    fn request(&self) -> anyhow::Result<Connect> {
+    fn header(&self, source: &Source) -> anyhow::Result<Header> {
+        let mut id = [0; 16];
+        token::random(&mut id)?;
+        let secret = self.token.token()?;
+        Ok(Header {
+            version: VERSION,
+            transfer: id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            from: 0,
+            token: secret.map(|token| Secret(token.reveal().to_owned())),
+            name: source.name.clone(),
+            content: source.content.clone(),
+        })
+    }
+
+    pub(super) fn request(&self) -> anyhow::Result<Connect> {
         let trust = match (self.pin, &self.ca) {
             (Some(pin), _) => Trust::Pinned(pin),
             (None, Some(file)) => Trust::Roots(squall::load_certificates(file).map_err(whole)?),
@@ -279,7 +265,7 @@ impl SendArgs {
         Ok(Connect::to(&self.to).trust(trust).interfaces(interfaces(&self.interface)?))
     }
 
-    fn config(&self) -> anyhow::Result<Config> {
+    pub(super) fn config(&self) -> anyhow::Result<Config> {
         if let Some(folder) = &self.qlog {
             std::fs::create_dir_all(folder).map_err(|error| failure::on_file("make", folder, &error))?;
         }
@@ -287,7 +273,6 @@ impl SendArgs {
             scheduler: squall::scheduler(&self.scheduler).map_err(whole)?,
             congestion: self.congestion,
             all_reliable: self.all_reliable,
-            connect_timeout: self.timeout.duration(),
             limits: Limits { queued_bytes: QUEUED, ..Limits::default() },
             qlog_dir: self.qlog.clone(),
             ..Config::default()
@@ -299,15 +284,15 @@ impl SendArgs {
         self.deadline.is_none() && (self.all_reliable || self.reliable == Reliable::All)
     }
 
-    /// Key frames first: all others need them.
-    pub(super) fn frame_block(&self, data: Bytes, kind: FrameKind) -> Block {
+    /// The block of a frame, without its data. Key frames first: all others need them.
+    pub(super) fn frame_block(&self, kind: FrameKind) -> Block {
         let key = kind == FrameKind::Key;
         let priority = match kind {
             FrameKind::Key => 1,
             FrameKind::Delta => 3,
             FrameKind::Disposable => 5,
         };
-        let mut block = Block::new(data).priority(priority).ordered();
+        let mut block = Block::new(Bytes::new()).priority(priority).ordered();
         block.deadline = self.deadline.map(Span::duration);
         block.reliable = self.reliable == Reliable::All || key && self.reliable == Reliable::Key;
         block

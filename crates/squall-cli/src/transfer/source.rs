@@ -19,7 +19,7 @@ use crate::error::whole;
 
 use super::{
     failure,
-    message::{Content, DATA_BYTES, Header, VERSION, Video},
+    message::{Content, DATA_BYTES, MAX_NAME, Video},
 };
 
 /// Pieces that are read ahead.
@@ -33,10 +33,22 @@ pub(super) enum Piece {
     Frame(EncodedFrame),
 }
 
+impl Piece {
+    /// Its bytes.
+    pub(super) fn data(&self) -> &Bytes {
+        match self {
+            Self::Data(data) => data,
+            Self::Frame(frame) => &frame.data,
+        }
+    }
+}
+
 /// Something to send, being read by a thread of its own: pipes and decoders may make it wait.
 pub(super) struct Source {
+    /// Its name, without folders.
+    pub(super) name: String,
     /// What it is.
-    pub(super) header: Header,
+    pub(super) content: Content,
     pieces: mpsc::Receiver<anyhow::Result<Piece>>,
 }
 
@@ -55,8 +67,11 @@ impl Source {
             (name_of(path), about.is_file().then_some(about.len()), Box::new(file))
         };
         let shown = path.to_owned();
-        let header = Header { version: VERSION, name, content: Content::File { size } };
-        Self::start(header, Chunks { input, path: shown }.map(|chunk| chunk.map(Piece::Data)))
+        Self::start(
+            name,
+            Content::File { size },
+            Chunks { input, buffer: vec![0; DATA_BYTES], path: shown }.map(|chunk| chunk.map(Piece::Data)),
+        )
     }
 
     /// Opens a video, to be sent frame by frame.
@@ -72,8 +87,11 @@ impl Source {
             }
         };
         let video = Video { codec: info.codec, fps: info.fps, deadline_us, ivf };
-        let header = Header { version: VERSION, name: name_of(path), content: Content::Video(video) };
-        Self::start(header, frames.map(|frame| Ok(Piece::Frame(frame.map_err(whole)?))))
+        Self::start(
+            name_of(path),
+            Content::Video(video),
+            frames.map(|frame| Ok(Piece::Frame(frame.map_err(whole)?))),
+        )
     }
 
     /// The next piece; `None` at the end. Cancel safe.
@@ -82,7 +100,8 @@ impl Source {
     }
 
     fn start(
-        header: Header,
+        name: String,
+        content: Content,
         pieces: impl Iterator<Item = anyhow::Result<Piece>> + Send + 'static,
     ) -> anyhow::Result<Self> {
         let (into, out) = mpsc::channel(AHEAD);
@@ -96,13 +115,14 @@ impl Source {
                 }
             }
         })?;
-        Ok(Self { header, pieces: out })
+        Ok(Self { name, content, pieces: out })
     }
 }
 
-/// A file in pieces of [`DATA_BYTES`].
+/// A file in pieces of at most [`DATA_BYTES`]. A pipe gives what it has at once: its writer may be slow.
 struct Chunks {
     input: Box<dyn Read + Send>,
+    buffer: Vec<u8>,
     path: PathBuf,
 }
 
@@ -110,11 +130,13 @@ impl Iterator for Chunks {
     type Item = anyhow::Result<Bytes>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let mut chunk = Vec::with_capacity(DATA_BYTES);
-        match self.input.by_ref().take(DATA_BYTES as u64).read_to_end(&mut chunk) {
-            Ok(0) => None,
-            Ok(_) => Some(Ok(chunk.into())),
-            Err(error) => Some(Err(failure::on_file("read", &self.path, &error))),
+        loop {
+            match self.input.read(&mut self.buffer) {
+                Ok(0) => return None,
+                Ok(read) => return Some(Ok(Bytes::copy_from_slice(&self.buffer[..read]))),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Some(Err(failure::on_file("read", &self.path, &error))),
+            }
         }
     }
 }
@@ -122,7 +144,11 @@ impl Iterator for Chunks {
 /// The last part of a path, in characters that every system allows in names.
 fn name_of(path: &Path) -> String {
     let name = path.file_name().map_or_else(|| "unnamed".into(), |name| name.to_string_lossy());
-    name.chars().map(|c| if c.is_control() { '_' } else { c }).take(255).collect()
+    let mut name: String = name.chars().map(|c| if c.is_control() { '_' } else { c }).collect();
+    while name.len() > MAX_NAME {
+        name.pop();
+    }
+    name
 }
 
 #[cfg(test)]
@@ -134,6 +160,7 @@ mod tests {
         assert_eq!(name_of(Path::new("/a/b.ivf")), "b.ivf");
         assert_eq!(name_of(Path::new("/")), "unnamed");
         assert_eq!(name_of(Path::new("a\nb")), "a_b");
+        assert_eq!(name_of(Path::new(&"ü".repeat(200))).len(), MAX_NAME - 1);
     }
 
     #[test]

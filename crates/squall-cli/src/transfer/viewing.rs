@@ -5,10 +5,16 @@ use std::time::Instant;
 use squall_lab::table::format;
 use squall_media::{EncodedFrame, FrameKind, PlayReport, Player, PlayerConfig, frame::frame_time_us};
 
-use super::message::Video;
+use super::{failure::Fault, message::Video};
 
-/// Frames whose times are kept, at most: 38 hours at 30 frames a second.
-const MAX_FRAMES: usize = squall_media::player::MAX_INDEX_SPAN as usize;
+/// Frames whose times are kept, at most: nine hours at 30 frames a second.
+const MAX_FRAMES: usize = 1 << 20;
+
+/// Frames a second that a sender may have, whatever it said; and as many at once in the beginning.
+const MAX_FPS: f64 = 1000.0;
+
+/// How far a sender's clock may be ahead of this one, as a share and at the beginning.
+const DRIFT: (u64, u64) = (100, 10_000_000);
 
 /// Keeps the times of frames shifted by this, so that none is before the first.
 const ORIGIN_US: u64 = 10_000_000;
@@ -36,16 +42,33 @@ impl Viewing {
         Self { video, begin, frames: Vec::new() }
     }
 
+    /// Whether there may be so many frames by now: they are sent when their time has come.
+    pub(super) fn check(&self, frames: u64) -> anyhow::Result<()> {
+        if frames as f64 > MAX_FPS * (self.begin.elapsed().as_secs_f64() + 1.0) {
+            return Err(Fault::of_peer("the sender speaks of frames that there cannot be by now"));
+        }
+        Ok(())
+    }
+
     /// A frame was whole.
-    pub(super) fn on_frame(&mut self, at: Instant, frame: &EncodedFrame) {
+    ///
+    /// # Errors
+    /// If it cannot be there by now.
+    pub(super) fn on_frame(&mut self, at: Instant, frame: &EncodedFrame) -> anyhow::Result<()> {
+        self.check(frame.index)?;
+        let now_us = self.begin.elapsed().as_micros() as u64;
+        if frame.pts_us > now_us + now_us / DRIFT.0 + DRIFT.1 {
+            return Err(Fault::of_peer("the sender sent a frame whose time has not come"));
+        }
         if self.frames.len() < MAX_FRAMES {
             let at_us = at.saturating_duration_since(self.begin).as_micros() as u64;
             let &EncodedFrame { index, pts_us, kind, .. } = frame;
             self.frames.push(Arrived { index, pts_us, kind, at_us });
         }
+        Ok(())
     }
 
-    /// The end: `sent` frames there were. The clocks of the two machines need not agree: the quickest frame
+    /// The end: `sent` frames there were, of which the first million are judged. The clocks of the two machines need not agree: the quickest frame
     /// is taken to have been under way for half the smallest round-trip time.
     pub(super) fn finish(&self, sent: u64, min_rtt_us: u64) -> Option<PlayReport> {
         let config = PlayerConfig {
@@ -102,19 +125,37 @@ mod tests {
 
     use super::*;
 
+    fn frame(index: u64, pts_us: u64) -> EncodedFrame {
+        EncodedFrame { index, pts_us, kind: FrameKind::Delta, data: bytes::Bytes::new() }
+    }
+
+    #[test]
+    fn a_sender_cannot_be_ahead_of_time() {
+        let video = Video { codec: Codec::H264, fps: 10.0, deadline_us: None, ivf: None };
+        let begin = Instant::now().checked_sub(Duration::from_secs(100)).expect("the clock runs for longer");
+        let mut viewing = Viewing::new(video, begin);
+        assert!(viewing.on_frame(Instant::now(), &frame(0, 0)).is_ok());
+        assert!(viewing.on_frame(Instant::now(), &frame(1, 109_000_000)).is_ok());
+        assert!(viewing.on_frame(Instant::now(), &frame(2, 120_000_000)).is_err());
+        assert!(viewing.on_frame(Instant::now(), &frame(2, u64::MAX)).is_err());
+        assert!(viewing.on_frame(Instant::now(), &frame(u64::MAX, 0)).is_err());
+        assert!(viewing.check(100_000).is_ok());
+        assert!(viewing.check(1_000_000_000).is_err());
+    }
+
     #[test]
     fn clocks_need_not_agree() {
         let video = Video { codec: Codec::H264, fps: 10.0, deadline_us: Some(100_000), ivf: None };
-        let begin = Instant::now();
+        let begin = Instant::now().checked_sub(Duration::from_secs(10)).expect("the clock runs for longer");
         let mut viewing = Viewing::new(video, begin);
         for index in 0..10u64 {
             let kind = if index == 0 { FrameKind::Key } else { FrameKind::Delta };
-            let frame = EncodedFrame { index, pts_us: index * 100_000, kind, data: bytes::Bytes::new() };
+            let frame = EncodedFrame { kind, ..frame(index, index * 100_000) };
             let late = if index == 5 { 120 } else { 0 };
             // The receiver's clock is three seconds ahead.
             let at = begin + Duration::from_millis(3_000 + index * 100 + late);
             if index != 8 {
-                viewing.on_frame(at, &frame);
+                viewing.on_frame(at, &frame).expect("is in time");
             }
         }
         let play = viewing.finish(10, 20_000).expect("frames came");

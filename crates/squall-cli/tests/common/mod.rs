@@ -10,7 +10,7 @@ use std::{
     io::{BufRead as _, BufReader, Read as _},
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::{Child, ChildStderr, Command, Output, Stdio},
+    process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -68,6 +68,12 @@ impl Scratch {
         fs::write(&file, content).expect("the file is written");
         file
     }
+
+    /// The unfinished files in it.
+    pub(crate) fn parts(&self) -> Vec<PathBuf> {
+        let files = fs::read_dir(&self.0).expect("is there").map(|entry| entry.expect("is readable").path());
+        files.filter(|file| file.extension().is_some_and(|extension| extension == "part")).collect()
+    }
 }
 
 impl Drop for Scratch {
@@ -92,20 +98,46 @@ impl Receiver {
 
     /// Until it is ended.
     pub(crate) fn service(out: &Path, more: &[&str]) -> Self {
-        let mut child = squall()
-            .args(["recv", "--listen", "127.0.0.1:0", "--out"])
-            .arg(out)
-            .args(more)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program starts");
+        Self::listen("127.0.0.1:0", out, more)
+    }
+
+    pub(crate) fn listen(address: &str, out: &Path, more: &[&str]) -> Self {
+        let mut command = squall();
+        command.args(["recv", "--listen", address, "--out"]).arg(out).args(more);
+        Self::of(command)
+    }
+
+    /// Until it is ended; its files may not be larger than so many blocks of 512 bytes, or of 1,024.
+    #[cfg(unix)]
+    pub(crate) fn limited(out: &Path, blocks: u32) -> Self {
+        let mut command = Command::new("/bin/sh");
+        let script = format!("trap '' XFSZ; ulimit -f {blocks} && exec \"$0\" \"$@\"");
+        command.args([
+            "-c",
+            &script,
+            env!("CARGO_BIN_EXE_squall"),
+            "recv",
+            "--listen",
+            "127.0.0.1:0",
+            "--out",
+        ]);
+        command.arg(out);
+        Self::of(command)
+    }
+
+    fn of(mut command: Command) -> Self {
+        command.env_remove("SQUALL_TOKEN").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("is piped"));
         let mut line = String::new();
         stderr.read_line(&mut line).expect("it says where it listens");
         let rest = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("it said {line:?}"));
         let (addr, fingerprint) = rest.trim_end().split_once(", fingerprint ").expect("both are told");
-        let (addr, fingerprint) = (addr.parse().expect("is an address"), fingerprint.to_owned());
+        let (mut addr, fingerprint): (SocketAddr, _) =
+            (addr.parse().expect("is an address"), fingerprint.to_owned());
+        if addr.ip().is_unspecified() {
+            addr.set_ip([127, 0, 0, 1].into());
+        }
         Self { child, stderr, addr, fingerprint }
     }
 
@@ -116,6 +148,22 @@ impl Receiver {
         command.arg("send").arg(file).args(["--to", &to, "--pin", &self.fingerprint]);
         command.args(["--interface", "127.0.0.2", "--interface", "127.0.0.3"]).args(more);
         command.output().expect("the program starts")
+    }
+
+    /// The next line on standard error.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stderr.read_line(&mut line).expect("is text");
+        line
+    }
+
+    /// Its standard output, before it ends.
+    pub(crate) fn stdout(&mut self) -> ChildStdout {
+        self.child.stdout.take().expect("is piped")
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn signal(&self, name: &str) {

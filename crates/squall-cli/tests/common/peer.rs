@@ -4,6 +4,15 @@ use std::{net::SocketAddr, time::Duration};
 
 use squall::{Block, CloseReason, Config, Connect, Endpoint, Event, Session, Trust};
 
+/// The header of a file of unknown size.
+pub(crate) fn header(transfer: u32, name: &str, token: Option<&str>) -> String {
+    let token = token.map_or_else(String::new, |token| format!(r#""token":"{token}","#));
+    let content = r#"{"kind":"file","size":null}"#;
+    format!(
+        r#"{{"version":2,"transfer":"{transfer:032x}","from":0,{token}"name":"{name}","content":{content}}}"#
+    )
+}
+
 /// A session with a `squall recv`.
 pub(crate) struct Peer {
     session: Session,
@@ -39,6 +48,23 @@ impl Peer {
         };
         let waited = async { tokio::time::timeout(Duration::from_secs(20), next).await };
         self.runtime.block_on(waited).expect("an answer within 20 s")
+    }
+
+    /// The receipt, after whatever is reported before.
+    pub(crate) fn receipt(&self) -> Vec<u8> {
+        loop {
+            let message = self.hear().expect("a receipt");
+            if message[0] == b'R' {
+                return message;
+            }
+        }
+    }
+
+    /// Ends the session.
+    pub(crate) fn leave(&self, code: u32, reason: &str) {
+        self.session.close(code, reason);
+        // The code is on its way then.
+        let _ = self.runtime.block_on(self.session.finish(Duration::ZERO));
     }
 
     /// The words with which the receiver closed the session.

@@ -1,0 +1,201 @@
+//! `squall recv` and senders that do not know its token, or do not behave.
+
+mod common;
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use common::{
+    Receiver, Scratch, failure,
+    peer::{Peer, header},
+};
+use squall_testing::pattern;
+
+const TOKEN: &str = "a token for tests";
+
+/// How long an honest sender may take, while strangers are there.
+const SOON: Duration = Duration::from_secs(30);
+
+/// An honest sender of one file.
+fn honest(receiver: &Receiver, scratch: &Scratch, more: &[&str]) {
+    let file = scratch.write("honest", &pattern(100_000, 9));
+    let begin = Instant::now();
+    let sent = receiver.send(&file, more);
+    assert_eq!(sent.status.code(), Some(0), "{}", failure(&sent).0);
+    assert!(begin.elapsed() < SOON, "it took {:?}", begin.elapsed());
+}
+
+fn unfinished(folder: &Path) -> usize {
+    let names = fs::read_dir(folder).expect("is there").map(|entry| entry.expect("is readable").file_name());
+    names.filter(|name| name.to_string_lossy().ends_with(".part")).count()
+}
+
+#[test]
+fn senders_without_the_token_write_nothing_and_learn_nothing() {
+    let scratch = Scratch::new("token");
+    let folder = scratch.path("folder");
+    fs::create_dir(&folder).expect("is made");
+    fs::write(folder.join("there"), "of the user").expect("is written");
+    let receiver = Receiver::service(&folder, &["--token", TOKEN]);
+    for (token, name) in
+        [(None, "there"), (None, "new"), (Some("another token"), "there"), (Some("another token"), "new")]
+    {
+        let peer = Peer::connect(receiver.addr);
+        peer.say(b'H', header(1, name, token));
+        let expected = match token {
+            None => "this receiver asks for a token: give the sender --token",
+            Some(_) => "wrong token: both ends need the same one",
+        };
+        assert_eq!(peer.refusal(), expected);
+    }
+    honest(&receiver, &scratch, &["--token", TOKEN]);
+    assert_eq!(
+        fs::read_dir(&folder).expect("is there").count(),
+        2,
+        "the user's file and the honest sender's"
+    );
+    let wrong = receiver.send(&scratch.path("honest"), &["--token", "another token"]);
+    let (said, code) = failure(&wrong);
+    assert!(said.ends_with("the receiver stopped: wrong token: both ends need the same one"), "{said}");
+    assert_eq!(code, Some(1));
+}
+
+#[test]
+fn a_receiver_that_others_can_reach_makes_a_token_unless_it_is_open_to_anyone() {
+    let scratch = Scratch::new("made");
+    let mut receiver = Receiver::listen("0.0.0.0:0", &scratch.path("out"), &["--once"]);
+    let hint = receiver.line();
+    let (_, token) = hint.trim_end().rsplit_once(" --token ").expect("shows the token");
+    assert_eq!(token.len(), 32, "{hint}");
+    let file = scratch.write("in", b"content");
+    let code = |receiver: &Receiver, more: &[&str]| receiver.send(&file, more).status.code();
+    assert_eq!(code(&receiver, &[]), Some(1));
+    assert_eq!(code(&receiver, &["--token", token]), Some(0));
+    assert_eq!(receiver.finish().0, Some(0));
+    let mut open = Receiver::listen("0.0.0.0:0", &scratch.path("open"), &["--once", "--anyone"]);
+    assert!(!open.line().contains("--token"));
+    assert_eq!(code(&open, &[]), Some(0));
+    assert_eq!(open.finish().0, Some(0));
+}
+
+#[test]
+fn silent_and_senseless_strangers_neither_block_others_nor_end_the_receiver() {
+    let scratch = Scratch::new("silent");
+    let receiver = Receiver::start(&scratch.path("out"), &["--token", TOKEN]);
+    let silent: Vec<Peer> = (0..3).map(|_| Peer::connect(receiver.addr)).collect();
+    let junk = Peer::connect(receiver.addr);
+    junk.say(b'x', "junk");
+    assert!(junk.refusal().contains("unknown kind"));
+    honest(&receiver, &scratch, &["--token", TOKEN]);
+    let (code, said, error) = receiver.finish();
+    assert_eq!(code, Some(0), "{error}");
+    assert!(said.starts_with("received honest: 100 kB"), "{said}");
+    drop(silent);
+}
+
+#[test]
+fn a_stranger_that_stands_still_gives_way() {
+    let scratch = Scratch::new("still");
+    let receiver = Receiver::start(&scratch.path("out"), &["--anyone", "--stall", "1s"]);
+    let still = Peer::connect(receiver.addr);
+    still.say(b'H', header(1, "still", None));
+    assert_eq!(still.hear().expect("may begin")[0], b'G');
+    // That it waits for its input is no progress: anyone could say so for ever.
+    still.say(b'D', "");
+    honest(&receiver, &scratch, &[]);
+    assert_eq!(still.refusal(), "the sender sent nothing for 1s");
+    assert_eq!(receiver.finish().0, Some(0));
+}
+
+#[test]
+fn frames_that_there_cannot_be_are_refused_and_cost_no_memory() {
+    let scratch = Scratch::new("bomb");
+    let folder = scratch.path("folder");
+    fs::create_dir(&folder).expect("is made");
+    let receiver = Receiver::service(&folder, &[]);
+    let frame = |index: u64, pts_us: u64| {
+        [&[0][..], &index.to_be_bytes(), &pts_us.to_be_bytes(), b"\0\0\x01\x65\x88"].concat()
+    };
+    let bombs: [(&str, &[(u8, Vec<u8>)]); 3] = [
+        (
+            "frames that there cannot be",
+            &[(b'F', frame(0, 0)), (b'E', br#"{"blocks":1000000000,"bytes":5}"#.to_vec())],
+        ),
+        ("frames that there cannot be", &[(b'F', frame(4_000_000, 0))]),
+        ("whose time has not come", &[(b'F', frame(0, u64::MAX))]),
+    ];
+    for (number, (words, messages)) in bombs.into_iter().enumerate() {
+        let peer = Peer::connect(receiver.addr);
+        let video = r#"{"kind":"video","codec":"h264","fps":30.0,"deadline_us":null,"ivf":null}"#;
+        peer.say(
+            b'H',
+            header(number as u32, "v.h264", None).replace(r#"{"kind":"file","size":null}"#, video),
+        );
+        assert_eq!(peer.hear().expect("may begin")[0], b'G');
+        messages.iter().for_each(|(kind, content)| peer.say(*kind, content));
+        let refusal = peer.refusal();
+        assert!(refusal.contains(words), "{refusal}");
+    }
+    assert_eq!(fs::read_dir(&folder).expect("is there").count(), 0, "something is left");
+    #[cfg(target_os = "linux")]
+    {
+        let status = fs::read_to_string(format!("/proc/{}/status", receiver.id())).expect("it runs");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("is told");
+        let peak: u64 = peak.trim().trim_end_matches(" kB").parse().expect("is a number");
+        assert!(peak < 100_000, "{peak} kB at the peak");
+    }
+}
+
+#[test]
+fn no_file_is_touched_that_the_receiver_did_not_make() {
+    let scratch = Scratch::new("names");
+    let folder = scratch.path("folder");
+    fs::create_dir(&folder).expect("is made");
+    for name in ["in.part", "in"] {
+        fs::write(folder.join(name), name).expect("is written");
+    }
+    let file = scratch.write("in", b"from a stranger");
+    let receiver = Receiver::service(&folder, &["--anyone"]);
+    // The answer does not depend on which names there are.
+    assert_eq!(receiver.send(&file, &[]).status.code(), Some(0));
+    assert_eq!(fs::read(folder.join("in.2")).expect("is there"), b"from a stranger");
+    for name in ["in.part", "in"] {
+        assert_eq!(fs::read(folder.join(name)).expect("is there"), name.as_bytes());
+    }
+    assert_eq!(fs::read_dir(&folder).expect("is there").count(), 3);
+}
+
+#[test]
+fn size_and_number_of_files_have_bounds() {
+    let scratch = Scratch::new("bounds");
+    let folder = scratch.path("folder");
+    fs::create_dir(&folder).expect("is made");
+    let receiver = Receiver::service(&folder, &["--max-size", "1kB", "--max-files", "1"]);
+    let (large, small) = (scratch.write("large", &[0; 1001]), scratch.write("small", &[0; 1000]));
+    let refused = |file: &Path| failure(&receiver.send(file, &[])).0;
+    assert!(refused(&large).ends_with("the file is larger than the receiver takes (1000 bytes)"));
+    // One that does not say how large it is.
+    let liar = Peer::connect(receiver.addr);
+    liar.say(b'H', header(1, "liar", None));
+    assert_eq!(liar.hear().expect("may begin")[0], b'G');
+    liar.say(b'D', [0; 1001]);
+    assert_eq!(liar.refusal(), "the file is larger than the receiver takes (1000 bytes)");
+    assert_eq!(receiver.send(&small, &[]).status.code(), Some(0));
+    assert!(refused(&small).ends_with("the receiver takes no more files"));
+    assert_eq!((unfinished(&folder), fs::read_dir(&folder).expect("is there").count()), (0, 1));
+}
+
+#[test]
+fn an_unknown_transfer_cannot_go_on() {
+    let scratch = Scratch::new("unknown");
+    let receiver = Receiver::service(&scratch.path("out"), &[]);
+    let peer = Peer::connect(receiver.addr);
+    peer.say(b'H', header(1, "a", None).replace(r#""from":0"#, r#""from":7"#));
+    assert_eq!(peer.refusal(), "the receiver does not know this transfer any more: send it again");
+    let old = Peer::connect(receiver.addr);
+    old.say(b'H', r#"{"version":1,"name":"a","content":{"kind":"file","size":1}}"#);
+    assert_eq!(old.refusal(), "the sender speaks version 1 of the transfer format, this is version 2");
+}
