@@ -117,8 +117,7 @@ fn page(scratch: &Scratch) -> PathBuf {
 #[test]
 fn a_browser_shows_the_page() {
     let Some(browser) = browser() else {
-        eprintln!("skipped: there is no browser to show the page with ({})", BROWSERS.join(", "));
-        return;
+        return squall_testing::skipped(&format!("no browser is installed ({})", BROWSERS.join(", ")));
     };
     let scratch = Scratch::new("screenshot");
     let page = page(&scratch);
@@ -145,8 +144,7 @@ fn a_browser_shows_the_page() {
 #[test]
 fn a_browser_has_nothing_to_load_and_nothing_to_complain_of() {
     let Some(browser) = browser() else {
-        eprintln!("skipped: there is no browser to show the page with ({})", BROWSERS.join(", "));
-        return;
+        return squall_testing::skipped(&format!("no browser is installed ({})", BROWSERS.join(", ")));
     };
     let scratch = Scratch::new("screenshot-dom");
     let page = page(&scratch);

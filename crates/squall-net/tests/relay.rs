@@ -3,24 +3,16 @@
 use std::{
     io::ErrorKind,
     net::{SocketAddr, UdpSocket},
-    sync::Mutex,
     thread,
     time::{Duration, Instant},
 };
 
 use squall_net::{Direction, PathConfig, PathEvent, Relay, Span, relay::HEADERS};
-use squall_testing::in_real_time;
-
-/// Measurements of time do not share the machine with each other.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
+use squall_testing::{assert_duration, in_real_time};
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     socket
 }
 
@@ -92,7 +84,6 @@ fn stream(to: SocketAddr, payload: usize, gap: Duration, long: Duration) -> u64 
 #[test]
 fn a_ping_takes_the_configured_round_trip() {
     in_real_time(|| {
-        let _alone = alone();
         let server = socket();
         let address = server.local_addr().unwrap();
         let server = echo(server);
@@ -108,7 +99,7 @@ fn a_ping_takes_the_configured_round_trip() {
         let median = times[times.len() / 2];
         println!("median {median:?}, worst {:?}, {:?}", times[times.len() - 1], relay.report().live.slip);
         assert!(times[0] >= Duration::from_millis(25));
-        assert!(median < Duration::from_millis(26), "{median:?} {:?}", relay.report());
+        assert_duration!(median < Duration::from_millis(26), "{median:?} {:?}", relay.report());
         assert_eq!(server.join().unwrap().len(), 1);
     });
 }
@@ -116,7 +107,6 @@ fn a_ping_takes_the_configured_round_trip() {
 #[test]
 fn a_saturated_link_keeps_its_rate() {
     in_real_time(|| {
-        let _alone = alone();
         let server = socket();
         let address = server.local_addr().unwrap();
         let server = sink(server);
@@ -127,33 +117,26 @@ fn a_saturated_link_keeps_its_rate() {
         let times = server.join().unwrap();
         let rate = rate(&times, 1_250, 20e6);
         println!("{rate:.0} bit/s, {:?}", relay.report().live.slip);
-        assert!((rate / 20e6 - 1.0).abs() < 0.02, "{rate} {:?}", relay.report());
+        assert_duration!((rate / 20e6 - 1.0).abs() < 0.02, "{rate} {:?}", relay.report());
         assert!(relay.report().live.paths[0].up.dropped.queue.packets > 100);
     });
 }
 
 #[test]
 fn loss_is_within_its_confidence_interval() {
-    in_real_time(|| {
-        let _alone = alone();
-        let server = socket();
-        let address = server.local_addr().unwrap();
-        let server = sink(server);
-        let relay = Relay::start(&paths(&["loss=10%"]), address, 1).unwrap();
-        let sent = stream(relay.address(0), 100, Duration::from_micros(100), Duration::from_millis(500));
-        let received = server.join().unwrap().len() as u64;
-        let report = relay.stop();
-        let up = report.live.paths[0].up;
-        assert_eq!(
-            up.delivered.packets - report.live.refused,
-            received,
-            "the emulator's own count: {report:?}"
-        );
-        let lost = up.dropped.loss.packets as f64 / up.pushed.packets as f64;
-        // 99 % of all runs lie within 2.58 standard deviations.
-        let bound = 2.58 * (0.1 * 0.9 / sent as f64).sqrt();
-        assert!((lost - 0.1).abs() < bound, "{lost} of {sent}, bound {bound}");
-    });
+    let server = socket();
+    let address = server.local_addr().unwrap();
+    let server = sink(server);
+    let relay = Relay::start(&paths(&["loss=10%"]), address, 1).unwrap();
+    let sent = stream(relay.address(0), 100, Duration::from_micros(100), Duration::from_millis(500));
+    let received = server.join().unwrap().len() as u64;
+    let report = relay.stop();
+    let up = report.live.paths[0].up;
+    assert_eq!(up.delivered.packets - report.live.refused, received, "the emulator's own count: {report:?}");
+    let lost = up.dropped.loss.packets as f64 / up.pushed.packets as f64;
+    // 99 % of all runs lie within 2.58 standard deviations.
+    let bound = 2.58 * (0.1 * 0.9 / sent as f64).sqrt();
+    assert!((lost - 0.1).abs() < bound, "{lost} of {sent}, bound {bound}");
 }
 
 /// The sender is a fifth faster than the links and their queues hold a quarter of a second, so that neither runs
@@ -161,7 +144,6 @@ fn loss_is_within_its_confidence_interval() {
 #[test]
 fn two_links_carry_fifty_megabits_each() {
     in_real_time(|| {
-        let _alone = alone();
         let server = socket();
         let address = server.local_addr().unwrap();
         let server = sink(server);
@@ -177,16 +159,15 @@ fn two_links_carry_fifty_megabits_each() {
         let sent: u64 = senders.into_iter().map(|sender| sender.join().unwrap()).sum();
         let times = server.join().unwrap();
         let report = relay.stop();
-        assert_eq!(
-            times.len() as u64,
-            sent,
+        assert_duration!(
+            times.len() as u64 == sent,
             "a fifth of a second's surplus fits into the queues: {report:?}"
         );
         let rate = rate(&times, 1_250, 100e6);
         println!("{rate:.0} bit/s of {sent} datagrams, {:?}", report.live.slip);
-        assert!((rate / 100e6 - 1.0).abs() < 0.02, "{rate} {report:?}");
-        assert_eq!(report.overruns.unwrap_or(0), 0);
-        assert!(report.live.slip.p50 < 1_000, "{:?}", report.live.slip);
+        assert_duration!((rate / 100e6 - 1.0).abs() < 0.02, "{rate} {report:?}");
+        assert_duration!(report.overruns.unwrap_or(0) == 0, "{report:?}");
+        assert_duration!(report.live.slip.p50 < 1_000, "{:?}", report.live.slip);
         assert_eq!(report.invalid(Duration::from_micros(report.live.slip.p99)), None, "{report:?}");
         assert_eq!(report.invalid(Duration::ZERO).is_none(), report.live.slip.p99 == 0, "{report:?}");
     });
@@ -194,31 +175,28 @@ fn two_links_carry_fifty_megabits_each() {
 
 #[test]
 fn each_path_has_addresses_of_its_own_and_a_rebind_changes_the_port() {
-    in_real_time(|| {
-        let server = socket();
-        let address = server.local_addr().unwrap();
-        let server = echo(server);
-        let mut paths = paths(&["name=a,delay=1ms", "name=b,delay=1ms"]);
-        paths[0].events =
-            vec![PathEvent { at: Span::from_millis(200), rebind: true, ..PathEvent::default() }];
-        let relay = Relay::start(&paths, address, 1).unwrap();
-        assert_ne!(relay.address(0).ip(), relay.address(1).ip());
-        let (client, mut buffer) = (socket(), [0; 100]);
-        let mut ping = |path: usize| {
-            client.send_to(b"ping", relay.address(path)).unwrap();
-            assert_eq!(client.recv_from(&mut buffer).unwrap().1, relay.address(path));
-        };
-        ping(0);
-        ping(1);
-        thread::sleep(Duration::from_millis(250).saturating_sub(relay.started().elapsed()));
-        ping(0);
-        ping(1);
-        let seen = server.join().unwrap();
-        assert_eq!(seen.len(), 3, "{seen:?}");
-        assert_eq!(seen[0].ip(), seen[2].ip());
-        assert_ne!(seen[0].ip(), seen[1].ip());
-        assert!(seen.iter().all(|from| from.ip().is_loopback()));
-    });
+    let server = socket();
+    let address = server.local_addr().unwrap();
+    let server = echo(server);
+    let mut paths = paths(&["name=a,delay=1ms", "name=b,delay=1ms"]);
+    paths[0].events = vec![PathEvent { at: Span::from_millis(1_000), rebind: true, ..PathEvent::default() }];
+    let relay = Relay::start(&paths, address, 1).unwrap();
+    assert_ne!(relay.address(0).ip(), relay.address(1).ip());
+    let (client, mut buffer) = (socket(), [0; 100]);
+    let mut ping = |path: usize| {
+        client.send_to(b"ping", relay.address(path)).unwrap();
+        assert_eq!(client.recv_from(&mut buffer).unwrap().1, relay.address(path));
+    };
+    ping(0);
+    ping(1);
+    thread::sleep(Duration::from_millis(1_050).saturating_sub(relay.started().elapsed()));
+    ping(0);
+    ping(1);
+    let seen = server.join().unwrap();
+    assert_eq!(seen.len(), 3, "{seen:?}");
+    assert_eq!(seen[0].ip(), seen[2].ip());
+    assert_ne!(seen[0].ip(), seen[1].ip());
+    assert!(seen.iter().all(|from| from.ip().is_loopback()));
 }
 
 #[test]
@@ -233,17 +211,21 @@ fn a_snapshot_shows_the_queue_and_the_records_show_each_packet() {
         for _ in 0..10 {
             client.send_to(&[0; 1_000 - HEADERS], relay.address(0)).unwrap();
         }
-        let deadline = Instant::now() + Duration::from_secs(2);
+        let deadline = Instant::now() + Duration::from_secs(30);
         while relay.snapshot()[0].up_stats.pushed.packets < 10 && Instant::now() < deadline {
             thread::sleep(Duration::from_millis(1));
         }
         let path = relay.snapshot().remove(0);
         assert_eq!((path.name.as_str(), path.up.rate, path.up.outage), ("slow", Some(100_000), false));
-        assert!((7_000..=9_000).contains(&path.up.queue_bytes), "{path:?}");
+        assert!(path.up.queue_bytes <= 9_000, "{path:?}");
+        assert_duration!(path.up.queue_bytes >= 7_000, "{path:?}");
         assert!(relay.drain_records(0, Direction::Up).len() >= 10);
         let start = Instant::now();
         drop(relay);
-        assert!(start.elapsed() < Duration::from_millis(200), "the rest of the queue is not waited for");
+        assert_duration!(
+            start.elapsed() < Duration::from_millis(200),
+            "the rest of the queue is not waited for"
+        );
     });
 }
 

@@ -1,89 +1,170 @@
-//! Who had the processors, by the kernel's count.
+//! Processor time of programs that this one has not started, by the kernel's count.
 
-use std::fs;
+use std::{
+    collections::HashMap,
+    fs,
+    time::{Duration, Instant},
+};
 
-/// Processor time in the kernel's ticks since some moment: that the system started, or this program.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Used {
-    /// Of all programs, of the kernel for them, and withheld by the host of a virtual machine.
-    taken: u64,
-    /// The same with what nobody had, over all processors.
-    all: u64,
-    /// Of this program and of its children that have ended.
+/// A tick of /proc, which is 10 ms on every Linux whatever the kernel's own clock.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Watches what others take of the processors.
+pub(crate) struct Others {
+    begin: Instant,
+    processors: u32,
+    before: Used,
+}
+
+/// Processor time in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Used {
+    /// Withheld by the host of a virtual machine, since the system started.
+    steal: u64,
+    /// Of this program, of all that it and they started, and of their children that have ended.
     own: u64,
+    /// Of all other programs that run, and of their children that have ended. Kernel threads are left out: they may work
+    /// for the packets that are measured.
+    others: u64,
+}
+
+/// What /proc/PID/stat has of a program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Process {
+    id: u32,
+    parent: u32,
+    /// Its own, and its children's that have ended and been waited for: time moves from child to parent and is not lost.
+    used: u64,
+}
+
+/// The parent of all kernel threads.
+const KTHREADD: u32 = 2;
+
+impl Others {
+    /// Watches from now on. `None` where the system has no such counters.
+    pub(crate) fn watch() -> Option<Self> {
+        let processors = std::thread::available_parallelism().ok()?.get().try_into().ok()?;
+        Some(Self { begin: Instant::now(), processors, before: Used::now()? })
+    }
+
+    /// The share of the processors that others have taken since, 0 to 1.
+    pub(crate) fn share(&self) -> Option<f64> {
+        let (now, all) = (Used::now()?, self.begin.elapsed() * self.processors);
+        (!all.is_zero()).then(|| self.before.taken_by_others(&now).as_secs_f64() / all.as_secs_f64())
+    }
 }
 
 impl Used {
-    /// Nothing where the system does not tell.
-    pub(crate) fn now() -> Option<Self> {
-        Self::parse(&fs::read_to_string("/proc/stat").ok()?, &fs::read_to_string("/proc/self/stat").ok()?)
+    fn now() -> Option<Self> {
+        let steal = steal(&fs::read_to_string("/proc/stat").ok()?)?;
+        let all = fs::read_dir("/proc").ok()?.flatten();
+        let stats = all.filter_map(|entry| {
+            entry.file_name().to_str()?.parse::<u32>().ok()?;
+            fs::read_to_string(entry.path().join("stat")).ok()
+        });
+        let processes: Vec<Process> = stats.filter_map(|stat| Process::parse(&stat)).collect();
+        Some(Self::of(steal, std::process::id(), &processes))
     }
 
-    /// See proc(5): `system` is /proc/stat, `program` is /proc/self/stat.
-    fn parse(system: &str, program: &str) -> Option<Self> {
-        let numbers = |fields: &str| -> Vec<u64> {
-            fields.split_whitespace().map_while(|field| field.parse().ok()).collect()
-        };
-        let [user, nice, kernel, idle, waiting, irq, soft_irq, steal] =
-            *numbers(system.lines().next()?.strip_prefix("cpu ")?).first_chunk()?;
-        let taken = user + nice + kernel + steal;
-        // The name, in brackets, may have brackets and spaces; then come a letter and ten numbers.
-        let (_, fields) = program.rsplit_once(')')?;
-        let fields: Vec<&str> = fields.split_whitespace().skip(11).take(4).collect();
-        let own = numbers(&fields.join(" "));
-        // Interrupts are the packets of those who are measured, mostly.
-        let all = taken + idle + waiting + irq + soft_irq;
-        (own.len() == 4).then(|| Self { taken, all, own: own.iter().sum() })
+    fn of(steal: u64, own: u32, processes: &[Process]) -> Self {
+        let parents: HashMap<u32, u32> =
+            processes.iter().map(|process| (process.id, process.parent)).collect();
+        // No chain of parents is that long, but one may be read while a number in it is given out again.
+        let parents_of = |id| std::iter::successors(Some(id), |id| parents.get(id).copied()).take(1_000);
+        let is_own = |process: &Process| parents_of(process.id).any(|id| id == own);
+        let mut used = Self { steal, ..Self::default() };
+        for process in processes.iter().filter(|process| process.id != KTHREADD && process.parent != KTHREADD)
+        {
+            let sum = if is_own(process) { &mut used.own } else { &mut used.others };
+            *sum += process.used;
+        }
+        used
     }
 
-    /// The share of the processors that others had from here to `later`, 0 to 1; nothing if that is no time at all.
-    pub(crate) fn share_of_others(&self, later: &Self) -> Option<f64> {
-        let since = |count: fn(&Self) -> u64| count(later).saturating_sub(count(self));
-        let (taken, all, own) = (since(|used| used.taken), since(|used| used.all), since(|used| used.own));
-        (all > 0).then(|| taken.saturating_sub(own) as f64 / all as f64)
+    fn taken_by_others(&self, later: &Self) -> Duration {
+        ticks(later.others.saturating_sub(self.others) + later.steal.saturating_sub(self.steal))
     }
+}
+
+impl Process {
+    /// See proc(5).
+    fn parse(stat: &str) -> Option<Self> {
+        // The name, in brackets, may have brackets and spaces.
+        let (head, rest) = stat.rsplit_once(')')?;
+        let id = head.split_whitespace().next()?.parse().ok()?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        let used = number(11)? + number(12)? + number(13)? + number(14)?;
+        Some(Self { id, parent: number(1)?.try_into().ok()?, used })
+    }
+}
+
+/// The eighth number of the first line of /proc/stat.
+fn steal(system: &str) -> Option<u64> {
+    system.lines().next()?.strip_prefix("cpu ")?.split_whitespace().nth(7)?.parse().ok()
+}
+
+fn ticks(count: u64) -> Duration {
+    TICK * u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SYSTEM: &str =
-        "cpu  319890 67 20376 128179 2432 0 566 90237 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\nintr 7\n";
-    const PROGRAM: &str =
-        "4242 (a) name (of) S 1 4242 4242 0 -1 4194304 100 200 3 4 1000 200 30 4 20 0 1 0 12345 1 2 3";
-
     #[test]
-    fn what_the_kernel_writes_is_read() {
-        let used = Used::parse(SYSTEM, PROGRAM).expect("numbers");
-        let taken = 319_890 + 67 + 20_376 + 90_237;
-        assert_eq!(used, Used { taken, all: taken + 128_179 + 2_432 + 566, own: 1_234 });
+    fn the_kernels_lines_are_read() {
+        let system = "cpu  319890 67 20376 128179 2432 0 566 90237 0 0\ncpu0 1 2 3 4 5 6 7 8 9 10\nintr 7\n";
+        assert_eq!((steal(system), steal("cpu  1 2 3\n"), steal("")), (Some(90_237), None, None));
+        let program =
+            "4242 (a) name (of) S 7 4242 4242 0 -1 4194304 100 200 3 4 1000 200 30 4 20 0 1 0 12345 1 2 3";
+        assert_eq!(Process::parse(program), Some(Process { id: 4_242, parent: 7, used: 1_234 }));
+        assert_eq!(Process::parse("1 (x) S 2 3"), None);
     }
 
     #[test]
-    fn what_it_does_not_write_is_nothing() {
-        for (system, program) in [("", PROGRAM), ("cpu  1 2 3\n", PROGRAM), (SYSTEM, "1 (x) S 2 3")] {
-            assert_eq!(Used::parse(system, program), None);
-        }
+    fn time_of_programs_this_one_started_is_its_own() {
+        let process = |id, parent, used| Process { id, parent, used };
+        let all = [
+            process(1, 0, 1),
+            process(2, 0, 10_000),
+            process(30, 2, 20_000),
+            process(100, 1, 10),
+            process(101, 100, 100),
+            process(102, 101, 1_000),
+            process(200, 1, 2),
+        ];
+        assert_eq!(Used::of(5, 100, &all), Used { steal: 5, own: 1_110, others: 3 });
     }
 
     #[test]
-    fn others_had_what_was_not_left_nor_our_own() {
-        let before = Used { taken: 100, all: 1_000, own: 10 };
-        let share = |taken: u64, own: u64| {
-            before.share_of_others(&Used { taken: 100 + taken, all: 2_000, own: 10 + own })
-        };
-        assert_eq!((share(500, 500), share(500, 200), share(0, 1)), (Some(0.0), Some(0.3), Some(0.0)));
-        assert_eq!(before.share_of_others(&before), None);
+    fn a_loop_of_parents_ends() {
+        let looped = [Process { id: 7, parent: 8, used: 1 }, Process { id: 8, parent: 7, used: 1 }];
+        assert_eq!(Used::of(0, 100, &looped).others, 2);
     }
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn work_of_this_program_is_its_own() {
-        let before = Used::now().expect("Linux tells");
-        let start = std::time::Instant::now();
-        while Used::now().expect("Linux tells").own < before.own + 5 {
-            assert!(start.elapsed().as_secs() < 60, "it is counted");
+    fn a_child_that_is_killed_stays_ones_own() {
+        let before = Used::now().expect("Linux has /proc");
+        let busy = ["-c", "while :; do :; done"];
+        let mut child = std::process::Command::new("sh").args(busy).spawn().expect("there is a shell");
+        let own = || Used::now().expect("Linux has /proc").own - before.own;
+        let begin = Instant::now();
+        while own() < 20 {
+            assert!(begin.elapsed().as_secs() < 60, "its time is not counted");
         }
+        child.kill().expect("it runs");
+        assert!(own() >= 20, "its time is lost before it is waited for");
+        child.wait().expect("it ends");
+        assert!(own() >= 20, "its time is lost when it is waited for");
+    }
+
+    #[test]
+    fn others_take_what_they_and_the_host_took_since() {
+        let before = Used { steal: 10, own: 7, others: 100 };
+        let later = Used { steal: 30, own: 900, others: 150 };
+        assert_eq!(before.taken_by_others(&later), Duration::from_millis(700));
+        assert_eq!(later.taken_by_others(&before), Duration::ZERO);
     }
 }

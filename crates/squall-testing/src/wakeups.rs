@@ -1,4 +1,4 @@
-//! How promptly the machine wakes a program that has asked for that.
+//! How promptly the machine wakes a thread that comes before all others.
 
 use std::{
     sync::{
@@ -12,71 +12,82 @@ use std::{
 /// Between two wake-ups: often enough for a share of hundredths in a test of a second, and 1 % of a processor at most.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// A thread that sleeps and looks how late it was woken.
+/// A thread that sleeps and measures how late it is woken.
 ///
-/// Where the system allows that it comes before all programs, also before emulated links, so that only the machine can
-/// make it late: the host of a virtual one runs something else, or sees late that a clock is due. Elsewhere it stands in
-/// line with all others, so that a test which keeps all processors busy by itself makes it late too.
+/// It comes before all programs, also before emulated links, so that only the machine can make it late: the host of a
+/// virtual one runs something else, or sees late that a clock is due. Where the system does not grant that priority the
+/// code under test could make it late too, so nothing is measured.
 pub(crate) struct Wakeups {
     over: Arc<AtomicBool>,
-    thread: JoinHandle<Vec<Duration>>,
+    thread: JoinHandle<Option<Vec<Duration>>>,
 }
 
 impl Wakeups {
-    /// Looks from now on.
+    /// Measures from now on.
     pub(crate) fn watch() -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&over);
+        let until = Arc::clone(&over);
         let thread = thread::spawn(move || {
-            come_first();
+            if !comes_first() {
+                return None;
+            }
             let mut late = Vec::new();
-            while !told.load(Ordering::Relaxed) {
+            while !until.load(Ordering::Relaxed) {
                 let asleep = Instant::now();
                 thread::sleep(PAUSE);
                 late.push(asleep.elapsed().saturating_sub(PAUSE));
             }
-            late
+            Some(late)
         });
         Self { over, thread }
     }
 
-    /// Looks no longer: one of so many wake-ups was as late as this, the latest if there were fewer.
-    pub(crate) fn one_of(self, many: usize) -> Duration {
+    /// Ends; one of `many` wake-ups was at least this late. `None` if nothing could be measured.
+    pub(crate) fn one_of(self, many: usize) -> Option<Duration> {
         self.over.store(true, Ordering::Relaxed);
-        let mut late = self.thread.join().expect("it only sleeps");
+        let mut late = self.thread.join().expect("it only sleeps")?;
         late.sort_unstable_by(|a, b| b.cmp(a));
-        late.get(late.len() / many).copied().unwrap_or_default()
+        late.get(late.len() / many).copied()
     }
 }
 
-/// Has this thread woken before all others, and to the microsecond, as far as that is allowed.
-fn come_first() {
-    #[cfg(target_os = "linux")]
-    {
-        use thread_priority::{
-            RealtimeThreadSchedulePolicy::Fifo, ThreadPriority, ThreadSchedulePolicy,
-            set_thread_priority_and_policy, thread_native_id,
-        };
-        /// Above the 10 of emulated links.
-        const FIRST: u8 = 20;
-        let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
-        let _ = ThreadPriority::try_from(FIRST).map(|priority| {
-            set_thread_priority_and_policy(thread_native_id(), priority, ThreadSchedulePolicy::Realtime(Fifo))
-        });
-    }
+/// Has this thread woken before all others, and to the microsecond; whether the system grants it.
+#[cfg(target_os = "linux")]
+fn comes_first() -> bool {
+    use thread_priority::{
+        RealtimeThreadSchedulePolicy::Fifo, ThreadPriority, ThreadSchedulePolicy,
+        set_thread_priority_and_policy, thread_native_id,
+    };
+    /// Above the 10 of emulated links.
+    const FIRST: u8 = 20;
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
+    let policy = ThreadSchedulePolicy::Realtime(Fifo);
+    let priority = ThreadPriority::try_from(FIRST);
+    priority.is_ok_and(|it| set_thread_priority_and_policy(thread_native_id(), it, policy).is_ok())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn comes_first() -> bool {
+    false
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn measured(late: Option<Vec<Duration>>) -> Wakeups {
+        Wakeups { over: Arc::default(), thread: thread::spawn(|| late) }
+    }
+
     #[test]
     fn lateness_is_that_of_one_of_so_many() {
-        let thread = thread::spawn(|| (1..=1_000).map(Duration::from_micros).collect());
-        let wakeups = Wakeups { over: Arc::default(), thread };
-        assert_eq!(wakeups.one_of(100), Duration::from_micros(990));
-        let never = Wakeups { over: Arc::default(), thread: thread::spawn(Vec::new) };
-        assert_eq!(never.one_of(100), Duration::ZERO);
+        let late = (1..=1_000).map(Duration::from_micros).collect();
+        assert_eq!(measured(Some(late)).one_of(100), Some(Duration::from_micros(990)));
+    }
+
+    #[test]
+    fn without_the_priority_nothing_is_measured() {
+        assert_eq!(measured(None).one_of(100), None);
     }
 
     #[test]
@@ -85,6 +96,6 @@ mod tests {
         thread::sleep(PAUSE * 10);
         wakeups.over.store(true, Ordering::Relaxed);
         let late = wakeups.thread.join().expect("it only sleeps");
-        assert!(!late.is_empty());
+        assert!(late.is_none_or(|late| !late.is_empty()));
     }
 }

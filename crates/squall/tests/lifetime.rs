@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{ip, next_block, pair, relay::Relay, request, server, within};
+use common::{LIMIT, ip, next_block, pair, relay::Relay, request, server, within};
 use squall::{
     Block, BlockFate, CloseReason, Config, Connect, Endpoint, Event, FinishError, Interfaces, Limits,
     PathChange, SendError, Session, Trust,
@@ -118,7 +118,7 @@ fn finishing_waits_for_what_is_under_way() {
         for n in 0..10 {
             client.send(Block::new(pattern(300_000, n))).await.expect("is taken");
         }
-        client.finish(Duration::from_secs(10)).await.expect("all arrive");
+        client.finish(LIMIT).await.expect("all arrive");
         assert_eq!(client.stats().blocks_delivered, 10);
         assert!(matches!(client.try_send(Block::new("late")), Err(SendError::Closed)));
         let mut received = 0;
@@ -170,7 +170,7 @@ async fn send_to_a_small_inbox() -> (Endpoint, Session, tokio::task::JoinHandle<
         for n in 0..100 {
             client.send(Block::new(pattern(500_000, n))).await.expect("is taken");
         }
-        client.finish(Duration::from_secs(20)).await.expect("all end");
+        client.finish(LIMIT).await.expect("all end");
         client
     });
     (endpoint, server, sender)
@@ -245,7 +245,7 @@ fn two_hundred_sessions_leave_nothing_behind() {
             assert_eq!(next_block(&session).await.data, n.to_le_bytes().to_vec());
             // Either side goes first, with and without reading to the end.
             match n % 3 {
-                0 => client.finish(Duration::from_secs(5)).await.expect("has arrived"),
+                0 => client.finish(LIMIT).await.expect("has arrived"),
                 1 => client.close(0, "done"),
                 _ => drop(client),
             }
@@ -326,8 +326,9 @@ fn sessions_run_over_ipv6() {
     within(async || {
         let identity = squall::Identity::self_signed("localhost").expect("is made");
         let tls = identity.server_tls().expect("is valid");
-        // Some machines have no IPv6 at all; there is nothing to test on them.
-        let Ok(endpoint) = Endpoint::listen("[::]:0", &tls, Config::default()) else { return };
+        let Ok(endpoint) = Endpoint::listen("[::]:0", &tls, Config::default()) else {
+            return squall_testing::skipped("this machine has no IPv6");
+        };
         let port = endpoint.local_addrs()[0].port();
         for host in ["[::1]", "127.0.0.1"] {
             let request = Connect::to(format!("{host}:{port}")).trust(Trust::Pinned(identity.fingerprint()));

@@ -2,9 +2,7 @@
 
 mod common;
 
-use std::time::Duration;
-
-use common::{next_block, pair, within};
+use common::{LIMIT, next_block, pair, within};
 use squall::{Block, BlockFate, Config, Event, PathChange};
 use squall_testing::pattern;
 
@@ -34,7 +32,7 @@ fn twenty_megabytes_arrive_as_they_were_sent() {
             for n in 0..20 {
                 client.send(Block::new(pattern(1 << 20, n))).await.expect("is taken");
             }
-            client.finish(Duration::from_secs(20)).await.expect("all arrive");
+            client.finish(LIMIT).await.expect("all arrive");
             client
         });
         let mut seen = 0u32;

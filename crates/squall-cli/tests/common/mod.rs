@@ -36,7 +36,7 @@ pub(crate) fn shell_is_possible() -> bool {
     let (said, code) = failure(&run(["shell", "-q", "--link", "delay=1ms", "--", "true"]));
     if code != Some(0) {
         assert!(!(Path::new("/dev/net/tun").exists() && is_root()), "{said}");
-        println!("skipped: {said}");
+        squall_testing::skipped(&said);
     }
     code == Some(0)
 }

@@ -60,7 +60,7 @@ fn failure(path: &Path) -> String {
 fn have_ffmpeg() -> bool {
     let found = ["ffmpeg", "ffprobe"].iter().all(|name| Command::new(name).arg("-version").output().is_ok());
     if !found {
-        println!("skipped: ffmpeg is not installed");
+        squall_testing::skipped("ffmpeg is not installed");
     }
     found
 }

@@ -9,6 +9,7 @@ use std::{
 
 use squall_net::{PathConfig, PathEvent, Span};
 use squall_shell::{Addresses, Prepared, Shell, Side, server};
+use squall_testing::assert_duration;
 
 /// All of them, by name.
 pub(crate) const TESTS: [(&str, fn()); 9] = [
@@ -35,16 +36,14 @@ fn shell(links: &[&str]) -> Shell {
     Prepared::new(&paths, 1).expect("a shell").start(None).expect("links")
 }
 
-/// Measures behind these links, which have to let packets out as promptly as this: the measurement fails else, and does not
-/// count if the machine is too busy for them, for a shell without real-time priority above all.
+/// Measures behind these links, which have to let packets out as promptly as this.
 fn measure<T>(links: &[&str], max_slip: Duration, measurement: impl Fn(&Shell) -> T) -> T {
     let shell = shell(links);
     let measured = measurement(&shell);
     let report = shell.report().expect("counters");
     println!("  {:?}", report.live.slip);
-    if let Some(why) = report.invalid(max_slip) {
-        panic!("{why}");
-    }
+    let invalid = report.invalid(max_slip);
+    assert_duration!(invalid.is_none(), "{invalid:?}");
     measured
 }
 
@@ -54,7 +53,7 @@ fn socket(side: &Side, at: Ipv4Addr) -> UdpSocket {
     let socket = socket2::Socket::from(socket);
     socket.set_recv_buffer_size(4 << 20).expect("a buffer");
     let socket = UdpSocket::from(socket);
-    socket.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+    socket.set_read_timeout(Some(Duration::from_secs(2))).expect("a timeout");
     socket
 }
 
@@ -66,7 +65,7 @@ fn pair(shell: &Shell, path: usize) -> (UdpSocket, UdpSocket, SocketAddr) {
     (client, server, address)
 }
 
-/// Counts what comes until half a second passes without anything: packets, and the time from the first to the last.
+/// Counts what comes until two seconds pass without anything: packets, and the time from the first to the last.
 fn count(socket: UdpSocket) -> JoinHandle<(u64, Duration)> {
     spawn(move || {
         let (mut packets, mut first, mut last) = (0, None, Instant::now());
@@ -100,14 +99,19 @@ fn rate((packets, time): (u64, Duration)) -> f64 {
 
 fn assert_within(what: &str, measured: f64, meant: f64, share: f64) {
     println!("  {what}: {measured:.4e} of {meant:.4e} ({:+.2} %)", (measured / meant - 1.0) * 100.0);
-    assert!((measured / meant - 1.0).abs() <= share, "{what} is off by more than {} %", share * 100.0);
+    assert_duration!(
+        (measured / meant - 1.0).abs() <= share,
+        "{what} is off by more than {} %",
+        share * 100.0
+    );
 }
 
 fn a_ping_takes_the_round_trip() {
     let times = round_trips();
     let (least, half, most) = (times[0], times[100], times[190]);
     println!("  round trip of 25 ms: median {half:.3} ms, 95 of 100 at most {most:.3} ms");
-    assert!(least >= 25.0 && most <= 26.0, "{times:?}");
+    assert!(least >= 25.0, "{times:?}");
+    assert_duration!(most <= 26.0, "{times:?}");
 }
 
 /// Has this thread woken before all programs, if that is allowed: what is measured is the links.
@@ -183,7 +187,8 @@ fn loss_is_within_its_confidence_interval() {
     println!("  {lost} of {sent} lost, {mean:.0} ± {deviation:.0} meant");
     // 3.29 standard deviations: one of a thousand.
     assert!((lost - mean).abs() <= 3.29 * deviation);
-    assert_eq!(shell.report().expect("counters").overruns, 0);
+    let overruns = shell.report().expect("counters").overruns;
+    assert_duration!(overruns == 0, "{overruns} packets found no room");
 }
 
 fn two_links_carry_fifty_megabits_each() {
@@ -257,7 +262,8 @@ fn each_address_and_interface_has_its_path() {
         for client in [by_address, by_interface] {
             let (from, took) = one_way(&client);
             assert_eq!(from, meant);
-            assert!(took.as_millis() >= delay && took.as_millis() < delay + 10, "{took:?} over {name}");
+            assert!(took.as_millis() >= delay, "{took:?} over {name}");
+            assert_duration!(took.as_millis() < delay + 10, "{took:?} over {name}");
         }
     }
     let unbound = socket(shell.client(), Ipv4Addr::UNSPECIFIED);
@@ -266,7 +272,7 @@ fn each_address_and_interface_has_its_path() {
 
 fn a_rebinding_changes_the_address() {
     let mut path: PathConfig = "delay=1ms".parse().expect("a link");
-    path.events.push(PathEvent { at: Span::from_millis(300), rebind: true, ..PathEvent::default() });
+    path.events.push(PathEvent { at: Span::from_millis(1_000), rebind: true, ..PathEvent::default() });
     let shell = Prepared::new(&[path], 1).expect("a shell").start(None).expect("links");
     let (client, server, address) = pair(&shell, 0);
     let echo = || {
@@ -278,7 +284,7 @@ fn a_rebinding_changes_the_address() {
         from
     };
     let before = echo();
-    std::thread::sleep(Duration::from_millis(400));
+    std::thread::sleep(Duration::from_millis(1_100));
     let after = echo();
     assert_ne!(before.ip(), after.ip());
     assert_eq!(before.port(), after.port());

@@ -13,8 +13,8 @@ use squall_tunnel::{
     config::{ConnectConfig, IdentityConfig, ListenConfig, Side, Token, TrustConfig},
 };
 
-/// How long anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// Bounds whatever hangs. Far more than anything takes, on a busy machine too.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The secret of all tests.
 pub(crate) fn token() -> Token {
@@ -35,12 +35,17 @@ pub(crate) fn socket() -> UdpSocket {
 
 /// A flow of flags.
 pub(crate) fn flow_in(text: &str) -> FlowConfig {
-    FlowConfig::parse(text, true).expect("is right")
+    FlowConfig::parse(&patient(text), true).expect("is right")
 }
 
 /// A flow of flags.
 pub(crate) fn flow_out(text: &str) -> FlowConfig {
-    FlowConfig::parse(text, false).expect("is right")
+    FlowConfig::parse(&patient(text), false).expect("is right")
+}
+
+/// Deadlines that no busy machine misses, unless a test asks for its own.
+fn patient(text: &str) -> String {
+    if text.contains("latency=") { text.to_owned() } else { format!("{text},latency=30s") }
 }
 
 /// An exit that listens on this port; 0 for any. Its certificate is kept in a file if there is one.
@@ -80,12 +85,15 @@ pub(crate) async fn attached(tunnel: &Tunnel) -> Status {
     until(tunnel, "carried", |status| status.flows.iter().all(|flow| flow.attached)).await
 }
 
-/// Runs a test that depends on real time; see [`squall_testing::in_real_time`].
+/// Runs a test. What it waits for is bounded by [`PATIENCE`].
+pub(crate) fn within(test: impl AsyncFn()) {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().expect("a runtime").block_on(test());
+}
+
+/// Runs a test that measures durations; see [`squall_testing::in_real_time`].
 pub(crate) fn in_real_time(test: impl AsyncFn()) {
-    squall_testing::in_real_time(|| {
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
-        builder.worker_threads(2).enable_all().build().expect("a runtime").block_on(test());
-    });
+    squall_testing::in_real_time(|| within(&test));
 }
 
 /// The words of all events.

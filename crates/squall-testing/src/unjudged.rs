@@ -1,0 +1,69 @@
+//! What the suite does not judge: measurements that a busy machine spoils, and tests for which something is missing.
+
+use std::{
+    env,
+    fs::OpenOptions,
+    io::{self, Write as _},
+    thread,
+};
+
+/// Names the file to which each such test adds a line, `kind`, `test` and `reason` apart by tabs; `make test` counts them.
+const FILE: &str = "SQUALL_UNJUDGED";
+
+/// Reports that the running test is left out, and why: a tool, a device or a right is missing.
+///
+/// # Panics
+///
+/// Under `CI=true`, where everything has to be there.
+pub fn skipped(why: &str) {
+    assert!(!in_ci(env::var("CI").ok()), "{} cannot be skipped under CI=true: {why}", test_name());
+    record("skipped", why);
+}
+
+fn in_ci(ci: Option<String>) -> bool {
+    ci.as_deref() == Some("true")
+}
+
+/// The name of the running test.
+pub(crate) fn test_name() -> String {
+    let program = env::current_exe().ok().and_then(|path| Some(path.file_stem()?.to_str()?.to_owned()));
+    let program = program.as_deref().and_then(|name| name.rsplit_once('-')).map_or("", |(name, _)| name);
+    format!("{program}::{}", thread::current().name().unwrap_or("a test"))
+}
+
+/// Tests that pass are silent, so this goes to the file, and past the capture of the test's output.
+pub(crate) fn record(kind: &str, why: &str) {
+    let line = line(kind, &test_name(), why);
+    let _ = io::stderr().write_all(line.as_bytes());
+    if let Some(file) = env::var_os(FILE) {
+        let file = OpenOptions::new().append(true).create(true).open(file);
+        file.and_then(|mut file| file.write_all(line.as_bytes()))
+            .expect("the record of unjudged tests is written");
+    }
+}
+
+/// One line, whatever the reason consists of.
+fn line(kind: &str, test: &str, why: &str) -> String {
+    format!("{kind}\t{test}\t{}\n", why.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_takes_one_line() {
+        assert_eq!(line("skipped", "x::y", "no tool:\n\tnone\n"), "skipped\tx::y\tno tool: none\n");
+    }
+
+    #[test]
+    fn only_true_is_ci() {
+        assert!(in_ci(Some("true".into())));
+        assert!(!in_ci(Some("false".into())) && !in_ci(None));
+    }
+
+    #[test]
+    fn a_test_has_its_programs_name() {
+        assert_eq!(test_name(), "squall_testing::unjudged::tests::a_test_has_its_programs_name");
+    }
+}
