@@ -9,13 +9,16 @@ demo: tools
 	@$(CARGO) build --release --locked -p squall-cli
 	@"$${CARGO_TARGET_DIR:-target}/release/squall" demo
 
-# Everything CI runs: formatting, lints, documentation, every test.
+# Everything CI runs: formatting, lints, documentation, every test. At the end it counts the tests that were not judged.
+UNJUDGED = $(abspath $(or $(CARGO_TARGET_DIR),target))/unjudged
 test: tools
+	@rm -f "$(UNJUDGED)"
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
-	$(CARGO) test --workspace --locked
+	SQUALL_UNJUDGED="$(UNJUDGED)" $(CARGO) test --workspace --locked || { scripts/unjudged.sh "$(UNJUDGED)"; exit 1; }
 	@$(MAKE) --no-print-directory android NATIVE=--workspace
+	@scripts/unjudged.sh "$(UNJUDGED)"
 
 # The Android library: its native half for this machine, its Java half tested with it on the JVM, the AAR.
 # With NATIVE=--workspace the half is the one that the tests have built, with the features that all crates together need.
@@ -27,6 +30,7 @@ android: tools
 	[ "$${jdk:-0}" -ge 17 ] || missing="$${missing:+$$missing and }a JDK from 17 on"; \
 	if [ -n "$$missing" ]; then \
 		echo "make: the Android library is not tested, for want of $$missing: apt-get install maven openjdk-17-jdk"; \
+		printf 'skipped\tandroid\twithout %s\n' "$$missing" >> "$(UNJUDGED)"; \
 		[ "$$CI" != true ]; exit; \
 	fi; \
 	$(CARGO) build --locked $(NATIVE) --lib --bins --examples && \

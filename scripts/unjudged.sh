@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Counts the tests that were not judged, from the file that they wrote (crates/squall-testing, `unjudged`):
+#
+#   unjudged.sh FILE
+#
+# An excused measurement of a duration is one that the machine was proved too busy for. A skipped test lacks a tool, a
+# device or a right; under CI=true that is a failure.
+set -euo pipefail
+file=$1
+excused=$(grep -c '^excused' "$file" 2>/dev/null || true)
+skipped=$(grep -c '^skipped' "$file" 2>/dev/null || true)
+echo "tests: ${excused:-0} measurements excused (the machine was too busy), ${skipped:-0} tests skipped"
+[ ! -e "$file" ] || sort "$file" | awk -F '\t' '{ printf "  %s: %s: %s\n", $1, $2, $3 }'
+[ "${CI:-}" != true ] || [ "${skipped:-0}" = 0 ]
