@@ -131,10 +131,10 @@ impl Session {
         for control in controls {
             self.repeat_control(at, control);
         }
-        for chunk in chunks {
-            if self.is_reliable(chunk.block)
-                && let Some(ended) = self.outbox.on_lost(chunk.block, chunk.range, id)
-            {
+        chunks.retain(|chunk: &Chunk| self.is_reliable(chunk.block));
+        for Chunk { block, range, .. } in chunks {
+            self.sched_events.push(SchedEvent::Lost { block, range: range.clone(), path: id });
+            if let Some(ended) = self.outbox.on_lost(block, range, id) {
                 self.on_ended(at, &ended);
             }
         }
