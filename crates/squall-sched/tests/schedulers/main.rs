@@ -6,6 +6,8 @@ mod dams;
 mod dems;
 mod ecf;
 mod every;
+mod link;
+mod links;
 mod minrtt;
 mod ninetails;
 mod paths;

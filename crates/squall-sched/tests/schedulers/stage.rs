@@ -7,6 +7,8 @@ use squall_sched::{
     Registry, SchedEvent, Scheduler, SegmentState, WorkKind,
 };
 
+use crate::link::Link;
+
 /// Payload of a packet on every path of a stage.
 pub(crate) const CHUNK: u32 = 1200;
 
@@ -34,13 +36,33 @@ pub(crate) struct Stage {
     pub(crate) wake: Option<Micros>,
     /// Blocks the scheduler gave up, in order.
     pub(crate) cancelled: Vec<BlockId>,
+    /// Blocks that links brought too late.
+    pub(crate) expired: usize,
     /// Paths the scheduler wanted probed, in order.
     pub(crate) probed: Vec<u8>,
     /// Reasons of the packets sent, in order.
     pub(crate) reasons: Vec<&'static str>,
+    /// What is on the way, in the order of sending.
+    pub(crate) flying: Vec<Flight>,
+    /// One for each path id, on a stage with links.
+    pub(crate) links: Vec<Link>,
     is_paced: bool,
     scheduler: Box<dyn Scheduler>,
     next_id: u64,
+    /// What the scheduler is told next.
+    events: Vec<SchedEvent>,
+}
+
+/// A packet on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Flight {
+    pub(crate) packet: Packet,
+    /// When it left; `None` while it waits for the pacer.
+    pub(crate) left: Option<Micros>,
+    /// When its acknowledgement is due, and its one-way delay; `None` if a link dropped it.
+    pub(crate) due: Option<(Micros, Micros)>,
+    /// Its path fell silent, and its reliable bytes count as lost.
+    pub(crate) presumed_lost: bool,
 }
 
 /// A block as a test wants it.
@@ -90,9 +112,13 @@ impl Stage {
             now: 0,
             wake: None,
             cancelled: Vec::new(),
+            expired: 0,
             probed: Vec::new(),
             reasons: Vec::new(),
+            flying: Vec::new(),
+            links: Vec::new(),
             is_paced: false,
+            events: Vec::new(),
             scheduler: Registry::standard().build(scheduler).expect("scheduler exists"),
             next_id: 0,
         }
@@ -107,6 +133,10 @@ impl Stage {
     }
 
     pub(crate) fn hand_over(&mut self, wanted: Wanted) -> BlockId {
+        self.hand_over_on(0, wanted)
+    }
+
+    pub(crate) fn hand_over_on(&mut self, channel: u16, wanted: Wanted) -> BlockId {
         let id = BlockId(self.next_id);
         self.next_id += 1;
         self.queue.insert(BlockMeta {
@@ -115,10 +145,11 @@ impl Stage {
             deadline: wanted.deadline.map(|ms| self.now + ms * 1000),
             priority: wanted.priority,
             reliable: wanted.reliable,
-            channel: 0,
+            channel,
             submitted: self.now,
         });
-        self.tell(&SchedEvent::Queued(id));
+        self.events.push(SchedEvent::Queued(id));
+        self.tell();
         id
     }
 
@@ -141,16 +172,19 @@ impl Stage {
             };
             assert!(fits, "{assignment:?} does not fit {segment:?}");
         }
-        let is_paced = self.is_paced;
+        let waits = self.is_paced || !self.links.is_empty();
+        let left = Some(self.now).filter(|_| self.links.is_empty());
         let view = self.path(assignment.path.0);
-        if is_paced {
-            view.waiting += u64::from(assignment.range.end - assignment.range.start);
-        }
+        let bytes = u64::from(assignment.range.end - assignment.range.start);
         assert!(view.has_room(), "{assignment:?} on a full path");
-        view.in_flight += u64::from(assignment.range.end - assignment.range.start);
+        view.waiting += if waits { bytes } else { 0 };
+        view.in_flight += bytes;
+        view.budget = view.budget.map(|left| left.saturating_sub(bytes));
         self.queue.mark_sent(assignment.block, assignment.range.clone(), assignment.path, self.now);
         let path = assignment.path.0;
-        Some(Packet { block: assignment.block, range: assignment.range, path, kind: assignment.kind })
+        let packet = Packet { block: assignment.block, range: assignment.range, path, kind: assignment.kind };
+        self.flying.push(Flight { packet: packet.clone(), left, due: None, presumed_lost: false });
+        Some(packet)
     }
 
     /// The next assignment, clipped to the window. What the scheduler gives up is gone.
@@ -181,7 +215,8 @@ impl Stage {
     /// Takes a block out, as the session does when it has ended.
     pub(crate) fn remove(&mut self, block: BlockId) {
         let taken = self.queue.remove(block).expect("only unfinished blocks end");
-        self.tell(&SchedEvent::Done { block, delivered: taken.is_complete() });
+        self.events.push(SchedEvent::Done { block, delivered: taken.is_complete() });
+        self.tell();
     }
 
     /// Sends until the scheduler has nothing more.
@@ -192,40 +227,120 @@ impl Stage {
     }
 
     pub(crate) fn arrive(&mut self, packet: &Packet) {
-        self.path(packet.path).in_flight -= u64::from(packet.len());
+        self.land(packet);
         self.queue.mark_acked(packet.block, packet.range.clone());
         let (block, range, path) = (packet.block, packet.range.clone(), PathId(packet.path));
-        self.tell(&SchedEvent::Acked { block, range, path });
+        self.events.push(SchedEvent::Acked { block, range, path });
+        self.tell();
     }
 
+    /// The packet is lost. Of what was presumed lost before, only unreliable bytes are news.
     pub(crate) fn lose(&mut self, packet: &Packet) {
-        self.path(packet.path).in_flight -= u64::from(packet.len());
-        self.queue.mark_lost(packet.block, packet.range.clone(), PathId(packet.path));
-        let (block, range, path) = (packet.block, packet.range.clone(), PathId(packet.path));
-        self.tell(&SchedEvent::Lost { block, range, path });
+        let was_presumed = self.land(packet).is_some_and(|flight| flight.presumed_lost);
+        if !was_presumed || !self.is_reliable(packet.block) {
+            self.mark_lost(packet);
+        }
+        self.tell();
     }
 
     pub(crate) fn take_back(&mut self, packet: &Packet) {
-        self.path(packet.path).in_flight -= u64::from(packet.len());
-        self.queue.mark_unsent(packet.block, packet.range.clone(), PathId(packet.path));
-        let (block, range, path) = (packet.block, packet.range.clone(), PathId(packet.path));
-        self.tell(&SchedEvent::Unsent { block, range, path });
+        self.land(packet);
+        self.mark_unsent(packet);
+        self.tell();
     }
 
-    /// The path is deactivated; nothing is known of what was in flight on it.
+    /// The path falls silent. In the order of the session: what has not left is taken back, reliable bytes in
+    /// flight are presumed lost, the path changes, and then the scheduler is told.
+    pub(crate) fn suspect(&mut self, id: u8) {
+        (self.path(id).usable, self.path(id).state) = (false, PathState::Suspect);
+        self.uncommit(id);
+        let on_it = |flight: &&mut Flight| flight.packet.path == id && !flight.presumed_lost;
+        let mut presumed = Vec::new();
+        for flight in self.flying.iter_mut().filter(on_it) {
+            flight.presumed_lost = true;
+            presumed.push(flight.packet.clone());
+        }
+        presumed.retain(|packet| self.is_reliable(packet.block));
+        presumed.iter().for_each(|packet| self.mark_lost(packet));
+        self.events.push(SchedEvent::PathChanged(PathId(id)));
+        self.tell();
+    }
+
+    /// A radio deactivates the path: what has not left is taken back, nothing is known of the rest.
     pub(crate) fn lose_path(&mut self, id: u8) {
-        let path = self.path(id);
-        path.usable = false;
-        path.state = PathState::Deactivated;
-        self.tell(&SchedEvent::PathChanged(PathId(id)));
+        (self.path(id).usable, self.path(id).state) = (false, PathState::Deactivated);
+        self.uncommit(id);
+        self.events.push(SchedEvent::PathChanged(PathId(id)));
+        self.tell();
+    }
+
+    /// The path is closed: nothing is heard of what it carried.
+    pub(crate) fn close_path(&mut self, id: u8) -> PathView {
+        self.uncommit(id);
+        for flight in self.flying.extract_if(.., |flight| flight.packet.path == id).collect::<Vec<_>>() {
+            if !flight.presumed_lost || !self.is_reliable(flight.packet.block) {
+                self.mark_lost(&flight.packet);
+            }
+        }
+        let at = self.paths.iter().position(|p| p.id.0 == id).expect("path exists");
+        let mut gone = self.paths.remove(at);
+        gone.in_flight = 0;
+        self.events.push(SchedEvent::PathChanged(PathId(id)));
+        self.tell();
+        gone
+    }
+
+    /// The path is trusted again.
+    pub(crate) fn readmit(&mut self, id: u8) {
+        (self.path(id).usable, self.path(id).state) = (true, PathState::Active);
+        self.events.push(SchedEvent::PathChanged(PathId(id)));
+        self.tell();
+    }
+
+    fn uncommit(&mut self, id: u8) {
+        let waits = |flight: &mut Flight| flight.packet.path == id && flight.left.is_none();
+        let waiting: Vec<_> = self.flying.extract_if(.., waits).collect();
+        for Flight { packet, .. } in waiting {
+            let view = self.path(id);
+            view.in_flight -= u64::from(packet.len());
+            view.waiting = 0;
+            self.mark_unsent(&packet);
+        }
+    }
+
+    /// The packet is no longer on its way.
+    fn land(&mut self, packet: &Packet) -> Option<Flight> {
+        self.path(packet.path).in_flight -= u64::from(packet.len());
+        let at = self.flying.iter().position(|flight| flight.packet == *packet)?;
+        Some(self.flying.remove(at))
+    }
+
+    fn mark_lost(&mut self, packet: &Packet) {
+        let (block, range, path) = (packet.block, packet.range.clone(), PathId(packet.path));
+        self.queue.mark_lost(block, range.clone(), path);
+        self.events.push(SchedEvent::Lost { block, range, path });
+    }
+
+    fn mark_unsent(&mut self, packet: &Packet) {
+        let (block, range, path) = (packet.block, packet.range.clone(), PathId(packet.path));
+        self.queue.mark_unsent(block, range.clone(), path);
+        self.events.push(SchedEvent::Unsent { block, range, path });
+    }
+
+    fn is_reliable(&self, block: BlockId) -> bool {
+        self.queue.get(block).is_some_and(|block| block.meta().reliable)
     }
 
     pub(crate) fn path(&mut self, id: u8) -> &mut PathView {
         self.paths.iter_mut().find(|p| p.id.0 == id).expect("path exists")
     }
 
-    fn tell(&mut self, event: &SchedEvent) {
-        self.scheduler.on_event(event, &Context { now: self.now, queue: &self.queue, paths: &self.paths });
+    /// Tells the scheduler what happened, once all of it has.
+    fn tell(&mut self) {
+        let cx = Context { now: self.now, queue: &self.queue, paths: &self.paths };
+        for event in std::mem::take(&mut self.events) {
+            self.scheduler.on_event(&event, &cx);
+        }
     }
 }
 

@@ -1,0 +1,182 @@
+//! Links for a stage, and the session's part between them and the scheduler: a pacer, a rate with a queue and
+//! a delay for each path, acknowledgements, losses, silence.
+
+use std::ops::Range;
+
+use squall_sched::{Micros, PathId, PathState, PathView};
+
+use crate::stage::{CHUNK, Flight, Stage};
+
+/// Time passes in steps of a quarter of a millisecond.
+const TICK: Micros = 250;
+/// The pacer lets packets go at twice the rate of the link, so that a queue builds up.
+const PACE: u64 = 2;
+
+/// A link, the same in both directions.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    pub(crate) kbps: u64,
+    /// One way, without queue.
+    pub(crate) delay: Micros,
+    /// While it is dead it drops everything.
+    pub(crate) dead: Range<Micros>,
+    paced_until: Micros,
+    busy_until: Micros,
+    last_ack: Micros,
+    /// When the answer to a probe comes.
+    answer: Option<Micros>,
+}
+
+impl Link {
+    fn time_for(&self, bytes: u64) -> Micros {
+        bytes * 8000 / self.kbps
+    }
+}
+
+impl Stage {
+    /// A stage with a link for each (kbps, one-way delay in ms, queue in packets). The window of a path is
+    /// what fills the link and its queue.
+    pub(crate) fn linked(scheduler: &str, links: &[(u64, u64, u64)]) -> Self {
+        let window = |(kbps, ms, queue): &(u64, u64, u64)| kbps * 2 * ms / 8 / u64::from(CHUNK) + queue + 2;
+        let paths: Vec<_> = links.iter().map(|link| (2 * link.1, window(link))).collect();
+        let mut stage = Self::new(scheduler, &paths);
+        let link = |(kbps, ms, _): &(u64, u64, u64)| Link {
+            kbps: *kbps,
+            delay: ms * 1000,
+            dead: 0..0,
+            paced_until: 0,
+            busy_until: 0,
+            last_ack: 0,
+            answer: None,
+        };
+        stage.links = links.iter().map(link).collect();
+        stage.paths.iter_mut().for_each(|view| view.bandwidth = view.window * 8_000_000 / view.srtt);
+        stage
+    }
+
+    /// Lets links and scheduler work until `end`.
+    pub(crate) fn run_until(&mut self, end: Micros) {
+        self.send_all();
+        while self.now < end {
+            self.now += TICK;
+            self.depart();
+            self.acknowledge();
+            self.expire();
+            (0..self.links.len() as u8).for_each(|id| self.watch(id));
+            self.offer_one();
+            self.send_all();
+        }
+    }
+
+    /// The pacers let packets out onto the links.
+    fn depart(&mut self) {
+        for flight in self.flying.iter_mut().filter(|flight| flight.left.is_none()) {
+            let link = &mut self.links[usize::from(flight.packet.path)];
+            if link.paced_until > self.now {
+                continue;
+            }
+            let bytes = u64::from(flight.packet.len());
+            link.paced_until = link.paced_until.max(self.now - TICK) + link.time_for(bytes) / PACE;
+            flight.left = Some(self.now);
+            self.paths.iter_mut().filter(|p| p.id.0 == flight.packet.path).for_each(|p| p.waiting -= bytes);
+            if link.dead.contains(&self.now) {
+                continue;
+            }
+            link.busy_until = link.busy_until.max(self.now) + link.time_for(bytes);
+            let arrival = link.busy_until + link.delay;
+            // What is under way when the link dies is dropped too.
+            flight.due = (!link.dead.contains(&arrival)).then(|| (arrival + link.delay, arrival - self.now));
+        }
+    }
+
+    /// What is acknowledged, and what is lost since something that left later was acknowledged.
+    fn acknowledge(&mut self) {
+        while let Some(flight) = self.flying.iter().find(|f| f.due.is_some_and(|due| due.0 <= self.now)) {
+            let flight = flight.clone();
+            self.measure(&flight);
+            let overtaken = |other: &&Flight| {
+                let before = other.left.is_some() && other.left < flight.left;
+                other.packet.path == flight.packet.path && other.due.is_none() && before
+            };
+            let lost: Vec<_> = self.flying.iter().filter(overtaken).map(|f| f.packet.clone()).collect();
+            lost.iter().for_each(|packet| self.lose(packet));
+            self.arrive(&flight.packet);
+            if self.queue.get(flight.packet.block).is_some_and(squall_sched::Block::is_complete) {
+                self.remove(flight.packet.block);
+            }
+            self.end_spent();
+        }
+    }
+
+    fn measure(&mut self, flight: &Flight) {
+        let (Some(left), Some((_, owd)), now) = (flight.left, flight.due, self.now) else { return };
+        self.links[usize::from(flight.packet.path)].last_ack = now;
+        let view = self.path(flight.packet.path);
+        let rtt = now - left;
+        view.rtt_dev = (3 * view.rtt_dev + rtt.abs_diff(view.srtt)) / 4;
+        (view.srtt, view.latest_rtt) = ((7 * view.srtt + rtt) / 8, rtt);
+        view.owd = (3 * view.owd + owd) / 4;
+        view.bandwidth = view.window * 8_000_000 / view.srtt;
+    }
+
+    fn end_spent(&mut self) {
+        let spent: Vec<_> = self.queue.iter().filter(|b| b.is_spent()).map(|b| b.meta().id).collect();
+        spent.into_iter().for_each(|id| self.remove(id));
+    }
+
+    fn expire(&mut self) {
+        let late = |b: &&squall_sched::Block| b.meta().deadline.is_some_and(|d| d <= self.now);
+        let late: Vec<_> = self.queue.iter().filter(late).map(|b| b.meta().id).collect();
+        self.expired += late.len();
+        late.into_iter().for_each(|id| self.remove(id));
+    }
+
+    /// Suspects a silent path, probes a suspected one, and readmits it when it answers.
+    fn watch(&mut self, id: u8) {
+        let now = self.now;
+        let PathView { state, srtt, rtt_dev, .. } = *self.path(id);
+        let oldest = self.flying.iter().filter(|f| f.packet.path == id).filter_map(|f| f.left).min();
+        let link = &mut self.links[usize::from(id)];
+        if state == PathState::Active {
+            let silence = (2 * (srtt + 4 * rtt_dev + 10_000)).clamp(50_000, 200_000);
+            if oldest.is_some_and(|oldest| now >= link.last_ack.max(oldest + srtt) + silence) {
+                link.answer = None;
+                self.suspect(id);
+            }
+            return;
+        }
+        match link.answer {
+            Some(answer) if answer <= now => {
+                link.last_ack = now;
+                self.fail_dropped(id);
+                self.readmit(id);
+            }
+            Some(_) => {}
+            None => {
+                let answer = now + 2 * link.delay;
+                link.answer = Some(answer).filter(|_| !link.dead.contains(&now));
+            }
+        }
+    }
+
+    /// An answer shows that what was dropped before is lost.
+    fn fail_dropped(&mut self, id: u8) {
+        let dropped = |f: &&Flight| f.packet.path == id && f.left.is_some() && f.due.is_none();
+        let dropped: Vec<_> = self.flying.iter().filter(dropped).map(|f| f.packet.clone()).collect();
+        dropped.iter().for_each(|packet| self.lose(packet));
+        self.end_spent();
+    }
+
+    /// When every path is silent the session offers the one that was heard last.
+    fn offer_one(&mut self) {
+        self.paths.iter_mut().for_each(|p| p.usable = p.state == PathState::Active);
+        if self.paths.iter().any(|p| p.usable) {
+            return;
+        }
+        let links = &self.links;
+        let last = |p: &&mut PathView| links[usize::from(p.id.0)].last_ack;
+        if let Some(PathId(id)) = self.paths.iter_mut().max_by_key(last).map(|p| p.id) {
+            self.path(id).usable = true;
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Every scheduler over links with a rate, a queue and a delay.
+
+use crate::{
+    every::names,
+    stage::{CHUNK, Stage, Wanted, block},
+};
+
+const MS: u64 = 1000;
+
+/// (kbps, one-way delay in ms, queue in packets).
+const TWO: [(u64, u64, u64); 2] = [(10_000, 15, 20), (6_000, 30, 20)];
+const THREE: [(u64, u64, u64); 3] = [TWO[0], TWO[1], (8_000, 20, 20)];
+
+#[test]
+fn what_is_sent_moves_what_a_scheduler_sees() {
+    let mut stage = Stage::linked("minrtt", &TWO[..1]);
+    stage.reliable(200 * CHUNK);
+    stage.run_until(5 * MS);
+    let view = stage.path(0).clone();
+    // The pacer lets a packet out each 0.48 ms.
+    assert_eq!((view.in_flight - view.waiting) / u64::from(CHUNK), 11, "{view:?}");
+    stage.run_until(100 * MS);
+    let view = stage.path(0).clone();
+    // 31 packets on the link and 20 in its queue, which take 19.2 ms.
+    assert!(view.in_flight > view.window - u64::from(2 * CHUNK), "{view:?}");
+    assert!((30 * MS..=40 * MS).contains(&view.owd), "{view:?}");
+    assert!((45 * MS..=55 * MS).contains(&view.srtt), "{view:?}");
+    stage.run_until(1000 * MS);
+    assert!(stage.queue.is_empty() && stage.flying.is_empty());
+}
+
+#[test]
+fn a_light_load_meets_every_deadline() {
+    for name in names() {
+        let mut stage = Stage::linked(name, &TWO);
+        let mut missed = 0;
+        for frame in 0..60 {
+            // 2 Mbps, half of it reliable.
+            for reliable in [true, false] {
+                let deadline = Some(150);
+                stage.hand_over(Wanted { len: 4_000, deadline, priority: 2, reliable });
+            }
+            stage.run_until((frame + 1) * 33 * MS);
+            missed += stage.queue.iter().filter(|b| b.meta().submitted + 140 * MS < stage.now).count();
+        }
+        assert_eq!((missed, stage.expired + stage.cancelled.len()), (0, 0), "{name}");
+    }
+}
+
+/// Frames of 10 kB each 20 ms for a second, while one of the links is dead from 300 ms to 1800 ms.
+fn survives(name: &str, links: &[(u64, u64, u64)], dead: usize) {
+    let mut stage = Stage::linked(name, links);
+    stage.links[dead].dead = 300 * MS..1_800 * MS;
+    for frame in 0..50 {
+        stage.hand_over(block(10_000));
+        stage.run_until((frame + 1) * 20 * MS);
+    }
+    stage.run_until(5_000 * MS);
+    let left: Vec<_> = stage.queue.iter().map(|b| (b.meta().id, b.lost_bytes(), b.fresh_bytes())).collect();
+    assert!(left.is_empty(), "{name}, link {dead} of {} dead: {left:?}", links.len());
+}
+
+#[test]
+fn every_reliable_block_outlives_a_dead_link() {
+    for name in names() {
+        for links in [&TWO[..], &THREE[..]] {
+            (0..links.len()).for_each(|dead| survives(name, links, dead));
+        }
+    }
+}
