@@ -30,9 +30,7 @@ impl<'a> Candidates<'a> {
 /// Whether the path will have room once what is in flight on it has met its fate. Waiting for any other
 /// path, one that fell silent or whose budget is spent, could be waiting for ever.
 fn opens(path: &PathView) -> bool {
-    let packet = u64::from(path.chunk);
-    let alive = path.usable && path.state == PathState::Active;
-    alive && path.window >= packet && path.budget.is_none_or(|left| left >= packet)
+    path.is_open() && path.state == PathState::Active && path.window >= u64::from(path.chunk)
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@
 //! C = Σ max(0, deadline − now − OWD_j) · BW_j
 //! ```
 //!
-//! bytes to the peer in time, less what waits on them already. Whether a block can make it is told by comparing this with its own bytes and
-//! those of the blocks that go before it, without knowing on which paths they will go.
+//! bytes to the peer in time, less what waits on them already; a path with a budget brings no more than that
+//! pays for. Whether a block can make it is told by comparing this with its own bytes and those of the blocks
+//! that go before it, without knowing on which paths they will go.
 
 use crate::{Micros, PathView};
 
@@ -26,12 +27,11 @@ use crate::{Micros, PathView};
 /// ```
 pub fn before(deadline: Option<Micros>, now: Micros, paths: &[PathView]) -> u64 {
     let Some(deadline) = deadline else { return u64::MAX };
-    let usable = paths.iter().filter(|p| p.usable);
-    let on_each = usable.map(|path| {
+    let on_each = paths.iter().filter(|p| p.usable).map(|path| {
         let time = deadline.saturating_sub(now + path.owd).saturating_sub(time_for(path, path.waiting));
-        on_path(path, time)
+        on_path(path, time).min(path.affordable())
     });
-    on_each.sum()
+    on_each.fold(0, u64::saturating_add)
 }
 
 /// Bytes of blocks that leave on a path within `time`.
@@ -51,7 +51,7 @@ pub(crate) fn time_for(path: &PathView, bytes: u64) -> Micros {
     time.map_or(Micros::MAX / 4, |time| time.min(u128::from(Micros::MAX / 4)) as Micros)
 }
 
-/// The shortest time in which anything can reach the peer, over the usable paths.
+/// The shortest time in which anything can reach the peer, over the open paths.
 pub(crate) fn shortest_delay(paths: &[PathView]) -> Option<Micros> {
-    paths.iter().filter(|p| p.usable).map(|p| p.owd).min()
+    paths.iter().filter(|p| p.is_open()).map(|p| p.owd).min()
 }

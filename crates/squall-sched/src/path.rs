@@ -100,6 +100,20 @@ impl PathView {
         self.budget.map_or(left, |b| left.min(b))
     }
 
+    /// Payload bytes of blocks that the budget pays for; without a budget there is no bound.
+    pub fn affordable(&self) -> u64 {
+        let (chunk, overhead) = (u64::from(self.chunk), u64::from(self.overhead));
+        // The last packet needs room for its payload only, as in [`Self::has_room`].
+        let packets = |budget: u64| budget.saturating_add(overhead) / (chunk + overhead).max(1);
+        self.budget.map_or(u64::MAX, |budget| packets(budget).saturating_mul(chunk))
+    }
+
+    /// Whether data can go on it, at the latest when its window opens: it is usable, and its budget pays for
+    /// a packet.
+    pub fn is_open(&self) -> bool {
+        self.usable && self.affordable() > 0
+    }
+
     /// Whether one packet more fits.
     pub fn has_room(&self) -> bool {
         self.room() >= u64::from(self.chunk)
@@ -165,6 +179,18 @@ mod tests {
         assert_eq!((path.room(), path.has_room()), (1200, true));
         path.usable = false;
         assert_eq!(path.room(), 0);
+    }
+
+    #[test]
+    fn a_budget_pays_for_whole_packets_with_their_headers() {
+        let mut path = PathView { overhead: 40, ..PathView::example(0, 10_000, 5000) };
+        assert_eq!((path.affordable(), path.is_open()), (u64::MAX, true));
+        for (budget, packets) in [(0, 0), (1199, 0), (1200, 1), (2439, 1), (2440, 2), (12_400, 10)] {
+            path.budget = Some(budget);
+            assert_eq!((path.affordable(), path.is_open()), (packets * 1200, packets > 0), "{budget}");
+        }
+        path.usable = false;
+        assert!(!path.is_open());
     }
 
     #[test]

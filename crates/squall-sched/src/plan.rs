@@ -56,7 +56,7 @@ impl Lane {
 /// What a path was like when the plan was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Basis {
-    usable: bool,
+    open: bool,
     bandwidth: u64,
     owd: Micros,
     factor: f64,
@@ -64,12 +64,12 @@ struct Basis {
 
 impl Basis {
     fn of(path: &PathView) -> Self {
-        Self { usable: path.usable, bandwidth: path.bandwidth, owd: path.owd, factor: path.factor }
+        Self { open: path.is_open(), bandwidth: path.bandwidth, owd: path.owd, factor: path.factor }
     }
 
     fn differs_from(&self, other: &Self) -> bool {
         let moved = |a: u64, b: u64| (a as f64 - b as f64).abs() > CHANGE * b as f64;
-        self.usable != other.usable
+        self.open != other.open
             || self.factor.to_bits() != other.factor.to_bits()
             || moved(self.bandwidth, other.bandwidth)
             || moved(self.owd, other.owd)
@@ -160,13 +160,18 @@ impl Plan {
         capacity::time_for(path, self.lanes[index(path)].bytes + path.waiting)
     }
 
-    /// The paths as pipes, in their order: what is not usable has no rate, a budget is a limit. `delay` is
-    /// what a path adds after sending, 0 for an equal sending end, its one-way delay for an equal arrival.
+    /// Bytes that a path's budget pays for beyond what its lane holds.
+    pub(crate) fn affordable(&self, path: &PathView) -> u64 {
+        path.affordable().saturating_sub(self.lanes[index(path)].bytes)
+    }
+
+    /// The paths as pipes, in their order: what is not usable has no rate, what the budget leaves is a limit.
+    /// `delay` is what a path adds after sending, 0 for an equal sending end, its one-way delay for an equal arrival.
     pub(crate) fn pipes(&self, cx: &Context<'_>, delay: impl Fn(&PathView) -> Micros) -> Pipes {
         let mut pipes = Pipes { all: [CLOSED; MAX_PATHS], count: cx.paths.len().min(MAX_PATHS) };
         for (pipe, path) in pipes.all.iter_mut().zip(cx.paths).filter(|(_, path)| path.usable) {
-            let limit = path.budget.unwrap_or(u64::MAX);
-            *pipe = Pipe { start: self.busy(path) + delay(path), rate: capacity::goodput(path), limit };
+            let (rate, limit) = (capacity::goodput(path), self.affordable(path));
+            *pipe = Pipe { start: self.busy(path) + delay(path), rate, limit };
         }
         pipes
     }

@@ -288,9 +288,10 @@ fn equal_sending_end(plan: &mut Plan, cx: &Context<'_>, block: &Block, deadline:
     let pipes = plan.pipes(cx, |_| 0);
     let mut shares = fill(block.unsent_bytes(), &pipes);
     if let Some(deadline) = deadline {
+        let affordable = |path: &PathView| plan.affordable(path);
         let in_time = |path: &PathView| {
             let time = deadline.saturating_sub(cx.now + path.owd).saturating_sub(plan.busy(path));
-            capacity::on_path(path, time).min(path.budget.unwrap_or(u64::MAX))
+            capacity::on_path(path, time).min(affordable(path))
         };
         move_late(&mut shares, cx.paths, in_time);
     }
@@ -309,7 +310,7 @@ fn move_late(shares: &mut Shares, paths: &[PathView], in_time: impl Fn(&PathView
         let mut excess = excess as u32;
         while excess > 0 {
             let with_room = (0..paths.len())
-                .filter(|&i| i != late && paths[i].usable && room(&paths[i], shares.bytes[i]) > 0);
+                .filter(|&i| i != late && paths[i].is_open() && room(&paths[i], shares.bytes[i]) > 0);
             let Some(to) = with_room.min_by_key(|&i| paths[i].owd) else { break };
             let moved = excess.min(room(&paths[to], shares.bytes[to]));
             shares.bytes[to] += moved;

@@ -154,7 +154,7 @@ impl Ras {
     fn begin_round(&mut self, cx: &Context<'_>) {
         let front = || cx.queue.reliable_by_deadline().take(FRONT);
         let largest = front().map(|b| b.meta().priority).max().unwrap_or(0).max(1);
-        let total: u64 = cx.paths.iter().filter(|p| p.usable).map(|p| p.bandwidth).sum();
+        let total: u64 = cx.paths.iter().filter(|p| p.is_open()).map(|p| p.bandwidth).sum();
         self.round.clear();
         for block in front() {
             let gap = gap(cx, block);
@@ -175,7 +175,7 @@ impl Ras {
     fn planned(&mut self, cx: &Context<'_>) -> Option<Assignment> {
         let unreliable = &mut self.unreliable;
         let place = |plan: &mut Plan, block: &Block| {
-            fill_holes(plan, cx, unreliable, |path| path.usable);
+            fill_holes(plan, cx, unreliable, PathView::is_open);
             let shares = fill(block.unsent_bytes(), &arrival_pipes(plan, cx));
             plan.place(block.meta().id, cx.paths, &shares);
         };
@@ -203,7 +203,7 @@ impl Ras {
             }
         }
         // Every path that could carry something has been asked.
-        if cx.paths.iter().all(|p| !p.usable || p.has_room()) {
+        if cx.paths.iter().all(|p| !p.is_open() || p.has_room()) {
             self.stranded = None;
         }
         None
@@ -239,15 +239,18 @@ fn arrival_pipes(plan: &Plan, cx: &Context<'_>) -> crate::plan::Pipes {
 }
 
 /// Bandwidth left over when the block is sent just in time, on the path where it is scarcest (Eq. 6), in bits
-/// per second.
+/// per second; the least there is if no budget pays for all of it.
 fn gap(cx: &Context<'_>, block: &Block) -> f64 {
     let closed = Pipe { start: 0, rate: 0, limit: 0 };
     let mut pipes = [closed; MAX_PATHS];
     for (pipe, path) in pipes.iter_mut().zip(cx.paths).filter(|(_, path)| path.usable) {
         let rate = (capacity::goodput(path) as f64 * path.factor.clamp(0.01, 1.0)) as u64;
-        *pipe = Pipe { start: path.owd, rate, limit: path.budget.unwrap_or(u64::MAX) };
+        *pipe = Pipe { start: path.owd, rate, limit: path.affordable() };
     }
     let shares = fill(block.unsent_bytes(), &pipes[..cx.paths.len().min(MAX_PATHS)]);
+    if shares.left > 0 {
+        return f64::MIN;
+    }
     let taking_part = cx.paths.iter().zip(shares.bytes).filter(|(_, bytes)| *bytes > 0);
     let gaps = taking_part.map(|(path, bytes)| {
         let Some(deadline) = block.meta().deadline else { return path.bandwidth as f64 };
@@ -286,7 +289,7 @@ fn fill_holes(
 struct Openings {
     /// Until when, from now, the busiest path is busy.
     busiest: Micros,
-    /// The shortest delay of a usable path, and how many there are.
+    /// The shortest delay of an open path, and how many there are.
     shortest: Micros,
     live: usize,
     /// Whether reliable bytes are still to be sent.
@@ -295,11 +298,11 @@ struct Openings {
 
 impl Openings {
     fn new(plan: &Plan, cx: &Context<'_>) -> Self {
-        let usable = || cx.paths.iter().filter(|p| p.usable);
+        let open = || cx.paths.iter().filter(|p| p.is_open());
         Self {
-            busiest: usable().map(|p| plan.busy(p)).max().unwrap_or(0),
-            shortest: usable().map(|p| p.owd).min().unwrap_or(0),
-            live: usable().count(),
+            busiest: open().map(|p| plan.busy(p)).max().unwrap_or(0),
+            shortest: open().map(|p| p.owd).min().unwrap_or(0),
+            live: open().count(),
             reliable_waits: cx.queue.reliable_by_deadline().next().is_some(),
         }
     }
@@ -325,13 +328,13 @@ impl Openings {
     fn admits(&self, plan: &Plan, cx: &Context<'_>, path: &PathView, deadline: Option<Micros>) -> bool {
         let in_time =
             |path: &PathView| deadline.is_none_or(|deadline| cx.now + plan.busy(path) + path.owd <= deadline);
-        let elsewhere = || cx.paths.iter().any(|p| p.usable && !self.is_fast(cx, p) && in_time(p));
+        let elsewhere = || cx.paths.iter().any(|p| p.is_open() && !self.is_fast(cx, p) && in_time(p));
         in_time(path) && (self.live == 1 || !self.is_fast(cx, path) || !elsewhere())
     }
 
     /// Whether a path is the fast one; of several, the one that comes first.
     fn is_fast(&self, cx: &Context<'_>, path: &PathView) -> bool {
-        cx.paths.iter().find(|p| p.usable && p.owd == self.shortest).is_some_and(|p| p.id == path.id)
+        cx.paths.iter().find(|p| p.is_open() && p.owd == self.shortest).is_some_and(|p| p.id == path.id)
     }
 }
 

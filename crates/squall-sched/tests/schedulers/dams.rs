@@ -165,6 +165,34 @@ fn a_shaky_rtt_moves_deadlines_earlier() {
 }
 
 #[test]
+fn a_spent_budget_brings_nothing() {
+    for scheduler in ["dams", "dams-c", "dams-robust"] {
+        let mut stage = Stage::paced(scheduler, &[(10_000, 10), (10_000, 5)]);
+        stage.path(1).budget = Some(u64::from(CHUNK) - 1);
+        // The first path alone brings 100 kB until 90 ms: two of the four, those worth most.
+        let blocks = [7, 0, 7, 0].map(|priority| stage.hand_over(due(40_000, 90, priority)));
+        let sent = stage.send_all();
+        assert_eq!(order(&sent), [1, 3, 0, 2].map(|i| blocks[i]), "{scheduler}");
+        assert!(sent.iter().all(|packet| packet.path == 0), "{scheduler}");
+        // Nothing reaches the peer within 10 ms, for the path that is 5 ms away is spent.
+        let late = stage.hand_over(due(1_000, 9, 0));
+        stage.send_all();
+        assert_eq!(stage.cancelled, [late], "{scheduler}");
+    }
+}
+
+#[test]
+fn what_a_budget_leaves_counts() {
+    // 100 kB on the first path, and 24 of the second: three blocks of 40 kB, 24 kB of them on the second.
+    let mut stage = Stage::paced("dams", &[(10_000, 10), (10_000, 10)]);
+    stage.path(1).budget = Some(20 * u64::from(CHUNK));
+    let blocks = [7, 0, 0, 0].map(|priority| stage.hand_over(due(40_000, 90, priority)));
+    let sent = stage.send_all();
+    assert_eq!(order(&sent), [1, 2, 3, 0].map(|i| blocks[i]));
+    assert_eq!(sent.iter().filter(|packet| packet.path == 1).count(), 20);
+}
+
+#[test]
 fn a_new_block_preempts_what_waits_for_the_window() {
     let mut stage = Stage::paced("dams", &[(10_000, 10)]);
     stage.path(0).window = 10 * u64::from(CHUNK);

@@ -85,3 +85,25 @@ fn what_was_lost_is_divided_anew_with_its_block() {
     let again = stage.send().expect("the lost packet");
     assert_eq!((again.block, again.path), (first, 0), "a single packet is there sooner over the fast path");
 }
+
+#[test]
+fn blocks_share_what_a_budget_leaves() {
+    // The budget pays for half of what the first block would put on the second path, which takes a packet at
+    // a time: what is planned for it leaves nothing to the next block.
+    for scheduler in ["dems", "dams", "dams-c", "ras"] {
+        let mut stage = Stage::paced(scheduler, &[(10_000, 10), (10_000, 10)]);
+        stage.path(1).budget = Some(5 * u64::from(CHUNK));
+        stage.path(1).window = u64::from(CHUNK);
+        for _ in 0..3 {
+            stage.reliable(20 * CHUNK);
+        }
+        let mut sent = stage.send_all();
+        for _ in 0..5 {
+            let last = sent.iter().rfind(|packet| packet.path == 1).cloned().expect("one is on its way");
+            stage.arrive(&last);
+            sent.extend(stage.send_all());
+        }
+        let on_second = sent.iter().filter(|packet| packet.path == 1).count();
+        assert_eq!((sent.len(), on_second), (60, 5), "{scheduler}");
+    }
+}

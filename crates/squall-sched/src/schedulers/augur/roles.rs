@@ -70,8 +70,7 @@ impl Roles {
 
     /// The shortest latest round trip of a backup that could carry data, be it when its window opens.
     pub(super) fn backup_rtt(&self, paths: &[PathView]) -> Option<crate::Micros> {
-        let affordable = |p: &&PathView| p.budget.is_none_or(|left| left >= u64::from(p.chunk));
-        self.backups(paths).filter(|p| p.usable).filter(affordable).map(|p| p.latest_rtt).min()
+        self.backups(paths).filter(|p| p.is_open()).map(|p| p.latest_rtt).min()
     }
 }
 
