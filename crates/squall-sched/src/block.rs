@@ -11,7 +11,7 @@ pub const MAX_BLOCK: u32 = 16 << 20;
 pub const PRIORITIES: u8 = 8;
 
 /// A block of the session. Ids grow in the order in which the blocks were handed over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(pub u64);
 
 impl fmt::Display for BlockId {
@@ -67,6 +67,7 @@ impl Block {
             in_flight: 0,
             sent_on: 0,
             lost_on: 0,
+            was_lost: false,
             sent_at: 0,
         };
         Self {
@@ -272,13 +273,23 @@ impl Block {
     pub(crate) fn lost(&mut self, range: Range<u32>, path: PathId) -> u32 {
         let before = self.lost;
         self.update(range, |s| {
-            s.lost_on |= s.in_flight & path.bit();
-            s.in_flight &= !path.bit();
+            let copy = s.in_flight & path.bit();
+            s.lost_on |= copy;
+            s.was_lost |= copy != 0;
+            s.in_flight &= !copy;
             if s.state == SegmentState::Sent && s.in_flight == 0 {
                 s.state = SegmentState::Lost;
             }
         });
         self.lost - before
+    }
+
+    /// The path is gone, and its id may be given to another.
+    pub(crate) fn forget_path(&mut self, path: PathId) {
+        for segment in &mut self.segments {
+            segment.sent_on &= !path.bit() | segment.in_flight;
+            segment.lost_on &= !path.bit();
+        }
     }
 
     /// Takes back bytes that were assigned to a path but never left.
@@ -290,7 +301,7 @@ impl Block {
             if s.state == SegmentState::Sent && s.in_flight == 0 {
                 // Decided by what truly left, not by what the last copy was called: the copy of a
                 // first transmission that was itself taken back leaves the bytes fresh.
-                if s.sent_on == 0 {
+                if s.sent_on == 0 && !s.was_lost {
                     s.state = SegmentState::Fresh;
                     s.sent_at = 0;
                 } else {
@@ -368,6 +379,22 @@ mod tests {
             assert_eq!(block.lost_bytes(), 100);
             assert_eq!(block.segments()[0].sent_on, A.bit());
         }
+    }
+
+    #[test]
+    fn a_path_that_is_gone_leaves_no_trace_but_that_bytes_were_lost() {
+        let mut block = block(100, true);
+        block.sent(0..100, A, 1);
+        block.sent(0..50, B, 1);
+        block.lost(0..100, A);
+        block.forget_path(A);
+        assert_eq!(
+            block.segments().iter().map(|s| (s.sent_on, s.lost_on)).collect::<Vec<_>>(),
+            [(2, 0), (0, 0)]
+        );
+        block.sent(50..100, A, 2);
+        block.unsent(50..100, A);
+        assert_eq!((block.lost_bytes(), block.fresh_bytes()), (50, 0), "to be repaired, not new");
     }
 
     #[test]

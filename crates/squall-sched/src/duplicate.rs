@@ -4,64 +4,59 @@
 //! of an uncertain path, the bytes left on a dead one. What is searched for differs; where the search goes
 //! on is the same.
 
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 use crate::{
-    Block, BlockId, BlockQueue, MAX_PATHS, PathId, SchedEvent, Segment, SegmentState, Work, WorkKind,
+    Block, BlockId, BlockQueue, Context, MAX_PATHS, PathId, SchedEvent, Segment, SegmentState, Work, WorkKind,
 };
 
 /// For each path, the oldest outstanding bytes that it has not carried yet.
 ///
-/// Each path has a cursor behind which nothing is left for it, so a long queue is walked once and not
-/// once a packet. A path never gets the same byte twice, whatever the cursor: a segment remembers which
-/// paths it was sent on. Tell it every event, or bytes that come back are missed.
-#[derive(Clone, Copy, Debug, Default)]
+/// Each path has a place in each block behind which nothing is left for it, so a long queue is walked once
+/// and not once a packet. The blocks may be sent in any order: where bytes were never sent the place stays,
+/// and the search goes on behind them. A path never gets the same byte twice, whatever its place: a segment
+/// remembers which paths it was sent on. Tell it every event, or bytes that come back are missed.
+#[derive(Clone, Debug, Default)]
 pub struct Duplicates {
-    cursors: [Cursor; MAX_PATHS],
+    places: [Places; MAX_PATHS],
 }
 
-/// Everything before was carried by the path, has arrived, or was not wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Cursor {
-    block: BlockId,
-    offset: u32,
-}
-
-impl Default for Cursor {
-    fn default() -> Self {
-        Self { block: BlockId(0), offset: 0 }
-    }
+/// How far a path has come.
+#[derive(Clone, Debug, Default)]
+struct Places {
+    /// Blocks with lower ids are passed, unless they are in `offsets`.
+    passed_below: BlockId,
+    /// Bytes of a block before this are passed: carried by the path, arrived, or not wanted.
+    offsets: BTreeMap<BlockId, u32>,
 }
 
 /// What to do with a segment on the way.
 enum Found {
     Copy,
     Pass,
-    Stop,
+    /// It may be in flight later: the search goes on behind it, and comes back.
+    Leave,
 }
 
 impl Duplicates {
     /// The oldest bytes in flight that `path` never carried and that are `wanted`. What is not wanted is
     /// passed for good.
-    ///
-    /// For schedulers that send fresh bytes first come, first served: the search ends at the first fresh
-    /// byte, since nothing behind it can be in flight.
     pub fn next(
         &mut self,
         queue: &BlockQueue,
         path: PathId,
         wanted: impl Fn(&Block, &Segment) -> bool,
     ) -> Option<Work> {
-        self.search(queue, path, |block, segment| match segment.state {
+        self.places[usize::from(path.0)].search(queue, |block, segment| match segment.state {
             SegmentState::Sent if segment.sent_on & path.bit() == 0 && wanted(block, segment) => Found::Copy,
-            SegmentState::Fresh => Found::Stop,
+            SegmentState::Fresh => Found::Leave,
             _ => Found::Pass,
         })
     }
 
     /// The oldest bytes in flight on none of the `live` paths (one [bit](PathId::bit) each), of the blocks
-    /// that are `wanted`: the reinjection of what dead paths hold, on `path`. Fresh bytes are passed, so any
-    /// order of sending will do; start with a new `Duplicates` each time a path dies.
+    /// that are `wanted`: the reinjection of what dead paths hold, on `path`. Fresh bytes are passed; start
+    /// with a new `Duplicates` each time a path dies.
     pub fn reinjection(
         &mut self,
         queue: &BlockQueue,
@@ -69,7 +64,7 @@ impl Duplicates {
         path: PathId,
         wanted: impl Fn(&Block) -> bool,
     ) -> Option<Work> {
-        self.search(queue, path, |block, segment| {
+        self.places[usize::from(path.0)].search(queue, |block, segment| {
             let held = segment.state == SegmentState::Sent && segment.in_flight & live == 0;
             if held && wanted(block) { Found::Copy } else { Found::Pass }
         })
@@ -77,62 +72,101 @@ impl Duplicates {
 
     /// Passes everything sent so far: `path` repeats only what is sent from now on.
     pub fn skip(&mut self, queue: &BlockQueue, path: PathId) {
-        let front = queue.next_fresh().map(|work| Cursor { block: work.block, offset: work.range.start });
-        let behind =
-            || queue.iter().next_back().map(|b| Cursor { block: BlockId(b.meta().id.0 + 1), offset: 0 });
-        let cursor = &mut self.cursors[usize::from(path.0)];
-        *cursor = front.or_else(behind).unwrap_or_default().max(*cursor);
-    }
-
-    /// Goes back to bytes that came back: taken back before they left, or lost with every copy, so that
-    /// they will be in flight again.
-    pub fn on_event(&mut self, event: &SchedEvent, queue: &BlockQueue) {
-        let back = match event {
-            SchedEvent::Unsent { block, range, .. } => (*block, range),
-            SchedEvent::Lost { block, range, .. } if none_in_flight(queue, *block, range) => (*block, range),
-            _ => return,
-        };
-        let back = Cursor { block: back.0, offset: back.1.start };
-        // Every path may have passed these bytes while they seemed to be in flight.
-        self.cursors.iter_mut().for_each(|cursor| *cursor = back.min(*cursor));
-    }
-
-    fn search(
-        &mut self,
-        queue: &BlockQueue,
-        path: PathId,
-        look: impl Fn(&Block, &Segment) -> Found,
-    ) -> Option<Work> {
-        let cursor = &mut self.cursors[usize::from(path.0)];
-        for block in queue.iter_from(cursor.block) {
-            let id = block.meta().id;
-            if id != cursor.block {
-                *cursor = Cursor { block: id, offset: 0 };
+        let places = &mut self.places[usize::from(path.0)];
+        for block in queue.in_flight_from(BlockId(0)) {
+            let (id, sent) =
+                (block.meta().id, block.next_fresh().map_or(block.meta().len, |fresh| fresh.start));
+            if let Some(place) = places.place(id) {
+                places.offsets.insert(id, sent.max(place));
             }
-            for segment in block.segments_from(cursor.offset) {
-                match look(block, segment) {
-                    Found::Copy => {
-                        return Some(Work { block: id, range: segment.range(), kind: WorkKind::Copy });
-                    }
-                    Found::Pass => cursor.offset = segment.end,
-                    Found::Stop => return None,
+        }
+    }
+
+    /// Takes in what happened. Goes back to bytes that came back: taken back before they left, or lost with
+    /// every copy, so that they will be in flight again. Of a path that is gone nothing is kept for the next
+    /// of its id.
+    pub fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
+        match event {
+            SchedEvent::Unsent { block, range, .. } if cx.queue.get(*block).is_some() => {
+                self.go_back(*block, range.start);
+            }
+            SchedEvent::Lost { block, range, .. } => {
+                if let Some(offset) = first_lost(cx.queue, *block, range) {
+                    self.go_back(*block, offset);
                 }
             }
+            SchedEvent::Done { block, .. } => {
+                self.places.iter_mut().for_each(|places| _ = places.offsets.remove(block));
+            }
+            SchedEvent::PathChanged(path) if cx.path(*path).is_none() => {
+                self.places[usize::from(path.0)] = Places::default();
+            }
+            _ => {}
+        }
+    }
+
+    /// Every path may have passed these bytes while they seemed to be in flight.
+    fn go_back(&mut self, block: BlockId, offset: u32) {
+        for places in &mut self.places {
+            let place = places.place(block).map_or(offset, |place| place.min(offset));
+            places.offsets.insert(block, place);
+        }
+    }
+}
+
+impl Places {
+    /// From which byte of a block on there may be something; `None` if all of it is passed.
+    fn place(&self, block: BlockId) -> Option<u32> {
+        let known = self.offsets.get(&block).copied();
+        known.or_else(|| (block >= self.passed_below).then_some(0))
+    }
+
+    fn search(&mut self, queue: &BlockQueue, look: impl Fn(&Block, &Segment) -> Found) -> Option<Work> {
+        let first = self.offsets.first_key_value().map_or(self.passed_below, |(id, _)| *id);
+        // Blocks with bytes never sent are to be in flight yet, and cannot be passed.
+        let fresh = queue.with_fresh().next().map_or(BlockId(u64::MAX), |block| block.meta().id);
+        let mut contiguous = true;
+        for block in queue.in_flight_from(first.min(self.passed_below)) {
+            let id = block.meta().id;
+            let Some(mut offset) = self.place(id) else { continue };
+            let (mut found, mut whole) = (None, true);
+            for segment in block.segments_from(offset) {
+                match look(block, segment) {
+                    Found::Copy => {
+                        found = Some(Work { block: id, range: segment.range(), kind: WorkKind::Copy });
+                        break;
+                    }
+                    Found::Pass if whole => offset = segment.end,
+                    Found::Pass => {}
+                    Found::Leave => whole = false,
+                }
+            }
+            let reached = id < self.passed_below || contiguous && id < fresh;
+            if found.is_none() && whole && reached {
+                self.passed_below = self.passed_below.max(BlockId(id.0 + 1));
+                self.offsets.remove(&id);
+                continue;
+            }
+            self.offsets.insert(id, offset);
+            if found.is_some() {
+                return found;
+            }
+            contiguous &= id < self.passed_below;
         }
         None
     }
 }
 
-/// Whether the first of these bytes waits to be sent again.
-fn none_in_flight(queue: &BlockQueue, id: BlockId, range: &Range<u32>) -> bool {
-    let segment = queue.get(id).and_then(|block| block.segments_from(range.start).first());
-    segment.is_some_and(|segment| segment.state == SegmentState::Lost)
+/// The first of these bytes that wait to be sent again.
+fn first_lost(queue: &BlockQueue, id: BlockId, range: &Range<u32>) -> Option<u32> {
+    let segments = queue.get(id)?.segments_from(range.start).iter().take_while(|s| s.start < range.end);
+    segments.filter(|s| s.state == SegmentState::Lost).map(|s| s.start.max(range.start)).next()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::BlockMeta;
+    use crate::{BlockMeta, PathView};
 
     const A: PathId = PathId(0);
     const B: PathId = PathId(1);
@@ -153,6 +187,12 @@ mod tests {
             });
         }
         queue
+    }
+
+    /// Tells of an event while all three paths are open.
+    fn tell(duplicates: &mut Duplicates, event: &SchedEvent, queue: &BlockQueue) {
+        let paths = [A, B, C].map(|id| PathView::example(id.0, 10_000, 10_000));
+        duplicates.on_event(event, &Context { now: 0, queue, paths: &paths });
     }
 
     fn found(work: Option<Work>) -> Option<(u64, Range<u32>)> {
@@ -211,7 +251,7 @@ mod tests {
         duplicates.skip(&queue, B);
         queue.mark_lost(BlockId(0), 20..40, A);
         let lost = SchedEvent::Lost { block: BlockId(0), range: 20..40, path: A };
-        duplicates.on_event(&lost, &queue);
+        tell(&mut duplicates, &lost, &queue);
         queue.mark_sent(BlockId(0), 20..40, A, 2);
         assert_eq!(found(duplicates.next(&queue, B, |_, _| true)), Some((0, 20..40)));
     }
@@ -224,8 +264,58 @@ mod tests {
         queue.mark_sent(BlockId(0), 0..100, B, 1);
         duplicates.skip(&queue, C);
         queue.mark_lost(BlockId(0), 0..100, A);
-        duplicates.on_event(&SchedEvent::Lost { block: BlockId(0), range: 0..100, path: A }, &queue);
+        tell(&mut duplicates, &SchedEvent::Lost { block: BlockId(0), range: 0..100, path: A }, &queue);
         assert_eq!(duplicates.next(&queue, C, |_, _| true), None);
+    }
+
+    #[test]
+    fn what_is_in_flight_behind_fresh_bytes_is_found_and_they_are_not_passed() {
+        let mut queue = queue(&[100, 100, 100], true);
+        let mut duplicates = Duplicates::default();
+        queue.mark_sent(BlockId(0), 0..40, A, 1);
+        queue.mark_sent(BlockId(2), 0..100, A, 1);
+        let next = |duplicates: &mut Duplicates, queue: &BlockQueue| {
+            found(duplicates.next(queue, B, |_, segment| segment.sent_on == A.bit()))
+        };
+        for (block, range) in [(0, 0..40), (2, 0..100)] {
+            assert_eq!(next(&mut duplicates, &queue), Some((block, range.clone())));
+            queue.mark_sent(BlockId(block), range, B, 2);
+        }
+        assert_eq!(next(&mut duplicates, &queue), None);
+        for (block, range) in [(1, 0..70), (0, 40..100), (1, 70..100)] {
+            queue.mark_sent(BlockId(block), range.clone(), A, 3);
+            assert_eq!(next(&mut duplicates, &queue), Some((block, range.clone())));
+            queue.mark_sent(BlockId(block), range, B, 3);
+        }
+        assert_eq!(next(&mut duplicates, &queue), None);
+        assert!(duplicates.places[1].offsets.is_empty(), "all is passed: {duplicates:?}");
+    }
+
+    #[test]
+    fn a_path_id_that_is_used_again_starts_from_nothing() {
+        let mut queue = queue(&[100], true);
+        let mut duplicates = Duplicates::default();
+        queue.mark_sent(BlockId(0), 0..100, A, 1);
+        queue.mark_sent(BlockId(0), 0..100, B, 1);
+        assert_eq!(duplicates.next(&queue, B, |_, _| true), None);
+        queue.mark_lost(BlockId(0), 0..100, B);
+        queue.forget_path(B);
+        let paths = [PathView::example(0, 10_000, 10_000)];
+        let cx = Context { now: 0, queue: &queue, paths: &paths };
+        duplicates.on_event(&SchedEvent::PathChanged(B), &cx);
+        assert_eq!(found(duplicates.next(&queue, B, |_, _| true)), Some((0, 0..100)));
+    }
+
+    #[test]
+    fn nothing_is_kept_of_blocks_that_have_ended() {
+        let mut queue = queue(&[100, 100], true);
+        let mut duplicates = Duplicates::default();
+        queue.mark_sent(BlockId(1), 0..50, A, 1);
+        assert!(duplicates.next(&queue, B, |_, _| true).is_some());
+        queue.remove(BlockId(1));
+        tell(&mut duplicates, &SchedEvent::Done { block: BlockId(1), delivered: false }, &queue);
+        tell(&mut duplicates, &SchedEvent::Unsent { block: BlockId(1), range: 0..50, path: A }, &queue);
+        assert!(duplicates.places.iter().all(|places| places.offsets.is_empty()), "{duplicates:?}");
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub struct BlockQueue {
     blocks: BTreeMap<BlockId, Block>,
     with_fresh: BTreeSet<BlockId>,
     with_lost: BTreeSet<BlockId>,
+    in_flight: BTreeSet<BlockId>,
     reliable_work: BTreeSet<Due>,
     unreliable_work: BTreeSet<Due>,
     fresh_bytes: u64,
@@ -101,6 +102,11 @@ impl BlockQueue {
     /// Reliable blocks with bytes to repair, oldest first.
     pub fn with_lost(&self) -> impl DoubleEndedIterator<Item = &Block> {
         self.with_lost.iter().filter_map(|id| self.blocks.get(id))
+    }
+
+    /// Blocks from `id` on with bytes in flight, oldest first.
+    pub fn in_flight_from(&self, id: BlockId) -> impl Iterator<Item = &Block> {
+        self.in_flight.range(id..).filter_map(|id| self.blocks.get(id))
     }
 
     /// Reliable blocks with bytes to send, fresh or lost: earliest deadline first, those without one last.
@@ -214,6 +220,11 @@ impl BlockQueue {
         self.change(id, |block| block.unsent(range, path));
     }
 
+    /// A path is gone, with all it carried: another one may be given its id, and starts from nothing.
+    pub fn forget_path(&mut self, path: PathId) {
+        self.blocks.values_mut().for_each(|block| block.forget_path(path));
+    }
+
     fn change<R>(&mut self, id: BlockId, f: impl FnOnce(&mut Block) -> R) -> Option<R> {
         let block = self.blocks.get_mut(&id)?;
         let (fresh, acked) = (block.fresh_bytes(), block.acked_bytes());
@@ -245,6 +256,7 @@ impl BlockQueue {
             _ => {}
         }
         set_member(&mut self.with_lost, meta.id, after.lost);
+        set_member(&mut self.in_flight, meta.id, after.in_flight);
         let by_deadline = if meta.reliable { &mut self.reliable_work } else { &mut self.unreliable_work };
         set_member(by_deadline, due(meta), after.fresh || after.lost);
     }
@@ -255,11 +267,16 @@ impl BlockQueue {
 struct Listing {
     fresh: bool,
     lost: bool,
+    in_flight: bool,
 }
 
 impl Listing {
     fn of(block: &Block) -> Self {
-        Self { fresh: block.fresh_bytes() > 0, lost: block.meta().reliable && block.lost_bytes() > 0 }
+        Self {
+            fresh: block.fresh_bytes() > 0,
+            lost: block.meta().reliable && block.lost_bytes() > 0,
+            in_flight: block.in_flight_bytes() > 0,
+        }
     }
 }
 

@@ -28,10 +28,12 @@ pub struct Segment {
     pub state: SegmentState,
     /// Paths it is in flight on, one [bit](crate::PathId::bit) each.
     pub in_flight: u8,
-    /// Paths it was ever sent on: in flight, lost or acknowledged there.
+    /// Paths it was ever sent on, of those that are open: in flight, lost or acknowledged there.
     pub sent_on: u8,
     /// Paths that lost a copy, so that taking back a later one does not wipe out the earlier.
     pub lost_on: u8,
+    /// Whether a copy was lost, on a path that may be gone by now.
+    pub was_lost: bool,
     /// When it was last sent or given to a path; 0 while fresh.
     pub sent_at: Micros,
 }

@@ -168,6 +168,7 @@ impl Session {
             self.give_up_packet(at, position, entry);
         }
         let path = self.paths.remove(position);
+        self.outbox.queue.forget_path(path.id);
         self.path_event(path.id, PathChange::Down);
     }
 

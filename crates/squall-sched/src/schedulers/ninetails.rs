@@ -95,7 +95,7 @@ impl Scheduler for NineTails {
     }
 
     fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
-        self.duplicates.on_event(event, cx.queue);
+        self.duplicates.on_event(event, cx);
         if let SchedEvent::Done { block, .. } = event {
             self.tails.forget(*block);
         }
@@ -196,7 +196,16 @@ mod tests {
 
     fn segment(start: u32) -> Segment {
         let state = SegmentState::Sent;
-        Segment { start, end: start + 1, state, in_flight: 1, sent_on: 1, lost_on: 0, sent_at: 0 }
+        Segment {
+            start,
+            end: start + 1,
+            state,
+            in_flight: 1,
+            sent_on: 1,
+            lost_on: 0,
+            was_lost: false,
+            sent_at: 0,
+        }
     }
 
     #[test]

@@ -142,7 +142,7 @@ impl Scheduler for Ras {
             }
             _ => {
                 if let Some(stranded) = &mut self.stranded {
-                    stranded.on_event(event, cx.queue);
+                    stranded.on_event(event, cx);
                 }
             }
         }

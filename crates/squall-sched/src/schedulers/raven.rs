@@ -116,7 +116,7 @@ impl Scheduler for Raven {
     }
 
     fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
-        self.duplicates.on_event(event, cx.queue);
+        self.duplicates.on_event(event, cx);
         match event {
             SchedEvent::Acked { path, .. } => self.measured[usize::from(path.0)].heard(cx.now),
             SchedEvent::PathChanged(path) if cx.path(*path).is_none() => {

@@ -21,7 +21,7 @@ pub(super) fn build(_: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
 }
 
 /// Every byte on every path.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Redundant {
     duplicates: Duplicates,
 }
@@ -48,6 +48,6 @@ impl Scheduler for Redundant {
     }
 
     fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
-        self.duplicates.on_event(event, cx.queue);
+        self.duplicates.on_event(event, cx);
     }
 }

@@ -1,9 +1,9 @@
 //! What holds for every scheduler of the crate.
 
 use proptest::{collection::vec, prelude::*};
-use squall_sched::{Registry, WorkKind};
+use squall_sched::{Block, BlockId, Registry, Segment, SegmentState, StreamScheduler, WorkKind};
 
-use crate::stage::{CHUNK, Packet, Stage, Wanted};
+use crate::stage::{CHUNK, Packet, Stage, Wanted, block};
 
 /// Every scheduler there is, with its defaults.
 pub(crate) fn names() -> Vec<&'static str> {
@@ -188,6 +188,62 @@ proptest! {
                     _ => stage.take_back(&packet),
                 }
             }
+        }
+    }
+}
+
+/// Schedulers that repeat everything that is in flight, given room, before they send anything new.
+const REPEAT_ALL: [&str; 2] = ["redundant", "raven(deviations=10)"];
+
+/// A path with room, and bytes in flight that it never carried.
+fn lacking(stage: &Stage) -> Option<(u8, BlockId, u32)> {
+    stage.paths.iter().filter(|path| path.has_room()).find_map(|path| {
+        let lacks = |s: &&Segment| s.state == SegmentState::Sent && s.sent_on & path.id.bit() == 0;
+        let of =
+            |block: &Block| Some((path.id.0, block.meta().id, block.segments().iter().find(lacks)?.start));
+        stage.queue.iter().find_map(of)
+    })
+}
+
+/// Sends all there is. Nothing new goes, and nothing else ends it, while a path with room lacks bytes in flight.
+fn send_all_repeated(stage: &mut Stage) -> Vec<Packet> {
+    let mut sent = Vec::new();
+    loop {
+        let lacks = lacking(stage);
+        let packet = stage.send();
+        let fresh = packet.as_ref().is_none_or(|packet| packet.kind == WorkKind::Fresh);
+        assert!(!fresh || lacks.is_none(), "path, block and byte {lacks:?} before {packet:?}");
+        let Some(packet) = packet else { return sent };
+        sent.push(packet);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// Whatever the order in which channels take turns, a path with room repeats everything in flight.
+    #[test]
+    fn every_byte_in_flight_is_repeated_on_every_path_with_room(
+        name in prop::sample::select(&REPEAT_ALL[..]),
+        paths in vec((20..40u64, 2..8u64), 2..=4),
+        weights in vec(1..8u16, 4),
+        blocks in vec((1..8 * CHUNK, 0..4u16), 1..12),
+        fates in vec((any::<prop::sample::Index>(), fate()), 0..60),
+    ) {
+        let mut stage = Stage::new(name, &paths);
+        stage.queue.set_streams(StreamScheduler::weighted());
+        (0..).zip(weights).for_each(|(channel, weight)| stage.queue.set_channel_weight(channel, weight));
+        for (len, channel) in blocks {
+            stage.hand_over_on(channel, block(len));
+        }
+        let mut flying = send_all_repeated(&mut stage);
+        for (which, fate) in fates {
+            if flying.is_empty() {
+                break;
+            }
+            let packet = flying.swap_remove(which.index(flying.len()));
+            play(&mut stage, &packet, fate);
+            flying.extend(send_all_repeated(&mut stage));
         }
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use proptest::{collection::vec, prelude::*};
-use squall_sched::{BlockId, WorkKind, near_tail};
+use squall_sched::{BlockId, StreamScheduler, WorkKind, near_tail};
 
-use crate::stage::{CHUNK, Packet, Stage, paths_of};
+use crate::stage::{CHUNK, Packet, Stage, block, paths_of};
 
 /// 10 packets each 20 ms and 10 each 30 ms, that is 4.8 and 3.2 Mbps. With room on both, or on the first alone, the
 /// rest is near its end below 1.5·10 = 15 packets: 3/2·20 ms at 10 packets each 20 ms. With room on
@@ -186,4 +186,19 @@ proptest! {
         }
         prop_assert!(stage.queue.iter().all(squall_sched::Block::is_complete));
     }
+}
+
+#[test]
+fn what_another_channel_sent_before_an_older_block_is_repeated() {
+    let mut stage = Stage::new("ninetails", &[(10, 4), (10, 1)]);
+    stage.queue.set_streams(StreamScheduler::weighted());
+    stage.queue.set_channel_weight(1, 3);
+    let older = stage.hand_over_on(0, block(2 * CHUNK));
+    let younger = stage.hand_over_on(1, block(3 * CHUNK));
+    let sent = stage.send_all();
+    let led: Vec<_> = sent.iter().filter(|p| p.path == 0).map(|p| (p.block, p.range.start)).collect();
+    assert_eq!(led, [(older, 0), (younger, 0), (younger, CHUNK), (younger, 2 * CHUNK)]);
+    sent.iter().filter(|p| p.block == older).for_each(|packet| stage.arrive(packet));
+    let next = stage.send().expect("both paths have room");
+    assert_eq!((next.path, next.block, next.range.start, next.kind), (1, younger, 0, WorkKind::Copy));
 }
