@@ -24,12 +24,24 @@ impl LatencyWindow {
         Self { samples: VecDeque::with_capacity(capacity), capacity, sum: 0, squares: 0, heard: 0 }
     }
 
-    /// Notes that the path's latest measurement is `latency`. The same as before is no new measurement.
+    /// Notes that the path's latest measurement is `latency`. The same as before may be the same measurement,
+    /// and is not counted.
     pub(crate) fn observe(&mut self, latency: Micros, now: Micros) {
-        let latency = latency.min(LONGEST);
-        if self.samples.back() == Some(&latency) {
-            return;
+        if self.samples.back() != Some(&latency.min(LONGEST)) {
+            self.push(latency, now);
         }
+    }
+
+    /// Notes an answer, and with it the latest measurement: one of its own, however equal to the one before,
+    /// if none was noted at this time.
+    pub(crate) fn answered(&mut self, latency: Micros, now: Micros) {
+        if self.heard < now {
+            self.push(latency, now);
+        }
+    }
+
+    fn push(&mut self, latency: Micros, now: Micros) {
+        let latency = latency.min(LONGEST);
         if self.samples.len() == self.capacity {
             let oldest = self.samples.pop_front().unwrap_or(0);
             self.sum -= oldest;
@@ -41,15 +53,10 @@ impl LatencyWindow {
         self.heard = now;
     }
 
-    /// Notes a sign that the latest measurement still holds.
-    pub(crate) fn heard(&mut self, now: Micros) {
-        self.heard = now;
-    }
-
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.samples.clear();
-        (self.sum, self.squares) = (0, 0);
+        (self.sum, self.squares, self.heard) = (0, 0, 0);
     }
 
     /// Number of measurements.
@@ -111,15 +118,17 @@ mod tests {
     }
 
     #[test]
-    fn age_counts_from_the_last_sign() {
-        let mut window = window(3, &[10]);
+    fn an_answer_is_a_measurement_of_its_own_and_renews_the_age() {
+        let mut window = window(3, &[90]);
         assert_eq!(window.age(10), 3);
-        window.observe(10, 9);
-        assert_eq!(window.age(10), 3, "the same is nothing new");
-        window.heard(9);
-        assert_eq!((window.age(10), window.age(8)), (1, 0));
-        window.observe(11, 20);
-        assert_eq!(window.age(20), 0);
+        window.observe(90, 9);
+        assert_eq!((window.len(), window.age(10)), (1, 3), "may be the same measurement");
+        window.answered(10, 9);
+        window.answered(10, 9);
+        assert_eq!((window.len(), window.age(10), window.age(8)), (2, 1, 0), "one at a time");
+        // However steady the path, an outlier leaves the window.
+        (10..13).for_each(|now| window.answered(10, now));
+        assert_eq!((window.len(), window.mean(), window.deviation()), (3, 10.0, 0.0));
         window.clear();
         assert_eq!((window.len(), window.mean()), (0, 0.0));
     }

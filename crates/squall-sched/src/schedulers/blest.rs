@@ -33,11 +33,12 @@
 //!   loss of the fast path is to be made good on it, as a TCP subflow does, and not at the end of a slow
 //!   path's queue. A full path is waited for only while it is healthy and an acknowledgement can open it.
 //! - Any number of paths: `f` is the fastest of all and `s` the fastest with room, as in the paper. Slower
-//!   ones would block for longer.
+//!   ones would block for longer. λ is one for all; each `s` corrects it by its own losses, once each RTT of
+//!   its own.
 
 use crate::{
-    Assignment, BuildError, Context, Decision, Entry, Micros, OptionSpec, Options, PathView, SchedEvent,
-    Scheduler, candidates::Candidates,
+    Assignment, BuildError, Context, Decision, Entry, MAX_PATHS, Micros, OptionSpec, Options, PathId,
+    PathView, SchedEvent, Scheduler, candidates::Candidates,
 };
 
 pub(super) const ENTRY: Entry = Entry {
@@ -69,7 +70,7 @@ pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildEr
             max,
             up: options.take_in("up", 0.04, 0.0..=1.0)?,
             down: options.take_in("down", 0.01, 0.0..=1.0)?,
-            since: None,
+            since: [None; MAX_PATHS],
             lossy: 0,
         },
     }))
@@ -104,9 +105,11 @@ impl Scheduler for Blest {
         Decision::Send(assignment.at_most(paths.open.chunk))
     }
 
-    fn on_event(&mut self, event: &SchedEvent, _: &Context<'_>) {
-        if let SchedEvent::Lost { path, .. } = event {
-            self.lambda.lossy |= path.bit();
+    fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
+        match event {
+            SchedEvent::Lost { path, .. } => self.lambda.lossy |= path.bit(),
+            SchedEvent::PathChanged(path) if cx.path(*path).is_none() => self.lambda.forget(*path),
+            _ => {}
         }
     }
 }
@@ -118,23 +121,29 @@ struct Lambda {
     max: f64,
     up: f64,
     down: f64,
-    /// Last adapted, or first asked.
-    since: Option<Micros>,
-    /// Paths with a loss since, one bit each.
+    /// Last adapted by each path, or first asked.
+    since: [Option<Micros>; MAX_PATHS],
+    /// Paths with a loss since then, one bit each.
     lossy: u8,
 }
 
 impl Lambda {
     /// Once each round trip of the slow path.
     fn adapt(&mut self, now: Micros, slow: &PathView) {
-        let since = *self.since.get_or_insert(now);
-        if now.saturating_sub(since) < slow.srtt.max(1) {
+        let since = self.since[usize::from(slow.id.0)].get_or_insert(now);
+        if now.saturating_sub(*since) < slow.srtt.max(1) {
             return;
         }
+        *since = now;
         let step = if self.lossy & slow.id.bit() != 0 { self.up } else { -self.down };
         self.value = (self.value + step).clamp(1.0, self.max);
-        self.since = Some(now);
-        self.lossy = 0;
+        self.lossy &= !slow.id.bit();
+    }
+
+    /// The path is gone: the next of its id has lost nothing.
+    fn forget(&mut self, path: PathId) {
+        self.since[usize::from(path.0)] = None;
+        self.lossy &= !path.bit();
     }
 }
 
@@ -202,7 +211,8 @@ mod tests {
 
     #[test]
     fn the_correction_follows_losses_once_each_slow_round_trip() {
-        let mut lambda = Lambda { value: 1.2, max: 1.3, up: 0.04, down: 0.01, since: None, lossy: 0 };
+        let mut lambda =
+            Lambda { value: 1.2, max: 1.3, up: 0.04, down: 0.01, since: [None; MAX_PATHS], lossy: 0 };
         let slow = path(100, 10);
         let at = |lambda: &mut Lambda, ms: u64, lossy: u8| {
             lambda.lossy |= lossy;
@@ -222,5 +232,26 @@ mod tests {
             at(&mut lambda, ms * 100, 0);
         }
         assert_eq!((lambda.value * 1000.0).round(), 1000.0, "no less than 1");
+    }
+
+    #[test]
+    fn each_slow_path_counts_its_own_losses_and_round_trips() {
+        let none = [None; MAX_PATHS];
+        let mut lambda = Lambda { value: 1.1, max: 1.3, up: 0.04, down: 0.01, since: none, lossy: 0 };
+        let (near, far) = (path(100, 10), PathView { id: PathId(1), ..path(400, 10) });
+        let at = |lambda: &mut Lambda, ms: u64, slow: &PathView| {
+            lambda.adapt(ms * 1000, slow);
+            (lambda.value * 1000.0).round()
+        };
+        at(&mut lambda, 0, &near);
+        at(&mut lambda, 0, &far);
+        lambda.lossy = far.id.bit();
+        assert_eq!(at(&mut lambda, 100, &near), 1090.0, "none on this one");
+        assert_eq!(at(&mut lambda, 399, &far), 1090.0);
+        assert_eq!(at(&mut lambda, 400, &far), 1130.0, "the loss is not forgotten");
+        assert_eq!(at(&mut lambda, 800, &far), 1120.0, "counted once");
+        lambda.lossy = far.id.bit();
+        lambda.forget(far.id);
+        assert_eq!((lambda.lossy, lambda.since[1]), (0, None));
     }
 }

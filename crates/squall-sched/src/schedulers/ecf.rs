@@ -25,10 +25,11 @@
 //!   always in flight while ECF waits, and no wake-up is needed. When the path falls silent the session
 //!   says so, and its data goes elsewhere.
 //! - Any number of paths: `f` is the fastest of all and `s` the fastest with room. Where waiting for `f`
-//!   beats `s`, it beats every path slower than `s`.
+//!   beats `s`, it beats every path slower than `s`. Each pair of `f` and `s` has a `waiting` of its own.
 
 use crate::{
-    Assignment, BlockQueue, BuildError, Context, Decision, Entry, OptionSpec, Options, Scheduler,
+    Assignment, BlockQueue, BuildError, Context, Decision, Entry, MAX_PATHS, OptionSpec, Options, SchedEvent,
+    Scheduler,
     candidates::Candidates,
     earliest_completion::{Verdict, weigh},
 };
@@ -47,14 +48,15 @@ pub(super) const ENTRY: Entry = Entry {
 
 pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
     let beta = options.take_in("beta", 0.25, 0.0..=10.0)?;
-    Ok(Box::new(Ecf { beta, waiting: false }))
+    Ok(Box::new(Ecf { beta, waiting: [0; MAX_PATHS] }))
 }
 
 /// Earliest completion first.
 #[derive(Clone, Copy, Debug)]
 pub struct Ecf {
     beta: f64,
-    waiting: bool,
+    /// By the id of `f`: for which `s` it waits, one bit each.
+    waiting: [u8; MAX_PATHS],
 }
 
 impl Scheduler for Ecf {
@@ -68,20 +70,30 @@ impl Scheduler for Ecf {
         if paths.fastest_is_open() {
             return Decision::Send(Assignment::new(work, paths.open.id, "fastest path"));
         }
-        let margin = if self.waiting { self.beta } else { 0.0 };
+        let (waiting, slow) = (&mut self.waiting[usize::from(paths.fastest.id.0)], paths.open.id.bit());
+        let margin = if *waiting & slow != 0 { self.beta } else { 0.0 };
         let reason = match weigh(unsent_bytes(cx.queue), paths.fastest, paths.open, margin) {
             Verdict::Wait => {
-                self.waiting = true;
+                *waiting |= slow;
                 return Decision::idle();
             }
             Verdict::Send => "slower path, not by much",
             Verdict::SendClearly => {
-                self.waiting = false;
+                *waiting &= !slow;
                 "slower path is earlier than waiting"
             }
         };
         // One packet: with each the rest is shorter, and the test may come out otherwise.
         Decision::Send(Assignment::new(work, paths.open.id, reason).at_most(paths.open.chunk))
+    }
+
+    fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
+        if let SchedEvent::PathChanged(id) = event
+            && cx.path(*id).is_none()
+        {
+            self.waiting[usize::from(id.0)] = 0;
+            self.waiting.iter_mut().for_each(|pairs| *pairs &= !id.bit());
+        }
     }
 }
 

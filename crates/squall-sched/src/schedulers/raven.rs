@@ -26,7 +26,8 @@
 //! - Ageing is a table by network and second, from such traces too: 1 up to one second, near the
 //!   square root of the seconds until it levels off at 2.8 to 3.5 within some thirty. The formula above
 //!   follows it (`age-unit` 1000 ms, `age-cap` 3); so would the error of a random walk grow.
-//! - A measurement is a change of the latest RTT, and any acknowledgement on the path renews its age.
+//! - A measurement is a change of the latest RTT, or the latest RTT when acknowledgements come, once for those
+//!   that come together.
 //!
 //! What was decided:
 //!
@@ -118,7 +119,11 @@ impl Scheduler for Raven {
     fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
         self.duplicates.on_event(event, cx);
         match event {
-            SchedEvent::Acked { path, .. } => self.measured[usize::from(path.0)].heard(cx.now),
+            SchedEvent::Acked { path, .. } => {
+                if let Some(view) = cx.path(*path) {
+                    self.measured[usize::from(path.0)].answered(view.latest_rtt, cx.now);
+                }
+            }
             SchedEvent::PathChanged(path) if cx.path(*path).is_none() => {
                 self.measured[usize::from(path.0)].clear();
             }

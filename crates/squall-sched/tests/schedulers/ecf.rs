@@ -49,6 +49,17 @@ fn one_that_waits_needs_a_longer_backlog_to_stop() {
 }
 
 #[test]
+fn to_wait_rather_than_take_one_path_says_nothing_of_another() {
+    let mut stage = Stage::new("ecf", &[(10, 10), (100, 50), (100, 50)]);
+    stage.reliable(109 * CHUNK);
+    assert_eq!(stage.send_all().len(), 10, "99 are left, and ECF waits rather than take the second path");
+    stage.reliable(28 * CHUNK);
+    stage.path(1).usable = false;
+    // 127 down to 100: for the third path there is no preference for waiting yet.
+    assert_eq!(paths_of(&stage.send_all()), [2; 28]);
+}
+
+#[test]
 fn like_paths_are_both_used() {
     let mut stage = Stage::new("ecf", &[(20, 2), (25, 2)]);
     stage.reliable(4 * CHUNK);

@@ -127,6 +127,7 @@ fn build(options: &mut Options, retransmit: bool, switch: bool) -> Result<Box<dy
         roles: None,
         manager: StateManager::new(settings),
         frames: Frames::default(),
+        gone_at: None,
         away: None,
         heard_at: 0,
         probe_at: 0,

@@ -75,7 +75,9 @@
 //! # More than two paths
 //!
 //! Primary is the first unmetered path, backups are all metered ones (every other path if none is metered);
-//! further unmetered paths rest unless an option names them. Each packet for the backup takes the one with
+//! further unmetered paths rest unless an option names them. A primary path that is gone keeps its part and
+//! its model for 5 s, in which unmetered paths, if there are any, back it up; then the next unmetered path is
+//! primary, and stays so when the first comes back. Each packet for the backup takes the one with
 //! the lowest smoothed RTT and room (window and byte budget); Eq. 8 looks at the shortest round trip among
 //! them. With a single path this is `sp`.
 //!
@@ -114,6 +116,10 @@ use crate::{
     Assignment, Block, Context, Decision, Micros, PathId, PathView, SchedEvent, Scheduler, Work, WorkKind,
 };
 
+/// A primary path that is gone keeps its part for so long: what was learned of it is worth more than what
+/// the next one would start from.
+const KEEPS_PART: Micros = 5_000_000;
+
 /// AUGUR, or one half of it.
 #[derive(Clone, Debug)]
 pub struct Augur {
@@ -121,6 +127,8 @@ pub struct Augur {
     roles: Option<Roles>,
     manager: StateManager,
     frames: Frames,
+    /// Since when the primary path is gone.
+    gone_at: Option<Micros>,
     /// While a backup is the primary path.
     away: Option<Away>,
     /// When something was last acknowledged on the primary path.
@@ -196,7 +204,11 @@ impl Augur {
     /// The roles of the paths now. What was learned of one primary path is not true of another.
     fn assign_roles(&mut self, cx: &Context<'_>) -> Option<Roles> {
         let former = self.roles;
-        self.roles = Roles::of(cx.paths, self.options.primary, self.options.backup, former);
+        let gone = former.is_some_and(|roles| cx.path(roles.primary).is_none());
+        self.gone_at = self.gone_at.filter(|_| gone).or_else(|| gone.then_some(cx.now));
+        let keeps = self.gone_at.is_none_or(|at| cx.now < at + KEEPS_PART);
+        let kept = former.map(|roles| (roles, keeps));
+        self.roles = Roles::of(cx.paths, self.options.primary, self.options.backup, kept);
         if let (Some(former), Some(roles)) = (former, self.roles)
             && former.primary != roles.primary
         {

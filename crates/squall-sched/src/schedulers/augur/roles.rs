@@ -32,25 +32,33 @@ pub(super) struct Roles {
 }
 
 impl Roles {
-    /// The roles among `paths`; `None` while there is no path.
+    /// The roles among `paths`; `None` while there is no path. `former` are those of before, and whether its
+    /// primary path is to keep its part although it is gone.
     pub(super) fn of(
         paths: &[PathView],
         primary: Choice,
         backup: Choice,
-        former: Option<Self>,
+        former: Option<(Self, bool)>,
     ) -> Option<Self> {
         let open = |id: PathId| paths.iter().any(|p| p.id == id);
         let rest = || paths.iter().filter(|p| Some(p.id) != backup.0);
-        // A primary path that is gone keeps its part while there are only metered ones to follow it: what
-        // was learned of it holds when it comes back.
+        let unmetered = |id: PathId| rest().any(|p| p.id == id && !p.metered);
+        // What was learned of the primary path holds when it comes back. So it keeps its part for a while, and
+        // while there are only metered ones to follow it; and the one that followed it keeps it then.
+        let kept = former.filter(|(roles, keeps)| unmetered(roles.primary) || *keeps && !open(roles.primary));
         let primary = (primary.0.filter(|id| open(*id)))
+            .or_else(|| kept.map(|(roles, _)| roles.primary))
             .or_else(|| rest().find(|p| !p.metered).map(|p| p.id))
-            .or_else(|| former.map(|roles| roles.primary))
+            .or_else(|| former.map(|(roles, _)| roles.primary))
             .or_else(|| rest().next().or(paths.first()).map(|p| p.id))?;
         let others = || paths.iter().filter(|p| p.id != primary);
         let all = |paths: &mut dyn Iterator<Item = &PathView>| paths.fold(0, |set, p| set | p.id.bit());
         let backups = match backup.0 {
             Some(id) => all(&mut others().filter(|p| p.id == id)),
+            // Data need not cost money because the primary path is gone for a moment.
+            None if !open(primary) && others().any(|p| !p.metered) => {
+                all(&mut others().filter(|p| !p.metered))
+            }
             None if others().any(|p| p.metered) => all(&mut others().filter(|p| p.metered)),
             None => all(&mut others()),
         };
@@ -86,7 +94,12 @@ mod tests {
         metered.iter().map(path).collect()
     }
 
-    fn roles(metered: &[(u8, bool)], primary: &str, backup: &str, former: Option<Roles>) -> Option<(u8, u8)> {
+    fn roles(
+        metered: &[(u8, bool)],
+        primary: &str,
+        backup: &str,
+        former: Option<(Roles, bool)>,
+    ) -> Option<(u8, u8)> {
         let choice = |text: &str| text.parse().expect("a choice");
         Roles::of(&paths(metered), choice(primary), choice(backup), former).map(|r| (r.primary.0, r.backups))
     }
@@ -115,10 +128,32 @@ mod tests {
     }
 
     #[test]
-    fn a_primary_that_is_gone_keeps_its_part_unless_an_unmetered_path_follows_it() {
-        let former = Some(Roles { primary: PathId(0), backups: 0b10 });
-        assert_eq!(roles(&[(1, true)], "auto", "auto", former), Some((0, 0b10)));
-        assert_eq!(roles(&[(1, true), (2, false)], "auto", "auto", former), Some((2, 0b10)));
+    fn a_primary_that_is_gone_keeps_its_part_for_a_while_and_for_good_if_only_metered_ones_follow() {
+        let first = Roles { primary: PathId(0), backups: 0b10 };
+        for keeps in [true, false] {
+            assert_eq!(roles(&[(1, true)], "auto", "auto", Some((first, keeps))), Some((0, 0b10)));
+        }
+        let others = [(1, true), (2, false)];
+        assert_eq!(
+            roles(&others, "auto", "auto", Some((first, true))),
+            Some((0, 0b100)),
+            "which costs nothing"
+        );
+        assert_eq!(roles(&others, "auto", "auto", Some((first, false))), Some((2, 0b10)));
+    }
+
+    #[test]
+    fn the_one_that_followed_keeps_the_part_when_the_first_comes_back() {
+        let second = Some((Roles { primary: PathId(2), backups: 0b10 }, true));
+        let all = |metered| [(0, false), (1, true), (2, metered)];
+        assert_eq!(roles(&all(false), "auto", "auto", second), Some((2, 0b10)));
+        assert_eq!(
+            roles(&all(false), "0", "auto", second),
+            Some((0, 0b10)),
+            "unless an option names another"
+        );
+        assert_eq!(roles(&all(false), "auto", "2", second), Some((0, 0b100)), "or it is the named backup");
+        assert_eq!(roles(&all(true), "auto", "auto", second), Some((0, 0b110)), "or it costs money now");
     }
 
     #[test]
