@@ -24,11 +24,14 @@ impl Range {
 
 /// The linear maps of levels to 0…1. The paper does not give them. Those of the default agree with its
 /// Fig. 3, where loss over Wi-Fi stays under 10 % at −70 dBm (which becomes the Good mark, 0.45) and
-/// gathers at 60–80 % at −80 dBm (the Outage mark, 0.21).
+/// gathers at 60–80 % at −80 dBm (the Outage mark, 0.21). The RSSI of mobile networks has the range of 3GPP
+/// TS 27.007 §8.5: a cell is received at levels at which no Wi-Fi is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranges {
-    /// RSSI in dBm. Default −88.75…−47.
+    /// RSSI of Wi-Fi in dBm. Default −88.75…−47.
     pub rssi: Range,
+    /// RSSI of GSM, UMTS and LTE, and of a radio of unknown technology, in dBm. Default −113…−51.
+    pub mobile_rssi: Range,
     /// RSRP in dBm. Default −130…−70.
     pub rsrp: Range,
     /// SINR in dB. Default −10…30.
@@ -39,6 +42,7 @@ impl Default for Ranges {
     fn default() -> Self {
         Self {
             rssi: Range { low: -88.75, high: -47.0 },
+            mobile_rssi: Range { low: -113.0, high: -51.0 },
             rsrp: Range { low: -130.0, high: -70.0 },
             sinr: Range { low: -10.0, high: 30.0 },
         }
@@ -80,19 +84,18 @@ impl QualityIndex {
         if reading.disconnected {
             return Some(0.0);
         }
-        let Ranges { rssi, rsrp, sinr } = self.ranges;
+        let Ranges { rssi, mobile_rssi, rsrp, sinr } = self.ranges;
         // What is no number is as good as not told.
         let place = |range: Range, level: Option<f64>| level.filter(|l| !l.is_nan()).map(|l| range.place(l));
-        let strength = place(rssi, reading.rssi);
         if reading.technology == Technology::Wifi {
-            return strength;
+            return place(rssi, reading.rssi);
         }
         match (place(rsrp, reading.rsrp), place(sinr, reading.sinr)) {
             (Some(coverage), Some(purity)) => {
                 let Weights { rsrp: w_rsrp, sinr: w_sinr, .. } = self.weights;
                 Some((purity.powf(w_sinr) * coverage.powf(w_rsrp)).powf(1.0 / (w_sinr + w_rsrp)))
             }
-            (coverage, purity) => coverage.or(purity).or(strength),
+            (coverage, purity) => coverage.or(purity).or_else(|| place(mobile_rssi, reading.rssi)),
         }
     }
 
@@ -146,11 +149,27 @@ mod tests {
         close(index.base(&Reading { sinr: None, ..lte }), 0.5);
         close(index.base(&Reading { rsrp: None, ..lte }), 0.25);
         close(index.base(&Reading { rsrp: Some(f64::NAN), ..lte }), 0.25);
-        let umts = Reading { technology: Technology::Umts, rssi: Some(-70.0), ..Reading::default() };
-        close(index.base(&umts), 0.4491);
         assert_eq!(index.base(&Reading { technology: Technology::Lte, ..Reading::default() }), None);
         // The levels of a Wi-Fi that is not associated mean nothing.
         close(index.base(&Reading { disconnected: true, ..Reading::wifi(0, -40.0) }), 0.0);
+    }
+
+    #[test]
+    fn strength_is_judged_by_the_scale_of_its_technology() {
+        let index = QualityIndex::default();
+        let at = |technology, dbm| {
+            index
+                .base(&Reading { technology, rssi: Some(dbm), ..Reading::default() })
+                .expect("there is an index")
+        };
+        for technology in [Technology::Gsm, Technology::Umts, Technology::Lte, Technology::Unknown] {
+            // (dBm + 113) / 62: a cell at −85 dBm is a good one, and Outage is at −100 dBm.
+            let expected = [(-51.0, 1.0), (-85.0, 0.4516), (-99.5, 0.2177), (-100.0, 0.2097), (-113.0, 0.0)];
+            for (dbm, share) in expected {
+                close(Some(at(technology, dbm)), share);
+            }
+        }
+        close(Some(at(Technology::Wifi, -85.0)), 0.0898);
     }
 
     #[test]

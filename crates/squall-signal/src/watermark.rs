@@ -86,7 +86,12 @@ impl WatermarkConfig {
             return Err(WatermarkError::Marks { outage, warning, good });
         }
         let ranges = &self.index.ranges;
-        for (name, range) in [("RSSI", ranges.rssi), ("RSRP", ranges.rsrp), ("SINR", ranges.sinr)] {
+        for (name, range) in [
+            ("RSSI", ranges.rssi),
+            ("mobile RSSI", ranges.mobile_rssi),
+            ("RSRP", ranges.rsrp),
+            ("SINR", ranges.sinr),
+        ] {
             if !range.is_valid() {
                 return Err(WatermarkError::Range(name));
             }
