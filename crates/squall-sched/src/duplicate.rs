@@ -62,7 +62,7 @@ impl Duplicates {
         queue: &BlockQueue,
         live: u8,
         path: PathId,
-        wanted: impl Fn(&Block) -> bool,
+        mut wanted: impl FnMut(&Block) -> bool,
     ) -> Option<Work> {
         self.places[usize::from(path.0)].search(queue, |block, segment| {
             let held = segment.state == SegmentState::Sent && segment.in_flight & live == 0;
@@ -121,7 +121,11 @@ impl Places {
         known.or_else(|| (block >= self.passed_below).then_some(0))
     }
 
-    fn search(&mut self, queue: &BlockQueue, look: impl Fn(&Block, &Segment) -> Found) -> Option<Work> {
+    fn search(
+        &mut self,
+        queue: &BlockQueue,
+        mut look: impl FnMut(&Block, &Segment) -> Found,
+    ) -> Option<Work> {
         let first = self.offsets.first_key_value().map_or(self.passed_below, |(id, _)| *id);
         // Blocks with bytes never sent are to be in flight yet, and cannot be passed.
         let fresh = queue.with_fresh().next().map_or(BlockId(u64::MAX), |block| block.meta().id);

@@ -28,12 +28,15 @@
 //! bounded by the hole and overruns it by less than a packet.
 //!
 //! **Outage.** A deactivated path takes no part. With one path left everything goes there, unreliable data only
-//! while no reliable bytes wait. After the scheduling round, reliable bytes in flight on dead paths are sent once
-//! more on a live one if they can meet their deadline there; unreliable ones are not.
+//! while no reliable bytes wait. After the scheduling round, and before unreliable data that has no hole,
+//! reliable bytes in flight on dead paths alone are sent once more on a live one, if the live paths can still
+//! bring all that their block lacks in time; unreliable ones are not. A block that cannot be whole any more is
+//! left to what is in flight, and cancelled once bytes of it are lost.
 //!
 //! | option | unit | default | source |
 //! | --- | --- | --- | --- |
 //! | `alpha` | weight of the bandwidth gap against the priority, 0 to 1 | 0.5 | Table 2 |
+//! | `spill` | whether the fast path takes unreliable data early, `true` or `false` | `false` | ours |
 //!
 //! Where the paper is silent or cannot be meant:
 //!
@@ -46,16 +49,18 @@
 //!   each against the path that is busy longest.
 //! - Between reliable blocks, when none waits, a slow path takes as much unreliable data ahead as the difference
 //!   of the delays lasts, or a packet if that is more: the hole that the next block will leave. The fast path takes unreliable data only if no
-//!   reliable bytes wait and no other path can bring it in time.
-//! - Blocks without a deadline have the whole bandwidth as their gap.
+//!   reliable bytes wait and no other path can bring it in time. With `spill` also if, with what waits before
+//!   it, the rest of its block is there sooner.
+//! - Blocks without a deadline have the whole bandwidth as their gap. Of blocks with a negative gap the one
+//!   that lacks least goes first.
 //! - Weights are taken for the 64 blocks with the earliest deadlines, when a block arrives or ends, bytes are
 //!   lost, a path changes by a tenth, or 10 ms have passed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::{
     Assignment, Block, BlockId, BuildError, Context, Decision, Duplicates, Entry, MAX_PATHS, Micros,
-    OptionSpec, Options, PathView, SchedEvent, Scheduler,
+    OptionSpec, Options, PathView, SchedEvent, Scheduler, Segment, SegmentState,
     allocation::{Pipe, fill},
     capacity,
     plan::{FRONT, Plan},
@@ -65,11 +70,18 @@ pub(super) const ENTRY: Entry = Entry {
     name: "ras",
     summary: "reliable blocks by urgency and priority, arriving together; unreliable data in the slow path's holes",
     source: "Hu and Li, USENIX ATC 2025 (STORM), §3.3; STORM-U",
-    options: &[OptionSpec {
-        name: "alpha",
-        default: "0.5",
-        help: "weight of the bandwidth gap against the priority, 0 to 1",
-    }],
+    options: &[
+        OptionSpec {
+            name: "alpha",
+            default: "0.5",
+            help: "weight of the bandwidth gap against the priority, 0 to 1",
+        },
+        OptionSpec {
+            name: "spill",
+            default: "false",
+            help: "whether unreliable data takes the idle fast path when it is there sooner, true or false",
+        },
+    ],
     signal: false,
 };
 
@@ -83,19 +95,23 @@ pub(super) const STORM: Entry = Entry {
 };
 
 pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
-    Ok(Box::new(Ras::new(options.take_in("alpha", 0.5, 0.0..=1.0)?)))
+    let alpha = options.take_in("alpha", 0.5, 0.0..=1.0)?;
+    Ok(Box::new(Ras { spill: options.take("spill", false)?, ..Ras::new(alpha) }))
 }
 
 /// Reliability-aware scheduling.
 #[derive(Clone, Debug)]
 pub struct Ras {
     alpha: f64,
+    spill: bool,
     plan: Plan,
     round: Vec<Ranked>,
     /// Unreliable blocks at the front that wait for a hole, with bytes that no path was given yet.
     unreliable: VecDeque<(BlockId, u32)>,
     /// Since a path died: where the search for bytes in flight on dead paths alone goes on.
     stranded: Option<Duplicates>,
+    /// Blocks with bytes on dead paths that the live ones cannot bring in time.
+    refused: BTreeSet<BlockId>,
 }
 
 /// A reliable block with its weight.
@@ -104,14 +120,22 @@ struct Ranked {
     block: BlockId,
     /// Cannot make its deadline as things are.
     postponed: bool,
-    weight: f64,
+    /// The lowest goes first.
+    rank: f64,
 }
 
 impl Ras {
     /// `alpha`: weight of the bandwidth gap against the priority, 0 to 1.
     pub fn new(alpha: f64) -> Self {
-        let (plan, round, unreliable) = (Plan::default(), Vec::new(), VecDeque::new());
-        Self { alpha, plan, round, unreliable, stranded: None }
+        Self {
+            alpha,
+            spill: false,
+            plan: Plan::default(),
+            round: Vec::new(),
+            unreliable: VecDeque::new(),
+            stranded: None,
+            refused: BTreeSet::new(),
+        }
     }
 }
 
@@ -121,14 +145,17 @@ impl Scheduler for Ras {
             if let Some(block) = expired(cx) {
                 return Decision::Cancel { block, reason: "no residual time on any path" };
             }
+            if let Some(block) = self.beyond_repair(cx) {
+                return Decision::Cancel { block, reason: "lost on a dead path, too much to repair in time" };
+            }
             self.begin_round(cx);
         }
-        let assignment = self.planned(cx).or_else(|| {
+        let assignment = self.planned(cx).or_else(|| self.reinject(cx)).or_else(|| {
             let idle = |path: &PathView| path.has_room();
-            fill_holes(&mut self.plan, cx, &mut self.unreliable, idle);
+            fill_holes(&mut self.plan, cx, &mut self.unreliable, self.spill, idle);
             self.planned(cx)
         });
-        match assignment.or_else(|| self.reinject(cx)) {
+        match assignment {
             Some(assignment) => Decision::Send(assignment),
             None => Decision::Idle { wake: self.wake(cx) },
         }
@@ -136,6 +163,9 @@ impl Scheduler for Ras {
 
     fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
         self.plan.on_event(event);
+        if let SchedEvent::Done { block, .. } = event {
+            self.refused.remove(block);
+        }
         match event {
             SchedEvent::PathChanged(id) if !cx.path(*id).is_some_and(|path| path.usable) => {
                 self.stranded = Some(Duplicates::default());
@@ -162,9 +192,12 @@ impl Ras {
             let rest = f64::from(block.unsent_bytes()) / f64::from(meta.len.max(1));
             let priority = f64::from(meta.priority) / f64::from(largest);
             let weight = weight(self.alpha, gap / total.max(1) as f64, rest, priority);
-            self.round.push(Ranked { block: meta.id, postponed: gap < 0.0, weight });
+            let postponed = gap < 0.0;
+            // By Eq. 7 the most hopeless block would go first.
+            let rank = if postponed { -gap } else { weight };
+            self.round.push(Ranked { block: meta.id, postponed, rank });
         }
-        self.round.sort_by(|a, b| a.postponed.cmp(&b.postponed).then(a.weight.total_cmp(&b.weight)));
+        self.round.sort_by(|a, b| a.postponed.cmp(&b.postponed).then(a.rank.total_cmp(&b.rank)));
         self.plan.begin(cx, self.round.iter().map(|r| r.block));
         self.unreliable.clear();
         let waiting = cx.queue.unreliable_by_deadline().take(FRONT);
@@ -173,9 +206,9 @@ impl Ras {
 
     /// The next part of the plan.
     fn planned(&mut self, cx: &Context<'_>) -> Option<Assignment> {
-        let unreliable = &mut self.unreliable;
+        let (unreliable, spill) = (&mut self.unreliable, self.spill);
         let place = |plan: &mut Plan, block: &Block| {
-            fill_holes(plan, cx, unreliable, PathView::is_open);
+            fill_holes(plan, cx, unreliable, spill, PathView::is_open);
             let shares = fill(block.unsent_bytes(), &arrival_pipes(plan, cx));
             plan.place(block.meta().id, cx.paths, &shares);
         };
@@ -186,19 +219,34 @@ impl Ras {
         self.plan.next(cx, reason, place)
     }
 
-    /// Deadline-aware reinjection, after everything else: reliable bytes in flight on dead paths alone, on the
-    /// shortest path with room that brings them in time.
+    /// Deadline-aware reinjection, after the round: reliable bytes in flight on dead paths alone, on the
+    /// shortest path with room that brings them in time, if their block can be whole in time.
     fn reinject(&mut self, cx: &Context<'_>) -> Option<Assignment> {
         let stranded = self.stranded.as_mut()?;
-        let live = cx.paths.iter().filter(|p| p.usable).fold(0, |live, path| live | path.id.bit());
+        let live = live(cx);
         let mut shortest_first: Vec<&PathView> = cx.paths.iter().filter(|p| p.has_room()).collect();
         shortest_first.sort_by_key(|p| p.owd);
+        // The bytes of a block are looked at one after the other.
+        let mut known: Option<(BlockId, bool)> = None;
+        let mut can_be_whole = |block: &Block| {
+            let id = block.meta().id;
+            let whole =
+                known.filter(|(of, _)| *of == id).map_or_else(|| can_be_whole(cx, block, live), |(_, is)| is);
+            known = Some((id, whole));
+            whole
+        };
         for path in shortest_first {
             let arrival = cx.now + self.plan.busy(path) + path.owd;
-            let in_time = |block: &Block| {
-                block.meta().reliable && block.meta().deadline.is_none_or(|deadline| arrival <= deadline)
+            let in_time = |block: &Block| block.meta().deadline.is_none_or(|deadline| arrival <= deadline);
+            let refused = &mut self.refused;
+            let wanted = |block: &Block| {
+                let whole = block.meta().reliable && can_be_whole(block);
+                if block.meta().reliable && !whole {
+                    refused.insert(block.meta().id);
+                }
+                whole && in_time(block)
             };
-            if let Some(work) = stranded.reinjection(cx.queue, live, path.id, in_time) {
+            if let Some(work) = stranded.reinjection(cx.queue, live, path.id, wanted) {
                 return Some(Assignment::new(work, path.id, "was in flight on a dead path"));
             }
         }
@@ -207,6 +255,15 @@ impl Ras {
             self.stranded = None;
         }
         None
+    }
+
+    /// A block that was not worth a reinjection, and of which bytes are now lost: to repair them would take
+    /// from blocks that can make it.
+    fn beyond_repair(&self, cx: &Context<'_>) -> Option<BlockId> {
+        let live = live(cx);
+        let is_lost = |block: &&Block| block.lost_bytes() > 0 && !can_be_whole(cx, block, live);
+        let blocks = self.refused.iter().filter_map(|id| cx.queue.get(*id));
+        blocks.filter(is_lost).map(|block| block.meta().id).next()
     }
 
     /// When a hole may open, or the plan is due for a review.
@@ -227,6 +284,19 @@ fn expired(cx: &Context<'_>) -> Option<BlockId> {
     let soonest = cx.now + capacity::shortest_delay(cx.paths)?;
     let first = cx.queue.by_deadline().next()?.meta();
     first.deadline.is_some_and(|deadline| deadline <= soonest).then_some(first.id)
+}
+
+/// The usable paths, one bit each.
+fn live(cx: &Context<'_>) -> u8 {
+    cx.paths.iter().filter(|p| p.usable).fold(0, |live, path| live | path.id.bit())
+}
+
+/// Whether the `live` paths can bring in time what is to be sent of a block, and what is in flight on dead ones
+/// alone.
+fn can_be_whole(cx: &Context<'_>, block: &Block, live: u8) -> bool {
+    let held = |s: &&Segment| s.state == SegmentState::Sent && s.in_flight & live == 0;
+    let stranded: u64 = block.segments().iter().filter(held).map(|s| u64::from(s.end - s.start)).sum();
+    u64::from(block.unsent_bytes()) + stranded <= capacity::before(block.meta().deadline, cx.now, cx.paths)
 }
 
 /// The paths that take part, with their delays: their parts of a block are to arrive together.
@@ -270,15 +340,16 @@ fn fill_holes(
     plan: &mut Plan,
     cx: &Context<'_>,
     waiting: &mut VecDeque<(BlockId, u32)>,
+    spill: bool,
     paths: impl Fn(&PathView) -> bool,
 ) {
     if waiting.is_empty() {
         return;
     }
-    let openings = Openings::new(plan, cx);
+    let openings = Openings::new(plan, cx, spill);
     for path in cx.paths.iter().filter(|p| paths(p)) {
         while let Some(bytes) = openings.bytes(plan, cx, path) {
-            let fits = |deadline| openings.admits(plan, cx, path, deadline);
+            let fits = |deadline, ahead| openings.admits(plan, cx, path, deadline, ahead);
             let Some((block, bytes)) = take_waiting(waiting, cx, bytes, fits) else { break };
             plan.give(block, path, bytes);
         }
@@ -294,16 +365,19 @@ struct Openings {
     live: usize,
     /// Whether reliable bytes are still to be sent.
     reliable_waits: bool,
+    /// Whether the fast path takes what is there sooner on it.
+    spill: bool,
 }
 
 impl Openings {
-    fn new(plan: &Plan, cx: &Context<'_>) -> Self {
+    fn new(plan: &Plan, cx: &Context<'_>, spill: bool) -> Self {
         let open = || cx.paths.iter().filter(|p| p.is_open());
         Self {
             busiest: open().map(|p| plan.busy(p)).max().unwrap_or(0),
             shortest: open().map(|p| p.owd).min().unwrap_or(0),
             live: open().count(),
             reliable_waits: cx.queue.reliable_by_deadline().next().is_some(),
+            spill,
         }
     }
 
@@ -324,12 +398,28 @@ impl Openings {
         u32::try_from(hole.div_ceil(chunk).max(1) * chunk).ok()
     }
 
-    /// Whether data with this deadline may go on this path.
-    fn admits(&self, plan: &Plan, cx: &Context<'_>, path: &PathView, deadline: Option<Micros>) -> bool {
-        let in_time =
-            |path: &PathView| deadline.is_none_or(|deadline| cx.now + plan.busy(path) + path.owd <= deadline);
-        let elsewhere = || cx.paths.iter().any(|p| p.is_open() && !self.is_fast(cx, p) && in_time(p));
-        in_time(path) && (self.live == 1 || !self.is_fast(cx, path) || !elsewhere())
+    /// Whether data with this deadline may go on this path; `ahead` is what waits before it, up to its end.
+    fn admits(
+        &self,
+        plan: &Plan,
+        cx: &Context<'_>,
+        path: &PathView,
+        deadline: Option<Micros>,
+        ahead: Ahead,
+    ) -> bool {
+        let arrival =
+            |path: &PathView, bytes| cx.now + plan.busy(path) + capacity::time_for(path, bytes) + path.owd;
+        let in_time = |path: &PathView| deadline.is_none_or(|deadline| arrival(path, 0) <= deadline);
+        let slower = || cx.paths.iter().filter(|p| p.is_open() && !self.is_fast(cx, p));
+        let sooner_here = || {
+            let elsewhere = slower().map(|p| arrival(p, ahead.bytes)).min();
+            elsewhere.is_none_or(|elsewhere| arrival(path, ahead.own) < elsewhere)
+        };
+        in_time(path)
+            && (self.live == 1
+                || !self.is_fast(cx, path)
+                || !slower().any(in_time)
+                || self.spill && !self.reliable_waits && sooner_here())
     }
 
     /// Whether a path is the fast one; of several, the one that comes first.
@@ -338,17 +428,30 @@ impl Openings {
     }
 }
 
-/// Takes up to `bytes` of the first waiting block whose deadline `fits`.
+/// What waits before the end of a block, in bytes.
+#[derive(Clone, Copy)]
+struct Ahead {
+    /// Its own bytes.
+    own: u64,
+    /// With those of the blocks before it.
+    bytes: u64,
+}
+
+/// Takes up to `bytes` of the first waiting block that `fits` by its deadline and what is ahead.
 fn take_waiting(
     waiting: &mut VecDeque<(BlockId, u32)>,
     cx: &Context<'_>,
     bytes: u32,
-    fits: impl Fn(Option<Micros>) -> bool,
+    fits: impl Fn(Option<Micros>, Ahead) -> bool,
 ) -> Option<(BlockId, u32)> {
     let has_fresh = |block| cx.queue.get(block).is_some_and(|b| b.fresh_bytes() > 0);
     waiting.retain(|(block, left)| *left > 0 && has_fresh(*block));
     let deadline = |block| cx.queue.get(block).and_then(|b| b.meta().deadline);
-    let (block, left) = waiting.iter_mut().find(|(block, _)| fits(deadline(*block)))?;
+    let mut ahead = 0;
+    let (block, left) = waiting.iter_mut().find(|(block, left)| {
+        ahead += u64::from(*left);
+        fits(deadline(*block), Ahead { own: u64::from(*left), bytes: ahead })
+    })?;
     let taken = bytes.min(*left);
     *left -= taken;
     Some((*block, taken))

@@ -171,6 +171,92 @@ fn bytes_on_a_path_that_died_are_sent_once_more_after_the_rest() {
     assert!(again.iter().all(|p| p.block != lost_cause), "its deadline cannot be met there");
 }
 
+#[test]
+fn stranded_bytes_go_before_unreliable_data_that_waits() {
+    let mut stage = Stage::paced("ras", &[(20_000, 15), (10_000, 40)]);
+    let saved = stage.hand_over(due(48_000, 400, 0));
+    let before = stage.send_all();
+    assert!(before.iter().all(|p| p.path == 0));
+    stage.path(1).window = 10 * u64::from(CHUNK);
+    stage.lose_path(0);
+    let filler = stage.hand_over(unreliable(200_000, 400));
+    let mut sent = stage.send_all();
+    while sent.len() < 60 {
+        stage.elapse(1_000);
+        let packet = sent.last().cloned().expect("something is sent");
+        stage.arrive(&packet);
+        sent.extend(stage.send_all());
+    }
+    let blocks: Vec<_> = sent.iter().map(|p| p.block).collect();
+    assert_eq!(blocks[..40], [saved; 40]);
+    assert!(blocks[40..].iter().all(|block| *block == filler));
+}
+
+#[test]
+fn what_cannot_be_whole_in_time_is_neither_reinjected_nor_repaired() {
+    let mut stage = Stage::paced("ras", &[(20_000, 15), (10_000, 40)]);
+    // The second path brings 1.25·(120 − 40) = 100 kB until 120 ms, a little less with each packet.
+    let lost_cause = stage.hand_over(due(101_000, 120, 0));
+    let saved = stage.hand_over(due(30_000, 400, 0));
+    stage.path(1).usable = false;
+    assert_eq!(stage.send_all().iter().map(Packet::len).sum::<u32>(), 131_000);
+    stage.path(1).usable = true;
+    stage.lose_path(0);
+    let sent = stage.send_all();
+    assert!(sent.iter().all(|p| p.block == saved && p.kind == WorkKind::Copy), "{sent:?}");
+    assert_eq!(sent.iter().map(Packet::len).sum::<u32>(), 30_000);
+    assert!(stage.cancelled.is_empty(), "it may still arrive");
+    stage.suspect(0);
+    assert_eq!(stage.send_all(), []);
+    assert_eq!(stage.cancelled, [lost_cause]);
+}
+
+#[test]
+fn what_is_stranded_twice_is_reinjected_twice() {
+    let mut stage = Stage::paced("ras", &[(20_000, 15), (10_000, 40), (10_000, 60)]);
+    let saved = stage.hand_over(due(24_000, 500, 0));
+    assert!(stage.send_all().iter().all(|p| p.path == 0));
+    for (dead, next) in [(0, 1), (1, 2)] {
+        stage.lose_path(dead);
+        let again = stage.send_all();
+        assert_eq!(again.iter().map(Packet::len).sum::<u32>(), 24_000);
+        assert!(again.iter().all(|p| (p.block, p.path, p.kind) == (saved, next, WorkKind::Copy)));
+    }
+}
+
+#[test]
+fn of_those_that_cannot_make_it_the_nearest_goes_first() {
+    let mut stage = Stage::paced("ras", &[(10_000, 10)]);
+    // Until 60 ms 62.5 kB: they lack 237.5 and 7.5 kB.
+    let far = stage.hand_over(due(300_000, 60, 0));
+    let near = stage.hand_over(due(70_000, 60, 7));
+    let mut order: Vec<_> = stage.send_all().iter().map(|p| p.block).collect();
+    order.dedup();
+    assert_eq!(order, [near, far]);
+}
+
+#[test]
+fn spilling_data_takes_the_fast_path_when_it_is_there_sooner() {
+    let division = |scheduler| {
+        let mut stage = Stage::paced(scheduler, &[(20_000, 15), (5_000, 60)]);
+        let block = stage.hand_over(unreliable(60_000, 500));
+        let sent = bytes(&stage.send_all());
+        [0, 1].map(|path| sent.get(&(block, path)).copied().unwrap_or(0))
+    };
+    // Literally only as much as the slow path takes now, and nothing on the fast one while that would do.
+    let [fast, slow] = division("ras");
+    assert!(fast == 0 && slow > 0, "{fast} {slow}");
+    // 60 kB are there after 39 ms on the fast path, 156 ms on the slow one.
+    let [fast, slow] = division("ras(spill=true)");
+    assert!(fast >= 30_000 && fast > slow, "{fast} {slow}");
+    // While reliable bytes wait it makes no difference.
+    let mut stage = Stage::paced("ras(spill=true)", &[(20_000, 15), (5_000, 60)]);
+    stage.path(0).window = 5 * u64::from(CHUNK);
+    stage.hand_over(due(100_000, 400, 0));
+    let filler = stage.hand_over(unreliable(60_000, 400));
+    assert!(stage.send_all().iter().all(|p| p.block != filler || p.path == 1));
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     HandOver(Wanted),
