@@ -285,6 +285,36 @@ mod tests {
     }
 
     #[test]
+    fn options_that_contradict_each_other_are_refused() {
+        let refused = [
+            ("blest(max=1.1, lambda=1.2)", "lambda=1.2: must be from 1 to 1.1"),
+            ("augur(primary=1, backup=1)", "backup=1: must differ from the primary path"),
+            ("augur(stall=100, sample=101)", "sample=101: must not be longer than stall"),
+            ("augur-switch(stall=2000, window=2)", "window=2: must be longer than stall"),
+        ];
+        for (description, why) in refused {
+            assert_eq!(error(description), format!("scheduler option {why}"));
+        }
+        for taken in ["blest(max=1.1)", "augur(stall=100, sample=100)", "augur(stall=1999, window=2)"] {
+            assert!(Registry::standard().build(taken).is_ok(), "{taken}");
+        }
+    }
+
+    #[test]
+    fn every_option_refuses_what_it_cannot_mean_in_one_line() {
+        let registry = Registry::standard();
+        for entry in registry.entries() {
+            for option in entry.options.iter().chain(COMMON_OPTIONS) {
+                for value in ["", "x", "-1", "nan", "inf", "1e300"] {
+                    let error = error(&format!("{}({}={value})", entry.name, option.name));
+                    let start = format!("scheduler option {}=", option.name);
+                    assert!(error.starts_with(&start) && !error.contains('\n'), "{}: {error}", entry.name);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_malformed_description_is_quoted() {
         for bad in ["", "()", "sp(path=1", "sp(path=1)x", "sp(path)", "sp(=1)", "s p", "sp)", "(path=1)"] {
             let expected = format!("scheduler '{bad}' is not of the form name or name(option=value, …)");

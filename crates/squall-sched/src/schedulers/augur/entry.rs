@@ -112,14 +112,20 @@ fn build(options: &mut Options, retransmit: bool, switch: bool) -> Result<Box<dy
         window: 1_000_000 * options.take_in("window", 300, 1..=86_400_u64)?,
         sample,
     };
+    // A look or a window outside these bounds sees nothing of what it is for.
+    if settings.sample > stall {
+        return Err(refuse("sample", settings.sample / 1000, "must not be longer than stall"));
+    }
+    if settings.window <= stall {
+        return Err(refuse("window", settings.window / 1_000_000, "must be longer than stall"));
+    }
     debug_assert_eq!(stall % STATES as Micros, 0, "every state is as wide as the others");
     let primary = options.take("primary", Choice::default())?;
     let backup = options.take("backup", Choice::default())?;
     if let (Choice(Some(one)), Choice(Some(other))) = (primary, backup)
         && one == other
     {
-        let why = "must differ from the primary path".into();
-        return Err(BuildError::BadValue { option: "backup".into(), value: other.to_string(), why });
+        return Err(refuse("backup", other, "must differ from the primary path"));
     }
     let learn = options.take("learn", Learn::End)?;
     Ok(Box::new(Augur {
@@ -134,4 +140,8 @@ fn build(options: &mut Options, retransmit: bool, switch: bool) -> Result<Box<dy
         to_probe: 0,
         probed: false,
     }))
+}
+
+fn refuse(option: &str, value: impl ToString, why: &str) -> BuildError {
+    BuildError::BadValue { option: option.into(), value: value.to_string(), why: why.into() }
 }
