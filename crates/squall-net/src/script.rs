@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     loss::LossConfig,
     time::{NEVER, Nanos, nanos},
-    units::{Rate, Span},
+    units::{Rate, Size, Span},
 };
 
 /// Something that happens to one direction of a link at a given time. An event may change several things.
@@ -28,6 +28,9 @@ pub struct LinkEvent {
     /// The loss from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<LossConfig>,
+    /// The largest IP packet from now on; those under way are not affected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<Size>,
     /// An outage of this length begins. Outages may overlap; the link is back after the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outage: Option<Span>,
@@ -49,7 +52,7 @@ pub enum OutageMode {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EventError {
     /// It changes nothing.
-    #[error("event at {at}: it changes nothing (give rate, delay, loss, outage or, for a path, rebind)")]
+    #[error("event at {at}: it changes nothing (give rate, delay, loss, mtu, outage or, for a path, rebind)")]
     Nothing {
         /// Its time.
         at: Span,
@@ -68,6 +71,14 @@ pub enum EventError {
         /// The rate to reach.
         rate: Rate,
     },
+    /// An MTU that is out of range.
+    #[error("event at {at}: mtu {mtu} is not between 1B and 65.535kB")]
+    Mtu {
+        /// Its time.
+        at: Span,
+        /// What was given.
+        mtu: Size,
+    },
     /// Loss that depends on a file, which an event cannot load.
     #[error("event at {at}: loss from a file is only possible for a whole run")]
     LossFile {
@@ -82,6 +93,7 @@ pub(crate) enum Change {
     Rate { to: Rate, over: Nanos },
     Delay { to: Span, over: Nanos },
     Loss(LossConfig),
+    Mtu(u32),
     OutageStart,
     OutageEnd,
 }
@@ -115,10 +127,10 @@ impl Script {
 }
 
 fn add(changes: &mut Vec<(Nanos, Change)>, event: &LinkEvent) -> Result<(), EventError> {
-    let LinkEvent { at, rate, delay, over, loss, outage } = event;
+    let LinkEvent { at, rate, delay, over, loss, mtu, outage } = event;
     let at = *at;
     let start = nanos(at.micros());
-    if rate.is_none() && delay.is_none() && loss.is_none() && outage.is_none() {
+    if rate.is_none() && delay.is_none() && loss.is_none() && mtu.is_none() && outage.is_none() {
         return Err(EventError::Nothing { at });
     }
     if over.is_some() && rate.is_none() && delay.is_none() {
@@ -136,6 +148,10 @@ fn add(changes: &mut Vec<(Nanos, Change)>, event: &LinkEvent) -> Result<(), Even
             return Err(EventError::LossFile { at });
         }
         changes.push((start, Change::Loss(loss.clone())));
+    }
+    if let Some(mtu) = *mtu {
+        let size = u16::try_from(mtu.bytes()).ok().filter(|size| *size > 0);
+        changes.push((start, Change::Mtu(size.ok_or(EventError::Mtu { at, mtu })?.into())));
     }
     if let Some(outage) = outage.filter(|outage| outage.micros() > 0) {
         changes.push((start, Change::OutageStart));

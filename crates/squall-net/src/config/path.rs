@@ -92,6 +92,9 @@ pub struct PathEvent {
     /// As [`LinkEvent::loss`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<LossConfig>,
+    /// As [`LinkEvent::mtu`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<Size>,
     /// As [`LinkEvent::outage`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outage: Option<Span>,
@@ -105,8 +108,8 @@ impl PathEvent {
     /// The part of the event that concerns links, if there is one or if the event is empty (which a link then
     /// refuses).
     fn for_link(&self) -> Option<LinkEvent> {
-        let Self { at, rate, delay, over, loss, outage, rebind, .. } = self.clone();
-        let event = LinkEvent { at, rate, delay, over, loss, outage };
+        let Self { at, rate, delay, over, loss, mtu, outage, rebind, .. } = self.clone();
+        let event = LinkEvent { at, rate, delay, over, loss, mtu, outage };
         let only_rebind = rebind && event == LinkEvent { at, ..LinkEvent::default() };
         (!only_rebind).then_some(event)
     }
