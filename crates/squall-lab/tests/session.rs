@@ -378,6 +378,26 @@ fn every_scheduler_delivers_everything() {
     }
 }
 
+/// When the connection changed its keys, after 10 to 1,000 packets, packets in flight on a path with higher packet
+/// numbers than the others were dropped.
+#[test]
+fn a_change_of_keys_costs_no_packet() {
+    for seed in 1..=6 {
+        let scheduler = || Registry::standard().build("sp(path=1)").unwrap();
+        let config = Config { scheduler: Arc::new(scheduler), ..Config::default() };
+        let slow = "name='slow'\nrate='20mbps'\ndelay='100ms'\nqueue='1MB'";
+        let mut stage = Stage::with(&[TWO_PATHS[0], slow], seed, config.clone(), config);
+        for _ in 0..1500 {
+            stage.send(Side::Client, Block::new(vec![1; 1_000]));
+            stage.run_for(2_000);
+        }
+        stage.run_for(1_000_000);
+        let stats = stage.path_stats(Side::Client);
+        assert_eq!((stats[0].lost_packets, stats[1].lost_packets), (0, 0), "seed {seed}");
+        assert!(stats[1].acked_packets >= 1_500, "{stats:?}");
+    }
+}
+
 #[test]
 fn many_paths_are_used_at_once() {
     let paths: Vec<String> =

@@ -120,6 +120,9 @@ impl Session {
             book.sent.clear();
             book.fates.clear();
         }
+        if self.is_client {
+            self.conn.change_keys();
+        }
         self.say_hello();
         if self.is_client {
             self.announce();

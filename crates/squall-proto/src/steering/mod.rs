@@ -294,6 +294,16 @@ impl<P> Connection<P> {
         let _ = self.inner.set_path_status(self.paths[index].id, status);
     }
 
+    /// Changes the keys now, while there is one path.
+    ///
+    /// noq does so by itself after 10 to 1,000 packets, and tells old keys from new ones by the number of the packet at
+    /// which the change was seen, without regard to its path: packets with old keys that are in flight on other paths
+    /// are dropped if their numbers are higher. After this the next change is due when the cipher demands it, for
+    /// AES-GCM after eight million packets (RFC 9001 §6.6).
+    pub(crate) fn change_keys(&mut self) {
+        self.inner.force_key_update();
+    }
+
     /// Has a PING leave on the path with the next free poll.
     pub(crate) fn ping(&mut self, index: usize) {
         let _ = self.inner.ping_path(self.paths[index].id);
