@@ -369,8 +369,9 @@ fn every_scheduler_delivers_everything() {
         match name {
             "sp" => assert_eq!(used, 1),
             "redundant" => assert!(copies > 500_000),
+            // The first packets after the silence are copied, as nothing proves that their path delivers.
             "minrtt" | "rr" | "dems" | "dams" | "dams-c" | "dams-robust" | "ras" => {
-                assert!(copies == 0 && used == 2);
+                assert!(copies < 15_000 && used == 2, "{name}: {copies}");
             }
             // Whether the others need the slow path, or copies, is up to their own tests.
             _ => {}

@@ -174,6 +174,9 @@ pub enum PathChange {
         /// How long it was suspected.
         after: Duration,
     },
+    /// Small packets pass and full-size ones do not: its MTU is below the 1,200 bytes of UDP payload that QUIC needs
+    /// (RFC 9000 §14). It carries no data until a full-size probe has passed.
+    Narrow,
     /// A radio at one of its ends said something new.
     Signal {
         /// What changes.

@@ -30,6 +30,10 @@ impl Scheduler for Capped {
         self.inner.on_event(event, cx);
     }
 
+    fn may_hedge(&self) -> bool {
+        self.inner.may_hedge()
+    }
+
     fn metered_cap(&self) -> Option<u64> {
         Some(self.inner.metered_cap().map_or(self.cap, |own| own.min(self.cap)))
     }

@@ -21,6 +21,12 @@ pub trait Scheduler: Send {
         let _ = (event, cx);
     }
 
+    /// Whether the session may copy to another path what this scheduler gives to a path of which nothing proves that
+    /// it still delivers. Default: yes.
+    fn may_hedge(&self) -> bool {
+        true
+    }
+
     /// Bytes that each metered path may carry in this session, if there is a limit. The session counts every
     /// packet it sends and tells the rest as [`PathView::budget`].
     fn metered_cap(&self) -> Option<u64> {

@@ -116,6 +116,7 @@ fn turn(change: &PathChange) -> Option<(Kind, String)> {
         PathChange::Up(net) => (Kind::PathUp, format!("{} to {}", net.local, net.remote)),
         PathChange::Suspected { silent } => (Kind::PathSuspected, format!("silent for {silent:?}")),
         PathChange::Readmitted { after } => (Kind::PathReadmitted, format!("after {after:?}")),
+        PathChange::Narrow => (Kind::PathSuspected, "it passes small packets only".to_owned()),
         PathChange::Signal { kind, quality, by_peer } => {
             let side = if *by_peer { "the peer's radio" } else { "this radio" };
             let quality = f64::from(*quality) / 1000.0;

@@ -265,7 +265,7 @@ impl Side {
         }
         let state = match change {
             PathChange::Up(_) | PathChange::Readmitted { .. } => PathState::Active,
-            PathChange::Suspected { .. } => PathState::Suspect,
+            PathChange::Suspected { .. } | PathChange::Narrow => PathState::Suspect,
             PathChange::Down => PathState::Closed,
             PathChange::Signal { kind: AlertKind::Outage, .. } => PathState::Deactivated,
             PathChange::Signal { kind: AlertKind::Recovery, .. } => PathState::Active,

@@ -32,6 +32,10 @@ impl Scheduler for Rehearsed {
         }
     }
 
+    fn may_hedge(&self) -> bool {
+        self.scheduler.may_hedge()
+    }
+
     /// The cap is for what is seen in the picture.
     fn metered_cap(&self) -> Option<u64> {
         Some(self.scheduler.metered_cap()?.saturating_add(*self.spent.get()?))

@@ -95,7 +95,9 @@ impl Sampler {
             PathChange::Signal { kind: AlertKind::Outage, .. } => PathState::Deactivated,
             // Whether the transport trusts it as well is seen at the next sample.
             PathChange::Signal { kind: AlertKind::Recovery, .. } => PathState::Active,
-            PathChange::Signal { kind: AlertKind::Warning, .. } | PathChange::Rebound(_) => return None,
+            PathChange::Signal { kind: AlertKind::Warning, .. }
+            | PathChange::Rebound(_)
+            | PathChange::Narrow => return None,
         };
         end.up = state != PathState::Down;
         (side == self.sender()).then_some((path, state))

@@ -53,6 +53,10 @@ impl Scheduler for Timed {
         self.add(since);
     }
 
+    fn may_hedge(&self) -> bool {
+        self.inner.may_hedge()
+    }
+
     fn metered_cap(&self) -> Option<u64> {
         self.inner.metered_cap()
     }

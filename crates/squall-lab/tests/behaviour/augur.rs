@@ -4,17 +4,16 @@
 //!
 //! - Where stalls hold packets back, as those of Wi-Fi do, the effect of the paper (Fig. 12) is there: once one stall
 //!   was seen no frame is later than 200 ms, with 8 % of the bytes on LTE, 92 % less than with minRTT (the
-//!   paper: 88 to 96 %). minRTT is no later, but leaves Wi-Fi for good after the first stall: the smoothed RTT
-//!   stays what the stall made of it, and nothing is sent that could correct it.
+//!   paper: 88 to 96 %). minRTT is no later, but stays on LTE for seconds after each stall: the smoothed RTT
+//!   of Wi-Fi stays what the stall made of it until the next probe of the idle path.
 //! - Where stalls drop packets minRTT is as good as AUGUR, at the same bytes on LTE. Sessions here suspect a
 //!   silent path after some 100 ms and send its data elsewhere, which the schedulers of the paper had to
 //!   do without; and the drops leave no long round trip behind.
 //! - The first stall is late in full: nothing was learned before it. It is all that is left in AUGUR's p99.9 in runs
 //!   this short.
-//! - Retransmission alone rescues what was in flight, which is what goes out in the 100 ms until Wi-Fi is
-//!   suspected. That ends stalls of 250 ms (132 late frames to 0) and nearly half of the late frames of stalls of
-//!   400 ms (358 to 197). The rest was held back by the session and so was never in flight. (The paper: −55.5 %.)
-//!   The switch alone does nearly all that both do.
+//! - Either half does nearly all that both do (the paper: −55.5 % of stalls by retransmission alone). The transport
+//!   suspects Wi-Fi after some 100 ms of a stall, and new frames leave on LTE from then on with either half;
+//!   retransmission rescues what was in flight before.
 //! - With LTE opened first, acknowledgements of Wi-Fi go on taking LTE for seconds after a stall. The round trip of
 //!   Wi-Fi is then 44 instead of 25 ms, above X₂ where that was learned to be short, and AUGUR stays away for
 //!   as long: in one of two runs of 18 s two fifths of the bytes went on LTE.
@@ -107,12 +106,13 @@ fn more_budget_lowers_the_tail_and_costs_more() {
 }
 
 #[test]
-fn each_half_helps_and_the_switch_carries_long_stalls() {
+fn each_half_carries_long_stalls_where_the_transport_suspects_a_silent_path() {
     let all = ["augur", "augur-retransmit", "augur-switch", SINGLE];
     let trial = stalling("hold", "400ms", &all);
-    assert!(late(&trial, "augur-switch") < 0.05 * late(&trial, SINGLE));
-    assert!(late(&trial, "augur-retransmit") < 0.75 * late(&trial, SINGLE));
-    assert!(on_lte(&trial, "augur-retransmit") < 0.6 * on_lte(&trial, "augur"));
+    for half in ["augur-switch", "augur-retransmit"] {
+        assert!(late(&trial, half) < 0.05 * late(&trial, SINGLE), "{half}");
+        assert!((0.8..1.1).contains(&(on_lte(&trial, half) / on_lte(&trial, "augur"))), "{half}");
+    }
     let trial = stalling("hold", "250ms", &["augur-retransmit", SINGLE]);
     assert!(late(&trial, "augur-retransmit") < 0.3 * late(&trial, SINGLE), "short stalls");
 }
@@ -156,7 +156,7 @@ fn leaves_a_path_that_is_degraded_and_comes_back() {
         assert!(late(&trial, scheduler) < 0.5 * late(&trial, SINGLE), "{scheduler}");
     }
     assert!(late(&trial, primary) < 0.1 * late(&trial, "augur"), "see the findings");
-    assert!(share_on_lte(&trial, "minrtt", 20, 26) > 0.9, "minRTT does not come back");
+    assert!(share_on_lte(&trial, "minrtt", 24, 26) < 0.1, "minRTT comes back after the next probe of Wi-Fi");
 }
 
 #[test]

@@ -10,35 +10,74 @@ use crate::wire::TICK;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rtt {
     pub(crate) smoothed: Micros,
+    /// The same of data alone, without regard to pauses: the round trip at which the window was found. Paced by a
+    /// shorter one, the window would leave faster than the path has ever taken it.
+    pub(crate) steady: Micros,
     pub(crate) latest: Micros,
     pub(crate) min: Micros,
     pub(crate) deviation: Micros,
-    sampled: bool,
+    /// When the last sample was taken; 0 for never.
+    pub(crate) sampled_at: Micros,
 }
+
+/// What a round trip was measured with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sample {
+    /// A part of a block.
+    Data,
+    /// A packet without one.
+    Other,
+    /// A probe, or the answer to it.
+    Probe,
+}
+
+/// What was measured before a pause of this length says nothing of the time after it.
+const OBSOLETE: Micros = 2_000_000;
 
 impl Default for Rtt {
     fn default() -> Self {
         // RFC 9002 §6.2.2.
-        Self { smoothed: 333_000, latest: 333_000, min: 333_000, deviation: 166_500, sampled: false }
+        Self {
+            smoothed: 333_000,
+            steady: 333_000,
+            latest: 333_000,
+            min: 333_000,
+            deviation: 166_500,
+            sampled_at: 0,
+        }
     }
 }
 
 impl Rtt {
     /// What path validation found, until there are samples.
     pub(crate) fn seed(&mut self, rtt: Micros) {
-        if !self.sampled {
-            *self = Self { smoothed: rtt, latest: rtt, min: rtt, deviation: rtt / 2, sampled: false };
+        if self.sampled_at == 0 {
+            let deviation = rtt / 2;
+            *self = Self { smoothed: rtt, steady: rtt, latest: rtt, min: rtt, deviation, sampled_at: 0 };
         }
     }
 
-    pub(crate) fn sample(&mut self, rtt: Micros) {
-        if self.sampled {
-            self.latest = rtt;
+    /// A round trip was measured. With the probe of an idle path the smoothed time begins again: a scheduler that left
+    /// a path because of a queue must see that the queue is gone.
+    pub(crate) fn sample(&mut self, now: Micros, rtt: Micros, with: Sample) {
+        let first = self.sampled_at == 0;
+        let pause = now.saturating_sub(self.sampled_at);
+        self.sampled_at = now.max(1);
+        self.latest = rtt;
+        if first {
+            (self.smoothed, self.steady, self.min, self.deviation) = (rtt, rtt, rtt, rtt / 2);
+            return;
+        }
+        self.min = self.min.min(rtt);
+        if with == Sample::Data {
+            self.steady = (7 * self.steady + rtt) / 8;
+        }
+        if with == Sample::Probe && pause > OBSOLETE {
+            self.smoothed = rtt;
+            self.deviation = self.deviation.min(rtt / 2);
+        } else {
             self.deviation = (3 * self.deviation + self.smoothed.abs_diff(rtt)) / 4;
             self.smoothed = (7 * self.smoothed + rtt) / 8;
-            self.min = self.min.min(rtt);
-        } else {
-            *self = Self { smoothed: rtt, latest: rtt, min: rtt, deviation: rtt / 2, sampled: true };
         }
     }
 
@@ -137,7 +176,7 @@ mod tests {
     fn one_way_delays_hold_the_queue_that_all_paths_have() {
         let path = |id, rtt, ticks: &[u32]| {
             let mut path = Path { up: true, ..Path::new(PathId(id), id.into(), 0) };
-            path.rtt.sample(rtt);
+            path.rtt.sample(1, rtt, Sample::Data);
             ticks.iter().for_each(|delay| (0..200).for_each(|_| path.delay.sample(delay / TICK as u32)));
             path
         };
@@ -158,11 +197,21 @@ mod tests {
         let mut rtt = Rtt::default();
         rtt.seed(40_000);
         assert_eq!((rtt.smoothed, rtt.deviation), (40_000, 20_000));
-        rtt.sample(80_000);
+        rtt.sample(1_000, 80_000, Sample::Data);
         assert_eq!((rtt.smoothed, rtt.deviation, rtt.min), (80_000, 40_000, 80_000));
         rtt.seed(1);
-        rtt.sample(40_000);
+        rtt.sample(2_000, 40_000, Sample::Data);
         // 7/8 · 80 + 1/8 · 40 = 75 ms; 3/4 · 40 + 1/4 · |80 − 40| = 40 ms.
         assert_eq!((rtt.smoothed, rtt.deviation, rtt.min), (75_000, 40_000, 40_000));
+    }
+
+    #[test]
+    fn a_probe_after_a_pause_replaces_what_was_before() {
+        let mut rtt = Rtt::default();
+        rtt.sample(1_000_000, 500_000, Sample::Data);
+        rtt.sample(2_000_000, 500_000, Sample::Data);
+        rtt.sample(4_500_000, 30_000, Sample::Probe);
+        assert_eq!((rtt.smoothed, rtt.deviation, rtt.min), (30_000, 15_000, 30_000));
+        assert_eq!(rtt.steady, 500_000);
     }
 }

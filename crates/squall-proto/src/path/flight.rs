@@ -14,6 +14,8 @@ pub(crate) enum Payload {
     Chunk(Chunk),
     /// Repeated until acknowledged.
     Control(Control),
+    /// A probe of ours, by its id; a later one replaces it.
+    Probe(u64),
     /// A newer one replaces it.
     Fleeting,
 }
@@ -61,10 +63,18 @@ pub(crate) struct InFlight {
     pub(crate) mark: Option<Mark>,
 }
 
+/// Smallest UDP payload that every QUIC path must carry (RFC 9000 §14).
+const FULL_SIZE: u16 = 1200;
+
 impl InFlight {
-    /// Whether it began with a part of a block; what is added to a packet later never is one.
-    fn has_chunk(&self) -> bool {
-        matches!(self.payload, Some(Payload::Chunk(_)))
+    /// Whether its fate counts in the path's loss: probes are sent just where loss is expected.
+    pub(crate) fn counts(&self) -> bool {
+        self.payload.as_ref().is_some_and(|payload| !matches!(payload, Payload::Probe(_)))
+    }
+
+    /// Whether it shows, by its arrival, that the path carries what QUIC needs.
+    pub(crate) fn is_full_size(&self) -> bool {
+        self.bytes >= FULL_SIZE
     }
 }
 
@@ -74,8 +84,6 @@ pub(crate) struct Flight {
     base: u64,
     packets: VecDeque<Option<InFlight>>,
     bytes: u64,
-    /// Packets that carry a part of a block.
-    chunks: usize,
 }
 
 /// Numbers that noq may skip between two packets; more would be a contract broken.
@@ -96,7 +104,6 @@ impl Flight {
             self.packets.resize_with(at + 1, || None);
         }
         self.bytes += u64::from(entry.bytes);
-        self.chunks += usize::from(entry.has_chunk());
         self.packets[at] = Some(entry);
     }
 
@@ -112,7 +119,6 @@ impl Flight {
         let at = usize::try_from(packet.checked_sub(self.base)?).ok()?;
         let entry = self.packets.get_mut(at)?.take()?;
         self.bytes -= u64::from(entry.bytes);
-        self.chunks -= usize::from(entry.has_chunk());
         while matches!(self.packets.front(), Some(None)) {
             self.packets.pop_front();
             self.base += 1;
@@ -134,14 +140,6 @@ impl Flight {
         self.packets.iter().flatten().find(|p| !p.is_mtu_probe).map(|p| p.sent_at)
     }
 
-    /// When the oldest packet with a part of a block left.
-    pub(crate) fn data_waiting_since(&self) -> Option<Micros> {
-        if self.chunks == 0 {
-            return None;
-        }
-        self.packets.iter().flatten().find(|p| p.has_chunk()).map(|p| p.sent_at)
-    }
-
     /// Number the next packet will have, or a later one.
     pub(crate) fn next_packet(&self) -> u64 {
         self.base + self.packets.len() as u64
@@ -155,7 +153,6 @@ impl Flight {
     pub(crate) fn drain(&mut self) -> Vec<(u64, InFlight)> {
         let first = self.base;
         self.bytes = 0;
-        self.chunks = 0;
         self.base += self.packets.len() as u64;
         (first..).zip(self.packets.drain(..)).filter_map(|(number, entry)| Some((number, entry?))).collect()
     }

@@ -10,14 +10,14 @@ use squall_sched::{Micros, PathId, PathState, PathView};
 use squall_signal::{Alert, AlertKind};
 
 use crate::{
-    liveness::Liveness,
+    liveness::{Expectation, Liveness},
     metering::{Allowance, MAX_PACKET},
     pacer::Pacer,
     stats::PathStats,
     wire::Stamp,
 };
 
-pub(crate) use delay::{Delay, Rtt, one_way_delays, signed_ticks};
+pub(crate) use delay::{Delay, Rtt, Sample, one_way_delays, signed_ticks};
 pub(crate) use flight::{Chunk, Control, Flight, InFlight, Payload};
 use rate::{Bottleneck, LossWindow, RateMeter};
 
@@ -79,6 +79,8 @@ pub(crate) struct Path {
     pub(crate) latest_sent: Option<Stamp>,
     /// When a packet last arrived on it.
     pub(crate) heard_at: Micros,
+    /// When it was last probed for want of traffic.
+    pub(crate) probed_at: Micros,
     /// When a packet with data last left on it.
     pub(crate) departed_at: Micros,
     pub(crate) stats: PathStats,
@@ -110,13 +112,14 @@ impl Path {
             remote_suspects: false,
             latest_sent: None,
             heard_at: now,
+            probed_at: now,
             departed_at: now,
             stats: PathStats::default(),
         }
     }
 
     pub(crate) fn state(&self) -> PathState {
-        match self.liveness.is_suspect() {
+        match self.liveness.is_suspect() || self.liveness.is_narrow() {
             _ if self.is_out() => PathState::Deactivated,
             true => PathState::Suspect,
             false => PathState::Active,
@@ -160,17 +163,35 @@ impl Path {
         if self.up { self.liveness.suspect_since() } else { Some(self.opened) }
     }
 
-    /// When the path is to be suspected, if nothing is acknowledged until then.
-    ///
-    /// Without data in flight a path is not suspected while packets arrive on it, unless the peer marked it:
-    /// an acknowledgement that is missing then may have left on another path, which is the dead one.
+    /// What its round trips say of the time that proof takes; `silence` as in the configuration.
+    pub(crate) fn expectation(&self, silence: Micros) -> Expectation {
+        Expectation {
+            rtt: self.rtt.smoothed,
+            deviation: self.rtt.deviation,
+            probe_timeout: self.rtt.probe_timeout(),
+            silence,
+        }
+    }
+
+    /// When a probe is due because proof of delivery is overdue.
+    pub(crate) fn challenge_at(&self, silence: Micros) -> Option<Micros> {
+        self.liveness.challenge_at(self.flight.waiting_since(), &self.expectation(silence))
+    }
+
+    /// When a narrow path is probed with a full-size packet next; one that can carry nothing is not probed.
+    pub(crate) fn full_probe_at(&self) -> Option<Micros> {
+        self.liveness.full_probe_at().filter(|_| !self.is_spent())
+    }
+
+    /// When the path is to be suspected, if no proof of delivery comes until then.
     pub(crate) fn suspect_at(&self, silence: Micros) -> Option<Micros> {
-        let (rtt, timeout) = (self.rtt.smoothed, self.rtt.probe_timeout());
-        let after = |oldest| self.liveness.suspect_at(oldest, rtt, timeout, silence);
-        let heard = if self.remote_suspects { 0 } else { self.heard_at + silence };
-        let data = after(self.flight.data_waiting_since());
-        let other = after(self.flight.waiting_since()).map(|at| at.max(heard));
-        data.into_iter().chain(other).min()
+        self.liveness.suspect_at(self.flight.waiting_since(), &self.expectation(silence))
+    }
+
+    /// When an idle path is probed next, so that NATs keep it and its round-trip time stays fresh.
+    pub(crate) fn idle_probe_at(&self, keep_alive: Micros) -> Option<Micros> {
+        let due = self.rtt.sampled_at.max(self.probed_at) + keep_alive;
+        Some(due).filter(|_| !self.liveness.is_suspect() && !self.is_spent())
     }
 
     /// Window, unless the path is on probation after an outage.
@@ -189,7 +210,7 @@ impl Path {
 
     /// Window over smoothed RTT, unless the path was seen to deliver less when it was given more.
     fn bandwidth(&self, window: u64, now: Micros) -> u64 {
-        let by_window = (window * 8_000_000).checked_div(self.rtt.smoothed).unwrap_or(0);
+        let by_window = (window * 8_000_000).checked_div(self.rtt.steady).unwrap_or(0);
         self.bottleneck.rate(now).map_or(by_window, |limit| by_window.min(limit))
     }
 

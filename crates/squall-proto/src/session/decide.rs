@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use squall_sched::{Assignment, Context, Decision, Micros, SchedEvent};
+use squall_sched::{Assignment, Context, Decision, Micros, SchedEvent, WorkKind};
 
 use super::Session;
 use crate::{
     outbox::Ending,
-    path::{Chunk, PACKET_OVERHEAD, one_way_delays},
+    path::{Chunk, PACKET_OVERHEAD, Path, one_way_delays},
     wire::MAX_DATA_HEADER,
 };
 
@@ -41,14 +41,15 @@ impl Session {
             self.note_decision(now, &decision);
             match decision {
                 Decision::Send(assignment) => {
-                    if !self.commit(now, &assignment) {
+                    let Some(range) = self.commit(now, &assignment) else {
                         tracing::warn!(?assignment, "scheduler assigned what cannot be sent");
                         break;
-                    }
+                    };
                     assigned = true;
+                    self.hedge(now, &assignment, range);
                 }
                 Decision::Cancel { block, reason } => self.end_block(now, block, Ending::Cancelled(reason)),
-                Decision::Probe(path) => self.queue_probe(now, path),
+                Decision::Probe(path) => self.queue_probe(now, path, false),
                 Decision::Idle { wake } => {
                     self.sched_wake = wake.filter(|at| *at > now);
                     self.note_limits();
@@ -91,7 +92,8 @@ impl Session {
         // session that sends nothing would never learn that it could: one that is not silent if there is
         // such a one, or else the one that was heard last.
         let open = self.paths.iter().filter(|p| p.up && p.blocked_until <= now);
-        let latest = open.max_by_key(|p| (!Self::is_suspect(p), p.liveness.last_ack()));
+        let latest =
+            open.max_by_key(|p| (!Self::is_suspect(p), !p.liveness.is_narrow(), p.liveness.last_proof()));
         if let Some(id) = latest.map(|p| p.id)
             && let Some(view) = self.views.iter_mut().find(|v| v.id == id)
         {
@@ -99,31 +101,58 @@ impl Session {
         }
     }
 
-    /// Gives an assignment to its path, clipped to what the window takes.
-    fn commit(&mut self, now: Micros, assignment: &Assignment) -> bool {
-        let Some(view) = self.views.iter_mut().find(|v| v.id == assignment.path && v.has_room()) else {
-            return false;
-        };
-        let Some(block) = self.outbox.queue.get(assignment.block) else { return false };
+    /// Gives an assignment to its path, clipped to what the window takes. Returns the range that it got.
+    fn commit(&mut self, now: Micros, assignment: &Assignment) -> Option<Range<u32>> {
+        let view = self.views.iter_mut().find(|v| v.id == assignment.path && v.has_room())?;
+        let block = self.outbox.queue.get(assignment.block)?;
         let Range { start, end } = view.clip(&assignment.range);
-        let end = end.min(block.meta().len);
-        if start >= end {
-            return false;
+        let range = start..end.min(block.meta().len);
+        if range.is_empty() {
+            return None;
         }
-        let bytes = view.cost(end - start);
-        let Some(path) = self.paths.iter_mut().find(|p| p.id == assignment.path) else { return false };
+        let bytes = view.cost(range.end - start);
+        let path = self.paths.iter_mut().find(|p| p.id == assignment.path)?;
         view.in_flight += bytes;
         view.budget = view.budget.map(|left| left.saturating_sub(bytes));
         view.waiting += bytes;
         path.committed_bytes += bytes;
-        self.outbox.queue.mark_sent(assignment.block, start..end, path.id, now);
+        self.outbox.queue.mark_sent(assignment.block, range.clone(), path.id, now);
         path.committed.push_back(Chunk {
             block: assignment.block,
-            range: start..end,
+            range: range.clone(),
             kind: assignment.kind,
             path: path.id,
         });
-        true
+        Some(range)
+    }
+
+    /// Copies what was given to a path in doubt to the quickest other one: if the path has failed, nothing could show
+    /// it yet, and this data must not find it out alone. Large blocks are not copied, as their first packets alone
+    /// are no use to the receiver.
+    fn hedge(&mut self, now: Micros, assignment: &Assignment, range: Range<u32>) {
+        if assignment.kind == WorkKind::Copy || !self.scheduler.may_hedge() {
+            return;
+        }
+        let Some(path) = self.paths.iter().position(|p| p.id == assignment.path) else { return };
+        let doubtful = |path: &Path| path.liveness.is_in_doubt(now, path.rtt.probe_timeout());
+        let len = self.outbox.queue.get(assignment.block).map_or(0, |block| block.meta().len);
+        if !doubtful(&self.paths[path]) || !self.paths[path].liveness.may_hedge(len.into()) {
+            return;
+        }
+        let doubtful = |id| self.paths.iter().any(|p| p.id == id && doubtful(p));
+        let others = self.views.iter().filter(|view| view.id != assignment.path && view.has_room());
+        let Some(other) = others.min_by_key(|view| (doubtful(view.id), view.srtt, view.id)) else { return };
+        let copy = Assignment {
+            range,
+            kind: WorkKind::Copy,
+            path: other.id,
+            reason: "nothing proves that the other path delivers",
+            ..assignment.clone()
+        };
+        if let Some(range) = self.commit(now, &copy) {
+            self.paths[path].liveness.on_hedged(u64::from(range.end - range.start));
+            self.note_decision(now, &Decision::Send(copy));
+        }
     }
 
     /// Tells the controllers which of them are held back by their window: only those may grow.

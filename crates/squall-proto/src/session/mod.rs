@@ -6,6 +6,7 @@
 mod cost;
 mod decide;
 mod log;
+mod probe;
 mod receive;
 mod reopen;
 mod signal;
@@ -31,11 +32,12 @@ use crate::{
     radios::Radios,
     steering::{Connection, Handle, Sent},
     varint,
-    wire::{Cancel, Item, MAX_CHANNELS},
+    wire::{Cancel, MAX_CHANNELS},
 };
 
 use log::Logs;
 pub use log::{ArrivalLog, DecisionLog, PacketFate, PacketLog};
+use probe::{Asked, Waiting};
 use reopen::Wanted;
 
 /// A session with one peer.
@@ -70,9 +72,10 @@ pub struct Session {
     radios: Radios,
     /// Alerts, each for the path of that number.
     urgent: VecDeque<(u32, Control)>,
-    /// Probes and answers to the peer's, each for the path of that number.
-    probes: VecDeque<(u32, Item<'static>)>,
-    next_probe: u64,
+    /// Probes, and answers to the peer's.
+    probes: VecDeque<Waiting>,
+    /// Our probes that were not answered yet.
+    asked: Asked,
     /// The credit that the peer was told last.
     told_credit: u64,
     /// Highest sequence of the peer's feedback.
@@ -137,7 +140,7 @@ impl Session {
             radios: Radios::default(),
             urgent: VecDeque::new(),
             probes: VecDeque::new(),
-            next_probe: 0,
+            asked: Asked::default(),
             told_credit: config.limits.reassembly,
             heard_feedback: 0,
             timer_due: false,

@@ -4,12 +4,13 @@ use std::time::Instant;
 
 use squall_sched::{BlockId, Micros, PathId, SchedEvent};
 
-use super::{PacketFate, Session, Stage};
+use super::{PacketFate, Session, Stage, probe::Waiting};
 use crate::{
     CloseReason, Event, Missed, NetPath, PathChange, Received,
     inbox::{InboxEvent, Label},
+    liveness::Packet,
     outbox::Ending,
-    path::{Control, InFlight, Payload},
+    path::{Control, InFlight, Payload, Sample},
     steering::{Fate, PacketEvent, QuicEvent},
     wire::{Data, Feedback, Item, Items, Stamp},
 };
@@ -152,6 +153,9 @@ impl Session {
         if let Some(rtt) = rtt {
             path.rtt.seed(rtt);
         }
+        // Its validation was a round trip.
+        let rtt = path.rtt.smoothed;
+        path.liveness.on_proof(at, Packet { sent_at: at.saturating_sub(rtt), full_size: true }, rtt);
         let id = path.id;
         self.refresh_path(at, position);
         self.introduce(number);
@@ -212,22 +216,30 @@ impl Session {
             if fate.acked {
                 let known = fate.at.saturating_duration_since(self.epoch).as_micros() as Micros;
                 if Some(fate.packet) == newest {
-                    path.rtt.sample(known.saturating_sub(entry.sent_at).max(1));
+                    let with = match entry.payload {
+                        Some(Payload::Chunk(_)) => Sample::Data,
+                        Some(Payload::Probe(_)) => Sample::Probe,
+                        _ => Sample::Other,
+                    };
+                    path.rtt.sample(at, known.saturating_sub(entry.sent_at).max(1), with);
                 }
-                let readmitted = path.liveness.on_ack(at, entry.sent_at, path.rtt.smoothed);
+                let packet = Packet { sent_at: entry.sent_at, full_size: entry.is_full_size() };
+                let recovery = path.liveness.on_proof(at, packet, path.rtt.steady);
                 path.delivery.record(at, entry.bytes.into());
                 path.bottleneck.on_ack(at, entry.mark, entry.sent_at, entry.bytes.into());
                 if matches!(entry.payload, Some(Payload::Chunk(_))) {
                     newest_data = newest_data.max(Some((fate.packet, entry.sent_at)));
                 }
-                if let Some(after) = readmitted {
-                    self.readmit(at, position, after);
-                }
+                self.on_recovery(position, recovery);
                 self.on_packet_acked(at, position, entry);
             } else {
-                if entry.payload.is_some() {
+                if entry.counts() {
                     path.loss.record(at, true);
                     path.stats.lost_packets += 1;
+                }
+                let packet = Packet { sent_at: entry.sent_at, full_size: entry.is_full_size() };
+                if path.liveness.on_loss(at, packet, path.window) {
+                    self.uncommit(position);
                 }
                 self.give_up_packet(at, position, entry);
             }
@@ -273,7 +285,7 @@ impl Session {
     fn on_packet_acked(&mut self, at: Micros, position: usize, entry: InFlight) {
         let path = &mut self.paths[position];
         let id = path.id;
-        if entry.payload.is_some() {
+        if entry.counts() {
             path.loss.record(at, false);
             path.stats.acked_packets += 1;
         }
@@ -290,7 +302,7 @@ impl Session {
                     }
                 }
                 Payload::Control(Control::Alert { path, sequence }) => self.radios.on_acked(path, sequence),
-                Payload::Control(_) | Payload::Fleeting => {}
+                Payload::Control(_) | Payload::Probe(_) | Payload::Fleeting => {}
             }
         }
     }
@@ -331,7 +343,7 @@ impl Session {
         let (rate, slow_start) = (book.pacing_rate, book.slow_start);
         drop(book);
         let window = path.effective_window();
-        path.pacer.update(at, rate, window, path.rtt.smoothed, slow_start, packet);
+        path.pacer.update(at, rate, window, path.rtt.steady, slow_start, packet);
     }
 
     /// Takes in a datagram; returns whether it held data.
@@ -352,15 +364,11 @@ impl Session {
                 Item::PathAlert(alert) => self.on_path_alert(at, &alert),
                 // A peer that asks faster than it is answered gets no more answers.
                 Item::Probe(id, stamp) if self.probes.len() < MAX_PROBES => {
-                    self.probes.push_back((number, Item::ProbeReply(id, stamp)));
+                    let item = Item::ProbeReply(id, stamp);
+                    self.probes.push_back(Waiting { path: number, item, full_size: false });
                 }
                 Item::Probe(..) => {}
-                Item::ProbeReply(_, stamp) => {
-                    let rtt = Micros::from(Stamp::at(at).since(stamp)) * crate::wire::TICK;
-                    if let Some(path) = self.paths.iter_mut().find(|p| p.number == number) {
-                        path.rtt.sample(rtt.max(1));
-                    }
-                }
+                Item::ProbeReply(id, _) => self.on_probe_reply(at, number, id),
             }
         }
         Ok(data)

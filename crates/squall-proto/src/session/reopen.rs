@@ -2,13 +2,10 @@
 
 use std::{net::IpAddr, time::Instant};
 
-use squall_sched::{Micros, PathId};
+use squall_sched::Micros;
 
 use super::{Session, Stage};
-use crate::{
-    NetPath,
-    wire::{Item, Stamp},
-};
+use crate::NetPath;
 
 /// A path that the application wants to have.
 #[derive(Clone, Copy, Debug)]
@@ -62,23 +59,6 @@ impl Session {
         let now = self.micros(now);
         self.pump(now);
         self.flush_due = true;
-    }
-
-    /// Sends a small probe on a path; the answer, which comes back on the same path, updates its
-    /// round-trip time.
-    pub fn probe(&mut self, now: Instant, path: PathId) {
-        self.queue_probe(self.micros(now), path);
-    }
-
-    pub(super) fn queue_probe(&mut self, now: Micros, path: PathId) {
-        let stamp = Stamp::at(now);
-        let usable = |p: &&crate::path::Path| p.id == path && p.up && !p.is_spent();
-        if let Some(number) = self.paths.iter().find(usable).map(|p| p.number)
-            && self.probes.len() < super::receive::MAX_PROBES
-        {
-            self.next_probe += 1;
-            self.probes.push_back((number, Item::Probe(self.next_probe, stamp)));
-        }
     }
 
     /// Opens the paths that wait for it.

@@ -9,11 +9,11 @@ use std::time::Instant;
 use bytes::Bytes;
 use squall_sched::{Micros, PathId, WorkKind};
 
-use super::{PacketFate, Session, Stage, decide::ACK_RESERVE};
+use super::{PacketFate, Session, Stage, decide::ACK_RESERVE, probe::Waiting};
 use crate::{
     path::{Chunk, Control, InFlight, PACKET_OVERHEAD, Path, Payload},
     steering::{Sent, Transmit},
-    wire::{Data, Item, Stamp},
+    wire::{self, Data, Item, Stamp},
 };
 
 /// Packets of one batch at most; the driver may allow fewer.
@@ -77,7 +77,8 @@ impl Session {
     fn transmit_feedback(&mut self, now: Instant, at: Micros, buf: &mut Vec<u8>) -> Option<Transmit> {
         let due = self.reporter.due_at()?;
         // Whatever else is about to leave would take the acknowledgements along.
-        if due > at && !self.timer_due && !self.flush_due && !self.is_probe_due(at) {
+        let probing = self.is_probe_due(at) || !self.probes.is_empty();
+        if due > at && !self.timer_due && !self.flush_due && !probing {
             return None;
         }
         let index = self.report_path()?;
@@ -169,11 +170,17 @@ impl Session {
                 return transmit;
             }
         }
-        while let Some((number, item)) = self.probes.pop_front() {
-            let Some(index) = self.conn.index_of(number) else { continue };
+        while let Some(Waiting { path, item, full_size }) = self.probes.pop_front() {
+            let Some(index) = self.conn.index_of(path) else { continue };
             let mut datagram = Vec::with_capacity(16);
-            item.encode(&mut datagram);
-            if let Some(transmit) = self.send_one(index, datagram, Payload::Fleeting, now, at, buf) {
+            match item {
+                Item::Probe(id, stamp) if full_size => {
+                    wire::encode_padded_probe(id, stamp, self.conn.max_datagram(), &mut datagram);
+                }
+                _ => item.encode(&mut datagram),
+            }
+            let payload = if let Item::Probe(id, _) = item { Payload::Probe(id) } else { Payload::Fleeting };
+            if let Some(transmit) = self.send_one(index, datagram, payload, now, at, buf) {
                 return Some(transmit);
             }
         }
@@ -364,6 +371,9 @@ impl Session {
                     path.stats.strays += 1;
                     self.correct_path(chunk.clone(), meant, actual, at);
                 }
+            }
+            if let Some(Payload::Probe(id)) = payload {
+                self.asked.on_departure(id, number);
             }
             self.paths[position].pacer.on_sent(bytes.into());
             if bytes == 0 {

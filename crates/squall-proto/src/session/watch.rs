@@ -7,6 +7,7 @@ use squall_sched::{Micros, PathId, SchedEvent};
 use super::{Session, Stage};
 use crate::{
     PathChange,
+    liveness::Recovery,
     outbox::Ending,
     path::{Chunk, Payload},
 };
@@ -54,13 +55,17 @@ impl Session {
         .min();
         let mut consider = |at: Option<Micros>| next = [next, at].into_iter().flatten().min();
         let idle = self.config.path_idle_timeout.as_micros() as Micros;
+        let keep_alive = self.config.keep_alive.as_micros() as Micros;
         for path in &self.paths {
             // In steps, because the last path is kept however long it is silent.
             consider(path.idle_since().map(|since| (since + idle).max(now + IDLE_STEP)));
         }
         for path in self.paths.iter().filter(|p| p.up) {
+            consider(path.challenge_at(silence));
             consider(path.suspect_at(silence));
             consider(path.probe_at());
+            consider(path.idle_probe_at(keep_alive));
+            consider(path.full_probe_at());
             consider(Some(path.blocked_until).filter(|at| *at > now));
             if !path.committed.is_empty() {
                 consider(Some(path.pacer.ready_at(packet)));
@@ -72,6 +77,7 @@ impl Session {
     fn watch_paths(&mut self, at: Micros) {
         let silence = self.config.silence.as_micros() as Micros;
         self.close_idle(at);
+        self.probe_paths(at);
         for position in 0..self.paths.len() {
             let path = &self.paths[position];
             if path.up && path.suspect_at(silence).is_some_and(|due| due <= at) {
@@ -105,7 +111,9 @@ impl Session {
         let silent = path.liveness.silent_for(at, path.flight.waiting_since());
         path.liveness.suspect(at, path.window);
         path.stats.suspicions += 1;
-        let id = path.id;
+        let (id, number) = (path.id, path.number);
+        // Marked as backup, the path lets no datagram through: a probe would leave on another.
+        self.probes.retain(|probe| probe.path != number);
         self.settle_trust(position);
         self.uncommit(position);
         self.presume_lost(at, position);
@@ -124,7 +132,7 @@ impl Session {
                 match payload {
                     Payload::Chunk(chunk) => chunks.push(chunk.clone()),
                     Payload::Control(control) => controls.push(*control),
-                    Payload::Fleeting => {}
+                    Payload::Probe(_) | Payload::Fleeting => {}
                 }
             }
         }
@@ -159,10 +167,13 @@ impl Session {
         self.sched_due = true;
     }
 
-    /// A suspected path has proved to deliver.
-    pub(super) fn readmit(&mut self, _at: Micros, position: usize, after: Micros) {
-        let id = self.paths[position].id;
+    /// Lets follow what proof of delivery changes about a path that was out of use.
+    pub(super) fn on_recovery(&mut self, position: usize, recovery: Option<Recovery>) {
+        let Some(recovery) = recovery else { return };
         self.settle_trust(position);
-        self.path_event(id, PathChange::Readmitted { after: Duration::from_micros(after) });
+        if let Recovery::Readmitted(after) = recovery {
+            let id = self.paths[position].id;
+            self.path_event(id, PathChange::Readmitted { after: Duration::from_micros(after) });
+        }
     }
 }

@@ -143,7 +143,6 @@ fn transport(config: &Config, roster: &Arc<Roster>) -> TransportConfig {
         // Minded by the session: noq counts what a path receives only, and on one that carries media
         // one way nothing comes back, since the acknowledgements take another.
         .default_path_max_idle_timeout(None)
-        .default_path_keep_alive_interval(Some(config.keep_alive))
         // Reordering is not loss: repair decisions rest on time (RFC 9002 §6.1.2), and a packet
         // overtaken by a few others on a jittery link is not declared lost for it.
         .packet_threshold(config.packet_threshold)

@@ -154,6 +154,18 @@ impl Item<'_> {
     }
 }
 
+/// Appends a PROBE whose body is padded with zeros, so that the datagram has `size` bytes: what follows the known
+/// fields of an item is skipped.
+pub(crate) fn encode_padded_probe(id: u64, stamp: Stamp, size: usize, out: &mut Vec<u8>) {
+    // Type, and a length of two bytes.
+    let body = size.saturating_sub(out.len() + 3).clamp(64, 16_383);
+    with_length(out, TYPE_PROBE, |bytes| {
+        varint::write(bytes, id);
+        write_u24(bytes, stamp.0);
+        bytes.resize(body, 0);
+    });
+}
+
 fn check_previous(block: u64, previous: Option<u64>) -> Result<(), WireError> {
     match previous.filter(|back| *back > block) {
         Some(back) => Err(WireError::BadPrevious { block, back }),

@@ -39,4 +39,8 @@ impl Scheduler for SinglePath {
             None => Decision::idle(),
         }
     }
+
+    fn may_hedge(&self) -> bool {
+        false
+    }
 }

@@ -121,6 +121,10 @@ impl Paths {
                 Kind::Path,
                 format!("{name} delivers again after {} ms ({evidence})", after.as_millis()),
             ),
+            PathChange::Narrow => journal.warn(
+                Kind::Path,
+                format!("{name} passes small packets only and is not used: its MTU is below 1,228 bytes"),
+            ),
             PathChange::Signal { kind, quality, by_peer } => {
                 let whose = if *by_peer { "the other end's" } else { "its" };
                 let words = format!("{name}: {whose} radio: {kind:?}, quality 0.{quality:03}");

@@ -69,8 +69,8 @@
 //! - The primary is taken back on evidence only: something was acknowledged on it since, and the latest
 //!   sample is below X₂.
 //! - A primary that is not usable counts as degraded for `augur` and `augur-switch`: new data goes on the
-//!   backup until it is trusted again and its round trip is below X₂ (T_thresh without X₂). One that is gone
-//!   altogether counts so for `augur-retransmit` too; otherwise that waits as a single path does.
+//!   backup until it is trusted again and its round trip is below X₂ (T_thresh without X₂). `augur-retransmit`
+//!   uses the backup only as long as the primary is not usable.
 //!
 //! # More than two paths
 //!
@@ -322,6 +322,11 @@ impl Augur {
                 away.begin(block, primary);
             }
             return Some(Assignment::new(work, path.id, "the backup while the primary is degraded"));
+        }
+        if primary.is_some_and(|primary| !primary.usable) {
+            let path = roles.best_with_room(cx.paths)?;
+            let work = cx.queue.next_in_line()?;
+            return Some(Assignment::new(work, path.id, "the backup while the primary is out of use"));
         }
         let path = primary.filter(|p| p.has_room())?;
         let work = cx.queue.next_in_line()?;
