@@ -7,12 +7,11 @@ use std::{
 };
 
 use squall::{Connect, Endpoint, Interfaces, Session, Trust};
-use tokio::task::JoinSet;
-
 use crate::{
     config::{ConnectConfig, Side, TrustConfig},
     journal::Kind,
     link::Who,
+    supervise,
     tunnel::{Core, StartError, session_config},
 };
 
@@ -28,7 +27,7 @@ pub(crate) fn check(connect: &ConnectConfig) -> Result<(), StartError> {
 }
 
 /// Runs until the tunnel is stopped.
-pub(crate) async fn run(core: Arc<Core>) {
+pub(crate) async fn run(core: Arc<Core>) -> Result<(), String> {
     let mut stopping = core.stopping.subscribe();
     let mut pause = FIRST_PAUSE;
     let mut told = None;
@@ -39,17 +38,18 @@ pub(crate) async fn run(core: Arc<Core>) {
                     pause = FIRST_PAUSE;
                 }
             }
-            _ = stopping.changed() => return,
+            _ = stopping.changed() => return Ok(()),
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            _ = stopping.changed() => return,
+            _ = stopping.changed() => return Ok(()),
         }
         for flow in core.registry.all() {
             flow.sweep();
         }
         pause = (pause * 2).min(MAX_PAUSE);
     }
+    Ok(())
 }
 
 /// Connects, and runs the session until it is over. Whether it was one that lasted. What was told last is told again
@@ -67,10 +67,11 @@ async fn attempt(core: &Arc<Core>, told: &mut Option<String>) -> bool {
         Ok(session) => {
             let begun = Instant::now();
             let _farewell = Farewell(session.clone());
-            let mut radios = JoinSet::new();
-            if connect.signal {
-                radios.spawn(follow(core.clone(), session.clone()));
-            }
+            let _radios = connect.signal.then(|| {
+                let (core, session) = (core.clone(), session.clone());
+                let journal = core.journal.clone();
+                supervise::keep(journal, "reading radios", move || follow(core.clone(), session.clone()))
+            });
             let who = Who::Caller { token: config.token.clone(), metered: connect.metered.clone() };
             let ended = core.link(session, who).await;
             let why = ended.closed.unwrap_or_else(|| ended.reason.to_string());
@@ -101,9 +102,10 @@ impl Drop for Farewell {
 }
 
 /// Has the session go by the radios of its interfaces, and tells of those that cannot be read.
-async fn follow(core: Arc<Core>, session: Session) {
+async fn follow(core: Arc<Core>, session: Session) -> Result<(), String> {
     squall::follow_radios(session, |problem| core.journal.warn(Kind::Path, format!("no radio: {problem}")))
         .await;
+    Ok(())
 }
 
 fn request(connect: &ConnectConfig) -> Result<Connect, StartError> {

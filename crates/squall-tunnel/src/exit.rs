@@ -8,6 +8,7 @@ use crate::{
     config::{IdentityConfig, ListenConfig},
     journal::Kind,
     link::{Who, code},
+    supervise,
     tunnel::{Core, StartError, Visit, session_config},
 };
 
@@ -70,8 +71,8 @@ impl Exit {
     }
 }
 
-/// Lets sessions in until the endpoint is closed.
-pub(crate) async fn run(core: Arc<Core>, endpoint: Endpoint) {
+/// Lets sessions in until the tunnel is stopped.
+pub(crate) async fn run(core: Arc<Core>, endpoint: Endpoint) -> Result<(), String> {
     while let Some(session) = endpoint.accept().await {
         let from = remote(&session).map(|address| address.ip());
         let Some(visit) = Visit::begin(&core, from) else {
@@ -79,8 +80,8 @@ pub(crate) async fn run(core: Arc<Core>, endpoint: Endpoint) {
             continue;
         };
         let core = core.clone();
-        tokio::spawn(async move {
-            let peer = peer(&session);
+        let peer = peer(&session);
+        supervise::watch(core.journal.clone(), format!("the session with {peer}"), async move {
             let ended = core.link(session, Who::Called(visit)).await;
             let why = ended.closed.unwrap_or_else(|| ended.reason.to_string());
             if ended.agreed {
@@ -91,6 +92,11 @@ pub(crate) async fn run(core: Arc<Core>, endpoint: Endpoint) {
             }
         });
     }
+    if !*core.stopping.borrow() {
+        // Its sockets are gone with it: only another start brings them back.
+        core.fail("the endpoint that listens has ended");
+    }
+    Ok(())
 }
 
 fn turn_away(core: &Core, session: &Session) {

@@ -2,7 +2,10 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use crate::{clock::Clock, status::EventStatus};
@@ -17,6 +20,7 @@ pub(crate) enum Kind {
     Session,
     Flow,
     Config,
+    Task,
 }
 
 impl Kind {
@@ -26,6 +30,7 @@ impl Kind {
             Self::Session => "session",
             Self::Flow => "flow",
             Self::Config => "config",
+            Self::Task => "task",
         }
     }
 }
@@ -35,11 +40,12 @@ impl Kind {
 pub(crate) struct Journal {
     clock: Clock,
     events: Mutex<VecDeque<EventStatus>>,
+    task_failures: AtomicU64,
 }
 
 impl Journal {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, events: Mutex::default() }
+        Self { clock, events: Mutex::default(), task_failures: AtomicU64::new(0) }
     }
 
     /// Something that belongs to the course of things.
@@ -54,6 +60,17 @@ impl Journal {
         let words = words.into();
         tracing::warn!(kind = kind.name(), "{words}");
         self.keep("warn", kind, words);
+    }
+
+    /// A task of this process failed.
+    pub(crate) fn task_failed(&self, name: &str, why: &str) {
+        self.task_failures.fetch_add(1, Relaxed);
+        self.warn(Kind::Task, format!("{name} failed: {why}"));
+    }
+
+    /// Tasks that failed since the program began.
+    pub(crate) fn task_failures(&self) -> u64 {
+        self.task_failures.load(Relaxed)
     }
 
     fn keep(&self, level: &str, kind: Kind, words: String) {

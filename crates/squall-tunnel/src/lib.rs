@@ -38,6 +38,7 @@ mod metrics;
 mod order;
 mod parcel;
 pub mod status;
+mod supervise;
 mod tally;
 mod tunnel;
 mod web;

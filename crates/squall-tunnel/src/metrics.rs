@@ -85,6 +85,7 @@ fn general(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> Result<(), E
     let counters = [
         ("sessions_opened", "Sessions that came up", status.sessions_opened),
         ("sessions_failed", "Attempts that failed, sessions turned away", status.sessions_failed),
+        ("task_failures", "Tasks of the process that failed", status.task_failures),
     ];
     for (name, help, value) in counters {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

@@ -21,6 +21,8 @@ pub struct Status {
     pub sessions_opened: u64,
     /// Attempts to connect that failed, or sessions turned away.
     pub sessions_failed: u64,
+    /// Tasks of the process that failed, and were started again unless they belonged to a session.
+    pub task_failures: u64,
     /// Sessions that are up.
     pub sessions: Vec<SessionStatus>,
     /// The flows that begin or end here, by name.
@@ -173,7 +175,7 @@ pub struct EventStatus {
     pub at_s: f64,
     /// `info` or `warn`.
     pub level: String,
-    /// What it is about: `path`, `session`, `flow`, `config`.
+    /// What it is about: `path`, `session`, `flow`, `config`, `task`.
     pub kind: String,
     /// What happened, and why.
     pub words: String,

@@ -3,7 +3,7 @@
 use std::{
     net::{IpAddr, SocketAddr},
     sync::{
-        Arc, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -12,7 +12,6 @@ use std::{
 use squall::{Fingerprint, IdentityError, Limits, ListenError, TlsError};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
-    task::JoinHandle,
 };
 
 use crate::{
@@ -26,6 +25,7 @@ use crate::{
     link::{Ended, Link, Public, Who},
     memory,
     status::Status,
+    supervise::{self, Kept},
     web::{self, Web, WebError},
 };
 
@@ -82,7 +82,7 @@ pub(crate) struct Core {
     config: Mutex<Arc<Config>>,
     pub(crate) clock: Clock,
     pub(crate) registry: Registry,
-    pub(crate) journal: Journal,
+    pub(crate) journal: Arc<Journal>,
     pub(crate) guard: Guard,
     /// For tunnels, where it listens.
     places: Arc<Semaphore>,
@@ -94,6 +94,8 @@ pub(crate) struct Core {
     failed: AtomicU64,
     /// Whether everything is to end.
     pub(crate) stopping: watch::Sender<bool>,
+    /// Why it cannot go on, if it cannot.
+    failure: watch::Sender<Option<String>>,
 }
 
 /// One end of a tunnel.
@@ -102,7 +104,7 @@ pub struct Tunnel {
     core: Arc<Core>,
     exit: Option<Exit>,
     web: Option<Web>,
-    main: JoinHandle<()>,
+    main: Kept,
 }
 
 impl Tunnel {
@@ -114,11 +116,12 @@ impl Tunnel {
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let clock = Clock::start();
         let config = Arc::new(config);
+        let journal = Arc::new(Journal::new(clock));
         let core = Arc::new(Core {
             config: Mutex::new(config.clone()),
             clock,
-            registry: Registry::new(clock),
-            journal: Journal::new(clock),
+            registry: Registry::new(clock, journal.clone()),
+            journal: journal.clone(),
             guard: Guard::default(),
             places: Arc::new(Semaphore::new(config.max_sessions)),
             listening: OnceLock::new(),
@@ -127,6 +130,7 @@ impl Tunnel {
             opened: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             stopping: watch::Sender::new(false),
+            failure: watch::Sender::new(None),
         });
         core.registry.set(&config.flows)?;
         let web = match config.metrics {
@@ -136,13 +140,15 @@ impl Tunnel {
         let (exit, main) = match &config.side {
             Side::Connect(connect) => {
                 entry::check(connect)?;
-                (None, tokio::spawn(entry::run(core.clone())))
+                let core = core.clone();
+                (None, supervise::keep(journal, "the entry", move || entry::run(core.clone())))
             }
             Side::Listen(listen) => {
                 let exit = Exit::listen(listen, &core)?;
                 let _ = core.listening.set(exit.address());
-                let running = tokio::spawn(exit::run(core.clone(), exit.endpoint()));
-                (Some(exit), running)
+                let (core, endpoint) = (core.clone(), exit.endpoint());
+                let run = move || exit::run(core.clone(), endpoint.clone());
+                (Some(exit), supervise::keep(journal, "the exit", run))
             }
         };
         Ok(Self { core, exit, web, main })
@@ -198,14 +204,25 @@ impl Tunnel {
         self.web.as_ref().map(Web::address)
     }
 
+    /// Waits until the tunnel cannot go on, and says why. The process is to end with a failure then, so that whoever
+    /// started it can start it again. Cancel safe.
+    pub async fn failed(&self) -> String {
+        let mut failure = self.core.failure.subscribe();
+        match failure.wait_for(Option::is_some).await.map(|why| why.clone()) {
+            Ok(why) => why.unwrap_or_default(),
+            // The core has gone, which it does not while this is there.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
     /// Ends all sessions; the other end is told.
-    pub async fn stop(self) {
+    pub async fn stop(mut self) {
         self.core.stopping.send_replace(true);
         if let Some(exit) = &self.exit {
             exit.close().await;
         }
         // Sessions say farewell.
-        let _ = tokio::time::timeout(Duration::from_secs(2), self.main).await;
+        let _ = tokio::time::timeout(Duration::from_secs(2), self.main.join()).await;
     }
 }
 
@@ -245,11 +262,18 @@ impl Core {
     pub(crate) async fn link(self: &Arc<Self>, session: squall::Session, who: Who) -> Ended {
         let id = self.next_link.fetch_add(1, Relaxed) + 1;
         let link = Link::new(self.clone(), session, id, who);
-        let public = link.public();
-        self.links.lock().unwrap_or_else(PoisonError::into_inner).push(public);
-        let ended = link.run().await;
-        self.links.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| other.id() != id);
-        ended
+        let _listed = Listed::new(self.clone(), link.public());
+        link.run().await
+    }
+
+    /// The tunnel cannot go on.
+    pub(crate) fn fail(&self, why: &str) {
+        self.journal.task_failed("the tunnel", why);
+        self.failure.send_replace(Some(why.to_owned()));
+    }
+
+    fn links(&self) -> MutexGuard<'_, Vec<Arc<Public>>> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A place for a tunnel, if there is one.
@@ -274,7 +298,7 @@ impl Core {
             Side::Connect(connect) => ("entry", connect.to.clone()),
             Side::Listen(listen) => ("exit", self.listening.get().unwrap_or(&listen.address).to_string()),
         };
-        let links = self.links.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let links = self.links().clone();
         Status {
             role: role.to_owned(),
             address,
@@ -283,10 +307,32 @@ impl Core {
             memory_bytes: memory::resident().unwrap_or(0),
             sessions_opened: self.opened.load(Relaxed),
             sessions_failed: self.failed.load(Relaxed),
+            task_failures: self.journal.task_failures(),
             sessions: links.iter().map(|link| link.status()).collect(),
             flows: self.registry.all().iter().map(|flow| flow.status()).collect(),
             events: self.journal.events(),
         }
+    }
+}
+
+/// A session among those that run; however it ends, it is not after that, and carries nothing.
+struct Listed {
+    core: Arc<Core>,
+    id: u64,
+}
+
+impl Listed {
+    fn new(core: Arc<Core>, public: Arc<Public>) -> Self {
+        let id = public.id();
+        core.links().push(public);
+        Self { core, id }
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.core.links().retain(|other| other.id() != self.id);
+        self.core.registry.release(self.id);
     }
 }
 

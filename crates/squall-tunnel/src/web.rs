@@ -13,9 +13,13 @@ use hyper::{
     Method, Request, Response, StatusCode, body::Bytes, header, server::conn::http1, service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{net::TcpListener, sync::Semaphore, task::JoinHandle};
+use tokio::{net::TcpListener, sync::Semaphore};
 
-use crate::{metrics, tunnel::Core};
+use crate::{
+    metrics,
+    supervise::{self, Kept},
+    tunnel::Core,
+};
 
 /// Connections at a time.
 const CONNECTIONS: usize = 16;
@@ -35,18 +39,12 @@ pub struct WebError {
 #[derive(Debug)]
 pub(crate) struct Web {
     address: SocketAddr,
-    task: JoinHandle<()>,
+    _task: Kept,
 }
 
 impl Web {
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
-    }
-}
-
-impl Drop for Web {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
@@ -58,26 +56,27 @@ pub(crate) async fn serve(address: SocketAddr, core: Arc<Core>) -> Result<Web, W
     if !is_private(address.ip()) {
         tracing::warn!(%address, "metrics and status can be read from other machines, by anyone");
     }
-    let task = tokio::spawn(accept(listener, core));
-    Ok(Web { address, task })
+    let (listener, journal) = (Arc::new(listener), core.journal.clone());
+    let serve = move || accept(listener.clone(), core.clone());
+    Ok(Web { address, _task: supervise::keep(journal, "the status page", serve) })
 }
 
 fn is_private(address: IpAddr) -> bool {
     address.is_loopback()
 }
 
-async fn accept(listener: TcpListener, core: Arc<Core>) {
+async fn accept(listener: Arc<TcpListener>, core: Arc<Core>) -> Result<(), String> {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         // A place first: connections beyond wait in the kernel, which bounds them too.
-        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let Ok(place) = places.clone().acquire_owned().await else { return Ok(()) };
         let Ok((stream, _)) = listener.accept().await else {
             // Out of descriptors, for instance.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
         let core = core.clone();
-        tokio::spawn(async move {
+        supervise::watch(core.journal.clone(), "a connection to the status page", async move {
             let service = service_fn(|request| {
                 let answer = answer(&request, &core);
                 async move { Ok::<_, Infallible>(answer) }

@@ -23,6 +23,7 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
     };
     tokio::select! {
         () = interrupts.next() => {}
+        why = tunnel.failed() => anyhow::bail!("the tunnel cannot go on: {why}"),
         () = serve => {}
     }
     notify(&[sd_notify::NotifyState::Stopping]);

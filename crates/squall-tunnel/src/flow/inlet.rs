@@ -17,8 +17,8 @@ const BATCH: usize = 64;
 /// Largest datagram.
 const MAX_DATAGRAM: usize = 65_536;
 
-/// Runs until it is aborted.
-pub(super) async fn run(flow: Arc<Flow>) {
+/// Runs until it is aborted, or the socket cannot be read.
+pub(super) async fn run(flow: Arc<Flow>) -> Result<(), String> {
     let mut config = flow.config.subscribe();
     let mut gatherer = Gatherer::new(&config.borrow_and_update().clone());
     let mut buffer = vec![0; MAX_DATAGRAM];
@@ -29,16 +29,13 @@ pub(super) async fn run(flow: Arc<Flow>) {
             biased;
             changed = config.changed() => {
                 if changed.is_err() {
-                    return;
+                    return Ok(());
                 }
                 gatherer.close(&mut |parcel| flow.dispatch(parcel));
                 gatherer = Gatherer::new(&config.borrow_and_update().clone());
             }
             ready = flow.socket.readable() => {
-                if let Err(error) = ready {
-                    tracing::error!(%error, "a socket cannot be waited for");
-                    return;
-                }
+                ready.map_err(|error| format!("its socket cannot be read: {error}"))?;
                 take_in(&flow, &mut gatherer, &mut buffer);
             }
             () = sleep_until(due), if ends_at.is_some() => {
@@ -54,6 +51,8 @@ fn take_in(flow: &Arc<Flow>, gatherer: &mut Gatherer, buffer: &mut [u8]) {
     for _ in 0..BATCH {
         match flow.socket.try_recv_from(buffer) {
             Ok((length, from)) if is_expected(flow, from) => {
+                #[cfg(test)]
+                crate::supervise::trap(&buffer[..length], b"panic in the inlet");
                 flow.tally.datagrams_in.fetch_add(1, Relaxed);
                 gatherer.push(flow.clock.now(), &buffer[..length], &mut |parcel| flow.dispatch(parcel));
             }

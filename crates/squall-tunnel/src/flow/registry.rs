@@ -6,15 +6,21 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use tokio::{net::UdpSocket, sync::watch, task::JoinHandle};
+use tokio::{net::UdpSocket, sync::watch};
 
 use super::{Flow, inlet, socket};
-use crate::{clock::Clock, config::FlowConfig};
+use crate::{
+    clock::Clock,
+    config::FlowConfig,
+    journal::Journal,
+    supervise::{self, Kept},
+};
 
 /// All flows, by name.
 #[derive(Debug)]
 pub(crate) struct Registry {
     clock: Clock,
+    journal: Arc<Journal>,
     flows: Mutex<BTreeMap<String, Entry>>,
     /// Told when flows came, went or are free for others.
     changed: watch::Sender<u64>,
@@ -23,13 +29,7 @@ pub(crate) struct Registry {
 #[derive(Debug)]
 struct Entry {
     flow: Arc<Flow>,
-    inlet: JoinHandle<()>,
-}
-
-impl Drop for Entry {
-    fn drop(&mut self) {
-        self.inlet.abort();
-    }
+    inlet: Kept,
 }
 
 /// A flow that cannot be, and why.
@@ -60,8 +60,8 @@ impl Changes {
 }
 
 impl Registry {
-    pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, flows: Mutex::default(), changed: watch::Sender::new(0) }
+    pub(crate) fn new(clock: Clock, journal: Arc<Journal>) -> Self {
+        Self { clock, journal, flows: Mutex::default(), changed: watch::Sender::new(0) }
     }
 
     /// Has exactly these flows from now on. Those that stay as they are are not touched, and of those that change
@@ -92,6 +92,7 @@ impl Registry {
         });
         for config in wanted {
             let Some(entry) = flows.get(&config.name) else { continue };
+            entry.inlet.retry();
             if *entry.flow.config() != *config && entry.flow.config().end == config.end {
                 entry.flow.config.send_replace(Arc::new(config.clone()));
                 entry.flow.note_media(config.media);
@@ -99,7 +100,7 @@ impl Registry {
             }
         }
         for (config, flow) in fresh {
-            let inlet = tokio::spawn(inlet::run(flow.clone()));
+            let inlet = self.take_in(&flow);
             match flows.insert(config.name.clone(), Entry { flow, inlet }) {
                 Some(_) => changes.changed.push(config.name.clone()),
                 None => changes.added.push(config.name.clone()),
@@ -110,6 +111,20 @@ impl Registry {
             self.announce();
         }
         Ok(changes)
+    }
+
+    /// Reads the flow's socket from now on.
+    fn take_in(&self, flow: &Arc<Flow>) -> Kept {
+        let (name, flow) = (format!("flow '{}'", flow.config().name), flow.clone());
+        supervise::keep(self.journal.clone(), name, move || inlet::run(flow.clone()))
+    }
+
+    /// A session carries nothing any more, however it ended. Others may carry its flows now.
+    pub(crate) fn release(&self, session: u64) {
+        let freed = self.all().iter().filter(|flow| flow.detach(session)).count();
+        if freed > 0 {
+            self.announce();
+        }
     }
 
     /// Has sessions look again at which flows there are.

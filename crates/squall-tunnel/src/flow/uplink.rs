@@ -107,7 +107,7 @@ impl Sender {
         }
     }
 
-    fn send(&self, flow: &Arc<Flow>, class: Class, block: squall::Block) -> Result<(), SendError> {
+    fn hand_over(&self, flow: &Arc<Flow>, class: Class, block: squall::Block) -> Result<(), SendError> {
         let bytes = block.data.len();
         // Locked until it is noted: its end may be told at once.
         let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,6 +115,13 @@ impl Sender {
         flow.pending.fetch_add(1, Relaxed);
         sent.insert(id.0, Sent { flow: flow.clone(), class, bytes });
         Ok(())
+    }
+}
+
+impl Drop for Sender {
+    /// Nothing counts as pending for ever, even if the session's task failed.
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -192,7 +199,7 @@ impl Line {
             flow.tally.ended(class, Fate::Unsent, bytes);
             return;
         };
-        match self.sender.send(flow, class, block) {
+        match self.sender.hand_over(flow, class, block) {
             Ok(()) => {
                 // Only what was handed over has a number: a gap is something that may still come.
                 numbers.next += 1;

@@ -351,12 +351,6 @@ impl Lanes {
         }
     }
 
-    /// Carries nothing any more. Whether others may carry it now.
-    pub(super) fn detach(&mut self) -> bool {
-        let own = self.sender.id();
-        self.lanes.values().filter(|lane| lane.flow.detach(own)).count() > 0
-    }
-
     /// No more will come.
     pub(super) fn close(&mut self) {
         for lane in self.lanes.values_mut() {

@@ -24,6 +24,7 @@ use crate::{
     flow::Sender,
     journal::Kind,
     status::SessionStatus,
+    supervise,
     tunnel::{Core, Visit},
 };
 
@@ -191,12 +192,9 @@ impl Link {
     fn finish(mut self, reason: CloseReason) -> Ended {
         self.sender.close();
         self.look();
-        let freed = self.lanes.detach();
         let Self { core, agreed, closed, mut lanes, place, .. } = self;
-        if freed {
-            core.registry.announce();
-        }
-        tokio::spawn(async move {
+        let (journal, name) = (core.journal.clone(), format!("the last output of session {}", self.public.id));
+        supervise::watch(journal, name, async move {
             // What still waits takes room until it has left.
             let _place = place;
             lanes.close();
@@ -235,6 +233,8 @@ impl Link {
             return;
         }
         let arrived = self.core.clock.at(block.whole_at);
+        #[cfg(test)]
+        supervise::trap(&block.data, b"panic in the session");
         let Received { id: BlockId(id), channel, data, .. } = block;
         if let Err(error) = self.lanes.arrived(arrived, channel, id, data) {
             self.close(code::PROTOCOL, &error.to_string());
