@@ -111,6 +111,12 @@ pub struct Config {
     pub keep_alive: Duration,
     /// How long a handshake may take, over all interfaces. Default: 10 s.
     pub connect_timeout: Duration,
+    /// How long after its first packet a connection to a server must have announced itself, which Squall does with the
+    /// handshake. Default: 10 s.
+    pub announce_timeout: Duration,
+    /// Whether a session that comes in is limited until [`Session::trust`](crate::Session::trust) is called: 64 KiB and
+    /// 64 blocks wait for the application at most, and the peer's radio alerts have no effect. Default: no.
+    pub distrust: bool,
     /// Pause before the handshake is tried over the next interface too. Default: 100 ms, the smallest
     /// that RFC 8305 §5 allows.
     pub race_delay: Duration,
@@ -145,6 +151,8 @@ impl Default for Config {
             path_idle_timeout: Duration::from_secs(30),
             keep_alive: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(10),
+            announce_timeout: Duration::from_secs(10),
+            distrust: false,
             race_delay: Duration::from_millis(100),
             packet_threshold: 32,
             time_threshold: 1.25,
@@ -182,10 +190,21 @@ pub struct Limits {
     pub open_blocks: usize,
     /// Paths at a time. Default, and most: 8.
     pub paths: usize,
-    /// Handshakes in progress at a time, on a server. Default: 1,024.
+    /// Handshakes in progress, and connections that have not announced themselves, at a time, on a server. The oldest
+    /// make room for more. When a quarter are handshakes of unproven addresses, more must prove theirs first (Retry,
+    /// RFC 9000 §8.1.2). Default: 1,024.
     pub handshakes: usize,
-    /// Sessions at a time, on a server. Default: 4,096.
+    /// Of these, those of one host: an IPv4 address, or 64 bits of one of IPv6. Default: 256.
+    pub handshakes_per_host: usize,
+    /// Sessions at a time, on a server; further handshakes are refused. Default: 4,096.
     pub sessions: usize,
+}
+
+impl Limits {
+    /// What is held for a peer that is not trusted: enough to say who it is.
+    pub(crate) fn of_a_stranger(self) -> Self {
+        Self { reassembly: self.reassembly.min(64 << 10), open_blocks: self.open_blocks.min(64), ..self }
+    }
 }
 
 impl Default for Limits {
@@ -197,6 +216,7 @@ impl Default for Limits {
             open_blocks: 65_536,
             paths: MAX_PATHS,
             handshakes: 1024,
+            handshakes_per_host: 256,
             sessions: 4096,
         }
     }

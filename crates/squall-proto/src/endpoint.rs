@@ -8,7 +8,8 @@ use std::{
 use bytes::BytesMut;
 
 use crate::{
-    CloseReason, Config, ConnectError, Event, NetPath, ServerTls, Session, Target,
+    AdmissionStats, CloseReason, Config, ConnectError, Event, NetPath, ServerTls, Session, Target,
+    newcomers::{Newcomers, Standing},
     race::Attempt,
     steering::{Ecn, Handle, Heard, Listener, Transmit},
 };
@@ -35,6 +36,8 @@ pub struct Endpoint {
     ready: BTreeSet<u64>,
     /// Packets that the endpoint itself answers with.
     replies: VecDeque<(Transmit, Vec<u8>)>,
+    /// Connections that have not announced themselves.
+    newcomers: Newcomers,
     /// What became of attempts that failed.
     failed: VecDeque<(u64, CloseReason)>,
 }
@@ -42,12 +45,25 @@ pub struct Endpoint {
 /// Replies that wait at most; a flood of garbage gets no more answers.
 const MAX_REPLIES: usize = 256;
 
+/// Code with which a session is closed whose peer did not announce itself in time.
+const UNANNOUNCED: u32 = 3;
+
+/// How far a connection has come that has not announced itself.
+fn standing(sessions: &BTreeMap<u64, Session>, key: u64) -> Standing {
+    match sessions.get(&key) {
+        Some(session) if session.in_handshake() => Standing::Handshake,
+        Some(session) if session.is_open() => Standing::Silent,
+        _ => Standing::Over,
+    }
+}
+
 impl Endpoint {
     /// An endpoint. With `tls` it accepts sessions. `seed` makes everything but the cryptography
     /// reproducible. `epoch` is what session time counts from.
     pub fn new(config: Config, tls: Option<&ServerTls>, seed: Option<[u8; 32]>, epoch: Instant) -> Self {
         Self {
             listener: Listener::new(&config, tls, seed),
+            newcomers: Newcomers::new(config.limits, config.announce_timeout),
             config,
             epoch,
             sessions: BTreeMap::new(),
@@ -84,13 +100,13 @@ impl Endpoint {
 
     /// Takes in a UDP datagram.
     pub fn handle(&mut self, now: Instant, net: NetPath, ecn: Option<Ecn>, data: BytesMut) {
-        let (sessions, limit) = (&self.sessions, self.config.limits.sessions);
-        let handshakes = || {
-            let full = sessions.len() >= limit;
-            if full { usize::MAX } else { sessions.values().filter(|s| s.in_handshake()).count() }
+        let (sessions, newcomers) = (&self.sessions, &mut self.newcomers);
+        let admit = |proven| {
+            let open = sessions.values().filter(|s| s.is_announced() && !s.is_closed()).count();
+            newcomers.admit(proven, open, sessions.len() - open, |key| standing(sessions, key))
         };
         let mut buf = Vec::new();
-        match self.listener.hear(now, net, ecn, data, handshakes, &mut buf) {
+        match self.listener.hear(now, net, ecn, data, admit, &mut buf) {
             Heard::Packet(handle, event) => {
                 let Some(&key) = self.by_handle.get(&handle) else { return };
                 if let Some(session) = self.sessions.get_mut(&key) {
@@ -98,12 +114,16 @@ impl Endpoint {
                     self.after(now, key);
                 }
             }
-            Heard::New(conn) => {
+            Heard::New(conn, proven) => {
                 let key = self.new_key();
                 self.by_handle.insert(conn.handle(), key);
                 let session = Session::new(&self.config, self.epoch, now, *conn, false);
                 self.sessions.insert(key, session);
+                self.newcomers.enter(now, key, net.remote.ip(), proven);
                 self.after(now, key);
+                while let Some(key) = self.newcomers.displace(|key| standing(&self.sessions, key)) {
+                    self.forget(key);
+                }
             }
             Heard::Reply(transmit) if self.replies.len() < MAX_REPLIES => {
                 buf.truncate(transmit.size);
@@ -126,6 +146,9 @@ impl Endpoint {
                 self.after(now, key);
             }
         }
+        while let Some(key) = self.newcomers.expire(now) {
+            self.dismiss(now, key);
+        }
         let ids: Vec<u64> = self.attempts.keys().copied().collect();
         for id in ids {
             // The target was good when the first path was tried.
@@ -137,7 +160,7 @@ impl Endpoint {
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         let attempt = self.attempts.values().map(Attempt::timeout).min();
         let session = self.timers.first().map(|(at, _)| *at);
-        [attempt, session].into_iter().flatten().min()
+        [attempt, session, self.newcomers.timeout()].into_iter().flatten().min()
     }
 
     /// The next packets to send, written to `buf`, which must be empty: up to `max_packets` of one size
@@ -199,6 +222,11 @@ impl Endpoint {
         self.sessions.iter().filter(|(_, s)| s.is_open() && s.is_announced()).map(|(key, _)| SessionId(*key))
     }
 
+    /// What became of those that wanted to connect.
+    pub fn admission(&self) -> AdmissionStats {
+        self.newcomers.stats()
+    }
+
     /// Whether nothing is left: no session, no attempt, no farewell under way.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty() && self.attempts.is_empty()
@@ -213,6 +241,9 @@ impl Endpoint {
     fn after(&mut self, now: Instant, key: u64) {
         if let Some(session) = self.sessions.get_mut(&key) {
             session.conn_mut().exchange(&mut self.listener.inner);
+            if session.is_announced() {
+                self.newcomers.leave(key);
+            }
         }
         self.judge_racer(now, key);
         self.ready.insert(key);
@@ -231,6 +262,7 @@ impl Endpoint {
                 let handle = session.handle();
                 self.by_handle.remove(&handle);
                 self.sessions.remove(&key);
+                self.newcomers.leave(key);
             } else {
                 self.ready.insert(key);
             }
@@ -243,6 +275,30 @@ impl Endpoint {
             self.timer_of.insert(key, at);
         }
         self.ready.insert(key);
+    }
+
+    /// A connection did not announce itself in time.
+    fn dismiss(&mut self, now: Instant, key: u64) {
+        match self.sessions.get_mut(&key) {
+            Some(session) if session.is_open() => {
+                session.close(now, UNANNOUNCED, "no hello in time: is this Squall?");
+                self.after(now, key);
+            }
+            // Its address may not be its own, and it may have no key to read a reason.
+            _ => self.forget(key),
+        }
+    }
+
+    /// Lets go of a connection at once; packets that still come are answered with a stateless reset.
+    fn forget(&mut self, key: u64) {
+        let Some(session) = self.sessions.remove(&key) else { return };
+        self.by_handle.remove(&session.handle());
+        self.listener.forget(session.handle());
+        if let Some(at) = self.timer_of.remove(&key) {
+            self.timers.remove(&(at, key));
+        }
+        self.dirty.remove(&key);
+        self.ready.remove(&key);
     }
 
     /// Starts racers that are due, and gives up attempts that failed.

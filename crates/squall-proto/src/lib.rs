@@ -26,6 +26,7 @@ mod feedback;
 pub mod inbox;
 mod liveness;
 mod metering;
+mod newcomers;
 mod outbox;
 mod pacer;
 mod path;
@@ -42,6 +43,7 @@ pub use endpoint::{Endpoint, SessionId};
 pub use event::{
     Block, BlockFate, CloseReason, ConnectError, Event, Missed, PathChange, Received, SendError,
 };
+pub use newcomers::{AdmissionStats, host_network};
 pub use race::Target;
 pub use rustls::pki_types;
 pub use session::{ArrivalLog, DecisionLog, PacketFate, PacketLog, Session};

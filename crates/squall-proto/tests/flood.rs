@@ -63,6 +63,7 @@ const LIMITS: Limits = Limits {
     open_blocks: 4096,
     paths: 8,
     handshakes: 1,
+    handshakes_per_host: 1,
     sessions: 1,
 };
 

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use squall_proto::{Config, Event, ServerTls, Target};
+use squall_proto::{AdmissionStats, Config, Event, ServerTls, Target};
 
 use crate::{
     Connect, ConnectError, ListenError, Session,
@@ -129,6 +129,11 @@ impl Endpoint {
     /// The addresses listened on.
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.inner.local
+    }
+
+    /// What became of those that wanted to connect, and how many have not announced themselves.
+    pub fn admission(&self) -> AdmissionStats {
+        self.inner.shared.lock().proto.admission()
     }
 
     /// Sessions that are open, accepted or not.

@@ -35,6 +35,7 @@
 
 #![forbid(unsafe_code)]
 
+mod complaints;
 mod connect;
 mod driver;
 mod endpoint;
@@ -64,9 +65,10 @@ pub use interfaces::Interfaces;
 pub use network::Network;
 pub use session::{FinishError, PathInfo, Session};
 pub use squall_proto::{
-    ALPN, Block, BlockFate, CloseReason, Config, CongestionControl, DecisionLog, Event, Fingerprint,
-    FingerprintError, Limits, Missed, NetPath, PacketFate, PacketLog, PathChange, PathStats, Received,
-    SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, congestion, fingerprint_of, pki_types,
+    ALPN, AdmissionStats, Block, BlockFate, CloseReason, Config, CongestionControl, DecisionLog, Event,
+    Fingerprint, FingerprintError, Limits, Missed, NetPath, PacketFate, PacketLog, PathChange, PathStats,
+    Received, SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, congestion, fingerprint_of,
+    host_network, pki_types,
     sched::{self, BlockId, BuildError, PathId},
     signal,
     wire::{CancelReason, RefuseReason},

@@ -216,6 +216,12 @@ impl Session {
         core.wake();
     }
 
+    /// The peer has shown that it may use all that [`Config::limits`](crate::Config::limits) allows, where
+    /// [`Config::distrust`](crate::Config::distrust) holds it back.
+    pub fn trust(&self) {
+        self.inner.shared.lock().trust(self.inner.id);
+    }
+
     /// Declares the bytes of an interface, given by name or by local address, to cost money or not. The
     /// peer is told: schedulers at both ends see it, and may spare the interface or put a cap on it
     /// (`minrtt(cap=250MB)`). It holds while the interface keeps its address, even if it goes and comes back.

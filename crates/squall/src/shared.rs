@@ -239,6 +239,14 @@ impl Core {
         }
     }
 
+    /// The peer of a session may use all that the limits allow.
+    pub(crate) fn trust(&mut self, id: SessionId) {
+        if let Some(session) = self.proto.session(id) {
+            session.trust();
+            self.wake();
+        }
+    }
+
     /// Closes all sessions.
     pub(crate) fn close_all(&mut self, code: u32, reason: &str) {
         let all: Vec<SessionId> = self.proto.sessions().collect();

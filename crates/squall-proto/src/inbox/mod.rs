@@ -86,6 +86,11 @@ impl Inbox {
         }
     }
 
+    /// What it may hold from now on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
     /// Takes in a chunk, as [`Items`](crate::wire::Items) decodes it. `transit` is an estimate of its
     /// one-way delay: the deadline is told as the time left when the chunk was sent.
     ///

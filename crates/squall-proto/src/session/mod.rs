@@ -49,6 +49,8 @@ pub struct Session {
     /// Whether [`Event::Connected`] was told.
     announced: bool,
     is_client: bool,
+    /// Whether the peer may use more than a stranger.
+    trusted: bool,
     paths: Vec<Path>,
     /// Paths that the application wants, on a client.
     wanted: Vec<Wanted>,
@@ -115,6 +117,7 @@ impl Session {
         conn: Connection<Payload>,
         is_client: bool,
     ) -> Self {
+        let trusted = is_client || !config.distrust;
         let mut session = Self {
             config: config.clone(),
             epoch,
@@ -122,6 +125,7 @@ impl Session {
             stage: Stage::Handshake,
             announced: false,
             is_client,
+            trusted,
             paths: Vec::new(),
             wanted: Vec::new(),
             to_open: VecDeque::new(),
@@ -133,7 +137,7 @@ impl Session {
             views: Vec::new(),
             viewed_at: 0,
             outbox: Outbox::new(config.limits, config.all_reliable),
-            inbox: Inbox::new(config.limits),
+            inbox: Inbox::new(if trusted { config.limits } else { config.limits.of_a_stranger() }),
             reporter: Reporter::default(),
             control: VecDeque::new(),
             metering: Metering::default(),
@@ -225,6 +229,16 @@ impl Session {
         }
         self.conn.close(now, code, Bytes::copy_from_slice(reason.as_bytes()));
         self.end(now, CloseReason::Local);
+    }
+
+    /// The peer has shown that it may use all that [`Config::limits`] allows, where
+    /// [`Config::distrust`] holds it back.
+    pub fn trust(&mut self) {
+        if !self.trusted {
+            self.trusted = true;
+            self.inbox.set_limits(self.config.limits);
+            self.offer_credit();
+        }
     }
 
     /// Whether the session is over.
@@ -405,24 +419,29 @@ impl Session {
         let mut hello = Vec::new();
         varint::write(&mut hello, HELLO_VERSION);
         varint::write(&mut hello, self.config.limits.block.into());
-        varint::write(&mut hello, self.inbox.credit() >> 10);
+        // The whole memory, before anything has arrived: the peer goes by it in what it ever sends.
+        varint::write(&mut hello, self.config.limits.reassembly >> 10);
         self.conn.send_hello(&hello);
         self.flush_due = true;
     }
 
-    fn on_hello(&mut self, mut hello: &[u8]) {
-        let version = varint::read(&mut hello);
-        let (block, credit) = (varint::read(&mut hello), varint::read(&mut hello));
-        if let (Some(HELLO_VERSION..), Some(block), Some(credit)) = (version, block, credit) {
-            self.outbox.set_block_limit(u32::try_from(block).unwrap_or(u32::MAX));
-            self.outbox.set_capacity(credit.saturating_mul(1024));
-            // Feedback that overtook the hello knows better.
-            if self.heard_feedback == 0 {
-                self.outbox.set_credit(credit.saturating_mul(1024));
-            }
+    /// # Errors
+    /// If it is none.
+    fn on_hello(&mut self, mut hello: &[u8]) -> Result<(), &'static str> {
+        let mut field = || varint::read(&mut hello).ok_or("the hello ends within a field");
+        if field()? < HELLO_VERSION {
+            return Err("the hello has version 0");
+        }
+        let (block, credit) = (field()?, field()?.saturating_mul(1024));
+        self.outbox.set_block_limit(u32::try_from(block).unwrap_or(u32::MAX));
+        self.outbox.set_capacity(credit);
+        // Feedback that overtook the hello knows better.
+        if self.heard_feedback == 0 {
+            self.outbox.set_credit(credit);
         }
         self.sched_due = true;
         self.announce();
+        Ok(())
     }
 
     fn path_event(&mut self, id: PathId, change: PathChange) {

@@ -37,11 +37,7 @@ impl Session {
         while let Some(datagram) = self.conn.recv() {
             match self.on_datagram(at, number, &datagram) {
                 Ok(data) => media |= data,
-                Err(error) => {
-                    self.conn.close(now, PROTOCOL_ERROR, error.clone().into_bytes().into());
-                    self.end(now, CloseReason::Protocol(error));
-                    return;
-                }
+                Err(error) => return self.break_off(at, error),
             }
         }
         self.pump(at);
@@ -52,6 +48,16 @@ impl Session {
         } else {
             self.acks_owed = true;
         }
+    }
+
+    /// The peer broke the protocol.
+    fn break_off(&mut self, at: Micros, error: String) {
+        if self.stage == Stage::Closed {
+            return;
+        }
+        let now = self.instant(at);
+        self.conn.close(now, PROTOCOL_ERROR, error.clone().into_bytes().into());
+        self.end(now, CloseReason::Protocol(error));
     }
 
     /// Number of the path a packet came over; notices when a path has moved.
@@ -101,7 +107,11 @@ impl Session {
                         path.remote_suspects = backup;
                     }
                 }
-                QuicEvent::Hello(hello) => self.on_hello(&hello),
+                QuicEvent::Hello(hello) => {
+                    if let Err(error) = hello.and_then(|hello| self.on_hello(&hello)) {
+                        self.break_off(at, error.to_owned());
+                    }
+                }
                 QuicEvent::Closed(reason) => {
                     let now = self.instant(at);
                     self.end(now, reason);
@@ -429,7 +439,7 @@ impl Session {
     }
 
     /// Tells the peer when the application has made room: a quarter more than it knows of.
-    fn offer_credit(&mut self) {
+    pub(super) fn offer_credit(&mut self) {
         let step = self.config.limits.reassembly / 4;
         if self.inbox.credit() >= self.told_credit.saturating_add(step) {
             self.queue_control(Control::Credit);

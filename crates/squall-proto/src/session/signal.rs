@@ -57,7 +57,7 @@ impl Session {
 
     /// The peer's radio says something.
     pub(super) fn on_path_alert(&mut self, at: Micros, alert: &PathAlert) {
-        if self.config.signal.is_some() && self.radios.hear(alert) {
+        if self.config.signal.is_some() && self.trusted && self.radios.hear(alert) {
             self.heed(at, alert.path, &alert.alert(), true);
         }
     }

@@ -9,7 +9,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 
 use super::{ClientTls, Connection, Heard, Listener, QuicEvent, Sent, ServerTls, Transmit};
-use crate::{Config, NetPath, pacer::MAX_BURST_PACKETS};
+use crate::{Config, NetPath, newcomers::Admission, pacer::MAX_BURST_PACKETS};
 
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
 const DELAY: Duration = Duration::from_millis(10);
@@ -123,7 +123,8 @@ impl Pair {
             let (_, side, net, data) = self.wire.remove(0);
             let mut buf = Vec::new();
             let data = BytesMut::from(&data[..]);
-            match self.listeners[side].hear::<u32>(self.now, net, None, data, || 0, &mut buf) {
+            match self.listeners[side].hear::<u32>(self.now, net, None, data, |_| Admission::Accept, &mut buf)
+            {
                 Heard::Packet(_, event) => {
                     let Some(conn) = &mut self.conns[side] else { continue };
                     conn.on_event(event);
@@ -137,7 +138,7 @@ impl Pair {
                         self.heard[path] += 1;
                     }
                 }
-                Heard::New(conn) => self.conns[side] = Some(conn),
+                Heard::New(conn, _) => self.conns[side] = Some(conn),
                 Heard::Reply(_) | Heard::Nothing => {}
             }
         }
@@ -376,7 +377,8 @@ fn the_peer_is_told_of_a_backup_path() {
     for (_, side, net, data) in std::mem::take(&mut pair.wire) {
         let mut buf = Vec::new();
         let data = BytesMut::from(&data[..]);
-        let heard = pair.listeners[side].hear::<u32>(pair.now, net, None, data, || 0, &mut buf);
+        let heard =
+            pair.listeners[side].hear::<u32>(pair.now, net, None, data, |_| Admission::Accept, &mut buf);
         if let Heard::Packet(_, event) = heard {
             pair.client().on_event(event);
             while let Some(event) = pair.client().poll() {

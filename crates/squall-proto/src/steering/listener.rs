@@ -8,12 +8,12 @@ use std::{
 
 use bytes::BytesMut;
 use noq_proto::{
-    ClientConfig, ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointConfig, FourTuple, IdleTimeout,
-    QlogFileFactory, ServerConfig, TransportConfig,
+    ClientConfig, ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointConfig, EndpointEvent, FourTuple,
+    HashedConnectionIdGenerator, IdleTimeout, QlogFileFactory, ServerConfig, TransportConfig,
 };
 
 use super::{ClientTls, Connection, Ecn, ServerTls, Transmit, controller::Roster};
-use crate::{Config, ConnectError, NetPath};
+use crate::{Config, ConnectError, NetPath, newcomers::Admission};
 
 /// Sorts packets to connections.
 pub(crate) struct Listener {
@@ -26,21 +26,18 @@ pub(crate) struct Listener {
 pub(crate) enum Heard<P> {
     /// For a connection there is.
     Packet(ConnectionHandle, ConnectionEvent),
-    /// The first of a new connection.
-    New(Box<Connection<P>>),
+    /// The first of a new connection, and whether its peer has proved its address.
+    New(Box<Connection<P>>, bool),
     /// Answered at once: what the endpoint wrote to the buffer is to be sent.
     Reply(Transmit),
     /// Nothing to do.
     Nothing,
 }
 
-/// Handshakes in progress above which a peer must prove its address first (RFC 9000 §8.1.2).
-const UNPROVEN_HANDSHAKES: usize = 64;
-
 impl Listener {
     /// `seed` makes connection ids, packet number gaps and path challenges reproducible.
     pub(crate) fn new(config: &Config, tls: Option<&ServerTls>, seed: Option<[u8; 32]>) -> Self {
-        let mut endpoint = EndpointConfig::default();
+        let mut endpoint = tls.map_or_else(EndpointConfig::default, endpoint_config);
         endpoint.rng_seed(seed);
         let server = tls.map(|tls| Arc::new(server_config(config, tls)));
         Self {
@@ -68,14 +65,19 @@ impl Listener {
         Ok(Connection::new(inner, handle, path, roster))
     }
 
-    /// Takes in a packet. `handshakes` counts the handshakes in progress.
+    /// Lets go of a connection that is not over.
+    pub(crate) fn forget(&mut self, handle: ConnectionHandle) {
+        self.inner.handle_event(handle, EndpointEvent::drained());
+    }
+
+    /// Takes in a packet. `admit` says what becomes of a new connection, whose peer has proved its address or not.
     pub(crate) fn hear<P>(
         &mut self,
         now: Instant,
         path: NetPath,
         ecn: Option<Ecn>,
         data: BytesMut,
-        handshakes: impl Fn() -> usize,
+        admit: impl FnOnce(bool) -> Admission,
         buf: &mut Vec<u8>,
     ) -> Heard<P> {
         let tuple = FourTuple::new(path.remote, Some(path.local));
@@ -83,17 +85,14 @@ impl Listener {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => Heard::Packet(handle, event),
             Some(DatagramEvent::Response(transmit)) => reply(path, &transmit),
             Some(DatagramEvent::NewConnection(incoming)) => {
-                let handshakes = handshakes();
-                if handshakes >= UNPROVEN_HANDSHAKES && !incoming.remote_address_validated() {
-                    return match self.inner.retry(incoming, buf) {
+                match admit(incoming.remote_address_validated()) {
+                    Admission::Accept => self.accept(incoming, now, path, buf),
+                    Admission::Refuse => reply(path, &self.inner.refuse(incoming, buf)),
+                    Admission::Retry => match self.inner.retry(incoming, buf) {
                         Ok(transmit) => reply(path, &transmit),
                         Err(_) => Heard::Nothing,
-                    };
+                    },
                 }
-                if handshakes >= self.config.limits.handshakes {
-                    return reply(path, &self.inner.refuse(incoming, buf));
-                }
-                self.accept(incoming, now, path, buf)
             }
             None => Heard::Nothing,
         }
@@ -109,10 +108,11 @@ impl Listener {
         let Some(server) = &self.server else { return Heard::Nothing };
         // Each connection has a roster of its own, so that controllers are counted per connection.
         let roster = Roster::new(&self.config);
+        let proven = incoming.remote_address_validated();
         let mut server = ServerConfig::clone(server);
         server.transport_config(Arc::new(transport(&self.config, &roster)));
         match self.inner.accept(incoming, now, buf, Some(Arc::new(server))) {
-            Ok((handle, inner)) => Heard::New(Box::new(Connection::new(inner, handle, path, roster))),
+            Ok((handle, inner)) => Heard::New(Box::new(Connection::new(inner, handle, path, roster)), proven),
             Err(error) => error.response.map_or(Heard::Nothing, |t| reply(path, &t)),
         }
     }
@@ -126,6 +126,15 @@ fn reply<P>(path: NetPath, transmit: &noq_proto::Transmit) -> Heard<P> {
         segment_size: transmit.segment_size,
         ecn: transmit.ecn,
     })
+}
+
+/// What a server derives from its private key is the same after a restart, so that its peers believe the stateless resets
+/// by which it says that it knows their sessions no more (RFC 9000 §10.3.2).
+fn endpoint_config(tls: &ServerTls) -> EndpointConfig {
+    let mut endpoint = EndpointConfig::new(tls.reset_key());
+    let ids = tls.id_key();
+    endpoint.cid_generator(Arc::new(move || Box::new(HashedConnectionIdGenerator::from_key(ids))));
+    endpoint
 }
 
 fn server_config(config: &Config, tls: &ServerTls) -> ServerConfig {

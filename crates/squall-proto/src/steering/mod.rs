@@ -78,8 +78,8 @@ pub(crate) enum QuicEvent {
     },
     /// The peer suspects (true) or trusts (false) a path.
     RemoteStatus { number: u32, backup: bool },
-    /// The peer's hello has arrived.
-    Hello(Vec<u8>),
+    /// The peer's hello has arrived, or cannot.
+    Hello(Result<Vec<u8>, &'static str>),
     /// The connection has ended.
     Closed(CloseReason),
 }
@@ -212,7 +212,7 @@ impl<P> Connection<P> {
     }
 
     /// Reads the peer's first stream; `Some` when it is whole.
-    fn read_hello(&mut self) -> Option<Vec<u8>> {
+    fn read_hello(&mut self) -> Option<Result<Vec<u8>, &'static str>> {
         let _ = self.inner.streams().accept(Dir::Uni);
         let side = match self.inner.side() {
             noq_proto::Side::Client => noq_proto::Side::Server,
@@ -221,21 +221,19 @@ impl<P> Connection<P> {
         let id = noq_proto::StreamId::new(side, Dir::Uni, 0);
         let mut stream = self.inner.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else { return None };
-        let mut finished = false;
-        loop {
+        let whole = loop {
             match chunks.next(MAX_HELLO) {
                 Ok(Some(chunk)) if self.hello.len() + chunk.bytes.len() <= MAX_HELLO => {
                     self.hello.extend_from_slice(&chunk.bytes);
                 }
-                Ok(None) => {
-                    finished = true;
-                    break;
-                }
-                _ => break,
+                Ok(Some(_)) => break Some(Err("the hello is too long")),
+                Ok(None) => break Some(Ok(std::mem::take(&mut self.hello))),
+                Err(noq_proto::ReadError::Blocked) => break None,
+                Err(noq_proto::ReadError::Reset(_)) => break Some(Err("the hello was broken off")),
             }
-        }
+        };
         let _ = chunks.finalize();
-        finished.then(|| std::mem::take(&mut self.hello))
+        whole
     }
 
     /// Sends our hello, reliably, on a stream of its own.

@@ -3,6 +3,7 @@
 use std::{fmt, fmt::Write as _, str::FromStr, sync::Arc};
 
 use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use ring::hmac;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -94,6 +95,8 @@ impl ClientTls {
 #[derive(Clone)]
 pub struct ServerTls {
     crypto: Arc<QuicServerConfig>,
+    /// Derives further keys from the private key.
+    derive: hmac::Key,
 }
 
 impl ServerTls {
@@ -102,6 +105,7 @@ impl ServerTls {
     /// # Errors
     /// If the key does not belong to the certificate, or cannot be used.
     pub fn new(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<Self, TlsError> {
+        let derive = hmac::Key::new(hmac::HMAC_SHA256, key.secret_der());
         let mut config = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])
             .map_err(TlsError::new)?
@@ -112,7 +116,19 @@ impl ServerTls {
         // Sessions are long and resumption is not used.
         config.send_tls13_tickets = 0;
         let crypto = QuicServerConfig::try_from(config).map_err(TlsError::new)?;
-        Ok(Self { crypto: Arc::new(crypto) })
+        Ok(Self { crypto: Arc::new(crypto), derive })
+    }
+
+    /// The key of stateless reset tokens.
+    pub(crate) fn reset_key(&self) -> Arc<hmac::Key> {
+        let secret = hmac::sign(&self.derive, b"squall/1 stateless reset");
+        Arc::new(hmac::Key::new(hmac::HMAC_SHA256, secret.as_ref()))
+    }
+
+    /// The key by which connection ids are recognised as our own.
+    pub(crate) fn id_key(&self) -> u64 {
+        let secret = hmac::sign(&self.derive, b"squall/1 connection ids");
+        secret.as_ref().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
     }
 
     pub(crate) fn crypto(&self) -> Arc<QuicServerConfig> {

@@ -1,0 +1,231 @@
+//! Connections to a server whose peer has not announced itself with a hello: handshakes, and those that are up and
+//! silent.
+//!
+//! Anyone can open them, so their number, their share for each network and their time are bounded. A full house does
+//! not refuse the next one but lets go of the oldest: a peer that means to stay announces itself within two round
+//! trips, one that holds a place does not.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::{IpAddr, Ipv6Addr},
+    time::{Duration, Instant},
+};
+
+use crate::Limits;
+
+/// What became of those that wanted to connect to a server, since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AdmissionStats {
+    /// Handshakes, and connections that have not announced themselves, now.
+    pub pending: usize,
+    /// Handshakes that had to prove their address first (RFC 9000 §8.1.2).
+    pub retried: u64,
+    /// Connections that had not announced themselves and made room for others.
+    pub displaced: u64,
+    /// Connections that did not announce themselves in time.
+    pub expired: u64,
+    /// Handshakes refused because there were as many sessions as allowed.
+    pub refused: u64,
+}
+
+/// The network that one host can take its addresses from: an IPv4 address, or the first 64 bits of one of IPv6. What a
+/// host may have is counted by it.
+pub fn host_network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+    }
+}
+
+/// Whether a handshake may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// It may.
+    Accept,
+    /// Its peer has to prove its address first.
+    Retry,
+    /// There are as many sessions as allowed.
+    Refuse,
+}
+
+/// How far a connection has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// It is over, and lingers for late packets.
+    Over,
+    /// The handshake is done, and nothing was said.
+    Silent,
+    /// It is in its handshake.
+    Handshake,
+}
+
+#[derive(Debug)]
+struct Newcomer {
+    network: IpAddr,
+    until: Instant,
+    /// Whether the address was proved before the handshake.
+    proven: bool,
+}
+
+/// All of them, by the key of the session; keys grow with time.
+#[derive(Debug)]
+pub(crate) struct Newcomers {
+    limits: Limits,
+    patience: Duration,
+    all: BTreeMap<u64, Newcomer>,
+    pub(crate) stats: AdmissionStats,
+}
+
+impl Newcomers {
+    pub(crate) fn new(limits: Limits, patience: Duration) -> Self {
+        Self { limits, patience, all: BTreeMap::new(), stats: AdmissionStats::default() }
+    }
+
+    /// Whether a handshake may begin beside these: `sessions` are open and announced, `lingering` are all others.
+    pub(crate) fn admit(
+        &mut self,
+        proven: bool,
+        sessions: usize,
+        lingering: usize,
+        standing: impl Fn(u64) -> Standing,
+    ) -> Admission {
+        if sessions >= self.limits.sessions || lingering >= 2 * self.limits.handshakes + self.limits.sessions
+        {
+            self.stats.refused += 1;
+            return Admission::Refuse;
+        }
+        let in_doubt = |(key, one): &(&u64, &Newcomer)| !one.proven && standing(**key) == Standing::Handshake;
+        // A quarter, so that spoofed addresses leave room for proven ones.
+        if !proven && self.all.iter().filter(in_doubt).count() >= self.limits.handshakes.div_ceil(4) {
+            self.stats.retried += 1;
+            return Admission::Retry;
+        }
+        Admission::Accept
+    }
+
+    /// A handshake begins.
+    pub(crate) fn enter(&mut self, now: Instant, key: u64, remote: IpAddr, proven: bool) {
+        let newcomer = Newcomer { network: host_network(remote), until: now + self.patience, proven };
+        self.all.insert(key, newcomer);
+    }
+
+    /// A connection has announced itself, or is gone.
+    pub(crate) fn leave(&mut self, key: u64) {
+        self.all.remove(&key);
+    }
+
+    /// The one that has to make room, if there are too many.
+    pub(crate) fn displace(&mut self, standing: impl Fn(u64) -> Standing) -> Option<u64> {
+        let mut shares: HashMap<IpAddr, usize> = HashMap::new();
+        for one in self.all.values() {
+            *shares.entry(one.network).or_default() += 1;
+        }
+        let most = shares.values().copied().max()?;
+        if most <= self.limits.handshakes_per_host && self.all.len() <= self.limits.handshakes {
+            return None;
+        }
+        let crowded = self.all.iter().filter(|(_, one)| shares.get(&one.network) == Some(&most));
+        let key = crowded.map(|(key, _)| *key).min_by_key(|key| (standing(*key), *key))?;
+        self.all.remove(&key);
+        self.stats.displaced += 1;
+        Some(key)
+    }
+
+    /// One whose time is up.
+    pub(crate) fn expire(&mut self, now: Instant) -> Option<u64> {
+        // All have the same patience, so the first is the oldest.
+        let key = self.all.first_key_value().filter(|(_, one)| one.until <= now).map(|(key, _)| *key)?;
+        self.all.remove(&key);
+        self.stats.expired += 1;
+        Some(key)
+    }
+
+    /// When [`Self::expire`] has something to do.
+    pub(crate) fn timeout(&self) -> Option<Instant> {
+        self.all.first_key_value().map(|(_, one)| one.until)
+    }
+
+    /// The counts.
+    pub(crate) fn stats(&self) -> AdmissionStats {
+        AdmissionStats { pending: self.all.len(), ..self.stats }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    fn newcomers() -> Newcomers {
+        let limits = Limits { handshakes: 16, handshakes_per_host: 4, sessions: 8, ..Limits::default() };
+        Newcomers::new(limits, PATIENCE)
+    }
+
+    fn host(n: u64) -> IpAddr {
+        IpAddr::from([10, 0, 0, n as u8])
+    }
+
+    #[test]
+    fn a_host_has_one_network() {
+        let same = ["2001:db8:1:2::1", "2001:db8:1:2:ffff::9"].map(|one| host_network(one.parse().unwrap()));
+        assert_eq!(same[0], same[1]);
+        assert_ne!(same[0], host_network("2001:db8:1:3::1".parse().unwrap()));
+        assert_eq!(host_network("::ffff:10.0.0.1".parse().unwrap()), host(1));
+        assert_ne!(host_network(host(1)), host_network(host(2)));
+    }
+
+    #[test]
+    fn a_quarter_of_the_handshakes_may_be_unproven() {
+        let (mut all, now) = (newcomers(), Instant::now());
+        let admit = |all: &mut Newcomers, proven| all.admit(proven, 0, 0, |_| Standing::Handshake);
+        for key in 0..4 {
+            assert_eq!(admit(&mut all, false), Admission::Accept);
+            all.enter(now, key, host(key), false);
+        }
+        assert_eq!((admit(&mut all, false), admit(&mut all, true)), (Admission::Retry, Admission::Accept));
+        // One that is done has proved its address by that.
+        assert_eq!(all.admit(false, 0, 0, |_| Standing::Silent), Admission::Accept);
+        assert_eq!(all.stats().retried, 1);
+    }
+
+    #[test]
+    fn as_many_sessions_as_allowed_and_no_more() {
+        let mut all = newcomers();
+        assert_eq!(all.admit(true, 7, 0, |_| Standing::Silent), Admission::Accept);
+        assert_eq!(all.admit(true, 8, 0, |_| Standing::Silent), Admission::Refuse);
+        assert_eq!(all.admit(true, 0, 40, |_| Standing::Silent), Admission::Refuse);
+        assert_eq!(all.stats().refused, 2);
+    }
+
+    #[test]
+    fn the_oldest_silent_one_of_the_host_with_most_makes_room() {
+        let (mut all, now) = (newcomers(), Instant::now());
+        for key in 0..5 {
+            assert_eq!(all.displace(|_| Standing::Silent), None);
+            all.enter(now, key, host(1), true);
+        }
+        // The oldest is in its handshake still.
+        let standing = |key| if key == 0 { Standing::Handshake } else { Standing::Silent };
+        assert_eq!(all.displace(standing), Some(1));
+        assert_eq!(all.displace(standing), None);
+        for key in 5..17 {
+            all.enter(now, key, host(key), true);
+        }
+        assert_eq!(all.stats().pending, 16);
+        all.enter(now, 17, host(17), true);
+        assert_eq!(all.displace(standing), Some(2), "others do not pay for the host that has most");
+        assert_eq!(all.stats().displaced, 2);
+    }
+
+    #[test]
+    fn time_is_up_from_the_first_packet() {
+        let (mut all, now) = (newcomers(), Instant::now());
+        all.enter(now, 1, host(1), true);
+        all.enter(now + PATIENCE / 2, 2, host(1), true);
+        assert_eq!((all.timeout(), all.expire(now)), (Some(now + PATIENCE), None));
+        assert_eq!((all.expire(now + PATIENCE), all.expire(now + PATIENCE)), (Some(1), None));
+        all.leave(2);
+        assert_eq!((all.timeout(), all.stats().pending), (None, 0));
+    }
+}

@@ -1,0 +1,401 @@
+//! What strangers can do to a server, in virtual time.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use noq_proto::{DatagramEvent, EndpointConfig, FourTuple, crypto::rustls::QuicClientConfig};
+use squall_proto::{
+    ALPN, Block, ClientTls, CloseReason, Config, Endpoint, Event, Limits, NetPath, ServerTls, SessionId,
+    Target,
+    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
+};
+
+/// Time of a packet on its way, and the step of the clock.
+const WAY: Duration = Duration::from_millis(2);
+
+const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(10, 9, 9, 9)), 4433);
+
+/// What a server with a token allows.
+fn server_config() -> Config {
+    let limits = Limits { handshakes: 32, handshakes_per_host: 8, sessions: 16, ..Limits::default() };
+    Config { limits, announce_timeout: Duration::from_secs(5), distrust: true, ..Config::default() }
+}
+
+fn identity() -> ServerTls {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("is made");
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    ServerTls::new(vec![made.cert.der().clone()], key).expect("belong together")
+}
+
+/// A client of QUIC that says what it is told and nothing else.
+struct Stranger {
+    addr: SocketAddr,
+    endpoint: noq_proto::Endpoint,
+    handle: noq_proto::ConnectionHandle,
+    connection: noq_proto::Connection,
+    /// Sends nothing after its first flight.
+    spoofed: bool,
+    sent: usize,
+    over: bool,
+    hello: Option<Vec<u8>>,
+    reason: String,
+}
+
+impl Stranger {
+    fn new(now: Instant, addr: SocketAddr) -> Self {
+        let tls =
+            rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_protocol_versions(&[&rustls::version::TLS13])
+                .expect("is supported");
+        let mut tls =
+            tls.dangerous().with_custom_certificate_verifier(Arc::new(Anyone)).with_no_client_auth();
+        tls.alpn_protocols = vec![ALPN.to_vec()];
+        let config = QuicClientConfig::try_from(tls).expect("is usable");
+        let mut config = noq_proto::ClientConfig::new(Arc::new(config));
+        let mut transport = noq_proto::TransportConfig::default();
+        transport.keep_alive_interval(Some(Duration::from_secs(1)));
+        config.transport_config(Arc::new(transport));
+        let mut endpoint = noq_proto::Endpoint::new(Arc::new(EndpointConfig::default()), None, true);
+        let (handle, connection) =
+            endpoint.connect(now, config, SERVER, "localhost").expect("the request is valid");
+        let (hello, reason) = (None, String::new());
+        Self { addr, endpoint, handle, connection, spoofed: false, sent: 0, over: false, hello, reason }
+    }
+
+    fn transmit(&mut self, now: Instant, wire: &mut Vec<(SocketAddr, SocketAddr, Vec<u8>)>) {
+        if self.connection.poll_timeout().is_some_and(|at| at <= now) {
+            self.connection.handle_timeout(now);
+        }
+        while let Some(event) = self.connection.poll_endpoint_events() {
+            if let Some(answer) = self.endpoint.handle_event(self.handle, event) {
+                self.connection.handle_event(answer);
+            }
+        }
+        while let Some(event) = self.connection.poll() {
+            match event {
+                noq_proto::Event::Connected => self.say_hello(),
+                noq_proto::Event::ConnectionLost { reason } => {
+                    self.over = true;
+                    self.reason = reason.to_string();
+                }
+                _ => {}
+            }
+        }
+        let mut buf = Vec::new();
+        while let Some(out) = self.connection.poll_transmit(now, 1.try_into().expect("is 1"), &mut buf) {
+            if !self.spoofed || self.sent == 0 {
+                wire.push((self.addr, SERVER, buf[..out.size].to_vec()));
+            }
+            self.sent += 1;
+            buf.clear();
+        }
+    }
+
+    fn say_hello(&mut self) {
+        let Some(hello) = self.hello.take() else { return };
+        let id = self.connection.streams().open(noq_proto::Dir::Uni).expect("one is allowed");
+        let mut stream = self.connection.send_stream(id);
+        stream.write(&hello).expect("there is room");
+        stream.finish().expect("is open");
+    }
+
+    fn receive(&mut self, now: Instant, data: &[u8]) {
+        if self.spoofed {
+            return;
+        }
+        let (path, mut buf) = (FourTuple::new(SERVER, None), Vec::new());
+        if let Some(DatagramEvent::ConnectionEvent(_, event)) =
+            self.endpoint.handle(now, path, None, BytesMut::from(data), &mut buf)
+        {
+            self.connection.handle_event(event);
+        }
+    }
+}
+
+/// Takes any certificate.
+#[derive(Debug)]
+struct Anyone;
+
+mod trust {
+    use rustls::{
+        DigitallySignedStruct, Error, SignatureScheme,
+        client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        pki_types::{CertificateDer, ServerName, UnixTime},
+    };
+
+    impl ServerCertVerifier for super::Anyone {
+        fn verify_server_cert(
+            &self,
+            _: &CertificateDer<'_>,
+            _: &[CertificateDer<'_>],
+            _: &ServerName<'_>,
+            _: &[u8],
+            _: UnixTime,
+        ) -> Result<ServerCertVerified, Error> {
+            Ok(ServerCertVerified::assertion())
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Ok(HandshakeSignatureValid::assertion())
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Ok(HandshakeSignatureValid::assertion())
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            rustls::crypto::ring::default_provider().signature_verification_algorithms.supported_schemes()
+        }
+    }
+}
+
+/// A server, its strangers and Squall's own clients on one network.
+struct World {
+    now: Instant,
+    tls: ServerTls,
+    server: Endpoint,
+    strangers: Vec<Stranger>,
+    clients: Vec<(IpAddr, Endpoint)>,
+    wire: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
+    /// Most connections that had not announced themselves.
+    most: usize,
+}
+
+impl World {
+    fn new() -> Self {
+        let (now, tls) = (Instant::now(), identity());
+        let server = Endpoint::new(server_config(), Some(&tls), Some([1; 32]), now);
+        let (strangers, clients, wire) = (Vec::new(), Vec::new(), Vec::new());
+        Self { now, tls, server, strangers, clients, wire, most: 0 }
+    }
+
+    /// The server is killed and started again.
+    fn restart(&mut self) {
+        self.server = Endpoint::new(server_config(), Some(&self.tls), Some([2; 32]), self.now);
+    }
+
+    fn stranger(&mut self, addr: [u8; 4]) -> &mut Stranger {
+        let port = 1000 + self.strangers.len() as u16;
+        self.strangers.push(Stranger::new(self.now, (addr, port).into()));
+        self.strangers.last_mut().expect("was pushed")
+    }
+
+    fn client(&mut self, addr: [u8; 4]) -> (usize, SessionId) {
+        let seed = [10 + self.clients.len() as u8; 32];
+        let mut client = Endpoint::new(Config::default(), None, Some(seed), self.now);
+        let local = IpAddr::from(addr);
+        let id = client.connect(self.now, Self::target(local)).expect("has a path");
+        self.clients.push((local, client));
+        (self.clients.len() - 1, id)
+    }
+
+    fn target(local: IpAddr) -> Target {
+        let tls = ClientTls::insecure_trust_anyone().expect("is usable");
+        Target { tls, server_name: "localhost".into(), paths: vec![NetPath { local, remote: SERVER }] }
+    }
+
+    fn step(&mut self) {
+        self.now += WAY;
+        let now = self.now;
+        for (from, to, data) in std::mem::take(&mut self.wire) {
+            let data = data.as_slice();
+            if to == SERVER {
+                let net = NetPath { local: SERVER.ip(), remote: from };
+                self.server.handle(now, net, None, data.into());
+            } else if let Some(stranger) = self.strangers.iter_mut().find(|one| one.addr == to) {
+                stranger.receive(now, data);
+            } else if let Some((local, client)) = self.clients.iter_mut().find(|one| one.0 == to.ip()) {
+                client.handle(now, NetPath { local: *local, remote: from }, None, data.into());
+            }
+        }
+        for stranger in &mut self.strangers {
+            stranger.transmit(now, &mut self.wire);
+        }
+        let all = self.clients.iter_mut().map(|(local, one)| (SocketAddr::new(*local, 7), one));
+        for (addr, endpoint) in all.chain([(SERVER, &mut self.server)]) {
+            if endpoint.poll_timeout().is_some_and(|at| at <= now) {
+                endpoint.handle_timeout(now);
+            }
+            let mut buf = Vec::new();
+            while let Some(out) = endpoint.poll_transmit(now, 1, &mut buf) {
+                self.wire.push((addr, out.path.remote, buf[..out.size].to_vec()));
+                buf.clear();
+            }
+        }
+        self.most = self.most.max(self.server.admission().pending);
+    }
+
+    fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.step();
+        }
+    }
+
+    /// Connects from there; says how long it took.
+    fn connects(&mut self, addr: [u8; 4]) -> Duration {
+        let begin = self.now;
+        let (at, id) = self.client(addr);
+        while self.now < begin + Duration::from_secs(8) {
+            self.step();
+            match self.clients[at].1.poll_event(id) {
+                Some(Event::Connected) => return self.now - begin,
+                Some(Event::Closed(reason)) => panic!("it is refused: {reason}"),
+                _ => {}
+            }
+        }
+        panic!("it does not connect: {:?}", self.server.admission());
+    }
+
+    fn closed(&mut self, (at, id): (usize, SessionId)) -> Option<CloseReason> {
+        while let Some(event) = self.clients[at].1.poll_event(id) {
+            if let Event::Closed(reason) = event {
+                return Some(reason);
+            }
+        }
+        None
+    }
+}
+
+#[test]
+fn silent_connections_do_not_keep_others_out() {
+    let mut world = World::new();
+    // From the address of the honest client, and from others, again as soon as they are let go.
+    for round in 0..15 {
+        for n in 0..40 {
+            world.stranger([10, 0, n % 5, 1]);
+            world.run(WAY * 3);
+        }
+        let took = world.connects([10, 0, 0, 1 + round]);
+        assert!(took < Duration::from_secs(1), "{took:?}");
+    }
+    assert!(world.most <= 33, "{} at a time", world.most);
+    let stats = world.server.admission();
+    assert!(stats.displaced > 100 && stats.refused == 0, "{stats:?}");
+}
+
+#[test]
+fn a_silent_connection_has_five_seconds() {
+    let mut world = World::new();
+    world.stranger([10, 0, 0, 1]);
+    world.run(Duration::from_millis(4_900));
+    assert_eq!((world.server.admission().pending, world.strangers[0].over), (1, false));
+    world.run(Duration::from_millis(200));
+    assert_eq!((world.server.admission().pending, world.server.admission().expired), (0, 1));
+    assert!(world.strangers[0].reason.contains("no hello in time"), "{}", world.strangers[0].reason);
+    // And it is forgotten.
+    world.run(Duration::from_secs(10));
+    assert!(world.server.is_empty());
+}
+
+#[test]
+fn one_host_has_its_share_only() {
+    let mut world = World::new();
+    for _ in 0..20 {
+        world.stranger([10, 0, 0, 1]);
+        world.run(WAY * 10);
+    }
+    assert_eq!(world.server.admission().pending, 8);
+    assert_eq!(world.strangers.iter().filter(|one| one.over).count(), 0, "they say nothing yet");
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.strangers.iter().filter(|one| one.over).count(), 12, "a stateless reset answers");
+}
+
+#[test]
+fn spoofed_handshakes_do_not_keep_others_out() {
+    let mut world = World::new();
+    for n in 0..60 {
+        for m in 0..10 {
+            world.stranger([10, 1, n, m]).spoofed = true;
+        }
+        world.run(Duration::from_millis(100));
+        if n % 10 == 9 {
+            let took = world.connects([10, 2, 0, n]);
+            assert!(took < Duration::from_millis(100), "{took:?}");
+        }
+    }
+    let stats = world.server.admission();
+    assert!(world.most <= 9 && stats.retried > 500, "{} at a time, {stats:?}", world.most);
+}
+
+/// What a hello says, and why the session ends.
+fn end_of(hello: &[u8]) -> String {
+    let mut world = World::new();
+    world.stranger([10, 0, 0, 1]).hello = Some(hello.to_vec());
+    world.run(Duration::from_millis(200));
+    world.strangers[0].reason.clone()
+}
+
+#[test]
+fn a_malformed_hello_closes_the_session() {
+    assert_eq!(end_of(&[1, 0x40, 0x40, 1]), "", "is right");
+    assert_eq!(end_of(&[2, 0x40, 0x40, 1, 9, 9]), "", "a later version says more");
+    for (hello, words) in [
+        (&[][..], "the hello ends within a field"),
+        (&[1], "the hello ends within a field"),
+        (&[1, 0x40, 0x40, 0x80, 1], "the hello ends within a field"),
+        (&[0, 1, 1], "the hello has version 0"),
+        (&[1; 257], "the hello is too long"),
+    ] {
+        let reason = end_of(hello);
+        assert!(reason.contains(words), "{hello:?}: {reason}");
+    }
+}
+
+#[test]
+fn a_server_that_is_killed_and_started_again_says_so() {
+    let mut world = World::new();
+    world.connects([10, 0, 0, 1]);
+    let client = (0, SessionId(1));
+    world.run(Duration::from_millis(100));
+    world.restart();
+    let begin = world.now;
+    let reason = loop {
+        let (at, id) = client;
+        let session = world.clients[at].1.session(id).expect("is open");
+        let _ = session.send(world.now, Block::new(vec![0; 500]));
+        world.step();
+        if let Some(reason) = world.closed(client) {
+            break reason;
+        }
+        assert!(world.now < begin + Duration::from_secs(1), "it takes the silence for a failure");
+    };
+    assert_eq!(reason, CloseReason::Transport("reset by peer".into()), "after {:?}", world.now - begin);
+}
+
+#[test]
+fn what_is_held_for_a_stranger_is_bounded() {
+    let mut world = World::new();
+    world.connects([10, 0, 0, 1]);
+    let mut server = None;
+    while server.is_none() {
+        world.step();
+        server = world.server.sessions().next();
+    }
+    let id = server.expect("there is one");
+    let held = |world: &mut World| {
+        let session = world.clients[0].1.session(SessionId(1)).expect("is open");
+        for _ in 0..40 {
+            let _ = session.send(world.now, Block::new(vec![0; 10_000]));
+        }
+        world.run(Duration::from_millis(500));
+        world.server.session(id).expect("is open").stats().held_bytes
+    };
+    assert!(held(&mut world) <= 64 << 10);
+    world.server.session(id).expect("is open").trust();
+    assert!(held(&mut world) > 300_000, "all of it once it is trusted");
+}
