@@ -5,13 +5,14 @@ use std::{
     io::{self, IoSliceMut},
     net::{IpAddr, SocketAddr},
     task::{Context, Poll},
+    time::Instant,
 };
 
 use noq_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use socket2::SockRef;
 use tokio::{io::Interest, net::UdpSocket};
 
-use crate::Network;
+use crate::{Network, complaints::Complaints};
 
 /// Kernel buffer for what arrives while the driver is elsewhere, in bytes: 30 ms at 1 Gbps. Linux
 /// grants no more than `net.core.rmem_max`.
@@ -35,7 +36,7 @@ pub(crate) struct Socket {
     state: UdpSocketState,
     pending: VecDeque<Pending>,
     read_errors: u32,
-    warned: bool,
+    complaints: Complaints,
 }
 
 /// Tells sockets apart, over the whole life of an endpoint.
@@ -95,7 +96,14 @@ impl Socket {
         }
         let io = UdpSocket::from_std(socket)?;
         let state = UdpSocketState::new((&io).into())?;
-        Ok(Self { key, io, state, pending: VecDeque::new(), read_errors: 0, warned: false })
+        Ok(Self {
+            key,
+            io,
+            state,
+            pending: VecDeque::new(),
+            read_errors: 0,
+            complaints: Complaints::default(),
+        })
     }
 
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -144,7 +152,7 @@ impl Socket {
         if self.pending.is_empty() {
             match self.try_send(&packet, contents) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                sent => return self.judge(sent),
+                sent => return self.judge(packet.remote, sent),
             }
         }
         if self.pending.len() >= MAX_PENDING {
@@ -163,8 +171,9 @@ impl Socket {
             }
             let sent = self.try_send(&next.packet, &next.contents);
             if !matches!(&sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
+                let remote = next.packet.remote;
                 self.pending.pop_front();
-                outcome = outcome.and(self.judge(sent));
+                outcome = outcome.and(self.judge(remote, sent));
             }
         }
         outcome
@@ -194,17 +203,14 @@ impl Socket {
     }
 
     /// A packet that is larger than the link takes is a path MTU probe that found its answer. Other
-    /// errors are told once for each socket; the session notices by itself that the path is silent.
-    fn judge(&mut self, sent: io::Result<()>) -> io::Result<()> {
-        let Err(error) = sent else {
-            self.warned = false;
-            return Ok(());
-        };
+    /// errors are logged once for each peer and second; the session detects by itself that the path is silent.
+    fn judge(&mut self, remote: SocketAddr, sent: io::Result<()>) -> io::Result<()> {
+        let Err(error) = sent else { return Ok(()) };
         if noq_udp::is_msg_size_err(&error) {
             return Ok(());
         }
-        if !std::mem::replace(&mut self.warned, true) {
-            tracing::warn!(local = ?self.local_addr().ok(), %error, "sending failed");
+        if let Some(before) = self.complaints.note(Instant::now(), remote.ip()) {
+            tracing::warn!(local = ?self.local_addr().ok(), %remote, %error, before, "sending failed");
         }
         Err(error)
     }
