@@ -6,14 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use squall::{Connect, Endpoint, Interfaces, Session, Trust};
 use crate::{
-    config::{ConnectConfig, Side, TrustConfig},
+    config::{Config, ConnectConfig, Side, TrustConfig},
     journal::Kind,
-    link::Who,
+    link::{Ended, Who},
     supervise,
     tunnel::{Core, StartError, session_config},
 };
+use squall::{Connect, Endpoint, Interfaces, Session, Trust};
+use tokio::sync::watch;
 
 /// Pause before the first new attempt; it doubles with each, up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -66,18 +67,11 @@ async fn attempt(core: &Arc<Core>, told: &mut Option<String>) -> bool {
     let problem = match connected {
         Ok(session) => {
             let begun = Instant::now();
-            let _farewell = Farewell(session.clone());
-            let _radios = connect.signal.then(|| {
-                let (core, session) = (core.clone(), session.clone());
-                let journal = core.journal.clone();
-                supervise::keep(journal, "reading radios", move || follow(core.clone(), session.clone()))
-            });
-            let who = Who::Caller { token: config.token.clone(), metered: connect.metered.clone() };
-            let ended = core.link(session, who).await;
+            let ended = carry(core, &config, connect, session).await;
             let why = ended.closed.unwrap_or_else(|| ended.reason.to_string());
             if ended.agreed {
                 *told = None;
-                core.journal.warn(Kind::Session, format!("the session is over: {why}; connecting anew"));
+                core.journal.warn(Kind::Session, format!("the session is over: {why}; reconnecting"));
                 return begun.elapsed() >= MAX_PAUSE;
             }
             format!("{} does not agree: {why}", connect.to)
@@ -90,6 +84,57 @@ async fn attempt(core: &Arc<Core>, told: &mut Option<String>) -> bool {
         *told = Some(problem);
     }
     false
+}
+
+/// Runs a session until it is over. When all its paths fall silent another one is tried beside it, which takes over if it
+/// comes up first: the exit may have been started again, or be reachable another way.
+async fn carry(core: &Arc<Core>, config: &Config, connect: &ConnectConfig, mut session: Session) -> Ended {
+    loop {
+        let _farewell = Farewell(session.clone());
+        let _radios = connect.signal.then(|| {
+            let (core, session) = (core.clone(), session.clone());
+            let journal = core.journal.clone();
+            supervise::keep(journal, "reading radios", move || follow(core.clone(), session.clone()))
+        });
+        let stalled = watch::Sender::new(false);
+        let silence = stalled.subscribe();
+        let who = Who::Caller { token: config.token.clone(), metered: connect.metered.clone(), stalled };
+        let link = core.link(session.clone(), who);
+        tokio::pin!(link);
+        let next = tokio::select! {
+            ended = &mut link => return ended,
+            next = beside(config, connect, silence) => next,
+        };
+        core.journal.warn(Kind::Session, "all paths fell silent; another session takes over");
+        session.close(0, "another session takes over");
+        // What came still leaves.
+        link.await;
+        session = next;
+    }
+}
+
+/// Waits until all paths of a session are silent, and connects anew while they are.
+async fn beside(config: &Config, connect: &ConnectConfig, mut stalled: watch::Receiver<bool>) -> Session {
+    loop {
+        if stalled.wait_for(|stalled| *stalled).await.is_err() {
+            // The session is over, which its own task reports.
+            std::future::pending::<()>().await;
+        }
+        let attempt = async {
+            loop {
+                if let (Ok(request), Ok(settings)) = (request(connect), session_config(config))
+                    && let Ok(session) = Endpoint::connect(request, settings).await
+                {
+                    return session;
+                }
+                tokio::time::sleep(FIRST_PAUSE).await;
+            }
+        };
+        tokio::select! {
+            session = attempt => return session,
+            _ = stalled.wait_for(|stalled| !*stalled) => {}
+        }
+    }
 }
 
 /// Ends a session that is not waited for any more, and tells the other end.

@@ -7,7 +7,7 @@ use squall::{Endpoint, Fingerprint, Identity, Session};
 use crate::{
     config::{IdentityConfig, ListenConfig},
     journal::Kind,
-    link::{Who, code},
+    link::Who,
     supervise,
     tunnel::{Core, StartError, Visit, session_config},
 };
@@ -74,13 +74,10 @@ impl Exit {
 /// Lets sessions in until the tunnel is stopped.
 pub(crate) async fn run(core: Arc<Core>, endpoint: Endpoint) -> Result<(), String> {
     while let Some(session) = endpoint.accept().await {
-        let from = remote(&session).map(|address| address.ip());
-        let Some(visit) = Visit::begin(&core, from) else {
-            turn_away(&core, &session);
-            continue;
-        };
-        let core = core.clone();
-        let peer = peer(&session);
+        // One that is over already has no address, and nothing to be asked.
+        let Some(remote) = remote(&session) else { continue };
+        let visit = Visit::begin(&core, remote.ip(), &session);
+        let (core, peer) = (core.clone(), remote.to_string());
         supervise::watch(core.journal.clone(), format!("the session with {peer}"), async move {
             let ended = core.link(session, Who::Called(visit)).await;
             let why = ended.closed.unwrap_or_else(|| ended.reason.to_string());
@@ -88,7 +85,7 @@ pub(crate) async fn run(core: Arc<Core>, endpoint: Endpoint) -> Result<(), Strin
                 core.journal.warn(Kind::Session, format!("the session with {peer} is over: {why}"));
             } else {
                 core.note_failure();
-                core.journal.warn(Kind::Session, format!("{peer} was turned away: {why}"));
+                core.journal.stranger(&format!("{peer} was turned away: {why}"));
             }
         });
     }
@@ -99,17 +96,6 @@ pub(crate) async fn run(core: Arc<Core>, endpoint: Endpoint) -> Result<(), Strin
     Ok(())
 }
 
-fn turn_away(core: &Core, session: &Session) {
-    core.note_failure();
-    let words = "there are too many sessions from there that have not told the token";
-    core.journal.warn(Kind::Session, format!("{} was turned away: {words}", peer(session)));
-    session.close(code::FULL, words);
-}
-
 fn remote(session: &Session) -> Option<SocketAddr> {
     session.path_stats().first().map(|path| path.remote)
-}
-
-fn peer(session: &Session) -> String {
-    remote(session).map_or_else(|| "?".to_owned(), |remote| remote.to_string())
 }

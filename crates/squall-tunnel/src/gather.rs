@@ -21,6 +21,8 @@ pub(crate) struct Gatherer {
     ends_at: Micros,
     gap: Micros,
     max_frame: usize,
+    /// When the last datagram came in: clocks of kernel and process may differ by a little.
+    latest: Micros,
     /// Bytes of the largest parcel lately, a guess for the next.
     usual: usize,
 }
@@ -34,6 +36,7 @@ impl Gatherer {
             ends_at: 0,
             gap: micros(flow.gap),
             max_frame: flow.max_frame,
+            latest: 0,
             usual: 0,
         }
     }
@@ -49,6 +52,8 @@ impl Gatherer {
             // UDP has none so large.
             return;
         }
+        let now = now.max(self.latest);
+        self.latest = now;
         let cut = self.cutter.cut(datagram);
         if cut.apart {
             self.close(out);

@@ -54,6 +54,10 @@ type FlowValue = fn(&FlowStatus) -> u64;
 
 const FLOW_COUNTERS: &[(&str, &str, FlowValue)] = &[
     ("flow_datagrams_in", "Datagrams that came in here", |flow| flow.datagrams_in),
+    ("flow_datagrams_stale", "Datagrams that were too late when they were read", |flow| flow.datagrams_stale),
+    ("flow_datagrams_foreign", "Datagrams from others than the source that is set", |flow| {
+        flow.datagrams_foreign
+    }),
     ("flow_datagrams_out", "Datagrams that went out here", |flow| flow.datagrams_out),
     ("flow_datagrams_unwritten", "Datagrams that the system would not send", |flow| flow.unwritten),
     ("flow_late_blocks", "Blocks that came when those after them had left", |flow| flow.received.late),
@@ -77,6 +81,12 @@ fn general(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> Result<(), E
         ("uptime", "Since the program began", Some(Unit::Seconds), status.uptime_s),
         ("process_memory", "Resident memory of the process", Some(Unit::Bytes), status.memory_bytes as f64),
         ("sessions", "Sessions that are up", None, agreed as f64),
+        (
+            "strangers",
+            "Connections that have said nothing, handshakes included",
+            None,
+            status.strangers.pending as f64,
+        ),
     ];
     for (name, help, unit, value) in gauges {
         let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
@@ -85,6 +95,10 @@ fn general(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> Result<(), E
     let counters = [
         ("sessions_opened", "Sessions that came up", status.sessions_opened),
         ("sessions_failed", "Attempts that failed, sessions turned away", status.sessions_failed),
+        ("strangers_retried", "Handshakes that had to prove their address", status.strangers.retried),
+        ("strangers_displaced", "Silent connections that made room for others", status.strangers.displaced),
+        ("strangers_expired", "Connections that said nothing in time", status.strangers.expired),
+        ("strangers_refused", "Handshakes refused for want of a place", status.strangers.refused),
         ("task_failures", "Tasks of the process that failed", status.task_failures),
     ];
     for (name, help, value) in counters {

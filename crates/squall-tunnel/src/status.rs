@@ -11,7 +11,7 @@ pub struct Status {
     pub role: String,
     /// Where it connects to, or listens.
     pub address: String,
-    /// Who decides what goes where.
+    /// Who decides what goes where, from the next session on; a session has its own.
     pub scheduler: String,
     /// Seconds since the program began.
     pub uptime_s: f64,
@@ -21,6 +21,8 @@ pub struct Status {
     pub sessions_opened: u64,
     /// Attempts to connect that failed, or sessions turned away.
     pub sessions_failed: u64,
+    /// What became of connections that have not presented the token; all 0 at an entry.
+    pub strangers: StrangersStatus,
     /// Tasks of the process that failed, and were started again unless they belonged to a session.
     pub task_failures: u64,
     /// Sessions that are up.
@@ -31,6 +33,21 @@ pub struct Status {
     pub events: Vec<EventStatus>,
 }
 
+/// Connections to an exit that have not presented the token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StrangersStatus {
+    /// Handshakes and silent connections now.
+    pub pending: u64,
+    /// Handshakes that had to prove their address first.
+    pub retried: u64,
+    /// Connections that made room for others.
+    pub displaced: u64,
+    /// Connections that said nothing in time.
+    pub expired: u64,
+    /// Handshakes refused for want of a place.
+    pub refused: u64,
+}
+
 /// A session with the other end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionStatus {
@@ -38,6 +55,8 @@ pub struct SessionStatus {
     pub id: u64,
     /// Address of the other end on one of the paths.
     pub peer: String,
+    /// Who decides what goes where in it.
+    pub scheduler: String,
     /// Whether both ends have agreed on the token.
     pub agreed: bool,
     /// Seconds since it came up.
@@ -104,6 +123,10 @@ pub struct FlowStatus {
     pub latency_ms: u64,
     /// Datagrams that came in here.
     pub datagrams_in: u64,
+    /// Of these, datagrams that were too late when they were read, as the process had not run for a while.
+    pub datagrams_stale: u64,
+    /// Datagrams dropped because they came from others than `from`.
+    pub datagrams_foreign: u64,
     /// Datagrams that went out here.
     pub datagrams_out: u64,
     /// Datagrams that the system would not send.
@@ -179,4 +202,15 @@ pub struct EventStatus {
     pub kind: String,
     /// What happened, and why.
     pub words: String,
+}
+
+/// Fit for a log and a terminal: a peer's words neither end a line nor change how others are shown.
+pub fn printable(words: String) -> String {
+    let hidden = |c: char| c.is_control() || is_directional(c);
+    if words.contains(hidden) { words.replace(hidden, "\u{fffd}") } else { words }
+}
+
+/// Marks that reorder what is around them (Unicode Standard Annex 9, 2.1 to 2.6).
+fn is_directional(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

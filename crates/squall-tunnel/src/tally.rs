@@ -89,6 +89,10 @@ pub(crate) struct Tally {
     /// Datagrams that came in here, and that went out.
     pub(crate) datagrams_in: AtomicU64,
     pub(crate) datagrams_out: AtomicU64,
+    /// Datagrams that had waited in the socket until they were too late.
+    pub(crate) stale: AtomicU64,
+    /// Datagrams of others than the source that is set.
+    pub(crate) foreign: AtomicU64,
     /// Datagrams that the system would not take.
     pub(crate) unwritten: AtomicU64,
     late: AtomicU64,

@@ -10,9 +10,7 @@ use std::{
 };
 
 use squall::{Fingerprint, IdentityError, Limits, ListenError, TlsError};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
-};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::{
     clock::Clock,
@@ -20,11 +18,11 @@ use crate::{
     entry,
     exit::{self, Exit},
     flow::Registry,
-    guard::Guard,
+    guard::{Guard, STRANGERS},
     journal::{Journal, Kind},
-    link::{Ended, Link, Public, Who},
+    link::{Ended, GREETING, Link, Public, Who, code},
     memory,
-    status::Status,
+    status::{Status, StrangersStatus},
     supervise::{self, Kept},
     web::{self, Web, WebError},
 };
@@ -83,11 +81,11 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) registry: Registry,
     pub(crate) journal: Arc<Journal>,
-    pub(crate) guard: Guard,
+    pub(crate) guard: Guard<squall::Session>,
     /// For tunnels, where it listens.
     places: Arc<Semaphore>,
-    /// Where it listens, if it does.
-    listening: OnceLock<SocketAddr>,
+    /// What listens, if something does.
+    listening: OnceLock<squall::Endpoint>,
     links: Mutex<Vec<Arc<Public>>>,
     next_link: AtomicU64,
     opened: AtomicU64,
@@ -145,7 +143,7 @@ impl Tunnel {
             }
             Side::Listen(listen) => {
                 let exit = Exit::listen(listen, &core)?;
-                let _ = core.listening.set(exit.address());
+                let _ = core.listening.set(exit.endpoint());
                 let (core, endpoint) = (core.clone(), exit.endpoint());
                 let run = move || exit::run(core.clone(), endpoint.clone());
                 (Some(exit), supervise::keep(journal, "the exit", run))
@@ -272,6 +270,12 @@ impl Core {
         self.failure.send_replace(Some(why.to_owned()));
     }
 
+    fn strangers(&self) -> StrangersStatus {
+        let Some(endpoint) = self.listening.get() else { return StrangersStatus::default() };
+        let squall::AdmissionStats { pending, retried, displaced, expired, refused } = endpoint.admission();
+        StrangersStatus { pending: pending as u64, retried, displaced, expired, refused }
+    }
+
     fn links(&self) -> MutexGuard<'_, Vec<Arc<Public>>> {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -296,7 +300,10 @@ impl Core {
         let config = self.config();
         let (role, address) = match &config.side {
             Side::Connect(connect) => ("entry", connect.to.clone()),
-            Side::Listen(listen) => ("exit", self.listening.get().unwrap_or(&listen.address).to_string()),
+            Side::Listen(listen) => {
+                let bound = self.listening.get().and_then(|endpoint| endpoint.local_addrs().first().copied());
+                ("exit", bound.unwrap_or(listen.address).to_string())
+            }
         };
         let links = self.links().clone();
         Status {
@@ -307,6 +314,7 @@ impl Core {
             memory_bytes: memory::resident().unwrap_or(0),
             sessions_opened: self.opened.load(Relaxed),
             sessions_failed: self.failed.load(Relaxed),
+            strangers: self.strangers(),
             task_failures: self.journal.task_failures(),
             sessions: links.iter().map(|link| link.status()).collect(),
             flows: self.registry.all().iter().map(|flow| flow.status()).collect(),
@@ -340,19 +348,26 @@ impl Drop for Listed {
 #[derive(Debug)]
 pub(crate) struct Visit {
     core: Arc<Core>,
-    from: Option<IpAddr>,
+    id: u64,
+    /// The host it comes from.
+    pub(crate) from: IpAddr,
 }
 
 impl Visit {
-    /// `None` if there are too many from there.
-    pub(crate) fn begin(core: &Arc<Core>, from: Option<IpAddr>) -> Option<Self> {
-        core.guard.enter(from).then(|| Self { core: core.clone(), from })
+    /// A session has come up; another one may have to make room.
+    pub(crate) fn begin(core: &Arc<Core>, from: IpAddr, session: &squall::Session) -> Self {
+        let from = squall::host_network(from);
+        let (id, displaced) = core.guard.enter(from, session.clone());
+        if let Some(displaced) = displaced {
+            displaced.close(code::FULL, "others without a token came, and there is room for few");
+        }
+        Self { core: core.clone(), id, from }
     }
 }
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        self.core.guard.leave(self.from);
+        self.core.guard.leave(self.id);
     }
 }
 
@@ -366,14 +381,17 @@ pub(crate) fn session_config(config: &Config) -> Result<squall::Config, StartErr
         keep_alive: KEEP_ALIVE,
         connect_timeout: CONNECT,
         silence: silence(&config.flows),
+        announce_timeout: GREETING,
+        distrust: true,
         limits: Limits {
             block: MAX_BLOCK,
             queued_bytes: QUEUED,
             reassembly: REASSEMBLY,
             open_blocks: 16_384,
-            handshakes: 64,
-            // Some more than are let in, so that those beyond are told why.
-            sessions: config.max_sessions + 16,
+            handshakes: 32,
+            handshakes_per_host: 8,
+            // Beside the tunnels those without a token, and as many that are being let in or go.
+            sessions: config.max_sessions + 2 * STRANGERS,
             ..Limits::default()
         },
         ..squall::Config::default()

@@ -57,7 +57,7 @@ pub(crate) async fn serve(address: SocketAddr, core: Arc<Core>) -> Result<Web, W
         tracing::warn!(%address, "metrics and status can be read from other machines, by anyone");
     }
     let (listener, journal) = (Arc::new(listener), core.journal.clone());
-    let serve = move || accept(listener.clone(), core.clone());
+    let serve = move || accept(listener.clone(), core.clone(), is_private(address.ip()));
     Ok(Web { address, _task: supervise::keep(journal, "the status page", serve) })
 }
 
@@ -65,7 +65,7 @@ fn is_private(address: IpAddr) -> bool {
     address.is_loopback()
 }
 
-async fn accept(listener: Arc<TcpListener>, core: Arc<Core>) -> Result<(), String> {
+async fn accept(listener: Arc<TcpListener>, core: Arc<Core>, private: bool) -> Result<(), String> {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         // A place first: connections beyond wait in the kernel, which bounds them too.
@@ -78,7 +78,7 @@ async fn accept(listener: Arc<TcpListener>, core: Arc<Core>) -> Result<(), Strin
         let core = core.clone();
         supervise::watch(core.journal.clone(), "a connection to the status page", async move {
             let service = service_fn(|request| {
-                let answer = answer(&request, &core);
+                let answer = answer(&request, &core, private);
                 async move { Ok::<_, Infallible>(answer) }
             });
             let connection = http1::Builder::new()
@@ -94,8 +94,24 @@ async fn accept(listener: Arc<TcpListener>, core: Arc<Core>) -> Result<(), Strin
     }
 }
 
-fn answer<B>(request: &Request<B>, core: &Core) -> Response<Full<Bytes>> {
+/// Whether a request names this machine by an address, or as `localhost`. A name may be one that a web page made point
+/// here, to have the browser of somebody on this machine read for it (DNS rebinding).
+fn is_addressed<B>(request: &Request<B>) -> bool {
+    let Some(host) = request.headers().get(header::HOST) else { return true };
+    let Ok(authority) = host.to_str().unwrap_or_default().parse::<hyper::http::uri::Authority>() else {
+        return false;
+    };
+    let name = authority.host().trim_start_matches('[').trim_end_matches(']');
+    name == "localhost" || name.parse::<IpAddr>().is_ok()
+}
+
+/// `private` if it is served to this machine only.
+fn answer<B>(request: &Request<B>, core: &Core, private: bool) -> Response<Full<Bytes>> {
     let (status, kind, body) = match (request.method(), request.uri().path()) {
+        _ if private && !is_addressed(request) => {
+            let words = "ask for an address or for localhost: other names are refused\n".to_owned();
+            (StatusCode::FORBIDDEN, "text/plain", words)
+        }
         (&Method::GET, "/metrics") => (StatusCode::OK, metrics::CONTENT_TYPE, metrics::text(core.status())),
         (&Method::GET, "/status") => {
             let body = serde_json::to_string(&core.status()).unwrap_or_else(|_| "{}".to_owned());

@@ -190,7 +190,7 @@ fn strangers_are_turned_away_by_name() {
                 other => panic!("{other}"),
             }
         }
-        // Who guesses on is not even heard.
+        // A host that goes on guessing is told to wait; the right token opens all the same.
         let guess = squall_tunnel::config::Token::new("a token that is wrong").expect("is long enough");
         let hello = [&[1, b'S', b'q', b'T', b'u', 1, 0, 21], guess.reveal().as_bytes()].concat();
         let mut codes = Vec::new();
@@ -201,6 +201,18 @@ fn strangers_are_turned_away_by_name() {
             codes.push(code);
         }
         assert_eq!(codes.last(), Some(&18), "{codes:?}");
+        let flow = flow_in(&format!("x=udp://127.0.0.1:{}", free_port()));
+        let entry = Tunnel::start(entry_config(&exit, vec![flow])).await.expect("starts");
+        attached(&entry).await;
+        entry.stop().await;
+        // Of all of these the log has a line, and the counters have the rest.
+        let status = exit.status();
+        let lines: Vec<_> =
+            status.events.iter().filter(|event| event.words.contains("turned away")).collect();
+        assert_eq!((lines.len(), status.sessions_failed), (1, 15), "{lines:#?}");
+        let early =
+            |event: &&squall_tunnel::status::EventStatus| event.kind == "path" && event.at_s < lines[0].at_s;
+        assert_eq!(status.events.iter().filter(early).count(), 0, "{:#?}", status.events);
         exit.stop().await;
     });
 }
@@ -211,18 +223,15 @@ fn there_are_only_so_many_tunnels() {
         let mut config = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
         config.max_sessions = 1;
         let exit = Tunnel::start(config).await.expect("starts");
-        // Who has not told the token takes no place, and there are only so many of them from one address.
+        // Sessions without a token take no place, and of one host there are eight: the oldest makes room.
         let mut strangers = Vec::new();
-        for _ in 0..8 {
+        for _ in 0..9 {
             strangers.push(stranger(&exit).await);
         }
-        let CloseReason::ByPeer { code, reason } = end(&stranger(&exit).await).await else {
+        let CloseReason::ByPeer { code, reason } = end(&strangers.remove(0)).await else {
             panic!("it is closed")
         };
-        assert_eq!(
-            (code, reason.as_str()),
-            (20, "there are too many sessions from there that have not told the token")
-        );
+        assert_eq!((code, reason.as_str()), (20, "others without a token came, and there is room for few"));
         let flow = || vec![flow_in(&format!("x=udp://127.0.0.1:{}", free_port()))];
         let first = Tunnel::start(entry_config(&exit, flow())).await.expect("starts");
         attached(&first).await;
@@ -232,7 +241,7 @@ fn there_are_only_so_many_tunnels() {
         })
         .await;
         assert!(attached(&first).await.flows[0].attached);
-        // Who says nothing does not stay.
+        // A session that says nothing does not stay.
         let CloseReason::ByPeer { code, .. } = end(&strangers[0]).await else { panic!("it is closed") };
         assert_eq!(code, 21);
         // The place of one that ends is free.
@@ -256,6 +265,10 @@ fn what_is_asked_of_the_status_page_is_answered() {
                 "GET /metrics HTTP/1.1\r\n\r\n",
                 "HTTP/1.1 200 OK\r\ncontent-type: application/openmetrics-text",
             ),
+            ("GET /status HTTP/1.1\r\nHost: localhost:9464\r\n\r\n", "HTTP/1.1 200 "),
+            ("GET /status HTTP/1.1\r\nHost: [::1]:9464\r\n\r\n", "HTTP/1.1 200 "),
+            // A name that a web page made point here.
+            ("GET /status HTTP/1.1\r\nHost: evil.example:9464\r\n\r\n", "HTTP/1.1 403 "),
             ("GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 404 "),
             ("POST /status HTTP/1.1\r\n\r\n", "HTTP/1.1 405 "),
             ("hello\r\n\r\n", "HTTP/1.1 400 "),
@@ -273,6 +286,38 @@ fn what_is_asked_of_the_status_page_is_answered() {
             let answer = answer.await.expect("ends");
             assert!(answer.starts_with(expected), "{question}: {answer}");
         }
+        exit.stop().await;
+    });
+}
+
+/// Handing a message over fails while the session's queue is full.
+#[test]
+fn a_flow_that_is_added_while_the_queue_is_full_is_carried() {
+    in_real_time(async || {
+        let flows = vec![flow_out("x=udp://127.0.0.1:9"), flow_out("y=udp://127.0.0.1:9")];
+        let exit = Tunnel::start(exit_config(0, None, flows)).await.expect("starts");
+        let network = Network::before(exit.listening().expect("it listens"));
+        let port = free_port();
+        let first = flow_in(&format!("x=udp://127.0.0.1:{port},latency=60s,max_pending=65536"));
+        let config = through(&network, entry_config(&exit, vec![first.clone()]));
+        let entry = Tunnel::start(config.clone()).await.expect("starts");
+        attached(&entry).await;
+        network.gone.store(true, Relaxed);
+        let source = socket();
+        until(&entry, "full", |status| {
+            for _ in 0..20 {
+                source.send_to(&[0; 60_000], ("127.0.0.1", port)).expect("is sent");
+            }
+            status.flows[0].sent.get("data").is_some_and(|sent| sent.fates.contains_key("overflow"))
+        })
+        .await;
+        let second = flow_in(&format!("y=udp://127.0.0.1:{}", free_port()));
+        entry.reload(Config { flows: vec![first, second], ..config }).expect("is taken");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        network.gone.store(false, Relaxed);
+        let status = attached(&entry).await;
+        assert_eq!(status.sessions_opened, 1, "the session is the same");
+        entry.stop().await;
         exit.stop().await;
     });
 }

@@ -392,3 +392,34 @@ fn a_flow_may_take_the_address_of_one_that_goes() {
         pair.stop().await;
     });
 }
+
+#[test]
+fn a_flow_takes_datagrams_of_its_source_only() {
+    in_real_time(async || {
+        let (target, port) = (socket(), free_port());
+        let flow = flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")));
+        let exit = Tunnel::start(exit_config(0, None, vec![flow])).await.expect("starts");
+        let flow = flow_in(&format!("x=udp://127.0.0.1:{port},from=127.0.0.8/29"));
+        let entry = Tunnel::start(entry_config(&exit, vec![flow])).await.expect("starts");
+        attached(&entry).await;
+        let bind = |address| std::net::UdpSocket::bind((address, 0)).expect("is bound");
+        let (own, foreign) = (bind("127.0.0.9"), bind("127.0.0.16"));
+        own.set_read_timeout(Some(PATIENCE)).expect("is set");
+        let mut buffer = [0; 100];
+        own.send_to(b"first", ("127.0.0.1", port)).expect("is sent");
+        let (length, exit_end) = target.recv_from(&mut buffer).expect("arrives");
+        assert_eq!(&buffer[..length], b"first");
+        foreign.send_to(b"foreign", ("127.0.0.1", port)).expect("is sent");
+        until(&entry, "counted", |status| status.flows[0].datagrams_foreign == 1).await;
+        // Replies still go to the right one, and nothing else was carried.
+        target.send_to(b"reply", exit_end).expect("is sent");
+        let length = own.recv(&mut buffer).expect("arrives");
+        assert_eq!(&buffer[..length], b"reply");
+        own.send_to(b"second", ("127.0.0.1", port)).expect("is sent");
+        let length = target.recv(&mut buffer).expect("arrives");
+        assert_eq!(&buffer[..length], b"second");
+        assert_eq!(entry.status().flows[0].datagrams_in, 2);
+        entry.stop().await;
+        exit.stop().await;
+    });
+}

@@ -7,6 +7,7 @@ use squall_net::{Size, Span};
 use super::{
     fault::Fault,
     section::{Placed, Section, choose},
+    source::Source,
 };
 use crate::media::Media;
 
@@ -51,6 +52,8 @@ pub struct FlowConfig {
     pub name: String,
     /// Which end is here.
     pub end: End,
+    /// Who may send to an `in` end; datagrams of others are dropped and counted. Default: anyone who can reach it.
+    pub from: Option<Source>,
     /// What comes in. Default: [`Media::Udp`].
     pub media: Media,
     /// From coming in to going out at most; later data is given up. Default: 300 ms; at an `out` end without it,
@@ -81,6 +84,7 @@ impl FlowConfig {
         Self {
             name: name.into(),
             end,
+            from: None,
             media: Media::Udp,
             latency: None,
             priority: 2,
@@ -163,6 +167,7 @@ impl FlowConfig {
         self.order = section.flag("order")?.unwrap_or(self.order);
         self.max_pending = section.number("max_pending", 1, 65_536)?.map_or(self.max_pending, |n| n as usize);
         if self.is_in() {
+            self.from = section.parse("from")?.map(|placed| placed.value);
             self.media = section.choice("media", Media::ALL)?.unwrap_or(self.media);
             if let Some(size) = section.parse::<Size>("max_frame")? {
                 if !(65_536..=MAX_FRAME).contains(&size.value.bytes()) {

@@ -5,6 +5,7 @@
 mod fault;
 mod flow;
 mod section;
+mod source;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -19,6 +20,7 @@ use toml::de::DeTable;
 
 pub use fault::ConfigError;
 pub use flow::{End, FlowConfig, MAX_LATENCY, MAX_NAME, Playout};
+pub use source::Source;
 pub use token::{MAX_TOKEN, MIN_TOKEN, Token};
 
 use fault::Fault;

@@ -44,6 +44,7 @@ fn a_file_is_read_with_defaults_filled_in() {
     let [cam, back] = &config.flows[..] else { panic!("two flows") };
     assert_eq!((cam.media, cam.latency), (Media::H264, Some(Duration::from_millis(150))));
     assert!(cam.is_in() && !back.is_in());
+    assert_eq!((cam.from, back.from), (None, None));
     assert_eq!(back.playout, Playout::Steady);
     assert_eq!(back.latency, None);
 }

@@ -4,12 +4,19 @@ use std::{
     io,
     net::SocketAddr,
     sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
+    time::Duration,
 };
 
 use tokio::time::sleep_until;
 
-use super::Flow;
-use crate::{config::End, gather::Gatherer};
+use super::{
+    Flow,
+    receive::{Arrival, receive},
+};
+use crate::{
+    config::End,
+    gather::{Gatherer, micros},
+};
 
 /// Datagrams taken in at a time before others have their turn.
 const BATCH: usize = 64;
@@ -49,14 +56,8 @@ pub(super) async fn run(flow: Arc<Flow>) -> Result<(), String> {
 fn take_in(flow: &Arc<Flow>, gatherer: &mut Gatherer, buffer: &mut [u8]) {
     let before = gatherer.media();
     for _ in 0..BATCH {
-        match flow.socket.try_recv_from(buffer) {
-            Ok((length, from)) if is_expected(flow, from) => {
-                #[cfg(test)]
-                crate::supervise::trap(&buffer[..length], b"panic in the inlet");
-                flow.tally.datagrams_in.fetch_add(1, Relaxed);
-                gatherer.push(flow.clock.now(), &buffer[..length], &mut |parcel| flow.dispatch(parcel));
-            }
-            Ok(_) => {}
+        match receive(&flow.socket, buffer) {
+            Ok(Arrival { length, from, age }) => take(flow, gatherer, &buffer[..length], from, age),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             // Told of a datagram that was sent before: nobody listens there.
             Err(_) => {}
@@ -69,10 +70,33 @@ fn take_in(flow: &Arc<Flow>, gatherer: &mut Gatherer, buffer: &mut [u8]) {
     }
 }
 
-/// Whether a datagram is the flow's: at an `out` end only what its target sends back.
+/// Takes in a datagram that has waited for its age in the socket, while this process did not run for instance.
+fn take(flow: &Arc<Flow>, gatherer: &mut Gatherer, datagram: &[u8], from: SocketAddr, age: Duration) {
+    #[cfg(test)]
+    crate::supervise::trap(datagram, b"panic in the inlet");
+    if !is_expected(flow, from) {
+        return;
+    }
+    flow.tally.datagrams_in.fetch_add(1, Relaxed);
+    if age >= flow.config().latency_or_default() {
+        flow.tally.stale.fetch_add(1, Relaxed);
+        return;
+    }
+    // What waits for less than a turn of the runtime is as good as fresh; the order of stamps stays that of arrival.
+    let stamp = flow.clock.now().saturating_sub(micros(age));
+    gatherer.push(stamp, datagram, &mut |parcel| flow.dispatch(parcel));
+}
+
+/// Whether a datagram is the flow's: at an `out` end only what its target sends back, at an `in` end what comes from
+/// the source that is set.
 fn is_expected(flow: &Flow, from: SocketAddr) -> bool {
-    match flow.config().end {
+    let config = flow.config();
+    match config.end {
         End::Out(target) => from == target || target.ip().is_multicast(),
+        End::In(_) if config.from.is_some_and(|source| !source.contains(from.ip())) => {
+            flow.tally.foreign.fetch_add(1, Relaxed);
+            false
+        }
         End::In(_) => {
             *flow.sender.lock().unwrap_or_else(PoisonError::into_inner) = Some(from);
             true

@@ -1,6 +1,7 @@
 //! One end of a flow here: its socket, which outlives sessions, and the way up into a session.
 
 mod inlet;
+mod receive;
 mod registry;
 mod socket;
 mod uplink;
@@ -169,6 +170,8 @@ impl Flow {
             attached: self.carrier().is_some(),
             latency_ms: config.latency_or_default().as_millis() as u64,
             datagrams_in: self.tally.datagrams_in.load(Relaxed),
+            datagrams_stale: self.tally.stale.load(Relaxed),
+            datagrams_foreign: self.tally.foreign.load(Relaxed),
             datagrams_out: self.tally.datagrams_out.load(Relaxed),
             unwritten: self.tally.unwritten.load(Relaxed),
             pending: self.pending.load(Relaxed) as u64,

@@ -8,6 +8,7 @@ use std::{
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 
+use super::receive;
 use crate::config::End;
 
 /// Bytes that the kernel may keep: a large key frame comes, or leaves, all at once.
@@ -20,6 +21,7 @@ pub(super) fn open(end: End) -> io::Result<UdpSocket> {
     // The kernel gives what it may; a smaller buffer is no reason to do without.
     let _ = socket.set_recv_buffer_size(BUFFER);
     let _ = socket.set_send_buffer_size(BUFFER);
+    receive::stamp(&socket);
     match end {
         End::In(address) => listen(&socket, address)?,
         End::Out(address) => {

@@ -4,16 +4,16 @@ mod flows;
 mod paths;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-use squall::{Block, CloseReason, Event, Received, Session, sched::BlockId};
+use squall::{Block, CloseReason, Event, PathInfo, Received, SendError, Session, sched::BlockId};
 use squall_net::Micros;
 use tokio::{
-    sync::OwnedSemaphorePermit,
+    sync::{OwnedSemaphorePermit, watch},
     time::{MissedTickBehavior, sleep_until},
 };
 
@@ -32,7 +32,13 @@ use crate::{
 const LOOK: Duration = Duration::from_millis(250);
 
 /// How long the other end may take to say who it is.
-const GREETING: Duration = Duration::from_secs(5);
+pub(crate) const GREETING: Duration = Duration::from_secs(5);
+
+/// Messages that wait for room in the session's queue. There are more only if the other end asks faster than it listens.
+const MAX_UNSAID: usize = 64;
+
+/// How long all paths must have been silent before another session is tried beside this one.
+const STALLED: Duration = Duration::from_millis(500);
 
 /// Codes with which a session is closed. 0 is a normal end.
 pub(crate) mod code {
@@ -89,6 +95,8 @@ pub(crate) enum Who {
         token: Token,
         /// Interfaces whose bytes cost money.
         metered: Vec<String>,
+        /// Whether all paths have been silent for [`STALLED`].
+        stalled: watch::Sender<bool>,
     },
     /// The one that was called.
     Called(Visit),
@@ -114,19 +122,26 @@ pub(crate) struct Link {
     /// Interfaces whose bytes cost money.
     metered: Vec<String>,
     closed: Option<String>,
+    /// Messages to the other end that found no room yet, oldest first.
+    unsaid: VecDeque<Vec<u8>>,
+    /// Since when all paths have been silent.
+    silent_since: Option<Instant>,
+    /// Told when that has lasted, if this side called.
+    stalled: Option<watch::Sender<bool>>,
 }
 
 impl Link {
     /// A session that has just come up.
     pub(crate) fn new(core: Arc<Core>, session: Session, id: u64, who: Who) -> Self {
-        let (token, visit, metered) = match who {
-            Who::Caller { token, metered } => (Some(token), None, metered),
-            Who::Called(visit) => (None, Some(visit), Vec::new()),
+        let (token, visit, metered, stalled) = match who {
+            Who::Caller { token, metered, stalled } => (Some(token), None, metered, Some(stalled)),
+            Who::Called(visit) => (None, Some(visit), Vec::new(), None),
         };
         let caller = token.is_some();
         let remote: Option<SocketAddr> = session.path_stats().first().map(|path| path.remote);
         let peer = remote.map_or_else(|| "?".to_owned(), |remote| remote.to_string());
-        let status = SessionStatus { id, peer: peer.clone(), ..SessionStatus::default() };
+        let scheduler = core.config().scheduler.clone();
+        let status = SessionStatus { id, peer: peer.clone(), scheduler, ..SessionStatus::default() };
         let public = Arc::new(Public { id, since: Instant::now(), status: Mutex::new(status) });
         let sender = Arc::new(Sender::new(id, session.clone()));
         let lanes = Lanes::new(sender.clone(), peer.clone(), caller);
@@ -145,6 +160,9 @@ impl Link {
             paths,
             metered,
             closed: None,
+            unsaid: VecDeque::new(),
+            silent_since: None,
+            stalled,
         }
     }
 
@@ -178,6 +196,7 @@ impl Link {
                 }
                 _ = look.tick() => {
                     self.look();
+                    self.say_rest();
                     if !self.agreed && Instant::now() >= greet_until {
                         self.close(code::SILENT, "nothing was said for too long: is this a squall tunnel?");
                     }
@@ -193,7 +212,8 @@ impl Link {
         self.sender.close();
         self.look();
         let Self { core, agreed, closed, mut lanes, place, .. } = self;
-        let (journal, name) = (core.journal.clone(), format!("the last output of session {}", self.public.id));
+        let (journal, name) =
+            (core.journal.clone(), format!("the last output of session {}", self.public.id));
         supervise::watch(journal, name, async move {
             // What still waits takes room until it has left.
             let _place = place;
@@ -214,7 +234,9 @@ impl Link {
             Event::Missed { id, channel, .. } => self.lanes.gone(channel, id),
             Event::Finished { id, fate } => self.sender.finished(id, &fate),
             Event::Path(path, change) => {
-                self.paths.changed(&self.core.journal, &self.session, path, &change);
+                if self.agreed {
+                    self.paths.changed(&self.core.journal, &self.session, path, &change);
+                }
                 self.declare_cost();
             }
             Event::Connected | Event::Writable | Event::Closed(_) => {}
@@ -262,36 +284,46 @@ impl Link {
             return self.close(code::VERSION, &words);
         }
         if self.token.is_none() {
-            let from = self.peer.parse::<SocketAddr>().ok().map(|address| address.ip());
-            if !self.core.guard.may_try(from, self.core.clock.now()) {
-                return self.close(code::TOO_MANY, "too many wrong tokens from there: try again in a minute");
-            }
             if !self.core.config().token.matches(token) {
-                self.core.guard.failed(from, self.core.clock.now());
-                return self.close(code::TOKEN, "wrong token: both ends need the same one");
+                return self.refuse_token();
             }
             let Some(place) = self.core.place() else {
                 return self.close(code::FULL, "there are as many tunnels as may be (max_sessions)");
             };
             self.place = Some(place);
             self.visit = None;
+            self.session.trust();
             self.answer_hello();
         }
         self.agreed = true;
         self.core.note_opened();
-        self.core.journal.info(Kind::Session, format!("session {} with {} is up", self.public.id, self.peer));
+        let over = self.paths.names(&self.session.path_stats());
+        let words = format!("session {} with {} is up, over {over}", self.public.id, self.peer);
+        self.core.journal.info(Kind::Session, words);
         self.look();
         self.offer();
     }
 
-    /// The side that called says who it is.
-    fn say_hello(&self) {
-        if let Some(token) = &self.token {
-            self.say(&Message::Hello { version: VERSION, token: token.reveal().as_bytes().to_vec() });
+    /// Only wrong tokens count against a host: the right one opens whatever its neighbours tried.
+    fn refuse_token(&mut self) {
+        let now = self.core.clock.now();
+        let may_try = self.visit.as_ref().is_none_or(|visit| self.core.guard.failed(visit.from, now));
+        if may_try {
+            self.close(code::TOKEN, "wrong token: both ends need the same one");
+        } else {
+            self.close(code::TOO_MANY, "too many wrong tokens from there: try again in a minute");
         }
     }
 
-    fn answer_hello(&self) {
+    /// The side that called says who it is.
+    fn say_hello(&mut self) {
+        if let Some(token) = &self.token {
+            let token = token.reveal().as_bytes().to_vec();
+            self.say(&Message::Hello { version: VERSION, token });
+        }
+    }
+
+    fn answer_hello(&mut self) {
         self.say(&Message::Hello { version: VERSION, token: Vec::new() });
     }
 
@@ -304,10 +336,24 @@ impl Link {
         }
     }
 
-    fn say(&self, message: &Message) {
-        let block = Block::new(message.encode()).channel(CHANNEL).priority(0).ordered();
-        // A session that is over tells so itself.
-        let _ = self.session.try_send(block);
+    fn say(&mut self, message: &Message) {
+        if self.unsaid.len() >= MAX_UNSAID {
+            return self.close(code::PROTOCOL, "too many messages that were not read");
+        }
+        self.unsaid.push_back(message.encode());
+        self.say_rest();
+    }
+
+    /// Says what there is room for; the rest at the next look.
+    fn say_rest(&mut self) {
+        while let Some(message) = self.unsaid.front() {
+            let block = Block::new(message.clone()).channel(CHANNEL).priority(0).ordered();
+            if let Err(SendError::Full(_)) = self.session.try_send(block) {
+                return;
+            }
+            // A session that is over reports that itself.
+            self.unsaid.pop_front();
+        }
     }
 
     fn close(&mut self, code: u32, words: &str) {
@@ -327,7 +373,8 @@ impl Link {
     fn look(&mut self) {
         let stats = self.session.stats();
         let infos = self.session.path_stats();
-        let paths = self.paths.look(&self.core.journal, Instant::now(), &infos);
+        self.watch_silence(&infos);
+        let paths = self.paths.look(&self.core.journal, Instant::now(), &infos, self.agreed);
         self.lanes.set_way(Paths::min_rtt_us(&infos) / 2 as Micros);
         let mut status = self.public.status.lock().unwrap_or_else(PoisonError::into_inner);
         status.agreed = self.agreed;
@@ -337,6 +384,21 @@ impl Link {
         drop(status);
         for flow in self.core.registry.all() {
             flow.sweep();
+        }
+    }
+
+    fn watch_silence(&mut self, infos: &[PathInfo]) {
+        let silent =
+            self.agreed && !infos.is_empty() && infos.iter().all(|info| info.stats.state == "suspect");
+        if !silent {
+            self.silent_since = None;
+        }
+        let since = silent.then(|| *self.silent_since.get_or_insert_with(Instant::now));
+        if let Some(stalled) = &self.stalled {
+            stalled.send_if_modified(|before| {
+                let now = since.is_some_and(|since| since.elapsed() >= STALLED);
+                std::mem::replace(before, now) != now
+            });
         }
     }
 }

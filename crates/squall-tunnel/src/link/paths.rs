@@ -1,6 +1,9 @@
 //! The paths of a session as people see them, and what changes about them.
 
-use std::{collections::HashMap, time::Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use squall::{PathChange, PathInfo, Session, sched::PathId};
 
@@ -19,6 +22,9 @@ const FEW: u64 = 20_000;
 /// How long rates are taken over, in looks of the link.
 const LOOKS: usize = 4;
 
+/// Of a path one change is reported in this time; of several the last, when it is over.
+const ONE_LINE: Duration = Duration::from_secs(1);
+
 /// What was known of paths at the last looks.
 #[derive(Debug)]
 pub(super) struct Paths {
@@ -27,6 +33,23 @@ pub(super) struct Paths {
     marks: HashMap<u32, Vec<Mark>>,
     /// The path that carried most, by number and name.
     main: Option<(u32, String)>,
+    /// What was reported of each path. There are [`squall::sched::MAX_PATHS`] ids.
+    told: HashMap<PathId, Told>,
+}
+
+/// What was reported of a path.
+#[derive(Debug)]
+struct Told {
+    at: Instant,
+    /// The last change that was not, and how many there were.
+    held: Option<(Level, String)>,
+    count: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Level {
+    Info,
+    Warn,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -39,11 +62,26 @@ struct Mark {
 
 impl Paths {
     pub(super) fn new(caller: bool) -> Self {
-        Self { caller, marks: HashMap::new(), main: None }
+        Self { caller, marks: HashMap::new(), main: None, told: HashMap::new() }
     }
 
-    /// Takes a look: what the paths are doing.
-    pub(super) fn look(&mut self, journal: &Journal, now: Instant, infos: &[PathInfo]) -> Vec<PathStatus> {
+    /// The names of paths, for words.
+    pub(super) fn names(&self, infos: &[PathInfo]) -> String {
+        let names: Vec<String> = infos.iter().map(|info| self.name(info)).collect();
+        names.join(", ")
+    }
+
+    /// Takes a look: what the paths are doing. Nothing is reported of sessions that are not `agreed` on.
+    pub(super) fn look(
+        &mut self,
+        journal: &Journal,
+        now: Instant,
+        infos: &[PathInfo],
+        agreed: bool,
+    ) -> Vec<PathStatus> {
+        for told in self.told.values_mut() {
+            told.release(journal, now);
+        }
         self.marks.retain(|number, _| infos.iter().any(|info| info.stats.number == *number));
         let mut carried = Vec::new();
         let mut all = Vec::new();
@@ -63,7 +101,9 @@ impl Paths {
             carried.push((info, mark.data - before.data));
             all.push(status(self.name(info), info, mark, before));
         }
-        self.note_main(journal, &carried);
+        if agreed {
+            self.note_main(journal, &carried);
+        }
         all
     }
 
@@ -104,36 +144,74 @@ impl Paths {
     }
 
     /// Tells what changed about a path.
-    pub(super) fn changed(&self, journal: &Journal, session: &Session, path: PathId, change: &PathChange) {
+    pub(super) fn changed(
+        &mut self,
+        journal: &Journal,
+        session: &Session,
+        path: PathId,
+        change: &PathChange,
+    ) {
         let info = session.path_stats().into_iter().find(|info| info.id == path);
         let known = |info: &PathInfo| (self.name(info), evidence(info));
         let (name, evidence) =
             info.as_ref().map_or_else(|| (format!("path {}", path.0), "gone".to_owned()), known);
-        match change {
-            PathChange::Up(net) => {
-                journal.info(Kind::Path, format!("{name} is up: {} to {}", net.local, net.remote));
+        let (level, words) = match change {
+            PathChange::Up(net) => (Level::Info, format!("{name} is up: {} to {}", net.local, net.remote)),
+            PathChange::Suspected { silent } => (
+                Level::Warn,
+                format!("{name} is suspected: silent for {} ms ({evidence})", silent.as_millis()),
+            ),
+            PathChange::Readmitted { after } => {
+                (Level::Info, format!("{name} delivers again after {} ms ({evidence})", after.as_millis()))
             }
-            PathChange::Suspected { silent } => journal.warn(
-                Kind::Path,
-                format!("{name} is suspected: nothing heard for {} ms ({evidence})", silent.as_millis()),
-            ),
-            PathChange::Readmitted { after } => journal.info(
-                Kind::Path,
-                format!("{name} delivers again after {} ms ({evidence})", after.as_millis()),
-            ),
-            PathChange::Narrow => journal.warn(
-                Kind::Path,
+            PathChange::Narrow => (
+                Level::Warn,
                 format!("{name} passes small packets only and is not used: its MTU is below 1,228 bytes"),
             ),
             PathChange::Signal { kind, quality, by_peer } => {
                 let whose = if *by_peer { "the other end's" } else { "its" };
-                let words = format!("{name}: {whose} radio: {kind:?}, quality 0.{quality:03}");
-                journal.info(Kind::Path, words);
+                (Level::Info, format!("{name}: {whose} radio: {kind:?}, quality 0.{quality:03}"))
             }
             PathChange::Rebound(net) => {
-                journal.info(Kind::Path, format!("{name}: the other end is at {} now", net.remote));
+                (Level::Info, format!("{name}: the other end is at {} now", net.remote))
             }
-            PathChange::Down => journal.warn(Kind::Path, format!("{name} is down")),
+            PathChange::Down => (Level::Warn, format!("{name} is down")),
+        };
+        let now = Instant::now();
+        match self.told.get_mut(&path) {
+            Some(told) => {
+                told.held = Some((level, words));
+                told.count += 1;
+                told.release(journal, now);
+            }
+            None => {
+                level.report(journal, words);
+                self.told.insert(path, Told { at: now, held: None, count: 0 });
+            }
+        }
+    }
+}
+
+impl Told {
+    /// Reports what is held back, once its time has come.
+    fn release(&mut self, journal: &Journal, now: Instant) {
+        if now.saturating_duration_since(self.at) < ONE_LINE {
+            return;
+        }
+        let Some((level, mut words)) = self.held.take() else { return };
+        if self.count > 1 {
+            words.push_str(&format!(" (after {} other changes)", self.count - 1));
+        }
+        (self.at, self.count) = (now, 0);
+        level.report(journal, words);
+    }
+}
+
+impl Level {
+    fn report(self, journal: &Journal, words: String) {
+        match self {
+            Self::Info => journal.info(Kind::Path, words),
+            Self::Warn => journal.warn(Kind::Path, words),
         }
     }
 }

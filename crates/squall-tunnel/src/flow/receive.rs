@@ -1,0 +1,64 @@
+//! Reading a datagram together with how long it waited in the socket.
+
+use std::{io, net::SocketAddr, time::Duration};
+
+use tokio::net::UdpSocket;
+
+/// A datagram that was read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival {
+    pub(super) length: usize,
+    pub(super) from: SocketAddr,
+    /// Since the kernel received it; zero where the kernel does not say.
+    pub(super) age: Duration,
+}
+
+/// Has the kernel stamp what arrives. Where it does not, datagrams count as fresh.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn stamp(socket: &socket2::Socket) {
+    use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
+    if let Err(error) = setsockopt(socket, ReceiveTimestampns, &true) {
+        tracing::debug!(%error, "no timestamps of the kernel");
+    }
+}
+
+/// See above.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn stamp(_: &socket2::Socket) {}
+
+/// Reads a datagram, if there is one.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arrival> {
+    use std::{io::IoSliceMut, os::fd::AsRawFd as _, time::SystemTime};
+
+    use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
+
+    socket.try_io(tokio::io::Interest::READABLE, || {
+        let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec);
+        let mut slices = [IoSliceMut::new(buffer)];
+        let flags = MsgFlags::MSG_DONTWAIT;
+        let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut slices, Some(&mut space), flags)?;
+        let stamp = message.cmsgs()?.find_map(|control| match control {
+            ControlMessageOwned::ScmTimestampns(stamp) => Some(Duration::from(stamp)),
+            _ => None,
+        });
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let age = stamp.map_or(Duration::ZERO, |stamp| now.saturating_sub(stamp));
+        let from = message.address.as_ref().and_then(address);
+        let from = from.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+        Ok(Arrival { length: message.bytes, from, age })
+    })
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn address(from: &nix::sys::socket::SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = from.as_sockaddr_in().map(|one| SocketAddr::new(one.ip().into(), one.port()));
+    v4.or_else(|| from.as_sockaddr_in6().map(|one| SocketAddr::new(one.ip().into(), one.port())))
+}
+
+/// Reads a datagram, if there is one.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arrival> {
+    let (length, from) = socket.try_recv_from(buffer)?;
+    Ok(Arrival { length, from, age: Duration::ZERO })
+}
