@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use squall_tunnel::Status;
+use squall_tunnel::{Status, status::printable};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -24,10 +24,34 @@ pub(super) fn status(address: SocketAddr) -> anyhow::Result<Status> {
         bail!("what answers on {address} is no tunnel");
     };
     if !head.starts_with("HTTP/1.1 200 ") {
-        bail!("what answers on {address} is no tunnel: {}", head.lines().next().unwrap_or_default());
+        let first = printable(head.lines().next().unwrap_or_default().to_owned());
+        bail!("what answers on {address} is no tunnel: {first}");
     }
-    serde_json::from_str(body)
-        .with_context(|| format!("what answers on {address} is no tunnel of this version"))
+    read(body).with_context(|| format!("what answers on {address} is no tunnel of this version"))
+}
+
+/// A status whose texts are fit for a terminal, whoever wrote them.
+fn read(body: &str) -> serde_json::Result<Status> {
+    let mut value = serde_json::from_str(body)?;
+    clean(&mut value);
+    serde_json::from_value(value)
+}
+
+fn clean(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) => *text = printable(std::mem::take(text)),
+        serde_json::Value::Array(all) => all.iter_mut().for_each(clean),
+        serde_json::Value::Object(all) => {
+            *all = std::mem::take(all)
+                .into_iter()
+                .map(|(key, mut value)| {
+                    clean(&mut value);
+                    (printable(key), value)
+                })
+                .collect();
+        }
+        _ => {}
+    }
 }
 
 fn get(address: SocketAddr) -> std::io::Result<String> {
@@ -38,4 +62,24 @@ fn get(address: SocketAddr) -> std::io::Result<String> {
     let mut answer = String::new();
     stream.take(MAX_ANSWER).read_to_string(&mut answer)?;
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_tunnel::status::{EventStatus, SentStatus};
+
+    use super::*;
+
+    #[test]
+    fn a_server_does_not_write_to_the_terminal() {
+        let mut status = Status { role: "entry\u{1b}]0;title\u{7}".to_owned(), ..Status::default() };
+        status.events.push(EventStatus { words: "\u{1b}[2Jgone\n".to_owned(), ..EventStatus::default() });
+        let mut flow = squall_tunnel::status::FlowStatus::default();
+        flow.sent.insert("\u{9b}31m".to_owned(), SentStatus::default());
+        status.flows.push(flow);
+        let read = read(&serde_json::to_string(&status).expect("is written")).expect("is read");
+        assert_eq!(read.role, "entry\u{fffd}]0;title\u{fffd}");
+        assert_eq!(read.events[0].words, "\u{fffd}[2Jgone\u{fffd}");
+        assert_eq!(read.flows[0].sent.keys().next().expect("one"), "\u{fffd}31m");
+    }
 }

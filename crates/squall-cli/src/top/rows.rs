@@ -78,16 +78,33 @@ pub(super) fn title(status: &Status) -> String {
         1 => "1 session".to_owned(),
         more => format!("{more} sessions"),
     };
+    let scheduler = scheduler(status);
     format!(
-        "{} {verb} {}, {sessions} ({} opened, {} failed), scheduler {}, up {}, {:.1} MB",
+        "{} {verb} {}, {sessions} ({} opened, {} failed), scheduler {scheduler}, up {}, {:.1} MB",
         status.role,
         status.address,
         status.sessions_opened,
         status.sessions_failed,
-        status.scheduler,
         span(status.uptime_s),
         status.memory_bytes as f64 / 1e6
     )
+}
+
+/// What runs, and what the next session gets if a reload changed that.
+fn scheduler(status: &Status) -> String {
+    let next = &status.scheduler;
+    let mut running: Vec<&str> = status
+        .sessions
+        .iter()
+        .map(|session| session.scheduler.as_str())
+        .filter(|name| !name.is_empty())
+        .collect();
+    running.sort_unstable();
+    running.dedup();
+    if running.is_empty() || running == [next] {
+        return next.clone();
+    }
+    format!("{} (next session: {next})", running.join(" and "))
 }
 
 /// A line for each path.
@@ -247,6 +264,20 @@ mod tests {
         let status = Status { flows: vec![flow.clone()], ..Status::default() };
         flow.received.classes.insert("key".into(), amount(10));
         assert_eq!(flow_rate(&flow, &status, 2.0), 20_000);
+    }
+
+    #[test]
+    fn the_scheduler_that_runs_is_shown_and_the_next() {
+        let session = |scheduler: &str| squall_tunnel::status::SessionStatus {
+            scheduler: scheduler.to_owned(),
+            ..Default::default()
+        };
+        let of =
+            |sessions| scheduler(&Status { scheduler: "storm".to_owned(), sessions, ..Status::default() });
+        assert_eq!(of(Vec::new()), "storm");
+        assert_eq!(of(vec![session("storm")]), "storm");
+        assert_eq!(of(vec![session("minrtt"), session("minrtt")]), "minrtt (next session: storm)");
+        assert_eq!(of(vec![session("storm"), session("minrtt")]), "minrtt and storm (next session: storm)");
     }
 
     #[test]
