@@ -301,7 +301,7 @@ fn an_exit_that_starts_again_is_found_again() {
         let mut buffer = [0; 100];
         let (length, _) = target.recv_from(&mut buffer).expect("arrives");
         assert_eq!(&buffer[..length], b"meanwhile");
-        assert!(words(&entry).contains("connecting anew"), "{}", words(&entry));
+        assert!(words(&entry).contains("reconnecting"), "{}", words(&entry));
         entry.stop().await;
         exit.stop().await;
         std::fs::remove_dir_all(&folder).expect("is removed");
