@@ -396,6 +396,6 @@ fn what_is_held_for_a_stranger_is_bounded() {
         world.server.session(id).expect("is open").stats().held_bytes
     };
     assert!(held(&mut world) <= 64 << 10);
-    world.server.session(id).expect("is open").trust();
+    world.server.session(id).expect("is open").trust(world.now);
     assert!(held(&mut world) > 300_000, "all of it once it is trusted");
 }

@@ -242,7 +242,7 @@ impl Core {
     /// The peer of a session may use all that the limits allow.
     pub(crate) fn trust(&mut self, id: SessionId) {
         if let Some(session) = self.proto.session(id) {
-            session.trust();
+            session.trust(Instant::now());
             self.wake();
         }
     }

@@ -233,11 +233,16 @@ impl Session {
 
     /// The peer has shown that it may use all that [`Config::limits`] allows, where
     /// [`Config::distrust`] holds it back.
-    pub fn trust(&mut self) {
-        if !self.trusted {
-            self.trusted = true;
-            self.inbox.set_limits(self.config.limits);
-            self.offer_credit();
+    pub fn trust(&mut self, now: Instant) {
+        if self.trusted {
+            return;
+        }
+        self.trusted = true;
+        self.inbox.set_limits(self.config.limits);
+        self.offer_credit();
+        let (at, numbers) = (self.micros(now), self.paths.iter().map(|path| path.number));
+        for number in numbers.collect::<Vec<_>>() {
+            self.heed_peer(at, number);
         }
     }
 

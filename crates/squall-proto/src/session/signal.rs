@@ -57,7 +57,8 @@ impl Session {
 
     /// The peer's radio says something.
     pub(super) fn on_path_alert(&mut self, at: Micros, alert: &PathAlert) {
-        if self.config.signal.is_some() && self.trusted && self.radios.hear(alert) {
+        // What a stranger says is kept until it is trusted: it is not said again.
+        if self.config.signal.is_some() && self.radios.hear(alert) && self.trusted {
             self.heed(at, alert.path, &alert.alert(), true);
         }
     }
@@ -69,10 +70,15 @@ impl Session {
             self.radios.tell(at, number, &alert);
             self.heed(at, number, &alert, false);
         }
-        if let Some(alert) = self.radios.heard(number) {
+        self.heed_peer(at, number);
+        self.mind_radios(at);
+    }
+
+    /// Lets the use of a path follow from what the peer's radio said last, if the peer is trusted.
+    pub(super) fn heed_peer(&mut self, at: Micros, number: u32) {
+        if let Some(alert) = self.radios.heard(number).filter(|_| self.trusted) {
             self.heed(at, number, &alert, true);
         }
-        self.mind_radios(at);
     }
 
     /// Lets a path's use follow from an alert.
