@@ -62,3 +62,30 @@ pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arriv
     let (length, from) = socket.try_recv_from(buffer)?;
     Ok(Arrival { length, from, age: Duration::ZERO })
 }
+
+#[cfg(all(test, any(target_os = "linux", target_os = "android")))]
+mod tests {
+    use super::*;
+    use crate::{config::End, flow::socket};
+
+    #[tokio::test]
+    async fn a_datagram_is_as_old_as_the_kernel_says() {
+        let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
+        let address = free.local_addr().expect("is bound");
+        drop(free);
+        let receiver = socket::open(End::In(address)).expect("is opened");
+        let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
+        sender.send_to(b"old", address).expect("is sent");
+        std::thread::sleep(Duration::from_millis(300));
+        sender.send_to(b"fresh!", address).expect("is sent");
+        receiver.readable().await.expect("can be read");
+        let mut buffer = [0; 100];
+        let old = receive(&receiver, &mut buffer).expect("is there");
+        assert_eq!((&buffer[..old.length], old.from), (&b"old"[..], sender.local_addr().expect("is bound")));
+        let fresh = receive(&receiver, &mut buffer).expect("is there");
+        assert_eq!(&buffer[..fresh.length], b"fresh!");
+        assert!(old.age >= fresh.age + Duration::from_millis(300), "{:?} and {:?}", old.age, fresh.age);
+        let none = receive(&receiver, &mut buffer).expect_err("is empty");
+        assert_eq!(none.kind(), io::ErrorKind::WouldBlock);
+    }
+}
