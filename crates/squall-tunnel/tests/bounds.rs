@@ -293,7 +293,7 @@ fn what_is_asked_of_the_status_page_is_answered() {
 /// Handing a message over fails while the session's queue is full.
 #[test]
 fn a_flow_that_is_added_while_the_queue_is_full_is_carried() {
-    in_real_time(async || {
+    within(async || {
         let flows = vec![flow_out("x=udp://127.0.0.1:9"), flow_out("y=udp://127.0.0.1:9")];
         let exit = Tunnel::start(exit_config(0, None, flows)).await.expect("starts");
         let network = Network::before(exit.listening().expect("it listens"));

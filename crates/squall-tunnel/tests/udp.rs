@@ -395,7 +395,7 @@ fn a_flow_may_take_the_address_of_one_that_goes() {
 
 #[test]
 fn a_flow_takes_datagrams_of_its_source_only() {
-    in_real_time(async || {
+    within(async || {
         let (target, port) = (socket(), free_port());
         let flow = flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")));
         let exit = Tunnel::start(exit_config(0, None, vec![flow])).await.expect("starts");
