@@ -22,6 +22,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// See [`FIRST_PAUSE`].
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
+/// A session that lasted for this long is no failed attempt: the next one is due after [`FIRST_PAUSE`] again.
+const LASTING: Duration = Duration::from_secs(1);
+
 /// Sees that the files are there that a connection needs.
 pub(crate) fn check(connect: &ConnectConfig) -> Result<(), StartError> {
     trust(connect).map(drop)
@@ -72,7 +75,7 @@ async fn attempt(core: &Arc<Core>, told: &mut Option<String>) -> bool {
             if ended.agreed {
                 *told = None;
                 core.journal.warn(Kind::Session, format!("the session is over: {why}; reconnecting"));
-                return begun.elapsed() >= MAX_PAUSE;
+                return begun.elapsed() >= LASTING;
             }
             format!("{} does not agree: {why}", connect.to)
         }
