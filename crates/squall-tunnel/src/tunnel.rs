@@ -388,8 +388,9 @@ pub(crate) fn session_config(config: &Config) -> Result<squall::Config, StartErr
             queued_bytes: QUEUED,
             reassembly: REASSEMBLY,
             open_blocks: 16_384,
-            handshakes: 32,
-            handshakes_per_host: 8,
+            handshakes: 64,
+            // Half, so that a flood from behind the address of an entry takes a second to displace its handshake.
+            handshakes_per_host: 32,
             // Beside the tunnels those without a token, and as many that are being let in or go.
             sessions: config.max_sessions + 2 * STRANGERS,
             ..Limits::default()
