@@ -18,7 +18,7 @@ pub struct Check {
     pub at_least: Option<f64>,
     /// Upper limit likewise.
     pub at_most: Option<f64>,
-    /// Schedulers it is about, as the scenario names them; empty: all.
+    /// Schedulers it is about, as the scenario names them; empty: all, also those that the scenario does not name.
     pub schedulers: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ mod tests {
     fn a_limit_decides() {
         let run = run("minrtt", 1);
         let flow = Subject::flow(&run.flows[0].name);
-        let measured = run.flows[0].completion_rate;
+        let measured = run.flows[0].completion_rate.unwrap();
         let holds = Check {
             at_least: Some(measured),
             at_most: Some(measured),

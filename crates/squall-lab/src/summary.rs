@@ -128,12 +128,16 @@ fn flow_cells(runs: &[&RunResult], name: &str) -> Vec<String> {
         .iter()
         .map(|(_, pick)| over(&|flow| flow.latency.as_ref().map(|all| pick(all) as f64 / 1e3), 1))
         .collect();
-    cells.push(mean_cell(flows.iter().map(|flow| flow.completion_rate * 100.0), fixed(2)));
-    cells.push(over(&|flow| flow.bound.map(|limit| limit.in_time_ratio() * 100.0), 2));
-    cells.push(mean_cell(flows.iter().map(|flow| flow.total.delivered_ratio() * 100.0), fixed(2)));
+    cells.push(over(&|flow| percent(flow.completion_rate), 2));
+    cells.push(over(&|flow| percent(flow.bound?.in_time_ratio()), 2));
+    cells.push(over(&|flow| percent(flow.total.delivered_ratio()), 2));
     cells.push(over(&|flow| Some(flow.longest_gap_us as f64 / 1e3), 1));
     cells.push(over(&|flow| Some(flow.goodput_bps as f64 / 1e6), 2));
     cells
+}
+
+fn percent(share: Option<f64>) -> Option<f64> {
+    share.map(|share| share * 100.0)
 }
 
 /// Per scheduler and flow with real pictures: what a viewer saw of them.

@@ -45,6 +45,11 @@ fn compared(parts: &[&str]) -> impl Iterator<Item = [RunResult; 3]> {
     cubic.into_iter().zip(sqp).zip(salsify).map(|((cubic, sqp), salsify)| [cubic, sqp, salsify])
 }
 
+/// Share of the first flow's blocks that arrived in time.
+fn in_time(run: &RunResult) -> f64 {
+    run.flows[0].total.in_time_ratio().expect("blocks were due")
+}
+
 /// 95th percentile of the smoothed RTT of a run's path, in milliseconds.
 fn p95_rtt(run: &RunResult, path: usize) -> f64 {
     run.paths[path].rtt.expect("it was sampled").p95_us as f64 / 1e3
@@ -185,7 +190,7 @@ fn a_stream_over_a_lossy_link_is_in_time_where_loss_is_tolerated() {
     let video = VIDEO.to_owned() + "deadline = \"300ms\"\n";
     let runs = ["cubic", "cubic-tolerant"].map(|congestion| runs(congestion, &[&lossy, &video]));
     for (cubic, tolerant) in runs[0].iter().zip(&runs[1]) {
-        let in_time = [cubic, tolerant].map(|run| run.flows[0].total.in_time_ratio());
+        let in_time = [cubic, tolerant].map(in_time);
         println!("in time: {in_time:.3?}");
         assert!(in_time[1] > 0.99 && in_time[0] < 0.9, "{in_time:?}");
     }
@@ -197,7 +202,7 @@ fn losses_in_runs_leave_room_for_most_of_a_link() {
     let lossy = format!("{link}loss = {{ to_bad = \"0.5%\", to_good = \"25%\" }}\n");
     let video = VIDEO.replace("8mbps", "18mbps") + "deadline = \"300ms\"\n";
     for run in runs("cubic-tolerant", &[&lossy, &video]) {
-        let in_time = run.flows[0].total.in_time_ratio();
+        let in_time = in_time(&run);
         println!("in time: {in_time:.3}");
         assert!(in_time > 0.97, "{in_time}");
     }

@@ -262,3 +262,24 @@ fn who_waits_longer_for_a_signal_recovers_later() {
     println!("{soon} and {late} us");
     assert!(late >= soon + 1_000_000);
 }
+
+#[test]
+fn a_check_of_a_dead_link_fails() {
+    let flows = [
+        ("kind = \"blocks\"\nsize = \"1kB\"\ninterval = \"20ms\"\ndeadline = \"60s\"\n", "in_time_ratio"),
+        ("kind = \"blocks\"\nsize = \"1kB\"\ninterval = \"20ms\"\n", "delivered_ratio"),
+        ("kind = \"bulk\"\nsize = \"20kB\"\n", "in_time_bytes_ratio"),
+        ("kind = \"bulk\"\nsize = \"20kB\"\n", "efficiency"),
+    ];
+    for (flow, measure) in flows {
+        let text = format!(
+            "name = \"dead\"\nduration = \"2s\"\nschedulers = [\"minrtt\"]\n[[path]]\nname = \"link\"\n\
+             rate = \"10mbps\"\ndelay = \"10ms\"\nloss = 1.0\n[[flow]]\nname = \"data\"\n{flow}\
+             [[check]]\nflow = \"data\"\nmeasure = \"{measure}\"\nat_least = \"1%\"\n"
+        );
+        let scenario = Scenario::parse(&text, "dead.toml").unwrap_or_else(|error| panic!("{error}"));
+        let runs = Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs");
+        let verdict = &runs[0].checks[0];
+        assert!(!verdict.pass, "{measure} of {flow}: {verdict:?}");
+    }
+}

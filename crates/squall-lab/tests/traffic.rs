@@ -45,7 +45,8 @@ fn a_game_follows_what_the_link_carries() {
         assert!((11.0..20.0).contains(&before), "{control}: {before}");
         assert!((3.0..5.0).contains(&during), "{control}: {during}");
         assert!((8.0..20.0).contains(&after), "{control}: {after}");
-        assert!(flow.completion_rate > 0.95, "{control}: {}", flow.completion_rate);
+        let in_time = flow.completion_rate.expect("blocks were due");
+        assert!(in_time > 0.95, "{control}: {in_time}");
         let playback = flow.playback.as_ref().expect("frames are pictures");
         assert!(playback.mean_fps > 55.0, "{control}: {}", playback.mean_fps);
     }
@@ -130,7 +131,8 @@ fn a_narrow_link_keeps_what_is_in_front() {
     // All that is sent takes 16 Mbps, the viewport 10.
     let path = "rate = \"14mbps\"\ndelay = \"10ms\"\nqueue = \"60kB\"";
     let flow = runs("[\"ras\"]", "cubic", path, SPHERE).remove(0).flows.remove(0);
-    let [viewport, .., outside] = [0, 1, 2].map(|class: usize| flow.classes[class].tally.in_time_ratio());
+    let [viewport, .., outside] =
+        [0, 1, 2].map(|class: usize| flow.classes[class].tally.in_time_ratio().expect("tiles were due"));
     assert!(viewport > outside, "{viewport} {outside}");
     let ratio = flow.perceived_ratio.expect("pictures were shown");
     assert!(ratio > 0.5, "{ratio}");

@@ -19,7 +19,7 @@ pub use supply::Supply;
 
 use self::{blocks::most_blocks, carried::Sweep};
 use crate::{
-    result::{Percentiles, round6},
+    result::{Percentiles, ratio},
     traffic::Offer,
 };
 
@@ -97,21 +97,15 @@ pub struct Limit {
 
 impl Limit {
     /// The highest [`Tally::in_time_ratio`](crate::result::Tally::in_time_ratio) that a run can show. There
-    /// an open block counts if it happens to be delivered.
-    pub fn in_time_ratio(&self) -> f64 {
-        if self.offered_blocks == 0 {
-            return 1.0;
-        }
-        round6((self.in_time_blocks + self.open_blocks) as f64 / self.offered_blocks as f64)
+    /// an open block counts if it happens to be delivered. `None` without blocks.
+    pub fn in_time_ratio(&self) -> Option<f64> {
+        ratio(self.in_time_blocks + self.open_blocks, self.offered_blocks)
     }
 
-    /// The highest share of the bytes of decided blocks that can arrive before the deadline of their block. 1 when
-    /// there are none.
-    pub fn in_time_bytes_ratio(&self) -> f64 {
-        match self.offered_bytes - self.open_bytes {
-            0 => 1.0,
-            decided => round6(self.in_time_bytes as f64 / decided as f64),
-        }
+    /// The highest share of the bytes of decided blocks that can arrive before the deadline of their block. `None`
+    /// when there are none.
+    pub fn in_time_bytes_ratio(&self) -> Option<f64> {
+        ratio(self.in_time_bytes, self.offered_bytes - self.open_bytes)
     }
 
     /// The most [`Tally::in_time_bytes`](crate::result::Tally::in_time_bytes) that a run can show, open

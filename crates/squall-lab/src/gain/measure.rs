@@ -29,12 +29,12 @@ pub struct Measures {
     pub p99_ms: Option<f64>,
     /// Largest delay of a packet in ms.
     pub max_ms: Option<f64>,
-    /// Blocks in time, in per cent.
-    pub in_time_percent: f64,
+    /// Blocks in time, in per cent; none if no block was due.
+    pub in_time_percent: Option<f64>,
     /// Packets declared lost.
     pub lost_packets: u64,
-    /// Block bytes sent again, in per cent of all bytes.
-    pub again_percent: f64,
+    /// Block bytes sent again, in per cent of all bytes; none if nothing was sent.
+    pub again_percent: Option<f64>,
 }
 
 impl Measures {
@@ -46,9 +46,9 @@ impl Measures {
             seed: run.seed,
             p99_ms: delay.map(|all| all.p99_us as f64 / 1e3),
             max_ms: delay.map(|all| all.max_us as f64 / 1e3),
-            in_time_percent: percent(blocks.in_time_ratio()),
+            in_time_percent: blocks.in_time_ratio().map(percent),
             lost_packets: run.lost_packets(),
-            again_percent: percent(run.retransmission_ratio()),
+            again_percent: run.retransmission_ratio().map(percent),
         }
     }
 
@@ -57,9 +57,9 @@ impl Measures {
         match measure {
             Measure::P99 => self.p99_ms,
             Measure::Max => self.max_ms,
-            Measure::InTime => Some(self.in_time_percent),
+            Measure::InTime => self.in_time_percent,
             Measure::Lost => Some(self.lost_packets as f64),
-            Measure::Again => Some(self.again_percent),
+            Measure::Again => self.again_percent,
         }
     }
 }
@@ -79,7 +79,7 @@ mod tests {
         let run = run("minrtt", 3);
         let measures = Measures::of(&run);
         assert_eq!((measures.seed, measures.lost_packets), (3, run.lost_packets()));
-        assert_eq!(measures.in_time_percent / 100.0, run.flows[0].completion_rate);
+        assert_eq!(measures.in_time_percent.map(|percent| percent / 100.0), run.flows[0].completion_rate);
         assert_eq!(measures.get(Measure::P99).is_some(), run.packet_delay.is_some());
     }
 }

@@ -18,13 +18,19 @@ pub(super) fn of_run(run: &RunResult) -> Option<Limit> {
     })
 }
 
+/// The completion rates by blocks and by packets, if any block was decided.
+pub(super) type Reached = (Option<f64>, Option<f64>);
+
 /// A measure of the bound, or of how much of it was reached, by what was reached: the completion rates by blocks
 /// and by packets.
-pub(super) fn of_limit(count: Count, limit: &Limit, reached: (f64, f64), run: &RunResult) -> Option<f64> {
-    let share = |reached: f64, most: f64| (most > 0.0).then(|| round6(reached / most));
+pub(super) fn of_limit(count: Count, limit: &Limit, reached: Reached, run: &RunResult) -> Option<f64> {
+    let share = |reached: Option<f64>, most: Option<f64>| {
+        let most = most.filter(|most| *most > 0.0)?;
+        Some(round6(reached? / most))
+    };
     match count {
-        Count::BoundInTimeRatio => Some(limit.in_time_ratio()),
-        Count::BoundInTimeBytesRatio => Some(limit.in_time_bytes_ratio()),
+        Count::BoundInTimeRatio => limit.in_time_ratio(),
+        Count::BoundInTimeBytesRatio => limit.in_time_bytes_ratio(),
         Count::BoundInTimeBitrate => Some(rate_bps(limit.tally_bytes(), run.duration_us) as f64),
         Count::InTimeOfBound => share(reached.0, limit.in_time_ratio()),
         Count::InTimeBytesOfBound => share(reached.1, limit.in_time_bytes_ratio()),
@@ -33,12 +39,12 @@ pub(super) fn of_limit(count: Count, limit: &Limit, reached: (f64, f64), run: &R
 }
 
 /// The completion rates of a flow by blocks and by packets.
-pub(super) fn reached_by_flow(flow: &FlowResult) -> (f64, f64) {
+pub(super) fn reached_by_flow(flow: &FlowResult) -> Reached {
     (flow.total.in_time_ratio(), flow.in_time_bytes_ratio)
 }
 
 /// The same of a class.
-pub(super) fn reached_by_class(class: &ClassResult) -> (f64, f64) {
+pub(super) fn reached_by_class(class: &ClassResult) -> Reached {
     (class.tally.in_time_ratio(), class.in_time_bytes_ratio)
 }
 
@@ -57,7 +63,7 @@ mod tests {
         let block = Demand { release_us: 0, size: 200_000, deadline_us: Some(100_000), priority: 0 };
         let bound = Bound::of(&supply, &[block]);
         let mut run = run("minrtt", 1);
-        let reached = run.flows[0].in_time_bytes_ratio;
+        let reached = run.flows[0].in_time_bytes_ratio.unwrap();
         run.flows[0].bound = Some(bound.total);
         run.bounds = vec![DirectionBound { direction: Direction::Down, bound }];
         let of = |name: &str| {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Count, Measure, Quantile, Times, limit, pictures};
 use crate::flow::{Direction, word};
 use crate::result::{
-    ClassResult, FlowResult, PathResult, Percentiles, Playback, RunResult, Tally, rate_bps, round6,
+    ClassResult, FlowResult, PathResult, Percentiles, Playback, RunResult, Tally, rate_bps, ratio, round6,
 };
 use crate::table::format;
 
@@ -174,7 +174,7 @@ fn of_run(measure: Measure, run: &RunResult) -> Option<f64> {
                 let metered = run.paths.iter().filter(|path| path.metered).map(PathResult::wire_bytes);
                 ratio(metered.sum(), run.paths.iter().map(PathResult::wire_bytes).sum())
             }
-            Count::RetransmissionRatio => Some(run.retransmission_ratio()),
+            Count::RetransmissionRatio => run.retransmission_ratio(),
             Count::Recoveries => Some(run.paths.iter().map(|path| path.recoveries).sum::<u64>() as f64),
             Count::SchedulingTime => {
                 let blocks = total().offered_blocks;
@@ -183,7 +183,7 @@ fn of_run(measure: Measure, run: &RunResult) -> Option<f64> {
             }
             Count::InTimeBytesRatio => in_time_bytes_ratio(run),
             _ => of_wire(count, &run.paths, run).or_else(|| of_fates(count, &total(), run)).or_else(|| {
-                let reached = (total().in_time_ratio(), in_time_bytes_ratio(run)?);
+                let reached = (total().in_time_ratio(), in_time_bytes_ratio(run));
                 limit::of_limit(count, &limit::of_run(run)?, reached, run)
             }),
         },
@@ -192,12 +192,15 @@ fn of_run(measure: Measure, run: &RunResult) -> Option<f64> {
 
 fn in_time_bytes_ratio(run: &RunResult) -> Option<f64> {
     let classes = run.flows.iter().flat_map(|flow| &flow.classes);
-    let weighted = classes.map(|class| {
-        let decided = (class.tally.offered_bytes - class.tally.open_bytes) as f64;
-        (class.in_time_bytes_ratio * decided, decided)
-    });
+    let weighted = classes.map(timely_and_decided);
     let (timely, decided) = weighted.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     (decided > 0.0).then(|| round6(timely / decided))
+}
+
+/// Bytes of a class that were in time, and bytes of its decided blocks.
+fn timely_and_decided(class: &ClassResult) -> (f64, f64) {
+    let decided = (class.tally.offered_bytes - class.tally.open_bytes) as f64;
+    (class.in_time_bytes_ratio.unwrap_or(0.0) * decided, decided)
 }
 
 fn of_path(measure: Measure, view: View, path: &PathResult, run: &RunResult) -> Option<f64> {
@@ -238,8 +241,10 @@ fn of_flow(measure: Measure, view: View, flow: &FlowResult, run: &RunResult) -> 
         Measure::Count(Count::Goodput) => {
             Some(flow.goodput_within(view.window_us.unwrap_or((0, run.duration_us))))
         }
-        Measure::Count(Count::InTimeBytesRatio) => Some(flow.in_time_bytes_ratio),
-        Measure::Count(Count::LongestGap) => Some(flow.longest_gap_us as f64),
+        Measure::Count(Count::InTimeBytesRatio) => flow.in_time_bytes_ratio,
+        Measure::Count(Count::LongestGap) => {
+            (flow.total.offered_blocks > 0).then_some(flow.longest_gap_us as f64)
+        }
         Measure::Count(Count::PerceivedRatio) => flow.perceived_ratio,
         Measure::Count(count) => {
             let of_bound = || limit::of_limit(count, flow.bound.as_ref()?, limit::reached_by_flow(flow), run);
@@ -258,7 +263,7 @@ fn of_class(measure: Measure, class: &ClassResult, run: &RunResult) -> Option<f6
         Measure::Time(quantile, Times::Waiting) => at(quantile, class.waiting.as_ref()),
         Measure::Time(quantile, Times::LeastLatency) => at(quantile, class.bound.as_ref()?.latency.as_ref()),
         Measure::Time(..) => None,
-        Measure::Count(Count::InTimeBytesRatio) => Some(class.in_time_bytes_ratio),
+        Measure::Count(Count::InTimeBytesRatio) => class.in_time_bytes_ratio,
         Measure::Count(count) => of_fates(count, &class.tally, run)
             .or_else(|| limit::of_limit(count, class.bound.as_ref()?, limit::reached_by_class(class), run)),
     }
@@ -276,13 +281,12 @@ fn joined(flow: &FlowResult, name: &str) -> Option<ClassResult> {
     let mut classes = flow.classes.iter().filter(|class| is_of(class, name)).cloned();
     let first = classes.next()?;
     Some(classes.fold(first, |sum, class| {
-        let decided = |class: &ClassResult| (class.tally.offered_bytes - class.tally.open_bytes) as f64;
-        let timely = |class: &ClassResult| class.in_time_bytes_ratio * decided(class);
-        let all = decided(&sum) + decided(&class);
+        let (first, second) = (timely_and_decided(&sum), timely_and_decided(&class));
+        let (timely, decided) = (first.0 + second.0, first.1 + second.1);
         let paths = sum.path_bytes.len().max(class.path_bytes.len());
         let bytes = |class: &ClassResult, path| class.path_bytes.get(path).copied().unwrap_or(0);
         ClassResult {
-            in_time_bytes_ratio: if all == 0.0 { 1.0 } else { round6((timely(&sum) + timely(&class)) / all) },
+            in_time_bytes_ratio: (decided > 0.0).then(|| round6(timely / decided)),
             path_bytes: (0..paths).map(|path| bytes(&sum, path) + bytes(&class, path)).collect(),
             tally: sum.tally.plus(&class.tally),
             latency: None,
@@ -295,11 +299,11 @@ fn joined(flow: &FlowResult, name: &str) -> Option<ClassResult> {
 
 fn of_fates(count: Count, tally: &Tally, run: &RunResult) -> Option<f64> {
     match count {
-        Count::InTimeRatio => Some(tally.in_time_ratio()),
-        Count::LateRatio => Some(round6(1.0 - tally.in_time_ratio())),
+        Count::InTimeRatio => tally.in_time_ratio(),
+        Count::LateRatio => tally.in_time_ratio().map(|ratio| round6(1.0 - ratio)),
         Count::InTimeBitrate => Some(rate_bps(tally.in_time_bytes, run.duration_us) as f64),
-        Count::DeliveredRatio => Some(tally.delivered_ratio()),
-        Count::Efficiency => Some(tally.efficiency()),
+        Count::DeliveredRatio => tally.delivered_ratio(),
+        Count::Efficiency => tally.efficiency(),
         Count::CancelledBlocks => Some(tally.cancelled_blocks as f64),
         Count::WastedBlocks => Some(tally.wasted_blocks as f64),
         Count::OfferedBitrate => Some(rate_bps(tally.offered_bytes, run.duration_us) as f64),
@@ -327,10 +331,16 @@ fn of_wire(count: Count, paths: &[PathResult], run: &RunResult) -> Option<f64> {
     }
 }
 
+/// Nothing, if no picture was due: a player that never began has not stalled, but it has not played either.
 fn of_playback(count: Count, playback: &Playback, run: &RunResult) -> Option<f64> {
+    if playback.pictures == 0 {
+        return None;
+    }
     match count {
         Count::MeanFps => Some(playback.mean_fps),
-        Count::BelowSmoothRatio => Some(playback.below_smooth_ratio),
+        Count::BelowSmoothRatio => {
+            (!playback.shown_per_second.is_empty()).then_some(playback.below_smooth_ratio)
+        }
         Count::ShownRatio => ratio(playback.shown, playback.pictures),
         Count::Stalls => Some(playback.stalls as f64),
         Count::StallsPerMinute => {
@@ -354,10 +364,6 @@ fn path_ratio<'a>(classes: impl Iterator<Item = &'a ClassResult>, path: usize) -
 
 fn at(quantile: Quantile, all: Option<&Percentiles>) -> Option<f64> {
     all.map(|all| quantile.of(all) as f64)
-}
-
-fn ratio(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| round6(part as f64 / whole as f64))
 }
 
 /// Mean over the samples that end within the window, each weighted by the time it covers.
@@ -418,7 +424,7 @@ mod tests {
             tally: Tally::default(),
             latency: None,
             waiting: None,
-            in_time_bytes_ratio: 1.0,
+            in_time_bytes_ratio: Some(1.0),
             path_bytes: path_bytes.to_vec(),
             bound: None,
         };

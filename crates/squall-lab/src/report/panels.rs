@@ -134,9 +134,12 @@ fn latency_stats(flow: &FlowResult) -> String {
             format::time(all.max_us)
         )
     });
-    let decided = flow.total.offered_blocks - flow.total.open_blocks;
+    let decided = flow.total.decided_blocks();
     let missing = decided.saturating_sub(flow.total.delivered_blocks);
-    format!("{latency}{:.2} % in time; {missing} of {decided} missing", flow.completion_rate * 100.0)
+    match flow.completion_rate {
+        Some(rate) => format!("{latency}{:.2} % in time; {missing} of {decided} missing", rate * 100.0),
+        None => format!("{latency}no block was due"),
+    }
 }
 
 /// A few times the usual distance of two blocks: a longer one is a gap.

@@ -1,7 +1,7 @@
 //! Collects the blocks of one class of a flow.
 
 use super::distribution::Times;
-use super::{ClassResult, LostReason, Tally, round6};
+use super::{ClassResult, LostReason, Tally, ratio};
 use crate::flow::Class;
 
 #[derive(Debug)]
@@ -78,6 +78,11 @@ impl ClassRecorder {
         self.timely_open_bytes += timely_bytes;
     }
 
+    /// Whether a block that has waited so long is later than every block that arrived.
+    pub(super) fn is_later_than_all(&self, waited_us: u64) -> bool {
+        self.latency.max_us() < waited_us
+    }
+
     pub(super) fn latency(&self) -> &Times {
         &self.latency
     }
@@ -94,7 +99,7 @@ impl ClassRecorder {
 
     /// `None` without any block.
     pub(super) fn finish(self) -> Option<ClassResult> {
-        let in_time_bytes_ratio = timely_ratio(self.timely());
+        let (timely, decided) = self.timely();
         (self.tally.offered_blocks > 0).then(|| ClassResult {
             name: self.class.name,
             reliable: self.class.reliable,
@@ -102,16 +107,11 @@ impl ClassRecorder {
             tally: self.tally,
             latency: self.latency.percentiles(),
             waiting: self.waiting.percentiles(),
-            in_time_bytes_ratio,
+            in_time_bytes_ratio: ratio(timely, decided),
             path_bytes: self.path_bytes,
             bound: None,
         })
     }
-}
-
-/// 1 when there was nothing to be in time.
-pub(super) fn timely_ratio((timely, all): (u64, u64)) -> f64 {
-    if all == 0 { 1.0 } else { round6(timely as f64 / all as f64) }
 }
 
 fn lost_blocks(tally: &mut Tally, why: LostReason) -> &mut u64 {

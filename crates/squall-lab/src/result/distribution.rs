@@ -75,6 +75,11 @@ impl Times {
         })
     }
 
+    /// The longest; 0 of none.
+    pub(super) fn max_us(&self) -> u64 {
+        self.max_us
+    }
+
     fn mean_us(&self) -> u64 {
         (self.sum_us / u128::from(self.histogram.len().max(1))) as u64
     }

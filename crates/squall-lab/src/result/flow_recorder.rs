@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::class_recorder::{ClassRecorder, timely_ratio};
+use super::class_recorder::ClassRecorder;
 use super::distribution::{Missing, Thinned, Times};
 use super::playback::{Pictures, Playback};
 use super::recorder::FlowInfo;
-use super::{FlowResult, LatencyPoint, LostReason, PictureQuality, SAMPLE_INTERVAL_US, Tally, rate_bps};
+use super::{
+    FlowResult, LatencyPoint, LostReason, PictureQuality, SAMPLE_INTERVAL_US, Tally, rate_bps, ratio,
+};
 use crate::traffic::Offer;
 
 #[derive(Debug)]
@@ -23,6 +25,20 @@ struct OpenBlock {
     begun: bool,
     sent: bool,
     lost: Option<LostReason>,
+}
+
+impl OpenBlock {
+    /// Why the block is missing at the end of the run; `None` if it was not due.
+    ///
+    /// A block is due at its deadline. A deadline as long as the run is none: no block could ever be due. A block
+    /// without a deadline is due once it is later than every block of its class that arrived, so that a link that
+    /// fails counts, and the last blocks of a healthy one, which are still on their way, do not.
+    fn missed(&self, class: &ClassRecorder, end_us: u64) -> Option<LostReason> {
+        match self.deadline_us.filter(|deadline| *deadline < end_us) {
+            Some(deadline) => (self.at_us.saturating_add(deadline) < end_us).then_some(LostReason::Expired),
+            None => class.is_later_than_all(end_us.saturating_sub(self.at_us)).then_some(LostReason::Closed),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -184,18 +200,19 @@ impl FlowRecorder {
         self.classes.iter().fold(Tally::default(), |sum, class| sum.plus(&class.tally))
     }
 
-    /// Blocks without a fate: overdue ones have expired, the others stay open.
+    /// Blocks without a fate: the ones that were due are lost, the others stay open.
     fn settle(&mut self, end_us: u64) {
         for open in self.open.values() {
             let class = &mut self.classes[open.class];
-            let overdue =
-                open.deadline_us.is_some_and(|deadline| open.at_us.saturating_add(deadline) < end_us);
-            match (open.lost, overdue) {
-                (None, true) => class.on_lost(LostReason::Expired),
-                (None, false) => class.on_open(open.size, open.timely_bytes),
-                (Some(_), _) => {}
-            }
-            if let Some(why) = open.lost.or(overdue.then_some(LostReason::Expired)) {
+            let missed = open.lost.or_else(|| {
+                let missed = open.missed(class, end_us);
+                match missed {
+                    Some(why) => class.on_lost(why),
+                    None => class.on_open(open.size, open.timely_bytes),
+                }
+                missed
+            });
+            if let Some(why) = missed {
                 if open.begun {
                     class.on_wasted();
                 }
@@ -226,7 +243,7 @@ impl FlowRecorder {
             direction: info.direction,
             deadline_us: info.deadline_us,
             total,
-            in_time_bytes_ratio: timely_ratio(timely),
+            in_time_bytes_ratio: ratio(timely.0, timely.1),
             bound: None,
             playback: self.playback.or(shown),
             perceived_ratio: self.perceived_ratio,
@@ -239,7 +256,7 @@ impl FlowRecorder {
             longest_gap_us: self.longest_gap_us,
             goodput_bps: rate_bps(total.delivered_bytes, end_us),
             stray_deliveries: self.stray_deliveries,
-            distribution: latency.tail(total.offered_blocks - total.open_blocks),
+            distribution: latency.tail(total.decided_blocks()),
             latencies: self.points.into_points(),
             missing_at_us,
             missing_why,
@@ -304,8 +321,8 @@ mod tests {
         recorder.on_lost(1, LostReason::Cancelled);
         recorder.on_packet(2, 960_000, 1, 100);
         let result = finish(recorder, 1_000_000);
-        assert_eq!(result.in_time_bytes_ratio, 0.55, "1,100 of 2,000; the last block is undecided");
-        assert_eq!((result.completion_rate, result.total.open_bytes), (0.0, 1_000));
+        assert_eq!(result.in_time_bytes_ratio, Some(0.55), "1,100 of 2,000; the last block is undecided");
+        assert_eq!((result.completion_rate, result.total.open_bytes), (Some(0.0), 1_000));
         assert_eq!(result.classes[0].path_bytes, [600, 1_000]);
         assert_eq!(result.total.wasted_blocks, 1, "the first is there, the last is undecided");
     }
@@ -327,7 +344,7 @@ mod tests {
         let tally = result.total;
         assert_eq!((tally.offered_blocks, tally.delivered_blocks, tally.in_time_blocks), (5, 2, 1));
         assert_eq!((tally.cancelled_blocks, tally.expired_blocks, tally.open_blocks), (1, 1, 1));
-        assert_eq!(result.completion_rate, 0.25);
+        assert_eq!(result.completion_rate, Some(0.25));
         assert_eq!(result.stray_deliveries, 1);
         assert_eq!(result.waiting.unwrap().max_us, 5_000);
         assert_eq!(result.longest_gap_us, 750_000, "up to the end, as blocks are missing");
@@ -352,9 +369,52 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_flow_is_complete() {
+    fn an_empty_flow_has_no_ratios() {
         let result = finish(FlowRecorder::new(&info(), 1_000_000), 1_000_000);
-        assert_eq!((result.completion_rate, result.longest_gap_us, result.goodput_bps), (1.0, 0, 0));
-        assert_eq!(result.latency, None);
+        assert_eq!((result.completion_rate, result.in_time_bytes_ratio), (None, None));
+        assert_eq!((result.longest_gap_us, result.goodput_bps, result.latency), (0, 0, None));
+        assert_eq!((result.total.delivered_ratio(), result.total.efficiency()), (None, None));
+    }
+
+    /// Blocks offered every 100 ms of a second, of which the first `delivered` took 40 ms.
+    fn half(deadline_us: Option<u64>, delivered: u64) -> FlowResult {
+        let mut recorder = FlowRecorder::new(&info(), 1_000_000);
+        for block in 0..10 {
+            recorder.on_offer(block, &Offer { deadline_us, ..offer(block * 100_000) });
+        }
+        (0..delivered).for_each(|block| recorder.on_delivered(block, block * 100_000 + 40_000));
+        finish(recorder, 1_000_000)
+    }
+
+    #[test]
+    fn without_a_deadline_a_block_is_due_when_later_than_all_that_arrived() {
+        for deadline_us in [None, Some(1_000_000), Some(60_000_000)] {
+            let dead = half(deadline_us, 0);
+            assert_eq!((dead.completion_rate, dead.total.closed_blocks), (Some(0.0), 10), "{deadline_us:?}");
+            let failed = half(deadline_us, 5);
+            assert_eq!((failed.completion_rate, failed.total.delivered_ratio()), (Some(0.5), Some(0.5)));
+            assert_eq!(failed.missing_why, [LostReason::Closed; 5]);
+            assert_eq!(failed.distribution.last().map(|point| point.later), Some(0.5));
+        }
+        let mut recorder = FlowRecorder::new(&info(), 1_000_000);
+        for (block, at_us) in [(0, 0), (1, 970_000)] {
+            recorder.on_offer(block, &Offer { deadline_us: None, ..offer(at_us) });
+        }
+        recorder.on_delivered(0, 40_000);
+        let result = finish(recorder, 1_000_000);
+        assert_eq!((result.completion_rate, result.total.open_blocks), (Some(1.0), 1), "on its way");
+    }
+
+    #[test]
+    fn a_deadline_after_the_end_leaves_a_block_undecided() {
+        let result = half(Some(900_000), 0);
+        assert_eq!((result.completion_rate, result.total.open_blocks), (Some(0.0), 9));
+        let mut recorder = FlowRecorder::new(&info(), 1_000_000);
+        recorder.on_offer(0, &offer(950_000));
+        let result = finish(recorder, 1_000_000);
+        assert_eq!(
+            (result.completion_rate, result.in_time_bytes_ratio, result.total.open_blocks),
+            (None, None, 1)
+        );
     }
 }

@@ -75,12 +75,12 @@ pub struct RunResult {
 
 impl RunResult {
     /// Block bytes sent again, after a loss or before one is certain, as a share of all bytes that the sender of
-    /// most flows sent, 0 to 1.
-    pub fn retransmission_ratio(&self) -> f64 {
+    /// most flows sent, 0 to 1; `None` if it sent nothing.
+    pub fn retransmission_ratio(&self) -> Option<f64> {
         let again: u64 =
             self.paths.iter().map(|p| p.totals.retransmitted_bytes + p.totals.reinjected_bytes).sum();
         let sent: u64 = self.paths.iter().map(|path| path.sent_bytes(self.direction)).sum();
-        if sent == 0 { 0.0 } else { round6(again as f64 / sent as f64) }
+        ratio(again, sent)
     }
 
     /// The run without its series over time and its single blocks: a few kilobytes instead of hundreds.
@@ -150,7 +150,7 @@ pub enum LostReason {
     Cancelled,
     /// The session at either end would not take it.
     Refused,
-    /// The session ended first.
+    /// The session or the run ended first.
     Closed,
 }
 
@@ -175,9 +175,9 @@ pub struct Tally {
     pub cancelled_blocks: u64,
     /// Not delivered: the session at either end would not take it.
     pub refused_blocks: u64,
-    /// Not delivered: the session ended first.
+    /// Not delivered: the session or the run ended first.
     pub closed_blocks: u64,
-    /// Undecided: the run ended before their deadline, or they had none.
+    /// Undecided: the run ended before they were due.
     pub open_blocks: u64,
     /// Their bytes.
     pub open_bytes: u64,
@@ -187,22 +187,24 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Completion rate: in time / offered, undecided blocks left out. 1 when nothing was offered.
-    pub fn in_time_ratio(&self) -> f64 {
-        self.share(self.in_time_blocks)
+    /// Blocks that are counted in ratios: all that were offered, without those that the run left undecided.
+    pub fn decided_blocks(&self) -> u64 {
+        self.offered_blocks.saturating_sub(self.open_blocks)
     }
 
-    /// In time / delivered: how much of what arrived was of use. 1 when nothing arrived.
-    pub fn efficiency(&self) -> f64 {
-        match self.delivered_blocks {
-            0 => 1.0,
-            delivered => round6(self.in_time_blocks as f64 / delivered as f64),
-        }
+    /// Completion rate: in time / decided; `None` if no block was decided.
+    pub fn in_time_ratio(&self) -> Option<f64> {
+        ratio(self.in_time_blocks, self.decided_blocks())
     }
 
-    /// Delivered / offered, undecided blocks left out. 1 when nothing was offered.
-    pub fn delivered_ratio(&self) -> f64 {
-        self.share(self.delivered_blocks)
+    /// In time / delivered; `None` if nothing arrived.
+    pub fn efficiency(&self) -> Option<f64> {
+        ratio(self.in_time_blocks, self.delivered_blocks)
+    }
+
+    /// Delivered / decided; `None` if no block was decided.
+    pub fn delivered_ratio(&self) -> Option<f64> {
+        ratio(self.delivered_blocks, self.decided_blocks())
     }
 
     /// The sum of two tallies.
@@ -224,11 +226,6 @@ impl Tally {
             wasted_blocks: self.wasted_blocks + other.wasted_blocks,
         }
     }
-
-    fn share(&self, blocks: u64) -> f64 {
-        let decided = self.offered_blocks.saturating_sub(self.open_blocks);
-        if decided == 0 { 1.0 } else { round6(blocks as f64 / decided as f64) }
-    }
 }
 
 /// The blocks of one class.
@@ -247,8 +244,8 @@ pub struct ClassResult {
     /// Waiting time: offered → last byte sent for the first time, of the blocks that were delivered.
     pub waiting: Option<Percentiles>,
     /// Bytes that arrived before the deadline of their block, whatever became of it, as a share of those
-    /// of the decided blocks: completion rate by packets.
-    pub in_time_bytes_ratio: f64,
+    /// of the decided blocks: completion rate by packets. `None` if no block was decided.
+    pub in_time_bytes_ratio: Option<f64>,
     /// New bytes that arrived over each path, in the order of the scenario; shorter if the last carried none.
     pub path_bytes: Vec<u64>,
     /// What no scheduler could have surpassed, had there been no other blocks; a live session has none.
@@ -272,8 +269,8 @@ pub struct FlowResult {
     /// The same by class, those that had blocks.
     pub classes: Vec<ClassResult>,
     /// Bytes that arrived before the deadline of their block, whatever became of it, as a share of those
-    /// of the decided blocks: completion rate by packets.
-    pub in_time_bytes_ratio: f64,
+    /// of the decided blocks: completion rate by packets. `None` if no block was decided.
+    pub in_time_bytes_ratio: Option<f64>,
     /// What no scheduler could have surpassed, had there been no other flows; a live session has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Limit>,
@@ -291,8 +288,8 @@ pub struct FlowResult {
     /// [encoded before](crate::flow::Encoded), for who decodes what arrived. No file has it.
     #[serde(skip)]
     pub arrivals_us: Vec<Option<u64>>,
-    /// Completion rate: in time / offered, undecided blocks left out.
-    pub completion_rate: f64,
+    /// Completion rate: in time / decided; `None` if no block was decided.
+    pub completion_rate: Option<f64>,
     /// Offered → delivered, of the delivered blocks. See `distribution` for all.
     pub latency: Option<Percentiles>,
     /// Waiting time: offered → last byte sent for the first time.
@@ -347,6 +344,11 @@ pub struct LatencyPoint {
     pub at_us: u64,
     /// How long it took, in microseconds.
     pub latency_us: u64,
+}
+
+/// A part of a whole to six decimals; `None` of nothing, which is no share at all.
+pub(crate) fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| round6(part as f64 / whole as f64))
 }
 
 /// Rounds to six decimals, so that the last digits of a quotient don't differ between machines.

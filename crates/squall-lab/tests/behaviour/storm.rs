@@ -89,7 +89,7 @@ fn print(trial: &Trial, schedulers: &[&str]) {
             "  {scheduler:<12} packets p99 {:.0} ms, max {:.0} ms; {:.3} % sent again; {:.1} packets lost on Wi-Fi; {:.2} % of blocks in time",
             trial.mean(scheduler, p99),
             trial.mean(scheduler, max),
-            100.0 * trial.mean(scheduler, RunResult::retransmission_ratio),
+            100.0 * trial.mean(scheduler, |run| run.retransmission_ratio().expect("something was sent")),
             trial.mean(scheduler, lost),
             100.0 * trial.in_time(scheduler, ""),
         );

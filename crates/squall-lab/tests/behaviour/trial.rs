@@ -68,7 +68,7 @@ impl Trial {
 
     /// Share of the offered blocks that arrived in time, over all seeds.
     pub(crate) fn in_time(&self, scheduler: &str, flow: &str) -> f64 {
-        self.tally(scheduler, flow).in_time_ratio()
+        self.tally(scheduler, flow).in_time_ratio().expect("blocks were due")
     }
 
     /// Mean over the seeds of a percentile of the delivered blocks' latency.

@@ -160,7 +160,7 @@ fn undecided_blocks_are_left_out_as_in_a_tally() {
     let limit = total(&[&one], &demands);
     assert_eq!((limit.offered_blocks, limit.open_blocks, limit.in_time_blocks), (4, 2, 2));
     assert_eq!((limit.offered_bytes, limit.open_bytes, limit.in_time_bytes), (5 * FULL, 3 * FULL, 2 * FULL));
-    assert_eq!((limit.tally_blocks(), limit.tally_bytes(), limit.in_time_ratio()), (4, 5 * FULL, 1.0));
+    assert_eq!((limit.tally_blocks(), limit.tally_bytes(), limit.in_time_ratio()), (4, 5 * FULL, Some(1.0)));
     assert_eq!(limit.latency.unwrap().count, 4);
 }
 
@@ -168,7 +168,7 @@ fn undecided_blocks_are_left_out_as_in_a_tally() {
 fn nothing_is_asked_of_an_empty_run() {
     let bound = Bound::of(&supply(&[&path("a", "")]), &[]);
     assert_eq!((bound.classes.len(), bound.total.in_time_bytes, bound.total.latency), (0, 0, None));
-    assert_eq!(bound.total.in_time_ratio(), 1.0);
+    assert_eq!((bound.total.in_time_ratio(), bound.total.in_time_bytes_ratio()), (None, None));
     // A path too narrow for headers carries nothing.
     assert_eq!(in_time(total(&[&path("a", "mtu=60")], &[block(0, 1, 500, 0)])), (0, 0.0));
 }
