@@ -1,19 +1,23 @@
 //! Whether what is claimed is what was measured.
 //!
-//! The rule is the same for every claim, and no claim has tolerances of its own:
+//! The rule is the same for every claim, and no claim has tolerances of its own. What is judged is the 95 %
+//! confidence interval (Student's t, seed by seed), never the mean alone. One seed has no interval: whatever it
+//! shows is unclear.
 //!
-//! - A *comparison* (change, times, difference) holds if the effect goes the way it is said to, is at least
-//!   three quarters of the size, and its 95 % confidence interval (Student's t, seed by seed) does not
-//!   include none. It holds in direction only if it is smaller. It is unclear if the interval includes none,
-//!   and does not hold if the whole interval is on the other side.
-//! - *Less* and *more* hold if the effect goes that way and is clear of chance.
-//! - A *value* holds within a quarter of it.
+//! - A *comparison* (change, times, difference) holds if the whole interval is at least three quarters of the size
+//!   that is claimed. It holds in direction only if the whole interval goes the way that is claimed, but does not
+//!   reach so far. It is unclear if the interval includes none, and does not hold if the whole interval is on the
+//!   other side.
+//! - *Less* and *more* hold if the whole interval goes that way.
+//! - A *value* holds if the whole interval is within a quarter of it, does not hold if the whole interval is
+//!   outside, and is unclear otherwise.
+//! - *At least* and *at most* hold or do not if the whole interval is on one side of the limit, and are unclear
+//!   otherwise.
 //! - *Best* holds if no other scheduler has a better mean in any cell, beyond the confidence interval of the
 //!   difference; in direction only, if none has in most of the cells.
 //! - Several cells count as one by their means: the change of the mean, not the mean of the changes, which a cell
 //!   with next to nothing would decide. Anything is infinitely more than nothing.
 //! - Of a *median* of all runs the interval is that of 1,000 samples drawn from them with repetition.
-//! - *At least* and *at most* hold if the mean does; of a change, if its size does.
 
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +58,7 @@ pub struct Finding {
 pub enum Verdict {
     /// It does.
     Holds,
-    /// The effect is there, and smaller.
+    /// The effect goes the way that is claimed, and is smaller, or not certain to be as large.
     DirectionOnly,
     /// It does not.
     DoesNotHold,
@@ -68,6 +72,15 @@ impl Verdict {
     /// Every one, the best first.
     pub const ALL: [Self; 5] =
         [Self::Holds, Self::DirectionOnly, Self::DoesNotHold, Self::Unclear, Self::NotMeasured];
+
+    /// In words that follow a count of claims.
+    pub fn of(self, count: usize) -> &'static str {
+        match self {
+            Self::Holds if count != 1 => "hold",
+            Self::DoesNotHold if count != 1 => "do not hold",
+            _ => self.as_str(),
+        }
+    }
 
     /// In words.
     pub fn as_str(self) -> &'static str {
@@ -118,6 +131,37 @@ impl Effect {
     }
 }
 
+/// Between what an effect may be.
+struct Interval {
+    low: f64,
+    high: f64,
+}
+
+impl Interval {
+    /// Beside a claimed difference, whose sign is the way it goes.
+    fn compared(&self, claimed: f64) -> Verdict {
+        let ends = [self.low, self.high].map(|end| claimed.signum() * end);
+        let (least, most) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+        match least {
+            _ if most < 0.0 || (least == 0.0 && most == 0.0) => Verdict::DoesNotHold,
+            _ if least <= 0.0 => Verdict::Unclear,
+            _ if least >= SIZE * claimed.abs() => Verdict::Holds,
+            _ => Verdict::DirectionOnly,
+        }
+    }
+
+    /// Beside the least and the most that a claim allows.
+    fn within(&self, least: f64, most: f64) -> Verdict {
+        if least <= self.low && self.high <= most {
+            Verdict::Holds
+        } else if self.high < least || most < self.low {
+            Verdict::DoesNotHold
+        } else {
+            Verdict::Unclear
+        }
+    }
+}
+
 impl Court<'_> {
     fn judge(&self, experiment: &str) -> Finding {
         let claim = self.claim;
@@ -151,25 +195,24 @@ impl Court<'_> {
             return Some((Verdict::NotMeasured, "none in either".into()));
         }
         if size.is_infinite() {
-            let verdict = if claims_more(expectation) { Verdict::Holds } else { Verdict::DoesNotHold };
+            let verdict = match effect.half {
+                Some(half) if half < effect.amount && claims_more(expectation) => Verdict::Holds,
+                Some(half) if half < effect.amount => Verdict::DoesNotHold,
+                _ => Verdict::Unclear,
+            };
             return Some((verdict, format!("{} against none", show(unit, effect.amount))));
         }
         let margin = |scale: f64| half.map(|half| half * scale);
-        let compared = |claimed: f64| {
-            let along = claimed.signum() * size;
-            let half = half.unwrap_or(0.0);
-            match along {
-                _ if along + half < 0.0 || (along <= 0.0 && half == 0.0) => Verdict::DoesNotHold,
-                _ if along <= half => Verdict::Unclear,
-                _ if along >= SIZE * claimed.abs() => Verdict::Holds,
-                _ => Verdict::DirectionOnly,
-            }
-        };
+        let interval = half.map(|half| Interval { low: size - half, high: size + half });
+        let judged = |rule: &dyn Fn(&Interval) -> Verdict| interval.as_ref().map_or(Verdict::Unclear, rule);
+        let compared = |claimed: f64| judged(&|interval| interval.compared(claimed));
         // Any effect that is clear of chance is three quarters of nothing.
         let compared_way = |way: f64| compared(way * f64::MIN_POSITIVE);
-        let either = |holds: bool| if holds { Verdict::Holds } else { Verdict::DoesNotHold };
+        let within = |least: f64, most: f64| judged(&|interval| interval.within(least, most));
         let change =
             |half: Option<f64>| percent(size) + &half.map_or(String::new(), |half| format!(" ± {half:.1}"));
+        let own_half = half.map_or(String::new(), |half| format!(" ± {}", show(unit, half)));
+        let value = show(unit, size) + &own_half;
         Some(match expectation {
             Expectation::Change(claimed) => (compared(claimed), change(margin(100.0))),
             Expectation::Times(times) => {
@@ -179,15 +222,14 @@ impl Court<'_> {
             Expectation::Less => (compared_way(-1.0), change(margin(100.0))),
             Expectation::More => (compared_way(1.0), change(margin(100.0))),
             Expectation::Difference(claimed) => {
-                let half = half.map_or(String::new(), |half| format!(" ± {}", show(unit, half)));
-                (compared(claimed), signed(size, &show(unit, size.abs())) + &half)
+                (compared(claimed), signed(size, &show(unit, size.abs())) + &own_half)
             }
             Expectation::Value(claimed) => {
-                let half = half.map_or(String::new(), |half| format!(" ± {}", show(unit, half)));
-                (either((size - claimed).abs() <= NEAR * claimed.abs()), show(unit, size) + &half)
+                let near = NEAR * claimed.abs();
+                (within(claimed - near, claimed + near), value)
             }
-            Expectation::AtLeast(limit) => (either(size >= limit), show(unit, size)),
-            Expectation::AtMost(limit) => (either(size <= limit), show(unit, size)),
+            Expectation::AtLeast(limit) => (within(limit, f64::INFINITY), value),
+            Expectation::AtMost(limit) => (within(f64::NEG_INFINITY, limit), value),
             Expectation::Best(_) => return None,
         })
     }
@@ -266,6 +308,7 @@ impl Court<'_> {
     fn ranking(&self, best: Best) -> Option<(Verdict, String)> {
         let (measure, unit) = (self.claim.measure, self.claim.measure.unit());
         let (mut cells, mut beaten, mut worst): (usize, usize, Option<(f64, String)>) = (0, 0, None);
+        let mut certain = true;
         for point in self.points() {
             let own = self.values(&self.claim.scheduler, &point, &self.claim.subject);
             if own.is_empty() {
@@ -283,6 +326,7 @@ impl Court<'_> {
                     })
                     .collect();
                 let Some(lead) = Estimate::of(&ahead) else { continue };
+                certain &= lead.half.is_some();
                 let clear = lead.mean > lead.half.unwrap_or(0.0) && lead.mean > 0.0;
                 if clear && by.as_ref().is_none_or(|(most, _)| lead.mean > *most) {
                     by = Some((lead.mean, format!("{rival} by {}{}", show(unit, lead.mean), place(&point))));
@@ -295,6 +339,7 @@ impl Court<'_> {
         }
         let verdict = match (cells, beaten) {
             (0, _) => return None,
+            _ if !certain => Verdict::Unclear,
             (_, 0) => Verdict::Holds,
             (cells, beaten) if beaten * 2 < cells => Verdict::DirectionOnly,
             _ => Verdict::DoesNotHold,
@@ -376,6 +421,11 @@ mod tests {
         Record { experiment: "e".into(), point, key: String::new(), run }
     }
 
+    /// The verdict on these cells, each run twice with the same outcome.
+    fn found_twice(expectation: Expectation, over: Over, cells: &[(&str, u64, u64)]) -> (Verdict, String) {
+        found(expectation, over, &[cells, cells].concat())
+    }
+
     fn found(expectation: Expectation, over: Over, numbers: &[(&str, u64, u64)]) -> (Verdict, String) {
         let records: Vec<Record> = numbers
             .iter()
@@ -409,26 +459,28 @@ mod tests {
     #[test]
     fn a_cell_with_next_to_nothing_does_not_decide() {
         let cells = [("hall", 50, 100), ("street", 2, 1)];
-        let mean = found(Expectation::Change(-0.5), Over::Mean, &cells);
-        assert_eq!(mean, (Verdict::Holds, "-48.5 %".into()));
-        let least = found(Expectation::Change(-0.5), Over::Least, &cells);
-        assert_eq!(least, (Verdict::DoesNotHold, "+100.0 %".into()));
+        let mean = found_twice(Expectation::Change(-0.5), Over::Mean, &cells);
+        assert_eq!(mean, (Verdict::Holds, "-48.5 % ± 0.0".into()));
+        let least = found_twice(Expectation::Change(-0.5), Over::Least, &cells);
+        assert_eq!(least, (Verdict::DoesNotHold, "+100.0 % ± 0.0".into()));
     }
 
     #[test]
     fn nothing_can_be_compared_with() {
         let some = [("hall", 7, 0)];
         assert_eq!(
-            found(Expectation::Change(-0.9), Over::Mean, &some),
+            found_twice(Expectation::Change(-0.9), Over::Mean, &some),
             (Verdict::DoesNotHold, "7.00 against none".into())
         );
-        assert_eq!(found(Expectation::More, Over::Mean, &some).0, Verdict::Holds);
+        assert_eq!(found_twice(Expectation::More, Over::Mean, &some).0, Verdict::Holds);
+        let once = [("hall", 7, 0), ("hall", 0, 0)];
+        assert_eq!(found(Expectation::More, Over::Mean, &once).0, Verdict::Unclear, "in one of two runs");
         let none = [("hall", 0, 0)];
         assert_eq!(
             found(Expectation::Less, Over::Mean, &none),
             (Verdict::NotMeasured, "none in either".into())
         );
-        assert_eq!(found(Expectation::Less, Over::Mean, &[("hall", 0, 5)]).0, Verdict::Holds);
+        assert_eq!(found_twice(Expectation::Less, Over::Mean, &[("hall", 0, 5)]).0, Verdict::Holds);
     }
 
     #[test]
@@ -436,8 +488,50 @@ mod tests {
         let seeds = [("hall", 5, 10), ("hall", 12, 10), ("hall", 7, 10)];
         assert_eq!(found(Expectation::Less, Over::Mean, &seeds).0, Verdict::Unclear);
         let seeds = [("hall", 5, 10), ("hall", 6, 10), ("hall", 5, 10)];
-        assert_eq!(found(Expectation::Change(-0.5), Over::Mean, &seeds).0, Verdict::Holds);
+        // -46.7 % ± 14.3.
+        assert_eq!(found(Expectation::Change(-0.4), Over::Mean, &seeds).0, Verdict::Holds);
+        assert_eq!(found(Expectation::Change(-0.5), Over::Mean, &seeds).0, Verdict::DirectionOnly);
         assert_eq!(found(Expectation::Change(-0.9), Over::Mean, &seeds).0, Verdict::DirectionOnly);
         assert_eq!(found(Expectation::Change(0.5), Over::Mean, &seeds).0, Verdict::DoesNotHold);
+    }
+
+    #[test]
+    fn a_value_and_a_limit_are_judged_by_the_whole_interval() {
+        let value =
+            |claimed: f64, runs: &[(&str, u64, u64)]| found(Expectation::Value(claimed), Over::Mean, runs).0;
+        let narrow = [("hall", 95, 0), ("hall", 96, 0), ("hall", 95, 0)];
+        assert_eq!(value(100.0, &narrow), Verdict::Holds);
+        assert_eq!(value(64.4, &narrow), Verdict::DoesNotHold);
+        let wide = [("hall", 92, 0), ("hall", 100, 0)];
+        assert_eq!(value(64.4, &wide), Verdict::Unclear, "96 ± 50.8 includes it");
+        assert_eq!(value(96.0, &wide), Verdict::Unclear, "and much else");
+        let limit = |expectation: Expectation, runs| found(expectation, Over::Mean, runs).0;
+        assert_eq!(limit(Expectation::AtLeast(90.0), &narrow), Verdict::Holds);
+        assert_eq!(limit(Expectation::AtLeast(90.0), &wide), Verdict::Unclear);
+        assert_eq!(limit(Expectation::AtMost(90.0), &narrow), Verdict::DoesNotHold);
+    }
+
+    #[test]
+    fn one_seed_proves_nothing() {
+        let expectations = [
+            Expectation::Change(-0.5),
+            Expectation::Times(0.5),
+            Expectation::Difference(-50.0),
+            Expectation::Less,
+            Expectation::More,
+            Expectation::Value(50.0),
+            Expectation::AtLeast(10.0),
+            Expectation::AtMost(90.0),
+            Expectation::Best(Best::Lowest),
+            Expectation::Best(Best::Highest),
+        ];
+        for expectation in expectations {
+            assert_eq!(
+                found(expectation, Over::Mean, &[("hall", 50, 100)]).0,
+                Verdict::Unclear,
+                "{expectation:?}"
+            );
+        }
+        assert_eq!(found(Expectation::More, Over::Mean, &[("hall", 7, 0)]).0, Verdict::Unclear);
     }
 }
