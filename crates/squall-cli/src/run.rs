@@ -18,8 +18,9 @@ use squall_lab::{
 
 use crate::{
     error::{usage, whole},
-    list, output,
+    input, list, output,
     progress::Progress,
+    wrap,
 };
 
 /// Most seeds of one call.
@@ -27,13 +28,15 @@ const MAX_SEEDS: u64 = 1_000;
 
 /// Runs a scenario in virtual time, with each of its schedulers and seeds, and checks what must hold.
 ///
-/// The same file and seed give the same results, to the byte. Ends with 1 if a check fails.
+/// The same file and seed give the same results, to the byte. Ends with 1 if a check fails or has nothing to measure.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall run scenarios/fading.toml\n  \
-    squall run scenarios/lossy.toml --scheduler 'minrtt,redundant' --seeds 10 --json out/lossy.json\n  \
+    squall run scenarios/lossy.toml --scheduler 'minrtt,redundant' --seeds 10 \\\n      \
+    --json out/lossy.json\n  \
     squall run scenarios/lossy.toml --scheduler 'minrtt,minrtt-R'\n  \
     squall run scenarios/fading.toml --report out/fading.html\n  \
-    squall run scenarios/papers/storm-fig18.toml --at place=hall --scheduler storm --report out/why.html\n  \
+    squall run scenarios/papers/storm-fig18.toml --at place=hall \\\n      \
+    --scheduler storm --report out/why.html\n  \
     squall run scenarios/stable.toml --json - | jq '.[0].flows[0].goodput_bps'")]
 pub(crate) struct RunArgs {
     /// The scenario file; docs/scenarios.md describes it
@@ -44,7 +47,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "AXIS=POINT", value_delimiter = ',')]
     at: Vec<String>,
     /// Schedulers instead of the scenario's, with options, separated by commas; one that ends in -R sends
-    /// every block reliably
+    /// every block reliably. The scenario's checks apply to the schedulers that it names itself
     #[arg(long, value_name = "A,B")]
     scheduler: Option<String>,
     /// One seed instead of the scenario's
@@ -66,6 +69,7 @@ pub(crate) struct RunArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    input::check(&args.scenario)?;
     let registry = Arc::new(Registry::standard());
     let scenario = if args.at.is_empty() {
         load(args, &registry).map_err(usage)?
@@ -79,12 +83,29 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         );
     }
     let batch = batch(args, &scenario, registry).map_err(usage)?;
+    if let Some(note) = unchecked(&scenario, &batch.schedulers) {
+        eprintln!("squall: {}: {note}", args.scenario.display());
+    }
     let runs = execute(&batch)?;
     publish(args, &scenario, &runs)?;
     let verdicts = || runs.iter().flat_map(|run| &run.checks);
     let (all, failed) = (verdicts().count(), verdicts().filter(|verdict| !verdict.pass).count());
     ensure!(failed == 0, "{failed} of {all} checks failed");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says which schedulers are not checked because the scenario does not name them, if it has checks.
+fn unchecked(scenario: &Scenario, schedulers: &[String]) -> Option<String> {
+    let left = schedulers.iter().filter(|name| !scenario.schedulers.contains(name)).map(String::as_str);
+    let left: Vec<&str> = left.collect();
+    let mut about: Vec<&str> = Vec::new();
+    for name in scenario.checks.iter().flat_map(|check| &check.schedulers) {
+        if !about.contains(&name.as_str()) {
+            about.push(name);
+        }
+    }
+    (!left.is_empty() && !about.is_empty())
+        .then(|| format!("its checks are for {}; not checked: {}", about.join(", "), left.join(", ")))
 }
 
 /// Its schedulers must exist, unless others take their place.
@@ -165,7 +186,7 @@ fn execute(batch: &Batch<'_>) -> anyhow::Result<Vec<RunResult>> {
 
 fn publish(args: &RunArgs, scenario: &Scenario, runs: &[RunResult]) -> anyhow::Result<()> {
     let quiet = args.json.as_deref().is_some_and(output::is_stdout);
-    let mut text = table::results(runs);
+    let mut text = output::coloured(table::results(runs, wrap::width()));
     if let Some(file) = &args.report {
         let title = if scenario.description.is_empty() { &scenario.name } else { &scenario.description };
         output::write(file, &report::html(runs, title))?;

@@ -59,7 +59,11 @@ impl Reader<'_> {
             subject,
             at_least,
             at_most,
-            schedulers: table.schedulers.clone(),
+            schedulers: if table.schedulers.is_empty() {
+                self.scenario.schedulers.clone()
+            } else {
+                table.schedulers.clone()
+            },
         })
     }
 
