@@ -18,6 +18,8 @@ pub(crate) enum Role {
     /// Words on an outage, which stand out from the grid behind them.
     OutageText,
     Link,
+    /// Data in the direction that is not the main one.
+    Back,
     Limit,
     /// What nobody can surpass.
     Bound,
@@ -32,7 +34,7 @@ pub(crate) enum Role {
     Solid(usize),
 }
 
-const FIXED: [(Role, &str); 14] = [
+const FIXED: [(Role, &str); 15] = [
     (Role::Ink, "ink"),
     (Role::Muted, "muted"),
     (Role::Grid, "grid"),
@@ -47,6 +49,7 @@ const FIXED: [(Role, &str); 14] = [
     (Role::StateHeld, "held"),
     (Role::StateSuspect, "suspect"),
     (Role::StateDown, "down"),
+    (Role::Back, "back"),
 ];
 
 /// Series before the styles repeat.
@@ -99,7 +102,7 @@ pub(super) fn drawing_css() -> String {
     css.push_str(
         ".f-limit{paint-order:stroke;stroke:var(--page);stroke-width:7px;stroke-linejoin:round}\
          .f-outagetext{paint-order:stroke;stroke:var(--outage);stroke-width:8px;stroke-linejoin:round}\n\
-         polyline{stroke-linejoin:round}.s-limit{stroke-dasharray:8 8}.s-link{stroke-dasharray:3 5}\
+         polyline{stroke-linejoin:round}.s-limit{stroke-dasharray:8 8}.s-link{stroke-dasharray:3 5}.s-back{stroke-dasharray:12 5}\
          .s-bound{stroke-dasharray:0 8;stroke-linecap:round}\n\
          svg text{font-family:system-ui,\"Segoe UI\",\"Liberation Sans\",sans-serif}\n",
     );
@@ -110,12 +113,12 @@ const DASHES: [&str; SERIES] = ["none", "16 7", "4 6", "18 6 4 6", "28 8", "10 4
 
 const VALUES: &str = "\
 :root{color-scheme:light dark;--page:#fff;--ink:#1b1f24;--muted:#57606a;--grid:#e3e6ea;--rule:#c9ced6;\
---outage:#e9e4da;--outagetext:#57606a;--link:#8a919b;--limit:#57606a;--bound:#1b1f24;--bad:#b3261e;\
+--outage:#e9e4da;--outagetext:#57606a;--link:#8a919b;--back:#1b1f24;--limit:#57606a;--bound:#1b1f24;--bad:#b3261e;\
 --good:#b9dec9;--held:#cfd6e6;--suspect:#f6dfa4;--down:#f0b7ae;\
 --series0:#0068a8;--series1:#c04f00;--series2:#00805c;--series3:#a63c84;\
 --series4:#966a00;--series5:#4d5560;--series6:#6a3fc0;--series7:#00798c}
 @media (prefers-color-scheme:dark){:root{--page:#14171b;--ink:#e8eaed;--muted:#a2abb6;--grid:#2b3038;--rule:#444b55;\
---outage:#37322a;--outagetext:#a2abb6;--link:#7f8894;--limit:#a2abb6;--bound:#e8eaed;--bad:#ff8a80;\
+--outage:#37322a;--outagetext:#a2abb6;--link:#7f8894;--back:#e8eaed;--limit:#a2abb6;--bound:#e8eaed;--bad:#ff8a80;\
 --good:#1f5a3c;--held:#39435c;--suspect:#6b5313;--down:#7a2f27;\
 --series0:#5cb8f2;--series1:#ff9350;--series2:#36cf9f;--series3:#ec8fcb;\
 --series4:#e9b949;--series5:#bcc4ce;--series6:#b59bff;--series7:#4fd0e3}}

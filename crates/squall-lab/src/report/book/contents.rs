@@ -20,9 +20,9 @@ pub(super) fn text(book: &Book) -> String {
 }
 
 const HOW: &str = "Each value is the mean over the seeds, with its 95 % confidence interval (Student’s t) as a band \
-    or a whisker; distributions have a band from the lowest to the highest run. Open markers are numbers that the paper tells in words or tables; ticks are what a claim asks for, \
+    or a whisker; distributions have a band from the lowest to the highest run. Open markers are numbers that the paper states in words or tables; ticks are what a claim asks for, \
     reckoned from what was measured of the other side; the dotted line is the clairvoyant bound, which no scheduler \
-    can surpass that does not see the future, nor one that does. Schedulers differ by marker and dash as well as by \
+    can surpass, not even one that knows the future of the network. Schedulers differ by marker and dash as well as by \
     colour.";
 
 fn entry(chapter: &Chapter) -> String {

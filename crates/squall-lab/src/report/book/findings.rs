@@ -21,20 +21,14 @@ pub(super) fn of_chapter(chapter: &Chapter) -> String {
 
 /// How many there are of each kind.
 fn sum(findings: &[Finding]) -> String {
-    let kinds = [
-        Verdict::Holds,
-        Verdict::DirectionOnly,
-        Verdict::DoesNotHold,
-        Verdict::Unclear,
-        Verdict::NotMeasured,
-    ];
     let count = |kind| findings.iter().filter(|finding| finding.verdict == kind).count();
-    let parts: Vec<String> = kinds
+    let parts: Vec<String> = Verdict::ALL
         .into_iter()
         .filter(|kind| count(*kind) > 0)
-        .map(|kind| format!("{} {}", count(kind), badge(kind)))
+        .map(|kind| format!("{} {}", count(kind), badge(kind, kind.of(count(kind)))))
         .collect();
-    format!("{} claims: {}.", findings.len(), parts.join(", "))
+    let plural = if findings.len() == 1 { "" } else { "s" };
+    format!("{} claim{plural}: {}.", findings.len(), parts.join(", "))
 }
 
 fn table(findings: &[Finding], named: bool) -> String {
@@ -42,7 +36,7 @@ fn table(findings: &[Finding], named: bool) -> String {
     let rows: String = findings.iter().map(|finding| row(finding, named)).collect();
     format!(
         "<div class=\"scroll\"><table class=\"claims\">\n<thead><tr>{name_head}<th scope=\"col\">claim</th>\
-         <th scope=\"col\">paper</th><th scope=\"col\">here</th><th scope=\"col\">verdict</th></tr></thead>\n\
+         <th scope=\"col\">claimed</th><th scope=\"col\">here</th><th scope=\"col\">verdict</th></tr></thead>\n\
          <tbody>\n{rows}</tbody>\n</table></div>\n"
     )
 }
@@ -56,19 +50,19 @@ fn row(finding: &Finding, named: bool) -> String {
     let reason = if finding.finding.trim().is_empty() {
         String::new()
     } else {
-        format!("<p>{}</p>", escape(finding.finding.trim()))
+        format!("<p>In full runs: {}</p>", escape(finding.finding.trim()))
     };
     format!(
         "<tr>{name}<th scope=\"row\">{}{reason}</th><td>{}</td><td>{}</td><td>{}</td></tr>\n",
         escape(&finding.says),
         escape(&finding.expected),
         escape(&finding.found),
-        badge(finding.verdict)
+        badge(finding.verdict, finding.verdict.as_str())
     )
 }
 
-/// A verdict with a sign that differs in shape.
-fn badge(verdict: Verdict) -> String {
+/// A verdict in these words, with a sign that differs in shape.
+fn badge(verdict: Verdict, words: &str) -> String {
     let (class, sign) = match verdict {
         Verdict::Holds => ("holds", '●'),
         Verdict::DirectionOnly => ("partly", '◐'),
@@ -76,5 +70,5 @@ fn badge(verdict: Verdict) -> String {
         Verdict::Unclear => ("open", '?'),
         Verdict::NotMeasured => ("open", '–'),
     };
-    format!("<span class=\"verdict {class}\">{sign}&nbsp;{}</span>", verdict.as_str().replace(' ', "&nbsp;"))
+    format!("<span class=\"verdict {class}\">{sign}&nbsp;{}</span>", words.replace(' ', "&nbsp;"))
 }

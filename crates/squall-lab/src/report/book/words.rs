@@ -70,8 +70,11 @@ pub(super) fn subject(subject: &Subject) -> String {
 /// A cell: `rtt 120 ms, setting 1`.
 pub(super) fn cell(point: &Point, axes: &[Axis]) -> String {
     let of = |axis: &Axis| {
-        let unit = if axis.unit.is_empty() { String::new() } else { format!(" {}", axis.unit) };
-        point.get(&axis.name).map(|name| format!("{} {name}{unit}", axis.name))
+        let name = point.get(&axis.name)?;
+        // A name with letters, such as "3 s", has its own unit.
+        let bare = !axis.unit.is_empty() && !name.chars().any(char::is_alphabetic);
+        let unit = if bare { format!(" {}", axis.unit) } else { String::new() };
+        Some(format!("{} {name}{unit}", axis.name))
     };
     axes.iter().filter_map(of).collect::<Vec<_>>().join(", ")
 }

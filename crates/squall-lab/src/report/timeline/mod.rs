@@ -10,6 +10,7 @@ mod thin;
 use super::axis::{Frame, Scale};
 use super::canvas::{Area, DrawError, Figure, LEFT, RIGHT, WIDTH, px};
 use super::panels::seconds;
+use crate::flow::word;
 use crate::result::{PathResult, RunResult};
 
 const TITLE: i32 = 28;
@@ -19,8 +20,9 @@ const FOOT: i32 = 48;
 /// How to read the figures of this module.
 pub(super) fn caption() -> String {
     format!(
-        "Line: new data delivered over the path in each 200 ms. Dotted: what the link could carry. Shaded: the link \
-         carries nothing. Strip: the state in which the sender held the path. {} {}",
+        "Line: new data delivered over the path in each 200 ms, in the direction that the figure names; dashed: the other \
+         direction. Dotted: what the link could carry. Shaded: the link carries nothing. Strip: the state in which the \
+         sender of the named direction held the path; round-trip times are its own, too. {} {}",
         queue::CAPTION,
         fates::CAPTION
     )
@@ -28,7 +30,7 @@ pub(super) fn caption() -> String {
 
 /// A run over time: its paths one below the other, each with its radio where the run went by it, then its blocks.
 pub(super) fn figure(series: usize, run: &RunResult) -> Option<Figure> {
-    let highest_bps = run.paths.iter().map(|path| rate::highest_bps(path, run)).max().unwrap_or(0);
+    let highest_bps = run.paths.iter().map(rate::highest_bps).max().unwrap_or(0);
     if highest_bps == 0 {
         return None;
     }
@@ -37,7 +39,7 @@ pub(super) fn figure(series: usize, run: &RunResult) -> Option<Figure> {
     let queues = queues.fold((0.0f64, 0.0f64), |most, one| (most.0.max(one.0), most.1.max(one.1)));
     Some(Figure::draw(
         format!("paths-{}-{}", run.scheduler, run.seed),
-        format!("Paths and blocks over time under {}", run.scheduler),
+        format!("Paths and blocks over time under {}, {}", run.scheduler, word(run.direction)),
         if heeded { radio::CAPTION.to_owned() } else { String::new() },
         run.paths.iter().map(height).sum::<i32>() + fates::height(run) + FOOT,
         |area| {

@@ -3,6 +3,7 @@
 use plotters::style::text_anchor::HPos;
 
 use super::thin;
+use crate::flow::{Direction, word};
 use crate::report::axis::Frame;
 use crate::report::canvas::{Area, DrawError, bold, fill, line, polyline, px, text, write};
 use crate::report::panels::{name_outages, seconds, shade};
@@ -14,9 +15,10 @@ use crate::table::format;
 pub(super) const STRIP: i32 = 16;
 
 /// The highest rate of a path or its link, in bits per second.
-pub(super) fn highest_bps(path: &PathResult, run: &RunResult) -> u64 {
+pub(super) fn highest_bps(path: &PathResult) -> u64 {
     let links = path.series.link_bps.iter().flatten();
-    path.series.rate_bps(run.direction).iter().chain(links).copied().max().unwrap_or(0)
+    let rates = path.series.down_bps.iter().chain(&path.series.up_bps);
+    rates.chain(links).copied().max().unwrap_or(0)
 }
 
 /// Draws the path; the vertical axis of the frame is in Mbps.
@@ -39,15 +41,21 @@ pub(super) fn draw_path(
 
     let at = |(us, bps): (u64, f64)| frame.at(seconds(us), bps / 1e6);
     let times = &path.series.at_us;
-    let carried = times.iter().zip(path.series.rate_bps(run.direction));
-    let rate: Vec<_> = thin::means(carried.map(|(us, bps)| (*us, *bps as f64))).into_iter().map(at).collect();
+    let carried = |direction: Direction| -> Vec<_> {
+        let carried = times.iter().zip(path.series.rate_bps(direction));
+        thin::means(carried.map(|(us, bps)| (*us, *bps as f64))).into_iter().map(at).collect()
+    };
     let could = times.iter().zip(&path.series.link_bps);
     let could = could.filter_map(|(us, bps)| bps.map(|bps| (*us, bps as f64)));
     let link: Vec<_> = thin::means(could).into_iter().map(at).collect();
     if !link.is_empty() {
         polyline(area, steps(&link), line(Role::Link, 1.5))?;
     }
-    polyline(area, rate, line(Role::Solid(series), 1.5))?;
+    let back = other(run.direction);
+    if path.series.rate_bps(back).iter().any(|bps| *bps > 0) {
+        polyline(area, carried(back), line(Role::Back, 1.0))?;
+    }
+    polyline(area, carried(run.direction), line(Role::Solid(series), 1.5))?;
     draw_states(area, frame, path, run.duration_us)
 }
 
@@ -64,13 +72,24 @@ pub(super) fn steps(points: &[(i32, i32)]) -> Vec<(i32, i32)> {
 }
 
 fn stats(path: &PathResult, run: &RunResult) -> String {
-    let goodput = match run.direction {
-        crate::flow::Direction::Down => path.goodput_down_bps,
-        crate::flow::Direction::Up => path.goodput_up_bps,
+    let mean = |direction: Direction| {
+        let bps = match direction {
+            Direction::Down => path.goodput_down_bps,
+            Direction::Up => path.goodput_up_bps,
+        };
+        format!("{} {}", word(direction), format::rate(bps as f64))
     };
+    let goodput = [run.direction, other(run.direction)].map(mean).join(", ");
     let sent = path.totals.wire_bytes_down + path.totals.wire_bytes_up;
     let rtt = path.rtt.map_or_else(String::new, |all| format!(", RTT p50 {}", format::time(all.p50_us)));
-    format!("mean {}, {} sent{rtt}", format::rate(goodput as f64), format::size(sent as f64))
+    format!("mean {goodput}, {} sent{rtt}", format::size(sent as f64))
+}
+
+fn other(direction: Direction) -> Direction {
+    match direction {
+        Direction::Down => Direction::Up,
+        Direction::Up => Direction::Down,
+    }
 }
 
 fn draw_states(area: &Area<'_>, frame: &Frame, path: &PathResult, end_us: u64) -> Result<(), DrawError> {
