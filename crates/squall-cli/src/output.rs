@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{self, Write as _},
+    io::{self, IsTerminal as _, Write as _},
     path::Path,
 };
 
@@ -15,6 +15,16 @@ use anyhow::Context as _;
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
+}
+
+/// Text for standard output with the word FAIL at the beginning of a line in red, where a terminal shows it and NO_COLOR
+/// is not set.
+pub(crate) fn coloured(text: String) -> String {
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if plain || !io::stdout().is_terminal() {
+        return text;
+    }
+    text.replace("\nFAIL ", "\n\x1b[31mFAIL\x1b[0m ")
 }
 
 /// Whether this is standard output, written `-`.

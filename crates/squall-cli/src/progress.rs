@@ -17,20 +17,23 @@ pub(crate) struct Progress {
     terminal: bool,
     last: Instant,
     shown: bool,
+    /// Elsewhere than on a terminal no line is written twice.
+    text: String,
 }
 
 impl Progress {
     /// Shows nothing yet.
     pub(crate) fn new() -> Self {
-        Self { terminal: stderr().is_terminal(), last: Instant::now(), shown: false }
+        Self { terminal: stderr().is_terminal(), last: Instant::now(), shown: false, text: String::new() }
     }
 
     /// Shows this, if the time has come to show something.
     pub(crate) fn show(&mut self, text: &str) {
         let interval = if self.terminal { ON_TERMINAL } else { ELSEWHERE };
-        if self.last.elapsed() < interval {
+        if self.last.elapsed() < interval || (!self.terminal && self.text == text) {
             return;
         }
+        text.clone_into(&mut self.text);
         self.last = Instant::now();
         self.shown = true;
         // Nobody reads it then: work goes on.

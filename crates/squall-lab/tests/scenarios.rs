@@ -16,7 +16,7 @@ fn run(name: &str) -> Vec<RunResult> {
     let scenario = load(name);
     let batch = Batch::of(&scenario, Arc::new(Registry::standard()));
     let runs = batch.run(&|_| {}).unwrap_or_else(|error| panic!("{error}"));
-    println!("{}", table::results(&runs));
+    println!("{}", table::results(&runs, None));
     assert_eq!(runs.len(), scenario.schedulers.len() * scenario.seeds.len());
     for run in &runs {
         assert!(run.extra.is_empty(), "{:?}", run.extra);
@@ -58,6 +58,11 @@ fn lossy() {
 #[test]
 fn rebinding() {
     run("rebinding");
+}
+
+#[test]
+fn metered() {
+    run("metered");
 }
 
 #[test]

@@ -196,7 +196,12 @@ fn frame_lines(plan: &Plan, reading: &Reading) -> Vec<Line<'static>> {
 
 /// What is late is red.
 fn draw_latencies(frame: &mut Frame<'_>, area: Rect, plan: &Plan, reading: &Reading) {
-    let bars = columns(&reading.history, samples(plan), area.width).map(|covered| {
+    // Before the first frame is due none is missing.
+    let due = plan.due_us().div_ceil(SAMPLE.as_micros() as u64) as usize;
+    let first = reading.history.iter().position(Option::is_some).unwrap_or(usize::MAX).min(due);
+    let history: Vec<Option<u64>> =
+        reading.history.iter().enumerate().map(|(at, worst)| worst.or((at < first).then_some(0))).collect();
+    let bars = columns(&history, samples(plan), area.width).map(|covered| {
         let worst =
             covered.iter().copied().collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
         let late = worst.is_some_and(|us| us > plan.due_us());
@@ -235,7 +240,9 @@ fn path_lines(path: &PathNow, doing: &str, scale: &Scale, width: u16) -> Vec<Lin
         0 => String::new(),
         bps => format!(", {} ms", link.queue_bytes * 8000 / bps),
     };
-    let bar_width = usize::from(width.saturating_sub(30)).clamp(5, 40);
+    // A bar that is too short to read takes no room from the numbers.
+    let bar_width =
+        Some(usize::from(width.saturating_sub(30)).min(40)).filter(|width| *width >= 5).unwrap_or(0);
     let rate = bar(path.rate_bps as f64 / scale.bps as f64, bar_width, Color::Cyan);
     let queue = bar(link.queue_bytes as f64 / FULL_QUEUE, bar_width, Color::Magenta);
     let mut lines = vec![

@@ -5,16 +5,25 @@ pub mod format;
 use crate::result::RunResult;
 use crate::summary::{self, Table};
 
-/// All tables of these runs, scenario by scenario.
-pub fn results(runs: &[RunResult]) -> String {
+/// How to read the columns of results.
+const LEGEND: &str = "in time, delivered: of the blocks that were due. limit: the most that any scheduler\n\
+    could have had in time. ±: half of the 95 % confidence interval over the seeds.\n";
+
+/// All tables of these runs, scenario by scenario. Those that are wider than `width` columns, if that is given, are cut
+/// into parts.
+pub fn results(runs: &[RunResult], width: Option<usize>) -> String {
     let mut text = String::new();
     for (scenario, runs) in summary::by_scenario(runs) {
         text.push_str(&format!("scenario {scenario}\n\n"));
         let tables =
             [summary::blocks(&runs), summary::pictures(&runs), summary::paths(&runs), summary::checks(&runs)];
-        for table in tables {
-            if !table.rows.is_empty() {
-                text.push_str(&render(&table));
+        for (index, table) in tables.iter().filter(|table| !table.rows.is_empty()).enumerate() {
+            for part in parts(table, width) {
+                text.push_str(&render(&part));
+                text.push('\n');
+            }
+            if index == 0 {
+                text.push_str(LEGEND);
                 text.push('\n');
             }
         }
@@ -22,20 +31,48 @@ pub fn results(runs: &[RunResult]) -> String {
     text
 }
 
+/// The table as several that are no wider than this, if it has numbers: each begins with the columns of words.
+fn parts(table: &Table, width: Option<usize>) -> Vec<Table> {
+    let widths = widths(table);
+    let words = table.columns.iter().take_while(|column| !column.numeric).count();
+    let span = |columns: &[usize]| columns.iter().map(|index| widths[*index] + GAP).sum::<usize>();
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for index in words..table.columns.len() {
+        let fits = |group: &&mut Vec<usize>| width.is_none_or(|width| span(group) + widths[index] <= width);
+        match groups.last_mut().filter(fits) {
+            Some(group) => group.push(index),
+            None => groups.push((0..words).chain([index]).collect()),
+        }
+    }
+    if groups.len() < 2 {
+        return vec![table.clone()];
+    }
+    let part = |(number, group): (usize, Vec<usize>)| Table {
+        title: if number == 0 { table.title.clone() } else { "(continued)".into() },
+        columns: group.iter().map(|index| table.columns[*index].clone()).collect(),
+        rows: table.rows.iter().map(|row| group.iter().map(|index| row[*index].clone()).collect()).collect(),
+    };
+    groups.into_iter().enumerate().map(part).collect()
+}
+
+/// Characters between two columns.
+const GAP: usize = 2;
+
+fn widths(table: &Table) -> Vec<usize> {
+    let of = |(index, column): (usize, &summary::Column)| {
+        let cells = table.rows.iter().map(|row| width(&row[index]));
+        cells.chain([width(&column.heading())]).max().unwrap_or(0)
+    };
+    table.columns.iter().enumerate().map(of).collect()
+}
+
 /// One table: its title, a line of names with units, a rule, and a line per row.
 pub fn render(table: &Table) -> String {
     let headings: Vec<String> = table.columns.iter().map(summary::Column::heading).collect();
-    let widths: Vec<usize> = headings
-        .iter()
-        .enumerate()
-        .map(|(index, heading)| {
-            let cells = table.rows.iter().map(|row| width(&row[index]));
-            cells.chain([width(heading)]).max().unwrap_or(0)
-        })
-        .collect();
+    let widths = widths(table);
     let mut text = format!("{}\n", table.title);
     push_line(&mut text, &headings, table, &widths);
-    text.push_str(&"─".repeat(widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)));
+    text.push_str(&"─".repeat(widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)));
     text.push('\n');
     for row in &table.rows {
         push_line(&mut text, row, table, &widths);
@@ -85,9 +122,24 @@ mod tests {
     #[test]
     fn lists_every_scheduler_path_and_check() {
         let runs: Vec<_> = ["minrtt", "storm(alpha=0.5)"].map(|name| run(name, 1)).into();
-        let text = results(&runs);
+        let text = results(&runs, None);
         for word in ["scenario fading", "minrtt", "storm(alpha=0.5)", "LTE", "p99.9 ms", "in_time_ratio"] {
             assert!(text.contains(word), "{word} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_wide_table_is_cut_between_its_numbers() {
+        let runs: Vec<_> = ["minrtt", "storm(alpha=0.5)"].map(|name| run(name, 1)).into();
+        let (wide, narrow) = (results(&runs, None), results(&runs, Some(80)));
+        assert!(wide.lines().any(|line| line.chars().count() > 100));
+        let before_checks = narrow.split("Checks").next().expect("is there");
+        for line in before_checks.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        assert!(narrow.matches("(continued)").count() > 1);
+        for number in wide.split_whitespace() {
+            assert!(narrow.contains(number), "{number} is lost in\n{narrow}");
         }
     }
 }
