@@ -114,6 +114,9 @@ fn what_is_wrong_is_said_in_one_line() {
         let (said, code) = wrong(&["-q", "--link", "name=a", "--link", "name=a", "--", "true"]);
         assert!(said.contains("two paths are called \"a\""), "{said}");
         assert_eq!(code, Some(2));
+        let (said, code) = wrong(&["-q", "--link", "name=a,mtu=1", "--", "true"]);
+        assert_eq!(said, "squall: link a: mtu 1: an interface carries packets of 68 to 65535 bytes");
+        assert_eq!(code, Some(2));
         let (said, code) = wrong(&["-q", "--link", "delay=1ms", "--", "no-such-program"]);
         assert!(said.starts_with("squall: no-such-program: No such file"), "{said}");
         assert_eq!(code, Some(127));
@@ -283,4 +286,103 @@ fn programs_of_another_user_read_the_radios_but_cannot_list_or_write() {
     let is_other = lines.first().is_some_and(|line| line.starts_with("setpriv"));
     assert!(lines.get(1).is_some_and(|line| line.contains("rssi")), "{said}\n{}", failure(&output).0);
     assert_eq!(lines.len(), if is_other { 3 } else { 2 }, "{said}");
+}
+
+/// A shell whose client's program waits for its input to end.
+fn waiting_shell() -> Child {
+    let child = squall()
+        .args(["shell", "-q", "--link", "name=wifi,delay=1ms", "--client", "cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    eventually("the links are there", || threads_of(&child, "squall-links") == 1);
+    child
+}
+
+/// Runs a command on a side of a shell.
+fn join(side: &str, shell: &Child, command: &str) -> Command {
+    let mut join = squall();
+    join.args(["shell", "--join", side, "--pid", &shell.id().to_string(), "--", "/bin/sh", "-c", command]);
+    join
+}
+
+#[test]
+fn both_sides_of_a_running_shell_can_be_entered() {
+    if !shell_is_possible() {
+        return;
+    }
+    let mut shell = waiting_shell();
+    // A datagram socket can be bound to an address of its own side only.
+    let bind = |address: &str| {
+        format!(
+            "echo $SQUALL_LINKS; exec python3 -c 'import socket; socket.socket(type=2).bind((\"{address}\", 0))'"
+        )
+    };
+    for (side, own, other) in [("far", "10.77.0.1", "10.77.1.2"), ("near", "10.77.1.2", "10.77.0.1")] {
+        let output = join(side, &shell, &bind(own)).output().expect("it starts");
+        assert_eq!(
+            (said(&output).as_str(), output.status.code()),
+            ("wifi", Some(0)),
+            "{}",
+            failure(&output).0
+        );
+        assert_eq!(join(side, &shell, &bind(other)).output().expect("it starts").status.code(), Some(1));
+    }
+    assert_eq!(join("far", &shell, "exit 5").status().expect("it starts").code(), Some(5));
+    drop(shell.stdin.take());
+    assert_eq!(shell.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn a_join_does_not_survive_its_shell() {
+    if !shell_is_possible() {
+        return;
+    }
+    for kill in [false, true] {
+        let mut shell = waiting_shell();
+        let word = format!("98{}.25", shell.id());
+        let script = format!("sleep {word} & setsid sleep {word} & wait");
+        let mut joined = join("far", &shell, &script).spawn().expect("it starts");
+        eventually("both run", || processes_with(&word).len() == 2);
+        if kill {
+            signal(&shell, "KILL");
+        } else {
+            drop(shell.stdin.take());
+        }
+        shell.wait().expect("it ends");
+        assert_eq!(joined.wait().expect("it ends").code(), Some(137));
+        eventually("nothing is left", || processes_with(&word).is_empty());
+    }
+}
+
+#[test]
+fn a_shell_that_is_not_there_cannot_be_joined() {
+    let (said, code) = failure(&shell(&["--join", "far", "--pid", "1", "--", "true"]));
+    assert!(said.starts_with("squall: --join: process 1 is no shell of this user"), "{said}");
+    assert_eq!((said.lines().count(), code), (1, Some(2)));
+}
+
+#[test]
+fn a_shell_without_time_ends_at_once() {
+    if !shell_is_possible() {
+        return;
+    }
+    for _ in 0..5 {
+        let start = Instant::now();
+        let output = shell(&["-q", "--time", "0s", "--link", "delay=1ms", "--", "sleep", "5"]);
+        assert_eq!(output.status.code(), Some(0), "{}", failure(&output).0);
+        // Three seconds is what a program has that does not end when it is asked to.
+        assert!(start.elapsed() < Duration::from_millis(2500), "{:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn the_servers_program_has_time_for_its_last_words() {
+    if !shell_is_possible() {
+        return;
+    }
+    let args =
+        ["-q", "--link", "delay=1ms", "--server", "sleep 0.6; echo last words", "--client", "sleep 0.2"];
+    assert_eq!(said(&shell(&args)), "last words");
 }

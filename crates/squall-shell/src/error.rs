@@ -46,6 +46,14 @@ pub enum ShellError {
     /// The links cannot be built.
     #[error(transparent)]
     Links(#[from] ConfigError),
+    /// A link is too narrow for an interface.
+    #[error("link {name}: mtu {mtu}: an interface carries packets of 68 to 65535 bytes")]
+    Mtu {
+        /// The link.
+        name: String,
+        /// Its MTU in bytes.
+        mtu: u64,
+    },
     /// There is no link, or there are too many.
     #[error("a shell has between 1 and 254 links, not {0}")]
     Count(usize),
@@ -65,6 +73,9 @@ pub enum ShellError {
         /// What the system says.
         problem: io::Error,
     },
+    /// A running shell cannot be joined.
+    #[error("--join: {0}")]
+    Join(String),
     /// The system is out of threads, pipes or the like.
     #[error("{0}")]
     System(#[from] io::Error),

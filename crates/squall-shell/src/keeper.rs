@@ -41,14 +41,14 @@ pub fn run(alive: RawFd, command: &[OsString]) -> u8 {
 }
 
 fn wait_for(alive: RawFd, command: &[OsString]) -> i32 {
-    // By the kernel when the shell ends, by hand if it has ended before that was agreed on.
-    if set_pdeathsig(Signal::SIGKILL).is_err() || is_orphan(alive) {
+    let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM]);
+    // By the kernel when the shell ends, by hand if it ended, or asked this process to end, before that was agreed on.
+    if set_pdeathsig(Signal::SIGKILL).is_err() || is_over(alive) {
         return BY_SIGNAL + Signal::SIGKILL as i32;
     }
     let _ = close(alive);
     show_own_processes();
     let Some((program, arguments)) = command.split_first() else { return 0 };
-    let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM]);
     let child = match Command::new(program).args(arguments).spawn() {
         Ok(child) => Pid::from_raw(child.id().cast_signed()),
         Err(problem) => {
@@ -77,8 +77,8 @@ fn wait_for(alive: RawFd, command: &[OsString]) -> i32 {
     }
 }
 
-/// Whether nobody holds the other end of the pipe any more.
-fn is_orphan(alive: RawFd) -> bool {
+/// Whether the shell has closed the other end of the pipe, or has written to it.
+fn is_over(alive: RawFd) -> bool {
     let opened = OpenOptions::new()
         .read(true)
         .custom_flags(nix::libc::O_NONBLOCK)

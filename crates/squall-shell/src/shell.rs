@@ -1,6 +1,6 @@
 //! Putting it together: two sides, and the links between them.
 
-use std::{path::Path, sync::Arc};
+use std::{ops::RangeInclusive, path::Path, sync::Arc};
 
 use squall_net::{Live, Network, PathConfig};
 use tun_rs::SyncDevice;
@@ -16,6 +16,9 @@ use crate::{
     side::Side,
     wiring::{self, Interface},
 };
+
+/// MTUs that an interface can have: the smallest of IPv4 (RFC 791), and the largest of a TUN device.
+const MTUS: RangeInclusive<u64> = 68..=65_535;
 
 /// Both sides with all their devices, addresses and routes; nothing passes between them yet.
 pub struct Prepared {
@@ -56,6 +59,12 @@ impl Prepared {
             return Err(ShellError::Count(paths.len()));
         }
         let network = Network::new(paths, seed)?;
+        for (index, path) in paths.iter().enumerate() {
+            let mtus = [path.up.mtu.bytes(), path.down.mtu.bytes()];
+            if let Some(mtu) = mtus.into_iter().find(|mtu| !MTUS.contains(mtu)) {
+                return Err(ShellError::Mtu { name: network.name(index).to_owned(), mtu });
+            }
+        }
         radios::tidy();
         let names = interface_names((0..paths.len()).map(|path| network.name(path)));
         let interfaces: Vec<[Interface; 2]> = names

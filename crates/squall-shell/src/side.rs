@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsString,
-    io::{self, PipeWriter},
+    io::{self, PipeWriter, Write as _},
     os::fd::AsRawFd as _,
     process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, Sender, channel},
@@ -21,7 +21,6 @@ pub struct Side {
     work: Option<Sender<Task>>,
     thread: Option<JoinHandle<()>>,
     /// Keepers see by its end that the shell is gone.
-    #[expect(dead_code, reason = "what counts is that it is open")]
     alive: PipeWriter,
     reader: io::PipeReader,
 }
@@ -80,6 +79,13 @@ impl Side {
         done.recv().expect("the task has ended without an answer: it has panicked")
     }
 
+    /// Asks the program of this side to end, `keeper` being the process id of its keeper. It may not be there any more.
+    pub fn terminate(&self, keeper: u32) {
+        // A keeper that does not receive signals yet reads this instead, before it starts its program.
+        let _ = (&self.alive).write(&[0]);
+        terminate(keeper);
+    }
+
     /// Starts the one program of this side, with the shell's own standard output and error. It and all it starts are
     /// killed when its keeper ends.
     ///
@@ -89,22 +95,33 @@ impl Side {
     /// for the keeper to say.
     pub fn start(&self, program: Program) -> Result<Child, ShellError> {
         let Program { keeper, command, variables, reads_input } = program;
-        let refused = |program: OsString| move |problem| ShellError::Program { program, problem };
-        // The keeper inherits this one, and tells by it whether the shell is still there.
-        rustix::io::fcntl_setfd(&self.reader, rustix::io::FdFlags::empty()).map_err(io::Error::from)?;
-        let alive = self.reader.as_raw_fd().to_string();
-        let mut words = keeper.into_iter();
-        let first = words.next().unwrap_or_default();
-        let name = first.clone();
-        let mut start = Command::new(first);
-        start.args(words).arg(alive).args(command).envs(variables);
-        if !reads_input {
-            start.stdin(Stdio::null());
-        }
-        let child = self.within(move || start.spawn()).map_err(refused(name));
-        rustix::io::fcntl_setfd(&self.reader, rustix::io::FdFlags::CLOEXEC).map_err(io::Error::from)?;
-        child
+        start_keeper(keeper, command, variables, &self.reader, |mut start| {
+            if !reads_input {
+                start.stdin(Stdio::null());
+            }
+            self.within(move || start.spawn())
+        })
     }
+}
+
+/// Starts a keeper for a command, from whichever thread `spawn` starts it. It sees by the end of the pipe that `alive`
+/// reads from that its shell is gone.
+pub(crate) fn start_keeper(
+    keeper: Vec<OsString>,
+    command: Vec<OsString>,
+    variables: Vec<(String, String)>,
+    alive: &io::PipeReader,
+    spawn: impl FnOnce(Command) -> io::Result<Child>,
+) -> Result<Child, ShellError> {
+    let mut words = keeper.into_iter();
+    let program = words.next().unwrap_or_default();
+    let mut start = Command::new(&program);
+    start.args(words).arg(alive.as_raw_fd().to_string()).args(command).envs(variables);
+    // The keeper inherits it.
+    rustix::io::fcntl_setfd(alive, rustix::io::FdFlags::empty()).map_err(io::Error::from)?;
+    let child = spawn(start).map_err(|problem| ShellError::Program { program, problem });
+    rustix::io::fcntl_setfd(alive, rustix::io::FdFlags::CLOEXEC).map_err(io::Error::from)?;
+    child
 }
 
 impl Drop for Side {
@@ -123,7 +140,7 @@ fn serve(tasks: &Receiver<Task>) {
     }
 }
 
-/// Asks the program of a keeper to end, by its process id. It may not be there any more.
+/// Asks the program of a keeper that receives signals to end, by its process id; see [`Side::terminate`].
 pub fn terminate(keeper: u32) {
     if let Some(pid) = rustix::process::Pid::from_raw(keeper.cast_signed()) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);

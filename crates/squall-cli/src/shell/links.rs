@@ -10,7 +10,10 @@ use squall_net::{
 };
 
 use super::ShellArgs;
-use crate::error::{usage, whole};
+use crate::{
+    error::{usage, whole},
+    input,
+};
 
 /// What a link starts with that follows a recording.
 const TRACE: &str = "trace:";
@@ -18,7 +21,10 @@ const TRACE: &str = "trace:";
 /// The paths, with all files read.
 pub(super) fn paths(args: &ShellArgs) -> anyhow::Result<Vec<PathConfig>> {
     match &args.scenario {
-        Some(file) => Ok(Scenario::load(file).map_err(usage)?.paths),
+        Some(file) => {
+            input::check(file)?;
+            Ok(Scenario::load(file).map_err(usage)?.paths)
+        }
         None => args
             .link
             .iter()

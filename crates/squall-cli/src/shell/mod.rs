@@ -6,9 +6,9 @@ mod summary;
 
 use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf, process::ExitCode, time::Duration};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use squall_net::Span;
-use squall_shell::{Awake, Prepared, ShellError};
+use squall_shell::{Awake, End, Prepared, ShellError};
 
 use self::programs::{Ended, Programs};
 use crate::{
@@ -24,21 +24,32 @@ use crate::{
 /// the program's exit code and leaves nothing behind. Linux; root, or user namespaces.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  \
-    squall shell --link name=wifi,rate=20mbps,delay=15ms,queue=100kB,loss=0.1% --link name=lte,rate=8mbps,delay=40ms\n  \
+    squall shell --link name=wifi,rate=20mbps,delay=15ms,queue=100kB,loss=0.1% \\\n      \
+    --link name=lte,rate=8mbps,delay=40ms\n  \
+    squall shell --join far\n  \
     squall shell --link delay=20ms -- ping -c 3 10.77.0.1\n  \
-    squall shell --scenario scenarios/fading.toml --server 'iperf3 -s -1' --client 'iperf3 -c 10.77.0.1'\n  \
-    squall shell --link trace:lte.mahi,delay=30ms --log out/logs -- ./my-app\n\n\
+    squall shell --scenario scenarios/fading.toml --server 'iperf3 -s -1' \\\n      \
+    --client 'iperf3 -c 10.77.0.1'\n  \
+    squall shell --link trace:scenarios/traces/lte.mahi,delay=30ms --log out/logs \\\n      \
+    -- ping -c 3 10.77.0.1\n\n\
     Variables for both programs: SQUALL_SERVER (10.77.0.1), SQUALL_LINKS (names) and SQUALL_CLIENT (addresses), separated by \
     commas; SQUALL_RADIOS if links have radios, by which `squall signal watch` and --signal find them.")]
 pub(crate) struct ShellArgs {
     /// A link: key=value pairs as in scenario files (name, rate, delay, jitter, queue, loss, duplicate, mtu, mahimahi, ...;
     /// up. and down. before a key for one direction), or trace:FILE[,key=value...] for a recorded rate in any format
     /// that `squall trace info` reads
-    #[arg(long, value_name = "LINK", conflicts_with = "scenario", required_unless_present = "scenario")]
+    #[arg(long, value_name = "LINK", conflicts_with = "scenario", required_unless_present_any = ["scenario", "join"])]
     link: Vec<String>,
     /// The paths of this scenario, with all that happens to them; docs/scenarios.md describes it
     #[arg(long, value_name = "SCENARIO.toml")]
     scenario: Option<PathBuf>,
+    /// Enter a side of a shell that runs already, from another terminal: near is the client's, far the server's. Ends with
+    /// that shell
+    #[arg(long, value_name = "SIDE", conflicts_with_all = ["link", "scenario", "server", "client", "time", "log", "json"])]
+    join: Option<Side>,
+    /// Which shell to join, by its process id; needed only if several run
+    #[arg(long, value_name = "PID", requires = "join")]
+    pid: Option<u32>,
     /// What to run on the server side, for a shell; it starts first, and gets no input
     #[arg(long, value_name = "CMD")]
     server: Option<String>,
@@ -79,6 +90,13 @@ pub(crate) struct ShellArgs {
     quiet: bool,
 }
 
+/// An end of the links.
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum Side {
+    Near,
+    Far,
+}
+
 /// The first process behind the links on one side, for `squall shell` alone.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct KeeperArgs {
@@ -94,11 +112,14 @@ pub(crate) fn keep(args: &KeeperArgs) -> ExitCode {
 
 /// Runs the command.
 pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
+    if let Some(side) = args.join {
+        return join(args, side);
+    }
     let paths = links::paths(args)?;
     // Before there are threads.
     squall_shell::acquire().map_err(whole)?;
     let prepared = Prepared::new(&paths, args.seed).map_err(|error| match error {
-        ShellError::Links(problem) => usage(problem),
+        ShellError::Links(_) | ShellError::Mtu { .. } => usage(error),
         error => whole(error),
     })?;
     if !args.quiet && std::io::stderr().is_terminal() {
@@ -112,7 +133,7 @@ pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
     }
     let mut shell = prepared.start(args.log.as_deref()).map_err(whole)?;
     programs.start_client(shell.client(), args.client.as_deref(), &args.program).map_err(whole)?;
-    let ended = programs.wait(args.time.map(|time| Duration::from_micros(time.micros())))?;
+    let ended = programs.wait(args.time.map(|time| Duration::from_micros(time.micros())), &shell)?;
     let report = shell.report().map_err(whole)?;
     let logs = shell.finish_logs();
     drop(shell);
@@ -132,4 +153,19 @@ pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
         Ended::Interrupted => ExitCode::from(130),
         Ended::Client(code) => ExitCode::from(code),
     })
+}
+
+/// Runs a program on a side of a shell that runs already.
+fn join(args: &ShellArgs, side: Side) -> anyhow::Result<ExitCode> {
+    let end = match side {
+        Side::Near => End::Near,
+        Side::Far => End::Far,
+    };
+    // Before there are threads.
+    let joined = squall_shell::join(end, args.pid).map_err(|error| match error {
+        ShellError::Join(_) => usage(error),
+        error => whole(error),
+    })?;
+    let code = joined.run(programs::keeper(), programs::program_or_shell(&args.program)).map_err(whole)?;
+    Ok(ExitCode::from(code))
 }

@@ -10,13 +10,16 @@ use std::{
 };
 
 use anyhow::Context as _;
-use squall_shell::{Addresses, Program, ShellError, Side, terminate};
+use squall_shell::{Addresses, Program, Shell, ShellError, Side};
 use squall_signal::told::FOLDER;
 
 use crate::interrupt::Interrupts;
 
-/// How long programs have to end by themselves when they are asked to.
+/// How long programs have to end when they are asked to.
 const GRACE: Duration = Duration::from_secs(3);
+
+/// How long the server's program has to end by itself when the client's has ended: many do, and have last words.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// The programs of both sides.
 pub(super) struct Programs {
@@ -74,8 +77,7 @@ impl Programs {
     ) -> Result<(), ShellError> {
         let command = match command {
             Some(command) => by_shell(command),
-            None if program.is_empty() => vec![env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())],
-            None => program.to_vec(),
+            None => program_or_shell(program),
         };
         let child = side.start(self.program(command, true))?;
         self.client = Some(child.id());
@@ -83,9 +85,7 @@ impl Programs {
     }
 
     fn program(&self, command: Vec<OsString>, reads_input: bool) -> Program {
-        // The file may have been replaced since this program started; what runs is still there under this name.
-        let keeper = vec!["/proc/self/exe".into(), "shell-keeper".into()];
-        Program { keeper, command, variables: self.variables.clone(), reads_input }
+        Program { keeper: keeper(), command, variables: self.variables.clone(), reads_input }
     }
 
     fn watch(&self, mut child: Child, event: fn(ExitStatus) -> Event) -> Result<(), ShellError> {
@@ -100,7 +100,7 @@ impl Programs {
     }
 
     /// Waits for the client's program, at most so long, or for Ctrl-C; then asks all that runs to end.
-    pub(super) fn wait(mut self, time: Option<Duration>) -> anyhow::Result<Ended> {
+    pub(super) fn wait(mut self, time: Option<Duration>, shell: &Shell) -> anyhow::Result<Ended> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let (notify, mut interrupts) = (self.notify.clone(), Interrupts::listen()?);
         runtime.spawn(async move {
@@ -116,6 +116,7 @@ impl Programs {
             match self.next(deadline).context("the programs")? {
                 Some(Event::Client(status)) => {
                     self.client = None;
+                    self.last_words()?;
                     break Ended::Client(code(status));
                 }
                 Some(Event::Server(status)) => {
@@ -128,15 +129,30 @@ impl Programs {
                 None => break Ended::Client(0),
             }
         };
-        self.end()?;
+        self.end(shell)?;
         runtime.shutdown_background();
         Ok(ended)
     }
 
+    /// Waits a while for the server's program to end by itself.
+    fn last_words(&mut self) -> anyhow::Result<()> {
+        let deadline = Some(Instant::now() + LAST_WORDS);
+        while self.server.is_some() {
+            match self.next(deadline)? {
+                Some(Event::Server(_)) => self.server = None,
+                Some(Event::Client(_)) => {}
+                Some(Event::Interrupt) | None => break,
+            }
+        }
+        Ok(())
+    }
+
     /// Asks all that runs to end, and waits a while for that; a second Ctrl-C ends the waiting.
-    fn end(&mut self) -> anyhow::Result<()> {
-        for keeper in [self.client, self.server].into_iter().flatten() {
-            terminate(keeper);
+    fn end(&mut self, shell: &Shell) -> anyhow::Result<()> {
+        for (side, keeper) in [(shell.client(), self.client), (shell.server(), self.server)] {
+            if let Some(keeper) = keeper {
+                side.terminate(keeper);
+            }
         }
         let deadline = Some(Instant::now() + GRACE);
         while self.client.is_some() || self.server.is_some() {
@@ -157,6 +173,21 @@ impl Programs {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// The program, or an interactive shell if none is given.
+pub(super) fn program_or_shell(program: &[OsString]) -> Vec<OsString> {
+    if program.is_empty() {
+        vec![env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())]
+    } else {
+        program.to_vec()
+    }
+}
+
+/// What starts a keeper. The file may have been replaced since this program started; what runs is still there under
+/// this name.
+pub(super) fn keeper() -> Vec<OsString> {
+    vec!["/proc/self/exe".into(), "shell-keeper".into()]
 }
 
 fn by_shell(command: &str) -> Vec<OsString> {
