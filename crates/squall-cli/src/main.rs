@@ -4,6 +4,7 @@ mod bench;
 mod demo;
 mod error;
 mod findings;
+mod input;
 mod interrupt;
 mod list;
 mod output;
@@ -94,4 +95,51 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
     };
     outcome.unwrap_or_else(|error| error::report(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    /// Widest line of an example, so that no terminal has to wrap it.
+    const WIDEST: usize = 80;
+
+    /// The help of a command and of all commands below it, each with its name.
+    fn helps(command: &mut clap::Command, name: &str, all: &mut Vec<(String, String)>) {
+        all.push((name.to_owned(), command.clone().term_width(WIDEST).render_long_help().to_string()));
+        let below: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+        for below in below.iter().filter(|name| *name != "help") {
+            let command = command.find_subcommand_mut(below).expect("it is listed");
+            helps(command, &format!("{name} {below}"), all);
+        }
+    }
+
+    /// The examples of a help text, line by line without their indent.
+    fn examples(help: &str) -> impl Iterator<Item = &str> {
+        let lines = help.lines().skip_while(|line| *line != "Examples:").skip(1);
+        lines.take_while(|line| !line.is_empty()).map(str::trim)
+    }
+
+    #[test]
+    fn examples_in_help_can_be_copied() {
+        let mut all = Vec::new();
+        helps(&mut Cli::command(), "squall", &mut all);
+        let mut count = 0;
+        for (name, help) in &all {
+            let mut continues = false;
+            for line in examples(help) {
+                count += 1;
+                let begins = ["squall ", "tar ", "SQUALL_"].iter().any(|word| line.starts_with(word));
+                assert!(
+                    continues || begins,
+                    "squall {name} --help breaks an example before {line:?}:\n{help}"
+                );
+                assert!(line.chars().count() < WIDEST, "squall {name} --help: {line}");
+                continues = line.ends_with('\\');
+            }
+            assert!(!continues, "the last example of squall {name} --help is cut");
+        }
+        assert!(count > 50, "only {count} lines of examples in {} helps", all.len());
+    }
 }

@@ -169,6 +169,52 @@ fn a_check_that_fails_is_told_by_the_exit_code() {
 }
 
 #[test]
+fn schedulers_that_the_file_does_not_name_are_not_checked() {
+    let folder = Folder::new("unchecked");
+    let file = folder.file("s.toml", &SCENARIO.replace("at_least = \"50%\"", "at_most = \"1%\""));
+    let output = squall(&["run", &file, "--scheduler", "redundant"]);
+    assert!(output.status.success() && !stdout(&output).contains("FAIL"), "{}", stdout(&output));
+    let note = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(note, format!("squall: {file}: its checks are for minrtt, rr; not checked: redundant\n"));
+}
+
+#[test]
+fn a_check_with_nothing_to_measure_fails() {
+    let folder = Folder::new("dead");
+    let dead = SCENARIO.replace("loss = \"2%/3\"", "loss = 1.0").replace("loss = \"1%\"", "loss = 1.0");
+    let file = folder.file("s.toml", &dead.replace("deadline = \"150ms\"", "deadline = \"60s\""));
+    let output = squall(&["run", &file]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = stdout(&output);
+    assert!(text.contains("FAIL"), "{text}");
+}
+
+#[test]
+fn a_file_that_is_not_there_ends_with_2_and_a_hint() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let calls: [&[&str]; 9] = [
+        &["run", "fadng.toml"],
+        &["report", "fadng.toml"],
+        &["trace", "info", "fadng.toml"],
+        &["signal", "info", "fadng.toml"],
+        &["signal", "watch", "--trace", "fadng.toml"],
+        &["signal", "fit", "fadng.toml"],
+        &["demo", "--scenario", "fadng.toml"],
+        &["video", "scene", "--scenario", "fadng.toml"],
+        &["repro", "fadng.toml"],
+    ];
+    for args in calls {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_squall")).args(args).current_dir(root).output().unwrap();
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {words}");
+        assert_eq!(words.lines().count(), 1, "{args:?}: {words}");
+        let hint = "fadng.toml: No such file or directory (os error 2); did you mean scenarios/fading.toml?";
+        assert!(words.contains(hint), "{args:?}: {words}");
+    }
+}
+
+#[test]
 fn schedulers_are_listed() {
     let json = stdout(&squall(&["schedulers", "--json", "-"]));
     let list: serde_json::Value = serde_json::from_str(&json).unwrap();

@@ -26,9 +26,11 @@ use crate::{
 /// tech, event; docs/signal.md describes it. An empty cell means that nothing was measured.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall signal import B_2019.12.16_12.27.05.csv -o drive.csv\n  \
-    squall signal import --format ucc --from 225 --for 600 B_2019.12.16_12.27.05.csv | head\n  \
+    squall signal import --format ucc --from 225 --for 600 \\\n      \
+    B_2019.12.16_12.27.05.csv | head\n  \
     squall signal import --part ap1-w2 final-exp-log.csv -o laps.csv\n  \
-    squall signal import --tech 5G-n78 arterial_n78_v60_run02.txt -o arterial.csv\n  \
+    squall signal import --tech 5G-n78 arterial_n78_v60_run02.txt \\\n      \
+    -o arterial.csv\n  \
     squall signal import iperf.json iw.json -o shipyard.csv")]
 pub(crate) struct ImportArgs {
     /// The log; two for the format that has two

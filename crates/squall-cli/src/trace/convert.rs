@@ -19,10 +19,15 @@ use crate::{error::usage, output};
 /// A path of a scenario takes the one as rate = { mahimahi = "FILE" }, the other as
 /// rate = { csv = "FILE", column = "down_mbps" }; docs/traces.md has more.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "Examples:\n  squall trace convert bus.log bus.csv --to csv\n  \
-    squall trace convert drive.csv drive.up --to mahimahi --column up_mbps\n  \
-    squall trace convert drive.csv short.mahi --to mahimahi --start 30s --length 60s --scale 0.5\n  \
-    squall trace convert walk.mahi long.mahi --to mahimahi --length 10min --repeat")]
+#[command(
+    after_help = "Examples:\n  squall trace convert scenarios/traces/lte.mahi out/lte.csv --to csv\n  \
+    squall trace convert scenarios/traces/drive.csv out/drive.up --to mahimahi \\\n      \
+    --column up_mbps\n  \
+    squall trace convert scenarios/traces/drive.csv out/short.mahi --to mahimahi \\\n      \
+    --start 5s --length 10s --scale 0.5\n  \
+    squall trace convert scenarios/traces/lte.mahi out/long.mahi --to mahimahi \\\n      \
+    --length 10min --repeat"
+)]
 pub(crate) struct ConvertArgs {
     /// Recorded link
     #[arg(value_name = "IN")]

@@ -14,8 +14,10 @@ use crate::output;
 /// Says what a recorded link is like: how fast and how steady, how often and for how long nothing passes, and how long
 /// a round trip takes.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "Examples:\n  squall trace info drive.csv\n  squall trace info traces/*.mahi\n  \
-    squall trace info --column up_mbps drive.csv\n  squall trace info traces/* --json | jq '.rate.mean_mbps'\n\n\
+#[command(after_help = "Examples:\n  squall trace info scenarios/traces/drive.csv\n  \
+    squall trace info scenarios/traces/*\n  \
+    squall trace info --column up_mbps scenarios/traces/drive.csv\n  \
+    squall trace info scenarios/traces/* --json | jq '.rate.mean_mbps'\n\n\
     Rates are means of windows of 1 s. An outage is a time of more than 200 ms in which a packet of 1500 bytes takes \
     longer than that: without an opportunity, or below 60 kbit/s. docs/traces.md has the formats and all rules")]
 pub(crate) struct InfoArgs {

@@ -10,8 +10,8 @@ use crate::{error::usage, output};
 
 /// Draws the rates of recorded links over time, all on the same axes, and the round trips below if any file has some.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "Examples:\n  squall trace plot drive.csv -o drive.svg\n  \
-    squall trace plot lte.mahi wifi.csv 5g.log -o out/links.svg\n\n\
+#[command(after_help = "Examples:\n  squall trace plot scenarios/traces/drive.csv -o out/drive.svg\n  \
+    squall trace plot scenarios/traces/* -o out/links.svg\n\n\
     Lines differ by dash and marker as well as by colour. Times are put together in steps, as the picture says")]
 pub(crate) struct PlotArgs {
     /// Recorded links, at most 8

@@ -8,7 +8,7 @@ use clap::{
 };
 use squall_net::trace::{Format, Gaps, Recording, Wishes};
 
-use crate::error::usage;
+use crate::{error::usage, input};
 
 /// What the files do not say of themselves.
 #[derive(Args, Clone, Debug)]
@@ -36,6 +36,7 @@ enum GapsArg {
 impl ReadingArgs {
     /// Reads a file.
     pub(super) fn load(&self, file: &Path) -> anyhow::Result<Recording> {
+        input::check(file)?;
         let wishes = Wishes { format: self.from, column: self.column.clone() };
         Recording::load(file, &wishes).map_err(usage)
     }

@@ -22,7 +22,7 @@ use crate::{error::usage, output};
     args_conflicts_with_subcommands = true,
     after_help = "Examples:\n  \
         squall tunnel --listen 0.0.0.0:4433 --out cam=udp://127.0.0.1:6000\n  \
-        squall tunnel --to HOST:4433 --pin FINGERPRINT --token TOKEN \
+        squall tunnel --to HOST:4433 --pin FINGERPRINT --token TOKEN \\\n      \
         --in cam=udp://127.0.0.1:5000,media=ts,latency=300ms\n  \
         squall tunnel /etc/squall/tunnel.toml\n  \
         squall tunnel check /etc/squall/tunnel.toml\n\n\

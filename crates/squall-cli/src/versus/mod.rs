@@ -40,7 +40,8 @@ const FPS: u64 = 30;
 /// real network namespaces.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall versus --list\n  squall versus --rate 8mbps --time 10s\n  \
-    squall versus --scenario my.toml --contender squall-storm,mptcp --page out/versus.md")]
+    squall versus --scenario scenarios/versus/lossy.toml \\\n      \
+    --contender squall-storm,mptcp --page out/versus.md")]
 pub(crate) struct VersusArgs {
     /// Scenarios instead of the five that come with it
     #[arg(long, value_name = "SCENARIO.toml", value_delimiter = ',')]

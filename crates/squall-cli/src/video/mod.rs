@@ -31,8 +31,10 @@ use crate::{
 /// What arrives in time is decoded by ffmpeg and compared with the source, picture by picture (PSNR, SSIM).
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall video film.mp4 --scenario scenarios/outage-first.toml\n  \
-    squall video scene --scenario scenarios/coverage.toml --scheduler minrtt,redundant,storm --out out/video\n  \
-    squall video film.mkv --scenario scenarios/lossy.toml --codec svc --bitrate 4mbps --size 640x360 --seconds 10")]
+    squall video scene --scenario scenarios/coverage.toml \\\n      \
+    --scheduler minrtt,redundant,storm --out out/video\n  \
+    squall video film.mkv --scenario scenarios/lossy.toml --codec svc \\\n      \
+    --bitrate 4mbps --size 640x360 --seconds 10")]
 pub(crate) struct VideoArgs {
     /// Any video that ffmpeg reads, or `scene` for one that is drawn (also called `test`; ./scene is a file)
     #[arg(value_name = "FILE")]

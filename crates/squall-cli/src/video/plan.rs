@@ -21,6 +21,7 @@ const SIDES: std::ops::RangeInclusive<u32> = 16..=4096;
 
 /// Checks everything that can be checked before work begins.
 pub(super) fn plan(args: &VideoArgs, registry: &Registry) -> anyhow::Result<Show> {
+    crate::input::check(&args.scenario)?;
     let scenario = Scenario::load(&args.scenario)?;
     let schedulers = schedulers(&args.scheduler, registry)?;
     let latency_us = latency(args, &scenario)?;
