@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use squall_lab::experiment::{Experiment, Finding, Verdict};
 
-const HEAD: &str = "# What the papers report, and what is measured here
+const PAPERS: &str = "# What the papers report, and what is measured here
 
 Made by `squall repro`; do not edit. Each line is a claim of a paper about its own measurements, and what the
 same comparison gives in virtual time, over the networks and films of this repository. [experiments.md](experiments.md)
@@ -13,9 +13,18 @@ hold. What is not in the papers (traces, films, missing parameters) stands at ea
 hold, the reason as far as it was found.
 ";
 
+/// The same for experiments that are of no paper.
+const OWN: &str = "# What is claimed, and what is measured
+
+Made by `squall repro`; do not edit. [experiments.md](experiments.md) has the rule by which a claim holds, *in direction
+only* or not, which is the same for all.
+";
+
 /// A page with every claim, by paper and experiment.
 pub(crate) fn page(experiments: &[&Experiment], findings: &[Finding]) -> String {
-    let mut text = format!("{HEAD}\n{}", overview(experiments, findings));
+    let is_of_paper = |experiment: &&Experiment| !experiment.source.paper.is_empty();
+    let head = if experiments.iter().any(is_of_paper) { PAPERS } else { OWN };
+    let mut text = format!("{head}\n{}", overview(experiments, findings));
     for paper in papers(experiments) {
         let _ = writeln!(text, "\n## {paper}");
         for experiment in experiments.iter().filter(|one| title(one) == paper) {
@@ -66,7 +75,7 @@ fn push_experiment(text: &mut String, experiment: &Experiment, findings: &[Findi
     if own.is_empty() {
         return;
     }
-    text.push_str("\n| | claim | paper | here | |\n| --- | --- | --- | --- | --- |\n");
+    text.push_str("\n| | claim | claimed | here | |\n| --- | --- | --- | --- | --- |\n");
     for finding in &own {
         let cells = [&finding.id, &finding.says, &finding.expected, &finding.found];
         let cells = cells.map(|cell| escaped(cell));

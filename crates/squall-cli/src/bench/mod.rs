@@ -125,8 +125,15 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     }
-    output::print(&table::render(&as_table(&figures)))?;
+    output::print(&(table::render(&as_table(&figures)) + &missed(&figures)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A line that names the targets that were missed; nothing if none was.
+fn missed(figures: &[Figure]) -> String {
+    let is_missed = |figure: &&Figure| figure.target.is_some_and(|target| target.ratio(figure.value) < 1.0);
+    let names: Vec<&str> = figures.iter().filter(is_missed).map(|figure| figure.name).collect();
+    if names.is_empty() { String::new() } else { format!("missed: {}\n", names.join(", ")) }
 }
 
 fn step(name: &str) {
@@ -137,7 +144,8 @@ fn step(name: &str) {
 
 fn as_table(figures: &[Figure]) -> Table {
     Table {
-        title: "Medians on this machine; a ratio of 1 or more meets the target".into(),
+        title: "Medians on this machine; a ratio of 1 or more meets the target; squall / plain is the median of the ratios turn by turn"
+            .into(),
         columns: vec![
             Column::text("what"),
             Column::number("measured", ""),
@@ -177,5 +185,11 @@ mod tests {
         assert_eq!(Target::AtMost(1_000.0).ratio(250.0), 4.0);
         let row = Figure::single("a", "ns", 250.0).target(Target::AtMost(1_000.0)).row();
         assert_eq!(row, ["a", "250", "ns", "≤ 1000", "4.00"]);
+        let figures = [
+            Figure::single("slow", "×", 14.4).target(Target::AtLeast(25.0)),
+            Figure::single("quick", "ns", 250.0).target(Target::AtMost(1_000.0)),
+            Figure::single("other", "kB", 71.0),
+        ];
+        assert_eq!((missed(&figures).as_str(), missed(&figures[1..]).as_str()), ("missed: slow\n", ""));
     }
 }

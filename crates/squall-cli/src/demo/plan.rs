@@ -60,7 +60,10 @@ impl Plan {
     /// Puts scenario and arguments together.
     pub(super) fn new(args: &DemoArgs) -> anyhow::Result<Self> {
         let mut scenario = match &args.scenario {
-            Some(file) => Scenario::load(file).map_err(whole)?,
+            Some(file) => {
+                crate::input::check(file)?;
+                Scenario::load(file).map_err(usage)?
+            }
             None => Scenario::parse(SCRIPT, SCRIPT_NAME).map_err(whole)?,
         };
         let name = args.scenario.as_deref().unwrap_or(Path::new(SCRIPT_NAME)).display().to_string();

@@ -19,7 +19,7 @@ use squall_lab::{
     report::{Book, Chapter},
 };
 
-use crate::{error::usage, findings, output};
+use crate::{error::usage, findings, input, output};
 use choice::Choice;
 pub(crate) use timelines::add_telling;
 
@@ -29,15 +29,18 @@ pub(crate) use timelines::add_telling;
 /// folders of these. The page needs no network and no script, and can be read without colour.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall report out/repro\n  \
-    squall report out/repro/storm-fig10.jsonl --out out/fig10.html --svg out/figures\n  \
+    squall report out/repro/storm-fig10.jsonl --out out/fig10.html \\\n      \
+    --svg out/figures\n  \
     squall report out/repro --timeline 'storm-fig10[bandwidth=5+10]:dams:3'\n  \
-    squall run scenarios/fading.toml --json out/fading.json; squall report out/fading.json")]
+    squall run scenarios/fading.toml --json out/fading.json\n  \
+    squall report out/fading.json\n\n\
+    `squall repro` writes out/repro, with --quick out/repro-quick")]
 pub(crate) struct ReportArgs {
     /// Files of results, or folders of such files
     #[arg(value_name = "RESULTS", required = true)]
     results: Vec<PathBuf>,
     /// The page
-    #[arg(long, value_name = "FILE.html", default_value = "report.html")]
+    #[arg(long, value_name = "FILE.html", default_value = "out/report.html")]
     out: PathBuf,
     /// Also write each figure as a file of its own, for papers
     #[arg(long, value_name = "DIR")]
@@ -59,6 +62,7 @@ pub(crate) struct ReportArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+    args.results.iter().try_for_each(|file| input::check(file))?;
     let registry = Arc::new(Registry::standard());
     let found = sources::read(&args.results).map_err(usage)?;
     let experiments = sources::experiments(&found.records, &args.experiments, &registry).map_err(usage)?;

@@ -38,7 +38,10 @@ pub(crate) fn add_telling(chapters: &mut [Chapter], registry: &Arc<Registry>) ->
         let wish = Wish { schedulers: schedulers(chapter, &point), point, seed };
         chapter.timelines.push(retrace(chapter, &wish, registry)?);
     }
-    progress.done(&format!("single runs of {count} experiments"));
+    if count > 0 {
+        let plural = if count == 1 { "" } else { "s" };
+        progress.done(&format!("single runs of {count} experiment{plural}"));
+    }
     Ok(())
 }
 

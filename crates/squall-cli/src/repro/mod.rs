@@ -25,7 +25,7 @@ use squall_lab::{
 
 use crate::{
     error::{usage, whole},
-    findings, output, report,
+    findings, input, output, report,
 };
 use progress::Remaining;
 
@@ -36,10 +36,11 @@ use progress::Remaining;
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Examples:\n  squall repro --list\n  squall repro --quick\n  squall repro storm-fig10 storm-fig11\n  \
-    squall repro dams --csv out/dams.csv\n  squall repro --report out/report.html\n  squall repro my-experiment.toml\n\n\
-    A comparison holds if the effect goes the way it is said to, is at least three quarters of the size, and is \
-    clear of chance (95 %, Student's t, seed by seed); in direction only if it is smaller; it is unclear if it may be chance. A value holds within a \
-    quarter of it. No claim has tolerances of its own"
+    squall repro dams --csv out/dams.csv\n  squall repro --report out/report.html\n  squall repro my-experiment.toml --quick\n\n\
+    Claims are judged by their 95 % confidence interval (Student's t, seed by seed): a comparison holds if all of it is at \
+    least three quarters of the claimed size, in direction only if all of it goes the claimed way; a value holds if all of \
+    it is within a quarter. What the interval leaves open is unclear, and one seed leaves everything open. No claim has \
+    tolerances of its own; docs/experiments.md has the whole rule"
 )]
 pub(crate) struct ReproArgs {
     /// Names of experiments, or how they begin, or files. Default: all
@@ -48,7 +49,8 @@ pub(crate) struct ReproArgs {
     /// All experiments: the default
     #[arg(long, conflicts_with = "ids")]
     all: bool,
-    /// Fewer points, seeds and seconds, as each experiment says: to see that it works, not to conclude from
+    /// Fewer points, seeds and seconds, as each experiment says: to see that it works, not to conclude from. Leaves out
+    /// the reasons in the files, which are about full runs
     #[arg(long)]
     quick: bool,
     /// Only list them
@@ -97,8 +99,12 @@ pub(crate) fn run(args: &ReproArgs) -> anyhow::Result<ExitCode> {
     let progress = Remaining::new(study.progress());
     let records = study.run(&|now| progress.show(now)).map_err(explain)?;
     progress.done();
-    let findings: Vec<Finding> =
+    let mut findings: Vec<Finding> =
         experiments.iter().flat_map(|experiment| judge(experiment, &records)).collect();
+    if args.quick {
+        // The reasons in the files quote full runs.
+        findings.iter_mut().for_each(|finding| finding.finding.clear());
+    }
     let failed = told::failed_checks(&records);
     publish(args, &experiments, &folder, &records, &findings)?;
     let drawn = draw(args, experiments, records, &registry)?;
@@ -165,7 +171,7 @@ fn publish(
     let mut text = String::new();
     if args.tables {
         let runs: Vec<RunResult> = records.iter().map(|record| record.run.clone()).collect();
-        text.push_str(&table::results(&runs));
+        text.push_str(&table::results(&runs, crate::wrap::width()));
         text.push('\n');
     }
     text.push_str(&told::text(findings, &told::failed_checks(records)));
@@ -187,6 +193,7 @@ fn load(args: &ReproArgs, registry: &Registry) -> anyhow::Result<Vec<Experiment>
         paths.extend(named(&names, &args.experiments)?);
     }
     let load = |path: &PathBuf| {
+        input::check(path)?;
         let experiment = Experiment::load(path, registry).map_err(whole)?;
         match &args.traces {
             Some(folder) => experiment.with_traces(folder).map_err(whole),
@@ -222,7 +229,9 @@ fn named(names: &[&String], folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 fn shipped(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let problem = |error| anyhow::anyhow!("experiments: {}: {error}", folder.display());
+    let problem = |error| {
+        anyhow::anyhow!("{}: {error}; --experiments names the folder of the experiments", folder.display())
+    };
     let entries = fs::read_dir(folder).map_err(problem)?;
     let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
     let mut paths = paths.map_err(problem)?;

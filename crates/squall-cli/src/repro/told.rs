@@ -37,7 +37,7 @@ pub(super) fn text(findings: &[Finding], failed: &Table) -> String {
 }
 
 fn verdicts(findings: &[Finding]) -> Table {
-    let columns = ["experiment", "claim", "paper", "here", ""].map(Column::text).into_iter().collect();
+    let columns = ["experiment", "claim", "claimed", "here", ""].map(Column::text).into_iter().collect();
     let rows = findings.iter().map(|finding| {
         vec![
             finding.id.clone(),
@@ -47,7 +47,7 @@ fn verdicts(findings: &[Finding]) -> Table {
             finding.verdict.as_str().to_owned(),
         ]
     });
-    Table { title: "What the papers claim, and what was measured".into(), columns, rows: rows.collect() }
+    Table { title: "What is claimed, and what was measured".into(), columns, rows: rows.collect() }
 }
 
 /// How many claims there are of each kind.
@@ -57,9 +57,10 @@ fn sum(findings: &[Finding]) -> String {
     let parts: Vec<String> = counted
         .iter()
         .filter(|(_, count)| *count > 0)
-        .map(|(kind, count)| format!("{count} {}", kind.as_str()))
+        .map(|(kind, count)| format!("{count} {}", kind.of(*count)))
         .collect();
-    format!("{} claims: {}\n", findings.len(), parts.join(", "))
+    let plural = if findings.len() == 1 { "" } else { "s" };
+    format!("{} claim{plural}: {}\n", findings.len(), parts.join(", "))
 }
 
 /// The checks of the scenarios that failed, of every run at every point.

@@ -15,18 +15,17 @@ use squall_signal::{
 
 use crate::{
     error::{usage, whole},
-    output,
+    input, output,
 };
 
 /// Says what a trace has: rates, levels, how good the signal was, what the watermarks would have said, and
 /// whether the signal led the rate.
 #[derive(Args, Clone, Debug)]
-#[command(
-    after_help = "Examples:\n  squall signal info drive.csv\n  squall signal info traces/*.csv --json - | jq '.[].alerts'\n\n\
+#[command(after_help = "Examples:\n  squall signal info scenarios/traces/drive.csv\n  \
+    squall signal info scenarios/traces/*.csv --json - | jq '.[].alerts'\n\n\
     The index is that of docs/signal.md, 0 to 1, from the levels alone. The watermarks get each row as it comes, and \
     no losses. The lags are rank correlations (Spearman) of the index with the rate so many seconds later: where it is \
-    highest at a lag above 0, the signal leads."
-)]
+    highest at a lag above 0, the signal leads.")]
 pub(crate) struct InfoArgs {
     /// Traces
     #[arg(value_name = "FILE", required = true)]
@@ -40,6 +39,7 @@ pub(crate) struct InfoArgs {
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<ExitCode> {
     let mut surveys = Vec::new();
     for file in &args.files {
+        input::check(file)?;
         let trace = Trace::load(file).map_err(usage)?;
         let survey = Survey::of(&trace, WatermarkConfig::default()).map_err(whole)?;
         surveys.push((file.as_path(), survey));

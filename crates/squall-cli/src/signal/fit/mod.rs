@@ -12,26 +12,22 @@ use squall_net::radio::{CellularMap, WifiMap};
 use squall_signal::trace::Trace;
 
 use self::{habit::Habit, judgement::Judgement};
-use crate::{
-    error::{usage, whole},
-    output,
-};
+use crate::{error::usage, output};
 
 /// Compares the radio model with recorded networks: the rate that it makes of the levels with the rate that was
 /// measured, and the levels with those of the model's scenes.
 ///
 /// The best rate of a recording, exceeded in 5 % of its rows, stands for the rate of the link.
 #[derive(Args, Clone, Debug)]
-#[command(
-    after_help = "Examples:\n  squall signal fit drive.csv\n  squall signal fit traces/*.csv --json fit.json\n  \
-    squall signal fit --scenes\n  squall signal fit walk.csv --margin 5 --width 80\n\n\
+#[command(after_help = "Examples:\n  squall signal fit scenarios/traces/drive.csv\n  \
+    squall signal fit scenarios/traces/*.csv --json out/fit.json\n  squall signal fit --scenes\n  \
+    squall signal fit scenarios/traces/drive.csv --margin 5 --width 80\n\n\
     Columns: rows with a rate and levels; rank correlation of the model's rate with the measured one; the lag at \
     which levels and rate agree best (positive: the levels come first) with the rank correlation there; the \
     median error of the rate where at least 0.5 Mbit/s were measured; the share of rows below 0.5 Mbit/s, by the \
     model and as measured. Then what the levels do: the share of readings below the marks Good, Warning and \
     Outage, fades below Warning a minute and their median length, the deviation of the level, and the time until \
-    it keeps 1/e of its correlation. At last the share of the rate by level, over all recordings: the model's, and the quartiles of the measured one."
-)]
+    it keeps 1/e of its correlation. At last the share of the rate by level, over all recordings: the model's, and the quartiles of the measured one.")]
 pub(crate) struct FitArgs {
     /// Recorded networks, as CSV
     #[arg(value_name = "FILE", required_unless_present = "scenes")]
@@ -67,7 +63,8 @@ pub(crate) fn run(args: &FitArgs) -> anyhow::Result<ExitCode> {
     let cellular = CellularMap::default();
     let mut findings = Vec::new();
     for file in &args.files {
-        let trace = Trace::load(file).map_err(whole)?;
+        crate::input::check(file)?;
+        let trace = Trace::load(file).map_err(usage)?;
         findings.push(Finding {
             name: file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy().into_owned(),
             fit: Judgement::of(&trace, &cellular, &wifi),

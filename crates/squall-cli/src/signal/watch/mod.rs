@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 use self::{json::Json, live::Live, text::Text, watched::Watched};
 use crate::{
     error::{usage, whole},
-    interrupt,
+    input, interrupt,
 };
 
 /// How often the table is drawn, and silence is looked for.
@@ -36,7 +36,8 @@ const TICK: Duration = Duration::from_millis(100);
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Examples:\n  squall signal watch\n  squall signal watch --interface wlan0 --interface wwan0\n  \
-                        squall signal watch --for 60s --json > walk.jsonl\n  squall signal watch --trace drive.csv"
+                        squall signal watch --for 60s --json > walk.jsonl\n  \
+    squall signal watch --trace scenarios/traces/drive.csv"
 )]
 pub(crate) struct WatchArgs {
     /// Only the radio behind this network interface; may be given several times
@@ -83,6 +84,7 @@ pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
 /// What is to be read.
 fn sources(args: &WatchArgs) -> anyhow::Result<Vec<Box<dyn SignalSource>>> {
     if let Some(file) = &args.trace {
+        input::check(file)?;
         let trace = Trace::load(file).map_err(usage)?;
         let label = file.display().to_string();
         let source = TraceSource::new(label.as_str(), &trace, Replay::default());
