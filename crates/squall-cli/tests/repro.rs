@@ -8,6 +8,7 @@ const EXPERIMENT: &str = r#"
 name = "narrow"
 description = "Blocks over two paths"
 duration = "1s"
+seeds = [1, 2]
 schedulers = ["minrtt", "redundant"]
 
 [[path]]
@@ -55,8 +56,8 @@ fn claims_are_judged_and_runs_remembered() {
     assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
     let text = String::from_utf8(first.stdout).expect("is text");
     assert!(text.contains("copies of everything do not fit") && text.contains("  holds\n"), "{text}");
-    assert!(text.contains("1 claims: 1 holds\n"), "{text}");
-    assert!(String::from_utf8_lossy(&first.stderr).contains("4 runs in "));
+    assert!(text.contains("1 claim: 1 holds\n"), "{text}");
+    assert!(String::from_utf8_lossy(&first.stderr).contains("8 runs in "));
     let rows = std::fs::read_to_string(&csv).expect("was written");
     let head = "experiment,rate,scheduler,seed,flow,class,path,measure,value";
     assert_eq!(rows.lines().next(), Some(head));
@@ -96,7 +97,7 @@ fn mistakes_are_told_in_a_line() {
     let calls: [(&[&str], String); 4] = [
         (&[&file], format!("{file}:{line}:6: unknown variant `fewer`")),
         (&["storm-fig99", "--experiments", papers], "storm-fig99: no experiment in ".into()),
-        (&["--experiments", &nowhere], format!("experiments: {nowhere}: ")),
+        (&["--experiments", &nowhere], format!("{nowhere}: ")),
         (&[&file, &file], format!("{file}:{line}:6: ")),
     ];
     for (args, expected) in calls {
@@ -121,7 +122,7 @@ fn reasons_tables_and_a_page_are_told() {
     {
         assert!(text.contains(words), "{words} in\n{text}");
     }
-    assert!(text.contains("1 claims: 1 does not hold\n"), "{text}");
+    assert!(text.contains("1 claim: 1 does not hold\n"), "{text}");
     let page = std::fs::read_to_string(&page).expect("was written");
     assert!(page.contains("| narrow | copies of everything do not fit | more |"), "{page}");
     assert!(page.contains("- *copies of everything do not fit*: they need twice the rate.\n"), "{page}");
@@ -135,8 +136,8 @@ fn a_check_that_fails_at_one_point_fails_the_experiment() {
     let out = scratch.path("out").display().to_string();
     let output = run(["repro", &file, "--out", &out]);
     let text = String::from_utf8(output.stdout.clone()).expect("is text");
-    assert!(text.contains("narrow rate=4") && text.contains("claims: 1 holds"), "{text}");
+    assert!(text.contains("narrow rate=4") && text.contains("claim: 1 holds"), "{text}");
     assert_eq!(output.status.code(), Some(1), "{text}");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.ends_with("squall: 1 check failed\n"), "{said}");
+    assert!(said.ends_with("squall: 2 checks failed\n"), "{said}");
 }

@@ -24,7 +24,7 @@ use crate::{
 /// the program's exit code and leaves nothing behind. Linux; root, or user namespaces.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  \
-    squall shell --link name=wifi,rate=20mbps,delay=15ms,queue=100kB,loss=0.1% \\\n      \
+    squall shell --link name=wifi,rate=20mbps,delay=15ms,loss=0.1% \\\n      \
     --link name=lte,rate=8mbps,delay=40ms\n  \
     squall shell --join far\n  \
     squall shell --link delay=20ms -- ping -c 3 10.77.0.1\n  \

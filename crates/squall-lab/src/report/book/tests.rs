@@ -99,7 +99,7 @@ fn the_page_has_findings_figures_numbers_and_loads_nothing() {
         "<h1>All &lt;results&gt;</h1>",
         "href=\"#fading\"",
         "because it knows &lt;deadlines&gt;",
-        "1 claims: 1 <span",
+        "1 claim: 1 <span",
         "told by the paper",
         "what claims ask for",
         "load, Mbps",

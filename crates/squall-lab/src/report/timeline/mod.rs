@@ -39,7 +39,7 @@ pub(super) fn figure(series: usize, run: &RunResult) -> Option<Figure> {
     let queues = queues.fold((0.0f64, 0.0f64), |most, one| (most.0.max(one.0), most.1.max(one.1)));
     Some(Figure::draw(
         format!("paths-{}-{}", run.scheduler, run.seed),
-        format!("Paths and blocks over time under {}, {}", run.scheduler, word(run.direction)),
+        format!("Paths and blocks over time under {}; solid line: {}", run.scheduler, word(run.direction)),
         if heeded { radio::CAPTION.to_owned() } else { String::new() },
         run.paths.iter().map(height).sum::<i32>() + fates::height(run) + FOOT,
         |area| {
