@@ -376,7 +376,11 @@ impl World {
                 while let Some(event) = self.node(side).endpoint.poll_event(id) {
                     self.node(side).touched = true;
                     if event == Event::Connected {
-                        self.node(side).connected = true;
+                        let node = self.node(side);
+                        node.connected = true;
+                        if let Some(session) = node.endpoint.session(id) {
+                            session.report_fates(true);
+                        }
                     }
                     if id == session {
                         on_event(self, side, event);

@@ -573,3 +573,29 @@ fn a_path_that_is_silent_for_long_is_closed_and_opened_anew() {
     stage.run_for(3_000_000);
     assert!(stage.fates(Side::Server).iter().all(|(_, f)| matches!(f, BlockFate::Delivered { .. })));
 }
+
+#[test]
+fn an_application_that_takes_no_events_keeps_sending() {
+    let asked = Limits { open_blocks: 1_000, ..Limits::default() };
+    for (reports, limits) in [(false, Limits::default()), (true, asked)] {
+        let mut stage = Stage::with(TWO_PATHS, 40, Config::default(), Config { limits, ..Config::default() });
+        stage.world.session(Side::Server).unwrap().report_fates(reports);
+        stage.world.hold_events(Side::Server, true);
+        // 60 blocks a second for 30 minutes.
+        for second in 0..1_800 {
+            for _ in 0..60 {
+                stage.send(Side::Server, Block::new(vec![1; 100]));
+                stage.run_for(16_667);
+            }
+            // What the other side has received is not to fill this test's memory.
+            stage.events.clear();
+            let stats = stage.world.session(Side::Server).unwrap().stats();
+            assert!(stats.open_blocks < 60, "second {second}: {} are open", stats.open_blocks);
+        }
+        stage.run_for(1_000_000);
+        let stats = stage.world.session(Side::Server).unwrap().stats();
+        assert_eq!((stats.blocks_offered, stats.blocks_delivered), (108_000, 108_000));
+        let dropped = if reports { 108_000 - 1_000 } else { 0 };
+        assert_eq!(stats.fates_dropped, dropped);
+    }
+}

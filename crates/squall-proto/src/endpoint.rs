@@ -197,15 +197,29 @@ impl Endpoint {
 
     /// The next event of a session, whether it is still there or failed to come about.
     pub fn poll_event(&mut self, id: SessionId) -> Option<Event> {
+        self.poll_with(id, Session::poll_event)
+    }
+
+    /// As [`Self::poll_event`], without the peer's blocks: see [`Session::poll_notice`].
+    pub fn poll_notice(&mut self, id: SessionId) -> Option<Event> {
+        self.poll_with(id, Session::poll_notice)
+    }
+
+    /// The next block of the peer's: see [`Session::poll_arrival`].
+    pub fn poll_arrival(&mut self, id: SessionId) -> Option<Event> {
+        self.poll_with(id, Session::poll_arrival)
+    }
+
+    fn poll_with(&mut self, id: SessionId, poll: impl Fn(&mut Session) -> Option<Event>) -> Option<Event> {
         if let Some(at) = self.failed.iter().position(|(failed, _)| *failed == id.0) {
             return self.failed.remove(at).map(|(_, reason)| Event::Closed(reason));
         }
         let session = self.sessions.get_mut(&id.0).filter(|s| s.is_announced() || s.is_closed())?;
         let announced = session.is_announced();
-        let event = session.poll_event();
+        let event = poll(session);
         // Room in the inbox may be worth telling the peer.
         self.dirty.insert(id.0);
-        // A racer that lost, or a peer that left before it said hello, is nobody's business.
+        // A racer that lost, or a peer that left before it said hello, has no application.
         event.filter(|_| announced)
     }
 

@@ -67,10 +67,12 @@ impl Block {
     }
 }
 
-/// Why a block was not taken for sending. It is handed back.
+/// Why a block was not taken for sending. Only [`Self::Full`] hands it back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// No room for it now; room is announced by [`Event::Writable`].
+    /// No room for it now: [`Limits::queued_bytes`](crate::Limits::queued_bytes) are queued, or
+    /// [`Limits::open_blocks`](crate::Limits::open_blocks) have not ended. Holds the block. Room is announced
+    /// by [`Event::Writable`].
     #[error("send queue is full")]
     Full(Block),
     /// No bytes.
@@ -256,7 +258,8 @@ pub enum Event {
         /// Why.
         why: Missed,
     },
-    /// A block of ours ended, one way or the other. Told exactly once for each.
+    /// A block of ours ended, one way or the other: exactly once for each, if fates are asked for; see
+    /// [`Session::report_fates`](crate::Session::report_fates).
     Finished {
         /// Which block.
         id: BlockId,

@@ -117,7 +117,8 @@ impl Outbox {
         Ok(self.accept(now, block))
     }
 
-    fn has_room(&self, len: u64) -> bool {
+    /// Whether [`Self::send`] takes a block of this size now.
+    pub(crate) fn has_room(&self, len: u64) -> bool {
         let oldest = self.payloads.first_key_value().map_or(self.next_id, |(id, _)| id.0);
         self.queued_bytes + len <= self.limits.queued_bytes
             && self.payloads.len() < self.limits.open_blocks
@@ -189,17 +190,17 @@ impl Outbox {
         self.payloads.len()
     }
 
-    /// A block was handed back for lack of room elsewhere.
-    pub(crate) fn note_refused(&mut self) {
-        self.refused = true;
-    }
-
     /// Whether `send` was refused before and would have a chance now.
     pub(crate) fn is_writable(&self) -> bool {
-        self.refused && self.queued_bytes <= self.limits.queued_bytes / 2 && self.has_room(1)
+        self.refused && self.is_half_empty()
     }
 
-    /// The same, but true once per refusal only.
+    /// Whether half of the queue is free.
+    pub(crate) fn is_half_empty(&self) -> bool {
+        self.queued_bytes <= self.limits.queued_bytes / 2 && self.has_room(1)
+    }
+
+    /// The same as [`Self::is_writable`], but true once per refusal only.
     pub(crate) fn take_writable(&mut self) -> bool {
         let writable = self.is_writable();
         self.refused &= !writable;

@@ -76,8 +76,10 @@ pub struct SessionStats {
     pub blocks_expired: u64,
     /// Of these, unreliable and lost in part.
     pub blocks_lost: u64,
-    /// Of these, cancelled.
+    /// Of these, cancelled by the application or the scheduler.
     pub blocks_cancelled: u64,
+    /// Of these, not ended when the session did.
+    pub blocks_closed: u64,
     /// Of these, refused by the peer.
     pub blocks_refused: u64,
     /// Blocks of the peer's that arrived whole.
@@ -104,4 +106,8 @@ pub struct SessionStats {
     pub open_blocks: usize,
     /// Memory that incoming blocks take.
     pub held_bytes: u64,
+    /// Fates of blocks that were asked for, not taken, and dropped.
+    pub fates_dropped: u64,
+    /// Path events that were not taken, and dropped.
+    pub path_events_dropped: u64,
 }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use common::*;
-use squall::{Block, CloseReason, Connect, Endpoint, Event, Interfaces, Session, Trust};
+use squall::{Block, CloseReason, Connect, Endpoint, Interfaces, Session, Trust};
 use squall_tunnel::{Config, Tunnel, config::Side};
 
 /// A network in front of an exit, which can be gone.
@@ -159,15 +159,6 @@ async fn stranger(exit: &Tunnel) -> Session {
     Endpoint::connect(request, squall::Config::default()).await.expect("connects")
 }
 
-async fn end(session: &Session) -> CloseReason {
-    while let Some(event) = session.recv().await {
-        if let Event::Closed(reason) = event {
-            return reason;
-        }
-    }
-    panic!("it says how it ends");
-}
-
 #[test]
 fn strangers_are_turned_away_by_name() {
     within(async || {
@@ -182,7 +173,7 @@ fn strangers_are_turned_away_by_name() {
         for (words, code, reason) in cases {
             let session = stranger(&exit).await;
             session.send(Block::new(words.to_vec()).ordered()).await.expect("is sent");
-            match end(&session).await {
+            match session.closed().await {
                 CloseReason::ByPeer { code: told, reason: why } => {
                     assert_eq!(told, code);
                     assert!(why.starts_with(reason), "{why}");
@@ -197,7 +188,7 @@ fn strangers_are_turned_away_by_name() {
         for _ in 0..11 {
             let session = stranger(&exit).await;
             session.send(Block::new(hello.clone()).ordered()).await.expect("is sent");
-            let CloseReason::ByPeer { code, .. } = end(&session).await else { panic!("it is closed") };
+            let CloseReason::ByPeer { code, .. } = session.closed().await else { panic!("it is closed") };
             codes.push(code);
         }
         assert_eq!(codes.last(), Some(&18), "{codes:?}");
@@ -228,7 +219,7 @@ fn there_are_only_so_many_tunnels() {
         for _ in 0..9 {
             strangers.push(stranger(&exit).await);
         }
-        let CloseReason::ByPeer { code, reason } = end(&strangers.remove(0)).await else {
+        let CloseReason::ByPeer { code, reason } = strangers.remove(0).closed().await else {
             panic!("it is closed")
         };
         assert_eq!((code, reason.as_str()), (20, "others without a token came, and there is room for few"));
@@ -242,7 +233,7 @@ fn there_are_only_so_many_tunnels() {
         .await;
         assert!(attached(&first).await.flows[0].attached);
         // A session that says nothing does not stay.
-        let CloseReason::ByPeer { code, .. } = end(&strangers[0]).await else { panic!("it is closed") };
+        let CloseReason::ByPeer { code, .. } = strangers[0].closed().await else { panic!("it is closed") };
         assert_eq!(code, 21);
         // The place of one that ends is free.
         first.stop().await;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, error::Error, sync::Arc, time::Duration};
 
 use squall::sched::{Assignment, Context, Decision, Scheduler, WorkKind};
-use squall::{Block, BlockFate, Config, Connect, Endpoint, Event, Identity, PathId, Trust};
+use squall::{Block, BlockFate, Config, Connect, Endpoint, Identity, PathId, Trust};
 
 /// Blocks of priority 0 to 3 take the path with the lowest RTT, all others the one with the highest.
 /// Repairs of losses take whatever has room.
@@ -36,19 +36,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let config = Config { scheduler: Arc::new(|| Box::new(TwoClasses)), ..Config::default() };
     let session = Endpoint::connect(request, config).await?;
 
-    let mut ids = BTreeMap::new();
+    let mut sent = Vec::new();
     for n in 0..200u8 {
         let priority = if n % 4 == 0 { 0 } else { 7 };
-        let id = session.send(Block::new(vec![n; 20_000]).priority(priority)).await?;
-        ids.insert(id, priority);
+        sent.push((priority, session.send(Block::new(vec![n; 20_000]).priority(priority)).await?));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     session.finish(Duration::from_secs(10)).await?;
     let mut bytes: BTreeMap<(u8, PathId), u32> = BTreeMap::new();
-    while let Some(event) = session.recv().await {
-        let Event::Finished { id, fate: BlockFate::Delivered { over, .. } } = event else { continue };
+    for (priority, block) in sent {
+        let BlockFate::Delivered { over, .. } = block.await else { continue };
         for (path, count) in over {
-            *bytes.entry((ids[&id], path)).or_default() += count;
+            *bytes.entry((priority, path)).or_default() += count;
         }
     }
     for ((priority, path), count) in bytes {

@@ -5,7 +5,7 @@
 
 use std::{error::Error, path::PathBuf, time::Duration, time::Instant};
 
-use squall::{Block, Config, Connect, Endpoint, Event, Identity, Session, Trust};
+use squall::{Block, Config, Connect, Endpoint, Identity, Session, Trust};
 
 /// Bytes of a block. Blocks of a file are ordered, so that they can be written one after the other.
 const BLOCK: usize = 256 << 10;
@@ -46,10 +46,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// What one session sends, until its end.
 async fn receive(session: Session) -> Option<Vec<u8>> {
     let mut content = Vec::new();
-    while let Some(event) = session.recv().await {
-        if let Event::Received(block) = event {
-            content.extend_from_slice(&block.data);
-        }
+    while let Some(block) = session.recv().await {
+        content.extend_from_slice(&block.data);
     }
     Some(content)
 }

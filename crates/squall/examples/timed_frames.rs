@@ -2,7 +2,7 @@
 
 use std::{error::Error, time::Duration};
 
-use squall::{Block, Config, Connect, Endpoint, Event, Identity, Missed, Session, Trust};
+use squall::{Arrival, Block, Config, Connect, Endpoint, Identity, Session, Trust};
 
 const FRAMES: u32 = 120;
 const INTERVAL: Duration = Duration::from_micros(16_667);
@@ -38,17 +38,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
 /// Counts the frames that arrive in time, and those that do not.
 async fn watch(session: Session) -> (u32, u32) {
     let (mut in_time, mut late) = (0, 0);
-    while let Some(event) = session.recv().await {
-        match event {
-            Event::Received(frame) => {
-                in_time += 1;
-                let spread = frame.whole_at - frame.first_at;
-                if frame.priority == 0 {
-                    println!("key frame {}: {} bytes within {spread:.1?}", frame.id.0, frame.data.len());
-                }
-            }
-            Event::Missed { why: Missed::Expired | Missed::GivenUp(_), .. } => late += 1,
-            _ => {}
+    while let Some(arrival) = session.recv_any().await {
+        let Arrival::Block(frame) = arrival else {
+            late += 1;
+            continue;
+        };
+        in_time += 1;
+        let spread = frame.whole_at - frame.first_at;
+        if frame.priority == 0 {
+            println!("key frame {}: {} bytes within {spread:.1?}", frame.id.0, frame.data.len());
         }
     }
     (in_time, late)

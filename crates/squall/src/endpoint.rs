@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use squall_proto::{AdmissionStats, Config, Event, ServerTls, Target};
+use squall_proto::{AdmissionStats, Config, ServerTls, Target};
 
 use crate::{
     Connect, ConnectError, ListenError, Session,
@@ -49,9 +49,8 @@ impl Endpoint {
         if local.is_empty() {
             return Err(ListenError::NoAddress);
         }
-        let limits = config.limits;
         let proto = squall_proto::Endpoint::new(config, Some(tls), None, Instant::now());
-        let shared = Shared::new(proto, limits, true);
+        let shared = Shared::new(proto, true);
         runtime.spawn(Driver::new(shared.clone(), sockets, None));
         Ok(Self { inner: Arc::new(Inner { shared, local }) })
     }
@@ -75,8 +74,7 @@ impl Endpoint {
     }
 
     /// Connects to a server over all its interfaces at once: the handshake is raced over them, and those
-    /// that do not win become further paths. Blocks arrive through the session itself; the first event of
-    /// [`Session::recv`] is not [`Event::Connected`] but what comes after it.
+    /// that do not win become further paths.
     ///
     /// # Errors
     /// If there is no way to the server, or it cannot be trusted; see [`ConnectError`]. The attempt ends
@@ -87,7 +85,7 @@ impl Endpoint {
         let remotes = request.resolve().await?;
         let (timeout, limits) = (config.connect_timeout, config.limits);
         let proto = squall_proto::Endpoint::new(config, None, None, Instant::now());
-        let shared = Shared::new(proto, limits, false);
+        let shared = Shared::new(proto, false);
         let mut sockets = Sockets::default();
         let session = {
             let mut core = shared.lock();
@@ -109,21 +107,10 @@ impl Endpoint {
             runtime.spawn(Driver::new(shared.clone(), sockets, Some(keeper)));
             Session::new(shared.clone(), id, signals)
         };
-        loop {
-            let reason = match session.recv().await {
-                Some(Event::Connected) => return Ok(session),
-                Some(Event::Closed(reason)) => reason,
-                Some(_) => continue,
-                None => squall_proto::CloseReason::Local,
-            };
-            let send_error = shared.lock().send_error.take();
-            let remote = request.host().to_owned();
-            let server_name = request.name().to_owned();
-            return Err(ConnectError::explain(
-                reason,
-                Attempted { remote, server_name, timeout, send_error },
-            ));
-        }
+        let Err(reason) = session.connected().await else { return Ok(session) };
+        let send_error = shared.lock().send_error.take();
+        let (remote, server_name) = (request.host().to_owned(), request.name().to_owned());
+        Err(ConnectError::explain(reason, Attempted { remote, server_name, timeout, send_error }))
     }
 
     /// The addresses listened on.
@@ -149,8 +136,7 @@ impl Endpoint {
         self.inner.shared.accept.notify_waiters();
     }
 
-    /// Waits until nothing is left of any session, farewells included. Sessions that are over count
-    /// until their handles are dropped or their last event was taken.
+    /// Waits until nothing is left of any session, farewells included.
     pub async fn wait_idle(&self) {
         let shared = &self.inner.shared;
         loop {

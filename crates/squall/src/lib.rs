@@ -1,11 +1,10 @@
 //! Multipath QUIC for real-time media: blocks with deadlines, priorities and a reliability class, sent
 //! over every network a device has.
 //!
-//! A server listens, a client connects over several interfaces, and both send [`Block`]s and take
-//! [`Event`]s:
+//! A server listens, a client connects over several interfaces, and both send and receive [`Block`]s:
 //!
 //! ```
-//! use squall::{Block, Config, Connect, Endpoint, Event, Identity, Trust};
+//! use squall::{Block, Config, Connect, Endpoint, Identity, Trust};
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -19,12 +18,8 @@
 //!     client.send(Block::new("hello").priority(0)).await?;
 //!
 //!     let session = server.accept().await.ok_or("closed")?;
-//!     while let Some(event) = session.recv().await {
-//!         if let Event::Received(block) = event {
-//!             assert_eq!(block.data, "hello");
-//!             break;
-//!         }
-//!     }
+//!     let block = session.recv().await.ok_or("closed")?;
+//!     assert_eq!(block.data, "hello");
 //!     Ok(())
 //! }
 //! ```
@@ -35,6 +30,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arrival;
 mod complaints;
 mod connect;
 mod driver;
@@ -42,6 +38,7 @@ mod endpoint;
 mod error;
 #[cfg(feature = "radios")]
 mod follow;
+mod handle;
 mod identity;
 mod interfaces;
 mod keeper;
@@ -51,24 +48,27 @@ mod routes;
 mod session;
 mod shared;
 mod socket;
+mod state;
 mod timer;
 
 use std::sync::Arc;
 
+pub use arrival::{Arrival, MissedBlock, PathEvent};
 pub use connect::{Connect, Trust};
 pub use endpoint::Endpoint;
 pub use error::{ConnectError, IdentityError, ListenError};
 #[cfg(feature = "radios")]
 pub use follow::follow_radios;
+pub use handle::BlockHandle;
 pub use identity::{Identity, load_certificates};
 pub use interfaces::Interfaces;
 pub use network::Network;
 pub use session::{FinishError, PathInfo, Session};
 pub use squall_proto::{
-    ALPN, AdmissionStats, Block, BlockFate, CloseReason, Config, CongestionControl, DecisionLog, Event,
-    Fingerprint, FingerprintError, Limits, Missed, NetPath, PacketFate, PacketLog, PathChange, PathStats,
-    Received, SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, congestion, fingerprint_of,
-    host_network, pki_types,
+    ALPN, AdmissionStats, Block, BlockFate, CloseReason, Config, CongestionControl, DecisionLog, Fingerprint,
+    FingerprintError, Limits, Missed, NetPath, PacketFate, PacketLog, PathChange, PathStats, Received,
+    SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, congestion, fingerprint_of, host_network,
+    pki_types,
     sched::{self, BlockId, BuildError, PathId},
     signal,
     wire::{CancelReason, RefuseReason},
@@ -84,7 +84,7 @@ pub fn scheduler(description: &str) -> Result<SchedulerFactory, BuildError> {
     sched::Registry::standard().build(&description)?;
     Ok(Arc::new(move || {
         let built = sched::Registry::standard().build(&description);
-        built.unwrap_or_else(|_| Box::new(sched::schedulers::minrtt::MinRtt))
+        built.expect("the same description was built before")
     }))
 }
 

@@ -1,4 +1,4 @@
-//! A session: blocks out, events in.
+//! A session: blocks out, blocks in.
 
 use std::{
     net::SocketAddr,
@@ -7,20 +7,22 @@ use std::{
 };
 
 use squall_proto::{
-    Block, CloseReason, DecisionLog, Event, PacketLog, PathStats, SendError, SessionId, SessionStats,
+    Block, CloseReason, DecisionLog, PacketLog, PathStats, Received, SendError, SessionId, SessionStats,
     sched::{BlockId, PathId},
     signal::Subscriber,
 };
 
-use crate::{
-    Interfaces,
-    shared::{Shared, Signals},
-};
+use crate::{Arrival, BlockHandle, Interfaces, PathEvent, shared::Shared, state::Signals};
 
 /// A session with one peer. Clones stand for the same session, so that one task can send and another
 /// receive; all methods take `&self`.
 ///
-/// When the last clone is dropped the session is closed, with code 0: call [`Self::finish`] first for
+/// Blocks that arrive, fates of one's own blocks, changes of paths and the end come apart: [`Self::recv`], the
+/// [`BlockHandle`] of each block, [`Self::path_event`] and [`Self::closed`]. An application takes those that it
+/// needs; those that it does not take are bounded and hold nothing up, except blocks that arrive, which hold the
+/// peer back.
+///
+/// When the last clone is dropped the session is closed at once, with code 0: call [`Self::finish`] first for
 /// blocks that are still on their way.
 #[derive(Clone)]
 pub struct Session {
@@ -44,7 +46,7 @@ pub enum FinishError {
         /// The time that was given.
         after: Duration,
     },
-    /// The session ended first; [`Event::Closed`] tells why.
+    /// The session ended first; [`Session::closed`] gives the reason.
     #[error("the session ended before all blocks had")]
     Closed,
 }
@@ -70,11 +72,13 @@ impl Session {
     }
 
     /// Hands a block over, and waits for room when the queue is full. A deadline counts from when there
-    /// was room. Cancel safe: a block that was not handed over yet is dropped.
+    /// was room. The handle gives the block's fate to those who await it, and can be dropped.
+    ///
+    /// Cancel safe: a block that was not handed over yet is dropped.
     ///
     /// # Errors
     /// If the block is empty or too large, or the session is over. Never [`SendError::Full`].
-    pub async fn send(&self, block: Block) -> Result<BlockId, SendError> {
+    pub async fn send(&self, block: Block) -> Result<BlockHandle, SendError> {
         let mut block = block;
         loop {
             let room = self.inner.signals.changed.notified();
@@ -90,13 +94,25 @@ impl Session {
     /// Hands a block over if there is room.
     ///
     /// # Errors
-    /// [`SendError::Full`] hands the block back; [`Event::Writable`] comes when half of the queue is
-    /// free. The others as for [`Self::send`].
-    pub fn try_send(&self, block: Block) -> Result<BlockId, SendError> {
+    /// [`SendError::Full`] hands the block back; [`Self::writable`] waits for room. The others as for
+    /// [`Self::send`].
+    pub fn try_send(&self, block: Block) -> Result<BlockHandle, SendError> {
         self.inner.shared.lock().send(self.inner.id, block, false)
     }
 
-    /// Takes a block back. Its fate is told as cancelled, unless it has ended before.
+    /// Waits until half of the send queue is free, or the session is over. Cancel safe.
+    pub async fn writable(&self) {
+        loop {
+            let changed = self.inner.signals.changed.notified();
+            if self.inner.shared.lock().is_writable(self.inner.id) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Takes a block back. Its fate is [`BlockFate::Cancelled`](crate::BlockFate::Cancelled), unless it has
+    /// ended before.
     pub fn cancel(&self, block: BlockId) {
         let mut core = self.inner.shared.lock();
         if let Some(session) = core.proto.session(self.inner.id) {
@@ -105,16 +121,48 @@ impl Session {
         }
     }
 
-    /// The next thing that happened; `None` after [`Event::Closed`]. Cancel safe.
+    /// The next block that has arrived whole; `None` when the session is over and all were taken. Cancel safe.
     ///
     /// Blocks that are not taken count against [`Limits::reassembly`](crate::Limits::reassembly), which
     /// holds the peer back.
-    pub async fn recv(&self) -> Option<Event> {
+    pub async fn recv(&self) -> Option<Received> {
         loop {
-            let more = self.inner.signals.readable.notified();
+            if let Arrival::Block(block) = self.recv_any().await? {
+                return Some(block);
+            }
+        }
+    }
+
+    /// The next block of the peer's, including those that will not arrive whole, in the order in which
+    /// that became known. Takes from the same queue as [`Self::recv`], which skips the latter.
+    pub async fn recv_any(&self) -> Option<Arrival> {
+        loop {
+            let more = self.inner.signals.arrivals.notified();
             {
                 let mut core = self.inner.shared.lock();
-                let event = core.poll_event(self.inner.id);
+                let arrival = core.poll_arrival(self.inner.id);
+                if arrival.is_some() || core.is_over(self.inner.id) {
+                    return arrival;
+                }
+            }
+            more.await;
+        }
+    }
+
+    /// The next block of the peer's, if there is one: see [`Self::recv_any`].
+    pub fn try_recv_any(&self) -> Option<Arrival> {
+        self.inner.shared.lock().poll_arrival(self.inner.id)
+    }
+
+    /// The next change of a path; `None` when the session is over and all were taken. Cancel safe. The
+    /// latest 256 wait; older ones are dropped and counted in
+    /// [`SessionStats::path_events_dropped`](crate::SessionStats::path_events_dropped).
+    pub async fn path_event(&self) -> Option<PathEvent> {
+        loop {
+            let more = self.inner.signals.paths.notified();
+            {
+                let mut core = self.inner.shared.lock();
+                let event = core.poll_path(self.inner.id);
                 if event.is_some() || core.is_over(self.inner.id) {
                     return event;
                 }
@@ -123,9 +171,38 @@ impl Session {
         }
     }
 
-    /// The next thing that happened, if something has.
-    pub fn try_recv(&self) -> Option<Event> {
-        self.inner.shared.lock().poll_event(self.inner.id)
+    /// Waits for the end of the session; returns the reason, to as many as ask. Cancel safe.
+    pub async fn closed(&self) -> CloseReason {
+        loop {
+            let changed = self.inner.signals.changed.notified();
+            {
+                let core = self.inner.shared.lock();
+                if let Some(reason) = core.close_reason(self.inner.id) {
+                    return reason;
+                }
+                if core.is_over(self.inner.id) {
+                    return CloseReason::Local;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Completes when the session is up; with the reason when it is over without having been.
+    pub(crate) async fn connected(&self) -> Result<(), CloseReason> {
+        loop {
+            let changed = self.inner.signals.changed.notified();
+            {
+                let core = self.inner.shared.lock();
+                if core.is_connected(self.inner.id) {
+                    return Ok(());
+                }
+                if core.is_over(self.inner.id) {
+                    return Err(core.close_reason(self.inner.id).unwrap_or(CloseReason::Local));
+                }
+            }
+            changed.await;
+        }
     }
 
     /// Waits until every block that was handed over has ended, then closes the session with code 0. When
@@ -153,19 +230,13 @@ impl Session {
     }
 
     async fn all_ended(&self) -> Result<(), FinishError> {
-        // Blocks that end with the session count as cancelled, like those taken back before.
-        let mut cancelled = 0;
         loop {
             let changed = self.inner.signals.changed.notified();
             {
                 let mut core = self.inner.shared.lock();
-                let now = core.stats(self.inner.id).blocks_cancelled;
-                if core.has_ended(self.inner.id) {
-                    return if now > cancelled { Err(FinishError::Closed) } else { Ok(()) };
-                }
-                cancelled = now;
                 if core.finishing(self.inner.id) {
-                    return Ok(());
+                    let ended_first = core.stats(self.inner.id).blocks_closed > 0;
+                    return if ended_first { Err(FinishError::Closed) } else { Ok(()) };
                 }
             }
             changed.await;
@@ -193,7 +264,7 @@ impl Session {
         self.inner.shared.lock().close(self.inner.id, code, reason);
     }
 
-    /// Why the session ended, once [`Event::Closed`] was taken.
+    /// Why the session ended, if it has; [`Self::closed`] waits for it.
     pub fn close_reason(&self) -> Option<CloseReason> {
         self.inner.shared.lock().close_reason(self.inner.id)
     }

@@ -8,12 +8,16 @@ use std::{
 };
 
 use squall_proto::{
-    Block, CloseReason, Event, Limits, PathChange, PathStats, SendError, SessionId, SessionStats,
-    sched::{BlockId, PathId},
+    Block, CloseReason, Event, PathChange, PathStats, SendError, SessionId, SessionStats, sched::PathId,
 };
 use tokio::sync::Notify;
 
-use crate::{Interfaces, PathInfo, radios::Radios, routes::Routes};
+use crate::{
+    Arrival, BlockHandle, Interfaces, PathEvent, PathInfo,
+    radios::Radios,
+    routes::Routes,
+    state::{Ended, Signals, State},
+};
 
 /// Sessions that wait for [`Endpoint::accept`](crate::Endpoint::accept) at most; more are turned away.
 const MAX_WAITING: usize = 1024;
@@ -51,44 +55,11 @@ pub(crate) struct Core {
     sessions: HashMap<SessionId, State>,
     /// Sessions that a task waits for: for room, or for the end of all blocks.
     waiting: Vec<SessionId>,
-    limits: Limits,
     waker: Option<Waker>,
 }
 
-/// What the handles of a session wait for.
-#[derive(Debug, Default)]
-pub(crate) struct Signals {
-    /// There are events.
-    pub(crate) readable: Notify,
-    /// There is room to send, or a block has ended, or the driver has sent everything.
-    pub(crate) changed: Notify,
-}
-
-/// What the endpoint knows of a session beside the proto session.
-#[derive(Default)]
-struct State {
-    signals: Arc<Signals>,
-    /// No handle is left.
-    abandoned: bool,
-    /// A `send` waits for room for this many bytes.
-    blocked: Option<u64>,
-    /// A `finish` waits.
-    finishing: bool,
-    /// A `try_send` was told that there is no room.
-    told_full: bool,
-    ended: Option<Ended>,
-}
-
-/// How a session ended, and its last counters.
-#[derive(Clone)]
-struct Ended {
-    reason: CloseReason,
-    stats: SessionStats,
-    paths: Vec<PathInfo>,
-}
-
 impl Shared {
-    pub(crate) fn new(proto: squall_proto::Endpoint, limits: Limits, listening: bool) -> Arc<Self> {
+    pub(crate) fn new(proto: squall_proto::Endpoint, listening: bool) -> Arc<Self> {
         let core = Core {
             proto,
             routes: Routes::default(),
@@ -102,7 +73,6 @@ impl Shared {
             plan: None,
             flushes: 0,
             send_error: None,
-            limits,
             waker: None,
         };
         Arc::new(Self { core: Mutex::new(core), accept: Notify::new(), idle: Notify::new() })
@@ -140,61 +110,105 @@ impl Core {
     }
 
     /// Hands a block over. With `wait`, the session is signalled as soon as there is room.
-    pub(crate) fn send(&mut self, id: SessionId, block: Block, wait: bool) -> Result<BlockId, SendError> {
+    pub(crate) fn send(&mut self, id: SessionId, block: Block, wait: bool) -> Result<BlockHandle, SendError> {
+        let Some(state) = self.sessions.get_mut(&id) else { return Err(SendError::Closed) };
         let Some(session) = self.proto.session(id) else { return Err(SendError::Closed) };
-        let len = block.data.len() as u64;
-        let result = session.send(Instant::now(), block);
-        match (&result, self.sessions.get_mut(&id)) {
-            (Ok(_), _) => self.wake(),
-            (Err(SendError::Full(_)), Some(state)) if wait => {
-                state.blocked = Some(state.blocked.map_or(len, |other| other.min(len)));
-                self.waiting.push(id);
+        let len = block.data.len();
+        match session.send(Instant::now(), block) {
+            Ok(block) => {
+                let (handle, fate) = BlockHandle::new(block);
+                state.fates.insert(block, fate);
+                self.wake();
+                Ok(handle)
             }
-            (Err(SendError::Full(_)), Some(state)) => state.told_full = true,
-            _ => {}
+            Err(error) => {
+                if wait && matches!(error, SendError::Full(_)) {
+                    state.blocked = Some(state.blocked.map_or(len, |other| other.min(len)));
+                    self.waiting.push(id);
+                }
+                Err(error)
+            }
         }
-        result
     }
 
-    /// The next event of a session, with the real addresses.
-    pub(crate) fn poll_event(&mut self, id: SessionId) -> Option<Event> {
-        loop {
-            let last = self.last_counters(id);
-            let mut event = self.proto.poll_event(id)?;
-            match &mut event {
-                Event::Writable => {
-                    let state = self.sessions.get_mut(&id);
-                    if !state.is_some_and(|s| std::mem::take(&mut s.told_full)) {
-                        // Only waiting senders were refused; they are signalled otherwise.
-                        continue;
-                    }
+    /// Whether half of the send queue is free, or the session over; it is signalled when that is so.
+    pub(crate) fn is_writable(&mut self, id: SessionId) -> bool {
+        if self.has_ended(id) || self.proto.session(id).is_none_or(|session| session.is_half_empty()) {
+            return true;
+        }
+        if let Some(state) = self.sessions.get_mut(&id) {
+            state.wants_half = true;
+            self.waiting.push(id);
+        }
+        false
+    }
+
+    /// The next block of the peer's.
+    pub(crate) fn poll_arrival(&mut self, id: SessionId) -> Option<Arrival> {
+        if let Some(arrival) = self.sessions.get_mut(&id).and_then(|state| state.left.pop_front()) {
+            return Some(arrival);
+        }
+        let arrival = self.proto.poll_arrival(id).and_then(Arrival::of)?;
+        // Memory is free again, which the peer may have to learn.
+        self.touch(id);
+        Some(arrival)
+    }
+
+    /// The next change of a path.
+    pub(crate) fn poll_path(&mut self, id: SessionId) -> Option<PathEvent> {
+        self.sessions.get_mut(&id)?.next_path_event()
+    }
+
+    /// Whether a session is up, or was.
+    pub(crate) fn is_connected(&self, id: SessionId) -> bool {
+        self.sessions.get(&id).is_some_and(|state| state.connected)
+    }
+
+    /// Passes on what happened in a session to those who wait for it.
+    fn take_notices(&mut self, id: SessionId) {
+        while let Some(notice) = self.proto.poll_notice(id) {
+            if let Event::Closed(reason) = notice {
+                self.on_closed(id, reason);
+                continue;
+            }
+            let Some(state) = self.sessions.get_mut(&id) else { continue };
+            match notice {
+                Event::Connected => self.on_connected(id),
+                Event::Finished { id: block, fate } => state.on_fate(block, fate),
+                Event::Path(path, change) => {
+                    let change = match change {
+                        PathChange::Up(net) => PathChange::Up(self.routes.real(net)),
+                        PathChange::Rebound(net) => PathChange::Rebound(self.routes.real(net)),
+                        other => other,
+                    };
+                    state.on_path(PathEvent { path, change });
                 }
-                Event::Path(_, PathChange::Up(net) | PathChange::Rebound(net)) => {
-                    *net = self.routes.real(*net);
-                }
-                Event::Closed(reason) => self.on_closed(id, reason.clone(), last),
-                // Memory is free again, or the peer is to be told: both may cause a packet.
-                Event::Received(_) | Event::Missed { .. } => self.touch(id),
+                // Those who wait for room are signalled by `signal`.
                 _ => {}
             }
-            return Some(event);
         }
     }
 
-    /// Counters of a session that is over but has not said so yet; they go with its last event.
-    fn last_counters(&mut self, id: SessionId) -> Option<(SessionStats, Vec<PathInfo>)> {
-        if !self.proto.session(id)?.is_closed() {
-            return None;
+    fn on_connected(&mut self, id: SessionId) {
+        if let Some(session) = self.proto.session(id) {
+            session.report_fates(true);
         }
-        Some((self.proto.session(id)?.stats(), self.open_paths(id)))
-    }
-
-    fn on_closed(&mut self, id: SessionId, reason: CloseReason, last: Option<(SessionStats, Vec<PathInfo>)>) {
-        let (stats, paths) = last.unwrap_or_default();
         if let Some(state) = self.sessions.get_mut(&id) {
-            state.ended = Some(Ended { reason, stats, paths });
-            state.signals.changed.notify_waiters();
-            state.signals.readable.notify_waiters();
+            state.connected = true;
+            state.wake_all();
+        }
+    }
+
+    fn on_closed(&mut self, id: SessionId, reason: CloseReason) {
+        let stats = self.stats(id);
+        let paths = self.open_paths(id);
+        let left = std::iter::from_fn(|| self.proto.poll_arrival(id)).filter_map(Arrival::of).collect();
+        if let Some(state) = self.sessions.get_mut(&id) {
+            state.left = left;
+            state.on_end(Ended { reason, stats, paths });
+            if state.abandoned {
+                self.sessions.remove(&id);
+            }
         }
         self.touch(id);
     }
@@ -205,17 +219,17 @@ impl Core {
         self.wake();
     }
 
-    /// Whether the last event of a session was taken, or none will come.
+    /// Whether a session has ended and said so, or never will.
     pub(crate) fn is_over(&self, id: SessionId) -> bool {
         self.gone || self.sessions.get(&id).is_none_or(|s| s.ended.is_some())
     }
 
-    /// Why a session ended, if it has and its last event was taken.
+    /// Why a session ended, if it has.
     pub(crate) fn close_reason(&self, id: SessionId) -> Option<CloseReason> {
         self.sessions.get(&id)?.ended.as_ref().map(|ended| ended.reason.clone())
     }
 
-    /// Whether a session has ended, its last event taken or not.
+    /// Whether a session has ended, whether or not its handles were signalled.
     pub(crate) fn has_ended(&mut self, id: SessionId) -> bool {
         self.is_over(id) || self.proto.session(id).is_none_or(|s| s.is_closed())
     }
@@ -263,17 +277,18 @@ impl Core {
             self.sessions.remove(&id);
         } else if let Some(state) = self.sessions.get_mut(&id) {
             state.abandoned = true;
+            self.take_notices(id);
         }
-        self.drain(id);
         self.wake();
     }
 
     /// Counters of a session; the last ones when it is over.
     pub(crate) fn stats(&mut self, id: SessionId) -> SessionStats {
-        if let Some(ended) = self.sessions.get(&id).and_then(|s| s.ended.as_ref()) {
-            return ended.stats.clone();
+        let Some(state) = self.sessions.get(&id) else { return SessionStats::default() };
+        match &state.ended {
+            Some(ended) => ended.stats.clone(),
+            None => state.complete(self.proto.session(id).map(|s| s.stats()).unwrap_or_default()),
         }
-        self.proto.session(id).map(|s| s.stats()).unwrap_or_default()
     }
 
     /// Paths of a session; the last ones when it is over.
@@ -321,17 +336,15 @@ impl Core {
         }
     }
 
-    /// Tells sessions what has happened. Says whether something was done that causes packets.
+    /// Passes on what has happened in sessions. Returns whether something was done that causes packets.
     pub(crate) fn announce(&mut self, shared: &Shared) -> bool {
         let mut acted = false;
         while let Some(id) = self.proto.poll_ready() {
             match self.sessions.get(&id) {
-                // What comes after the last event is nobody's business.
-                Some(state) if state.abandoned || state.ended.is_some() => {
-                    self.drain(id);
-                    acted = true;
+                Some(state) => {
+                    state.signals.arrivals.notify_waiters();
+                    self.take_notices(id);
                 }
-                Some(state) => state.signals.readable.notify_waiters(),
                 None => acted |= self.welcome(id, shared),
             }
         }
@@ -342,41 +355,28 @@ impl Core {
         acted
     }
 
-    /// A session nobody knows yet has something to say.
+    /// A session that no handle stands for has something to say.
     fn welcome(&mut self, id: SessionId, shared: &Shared) -> bool {
-        match self.proto.poll_event(id) {
+        match self.proto.poll_notice(id) {
             Some(Event::Connected) => {}
+            // It is over: what arrived is dropped with it.
             Some(_) => {
-                // It is over, and its last event taken: what comes after is nobody's business.
-                self.drain(id);
+                while self.proto.poll_notice(id).is_some() || self.proto.poll_arrival(id).is_some() {}
+                self.touch(id);
                 return true;
             }
-            None => return false,
+            None => return self.proto.poll_arrival(id).is_some(),
         }
+        self.enrol(id);
+        self.on_connected(id);
         if self.accepting && self.accepted.len() < MAX_WAITING {
-            self.enrol(id);
             self.accepted.push_back(id);
             shared.accept.notify_waiters();
             return false;
         }
         self.close(id, NOT_ACCEPTED, "the server takes no more sessions now");
-        self.sessions.entry(id).or_default().abandoned = true;
-        self.drain(id);
+        self.abandon(id);
         true
-    }
-
-    /// Takes what an abandoned session tells, so that it can be forgotten.
-    fn drain(&mut self, id: SessionId) {
-        while let Some(event) = self.proto.poll_event(id) {
-            match event {
-                Event::Connected => self.close(id, 0, ""),
-                Event::Closed(_) => {
-                    self.sessions.remove(&id);
-                }
-                _ => {}
-            }
-        }
-        self.touch(id);
     }
 
     /// Signals the tasks that wait for room, or for the end of blocks.
@@ -392,32 +392,32 @@ impl Core {
     /// for what they still miss.
     fn signal(&mut self, id: SessionId) -> bool {
         let Some(state) = self.sessions.get_mut(&id) else { return true };
-        let come = match self.proto.session(id) {
-            None => true,
-            Some(session) => {
-                let stats = session.stats();
-                let room = state.blocked.is_some_and(|len| {
-                    stats.queued_bytes + len <= self.limits.queued_bytes
-                        && stats.open_blocks < self.limits.open_blocks
-                });
-                room || session.is_closed() || state.finishing && session.is_idle()
-            }
-        };
+        let come = self.proto.session(id).is_none_or(|session| {
+            session.is_closed()
+                || state.blocked.is_some_and(|len| session.has_room(len))
+                || state.wants_half && session.is_half_empty()
+                || state.finishing && session.is_idle()
+        });
         if come {
             state.blocked = None;
+            state.wants_half = false;
             state.finishing = false;
             state.signals.changed.notify_waiters();
         }
         come
     }
 
-    /// The driver has ended: nobody will be signalled again.
+    /// The driver has ended: nothing will happen any more.
     pub(crate) fn retire(&mut self, shared: &Shared) {
         self.gone = true;
         self.accepting = false;
-        for state in self.sessions.values() {
-            state.signals.changed.notify_waiters();
-            state.signals.readable.notify_waiters();
+        let all: Vec<SessionId> = self.sessions.keys().copied().collect();
+        for id in all {
+            self.take_notices(id);
+        }
+        for state in self.sessions.values_mut() {
+            state.fates.clear();
+            state.wake_all();
         }
         shared.accept.notify_waiters();
         shared.idle.notify_waiters();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use common::{LIMIT, ip, next_block, pair, relay::Relay, request, server, within};
 use squall::{
-    Block, BlockFate, CloseReason, Config, Connect, Endpoint, Event, FinishError, Interfaces, Limits,
-    PathChange, SendError, Session, Trust,
+    Block, BlockFate, CloseReason, Config, Connect, Endpoint, FinishError, Interfaces, Limits, PathChange,
+    SendError, Session, Trust,
 };
 use squall_testing::pattern;
 
@@ -15,9 +15,8 @@ use squall_testing::pattern;
 async fn paths_up(session: &Session, count: usize) {
     let mut up = 0;
     while up < count {
-        if let Some(Event::Path(_, PathChange::Up(_))) = session.recv().await {
-            up += 1;
-        }
+        let event = session.path_event().await.expect("the session lasts");
+        up += usize::from(matches!(event.change, PathChange::Up(_)));
     }
 }
 
@@ -90,9 +89,9 @@ fn a_path_that_falls_silent_does_not_stop_the_data() {
         let watcher = tokio::spawn(async move {
             let (mut suspected, mut readmitted) = (0, 0);
             while readmitted == 0 {
-                match events.recv().await {
-                    Some(Event::Path(_, PathChange::Suspected { .. })) => suspected += 1,
-                    Some(Event::Path(_, PathChange::Readmitted { .. })) => readmitted += 1,
+                match events.path_event().await.map(|event| event.change) {
+                    Some(PathChange::Suspected { .. }) => suspected += 1,
+                    Some(PathChange::Readmitted { .. }) => readmitted += 1,
                     Some(_) => {}
                     None => break,
                 }
@@ -122,16 +121,10 @@ fn finishing_waits_for_what_is_under_way() {
         assert_eq!(client.stats().blocks_delivered, 10);
         assert!(matches!(client.try_send(Block::new("late")), Err(SendError::Closed)));
         let mut received = 0;
-        loop {
-            match server.recv().await.expect("ends with its reason") {
-                Event::Received(_) => received += 1,
-                Event::Closed(reason) => {
-                    assert_eq!(reason, CloseReason::ByPeer { code: 0, reason: String::new() });
-                    break;
-                }
-                _ => {}
-            }
+        while server.recv().await.is_some() {
+            received += 1;
         }
+        assert_eq!(server.closed().await, CloseReason::ByPeer { code: 0, reason: String::new() });
         assert_eq!(received, 10);
         assert!(server.recv().await.is_none());
         assert_eq!(server.stats().blocks_received, 10);
@@ -148,17 +141,13 @@ fn finishing_ends_when_the_time_is_up() {
         let request = Connect::to(addr).trust(Trust::Pinned(identity.fingerprint())).interfaces(pairs);
         let client = Endpoint::connect(request, Config::default()).await.expect("connects");
         relay.set_open(false);
-        client.send(Block::new(pattern(50_000, 1))).await.expect("is taken");
+        let handle = client.send(Block::new(pattern(50_000, 1))).await.expect("is taken");
         let after = Duration::from_millis(200);
         let outcome = client.finish(after).await;
         assert_eq!(outcome, Err(FinishError::TimedOut { open: 1, after }));
-        let mut fate = None;
-        while let Some(event) = client.recv().await {
-            if let Event::Finished { fate: told, .. } = event {
-                assert!(fate.replace(told).is_none(), "told twice");
-            }
-        }
-        assert_eq!(fate, Some(BlockFate::SessionClosed));
+        assert_eq!(handle.await, BlockFate::SessionClosed);
+        let stats = client.stats();
+        assert_eq!((stats.blocks_closed, stats.blocks_cancelled), (1, 0));
     });
 }
 
@@ -221,15 +210,17 @@ fn a_full_queue_is_told_and_so_is_the_room_after() {
             }
             assert!(taken < 20, "nothing fills the queue");
         };
-        assert_eq!(refused, SendError::Full(block));
+        assert_eq!(refused, SendError::Full(block.clone()));
         let reader = tokio::spawn(async move {
             for _ in 0..taken {
                 next_block(&server).await;
             }
-            server
         });
-        while !matches!(client.recv().await, Some(Event::Writable)) {}
+        client.writable().await;
+        client.try_send(block).expect("half of the queue is free");
         reader.await.expect("all that was taken arrives");
+        client.close(0, "");
+        client.writable().await;
     });
 }
 
@@ -261,14 +252,11 @@ fn closing_the_endpoint_ends_its_sessions() {
         let (endpoint, client, server) = pair(Config::default()).await;
         endpoint.close(7, "maintenance");
         assert!(endpoint.accept().await.is_none());
-        let reason = loop {
-            if let Event::Closed(reason) = client.recv().await.expect("ends with its reason") {
-                break reason;
-            }
-        };
-        assert_eq!(reason, CloseReason::ByPeer { code: 7, reason: "maintenance".into() });
-        while server.recv().await.is_some() {}
+        let by_peer = CloseReason::ByPeer { code: 7, reason: "maintenance".into() };
+        assert_eq!(client.closed().await, by_peer);
+        assert_eq!(server.closed().await, CloseReason::Local);
         assert_eq!(server.close_reason(), Some(CloseReason::Local));
+        assert_eq!((client.recv().await, client.path_event().await.is_some()), (None, true));
         endpoint.wait_idle().await;
     });
 }
@@ -292,9 +280,8 @@ fn peers_are_told_when_the_program_ends() {
         let request = Connect::to(addr).trust(Trust::Pinned(pin));
         let client = Endpoint::connect(request, Config::default()).await.expect("connects");
         ready.send(()).expect("waits");
-        while client.recv().await.is_some() {}
-        let reason = client.close_reason();
-        assert!(matches!(reason, Some(CloseReason::ByPeer { code: 0, .. })), "{reason:?}");
+        let reason = client.closed().await;
+        assert!(matches!(reason, CloseReason::ByPeer { code: 0, .. }), "{reason:?}");
     });
     program.join().expect("ends");
 }

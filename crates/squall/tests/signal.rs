@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use squall::{
-    Block, Config, Event, PathChange, Session,
+    Block, Config, PathChange, Session,
     signal::{AlertKind, Publisher, Reading, board},
 };
 
@@ -14,10 +14,9 @@ use common::{next_block, pair, within};
 /// Waits for what the radio of one path says.
 async fn alert(session: &Session) -> AlertKind {
     loop {
-        match session.recv().await.expect("the session lasts") {
-            Event::Path(_, PathChange::Signal { kind, .. }) => return kind,
-            Event::Closed(reason) => panic!("closed: {reason}"),
-            _ => {}
+        let event = session.path_event().await.expect("the session lasts");
+        if let PathChange::Signal { kind, .. } = event.change {
+            return kind;
         }
     }
 }

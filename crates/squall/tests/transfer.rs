@@ -2,8 +2,10 @@
 
 mod common;
 
-use common::{LIMIT, next_block, pair, within};
-use squall::{Block, BlockFate, Config, Event, PathChange};
+use std::time::Duration;
+
+use common::{LIMIT, next_block, pair, request, server, within};
+use squall::{Block, BlockFate, CloseReason, Config, Endpoint, Limits, PathChange};
 use squall_testing::pattern;
 
 #[test]
@@ -12,7 +14,8 @@ fn both_paths_come_up() {
         let (_endpoint, client, _server) = pair(Config::default()).await;
         let mut up = Vec::new();
         while up.len() < 2 {
-            if let Some(Event::Path(_, PathChange::Up(net))) = client.recv().await {
+            let event = client.path_event().await.expect("the session lasts");
+            if let PathChange::Up(net) = event.change {
                 up.push(net.local);
             }
         }
@@ -29,11 +32,12 @@ fn twenty_megabytes_arrive_as_they_were_sent() {
     within(async || {
         let (_endpoint, client, server) = pair(Config::default()).await;
         let sender = tokio::spawn(async move {
+            let mut handles = Vec::new();
             for n in 0..20 {
-                client.send(Block::new(pattern(1 << 20, n))).await.expect("is taken");
+                handles.push(client.send(Block::new(pattern(1 << 20, n))).await.expect("is taken"));
             }
             client.finish(LIMIT).await.expect("all arrive");
-            client
+            (client, handles)
         });
         let mut seen = 0u32;
         for _ in 0..20 {
@@ -42,20 +46,75 @@ fn twenty_megabytes_arrive_as_they_were_sent() {
             assert!(block.data == pattern(1 << 20, block.id.0), "block {:?} differs", block.id);
         }
         assert_eq!(seen, (1 << 20) - 1);
-        let client = sender.await.expect("sends");
-        let mut delivered = 0;
-        while let Some(event) = client.recv().await {
-            if let Event::Finished { fate, .. } = event {
-                assert!(matches!(fate, BlockFate::Delivered { .. }), "{fate:?}");
-                delivered += 1;
-            }
+        let (client, handles) = sender.await.expect("sends");
+        for handle in handles {
+            let fate = handle.await;
+            assert!(matches!(fate, BlockFate::Delivered { .. }), "{fate:?}");
         }
-        assert_eq!(delivered, 20);
         assert_eq!(client.stats().bytes_delivered, 20 << 20);
-        while let Some(event) = server.recv().await {
-            if let Event::Closed(reason) = event {
-                assert!(reason.is_normal(), "{reason}");
-            }
+        assert_eq!(server.recv().await, None);
+        let reason = server.closed().await;
+        assert!(reason.is_normal(), "{reason}");
+    });
+}
+
+#[test]
+fn an_application_that_takes_no_outcome_keeps_sending() {
+    within(async || {
+        // Many times what may be open at a time.
+        let limits = Limits { open_blocks: 50, ..Limits::default() };
+        let (endpoint, identity) = server(Config::default());
+        let request = request(&endpoint, &identity);
+        let client =
+            Endpoint::connect(request, Config { limits, ..Config::default() }).await.expect("connects");
+        let accepted = endpoint.accept().await.expect("listens");
+        let reader = tokio::spawn(async move { while accepted.recv().await.is_some() {} });
+        for n in 0..2_000 {
+            client.send(Block::new(pattern(100, n))).await.expect("is taken");
         }
+        client.finish(LIMIT).await.expect("all arrive");
+        assert_eq!((client.stats().blocks_delivered, client.stats().fates_dropped), (2_000, 0));
+        reader.await.expect("reads");
+    });
+}
+
+#[test]
+fn each_task_gets_what_it_asks_for() {
+    within(async || {
+        let (_endpoint, client, server) = pair(Config::default()).await;
+        let paths = client.clone();
+        let ups = tokio::spawn(async move {
+            let mut ups = 0;
+            while let Some(event) = paths.path_event().await {
+                ups += usize::from(matches!(event.change, PathChange::Up(_)));
+            }
+            ups
+        });
+        let (one, other) = (client.clone(), client.clone());
+        let ends = tokio::spawn(async move { tokio::join!(one.closed(), other.closed()) });
+        let blocks = client.clone();
+        let arrived = tokio::spawn(async move {
+            let mut arrived = 0;
+            while blocks.recv().await.is_some() {
+                arrived += 1;
+            }
+            arrived
+        });
+        let mut kept = client.send(Block::new("watched")).await.expect("is taken");
+        drop(client.send(Block::new("not watched")).await.expect("is taken"));
+        for n in 0..50 {
+            server.send(Block::new(pattern(1_000, n))).await.expect("is taken");
+        }
+        next_block(&server).await;
+        next_block(&server).await;
+        assert!(matches!((&mut kept).await, BlockFate::Delivered { .. }));
+        while client.path_stats().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        server.finish(LIMIT).await.expect("all arrive");
+        assert_eq!(arrived.await.expect("reads"), 50);
+        assert_eq!(ups.await.expect("reads"), 2);
+        let by_peer = CloseReason::ByPeer { code: 0, reason: String::new() };
+        assert_eq!(ends.await.expect("waits"), (by_peer.clone(), by_peer));
     });
 }

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use squall::{Block, Config, Endpoint, Event, Identity, Received, Session};
+use squall::{Block, Config, Endpoint, Identity, Received, Session};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,21 +27,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn serve(session: Session) {
-    while let Some(event) = session.recv().await {
-        match event {
-            Event::Received(block) => {
-                let sum: u64 = block.data.iter().map(|byte| u64::from(*byte)).sum();
-                let Received { channel, priority, .. } = block;
-                say(&format!("block {channel} {priority} {} {sum}", block.data.len()));
-                let back = Block::new(block.data).channel(channel).priority(priority);
-                if let Err(error) = session.send(back.deadline(Duration::from_secs(10))).await {
-                    say(&format!("unsent {error}"));
-                }
-            }
-            Event::Closed(reason) => say(&format!("closed {reason}")),
-            _ => {}
+    while let Some(block) = session.recv().await {
+        let sum: u64 = block.data.iter().map(|byte| u64::from(*byte)).sum();
+        let Received { channel, priority, .. } = block;
+        say(&format!("block {channel} {priority} {} {sum}", block.data.len()));
+        let back = Block::new(block.data).channel(channel).priority(priority);
+        if let Err(error) = session.send(back.deadline(Duration::from_secs(10))).await {
+            say(&format!("unsent {error}"));
         }
     }
+    say(&format!("closed {}", session.closed().await));
 }
 
 fn say(line: &str) {

@@ -4,9 +4,24 @@ use jni::{
     Env, jni_sig, jni_str,
     objects::{JObject, JValue},
 };
-use squall::{BlockFate, Event, PathChange};
+use squall::{Arrival, BlockFate, BlockId, CloseReason, PathChange, PathEvent};
 
 use crate::error::Failure;
+
+/// What happened in a session.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Event {
+    /// A block arrived, or will not.
+    Arrival(Arrival),
+    /// A block of ours ended.
+    Finished(BlockId, BlockFate),
+    /// There is room in the send queue again.
+    Writable,
+    /// A path changed.
+    Path(PathEvent),
+    /// The session is over.
+    Closed(CloseReason),
+}
 
 /// What an event comes down to: the arguments of `dev.squall.core.Event`.
 #[derive(Debug, PartialEq)]
@@ -72,29 +87,29 @@ fn flatten(event: Event) -> Option<Flat> {
     let bare =
         |kind| Flat { kind, block: -1, channel: 0, priority: 0, data: None, path: -1, text: String::new() };
     Some(match event {
-        Event::Connected => return None,
-        Event::Received(block) => Flat {
+        Event::Arrival(Arrival::Block(block)) => Flat {
             block: number(block.id.0),
             channel: block.channel.into(),
             priority: block.priority.into(),
             data: Some(block.data.to_vec()),
             ..bare(Kind::Received)
         },
-        Event::Missed { id, channel, priority, why } => Flat {
-            block: number(id.0),
-            channel: channel.into(),
-            priority: priority.into(),
-            text: format!("{why:?}"),
+        Event::Arrival(Arrival::Missed(missed)) => Flat {
+            block: number(missed.id.0),
+            channel: missed.channel.into(),
+            priority: missed.priority.into(),
+            text: format!("{:?}", missed.why),
             ..bare(Kind::Missed)
         },
-        Event::Finished { id, fate } => {
+        Event::Arrival(_) => return None,
+        Event::Finished(id, fate) => {
             let (kind, text) = end(&fate);
             Flat { block: number(id.0), text, ..bare(kind) }
         }
         Event::Writable => bare(Kind::Writable),
-        Event::Path(path, change) => {
-            let (kind, text) = turn(&change)?;
-            Flat { path: path.0.into(), text, ..bare(kind) }
+        Event::Path(event) => {
+            let (kind, text) = turn(&event.change)?;
+            Flat { path: event.path.0.into(), text, ..bare(kind) }
         }
         Event::Closed(reason) => Flat { text: reason.to_string(), ..bare(Kind::Closed) },
     })
@@ -132,14 +147,12 @@ fn turn(change: &PathChange) -> Option<(Kind, String)> {
 mod tests {
     use std::time::Duration;
 
-    use squall::{BlockId, CloseReason, PathId};
-
     use super::*;
 
     #[test]
     fn every_end_of_a_block_is_told_with_its_evidence() {
         let told = |fate| {
-            let flat = flatten(Event::Finished { id: BlockId(7), fate }).expect("is told");
+            let flat = flatten(Event::Finished(BlockId(7), fate)).expect("is told");
             assert_eq!(flat.block, 7);
             (flat.kind, flat.text)
         };
@@ -151,12 +164,11 @@ mod tests {
 
     #[test]
     fn paths_and_the_end_are_told() {
-        let silent = PathChange::Suspected { silent: Duration::from_millis(200) };
-        let flat = flatten(Event::Path(PathId(1), silent)).expect("is told");
-        assert_eq!((flat.kind, flat.path, flat.text.as_str()), (Kind::PathSuspected, 1, "silent for 200ms"));
+        let (kind, text) =
+            turn(&PathChange::Suspected { silent: Duration::from_millis(200) }).expect("is told");
+        assert_eq!((kind, text.as_str()), (Kind::PathSuspected, "silent for 200ms"));
         let flat = flatten(Event::Closed(CloseReason::TimedOut)).expect("is told");
         assert_eq!((flat.kind, flat.block), (Kind::Closed, -1));
         assert!(flat.text.starts_with("nothing heard"));
-        assert_eq!(flatten(Event::Connected), None);
     }
 }

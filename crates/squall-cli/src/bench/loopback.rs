@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use squall::{Block, Config, Connect, Endpoint, Event, Identity, Limits, Trust};
+use squall::{Block, Config, Connect, Endpoint, Identity, Limits, Trust};
 use tokio::time::{sleep, timeout};
 
 use super::{Figure, Target};
@@ -62,19 +62,10 @@ async fn squall() -> anyhow::Result<f64> {
     let session = client.clone();
     let sender = tokio::spawn(async move {
         let data = Bytes::from(vec![0; BLOCK]);
-        while session.send(Block::new(data.clone())).await.is_ok() {
-            while session.try_recv().is_some() {}
-        }
+        while session.send(Block::new(data.clone())).await.is_ok() {}
     });
     let receiver = timeout(Duration::from_secs(5), accept).await??;
-    let rate = count(|| async {
-        match receiver.recv().await {
-            Some(Event::Received(block)) => Some(block.data.len()),
-            Some(_) => Some(0),
-            None => None,
-        }
-    })
-    .await;
+    let rate = count(|| async { receiver.recv().await.map(|block| block.data.len()) }).await;
     client.close(0, "");
     sender.await?;
     rate

@@ -9,8 +9,8 @@ use std::{
 
 use anyhow::Context as _;
 use squall::{
-    Block, BlockId, Config, Connect, Endpoint, Event, Identity, Interfaces, PathChange, PathId, PathInfo,
-    SendError, Session, Trust, signal::AlertKind,
+    Block, Config, Connect, Endpoint, Identity, Interfaces, PathChange, PathId, PathInfo, SendError, Session,
+    Trust, signal::AlertKind,
 };
 use squall_lab::{
     Direction, RunResult,
@@ -18,7 +18,7 @@ use squall_lab::{
 };
 use squall_media::{Clip, FrameKind, Player};
 use squall_net::{Relay, RelayReport};
-use tokio::sync::watch;
+use tokio::{sync::watch, task::JoinSet};
 
 use super::{
     path::LinkNow,
@@ -46,9 +46,6 @@ pub(super) struct Side {
     /// The path of the scenario that each of the sender's paths runs over.
     paths: Mutex<HashMap<PathId, usize>>,
 }
-
-/// The frame of each block that has not ended.
-type Frames = Arc<Mutex<HashMap<BlockId, u64>>>;
 
 /// The same, to look at from outside.
 #[derive(Clone)]
@@ -152,15 +149,17 @@ impl Side {
         // Dropped with the session.
         let _radios =
             side.heeds().then(|| radio::follow(&ends.client, &side.relay, &side.plan.scenario.paths));
-        let frames: Frames = Arc::default();
         let sampling = tokio::spawn(side.clone().sample(ends.clone()));
         let arriving = tokio::spawn(side.clone().take_frames(ends.receiver.clone()));
-        let ending = tokio::spawn(side.clone().take_fates(ends.sender.clone(), frames.clone()));
-        let sent = side.send_frames(&ends.sender, &clip, &frames, stopped).await?;
+        let changing = tokio::spawn(side.clone().take_changes(ends.sender.clone()));
+        let (sent, mut fates) = side.send_frames(&ends.sender, &clip, stopped).await?;
         // Frames have their deadline; those without one are cut off.
         let tail = side.plan.video.deadline_us.map_or(TAIL, Duration::from_micros) + Duration::from_secs(1);
         let _ = ends.sender.finish(tail).await;
-        ending.await?;
+        while let Some(noted) = fates.join_next().await {
+            noted?;
+        }
+        changing.await?;
         let _ = tokio::time::timeout(Duration::from_secs(1), arriving).await;
         sampling.abort();
         let _ = sampling.await;
@@ -190,37 +189,39 @@ impl Side {
         Ok(Ends { sender, receiver, client })
     }
 
-    /// Hands each frame over when its time has come, however late that is: a camera does not wait. Tells how
-    /// many there were.
+    /// Hands each frame over when its time has come, however late that is: a camera does not wait. Returns how
+    /// many there were, and the tasks that note the fate of each.
     async fn send_frames(
-        &self,
+        self: &Arc<Self>,
         sender: &Session,
         clip: &Clip,
-        frames: &Frames,
         mut stopped: watch::Receiver<bool>,
-    ) -> anyhow::Result<u64> {
+    ) -> anyhow::Result<(u64, JoinSet<()>)> {
+        let mut fates = JoinSet::new();
         let interval = Duration::from_secs_f64(1.0 / f64::from(self.plan.video.fps));
         let mut clock = tokio::time::interval_at(self.begin().into(), interval);
         clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Burst);
         for index in 0..self.plan.frames {
             tokio::select! {
                 _ = clock.tick() => {}
-                _ = stopped.wait_for(|stop| *stop) => return Ok(index),
+                _ = stopped.wait_for(|stop| *stop) => return Ok((index, fates)),
             }
             let frame = clip.frame(index);
             let data = Message::Frame(frame.clone()).encode();
             lock(&self.record).on_captured(&self.plan, &frame, data.len() as u64);
-            // No fate is told before the frame has its name.
-            let mut frames = lock(frames);
             match sender.try_send(self.block(data, frame.kind)) {
-                Ok(id) => {
-                    frames.insert(id, index);
+                Ok(handle) => {
+                    let side = self.clone();
+                    fates.spawn(async move {
+                        let fate = handle.await;
+                        lock(&side.record).on_fate(index, &fate);
+                    });
                 }
                 Err(SendError::Full(_)) => lock(&self.record).on_lost(index, LostReason::Refused),
                 Err(error) => return Err(error).context(format!("frame {index}")),
             }
         }
-        Ok(self.plan.frames)
+        Ok((self.plan.frames, fates))
     }
 
     fn block(&self, data: bytes::Bytes, kind: FrameKind) -> Block {
@@ -233,8 +234,7 @@ impl Side {
 
     /// The receiving application.
     async fn take_frames(self: Arc<Self>, receiver: Session) {
-        while let Some(event) = receiver.recv().await {
-            let Event::Received(block) = event else { continue };
+        while let Some(block) = receiver.recv().await {
             if let Ok(Message::Frame(frame)) = Message::decode(&block.data) {
                 let captured_us = self.plan.captured_us(frame.index);
                 lock(&self.record).on_arrived(block.whole_at, captured_us, frame);
@@ -242,18 +242,10 @@ impl Side {
         }
     }
 
-    /// The sending application, as far as it listens.
-    async fn take_fates(self: Arc<Self>, sender: Session, frames: Frames) {
-        while let Some(event) = sender.recv().await {
-            match event {
-                Event::Finished { id, fate } => {
-                    if let Some(frame) = lock(&frames).remove(&id) {
-                        lock(&self.record).on_fate(frame, &fate);
-                    }
-                }
-                Event::Path(id, change) => self.on_path(id, &change),
-                _ => {}
-            }
+    /// The sender's view of its paths.
+    async fn take_changes(self: Arc<Self>, sender: Session) {
+        while let Some(event) = sender.path_event().await {
+            self.on_path(event.path, &event.change);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use squall::{Block, CloseReason, Event, Received, SendError, Session};
+use squall::{Block, CloseReason, Received, SendError, Session};
 
 use super::message::{Message, MessageError};
 
@@ -41,18 +41,12 @@ impl Talk {
 
     /// The next message. Cancel safe.
     pub(super) async fn next(&self) -> Result<(Message, Received), Gone> {
-        loop {
-            match self.session.recv().await {
-                Some(Event::Received(block)) => {
-                    return Message::decode(&block.data)
-                        .map(|message| (message, block))
-                        .map_err(Gone::Unknown);
-                }
-                Some(Event::Closed(reason)) => return Err(Gone::of(reason)),
-                None => return Err(Gone::of(self.session.close_reason().unwrap_or(CloseReason::Local))),
-                // Frames that arrive too late are counted at the end.
-                Some(_) => {}
+        // Frames that arrive too late are counted at the end.
+        match self.session.recv().await {
+            Some(block) => {
+                Message::decode(&block.data).map(|message| (message, block)).map_err(Gone::Unknown)
             }
+            None => Err(Gone::of(self.session.closed().await)),
         }
     }
 
@@ -104,9 +98,8 @@ impl Talk {
 
     /// Waits until the session is over.
     pub(super) async fn drain(&self) {
-        let over = async { while self.session.recv().await.is_some() {} };
         // It is closed already, or closes itself when it is idle.
-        let _ = tokio::time::timeout(FAREWELL, over).await;
+        let _ = tokio::time::timeout(FAREWELL, self.session.closed()).await;
     }
 
     /// The address of the peer.
@@ -131,7 +124,7 @@ impl Gone {
             CloseReason::ByPeer { .. } | CloseReason::TimedOut | CloseReason::Transport(_) => {
                 Self::Lost(reason)
             }
-            CloseReason::Local | CloseReason::OverBudget | CloseReason::Protocol(_) => Self::Broken(reason),
+            reason => Self::Broken(reason),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use squall::{Block, CloseReason, Config, Connect, Endpoint, Event, Session, Trust};
+use squall::{Block, CloseReason, Config, Connect, Endpoint, Session, Trust};
 
 /// The header of a file of unknown size.
 pub(crate) fn header(transfer: u32, name: &str, token: Option<&str>) -> String {
@@ -37,13 +37,9 @@ impl Peer {
     /// The next message.
     pub(crate) fn hear(&self) -> Result<Vec<u8>, CloseReason> {
         let next = async {
-            loop {
-                match self.session.recv().await {
-                    Some(Event::Received(block)) => return Ok(block.data.to_vec()),
-                    Some(Event::Closed(reason)) => return Err(reason),
-                    Some(_) => {}
-                    None => return Err(CloseReason::Local),
-                }
+            match self.session.recv().await {
+                Some(block) => Ok(block.data.to_vec()),
+                None => Err(self.session.closed().await),
             }
         };
         let waited = async { tokio::time::timeout(Duration::from_secs(20), next).await };

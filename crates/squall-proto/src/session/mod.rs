@@ -6,6 +6,7 @@
 mod cost;
 mod decide;
 mod log;
+mod notices;
 mod probe;
 mod receive;
 mod reopen;
@@ -37,6 +38,7 @@ use crate::{
 
 use log::Logs;
 pub use log::{ArrivalLog, DecisionLog, PacketFate, PacketLog};
+use notices::Notices;
 use probe::{Asked, Waiting};
 use reopen::Wanted;
 
@@ -93,7 +95,13 @@ pub struct Session {
     /// The path that the datagrams inside noq are meant for.
     batch_path: usize,
     sent: Vec<Sent<Payload>>,
-    events: VecDeque<Event>,
+    notices: Notices,
+    /// Whether fates of blocks become events.
+    reports_fates: bool,
+    /// What the inbox held when the session ended.
+    left: VecDeque<Event>,
+    /// [`Event::Closed`] is still to be taken.
+    end_due: bool,
     stats: SessionStats,
     close_reason: Option<CloseReason>,
     logs: Logs,
@@ -153,7 +161,10 @@ impl Session {
             acks_owed: false,
             batch_path: 0,
             sent: Vec::new(),
-            events: VecDeque::new(),
+            notices: Notices::new(config.limits.open_blocks),
+            reports_fates: false,
+            left: VecDeque::new(),
+            end_due: false,
             stats: SessionStats::default(),
             close_reason: None,
             logs: Logs::default(),
@@ -162,6 +173,13 @@ impl Session {
         let now = session.micros(now);
         session.ensure_path(0, now);
         session
+    }
+
+    /// Has the fate of every block that ends from now on reported by [`Event::Finished`], or not.
+    /// Default: not. Of fates that nobody takes, the oldest beyond [`Limits::open_blocks`](crate::Limits)
+    /// are dropped and counted in [`SessionStats::fates_dropped`].
+    pub fn report_fates(&mut self, on: bool) {
+        self.reports_fates = on;
     }
 
     /// Hands a block over for sending.
@@ -174,11 +192,6 @@ impl Session {
             return Err(SendError::Closed);
         }
         let len = block.data.len() as u64;
-        // An application that does not listen to what became of its blocks cannot hand over more.
-        if self.events.len() >= self.config.limits.open_blocks {
-            self.outbox.note_refused();
-            return Err(SendError::Full(block));
-        }
         let id = self.outbox.send(self.micros(now), block)?;
         self.stats.blocks_offered += 1;
         self.stats.bytes_offered += len;
@@ -202,24 +215,44 @@ impl Session {
         }
     }
 
-    /// The next thing that happened.
+    /// The next thing that happened; [`Event::Closed`] is the last.
     pub fn poll_event(&mut self) -> Option<Event> {
-        if let Some(event) = self.events.pop_front() {
-            return Some(event);
-        }
-        if !self.announced || self.stage == Stage::Closed {
-            return None;
-        }
-        if self.outbox.take_writable() {
-            return Some(Event::Writable);
-        }
-        self.poll_inbox()
+        self.notices
+            .pop()
+            .or_else(|| self.poll_writable())
+            .or_else(|| self.poll_arrival())
+            .or_else(|| self.poll_end())
     }
 
-    /// Whether [`Self::poll_event`] has something to tell.
+    /// The next thing that happened other than [`Event::Received`] and [`Event::Missed`]. Those wait for
+    /// [`Self::poll_arrival`], even after [`Event::Closed`], and hold the peer back meanwhile.
+    pub fn poll_notice(&mut self) -> Option<Event> {
+        self.notices.pop().or_else(|| self.poll_writable()).or_else(|| self.poll_end())
+    }
+
+    /// The next block of the peer's: [`Event::Received`] or [`Event::Missed`].
+    pub fn poll_arrival(&mut self) -> Option<Event> {
+        self.left.pop_front().or_else(|| if self.is_live() { self.poll_inbox() } else { None })
+    }
+
+    fn poll_writable(&mut self) -> Option<Event> {
+        (self.is_live() && self.outbox.take_writable()).then_some(Event::Writable)
+    }
+
+    fn poll_end(&mut self) -> Option<Event> {
+        let due = std::mem::take(&mut self.end_due);
+        self.close_reason.clone().filter(|_| due).map(Event::Closed)
+    }
+
+    /// Whether the application takes part in the session.
+    fn is_live(&self) -> bool {
+        self.announced && self.stage != Stage::Closed
+    }
+
+    /// Whether [`Self::poll_event`] has an event.
     pub(crate) fn has_events(&self) -> bool {
-        let live = self.announced && self.stage != Stage::Closed;
-        !self.events.is_empty() || live && (self.inbox.has_events() || self.outbox.is_writable())
+        let waiting = !self.notices.is_empty() || !self.left.is_empty() || self.end_due;
+        waiting || self.is_live() && (self.inbox.has_events() || self.outbox.is_writable())
     }
 
     /// Ends the session at once: unfinished blocks end with it. The peer is told.
@@ -251,9 +284,19 @@ impl Session {
         self.stage == Stage::Closed
     }
 
+    /// Whether half of the send queue is free.
+    pub fn is_half_empty(&self) -> bool {
+        self.stage != Stage::Closed && self.outbox.is_half_empty()
+    }
+
     /// Whether every block that was handed over has ended.
     pub fn is_idle(&self) -> bool {
         self.outbox.open_blocks() == 0
+    }
+
+    /// Whether [`Self::send`] takes a block of this many bytes now.
+    pub fn has_room(&self, len: usize) -> bool {
+        self.stage != Stage::Closed && self.outbox.has_room(len as u64)
     }
 
     /// Bytes handed over that are not known to have arrived.
@@ -263,7 +306,10 @@ impl Session {
 
     /// Counters of the session.
     pub fn stats(&self) -> SessionStats {
+        let (fates_dropped, path_events_dropped) = self.notices.dropped();
         SessionStats {
+            fates_dropped,
+            path_events_dropped,
             queued_bytes: self.outbox.queued_bytes(),
             open_blocks: self.outbox.open_blocks(),
             held_bytes: self.inbox.held_bytes(),
@@ -362,7 +408,8 @@ impl Session {
             Ending::Expired => &mut self.stats.blocks_expired,
             Ending::Lost => &mut self.stats.blocks_lost,
             Ending::Refused(_) => &mut self.stats.blocks_refused,
-            Ending::Cancelled(_) | Ending::SessionClosed => &mut self.stats.blocks_cancelled,
+            Ending::Cancelled(_) => &mut self.stats.blocks_cancelled,
+            Ending::SessionClosed => &mut self.stats.blocks_closed,
         };
         *counter += 1;
         let fate = match ended.ending {
@@ -378,7 +425,9 @@ impl Session {
             Ending::Refused(reason) => BlockFate::Refused(reason),
             Ending::SessionClosed => BlockFate::SessionClosed,
         };
-        self.events.push_back(Event::Finished { id: meta.id, fate });
+        if self.reports_fates {
+            self.notices.push(Event::Finished { id: meta.id, fate });
+        }
         self.sched_events.push(SchedEvent::Done { block: meta.id, delivered });
         self.sched_due = true;
     }
@@ -396,19 +445,19 @@ impl Session {
         self.control.clear();
         self.urgent.clear();
         while let Some(event) = self.poll_inbox() {
-            self.events.push_back(event);
+            self.left.push_back(event);
         }
         for label in self.inbox.end_all() {
             self.stats.blocks_missed += 1;
-            self.events.push_back(Event::Missed {
+            self.left.push_back(Event::Missed {
                 id: label.id,
                 channel: label.channel,
                 priority: label.priority,
                 why: Missed::SessionClosed,
             });
         }
-        self.close_reason = Some(reason.clone());
-        self.events.push_back(Event::Closed(reason));
+        self.close_reason = Some(reason);
+        self.end_due = true;
     }
 
     /// Both sides are up: tell the application, once.
@@ -416,7 +465,7 @@ impl Session {
         if !self.announced {
             self.announced = true;
             // Whatever happened before the application knew of the session comes after.
-            self.events.push_front(Event::Connected);
+            self.notices.push_first(Event::Connected);
         }
     }
 
@@ -453,10 +502,7 @@ impl Session {
         if self.stage == Stage::Closed {
             return;
         }
-        // Paths may come and go for as long as the application does not listen.
-        if self.events.len() < 2 * self.config.limits.open_blocks {
-            self.events.push_back(Event::Path(id, change));
-        }
+        self.notices.push(Event::Path(id, change));
         self.sched_events.push(SchedEvent::PathChanged(id));
         self.sched_due = true;
     }
@@ -493,7 +539,9 @@ impl Session {
 
     /// Nobody will hear of this session: it raced and lost.
     pub(crate) fn mute(&mut self) {
-        self.events.clear();
+        self.notices.clear();
+        self.left.clear();
+        self.end_due = false;
         self.announced = false;
     }
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
 };
 
-use squall::{BlockFate, SendError, Session, sched::BlockId};
+use squall::{BlockFate, SendError, Session};
 use squall_net::Micros;
 
 use super::Flow;
@@ -36,13 +36,12 @@ impl Line {
     }
 }
 
-/// Hands blocks to a session, and remembers whose they are.
+/// Hands blocks to a session.
 #[derive(Debug)]
 pub(crate) struct Sender {
     /// Number of the session in this program; later ones are higher.
     id: u64,
     session: Session,
-    sent: Mutex<HashMap<u64, Sent>>,
     /// By channel. They outlive the lines of a flow that is carried by another session meanwhile: the other end puts
     /// parcels in order for as long as the channel is the flow's.
     numbers: Mutex<HashMap<u16, Numbers>>,
@@ -57,16 +56,9 @@ struct Numbers {
     last: Option<Micros>,
 }
 
-#[derive(Debug)]
-struct Sent {
-    flow: Arc<Flow>,
-    class: Class,
-    bytes: usize,
-}
-
 impl Sender {
     pub(crate) fn new(id: u64, session: Session) -> Self {
-        Self { id, session, sent: Mutex::default(), numbers: Mutex::default() }
+        Self { id, session, numbers: Mutex::default() }
     }
 
     /// The channel is no flow's any more: the next one's parcels are numbered from 0.
@@ -82,46 +74,28 @@ impl Sender {
         self.id
     }
 
-    /// A block ended.
-    pub(crate) fn finished(&self, block: BlockId, fate: &BlockFate) {
-        let ended = self.sent.lock().unwrap_or_else(PoisonError::into_inner).remove(&block.0);
-        let Some(Sent { flow, class, bytes }) = ended else { return };
-        let fate = match fate {
-            BlockFate::Delivered { .. } => Fate::Delivered,
-            BlockFate::Expired { .. } => Fate::Expired,
-            BlockFate::Lost { .. } => Fate::Lost,
-            BlockFate::Cancelled { .. } => Fate::Cancelled,
-            BlockFate::Refused(_) => Fate::Refused,
-            BlockFate::SessionClosed => Fate::Closed,
-        };
-        flow.pending.fetch_sub(1, Relaxed);
-        flow.tally.ended(class, fate, bytes);
-    }
-
-    /// The session is over. If it did not tell of a block, that ends here.
-    pub(crate) fn close(&self) {
-        let left: Vec<u64> =
-            self.sent.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect();
-        for id in left {
-            self.finished(BlockId(id), &BlockFate::SessionClosed);
-        }
-    }
-
     fn hand_over(&self, flow: &Arc<Flow>, class: Class, block: squall::Block) -> Result<(), SendError> {
         let bytes = block.data.len();
-        // Locked until it is noted: its end may be told at once.
-        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = self.session.try_send(block)?;
+        let handle = self.session.try_send(block)?;
         flow.pending.fetch_add(1, Relaxed);
-        sent.insert(id.0, Sent { flow: flow.clone(), class, bytes });
+        let flow = flow.clone();
+        tokio::spawn(async move {
+            let fate = fate(&handle.await);
+            flow.pending.fetch_sub(1, Relaxed);
+            flow.tally.ended(class, fate, bytes);
+        });
         Ok(())
     }
 }
 
-impl Drop for Sender {
-    /// Nothing counts as pending for ever, even if the session's task failed.
-    fn drop(&mut self) {
-        self.close();
+fn fate(of: &BlockFate) -> Fate {
+    match of {
+        BlockFate::Delivered { .. } => Fate::Delivered,
+        BlockFate::Expired { .. } => Fate::Expired,
+        BlockFate::Lost { .. } => Fate::Lost,
+        BlockFate::Cancelled { .. } => Fate::Cancelled,
+        BlockFate::Refused(_) => Fate::Refused,
+        BlockFate::SessionClosed => Fate::Closed,
     }
 }
 

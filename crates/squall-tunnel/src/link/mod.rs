@@ -10,7 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use squall::{Block, CloseReason, Event, PathInfo, Received, SendError, Session, sched::BlockId};
+use squall::{
+    Arrival, Block, CloseReason, PathEvent, PathInfo, Received, SendError, Session, sched::BlockId,
+};
 use squall_net::Micros;
 use tokio::{
     sync::{OwnedSemaphorePermit, watch},
@@ -106,7 +108,6 @@ pub(crate) enum Who {
 pub(crate) struct Link {
     core: Arc<Core>,
     session: Session,
-    sender: Arc<Sender>,
     public: Arc<Public>,
     /// The token to tell, if this side called: the one that goes with whom it called, whatever is set since.
     token: Option<Token>,
@@ -144,12 +145,11 @@ impl Link {
         let status = SessionStatus { id, peer: peer.clone(), scheduler, ..SessionStatus::default() };
         let public = Arc::new(Public { id, since: Instant::now(), status: Mutex::new(status) });
         let sender = Arc::new(Sender::new(id, session.clone()));
-        let lanes = Lanes::new(sender.clone(), peer.clone(), caller);
+        let lanes = Lanes::new(sender, peer.clone(), caller);
         let paths = Paths::new(caller);
         Self {
             core,
             session,
-            sender,
             public,
             token,
             visit,
@@ -183,10 +183,12 @@ impl Link {
             let at = due.unwrap_or_else(Instant::now).into();
             tokio::select! {
                 biased;
-                event = self.session.recv() => match event {
-                    Some(Event::Closed(reason)) => break reason,
-                    None => break self.session.close_reason().unwrap_or(CloseReason::Local),
-                    Some(event) => self.take(event),
+                Some(event) = self.session.path_event() => self.take_path(&event),
+                arrival = self.session.recv_any() => match arrival {
+                    None => break self.session.closed().await,
+                    Some(Arrival::Block(block)) => self.take_block(block),
+                    Some(Arrival::Missed(missed)) => self.lanes.gone(missed.channel, missed.id),
+                    Some(_) => {}
                 },
                 () = sleep_until(at), if due.is_some() => {}
                 changed = flows.changed() => {
@@ -209,7 +211,6 @@ impl Link {
 
     /// The session is over: what came still leaves, when its time has come.
     fn finish(mut self, reason: CloseReason) -> Ended {
-        self.sender.close();
         self.look();
         let Self { core, agreed, closed, mut lanes, place, .. } = self;
         let (journal, name) =
@@ -228,19 +229,11 @@ impl Link {
         Ended { reason, agreed, closed }
     }
 
-    fn take(&mut self, event: Event) {
-        match event {
-            Event::Received(block) => self.take_block(block),
-            Event::Missed { id, channel, .. } => self.lanes.gone(channel, id),
-            Event::Finished { id, fate } => self.sender.finished(id, &fate),
-            Event::Path(path, change) => {
-                if self.agreed {
-                    self.paths.changed(&self.core.journal, &self.session, path, &change);
-                }
-                self.declare_cost();
-            }
-            Event::Connected | Event::Writable | Event::Closed(_) => {}
+    fn take_path(&mut self, event: &PathEvent) {
+        if self.agreed {
+            self.paths.changed(&self.core.journal, &self.session, event.path, &event.change);
         }
+        self.declare_cost();
     }
 
     fn take_block(&mut self, block: Received) {

@@ -6,7 +6,7 @@ pub(crate) mod relay;
 
 use std::{net::IpAddr, time::Duration};
 
-use squall::{Config, Connect, Endpoint, Event, Identity, Received, Session, Trust};
+use squall::{Config, Connect, Endpoint, Identity, Received, Session, Trust};
 
 /// Bounds a test that hangs. Far more than any test takes, on a busy machine too.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
@@ -48,11 +48,5 @@ pub(crate) fn ip(text: &str) -> IpAddr {
 
 /// The next block that arrives.
 pub(crate) async fn next_block(session: &Session) -> Received {
-    loop {
-        match session.recv().await.expect("the session lasts") {
-            Event::Received(block) => return block,
-            Event::Closed(reason) => panic!("closed: {reason}"),
-            _ => {}
-        }
-    }
+    session.recv().await.expect("the session lasts")
 }

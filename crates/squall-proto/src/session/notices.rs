@@ -1,0 +1,115 @@
+//! Events that wait for the application, except blocks that arrived: those wait in the inbox.
+
+use std::collections::VecDeque;
+
+use crate::Event;
+
+/// Path events that wait at most: paths may change for as long as the application takes nothing.
+const MAX_PATH_EVENTS: usize = 256;
+
+/// A queue that an application may leave unread: of fates and of path events the oldest make way.
+#[derive(Debug)]
+pub(super) struct Notices {
+    queue: VecDeque<Event>,
+    fates: Bounded,
+    paths: Bounded,
+}
+
+/// A kind of event, of which only so many wait.
+#[derive(Debug)]
+struct Bounded {
+    most: usize,
+    waiting: usize,
+    dropped: u64,
+    is_one: fn(&Event) -> bool,
+}
+
+impl Notices {
+    /// `fates` bounds the fates that wait. As many blocks may end in one instant as may be open.
+    pub(super) fn new(fates: usize) -> Self {
+        let bounded = |most, is_one| Bounded { most, waiting: 0, dropped: 0, is_one };
+        Self {
+            queue: VecDeque::new(),
+            fates: bounded(fates.max(1), |event| matches!(event, Event::Finished { .. })),
+            paths: bounded(MAX_PATH_EVENTS, |event| matches!(event, Event::Path(..))),
+        }
+    }
+
+    pub(super) fn push(&mut self, event: Event) {
+        for kind in [&mut self.fates, &mut self.paths] {
+            if (kind.is_one)(&event) {
+                kind.make_room(&mut self.queue);
+                kind.waiting += 1;
+            }
+        }
+        self.queue.push_back(event);
+    }
+
+    /// Puts an event before all that wait.
+    pub(super) fn push_first(&mut self, event: Event) {
+        self.queue.push_front(event);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Event> {
+        let event = self.queue.pop_front()?;
+        for kind in [&mut self.fates, &mut self.paths] {
+            kind.waiting -= usize::from((kind.is_one)(&event));
+        }
+        Some(event)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        while self.pop().is_some() {}
+    }
+
+    /// Fates and path events that made way for later ones.
+    pub(super) fn dropped(&self) -> (u64, u64) {
+        (self.fates.dropped, self.paths.dropped)
+    }
+}
+
+impl Bounded {
+    fn make_room(&mut self, queue: &mut VecDeque<Event>) {
+        if self.waiting >= self.most
+            && let Some(oldest) = queue.iter().position(self.is_one)
+        {
+            queue.remove(oldest);
+            self.waiting -= 1;
+            self.dropped += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_sched::{BlockId, PathId};
+
+    use super::*;
+    use crate::{BlockFate, PathChange};
+
+    fn fate(id: u64) -> Event {
+        Event::Finished { id: BlockId(id), fate: BlockFate::SessionClosed }
+    }
+
+    #[test]
+    fn the_oldest_of_a_kind_makes_way_and_is_counted() {
+        let mut notices = Notices::new(2);
+        notices.push(Event::Path(PathId(0), PathChange::Down));
+        (0..4).for_each(|id| notices.push(fate(id)));
+        notices.push_first(Event::Connected);
+        assert_eq!(notices.dropped(), (2, 0));
+        let left: Vec<Event> = std::iter::from_fn(|| notices.pop()).collect();
+        assert_eq!(left, [Event::Connected, Event::Path(PathId(0), PathChange::Down), fate(2), fate(3)]);
+        (0..3).for_each(|_| notices.push(Event::Path(PathId(0), PathChange::Down)));
+        (0..MAX_PATH_EVENTS).for_each(|_| notices.push(Event::Path(PathId(1), PathChange::Down)));
+        assert_eq!(notices.dropped(), (2, 3));
+        notices.clear();
+        assert!(notices.is_empty());
+        (0..2).for_each(|id| notices.push(fate(id)));
+        assert_eq!(notices.dropped(), (2, 3), "what was taken leaves room");
+    }
+}

@@ -1,0 +1,53 @@
+//! What a session hands its application beside counters: blocks, their absence, and news of paths.
+
+use squall_proto::{
+    Event, Missed, PathChange, Received,
+    sched::{BlockId, PathId},
+};
+
+/// A block of the peer's: it arrived, or it will not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Arrival {
+    /// It arrived whole.
+    Block(Received),
+    /// It will not arrive whole.
+    Missed(MissedBlock),
+}
+
+/// A block of the peer's that will not arrive whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MissedBlock {
+    /// The sender's id for it.
+    pub id: BlockId,
+    /// Its channel.
+    pub channel: u16,
+    /// Its priority.
+    pub priority: u8,
+    /// Why.
+    pub why: Missed,
+}
+
+/// A change of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PathEvent {
+    /// Which path, as in [`Session::path_stats`](crate::Session::path_stats).
+    pub path: PathId,
+    /// What changed.
+    pub change: PathChange,
+}
+
+impl Arrival {
+    /// `None` for an event of another kind.
+    pub(crate) fn of(event: Event) -> Option<Self> {
+        match event {
+            Event::Received(block) => Some(Self::Block(block)),
+            Event::Missed { id, channel, priority, why } => {
+                Some(Self::Missed(MissedBlock { id, channel, priority, why }))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What an endpoint keeps of a session for its handles.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
+
+use squall_proto::{BlockFate, CloseReason, SessionStats, sched::BlockId};
+use tokio::sync::{Notify, oneshot};
+
+use crate::{Arrival, PathEvent, PathInfo};
+
+/// Path events that wait at most; the oldest make way.
+const MAX_PATH_EVENTS: usize = 256;
+
+/// What the handles of a session wait for.
+#[derive(Debug, Default)]
+pub(crate) struct Signals {
+    /// Blocks of the peer's can be taken, or none will come.
+    pub(crate) arrivals: Notify,
+    /// A path has changed, or none will.
+    pub(crate) paths: Notify,
+    /// There is room to send, or a block has ended, or the session has come up or ended, or the driver has
+    /// sent everything.
+    pub(crate) changed: Notify,
+}
+
+/// What the endpoint knows of a session beside the proto session.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) signals: Arc<Signals>,
+    /// The session is up.
+    pub(crate) connected: bool,
+    /// No handle is left.
+    pub(crate) abandoned: bool,
+    /// A `send` waits for room for this many bytes.
+    pub(crate) blocked: Option<usize>,
+    /// A `writable` waits for half of the queue.
+    pub(crate) wants_half: bool,
+    /// A `finish` waits.
+    pub(crate) finishing: bool,
+    /// Where the fates of open blocks go.
+    pub(crate) fates: HashMap<BlockId, oneshot::Sender<BlockFate>>,
+    paths: VecDeque<PathEvent>,
+    paths_dropped: u64,
+    /// What had arrived when the session ended.
+    pub(crate) left: VecDeque<Arrival>,
+    pub(crate) ended: Option<Ended>,
+}
+
+/// How a session ended, and its last counters.
+#[derive(Clone)]
+pub(crate) struct Ended {
+    pub(crate) reason: CloseReason,
+    pub(crate) stats: SessionStats,
+    pub(crate) paths: Vec<PathInfo>,
+}
+
+impl State {
+    /// A block has ended.
+    pub(crate) fn on_fate(&mut self, block: BlockId, fate: BlockFate) {
+        if let Some(handle) = self.fates.remove(&block) {
+            // The application may have dropped its handle.
+            let _ = handle.send(fate);
+        }
+    }
+
+    /// A path has changed.
+    pub(crate) fn on_path(&mut self, event: PathEvent) {
+        if self.paths.len() >= MAX_PATH_EVENTS {
+            self.paths.pop_front();
+            self.paths_dropped += 1;
+        }
+        self.paths.push_back(event);
+        self.signals.paths.notify_waiters();
+    }
+
+    pub(crate) fn next_path_event(&mut self) -> Option<PathEvent> {
+        self.paths.pop_front()
+    }
+
+    /// The session has ended.
+    pub(crate) fn on_end(&mut self, ended: Ended) {
+        self.ended = Some(ended);
+        self.fates.clear();
+        self.wake_all();
+    }
+
+    pub(crate) fn wake_all(&self) {
+        self.signals.arrivals.notify_waiters();
+        self.signals.paths.notify_waiters();
+        self.signals.changed.notify_waiters();
+    }
+
+    /// Adds what was lost here to the counters of the session.
+    pub(crate) fn complete(&self, mut stats: SessionStats) -> SessionStats {
+        stats.path_events_dropped += self.paths_dropped;
+        stats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_proto::{PathChange, sched::PathId};
+
+    use super::*;
+
+    #[test]
+    fn path_events_that_nobody_takes_are_bounded_and_counted() {
+        let mut state = State::default();
+        for id in 0..=MAX_PATH_EVENTS {
+            state.on_path(PathEvent { path: PathId(id as u8), change: PathChange::Down });
+        }
+        assert_eq!(state.complete(SessionStats::default()).path_events_dropped, 1);
+        assert_eq!(state.next_path_event().map(|event| event.path), Some(PathId(1)));
+        assert_eq!(state.paths.len(), MAX_PATH_EVENTS - 1);
+    }
+}
