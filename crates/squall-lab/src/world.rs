@@ -298,7 +298,10 @@ impl World {
     fn receive(&mut self) {
         let now = self.instant();
         while let Some(arrival) = self.arrival() {
-            let data = BytesMut::from(arrival.item.as_slice());
+            let mut data = BytesMut::from(arrival.item.as_slice());
+            if let Some(damage) = arrival.damage {
+                damage.apply(&mut data);
+            }
             match arrival.direction {
                 Direction::Up => {
                     let remote = SocketAddr::new(client_address(arrival.path), self.ports[arrival.path]);

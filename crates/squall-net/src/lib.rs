@@ -14,8 +14,12 @@
 pub mod capacity;
 mod codel;
 pub mod config;
+mod damage;
 mod delay;
 mod form;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod link;
 pub mod live;
 pub mod log;
@@ -35,6 +39,7 @@ pub mod units;
 
 pub use crate::{
     config::{ConfigError, Direction, LinkConfig, PathConfig, PathEvent},
+    damage::Damage,
     delay::{DelayConfig, JitterConfig, JitterShape},
     link::{Delivery, Link, LinkState, PushOutcome},
     live::{Inbox, Live, LiveReport, Outcome, PathReport, PathSnapshot, Ports, SlipReport},

@@ -95,6 +95,9 @@ pub struct LinkStats {
     pub dropped: Drops,
     /// Copies made on the way.
     pub duplicated: Count,
+    /// Damaged on the way, and delivered if nothing dropped them after that.
+    #[serde(default)]
+    pub corrupted: Count,
     /// Packets that arrived after one that was pushed later.
     pub reordered: u64,
     /// Waiting in the queue or being sent.
@@ -144,6 +147,13 @@ pub enum Event {
     },
     /// A copy was made.
     Duplicate {
+        /// Which packet.
+        number: u64,
+        /// Its size.
+        size: u32,
+    },
+    /// A packet was damaged.
+    Corrupt {
         /// Which packet.
         number: u64,
         /// Its size.
@@ -208,6 +218,11 @@ impl Ledger {
         self.note(at, Event::Duplicate { number, size });
     }
 
+    pub(crate) fn corrupted(&mut self, at: Nanos, number: u64, size: u32) {
+        self.stats.corrupted.add(size);
+        self.note(at, Event::Corrupt { number, size });
+    }
+
     pub(crate) fn delivered(&mut self, at: Nanos, number: u64, size: u32) {
         self.stats.delivered.add(size);
         self.note(at, Event::Deliver { number, size });
@@ -262,7 +277,10 @@ impl MahimahiLog {
                     }
                     writeln!(log, "{millis} d {} {}", dropped.packets, dropped.bytes)
                 }
-                Event::Duplicate { .. } | Event::Deliver { .. } | Event::Drop { .. } => Ok(()),
+                Event::Duplicate { .. }
+                | Event::Corrupt { .. }
+                | Event::Deliver { .. }
+                | Event::Drop { .. } => Ok(()),
             };
             line.expect("writing to a string cannot fail");
         }

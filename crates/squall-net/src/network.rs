@@ -6,11 +6,13 @@ mod stalls;
 use crate::{
     capacity::{Forecast, Tree},
     config::{ConfigError, Direction, LinkConfig, PathConfig},
+    damage::Damage,
     link::{Delivery, Link, LinkState, PushOutcome},
     log::{LinkStats, Record},
     queue::{Limit, QueueConfig},
     radio::Radio,
     rate::RateConfig,
+    script::LinkEvent,
     units::{Micros, Size},
 };
 
@@ -78,6 +80,8 @@ pub struct Arrival<T> {
     pub sent_at: Micros,
     /// How long it waited in queues.
     pub queueing: Micros,
+    /// What the way did to its bytes, if anything: [`Damage::apply`].
+    pub damage: Option<Damage>,
 }
 
 const IDLE: Micros = Micros::MAX;
@@ -341,9 +345,11 @@ fn mix(seed: u64, slot: usize) -> u64 {
 }
 
 fn arrival<T>(link: usize, delivery: Delivery<Sent<T>>) -> Arrival<T> {
-    let Delivery { item: Sent { item, sent_at, queueing }, size, arrived_at, queueing: own, .. } = delivery;
+    let Delivery { item: Sent { item, sent_at, queueing }, size, arrived_at, queueing: own, damage, .. } =
+        delivery;
     let direction = if link.is_multiple_of(2) { Direction::Up } else { Direction::Down };
-    Arrival { path: link / 2, direction, item, size, at: arrived_at, sent_at, queueing: queueing + own }
+    let queueing = queueing + own;
+    Arrival { path: link / 2, direction, item, size, at: arrived_at, sent_at, queueing, damage }
 }
 
 fn rebinds(paths: &[PathConfig]) -> Vec<(Micros, usize)> {
@@ -387,14 +393,17 @@ fn split(config: LinkConfig) -> (LinkConfig, LinkConfig) {
     (own.rate, own.queue) = (RateConfig::Unlimited, QueueConfig::default());
     shared.events = config.events.clone();
     for event in &mut shared.events {
-        (event.delay, event.loss, event.outage) = (None, None, None);
+        (event.delay, event.loss, event.mtu, event.outage) = (None, None, None, None);
     }
     shared.events.retain(|event| event.rate.is_some());
     for event in &mut own.events {
         event.rate = None;
         event.over = event.over.filter(|_| event.delay.is_some());
     }
-    own.events.retain(|event| event.delay.is_some() || event.loss.is_some() || event.outage.is_some());
+    let is_own = |event: &LinkEvent| {
+        event.delay.is_some() || event.loss.is_some() || event.mtu.is_some() || event.outage.is_some()
+    };
+    own.events.retain(is_own);
     (shared, own)
 }
 

@@ -28,7 +28,8 @@ pub struct LinkEvent {
     /// The loss from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<LossConfig>,
-    /// The largest IP packet from now on; those under way are not affected.
+    /// The largest packet from now on, within the bounds of [`LinkConfig::mtu`](crate::LinkConfig::mtu). What is
+    /// waiting or under way arrives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<Size>,
     /// An outage of this length begins. Outages may overlap; the link is back after the last.
@@ -71,12 +72,12 @@ pub enum EventError {
         /// The rate to reach.
         rate: Rate,
     },
-    /// An MTU that is out of range.
-    #[error("event at {at}: mtu {mtu} is not between 1B and 65.535kB")]
+    /// An MTU that no link can have.
+    #[error("event at {at}: mtu: {mtu} is not between 1B and 65.535kB")]
     Mtu {
         /// Its time.
         at: Span,
-        /// What was given.
+        /// What it gives.
         mtu: Size,
     },
     /// Loss that depends on a file, which an event cannot load.
@@ -150,8 +151,8 @@ fn add(changes: &mut Vec<(Nanos, Change)>, event: &LinkEvent) -> Result<(), Even
         changes.push((start, Change::Loss(loss.clone())));
     }
     if let Some(mtu) = *mtu {
-        let size = u16::try_from(mtu.bytes()).ok().filter(|size| *size > 0);
-        changes.push((start, Change::Mtu(size.ok_or(EventError::Mtu { at, mtu })?.into())));
+        let bytes = u16::try_from(mtu.bytes()).ok().filter(|bytes| *bytes > 0);
+        changes.push((start, Change::Mtu(bytes.ok_or(EventError::Mtu { at, mtu })?.into())));
     }
     if let Some(outage) = outage.filter(|outage| outage.micros() > 0) {
         changes.push((start, Change::OutageStart));

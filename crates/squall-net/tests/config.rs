@@ -63,10 +63,11 @@ fn what_is_written_reads_back() {
         jitter = { normal = "3ms", reorder = true }
         loss = { to_bad = "1%", to_good = 0.2 }
         duplicate = "0.5%"
+        corrupt = "0.1%"
         queue = { bytes = "75kB", packets = 40, drop = "head", codel = { target = "10ms" } }
         outage = "hold"
         delay_first = true
-        events = [{ at = "1s", loss = "2%/5" }]
+        events = [{ at = "1s", loss = "2%/5", mtu = "1400B" }]
         "#,
     )
     .unwrap();

@@ -214,6 +214,34 @@ fn duplicates_are_counted_and_carry_their_number() {
 }
 
 #[test]
+fn damage_is_drawn_for_each_copy_and_changes_nothing_else() {
+    let text = "rate=10mbps,delay=5ms,jitter=2ms,loss=3%,duplicate=20%";
+    let mut whole = link(text);
+    let mut damaging = link(&format!("{text},corrupt=30%"));
+    let (before, after) = (stream(&mut whole, 500, 2_000_000), stream(&mut damaging, 500, 2_000_000));
+    let damaged: Vec<_> = after.iter().filter_map(|one| one.damage).collect();
+    let share = damaged.len() as f64 / after.len() as f64;
+    assert!((0.25..0.35).contains(&share), "{share}");
+    assert_eq!(damaging.stats().corrupted.packets as usize, damaged.len());
+    assert!(whole.stats().corrupted.packets == 0 && before.iter().all(|one| one.damage.is_none()));
+    let undamaged: Vec<_> = after.into_iter().map(|one| Delivery { damage: None, ..one }).collect();
+    assert_eq!(undamaged, before, "the other draws are as they were");
+}
+
+#[test]
+fn the_mtu_changes_for_what_is_pushed_later() {
+    let mtu = |second: u64, mtu: &str| LinkEvent { mtu: Some(mtu.parse().unwrap()), ..at(second * 1_000) };
+    let mut link = with_events("delay=1ms", vec![mtu(1, "1000"), mtu(2, "1500"), mtu(3, "9000")]);
+    for (second, size) in [(0, 1_500), (1, 1_500), (1, 1_000), (2, 1_500), (2, 2_000), (3, 2_000)] {
+        let _ = link.push(second * 1_000_000 + 500_000, size, 0);
+    }
+    drain(&mut link);
+    assert_eq!((link.stats().delivered.packets, link.stats().dropped.mtu.packets), (4, 2));
+    let error = LinkConfig { events: vec![mtu(5, "70kB")], ..LinkConfig::default() }.check().unwrap_err();
+    assert_eq!(error.to_string(), "events: event at 5s: mtu: 70kB is not between 1B and 65.535kB");
+}
+
+#[test]
 fn jitter_overtakes_only_when_allowed() {
     for (reorder, text) in [(false, "delay=20ms,jitter=10ms"), (true, "delay=20ms,jitter=10ms,reorder")] {
         let mut link = link(text);
@@ -411,7 +439,7 @@ proptest! {
     ) {
         let text = format!(
             "{rate},queue={queue},outage={outage},delay=15ms,jitter=10ms,reorder={reorder},loss=5%/2,\
-             duplicate=5%,mtu=1400"
+             duplicate=5%,corrupt=5%,mtu=1400"
         );
         let events = vec![
             LinkEvent { outage: Some(Span::from_millis(30)), ..at(40) },
@@ -452,7 +480,7 @@ proptest! {
 
     #[test]
     fn the_record_agrees_with_the_counters(pushes in pushes(), seed in any::<u64>()) {
-        let text = "rate=2mbps,queue=6kB,delay=5ms,loss=10%,duplicate=3%";
+        let text = "rate=2mbps,queue=6kB,delay=5ms,loss=10%,duplicate=3%,corrupt=4%";
         let mut link: Link<u64> = Link::new(&text.parse().unwrap(), seed).unwrap();
         link.keep_records(true);
         let mut now = 0;
@@ -467,6 +495,7 @@ proptest! {
         prop_assert_eq!(count(|event| matches!(event, Event::Sent { .. })), stats.sent.packets);
         prop_assert_eq!(count(|event| matches!(event, Event::Deliver { .. })), stats.delivered.packets);
         prop_assert_eq!(count(|event| matches!(event, Event::Duplicate { .. })), stats.duplicated.packets);
+        prop_assert_eq!(count(|event| matches!(event, Event::Corrupt { .. })), stats.corrupted.packets);
         prop_assert_eq!(count(|event| matches!(event, Event::Drop { .. })), stats.dropped.total().packets);
         prop_assert!(records.is_sorted_by_key(|record| record.at));
     }

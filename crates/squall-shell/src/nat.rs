@@ -2,6 +2,8 @@
 
 use std::net::Ipv4Addr;
 
+use squall_net::Damage;
+
 /// One of the two addresses in an IPv4 header (RFC 791 §3.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Field {
@@ -47,6 +49,19 @@ pub(crate) fn replace(packet: &mut [u8], field: Field, new: Ipv4Addr) {
         if packet[9] == UDP && packet.get(checksum..checksum + 2) == Some(&[0, 0]) {
             packet[checksum..checksum + 2].copy_from_slice(&[0xff, 0xff]);
         }
+    }
+}
+
+/// Damages what is behind the headers. A datagram of UDP loses its checksum with that, as a box on the way makes it right
+/// again that damages what it forwards: so the program gets it. Other packets keep theirs, and the system drops them.
+pub(crate) fn damage(packet: &mut [u8], damage: Damage) {
+    let header = usize::from(packet.first().map_or(0, |first| first & 0x0f)) * 4;
+    let is_udp = packet.get(9) == Some(&UDP);
+    if let Some(checksum) = packet.get_mut(header + 6..header + 8).filter(|_| is_udp) {
+        checksum.fill(0);
+    }
+    if let Some(payload) = packet.get_mut(header + 8..) {
+        damage.apply(payload);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The devices at both ends of each path.
 
 use std::{
+    borrow::Cow,
     io,
     net::Ipv4Addr,
     os::fd::{AsFd as _, BorrowedFd},
@@ -11,7 +12,7 @@ use tun_rs::SyncDevice;
 
 use crate::{
     address::Addresses,
-    nat::{Field, address, replace},
+    nat::{self, Field, address, replace},
 };
 
 /// An IPv4 packet.
@@ -72,14 +73,16 @@ impl Ports for Devices {
 
     fn hand_over(&mut self, arrival: &Arrival<Packet>) -> Outcome {
         let path = &self.paths[arrival.path];
+        let mut packet = Cow::Borrowed(&*arrival.item);
+        if let Some(damage) = arrival.damage {
+            nat::damage(packet.to_mut(), damage);
+        }
+        if arrival.direction == Direction::Up && path.rebindings > 0 {
+            replace(packet.to_mut(), Field::Source, path.seen());
+        }
         let sent = match arrival.direction {
-            Direction::Down => path.client.send(&arrival.item),
-            Direction::Up if path.rebindings == 0 => path.server.send(&arrival.item),
-            Direction::Up => {
-                let mut packet = arrival.item.clone();
-                replace(&mut packet, Field::Source, path.seen());
-                path.server.send(&packet)
-            }
+            Direction::Down => path.client.send(&packet),
+            Direction::Up => path.server.send(&packet),
         };
         if sent.is_ok() { Outcome::Sent } else { Outcome::Refused }
     }

@@ -22,8 +22,8 @@ use crate::{
 /// One direction of a link.
 ///
 /// In TOML every field may be left out; as text it is `rate=20mbps,delay=15ms,queue=100kB,loss=0.1%`, with the
-/// keys `rate`, `mahimahi` (a trace file), `delay`, `jitter`, `reorder`, `loss`, `duplicate`, `mtu`, `queue`,
-/// `outage` and `delay_first`.
+/// keys `rate`, `mahimahi` (a trace file), `delay`, `jitter`, `reorder`, `loss`, `duplicate`, `corrupt`, `mtu`,
+/// `queue`, `outage` and `delay_first`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "LinkPatch")]
 pub struct LinkConfig {
@@ -37,6 +37,8 @@ pub struct LinkConfig {
     pub loss: LossConfig,
     /// Share of packets that arrive twice. Default: none.
     pub duplicate: Ratio,
+    /// Share of packets that arrive [damaged](crate::Damage). Default: none.
+    pub corrupt: Ratio,
     /// Largest packet (IP size); larger ones are dropped. Default 1500 bytes, at most 65,535. A mahimahi trace
     /// takes no more than 1500.
     pub mtu: Size,
@@ -59,6 +61,7 @@ impl Default for LinkConfig {
             jitter: JitterConfig::default(),
             loss: LossConfig::default(),
             duplicate: Ratio::ZERO,
+            corrupt: Ratio::ZERO,
             mtu: Size::from_bytes(DEFAULT_MTU),
             queue: QueueConfig::default(),
             outage: OutageMode::default(),
@@ -86,8 +89,8 @@ pub enum ConfigError {
     },
     /// The text has a key that a link (or path) does not have.
     #[error(
-        "unknown key \"{0}\" (a link has rate, mahimahi, delay, jitter, reorder, loss, duplicate, mtu, queue, \
-         outage and delay_first; a path also name, metered, bottleneck, and up. and down. before a link's key)"
+        "unknown key \"{0}\" (a link has rate, mahimahi, delay, jitter, reorder, loss, duplicate, corrupt, mtu, \
+         queue, outage and delay_first; a path also name, metered, bottleneck, and up. and down. before a link's key)"
     )]
     Key(String),
     /// A trace file was named but not read.
@@ -173,9 +176,14 @@ impl LinkConfig {
     }
 
     pub(crate) fn effective_mtu(&self) -> u32 {
-        let most = if matches!(self.rate, RateConfig::Mahimahi { .. }) { DEFAULT_MTU } else { u64::MAX };
         // `check` keeps the MTU within 16 bits.
-        self.mtu.bytes().min(most) as u32
+        (self.mtu.bytes() as u32).min(self.mtu_bound())
+    }
+
+    /// The largest packet that the link can be given to carry.
+    pub(crate) fn mtu_bound(&self) -> u32 {
+        let mahimahi = matches!(self.rate, RateConfig::Mahimahi { .. });
+        if mahimahi { DEFAULT_MTU as u32 } else { u16::MAX.into() }
     }
 
     /// The size of a queue that is not given: one and a half bandwidth-delay products, at least 30 kB.

@@ -9,6 +9,7 @@ use rand_pcg::{Pcg64Mcg, rand_core::SeedableRng};
 
 use crate::{
     config::{ConfigError, LinkConfig},
+    damage::Damage,
     delay::{Delay, Jitter, Line},
     log::{Count, DropReason, Ledger, LinkStats, Record},
     loss::Loss,
@@ -35,6 +36,8 @@ pub struct Link<T> {
     now: Nanos,
     pushes: u64,
     mtu: u32,
+    /// What a change cannot exceed.
+    mtu_bound: u32,
     queue: Queue<Packet<T>>,
     server: Server,
     serving: Option<Packet<T>>,
@@ -48,6 +51,8 @@ pub struct Link<T> {
     loss: Loss,
     duplicate: Ratio,
     duplicate_random: Pcg64Mcg,
+    corrupt: Ratio,
+    corrupt_random: Pcg64Mcg,
     script: Script,
     outage_mode: OutageMode,
     /// Outages that have begun and not ended.
@@ -89,6 +94,8 @@ pub struct Delivery<T> {
     pub arrived_at: Micros,
     /// How long it waited in the queue before its first byte was sent.
     pub queueing: Micros,
+    /// What the way did to its bytes, if anything.
+    pub damage: Option<Damage>,
 }
 
 /// The state of a link at a moment, for showing.
@@ -139,6 +146,7 @@ struct Packet<T> {
     sent_at: Micros,
     entered: Nanos,
     waited: Nanos,
+    damage: Option<Damage>,
 }
 
 impl<T> Queued for Packet<T> {
@@ -166,6 +174,7 @@ impl<T: Clone> Link<T> {
             now: 0,
             pushes: 0,
             mtu: config.effective_mtu(),
+            mtu_bound: config.mtu_bound(),
             queue: Queue::new(config.queue, config.default_queue_bytes()),
             server: Server::new(&config.rate).ok_or_else(unread("rate"))?,
             serving: None,
@@ -177,6 +186,9 @@ impl<T: Clone> Link<T> {
             loss: Loss::new(&config.loss, stream(1)).ok_or_else(unread("loss"))?,
             duplicate: config.duplicate,
             duplicate_random: stream(2),
+            corrupt: config.corrupt,
+            // None of the streams above, nor one of a neighbouring seed.
+            corrupt_random: Pcg64Mcg::seed_from_u64(!seed),
             script: Script::new(&config.events)?,
             outage_mode: config.outage,
             outages: 0,
@@ -206,7 +218,8 @@ impl<T: Clone> Link<T> {
         }
         let header = if matches!(self.server, Server::Opportunities(_)) { TUN_HEADER as u32 } else { 0 };
         let queue_size = size + header;
-        let packet = Packet { item, number, size, queue_size, sent_at: now, entered: at, waited: 0 };
+        let packet =
+            Packet { item, number, size, queue_size, sent_at: now, entered: at, waited: 0, damage: None };
         if self.delay_first {
             self.fly(at, packet);
             return PushOutcome::Queued;

@@ -2,6 +2,7 @@
 
 use super::{Delivery, Link, Packet, PushOutcome};
 use crate::{
+    damage::Damage,
     log::DropReason,
     loss::chance,
     mahimahi::OPPORTUNITY,
@@ -161,7 +162,11 @@ impl<T: Clone> Link<T> {
         }
     }
 
-    fn leave(&mut self, at: Nanos, packet: Packet<T>) {
+    fn leave(&mut self, at: Nanos, mut packet: Packet<T>) {
+        if chance(&mut self.corrupt_random, self.corrupt) {
+            packet.damage = Some(Damage::random(&mut self.corrupt_random));
+            self.ledger.corrupted(at, packet.number, packet.size);
+        }
         if self.delay_first {
             self.arrive(at, packet);
         } else {
@@ -186,7 +191,7 @@ impl<T: Clone> Link<T> {
     }
 
     fn arrive(&mut self, at: Nanos, packet: Packet<T>) {
-        let Packet { item, number, size, sent_at, waited, .. } = packet;
+        let Packet { item, number, size, sent_at, waited, damage, .. } = packet;
         self.ledger.delivered(at, number, size);
         if self.latest.is_some_and(|latest| number < latest) {
             self.ledger.stats.reordered += 1;
@@ -199,6 +204,7 @@ impl<T: Clone> Link<T> {
             sent_at,
             arrived_at: micros_after(at),
             queueing: waited / 1_000,
+            damage,
         });
     }
 }

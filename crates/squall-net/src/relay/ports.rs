@@ -1,6 +1,7 @@
 //! The relay's clients and what the server takes them for.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     io,
     net::{SocketAddr, UdpSocket},
@@ -78,10 +79,13 @@ impl Ports for Sockets {
         let Some(flow) = self.flows.iter().find(|flow| flow.id == arrival.item.flow) else {
             return Outcome::Stray;
         };
-        let payload = &arrival.item.payload;
+        let mut payload = Cow::Borrowed(&*arrival.item.payload);
+        if let Some(damage) = arrival.damage {
+            damage.apply(payload.to_mut());
+        }
         let sent = match arrival.direction {
-            Direction::Up => flow.socket.send(payload),
-            Direction::Down => self.clients[arrival.path].send_to(payload, flow.client),
+            Direction::Up => flow.socket.send(&payload),
+            Direction::Down => self.clients[arrival.path].send_to(&payload, flow.client),
         };
         if sent.is_ok() { Outcome::Sent } else { Outcome::Refused }
     }
