@@ -12,6 +12,9 @@ pub mod contender;
 pub mod estimate;
 pub mod experiment;
 pub mod flow;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod gain;
 pub mod links;
 pub mod measure;

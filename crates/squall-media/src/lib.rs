@@ -44,6 +44,9 @@ pub mod encoder;
 pub mod ffmpeg;
 pub mod film;
 pub mod frame;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod glyphs;
 pub mod ivf;
 pub mod live;

@@ -23,6 +23,9 @@ pub mod congestion;
 mod endpoint;
 mod event;
 mod feedback;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod inbox;
 mod liveness;
 mod metering;

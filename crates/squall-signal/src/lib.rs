@@ -11,6 +11,9 @@
 
 mod adapt;
 mod board;
+#[cfg(all(any(test, fuzzing), feature = "modem", feature = "trace", feature = "wifi", target_os = "linux"))]
+#[doc(hidden)]
+pub mod fuzz;
 #[cfg(all(feature = "modem", target_os = "linux"))]
 mod modem;
 mod monitor;

@@ -51,6 +51,21 @@ struct Line {
     age_us: Micros,
 }
 
+impl Line {
+    /// The reading that is told at `now`.
+    fn reading(self, now: Micros) -> Reading {
+        let Self { technology, disconnected, rsrp, rsrq, sinr, rssi, age_us } = self;
+        let technology: Technology = technology.parse().unwrap_or_default();
+        Reading { at: now.saturating_sub(age_us), technology, disconnected, rsrp, rsrq, sinr, rssi }
+    }
+}
+
+/// The reading of a line, for fuzzers.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn parse(line: &[u8], now: Micros) -> serde_json::Result<Reading> {
+    serde_json::from_slice(line).map(|line: Line| line.reading(now))
+}
+
 /// The line for a reading that is told at `now`, by the clock of its time, without its end.
 pub fn line(reading: &Reading, now: Micros) -> String {
     let Reading { at, technology, disconnected, rsrp, rsrq, sinr, rssi } = *reading;
@@ -112,10 +127,8 @@ impl SignalSource for ToldSource {
             while let Some(line) = self.next_line()? {
                 newest = Some(line);
             }
-            if let Some(Line { technology, disconnected, rsrp, rsrq, sinr, rssi, age_us }) = newest {
-                let technology: Technology = technology.parse().unwrap_or_default();
-                let at = clock.now().saturating_sub(age_us);
-                return Ok(Some(Reading { at, technology, disconnected, rsrp, rsrq, sinr, rssi }));
+            if let Some(line) = newest {
+                return Ok(Some(line.reading(clock.now())));
             }
             let left = until.saturating_sub(clock.now());
             if left == 0 {

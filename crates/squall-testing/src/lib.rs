@@ -1,11 +1,13 @@
 //! What tests of several crates need; no part of the product. The program `interruptions` is what `make soak` watches a player with.
 
+mod corpus;
 pub mod foreign;
 mod processors;
 mod real_time;
 mod unjudged;
 mod wakeups;
 
+pub use corpus::replay;
 pub use real_time::in_real_time;
 #[doc(hidden)]
 pub use real_time::too_late;

@@ -28,6 +28,9 @@ mod delay;
 mod entry;
 mod exit;
 mod flow;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod gather;
 mod guard;
 mod journal;

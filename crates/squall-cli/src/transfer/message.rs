@@ -268,6 +268,25 @@ fn u64_at(block: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_be_bytes(block.get(at..at + 8)?.try_into().ok()?))
 }
 
+/// What the fuzz target checks. See `fuzz/README.md`.
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz {
+    use super::{Bytes, Message};
+
+    /// Any bytes as a block: what is read is written, and read again, the same.
+    pub(crate) fn transfer(input: &[u8]) {
+        match Message::decode(&Bytes::copy_from_slice(input)) {
+            Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
+            Ok(message) => assert_eq!(Message::decode(&message.encode()), Ok(message)),
+        }
+    }
+
+    #[test]
+    fn corpus() {
+        squall_testing::replay("transfer", transfer);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -38,6 +38,12 @@ pub struct Modem {
     pub interfaces: Vec<String>,
 }
 
+/// The reading that properties on the bus make, for fuzzers.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn reading_of(modem: Properties, network: Properties, signal: Properties) -> crate::Reading {
+    Known { modem, network, signal: Some(signal) }.reading(1)
+}
+
 /// The modems of this machine.
 ///
 /// # Errors

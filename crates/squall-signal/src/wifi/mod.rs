@@ -16,6 +16,21 @@ use crate::{Clock, Reading, SignalSource, SourceError, Technology};
 
 pub use self::nl80211::Station;
 
+/// Takes apart whatever the kernel may send, for fuzzers.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn take_apart(bytes: &[u8]) {
+    let mut family = Family { id: 28, mlme: None };
+    for message in events(bytes) {
+        family = Family::parse(message.body).unwrap_or(family);
+        Interface::parse(message.body);
+        if let Some(station) = Station::parse(message.body) {
+            assert!(station.level().is_none_or(|level| level < 0.0), "{station:?}");
+        }
+        Event::parse(&family, &message, 3);
+    }
+    netlink::take_apart(bytes);
+}
+
 /// ENODEV of Linux: the interface is gone.
 const NO_DEVICE: i32 = 19;
 

@@ -117,6 +117,18 @@ pub(super) fn events(bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     })
 }
 
+/// Takes apart what are no events too, for fuzzers.
+#[cfg(any(test, fuzzing))]
+pub(super) fn take_apart(bytes: &[u8]) {
+    for (_, answer) in answers(bytes) {
+        if let Answer::Message(message) = answer {
+            attributes(message.body).for_each(|(_, value)| {
+                let _ = number(value);
+            });
+        }
+    }
+}
+
 /// A socket to the kernel, or what stands for one.
 pub(super) trait Wire: Send {
     /// Sends a request.

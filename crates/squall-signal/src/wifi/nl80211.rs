@@ -69,7 +69,7 @@ impl Family {
         family.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    fn parse(body: &[u8]) -> Option<Self> {
+    pub(super) fn parse(body: &[u8]) -> Option<Self> {
         let (mut id, mut mlme) = (None, None);
         for (kind, value) in attributes(body) {
             match kind {
@@ -109,7 +109,7 @@ impl Interface {
     }
 
     /// `None` for devices that are no network interfaces, such as that of P2P.
-    fn parse(body: &[u8]) -> Option<Self> {
+    pub(super) fn parse(body: &[u8]) -> Option<Self> {
         let (mut index, mut name, mut kind) = (None, None, None);
         for (attribute, value) in attributes(body) {
             match attribute {

@@ -1,0 +1,265 @@
+//! A session with a peer that lies: its QUIC is valid, and whatever it says over it is the fuzzer's.
+//!
+//! No panic, no memory beyond the limits, no block that is more than was agreed, and nothing left when the peer is gone.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    num::NonZeroUsize,
+    sync::{Arc, LazyLock},
+    time::{Duration, Instant},
+};
+
+use bytes::{Bytes, BytesMut};
+use noq_proto::{
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EndpointConfig, FourTuple, PathStatus,
+    TransportConfig, VarInt,
+};
+use rustls::pki_types::PrivateKeyDer;
+
+use crate::{
+    Block, ClientTls, Config, Endpoint, Event, Limits, NetPath, ServerTls, SessionId,
+    steering::Transmit,
+    wire::{Data, Item, Stamp},
+};
+
+const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
+const REASSEMBLY: u64 = 40_000;
+const OPEN_BLOCKS: usize = 8;
+
+/// One identity for all inputs: keys are dear.
+static TLS: LazyLock<(ServerTls, ClientTls)> = LazyLock::new(|| {
+    let made = rcgen::generate_simple_self_signed(vec!["squall.test".into()]).expect("is made");
+    let chain = made.cert.der().clone();
+    let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    let server = ServerTls::new(vec![chain.clone()], key).expect("is valid");
+    (server, ClientTls::with_roots(&[chain]).expect("is valid"))
+});
+
+/// Panics if a session does not keep what it promises, whatever its peer says.
+pub fn session(input: &[u8]) {
+    let mut meeting = Meeting::new();
+    meeting.settle(Duration::from_secs(1));
+    let mut input = Input(input);
+    while let Some(op) = input.byte() {
+        meeting.step(op, &mut input);
+        meeting.settle(Duration::ZERO);
+        meeting.check();
+    }
+    // The liar falls silent: the session ends by itself, and nothing is left of it.
+    meeting.silent = true;
+    meeting.settle(Duration::from_secs(120));
+    meeting.check();
+    assert!(meeting.honest.is_empty(), "something is left of a session whose peer is gone");
+}
+
+/// An honest server and a client that lies.
+struct Meeting {
+    now: Instant,
+    honest: Endpoint,
+    session: Option<SessionId>,
+    liar: noq_proto::Endpoint,
+    handle: ConnectionHandle,
+    connection: Connection,
+    silent: bool,
+    sent: u64,
+}
+
+impl Meeting {
+    fn new() -> Self {
+        let now = Instant::now();
+        let limits =
+            Limits { reassembly: REASSEMBLY, open_blocks: OPEN_BLOCKS, block: 20_000, ..Limits::default() };
+        let config = Config { limits, ..Config::default() };
+        let honest = Endpoint::new(config, Some(&TLS.0), Some([1; 32]), now);
+        let mut transport = TransportConfig::default();
+        transport.max_concurrent_multipath_paths(4);
+        let mut client = ClientConfig::new(TLS.1.crypto());
+        client.transport_config(Arc::new(transport));
+        let mut endpoint = EndpointConfig::default();
+        endpoint.rng_seed(Some([2; 32]));
+        let mut liar = noq_proto::Endpoint::new(Arc::new(endpoint), None, true);
+        let (handle, connection) = liar.connect(now, client, SERVER, "squall.test").expect("is valid");
+        Self { now, honest, session: None, liar, handle, connection, silent: false, sent: 0 }
+    }
+
+    /// What the liar, or the honest application, does next.
+    fn step(&mut self, op: u8, input: &mut Input<'_>) {
+        match op % 12 {
+            0..=2 => {
+                let length = input.number() as usize % 1_100;
+                let lie = input.bytes(length);
+                self.say(lie);
+            }
+            3..=4 => self.say_data(input),
+            5 => self.on_stream(op, input),
+            6 => self.settle(Duration::from_millis(input.number().into())),
+            7 => self.send(input),
+            8 => {
+                let local = IpAddr::V4(Ipv4Addr::new(10, 0, input.number() as u8 % 4, 1));
+                let path = FourTuple::new(SERVER, Some(local));
+                // Too many, or the same again: the connection refuses.
+                let _ = self.connection.open_path(path, PathStatus::Available, self.now);
+            }
+            9 => self.connection.ping(),
+            10 => self.settle(Duration::from_secs(u64::from(input.number() % 40))),
+            _ if op == 0xff => {
+                self.connection.close(self.now, VarInt::from_u32(7), Bytes::from_static(b"\x1b"))
+            }
+            _ => self.settle(Duration::from_millis(1)),
+        }
+    }
+
+    /// A datagram of these bytes, if the connection takes it.
+    fn say(&mut self, lie: Vec<u8>) {
+        let _ = self.connection.datagrams().send(lie.into(), true);
+    }
+
+    /// A datagram with a well-formed chunk of a block, of which nothing else need be right.
+    fn say_data(&mut self, input: &mut Input<'_>) {
+        let flags = input.number();
+        let total = 1 + input.number() * 2;
+        let offset = input.number() * 2 % total;
+        let length = (1 + input.number()).min(total - offset).min(1_000);
+        let block = u64::from(input.number()) << (flags >> 12 & 7);
+        let data = Data {
+            block,
+            reliable: flags & 1 == 0,
+            previous: (flags & 2 != 0).then(|| u64::from(flags >> 8 & 15).min(block)),
+            priority: (flags >> 2 & 7) as u8,
+            offset,
+            total,
+            channel: (flags >> 5 & 3) as u16,
+            left: (flags & 0x80 != 0).then_some(u64::from(flags) << 4),
+            sent: Stamp::at(u64::from(flags) << 8),
+        };
+        let payload = vec![flags as u8; length as usize];
+        let mut datagram = Vec::new();
+        Item::Data(data, &payload).encode(&mut datagram);
+        self.say(datagram);
+    }
+
+    /// The hello's stream, and others that nobody expects.
+    fn on_stream(&mut self, op: u8, input: &mut Input<'_>) {
+        let dir = if op & 0x80 == 0 { Dir::Uni } else { Dir::Bi };
+        let Some(id) = self.connection.streams().open(dir) else { return };
+        let length = input.number() as usize % 400;
+        let (bytes, end) = (input.bytes(length), input.number());
+        let mut stream = self.connection.send_stream(id);
+        let _ = stream.write(&bytes);
+        match end % 3 {
+            0 => drop(stream.finish()),
+            1 => drop(stream.reset(VarInt::from_u32(end))),
+            _ => {}
+        }
+    }
+
+    /// The honest application sends a block, so that there is something to lie about.
+    fn send(&mut self, input: &mut Input<'_>) {
+        let (now, size) = (self.now, input.number() as usize % 15_000);
+        let Some(session) = self.session.and_then(|id| self.honest.session(id)) else { return };
+        let block = Block::new(vec![7; size]).deadline(Duration::from_millis(1 + u64::from(input.number())));
+        // Full, or closed.
+        let _ = session.send(now, block);
+    }
+
+    /// Lets time pass with nothing on the way for longer than a moment.
+    fn settle(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            for _ in 0..200 {
+                if !self.exchange() {
+                    break;
+                }
+            }
+            let own = if self.silent { None } else { self.connection.poll_timeout() };
+            let next = [own, self.honest.poll_timeout()].into_iter().flatten().min();
+            let Some(next) = next.filter(|next| *next <= end) else { break };
+            self.now = self.now.max(next);
+            if own.is_some_and(|at| at <= self.now) {
+                self.connection.handle_timeout(self.now);
+            }
+            self.honest.handle_timeout(self.now);
+            // Time passes, if little, so that no timer stands still.
+            self.now += Duration::from_micros(1);
+        }
+        self.now = self.now.max(end);
+    }
+
+    /// Packets once in each direction, and events; whether there were any packets.
+    fn exchange(&mut self) -> bool {
+        let there = !self.silent && self.liar_sends();
+        let back = self.honest_sends();
+        while let Some(id) = self.honest.poll_ready() {
+            while let Some(event) = self.honest.poll_event(id) {
+                self.session = Some(id);
+                if let Event::Received(block) = event {
+                    assert!(block.data.len() <= 20_000, "a block is larger than was agreed");
+                }
+            }
+        }
+        there || back
+    }
+
+    fn liar_sends(&mut self) -> bool {
+        let mut buf = Vec::new();
+        while let Some(event) = self.connection.poll_endpoint_events() {
+            if let Some(answer) = self.liar.handle_event(self.handle, event) {
+                self.connection.handle_event(answer);
+            }
+        }
+        while self.connection.poll().is_some() {}
+        let one = NonZeroUsize::MIN;
+        let Some(out) = self.connection.poll_transmit(self.now, one, &mut buf) else { return false };
+        let local = out.src_ip.unwrap_or(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
+        let net = NetPath { local: SERVER.ip(), remote: SocketAddr::new(local, 1_000) };
+        self.sent += 1;
+        self.honest.handle(self.now, net, None, BytesMut::from(&buf[..out.size]));
+        true
+    }
+
+    fn honest_sends(&mut self) -> bool {
+        let mut buf = Vec::new();
+        let Some(out) = self.honest.poll_transmit(self.now, 1, &mut buf) else { return false };
+        if !self.silent {
+            self.liar_takes(&out, &buf);
+        }
+        true
+    }
+
+    fn liar_takes(&mut self, out: &Transmit, packet: &[u8]) {
+        let path = FourTuple::new(SERVER, Some(out.path.remote.ip()));
+        let (mut reply, data) = (Vec::new(), BytesMut::from(&packet[..out.size]));
+        if let Some(DatagramEvent::ConnectionEvent(_, event)) =
+            self.liar.handle(self.now, path, None, data, &mut reply)
+        {
+            self.connection.handle_event(event);
+        }
+        while self.connection.datagrams().recv().is_some() {}
+    }
+
+    fn check(&mut self) {
+        let Some(session) = self.session.and_then(|id| self.honest.session(id)) else { return };
+        let stats = session.stats();
+        assert!(stats.held_bytes <= REASSEMBLY, "{} bytes are held", stats.held_bytes);
+    }
+}
+
+struct Input<'a>(&'a [u8]);
+
+impl Input<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn number(&mut self) -> u32 {
+        u32::from(self.byte().unwrap_or(0)) << 8 | u32::from(self.byte().unwrap_or(0))
+    }
+
+    fn bytes(&mut self, length: usize) -> Vec<u8> {
+        let (bytes, rest) = self.0.split_at(length.min(self.0.len()));
+        self.0 = rest;
+        bytes.to_vec()
+    }
+}

@@ -1,0 +1,183 @@
+//! What the fuzz targets check of private parsers: each function panics when a promise is broken. See `fuzz/README.md`.
+
+use std::{path::Path, sync::LazyLock};
+
+use squall_net::Micros;
+
+use crate::{
+    Config, Media,
+    config::FlowConfig,
+    control::Message,
+    gather::Gatherer,
+    media::{Cut, Cutter},
+    parcel,
+};
+
+/// Any bytes as a message of channel 0: what is read is written the same again.
+pub fn control(input: &[u8]) {
+    if let Ok(message) = Message::decode(input) {
+        let again = message.encode();
+        assert!(input.starts_with(&again), "another message is written than was read");
+        assert_eq!(Message::decode(&again), Ok(message));
+    }
+}
+
+/// Any bytes as a block of a flow: the head counts the datagrams that follow, which fill the block.
+pub fn parcel(input: &[u8]) {
+    let Ok(head) = parcel::open(input) else { return };
+    let (mut at, mut datagrams) = (parcel::HEAD, 0);
+    while let Some(record) = parcel::datagram(input, at) {
+        assert_eq!(record.next, at + 4 + record.datagram.len());
+        (at, datagrams) = (record.next, datagrams + 1);
+    }
+    assert_eq!((at, datagrams), (input.len(), head.datagrams));
+    assert!(datagrams > 0);
+}
+
+/// A flow of each kind, to clone.
+static FLOWS: LazyLock<Vec<FlowConfig>> = LazyLock::new(|| {
+    let flow = |(name, _): &(&str, Media)| {
+        FlowConfig::parse(&format!("x=udp://127.0.0.1:1,max_frame=8000,media={name}"), true)
+    };
+    Media::ALL.iter().map(|media| flow(media).expect("is a flow")).collect()
+});
+
+/// The first byte chooses what the flow carries; then datagrams, each after its length and the time before it. All
+/// leave in parcels, in their order and unchanged.
+pub fn media(input: &[u8]) {
+    let Some((choice, mut rest)) = input.split_first() else { return };
+    let mut gatherer = Gatherer::new(&FLOWS[usize::from(*choice) % FLOWS.len()]);
+    let (mut now, mut sent, mut came): (Micros, Vec<Vec<u8>>, Vec<Vec<u8>>) = (0, Vec::new(), Vec::new());
+    let mut out = |parcel: parcel::Parcel| {
+        let wire = parcel.seal(0, 0, 0);
+        parcel::open(&wire).expect("its own parcels are well formed");
+        let mut at = parcel::HEAD;
+        while let Some(record) = parcel::datagram(&wire, at) {
+            came.push(record.datagram.to_vec());
+            at = record.next;
+        }
+    };
+    while let Some((&[high, low, after], more)) = rest.split_first_chunk::<3>() {
+        let length = usize::from(u16::from_be_bytes([high, low]) % 1_600).min(more.len());
+        let (datagram, more) = more.split_at(length);
+        now += Micros::from(after) * 100;
+        gatherer.handle_timeout(now, &mut out);
+        gatherer.push(now, datagram, &mut out);
+        sent.push(datagram.to_vec());
+        rest = more;
+    }
+    gatherer.close(&mut out);
+    assert!(sent == came, "datagrams are lost, changed or out of order");
+}
+
+/// PID of the program map, and of video.
+const MAP: u16 = 0x100;
+const VIDEO: u16 = 0x101;
+
+/// A transport stream with right tables that are split anywhere, then packets of whatever is left of the input.
+///
+/// A byte says how many streams the map has, one how long their descriptors are, then one for each packet of a table how
+/// much of the table is in it. Of right tables the video is always found.
+pub fn ts(input: &[u8]) {
+    let mut input = Input(input);
+    let mut cutter = Cutter::new(Media::Ts);
+    let program = section(0, &[0, 1, 0xe0 | (MAP >> 8) as u8, MAP as u8]);
+    let mut map = vec![0xe0 | (VIDEO >> 8) as u8, VIDEO as u8, 0xf0, 0];
+    let kind = [0x02, 0x1b, 0x24, 0x10][usize::from(input.byte() & 3)];
+    map.extend([kind, 0xe0 | (VIDEO >> 8) as u8, VIDEO as u8, 0xf0, 0]);
+    let (sounds, descriptor) = (input.byte() % 32, usize::from(input.byte() % 24));
+    for n in 0..sounds {
+        map.extend([0x03, 0xe1, 2 + n, 0xf0, descriptor as u8]);
+        map.extend(std::iter::repeat_n(n, descriptor));
+    }
+    let map = section(2, &map);
+    for (pid, table) in [(0, program), (MAP, map)] {
+        for packet in split(pid, &table, &mut input) {
+            cutter.cut(&packet);
+        }
+    }
+    let start = cutter.cut(&packet(VIDEO, true, &[0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0]));
+    assert!(!start.apart && start.starts, "the video of right tables is not found: {start:?}");
+    while !input.0.is_empty() {
+        let head = [input.byte(), input.byte(), input.byte()];
+        let pid = [0, MAP, VIDEO, u16::from(head[1])][usize::from(head[0] & 3)];
+        let (body, rest) = input.0.split_at(usize::from(head[2]).min(184).min(input.0.len()));
+        input.0 = rest;
+        let mut packet = packet(pid, head[0] & 0x40 != 0, body);
+        if head[0] & 0x20 != 0 {
+            // With an adaptation field of whatever is there.
+            packet[3] |= 0x20;
+        }
+        let cut: Cut = cutter.cut(&packet);
+        assert!(!(cut.apart && cut.starts), "{cut:?}");
+    }
+}
+
+/// A section with its length and check sum, which the parser does not verify.
+fn section(id: u8, body: &[u8]) -> Vec<u8> {
+    let length = body.len() + 9;
+    let mut section = vec![id, 0xb0 | (length >> 8) as u8, length as u8, 0, 1, 0xc1, 0, 0];
+    section.extend(body);
+    section.extend([0; 4]);
+    section
+}
+
+/// The packets of a section, each with as much of it as the input says, behind an adaptation field.
+fn split(pid: u16, section: &[u8], input: &mut Input<'_>) -> Vec<Vec<u8>> {
+    let (mut packets, mut rest, mut first) = (Vec::new(), section, true);
+    while !rest.is_empty() {
+        let room = if first { 182 } else { 183 };
+        let (part, after) = rest.split_at((1 + usize::from(input.byte())).min(room).min(rest.len()));
+        let pointer: &[u8] = if first { &[0] } else { &[] };
+        packets.push(packet(pid, first, &[pointer, part].concat()));
+        (rest, first) = (after, false);
+    }
+    packets
+}
+
+/// A packet whose payload is filled up in front, with an adaptation field.
+fn packet(pid: u16, starts: bool, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x47, u8::from(starts) << 6 | (pid >> 8) as u8 & 0x1f, pid as u8, 0x10];
+    let spare = 184 - payload.len();
+    if spare > 0 {
+        packet[3] |= 0x20;
+        packet.push(spare as u8 - 1);
+        packet.extend([0].into_iter().chain([0xff; 182]).take(spare - 1));
+    }
+    packet.extend(payload);
+    packet
+}
+
+/// Any text as a configuration: an error names its place in one line.
+pub fn tunnel_toml(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    if let Err(error) = Config::parse("fuzz.toml", text, Path::new("/nowhere")) {
+        let words = error.to_string();
+        assert!(words.starts_with("fuzz.toml:") && !words.contains('\n'), "{words}");
+    }
+}
+
+/// What is left of an input; zeros behind its end.
+struct Input<'a>(&'a [u8]);
+
+impl Input<'_> {
+    fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        *first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_testing::replay;
+
+    #[test]
+    fn corpora() {
+        replay("control", super::control);
+        replay("parcel", super::parcel);
+        replay("media", super::media);
+        replay("ts", super::ts);
+        replay("tunnel_toml", super::tunnel_toml);
+    }
+}
