@@ -254,8 +254,8 @@ fn a_reader_that_leaves_early_is_no_failure() {
 #[test]
 fn one_point_of_an_experiment_can_be_run() {
     let folder = Folder::new("at");
-    let axis = "[[axis]]\nname = \"delay\"\npoints = [\n    { name = \"near\", set = { \"path.two.delay\" = \"20ms\" } },\n    \
-         { name = \"far\", set = { \"path.two.delay\" = \"90ms\" } },\n]\n";
+    let axis = "[[axis]]\nname = \"delay\"\npoints = [\n    { name = \"near\", set = { \"path.two.delay\" = \"20ms\", \"path.two.loss\" = \"0%\" } },\n    \
+         { name = \"far\", set = { \"path.two.delay\" = \"90ms\", \"path.two.loss\" = \"0%\" } },\n]\n";
     let file = folder.file("small.toml", &format!("{SCENARIO}{axis}"));
     let run = |more: &[&str]| {
         let args = [&["run", &file, "--scheduler", "sp(path=1)", "--json", "-"], more].concat();

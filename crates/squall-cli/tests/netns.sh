@@ -140,4 +140,16 @@ goes_down "$near" wifi0 ""
 # Routes go with their link.
 ip -n "$near" route replace default via 10.177.1.1 dev wifi0 metric 1
 goes_down "$far" lte0 "at the other end "
+
+# A link that is deleted and made again with another address, as by a stick that is pulled out and put in.
+what="file of 20 MB, wifi0 deleted and back with another address"
+start_receiver "$work/copy"
+mkfifo "$work/pipe"
+slowly >"$work/pipe" &
+(sleep 0.5 && ip -n "$near" link del wifi0 && sleep 0.5 && link wifi0 3 100mbit) &
+send - <"$work/pipe"
+rm "$work/pipe"
+[ "$(sha256sum <"$work/file")" = "$(sha256sum <"$work/copy")" ] || fail "$what: the copy differs"
+grep -q '10\.177\.3\.2' "$work/send.json" || fail "$what: the new address has no path"
+echo "$what: identical"
 echo "all as it should be"

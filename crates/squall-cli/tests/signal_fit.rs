@@ -62,10 +62,10 @@ fn what_cannot_be_judged_is_told_in_one_line() {
         said
     };
     let bad = shown(&scratch.write("bad.csv", format!("{HEADER}0,fast,,,-90,,1,,LTE,\n").as_bytes()));
-    let said = told(&[&bad], 1);
+    let said = told(&[&bad], 2);
     assert!(said.contains("bad.csv:2: down_mbps"), "{said}");
     let nowhere = shown(&scratch.path("nowhere.csv"));
-    assert!(told(&[&nowhere], 1).contains("nowhere.csv"));
+    assert!(told(&[&nowhere], 2).contains("nowhere.csv"));
     assert!(told(&[&nowhere, "--width", "30"], 2).contains("30 is not 20, 40, 80 or 160 MHz"));
     assert_eq!(fit(&[]).status.code(), Some(2));
     let plain = shown(&scratch.write("plain.csv", format!("{HEADER}0,5,,,,,,,LTE,\n").as_bytes()));

@@ -30,12 +30,12 @@ use crate::{
     squall shell --link delay=20ms -- ping -c 3 10.77.0.1\n  \
     squall shell --scenario scenarios/fading.toml --server 'iperf3 -s -1' \\\n      \
     --client 'iperf3 -c 10.77.0.1'\n  \
-    squall shell --link trace:scenarios/traces/lte.mahi,delay=30ms --log out/logs \\\n      \
-    -- ping -c 3 10.77.0.1\n\n\
+    squall shell --link trace:scenarios/traces/lte.mahi,delay=30ms \\\n      \
+    --log out/logs -- ping -c 3 10.77.0.1\n\n\
     Variables for both programs: SQUALL_SERVER (10.77.0.1), SQUALL_LINKS (names) and SQUALL_CLIENT (addresses), separated by \
     commas; SQUALL_RADIOS if links have radios, by which `squall signal watch` and --signal find them.")]
 pub(crate) struct ShellArgs {
-    /// A link: key=value pairs as in scenario files (name, rate, delay, jitter, queue, loss, duplicate, mtu, mahimahi, ...;
+    /// A link: key=value pairs as in scenario files (name, rate, delay, jitter, queue, loss, duplicate, corrupt, mtu, mahimahi, ...;
     /// up. and down. before a key for one direction), or trace:FILE[,key=value...] for a recorded rate in any format
     /// that `squall trace info` reads
     #[arg(long, value_name = "LINK", conflicts_with = "scenario", required_unless_present_any = ["scenario", "join"])]

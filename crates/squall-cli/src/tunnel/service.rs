@@ -12,7 +12,12 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
     let token = plan.made_token.then(|| plan.config.token.clone());
     // Signals first: who is told that the tunnel is up may send one at once.
     let (mut hangups, mut interrupts) = (Hangups::listen()?, Interrupts::listen()?);
-    let tunnel = Tunnel::start(plan.config).await.map_err(whole)?;
+    // A FIFO may keep its reader waiting for ever.
+    let started = tokio::spawn(Tunnel::start(plan.config));
+    let tunnel = tokio::select! {
+        started = started => started?.map_err(whole)?,
+        () = interrupts.next() => return Ok(()),
+    };
     announce(&tunnel, token.as_ref().map(squall_tunnel::config::Token::reveal));
     notify(&[sd_notify::NotifyState::Ready]);
     let serve = async {

@@ -308,7 +308,7 @@ mod tests {
         let runs = |parameter, value| -> Vec<_> {
             let cells = point(&gain, parameter, value).cells.iter();
             cells
-                .flat_map(|cell| cell.runs.iter().map(|run| Measures { again_percent: 0.0, ..*run }))
+                .flat_map(|cell| cell.runs.iter().map(|run| Measures { again_percent: None, ..*run }))
                 .collect()
         };
         assert_eq!(runs(Parameter::Late, 300.0), runs(Parameter::Lead, 0.0));

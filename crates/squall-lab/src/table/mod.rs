@@ -6,8 +6,9 @@ use crate::result::RunResult;
 use crate::summary::{self, Table};
 
 /// How to read the columns of results.
-const LEGEND: &str = "in time, delivered: of the blocks that were due. limit: the most that any scheduler\n\
-    could have had in time. ±: half of the 95 % confidence interval over the seeds.\n";
+const LEGEND: &str = "in time, delivered: of the blocks that were due. limit: the most that any\n\
+    scheduler could have had in time. ±: half of the 95 % confidence interval over\n\
+    the seeds.\n";
 
 /// All tables of these runs, scenario by scenario. Those that are wider than `width` columns, if that is given, are cut
 /// into parts.
@@ -37,8 +38,8 @@ fn parts(table: &Table, width: Option<usize>) -> Vec<Table> {
     let words = table.columns.iter().take_while(|column| !column.numeric).count();
     let span = |columns: &[usize]| columns.iter().map(|index| widths[*index] + GAP).sum::<usize>();
     let mut groups: Vec<Vec<usize>> = Vec::new();
-    for index in words..table.columns.len() {
-        let fits = |group: &&mut Vec<usize>| width.is_none_or(|width| span(group) + widths[index] <= width);
+    for (index, own) in widths.iter().enumerate().skip(words) {
+        let fits = |group: &&mut Vec<usize>| width.is_none_or(|width| span(group) + own <= width);
         match groups.last_mut().filter(fits) {
             Some(group) => group.push(index),
             None => groups.push((0..words).chain([index]).collect()),

@@ -142,6 +142,7 @@ fn build(options: &mut Options, retransmit: bool, switch: bool) -> Result<Box<dy
     }))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "callers pass numbers")]
 fn refuse(option: &str, value: impl ToString, why: &str) -> BuildError {
     BuildError::BadValue { option: option.into(), value: value.to_string(), why: why.into() }
 }

@@ -1,0 +1,161 @@
+//! The fault matrix with real processes: programs that stand still, and programs that run out of what the system has.
+//! `docs/reliability.md` has the table.
+
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{TcpStream, UdpSocket},
+    process::{Child, ChildStderr, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+const TOKEN: &str = "a token for tests";
+
+/// Bounds whatever hangs. Far more than anything takes, on a busy machine too.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running `squall tunnel`, with as many descriptors as it may have.
+struct Tunnel {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Tunnel {
+    fn start(descriptors: u32, args: &[&str]) -> Self {
+        let limited = format!("ulimit -n {descriptors}; exec \"$0\" tunnel \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &limited, env!("CARGO_BIN_EXE_squall")]).args(args);
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("there is a shell");
+        let stderr = BufReader::new(child.stderr.take().expect("is piped"));
+        Self { child, stderr }
+    }
+
+    /// The rest of the first line that has these words.
+    fn line(&mut self, words: &str) -> String {
+        let mut seen = String::new();
+        loop {
+            let mut line = String::new();
+            let read = self.stderr.read_line(&mut line).expect("is text");
+            if let Some((_, rest)) = line.split_once(words) {
+                return rest.trim_end().to_owned();
+            }
+            seen.push_str(&line);
+            assert!(read > 0, "never '{words}':\n{seen}");
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status();
+        assert!(sent.expect("kill runs").success());
+    }
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Two ends with a flow `x` between two sockets.
+struct Pair {
+    exit: Tunnel,
+    entry: Tunnel,
+    metrics: String,
+    target: UdpSocket,
+    source: UdpSocket,
+    port: u16,
+}
+
+impl Pair {
+    fn start(descriptors: u32) -> Self {
+        let socket = || UdpSocket::bind("127.0.0.1:0").expect("is bound");
+        let (target, source) = (socket(), socket());
+        let port = socket().local_addr().expect("is bound").port();
+        let out = format!("x=udp://{},latency=2s", target.local_addr().expect("is bound"));
+        let listen = ["--listen", "127.0.0.1:0", "--token", TOKEN, "--metrics", "127.0.0.1:0", "--out", &out];
+        let mut exit = Tunnel::start(descriptors, &listen);
+        let told = exit.line("listening on ");
+        let (address, fingerprint) = told.split_once(", fingerprint ").expect("both are told");
+        let metrics = exit.line("metrics on ").rsplit(' ').next().expect("is told").to_owned();
+        let flow = format!("x=udp://127.0.0.1:{port},latency=2s");
+        let entry =
+            Tunnel::start(1_024, &["--to", address, "--pin", fingerprint, "--token", TOKEN, "--in", &flow]);
+        let pair = Self { exit, entry, metrics, target, source, port };
+        pair.passes(0);
+        pair
+    }
+
+    /// Sends this number until it arrives, which the flow may not be ready for yet; gives the time that takes.
+    fn passes(&self, number: u32) -> Duration {
+        self.target.set_read_timeout(Some(Duration::from_millis(50))).expect("is set");
+        let (begin, mut buffer) = (Instant::now(), [0; 100]);
+        loop {
+            self.source.send_to(&number.to_be_bytes(), ("127.0.0.1", self.port)).expect("is sent");
+            while let Ok(length) = self.target.recv(&mut buffer) {
+                if buffer[..length] == number.to_be_bytes() {
+                    return begin.elapsed();
+                }
+            }
+            assert!(begin.elapsed() < PATIENCE, "number {number} never arrives");
+        }
+    }
+}
+
+/// Asks the status page; whether it answers.
+fn answers(metrics: &str) -> bool {
+    let Ok(mut stream) = TcpStream::connect(metrics) else { return false };
+    stream.set_read_timeout(Some(Duration::from_secs(1))).expect("is set");
+    let mut answer = String::new();
+    stream.write_all(b"GET /status HTTP/1.1\r\n\r\n").is_ok()
+        && stream.read_to_string(&mut answer).is_ok()
+        && answer.starts_with("HTTP/1.1 200")
+}
+
+#[test]
+fn a_program_that_stood_still_goes_on() {
+    let pair = Pair::start(1_024);
+    // Shorter and longer than a session lasts without an answer.
+    for (number, seconds) in [(1, 2), (2, 10)] {
+        for (stopped, which) in [(&pair.entry, "entry"), (&pair.exit, "exit")] {
+            stopped.signal("STOP");
+            thread::sleep(Duration::from_secs(seconds));
+            stopped.signal("CONT");
+            println!("{which} stopped for {seconds} s: passes again after {:?}", pair.passes(number));
+        }
+    }
+}
+
+#[test]
+fn too_few_descriptors_are_told_in_a_line() {
+    let mut tunnel =
+        Tunnel::start(5, &["--listen", "127.0.0.1:0", "--token", TOKEN, "--out", "x=udp://127.0.0.1:9"]);
+    let mut said = String::new();
+    tunnel.stderr.read_to_string(&mut said).expect("is text");
+    assert_eq!(tunnel.child.wait().expect("it ends").code(), Some(1), "{said}");
+    assert!(said.contains("oo many open files") && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn an_exit_without_descriptors_left_carries_what_it_has() {
+    const DESCRIPTORS: u32 = 40;
+    let pair = Pair::start(DESCRIPTORS);
+    let held: Vec<TcpStream> =
+        (0..DESCRIPTORS * 2).filter_map(|_| TcpStream::connect(&pair.metrics).ok()).collect();
+    assert!(held.len() >= DESCRIPTORS as usize, "only {} connections", held.len());
+    for number in 1..=20 {
+        pair.passes(number);
+    }
+    drop(held);
+    let begin = Instant::now();
+    while !answers(&pair.metrics) {
+        assert!(begin.elapsed() < PATIENCE, "the status page never answers again");
+        thread::sleep(Duration::from_millis(50));
+    }
+    pair.passes(21);
+}
