@@ -119,7 +119,8 @@ fn frames_that_there_cannot_be_are_refused_and_cost_no_memory() {
     let frame = |index: u64, pts_us: u64| {
         [&[0][..], &index.to_be_bytes(), &pts_us.to_be_bytes(), b"\0\0\x01\x65\x88"].concat()
     };
-    let bombs: [(&str, &[(u8, Vec<u8>)]); 3] = [
+    type Bomb<'a> = (&'a str, &'a [(u8, Vec<u8>)]);
+    let bombs: [Bomb; 3] = [
         (
             "frames that there cannot be",
             &[(b'F', frame(0, 0)), (b'E', br#"{"blocks":1000000000,"bytes":5}"#.to_vec())],

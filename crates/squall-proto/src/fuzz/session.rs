@@ -103,7 +103,7 @@ impl Meeting {
             9 => self.connection.ping(),
             10 => self.settle(Duration::from_secs(u64::from(input.number() % 40))),
             _ if op == 0xff => {
-                self.connection.close(self.now, VarInt::from_u32(7), Bytes::from_static(b"\x1b"))
+                self.connection.close(self.now, VarInt::from_u32(7), Bytes::from_static(b"\x1b"));
             }
             _ => self.settle(Duration::from_millis(1)),
         }
