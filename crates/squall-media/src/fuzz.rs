@@ -26,8 +26,8 @@ pub fn ivf(input: &[u8]) {
 
 /// Any bytes as an H.264 byte stream: the units that are read are what the input consists of.
 pub fn annexb(input: &[u8]) {
-    annexb::looks_like(input);
-    annexb::frame_kind(input);
+    let _ = annexb::looks_like(input);
+    let _ = annexb::frame_kind(input);
     let inside: usize = annexb::nals(input).map(|nal| nal.payload.len() + 3).sum();
     assert!(inside <= input.len());
     // Read in pieces, as from a pipe.
