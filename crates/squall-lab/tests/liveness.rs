@@ -2,7 +2,7 @@
 //! an interval; a message that is handed over later than 300 ms after the failure arrives as if the failed path did
 //! not exist, and the healthy paths are never suspected.
 //!
-//! `SQUALL_GRID=all` runs every cell, and without it the suite takes each cell of a lattice through all axes.
+//! `SQUALL_GRID=all` runs every cell, and without it the suite takes a part of them, spread over all axes.
 //! A cell that fails names itself; `SQUALL_GRID=NAME` runs it alone.
 
 use std::{
@@ -212,8 +212,8 @@ fn grid() -> Vec<Cell> {
     cells
 }
 
-/// Which cells to run. The lattice takes one cell in 47 of the intervals below 20 ms, whose runs take longest, and one in
-/// seven of the rest: both are coprime to the lengths of the other axes, so every value of each meets every other.
+/// Which cells to run: without a choice, one in 47 of the intervals below 20 ms, whose runs take longest, and one in seven
+/// of the rest.
 fn chosen() -> Vec<Cell> {
     let all = grid();
     match std::env::var("SQUALL_GRID").as_deref() {
