@@ -235,21 +235,25 @@ impl Outbox {
         if self.queue.get(id)?.is_complete() {
             return self.end(id, Ending::Delivered);
         }
-        self.end_if_spent(id)
+        self.end_if_pointless(id)
     }
 
     pub(crate) fn on_lost(&mut self, id: BlockId, range: Range<u32>, path: PathId) -> Option<Ended> {
         self.queue.mark_lost(id, range, path);
-        self.end_if_spent(id)
+        self.end_if_pointless(id)
     }
 
     pub(crate) fn on_unsent(&mut self, id: BlockId, range: Range<u32>, path: PathId) {
         self.queue.mark_unsent(id, range, path);
     }
 
-    fn end_if_spent(&mut self, id: BlockId) -> Option<Ended> {
-        let spent = self.queue.get(id)?.is_spent();
-        if spent { self.end(id, Ending::Lost) } else { None }
+    /// Ends a block of which nothing is left to do, and an unreliable one that has lost bytes before all of it
+    /// was sent: only whole blocks count, so the rest would be sent for nothing. What is sent to its end waits
+    /// for its fate, for a packet that was thought lost may have arrived.
+    fn end_if_pointless(&mut self, id: BlockId) -> Option<Ended> {
+        let block = self.queue.get(id)?;
+        let damaged = !block.meta().reliable && block.lost_bytes() > 0 && block.fresh_bytes() > 0;
+        if damaged || block.is_spent() { self.end(id, Ending::Lost) } else { None }
     }
 
     /// Ends a block; `None` if it had ended before.
@@ -361,6 +365,23 @@ mod tests {
         assert_eq!((ended.ending, ended.acked), (Ending::Lost, 1_000));
         assert_eq!(outbox.on_acked(BlockId(0), 0..1_000, PATH), None, "one fate");
         assert_eq!((outbox.queued_bytes(), outbox.open_blocks()), (0, 0));
+    }
+
+    #[test]
+    fn an_unreliable_block_that_lost_bytes_is_not_sent_to_its_end() {
+        let mut outbox = outbox();
+        outbox.send(0, block(3_000).unreliable()).unwrap();
+        outbox.send(0, block(2_000)).unwrap();
+        outbox.admit();
+        for id in [0, 1].map(BlockId) {
+            outbox.queue.mark_sent(id, 0..1_000, PATH, 1);
+            outbox.queue.mark_sent(id, 0..1_000, PathId(0), 1);
+            assert_eq!(outbox.on_lost(id, 0..1_000, PATH), None, "a copy is on its way");
+        }
+        let ended = outbox.on_lost(BlockId(0), 500..1_000, PathId(0)).unwrap();
+        assert_eq!((ended.ending, ended.acked), (Ending::Lost, 0));
+        assert_eq!(outbox.on_lost(BlockId(1), 0..1_000, PathId(0)), None, "a reliable one is repaired");
+        assert_eq!(outbox.open_blocks(), 1);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use squall_sched::{Micros, PathId, PathState, PathView};
+use squall_sched::{Block, Micros, PathId, PathState, PathView};
 
 use crate::stage::{CHUNK, Flight, Stage};
 
@@ -101,10 +101,10 @@ impl Stage {
             let lost: Vec<_> = self.flying.iter().filter(overtaken).map(|f| f.packet.clone()).collect();
             lost.iter().for_each(|packet| self.lose(packet));
             self.arrive(&flight.packet);
-            if self.queue.get(flight.packet.block).is_some_and(squall_sched::Block::is_complete) {
+            if self.queue.get(flight.packet.block).is_some_and(Block::is_complete) {
                 self.remove(flight.packet.block);
             }
-            self.end_spent();
+            self.end_pointless();
         }
     }
 
@@ -119,13 +119,15 @@ impl Stage {
         view.bandwidth = view.window * 8_000_000 / view.srtt;
     }
 
-    fn end_spent(&mut self) {
-        let spent: Vec<_> = self.queue.iter().filter(|b| b.is_spent()).map(|b| b.meta().id).collect();
-        spent.into_iter().for_each(|id| self.remove(id));
+    fn end_pointless(&mut self) {
+        let damaged = |b: &Block| !b.meta().reliable && b.lost_bytes() > 0 && b.fresh_bytes() > 0;
+        let pointless = self.queue.iter().filter(|b| b.is_spent() || damaged(b));
+        let pointless: Vec<_> = pointless.map(|b| b.meta().id).collect();
+        pointless.into_iter().for_each(|id| self.remove(id));
     }
 
     fn expire(&mut self) {
-        let late = |b: &&squall_sched::Block| b.meta().deadline.is_some_and(|d| d <= self.now);
+        let late = |b: &&Block| b.meta().deadline.is_some_and(|d| d <= self.now);
         let late: Vec<_> = self.queue.iter().filter(late).map(|b| b.meta().id).collect();
         self.expired += late.len();
         late.into_iter().for_each(|id| self.remove(id));
@@ -164,7 +166,7 @@ impl Stage {
         let dropped = |f: &&Flight| f.packet.path == id && f.left.is_some() && f.due.is_none();
         let dropped: Vec<_> = self.flying.iter().filter(dropped).map(|f| f.packet.clone()).collect();
         dropped.iter().for_each(|packet| self.lose(packet));
-        self.end_spent();
+        self.end_pointless();
     }
 
     /// When every path is silent the session offers the one that was heard last.
