@@ -1,7 +1,7 @@
 //! The radios of the interfaces that a session runs over, found and read by themselves.
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     time::{Duration, Instant},
 };
 
@@ -13,30 +13,81 @@ use crate::Session;
 /// How often a radio is read (STORM §4).
 const PERIOD: Duration = Duration::from_millis(100);
 
+/// When a radio that cannot be read is tried again: a modem may not be ready when its interface is.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Interfaces whose radio cannot be read, each with the time of the next try.
+#[derive(Default)]
+struct Unread(HashMap<String, Instant>);
+
+impl Unread {
+    /// Whether the radio is to be tried now.
+    fn is_due(&self, interface: &str, now: Instant) -> bool {
+        self.0.get(interface).is_none_or(|due| *due <= now)
+    }
+
+    /// Notes that it could not be read; returns whether that is news.
+    fn failed(&mut self, interface: &str, now: Instant) -> bool {
+        // Interfaces that are gone, or whose radio was read in the end.
+        self.0.retain(|_, due| now < *due + 2 * RETRY);
+        self.0.insert(interface.to_owned(), now + RETRY).is_none()
+    }
+}
+
 /// Has a session go by the radios of its interfaces, Wi-Fi and modems, for as long as it lasts; interfaces may come and go.
-/// Whether that changes anything is up to [`Config::signal`](crate::Config::signal). Of a radio that cannot be read `note` is
-/// told once, in one line. Needs the feature `radios`; see [`Session::set_signal`] for radios of another kind.
+/// Whether that changes anything is up to [`Config::signal`](crate::Config::signal). A radio that cannot be read
+/// is tried again every 5 s; `note` is told of it once, in one line. Needs the feature `radios`; see [`Session::set_signal`] for radios of another kind.
 pub async fn follow_radios(session: Session, note: impl Fn(&str)) {
     let clock = Clock::new(Instant::now());
-    let (mut tried, mut monitors) = (HashSet::new(), Vec::new());
+    let (mut monitors, mut unread) = (HashMap::new(), Unread::default());
     while session.close_reason().is_none() {
         for path in session.path_stats() {
-            let Some(name) = path.interface.filter(|name| tried.insert(name.clone())) else { continue };
+            let Some(name) = path.interface else { continue };
+            if monitors.contains_key(&name) || !unread.is_due(&name, Instant::now()) {
+                continue;
+            }
             let interface = name.clone();
             // Asking the system may take a while.
             let opened = spawn_blocking(move || {
                 let source = squall_signal::radio(&interface).map_err(|error| error.to_string())?;
                 Monitor::start(source, clock, PERIOD).map_err(|error| error.to_string())
             });
-            match opened.await {
+            let problem = match opened.await {
                 Ok(Ok(monitor)) => {
                     session.set_signal(&name, Some(monitor.subscriber()));
-                    monitors.push(monitor);
+                    monitors.insert(name, monitor);
+                    continue;
                 }
-                Ok(Err(problem)) => note(&problem),
-                Err(error) => note(&format!("{name}: {error}")),
+                Ok(Err(problem)) => problem,
+                Err(error) => format!("{name}: {error}"),
+            };
+            if unread.failed(&name, Instant::now()) {
+                note(&problem);
             }
         }
         tokio::time::sleep(PERIOD).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_radio_that_cannot_be_read_is_tried_again_and_noted_once() {
+        let (mut unread, start) = (Unread::default(), Instant::now());
+        let mut tries = Vec::new();
+        for second in 0..=20 {
+            let now = start + Duration::from_secs(second);
+            if unread.is_due("wwan0", now) {
+                tries.push((second, unread.failed("wwan0", now)));
+            }
+        }
+        assert_eq!(tries, [(0, true), (5, false), (10, false), (15, false), (20, false)]);
+        // One that went away is forgotten.
+        let later = start + Duration::from_secs(60);
+        unread.failed("wlan0", later);
+        assert_eq!(unread.0.len(), 1);
+        assert!(unread.failed("wwan0", later));
     }
 }
