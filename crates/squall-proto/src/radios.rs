@@ -11,11 +11,16 @@ use crate::wire::PathAlert;
 /// Paths of which the peer's word is kept: twice as many as a session has at a time.
 const MAX_HEARD: usize = 16;
 
-/// Interfaces whose radio is watched at most; the application names them.
+/// Interfaces whose radio is watched at most; the application names them. A modem that is attached again may
+/// have another address each time, so the one that was read the longest ago makes room.
 const MAX_WATCHED: usize = 32;
 
-/// Packets that must have met their fate between two readings for their loss to mean something.
-const ENOUGH_PACKETS: u64 = 10;
+/// Packets that must have met their fate for their loss to mean something: of 50 one that is lost by chance
+/// costs the index two hundredths, of ten it would cost a tenth.
+const ENOUGH_PACKETS: u64 = 50;
+
+/// A window of losses that has not enough packets after this time says nothing of now, and is begun again.
+const LONGEST_WINDOW: Micros = 1_000_000;
 
 /// An alert that is not acknowledged is repeated after this time or a little more than a round trip, and
 /// then ever more rarely.
@@ -39,8 +44,24 @@ struct Watched {
     watermark: Watermark,
     /// What it said last.
     alert: Option<Alert>,
-    /// Packets acknowledged and lost on its paths by the last reading.
+    /// Packets acknowledged and lost on its paths when the window of losses began, and when that was.
     fates: (u64, u64),
+    window: Micros,
+    /// When it was last read.
+    read_at: Micros,
+}
+
+impl Watched {
+    /// The share of packets lost in a window that is full now.
+    fn loss(&mut self, now: Micros, fates: (u64, u64)) -> Option<f64> {
+        let acked = fates.0.saturating_sub(self.fates.0);
+        let lost = fates.1.saturating_sub(self.fates.1);
+        let full = acked + lost >= ENOUGH_PACKETS;
+        if full || now >= self.window + LONGEST_WINDOW {
+            (self.fates, self.window) = (fates, now);
+        }
+        full.then(|| lost as f64 / (acked + lost) as f64)
+    }
 }
 
 /// What the peer was told of a path.
@@ -66,21 +87,24 @@ impl Radios {
         let known = self.watched.iter().position(|radio| radio.local == local);
         let index = match known {
             Some(index) => index,
-            None if self.watched.len() >= MAX_WATCHED => return Ok(None),
-            None => {
-                let watermark = Watermark::new(*config)?;
-                self.watched.push(Watched { local, watermark, alert: None, fates });
-                self.watched.len() - 1
-            }
+            None => self.watch(now, local, fates, Watermark::new(*config)?),
         };
         let radio = &mut self.watched[index];
-        let acked = fates.0.saturating_sub(radio.fates.0);
-        let lost = fates.1.saturating_sub(radio.fates.1);
-        radio.fates = fates;
-        let loss = (acked + lost >= ENOUGH_PACKETS).then(|| lost as f64 / (acked + lost) as f64);
+        radio.read_at = now;
+        let loss = radio.loss(now, fates);
         let alert = radio.watermark.update(now, reading, loss);
         radio.alert = alert.or(radio.alert);
         Ok(alert)
+    }
+
+    fn watch(&mut self, now: Micros, local: IpAddr, fates: (u64, u64), watermark: Watermark) -> usize {
+        if self.watched.len() >= MAX_WATCHED
+            && let Some(oldest) = (0..self.watched.len()).min_by_key(|i| self.watched[*i].read_at)
+        {
+            self.watched.remove(oldest);
+        }
+        self.watched.push(Watched { local, watermark, alert: None, fates, window: now, read_at: now });
+        self.watched.len() - 1
     }
 
     /// Radios that have been silent for too long, whose alerts end.
@@ -226,17 +250,44 @@ mod tests {
         assert!(radios.heard(99).is_some());
     }
 
+    /// Reads a radio with an index of 0.33, which a loss of a tenth more brings below the Warning mark.
+    fn read(radios: &mut Radios, now: Micros, last: u8, fates: (u64, u64)) -> Option<AlertKind> {
+        let local = IpAddr::from([10, 0, 0, last]);
+        let alert = radios.read(now, local, &Reading::wifi(0, -74.9), fates, &WatermarkConfig::default());
+        alert.unwrap().map(|alert| alert.kind)
+    }
+
     #[test]
-    fn few_packets_say_nothing_of_loss() {
+    fn losses_are_told_of_windows_with_enough_packets() {
         let mut radios = Radios::default();
-        let (local, config) = (IpAddr::from([10, 0, 0, 1]), WatermarkConfig::default());
-        // An index of 0.33: a loss of a tenth more would make it less than the Warning mark.
-        let reading = Reading::wifi(0, -74.9);
-        let mut read = |now, fates| radios.read(now, local, &reading, fates, &config).unwrap();
+        let mut read = |now, fates| read(&mut radios, now, 1, fates);
         assert_eq!(read(0, (100, 0)), None);
-        assert_eq!(read(1, (200, 0)), None);
-        assert_eq!(read(2, (206, 3)), None, "nine packets");
-        assert_eq!(read(3, (306, 3)), None);
-        assert_eq!(read(4, (366, 43)).map(|alert| alert.kind), Some(AlertKind::Warning));
+        assert_eq!(read(100_000, (200, 0)), None);
+        assert_eq!(read(200_000, (240, 9)), None, "49 packets");
+        // With the ones before 18 of 69.
+        assert_eq!(read(300_000, (251, 18)), Some(AlertKind::Warning));
+    }
+
+    #[test]
+    fn a_window_that_does_not_fill_is_begun_again() {
+        let mut radios = Radios::default();
+        let mut read = |now, fates| read(&mut radios, now, 1, fates);
+        read(0, (100, 0));
+        read(100_000, (200, 0));
+        assert_eq!(read(1_100_000, (210, 20)), None, "too slow");
+        assert_eq!(read(1_200_000, (230, 20)), None, "those are not counted");
+        assert_eq!(read(1_300_000, (260, 20)), None, "none of 50");
+    }
+
+    #[test]
+    fn a_new_radio_takes_the_place_of_the_one_read_the_longest_ago() {
+        let mut radios = Radios::default();
+        for last in 0..=MAX_WATCHED as u8 {
+            read(&mut radios, Micros::from(last), last, (0, 0));
+            read(&mut radios, Micros::from(last), 0, (0, 0));
+        }
+        let known = |last| radios.quality(IpAddr::from([10, 0, 0, last])).is_some();
+        assert_eq!(radios.watched.len(), MAX_WATCHED);
+        assert!(known(0) && !known(1) && known(2) && known(MAX_WATCHED as u8));
     }
 }

@@ -5,11 +5,13 @@ use crate::{Marks, Micros, SignalState, WatermarkError};
 /// How the marks move. The paper gives the two loss levels, that the step of Warning is the smaller one, and
 /// the directions; the steps, the time and the bounds are ours.
 ///
-/// - More than `burst` lost although the path was not taken out: Outage did not prevent it, and rises.
+/// - More than `burst` lost below Good although the path was not taken out: Outage did not prevent it, and rises.
 /// - More than `weak` lost while the path was under a warning: Warning came too late, and rises.
 /// - Used under a warning for `calm` without a burst: Outage may be too careful, and falls.
 ///
-/// A strong signal is no evidence about marks that it does not come near, so it moves nothing.
+/// A strong signal is no evidence about marks that it does not come near: a burst above Good has causes that are
+/// not the radio's. Without alert and loss both marks go back to where they began, by the small step each `calm`; the
+/// paper tells no way back, but what drove a mark away may be gone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adaptation {
     /// By how much Outage moves. Default 0.02.
@@ -20,8 +22,8 @@ pub struct Adaptation {
     pub burst: f64,
     /// The share lost under a warning that is too much. Default 0.1.
     pub weak: f64,
-    /// How long a path is used under a warning without a burst before Outage falls, in microseconds.
-    /// Default 5 s.
+    /// How long a path is used under a warning without a burst before Outage falls, and without alert and loss
+    /// before both marks go a step back, in microseconds. Default 5 s.
     pub calm: Micros,
     /// How far a mark may go from where it began, up or down. Default 0.09.
     pub reach: f64,
@@ -37,13 +39,15 @@ impl Default for Adaptation {
 const APART: f64 = 0.02;
 
 impl Adaptation {
-    /// Moves the marks by what a window of `since` microseconds lost. `start` is where they began; `calm`
-    /// counts quiet time from call to call.
+    /// Moves the marks by what a window of `since` microseconds lost at this index. `start` is where they began;
+    /// `calm` counts quiet time from call to call.
+    #[allow(clippy::too_many_arguments, reason = "one call, of which each is a number of its own")]
     pub(crate) fn adapt(
         &self,
         marks: &mut Marks,
         start: &Marks,
         state: SignalState,
+        quality: f64,
         loss: f64,
         since: Micros,
         calm: &mut Micros,
@@ -55,13 +59,20 @@ impl Adaptation {
         }
         let warned = state == SignalState::Warned;
         if loss > self.burst {
-            marks.outage += self.step;
+            marks.outage += if quality < marks.good { self.step } else { 0.0 };
             *calm = 0;
-        } else if warned {
+        } else if warned || loss <= self.weak {
             *calm += since;
-            if *calm >= self.calm {
+        }
+        if *calm >= self.calm {
+            *calm = 0;
+            if warned {
                 marks.outage -= self.step;
-                *calm = 0;
+            } else {
+                let back =
+                    |mark: f64, began: f64| mark + (began - mark).clamp(-self.small_step, self.small_step);
+                marks.outage = back(marks.outage, start.outage);
+                marks.warning = back(marks.warning, start.warning);
             }
         }
         if warned && loss > self.weak {

@@ -32,6 +32,8 @@ pub struct WatermarkConfig {
     pub adaptation: Option<Adaptation>,
     /// T_rec: how long the index must stay at or above Warning before the path recovers. Default 400 ms.
     pub recovery: Duration,
+    /// How far an alert lowers the factor of its path. Default [`FactorMap::Share`].
+    pub factor: FactorMap,
     /// A radio that says nothing for so long is no longer believed: an alert ends, and the path is left to
     /// what the transport sees of it. Not in the paper. Default 5 s, several reports of the slowest source.
     pub stale: Duration,
@@ -44,9 +46,20 @@ impl Default for WatermarkConfig {
             marks: Marks::default(),
             adaptation: Some(Adaptation::default()),
             recovery: Duration::from_millis(400),
+            factor: FactorMap::default(),
             stale: Duration::from_secs(5),
         }
     }
+}
+
+/// How F of STORM's Eq. 4 follows from the index. The paper says only that a greater gap lowers it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FactorMap {
+    /// The index as a share of the Warning mark: from 1 to about two thirds under a warning.
+    #[default]
+    Share,
+    /// The place of the index between the Outage and the Warning mark: from 1 to next to nothing.
+    Band,
 }
 
 /// Why there is no watermark with such a configuration.
@@ -76,6 +89,15 @@ pub enum WatermarkError {
 }
 
 impl WatermarkConfig {
+    /// F of STORM's Eq. 4 under an alert, in (0, 1].
+    pub fn factor(&self, alert: &Alert) -> f64 {
+        let band = self.marks.warning - self.marks.outage;
+        match (self.factor, alert.kind) {
+            (FactorMap::Share, _) | (_, AlertKind::Recovery) => alert.factor(),
+            (FactorMap::Band, _) => (1.0 - alert.gap / band).clamp(LEAST_FACTOR, 1.0),
+        }
+    }
+
     /// Finds the first setting that makes no sense.
     ///
     /// # Errors
@@ -190,8 +212,15 @@ impl Alert {
     }
 }
 
-/// A change of the index below Warning by less than this is not worth an alert.
+/// A fall of the index below Warning by less than this is not worth an alert.
 const GAP_STEP: f64 = 0.02;
+
+/// Nor is a rise by less than this, or one that does not last for T_rec. Readings are noisy, each alert goes out
+/// on every path, and what a scheduler planned is planned again.
+const RISE_STEP: f64 = 0.05;
+
+/// Windows of losses that are further apart than this tell nothing of how the loss grew.
+const COMPARABLE: Micros = 2_000_000;
 
 /// Watches the radio of one path.
 #[derive(Clone, Debug)]
@@ -206,10 +235,12 @@ pub struct Watermark {
     above_since: Option<Micros>,
     /// The gap of the last warning.
     warned_gap: f64,
+    /// Since when the index has been well above that of the last warning.
+    better_since: Option<Micros>,
     /// When the last reading was taken in.
     heard: Option<Micros>,
-    /// The share lost in the last window.
-    loss: Option<f64>,
+    /// When the last window of losses ended, and the share lost in it.
+    loss: Option<(Micros, f64)>,
     /// How long the path was used below Warning without losing most of what was sent.
     calm: Micros,
 }
@@ -229,6 +260,7 @@ impl Watermark {
             was_out: false,
             above_since: None,
             warned_gap: 0.0,
+            better_since: None,
             heard: None,
             loss: None,
             calm: 0,
@@ -236,30 +268,38 @@ impl Watermark {
     }
 
     /// Takes a reading in, and answers with what changes for the sender. `loss` is the share of the path's
-    /// packets that were lost since the reading before, 0…1; `None` if too few were sent to tell.
+    /// packets that were lost in a window that ends now, 0…1; `None` while too few were sent to tell. It is
+    /// compared with that of the window before, if that ended no longer than two seconds ago.
     ///
     /// A reading that tells nothing counts as none at all.
     pub fn update(&mut self, now: Micros, reading: &Reading, loss: Option<f64>) -> Option<Alert> {
         let base = self.config.index.base(reading)?;
-        let grown = self.loss.zip(loss).map_or(0.0, |(before, after)| after - before);
+        let grown = self.grown(now, base, loss);
         let quality = base * self.config.index.loss_factor(grown);
-        let since = self.heard.map_or(0, |heard| now.saturating_sub(heard));
-        if let (Some(adaptation), Some(loss)) = (self.config.adaptation, loss) {
-            adaptation.adapt(&mut self.marks, &self.config.marks, self.state, loss, since, &mut self.calm);
-        }
-        self.loss = loss;
         self.heard = Some(now);
         self.quality = Some(quality);
         let jumped = self.was_out && quality > self.marks.good;
         self.was_out = quality < self.marks.outage;
         if quality < self.marks.warning {
             self.above_since = None;
-            self.suppress(quality)
+            self.suppress(now, quality)
         } else {
             let since = *self.above_since.get_or_insert(now);
             let lasting = now.saturating_sub(since) >= micros(self.config.recovery);
             (self.state != SignalState::Clear && (jumped || lasting)).then(|| self.recover(quality))
         }
+    }
+
+    /// By how much the loss of a window is greater than that of the window before. Moves the marks.
+    fn grown(&mut self, now: Micros, base: f64, loss: Option<f64>) -> f64 {
+        let Some(loss) = loss else { return 0.0 };
+        let before = self.loss.replace((now, loss));
+        let since = before.map_or(0, |(at, _)| now.saturating_sub(at));
+        if let Some(adaptation) = self.config.adaptation {
+            let (marks, start, calm) = (&mut self.marks, &self.config.marks, &mut self.calm);
+            adaptation.adapt(marks, start, self.state, base, loss, since, calm);
+        }
+        before.filter(|_| since <= COMPARABLE).map_or(0.0, |(_, before)| loss - before)
     }
 
     /// Ends an alert of a radio that has gone silent. Call it at [`Self::timeout`], or whenever.
@@ -294,18 +334,28 @@ impl Watermark {
     }
 
     /// The index is below Warning. Fast suppression: what makes it worse is said at once.
-    fn suppress(&mut self, quality: f64) -> Option<Alert> {
+    fn suppress(&mut self, now: Micros, quality: f64) -> Option<Alert> {
         let gap = self.marks.warning - quality;
         if quality < self.marks.outage {
             return (self.state != SignalState::Out).then(|| self.alert(AlertKind::Outage, quality, gap));
         }
         let news = match self.state {
             SignalState::Clear => true,
-            SignalState::Warned => (gap - self.warned_gap).abs() >= GAP_STEP,
+            SignalState::Warned => gap - self.warned_gap >= GAP_STEP || self.has_risen(now, gap),
             // On the way up: nothing before it has been above Warning for long enough.
             SignalState::Out => false,
         };
         news.then(|| self.alert(AlertKind::Warning, quality, gap))
+    }
+
+    /// Slow recovery under a warning.
+    fn has_risen(&mut self, now: Micros, gap: f64) -> bool {
+        if self.warned_gap - gap < RISE_STEP {
+            self.better_since = None;
+            return false;
+        }
+        let since = *self.better_since.get_or_insert(now);
+        now.saturating_sub(since) >= micros(self.config.recovery)
     }
 
     fn recover(&mut self, quality: f64) -> Alert {
@@ -315,7 +365,7 @@ impl Watermark {
 
     fn alert(&mut self, kind: AlertKind, quality: f64, gap: f64) -> Alert {
         self.state = kind.state();
-        self.warned_gap = gap;
+        (self.warned_gap, self.better_since) = (gap, None);
         Alert { kind, quality, gap }
     }
 }

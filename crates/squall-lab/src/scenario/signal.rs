@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use squall_net::Span;
-use squall_proto::signal::{Adaptation, Marks, WatermarkConfig};
+use squall_proto::signal::{Adaptation, FactorMap, Marks, WatermarkConfig};
 
 use super::place::Problem;
 
@@ -17,7 +17,16 @@ pub(super) struct SignalTable {
     outage: Option<f64>,
     adapt: Option<bool>,
     recovery: Option<Span>,
+    factor: Option<Factor>,
     stale: Option<Span>,
+}
+
+/// How F follows from the index.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Factor {
+    Share,
+    Band,
 }
 
 pub(super) fn resolve(table: &SignalTable) -> Result<WatermarkConfig, Problem> {
@@ -31,6 +40,11 @@ pub(super) fn resolve(table: &SignalTable) -> Result<WatermarkConfig, Problem> {
         marks,
         adaptation: table.adapt.unwrap_or(true).then(Adaptation::default),
         recovery: table.recovery.map_or(usual.recovery, |span| Duration::from_micros(span.micros())),
+        factor: match table.factor {
+            None => usual.factor,
+            Some(Factor::Share) => FactorMap::Share,
+            Some(Factor::Band) => FactorMap::Band,
+        },
         stale: table.stale.map_or(usual.stale, |span| Duration::from_micros(span.micros())),
         ..usual
     };

@@ -7,7 +7,7 @@ mod rate;
 use std::collections::VecDeque;
 
 use squall_sched::{Micros, PathId, PathState, PathView};
-use squall_signal::{Alert, AlertKind};
+use squall_signal::AlertKind;
 
 use crate::{
     liveness::{Expectation, Liveness},
@@ -28,12 +28,20 @@ pub(crate) const PACKET_OVERHEAD: u32 = 40;
 /// What the radios at a path's ends said of it last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Alerts {
-    pub(crate) here: Option<Alert>,
-    pub(crate) there: Option<Alert>,
+    pub(crate) here: Option<Heard>,
+    pub(crate) there: Option<Heard>,
+}
+
+/// An alert, and what it makes of the path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    pub(crate) kind: AlertKind,
+    /// F of STORM's Eq. 4.
+    pub(crate) factor: f64,
 }
 
 impl Alerts {
-    fn latest(&self) -> impl Iterator<Item = &Alert> {
+    fn latest(&self) -> impl Iterator<Item = &Heard> {
         self.here.iter().chain(&self.there)
     }
 }
@@ -133,7 +141,7 @@ impl Path {
 
     /// F of STORM's Eq. 4: by what its bandwidth counts when data is divided.
     pub(crate) fn factor(&self) -> f64 {
-        self.alerts.latest().map(Alert::factor).fold(1.0, f64::min)
+        self.alerts.latest().map(|alert| alert.factor).fold(1.0, f64::min)
     }
 
     /// Whether its budget leaves nothing for data, nor for what can take another path.

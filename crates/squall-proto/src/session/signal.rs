@@ -8,7 +8,7 @@ use squall_signal::{Alert, Reading};
 use super::{Session, Stage};
 use crate::{
     PathChange,
-    path::Control,
+    path::{Control, Heard},
     wire::{Item, PathAlert},
 };
 
@@ -88,7 +88,8 @@ impl Session {
         let path = &mut self.paths[position];
         let was_out = path.is_out();
         let side = if by_peer { &mut path.alerts.there } else { &mut path.alerts.here };
-        *side = Some(*alert);
+        let factor = self.config.signal.map_or(1.0, |config| config.factor(alert));
+        *side = Some(Heard { kind: alert.kind, factor });
         let (id, out) = (path.id, path.is_out());
         if out != was_out {
             if out {

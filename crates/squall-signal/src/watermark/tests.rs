@@ -37,8 +37,24 @@ fn a_weak_one_warns_with_the_gap_and_again_when_the_gap_moves() {
     assert_eq!(alert.kind, AlertKind::Warning);
     assert!((alert.gap - 0.04).abs() < 1e-9, "{}", alert.gap);
     assert!((alert.factor() - 0.28 / 0.32).abs() < 1e-9);
-    assert_eq!(feed(&mut watermark, &[0.275, 0.25, 0.245, 0.28]), [None, W, None, W]);
+    assert_eq!(feed(&mut watermark, &[0.275, 0.25, 0.245, 0.28]), [None, W, None, None]);
+    // A rise is told when it is one of 0.05 and has lasted for T_rec.
+    let up = [0.305, 0.305, 0.29, 0.305, 0.31, 0.302, 0.302, 0.315];
+    assert_eq!(feed(&mut watermark, &up), [None, None, None, None, None, None, None, W]);
     assert_eq!(watermark.state(), SignalState::Warned);
+}
+
+#[test]
+fn the_factor_is_a_share_of_warning_or_the_place_in_its_band() {
+    let of = |factor, kind, quality: f64, gap| {
+        let config = WatermarkConfig { factor, ..WatermarkConfig::default() };
+        (config.factor(&Alert { kind, quality, gap }) * 1000.0).round() / 1000.0
+    };
+    // 0.265 is the middle between Outage, 0.21, and Warning, 0.32.
+    assert_eq!(of(FactorMap::Share, AlertKind::Warning, 0.265, 0.055), 0.828);
+    assert_eq!(of(FactorMap::Band, AlertKind::Warning, 0.265, 0.055), 0.5);
+    assert_eq!(of(FactorMap::Band, AlertKind::Outage, 0.1, 0.22), LEAST_FACTOR);
+    assert_eq!(of(FactorMap::Band, AlertKind::Recovery, 0.5, 0.0), 1.0);
 }
 
 #[test]
@@ -96,6 +112,27 @@ fn growing_loss_can_bring_a_warning_about() {
 }
 
 #[test]
+fn windows_of_loss_are_compared_across_readings_between_them_if_they_are_near() {
+    for (pause, said) in [(1_900_000, W), (2_100_000, None)] {
+        let mut watermark = fixed();
+        watermark.update(0, &reading(0.36), Some(0.0));
+        assert_eq!(watermark.update(POLL, &reading(0.36), None), None);
+        let alert = watermark.update(pause, &reading(0.36), Some(0.2));
+        assert_eq!(alert.map(|alert| alert.kind), said, "after {pause} µs");
+    }
+}
+
+#[test]
+fn noise_under_a_warning_is_not_told_at_each_reading() {
+    // Ten minutes at −77.5 dBm, ± 1.5 dB.
+    let mut watermark = fixed();
+    let noise = [0.0, 1.1, -1.4, 0.6, -0.3, 1.5, -1.2, 0.2, -0.8, 0.9];
+    let at = |i: u64| Reading::wifi(0, -77.5 + noise[(i * i % 97 % 10) as usize]);
+    let said = (0..6_000).filter(|i| watermark.update(i * POLL, &at(*i), None).is_some()).count();
+    assert!(said <= 60, "{said} alerts");
+}
+
+#[test]
 fn a_radio_out_of_its_network_is_an_outage() {
     let mut watermark = fixed();
     let gone = Reading::disconnected(0, crate::Technology::Wifi);
@@ -126,12 +163,38 @@ fn adaptive() -> Watermark {
 #[test]
 fn a_burst_that_was_not_prevented_raises_outage() {
     let mut watermark = adaptive();
-    watermark.update(0, &reading(0.9), Some(0.6));
+    watermark.update(0, &reading(0.4), Some(0.6));
     assert!((watermark.marks().outage - 0.23).abs() < 1e-9);
     for i in 1..20 {
-        watermark.update(i * POLL, &reading(0.9), Some(0.6));
+        watermark.update(i * POLL, &reading(0.4), Some(0.6));
     }
     assert!((watermark.marks().outage - 0.30).abs() < 1e-9, "bounded: {:?}", watermark.marks());
+}
+
+#[test]
+fn a_burst_under_a_strong_signal_moves_nothing() {
+    let mut watermark = adaptive();
+    for i in 0..20 {
+        watermark.update(i * POLL, &reading(0.9), Some(0.6));
+    }
+    assert_eq!(watermark.marks(), Marks::default());
+}
+
+#[test]
+fn marks_go_back_when_nothing_is_lost_any_more() {
+    let mut watermark = adaptive();
+    for i in 0..20 {
+        watermark.update(i * POLL, &reading(0.28), Some(0.15));
+        watermark.update(i * POLL, &reading(0.4), Some(0.6));
+    }
+    let Marks { warning, outage, .. } = watermark.marks();
+    assert!(warning > 0.35 && outage > 0.29, "{:?}", watermark.marks());
+    // Nine steps each at most, of 5 s.
+    for i in 20..=600 {
+        watermark.update(i * POLL, &reading(0.6), Some(0.02));
+    }
+    let Marks { warning, outage, .. } = watermark.marks();
+    assert!((warning - 0.32).abs() < 1e-9 && (outage - 0.21).abs() < 1e-9, "{:?}", watermark.marks());
 }
 
 #[test]
