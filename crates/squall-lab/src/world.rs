@@ -94,7 +94,7 @@ impl World {
         let target = Target {
             tls: client_tls,
             server_name: "squall.test".into(),
-            paths: (0..paths.len()).map(client_path).collect(),
+            interfaces: (0..paths.len()).map(|path| vec![client_path(path)]).collect(),
         };
         let session = client.connect(epoch, target)?;
         Ok(Self {

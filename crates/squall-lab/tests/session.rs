@@ -599,3 +599,37 @@ fn an_application_that_takes_no_events_keeps_sending() {
         assert_eq!(stats.fates_dropped, dropped);
     }
 }
+
+#[test]
+fn every_path_that_died_is_opened_again_the_first_one_too() {
+    for dead in [0, 1] {
+        let mut paths = [TWO_PATHS[0].to_owned(), TWO_PATHS[1].to_owned()];
+        // Longer than a path may be silent.
+        paths[dead].push_str("\nevents=[{at='3s', outage='40s'}]");
+        let mut stage = Stage::connected(&[&paths[0], &paths[1]], 41);
+        for _ in 0..400 {
+            stage.send(Side::Server, Block::new(vec![1; 20_000]).deadline(Duration::from_millis(300)));
+            stage.run_for(100_000);
+        }
+        assert_eq!(stage.path_stats(Side::Client).len(), 1, "path {dead} is closed");
+        // The last try may have been just before its end, and the next comes after twice as long.
+        stage.run_for(40_000_000);
+        let all = stage.world.session(Side::Client).unwrap().path_stats();
+        assert_eq!(all.len(), 2, "path {dead} is back: {all:?}");
+        assert!(stage.closings().is_empty());
+    }
+}
+
+#[test]
+fn a_block_arrives_with_its_deadline() {
+    let mut stage = Stage::connected(&[TWO_PATHS[0]], 42);
+    let sent = stage.world.now();
+    stage.send(Side::Server, Block::new(vec![1; 20_000]).deadline(Duration::from_millis(300)));
+    stage.send(Side::Server, Block::new(vec![2; 20_000]));
+    stage.run_for(500_000);
+    let deadlines: Vec<_> = stage.received(Side::Client).map(|block| block.deadline).collect();
+    assert_eq!(deadlines.len(), 2);
+    let told = stage.world.micros(deadlines[0].expect("has one"));
+    assert!(told.abs_diff(sent + 300_000) < 5_000, "{told} for {}", sent + 300_000);
+    assert_eq!(deadlines[1], None);
+}

@@ -85,7 +85,7 @@ impl Endpoint {
     /// # Errors
     /// If there is no path, or the address or the name cannot be used.
     pub fn connect(&mut self, now: Instant, target: Target) -> Result<SessionId, ConnectError> {
-        if target.paths.is_empty() {
+        if target.interfaces.iter().all(Vec::is_empty) {
             return Err(ConnectError::NoPath);
         }
         let id = self.new_key();
@@ -231,6 +231,11 @@ impl Endpoint {
         Some(session)
     }
 
+    /// Whether a session is there: connecting, open, or taking its leave.
+    pub fn has(&self, id: SessionId) -> bool {
+        self.sessions.contains_key(&id.0) || self.attempts.contains_key(&id.0)
+    }
+
     /// The sessions that are open.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
         self.sessions.iter().filter(|(_, s)| s.is_open() && s.is_announced()).map(|(key, _)| SessionId(*key))
@@ -351,8 +356,7 @@ impl Endpoint {
             let reason = session.close_reason().cloned().unwrap_or(CloseReason::Local);
             session.mute();
             if let Some(attempt) = self.attempts.get_mut(&id) {
-                attempt.racers.retain(|(racer, _)| *racer != key);
-                attempt.failure.get_or_insert(reason);
+                attempt.on_failure(key, net.remote, reason);
             }
             // The next interface makes a try at once, or the attempt is over.
             let _ = self.race(now, id);
@@ -365,8 +369,8 @@ impl Endpoint {
         else {
             return;
         };
-        for other in attempt.other_paths(net) {
-            session.add_path(now, other);
+        for kept in attempt.kept_paths(net) {
+            session.add_path(now, kept);
         }
         if let Some(old) = self.timer_of.remove(&key) {
             self.timers.remove(&(old, key));

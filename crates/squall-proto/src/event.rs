@@ -69,6 +69,7 @@ impl Block {
 
 /// Why a block was not taken for sending. Only [`Self::Full`] hands it back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SendError {
     /// No room for it now: [`Limits::queued_bytes`](crate::Limits::queued_bytes) are queued, or
     /// [`Limits::open_blocks`](crate::Limits::open_blocks) have not ended. Holds the block. Room is announced
@@ -94,6 +95,21 @@ pub enum SendError {
     Closed,
 }
 
+/// Why a channel did not get a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WeightError {
+    /// There is no such channel.
+    #[error("there is no channel {0}: channels are 0 to 1023")]
+    Channel(u16),
+    /// There is no such weight.
+    #[error("there is no weight {0}: weights are 1 to 256")]
+    Weight(u16),
+    /// The session is over.
+    #[error("session is closed")]
+    Closed,
+}
+
 /// A block that arrived whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
@@ -111,12 +127,16 @@ pub struct Received {
     pub first_at: Instant,
     /// When it was whole.
     pub whole_at: Instant,
+    /// When the sender's deadline passes, if it has one: what was left of it when the first chunk was sent,
+    /// counted from that chunk's arrival, less half a round trip.
+    pub deadline: Option<Instant>,
     /// Bytes of it that came over each path, duplicates included.
     pub over: Vec<(PathId, u32)>,
 }
 
 /// How a block ended at its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BlockFate {
     /// The peer's session has all of it.
     Delivered {
@@ -150,6 +170,7 @@ pub enum BlockFate {
 
 /// How a block ended at its receiver, when it did not arrive whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Missed {
     /// Its deadline passed first.
     Expired,
@@ -163,6 +184,7 @@ pub enum Missed {
 
 /// What changed about a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PathChange {
     /// It may carry data.
     Up(NetPath),
@@ -196,6 +218,7 @@ pub enum PathChange {
 
 /// Why a session ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CloseReason {
     /// This side closed it.
     #[error("closed by this side")]
@@ -231,6 +254,7 @@ impl CloseReason {
 
 /// Why a connection could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// No path was named.
     #[error("no local interface can reach the peer")]
@@ -242,6 +266,7 @@ pub enum ConnectError {
 
 /// What happened in a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
     /// The session is up: blocks can be sent.
     Connected,

@@ -44,7 +44,7 @@ pub mod wire;
 pub use config::{Config, CongestionControl, Limits, NetPath, SchedulerFactory};
 pub use endpoint::{Endpoint, SessionId};
 pub use event::{
-    Block, BlockFate, CloseReason, ConnectError, Event, Missed, PathChange, Received, SendError,
+    Block, BlockFate, CloseReason, ConnectError, Event, Missed, PathChange, Received, SendError, WeightError,
 };
 pub use newcomers::{AdmissionStats, host_network};
 pub use race::Target;

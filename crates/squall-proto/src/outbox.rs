@@ -181,6 +181,10 @@ impl Outbox {
         self.limits.block = self.limits.block.min(limit);
     }
 
+    pub(crate) fn block_limit(&self) -> u32 {
+        self.limits.block
+    }
+
     /// Bytes handed over that are not known to have arrived.
     pub(crate) fn queued_bytes(&self) -> u64 {
         self.queued_bytes

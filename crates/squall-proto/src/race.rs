@@ -1,12 +1,16 @@
-//! The handshake, raced over all interfaces: the first path may be the dead one.
+//! The handshake, raced over all interfaces and all addresses of the server: the first may be the dead one.
 //!
-//! The way of happy eyeballs (RFC 8305 §5): the next interface is tried too when the one before has not
+//! The way of happy eyeballs (RFC 8305 §5): the next pair is tried too when the one before has not
 //! answered within [`Config::race_delay`](crate::Config::race_delay). The first to finish wins, the
-//! others are dropped.
+//! others are dropped. Pairs are tried in an order in which neither a dead interface nor a dead address
+//! (a family that leads nowhere, the first of several records) comes twice in a row.
 
-use std::{collections::VecDeque, time::Instant};
+use std::{collections::VecDeque, net::SocketAddr, time::Instant};
 
 use crate::{ClientTls, CloseReason, NetPath};
+
+/// Pairs of interface and address that are tried at most.
+const MAX_TRIES: usize = 32;
 
 /// Whom to connect to, and over what.
 #[derive(Clone, Debug)]
@@ -15,9 +19,26 @@ pub struct Target {
     pub tls: ClientTls,
     /// The server's name, for its certificate.
     pub server_name: String,
-    /// One for each interface, the preferred first. The paths that do not win the race are opened when
-    /// the session is up.
-    pub paths: Vec<NetPath>,
+    /// The interfaces, the preferred first, and for each the paths to the addresses of the server that it
+    /// can reach, the preferred first. All are raced. Each interface keeps one path: to the address that won
+    /// the race if it reaches it, else to its first.
+    pub interfaces: Vec<Vec<NetPath>>,
+}
+
+impl Target {
+    /// Every path, in the order of trying: in each round every interface has its turn, each with another
+    /// address.
+    fn tries(&self) -> VecDeque<NetPath> {
+        let rounds = self.interfaces.iter().map(Vec::len).max().unwrap_or(0);
+        let turn = |round: usize| {
+            let turns = self.interfaces.iter().enumerate();
+            turns.filter(move |(_, paths)| round < paths.len()).map(move |(n, paths)| {
+                // Shifted by one from interface to interface.
+                paths[(round + n) % paths.len()]
+            })
+        };
+        (0..rounds).flat_map(turn).take(MAX_TRIES).collect()
+    }
 }
 
 /// A connection attempt in progress.
@@ -31,13 +52,16 @@ pub(crate) struct Attempt {
     /// Sessions that race, by their key, and the path each runs over.
     pub(crate) racers: Vec<(u64, NetPath)>,
     /// Why the first of the failed ones failed.
-    pub(crate) failure: Option<CloseReason>,
+    failure: Option<CloseReason>,
+    /// Addresses where something answered, and would not or could not be trusted.
+    refused: Vec<SocketAddr>,
 }
 
 impl Attempt {
     pub(crate) fn new(target: Target, now: Instant, deadline: Instant) -> Self {
-        let waiting = target.paths.iter().copied().collect();
-        Self { target, waiting, next_at: now, deadline, racers: Vec::new(), failure: None }
+        let waiting = target.tries();
+        let (racers, refused) = (Vec::new(), Vec::new());
+        Self { target, waiting, next_at: now, deadline, racers, failure: None, refused }
     }
 
     /// The path to try now, if it is time. A racer that failed makes way at once.
@@ -54,22 +78,84 @@ impl Attempt {
         if self.waiting.is_empty() { self.deadline } else { self.deadline.min(self.next_at) }
     }
 
-    /// Why the attempt has failed, if it has.
+    /// A racer has failed. Where the server answered, another interface leads to the same answer.
+    pub(crate) fn on_failure(&mut self, key: u64, remote: SocketAddr, reason: CloseReason) {
+        self.racers.retain(|(racer, _)| *racer != key);
+        if !matches!(reason, CloseReason::TimedOut) {
+            self.refused.push(remote);
+            self.waiting.retain(|path| path.remote != remote);
+        }
+        // A server that answered says more than silence.
+        if self.failure.as_ref().is_none_or(|first| *first == CloseReason::TimedOut) {
+            self.failure = Some(reason);
+        }
+    }
+
+    /// Why the attempt has failed, if it has: when its time is up, or nothing is left to hope for.
     pub(crate) fn verdict(&self, now: Instant) -> Option<CloseReason> {
         if now >= self.deadline {
             return Some(self.failure.clone().unwrap_or(CloseReason::TimedOut));
         }
-        match &self.failure {
-            // The server answered and would not, or could not be trusted: another interface leads to
-            // the same server.
-            Some(reason) if !matches!(reason, CloseReason::TimedOut) => Some(reason.clone()),
-            Some(reason) if self.racers.is_empty() && self.waiting.is_empty() => Some(reason.clone()),
-            _ => None,
-        }
+        let hopeless = |net: &NetPath| self.refused.contains(&net.remote);
+        let over = self.waiting.is_empty() && self.racers.iter().all(|(_, net)| hopeless(net));
+        self.failure.clone().filter(|_| over)
     }
 
-    /// Paths other than the winner's.
-    pub(crate) fn other_paths(&self, winner: NetPath) -> impl Iterator<Item = NetPath> {
-        self.target.paths.iter().copied().filter(move |p| *p != winner)
+    /// The path that each interface keeps, the winner's included, so that all are opened again when they
+    /// go down.
+    pub(crate) fn kept_paths(&self, winner: NetPath) -> impl Iterator<Item = NetPath> {
+        self.target.interfaces.iter().filter_map(move |paths| {
+            let same = paths.iter().find(|p| **p == winner);
+            same.or_else(|| paths.iter().find(|p| p.remote == winner.remote)).or(paths.first()).copied()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn net(local: u8, remote: u8) -> NetPath {
+        NetPath { local: [10, 0, 0, local].into(), remote: ([192, 0, 2, remote], 1).into() }
+    }
+
+    fn attempt(interfaces: Vec<Vec<NetPath>>) -> (Attempt, Instant) {
+        let tls = ClientTls::insecure_trust_anyone().expect("is valid");
+        let target = Target { tls, server_name: "a.test".into(), interfaces };
+        let now = Instant::now();
+        (Attempt::new(target, now, now + Duration::from_secs(10)), now)
+    }
+
+    #[test]
+    fn neither_interface_nor_address_comes_twice_in_a_row() {
+        let (attempt, _) = attempt(vec![vec![net(1, 1), net(1, 2)], vec![net(2, 1), net(2, 2)]]);
+        assert_eq!(attempt.waiting, [net(1, 1), net(2, 2), net(1, 2), net(2, 1)]);
+        let (single, _) = self::attempt(vec![vec![net(1, 1), net(1, 2), net(1, 3)], vec![net(2, 4)]]);
+        assert_eq!(single.waiting, [net(1, 1), net(2, 4), net(1, 2), net(1, 3)]);
+        let many = (0..8).map(|i| (0..9).map(|r| net(i, r)).collect()).collect();
+        assert_eq!(self::attempt(many).0.waiting.len(), MAX_TRIES);
+    }
+
+    #[test]
+    fn each_interface_keeps_the_address_that_won_if_it_reaches_it() {
+        let (attempt, _) =
+            attempt(vec![vec![net(1, 1), net(1, 2)], vec![net(2, 1), net(2, 2)], vec![net(3, 1)]]);
+        let kept: Vec<NetPath> = attempt.kept_paths(net(1, 2)).collect();
+        assert_eq!(kept, [net(1, 2), net(2, 2), net(3, 1)]);
+    }
+
+    #[test]
+    fn an_answer_ends_the_tries_of_its_address_and_no_others() {
+        let (mut attempt, now) = attempt(vec![vec![net(1, 1), net(1, 2)], vec![net(2, 1)]]);
+        attempt.racers.push((7, attempt.next_path(now, Duration::ZERO).expect("is tried")));
+        let refused = CloseReason::Transport("unknown certificate".into());
+        attempt.on_failure(7, net(1, 1).remote, refused.clone());
+        assert_eq!(attempt.waiting, [net(1, 2)], "the other interface leads to the same server");
+        assert_eq!(attempt.verdict(now), None);
+        attempt.racers.push((8, attempt.next_path(now, Duration::ZERO).expect("is tried")));
+        attempt.on_failure(8, net(1, 2).remote, CloseReason::TimedOut);
+        assert_eq!(attempt.verdict(now), Some(refused));
     }
 }

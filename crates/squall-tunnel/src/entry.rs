@@ -6,6 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use squall::{Connect, Interfaces, Session, Trust};
+use tokio::sync::watch;
+
 use crate::{
     config::{Config, ConnectConfig, Side, TrustConfig},
     journal::Kind,
@@ -13,8 +16,6 @@ use crate::{
     supervise,
     tunnel::{Core, StartError, session_config},
 };
-use squall::{Connect, Endpoint, Interfaces, Session, Trust};
-use tokio::sync::watch;
 
 /// Pause before the first new attempt; it doubles with each, up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -63,7 +64,7 @@ async fn attempt(core: &Arc<Core>, told: &mut Option<String>) -> bool {
     let Side::Connect(connect) = &config.side else { return false };
     let connected = match (request(connect), session_config(&config)) {
         (Ok(request), Ok(settings)) => {
-            Endpoint::connect(request, settings).await.map_err(|error| error.to_string())
+            squall::connect(request, settings).await.map_err(|error| error.to_string())
         }
         (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
     };

@@ -13,7 +13,7 @@ use std::{
 };
 
 use common::*;
-use squall::{Block, CloseReason, Connect, Endpoint, Interfaces, Session, Trust};
+use squall::{Block, CloseReason, Connect, Interfaces, Session, Trust};
 use squall_tunnel::{Config, Tunnel, config::Side};
 
 /// A network in front of an exit, which can be gone.
@@ -156,7 +156,7 @@ async fn stranger(exit: &Tunnel) -> Session {
     let request = Connect::to(exit.listening().expect("it listens"))
         .trust(Trust::Pinned(exit.fingerprint().expect("it listens")))
         .interfaces(Interfaces::Local(vec!["127.0.0.1".parse().expect("is an address")]));
-    Endpoint::connect(request, squall::Config::default()).await.expect("connects")
+    squall::connect(request, squall::Config::default()).await.expect("connects")
 }
 
 #[test]

@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .trust(Trust::Pinned(identity.fingerprint()))
         .over(["127.0.0.2".parse()?, "127.0.0.3".parse()?]);
     let config = Config { scheduler: Arc::new(|| Box::new(TwoClasses)), ..Config::default() };
-    let session = Endpoint::connect(request, config).await?;
+    let session = squall::connect(request, config).await?;
 
     let mut sent = Vec::new();
     for n in 0..200u8 {

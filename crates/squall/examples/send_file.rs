@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let request = Connect::to(address).trust(Trust::Pinned(identity.fingerprint()));
     let request = request.over(["127.0.0.2".parse()?, "127.0.0.3".parse()?]);
-    let session = Endpoint::connect(request, Config::default()).await?;
+    let session = squall::connect(request, Config::default()).await?;
     let started = Instant::now();
     for part in content.chunks(BLOCK) {
         session.send(Block::new(part.to_vec()).ordered()).await?;

@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .over(["127.0.0.2".parse()?, "127.0.0.3".parse()?]);
     let viewer = tokio::spawn(async move { Some(watch(server.accept().await?).await) });
 
-    let session = Endpoint::connect(request, Config::default()).await?;
+    let session = squall::connect(request, Config::default()).await?;
     let mut clock = tokio::time::interval(INTERVAL);
     for n in 0..FRAMES {
         clock.tick().await;

@@ -44,6 +44,7 @@ impl Trust {
 pub struct Connect {
     host: String,
     server_name: Option<String>,
+    addresses: Vec<SocketAddr>,
     pub(crate) trust: Trust,
     pub(crate) interfaces: Interfaces,
 }
@@ -56,6 +57,7 @@ impl Connect {
         Self {
             host: host.to_string(),
             server_name: None,
+            addresses: Vec::new(),
             trust: Trust::default(),
             interfaces: Interfaces::default(),
         }
@@ -65,6 +67,14 @@ impl Connect {
     #[must_use]
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
+        self
+    }
+
+    /// The addresses of the server, the preferred first, instead of those that the host resolves to. All of
+    /// them are tried, as all that a name resolves to are.
+    #[must_use]
+    pub fn addresses(mut self, addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
+        self.addresses = addresses.into_iter().collect();
         self
     }
 
@@ -103,6 +113,9 @@ impl Connect {
     pub(crate) async fn resolve(&self) -> Result<Vec<SocketAddr>, ConnectError> {
         if let Interfaces::Pairs(pairs) = &self.interfaces {
             return Ok(pairs.iter().map(|(_, remote)| *remote).collect());
+        }
+        if !self.addresses.is_empty() {
+            return Ok(self.addresses.clone());
         }
         let failed = |source| ConnectError::Resolve { host: self.host.clone(), source };
         Ok(tokio::net::lookup_host(&self.host).await.map_err(failed)?.collect())

@@ -6,24 +6,28 @@
 
 use std::{
     future::Future,
-    net::SocketAddr,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::BytesMut;
-use squall_proto::{Ecn, NetPath, Transmit};
+use squall_proto::{Ecn, NetPath};
+use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::{
-    error,
+    Interfaces, error,
+    interfaces::{self, Found},
     keeper::Keeper,
-    routes::Routes,
-    shared::{Core, Shared},
-    socket::{Binding, Packet, ReceiveBuffers, Socket, SocketKey},
+    shared::{Core, Order, Shared},
+    socket::ReceiveBuffers,
+    sockets::Sockets,
     timer::Timer,
 };
+
+/// How often interfaces are looked over.
+const TICK: Duration = Duration::from_secs(1);
 
 /// Turns after which other tasks of the runtime get theirs.
 const MAX_TURNS: usize = 16;
@@ -35,67 +39,69 @@ const MAX_TRANSMITS: usize = 16;
 /// acknowledging them at once would add milliseconds to the round trip, and have the peer burst.
 const MAX_UNANSWERED: usize = 64;
 
-/// The sockets of an endpoint.
-#[derive(Default)]
-pub(crate) struct Sockets {
-    all: Vec<(Socket, SocketAddr)>,
-    next: u64,
-}
-
 /// Drives an endpoint until nothing is left of it.
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     sockets: Sockets,
-    keeper: Option<Keeper>,
+    /// Of the sessions that this side started.
+    keepers: Vec<Keeper>,
+    tick: Interval,
     buffers: ReceiveBuffers,
     out: Vec<u8>,
     timer: Timer,
 }
 
-impl Sockets {
-    /// Binds a further socket; returns its key and its address.
-    pub(crate) fn bind(
-        &mut self,
-        addr: SocketAddr,
-        binding: Binding<'_>,
-    ) -> std::io::Result<(SocketKey, SocketAddr)> {
-        self.next += 1;
-        let key = SocketKey(self.next);
-        let socket = Socket::bind(key, addr, binding)?;
-        let local = socket.local_addr()?;
-        self.all.push((socket, local));
-        Ok((key, local))
-    }
-
-    /// Closes a socket.
-    pub(crate) fn remove(&mut self, key: SocketKey) {
-        self.all.retain(|(socket, _)| socket.key != key);
-    }
-
-    /// Packets of one transmit that every socket can send in one call.
-    fn max_segments(&self) -> usize {
-        self.all.iter().map(|(socket, _)| socket.max_segments()).min().unwrap_or(1)
-    }
-
-    /// The socket a transmit is to leave from; `None` when it is gone.
-    fn route(&mut self, routes: &Routes, transmit: &Transmit) -> Option<(&mut Socket, Packet)> {
-        let route = routes.get(transmit.path.local)?;
-        let (socket, _) = self.all.iter_mut().find(|(socket, _)| socket.key == route.socket)?;
-        let Transmit { path, segment_size, ecn, .. } = *transmit;
-        Some((socket, Packet { remote: path.remote, source: route.source, segment_size, ecn }))
-    }
-}
-
 impl Driver {
-    pub(crate) fn new(shared: Arc<Shared>, sockets: Sockets, keeper: Option<Keeper>) -> Self {
-        Self { shared, sockets, keeper, buffers: ReceiveBuffers::new(), out: Vec::new(), timer: Timer::new() }
+    /// Must be called within a runtime.
+    pub(crate) fn new(shared: Arc<Shared>, sockets: Sockets) -> Self {
+        let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (buffers, timer) = (ReceiveBuffers::new(), Timer::new());
+        Self { shared, sockets, keepers: Vec::new(), tick, buffers, out: Vec::new(), timer }
+    }
+
+    /// Does what handles have asked for.
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Connect(request, answer) => {
+                let started = Keeper::start(*request, &self.shared, &mut self.sockets);
+                let started = started.map(|(session, keeper)| {
+                    self.keepers.push(keeper);
+                    session
+                });
+                // A session that is not waited for any more ends as it is dropped.
+                drop(answer.send(started));
+            }
+            Order::Interfaces(session, plan) => {
+                if let Some(keeper) = self.keepers.iter_mut().find(|keeper| keeper.session() == session) {
+                    let found = found_for(std::iter::once(&plan));
+                    keeper.set_plan(plan);
+                    if let Some(found) = found {
+                        keeper.look_over(&found, &self.shared, &mut self.sockets);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks over all interfaces when it is time to. Asks the system, so not to be called with the core locked.
+    fn keep_paths(&mut self, cx: &mut Context<'_>) {
+        let mut due = false;
+        while !self.keepers.is_empty() && self.tick.poll_tick(cx).is_ready() {
+            due = true;
+        }
+        let Some(found) = due.then(|| found_for(self.keepers.iter().map(Keeper::plan))).flatten() else {
+            return;
+        };
+        let Self { keepers, shared, sockets, .. } = self;
+        keepers.retain_mut(|keeper| keeper.look_over(&found, shared, sockets));
     }
 
     /// Hands what has arrived to the core. Says whether there may be more.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
         let mut received = false;
-        for index in 0..self.sockets.all.len() {
-            let (socket, _) = &mut self.sockets.all[index];
+        for index in 0..self.sockets.len() {
+            let (socket, _) = self.sockets.at(index);
             let Poll::Ready(count) = socket.poll_receive(cx, &mut self.buffers) else { continue };
             received = true;
             let mut since_answer = 0;
@@ -112,12 +118,12 @@ impl Driver {
 
     /// Hands the packets of one received message to the core; returns how many.
     fn hand_over(&mut self, index: usize, entry: usize) -> usize {
-        let (socket, local) = &self.sockets.all[index];
+        let (socket, local) = self.sockets.at(index);
         let (meta, contents) = self.buffers.message(entry);
         let mut core = self.shared.lock();
         let core = &mut *core;
         let now = Instant::now();
-        let name = core.routes.name(socket.key, *local, meta.dst_ip);
+        let name = core.routes.name(socket.key, local, meta.dst_ip);
         let net = NetPath { local: name, remote: meta.addr };
         let ecn = meta.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
         let mut rest = BytesMut::from(contents);
@@ -132,7 +138,7 @@ impl Driver {
 
     /// Lets the core act on the time, and sends what it has. Says whether there may be more.
     fn transmit(&mut self, cx: &mut Context<'_>) -> bool {
-        for (socket, _) in &mut self.sockets.all {
+        for socket in self.sockets.iter_mut() {
             // Errors here are those of packets that are lost.
             let _ = socket.flush(cx);
         }
@@ -151,7 +157,7 @@ impl Driver {
             };
             let Some((socket, packet)) = self.sockets.route(&core.routes, &transmit) else { continue };
             if let Err(error) = socket.send(cx, packet, &self.out[..transmit.size]) {
-                core.send_error = Some(error::plain(&error));
+                core.send_error = Some((transmit.path.remote, error::plain(&error)));
             }
         }
         true
@@ -175,23 +181,22 @@ impl Future for Driver {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = self.get_mut();
         let shared = this.shared.clone();
-        let asked = {
+        let orders = {
             let mut core = shared.lock();
             core.set_waker(cx.waker());
-            core.plan.take()
+            std::mem::take(&mut core.orders)
         };
-        if let Some(keeper) = &mut this.keeper
-            && let Some(found) = keeper.poll_look(cx, asked)
-        {
-            keeper.look_over(&found, &shared, &mut this.sockets);
+        for order in orders {
+            this.obey(order);
         }
+        this.keep_paths(cx);
         for _ in 0..MAX_TURNS {
             let mut busy = this.receive(cx);
             busy |= this.transmit(cx);
             let at = {
                 let mut core = shared.lock();
                 busy |= core.announce(&shared);
-                if !core.listening && core.proto.is_empty() {
+                if !core.held && core.proto.is_empty() && core.orders.is_empty() {
                     return Poll::Ready(());
                 }
                 core.proto.poll_timeout().into_iter().chain(core.radios.due()).min()
@@ -214,4 +219,9 @@ impl Drop for Driver {
         self.say_last(&mut core);
         core.retire(&shared);
     }
+}
+
+/// The interfaces there are, if a plan asks for any; `None` if the system does not list them.
+fn found_for<'a>(mut plans: impl Iterator<Item = &'a Interfaces>) -> Option<Vec<Found>> {
+    if plans.any(Interfaces::is_of_the_system) { interfaces::list().ok() } else { Some(Vec::new()) }
 }

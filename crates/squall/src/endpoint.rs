@@ -2,24 +2,26 @@
 
 use std::{
     net::{SocketAddr, ToSocketAddrs},
-    sync::Arc,
-    time::Instant,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
-use squall_proto::{AdmissionStats, Config, ServerTls, Target};
+use squall_proto::{AdmissionStats, ClientTls, Config, ServerTls, TlsError};
+use tokio::sync::oneshot;
 
 use crate::{
-    Connect, ConnectError, ListenError, Session,
-    driver::{Driver, Sockets},
+    Connect, ConnectError, ListenError, Session, Trust,
+    driver::Driver,
     error::Attempted,
-    keeper::Keeper,
-    shared::Shared,
-    socket::Binding,
+    keeper::Request,
+    shared::{Order, Shared},
+    sockets::Sockets,
 };
 
-/// Sockets that sessions come in on. Clones stand for the same sockets.
+/// Sessions with one configuration, driven by one task: those that come in, and those that go out, as
+/// many as are wanted. Sessions that go out share their sockets. Clones stand for the same endpoint.
 ///
-/// When the last clone is dropped, nobody is let in any more; sessions that were accepted go on.
+/// When the last clone is dropped, no session is let in any more; those that are open go on.
 #[derive(Clone)]
 pub struct Endpoint {
     inner: Arc<Inner>,
@@ -28,31 +30,94 @@ pub struct Endpoint {
 struct Inner {
     shared: Arc<Shared>,
     local: Vec<SocketAddr>,
+    connect_timeout: Duration,
+    max_paths: usize,
+    /// The trust that was used last: a platform's certificates take time to read and memory to keep.
+    trusted: Mutex<Option<(Trust, ClientTls)>>,
 }
 
 impl Endpoint {
     /// Listens on an address, or on several. On an unspecified one (`0.0.0.0`, `[::]`) every session is
     /// answered from the address it called; `[::]` takes IPv4 as well. Port 0 takes a free port, see
-    /// [`Self::local_addrs`].
+    /// [`Self::local_addrs`]. The endpoint can connect, too.
     ///
     /// # Errors
     /// If an address cannot be bound; see [`ListenError`].
     pub fn listen(addrs: impl ToSocketAddrs, tls: &ServerTls, config: Config) -> Result<Self, ListenError> {
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| ListenError::NoRuntime)?;
+        let _runtime = runtime()?;
         let mut sockets = Sockets::default();
         let mut local = Vec::new();
         for addr in addrs.to_socket_addrs().map_err(ListenError::Address)? {
-            let (_, bound) =
-                sockets.bind(addr, Binding::Address).map_err(|source| ListenError::Bind { addr, source })?;
-            local.push(bound);
+            local.push(sockets.listen(addr).map_err(|source| ListenError::Bind { addr, source })?);
         }
         if local.is_empty() {
             return Err(ListenError::NoAddress);
         }
-        let proto = squall_proto::Endpoint::new(config, Some(tls), None, Instant::now());
-        let shared = Shared::new(proto, true);
-        runtime.spawn(Driver::new(shared.clone(), sockets, None));
-        Ok(Self { inner: Arc::new(Inner { shared, local }) })
+        Self::start(config, Some(tls), sockets, local)
+    }
+
+    /// An endpoint that lets no session in, for [`Self::connect`].
+    ///
+    /// # Errors
+    /// [`ListenError::NoRuntime`] outside a tokio runtime.
+    pub fn client(config: Config) -> Result<Self, ListenError> {
+        Self::start(config, None, Sockets::default(), Vec::new())
+    }
+
+    fn start(
+        config: Config,
+        tls: Option<&ServerTls>,
+        sockets: Sockets,
+        local: Vec<SocketAddr>,
+    ) -> Result<Self, ListenError> {
+        let runtime = runtime()?;
+        let (connect_timeout, max_paths) = (config.connect_timeout, config.limits.paths);
+        let proto = squall_proto::Endpoint::new(config, tls, None, Instant::now());
+        let shared = Shared::new(proto, tls.is_some());
+        let _entered = runtime.enter();
+        runtime.spawn(Driver::new(shared.clone(), sockets));
+        let trusted = Mutex::default();
+        Ok(Self { inner: Arc::new(Inner { shared, local, connect_timeout, max_paths, trusted }) })
+    }
+
+    /// Connects to a server over all its interfaces and to all its addresses at once: the handshake is raced
+    /// over them, and the interfaces that do not win become further paths. Cancel safe: an attempt that is
+    /// not waited for ends.
+    ///
+    /// # Errors
+    /// If there is no way to the server, or it cannot be trusted; see [`ConnectError`]. The attempt ends
+    /// after [`Config::connect_timeout`].
+    pub async fn connect(&self, request: Connect) -> Result<Session, ConnectError> {
+        let tls = self.inner.client_tls(&request.trust)?;
+        let remotes = request.resolve().await?;
+        let (answer, answered) = oneshot::channel();
+        let shared = &self.inner.shared;
+        {
+            let order = Request {
+                tls,
+                server_name: request.name().to_owned(),
+                plan: request.interfaces.clone(),
+                remotes: remotes.clone(),
+                host: request.host().to_owned(),
+                max_paths: self.inner.max_paths,
+            };
+            let mut core = shared.lock();
+            if core.gone || core.closed {
+                return Err(ConnectError::EndpointClosed);
+            }
+            core.orders.push(Order::Connect(Box::new(order), answer));
+            core.wake();
+        }
+        let session = answered.await.map_err(|_| ConnectError::EndpointClosed)??;
+        let Err(reason) = session.connected().await else { return Ok(session) };
+        let send_error = shared.lock().send_error.take().filter(|(remote, _)| remotes.contains(remote));
+        let attempted = Attempted {
+            remote: request.host().to_owned(),
+            server_name: request.name().to_owned(),
+            timeout: self.inner.connect_timeout,
+            send_error: send_error.map(|(_, words)| words),
+        };
+        Err(ConnectError::explain(reason, attempted))
     }
 
     /// The next session; `None` when no more are let in. Cancel safe.
@@ -73,47 +138,7 @@ impl Endpoint {
         }
     }
 
-    /// Connects to a server over all its interfaces at once: the handshake is raced over them, and those
-    /// that do not win become further paths.
-    ///
-    /// # Errors
-    /// If there is no way to the server, or it cannot be trusted; see [`ConnectError`]. The attempt ends
-    /// after [`Config::connect_timeout`].
-    pub async fn connect(request: Connect, config: Config) -> Result<Session, ConnectError> {
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| ConnectError::NoRuntime)?;
-        let tls = request.trust.client_tls()?;
-        let remotes = request.resolve().await?;
-        let (timeout, limits) = (config.connect_timeout, config.limits);
-        let proto = squall_proto::Endpoint::new(config, None, None, Instant::now());
-        let shared = Shared::new(proto, false);
-        let mut sockets = Sockets::default();
-        let session = {
-            let mut core = shared.lock();
-            let mut keeper = Keeper::start(
-                request.interfaces.clone(),
-                remotes,
-                request.host(),
-                limits.paths,
-                &mut core,
-                &mut sockets,
-            )?;
-            let target = Target { tls, server_name: request.name().to_owned(), paths: keeper.paths() };
-            let id = core
-                .proto
-                .connect(Instant::now(), target)
-                .map_err(|error| ConnectError::Request(error.to_string()))?;
-            keeper.serve(id, &mut core);
-            let signals = core.enrol(id);
-            runtime.spawn(Driver::new(shared.clone(), sockets, Some(keeper)));
-            Session::new(shared.clone(), id, signals)
-        };
-        let Err(reason) = session.connected().await else { return Ok(session) };
-        let send_error = shared.lock().send_error.take();
-        let (remote, server_name) = (request.host().to_owned(), request.name().to_owned());
-        Err(ConnectError::explain(reason, Attempted { remote, server_name, timeout, send_error }))
-    }
-
-    /// The addresses listened on.
+    /// The addresses listened on; none on an endpoint made by [`Self::client`].
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.inner.local
     }
@@ -128,10 +153,11 @@ impl Endpoint {
         self.inner.shared.lock().proto.sessions().count()
     }
 
-    /// Closes all sessions and lets no more in. Peers see `code` and `reason`; 0 means a normal end.
+    /// Closes all sessions and lets no more in or out. Peers see `code` and `reason`; 0 means a normal end.
     pub fn close(&self, code: u32, reason: &str) {
         let mut core = self.inner.shared.lock();
         core.accepting = false;
+        core.closed = true;
         core.close_all(code, reason);
         self.inner.shared.accept.notify_waiters();
     }
@@ -159,11 +185,36 @@ impl std::fmt::Debug for Endpoint {
     }
 }
 
+impl Inner {
+    fn client_tls(&self, trust: &Trust) -> Result<ClientTls, TlsError> {
+        let mut trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, tls)) = trusted.as_ref().filter(|(last, _)| last == trust) {
+            return Ok(tls.clone());
+        }
+        let tls = trust.client_tls()?;
+        *trusted = Some((trust.clone(), tls.clone()));
+        Ok(tls)
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Handle, ListenError> {
+    tokio::runtime::Handle::try_current().map_err(|_| ListenError::NoRuntime)
+}
+
+/// Connects from an endpoint of its own, for programs with one session: see [`Endpoint::connect`].
+///
+/// # Errors
+/// As [`Endpoint::connect`].
+pub async fn connect(request: Connect, config: Config) -> Result<Session, ConnectError> {
+    let endpoint = Endpoint::client(config).map_err(|_| ConnectError::NoRuntime)?;
+    endpoint.connect(request).await
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         let mut core = self.shared.lock();
         core.accepting = false;
-        core.listening = false;
+        core.held = false;
         while let Some(id) = core.accepted.pop_front() {
             core.abandon(id);
         }

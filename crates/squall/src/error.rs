@@ -9,8 +9,30 @@ use std::{
 
 use squall_proto::{CloseReason, TlsError};
 
+/// An accepted session runs over the interfaces that the peer chose: only the side that connects can set
+/// them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("only the side that connects can choose interfaces")]
+pub struct NotConnector;
+
+/// No path of an endpoint runs over an interface of this name or address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no path runs over '{name}': there are {}", or_none(.known))]
+#[non_exhaustive]
+pub struct UnknownInterface {
+    /// What was given.
+    pub name: String,
+    /// The names, or local addresses, of those that there are.
+    pub known: Vec<String>,
+}
+
+fn or_none(known: &[String]) -> String {
+    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+}
+
 /// Why an endpoint does not listen.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ListenError {
     /// The address could not be bound.
     #[error("cannot listen on {addr}: {}", plain(.source))]
@@ -33,6 +55,7 @@ pub enum ListenError {
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// The host name could not be resolved.
     #[error("cannot resolve '{host}': {}", plain(.source))]
@@ -89,6 +112,9 @@ pub enum ConnectError {
     /// The request itself is wrong.
     #[error("cannot connect: {0}")]
     Request(String),
+    /// The endpoint was closed by [`Endpoint::close`](crate::Endpoint::close).
+    #[error("cannot connect: the endpoint is closed")]
+    EndpointClosed,
     /// Called outside a tokio runtime.
     #[error("cannot connect: not inside a tokio runtime")]
     NoRuntime,
@@ -96,6 +122,7 @@ pub enum ConnectError {
 
 /// Why a certificate or a key could not be made, read or written.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum IdentityError {
     /// The file could not be read or written.
     #[error("{}: {}", .path.display(), plain(.source))]

@@ -54,8 +54,10 @@ pub async fn follow_radios(session: Session, note: impl Fn(&str)) {
             });
             let problem = match opened.await {
                 Ok(Ok(monitor)) => {
-                    session.set_signal(&name, Some(monitor.subscriber()));
-                    monitors.insert(name, monitor);
+                    // The interface may have gone while its radio was opened.
+                    if session.set_signal(&name, Some(monitor.subscriber())).is_ok() {
+                        monitors.insert(name, monitor);
+                    }
                     continue;
                 }
                 Ok(Err(problem)) => problem,

@@ -10,7 +10,7 @@ use crate::Network;
 /// Over what a client reaches its server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Interfaces {
-    /// Every interface that is up and has an address of the right family; the loopback interface alone
+    /// Every interface that is up and has an address of a family of the server's; the loopback interface alone
     /// when the server is on this machine. Interfaces that appear later are taken in. The default.
     #[default]
     Auto,
@@ -59,16 +59,22 @@ impl Candidate {
     }
 }
 
-impl PartialEq for Candidate {
-    /// Whether one socket serves for both: a network may have changed in other respects.
-    fn eq(&self, other: &Self) -> bool {
+impl Candidate {
+    /// Whether one socket can serve for both.
+    pub(crate) fn shares_socket(&self, other: &Self) -> bool {
         let same_network = match (&self.network, &other.network) {
             (None, None) => true,
             (Some(one), Some(another)) => one.is_same(another),
             _ => false,
         };
-        let rest = |c: &Self| (c.index, c.local, c.remote);
-        same_network && self.device == other.device && rest(self) == rest(other)
+        same_network && self.device == other.device && (self.index, self.local) == (other.index, other.local)
+    }
+}
+
+impl PartialEq for Candidate {
+    /// Whether both are the same path: a network may have changed in other respects.
+    fn eq(&self, other: &Self) -> bool {
+        self.shares_socket(other) && self.remote == other.remote
     }
 }
 
@@ -90,45 +96,49 @@ pub(crate) fn list() -> io::Result<Vec<Found>> {
     Ok(up.map(|i| Found { ip: i.ip(), index: i.index.unwrap_or(0), name: i.name }).collect())
 }
 
-/// The paths that can be tried, given the addresses of the server, the preferred first.
-pub(crate) fn candidates(plan: &Interfaces, remotes: &[SocketAddr], found: &[Found]) -> Vec<Candidate> {
-    match plan {
-        Interfaces::Auto => match on_this_machine(remotes, found) {
-            Some(candidate) => vec![candidate],
-            None => by_name(remotes, found, |name| !is_loopback(name, found)),
-        },
+/// The interfaces that can be tried, and for each the paths to the addresses of the server that it reaches.
+/// `remotes` has the preferred address first, and so has each interface.
+pub(crate) fn candidates(plan: &Interfaces, remotes: &[SocketAddr], found: &[Found]) -> Vec<Vec<Candidate>> {
+    let mut all = match plan {
+        Interfaces::Auto => {
+            let (own, others) = on_this_machine(remotes, found);
+            let mut all = by_name(&others, found, |name| !is_loopback(name, found));
+            all.insert(0, own);
+            all
+        }
         Interfaces::Named(names) => by_name(remotes, found, |name| names.iter().any(|n| n == name)),
         Interfaces::Local(addresses) => {
-            let with_remote = addresses.iter().filter_map(|ip| {
-                let remote = remotes.iter().find(|r| r.is_ipv4() == ip.is_ipv4())?;
+            let from = |ip: &IpAddr| {
                 let local = scoped(*ip, found.iter().find(|f| f.ip == *ip).map_or(0, |f| f.index));
-                Some(Candidate::between(local, *remote))
-            });
-            with_remote.collect()
+                let reached = remotes.iter().filter(|r| r.is_ipv4() == ip.is_ipv4());
+                reached.map(|remote| Candidate::between(local, *remote)).collect()
+            };
+            addresses.iter().map(from).collect()
         }
-        Interfaces::Pairs(pairs) => pairs.iter().map(|(l, r)| Candidate::between(*l, *r)).collect(),
+        Interfaces::Pairs(pairs) => pairs.iter().map(|(l, r)| vec![Candidate::between(*l, *r)]).collect(),
         Interfaces::Networks(networks) => {
-            networks.iter().filter_map(|network| over_network(network, remotes)).collect()
+            networks.iter().map(|network| over_network(network, remotes)).collect()
         }
-    }
+    };
+    all.retain(|paths: &Vec<Candidate>| !paths.is_empty());
+    all
 }
 
-/// The path over a network: from an address it is known to have, or from one that the system picks.
-fn over_network(network: &Network, remotes: &[SocketAddr]) -> Option<Candidate> {
+/// The paths over a network: from addresses it is known to have, then from those that the system picks.
+fn over_network(network: &Network, remotes: &[SocketAddr]) -> Vec<Candidate> {
     let known = network.known_addresses();
-    let from_known = remotes.iter().find_map(|remote| {
+    let best = |remote: &SocketAddr| {
         let suitable = known.iter().filter(|ip| suits(**ip, remote.ip()));
-        let best = suitable.max_by_key(|ip| is_global(**ip) == is_global(remote.ip()))?;
-        Some((scoped(*best, 0), *remote))
-    });
-    let (local, remote) = from_known.or_else(|| {
-        // A network that has only IPv6 may translate IPv4 without telling an address; the other way round
-        // there is nothing to hope for.
-        let hopeful = |r: &&SocketAddr| known.is_empty() || r.is_ipv4();
-        let remote = remotes.iter().find(hopeful)?;
-        Some((unspecified(remote), *remote))
-    })?;
-    Some(Candidate { network: Some(network.clone()), ..Candidate::between(local, remote) })
+        suitable.max_by_key(|ip| is_global(**ip) == is_global(remote.ip()))
+    };
+    let from_known = remotes.iter().filter_map(|remote| Some((scoped(*best(remote)?, 0), *remote)));
+    // A network that has only IPv6 may translate IPv4 without an address of its own; the other way round
+    // there is nothing to hope for.
+    let hopeful = |r: &&SocketAddr| best(r).is_none() && (known.is_empty() || r.is_ipv4());
+    let from_any = remotes.iter().filter(hopeful).map(|remote| (unspecified(remote), *remote));
+    let over =
+        |(local, remote)| Candidate { network: Some(network.clone()), ..Candidate::between(local, remote) };
+    from_known.chain(from_any).map(over).collect()
 }
 
 fn unspecified(remote: &SocketAddr) -> SocketAddr {
@@ -138,39 +148,39 @@ fn unspecified(remote: &SocketAddr) -> SocketAddr {
     }
 }
 
-/// The path to a server on this machine, which runs over loopback whatever the address.
-fn on_this_machine(remotes: &[SocketAddr], found: &[Found]) -> Option<Candidate> {
-    let remote = remotes.first()?;
-    let local = match remote.ip() {
-        IpAddr::V4(ip) if ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_loopback() => Ipv6Addr::LOCALHOST.into(),
-        own => found.iter().find(|f| f.ip == own)?.ip,
+/// The paths to addresses on this machine, which run over loopback whatever the address, and the other
+/// addresses.
+fn on_this_machine(remotes: &[SocketAddr], found: &[Found]) -> (Vec<Candidate>, Vec<SocketAddr>) {
+    let local = |remote: &SocketAddr| match remote.ip() {
+        IpAddr::V4(ip) if ip.is_loopback() => Some(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_loopback() => Some(Ipv6Addr::LOCALHOST.into()),
+        own => found.iter().find(|f| f.ip == own).map(|f| f.ip),
     };
-    Some(Candidate::between(SocketAddr::new(local, 0), *remote))
+    let own = |remote: &SocketAddr| Some(Candidate::between(SocketAddr::new(local(remote)?, 0), *remote));
+    let others = remotes.iter().filter(|remote| local(remote).is_none());
+    (remotes.iter().filter_map(own).collect(), others.copied().collect())
 }
 
 fn is_loopback(name: &str, found: &[Found]) -> bool {
     found.iter().any(|f| f.name == name && f.ip.is_loopback())
 }
 
-/// One path for each interface that is wanted: over the first address of the server that it can reach.
-fn by_name(remotes: &[SocketAddr], found: &[Found], wanted: impl Fn(&str) -> bool) -> Vec<Candidate> {
+/// For each interface that is wanted, the paths to the addresses of the server that it can reach.
+fn by_name(remotes: &[SocketAddr], found: &[Found], wanted: impl Fn(&str) -> bool) -> Vec<Vec<Candidate>> {
     let mut names: Vec<&str> = Vec::new();
     for f in found {
         if wanted(&f.name) && !names.contains(&f.name.as_str()) {
             names.push(&f.name);
         }
     }
-    let path = |name: &str| {
-        remotes.iter().find_map(|remote| {
-            let suitable = found.iter().filter(|f| f.name == name && suits(f.ip, remote.ip()));
-            let best = suitable.max_by_key(|f| is_global(f.ip) == is_global(remote.ip()))?;
-            let local = scoped(best.ip, best.index);
-            let bound = Candidate::between(local, *remote);
-            Some(Candidate { device: Some(name.to_owned()), index: best.index, ..bound })
-        })
+    let path = |name: &str, remote: &SocketAddr| {
+        let suitable = found.iter().filter(|f| f.name == name && suits(f.ip, remote.ip()));
+        let best = suitable.max_by_key(|f| is_global(f.ip) == is_global(remote.ip()))?;
+        let bound = Candidate::between(scoped(best.ip, best.index), *remote);
+        Some(Candidate { device: Some(name.to_owned()), index: best.index, ..bound })
     };
-    names.into_iter().filter_map(path).collect()
+    let paths = |name: &str| remotes.iter().filter_map(|remote| path(name, remote)).collect();
+    names.into_iter().map(paths).collect()
 }
 
 /// Whether packets from this address can get to that one: link-local ones only to their like.
@@ -222,7 +232,23 @@ mod tests {
     fn plan(plan: &Interfaces, remotes: &[&str]) -> Vec<String> {
         let remotes: Vec<SocketAddr> = remotes.iter().map(|r| r.parse().expect("is an address")).collect();
         let all = candidates(plan, &remotes, &found());
-        all.iter().map(|c| format!("{} {}", c.name().unwrap_or("-"), c.local.ip())).collect()
+        all.iter().map(|c| format!("{} {}", c[0].name().unwrap_or("-"), c[0].local.ip())).collect()
+    }
+
+    #[test]
+    fn every_address_of_the_server_is_a_path_of_each_interface_that_reaches_it() {
+        let all = |remotes: &[&str]| -> Vec<Vec<String>> {
+            let remotes: Vec<SocketAddr> =
+                remotes.iter().map(|r| r.parse().expect("is an address")).collect();
+            let all = candidates(&Interfaces::Auto, &remotes, &found());
+            all.iter().map(|paths| paths.iter().map(|c| c.remote.ip().to_string()).collect()).collect()
+        };
+        let several = ["[2001:db8:1::1]:1", "203.0.113.1:1", "203.0.113.2:1"];
+        assert_eq!(
+            all(&several),
+            [vec!["2001:db8:1::1", "203.0.113.1", "203.0.113.2"], vec!["203.0.113.1", "203.0.113.2"]]
+        );
+        assert_eq!(all(&["[::1]:1", "127.0.0.1:1"]), [vec!["::1", "127.0.0.1"]]);
     }
 
     #[test]
@@ -272,7 +298,7 @@ mod tests {
     fn a_network_keeps_its_socket_until_it_or_its_address_is_another() {
         let remote = ["203.0.113.1:1".parse().expect("is an address")];
         let path = |network: &Network| {
-            candidates(&Interfaces::Networks(vec![network.clone()]), &remote, &[]).remove(0)
+            candidates(&Interfaces::Networks(vec![network.clone()]), &remote, &[]).remove(0).remove(0)
         };
         let address = |last| [IpAddr::from([10, 0, 0, last])];
         let wifi = Network::new("wifi", |_| Ok(())).addresses(address(5));
@@ -286,7 +312,7 @@ mod tests {
         let remote = ["[fe80::1]:1".parse().expect("is an address")];
         let all = candidates(&Interfaces::Auto, &remote, &found());
         assert_eq!(all.len(), 1);
-        assert_eq!(all[0].local.to_string(), "[fe80::7%2]:0");
+        assert_eq!(all[0][0].local.to_string(), "[fe80::7%2]:0");
     }
 
     #[test]

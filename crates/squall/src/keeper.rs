@@ -1,91 +1,75 @@
 //! Keeps a path open over every interface that there is.
 
-use std::{
-    io,
-    net::SocketAddr,
-    task::Context,
-    time::{Duration, Instant},
-};
+use std::{io, net::SocketAddr, sync::Arc, time::Instant};
 
-use squall_proto::{NetPath, Session, SessionId};
-use tokio::time::{Interval, MissedTickBehavior};
+use squall_proto::{ClientTls, NetPath, SessionId, Target};
 
 use crate::{
-    ConnectError, Interfaces, Network,
-    driver::Sockets,
-    error,
+    ConnectError, Interfaces, Network, Session, error,
     interfaces::{self, Candidate, Found},
     shared::{Core, Shared},
-    socket::{Binding, SocketKey},
+    sockets::{Lease, Sockets},
 };
 
-/// How often interfaces are looked over.
-const TICK: Duration = Duration::from_secs(1);
-
-/// A path that is gone although its interface is there is opened again after this, then after twice as
-/// long each time, up to [`MAX_PAUSE`]: every attempt costs a path id.
-const FIRST_PAUSE: Duration = Duration::from_secs(5);
-
-/// See [`FIRST_PAUSE`].
-const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// A request for a session, with everything looked up that takes time.
+pub(crate) struct Request {
+    pub(crate) tls: ClientTls,
+    pub(crate) server_name: String,
+    pub(crate) plan: Interfaces,
+    /// Addresses of the server, the preferred first.
+    pub(crate) remotes: Vec<SocketAddr>,
+    /// For messages.
+    pub(crate) host: String,
+    pub(crate) max_paths: usize,
+}
 
 /// The paths of a session that this side started.
 pub(crate) struct Keeper {
-    /// The session, once it is known.
-    session: Option<SessionId>,
+    session: SessionId,
     plan: Interfaces,
     remotes: Vec<SocketAddr>,
     kept: Vec<Kept>,
     max_paths: usize,
-    tick: Interval,
+    /// Whether the race is over, and each interface has one path.
+    settled: bool,
 }
 
 /// A path, and its socket.
 #[derive(Debug)]
 struct Kept {
     candidate: Candidate,
-    key: SocketKey,
+    lease: Lease,
     net: NetPath,
-    retry_at: Instant,
-    pause: Duration,
-}
-
-/// A socket that was bound for a path.
-struct Bound {
-    candidate: Candidate,
-    key: SocketKey,
-    local: SocketAddr,
 }
 
 impl Keeper {
-    /// Opens sockets for all interfaces there are now. `host` is for messages.
+    /// Starts to connect, over all interfaces there are now.
     pub(crate) fn start(
-        plan: Interfaces,
-        remotes: Vec<SocketAddr>,
-        host: &str,
-        max_paths: usize,
-        core: &mut Core,
+        request: Request,
+        shared: &Arc<Shared>,
         sockets: &mut Sockets,
-    ) -> Result<Self, ConnectError> {
-        let fail = |why: String| ConnectError::NoInterface { remote: host.to_owned(), why };
+    ) -> Result<(Session, Self), ConnectError> {
+        let Request { tls, server_name, plan, remotes, host, max_paths } = request;
+        let fail = |why: String| ConnectError::NoInterface { remote: host.clone(), why };
         let found = list_for(&plan).map_err(|e| fail(error::plain(&e)))?;
-        let wanted = interfaces::candidates(&plan, &remotes, &found);
+        let mut wanted = interfaces::candidates(&plan, &remotes, &found);
+        wanted.truncate(max_paths);
         if wanted.is_empty() {
             return Err(fail(none_fits(&plan, &found)));
         }
-        let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut keeper = Self { session: None, plan, remotes, kept: Vec::new(), max_paths, tick };
+        let mut keeper =
+            Self { session: SessionId(0), plan, remotes, kept: Vec::new(), max_paths, settled: false };
         let mut failures = Vec::new();
-        for candidate in wanted.into_iter().take(max_paths) {
-            match bind(&candidate, sockets) {
-                Ok(bound) => drop(keeper.take(bound, core)),
-                Err(error) => {
-                    let name =
-                        candidate.name().map_or_else(|| candidate.local.ip().to_string(), str::to_owned);
-                    failures.push(format!("{name}: {}", error::plain(&error)));
+        let mut interfaces = Vec::new();
+        for candidates in wanted {
+            let mut paths = Vec::new();
+            for candidate in candidates {
+                match keeper.lease(&candidate, sockets) {
+                    Ok(lease) => paths.push(keeper.take(candidate, lease, &mut shared.lock())),
+                    Err(error) => failures.push(failure(&candidate, &error)),
                 }
             }
+            interfaces.push(paths);
         }
         if keeper.kept.is_empty() {
             return Err(fail(failures.join(", ")));
@@ -93,140 +77,133 @@ impl Keeper {
         for failure in failures {
             tracing::warn!("path not usable for now: {failure}");
         }
-        Ok(keeper)
-    }
-
-    /// Keeps the paths of this session from now on.
-    pub(crate) fn serve(&mut self, session: SessionId, core: &mut Core) {
-        self.session = Some(session);
-        if let Some(session) = core.proto.session(session) {
-            for kept in &self.kept {
-                kept.declare_cost(session);
+        let core = &mut *shared.lock();
+        let target = Target { tls, server_name, interfaces };
+        match core.proto.connect(Instant::now(), target) {
+            Ok(id) => {
+                keeper.session = id;
+                Ok((Session::new(shared.clone(), id, core.enrol_own(id)), keeper))
+            }
+            Err(error) => {
+                keeper.release(core, sockets, |_| false);
+                Err(ConnectError::Request(error.to_string()))
             }
         }
     }
 
-    /// The paths, the preferred first.
-    pub(crate) fn paths(&self) -> Vec<NetPath> {
-        self.kept.iter().map(|kept| kept.net).collect()
+    pub(crate) fn session(&self) -> SessionId {
+        self.session
     }
 
-    /// The interfaces there are now, when it is time to look them over, or the application wants
-    /// others (`asked`). Asks the system, so not to be called with the core locked.
-    pub(crate) fn poll_look(
-        &mut self,
-        cx: &mut Context<'_>,
-        asked: Option<Interfaces>,
-    ) -> Option<Vec<Found>> {
-        let mut due = asked.is_some();
-        while self.tick.poll_tick(cx).is_ready() {
-            due = true;
-        }
-        if let Some(plan) = asked {
-            self.plan = plan;
-        }
-        if due { list_for(&self.plan).ok() } else { None }
+    pub(crate) fn plan(&self) -> &Interfaces {
+        &self.plan
+    }
+
+    pub(crate) fn set_plan(&mut self, plan: Interfaces) {
+        self.plan = plan;
     }
 
     /// Opens and closes paths as interfaces have come and gone. Until the session is there, its paths
-    /// race and stay as they are.
-    pub(crate) fn look_over(&mut self, found: &[Found], shared: &Shared, sockets: &mut Sockets) {
-        let Some(session) = self.session else { return };
-        if shared.lock().proto.session(session).is_none_or(|session| session.is_closed()) {
-            return;
+    /// race and stay as they are. Returns whether there is still something to keep.
+    pub(crate) fn look_over(&mut self, found: &[Found], shared: &Shared, sockets: &mut Sockets) -> bool {
+        {
+            let core = &mut *shared.lock();
+            if !core.proto.has(self.session) {
+                self.release(core, sockets, |_| false);
+                return false;
+            }
+            let Some(session) = core.proto.session(self.session).filter(|session| !session.is_closed())
+            else {
+                return true;
+            };
+            if !std::mem::replace(&mut self.settled, true)
+                && let Some((_, winner, _)) = session.path_stats().first()
+            {
+                // The address that won the race is the one to use, by each interface that reaches it.
+                self.remotes.sort_by_key(|remote| *remote != winner.remote);
+            }
         }
-        let mut wanted = interfaces::candidates(&self.plan, &self.remotes, found);
-        wanted.truncate(self.max_paths);
+        let wanted = interfaces::candidates(&self.plan, &self.remotes, found);
+        let wanted: Vec<Candidate> =
+            wanted.into_iter().filter_map(|paths| paths.into_iter().next()).take(self.max_paths).collect();
         // Networks bind by a call of the application's, which may take its time: not with the core locked.
-        let bound: Vec<Bound> = wanted.iter().filter_map(|one| self.bind_if_new(one, sockets)).collect();
+        let new: Vec<(Candidate, Lease)> =
+            wanted.iter().filter_map(|one| Some((one.clone(), self.lease_if_new(one, sockets)?))).collect();
         let core = &mut *shared.lock();
         let now = Instant::now();
-        for bound in bound {
-            tracing::info!(candidate = ?bound.candidate, "path appears");
-            let net = self.take(bound, core);
-            if let Some(session) = core.proto.session(session) {
+        for (candidate, lease) in new {
+            tracing::info!(?candidate, "path appears");
+            let net = self.take(candidate, lease, core);
+            if let Some(session) = core.proto.session(self.session) {
                 session.add_path(now, net);
             }
         }
-        self.kept.retain(|kept| {
-            let stays = wanted.contains(&kept.candidate);
-            if !stays {
-                tracing::info!(candidate = ?kept.candidate, "path goes");
-                if let Some(session) = core.proto.session(session) {
-                    session.remove_interface(now, kept.net.local);
-                }
-                core.routes.remove(kept.key);
-                sockets.remove(kept.key);
+        self.release(core, sockets, |kept| wanted.contains(&kept.candidate));
+        self.note_changes(wanted, core);
+        true
+    }
+
+    /// Lets go of the paths that do not stay.
+    fn release(&mut self, core: &mut Core, sockets: &mut Sockets, stays: impl Fn(&Kept) -> bool) {
+        let (kept, gone): (Vec<Kept>, Vec<Kept>) = self.kept.drain(..).partition(stays);
+        self.kept = kept;
+        for Kept { candidate, lease, net } in gone {
+            // One that raced may have the socket of the one that won.
+            if !self.kept.iter().any(|kept| kept.net.local == net.local)
+                && let Some(session) = core.proto.session(self.session)
+            {
+                tracing::info!(?candidate, "path goes");
+                session.remove_interface(Instant::now(), net.local);
             }
-            stays
-        });
-        self.note_changes(wanted, session, core);
-        self.reopen(now, session, core);
+            if sockets.release(lease.key) {
+                core.routes.remove(lease.key);
+            }
+        }
     }
 
     /// What has changed of networks that stay: whether they cost money.
-    fn note_changes(&mut self, wanted: Vec<Candidate>, session: SessionId, core: &mut Core) {
-        let Some(session) = core.proto.session(session) else { return };
+    fn note_changes(&mut self, wanted: Vec<Candidate>, core: &mut Core) {
+        let Some(session) = core.proto.session(self.session) else { return };
         for candidate in wanted {
             if let Some(kept) = self.kept.iter_mut().find(|kept| kept.candidate == candidate) {
+                if let Some(network) = &candidate.network {
+                    session.set_metered(kept.net.local, network.is_metered());
+                }
                 kept.candidate = candidate;
-                kept.declare_cost(session);
             }
         }
     }
 
-    fn bind_if_new(&self, candidate: &Candidate, sockets: &mut Sockets) -> Option<Bound> {
+    fn lease_if_new(&self, candidate: &Candidate, sockets: &mut Sockets) -> Option<Lease> {
         if self.kept.iter().any(|kept| kept.candidate == *candidate) {
             return None;
         }
-        let bound = bind(candidate, sockets);
-        bound.inspect_err(|error| tracing::debug!(?candidate, %error, "path not usable for now")).ok()
+        let lease = self.lease(candidate, sockets);
+        lease.inspect_err(|error| tracing::debug!(?candidate, %error, "path not usable for now")).ok()
     }
 
-    /// Opens paths again that are gone while their interface is there.
-    fn reopen(&mut self, now: Instant, session: SessionId, core: &mut Core) {
-        let Some(session) = core.proto.session(session) else { return };
-        let open: Vec<NetPath> = session.path_stats().into_iter().map(|(_, net, _)| net).collect();
-        for kept in &mut self.kept {
-            if open.contains(&kept.net) {
-                kept.pause = FIRST_PAUSE;
-                kept.retry_at = now + FIRST_PAUSE;
-            } else if now >= kept.retry_at {
-                session.add_path(now, kept.net);
-                kept.retry_at = now + kept.pause;
-                kept.pause = (kept.pause * 2).min(MAX_PAUSE);
-            }
-        }
+    /// A socket for a path. Pairs are paths of their own even where their local addresses are equal.
+    fn lease(&self, candidate: &Candidate, sockets: &mut Sockets) -> io::Result<Lease> {
+        let pairs = matches!(self.plan, Interfaces::Pairs(_));
+        let own = self.kept.iter().filter(|_| pairs).map(|kept| kept.lease.key);
+        sockets.lease(candidate, &own.collect::<Vec<_>>())
     }
 
-    /// Keeps a path over a socket that was bound for it.
-    fn take(&mut self, bound: Bound, core: &mut Core) -> NetPath {
-        let Bound { candidate, key, local } = bound;
-        let name = core.routes.add(key, local, candidate.name().map(str::to_owned));
+    /// Keeps a path over a socket.
+    fn take(&mut self, candidate: Candidate, lease: Lease, core: &mut Core) -> NetPath {
+        let Lease { key, local } = lease;
+        let known = core.routes.own_name(key, local.ip());
+        let device = || candidate.name().map(str::to_owned);
+        let name = known.unwrap_or_else(|| core.routes.add(key, local, device()));
         let net = NetPath { local: name, remote: candidate.remote };
-        let retry_at = Instant::now() + FIRST_PAUSE;
-        self.kept.push(Kept { candidate, key, net, retry_at, pause: FIRST_PAUSE });
+        self.kept.push(Kept { candidate, lease, net });
         net
     }
 }
 
-impl Kept {
-    /// Tells a session whether the bytes of the path cost money, where that is known of its network.
-    fn declare_cost(&self, session: &mut Session) {
-        if let Some(network) = &self.candidate.network {
-            session.set_metered(self.net.local, network.is_metered());
-        }
-    }
-}
-
-fn bind(candidate: &Candidate, sockets: &mut Sockets) -> io::Result<Bound> {
-    let binding = match (&candidate.network, &candidate.device) {
-        (Some(network), _) => Binding::Network(network),
-        (None, Some(device)) => Binding::Device(device),
-        (None, None) => Binding::Address,
-    };
-    let (key, local) = sockets.bind(candidate.local, binding)?;
-    Ok(Bound { candidate: candidate.clone(), key, local })
+fn failure(candidate: &Candidate, error: &io::Error) -> String {
+    let name = candidate.name().map_or_else(|| candidate.local.ip().to_string(), str::to_owned);
+    format!("{name}: {}", error::plain(error))
 }
 
 /// The interfaces there are, if the plan asks for any.

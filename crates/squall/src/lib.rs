@@ -14,7 +14,7 @@
 //!     let request = Connect::to(server.local_addrs()[0])
 //!         .trust(Trust::Pinned(identity.fingerprint()))
 //!         .over(["127.0.0.2".parse()?, "127.0.0.3".parse()?]);
-//!     let client = Endpoint::connect(request, Config::default()).await?;
+//!     let client = squall::connect(request, Config::default()).await?;
 //!     client.send(Block::new("hello").priority(0)).await?;
 //!
 //!     let session = server.accept().await.ok_or("closed")?;
@@ -48,6 +48,7 @@ mod routes;
 mod session;
 mod shared;
 mod socket;
+mod sockets;
 mod state;
 mod timer;
 
@@ -55,8 +56,8 @@ use std::sync::Arc;
 
 pub use arrival::{Arrival, MissedBlock, PathEvent};
 pub use connect::{Connect, Trust};
-pub use endpoint::Endpoint;
-pub use error::{ConnectError, IdentityError, ListenError};
+pub use endpoint::{Endpoint, connect};
+pub use error::{ConnectError, IdentityError, ListenError, NotConnector, UnknownInterface};
 #[cfg(feature = "radios")]
 pub use follow::follow_radios;
 pub use handle::BlockHandle;
@@ -67,8 +68,8 @@ pub use session::{FinishError, PathInfo, Session};
 pub use squall_proto::{
     ALPN, AdmissionStats, Block, BlockFate, CloseReason, Config, CongestionControl, DecisionLog, Fingerprint,
     FingerprintError, Limits, Missed, NetPath, PacketFate, PacketLog, PathChange, PathStats, Received,
-    SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, congestion, fingerprint_of, host_network,
-    pki_types,
+    SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, WeightError, congestion, fingerprint_of,
+    host_network, pki_types,
     sched::{self, BlockId, BuildError, PathId},
     signal,
     wire::{CancelReason, RefuseReason},
@@ -86,6 +87,15 @@ pub fn scheduler(description: &str) -> Result<SchedulerFactory, BuildError> {
         let built = sched::Registry::standard().build(&description);
         built.expect("the same description was built before")
     }))
+}
+
+/// The examples of the README and of `docs/library.md` compile.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/library.md")]
+    struct Library;
 }
 
 #[cfg(test)]

@@ -49,6 +49,11 @@ impl Routes {
         self.insert(name, local.ip(), Route { socket, local, source: None, device })
     }
 
+    /// The name of a socket that is bound to one address.
+    pub(crate) fn own_name(&self, socket: SocketKey, local: IpAddr) -> Option<IpAddr> {
+        self.names.get(&(socket, local)).copied()
+    }
+
     /// The name of what a packet was received on: on a socket bound to no particular address (`local`
     /// unspecified), that is the address it was sent to.
     pub(crate) fn name(&mut self, socket: SocketKey, local: SocketAddr, sent_to: Option<IpAddr>) -> IpAddr {
@@ -85,6 +90,15 @@ impl Routes {
         let ip: Option<IpAddr> = interface.parse().ok();
         let is_meant = |r: &Route| r.device.as_deref() == Some(interface) || ip == Some(r.local.ip());
         self.routes.iter().filter(|(_, route)| is_meant(route)).map(|(name, _)| *name).collect()
+    }
+
+    /// The names of all interfaces, or local addresses where there is no name, for people.
+    pub(crate) fn known(&self) -> Vec<String> {
+        let name = |route: &Route| route.device.clone().unwrap_or_else(|| route.local.ip().to_string());
+        let mut known: Vec<String> = self.routes.values().map(name).collect();
+        known.sort();
+        known.dedup();
+        known
     }
 
     /// Forgets a socket. If it was bound to an address, the next one there has its name.

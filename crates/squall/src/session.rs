@@ -8,11 +8,15 @@ use std::{
 
 use squall_proto::{
     Block, CloseReason, DecisionLog, PacketLog, PathStats, Received, SendError, SessionId, SessionStats,
+    WeightError,
     sched::{BlockId, PathId},
     signal::Subscriber,
 };
 
-use crate::{Arrival, BlockHandle, Interfaces, PathEvent, shared::Shared, state::Signals};
+use crate::{
+    Arrival, BlockHandle, Interfaces, NotConnector, PathEvent, UnknownInterface, shared::Shared,
+    state::Signals,
+};
 
 /// A session with one peer. Clones stand for the same session, so that one task can send and another
 /// receive; all methods take `&self`.
@@ -37,6 +41,7 @@ struct Inner {
 
 /// Why not every block had ended when the session was finished.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum FinishError {
     /// The time was up.
     #[error("{open} blocks were still on their way after {after:?}")]
@@ -53,6 +58,7 @@ pub enum FinishError {
 
 /// A path of a session.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct PathInfo {
     /// Its id, as in events.
     pub id: PathId,
@@ -279,12 +285,13 @@ impl Session {
         self.inner.shared.lock().paths(self.inner.id)
     }
 
-    /// Changes the interfaces that a session started by this side runs over. An accepted session has
-    /// no say in that: there the call is without effect.
-    pub fn set_interfaces(&self, interfaces: Interfaces) {
-        let mut core = self.inner.shared.lock();
-        core.plan = Some(interfaces);
-        core.wake();
+    /// Changes the interfaces that a session started by this side runs over.
+    ///
+    /// # Errors
+    /// If the session was accepted: the side that connects chooses.
+    pub fn set_interfaces(&self, interfaces: Interfaces) -> Result<(), NotConnector> {
+        let changed = self.inner.shared.lock().set_interfaces(self.inner.id, interfaces);
+        if changed { Ok(()) } else { Err(NotConnector) }
     }
 
     /// The peer has shown that it may use all that [`Config::limits`](crate::Config::limits) allows, where
@@ -296,19 +303,28 @@ impl Session {
     /// Declares the bytes of an interface, given by name or by local address, to cost money or not. The
     /// peer is told: schedulers at both ends see it, and may spare the interface or put a cap on it
     /// (`minrtt(cap=250MB)`). It holds while the interface keeps its address, even if it goes and comes back.
-    pub fn set_metered(&self, interface: &str, metered: bool) {
-        self.inner.shared.lock().set_metered(self.inner.id, interface, metered);
+    ///
+    /// # Errors
+    /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
+    pub fn set_metered(&self, interface: &str, metered: bool) -> Result<(), UnknownInterface> {
+        self.inner.shared.lock().set_metered(self.inner.id, interface, metered)
     }
 
     /// Has the session go by the radio behind an interface, given by name or by local address, or no more:
     /// its latest reading is looked at every 100 ms, and holds until there is another. What that changes
     /// takes effect here at once, and the peer is told. A radio that is let go, or whose reading tells
     /// nothing any more, counts for nothing after five seconds. See [`Config::signal`](crate::Config::signal), and
-    /// [`Monitor`](crate::signal::Monitor) for where readings come from.
-    pub fn set_signal(&self, interface: &str, signal: Option<Subscriber>) {
+    /// [`Monitor`](crate::signal::Monitor) for where readings come from. It holds while the session lasts,
+    /// even if the interface goes and comes back.
+    ///
+    /// # Errors
+    /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
+    pub fn set_signal(&self, interface: &str, signal: Option<Subscriber>) -> Result<(), UnknownInterface> {
         let mut core = self.inner.shared.lock();
+        core.names_of(interface)?;
         core.radios.follow(self.inner.id, interface, signal);
         core.wake();
+        Ok(())
     }
 
     /// Sets how many bytes of UDP payload this side may send over an interface, given by name or by local
@@ -316,16 +332,35 @@ impl Session {
     /// data for what QUIC itself has to send; when that is nearly used too the path is closed, or, if it is
     /// the only one, the session with [`CloseReason::OverBudget`]. The smaller of this and of the
     /// scheduler's cap holds.
-    pub fn set_budget(&self, interface: &str, budget: Option<u64>) {
-        self.inner.shared.lock().set_budget(self.inner.id, interface, budget);
+    ///
+    /// # Errors
+    /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
+    pub fn set_budget(&self, interface: &str, budget: Option<u64>) -> Result<(), UnknownInterface> {
+        self.inner.shared.lock().set_budget(self.inner.id, interface, budget)
     }
 
     /// Sets the weight of a channel, 1 to 256, among those with data to send, if
     /// [`Config::streams`](crate::Config::streams) has the channels take turns; 1 if never set.
-    pub fn set_channel_weight(&self, channel: u16, weight: u16) {
-        if let Some(session) = self.inner.shared.lock().proto.session(self.inner.id) {
-            session.set_channel_weight(channel, weight);
+    ///
+    /// # Errors
+    /// If there is no such channel or weight, or the session is over.
+    pub fn set_channel_weight(&self, channel: u16, weight: u16) -> Result<(), WeightError> {
+        match self.inner.shared.lock().proto.session(self.inner.id) {
+            Some(session) => session.set_channel_weight(channel, weight),
+            None => Err(WeightError::Closed),
         }
+    }
+
+    /// Address of the peer: that of the oldest open path, or of the last one when the session is over.
+    pub fn remote(&self) -> Option<SocketAddr> {
+        self.path_stats().first().map(|path| path.remote)
+    }
+
+    /// Largest block in bytes that can be sent: this side's [`Limits::block`](crate::Limits::block), or the
+    /// peer's if that is less, once the peer has said so; 0 when the session is over.
+    pub fn max_block_len(&self) -> usize {
+        let mut core = self.inner.shared.lock();
+        core.proto.session(self.inner.id).map_or(0, |session| session.max_block() as usize)
     }
 
     /// Starts or stops to log the scheduler's decisions and the packets' fates.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Waker,
     time::Instant,
@@ -10,10 +11,11 @@ use std::{
 use squall_proto::{
     Block, CloseReason, Event, PathChange, PathStats, SendError, SessionId, SessionStats, sched::PathId,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 use crate::{
-    Arrival, BlockHandle, Interfaces, PathEvent, PathInfo,
+    Arrival, BlockHandle, ConnectError, Interfaces, PathEvent, PathInfo, Session, UnknownInterface,
+    keeper::Request,
     radios::Radios,
     routes::Routes,
     state::{Ended, Signals, State},
@@ -24,6 +26,14 @@ const MAX_WAITING: usize = 1024;
 
 /// Code with which a session is turned away that nobody accepts.
 const NOT_ACCEPTED: u32 = 2;
+
+/// What only the driver can do.
+pub(crate) enum Order {
+    /// Start to connect.
+    Connect(Box<Request>, oneshot::Sender<Result<Session, ConnectError>>),
+    /// Have a session that this side started run over other interfaces.
+    Interfaces(SessionId, Interfaces),
+}
 
 /// The core behind its lock, and what to wait for.
 pub(crate) struct Shared {
@@ -41,16 +51,18 @@ pub(crate) struct Core {
     pub(crate) accepted: VecDeque<SessionId>,
     /// Whether sessions may still come in.
     pub(crate) accepting: bool,
-    /// Whether an [`Endpoint`](crate::Endpoint) can still be asked for sessions.
-    pub(crate) listening: bool,
+    /// Whether there is an [`Endpoint`](crate::Endpoint), which can be asked for sessions.
+    pub(crate) held: bool,
+    /// Whether the application has closed the endpoint.
+    pub(crate) closed: bool,
     /// Whether the driver has ended.
     pub(crate) gone: bool,
-    /// Interfaces the application asked for, until the driver has seen it.
-    pub(crate) plan: Option<Interfaces>,
+    /// What handles have asked for, until the driver does it.
+    pub(crate) orders: Vec<Order>,
     /// Times that everything there was to send has been handed to the sockets.
     pub(crate) flushes: u64,
-    /// What the system said when sending last failed.
-    pub(crate) send_error: Option<String>,
+    /// What the system said when sending last failed, and to where.
+    pub(crate) send_error: Option<(SocketAddr, String)>,
     pub(crate) radios: Radios,
     sessions: HashMap<SessionId, State>,
     /// Sessions that a task waits for: for room, or for the end of all blocks.
@@ -59,7 +71,7 @@ pub(crate) struct Core {
 }
 
 impl Shared {
-    pub(crate) fn new(proto: squall_proto::Endpoint, listening: bool) -> Arc<Self> {
+    pub(crate) fn new(proto: squall_proto::Endpoint, accepting: bool) -> Arc<Self> {
         let core = Core {
             proto,
             routes: Routes::default(),
@@ -67,10 +79,11 @@ impl Shared {
             sessions: HashMap::new(),
             waiting: Vec::new(),
             accepted: VecDeque::new(),
-            accepting: listening,
-            listening,
+            accepting,
+            held: true,
+            closed: false,
             gone: false,
-            plan: None,
+            orders: Vec::new(),
             flushes: 0,
             send_error: None,
             waker: None,
@@ -102,6 +115,13 @@ impl Core {
     /// Keeps account of a session from now on.
     pub(crate) fn enrol(&mut self, id: SessionId) -> Arc<Signals> {
         self.sessions.entry(id).or_default().signals.clone()
+    }
+
+    /// The same, of a session that this side starts.
+    pub(crate) fn enrol_own(&mut self, id: SessionId) -> Arc<Signals> {
+        let state = self.sessions.entry(id).or_default();
+        state.is_own = true;
+        state.signals.clone()
     }
 
     /// What the handles of a session wait for.
@@ -196,6 +216,10 @@ impl Core {
         if let Some(state) = self.sessions.get_mut(&id) {
             state.connected = true;
             state.wake_all();
+            if state.abandoned {
+                // Whoever wanted to connect has left.
+                self.close(id, 0, "");
+            }
         }
     }
 
@@ -314,26 +338,57 @@ impl Core {
         all.into_iter().map(real).collect()
     }
 
-    /// Declares an interface, or a local address, to cost money or not.
-    pub(crate) fn set_metered(&mut self, id: SessionId, interface: &str, metered: bool) {
+    /// Has a session run over other interfaces, if this side started it; returns whether it did.
+    pub(crate) fn set_interfaces(&mut self, id: SessionId, plan: Interfaces) -> bool {
+        let own = self.sessions.get(&id).is_some_and(|state| state.is_own);
+        if own {
+            self.orders.push(Order::Interfaces(id, plan));
+            self.wake();
+        }
+        own
+    }
+
+    /// The names of an interface, or of a local address.
+    pub(crate) fn names_of(&self, interface: &str) -> Result<Vec<IpAddr>, UnknownInterface> {
         let names = self.routes.matching(interface);
+        if names.is_empty() {
+            return Err(UnknownInterface { name: interface.to_owned(), known: self.routes.known() });
+        }
+        Ok(names)
+    }
+
+    /// Declares an interface, or a local address, to cost money or not.
+    pub(crate) fn set_metered(
+        &mut self,
+        id: SessionId,
+        interface: &str,
+        metered: bool,
+    ) -> Result<(), UnknownInterface> {
+        let names = self.names_of(interface)?;
         if let Some(session) = self.proto.session(id) {
             for name in names {
                 session.set_metered(name, metered);
             }
             self.wake();
         }
+        Ok(())
     }
 
     /// Sets what each path of an interface, or of a local address, may carry.
-    pub(crate) fn set_budget(&mut self, id: SessionId, interface: &str, budget: Option<u64>) {
-        let names = self.routes.matching(interface);
+    pub(crate) fn set_budget(
+        &mut self,
+        id: SessionId,
+        interface: &str,
+        budget: Option<u64>,
+    ) -> Result<(), UnknownInterface> {
+        let names = self.names_of(interface)?;
         if let Some(session) = self.proto.session(id) {
             for name in names {
                 session.set_budget(name, budget);
             }
             self.wake();
         }
+        Ok(())
     }
 
     /// Passes on what has happened in sessions. Returns whether something was done that causes packets.
@@ -411,6 +466,7 @@ impl Core {
     pub(crate) fn retire(&mut self, shared: &Shared) {
         self.gone = true;
         self.accepting = false;
+        self.orders.clear();
         let all: Vec<SessionId> = self.sessions.keys().copied().collect();
         for id in all {
             self.take_notices(id);

@@ -259,7 +259,8 @@ impl ReceiveBuffers {
     fn split(&mut self, segments: usize) -> ([IoSliceMut<'_>; BATCH_SIZE], &mut [RecvMeta; BATCH_SIZE]) {
         self.slot = (segments * MAX_PACKET).min(MAX_DATAGRAM);
         if self.memory.len() < self.slot * BATCH_SIZE {
-            self.memory.resize(self.slot * BATCH_SIZE, 0);
+            // Fresh from the system, so that only what is received into takes memory.
+            self.memory = vec![0; self.slot * BATCH_SIZE];
         }
         let mut slots = self.memory.chunks_exact_mut(self.slot);
         (std::array::from_fn(|_| IoSliceMut::new(slots.next().unwrap_or_default())), &mut self.meta)

@@ -29,6 +29,8 @@ pub(crate) struct Signals {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) signals: Arc<Signals>,
+    /// This side started the session.
+    pub(crate) is_own: bool,
     /// The session is up.
     pub(crate) connected: bool,
     /// No handle is left.

@@ -16,7 +16,7 @@ fn quick() -> Config {
 
 /// Why a request fails, as one line.
 async fn failure(request: Connect, config: Config) -> ConnectError {
-    let error = Endpoint::connect(request, config).await.expect_err("must not connect");
+    let error = squall::connect(request, config).await.expect_err("must not connect");
     assert!(!error.to_string().contains('\n'), "{error}");
     error
 }
@@ -40,7 +40,7 @@ fn a_wrong_pin_is_told_from_an_untrusted_certificate() {
         let error = failure(other_name, Config::default()).await;
         assert!(error.to_string().contains("not valid for name \"example.org\""), "{error}");
 
-        Endpoint::connect(with_name.trust(roots), Config::default()).await.expect("is trusted");
+        squall::connect(with_name.trust(roots), Config::default()).await.expect("is trusted");
     });
 }
 
@@ -73,7 +73,7 @@ fn a_client_of_another_protocol_is_turned_away() {
         assert!(reason.contains("error 120"), "{reason}");
         endpoint.wait_idle().await;
         // Others are still served.
-        let session = Endpoint::connect(request(&endpoint, &identity), Config::default()).await;
+        let session = squall::connect(request(&endpoint, &identity), Config::default()).await;
         session.expect("connects");
         endpoint.accept().await.expect("is let in");
     });

@@ -45,7 +45,7 @@ fn an_interface_taken_away_does_not_stop_the_data() {
         let changer = client.clone();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(300)).await;
-            changer.set_interfaces(Interfaces::Local(vec![ip("127.0.0.3")]));
+            changer.set_interfaces(Interfaces::Local(vec![ip("127.0.0.3")])).expect("it connected");
         });
         send_steadily(client.clone(), &server, 100, Duration::from_millis(10)).await;
         let locals: Vec<_> = client.path_stats().iter().map(|p| p.local.ip()).collect();
@@ -58,12 +58,14 @@ fn an_interface_added_later_carries_data_too() {
     within(async || {
         let (endpoint, identity) = server(Config::default());
         let one = request(&endpoint, &identity).over([ip("127.0.0.2")]);
-        let client = Endpoint::connect(one, Config::default()).await.expect("connects");
+        let client = squall::connect(one, Config::default()).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         paths_up(&client, 1).await;
-        client.set_interfaces(Interfaces::Local(vec![ip("127.0.0.2"), ip("127.0.0.9")]));
+        client
+            .set_interfaces(Interfaces::Local(vec![ip("127.0.0.2"), ip("127.0.0.9")]))
+            .expect("it connected");
         paths_up(&client, 1).await;
-        client.set_interfaces(Interfaces::Local(vec![ip("127.0.0.9")]));
+        client.set_interfaces(Interfaces::Local(vec![ip("127.0.0.9")])).expect("it connected");
         send_steadily(client.clone(), &accepted, 50, Duration::from_millis(5)).await;
         let carried = client.path_stats().iter().map(|p| p.stats.fresh_bytes).max();
         assert!(carried > Some(0), "{:?}", client.path_stats());
@@ -82,7 +84,7 @@ fn a_path_that_falls_silent_does_not_stop_the_data() {
         // In turn: on a busy machine minRTT may find one of two equal paths the better one throughout, and the other
         // carries nothing that could be missed.
         let in_turn = Config { scheduler: squall::scheduler("rr").expect("is known"), ..Config::default() };
-        let client = Endpoint::connect(request, in_turn).await.expect("connects");
+        let client = squall::connect(request, in_turn).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         paths_up(&client, 2).await;
         let events = client.clone();
@@ -139,7 +141,7 @@ fn finishing_ends_when_the_time_is_up() {
         let relay = Relay::start(addr).await;
         let pairs = Interfaces::Pairs(vec![("127.0.0.2:0".parse().expect("is one"), relay.addr)]);
         let request = Connect::to(addr).trust(Trust::Pinned(identity.fingerprint())).interfaces(pairs);
-        let client = Endpoint::connect(request, Config::default()).await.expect("connects");
+        let client = squall::connect(request, Config::default()).await.expect("connects");
         relay.set_open(false);
         let handle = client.send(Block::new(pattern(50_000, 1))).await.expect("is taken");
         let after = Duration::from_millis(200);
@@ -230,7 +232,7 @@ fn two_hundred_sessions_leave_nothing_behind() {
         let (endpoint, identity) = server(Config::default());
         for n in 0..200u64 {
             let request = request(&endpoint, &identity);
-            let client = Endpoint::connect(request, Config::default()).await.expect("connects");
+            let client = squall::connect(request, Config::default()).await.expect("connects");
             client.send(Block::new(n.to_le_bytes().to_vec())).await.expect("is taken");
             let session = endpoint.accept().await.expect("listens");
             assert_eq!(next_block(&session).await.data, n.to_le_bytes().to_vec());
@@ -278,7 +280,7 @@ fn peers_are_told_when_the_program_ends() {
     within(async || {
         let (addr, pin) = tell.recv().expect("starts");
         let request = Connect::to(addr).trust(Trust::Pinned(pin));
-        let client = Endpoint::connect(request, Config::default()).await.expect("connects");
+        let client = squall::connect(request, Config::default()).await.expect("connects");
         ready.send(()).expect("waits");
         let reason = client.closed().await;
         assert!(matches!(reason, CloseReason::ByPeer { code: 0, .. }), "{reason:?}");
@@ -298,7 +300,7 @@ fn a_server_on_all_addresses_answers_from_the_one_called() {
         let request = Connect::to("127.0.0.7")
             .trust(Trust::Pinned(identity.fingerprint()))
             .interfaces(Interfaces::Pairs(pairs.to_vec()));
-        let client = Endpoint::connect(request, Config::default()).await.expect("connects");
+        let client = squall::connect(request, Config::default()).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         paths_up(&client, 2).await;
         send_steadily(client, &accepted, 20, Duration::from_millis(5)).await;
@@ -319,7 +321,7 @@ fn sessions_run_over_ipv6() {
         let port = endpoint.local_addrs()[0].port();
         for host in ["[::1]", "127.0.0.1"] {
             let request = Connect::to(format!("{host}:{port}")).trust(Trust::Pinned(identity.fingerprint()));
-            let client = Endpoint::connect(request, Config::default()).await.expect("connects");
+            let client = squall::connect(request, Config::default()).await.expect("connects");
             let accepted = endpoint.accept().await.expect("listens");
             send_steadily(client, &accepted, 5, Duration::from_millis(1)).await;
         }
@@ -333,10 +335,15 @@ fn a_session_runs_over_an_interface_by_name() {
         let (endpoint, identity) = server(Config::default());
         let named = Interfaces::Named(vec!["lo".into()]);
         let request = request(&endpoint, &identity).interfaces(named);
-        let client = Endpoint::connect(request, Config::default()).await.expect("connects");
+        let client = squall::connect(request, Config::default()).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         paths_up(&client, 1).await;
-        client.set_metered("lo", true);
+        client.set_metered("lo", true).expect("is there");
+        assert!(client.set_budget("wlan7", Some(1)).is_err() && client.set_metered("::7", true).is_err());
+        let weights =
+            [(1024, 1), (0, 0), (0, 257)].map(|(channel, weight)| client.set_channel_weight(channel, weight));
+        assert!(weights.iter().all(Result::is_err), "{weights:?}");
+        assert_eq!(client.max_block_len(), 16 << 20);
         send_steadily(client.clone(), &accepted, 5, Duration::from_millis(1)).await;
         let paths = client.path_stats();
         assert_eq!(paths.len(), 1);

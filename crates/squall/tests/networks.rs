@@ -59,7 +59,7 @@ fn each_network_binds_its_socket_once_and_carries_a_path() {
         let (wifi, wifi_bound) = network("wifi", "127.0.0.2");
         let (cell, cell_bound) = network("cellular", "127.0.0.3");
         let request = over(&endpoint, &identity, vec![wifi.clone(), cell.clone().metered(true)]);
-        let client = Endpoint::connect(request, Config::default()).await.expect("connects");
+        let client = squall::connect(request, Config::default()).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         let up = paths(&client, &["cellular", "wifi"]).await;
         let locals: Vec<_> = up.iter().map(|p| p.local.ip()).collect();
@@ -69,7 +69,7 @@ fn each_network_binds_its_socket_once_and_carries_a_path() {
         client.send(Block::new("hello")).await.expect("is taken");
         assert_eq!(next_block(&accepted).await.data, "hello");
         // Another price is no reason for another socket.
-        client.set_interfaces(Interfaces::Networks(vec![wifi, cell]));
+        client.set_interfaces(Interfaces::Networks(vec![wifi, cell])).expect("it connected");
         metered(&client, [false, false]).await;
         let counts = [&wifi_bound, &cell_bound].map(|bound| bound.load(Ordering::Relaxed));
         assert_eq!(counts, [1, 1]);
@@ -84,21 +84,21 @@ fn a_session_outlives_networks_that_come_and_go() {
         let (cell, cell_bound) = network("cellular", "127.0.0.3");
         let (other_wifi, other_bound) = network("wifi", "127.0.0.2");
         let request = over(&endpoint, &identity, vec![wifi]);
-        let client = Endpoint::connect(request, Config::default()).await.expect("connects");
+        let client = squall::connect(request, Config::default()).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         paths(&client, &["wifi"]).await;
 
-        client.set_interfaces(Interfaces::Networks(vec![cell]));
+        client.set_interfaces(Interfaces::Networks(vec![cell])).expect("it connected");
         paths(&client, &["cellular"]).await;
         client.send(Block::new("over cellular")).await.expect("is taken");
         assert_eq!(next_block(&accepted).await.data, "over cellular");
         assert_eq!(cell_bound.load(Ordering::Relaxed), 1);
 
         // Nothing for a while, then a network of a name there was before.
-        client.set_interfaces(Interfaces::Networks(Vec::new()));
+        client.set_interfaces(Interfaces::Networks(Vec::new())).expect("it connected");
         client.send(Block::new("after the tunnel")).await.expect("is taken");
         tokio::time::sleep(Duration::from_millis(300)).await;
-        client.set_interfaces(Interfaces::Networks(vec![other_wifi]));
+        client.set_interfaces(Interfaces::Networks(vec![other_wifi])).expect("it connected");
         assert_eq!(next_block(&accepted).await.data, "after the tunnel");
         assert_eq!(other_bound.load(Ordering::Relaxed), 1);
     });
@@ -110,7 +110,7 @@ fn the_system_may_pick_the_address() {
         let (endpoint, identity) = server(Config::default());
         let network = Network::new("any", |_| Ok(()));
         let request = over(&endpoint, &identity, vec![network]);
-        let client = Endpoint::connect(request, Config::default()).await.expect("connects");
+        let client = squall::connect(request, Config::default()).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         client.send(Block::new("there")).await.expect("is taken");
         assert_eq!(next_block(&accepted).await.data, "there");
@@ -132,12 +132,12 @@ fn a_network_that_cannot_bind_is_told_or_tried_again() {
         };
         let cell = Network::new("cellular", bind).addresses([ip("127.0.0.3")]);
         let alone = over(&endpoint, &identity, vec![cell.clone()]);
-        let error = Endpoint::connect(alone, Config::default()).await.expect_err("has no network");
+        let error = squall::connect(alone, Config::default()).await.expect_err("has no network");
         assert!(error.to_string().ends_with("cellular: the network is gone"), "{error}");
 
         let (wifi, _) = network("wifi", "127.0.0.2");
         let both = over(&endpoint, &identity, vec![wifi, cell]);
-        let client = Endpoint::connect(both, Config::default()).await.expect("connects over one");
+        let client = squall::connect(both, Config::default()).await.expect("connects over one");
         paths(&client, &["wifi"]).await;
         *refusal.lock().expect("nobody panicked") = None;
         paths(&client, &["cellular", "wifi"]).await;

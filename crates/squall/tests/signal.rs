@@ -47,7 +47,9 @@ fn both_sides_leave_a_path_whose_radio_fades_and_return_when_it_is_back() {
         both_paths(&server).await;
         let (mut publisher, subscriber) = board();
         // Before the first reading nothing is known.
-        client.set_signal("127.0.0.2", Some(subscriber));
+        let error = client.set_signal("wlan7", None).expect_err("is unknown").to_string();
+        assert_eq!(error, "no path runs over 'wlan7': there are 127.0.0.2, 127.0.0.3");
+        client.set_signal("127.0.0.2", Some(subscriber)).expect("is there");
         tokio::time::sleep(Duration::from_millis(250)).await;
         assert_eq!(first(&client).1, "active");
         wifi(&mut publisher, -85.0);
@@ -79,12 +81,12 @@ fn a_radio_that_says_nothing_for_long_is_believed_until_it_is_let_go() {
         both_paths(&client).await;
         let (mut publisher, subscriber) = board();
         wifi(&mut publisher, -85.0);
-        client.set_signal("127.0.0.2", Some(subscriber));
+        client.set_signal("127.0.0.2", Some(subscriber)).expect("is there");
         assert_eq!(alert(&server).await, AlertKind::Outage);
         // Most radios say something only when it changes.
         tokio::time::sleep(Duration::from_millis(5_500)).await;
         assert_eq!(first(&server).1, "deactivated");
-        client.set_signal("127.0.0.2", None);
+        client.set_signal("127.0.0.2", None).expect("is there");
         assert_eq!(alert(&server).await, AlertKind::Recovery);
     });
 }

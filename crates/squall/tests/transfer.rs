@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{LIMIT, next_block, pair, request, server, within};
-use squall::{Block, BlockFate, CloseReason, Config, Endpoint, Limits, PathChange};
+use squall::{Block, BlockFate, CloseReason, Config, Limits, PathChange};
 use squall_testing::pattern;
 
 #[test]
@@ -66,7 +66,7 @@ fn an_application_that_takes_no_outcome_keeps_sending() {
         let (endpoint, identity) = server(Config::default());
         let request = request(&endpoint, &identity);
         let client =
-            Endpoint::connect(request, Config { limits, ..Config::default() }).await.expect("connects");
+            squall::connect(request, Config { limits, ..Config::default() }).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         let reader = tokio::spawn(async move { while accepted.recv().await.is_some() {} });
         for n in 0..2_000 {

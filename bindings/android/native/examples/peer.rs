@@ -36,7 +36,8 @@ async fn serve(session: Session) {
             say(&format!("unsent {error}"));
         }
     }
-    say(&format!("closed {}", session.closed().await));
+    let reason = session.closed().await;
+    say(&format!("closed {reason}"));
 }
 
 fn say(line: &str) {

@@ -123,6 +123,7 @@ fn end(fate: &BlockFate) -> (Kind, String) {
         BlockFate::Cancelled { reason } => (Kind::Cancelled, (*reason).to_owned()),
         BlockFate::Refused(reason) => (Kind::Refused, format!("{reason:?}")),
         BlockFate::SessionClosed => (Kind::Cancelled, "the session ended".to_owned()),
+        other => (Kind::Cancelled, format!("{other:?}")),
     }
 }
 
@@ -138,8 +139,8 @@ fn turn(change: &PathChange) -> Option<(Kind, String)> {
             (Kind::PathSignal, format!("{kind:?} by {side}, quality {quality:.3}"))
         }
         PathChange::Down => (Kind::PathDown, String::new()),
-        // The peer's matter.
-        PathChange::Rebound(_) => return None,
+        // A rebinding is the peer's matter.
+        _ => return None,
     })
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use squall::{Block, BlockFate, BlockHandle, BlockId, Endpoint, PathInfo, SendError, Session};
+use squall::{Block, BlockFate, BlockHandle, BlockId, PathInfo, SendError, Session};
 use tokio::{
     runtime::{Builder, Runtime},
     sync::Notify,
@@ -58,7 +58,7 @@ pub(crate) fn connect(wishes: Wishes, networks: &[i64]) -> Result<i64, Failure> 
     let (request, config) = wishes.resolve()?;
     let request = request.interfaces(network::plan(networks));
     // On a thread of the runtime: what it calls of Java is not to run within this call of Java's.
-    let attempt = runtime()?.spawn(Endpoint::connect(request, config));
+    let attempt = runtime()?.spawn(squall::connect(request, config));
     let connected = runtime()?.block_on(attempt).map_err(Failure::of)?;
     let entry = Entry {
         session: connected.map_err(Failure::of)?,
@@ -164,8 +164,7 @@ impl Entry {
 
 /// Has a session run over other networks from now on.
 pub(crate) fn set_networks(number: i64, networks: &[i64]) -> Result<(), Failure> {
-    get(number)?.session.set_interfaces(network::plan(networks));
-    Ok(())
+    get(number)?.session.set_interfaces(network::plan(networks)).map_err(Failure::of)
 }
 
 /// Has a session go by a radio for all networks of a name; by none for 0.
@@ -175,14 +174,12 @@ pub(crate) fn set_signal(number: i64, name: &str, radio: i64) -> Result<(), Fail
         0 => None,
         radio => Some(radio::subscriber(radio).ok_or_else(|| Failure::closed("the radio"))?),
     };
-    entry.session.set_signal(name, signal);
-    Ok(())
+    entry.session.set_signal(name, signal).map_err(Failure::of)
 }
 
 /// Sets what may be sent over the networks of a name, in bytes; anything if negative.
 pub(crate) fn set_budget(number: i64, name: &str, budget: i64) -> Result<(), Failure> {
-    get(number)?.session.set_budget(name, u64::try_from(budget).ok());
-    Ok(())
+    get(number)?.session.set_budget(name, u64::try_from(budget).ok()).map_err(Failure::of)
 }
 
 /// The paths of a session.

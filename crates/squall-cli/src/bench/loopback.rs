@@ -57,7 +57,7 @@ async fn squall() -> anyhow::Result<f64> {
     let request = Connect::to(server.local_addrs()[0])
         .trust(Trust::Pinned(identity.fingerprint()))
         .over(["127.0.0.1".parse()?]);
-    let client = Endpoint::connect(request, config).await?;
+    let client = squall::connect(request, config).await?;
     let accept = async { server.accept().await.context("the server is gone") };
     let session = client.clone();
     let sender = tokio::spawn(async move {

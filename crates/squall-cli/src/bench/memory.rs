@@ -58,7 +58,7 @@ impl Pair {
 
     fn connect(&mut self, tls: &ClientTls) -> anyhow::Result<()> {
         let path = NetPath { local: CLIENT.ip(), remote: SERVER };
-        let target = Target { tls: tls.clone(), server_name: "bench".into(), paths: vec![path] };
+        let target = Target { tls: tls.clone(), server_name: "bench".into(), interfaces: vec![vec![path]] };
         let id = self.client.connect(self.now, target)?;
         for _ in 0..100 {
             self.pass(Duration::from_millis(1));

@@ -21,7 +21,7 @@ pub(super) fn follow(client: &Session, relay: &Arc<Relay>, paths: &[PathConfig])
     for (path, config) in paths.iter().enumerate() {
         let Some(radio) = &config.radio else { continue };
         let (publisher, subscriber) = board();
-        client.set_signal(&local(path).to_string(), Some(subscriber));
+        client.set_signal(&local(path).to_string(), Some(subscriber)).expect("the client was told to use it");
         tasks.spawn(publish(relay.clone(), path, radio.capture.duration(), publisher));
     }
     tasks

@@ -110,7 +110,7 @@ impl Record {
             BlockFate::Expired { .. } => LostReason::Expired,
             BlockFate::Lost { .. } | BlockFate::Cancelled { .. } => LostReason::Cancelled,
             BlockFate::Refused(_) => LostReason::Refused,
-            BlockFate::SessionClosed => LostReason::Closed,
+            _ => LostReason::Closed,
         };
         self.on_lost(frame, why);
     }

@@ -179,7 +179,7 @@ impl Side {
     }
 
     async fn connect(&self) -> anyhow::Result<Ends> {
-        let client = Endpoint::connect(self.request.clone(), self.config.clone()).await.map_err(whole)?;
+        let client = squall::connect(self.request.clone(), self.config.clone()).await.map_err(whole)?;
         let accepted = tokio::time::timeout(HANDSHAKE, self.endpoint.accept()).await;
         let server = accepted.ok().flatten().context("the demo's server did not see its client")?;
         let (sender, receiver) = match self.plan.direction() {
@@ -261,7 +261,7 @@ impl Side {
             PathChange::Down => PathState::Closed,
             PathChange::Signal { kind: AlertKind::Outage, .. } => PathState::Deactivated,
             PathChange::Signal { kind: AlertKind::Recovery, .. } => PathState::Active,
-            PathChange::Signal { kind: AlertKind::Warning, .. } | PathChange::Rebound(_) => return,
+            _ => return,
         };
         lock(&self.record).on_state(path, Instant::now(), state);
     }

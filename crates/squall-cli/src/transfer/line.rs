@@ -9,7 +9,7 @@ use std::{
 };
 
 use anyhow::bail;
-use squall::{Config, Connect, ConnectError, Endpoint, Session, follow_radios};
+use squall::{Config, Connect, ConnectError, Session, follow_radios};
 use squall_lab::table::format;
 use tokio::task::JoinHandle;
 
@@ -139,7 +139,7 @@ impl<'a> Line<'a> {
 
     async fn connect(&self, within: Duration) -> Result<Session, ConnectError> {
         let config = Config { connect_timeout: within, ..self.config.clone() };
-        Endpoint::connect(self.request.clone(), config).await
+        squall::connect(self.request.clone(), config).await
     }
 
     /// Connects again after a session was lost.

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use squall::{Block, CloseReason, Config, Connect, Endpoint, Session, Trust};
+use squall::{Block, CloseReason, Config, Connect, Session, Trust};
 
 /// The header of a file of unknown size.
 pub(crate) fn header(transfer: u32, name: &str, token: Option<&str>) -> String {
@@ -24,7 +24,7 @@ impl Peer {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("can be made");
         let request = Connect::to(to).trust(Trust::InsecureAnyone).over([[127, 0, 0, 1].into()]);
-        let session = runtime.block_on(Endpoint::connect(request, Config::default())).expect("connects");
+        let session = runtime.block_on(squall::connect(request, Config::default())).expect("connects");
         Self { session, runtime }
     }
 

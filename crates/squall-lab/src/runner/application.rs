@@ -91,7 +91,8 @@ impl Application {
         }
         for (side, channel, weight) in &self.weights {
             if let Some(session) = world.session(*side) {
-                session.set_channel_weight(*channel, *weight);
+                let set = session.set_channel_weight(*channel, *weight);
+                set.expect("the scenario's channels and weights were checked");
             }
         }
         self.sampler.begin(world, &mut self.recorder);
@@ -235,7 +236,7 @@ impl Application {
                 self.ended.get_or_insert_with(|| reason.to_string());
             }
             Event::Missed { id, .. } => self.on_missed(world.now() - self.start, other(side), id),
-            Event::Connected => {}
+            _ => {}
         }
     }
 
@@ -297,7 +298,7 @@ impl Application {
             // Given up: an unreliable block of which something was lost is of no use.
             BlockFate::Lost { .. } | BlockFate::Cancelled { .. } => Some(LostReason::Cancelled),
             BlockFate::Refused(_) => Some(LostReason::Refused),
-            BlockFate::SessionClosed => Some(LostReason::Closed),
+            _ => Some(LostReason::Closed),
         };
         if let Some(why) = why.filter(|_| !sent.request) {
             self.recorder.on_lost(sent.flow, id.0, why);

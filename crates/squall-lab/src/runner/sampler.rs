@@ -95,9 +95,7 @@ impl Sampler {
             PathChange::Signal { kind: AlertKind::Outage, .. } => PathState::Deactivated,
             // Whether the transport trusts it as well is seen at the next sample.
             PathChange::Signal { kind: AlertKind::Recovery, .. } => PathState::Active,
-            PathChange::Signal { kind: AlertKind::Warning, .. }
-            | PathChange::Rebound(_)
-            | PathChange::Narrow => return None,
+            _ => return None,
         };
         end.up = state != PathState::Down;
         (side == self.sender()).then_some((path, state))

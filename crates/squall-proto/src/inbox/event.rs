@@ -25,6 +25,8 @@ pub struct Arrived {
     pub first_at: Micros,
     /// When it was whole.
     pub whole_at: Micros,
+    /// When its deadline passes, if it has one.
+    pub deadline: Option<Micros>,
     /// Bytes that came over each path, duplicates included.
     pub over: [u32; MAX_PATHS],
 }

@@ -223,6 +223,7 @@ impl Inbox {
             reliable: partial.reliable,
             first_at: partial.first_at,
             whole_at: now,
+            deadline: partial.deadline,
             over: partial.over,
         };
         self.order.arrive(before(id, partial.previous), Box::new(arrived), &mut self.events);

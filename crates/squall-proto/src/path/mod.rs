@@ -92,6 +92,8 @@ pub(crate) struct Path {
     /// When a packet with data last left on it.
     pub(crate) departed_at: Micros,
     pub(crate) stats: PathStats,
+    /// What is logged of it.
+    pub(crate) span: tracing::Span,
 }
 
 impl Path {
@@ -123,6 +125,7 @@ impl Path {
             probed_at: now,
             departed_at: now,
             stats: PathStats::default(),
+            span: tracing::Span::none(),
         }
     }
 

@@ -96,8 +96,8 @@ impl Session {
         if offered == 0 {
             // Every path is silent. The one that was heard last carries what there is all the same, for a
             // session that sends nothing would never learn that it could.
-            let latest =
-                open().max_by_key(|p| (!Self::is_suspect(p), !p.liveness.is_narrow(), p.liveness.last_proof()));
+            let latest = open()
+                .max_by_key(|p| (!Self::is_suspect(p), !p.liveness.is_narrow(), p.liveness.last_proof()));
             offered = latest.map_or(0, |p| p.id.bit());
         }
         for view in self.views.iter_mut().filter(|view| offered & view.id.bit() != 0) {

@@ -24,7 +24,7 @@ use squall_sched::{BlockId, MAX_PATHS, Micros, PathId, PathView, SchedEvent, Sch
 
 use crate::{
     Block, BlockFate, CloseReason, Config, Event, Missed, NetPath, PathChange, PathStats, SendError,
-    SessionStats,
+    SessionStats, WeightError,
     feedback::Reporter,
     inbox::Inbox,
     metering::Metering,
@@ -47,6 +47,8 @@ pub struct Session {
     config: Config,
     epoch: Instant,
     conn: Connection<Payload>,
+    /// What is logged of it.
+    span: tracing::Span,
     stage: Stage,
     /// Whether [`Event::Connected`] was told.
     announced: bool,
@@ -129,6 +131,7 @@ impl Session {
         let mut session = Self {
             config: config.clone(),
             epoch,
+            span: span(&conn, is_client),
             conn,
             stage: Stage::Handshake,
             announced: false,
@@ -205,14 +208,22 @@ impl Session {
         self.end_block(now, id, Ending::Cancelled("taken back by the application"));
     }
 
-    /// Sets the weight of a channel among the channels with data to send, 1 to 256 (what is outside is held
-    /// at the bound); 1 if never set. Of effect only with
+    /// Sets the weight of a channel among the channels with data to send, 1 to 256; 1 if never set. Of
+    /// effect only with
     /// [`StreamScheduler::WeightedRoundRobin`](squall_sched::StreamScheduler::WeightedRoundRobin), and for
     /// schedulers that send data in the queue's order.
-    pub fn set_channel_weight(&mut self, channel: u16, weight: u16) {
-        if channel < MAX_CHANNELS {
-            self.outbox.queue.set_channel_weight(channel, weight);
+    ///
+    /// # Errors
+    /// If there is no such channel or weight.
+    pub fn set_channel_weight(&mut self, channel: u16, weight: u16) -> Result<(), WeightError> {
+        if channel >= MAX_CHANNELS {
+            return Err(WeightError::Channel(channel));
         }
+        if !(1..=256).contains(&weight) {
+            return Err(WeightError::Weight(weight));
+        }
+        self.outbox.queue.set_channel_weight(channel, weight);
+        Ok(())
     }
 
     /// The next thing that happened; [`Event::Closed`] is the last.
@@ -282,6 +293,12 @@ impl Session {
     /// Whether the session is over.
     pub fn is_closed(&self) -> bool {
         self.stage == Stage::Closed
+    }
+
+    /// Largest block in bytes that [`Self::send`] takes: what this side allows, or the peer if that is less,
+    /// once the peer has said so.
+    pub fn max_block(&self) -> u32 {
+        self.outbox.block_limit()
     }
 
     /// Whether half of the send queue is free.
@@ -370,7 +387,9 @@ impl Session {
         let free = self.free_id(number)?;
         self.issued_ids |= 1 << free;
         let at = self.paths.partition_point(|p| p.id.0 < free);
-        self.paths.insert(at, Path::new(PathId(free), number, now));
+        let mut path = Path::new(PathId(free), number, now);
+        path.span = tracing::info_span!(parent: &self.span, "path", id = free, number);
+        self.paths.insert(at, path);
         Some(at)
     }
 
@@ -502,6 +521,8 @@ impl Session {
         if self.stage == Stage::Closed {
             return;
         }
+        let span = self.paths.iter().find(|p| p.id == id).map_or(&self.span, |path| &path.span);
+        span.in_scope(|| tracing::debug!(path = id.0, ?change, "path changes"));
         self.notices.push(Event::Path(id, change));
         self.sched_events.push(SchedEvent::PathChanged(id));
         self.sched_due = true;
@@ -548,6 +569,13 @@ impl Session {
     fn is_suspect(path: &Path) -> bool {
         path.liveness.is_suspect()
     }
+}
+
+/// The span of a session, for its log.
+fn span(conn: &Connection<Payload>, is_client: bool) -> tracing::Span {
+    let peer = conn.paths.first().map(|path| path.net.remote);
+    let side = if is_client { "client" } else { "server" };
+    tracing::info_span!("session", number = conn.handle().0, side, ?peer)
 }
 
 /// Bytes per path, for the paths that had any.

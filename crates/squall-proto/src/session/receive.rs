@@ -28,6 +28,7 @@ pub(super) const MAX_PROBES: usize = 16;
 impl Session {
     /// Takes in a packet that came over `net`.
     pub(crate) fn on_packet(&mut self, now: Instant, net: NetPath, event: PacketEvent) {
+        let _span = self.span.clone().entered();
         self.conn.on_event(event);
         let at = self.micros(now);
         let number = self.arrival_path(at, net);
@@ -477,6 +478,7 @@ impl Session {
                     reliable: arrived.reliable,
                     first_at: self.instant(arrived.first_at),
                     whole_at: self.instant(arrived.whole_at),
+                    deadline: arrived.deadline.map(|at| self.instant(at)),
                     over: super::per_path(&arrived.over),
                     data: arrived.data,
                 }));

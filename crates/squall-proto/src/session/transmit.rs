@@ -34,6 +34,7 @@ impl Session {
         max_packets: usize,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
+        let _span = self.span.clone().entered();
         let at = self.micros(now);
         self.mind_budgets(now);
         if self.stage != Stage::Open {
@@ -218,9 +219,20 @@ impl Session {
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         self.batch_path = index;
-        if let Err(Payload::Control(control)) = self.conn.queue(Bytes::from(datagram), payload) {
-            self.control.push_front(control);
-            return None;
+        match self.conn.queue(Bytes::from(datagram), payload) {
+            Ok(()) => {}
+            Err(Payload::Control(control)) => {
+                self.control.push_front(control);
+                return None;
+            }
+            Err(Payload::Fleeting | Payload::Chunk(_)) => {
+                // A later report or probe takes its place; what must arrive is a control item.
+                tracing::warn!(
+                    path = self.conn.paths[index].number,
+                    "a datagram was not taken by QUIC, and is dropped"
+                );
+                return None;
+            }
         }
         let transmit = self.conn.poll_on(index, now, 1, buf, &mut self.sent);
         self.book_departures(at);

@@ -18,6 +18,7 @@ const IDLE_STEP: Micros = 1_000_000;
 impl Session {
     /// Does what the time has come for. Packets that follow are taken by `poll_transmit`.
     pub(crate) fn on_time(&mut self, now: Instant) {
+        let _span = self.span.clone().entered();
         let at = self.micros(now);
         // Run only when acknowledgements are out of the way, which is up to `poll_transmit`.
         self.timer_due |= self.conn.timeout().is_some_and(|due| due <= now);

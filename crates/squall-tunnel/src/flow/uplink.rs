@@ -95,7 +95,7 @@ fn fate(of: &BlockFate) -> Fate {
         BlockFate::Lost { .. } => Fate::Lost,
         BlockFate::Cancelled { .. } => Fate::Cancelled,
         BlockFate::Refused(_) => Fate::Refused,
-        BlockFate::SessionClosed => Fate::Closed,
+        _ => Fate::Closed,
     }
 }
 

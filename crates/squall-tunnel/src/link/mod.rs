@@ -358,7 +358,8 @@ impl Link {
 
     fn declare_cost(&self) {
         for interface in &self.metered {
-            self.session.set_metered(interface, true);
+            // One that is not there now is declared when its path comes up.
+            let _ = self.session.set_metered(interface, true);
         }
     }
 

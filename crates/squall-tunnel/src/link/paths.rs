@@ -176,6 +176,7 @@ impl Paths {
                 (Level::Info, format!("{name}: the other end is at {} now", net.remote))
             }
             PathChange::Down => (Level::Warn, format!("{name} is down")),
+            other => (Level::Info, format!("{name}: {other:?}")),
         };
         let now = Instant::now();
         match self.told.get_mut(&path) {

@@ -37,7 +37,7 @@ pub(crate) fn request(server: &Endpoint, identity: &Identity) -> Connect {
 /// A server, a client over two paths, and the server's side of the session.
 pub(crate) async fn pair(config: Config) -> (Endpoint, Session, Session) {
     let (endpoint, identity) = server(config.clone());
-    let client = Endpoint::connect(request(&endpoint, &identity), config).await.expect("connects");
+    let client = squall::connect(request(&endpoint, &identity), config).await.expect("connects");
     let accepted = endpoint.accept().await.expect("listens");
     (endpoint, client, accepted)
 }

@@ -1,0 +1,115 @@
+//! The sockets of an endpoint. Sessions that leave over the same interface share one.
+
+use std::{io, net::SocketAddr};
+
+use squall_proto::{NetPath, Transmit};
+
+use crate::{
+    interfaces::Candidate,
+    routes::Routes,
+    socket::{Binding, Packet, Socket, SocketKey},
+};
+
+/// All sockets of an endpoint.
+#[derive(Default)]
+pub(crate) struct Sockets {
+    all: Vec<Entry>,
+    next: u64,
+}
+
+struct Entry {
+    socket: Socket,
+    local: SocketAddr,
+    /// For whom it was bound; `None` for one that sessions come in on.
+    candidate: Option<Candidate>,
+    /// Paths that use it.
+    users: usize,
+}
+
+impl Sockets {
+    /// Binds a socket for sessions that come in; returns its address.
+    pub(crate) fn listen(&mut self, addr: SocketAddr) -> io::Result<SocketAddr> {
+        let (_, local) = self.bind(addr, Binding::Address, None)?;
+        Ok(local)
+    }
+
+    /// A socket for a path, and whether it is a new one: that of another session, unless it is among `apart`.
+    pub(crate) fn lease(&mut self, candidate: &Candidate, apart: &[SocketKey]) -> io::Result<Lease> {
+        let same = |entry: &&mut Entry| {
+            let shared = entry.candidate.as_ref().is_some_and(|other| other.shares_socket(candidate));
+            shared && !apart.contains(&entry.socket.key)
+        };
+        if let Some(entry) = self.all.iter_mut().find(same) {
+            entry.users += 1;
+            return Ok(Lease { key: entry.socket.key, local: entry.local });
+        }
+        let binding = match (&candidate.network, &candidate.device) {
+            (Some(network), _) => Binding::Network(network),
+            (None, Some(device)) => Binding::Device(device),
+            (None, None) => Binding::Address,
+        };
+        let (key, local) = self.bind(candidate.local, binding, Some(candidate.clone()))?;
+        Ok(Lease { key, local })
+    }
+
+    /// A path does without its socket from now on. Returns whether the socket is closed, as no other path
+    /// uses it.
+    pub(crate) fn release(&mut self, key: SocketKey) -> bool {
+        let Some(at) = self.all.iter().position(|entry| entry.socket.key == key) else { return false };
+        self.all[at].users -= 1;
+        if self.all[at].users > 0 {
+            return false;
+        }
+        self.all.remove(at);
+        true
+    }
+
+    fn bind(
+        &mut self,
+        addr: SocketAddr,
+        binding: Binding<'_>,
+        candidate: Option<Candidate>,
+    ) -> io::Result<(SocketKey, SocketAddr)> {
+        self.next += 1;
+        let key = SocketKey(self.next);
+        let socket = Socket::bind(key, addr, binding)?;
+        let local = socket.local_addr()?;
+        self.all.push(Entry { socket, local, candidate, users: 1 });
+        Ok((key, local))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// A socket by its place, with its address.
+    pub(crate) fn at(&mut self, index: usize) -> (&mut Socket, SocketAddr) {
+        let entry = &mut self.all[index];
+        (&mut entry.socket, entry.local)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Socket> {
+        self.all.iter_mut().map(|entry| &mut entry.socket)
+    }
+
+    /// Packets of one transmit that every socket can send in one call.
+    pub(crate) fn max_segments(&self) -> usize {
+        self.all.iter().map(|entry| entry.socket.max_segments()).min().unwrap_or(1)
+    }
+
+    /// The socket a transmit is to leave from; `None` when it is gone.
+    pub(crate) fn route(&mut self, routes: &Routes, transmit: &Transmit) -> Option<(&mut Socket, Packet)> {
+        let route = routes.get(transmit.path.local)?;
+        let socket = self.iter_mut().find(|socket| socket.key == route.socket)?;
+        let Transmit { path: NetPath { remote, .. }, segment_size, ecn, .. } = *transmit;
+        Some((socket, Packet { remote, source: route.source, segment_size, ecn }))
+    }
+}
+
+/// A socket that a path uses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lease {
+    pub(crate) key: SocketKey,
+    /// Its address.
+    pub(crate) local: SocketAddr,
+}
