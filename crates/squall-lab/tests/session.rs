@@ -346,6 +346,35 @@ fn closing_ends_every_block_at_both_ends() {
     assert!(matches!(last.2, Event::Closed(_)), "the last event");
 }
 
+/// noq sends the farewell on its first path alone, and answers on that path whatever still arrives.
+#[test]
+fn a_farewell_reaches_the_peer_whichever_path_is_dead() {
+    // Before the end, and so shortly before it that the path is not suspected yet.
+    for (dead, before) in [(0, 1_000_000), (1, 1_000_000), (0, 20_000), (1, 20_000)] {
+        for side in [Side::Client, Side::Server] {
+            let mut paths = TWO_PATHS.map(str::to_owned);
+            paths[dead].push_str("\nevents=[{at='2s', outage='60s'}]");
+            let mut stage = Stage::connected(&paths.each_ref().map(String::as_str), 18);
+            stage.send(Side::Server, Block::new(vec![1; 10_000]));
+            stage.run_for(1_000_000);
+            for _ in 0..10 {
+                stage.send(Side::Server, Block::new(vec![1; 10_000]));
+                stage.send(Side::Client, Block::new(vec![1; 10_000]));
+                stage.run_for(before / 10);
+            }
+            let now = stage.world.instant();
+            stage.world.session(side).unwrap().close(now, 7, "enough");
+            stage.run_for(1_000_000);
+            let by_peer = CloseReason::ByPeer { code: 7, reason: "enough".into() };
+            let closings = stage.closings();
+            assert!(
+                closings.iter().any(|(_, s, r)| *s != side && *r == by_peer),
+                "path {dead} dead for {before} us, {side:?} closes: {closings:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn every_scheduler_delivers_everything() {
     for entry in Registry::standard().entries() {

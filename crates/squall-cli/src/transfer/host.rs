@@ -230,6 +230,8 @@ impl Host {
         let Line { talk, more } = line;
         loop {
             tokio::select! {
+                // A sender that has said more by now was not waiting.
+                biased;
                 seat = self.seats.acquire() => return seat.context("the receiver has ended"),
                 heard = talk.next() => {
                     heard?;

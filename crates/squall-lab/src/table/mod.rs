@@ -139,7 +139,7 @@ mod tests {
             assert!(line.chars().count() <= 80, "{line}");
         }
         assert!(narrow.matches("(continued)").count() > 1);
-        for number in wide.split_whitespace() {
+        for number in wide.split_whitespace().filter(|word| !word.contains('─')) {
             assert!(narrow.contains(number), "{number} is lost in\n{narrow}");
         }
     }

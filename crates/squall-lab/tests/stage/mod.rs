@@ -10,7 +10,7 @@ use squall_proto::{
 };
 
 /// 20 Mbps with 15 ms, and 10 Mbps with 40 ms.
-pub(crate) const TWO_PATHS: &[&str] = &[
+pub(crate) const TWO_PATHS: &[&str; 2] = &[
     "name='wifi'\nrate='20mbps'\ndelay='15ms'\nqueue='75kB'",
     "name='lte'\nrate='10mbps'\ndelay='40ms'\nqueue='100kB'",
 ];

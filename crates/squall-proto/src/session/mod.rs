@@ -271,8 +271,21 @@ impl Session {
         if self.stage == Stage::Closed {
             return;
         }
+        self.leave_suspects(now);
         self.conn.close(now, code, Bytes::copy_from_slice(reason.as_bytes()));
         self.end(now, CloseReason::Local);
+    }
+
+    /// Closes the suspected paths, as long as there is another: noq sends the farewell on its first path
+    /// alone, and answers on it whatever still arrives.
+    fn leave_suspects(&mut self, now: Instant) {
+        let suspects = self.paths.iter().filter(|path| Self::is_suspect(path) || path.remote_suspects);
+        for number in suspects.map(|path| path.number).collect::<Vec<_>>() {
+            if let Some(index) = self.conn.index_of(number) {
+                // The last one stays.
+                let _ = self.conn.close_path(index, now, 0);
+            }
+        }
     }
 
     /// The peer has shown that it may use all that [`Config::limits`] allows, where

@@ -61,6 +61,12 @@ impl Session {
         }
         let transmit = self.conn.poll_free(now, buf, &mut self.sent);
         self.sent.clear();
+        if self.stage == Stage::Closed
+            && let Some(index) = transmit.as_ref().and_then(|sent| self.conn.index_of_net(sent.path))
+        {
+            // Should another farewell be needed, this path may have lost the first one. The last path stays.
+            let _ = self.conn.close_path(index, now, 0);
+        }
         self.pump(at);
         transmit
     }
