@@ -149,12 +149,14 @@ mod tests {
     #[test]
     fn an_answer_ends_the_tries_of_its_address_and_no_others() {
         let (mut attempt, now) = attempt(vec![vec![net(1, 1), net(1, 2)], vec![net(2, 1)]]);
-        attempt.racers.push((7, attempt.next_path(now, Duration::ZERO).expect("is tried")));
+        let next = attempt.next_path(now, Duration::ZERO).expect("is tried");
+        attempt.racers.push((7, next));
         let refused = CloseReason::Transport("unknown certificate".into());
         attempt.on_failure(7, net(1, 1).remote, refused.clone());
         assert_eq!(attempt.waiting, [net(1, 2)], "the other interface leads to the same server");
         assert_eq!(attempt.verdict(now), None);
-        attempt.racers.push((8, attempt.next_path(now, Duration::ZERO).expect("is tried")));
+        let next = attempt.next_path(now, Duration::ZERO).expect("is tried");
+        attempt.racers.push((8, next));
         attempt.on_failure(8, net(1, 2).remote, CloseReason::TimedOut);
         assert_eq!(attempt.verdict(now), Some(refused));
     }

@@ -127,7 +127,7 @@ async fn beside(config: &Config, connect: &ConnectConfig, mut stalled: watch::Re
         let attempt = async {
             loop {
                 if let (Ok(request), Ok(settings)) = (request(connect), session_config(config))
-                    && let Ok(session) = Endpoint::connect(request, settings).await
+                    && let Ok(session) = squall::connect(request, settings).await
                 {
                     return session;
                 }
