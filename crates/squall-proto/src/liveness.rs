@@ -295,7 +295,11 @@ impl Liveness {
     pub(crate) fn doubt(&mut self, now: Micros, window: u64) {
         match &mut self.state {
             State::Suspect { next_probe, probes, .. } => (*next_probe, *probes) = (now, 0),
-            _ => self.suspect(now, window),
+            _ => {
+                // It was not used, which says nothing of the size of what passes.
+                self.only_small = false;
+                self.suspect(now, window);
+            }
         }
     }
 

@@ -67,6 +67,12 @@ pub(crate) struct InFlight {
 const FULL_SIZE: u16 = 1200;
 
 impl InFlight {
+    /// A packet that leaves.
+    pub(crate) fn of(sent_at: Micros, bytes: u16, payload: Option<Payload>) -> Self {
+        let more = Vec::new();
+        Self { sent_at, bytes, payload, more, is_mtu_probe: false, presumed_lost: false, mark: None }
+    }
+
     /// Whether its fate counts in the path's loss: probes are sent just where loss is expected.
     pub(crate) fn counts(&self) -> bool {
         self.payload.as_ref().is_some_and(|payload| !matches!(payload, Payload::Probe(_)))
@@ -167,15 +173,7 @@ mod tests {
     use super::*;
 
     fn entry(bytes: u16) -> InFlight {
-        InFlight {
-            sent_at: 0,
-            bytes,
-            payload: None,
-            more: Vec::new(),
-            is_mtu_probe: false,
-            presumed_lost: false,
-            mark: None,
-        }
+        InFlight::of(0, bytes, None)
     }
 
     proptest! {

@@ -191,7 +191,7 @@ impl Path {
 
     /// When a narrow path is probed with a full-size packet next; one that can carry nothing is not probed.
     pub(crate) fn full_probe_at(&self) -> Option<Micros> {
-        self.liveness.full_probe_at().filter(|_| !self.is_spent())
+        self.liveness.full_probe_at().filter(|_| !self.is_spent() && !self.is_out())
     }
 
     /// When the path is to be suspected, if no proof of delivery comes until then.

@@ -38,7 +38,7 @@ impl Session {
         let at = self.micros(now);
         self.mind_budgets(now);
         if self.stage != Stage::Open {
-            return self.transmit_unsteered(now, at, buf);
+            return self.transmit_unsteered(now, at, max_packets, buf);
         }
         if self.conn.has_queued() {
             // What noq kept comes first, and nothing of ours is put behind it.
@@ -55,11 +55,23 @@ impl Session {
     }
 
     /// Handshake and farewell: noq knows best.
-    fn transmit_unsteered(&mut self, now: Instant, at: Micros, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn transmit_unsteered(
+        &mut self,
+        now: Instant,
+        at: Micros,
+        max: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
         if std::mem::take(&mut self.timer_due) {
             self.conn.on_timeout(now);
         }
-        let transmit = self.conn.poll_free(now, buf, &mut self.sent);
+        let transmit = match self.stage {
+            // Once, and once more for each packet that still arrives: before the handshake is over noq writes the
+            // farewell for each kind of key anew at every call.
+            Stage::Closed if !std::mem::take(&mut self.flush_due) => None,
+            Stage::Closed => self.conn.poll_farewell(now, max, buf, &mut self.sent),
+            _ => self.conn.poll_free(now, buf, &mut self.sent),
+        };
         self.sent.clear();
         if self.stage == Stage::Closed
             && let Some(index) = transmit.as_ref().and_then(|sent| self.conn.index_of_net(sent.path))
@@ -231,7 +243,7 @@ impl Session {
                 self.control.push_front(control);
                 return None;
             }
-            Err(Payload::Fleeting | Payload::Chunk(_)) => {
+            Err(Payload::Fleeting | Payload::Probe(_) | Payload::Chunk(_)) => {
                 // A later report or probe takes its place; what must arrive is a control item.
                 tracing::warn!(
                     path = self.conn.paths[index].number,
@@ -376,7 +388,7 @@ impl Session {
     fn book_departures(&mut self, at: Micros) {
         let usual = self.packet_size();
         let mut sent = std::mem::take(&mut self.sent);
-        for Sent { path: index, packet, bytes, payload } in sent.drain(..) {
+        for Sent { path: index, packet, bytes, certain, payload } in sent.drain(..) {
             let number = self.conn.paths[index].number;
             let Some(position) = self.ensure_path(number, at) else { continue };
             let path = &mut self.paths[position];
@@ -394,16 +406,19 @@ impl Session {
                 self.asked.on_departure(id, number);
             }
             self.paths[position].pacer.on_sent(bytes.into());
+            if !certain {
+                // No acknowledgement will ever say that it has arrived.
+                self.give_up_packet(at, position, InFlight::of(at, bytes, payload));
+                continue;
+            }
             if bytes == 0 {
                 self.paths[position].flight.add(packet, payload);
                 continue;
             }
             let is_mtu_probe = payload.is_none() && u64::from(bytes) > usual;
-            let more = Vec::new();
             let path = &mut self.paths[position];
             let mark = path.bottleneck.mark(path.flight.bytes() == 0);
-            let entry =
-                InFlight { sent_at: at, bytes, payload, more, is_mtu_probe, presumed_lost: false, mark };
+            let entry = InFlight { is_mtu_probe, mark, ..InFlight::of(at, bytes, payload) };
             self.note_packet(at, number, packet, PacketFate::Sent, &entry);
             self.paths[position].flight.insert(packet, entry);
         }

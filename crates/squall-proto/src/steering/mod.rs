@@ -11,6 +11,7 @@ mod contract;
 mod controller;
 mod listener;
 mod media;
+mod places;
 mod tls;
 mod tolerant;
 
@@ -57,6 +58,8 @@ pub(crate) struct Sent<P> {
     pub(crate) packet: u64,
     /// Size of the packet; 0 for further datagrams of a packet already named.
     pub(crate) bytes: u16,
+    /// Whether the payload is in this packet. If not it is in another one of the path that left at the same time.
+    pub(crate) certain: bool,
     pub(crate) payload: Option<P>,
 }
 
@@ -111,6 +114,8 @@ pub(crate) struct Connection<P> {
     /// What noq has queued, oldest first: length and meaning.
     queued: VecDeque<(usize, P)>,
     queued_bytes: usize,
+    /// Of the datagrams that have just left.
+    places: Vec<Option<usize>>,
     buffer_size: usize,
     hello: Vec<u8>,
 }
@@ -131,6 +136,7 @@ impl<P> Connection<P> {
             paths: Vec::new(),
             queued: VecDeque::new(),
             queued_bytes: 0,
+            places: Vec::new(),
             buffer_size: 0,
             hello: Vec::new(),
         };
@@ -369,6 +375,18 @@ impl<P> Connection<P> {
         self.poll_transmit(now, 1, buf, sent)
     }
 
+    /// Polls noq for the end of the connection: a packet for each kind of key, if so many may leave.
+    pub(crate) fn poll_farewell(
+        &mut self,
+        now: Instant,
+        max_packets: usize,
+        buf: &mut Vec<u8>,
+        sent: &mut Vec<Sent<P>>,
+    ) -> Option<Transmit> {
+        self.set_gates(|_| true);
+        self.poll_transmit(now, max_packets, buf, sent)
+    }
+
     /// Polls noq with every gate closed: only tail-loss probes and acknowledgements can leave.
     pub(crate) fn poll_closed(
         &mut self,
@@ -439,30 +457,38 @@ impl<P> Connection<P> {
                 path,
                 packet,
                 bytes,
+                certain: true,
                 payload: None,
             }));
         }
-        let mut i = first;
-        let mut room = 0;
-        while self.queued_bytes > left {
-            let Some((len, payload)) = self.queued.pop_front() else { break };
+        if self.queued_bytes <= left {
+            return;
+        }
+        let packets: Vec<usize> = sent[first..].iter().map(|packet| packet.bytes.into()).collect();
+        let mut gone = 0;
+        while self.queued_bytes > left
+            && let Some((len, _)) = self.queued.get(gone)
+        {
             self.queued_bytes -= len;
-            // A datagram cannot have left in a packet smaller than itself: those carried control
-            // frames only.
-            while room < len && i < sent.len() {
-                room = usize::from(sent[i].bytes);
-                i += 1;
-            }
-            let Some(packet) = i.checked_sub(1).filter(|&p| p >= first && room >= len) else {
-                debug_assert!(false, "a datagram left without a packet");
-                continue;
-            };
-            room -= len;
-            if sent[packet].payload.is_none() {
-                sent[packet].payload = Some(payload);
-            } else {
-                let Sent { path, packet, .. } = sent[packet];
-                sent.push(Sent { path, packet, bytes: 0, payload: Some(payload) });
+            gone += 1;
+        }
+        let lengths: Vec<usize> = self.queued.iter().take(gone).map(|(len, _)| *len).collect();
+        places::places(&packets, &lengths, &mut self.places);
+        debug_assert!(!packets.is_empty(), "a datagram left without a packet");
+        for ((_, payload), place) in self.queued.drain(..gone).zip(&self.places) {
+            let at = first + place.unwrap_or(0);
+            match sent.get_mut(at) {
+                Some(packet) if place.is_some() && packet.payload.is_none() => packet.payload = Some(payload),
+                Some(&mut Sent { path, packet, .. }) => {
+                    sent.push(Sent {
+                        path,
+                        packet,
+                        bytes: 0,
+                        certain: place.is_some(),
+                        payload: Some(payload),
+                    });
+                }
+                None => {}
             }
         }
     }
