@@ -43,11 +43,13 @@ impl Session {
         let silence = self.config.silence.as_micros() as Micros;
         let packet = self.packet_size();
         let multipath = self.conn.is_multipath();
+        // What noq could not send goes before anything else of ours, and noq knows when to try again.
+        let held_up = self.conn.has_queued() || !self.paths.iter().any(|path| path.up);
         let mut next = [
             self.outbox.next_deadline(),
             self.inbox.timeout(),
-            self.reporter.due_at(),
-            self.sched_wake,
+            self.reporter.due_at().filter(|_| !held_up),
+            self.sched_wake.filter(|_| !held_up),
             self.radios.timeout(),
             self.to_open.iter().filter(|_| multipath).map(|(due, _)| *due).min(),
         ]
@@ -68,7 +70,7 @@ impl Session {
             consider(path.idle_probe_at(keep_alive));
             consider(path.full_probe_at());
             consider(Some(path.blocked_until).filter(|at| *at > now));
-            if !path.committed.is_empty() {
+            if !path.committed.is_empty() && !held_up {
                 consider(Some(path.pacer.ready_at(packet)));
             }
         }
