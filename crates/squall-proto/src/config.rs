@@ -83,6 +83,9 @@ impl fmt::Display for CongestionControl {
 /// Makes the scheduler of each new session.
 pub type SchedulerFactory = Arc<dyn Fn() -> Box<dyn Scheduler> + Send + Sync>;
 
+/// Says of the address of a peer whether it may begin a handshake.
+pub type AcceptFilter = Arc<dyn Fn(SocketAddr) -> bool + Send + Sync>;
+
 /// How sessions behave. One for all sessions of an endpoint.
 #[derive(Clone)]
 pub struct Config {
@@ -114,6 +117,9 @@ pub struct Config {
     /// How long after its first packet a connection to a server must have announced itself, which Squall does with the
     /// handshake. Default: 10 s.
     pub announce_timeout: Duration,
+    /// Which peers get an answer when they begin a handshake. An address may be forged: a filter keeps load away, and
+    /// takes the place of no token. Default: all.
+    pub accept: Option<AcceptFilter>,
     /// Whether a session that comes in is limited until [`Session::trust`](crate::Session::trust) is called: 64 KiB and
     /// 64 blocks wait for the application at most, and the peer's radio alerts have no effect. Default: no.
     pub distrust: bool,
@@ -152,6 +158,7 @@ impl Default for Config {
             keep_alive: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(10),
             announce_timeout: Duration::from_secs(10),
+            accept: None,
             distrust: false,
             race_delay: Duration::from_millis(100),
             packet_threshold: 32,

@@ -101,7 +101,11 @@ impl Endpoint {
     /// Takes in a UDP datagram.
     pub fn handle(&mut self, now: Instant, net: NetPath, ecn: Option<Ecn>, data: BytesMut) {
         let (sessions, newcomers) = (&self.sessions, &mut self.newcomers);
+        let accept = self.config.accept.as_ref();
         let admit = |proven| {
+            if accept.is_some_and(|accepts| !accepts(net.remote)) {
+                return newcomers.ignore();
+            }
             let open = sessions.values().filter(|s| s.is_announced() && !s.is_closed()).count();
             newcomers.admit(proven, open, sessions.len() - open, |key| standing(sessions, key))
         };

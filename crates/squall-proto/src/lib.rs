@@ -41,7 +41,7 @@ mod steering;
 mod varint;
 pub mod wire;
 
-pub use config::{Config, CongestionControl, Limits, NetPath, SchedulerFactory};
+pub use config::{AcceptFilter, Config, CongestionControl, Limits, NetPath, SchedulerFactory};
 pub use endpoint::{Endpoint, SessionId};
 pub use event::{
     Block, BlockFate, CloseReason, ConnectError, Event, Missed, PathChange, Received, SendError, WeightError,

@@ -46,6 +46,8 @@ pub(crate) enum Admission {
     Retry,
     /// There are as many sessions as allowed.
     Refuse,
+    /// It is not wanted, and gets no answer.
+    Ignore,
 }
 
 /// How far a connection has come.
@@ -101,6 +103,12 @@ impl Newcomers {
             return Admission::Retry;
         }
         Admission::Accept
+    }
+
+    /// One that is not wanted gets no answer.
+    pub(crate) fn ignore(&mut self) -> Admission {
+        self.stats.refused += 1;
+        Admission::Ignore
     }
 
     /// A handshake begins.

@@ -9,8 +9,8 @@ use std::{
 use bytes::BytesMut;
 use noq_proto::{DatagramEvent, EndpointConfig, FourTuple, crypto::rustls::QuicClientConfig};
 use squall_proto::{
-    ALPN, Block, ClientTls, CloseReason, Config, Endpoint, Event, Limits, NetPath, ServerTls, SessionId,
-    Target,
+    ALPN, AcceptFilter, Block, ClientTls, CloseReason, Config, Endpoint, Event, Fingerprint, Limits, NetPath,
+    ServerTls, SessionId, Target,
     pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
 };
 
@@ -205,7 +205,11 @@ impl World {
 
     fn target(local: IpAddr) -> Target {
         let tls = ClientTls::insecure_trust_anyone().expect("is usable");
-        Target { tls, server_name: "localhost".into(), paths: vec![NetPath { local, remote: SERVER }] }
+        Target {
+            tls,
+            server_name: "localhost".into(),
+            interfaces: vec![vec![NetPath { local, remote: SERVER }]],
+        }
     }
 
     fn step(&mut self) {
@@ -398,4 +402,39 @@ fn what_is_held_for_a_stranger_is_bounded() {
     assert!(held(&mut world) <= 64 << 10);
     world.server.session(id).expect("is open").trust(world.now);
     assert!(held(&mut world) > 300_000, "all of it once it is trusted");
+}
+
+/// noq writes the farewell anew at every call as long as the handshake is not over.
+#[test]
+fn a_client_that_does_not_trust_a_server_says_so_once() {
+    let mut world = World::new();
+    let mut client = Endpoint::new(Config::default(), None, Some([10; 32]), world.now);
+    let local = IpAddr::from([10, 0, 0, 1]);
+    let interfaces = vec![vec![NetPath { local, remote: SERVER }]];
+    let tls = ClientTls::pinned(Fingerprint([7; 32])).expect("is usable");
+    client
+        .connect(world.now, Target { tls, server_name: "localhost".into(), interfaces })
+        .expect("has a path");
+    world.clients.push((local, client));
+    let mut packets = 0;
+    for _ in 0..100 {
+        world.step();
+        packets += world.wire.iter().filter(|(_, to, _)| *to == SERVER).count();
+        assert!(packets < 20, "{packets} packets");
+    }
+}
+
+#[test]
+fn addresses_that_are_filtered_out_get_no_answer() {
+    let mut world = World::new();
+    let accept: AcceptFilter = Arc::new(|peer| peer.ip() != IpAddr::from([10, 0, 0, 1]));
+    let config = Config { accept: Some(accept), ..server_config() };
+    world.server = Endpoint::new(config, Some(&world.tls), Some([1; 32]), world.now);
+    world.client([10, 0, 0, 1]);
+    for _ in 0..1_000 {
+        world.step();
+        assert!(world.wire.iter().all(|(from, _, _)| *from != SERVER));
+    }
+    assert_eq!((world.server.admission().refused, world.server.is_empty()), (4, true));
+    world.connects([10, 0, 0, 2]);
 }

@@ -66,10 +66,10 @@ pub use interfaces::Interfaces;
 pub use network::Network;
 pub use session::{FinishError, PathInfo, Session};
 pub use squall_proto::{
-    ALPN, AdmissionStats, Block, BlockFate, CloseReason, Config, CongestionControl, DecisionLog, Fingerprint,
-    FingerprintError, Limits, Missed, NetPath, PacketFate, PacketLog, PathChange, PathStats, Received,
-    SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, WeightError, congestion, fingerprint_of,
-    host_network, pki_types,
+    ALPN, AcceptFilter, AdmissionStats, Block, BlockFate, CloseReason, Config, CongestionControl,
+    DecisionLog, Fingerprint, FingerprintError, Limits, Missed, NetPath, PacketFate, PacketLog, PathChange,
+    PathStats, Received, SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, WeightError,
+    congestion, fingerprint_of, host_network, pki_types,
     sched::{self, BlockId, BuildError, PathId},
     signal,
     wire::{CancelReason, RefuseReason},

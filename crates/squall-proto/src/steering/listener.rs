@@ -88,6 +88,10 @@ impl Listener {
                 match admit(incoming.remote_address_validated()) {
                     Admission::Accept => self.accept(incoming, now, path, buf),
                     Admission::Refuse => reply(path, &self.inner.refuse(incoming, buf)),
+                    Admission::Ignore => {
+                        self.inner.ignore(incoming);
+                        Heard::Nothing
+                    }
                     Admission::Retry => match self.inner.retry(incoming, buf) {
                         Ok(transmit) => reply(path, &transmit),
                         Err(_) => Heard::Nothing,
