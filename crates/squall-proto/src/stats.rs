@@ -1,14 +1,18 @@
 //! Counters of a session, its paths and its blocks.
 
+use std::time::Duration;
+
 use serde::Serialize;
+use squall_sched::PathState;
 
 /// Counters of one path since it was opened. Bytes are UDP payload, headers of QUIC included.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct PathStats {
     /// Number of the path on the wire.
     pub number: u32,
-    /// Name of its state: `active`, `suspect`, `deactivated`.
-    pub state: &'static str,
+    /// Whether it is in use.
+    pub state: PathState,
     /// Whether its bytes cost money, as either side says.
     pub metered: bool,
     /// Signal factor F in (0, 1]: 1 unless a radio at either end gave a warning.
@@ -17,14 +21,14 @@ pub struct PathStats {
     pub signal_quality: Option<f64>,
     /// Bytes of data, headers included, that its budget leaves, if it has one.
     pub budget: Option<u64>,
-    /// Smoothed round-trip time in microseconds.
-    pub srtt_us: u64,
-    /// Smallest round-trip time in microseconds.
-    pub min_rtt_us: u64,
-    /// Mean deviation of the round-trip time in microseconds.
-    pub rtt_dev_us: u64,
-    /// One-way delay in microseconds; differences between paths are exact.
-    pub owd_us: u64,
+    /// Smoothed round-trip time (RFC 9002 §5.3).
+    pub srtt: Duration,
+    /// Smallest round-trip time.
+    pub min_rtt: Duration,
+    /// Mean deviation of the round-trip time.
+    pub rtt_deviation: Duration,
+    /// One-way delay to the peer; differences between paths are exact.
+    pub one_way_delay: Duration,
     /// Congestion window in bytes.
     pub window: u64,
     /// Bytes in flight.

@@ -23,9 +23,10 @@ impl fmt::Display for PathId {
 }
 
 /// What is known of a path's health.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PathState {
     /// Delivers.
+    #[default]
     Active,
     /// Fell silent while packets were in flight; being probed, readmitted on proof of delivery.
     Suspect,
@@ -41,6 +42,12 @@ impl PathState {
             Self::Suspect => "suspect",
             Self::Deactivated => "deactivated",
         }
+    }
+}
+
+impl fmt::Display for PathState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

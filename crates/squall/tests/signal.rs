@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use squall::{
     Block, Config, PathChange, Session,
+    sched::PathState,
     signal::{AlertKind, Publisher, Reading, board},
 };
 
@@ -22,7 +23,7 @@ async fn alert(session: &Session) -> AlertKind {
 }
 
 /// Block bytes the side has put on the path from or to 127.0.0.2, and its state.
-fn first(session: &Session) -> (u64, &'static str) {
+fn first(session: &Session) -> (u64, PathState) {
     let paths = session.path_stats();
     let wanted = |ip: std::net::IpAddr| ip.to_string() == "127.0.0.2";
     let path = paths.iter().find(|p| wanted(p.local.ip()) || wanted(p.remote.ip())).expect("is up");
@@ -51,10 +52,10 @@ fn both_sides_leave_a_path_whose_radio_fades_and_return_when_it_is_back() {
         assert_eq!(error, "no path runs over 'wlan7': there are 127.0.0.2, 127.0.0.3");
         client.set_signal("127.0.0.2", Some(subscriber)).expect("is there");
         tokio::time::sleep(Duration::from_millis(250)).await;
-        assert_eq!(first(&client).1, "active");
+        assert_eq!(first(&client).1, PathState::Active);
         wifi(&mut publisher, -85.0);
         assert_eq!(alert(&server).await, AlertKind::Outage);
-        assert_eq!((first(&client).1, first(&server).1), ("deactivated", "deactivated"));
+        assert_eq!((first(&client).1, first(&server).1), (PathState::Deactivated, PathState::Deactivated));
         let before = (first(&client).0, first(&server).0);
         for _ in 0..20 {
             client.send(Block::new(vec![1; 20_000])).await.expect("is taken");
@@ -68,7 +69,7 @@ fn both_sides_leave_a_path_whose_radio_fades_and_return_when_it_is_back() {
         wifi(&mut publisher, -50.0);
         assert_eq!(alert(&server).await, AlertKind::Recovery);
         // Each sends data there again when a probe was answered.
-        while (first(&client).1, first(&server).1) != ("active", "active") {
+        while (first(&client).1, first(&server).1) != (PathState::Active, PathState::Active) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     });
@@ -85,7 +86,7 @@ fn a_radio_that_says_nothing_for_long_is_believed_until_it_is_let_go() {
         assert_eq!(alert(&server).await, AlertKind::Outage);
         // Most radios say something only when it changes.
         tokio::time::sleep(Duration::from_millis(5_500)).await;
-        assert_eq!(first(&server).1, "deactivated");
+        assert_eq!(first(&server).1, PathState::Deactivated);
         client.set_signal("127.0.0.2", None).expect("is there");
         assert_eq!(alert(&server).await, AlertKind::Recovery);
     });

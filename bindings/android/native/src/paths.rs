@@ -28,7 +28,7 @@ fn one<'local>(env: &mut Env<'local>, path: &PathInfo) -> Result<JObject<'local>
     let network = env.new_string(path.interface.as_deref().unwrap_or_default())?;
     let local = env.new_string(path.local.to_string())?;
     let remote = env.new_string(path.remote.to_string())?;
-    let state = env.new_string(stats.state)?;
+    let state = env.new_string(stats.state.name())?;
     let arguments = [
         JValue::Int(path.id.0.into()),
         JValue::Object(&network),
@@ -38,7 +38,7 @@ fn one<'local>(env: &mut Env<'local>, path: &PathInfo) -> Result<JObject<'local>
         JValue::Bool(stats.metered),
         JValue::Double(stats.signal_factor),
         JValue::Double(stats.signal_quality.unwrap_or(f64::NAN)),
-        count(stats.srtt_us),
+        count(stats.srtt.as_micros() as u64),
         count(stats.delivery_rate),
         JValue::Double(stats.loss),
         count(stats.sent_bytes),

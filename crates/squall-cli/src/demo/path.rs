@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use squall::{
-    PathInfo, PathStats,
+    PathInfo, PathStats, sched,
     signal::{QualityIndex, Reading, SignalState},
 };
 use squall_lab::{
@@ -105,7 +105,7 @@ impl Path {
         let bits = (last.1 - first.1) as f64 * 8.0;
         self.now.rate_bps = if over > 0.0 { (bits / over) as u64 } else { 0 };
         if let Some(info) = sending {
-            self.now.srtt_us = info.stats.srtt_us;
+            self.now.srtt_us = info.stats.srtt.as_micros() as u64;
             self.now.state = state_of(info.stats.state);
         }
     }
@@ -121,7 +121,7 @@ impl Path {
         PathSample {
             delivered_down: down,
             delivered_up: up,
-            srtt_us: sending.map_or(0, |info| info.stats.srtt_us),
+            srtt_us: sending.map_or(0, |info| info.stats.srtt.as_micros() as u64),
             in_flight: sending.map_or(0, |info| info.stats.in_flight),
             window: sending.map_or(0, |info| info.stats.window),
             queue: self.now.link.queue_bytes,
@@ -158,10 +158,10 @@ impl Path {
     }
 }
 
-fn state_of(name: &str) -> PathState {
-    match name {
-        "active" => PathState::Active,
-        "suspect" => PathState::Suspect,
-        _ => PathState::Deactivated,
+fn state_of(state: sched::PathState) -> PathState {
+    match state {
+        sched::PathState::Active => PathState::Active,
+        sched::PathState::Suspect => PathState::Suspect,
+        sched::PathState::Deactivated => PathState::Deactivated,
     }
 }

@@ -51,7 +51,7 @@ impl PathBook {
 
     /// The smallest round-trip time of all, in microseconds; 0 without any.
     pub(super) fn min_rtt_us(&self) -> u64 {
-        self.by_number.values().map(|info| info.stats.min_rtt_us).min().unwrap_or(0)
+        self.by_number.values().map(|info| info.stats.min_rtt.as_micros() as u64).min().unwrap_or(0)
     }
 
     /// A line for each path; those that were opened anew between the same addresses count as one.
@@ -79,8 +79,8 @@ impl PathSummary {
             received_bytes: stats.received_bytes,
             sent_packets: stats.sent_packets,
             lost_packets: stats.lost_packets,
-            min_rtt_us: stats.min_rtt_us,
-            srtt_us: stats.srtt_us,
+            min_rtt_us: stats.min_rtt.as_micros() as u64,
+            srtt_us: stats.srtt.as_micros() as u64,
         }
     }
 

@@ -16,7 +16,7 @@
 use squall_proto::{
     CongestionControl, PathStats,
     congestion::{SalsifyConfig, SqpConfig},
-    sched::{Micros, PathId},
+    sched::{Micros, PathId, PathState},
 };
 
 use crate::contender::Contender;
@@ -54,7 +54,8 @@ impl Allowance {
 
     /// The rate in bits per second.
     pub(super) fn bps<'a>(&self, paths: impl Iterator<Item = (PathId, &'a PathStats)>) -> u64 {
-        let active: Vec<(PathId, &PathStats)> = paths.filter(|(_, stats)| stats.state == "active").collect();
+        let active: Vec<(PathId, &PathStats)> =
+            paths.filter(|(_, stats)| stats.state == PathState::Active).collect();
         let mut rates = active.iter().map(|(_, stats)| self.of_path(stats));
         match self.paths {
             Paths::Only(path) => active.iter().find(|(id, _)| id.0 == path).map(|(_, s)| self.of_path(s)),
@@ -70,13 +71,12 @@ impl Allowance {
     }
 
     fn of_path(&self, stats: &PathStats) -> u64 {
+        let [srtt, min_rtt] = [stats.srtt, stats.min_rtt].map(|rtt| rtt.as_micros() as Micros);
         let within_us: Micros = match self.control {
-            CongestionControl::Cubic | CongestionControl::CubicTolerant | CongestionControl::NewReno => {
-                stats.srtt_us
-            }
-            CongestionControl::Bbr3 => 2 * stats.min_rtt_us,
-            CongestionControl::Sqp => stats.min_rtt_us + SqpConfig::default().interval,
-            CongestionControl::Salsify => stats.srtt_us.max(SalsifyConfig::default().delay),
+            CongestionControl::Cubic | CongestionControl::CubicTolerant | CongestionControl::NewReno => srtt,
+            CongestionControl::Bbr3 => 2 * min_rtt,
+            CongestionControl::Sqp => min_rtt + SqpConfig::default().interval,
+            CongestionControl::Salsify => srtt.max(SalsifyConfig::default().delay),
         };
         stats.window.saturating_mul(8_000_000) / within_us.max(1)
     }
@@ -94,19 +94,17 @@ fn option<'a>(scheduler: &'a str, name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// Wi-Fi of 10 Mbps by its window and 20 ms, LTE of 4 Mbps and 50 ms that costs money.
     fn paths() -> [(PathId, PathStats); 2] {
         let path = |id, window, srtt_us, metered| {
-            let stats = PathStats {
-                state: "active",
-                window,
-                srtt_us,
-                min_rtt_us: srtt_us / 2,
-                metered,
-                ..PathStats::default()
-            };
+            let mut stats = PathStats::default();
+            (stats.window, stats.metered) = (window, metered);
+            stats.srtt = Duration::from_micros(srtt_us);
+            stats.min_rtt = stats.srtt / 2;
             (PathId(id), stats)
         };
         [path(0, 25_000, 20_000, false), path(1, 25_000, 50_000, true)]
@@ -128,7 +126,7 @@ mod tests {
     #[test]
     fn what_is_suspected_carries_nothing() {
         let mut paths = paths();
-        paths[0].1.state = "suspect";
+        paths[0].1.state = PathState::Suspect;
         let of = |scheduler| mbps(CongestionControl::NewReno, scheduler, &paths);
         assert_eq!((of("sp"), of("augur"), of("minrtt"), of("redundant")), (0, 4, 4, 4));
         assert_eq!(mbps(CongestionControl::Cubic, "minrtt", &[]), 0);

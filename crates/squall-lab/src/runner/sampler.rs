@@ -3,7 +3,11 @@
 use std::collections::HashMap;
 use std::ops::{Add, Sub};
 
-use squall_proto::{NetPath, PathChange, PathStats, sched::PathId, signal::AlertKind};
+use squall_proto::{
+    NetPath, PathChange, PathStats,
+    sched::{self, PathId},
+    signal::AlertKind,
+};
 
 use crate::flow::Direction;
 use crate::result::{PathSample, PathState, PathTotals, Recorder, thousandths};
@@ -134,12 +138,12 @@ impl Sampler {
             let [client, server] = &self.paths[path];
             let state = self.state(path, open[path], view.state);
             if open[path] && state == PathState::Active {
-                recorder.on_rtt(path, view.srtt_us);
+                recorder.on_rtt(path, view.srtt.as_micros() as u64);
             }
             let sample = PathSample {
                 delivered_down: client.total().new_data(),
                 delivered_up: server.total().new_data(),
-                srtt_us: view.srtt_us,
+                srtt_us: view.srtt.as_micros() as u64,
                 in_flight: view.in_flight,
                 window: view.window,
                 queue: link.queue_bytes,
@@ -155,14 +159,14 @@ impl Sampler {
         }
     }
 
-    fn state(&self, path: usize, open: bool, name: &str) -> PathState {
+    fn state(&self, path: usize, open: bool, state: sched::PathState) -> PathState {
         let end = &self.paths[path][self.sender() as usize];
-        match name {
+        match state {
             _ if !open && end.number.is_some() => PathState::Down,
             _ if !end.up => PathState::Opening,
-            "suspect" => PathState::Suspect,
-            "deactivated" => PathState::Deactivated,
-            _ => PathState::Active,
+            sched::PathState::Suspect => PathState::Suspect,
+            sched::PathState::Deactivated => PathState::Deactivated,
+            sched::PathState::Active => PathState::Active,
         }
     }
 

@@ -363,15 +363,15 @@ impl Session {
             }
             let book = self.conn.paths[index].ledger.book();
             stats.number = path.number;
-            stats.state = path.state().name();
+            stats.state = path.state();
             stats.metered = path.metered;
             stats.signal_factor = path.factor();
             stats.signal_quality = self.radios.quality(self.conn.paths[index].net.local);
             stats.budget = path.allowance.map(|allowance| allowance.data);
-            stats.srtt_us = path.rtt.smoothed;
-            stats.min_rtt_us = path.rtt.min;
-            stats.rtt_dev_us = path.rtt.deviation;
-            stats.owd_us = owd;
+            stats.srtt = Duration::from_micros(path.rtt.smoothed);
+            stats.min_rtt = Duration::from_micros(path.rtt.min);
+            stats.rtt_deviation = Duration::from_micros(path.rtt.deviation);
+            stats.one_way_delay = Duration::from_micros(owd);
             stats.window = path.effective_window();
             stats.in_flight = path.in_flight();
             stats.delivery_rate = path.delivery.bits_per_second();
@@ -470,6 +470,7 @@ impl Session {
             return;
         }
         self.stage = Stage::Closed;
+        self.flush_due = true;
         let now = self.micros(now);
         for ended in self.outbox.end_all() {
             self.on_ended(now, &ended);

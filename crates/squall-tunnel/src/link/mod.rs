@@ -11,7 +11,8 @@ use std::{
 };
 
 use squall::{
-    Arrival, Block, CloseReason, PathEvent, PathInfo, Received, SendError, Session, sched::BlockId,
+    Arrival, Block, CloseReason, PathEvent, PathInfo, Received, SendError, Session,
+    sched::{BlockId, PathState},
 };
 use squall_net::Micros;
 use tokio::{
@@ -382,8 +383,9 @@ impl Link {
     }
 
     fn watch_silence(&mut self, infos: &[PathInfo]) {
-        let silent =
-            self.agreed && !infos.is_empty() && infos.iter().all(|info| info.stats.state == "suspect");
+        let silent = self.agreed
+            && !infos.is_empty()
+            && infos.iter().all(|info| info.stats.state == PathState::Suspect);
         if !silent {
             self.silent_since = None;
         }

@@ -109,7 +109,12 @@ impl Paths {
 
     /// The smallest round trip of all paths, in microseconds; 0 without any.
     pub(super) fn min_rtt_us(infos: &[PathInfo]) -> u64 {
-        infos.iter().map(|info| info.stats.min_rtt_us).filter(|rtt| *rtt > 0).min().unwrap_or(0)
+        infos
+            .iter()
+            .map(|info| info.stats.min_rtt.as_micros() as u64)
+            .filter(|rtt| *rtt > 0)
+            .min()
+            .unwrap_or(0)
     }
 
     /// Tells when most data goes another way than before, and what is known of both ways.
@@ -223,7 +228,7 @@ fn evidence(info: &PathInfo) -> String {
     format!(
         "{}, RTT {:.1} ms, {:.1} % lost, {} of {} kB in flight",
         stats.state,
-        stats.srtt_us as f64 / 1e3,
+        stats.srtt.as_secs_f64() * 1e3,
         stats.loss * 100.0,
         stats.in_flight / 1000,
         stats.window / 1000
@@ -237,14 +242,14 @@ fn status(name: String, info: &PathInfo, mark: Mark, before: Mark) -> PathStatus
     PathStatus {
         name,
         remote: info.remote.to_string(),
-        state: stats.state.to_owned(),
+        state: stats.state.to_string(),
         metered: stats.metered,
         sent_bps: rate(mark.sent - before.sent),
         received_bps: rate(mark.received - before.received),
         sent_bytes: stats.sent_bytes,
         received_bytes: stats.received_bytes,
-        srtt_us: stats.srtt_us,
-        min_rtt_us: stats.min_rtt_us,
+        srtt_us: stats.srtt.as_micros() as u64,
+        min_rtt_us: stats.min_rtt.as_micros() as u64,
         loss: stats.loss,
         in_flight: stats.in_flight,
         window: stats.window,
