@@ -30,8 +30,11 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Transfers at a time, of the sessions that an endpoint has: there is room for senders that come back.
 const SEATS: usize = 4;
 
-/// Sessions of one host that are not authorised yet.
-const VISITORS: u32 = 4;
+/// Sessions that are not authorised yet.
+pub(super) const VISITORS: u32 = 48;
+
+/// Those of one host.
+const VISITORS_OF_A_HOST: u32 = 4;
 
 /// Transfers whose receipts are remembered, for senders that lost the connection before they had theirs.
 const REMEMBERED: usize = 64;
@@ -141,8 +144,9 @@ impl Host {
         let host = talk.remote().map(host_of);
         let entered = {
             let mut book = self.book();
+            let all: u32 = book.visitors.values().sum();
             let visitors = book.visitors.entry(host).or_insert(0);
-            let may = *visitors < VISITORS;
+            let may = *visitors < VISITORS_OF_A_HOST && all < VISITORS;
             *visitors += u32::from(may);
             may
         };
@@ -150,6 +154,9 @@ impl Host {
             return Err(Fault::of_peer("too many senders from there have not said what they send"));
         }
         let greeted = self.admission.greet(talk).await;
+        if greeted.is_ok() {
+            talk.session.trust();
+        }
         let mut book = self.book();
         if let Some(visitors) = book.visitors.get_mut(&host) {
             *visitors -= 1;

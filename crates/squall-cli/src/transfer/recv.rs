@@ -15,7 +15,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
     admission::Admission,
-    host::{Bounds, Host, Outcome},
+    host::{Bounds, Host, Outcome, VISITORS},
     incoming::Summary,
     output::Target,
 };
@@ -26,8 +26,8 @@ use crate::{
     token::{self, TokenArgs},
 };
 
-/// Sessions at a time, of senders that are known or not.
-const SESSIONS: usize = 8;
+/// Sessions at a time, of senders that are authorised and of [`VISITORS`].
+const SESSIONS: usize = VISITORS as usize + 16;
 
 /// Handshakes at a time.
 const HANDSHAKES: usize = 16;
@@ -270,7 +270,14 @@ impl RecvArgs {
             reassembly: REASSEMBLY,
             ..Limits::default()
         };
-        Ok(Config { congestion: self.congestion, limits, qlog_dir: self.qlog.clone(), ..Config::default() })
+        Ok(Config {
+            congestion: self.congestion,
+            limits,
+            // Until it is authorised.
+            distrust: true,
+            qlog_dir: self.qlog.clone(),
+            ..Config::default()
+        })
     }
 
     fn publish(&self, target: &Target, summary: &Summary) -> anyhow::Result<()> {
