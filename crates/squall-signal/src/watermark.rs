@@ -212,12 +212,9 @@ impl Alert {
     }
 }
 
-/// A fall of the index below Warning by less than this is not worth an alert.
+/// A move of the index below Warning by less than this is not worth an alert. Rises are reported as soon as falls: with
+/// rises of 0.05 that last for T_rec, 99 of 100 packets of `storm` at the edge of Wi-Fi took up to 136 instead of 125 ms.
 const GAP_STEP: f64 = 0.02;
-
-/// Nor is a rise by less than this, or one that does not last for T_rec. Readings are noisy, each alert goes out
-/// on every path, and what a scheduler planned is planned again.
-const RISE_STEP: f64 = 0.05;
 
 /// Windows of losses that are further apart than this tell nothing of how the loss grew.
 const COMPARABLE: Micros = 2_000_000;
@@ -235,8 +232,6 @@ pub struct Watermark {
     above_since: Option<Micros>,
     /// The gap of the last warning.
     warned_gap: f64,
-    /// Since when the index has been well above that of the last warning.
-    better_since: Option<Micros>,
     /// When the last reading was taken in.
     heard: Option<Micros>,
     /// When the last window of losses ended, and the share lost in it.
@@ -260,7 +255,6 @@ impl Watermark {
             was_out: false,
             above_since: None,
             warned_gap: 0.0,
-            better_since: None,
             heard: None,
             loss: None,
             calm: 0,
@@ -282,7 +276,7 @@ impl Watermark {
         self.was_out = quality < self.marks.outage;
         if quality < self.marks.warning {
             self.above_since = None;
-            self.suppress(now, quality)
+            self.suppress(quality)
         } else {
             let since = *self.above_since.get_or_insert(now);
             let lasting = now.saturating_sub(since) >= micros(self.config.recovery);
@@ -334,28 +328,18 @@ impl Watermark {
     }
 
     /// The index is below Warning. Fast suppression: what makes it worse is said at once.
-    fn suppress(&mut self, now: Micros, quality: f64) -> Option<Alert> {
+    fn suppress(&mut self, quality: f64) -> Option<Alert> {
         let gap = self.marks.warning - quality;
         if quality < self.marks.outage {
             return (self.state != SignalState::Out).then(|| self.alert(AlertKind::Outage, quality, gap));
         }
         let news = match self.state {
             SignalState::Clear => true,
-            SignalState::Warned => gap - self.warned_gap >= GAP_STEP || self.has_risen(now, gap),
+            SignalState::Warned => (gap - self.warned_gap).abs() >= GAP_STEP,
             // On the way up: nothing before it has been above Warning for long enough.
             SignalState::Out => false,
         };
         news.then(|| self.alert(AlertKind::Warning, quality, gap))
-    }
-
-    /// Slow recovery under a warning.
-    fn has_risen(&mut self, now: Micros, gap: f64) -> bool {
-        if self.warned_gap - gap < RISE_STEP {
-            self.better_since = None;
-            return false;
-        }
-        let since = *self.better_since.get_or_insert(now);
-        now.saturating_sub(since) >= micros(self.config.recovery)
     }
 
     fn recover(&mut self, quality: f64) -> Alert {
@@ -365,7 +349,7 @@ impl Watermark {
 
     fn alert(&mut self, kind: AlertKind, quality: f64, gap: f64) -> Alert {
         self.state = kind.state();
-        (self.warned_gap, self.better_since) = (gap, None);
+        self.warned_gap = gap;
         Alert { kind, quality, gap }
     }
 }

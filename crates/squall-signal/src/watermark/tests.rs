@@ -37,10 +37,7 @@ fn a_weak_one_warns_with_the_gap_and_again_when_the_gap_moves() {
     assert_eq!(alert.kind, AlertKind::Warning);
     assert!((alert.gap - 0.04).abs() < 1e-9, "{}", alert.gap);
     assert!((alert.factor() - 0.28 / 0.32).abs() < 1e-9);
-    assert_eq!(feed(&mut watermark, &[0.275, 0.25, 0.245, 0.28]), [None, W, None, None]);
-    // A rise is told when it is one of 0.05 and has lasted for T_rec.
-    let up = [0.305, 0.305, 0.29, 0.305, 0.31, 0.302, 0.302, 0.315];
-    assert_eq!(feed(&mut watermark, &up), [None, None, None, None, None, None, None, W]);
+    assert_eq!(feed(&mut watermark, &[0.275, 0.25, 0.245, 0.28]), [None, W, None, W]);
     assert_eq!(watermark.state(), SignalState::Warned);
 }
 
@@ -188,7 +185,8 @@ fn marks_go_back_when_nothing_is_lost_any_more() {
         watermark.update(i * POLL, &reading(0.4), Some(0.6));
     }
     let Marks { warning, outage, .. } = watermark.marks();
-    assert!(warning > 0.35 && outage > 0.29, "{:?}", watermark.marks());
+    // Higher, the first reading would be an outage, and nothing is lost on a path that carries nothing.
+    assert!(warning > 0.35 && outage > 0.26, "{:?}", watermark.marks());
     // Nine steps each at most, of 5 s.
     for i in 20..=600 {
         watermark.update(i * POLL, &reading(0.6), Some(0.02));
