@@ -209,8 +209,16 @@ mod tests {
             |pids: &[u32], pid| choose(shells(pids), pid).map(|shell| shell.pid).map_err(|e| e.to_string());
         assert_eq!(chosen(&[7], None), Ok(7));
         assert_eq!(chosen(&[7, 8], Some(8)), Ok(8));
-        assert_eq!(chosen(&[7, 8], None), Err("several shells run: name one with --pid (7, 8)".into()));
-        assert_eq!(chosen(&[7], Some(9)), Err("process 9 is no shell of this user; there are 7".into()));
-        assert!(chosen(&[], None).is_err_and(|words| words.starts_with("no shell of this user runs")));
+        assert_eq!(
+            chosen(&[7, 8], None),
+            Err("--join: several shells run: name one with --pid (7, 8)".into())
+        );
+        assert_eq!(
+            chosen(&[7], Some(9)),
+            Err("--join: process 9 is no shell of this user; there are 7".into())
+        );
+        assert!(
+            chosen(&[], None).is_err_and(|words| words.starts_with("--join: no shell of this user runs"))
+        );
     }
 }

@@ -37,7 +37,7 @@ pub fn parcel(input: &[u8]) {
 /// A flow of each kind, to clone.
 static FLOWS: LazyLock<Vec<FlowConfig>> = LazyLock::new(|| {
     let flow = |(name, _): &(&str, Media)| {
-        FlowConfig::parse(&format!("x=udp://127.0.0.1:1,max_frame=8000,media={name}"), true)
+        FlowConfig::parse(&format!("x=udp://127.0.0.1:1,max_frame=65536B,media={name}"), true)
     };
     Media::ALL.iter().map(|media| flow(media).expect("is a flow")).collect()
 });

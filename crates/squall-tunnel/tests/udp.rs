@@ -98,7 +98,7 @@ fn datagrams_arrive_as_they_were_sent_and_replies_find_the_way_back() {
 #[test]
 fn a_steady_flow_has_one_delay() {
     in_real_time(async || {
-        let pair = Pair::start(",latency=100ms", ",playout=steady").await;
+        let pair = Pair::start(",latency=100ms", ",latency=100ms,playout=steady").await;
         // The clocks are compared by what came before.
         pair.send(b"first");
         pair.recv_in_time().await;
@@ -118,7 +118,7 @@ fn a_steady_flow_has_one_delay() {
 #[test]
 fn a_steady_flow_keeps_datagrams_of_one_picture_apart() {
     in_real_time(async || {
-        let pair = Pair::start(",latency=300ms,media=rtp,gap=100ms", ",playout=steady").await;
+        let pair = Pair::start(",latency=300ms,media=rtp,gap=100ms", ",latency=300ms,playout=steady").await;
         let packet = |last: bool| {
             let mut packet = [0; 20];
             packet[..2].copy_from_slice(&[0x80, if last { 0xe0 } else { 0x60 }]);

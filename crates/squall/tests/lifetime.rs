@@ -303,6 +303,7 @@ fn a_server_on_all_addresses_answers_from_the_one_called() {
         let client = squall::connect(request, Config::default()).await.expect("connects");
         let accepted = endpoint.accept().await.expect("listens");
         paths_up(&client, 2).await;
+        paths_up(&accepted, 2).await;
         send_steadily(client, &accepted, 20, Duration::from_millis(5)).await;
         let mut locals: Vec<_> = accepted.path_stats().iter().map(|p| p.local.ip()).collect();
         locals.sort();

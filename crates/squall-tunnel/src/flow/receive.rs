@@ -75,6 +75,8 @@ mod tests {
         drop(free);
         let receiver = socket::open(End::In(address)).expect("is opened");
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
+        // The first socket that asks for stamps has the kernel begin with it a moment later.
+        std::thread::sleep(Duration::from_millis(100));
         sender.send_to(b"old", address).expect("is sent");
         std::thread::sleep(Duration::from_millis(300));
         sender.send_to(b"fresh!", address).expect("is sent");
