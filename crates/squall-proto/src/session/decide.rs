@@ -88,19 +88,15 @@ impl Session {
         if self.views.iter().any(|v| v.usable) {
             return;
         }
-        // Nothing better is left than paths that are out by their radios' word: those that deliver carry
-        // data as if warned, each by the factor of its index.
-        let open = || self.paths.iter().filter(|p| p.up && p.blocked_until <= now);
-        let delivers = |p: &&Path| !Self::is_suspect(p) && !p.liveness.is_narrow();
-        let mut offered: u8 = open().filter(delivers).map(|p| p.id.bit()).sum();
-        if offered == 0 {
-            // Every path is silent. The one that was heard last carries what there is all the same, for a
-            // session that sends nothing would never learn that it could.
-            let latest = open()
-                .max_by_key(|p| (!Self::is_suspect(p), !p.liveness.is_narrow(), p.liveness.last_proof()));
-            offered = latest.map_or(0, |p| p.id.bit());
-        }
-        for view in self.views.iter_mut().filter(|view| offered & view.id.bit() != 0) {
+        // Every path is silent, or out by its radio's word. One carries what there is all the same, for a
+        // session that sends nothing would never learn that it could: one that is not silent if there is
+        // such a one, or else the one that was heard last.
+        let open = self.paths.iter().filter(|p| p.up && p.blocked_until <= now);
+        let latest =
+            open.max_by_key(|p| (!Self::is_suspect(p), !p.liveness.is_narrow(), p.liveness.last_proof()));
+        if let Some(id) = latest.map(|p| p.id)
+            && let Some(view) = self.views.iter_mut().find(|v| v.id == id)
+        {
             view.usable = true;
         }
     }
