@@ -217,10 +217,11 @@ fn a_full_queue_is_told_and_so_is_the_room_after() {
             for _ in 0..taken {
                 next_block(&server).await;
             }
+            server // Whose last handle closes the session.
         });
         client.writable().await;
         client.try_send(block).expect("half of the queue is free");
-        reader.await.expect("all that was taken arrives");
+        let _server = reader.await.expect("all that was taken arrives");
         client.close(0, "");
         client.writable().await;
     });
