@@ -5,6 +5,8 @@ use squall_tunnel::{
     status::{EventStatus, FlowStatus, PathStatus},
 };
 
+use crate::wrap::wrap;
+
 /// A table of texts; numbers stand to the right.
 pub(super) struct Table {
     pub(super) head: Vec<&'static str>,
@@ -136,13 +138,13 @@ pub(super) fn paths(status: &Status) -> Table {
             "down",
             "RTT ms",
             "loss",
-            "kB out/window",
+            "kB sent/window",
             "lost",
-            "silent",
+            "suspected",
         ],
         rows: all.collect(),
         left: 3,
-        spare: &["session", "lost", "kB out/window", "silent", "cost", "loss"],
+        spare: &["session", "lost", "kB sent/window", "suspected", "cost", "loss"],
     }
 }
 
@@ -205,10 +207,12 @@ fn flow_rate(flow: &FlowStatus, then: &Status, seconds: f64) -> u64 {
     if seconds > 0.0 { (bytes(flow).saturating_sub(before) as f64 * 8.0 / seconds) as u64 } else { 0 }
 }
 
-/// What happened, in a line.
-pub(super) fn event(event: &EventStatus) -> String {
+/// What happened, and how long ago at `now`, in lines that fit into `width`.
+pub(super) fn event(event: &EventStatus, now: f64, width: Option<usize>) -> String {
     let mark = if event.level == "warn" { "!" } else { " " };
-    format!("{:>9} {mark} {}: {}", span(event.at_s), event.kind, event.words)
+    let ago = format!("{} ago", span((now - event.at_s).max(0.0)));
+    let first = format!("{ago:>12} {mark} ");
+    wrap(&first, first.len(), &format!("{}: {}", event.kind, event.words), width)
 }
 
 fn millis(us: u64) -> String {

@@ -20,7 +20,7 @@ use super::{
     EVERY, fetch,
     rows::{self, Table},
 };
-use crate::error::usage;
+use crate::{error::usage, wrap::wrap};
 
 /// Rates of flows are taken over so many answers.
 const KEPT: usize = 4;
@@ -103,23 +103,27 @@ fn draw(frame: &mut Frame<'_>, view: &View) {
     let width = usize::from(frame.area().width.saturating_sub(2));
     let (paths, flows) = (rows::paths(now).fit(width), rows::flows(now, before).fit(width));
     let height = |table: &Table| table.rows.len() as u16 + 3;
-    let [title, path_area, flow_area, event_area, foot] = Layout::vertical([
+    let foot_lines = foot(view, width + 2);
+    let [title, path_area, flow_area, event_area, foot_area] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(height(&paths)),
         Constraint::Length(height(&flows)),
         Constraint::Min(3),
-        Constraint::Length(1),
+        Constraint::Length(foot_lines.len() as u16),
     ])
     .areas(frame.area());
     frame.render_widget(Line::from(format!("squall top  {}", rows::title(now))).bold(), title);
     draw_table(frame, path_area, " paths ", &paths);
     draw_table(frame, flow_area, " flows ", &flows);
     draw_events(frame, event_area, now);
-    let words = match &view.problem {
-        Some(problem) => Line::from(problem.clone()).fg(Color::Red),
-        None => Line::from("q ends it").dim(),
-    };
-    frame.render_widget(words, foot);
+    frame.render_widget(Paragraph::new(foot_lines), foot_area);
+}
+
+/// Why there is no newer status, or how to end the view.
+fn foot(view: &View, width: usize) -> Vec<Line<'static>> {
+    let Some(problem) = &view.problem else { return vec![Line::from("q ends it").dim()] };
+    let lines = wrap("", 0, problem, Some(width));
+    lines.lines().map(|line| Line::from(line.to_owned()).fg(Color::Red)).collect()
 }
 
 fn draw_table(frame: &mut Frame<'_>, area: Rect, title: &'static str, table: &Table) {
@@ -155,14 +159,17 @@ fn colour(text: &str) -> Style {
 /// The latest events that fit, the newest last.
 fn draw_events(frame: &mut Frame<'_>, area: Rect, status: &Status) {
     let room = usize::from(area.height.saturating_sub(2));
-    let first = status.events.len().saturating_sub(room);
-    let lines: Vec<Line<'_>> = status.events[first..]
+    let width = usize::from(area.width.saturating_sub(2));
+    let newest = status.events.len().saturating_sub(room);
+    let lines: Vec<Line<'_>> = status.events[newest..]
         .iter()
-        .map(|event| {
-            let line = Line::from(rows::event(event));
-            if event.level == "warn" { line.fg(Color::Yellow) } else { line }
+        .flat_map(|event| {
+            let words = rows::event(event, status.uptime_s, Some(width));
+            let colour = if event.level == "warn" { Style::new().fg(Color::Yellow) } else { Style::new() };
+            words.lines().map(|line| Line::styled(line.to_owned(), colour)).collect::<Vec<_>>()
         })
         .collect();
+    let lines = lines[lines.len().saturating_sub(room)..].to_vec();
     frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" what happened ")), area);
 }
 
@@ -186,7 +193,7 @@ mod tests {
         let event = EventStatus {
             level: "warn".into(),
             kind: "path".into(),
-            words: "wwan0 is down".into(),
+            words: "wwan0 is down and the reason for it is longer than a narrow terminal is wide".into(),
             at_s: 1.0,
         };
         Status {
@@ -211,7 +218,7 @@ mod tests {
                     drawn.contains("wwan0") && drawn.contains("suspect") && drawn.contains("cam"),
                     "{drawn}"
                 );
-                assert!(drawn.contains("wwan0 is down"), "{drawn}");
+                assert!(drawn.contains("wwan0 is down") && drawn.contains("terminal is wide"), "{drawn}");
             }
         }
     }
