@@ -107,8 +107,10 @@ pub struct LinkStats {
     /// The most bytes that ever stood in the queue (without the packet being sent).
     pub queue_bytes_max: u64,
     /// The longest time that a packet waited before it was sent.
+    #[serde(rename = "queueing_max_us")]
     pub queueing_max: Micros,
     /// The waiting times of all packets that were sent, added up.
+    #[serde(rename = "queueing_sum_us")]
     pub queueing_sum: Micros,
     /// Packets sent (serialised), the number of waiting times in `queueing_sum`.
     pub sent: Count,

@@ -120,7 +120,7 @@ mod tests {
 
     fn report() -> ShellReport {
         serde_json::from_str(
-            r#"{ "elapsed": 0, "paths": [], "slip": { "count": 0, "p50": 0, "p99": 0, "max": 0 },
+            r#"{ "elapsed_us": 0, "paths": [], "slip": { "count": 0, "p50_us": 0, "p99_us": 0, "max_us": 0 },
                 "strays": 0, "refused": 0, "failure": null, "overruns": 0 }"#,
         )
         .expect("a report")

@@ -124,6 +124,7 @@ struct State<T> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveReport {
     /// Time since the start, in microseconds.
+    #[serde(rename = "elapsed_us")]
     pub elapsed: Micros,
     /// The paths in order.
     pub paths: Vec<PathReport>,

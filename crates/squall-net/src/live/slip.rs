@@ -17,10 +17,13 @@ pub struct SlipReport {
     /// Packets measured.
     pub count: u64,
     /// The median.
+    #[serde(rename = "p50_us")]
     pub p50: Micros,
     /// What 99 of 100 kept.
+    #[serde(rename = "p99_us")]
     pub p99: Micros,
     /// The worst.
+    #[serde(rename = "max_us")]
     pub max: Micros,
 }
 
