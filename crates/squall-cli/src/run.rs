@@ -158,7 +158,7 @@ fn batch<'a>(args: &RunArgs, scenario: &'a Scenario, registry: Arc<Registry>) ->
         ensure!(!batch.schedulers.is_empty(), "--scheduler: name one; `squall schedulers` lists them");
         for scheduler in &batch.schedulers {
             Contender::of(scheduler)
-                .check(&batch.registry)
+                .check_in(scenario, &batch.registry)
                 .map_err(|error| anyhow!("--scheduler: {error}"))?;
         }
     }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use squall_proto::{
     Config, SchedulerFactory,
-    sched::{BuildError, Registry},
+    sched::{BuildError, Registry, StreamScheduler},
 };
+
+use crate::scenario::Scenario;
 
 /// What stands behind the scheduler's name when every block is to be reliable, as in STORM's MPQUIC-R and
 /// DAMS-R (§2.2): the same scheduler over a transport that repairs everything.
@@ -69,6 +71,18 @@ impl<'a> Contender<'a> {
     /// As [`Self::factory`].
     pub fn check(&self, registry: &Registry) -> Result<(), BuildError> {
         registry.build(self.scheduler).map(drop)
+    }
+
+    /// The same, for a scenario whose channels share by this rule.
+    ///
+    /// # Errors
+    /// Also if channels are to take turns and the scheduler does not follow the queue's order.
+    pub fn check_in(&self, scenario: &Scenario, registry: &Registry) -> Result<(), BuildError> {
+        let follows = registry.build(self.scheduler)?.follows_queue();
+        if follows || scenario.streams == StreamScheduler::Fifo {
+            return Ok(());
+        }
+        Err(BuildError::OwnOrder(self.name().to_owned()))
     }
 
     /// How sessions are to behave.

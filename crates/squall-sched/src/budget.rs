@@ -34,6 +34,10 @@ impl Scheduler for Capped {
         self.inner.may_hedge()
     }
 
+    fn follows_queue(&self) -> bool {
+        self.inner.follows_queue()
+    }
+
     fn metered_cap(&self) -> Option<u64> {
         Some(self.inner.metered_cap().map_or(self.cap, |own| own.min(self.cap)))
     }

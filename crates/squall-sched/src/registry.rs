@@ -53,6 +53,7 @@ pub const COMMON_OPTIONS: &[OptionSpec] = &[OptionSpec {
 
 /// Why a scheduler could not be built from its description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BuildError {
     /// No such name.
     #[error("unknown scheduler '{name}'; there are {known}")]
@@ -85,6 +86,9 @@ pub enum BuildError {
     /// Not of the form `name` or `name(key=value, …)`.
     #[error("scheduler '{0}' is not of the form name or name(option=value, …)")]
     Syntax(String),
+    /// Channels are to take turns, and the scheduler chooses among blocks by itself.
+    #[error("scheduler '{0}' has an order of its own, so channels cannot take turns (streams: wrr)")]
+    OwnOrder(String),
 }
 
 impl Registry {

@@ -27,6 +27,12 @@ pub trait Scheduler: Send {
         true
     }
 
+    /// Whether new data leaves in the order of the queue ([`BlockQueue::next_fresh`]), in which channels can take
+    /// turns. Default: yes.
+    fn follows_queue(&self) -> bool {
+        true
+    }
+
     /// Bytes that each metered path may carry in this session, if there is a limit. The session counts every
     /// packet it sends and tells the rest as [`PathView::budget`].
     fn metered_cap(&self) -> Option<u64> {

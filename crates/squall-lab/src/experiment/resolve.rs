@@ -43,7 +43,7 @@ pub(super) fn ids(file: &Path) -> Result<Vec<String>, ScenarioError> {
 
 fn check_schedulers(scenario: &Scenario, registry: &Registry) -> Result<(), String> {
     scenario.schedulers.iter().try_for_each(|label| {
-        Contender::of(label).check(registry).map_err(|error| format!("schedulers: {error}"))
+        Contender::of(label).check_in(scenario, registry).map_err(|error| format!("schedulers: {error}"))
     })
 }
 

@@ -36,6 +36,10 @@ impl Scheduler for Rehearsed {
         self.scheduler.may_hedge()
     }
 
+    fn follows_queue(&self) -> bool {
+        self.scheduler.follows_queue()
+    }
+
     /// The cap is for what is seen in the picture.
     fn metered_cap(&self) -> Option<u64> {
         Some(self.scheduler.metered_cap()?.saturating_add(*self.spent.get()?))

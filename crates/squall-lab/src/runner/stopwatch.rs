@@ -57,6 +57,10 @@ impl Scheduler for Timed {
         self.inner.may_hedge()
     }
 
+    fn follows_queue(&self) -> bool {
+        self.inner.follows_queue()
+    }
+
     fn metered_cap(&self) -> Option<u64> {
         self.inner.metered_cap()
     }

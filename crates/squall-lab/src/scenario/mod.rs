@@ -125,7 +125,7 @@ impl Scenario {
     pub fn load_with(path: &Path, registry: &Registry) -> Result<Self, ScenarioError> {
         Self::load_checked(path, |scenario| {
             scenario.schedulers.iter().enumerate().try_for_each(|(index, scheduler)| {
-                let known = Contender::of(scheduler).check(registry);
+                let known = Contender::of(scheduler).check_in(scenario, registry);
                 known.map_err(|error| problem(&["schedulers"], index, &[], error))
             })
         })

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::contender::Contender;
 use crate::flow::Traffic;
 use crate::measure::Subject;
 
@@ -202,6 +203,23 @@ fn an_unknown_scheduler_is_located() {
     assert!(known.is_ok());
     let start = format!("{}:3:25: unknown scheduler 'fast'; there are ", path.display());
     assert!(error.starts_with(&start), "{error}");
+}
+
+#[test]
+fn channels_take_turns_only_under_schedulers_that_follow_the_queue() {
+    let registry = Registry::standard();
+    let streams = "[streams]\nscheduler = \"wrr\"\n";
+    let turns = Scenario::parse(&format!("{HEAD}{PATH}{FLOW}{streams}"), "t.toml").unwrap();
+    let fifo = Scenario::parse(&format!("{HEAD}{PATH}{FLOW}"), "t.toml").unwrap();
+    let mut refused = Vec::new();
+    for entry in registry.entries() {
+        assert_eq!(Contender::of(entry.name).check_in(&fifo, &registry), Ok(()), "{}", entry.name);
+        if let Err(error) = Contender::of(entry.name).check_in(&turns, &registry) {
+            assert!(error.to_string().contains("has an order of its own"), "{error}");
+            refused.push(entry.name);
+        }
+    }
+    assert_eq!(refused, ["dams", "dams-c", "dams-robust", "dems", "ras", "srpt-ecf", "storm"]);
 }
 
 #[test]

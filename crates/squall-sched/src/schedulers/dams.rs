@@ -196,6 +196,10 @@ impl Scheduler for Dams {
     fn on_event(&mut self, event: &SchedEvent, _: &Context<'_>) {
         self.plan.on_event(event);
     }
+
+    fn follows_queue(&self) -> bool {
+        false
+    }
 }
 
 /// By how much deadlines are moved earlier (Eq. 2).

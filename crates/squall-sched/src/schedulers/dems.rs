@@ -63,6 +63,10 @@ impl Scheduler for Dems {
     fn on_event(&mut self, event: &SchedEvent, _: &Context<'_>) {
         self.plan.on_event(event);
     }
+
+    fn follows_queue(&self) -> bool {
+        false
+    }
 }
 
 /// Divides a block so that its parts arrive at the same time.

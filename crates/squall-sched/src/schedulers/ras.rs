@@ -177,6 +177,10 @@ impl Scheduler for Ras {
             }
         }
     }
+
+    fn follows_queue(&self) -> bool {
+        false
+    }
 }
 
 impl Ras {

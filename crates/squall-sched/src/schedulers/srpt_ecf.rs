@@ -86,6 +86,10 @@ impl Scheduler for SrptEcf {
         };
         remaining.refresh(cx.queue, id);
     }
+
+    fn follows_queue(&self) -> bool {
+        false
+    }
 }
 
 /// The block to send of on the fastest path with room.
