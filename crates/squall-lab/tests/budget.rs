@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use squall_lab::world::{Side, UDP_OVERHEAD};
 use squall_net::{Direction, log};
-use squall_proto::{Block, BlockFate, CloseReason, Config, Event, PathChange, sched::Registry};
+use squall_proto::{Block, BlockFate, CloseReason, Config, Event, PathChange, Priority, sched::Registry};
 
 use stage::Stage;
 
@@ -52,7 +52,9 @@ fn offer(stage: &mut Stage, end: u64) {
         if stage.world.now() >= end || !stage.closings().is_empty() {
             break;
         }
-        let block = Block::new(vec![1; 30_000]).priority(frame % 4).deadline(Duration::from_millis(400));
+        let block = Block::new(vec![1; 30_000])
+            .priority(Priority::new(frame % 4))
+            .deadline(Duration::from_millis(400));
         stage.send(Side::Server, if frame % 3 == 0 { block } else { block.unreliable() });
         stage.send(Side::Client, Block::new(vec![1; 4_000]));
         stage.run_for(20_000);

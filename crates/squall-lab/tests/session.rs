@@ -10,7 +10,7 @@ use std::{
 
 use squall_lab::world::Side;
 use squall_proto::{
-    Block, BlockFate, CloseReason, Config, Event, Limits, Missed, PathChange, SendError,
+    Block, BlockFate, Channel, CloseReason, Config, Event, Limits, Missed, PathChange, SendError,
     sched::{BlockId, Context, Decision, PathId, Registry, Scheduler},
     wire::{CancelReason, RefuseReason},
 };
@@ -226,13 +226,13 @@ fn ordered_channels_keep_their_order_and_do_not_wait_for_one_another() {
     let lossy = "name='a'\nrate='20mbps'\ndelay='15ms'\nloss='3%'";
     let mut stage = Stage::connected(&[lossy, TWO_PATHS[1]], 12);
     for i in 0..300u64 {
-        let block = Block::new(vec![1; 3_000]).channel((i % 3) as u16).ordered();
+        let block = Block::new(vec![1; 3_000]).channel(Channel::new((i % 3) as u16)).ordered();
         stage.send(Side::Server, if i % 7 == 0 { block.unreliable() } else { block });
         stage.run_for(3_000);
     }
     stage.run_for(2_000_000);
     assert_eq!(stage.received(Side::Client).count() + stage.missed(Side::Client).len(), 300);
-    for channel in 0..3 {
+    for channel in [0, 1, 2].map(Channel::new) {
         let ids: Vec<BlockId> =
             stage.received(Side::Client).filter(|b| b.channel == channel).map(|b| b.id).collect();
         assert!(ids.is_sorted(), "channel {channel}");

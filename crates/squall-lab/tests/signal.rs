@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use squall_lab::world::Side;
 use squall_net::{Direction, Micros, log};
 use squall_proto::{
-    Block, Config, Event, PathChange,
+    Block, Config, Event, PathChange, Priority,
     sched::{PathId, PathState, Registry},
     signal::{AlertKind, Reading},
 };
@@ -48,7 +48,9 @@ fn stream(stage: &mut Stage, side: Side, end: Micros) {
         if stage.world.now() >= end {
             break;
         }
-        let block = Block::new(vec![1; 50_000]).priority(frame % 4).deadline(Duration::from_millis(300));
+        let block = Block::new(vec![1; 50_000])
+            .priority(Priority::new(frame % 4))
+            .deadline(Duration::from_millis(300));
         stage.send(side, if frame % 5 == 0 { block } else { block.unreliable() });
         stage.run_for(33_333.min(end - stage.world.now()));
     }

@@ -6,66 +6,7 @@ use bytes::Bytes;
 use squall_sched::{BlockId, PathId};
 use squall_signal::AlertKind;
 
-use crate::{NetPath, wire};
-
-/// A block to send.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// Its bytes; at least one, at most [`Limits::block`](crate::Limits::block).
-    pub data: Bytes,
-    /// Time from now until it is of no more use; it is given up then. `None`, the default, for never.
-    pub deadline: Option<Duration>,
-    /// 0 (most important) to 7. Default: 3, as the urgency of RFC 9218.
-    pub priority: u8,
-    /// Whether lost bytes are sent again. Default: yes.
-    pub reliable: bool,
-    /// Channel, below 1,024. Default: 0.
-    pub channel: u16,
-    /// Whether the receiver gets it after the ordered block before it on this channel. Default: no.
-    pub ordered: bool,
-}
-
-impl Block {
-    /// A reliable block without a deadline.
-    pub fn new(data: impl Into<Bytes>) -> Self {
-        Self { data: data.into(), deadline: None, priority: 3, reliable: true, channel: 0, ordered: false }
-    }
-
-    /// With a deadline, counted from the moment of sending.
-    #[must_use]
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = Some(deadline);
-        self
-    }
-
-    /// With a priority: 0 (most important) to 7.
-    #[must_use]
-    pub fn priority(mut self, priority: u8) -> Self {
-        self.priority = priority;
-        self
-    }
-
-    /// Without repair of losses.
-    #[must_use]
-    pub fn unreliable(mut self) -> Self {
-        self.reliable = false;
-        self
-    }
-
-    /// On a channel.
-    #[must_use]
-    pub fn channel(mut self, channel: u16) -> Self {
-        self.channel = channel;
-        self
-    }
-
-    /// Delivered after the ordered block before it on the same channel.
-    #[must_use]
-    pub fn ordered(mut self) -> Self {
-        self.ordered = true;
-        self
-    }
-}
+use crate::{Block, Channel, NetPath, Priority, wire};
 
 /// Why a block was not taken for sending. Only [`Self::Full`] hands it back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,9 +28,6 @@ pub enum SendError {
         /// The limit.
         limit: u32,
     },
-    /// No such channel or priority.
-    #[error("{0}")]
-    BadOption(&'static str),
     /// The session is over.
     #[error("session is closed")]
     Closed,
@@ -99,9 +37,6 @@ pub enum SendError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WeightError {
-    /// There is no such channel.
-    #[error("there is no channel {0}: channels are 0 to 1023")]
-    Channel(u16),
     /// There is no such weight.
     #[error("there is no weight {0}: weights are 1 to 256")]
     Weight(u16),
@@ -118,9 +53,9 @@ pub struct Received {
     /// Its bytes.
     pub data: Bytes,
     /// Its channel.
-    pub channel: u16,
+    pub channel: Channel,
     /// Its priority.
-    pub priority: u8,
+    pub priority: Priority,
     /// Whether lost bytes of it were sent again.
     pub reliable: bool,
     /// When its first byte arrived.
@@ -277,9 +212,9 @@ pub enum Event {
         /// The sender's id for it.
         id: BlockId,
         /// Its channel.
-        channel: u16,
+        channel: Channel,
         /// Its priority.
-        priority: u8,
+        priority: Priority,
         /// Why.
         why: Missed,
     },

@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod block;
 mod config;
 pub mod congestion;
 mod endpoint;
@@ -41,10 +42,11 @@ mod steering;
 mod varint;
 pub mod wire;
 
+pub use block::{Block, Channel, OptionError, Priority};
 pub use config::{AcceptFilter, Config, CongestionControl, Limits, NetPath, SchedulerFactory};
 pub use endpoint::{Endpoint, SessionId};
 pub use event::{
-    Block, BlockFate, CloseReason, ConnectError, Event, Missed, PathChange, Received, SendError, WeightError,
+    BlockFate, CloseReason, ConnectError, Event, Missed, PathChange, Received, SendError, WeightError,
 };
 pub use newcomers::{AdmissionStats, host_network};
 pub use race::Target;

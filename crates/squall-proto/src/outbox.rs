@@ -6,11 +6,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use squall_sched::{BlockId, BlockMeta, BlockQueue, MAX_PATHS, Micros, PRIORITIES, PathId};
+use squall_sched::{BlockId, BlockMeta, BlockQueue, MAX_PATHS, Micros, PathId};
 
 use crate::{
     Block, Limits, SendError,
-    wire::{self, CancelReason, RefuseReason},
+    wire::{CancelReason, RefuseReason},
 };
 
 /// Blocks from the oldest unfinished one to the newest at most: what the peer's record of finished
@@ -37,7 +37,7 @@ pub(crate) struct Ended {
     pub(crate) meta: BlockMeta,
     pub(crate) ending: Ending,
     pub(crate) acked: u32,
-    /// See [`wire::Data::previous`].
+    /// See [`Data::previous`](crate::wire::Data::previous).
     pub(crate) previous: Option<u64>,
     pub(crate) fully_sent: Option<Micros>,
     pub(crate) over: [u32; MAX_PATHS],
@@ -46,7 +46,7 @@ pub(crate) struct Ended {
 #[derive(Debug)]
 struct Payload {
     data: Bytes,
-    /// See [`wire::Data::previous`].
+    /// See [`Data::previous`](crate::wire::Data::previous).
     previous: Option<u64>,
     over: [u32; MAX_PATHS],
 }
@@ -104,12 +104,6 @@ impl Outbox {
         if block.data.len() > self.limits.block as usize {
             return Err(SendError::TooLarge { len: block.data.len(), limit: self.limits.block });
         }
-        if block.channel >= wire::MAX_CHANNELS {
-            return Err(SendError::BadOption("channel must be below 1024"));
-        }
-        if block.priority >= PRIORITIES {
-            return Err(SendError::BadOption("priority must be 0 to 7"));
-        }
         if !self.has_room(block.data.len() as u64) {
             self.refused = true;
             return Err(SendError::Full(block));
@@ -131,7 +125,7 @@ impl Outbox {
         let len = block.data.len() as u32;
         let deadline = block.deadline.map(|d| now + d.as_micros() as u64);
         let previous = block.ordered.then(|| {
-            let last = self.last_ordered.insert(block.channel, id.0);
+            let last = self.last_ordered.insert(block.channel.get(), id.0);
             last.map_or(0, |last| id.0 - last)
         });
         if let Some(deadline) = deadline {
@@ -143,9 +137,9 @@ impl Outbox {
             id,
             len,
             deadline,
-            priority: block.priority,
+            priority: block.priority.get(),
             reliable: block.reliable || self.all_reliable,
-            channel: block.channel,
+            channel: block.channel.get(),
             submitted: now,
         });
         id
@@ -216,7 +210,7 @@ impl Outbox {
         self.payloads.get(&id)?.data.get(range.start as usize..range.end as usize)
     }
 
-    /// See [`wire::Data::previous`].
+    /// See [`Data::previous`](crate::wire::Data::previous).
     pub(crate) fn previous(&self, id: BlockId) -> Option<u64> {
         self.payloads.get(&id)?.previous
     }
@@ -304,6 +298,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::Channel;
 
     const PATH: PathId = PathId(1);
 
@@ -324,8 +319,6 @@ mod tests {
         let mut outbox = outbox();
         assert_eq!(outbox.send(0, block(0)), Err(SendError::Empty));
         assert_eq!(outbox.send(0, block(5_001)), Err(SendError::TooLarge { len: 5_001, limit: 5_000 }));
-        assert!(matches!(outbox.send(0, block(1).channel(1024)), Err(SendError::BadOption(_))));
-        assert!(matches!(outbox.send(0, block(1).priority(8)), Err(SendError::BadOption(_))));
         outbox.send(0, block(5_000)).unwrap();
         outbox.send(0, block(4_000)).unwrap();
         assert_eq!(outbox.send(0, block(1_001)), Err(SendError::Full(block(1_001))));
@@ -416,10 +409,10 @@ mod tests {
     #[test]
     fn ordered_blocks_name_the_one_before_on_their_channel() {
         let mut outbox = outbox();
-        outbox.send(0, block(1).channel(3).ordered()).unwrap();
-        outbox.send(0, block(1).channel(3)).unwrap();
-        outbox.send(0, block(1).channel(4).ordered()).unwrap();
-        outbox.send(0, block(1).channel(3).ordered()).unwrap();
+        outbox.send(0, block(1).channel(Channel::new(3)).ordered()).unwrap();
+        outbox.send(0, block(1).channel(Channel::new(3))).unwrap();
+        outbox.send(0, block(1).channel(Channel::new(4)).ordered()).unwrap();
+        outbox.send(0, block(1).channel(Channel::new(3)).ordered()).unwrap();
         let previous: Vec<_> = (0..4).map(|i| outbox.previous(BlockId(i))).collect();
         assert_eq!(previous, [Some(0), None, Some(0), Some(3)]);
     }

@@ -1,23 +1,22 @@
-//! A scheduler of one's own: what matters goes over the quicker path, the rest over the other.
+//! A scheduler of one's own: important blocks take the first path, the rest the last.
 
 use std::{collections::BTreeMap, error::Error, sync::Arc, time::Duration};
 
 use squall::sched::{Assignment, Context, Decision, Scheduler, WorkKind};
-use squall::{Block, BlockFate, Config, Connect, Endpoint, Identity, PathId, Trust};
+use squall::{Block, BlockFate, Config, Connect, Endpoint, Identity, PathId, Priority, Trust};
 
-/// Blocks of priority 0 to 3 take the path with the lowest RTT, all others the one with the highest.
-/// Repairs of losses take whatever has room.
+/// Blocks of priority 0 to 3 take the first path, all others the last, as far as these have room: the one
+/// a steady link, say, and the other one that costs nothing. Repairs of losses take the fastest with room.
 struct TwoClasses;
 
 impl Scheduler for TwoClasses {
     fn next(&mut self, cx: &Context<'_>) -> Decision {
         let Some(work) = cx.queue.next_in_line() else { return Decision::idle() };
         let important = cx.queue.get(work.block).is_some_and(|block| block.meta().priority < 4);
-        let by_rtt = |path: &&squall::sched::PathView| (path.srtt, path.id);
         let (path, reason) = match (work.kind, important) {
             (WorkKind::Repair, _) => (cx.fastest_with_room(), "repair"),
-            (_, true) => (cx.paths.iter().min_by_key(by_rtt), "important: the quickest path"),
-            (_, false) => (cx.paths.iter().max_by_key(by_rtt), "the rest: the slowest path"),
+            (_, true) => (cx.paths.first(), "important: the first path"),
+            (_, false) => (cx.paths.last(), "the rest: the last path"),
         };
         match path.filter(|path| path.has_room()).or(cx.fastest_with_room()) {
             Some(path) => Decision::Send(Assignment::new(work, path.id, reason)),
@@ -38,12 +37,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let mut sent = Vec::new();
     for n in 0..200u8 {
-        let priority = if n % 4 == 0 { 0 } else { 7 };
+        let priority = if n % 4 == 0 { Priority::FIRST } else { Priority::LAST };
         sent.push((priority, session.send(Block::new(vec![n; 20_000]).priority(priority)).await?));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     session.finish(Duration::from_secs(10)).await?;
-    let mut bytes: BTreeMap<(u8, PathId), u32> = BTreeMap::new();
+    let mut bytes: BTreeMap<(Priority, PathId), u32> = BTreeMap::new();
     for (priority, block) in sent {
         let BlockFate::Delivered { over, .. } = block.await else { continue };
         for (path, count) in over {

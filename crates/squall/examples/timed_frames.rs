@@ -2,7 +2,7 @@
 
 use std::{error::Error, time::Duration};
 
-use squall::{Arrival, Block, Config, Connect, Endpoint, Identity, Session, Trust};
+use squall::{Arrival, Block, Config, Connect, Endpoint, Identity, Priority, Session, Trust};
 
 const FRAMES: u32 = 120;
 const INTERVAL: Duration = Duration::from_micros(16_667);
@@ -24,8 +24,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         // Every 30th frame is a key frame: larger, more important, repaired when lost. The frames
         // between are of no use once the next one is there, so that losses are left alone.
         let frame = match n % 30 {
-            0 => Block::new(vec![1; 120_000]).priority(0),
-            _ => Block::new(vec![0; 20_000]).priority(4).unreliable(),
+            0 => Block::new(vec![1; 120_000]).priority(Priority::FIRST),
+            _ => Block::new(vec![0; 20_000]).priority(Priority::new(4)).unreliable(),
         };
         session.send(frame.deadline(DEADLINE)).await?;
     }
@@ -45,7 +45,7 @@ async fn watch(session: Session) -> (u32, u32) {
         };
         in_time += 1;
         let spread = frame.whole_at - frame.first_at;
-        if frame.priority == 0 {
+        if frame.priority == Priority::FIRST {
             println!("key frame {}: {} bytes within {spread:.1?}", frame.id.0, frame.data.len());
         }
     }

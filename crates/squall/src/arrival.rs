@@ -1,7 +1,7 @@
 //! What a session hands its application beside counters: blocks, their absence, and news of paths.
 
 use squall_proto::{
-    Event, Missed, PathChange, Received,
+    Channel, Event, Missed, PathChange, Priority, Received,
     sched::{BlockId, PathId},
 };
 
@@ -22,9 +22,9 @@ pub struct MissedBlock {
     /// The sender's id for it.
     pub id: BlockId,
     /// Its channel.
-    pub channel: u16,
+    pub channel: Channel,
     /// Its priority.
-    pub priority: u8,
+    pub priority: Priority,
     /// Why.
     pub why: Missed,
 }

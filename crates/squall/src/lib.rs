@@ -4,7 +4,7 @@
 //! A server listens, a client connects over several interfaces, and both send and receive [`Block`]s:
 //!
 //! ```
-//! use squall::{Block, Config, Connect, Endpoint, Identity, Trust};
+//! use squall::{Block, Config, Connect, Endpoint, Identity, Priority, Trust};
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,7 +15,7 @@
 //!         .trust(Trust::Pinned(identity.fingerprint()))
 //!         .over(["127.0.0.2".parse()?, "127.0.0.3".parse()?]);
 //!     let client = squall::connect(request, Config::default()).await?;
-//!     client.send(Block::new("hello").priority(0)).await?;
+//!     client.send(Block::new("hello").priority(Priority::FIRST)).await?;
 //!
 //!     let session = server.accept().await.ok_or("closed")?;
 //!     let block = session.recv().await.ok_or("closed")?;
@@ -66,10 +66,10 @@ pub use interfaces::Interfaces;
 pub use network::Network;
 pub use session::{FinishError, PathInfo, Session};
 pub use squall_proto::{
-    ALPN, AcceptFilter, AdmissionStats, Block, BlockFate, CloseReason, Config, CongestionControl,
-    DecisionLog, Fingerprint, FingerprintError, Limits, Missed, NetPath, PacketFate, PacketLog, PathChange,
-    PathStats, Received, SchedulerFactory, SendError, ServerTls, SessionStats, TlsError, WeightError,
-    congestion, fingerprint_of, host_network, pki_types,
+    ALPN, AcceptFilter, AdmissionStats, Block, BlockFate, Channel, CloseReason, Config, CongestionControl,
+    DecisionLog, Fingerprint, FingerprintError, Limits, Missed, NetPath, OptionError, PacketFate, PacketLog,
+    PathChange, PathStats, Priority, Received, SchedulerFactory, SendError, ServerTls, SessionStats,
+    TlsError, WeightError, congestion, fingerprint_of, host_network, pki_types,
     sched::{self, BlockId, BuildError, PathId},
     signal,
     wire::{CancelReason, RefuseReason},

@@ -7,8 +7,8 @@ use std::{
 };
 
 use squall_proto::{
-    Block, CloseReason, DecisionLog, PacketLog, PathStats, Received, SendError, SessionId, SessionStats,
-    WeightError,
+    Block, Channel, CloseReason, DecisionLog, PacketLog, PathStats, Received, SendError, SessionId,
+    SessionStats, WeightError,
     sched::{BlockId, PathId},
     signal::Subscriber,
 };
@@ -343,8 +343,8 @@ impl Session {
     /// [`Config::streams`](crate::Config::streams) has the channels take turns; 1 if never set.
     ///
     /// # Errors
-    /// If there is no such channel or weight, or the session is over.
-    pub fn set_channel_weight(&self, channel: u16, weight: u16) -> Result<(), WeightError> {
+    /// If there is no such weight, or the session is over.
+    pub fn set_channel_weight(&self, channel: Channel, weight: u16) -> Result<(), WeightError> {
         match self.inner.shared.lock().proto.session(self.inner.id) {
             Some(session) => session.set_channel_weight(channel, weight),
             None => Err(WeightError::Closed),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use common::{LIMIT, ip, next_block, pair, relay::Relay, request, server, within};
 use squall::{
-    Block, BlockFate, CloseReason, Config, Connect, Endpoint, FinishError, Interfaces, Limits, PathChange,
-    SendError, Session, Trust,
+    Block, BlockFate, Channel, CloseReason, Config, Connect, Endpoint, FinishError, Interfaces, Limits,
+    PathChange, SendError, Session, Trust,
 };
 use squall_testing::pattern;
 
@@ -342,8 +342,7 @@ fn a_session_runs_over_an_interface_by_name() {
         paths_up(&client, 1).await;
         client.set_metered("lo", true).expect("is there");
         assert!(client.set_budget("wlan7", Some(1)).is_err() && client.set_metered("::7", true).is_err());
-        let weights =
-            [(1024, 1), (0, 0), (0, 257)].map(|(channel, weight)| client.set_channel_weight(channel, weight));
+        let weights = [0, 257].map(|weight| client.set_channel_weight(Channel::default(), weight));
         assert!(weights.iter().all(Result::is_err), "{weights:?}");
         assert_eq!(client.max_block_len(), 16 << 20);
         send_steadily(client.clone(), &accepted, 5, Duration::from_millis(1)).await;

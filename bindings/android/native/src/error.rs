@@ -41,7 +41,7 @@ impl From<SendError> for Failure {
     fn from(error: SendError) -> Self {
         match error {
             SendError::Full(_) => Self::Full,
-            SendError::Empty | SendError::BadOption(_) => Self::Argument(error.to_string()),
+            SendError::Empty => Self::Argument(error.to_string()),
             other => Self::of(other),
         }
     }

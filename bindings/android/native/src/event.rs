@@ -89,15 +89,15 @@ fn flatten(event: Event) -> Option<Flat> {
     Some(match event {
         Event::Arrival(Arrival::Block(block)) => Flat {
             block: number(block.id.0),
-            channel: block.channel.into(),
-            priority: block.priority.into(),
+            channel: block.channel.get().into(),
+            priority: block.priority.get().into(),
             data: Some(block.data.to_vec()),
             ..bare(Kind::Received)
         },
         Event::Arrival(Arrival::Missed(missed)) => Flat {
             block: number(missed.id.0),
-            channel: missed.channel.into(),
-            priority: missed.priority.into(),
+            channel: missed.channel.get().into(),
+            priority: missed.priority.get().into(),
             text: format!("{:?}", missed.why),
             ..bare(Kind::Missed)
         },

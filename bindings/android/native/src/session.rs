@@ -69,18 +69,23 @@ pub(crate) fn connect(wishes: Wishes, networks: &[i64]) -> Result<i64, Failure> 
     Ok(SESSIONS.insert(entry))
 }
 
+/// A number of Java's that is to be a priority or a channel.
+fn option<N: TryFrom<i32>, T: TryFrom<N>>(what: &str, value: i32) -> Result<T, Failure> {
+    let option = N::try_from(value).ok().and_then(|value| T::try_from(value).ok());
+    option.ok_or_else(|| Failure::Argument(format!("there is no {what} {value}")))
+}
+
 /// Hands a block over, if there is room. Returns its number.
 pub(crate) fn send(number: i64, data: Vec<u8>, options: &Options) -> Result<i64, Failure> {
     let entry = get(number)?;
-    let narrow = |what: &str, value: i32| Failure::Argument(format!("there is no {what} {value}"));
     let deadline = u64::try_from(options.deadline)
         .map_err(|_| Failure::Argument(format!("a deadline of {} µs is in the past", options.deadline)))?;
     let block = Block {
         data: data.into(),
         deadline: (deadline > 0).then(|| Duration::from_micros(deadline)),
-        priority: u8::try_from(options.priority).map_err(|_| narrow("priority", options.priority))?,
+        priority: option::<u8, _>("priority", options.priority)?,
         reliable: options.reliable,
-        channel: u16::try_from(options.channel).map_err(|_| narrow("channel", options.channel))?,
+        channel: option::<u16, _>("channel", options.channel)?,
         ordered: options.ordered,
     };
     let sent = entry.session.try_send(block);

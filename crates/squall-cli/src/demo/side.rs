@@ -9,8 +9,8 @@ use std::{
 
 use anyhow::Context as _;
 use squall::{
-    Block, Config, Connect, Endpoint, Identity, Interfaces, PathChange, PathId, PathInfo, SendError, Session,
-    Trust, signal::AlertKind,
+    Block, Config, Connect, Endpoint, Identity, Interfaces, PathChange, PathId, PathInfo, Priority,
+    SendError, Session, Trust, signal::AlertKind,
 };
 use squall_lab::{
     Direction, RunResult,
@@ -226,7 +226,7 @@ impl Side {
 
     fn block(&self, data: bytes::Bytes, kind: FrameKind) -> Block {
         let (priority, reliable) = self.plan.class(kind);
-        let mut block = Block::new(data).priority(priority);
+        let mut block = Block::new(data).priority(Priority::new(priority));
         block.deadline = self.plan.video.deadline_us.map(Duration::from_micros);
         block.reliable = reliable;
         block

@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use squall::{Block, Config, CongestionControl, Connect, Fingerprint, Interfaces, Limits, Trust};
+use squall::{Block, Config, CongestionControl, Connect, Fingerprint, Interfaces, Limits, Priority, Trust};
 use squall_lab::table::format;
 use squall_media::FrameKind;
 use squall_net::Span;
@@ -288,9 +288,9 @@ impl SendArgs {
     pub(super) fn frame_block(&self, kind: FrameKind) -> Block {
         let key = kind == FrameKind::Key;
         let priority = match kind {
-            FrameKind::Key => 1,
-            FrameKind::Delta => 3,
-            FrameKind::Disposable => 5,
+            FrameKind::Key => Priority::new(1),
+            FrameKind::Delta => Priority::new(3),
+            FrameKind::Disposable => Priority::new(5),
         };
         let mut block = Block::new(Bytes::new()).priority(priority).ordered();
         block.deadline = self.deadline.map(Span::duration);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use squall::{Block, CloseReason, Received, SendError, Session};
+use squall::{Block, CloseReason, Priority, Received, SendError, Session};
 
 use super::message::{Message, MessageError};
 
@@ -55,7 +55,7 @@ impl Talk {
     /// # Errors
     /// If the session is over.
     pub(super) async fn say(&self, message: &Message) -> Result<(), Gone> {
-        self.hand_over(Block::new(message.encode()).ordered().priority(0)).await
+        self.hand_over(Block::new(message.encode()).ordered().priority(Priority::FIRST)).await
     }
 
     /// Sends a message as data is sent.
@@ -76,7 +76,7 @@ impl Talk {
 
     /// Sends a message if there is room for it: there will be another one.
     pub(super) fn tell(&self, message: &Message) {
-        let _ = self.session.try_send(Block::new(message.encode()).ordered().priority(0));
+        let _ = self.session.try_send(Block::new(message.encode()).ordered().priority(Priority::FIRST));
     }
 
     /// Why the session is over, once nothing can be sent any more.

@@ -4,7 +4,7 @@ use std::{ops::Range, time::Duration};
 
 use bytes::Bytes;
 use squall_net::{Direction, LossConfig, Micros, PathConfig, PathEvent, Ratio, Span};
-use squall_proto::Block;
+use squall_proto::{Block, Priority};
 
 /// A path as it is drawn.
 pub(super) struct Lane {
@@ -68,7 +68,7 @@ impl Lane {
 impl Given {
     /// The block for a session.
     pub(super) fn block(&self) -> Block {
-        let block = Block::new(Bytes::from(vec![0; self.size])).priority(self.priority);
+        let block = Block::new(Bytes::from(vec![0; self.size])).priority(Priority::new(self.priority));
         let block = block.deadline(Duration::from_micros(self.deadline_us));
         if self.reliable { block } else { block.unreliable() }
     }

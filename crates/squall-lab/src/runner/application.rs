@@ -4,7 +4,9 @@ use std::{collections::HashMap, time::Duration};
 
 use bytes::Bytes;
 use squall_net::Micros;
-use squall_proto::{Block, BlockFate, Event, PathChange, SendError, Session, sched::BlockId};
+use squall_proto::{
+    Block, BlockFate, Channel, Event, PathChange, Priority, SendError, Session, sched::BlockId,
+};
 
 use super::clairvoyant::Offered;
 use super::rate::Allowance;
@@ -91,7 +93,7 @@ impl Application {
         }
         for (side, channel, weight) in &self.weights {
             if let Some(session) = world.session(*side) {
-                let set = session.set_channel_weight(*channel, *weight);
+                let set = session.set_channel_weight(Channel::new(*channel), *weight);
                 set.expect("the scenario's channels and weights were checked");
             }
         }
@@ -169,9 +171,9 @@ impl Application {
         let block = Block {
             data: self.payload(offer.size as usize),
             deadline: offer.deadline_us.filter(|_| self.tells_deadlines).map(Duration::from_micros),
-            priority: offer.priority,
+            priority: Priority::new(offer.priority),
             reliable: offer.reliable,
-            channel: offer.channel as u16,
+            channel: Channel::new(offer.channel as u16),
             ordered: offer.ordered,
         };
         let now = world.instant();

@@ -20,11 +20,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use squall_sched::{BlockId, MAX_PATHS, Micros, PathId, PathView, SchedEvent, Scheduler};
+use squall_sched::{BlockId, MAX_PATHS, Micros, PathId, PathView, SchedEvent, Scheduler, StreamScheduler};
 
 use crate::{
-    Block, BlockFate, CloseReason, Config, Event, Missed, NetPath, PathChange, PathStats, SendError,
-    SessionStats, WeightError,
+    Block, BlockFate, Channel, CloseReason, Config, Event, Missed, NetPath, PathChange, PathStats, Priority,
+    SendError, SessionStats, WeightError,
     feedback::Reporter,
     inbox::Inbox,
     metering::Metering,
@@ -33,7 +33,7 @@ use crate::{
     radios::Radios,
     steering::{Connection, Handle, Sent},
     varint,
-    wire::{Cancel, MAX_CHANNELS},
+    wire::Cancel,
 };
 
 use log::Logs;
@@ -172,6 +172,9 @@ impl Session {
             close_reason: None,
             logs: Logs::default(),
         };
+        if config.streams != StreamScheduler::Fifo && !session.scheduler.follows_queue() {
+            tracing::warn!("the scheduler has an order of its own: channels do not take turns");
+        }
         session.outbox.queue.set_streams(config.streams);
         let now = session.micros(now);
         session.ensure_path(0, now);
@@ -214,15 +217,12 @@ impl Session {
     /// schedulers that send data in the queue's order.
     ///
     /// # Errors
-    /// If there is no such channel or weight.
-    pub fn set_channel_weight(&mut self, channel: u16, weight: u16) -> Result<(), WeightError> {
-        if channel >= MAX_CHANNELS {
-            return Err(WeightError::Channel(channel));
-        }
+    /// If there is no such weight.
+    pub fn set_channel_weight(&mut self, channel: Channel, weight: u16) -> Result<(), WeightError> {
         if !(1..=256).contains(&weight) {
             return Err(WeightError::Weight(weight));
         }
-        self.outbox.queue.set_channel_weight(channel, weight);
+        self.outbox.queue.set_channel_weight(channel.get(), weight);
         Ok(())
     }
 
@@ -484,8 +484,8 @@ impl Session {
             self.stats.blocks_missed += 1;
             self.left.push_back(Event::Missed {
                 id: label.id,
-                channel: label.channel,
-                priority: label.priority,
+                channel: Channel::new(label.channel),
+                priority: Priority::new(label.priority),
                 why: Missed::SessionClosed,
             });
         }

@@ -6,8 +6,8 @@ use squall_sched::{BlockId, Micros, PathId, SchedEvent};
 
 use super::{PacketFate, Session, Stage, probe::Waiting};
 use crate::{
-    CloseReason, Event, Missed, NetPath, PathChange, Received,
-    inbox::{InboxEvent, Label},
+    Channel, CloseReason, Event, Missed, NetPath, PathChange, Priority, Received,
+    inbox::InboxEvent,
     liveness::Packet,
     outbox::Ending,
     path::{Control, InFlight, Payload, Sample},
@@ -473,8 +473,8 @@ impl Session {
                 self.stats.bytes_received += arrived.data.len() as u64;
                 return Some(Event::Received(Received {
                     id: arrived.id,
-                    channel: arrived.channel,
-                    priority: arrived.priority,
+                    channel: Channel::new(arrived.channel),
+                    priority: Priority::new(arrived.priority),
                     reliable: arrived.reliable,
                     first_at: self.instant(arrived.first_at),
                     whole_at: self.instant(arrived.whole_at),
@@ -488,7 +488,7 @@ impl Session {
             InboxEvent::Refused(label, reason) => (label, Missed::Refused(reason)),
         };
         self.stats.blocks_missed += 1;
-        let Label { id, channel, priority } = label;
-        Some(Event::Missed { id, channel, priority, why })
+        let (channel, priority) = (Channel::new(label.channel), Priority::new(label.priority));
+        Some(Event::Missed { id: label.id, channel, priority, why })
     }
 }

@@ -16,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+use squall::{Block, Channel, Priority};
 use tokio::{net::UdpSocket, sync::watch};
 
 pub use self::registry::FlowError;
@@ -132,14 +133,14 @@ impl Flow {
     }
 
     /// A block of the flow as the session takes it; `None` if it is too late for it.
-    fn block(&self, class: Class, stamp: u64, channel: u16, data: Vec<u8>) -> Option<squall::Block> {
+    fn block(&self, class: Class, stamp: u64, channel: u16, data: Vec<u8>) -> Option<Block> {
         let config = self.config();
         let age = Duration::from_micros(self.clock.now().saturating_sub(stamp));
         let left = config.latency_or_default().checked_sub(age).filter(|left| !left.is_zero())?;
-        let mut block = squall::Block::new(data)
-            .channel(channel)
+        let mut block = Block::new(data)
+            .channel(Channel::new(channel))
             .deadline(left)
-            .priority((config.priority + class.rank()).min(7));
+            .priority(Priority::new((config.priority + class.rank()).min(Priority::LAST.get())));
         block.reliable = match class {
             Class::Disposable => false,
             Class::Data => config.reliable,

@@ -11,7 +11,7 @@ use std::{
 };
 
 use squall::{
-    Arrival, Block, CloseReason, PathEvent, PathInfo, Received, SendError, Session,
+    Arrival, Block, Channel, CloseReason, PathEvent, PathInfo, Priority, Received, SendError, Session,
     sched::{BlockId, PathState},
 };
 use squall_net::Micros;
@@ -188,7 +188,7 @@ impl Link {
                 arrival = self.session.recv_any() => match arrival {
                     None => break self.session.closed().await,
                     Some(Arrival::Block(block)) => self.take_block(block),
-                    Some(Arrival::Missed(missed)) => self.lanes.gone(missed.channel, missed.id),
+                    Some(Arrival::Missed(missed)) => self.lanes.gone(missed.channel.get(), missed.id),
                     Some(_) => {}
                 },
                 () = sleep_until(at), if due.is_some() => {}
@@ -241,7 +241,7 @@ impl Link {
         if self.closed.is_some() {
             return;
         }
-        if block.channel == CHANNEL {
+        if block.channel.get() == CHANNEL {
             match Message::decode(&block.data) {
                 Ok(message) => self.answer(message),
                 Err(error) => self.close(code::PROTOCOL, &error.to_string()),
@@ -252,7 +252,7 @@ impl Link {
         #[cfg(test)]
         supervise::trap(&block.data, b"panic in the session");
         let Received { id: BlockId(id), channel, data, .. } = block;
-        if let Err(error) = self.lanes.arrived(arrived, channel, id, data) {
+        if let Err(error) = self.lanes.arrived(arrived, channel.get(), id, data) {
             self.close(code::PROTOCOL, &error.to_string());
         }
     }
@@ -341,7 +341,10 @@ impl Link {
     /// Says what there is room for; the rest at the next look.
     fn say_rest(&mut self) {
         while let Some(message) = self.unsaid.front() {
-            let block = Block::new(message.clone()).channel(CHANNEL).priority(0).ordered();
+            let block = Block::new(message.clone())
+                .channel(Channel::new(CHANNEL))
+                .priority(Priority::FIRST)
+                .ordered();
             if let Err(SendError::Full(_)) = self.session.try_send(block) {
                 return;
             }

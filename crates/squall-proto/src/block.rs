@@ -1,0 +1,194 @@
+//! Blocks as an application hands them over, and the types of their options.
+
+use std::{fmt, time::Duration};
+
+use bytes::Bytes;
+use squall_sched::PRIORITIES;
+
+use crate::wire::MAX_CHANNELS;
+
+/// A block to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Its bytes; at least one, at most [`Limits::block`](crate::Limits::block).
+    pub data: Bytes,
+    /// Time from now until it is worthless; what is missing then is not sent. `None`, the default, for never.
+    pub deadline: Option<Duration>,
+    /// How important it is. Default: 3, as the urgency of RFC 9218.
+    pub priority: Priority,
+    /// Whether lost bytes are sent again. Default: yes.
+    pub reliable: bool,
+    /// Its channel. Default: 0.
+    pub channel: Channel,
+    /// Whether the receiver gets it after the ordered block before it on this channel. Default: no.
+    pub ordered: bool,
+}
+
+impl Block {
+    /// A reliable block without a deadline.
+    pub fn new(data: impl Into<Bytes>) -> Self {
+        Self {
+            data: data.into(),
+            deadline: None,
+            priority: Priority::default(),
+            reliable: true,
+            channel: Channel::default(),
+            ordered: false,
+        }
+    }
+
+    /// With a deadline, counted from the moment of sending.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// With a priority.
+    #[must_use]
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Without repair of losses.
+    #[must_use]
+    pub fn unreliable(mut self) -> Self {
+        self.reliable = false;
+        self
+    }
+
+    /// On a channel.
+    #[must_use]
+    pub fn channel(mut self, channel: Channel) -> Self {
+        self.channel = channel;
+        self
+    }
+
+    /// Delivered after the ordered block before it on the same channel.
+    #[must_use]
+    pub fn ordered(mut self) -> Self {
+        self.ordered = true;
+        self
+    }
+}
+
+/// How important a block is: 0 (first) to 7 (last). Default: 3, as the urgency of RFC 9218.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Priority(u8);
+
+impl Priority {
+    /// Before all others: 0.
+    pub const FIRST: Self = Self(0);
+    /// After all others: 7.
+    pub const LAST: Self = Self(PRIORITIES - 1);
+
+    /// A priority from 0 (first) to 7 (last). For numbers from outside there is `Priority::try_from`.
+    ///
+    /// # Panics
+    /// Above 7; in a constant, when it is compiled.
+    #[track_caller]
+    pub const fn new(priority: u8) -> Self {
+        assert!(priority < PRIORITIES, "priorities are 0 to 7");
+        Self(priority)
+    }
+
+    /// Its number, 0 to 7.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+impl Default for Priority {
+    fn default() -> Self {
+        Self(3)
+    }
+}
+
+impl TryFrom<u8> for Priority {
+    type Error = OptionError;
+
+    fn try_from(priority: u8) -> Result<Self, OptionError> {
+        if priority < PRIORITIES { Ok(Self(priority)) } else { Err(OptionError::Priority(priority)) }
+    }
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A sequence of blocks within a session, 0 to 1,023: ordered blocks wait for those before them on their channel only,
+/// and channels can have weights. Default: 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Channel(u16);
+
+impl Channel {
+    /// A channel from 0 to 1,023. For numbers from outside there is `Channel::try_from`.
+    ///
+    /// # Panics
+    /// Above 1,023; in a constant, when it is compiled.
+    #[track_caller]
+    pub const fn new(channel: u16) -> Self {
+        assert!(channel < MAX_CHANNELS, "channels are 0 to 1023");
+        Self(channel)
+    }
+
+    /// Its number, 0 to 1,023.
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+}
+
+impl TryFrom<u16> for Channel {
+    type Error = OptionError;
+
+    fn try_from(channel: u16) -> Result<Self, OptionError> {
+        if channel < MAX_CHANNELS { Ok(Self(channel)) } else { Err(OptionError::Channel(channel)) }
+    }
+}
+
+impl fmt::Display for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A number that is no priority, or no channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionError {
+    /// No priority.
+    #[error("there is no priority {0}: priorities are 0 to 7")]
+    Priority(u8),
+    /// No channel.
+    #[error("there is no channel {0}: channels are 0 to 1023")]
+    Channel(u16),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_outside_the_ranges_are_refused_by_name() {
+        assert_eq!(Priority::try_from(7), Ok(Priority::LAST));
+        assert_eq!(Channel::try_from(1023).map(Channel::get), Ok(1023));
+        assert_eq!(Priority::try_from(8), Err(OptionError::Priority(8)));
+        let error = Channel::try_from(1024).expect_err("is none");
+        assert_eq!(error.to_string(), "there is no channel 1024: channels are 0 to 1023");
+    }
+
+    #[test]
+    #[should_panic(expected = "priorities are 0 to 7")]
+    fn a_priority_out_of_range_fails_where_it_is_named() {
+        let _ = Priority::new(8);
+    }
+
+    #[test]
+    #[should_panic(expected = "channels are 0 to 1023")]
+    fn a_channel_out_of_range_fails_where_it_is_named() {
+        let _ = Channel::new(1024);
+    }
+}
