@@ -185,19 +185,22 @@ impl Meeting {
         self.now = self.now.max(end);
     }
 
-    /// Packets once in each direction, and events; whether there were any packets.
+    /// Packets once in each direction, and events; whether there were any.
     fn exchange(&mut self) -> bool {
         let there = !self.silent && self.liar_sends();
         let back = self.honest_sends();
+        let mut events = false;
         while let Some(id) = self.honest.poll_ready() {
             while let Some(event) = self.honest.poll_event(id) {
                 self.session = Some(id);
+                // The endpoint is asked for packets after it, and may forget a session whose last event it was.
+                events = true;
                 if let Event::Received(block) = event {
                     assert!(block.data.len() <= 20_000, "a block is larger than was agreed");
                 }
             }
         }
-        there || back
+        there || back || events
     }
 
     fn liar_sends(&mut self) -> bool {
