@@ -18,7 +18,7 @@ mod survey;
 
 pub use edit::EditError;
 pub use format::Format;
-pub use recording::{Column, Recording, RecordingError, Wishes};
+pub use recording::{Column, LONGEST, Recording, RecordingError, Wishes};
 pub use schedule::{MAX_OPPORTUNITIES, ScheduleError, text};
 pub use supply::{Gaps, Supply};
 pub use survey::{Outages, Percentiles, RateSurvey, Survey};

@@ -45,6 +45,12 @@ impl FromStr for Column {
     }
 }
 
+const DAY: Micros = 86_400_000_000;
+
+/// The longest recording that is read, in microseconds: a week. A few digits can claim ages, and what is measured of a
+/// recording takes time and memory for each second.
+pub const LONGEST: Micros = 7 * DAY;
+
 /// What a file does not say of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wishes {
@@ -69,6 +75,14 @@ pub enum RecordingError {
     Unknown {
         /// The file's name.
         file: String,
+    },
+    /// It spans more than [`LONGEST`]: most likely a time of the wrong unit.
+    #[error("{file}: it is {} days long, and at most 7 are read", duration / DAY)]
+    TooLong {
+        /// The file's name.
+        file: String,
+        /// From its beginning to its end, in microseconds.
+        duration: Micros,
     },
     /// A log that is not one file with one recording.
     #[error(
@@ -131,8 +145,18 @@ impl Recording {
     /// as `drive.up`, it is the uplink.
     ///
     /// # Errors
-    /// Names the line of the first mistake, or says that the format is not known or the column not there.
-    pub fn parse(mut input: Input, wishes: &Wishes) -> Result<Self, RecordingError> {
+    /// Names the line of the first mistake, or says that the format is not known, the column not there, or the
+    /// recording longer than [`LONGEST`].
+    pub fn parse(input: Input, wishes: &Wishes) -> Result<Self, RecordingError> {
+        let file = input.name.clone();
+        let recording = Self::read(input, wishes)?;
+        if recording.duration() > LONGEST {
+            return Err(RecordingError::TooLong { file, duration: recording.duration() });
+        }
+        Ok(recording)
+    }
+
+    fn read(mut input: Input, wishes: &Wishes) -> Result<Self, RecordingError> {
         if let Some(rest) = input.text.strip_prefix('\u{feff}') {
             input.text = rest.to_owned();
         }

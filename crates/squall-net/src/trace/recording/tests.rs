@@ -106,3 +106,10 @@ proptest! {
         prop_assert_eq!(first, again);
     }
 }
+
+#[test]
+fn a_recording_of_weeks_is_refused() {
+    assert!(read("log", "0\n604800000\n", &Wishes::default()).is_ok());
+    let error = told("0\n1151151155\n", &Wishes::default());
+    assert_eq!(error, "log: it is 13 days long, and at most 7 are read");
+}
