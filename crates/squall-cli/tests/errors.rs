@@ -70,10 +70,11 @@ fn files_and_ports_that_cannot_be_had_are_named() {
     let text = scratch.write("text", b"hello").display().to_string();
     let send = |more: &[&str]| failure(&run([&["send", "--to", "127.0.0.1:1"], more].concat()));
     let no_file = "no such file or directory";
-    assert_eq!(send(&[&missing, "--insecure"]), line(&format!("cannot read {missing}: {no_file}")));
-    assert_eq!(send(&[&missing, "--deadline", "1s"]).1, Some(1));
-    assert_eq!(send(&[&text, "--ca", &missing]), line(&format!("{missing}: {no_file}")));
-    assert_eq!(send(&[&text, "--ca", &text]), line(&format!("{text}: holds no certificate in PEM form")));
+    let mistake = |text: String| (format!("squall: {text}"), Some(2));
+    assert_eq!(send(&[&missing, "--insecure"]), mistake(format!("cannot read {missing}: {no_file}")));
+    assert_eq!(send(&[&missing, "--deadline", "1s"]).1, Some(2));
+    assert_eq!(send(&[&text, "--ca", &missing]), mistake(format!("{missing}: {no_file}")));
+    assert_eq!(send(&[&text, "--ca", &text]), mistake(format!("{text}: holds no certificate in PEM form")));
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
     let busy = socket.local_addr().expect("is bound").to_string();
     let recv = |listen: &str, more: &[&str]| failure(&run([&["recv", "--listen", listen], more].concat()));
@@ -87,13 +88,14 @@ fn files_and_ports_that_cannot_be_had_are_named() {
 
 #[test]
 fn mistakes_in_the_call_have_a_code_of_their_own() {
-    let calls: [&[&str]; 8] = [
+    let calls: [&[&str]; 9] = [
         &[],
         &["send"],
         &["send", "x", "--to", "127.0.0.1"],
         &["send", "x", "--to", "127.0.0.1:1", "--pin", "abc"],
         &["send", "x", "--to", "127.0.0.1:1", "--scheduler", "fastest"],
         &["send", "-", "--to", "127.0.0.1:1", "--realtime"],
+        &["send", "x", "--to", "127.0.0.1:1", "--deadline", "0ms"],
         &["recv", "--listen", "here"],
         &["demo", "--schedulers", "fastest"],
     ];

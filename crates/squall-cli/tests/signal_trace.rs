@@ -53,7 +53,7 @@ fn mistakes_in_logs_are_told_in_a_line() {
         (&[&bad], format!("{bad}:2: \"x\" is not a number"), 1),
         (&[&odd], format!("{odd}: its first line is of no known format; name one of ucc, "), 1),
         (&[&trace], format!("{trace}: is a trace already"), 1),
-        (&["missing.log"], "missing.log: ".to_owned(), 1),
+        (&["missing.log"], "missing.log: ".to_owned(), 2),
         (&[&walk, "--from", "9"], "--from, --for: there are no rows then; the log has 3 s".to_owned(), 1),
         (&[&walk, &walk], "plain takes one file at a time, not 2".to_owned(), 2),
         (&[&walk, "--part", "x"], "plain has no parts".to_owned(), 2),

@@ -204,6 +204,10 @@ impl ConnectError {
 fn certificate_fault(why: &str) -> String {
     match why {
         "UnknownIssuer" => "signed by an unknown authority".into(),
+        // What no authority of this machine could have signed; the rest lists algorithms by their bytes.
+        other if other.starts_with("UnsupportedSignatureAlgorithm") => {
+            "signed by none of the known authorities, nor in a way they use".into()
+        }
         other => other.to_owned(),
     }
 }
@@ -251,6 +255,11 @@ mod tests {
             (
                 "the cryptographic handshake failed: error 42: invalid peer certificate: UnknownIssuer",
                 "the certificate of example.org is not trusted (signed by an unknown authority)",
+            ),
+            (
+                "the cryptographic handshake failed: error 51: invalid peer certificate: \
+                 UnsupportedSignatureAlgorithmForPublicKeyContext { signature_algorithm_id: [6, 8],",
+                "is not trusted (signed by none of the known authorities, nor in a way they use)",
             ),
             (
                 "the cryptographic handshake failed: error 50: invalid peer certificate: \

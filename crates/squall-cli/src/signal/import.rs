@@ -59,7 +59,7 @@ pub(crate) struct ImportArgs {
 /// Runs the command.
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     let load = |file: &PathBuf| Input::load(file);
-    let inputs: Vec<Input> = args.files.iter().map(load).collect::<Result<_, _>>().map_err(whole)?;
+    let inputs: Vec<Input> = args.files.iter().map(load).collect::<Result<_, _>>().map_err(usage)?;
     let wishes = Wishes { tech: args.tech.clone(), part: args.part.clone() };
     let trace = import(args.format, &inputs, &wishes).map_err(|error| match error {
         ImportError::Files { .. } | ImportError::Part { .. } | ImportError::Wish { .. } => usage(error),

@@ -1,7 +1,7 @@
 //! Asks a tunnel for its status.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{ErrorKind, Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     time::Duration,
 };
@@ -55,6 +55,14 @@ fn clean(value: &mut serde_json::Value) {
 }
 
 fn get(address: SocketAddr) -> std::io::Result<String> {
+    // What a read says when its time is up is the system's "Resource temporarily unavailable".
+    ask(address).map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock => std::io::Error::new(ErrorKind::TimedOut, "no answer in time"),
+        _ => error,
+    })
+}
+
+fn ask(address: SocketAddr) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;

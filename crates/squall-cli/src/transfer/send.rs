@@ -154,7 +154,7 @@ pub(crate) fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn send(args: &SendArgs) -> anyhow::Result<Summary> {
-    let mut source = args.source()?;
+    let mut source = args.source().map_err(|error| usage(format!("{error:#}")))?;
     let (name, content) = (source.name.clone(), source.content.clone());
     let header = args.header(&source)?;
     let mut line = Line::new(args, &source)?;
@@ -173,8 +173,8 @@ async fn send(args: &SendArgs) -> anyhow::Result<Summary> {
     line.hang_up().await;
     let receipt = sent.map_err(|error| match taken.load(Relaxed) {
         _ if line.sessions == 0 => error,
-        _ if all_sent => {
-            error.context("everything was sent, but the receiver did not confirm that it has it")
+        arrived if all_sent && arrived >= end.bytes => {
+            error.context("everything arrived, but the receiver did not confirm that it is written")
         }
         arrived => error.context(format!("not sent completely, {} arrived", format::size(arrived as f64))),
     })?;
@@ -232,6 +232,9 @@ impl std::fmt::Display for Summary {
 
 impl SendArgs {
     fn source(&self) -> anyhow::Result<Source> {
+        if self.deadline.is_some_and(|deadline| deadline.micros() == 0) {
+            return Err(usage("--deadline: nothing arrives within 0"));
+        }
         if !self.realtime && self.deadline.is_none() {
             return Source::file(&self.file);
         }
@@ -258,7 +261,7 @@ impl SendArgs {
     pub(super) fn request(&self) -> anyhow::Result<Connect> {
         let trust = match (self.pin, &self.ca) {
             (Some(pin), _) => Trust::Pinned(pin),
-            (None, Some(file)) => Trust::Roots(squall::load_certificates(file).map_err(whole)?),
+            (None, Some(file)) => Trust::Roots(squall::load_certificates(file).map_err(usage)?),
             (None, None) if self.insecure => Trust::InsecureAnyone,
             (None, None) => Trust::PlatformRoots,
         };
