@@ -13,8 +13,11 @@ fn load(name: &str) -> Scenario {
 
 /// Runs a scenario as it stands in its file. What must hold of any run is checked here.
 fn run(name: &str) -> Vec<RunResult> {
-    let scenario = load(name);
-    let batch = Batch::of(&scenario, Arc::new(Registry::standard()));
+    run_all(&load(name))
+}
+
+fn run_all(scenario: &Scenario) -> Vec<RunResult> {
+    let batch = Batch::of(scenario, Arc::new(Registry::standard()));
     let runs = batch.run(&|_| {}).unwrap_or_else(|error| panic!("{error}"));
     println!("{}", table::results(&runs, None));
     assert_eq!(runs.len(), scenario.schedulers.len() * scenario.seeds.len());
@@ -25,9 +28,22 @@ fn run(name: &str) -> Vec<RunResult> {
             assert_eq!(flow.stray_deliveries, 0, "{}", flow.name);
         }
         let failed: Vec<_> = run.checks.iter().filter(|verdict| !verdict.pass).collect();
-        assert!(failed.is_empty(), "{} with {}, seed {}: {failed:#?}", name, run.scheduler, run.seed);
+        assert!(
+            failed.is_empty(),
+            "{} with {}, seed {}: {failed:#?}",
+            scenario.name,
+            run.scheduler,
+            run.seed
+        );
     }
     runs
+}
+
+#[test]
+fn the_documented_example() {
+    let page = include_str!("../../../docs/scenarios.md");
+    let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("is there");
+    run_all(&Scenario::parse(example, "scenarios.md").expect("is right"));
 }
 
 #[test]

@@ -223,14 +223,6 @@ fn channels_take_turns_only_under_schedulers_that_follow_the_queue() {
 }
 
 #[test]
-fn the_documented_example_loads() {
-    let text = include_str!("../../../../docs/scenarios.md");
-    let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-    let scenario = Scenario::parse(example, "scenarios.md").unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!((scenario.paths.len(), scenario.flows.len(), scenario.checks.len()), (2, 3, 3));
-}
-
-#[test]
 fn run_info_joins_outages() {
     let events = "events = [{ at = \"1s\", outage = \"2s\" }, { at = \"2s\", outage = \"2s\", direction = \"down\" },\n\
         { at = \"9s\", outage = \"5s\" }]\n";
