@@ -200,7 +200,7 @@ impl std::str::FromStr for LinkConfig {
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
         let mut patch = LinkPatch::default();
-        for (key, value) in pairs(text) {
+        for (key, value) in pairs(text)? {
             patch.set(key, value)?;
         }
         Ok(patch.into())
@@ -208,11 +208,14 @@ impl std::str::FromStr for LinkConfig {
 }
 
 /// The `key=value` pairs of a comma-separated text; a key alone means `true`.
-fn pairs(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.split(',').map(str::trim).filter(|pair| !pair.is_empty()).map(|pair| {
+fn pairs(text: &str) -> Result<impl Iterator<Item = (&str, &str)>, ConfigError> {
+    if text.trim().contains(char::is_control) {
+        return Err(ConfigError::Value("a link is described in one line of plain text".into()));
+    }
+    Ok(text.split(',').map(str::trim).filter(|pair| !pair.is_empty()).map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, "true"));
         (key.trim(), value.trim())
-    })
+    }))
 }
 
 #[cfg(test)]
@@ -239,6 +242,7 @@ mod tests {
         );
         assert_eq!(error("reorder=maybe"), "reorder: \"maybe\" is not true or false");
         assert!(error("speed=3").starts_with("unknown key \"speed\""));
+        assert_eq!(error("spe\ned=3"), "a link is described in one line of plain text");
         let link: LinkConfig = "mtu=70000".parse().unwrap();
         assert_eq!(link.check().unwrap_err().to_string(), "mtu: 70kB is not between 1B and 65.535kB");
     }

@@ -172,7 +172,7 @@ impl FromStr for PathConfig {
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
         let (mut table, mut both) = (PathTable::default(), LinkPatch::default());
-        for (key, value) in pairs(text) {
+        for (key, value) in pairs(text)? {
             match key.split_once('.') {
                 Some(("up", key)) => table.up.set(key, value)?,
                 Some(("down", key)) => table.down.set(key, value)?,
