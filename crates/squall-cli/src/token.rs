@@ -1,6 +1,6 @@
 //! The secret that two ends share, as commands take it.
 
-use std::path::PathBuf;
+use std::{env::VarError, path::PathBuf};
 
 use clap::Args;
 use squall_tunnel::config::Token;
@@ -33,7 +33,8 @@ impl TokenArgs {
             (Some(text), _, _) => (Token::new(text), "--token".to_owned()),
             (None, Some(file), _) => (Token::load(file), format!("--token-file: {}", file.display())),
             (None, None, Ok(text)) => (Token::new(&text), "SQUALL_TOKEN".to_owned()),
-            (None, None, Err(_)) => return Ok(None),
+            (None, None, Err(VarError::NotUnicode(_))) => return Err(usage("SQUALL_TOKEN: it is no text")),
+            (None, None, Err(VarError::NotPresent)) => return Ok(None),
         };
         token.map(Some).map_err(|problem| usage(format!("{place}: {problem}")))
     }
