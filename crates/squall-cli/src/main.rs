@@ -1,5 +1,15 @@
 //! The `squall` program.
 
+// A line that cannot be written, on a full disk or to a reader that has gone, must not end what runs.
+#![deny(clippy::print_stderr)]
+
+/// Writes a line to standard error; where that cannot be written, the line is lost and nothing else.
+macro_rules! note {
+    ($($words:tt)*) => {
+        $crate::output::on_stderr(&format!("{}\n", format_args!($($words)*)))
+    };
+}
+
 mod bench;
 mod demo;
 mod error;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use tempfile::NamedTempFile;
 
 /// Writes to standard output.
 ///
@@ -15,6 +16,11 @@ use anyhow::Context as _;
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
+}
+
+/// Writes to standard error. What cannot be written is lost: the work goes on without it.
+pub(crate) fn on_stderr(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// Text for standard output with the word FAIL at the beginning of a line in red, where a terminal shows it and NO_COLOR
@@ -52,15 +58,33 @@ fn write_whole(file: &Path, text: &str) -> io::Result<()> {
     if fs::metadata(&file).is_ok_and(|there| !there.is_file()) {
         return fs::write(&file, text);
     }
-    let mut part = file.clone().into_os_string();
-    part.push(".part");
-    let written = fs::write(&part, text).and_then(|()| fs::rename(&part, &file));
-    if written.is_err() {
-        // What is wrong is known; there may be nothing to remove.
-        let _ = fs::remove_file(&part);
-    }
-    written
+    let mut part = part_of(&file)?;
+    part.write_all(text.as_bytes())?;
+    part.persist(&file).map(drop).map_err(|error| error.error)
 }
+
+/// A file of a name that did not exist, beside the one it will be, with the mode of any new file. It is removed when it
+/// is dropped.
+pub(crate) fn part_of(file: &Path) -> io::Result<NamedTempFile> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let mut prefix = String::new();
+    for letter in name.chars().take_while(|letter| !letter.is_control()) {
+        if prefix.len() + letter.len_utf8() > PART_NAME {
+            break;
+        }
+        prefix.push(letter);
+    }
+    prefix.push('.');
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix).suffix(".part");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    builder.tempfile_in(folder.unwrap_or(Path::new(".")))
+}
+
+/// Bytes of a file's name that its part bears too.
+const PART_NAME: usize = 64;
 
 /// Makes the folder that a file is to be in.
 ///

@@ -78,13 +78,13 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     };
     if scenario.has_axes {
         let file = args.scenario.display();
-        eprintln!(
+        note!(
             "squall: {file}: run as it stands, without its axes; --at names points, and squall repro runs all"
         );
     }
     let batch = batch(args, &scenario, registry).map_err(usage)?;
     if let Some(note) = unchecked(&scenario, &batch.schedulers) {
-        eprintln!("squall: {}: {note}", args.scenario.display());
+        note!("squall: {}: {note}", args.scenario.display());
     }
     let runs = execute(&batch)?;
     publish(args, &scenario, &runs)?;

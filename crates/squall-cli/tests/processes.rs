@@ -21,7 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A running `squall tunnel`, with as many descriptors as it may have.
 struct Tunnel {
     child: Child,
-    stderr: BufReader<ChildStderr>,
+    /// Whoever reads its log, until that is taken away.
+    stderr: Option<BufReader<ChildStderr>>,
 }
 
 impl Tunnel {
@@ -30,7 +31,7 @@ impl Tunnel {
         let mut command = Command::new("sh");
         command.args(["-c", &limited, env!("CARGO_BIN_EXE_squall")]).args(args);
         let mut child = command.stderr(Stdio::piped()).spawn().expect("there is a shell");
-        let stderr = BufReader::new(child.stderr.take().expect("is piped"));
+        let stderr = child.stderr.take().map(BufReader::new);
         Self { child, stderr }
     }
 
@@ -39,7 +40,7 @@ impl Tunnel {
         let mut seen = String::new();
         loop {
             let mut line = String::new();
-            let read = self.stderr.read_line(&mut line).expect("is text");
+            let read = self.stderr.as_mut().expect("is read").read_line(&mut line).expect("is text");
             if let Some((_, rest)) = line.split_once(words) {
                 return rest.trim_end().to_owned();
             }
@@ -80,8 +81,8 @@ impl Pair {
         let out = format!("x=udp://{},latency=2s", target.local_addr().expect("is bound"));
         let listen = ["--listen", "127.0.0.1:0", "--token", TOKEN, "--metrics", "127.0.0.1:0", "--out", &out];
         let mut exit = Tunnel::start(descriptors, &listen);
-        let told = exit.line("listening on ");
-        let (address, fingerprint) = told.split_once(", fingerprint ").expect("both are told");
+        let listening = exit.line("listening on ");
+        let (address, fingerprint) = listening.split_once(", fingerprint ").expect("both are told");
         let metrics = exit.line("metrics on ").rsplit(' ').next().expect("is told").to_owned();
         let flow = format!("x=udp://127.0.0.1:{port},latency=2s");
         let entry =
@@ -107,14 +108,14 @@ impl Pair {
     }
 }
 
-/// Asks the status page; whether it answers.
-fn answers(metrics: &str) -> bool {
-    let Ok(mut stream) = TcpStream::connect(metrics) else { return false };
+/// What the status page answers, if it does.
+fn status(metrics: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(metrics).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(1))).expect("is set");
     let mut answer = String::new();
-    stream.write_all(b"GET /status HTTP/1.1\r\n\r\n").is_ok()
-        && stream.read_to_string(&mut answer).is_ok()
-        && answer.starts_with("HTTP/1.1 200")
+    stream.write_all(b"GET /status HTTP/1.1\r\n\r\n").ok()?;
+    stream.read_to_string(&mut answer).ok()?;
+    answer.starts_with("HTTP/1.1 200").then_some(answer)
 }
 
 #[test]
@@ -132,11 +133,28 @@ fn a_program_that_stood_still_goes_on() {
 }
 
 #[test]
+fn a_tunnel_outlives_the_reader_of_its_log() {
+    let mut pair = Pair::start(1_024);
+    for (tunnel, number) in [(0, 1), (1, 2)] {
+        // Each logs that the other has stood still, and finds that it cannot.
+        let (loses, stops) =
+            if tunnel == 0 { (&mut pair.exit, &pair.entry) } else { (&mut pair.entry, &pair.exit) };
+        drop(loses.stderr.take());
+        stops.signal("STOP");
+        thread::sleep(Duration::from_secs(10));
+        stops.signal("CONT");
+        pair.passes(number);
+    }
+    let status = status(&pair.metrics).expect("answers");
+    assert!(status.contains("\"task_failures\":0"), "{status}");
+}
+
+#[test]
 fn too_few_descriptors_are_told_in_a_line() {
     let mut tunnel =
         Tunnel::start(5, &["--listen", "127.0.0.1:0", "--token", TOKEN, "--out", "x=udp://127.0.0.1:9"]);
     let mut said = String::new();
-    tunnel.stderr.read_to_string(&mut said).expect("is text");
+    tunnel.stderr.take().expect("is piped").read_to_string(&mut said).expect("is text");
     assert_eq!(tunnel.child.wait().expect("it ends").code(), Some(1), "{said}");
     assert!(said.contains("oo many open files") && said.lines().count() == 1, "{said}");
 }
@@ -153,7 +171,7 @@ fn an_exit_without_descriptors_left_carries_what_it_has() {
     }
     drop(held);
     let begin = Instant::now();
-    while !answers(&pair.metrics) {
+    while status(&pair.metrics).is_none() {
         assert!(begin.elapsed() < PATIENCE, "the status page never answers again");
         thread::sleep(Duration::from_millis(50));
     }

@@ -104,7 +104,7 @@ fn encode(plan: &Plan) -> anyhow::Result<Clip> {
         begin.elapsed().as_secs_f64()
     ));
     if clip.bitrate_bps() < asked * 0.9 {
-        eprintln!("note: pictures of this size cannot use {:.1} Mbps; give a larger --size", asked / 1e6);
+        note!("note: pictures of this size cannot use {:.1} Mbps; give a larger --size", asked / 1e6);
     }
     Ok(clip)
 }

@@ -121,7 +121,7 @@ fn is_quit(event: &Event) -> bool {
 
 fn lines(plan: &Plan, views: &[View], over: &AtomicBool) {
     let names: Vec<_> = plan.schedulers.iter().map(|(name, _)| name.as_str()).collect();
-    eprintln!(
+    note!(
         "playing {} s through {} emulated links over real UDP sockets: {}",
         plan.duration_us / 1_000_000,
         plan.scenario.paths.len(),
@@ -132,7 +132,7 @@ fn lines(plan: &Plan, views: &[View], over: &AtomicBool) {
         std::thread::sleep(FRAME);
         if Instant::now() >= next && !over.load(Ordering::Relaxed) {
             next += LINE;
-            eprintln!("{}", line(views));
+            note!("{}", line(views));
         }
     }
 }

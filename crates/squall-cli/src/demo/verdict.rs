@@ -117,12 +117,12 @@ pub(super) fn publish(args: &DemoArgs, plan: &Plan, judged: &[Judged]) -> anyhow
         notes.splice(0..0, comparison::verdict(judged));
     }
     for note in notes {
-        eprintln!("{note}");
+        note!("{note}");
     }
-    eprintln!("report: {}", shown(&args.report));
+    note!("report: {}", shown(&args.report));
     if let Some(file) = args.json.as_deref().filter(|_| !args.json_to_stdout()) {
         output::write(file, &result::to_json(&runs))?;
-        eprintln!("measurements: {}", shown(file));
+        note!("measurements: {}", shown(file));
     }
     Ok(())
 }

@@ -123,7 +123,7 @@ pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
         error => whole(error),
     })?;
     if !args.quiet && std::io::stderr().is_terminal() {
-        eprint!("{}", summary::welcome(&prepared.interfaces(), &paths, args.server.is_some()));
+        output::on_stderr(&summary::welcome(&prepared.interfaces(), &paths, args.server.is_some()));
     }
     let _awake = args.keep_awake.then(Awake::keep).transpose().map_err(whole)?;
     let mut programs = Programs::new(&prepared.interfaces(), prepared.radios());
@@ -139,10 +139,10 @@ pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
     drop(shell);
     let invalid = report.invalid(Duration::from_micros(args.max_slip.micros()));
     if !args.quiet {
-        eprint!("{}", summary::table(&report));
+        output::on_stderr(&summary::table(&report));
     }
     if let Some(why) = &invalid {
-        eprintln!("squall: this run does not count: {why}");
+        note!("squall: this run does not count: {why}");
     }
     if let Some(file) = &args.json {
         output::write(file, &summary::json(&report, args.seed, invalid.as_deref())?)?;

@@ -122,7 +122,7 @@ impl Programs {
                 Some(Event::Server(status)) => {
                     self.server = None;
                     if !status.success() {
-                        eprintln!("squall: the server's program has ended with {}", code(status));
+                        note!("squall: the server's program has ended with {}", code(status));
                     }
                 }
                 Some(Event::Interrupt) => break Ended::Interrupted,

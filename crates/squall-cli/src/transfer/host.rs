@@ -31,10 +31,10 @@ const FAREWELL: Duration = Duration::from_secs(2);
 const SEATS: usize = 4;
 
 /// Sessions that are not authorised yet.
-pub(super) const VISITORS: u32 = 48;
+pub(super) const VISITORS: usize = 48;
 
 /// Those of one host.
-const VISITORS_OF_A_HOST: u32 = 4;
+const VISITORS_OF_A_HOST: usize = 4;
 
 /// Transfers whose receipts are remembered, for senders that lost the connection before they had theirs.
 const REMEMBERED: usize = 64;
@@ -69,6 +69,8 @@ pub(super) struct Host {
     pub(super) target: Target,
     pub(super) admission: Admission,
     pub(super) bounds: Bounds,
+    /// Whether one transfer is all there is to do.
+    once: bool,
     seats: Semaphore,
     book: Mutex<Book>,
 }
@@ -81,8 +83,39 @@ struct Book {
     finished: VecDeque<(String, Receipt)>,
     files: u64,
     strangers: Strangers,
-    /// Sessions of each host that are not authorised yet.
-    visitors: HashMap<Option<IpAddr>, u32>,
+    /// Sessions that are not authorised yet, the oldest first.
+    visitors: VecDeque<Visitor>,
+    visits: u64,
+}
+
+/// A session that is not authorised yet. It has to leave when this is dropped.
+struct Visitor {
+    number: u64,
+    host: Option<IpAddr>,
+    _stays: oneshot::Sender<()>,
+}
+
+impl Book {
+    /// One more that is asked who it is. The oldest of its host makes room if there are too many, so that nobody keeps
+    /// others out by silence.
+    fn enter(&mut self, host: Option<IpAddr>) -> (u64, oneshot::Receiver<()>) {
+        let of_host = |visitor: &&Visitor| visitor.host == host;
+        let oldest = match self.visitors.iter().filter(of_host).count() {
+            VISITORS_OF_A_HOST.. => self.visitors.iter().position(|visitor| visitor.host == host),
+            _ => (self.visitors.len() >= VISITORS).then_some(0),
+        };
+        if let Some(oldest) = oldest {
+            self.visitors.remove(oldest);
+        }
+        self.visits += 1;
+        let (stays, leaves) = oneshot::channel();
+        self.visitors.push_back(Visitor { number: self.visits, host, _stays: stays });
+        (self.visits, leaves)
+    }
+
+    fn leave(&mut self, number: u64) {
+        self.visitors.retain(|visitor| visitor.number != number);
+    }
 }
 
 /// Where the sessions of a transfer come from.
@@ -115,7 +148,8 @@ enum Place {
 impl Host {
     pub(super) fn new(target: Target, admission: Admission, bounds: Bounds, once: bool) -> Arc<Self> {
         let seats = if once || !target.takes_several() { 1 } else { SEATS };
-        Arc::new(Self { target, admission, bounds, seats: Semaphore::new(seats), book: Mutex::default() })
+        let seats = Semaphore::new(seats);
+        Arc::new(Self { target, admission, bounds, once, seats, book: Mutex::default() })
     }
 
     /// Serves a session to its end, and reports if it ends a transfer.
@@ -139,29 +173,17 @@ impl Host {
         }
     }
 
-    /// Looks whether a sender may send, while not too many others of its host are asked the same.
+    /// Looks whether a sender may send, until others take its place.
     async fn greet(&self, talk: &Talk) -> anyhow::Result<Header> {
-        let host = talk.remote().map(host_of);
-        let entered = {
-            let mut book = self.book();
-            let all: u32 = book.visitors.values().sum();
-            let visitors = book.visitors.entry(host).or_insert(0);
-            let may = *visitors < VISITORS_OF_A_HOST && all < VISITORS;
-            *visitors += u32::from(may);
-            may
+        let (number, leaves) = self.book().enter(talk.remote().map(host_of));
+        let greeted = tokio::select! {
+            greeted = self.admission.greet(talk) => greeted,
+            _ = leaves => Err(Fault::of_peer("others came, and the sender did not say what it sends")),
         };
-        if !entered {
-            return Err(Fault::of_peer("too many senders from there have not said what they send"));
-        }
-        let greeted = self.admission.greet(talk).await;
         if greeted.is_ok() {
             talk.session.trust();
         }
-        let mut book = self.book();
-        if let Some(visitors) = book.visitors.get_mut(&host) {
-            *visitors -= 1;
-        }
-        book.visitors.retain(|_, visitors| *visitors > 0);
+        self.book().leave(number);
         greeted
     }
 
@@ -176,7 +198,8 @@ impl Host {
         if header.from > 0 {
             return Err(Fault::of_peer("the receiver does not know this transfer any more: send it again"));
         }
-        if self.bounds.files.is_some_and(|files| book.files + book.running.len() as u64 >= files) {
+        let full = self.bounds.files.is_some_and(|files| book.files + book.running.len() as u64 >= files);
+        if full || self.is_done(&book) {
             return Err(Fault::of_peer("the receiver takes no more files"));
         }
         let (into, more) = mpsc::channel(1);
@@ -194,12 +217,14 @@ impl Host {
             Ok(seat) => seat,
             Err(error) => return self.turn_away(&line.talk, &error).await,
         };
-        let (result, begun) = self.receive(&mut line, header, seat).await;
+        let (result, begun) = self.receive(&mut line, header).await;
         let (settle, settled) = oneshot::channel();
         let receipt = result.as_ref().map(Summary::receipt).map_err(|error| self.words(error).to_owned());
         if let Ok(receipt) = receipt {
             self.remember(&header.transfer, receipt);
         }
+        // Whoever waits for it sees now whether there is anything left to do.
+        drop(seat);
         // Whoever runs this receiver may have left.
         let _ = report.send(Outcome { result, begun, settled }).await;
         match receipt {
@@ -210,13 +235,8 @@ impl Host {
     }
 
     /// Receives one transfer. Says too whether anything of it was written.
-    async fn receive(
-        &self,
-        line: &mut Line,
-        header: &Header,
-        seat: SemaphorePermit<'_>,
-    ) -> (anyhow::Result<Summary>, bool) {
-        let mut transfer = match Transfer::open(self, header, seat) {
+    async fn receive(&self, line: &mut Line, header: &Header) -> (anyhow::Result<Summary>, bool) {
+        let mut transfer = match Transfer::open(self, header) {
             Ok(transfer) => transfer,
             Err(error) => return (Err(error), false),
         };
@@ -239,7 +259,12 @@ impl Host {
             tokio::select! {
                 // A sender that has said more by now was not waiting.
                 biased;
-                seat = self.seats.acquire() => return seat.context("the receiver has ended"),
+                seat = self.seats.acquire() => {
+                    if self.is_done(&self.book()) {
+                        return Err(Fault::of_peer("the receiver takes no more files"));
+                    }
+                    return seat.context("the receiver has ended");
+                }
                 heard = talk.next() => {
                     heard?;
                     return Err(Fault::of_peer("the sender is out of step"));
@@ -275,6 +300,11 @@ impl Host {
         }
     }
 
+    /// Whether all that there was to do is done.
+    fn is_done(&self, book: &Book) -> bool {
+        self.once && book.files > 0
+    }
+
     fn remember(&self, transfer: &str, receipt: Receipt) {
         let mut book = self.book();
         book.files += 1;
@@ -287,7 +317,7 @@ impl Host {
     async fn turn_away(&self, talk: &Talk, error: &anyhow::Error) {
         let line = self.book().strangers.turned_away(talk.remote(), error);
         if let Some(line) = line {
-            eprintln!("note: {line}");
+            note!("note: {line}");
         }
         talk.close(FAILED, self.words(error)).await;
     }
@@ -321,6 +351,25 @@ fn host_of(address: IpAddr) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_oldest_stranger_makes_room_for_the_next() {
+        let mut book = Book::default();
+        let [first, second] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse::<IpAddr>().ok());
+        let (_, mut stays) = book.enter(second);
+        let mut crowd: Vec<_> = (0..VISITORS_OF_A_HOST).map(|_| book.enter(first).1).collect();
+        assert!(crowd.iter_mut().all(|one| one.try_recv() == Err(oneshot::error::TryRecvError::Empty)));
+        let (number, _) = book.enter(first);
+        assert_eq!(crowd[0].try_recv(), Err(oneshot::error::TryRecvError::Closed));
+        assert_eq!(stays.try_recv(), Err(oneshot::error::TryRecvError::Empty), "another host");
+        book.leave(number);
+        assert_eq!(book.visitors.len(), VISITORS_OF_A_HOST);
+        for n in 0..VISITORS {
+            book.enter(Some(IpAddr::from([10, 0, 0, n as u8])));
+        }
+        assert_eq!(stays.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+        assert_eq!(book.visitors.len(), VISITORS);
+    }
 
     #[test]
     fn an_address_stands_for_its_host() {

@@ -10,7 +10,7 @@ use anyhow::ensure;
 use serde::Serialize;
 use squall_lab::table::format;
 use squall_media::PlayReport;
-use tokio::sync::{SemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 use super::{
     failure::Fault,
@@ -57,7 +57,6 @@ pub(super) struct Summary {
 pub(super) struct Transfer<'a> {
     host: &'a Host,
     header: &'a Header,
-    _seat: SemaphorePermit<'a>,
     output: Output,
     viewing: Option<Viewing>,
     /// Number of the next block.
@@ -79,11 +78,7 @@ pub(super) struct Transfer<'a> {
 }
 
 impl<'a> Transfer<'a> {
-    pub(super) fn open(
-        host: &'a Host,
-        header: &'a Header,
-        seat: SemaphorePermit<'a>,
-    ) -> anyhow::Result<Self> {
+    pub(super) fn open(host: &'a Host, header: &'a Header) -> anyhow::Result<Self> {
         if let Content::File { size: Some(size) } = header.content {
             host.bounds.check(size)?;
         }
@@ -97,7 +92,6 @@ impl<'a> Transfer<'a> {
         Ok(Self {
             host,
             header,
-            _seat: seat,
             output,
             viewing,
             next: 0,
@@ -165,7 +159,7 @@ impl<'a> Transfer<'a> {
         let outage = self.host.bounds.outage;
         self.progress.clear();
         if !outage.is_zero() {
-            eprintln!("note: {}: {why}: waiting {outage:?} for the sender to come back", self.header.name);
+            note!("note: {}: {why}: waiting {outage:?} for the sender to come back", self.header.name);
         }
         match tokio::time::timeout(outage, more.recv()).await {
             Ok(Some(talk)) => Ok(talk),

@@ -132,7 +132,7 @@ impl<'a> Line<'a> {
         let watching = watch(session.clone(), self.shown.clone(), self.taken.clone(), paths);
         self.watching = Some(tokio::spawn(watching));
         if self.args.signal {
-            tokio::spawn(follow_radios(session.clone(), |problem| eprintln!("note: no radio: {problem}")));
+            tokio::spawn(follow_radios(session.clone(), |problem| note!("note: no radio: {problem}")));
         }
         self.talk.insert(Talk::new(session))
     }
@@ -147,7 +147,7 @@ impl<'a> Line<'a> {
         use ConnectError::{OtherProtocol, Untrusted, WrongPin};
         let outage = self.args.outage.duration();
         let until = Instant::now() + outage;
-        eprintln!("note: {why}: trying to connect again for {}", self.args.outage);
+        note!("note: {why}: trying to connect again for {}", self.args.outage);
         loop {
             let within = ATTEMPT.min(until.saturating_duration_since(Instant::now()));
             let failed = match self.connect(within).await {

@@ -8,6 +8,7 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use squall_media::{EncodedFrame, FrameKind, frame::MAX_FRAME_BYTES, ivf::IvfHeader, source::Codec};
+use squall_tunnel::status::printable;
 
 /// Version of this format. A receiver refuses others.
 pub(crate) const VERSION: u32 = 2;
@@ -231,7 +232,7 @@ fn parse<T: DeserializeOwned>(block: &Bytes) -> Result<T, MessageError> {
     if block.len() > MAX_TEXT {
         return Err(MessageError::Long(block.len()));
     }
-    serde_json::from_slice(&block[1..]).map_err(|error| MessageError::Text(error.to_string()))
+    serde_json::from_slice(&block[1..]).map_err(|error| MessageError::Text(printable(error.to_string())))
 }
 
 fn encode_frame(frame: &EncodedFrame) -> Bytes {
@@ -328,6 +329,9 @@ mod tests {
         assert_eq!(decode(&[b'F'; 18]), MessageError::Field("an unknown kind of frame"));
         assert_eq!(decode(&[b'H'; 5000]), MessageError::Long(5000));
         assert!(matches!(decode(b"E{}"), MessageError::Text(_)));
+        let forged = r#"H{"version":2,"name":"a","content":{"kind":"\u001b]0;\n"}}"#;
+        let MessageError::Text(words) = decode(forged.as_bytes()) else { panic!("is read") };
+        assert!(!words.contains(char::is_control), "{words:?}");
         for name in ["", "a\nb", &"x".repeat(256)] {
             let header = Message::Header(Header { name: name.into(), ..video() });
             assert!(Message::decode(&header.encode()).is_err(), "{name:?}");

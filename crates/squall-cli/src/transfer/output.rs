@@ -19,7 +19,7 @@ use super::{
     message::{Content, Header},
     source::Piece,
 };
-use crate::error::usage;
+use crate::{error::usage, output::part_of};
 
 /// Bytes that may wait to be written; beyond that the sender waits.
 const WAITING_BYTES: u32 = 8 << 20;
@@ -29,9 +29,6 @@ const WAITING: usize = 1024;
 
 /// How long what was received of a failed transfer may take to be written.
 const SETTLE: Duration = Duration::from_secs(2);
-
-/// Characters of a name that an unfinished file bears too.
-const NAME_CHARS: usize = 64;
 
 /// Names that are tried for a file whose own name is taken.
 const NAMES: u32 = 1000;
@@ -98,10 +95,13 @@ impl Target {
                 let words = "is no regular file, and would be replaced: use --out - and redirect it";
                 return Err(usage(format!("--out {}: {words}", file.display())));
             }
+            Self::File(file) if file.as_os_str().as_encoded_bytes().ends_with(b"/") => {
+                return Err(usage(format!("--out {}: there is no such folder", file.display())));
+            }
             Self::File(file) => file.clone(),
             Self::Folder(folder) => folder.join("probe"),
         };
-        create_beside(&probe).map(drop).map_err(|error| cannot_write(folder_of(&probe), &error))
+        part_of(&probe).map(drop).map_err(|error| cannot_write(folder_of(&probe), &error))
     }
 
     /// The file of a transfer, by the sender's name for it if need be.
@@ -172,7 +172,7 @@ impl Output {
 
 impl Part {
     fn create(target: &Target, to: PathBuf, taken: Taken) -> anyhow::Result<Self> {
-        let file = create_beside(&to).map_err(|error| cannot_write(&to, &error))?;
+        let file = part_of(&to).map_err(|error| cannot_write(&to, &error))?;
         Ok(Self { file, to, taken: target.takes_several().then_some(taken) })
     }
 
@@ -180,8 +180,10 @@ impl Part {
     fn name(self) -> anyhow::Result<PathBuf> {
         let Self { mut file, to, taken } = self;
         let Some(taken) = taken else {
-            file.persist(&to).map_err(|error| cannot_write(&to, &error.error))?;
-            return Ok(to);
+            return match file.persist(&to) {
+                Ok(_) => Ok(to),
+                Err(error) => Err(kept(error.file, cannot_write(&to, &error.error))),
+            };
         };
         for number in 1..=NAMES {
             let name = numbered(&to, number);
@@ -193,10 +195,18 @@ impl Part {
                 Err(error) => file = error.file,
             }
             if taken == Taken::Refuse {
-                break;
+                return Err(kept(file, exists(&to)));
             }
         }
         Err(exists(&to))
+    }
+}
+
+/// Why a whole file did not get its name, and the name that it keeps.
+fn kept(file: NamedTempFile, why: anyhow::Error) -> anyhow::Error {
+    match file.keep() {
+        Ok((_, path)) => why.context(format!("whole, and kept as {}", path.display())),
+        Err(_) => why,
     }
 }
 
@@ -207,17 +217,6 @@ fn numbered(file: &Path, number: u32) -> PathBuf {
         name.push(format!(".{number}"));
     }
     name.into()
-}
-
-/// Makes a file of a name that did not exist, and with the mode of any new file.
-fn create_beside(file: &Path) -> io::Result<NamedTempFile> {
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let prefix: String = name.chars().take(NAME_CHARS).chain(['.']).collect();
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(&prefix).suffix(".part");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder_of(file))
 }
 
 fn folder_of(file: &Path) -> &Path {
@@ -345,13 +344,16 @@ mod tests {
     fn a_name_that_is_taken_gets_a_number_or_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let to = folder.path().join("a");
-        let name =
-            |taken| Part { file: create_beside(&to).unwrap(), to: to.clone(), taken: Some(taken) }.name();
+        let name = |taken| Part { file: part_of(&to).unwrap(), to: to.clone(), taken: Some(taken) }.name();
         fs::write(&to, "of the user").unwrap();
         assert_eq!(name(Taken::Number).unwrap(), folder.path().join("a.2"));
         assert_eq!(name(Taken::Number).unwrap(), folder.path().join("a.3"));
-        assert!(name(Taken::Refuse).unwrap_err().to_string().contains("exists already"));
+        let refused = format!("{:#}", name(Taken::Refuse).unwrap_err());
+        assert!(
+            refused.starts_with("whole, and kept as ") && refused.contains("exists already"),
+            "{refused}"
+        );
         assert_eq!(fs::read_to_string(&to).unwrap(), "of the user");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "nothing is left of the refused one");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4, "what was received is not lost");
     }
 }

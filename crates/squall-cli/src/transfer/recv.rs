@@ -11,7 +11,10 @@ use std::{
 use clap::Args;
 use squall::{Config, CongestionControl, Endpoint, Identity, Limits};
 use squall_net::{Size, Span};
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinSet,
+};
 
 use super::{
     admission::Admission,
@@ -27,7 +30,7 @@ use crate::{
 };
 
 /// Sessions at a time, of senders that are authorised and of [`VISITORS`].
-const SESSIONS: usize = VISITORS as usize + 16;
+const SESSIONS: usize = VISITORS + 16;
 
 /// Handshakes at a time.
 const HANDSHAKES: usize = 16;
@@ -135,6 +138,7 @@ async fn serve(
 ) -> anyhow::Result<ExitCode> {
     let (report, mut outcomes) = mpsc::channel(1);
     let mut sessions = JoinSet::new();
+    let mut last = None;
     loop {
         tokio::select! {
             session = endpoint.accept() => {
@@ -143,22 +147,24 @@ async fn serve(
                 sessions.spawn(async move { host.serve(session, report).await });
             }
             Some(_) = sessions.join_next() => {}
-            Some(outcome) = outcomes.recv() => {
-                if args.take(host, outcome).await? {
-                    return Ok(ExitCode::SUCCESS);
-                }
-            }
+            // Its sender may still come back for the receipt.
+            ended = Last::settled(&mut last), if last.is_some() => return ended,
+            Some(outcome) = outcomes.recv(), if last.is_none() => last = args.take(host, outcome),
             () = interrupts.next() => break,
         }
     }
     // Transfers in progress end by themselves, as they see the same signal.
-    let mut ended = if args.once { Err(Interrupted.into()) } else { Ok(ExitCode::SUCCESS) };
+    let mut ended = match last {
+        Some(last) => last.ended,
+        None if args.once => Err(Interrupted.into()),
+        None => Ok(ExitCode::SUCCESS),
+    };
     let end = async {
         while !sessions.is_empty() || !outcomes.is_empty() {
             tokio::select! {
-                Some(outcome) = outcomes.recv() => match args.take(host, outcome).await {
-                    Ok(done) => if done { ended = Ok(ExitCode::SUCCESS) },
-                    Err(error) => ended = Err(error),
+                Some(outcome) = outcomes.recv() => if let Some(last) = args.take(host, outcome) {
+                    let _ = last.settled.await;
+                    ended = last.ended;
                 },
                 _ = sessions.join_next() => {}
             }
@@ -168,10 +174,27 @@ async fn serve(
     ended
 }
 
+/// What the receiver ends with, once the sender knows how its transfer ended.
+struct Last {
+    settled: oneshot::Receiver<()>,
+    ended: anyhow::Result<ExitCode>,
+}
+
+impl Last {
+    async fn settled(last: &mut Option<Self>) -> anyhow::Result<ExitCode> {
+        match last {
+            // Cancel safe: it is still there next time.
+            Some(one) => drop((&mut one.settled).await),
+            None => std::future::pending().await,
+        }
+        last.take().map_or(Ok(ExitCode::SUCCESS), |last| last.ended)
+    }
+}
+
 /// Tells on standard error whom a sender has to trust, as standard output may carry data.
 fn announce(listening: SocketAddr, identity: &Identity, admission: &Admission, made: bool) {
     let fingerprint = identity.fingerprint();
-    eprintln!("listening on {listening}, fingerprint {fingerprint}");
+    note!("listening on {listening}, fingerprint {fingerprint}");
     let host = match listening.ip() {
         // Without a way out only the user knows a name for this machine.
         any if any.is_unspecified() => outward(any.is_ipv4()).map_or_else(|| "HOST".to_owned(), in_brackets),
@@ -183,7 +206,7 @@ fn announce(listening: SocketAddr, identity: &Identity, admission: &Admission, m
         Admission::Token(_) => " --token …".to_owned(),
         Admission::Local | Admission::Anyone => String::new(),
     };
-    eprintln!("send with: squall send FILE --to {to} --pin {fingerprint}{token}");
+    note!("send with: squall send FILE --to {to} --pin {fingerprint}{token}");
 }
 
 fn in_brackets(address: IpAddr) -> String {
@@ -225,26 +248,21 @@ impl RecvArgs {
         }
     }
 
-    /// Reports how a transfer ended. Says whether there is nothing more to do.
-    async fn take(&self, host: &Host, outcome: Outcome) -> anyhow::Result<bool> {
+    /// Reports how a transfer ended. Gives what the receiver ends with, if there is nothing more to do.
+    fn take(&self, host: &Host, outcome: Outcome) -> Option<Last> {
         let Outcome { result, begun, settled } = outcome;
         // What a stranger breaks off leaves no trace, except on standard output.
         let of_no_effect = host.admission.is_open() && !(begun && host.target == Target::Stdout);
         match result.and_then(|summary| self.publish(&host.target, &summary)) {
             // Asked to end in the middle of a transfer.
             Err(error) if error.is::<Interrupted>() || self.once && !of_no_effect => {
-                let _ = settled.await;
-                Err(error)
+                Some(Last { settled, ended: Err(error) })
             }
             Err(error) => {
-                eprintln!("squall: {}", output::one_line(&error));
-                Ok(false)
+                note!("squall: {}", output::one_line(&error));
+                None
             }
-            Ok(()) if self.once => {
-                let _ = settled.await;
-                Ok(true)
-            }
-            Ok(()) => Ok(false),
+            Ok(()) => self.once.then_some(Last { settled, ended: Ok(ExitCode::SUCCESS) }),
         }
     }
 
@@ -283,7 +301,7 @@ impl RecvArgs {
     fn publish(&self, target: &Target, summary: &Summary) -> anyhow::Result<()> {
         let words = summary.to_string();
         match (target, self.json.as_deref()) {
-            (Target::Stdout, _) => eprint!("{words}"),
+            (Target::Stdout, _) => output::on_stderr(&words),
             (_, Some(json)) if output::is_stdout(json) => {}
             _ => output::print(&words)?,
         }

@@ -39,16 +39,16 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
 /// Tells on standard error what the other end has to know.
 fn announce(tunnel: &Tunnel, made_token: Option<&str>) {
     if let (Some(address), Some(fingerprint)) = (tunnel.listening(), tunnel.fingerprint()) {
-        eprintln!("listening on {address}, fingerprint {fingerprint}");
+        note!("listening on {address}, fingerprint {fingerprint}");
         if let Some(token) = made_token {
-            eprintln!(
+            note!(
                 "connect with: squall tunnel --to HOST:{} --pin {fingerprint} --token {token} --in …",
                 address.port()
             );
         }
     }
     if let Some(address) = tunnel.metrics() {
-        eprintln!("metrics on http://{address}/metrics, live view: squall top {address}");
+        note!("metrics on http://{address}/metrics, live view: squall top {address}");
     }
 }
 

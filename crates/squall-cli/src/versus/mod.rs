@@ -179,7 +179,7 @@ fn contenders(args: &VersusArgs) -> (Vec<Contender>, Vec<String>) {
         }
     }
     for line in &left_out {
-        eprintln!("left out: {line}");
+        note!("left out: {line}");
     }
     (ready, left_out)
 }
@@ -198,7 +198,7 @@ fn measure(
             for contender in ready {
                 let name = format!("{}-{rate}-{}", scenario.name, contender.name());
                 if stderr().is_terminal() {
-                    eprintln!("{} of {all}: {name}", done + 1);
+                    note!("{} of {all}: {name}", done + 1);
                 }
                 let plan = Plan {
                     scenario,
@@ -212,7 +212,7 @@ fn measure(
                 done += 1;
                 let does_not_count = |run: &Figures, then: &str| {
                     if let Some(why) = &run.invalid {
-                        eprintln!("{name} does not count: {why}{then}");
+                        note!("{name} does not count: {why}{then}");
                     }
                 };
                 let run = || squall_versus::run(&plan);
@@ -220,7 +220,7 @@ fn measure(
                     Ok(run) => {
                         does_not_count(&run, "");
                         if run.overflows > 0 {
-                            eprintln!("{name}: sockets dropped {} packets for want of room", run.overflows);
+                            note!("{name}: sockets dropped {} packets for want of room", run.overflows);
                         }
                         figures.push(run);
                         // What an hour has shown is not lost when the next minute is.

@@ -23,7 +23,7 @@ pub(crate) fn folder() -> io::Result<TempDir> {
     thread::spawn(move || {
         if runtime.block_on(interrupt::interrupted()).is_ok() {
             remove(&path);
-            eprintln!("squall: interrupted");
+            note!("squall: interrupted");
             process::exit(1);
         }
     });

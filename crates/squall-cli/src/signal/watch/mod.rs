@@ -104,7 +104,7 @@ fn sources(args: &WatchArgs) -> anyhow::Result<Vec<Box<dyn SignalSource>>> {
     }
     // Who asked for nothing in particular misses nothing that is not there.
     for problem in found.problems.iter().filter(|problem| !matches!(problem, SourceError::Missing { .. })) {
-        eprintln!("note: {problem}");
+        note!("note: {problem}");
     }
     Ok(found.sources)
 }
@@ -137,7 +137,7 @@ async fn watch(
     for note in all.iter().filter_map(Watched::note) {
         match &mut show {
             Show::Live(live) => live.say(&note)?,
-            _ => eprintln!("note: {note}"),
+            _ => note!("note: {note}"),
         }
     }
     let interrupted = interrupt::interrupted();
@@ -195,7 +195,7 @@ fn look(all: &mut [Watched], clock: Clock, show: &mut Show) -> anyhow::Result<bo
             Show::Json(json) => alert.map_or(Ok(()), |alert| json.alert(one, &alert))?,
         }
         if let (Show::Text(_) | Show::Json(_), Some(error)) = (&*show, error) {
-            eprintln!("note: {error}");
+            note!("note: {error}");
         }
     }
     match show {
