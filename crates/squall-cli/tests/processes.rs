@@ -13,6 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use squall_testing::assert_duration;
+
 const TOKEN: &str = "a token for tests";
 
 /// Bounds whatever hangs. Far more than anything takes, on a busy machine too.
@@ -75,12 +77,17 @@ struct Pair {
 
 impl Pair {
     fn start(descriptors: u32) -> Self {
+        Self::with(descriptors, "127.0.0.1:0", &[])
+    }
+
+    /// The same, with an exit at this address, and with these options.
+    fn with(descriptors: u32, at: &str, more: &[&str]) -> Self {
         let socket = || UdpSocket::bind("127.0.0.1:0").expect("is bound");
         let (target, source) = (socket(), socket());
         let port = socket().local_addr().expect("is bound").port();
         let out = format!("x=udp://{},latency=2s", target.local_addr().expect("is bound"));
-        let listen = ["--listen", "127.0.0.1:0", "--token", TOKEN, "--metrics", "127.0.0.1:0", "--out", &out];
-        let mut exit = Tunnel::start(descriptors, &listen);
+        let listen = ["--listen", at, "--token", TOKEN, "--metrics", "127.0.0.1:0", "--out", &out];
+        let mut exit = Tunnel::start(descriptors, &[&listen, more].concat());
         let listening = exit.line("listening on ");
         let (address, fingerprint) = listening.split_once(", fingerprint ").expect("both are told");
         let metrics = exit.line("metrics on ").rsplit(' ').next().expect("is told").to_owned();
@@ -129,6 +136,26 @@ fn a_program_that_stood_still_goes_on() {
             stopped.signal("CONT");
             println!("{which} stopped for {seconds} s: passes again after {:?}", pair.passes(number));
         }
+    }
+}
+
+#[test]
+fn an_exit_that_is_killed_is_used_again_within_a_second_of_its_restart() {
+    let scratch = common::Scratch::new("killed");
+    let state = scratch.path("id.pem").display().to_string();
+    let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port is free");
+    let at = free.to_string();
+    let mut pair = Pair::with(1_024, &at, &["--state", &state]);
+    for number in 1..=3 {
+        pair.exit.signal("KILL");
+        pair.exit.child.wait().expect("has ended");
+        let out = format!("x=udp://{},latency=2s", pair.target.local_addr().expect("is bound"));
+        pair.exit =
+            Tunnel::start(1_024, &["--listen", &at, "--token", TOKEN, "--state", &state, "--out", &out]);
+        pair.exit.line("listening on ");
+        let took = pair.passes(number);
+        println!("killed and started again: passes again after {took:?}");
+        assert_duration!(took < Duration::from_secs(1), "{took:?}");
     }
 }
 

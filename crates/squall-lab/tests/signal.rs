@@ -121,6 +121,22 @@ fn an_alert_arrives_after_the_delay_of_the_best_other_path() {
 }
 
 #[test]
+fn the_alert_of_a_stranger_waits_until_it_is_trusted() {
+    let wary = Config { distrust: true, ..config("minrtt") };
+    let mut stage = Stage::with(TWO_PATHS, 1, config("minrtt"), wary);
+    stage.run_for(500_000);
+    wifi(&mut stage, GONE);
+    stage.run_for(100_000);
+    assert_eq!(alerts(&stage, Side::Server), [], "a stranger's alert is reported");
+    assert_eq!(stage.path_stats(Side::Server)[0].state, PathState::Active);
+    let now = stage.world.instant();
+    stage.world.session(Side::Server).expect("is there").trust(now);
+    stage.run_for(100_000);
+    assert_eq!(alerts(&stage, Side::Server).len(), 1);
+    assert_eq!(stage.path_stats(Side::Server)[0].state, PathState::Deactivated);
+}
+
+#[test]
 fn a_sender_with_a_radio_of_its_own_reacts_at_once() {
     let mut stage = stage(TWO_PATHS, 1, "minrtt");
     for path in 0..2 {
