@@ -21,7 +21,9 @@ async fn paths_up(session: &Session, count: usize) {
 }
 
 /// Sends blocks for a while, and has all of them arrive at the peer.
-async fn send_steadily(client: Session, server: &Session, count: u64, pause: Duration) {
+async fn send_steadily(client: &Session, server: &Session, count: u64, pause: Duration) {
+    // The caller keeps its handle: the last one closes the session, with what is in flight.
+    let client = client.clone();
     let sender = tokio::spawn(async move {
         for n in 0..count {
             client.send(Block::new(pattern(20_000, n))).await.expect("is taken");
@@ -47,7 +49,7 @@ fn an_interface_taken_away_does_not_stop_the_data() {
             tokio::time::sleep(Duration::from_millis(300)).await;
             changer.set_interfaces(Interfaces::Local(vec![ip("127.0.0.3")])).expect("it connected");
         });
-        send_steadily(client.clone(), &server, 100, Duration::from_millis(10)).await;
+        send_steadily(&client, &server, 100, Duration::from_millis(10)).await;
         let locals: Vec<_> = client.path_stats().iter().map(|p| p.local.ip()).collect();
         assert_eq!(locals, [ip("127.0.0.3")]);
     });
@@ -66,7 +68,7 @@ fn an_interface_added_later_carries_data_too() {
             .expect("it connected");
         paths_up(&client, 1).await;
         client.set_interfaces(Interfaces::Local(vec![ip("127.0.0.9")])).expect("it connected");
-        send_steadily(client.clone(), &accepted, 50, Duration::from_millis(5)).await;
+        send_steadily(&client, &accepted, 50, Duration::from_millis(5)).await;
         let carried = client.path_stats().iter().map(|p| p.stats.fresh_bytes).max();
         assert!(carried > Some(0), "{:?}", client.path_stats());
     });
@@ -106,7 +108,7 @@ fn a_path_that_falls_silent_does_not_stop_the_data() {
             tokio::time::sleep(Duration::from_millis(1000)).await;
             first.set_open(true);
         };
-        tokio::join!(outage, send_steadily(client.clone(), &accepted, 200, Duration::from_millis(10)));
+        tokio::join!(outage, send_steadily(&client, &accepted, 200, Duration::from_millis(10)));
         let (suspected, readmitted) = watcher.await.expect("runs");
         assert!(suspected >= 1 && readmitted == 1, "{suspected} {readmitted}");
     });
@@ -305,7 +307,7 @@ fn a_server_on_all_addresses_answers_from_the_one_called() {
         let accepted = endpoint.accept().await.expect("listens");
         paths_up(&client, 2).await;
         paths_up(&accepted, 2).await;
-        send_steadily(client, &accepted, 20, Duration::from_millis(5)).await;
+        send_steadily(&client, &accepted, 20, Duration::from_millis(5)).await;
         let mut locals: Vec<_> = accepted.path_stats().iter().map(|p| p.local.ip()).collect();
         locals.sort();
         assert_eq!(locals, [ip("127.0.0.7"), ip("127.0.0.8")]);
@@ -325,7 +327,7 @@ fn sessions_run_over_ipv6() {
             let request = Connect::to(format!("{host}:{port}")).trust(Trust::Pinned(identity.fingerprint()));
             let client = squall::connect(request, Config::default()).await.expect("connects");
             let accepted = endpoint.accept().await.expect("listens");
-            send_steadily(client, &accepted, 5, Duration::from_millis(1)).await;
+            send_steadily(&client, &accepted, 5, Duration::from_millis(1)).await;
         }
     });
 }
@@ -345,7 +347,7 @@ fn a_session_runs_over_an_interface_by_name() {
         let weights = [0, 257].map(|weight| client.set_channel_weight(Channel::default(), weight));
         assert!(weights.iter().all(Result::is_err), "{weights:?}");
         assert_eq!(client.max_block_len(), 16 << 20);
-        send_steadily(client.clone(), &accepted, 5, Duration::from_millis(1)).await;
+        send_steadily(&client, &accepted, 5, Duration::from_millis(1)).await;
         let paths = client.path_stats();
         assert_eq!(paths.len(), 1);
         assert_eq!(paths[0].interface.as_deref(), Some("lo"));
