@@ -333,6 +333,8 @@ mod tests {
     fn what_cannot_be_written_is_said_at_once() {
         let error = Target::of(Some(Path::new("/nowhere/a"))).check().unwrap_err();
         assert_eq!(error.to_string(), "cannot write /nowhere: no such file or directory");
+        let error = Target::of(Some(Path::new("/nowhere/"))).check().unwrap_err();
+        assert_eq!(error.to_string(), "--out /nowhere/: there is no such folder");
         assert!(Target::of(Some(&std::env::temp_dir())).check().is_ok());
         #[cfg(unix)]
         assert!(
