@@ -85,7 +85,7 @@ fn a_receiver_that_others_can_reach_makes_a_token_unless_it_is_open_to_anyone() 
 fn silent_and_senseless_strangers_neither_block_others_nor_end_the_receiver() {
     let scratch = Scratch::new("silent");
     let receiver = Receiver::start(&scratch.path("out"), &["--token", TOKEN]);
-    let silent: Vec<Peer> = (0..3).map(|_| Peer::connect(receiver.addr)).collect();
+    let silent: Vec<Peer> = (0..8).map(|_| Peer::connect(receiver.addr)).collect();
     let junk = Peer::connect(receiver.addr);
     junk.say(b'x', "junk");
     assert!(junk.refusal().contains("unknown kind"));
