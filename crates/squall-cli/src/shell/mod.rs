@@ -13,6 +13,7 @@ use squall_shell::{Awake, End, Prepared, ShellError};
 use self::programs::{Ended, Programs};
 use crate::{
     error::{usage, whole},
+    interrupt::Interrupts,
     output,
 };
 
@@ -122,6 +123,8 @@ pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
         ShellError::Links(_) | ShellError::Mtu { .. } => usage(error),
         error => whole(error),
     })?;
+    // From now on there is something to clean up; whoever waits for the programs sees a signal from before.
+    let _interrupts = Interrupts::listen()?;
     if !args.quiet && std::io::stderr().is_terminal() {
         output::on_stderr(&summary::welcome(&prepared.interfaces(), &paths, args.server.is_some()));
     }
