@@ -76,6 +76,12 @@ pub enum RecordingError {
         /// The file's name.
         file: String,
     },
+    /// It ends when it begins.
+    #[error("{file}: no time passes in it")]
+    NoTime {
+        /// The file's name.
+        file: String,
+    },
     /// It spans more than [`LONGEST`]: most likely a time of the wrong unit.
     #[error("{file}: it is {} days long, and at most 7 are read", duration / DAY)]
     TooLong {
@@ -146,10 +152,13 @@ impl Recording {
     ///
     /// # Errors
     /// Names the line of the first mistake, or says that the format is not known, the column not there, or the
-    /// recording longer than [`LONGEST`].
+    /// recording without a length or longer than [`LONGEST`].
     pub fn parse(input: Input, wishes: &Wishes) -> Result<Self, RecordingError> {
         let file = input.name.clone();
         let recording = Self::read(input, wishes)?;
+        if recording.duration() == 0 {
+            return Err(RecordingError::NoTime { file });
+        }
         if recording.duration() > LONGEST {
             return Err(RecordingError::TooLong { file, duration: recording.duration() });
         }

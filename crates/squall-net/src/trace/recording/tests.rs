@@ -108,8 +108,9 @@ proptest! {
 }
 
 #[test]
-fn a_recording_of_weeks_is_refused() {
+fn a_recording_of_weeks_or_of_no_time_is_refused() {
     assert!(read("log", "0\n604800000\n", &Wishes::default()).is_ok());
     let error = told("0\n1151151155\n", &Wishes::default());
     assert_eq!(error, "log: it is 13 days long, and at most 7 are read");
+    assert_eq!(told("time_s,down_mbps\n0,1\n0,\n", &Wishes::default()), "log: no time passes in it");
 }
