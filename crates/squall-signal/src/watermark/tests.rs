@@ -120,16 +120,6 @@ fn windows_of_loss_are_compared_across_readings_between_them_if_they_are_near() 
 }
 
 #[test]
-fn noise_under_a_warning_is_not_told_at_each_reading() {
-    // Ten minutes at −77.5 dBm, ± 1.5 dB.
-    let mut watermark = fixed();
-    let noise = [0.0, 1.1, -1.4, 0.6, -0.3, 1.5, -1.2, 0.2, -0.8, 0.9];
-    let at = |i: u64| Reading::wifi(0, -77.5 + noise[(i * i % 97 % 10) as usize]);
-    let said = (0..6_000).filter(|i| watermark.update(i * POLL, &at(*i), None).is_some()).count();
-    assert!(said <= 60, "{said} alerts");
-}
-
-#[test]
 fn a_radio_out_of_its_network_is_an_outage() {
     let mut watermark = fixed();
     let gone = Reading::disconnected(0, crate::Technology::Wifi);
