@@ -221,7 +221,7 @@ proptest! {
     }
 }
 
-/// A report was due, and could not leave while both paths were validated anew: the session asked to be called at once, for
+/// A report was due, and could not leave while both paths were validated again: the session asked to be called at once, for
 /// ever.
 #[test]
 fn two_rebindings_at_once_do_not_stop_the_clock() {

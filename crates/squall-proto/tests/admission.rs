@@ -404,7 +404,7 @@ fn what_is_held_for_a_stranger_is_bounded() {
     assert!(held(&mut world) > 300_000, "all of it once it is trusted");
 }
 
-/// noq writes the farewell anew at every call as long as the handshake is not over.
+/// noq writes the farewell again at every call as long as the handshake is not over.
 #[test]
 fn a_client_that_does_not_trust_a_server_says_so_once() {
     let mut world = World::new();

@@ -96,8 +96,8 @@ struct Visitor {
 }
 
 impl Book {
-    /// One more that is asked who it is. The oldest of its host makes room if there are too many, so that nobody keeps
-    /// others out by silence.
+    /// Enters a session that has to say who it is. If there are too many, the oldest of its host makes room: silence
+    /// keeps no sender out.
     fn enter(&mut self, host: Option<IpAddr>) -> (u64, oneshot::Receiver<()>) {
         let of_host = |visitor: &&Visitor| visitor.host == host;
         let oldest = match self.visitors.iter().filter(of_host).count() {

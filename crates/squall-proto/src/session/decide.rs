@@ -90,7 +90,7 @@ impl Session {
         }
         // Every path is silent, or out by its radio's word. One carries what there is all the same, for a
         // session that sends nothing would never learn that it could: one that is not silent if there is
-        // such a one, or else the one that was heard last.
+        // such a one, or else the one with the latest proof of delivery.
         let open = self.paths.iter().filter(|p| p.up && p.blocked_until <= now);
         let latest =
             open.max_by_key(|p| (!Self::is_suspect(p), !p.liveness.is_narrow(), p.liveness.last_proof()));

@@ -67,7 +67,7 @@ impl Session {
         }
         let transmit = match self.stage {
             // Once, and once more for each packet that still arrives: before the handshake is over noq writes the
-            // farewell for each kind of key anew at every call.
+            // farewell for each kind of key again at every call.
             Stage::Closed if !std::mem::take(&mut self.flush_due) => None,
             Stage::Closed => self.conn.poll_farewell(now, max, buf, &mut self.sent),
             _ => self.conn.poll_free(now, buf, &mut self.sent),
