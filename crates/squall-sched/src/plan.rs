@@ -117,6 +117,8 @@ pub(crate) struct Plan {
     made: Micros,
     valid: bool,
     answer: Option<Answer>,
+    /// Since when each path has had no room, if it has none.
+    full_since: [Option<Micros>; MAX_PATHS],
 }
 
 impl Plan {
@@ -166,12 +168,14 @@ impl Plan {
     }
 
     /// The paths as pipes, in their order: what is not usable has no rate, what the budget leaves is a limit.
+    /// A path that has had no room for some time, whatever its bandwidth says, is taken to have none for as long again.
     /// `delay` is what a path adds after sending, 0 for an equal sending end, its one-way delay for an equal arrival.
     pub(crate) fn pipes(&self, cx: &Context<'_>, delay: impl Fn(&PathView) -> Micros) -> Pipes {
+        let full = |path: &PathView| self.full_since[index(path)].map_or(0, |since| cx.now - since);
         let mut pipes = Pipes { all: [CLOSED; MAX_PATHS], count: cx.paths.len().min(MAX_PATHS) };
         for (pipe, path) in pipes.all.iter_mut().zip(cx.paths).filter(|(_, path)| path.usable) {
             let (rate, limit) = (capacity::goodput(path), self.affordable(path));
-            *pipe = Pipe { start: self.busy(path) + delay(path), rate, limit };
+            *pipe = Pipe { start: full(path) + self.busy(path) + delay(path), rate, limit };
         }
         pipes
     }
@@ -185,6 +189,10 @@ impl Plan {
         mut place: impl FnMut(&mut Self, &Block),
     ) -> Option<Assignment> {
         self.settle(cx);
+        for path in cx.paths {
+            let full = &mut self.full_since[index(path)];
+            *full = (!path.has_room()).then(|| full.unwrap_or(cx.now));
+        }
         if !cx.paths.iter().any(PathView::has_room) {
             return None;
         }

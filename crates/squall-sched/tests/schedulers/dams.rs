@@ -52,6 +52,19 @@ fn an_earlier_block_gives_way_to_one_worth_more() {
 }
 
 #[test]
+fn a_block_does_not_wait_long_for_a_path_that_should_have_room_and_has_none() {
+    // The second path is the last in the division, so it gets what is smaller than a packet.
+    let mut stage = Stage::paced("dams", &[(10_000, 10), (10_000, 10)]);
+    stage.path(1).in_flight = stage.path(1).window;
+    let waiting = stage.hand_over(due(100, 300, 0));
+    assert!(stage.send_all().is_empty(), "its acknowledgements are due now");
+    stage.elapse(11_000);
+    stage.path(1).in_flight = stage.path(1).window;
+    let packets = stage.send_all();
+    assert_eq!(packets.iter().map(|p| (p.block, p.path)).collect::<Vec<_>>(), [(waiting, 0)]);
+}
+
+#[test]
 fn the_credit_can_be_steeper() {
     // Linear: 8 / 60,000 against 7 / 40,000, so the larger waits. Exponential: 128 / 60,000 against
     // 64 / 40,000, so the other does.
