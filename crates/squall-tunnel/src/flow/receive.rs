@@ -53,7 +53,7 @@ pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arriv
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn address(from: &nix::sys::socket::SockaddrStorage) -> Option<SocketAddr> {
     let v4 = from.as_sockaddr_in().map(|one| SocketAddr::new(one.ip().into(), one.port()));
-    v4.or_else(|| from.as_sockaddr_in6().map(|one| SocketAddr::new(one.ip().into(), one.port())))
+    v4.or_else(|| from.as_sockaddr_in6().map(|one| SocketAddr::V6((*one).into())))
 }
 
 /// Reads a datagram, if there is one.
@@ -67,6 +67,14 @@ pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arriv
 mod tests {
     use super::*;
     use crate::{config::End, flow::socket};
+
+    #[test]
+    fn a_sender_on_the_link_keeps_the_interface_that_it_was_heard_on() {
+        let on_link: SocketAddr = "[fe80::1%3]:7000".parse().expect("an address");
+        assert_eq!(address(&on_link.into()), Some(on_link));
+        let v4: SocketAddr = "192.0.2.1:7000".parse().expect("an address");
+        assert_eq!(address(&v4.into()), Some(v4));
+    }
 
     #[tokio::test]
     async fn a_datagram_is_as_old_as_the_kernel_says() {
