@@ -7,6 +7,10 @@
 //! path changes by more than [`CHANGE`], or it has become older than [`MAX_AGE`] (DAMS, §IV: "scheduling is
 //! triggered" by new blocks and network changes, not by packets). What was sent by then stays sent, so making
 //! it anew only divides what is left by what is known now.
+//!
+//! The papers take a path's bandwidth, window over round-trip time, for what it sends. Right after an outage it is not, as
+//! the round trip was measured over another path's acknowledgements, and a block would wait for a full path beside free
+//! ones. So a path that has had no room for some time is taken to have none for as long again.
 
 use std::collections::VecDeque;
 
@@ -168,7 +172,7 @@ impl Plan {
     }
 
     /// The paths as pipes, in their order: what is not usable has no rate, what the budget leaves is a limit.
-    /// A path that has had no room for some time, whatever its bandwidth says, is taken to have none for as long again.
+    /// A path without room starts after as long again as it has had none.
     /// `delay` is what a path adds after sending, 0 for an equal sending end, its one-way delay for an equal arrival.
     pub(crate) fn pipes(&self, cx: &Context<'_>, delay: impl Fn(&PathView) -> Micros) -> Pipes {
         let full = |path: &PathView| self.full_since[index(path)].map_or(0, |since| cx.now - since);

@@ -99,7 +99,7 @@ struct Tap {
 impl Tap {
     fn start(to: Option<u16>) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("is bound");
-        // Holds what comes while a busy machine does not run the thread; of a burst nothing is to be lost here.
+        // A busy machine may not run the thread for a while: the buffer holds the burst that arrives meanwhile.
         socket2::SockRef::from(&socket).set_recv_buffer_size(4 << 20).expect("is set");
         socket.set_read_timeout(Some(Duration::from_millis(20))).expect("is set");
         let (inner, over) = (socket.try_clone().expect("is cloned"), Arc::new(AtomicBool::new(false)));

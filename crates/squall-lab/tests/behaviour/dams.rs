@@ -8,12 +8,12 @@
 //! - Short of bandwidth the ordering of the paper shows: DAMS far ahead of DEMS, minRTT and RR (§V-C1,
 //!   Fig. 8), DAMS-Robust ahead of DAMS. At 3.5 Mbps for 4.3 the kept blocks fill their time to the last
 //!   packet, and what DAMS lacks is the margin that Robust adds.
-//! - SRPT-ECF brings more *blocks* in time than DAMS at 3.5 Mbps for 4.3 (79 against 55 %), unlike in the paper. It
+//! - SRPT-ECF brings more *blocks* in time than DAMS at 3.5 Mbps for 4.3 (79 against 57 %), unlike in the paper. It
 //!   always sends the shortest, so the large key frames starve and the many small delta frames fit; the
 //!   share of blocks in time does not see what is missing.
 //! - DAMS is not ahead of DAMS-C when all blocks have the same deadline, as those of the paper's streams have:
 //!   then the block that comes later is also due later and never preempts, and what an equal sending end saves
-//!   does not arise. With deadlines that differ, blocks that are preempted are complete a fifth sooner.
+//!   does not arise. With deadlines that differ, blocks that are preempted are complete a seventh sooner.
 //! - With the bandwidths swinging between 0.5 and 2 Mbps every second (Fig. 11) Robust is level with DAMS. The
 //!   deviation of the RTT says little of the next second's bandwidth.
 

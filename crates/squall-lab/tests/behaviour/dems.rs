@@ -2,7 +2,7 @@
 //!
 //! # Findings
 //!
-//! - Blocks are complete an eighth sooner than with minRTT, over three paths a seventh. Without the bulk transfer
+//! - Blocks are complete a seventh sooner than with minRTT, over three paths a sixth. Without the bulk transfer
 //!   before, which opens the windows, it is a ninth (92 against 103 ms), and the slow path carries less.
 //! - An honest bandwidth helps: with window over RTT alone, which is what the papers use, the median of the blocks
 //!   was 91 ms, with the bound that a full path's deliveries set 87; minRTT 99.

@@ -69,7 +69,7 @@ mod tests {
     use crate::{config::End, flow::socket};
 
     #[test]
-    fn a_sender_on_the_link_keeps_the_interface_that_it_was_heard_on() {
+    fn a_link_local_sender_keeps_its_interface() {
         let on_link: SocketAddr = "[fe80::1%3]:7000".parse().expect("an address");
         assert_eq!(address(&on_link.into()), Some(on_link));
         let v4: SocketAddr = "192.0.2.1:7000".parse().expect("an address");
