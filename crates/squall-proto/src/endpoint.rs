@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    net::{IpAddr, SocketAddr},
     time::Instant,
 };
 
@@ -134,6 +135,19 @@ impl Endpoint {
                 self.replies.push_back((transmit, buf));
             }
             Heard::Reply(_) | Heard::Nothing => {}
+        }
+    }
+
+    /// The system reports that packets from `local`, or from there to `remote` alone, cannot leave now: every session
+    /// suspects its paths there at once, and probes them until they deliver again.
+    pub fn handle_unreachable(&mut self, now: Instant, local: IpAddr, remote: Option<SocketAddr>) {
+        let keys: Vec<u64> = self.sessions.keys().copied().collect();
+        for key in keys {
+            if let Some(session) = self.sessions.get_mut(&key)
+                && session.on_unreachable(now, local, remote)
+            {
+                self.after(now, key);
+            }
         }
     }
 

@@ -20,6 +20,7 @@ use crate::{
     Interfaces, error,
     interfaces::{self, Found},
     keeper::Keeper,
+    links::Links,
     shared::{Core, Order, Shared},
     socket::ReceiveBuffers,
     sockets::Sockets,
@@ -46,6 +47,8 @@ pub(crate) struct Driver {
     /// Of the sessions that this side started.
     keepers: Vec<Keeper>,
     tick: Interval,
+    /// Watched from the first session on that this side starts.
+    links: Option<Links>,
     buffers: ReceiveBuffers,
     out: Vec<u8>,
     timer: Timer,
@@ -57,7 +60,7 @@ impl Driver {
         let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (buffers, timer) = (ReceiveBuffers::new(), Timer::new());
-        Self { shared, sockets, keepers: Vec::new(), tick, buffers, out: Vec::new(), timer }
+        Self { shared, sockets, keepers: Vec::new(), tick, links: None, buffers, out: Vec::new(), timer }
     }
 
     /// Does what handles have asked for.
@@ -80,6 +83,23 @@ impl Driver {
                         keeper.look_over(&found, &self.shared, &mut self.sockets);
                     }
                 }
+            }
+        }
+    }
+
+    /// Has the paths from addresses suspected that have just gone, or whose interface is down. Asks the system, so not to
+    /// be called with the core locked. Paths are closed when it is time to look over all, unless they are back by then.
+    fn watch_links(&mut self, cx: &mut Context<'_>) {
+        if !self.keepers.iter().any(|keeper| keeper.plan().is_of_the_system()) {
+            return;
+        }
+        let Some(links) = &mut self.links else {
+            self.links = Some(Links::new(cx));
+            return;
+        };
+        for lost in links.poll_lost(cx) {
+            for keeper in &self.keepers {
+                keeper.suspect(&lost, &self.shared);
             }
         }
     }
@@ -157,6 +177,10 @@ impl Driver {
             };
             let Some((socket, packet)) = self.sockets.route(&core.routes, &transmit) else { continue };
             if let Err(error) = socket.send(cx, packet, &self.out[..transmit.size]) {
+                if error::is_unreachable(&error) {
+                    let NetPath { local, remote } = transmit.path;
+                    core.proto.handle_unreachable(Instant::now(), local, Some(remote));
+                }
                 core.send_error = Some((transmit.path.remote, error::plain(&error)));
             }
         }
@@ -189,6 +213,7 @@ impl Future for Driver {
         for order in orders {
             this.obey(order);
         }
+        this.watch_links(cx);
         this.keep_paths(cx);
         for _ in 0..MAX_TURNS {
             let mut busy = this.receive(cx);

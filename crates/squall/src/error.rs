@@ -225,6 +225,16 @@ pub(crate) fn plain(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
+/// Whether sending failed since there is no way to the peer now: no route, interface or address. A system that is short of
+/// memory or room may take the next packet, and a firewall may take others.
+pub(crate) fn is_unreachable(error: &io::Error) -> bool {
+    use io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable};
+    /// The interface that the socket is bound to is gone: `ENODEV`, for which there is no kind.
+    const NO_DEVICE: i32 = 19;
+    let no_device = cfg!(unix) && error.raw_os_error() == Some(NO_DEVICE);
+    no_device || matches!(error.kind(), AddrNotAvailable | HostUnreachable | NetworkDown | NetworkUnreachable)
+}
+
 /// Says which of several addresses were tried.
 pub(crate) fn list_of(addresses: &[IpAddr]) -> String {
     let texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
@@ -274,6 +284,18 @@ mod tests {
             assert!(!line.contains('\n'));
         }
         assert!(explain("").contains("network unreachable"));
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[test]
+    fn only_errors_that_last_make_a_peer_unreachable() {
+        use rustix::io::Errno;
+        let is_unreachable = |errno: Errno| is_unreachable(&errno.into());
+        let lasting =
+            [Errno::NETUNREACH, Errno::HOSTUNREACH, Errno::NETDOWN, Errno::ADDRNOTAVAIL, Errno::NODEV];
+        assert!(lasting.into_iter().all(is_unreachable));
+        let passing = [Errno::NOBUFS, Errno::AGAIN, Errno::NOMEM, Errno::MSGSIZE, Errno::PERM, Errno::INTR];
+        assert!(!passing.into_iter().any(is_unreachable));
     }
 
     #[test]

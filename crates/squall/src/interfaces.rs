@@ -5,6 +5,8 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
 };
 
+use if_addrs::IfOperStatus;
+
 use crate::Network;
 
 /// Over what a client reaches its server.
@@ -85,14 +87,19 @@ impl Interfaces {
     }
 }
 
-/// The addresses of all interfaces that are up.
+/// The addresses of all interfaces that are not known to be down. Of those without a carrier the system does not always say
+/// so: paths over them are tried, and kept while they are silent.
 pub(crate) fn list() -> io::Result<Vec<Found>> {
-    let all = if_addrs::get_if_addrs()?;
-    // Many virtual interfaces, loopback among them, do not know whether they are up.
-    let usable = |status: &if_addrs::IfOperStatus| {
-        matches!(status, if_addrs::IfOperStatus::Up | if_addrs::IfOperStatus::Unknown)
-    };
-    let up = all.into_iter().filter(|i| usable(&i.oper_status));
+    list_if(|status| matches!(status, IfOperStatus::Up | IfOperStatus::Unknown))
+}
+
+/// The addresses of the interfaces that pass packets now, loopback among them.
+pub(crate) fn list_running() -> io::Result<Vec<Found>> {
+    list_if(|status| matches!(status, IfOperStatus::Up))
+}
+
+fn list_if(usable: impl Fn(&IfOperStatus) -> bool) -> io::Result<Vec<Found>> {
+    let up = if_addrs::get_if_addrs()?.into_iter().filter(|i| usable(&i.oper_status));
     Ok(up.map(|i| Found { ip: i.ip(), index: i.index.unwrap_or(0), name: i.name }).collect())
 }
 

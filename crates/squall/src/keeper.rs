@@ -143,6 +143,18 @@ impl Keeper {
         true
     }
 
+    /// Has the session suspect its paths from an address that is gone.
+    pub(crate) fn suspect(&self, lost: &Found, shared: &Shared) {
+        let from = |candidate: &Candidate| {
+            let device = candidate.device.as_ref();
+            candidate.local.ip() == lost.ip && device.is_none_or(|device| *device == lost.name)
+        };
+        for Kept { net, candidate, .. } in self.kept.iter().filter(|kept| from(&kept.candidate)) {
+            tracing::info!(?candidate, "interface is down or has lost its address");
+            shared.lock().proto.handle_unreachable(Instant::now(), net.local, None);
+        }
+    }
+
     /// Lets go of the paths that do not stay.
     fn release(&mut self, core: &mut Core, sockets: &mut Sockets, stays: impl Fn(&Kept) -> bool) {
         let (kept, gone): (Vec<Kept>, Vec<Kept>) = self.kept.drain(..).partition(stays);

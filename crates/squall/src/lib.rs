@@ -42,6 +42,7 @@ mod handle;
 mod identity;
 mod interfaces;
 mod keeper;
+mod links;
 mod network;
 mod radios;
 mod routes;

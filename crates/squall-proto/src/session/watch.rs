@@ -1,12 +1,15 @@
 //! Minding the time: deadlines, silent paths, probes.
 
-use std::time::{Duration, Instant};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::{Duration, Instant},
+};
 
 use squall_sched::{Micros, PathId, SchedEvent};
 
 use super::{Session, Stage};
 use crate::{
-    PathChange,
+    NetPath, PathChange,
     liveness::Recovery,
     outbox::Ending,
     path::{Chunk, Payload},
@@ -106,6 +109,23 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// The system cannot send from `local`, to `remote` or to anybody: suspects the paths there. Returns whether there
+    /// were any that were not suspected before.
+    pub(crate) fn on_unreachable(&mut self, now: Instant, local: IpAddr, remote: Option<SocketAddr>) -> bool {
+        let (_span, at) = (self.span.clone().entered(), self.micros(now));
+        let meant = |net: NetPath| net.local == local && remote.is_none_or(|remote| net.remote == remote);
+        let mut found = false;
+        for position in 0..self.paths.len() {
+            let path = &self.paths[position];
+            let net = self.conn.index_of(path.number).map(|index| self.conn.paths[index].net);
+            if self.stage == Stage::Open && path.up && !Self::is_suspect(path) && net.is_some_and(meant) {
+                self.suspect(at, position);
+                found = true;
+            }
+        }
+        found
     }
 
     /// Takes a silent path out of use, and repairs on others what was in flight on it.
