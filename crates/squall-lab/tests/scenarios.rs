@@ -120,3 +120,37 @@ fn dash() {
 fn tiles() {
     run("tiles");
 }
+
+/// The first 20 s of a scenario of `scenarios/limits` with its first seed: all of it takes minutes.
+fn run_limit(name: &str) {
+    let mut scenario = load(&format!("limits/{name}"));
+    assert_eq!((scenario.name.as_str(), scenario.seeds.len()), (name, 5));
+    scenario.seeds.truncate(1);
+    scenario.duration_us = 20_000_000;
+    for flow in &mut scenario.flows {
+        flow.end_us = scenario.duration_us;
+    }
+    run_all(&scenario);
+}
+
+#[test]
+fn limits_stable() {
+    run_limit("stable");
+}
+
+#[test]
+fn limits_lossy() {
+    run_limit("lossy");
+}
+
+#[test]
+fn limits_moving() {
+    run_limit("moving");
+    run_limit("moving-300ms");
+}
+
+#[test]
+fn limits_dark() {
+    run_limit("dark");
+    run_limit("dark-12mbps");
+}
