@@ -61,6 +61,7 @@ fn each_contender_carries_the_same_frames() {
         let mut contenders = vec!["squall-minrtt", "noq-multipath", "quic-single"];
         contenders.extend(ready(&["mptcp", "rist-duplicate-120ms"]));
         let (figures, table) = compared(&scratch, &scenario, &contenders, "1s");
+        assert!(table.contains("\nbound ") && table.contains("300 ms / bound"), "{table}");
         for (one, name) in figures.iter().zip(contenders) {
             assert!(one["contender"] == name && table.contains(name), "{one}");
             assert_eq!(one["frames"], 30, "{one}");
@@ -69,6 +70,8 @@ fn each_contender_carries_the_same_frames() {
             let median = one["latency_us"][0].as_u64().expect("a median");
             assert!(median >= 5_000, "{one}");
             assert_duration!(median < 300_000, "{one}");
+            let best = one["best"]["latency_us"][0].as_u64().expect("the bound");
+            assert!((5_000..=median).contains(&best) && one["best"]["in_150_ms"] == 1.0, "{one}");
         }
     });
 }
@@ -106,6 +109,44 @@ fn who_has_several_links_uses_them() {
             let bytes: Vec<u64> = links.iter().filter_map(|link| link[1].as_u64()).collect();
             assert!(bytes.len() == 2 && bytes.iter().all(|bytes| *bytes > 100_000), "{one}");
         }
+    });
+}
+
+#[test]
+fn a_video_is_carried_at_its_own_rate_with_each_seed() {
+    in_real_time(|| {
+        if !shell_is_possible() {
+            return;
+        }
+        let scratch = Scratch::new("versus-video");
+        let scenario = scratch.write(
+            "video.toml",
+            br#"
+            name = "video"
+            duration = "60s"
+            seeds = [3, 4]
+            schedulers = ["minrtt"]
+            path = [{ name = "wifi", rate = "20mbps", delay = "5ms" }]
+            flow = [{ name = "camera", kind = "video", fps = 25, bitrate = "3mbps", key_ratio = 4.0, jitter = "20%" }]
+        "#,
+        );
+        let json = scratch.path("figures.json");
+        let output = squall()
+            .args(["versus", "--attempts", "1", "--time", "1s", "--contender", "udp-single"])
+            .args(["--scenario".as_ref(), scenario.as_os_str(), "--json".as_ref(), json.as_os_str()])
+            .args(["--log".as_ref(), scratch.path("log").as_os_str()])
+            .output()
+            .expect("the program starts");
+        assert_eq!(output.status.code(), Some(0), "{}", failure(&output).0);
+        let figures: Vec<serde_json::Value> =
+            serde_json::from_slice(&std::fs::read(&json).expect("figures")).expect("JSON");
+        let seeds: Vec<_> = figures.iter().filter_map(|one| one["seed"].as_u64()).collect();
+        assert_eq!(seeds, [3, 4]);
+        for one in &figures {
+            assert!(one["stream"]["rate_bps"] == 3_000_000 && one["frames"] == 25, "{one}");
+        }
+        let bytes = |run: usize| figures[run]["link_bytes"][0][1].as_u64();
+        assert_ne!(bytes(0), bytes(1), "sizes follow the seed");
     });
 }
 

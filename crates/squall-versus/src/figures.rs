@@ -5,9 +5,20 @@ use squall_shell::ShellReport;
 
 use crate::{
     contender::Contender,
+    frames::Best,
     side::{Far, Near},
     stream::Stream,
 };
+
+/// What was run, and the best that could come of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Run {
+    pub(crate) scenario: String,
+    pub(crate) stream: Stream,
+    pub(crate) contender: Contender,
+    pub(crate) seed: u64,
+    pub(crate) best: Best,
+}
 
 /// The figures of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +29,8 @@ pub struct Figures {
     pub stream: Stream,
     /// Who carried it.
     pub contender: Contender,
+    /// What the links' chance and the sizes of frames followed.
+    pub seed: u64,
     /// Frames that were sent.
     pub frames: u32,
     /// Frames that became complete at all.
@@ -28,6 +41,8 @@ pub struct Figures {
     pub in_150_ms: f64,
     /// Share of the frames that were complete within 300 ms.
     pub in_300_ms: f64,
+    /// What no carrier could have surpassed: the clairvoyant bound for these frames over these links.
+    pub best: Best,
     /// Bytes that were given to each link, both directions together: name and number.
     pub link_bytes: Vec<(String, u64)>,
     /// Processor seconds of the carrier at both ends.
@@ -63,12 +78,25 @@ impl Figures {
     }
 }
 
+impl Figures {
+    /// One of the latencies over the bound's; `None` where so many frames never came.
+    pub(crate) fn latency_over_bound(&self, index: usize) -> Option<f64> {
+        Some(self.latency_us[index]? as f64 / self.best.latency_us[index]? as f64)
+    }
+
+    /// The shares of frames within 150 and 300 ms over those of the bound; 1 where nothing was possible.
+    pub(crate) fn of_bound(&self) -> [f64; 2] {
+        let of = |share: f64, best: f64| if best > 0.0 { share / best } else { 1.0 };
+        [of(self.in_150_ms, self.best.in_150_ms), of(self.in_300_ms, self.best.in_300_ms)]
+    }
+}
+
 /// Of how many of 1,000 frames latencies are given.
 const OF_1000: [u64; 4] = [500, 950, 990, 999];
 
 impl Figures {
     pub(crate) fn of(
-        (scenario, stream, contender): (String, Stream, Contender),
+        Run { scenario, stream, contender, seed, best }: Run,
         near: &Near,
         far: &Far,
         report: &ShellReport,
@@ -92,11 +120,13 @@ impl Figures {
             scenario,
             stream,
             contender,
+            seed,
             frames: near.frames,
             complete: latencies.len() as u32,
             latency_us: OF_1000.map(|share| latencies.get(rank(share)).copied()),
             in_150_ms: within(150_000),
             in_300_ms: within(300_000),
+            best,
             link_bytes: report.live.paths.iter().map(bytes).collect(),
             cpu_s: (near.cpu_us + far.cpu_us) as f64 / 1e6,
             overflows: near.overflows + far.overflows,
@@ -110,12 +140,20 @@ impl Figures {
 mod tests {
     use super::*;
 
+    fn calm() -> Run {
+        Run {
+            scenario: "calm".to_owned(),
+            stream: Stream { rate_bps: 8_000_000, fps: 30 },
+            contender: Contender::UdpSingle,
+            seed: 1,
+            best: Best { latency_us: [Some(10_000); 4], in_150_ms: 1.0, in_300_ms: 1.0 },
+        }
+    }
+
     fn figures(invalid: Option<&str>) -> Figures {
-        let near = Near { frames: 0, cpu_us: 0, overflows: 0 };
+        let near = Near { frames: 0, started_us: 0, cpu_us: 0, overflows: 0 };
         let far = Far { frames: Vec::new(), cpu_us: 0, overflows: 0 };
-        let stream = Stream { rate_bps: 8_000_000, fps: 30 };
-        let what = ("calm".to_owned(), stream, Contender::UdpSingle);
-        Figures::of(what, &near, &far, &report(), invalid.map(ToOwned::to_owned))
+        Figures::of(calm(), &near, &far, &report(), invalid.map(ToOwned::to_owned))
     }
 
     fn report() -> ShellReport {
@@ -156,13 +194,11 @@ mod tests {
 
     #[test]
     fn what_never_came_counts_as_latest() {
-        let near = Near { frames: 10, cpu_us: 1_500_000, overflows: 1 };
+        let near = Near { frames: 10, started_us: 0, cpu_us: 1_500_000, overflows: 1 };
         // The last is none of those that were sent.
         let frames = vec![(0, 150_000), (1, 150_001), (2, 300_000), (3, 20_000), (4, 20_000), (99, 1)];
         let far = Far { frames, cpu_us: 500_000, overflows: 2 };
-        let stream = Stream { rate_bps: 8_000_000, fps: 30 };
-        let one =
-            Figures::of(("calm".to_owned(), stream, Contender::UdpSingle), &near, &far, &report(), None);
+        let one = Figures::of(calm(), &near, &far, &report(), None);
         assert_eq!((one.complete, one.in_150_ms, one.in_300_ms), (5, 0.3, 0.5));
         assert_eq!(one.latency_us, [Some(300_000), None, None, None]);
         assert_eq!((one.cpu_s, one.overflows), (2.0, 3));

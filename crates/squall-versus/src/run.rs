@@ -12,8 +12,10 @@ use squall_lab::Scenario;
 use squall_shell::{Prepared, Program, terminate};
 
 use crate::{
+    clock::now_us,
     contender::Contender,
-    figures::Figures,
+    figures::{Figures, Run},
+    frames::{self, Best},
     side::{DRAIN, End, Far, HEAD_START, Near, SETTLE, SideSpec},
     stream::Stream,
 };
@@ -55,6 +57,7 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
     for left in ["near.json", "far.json", "near.log", "far.log", "certificate"] {
         let _ = fs::remove_file(plan.folder.join(left));
     }
+    let packets = frames::packets(plan.scenario, plan.stream, plan.time, plan.seed);
     let prepared = Prepared::new(&plan.scenario.paths, plan.seed)?;
     let radios = prepared.radios().map(Path::to_owned);
     let program = |end: End| -> anyhow::Result<Program> {
@@ -63,6 +66,7 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
             contender: plan.contender,
             stream: plan.stream,
             time_ms: plan.time.as_millis() as u64,
+            packets: if end == End::Near { packets.clone() } else { Vec::new() },
             links: plan.scenario.paths.len(),
             radios: radios.is_some(),
             squall: plan.squall.clone(),
@@ -82,6 +86,7 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
     let mut far = prepared.server().start(program(End::Far)?)?;
     std::thread::sleep(HEAD_START);
     let shell = prepared.start(None)?;
+    let links_began = now_us();
     let mut near = shell.client().start(program(End::Near)?)?;
     let deadline = Instant::now() + takes(plan.time) + Duration::from_secs(5);
     for (child, name) in [(&mut near, "near"), (&mut far, "far")] {
@@ -92,8 +97,11 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
     let invalid = report.invalid(MAX_SLIP);
     let near: Near = serde_json::from_slice(&fs::read(plan.folder.join("near.json"))?)?;
     let far: Far = serde_json::from_slice(&fs::read(plan.folder.join("far.json"))?)?;
-    let what = (plan.scenario.name.clone(), plan.stream, plan.contender);
-    Ok(Figures::of(what, &near, &far, &report, invalid))
+    let start = Duration::from_micros(near.started_us.saturating_sub(links_began));
+    let best = Best::of(plan.scenario, plan.seed, start, plan.stream, &packets)?;
+    let (scenario, stream, contender, seed) =
+        (plan.scenario.name.clone(), plan.stream, plan.contender, plan.seed);
+    Ok(Figures::of(Run { scenario, stream, contender, seed, best }, &near, &far, &report, invalid))
 }
 
 fn wait(child: &mut Child, name: &str, deadline: Instant, plan: &Plan<'_>) -> anyhow::Result<()> {

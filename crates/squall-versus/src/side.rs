@@ -45,6 +45,8 @@ pub struct SideSpec {
     pub stream: Stream,
     /// For so long, in milliseconds.
     pub time_ms: u64,
+    /// Packets of each frame; the sink needs none of it.
+    pub packets: Vec<u16>,
     /// Over so many links.
     pub links: usize,
     /// Whether the links have radios.
@@ -59,6 +61,8 @@ pub struct SideSpec {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Near {
     pub(crate) frames: u32,
+    /// When the first was handed over, by the [clock](crate::clock).
+    pub(crate) started_us: u64,
     pub(crate) cpu_us: u64,
     pub(crate) overflows: u64,
 }
@@ -102,12 +106,13 @@ pub fn side(spec: &SideSpec) -> anyhow::Result<()> {
     let outcome = match spec.end {
         End::Near => {
             std::thread::sleep(SETTLE);
-            let frames = source::play(spec.stream, ("127.0.0.1", SOURCE_PORT), time)?;
+            let started_us = source::play(spec.stream, &spec.packets, ("127.0.0.1", SOURCE_PORT))?;
             ensure_alive(&mut child)?;
             // The far side ends first, when the time for what is late is over; this end may then end by itself.
             std::thread::sleep(DRAIN + HEAD_START);
             let cpu_us = end(&mut child)?;
-            serde_json::to_string(&Near { frames, cpu_us, overflows: overflows() })?
+            let frames = spec.packets.len() as u32;
+            serde_json::to_string(&Near { frames, started_us, cpu_us, overflows: overflows() })?
         }
         End::Far => {
             let frames = sink::watch(SINK_PORT, HEAD_START + SETTLE + time + DRAIN)?;

@@ -69,7 +69,7 @@ mod tests {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let send = |frame, index| {
             let mut packet = [0; PACKET];
-            stream.write(&mut packet, Stamp { frame, index, count: 2, taken_us: now_us() });
+            stream.write(&mut packet, index, Stamp { frame, index, count: 2, taken_us: now_us() });
             socket.send_to(&packet, ("127.0.0.1", port)).unwrap();
         };
         for (frame, index) in [(0, 0), (0, 0), (1, 1), (0, 1), (1, 1), (1, 0), (2, 0)] {

@@ -13,31 +13,31 @@ const SPREAD_US: u64 = 5_000;
 /// Packets at a time.
 const BURST: u16 = 8;
 
-/// Hands over frames for so long; how many there were.
+/// Hands over frames of so many packets each; when the first one was.
 ///
 /// # Errors
 ///
 /// If there is no socket to send from.
-pub(crate) fn play(stream: Stream, to: (&str, u16), time: Duration) -> io::Result<u32> {
+pub(crate) fn play(stream: Stream, frames: &[u16], to: (&str, u16)) -> io::Result<u64> {
     let socket = UdpSocket::bind(("127.0.0.1", 0))?;
     socket.connect(to)?;
-    let frames = time.as_micros() as u64 / stream.interval_us();
     let start = now_us();
-    let mut packet = [0x5a; PACKET];
-    for number in 0..frames {
-        let due = start + number * stream.interval_us();
+    let (mut packet, mut sequence) = ([0x5a; PACKET], 0);
+    for (number, &count) in (0..).zip(frames) {
+        let due = start + u64::from(number) * stream.interval_us();
         wait_until(due);
-        let (taken_us, count) = (now_us(), stream.packets());
+        let taken_us = now_us();
         for index in 0..count {
             if index.is_multiple_of(BURST) {
                 wait_until(due + SPREAD_US * u64::from(index) / u64::from(count));
             }
-            stream.write(&mut packet, Stamp { frame: number as u32, index, count, taken_us });
+            stream.write(&mut packet, sequence, Stamp { frame: number, index, count, taken_us });
+            sequence = sequence.wrapping_add(1);
             // A carrier that is not there yet, or not any more, loses it.
             let _ = socket.send(&packet);
         }
     }
-    Ok(frames as u32)
+    Ok(start)
 }
 
 fn wait_until(due: u64) {

@@ -1,4 +1,4 @@
-//! The stream that everyone carries: frames of one size, cut into RTP packets.
+//! The stream that everyone carries: frames cut into RTP packets.
 //!
 //! A packet is as large as those of MPEG-TS over UDP (seven TS packets), so that no carrier has to cut it. Behind the RTP header
 //! (RFC 3550 §5.1) it says which frame it is of and when that was taken.
@@ -37,7 +37,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stream {
-    /// Packets of a frame, at least one.
+    /// Packets of a frame if all are alike, at least one.
     pub fn packets(self) -> u16 {
         let packets = self.rate_bps.div_ceil(self.fps * 8 * PACKET as u64).max(1);
         u16::try_from(packets).unwrap_or(u16::MAX)
@@ -48,11 +48,9 @@ impl Stream {
         1_000_000 / self.fps
     }
 
-    /// Writes a packet.
-    pub(crate) fn write(self, packet: &mut [u8; PACKET], stamp: Stamp) {
+    /// Writes a packet, the `sequence`th of all.
+    pub(crate) fn write(self, packet: &mut [u8; PACKET], sequence: u16, stamp: Stamp) {
         let last = stamp.index + 1 == stamp.count;
-        let sequence =
-            stamp.frame.wrapping_mul(u32::from(stamp.count)).wrapping_add(u32::from(stamp.index)) as u16;
         let ticks = (u64::from(stamp.frame) * TICKS / self.fps) as u32;
         packet[0] = 0x80;
         packet[1] = 96 | if last { 0x80 } else { 0 };
@@ -93,7 +91,7 @@ mod tests {
         assert_eq!(Stream { rate_bps: 30_000_000, fps: 30 }.packets(), 95);
         let mut packet = [0; PACKET];
         let stamp = Stamp { frame: 3, index: 25, count: 26, taken_us: 123_456_789 };
-        stream.write(&mut packet, stamp);
+        stream.write(&mut packet, 103, stamp);
         assert_eq!(read(&packet), Some(stamp));
         // The marker of the last packet, and the time of the fourth frame.
         assert_eq!((packet[1] & 0x80, u32::from_be_bytes(packet[4..8].try_into().unwrap())), (0x80, 9_000));

@@ -1,21 +1,26 @@
 //! When, where and with what the figures were measured.
 
-use std::{fs, process::Command};
+use std::{collections::BTreeSet, fs, process::Command};
+
+use squall_versus::Figures;
 
 use super::VersusArgs;
 
-/// A line each. So many runs were made `again`, as they did not count.
-pub(super) fn about(args: &VersusArgs, again: u32, left_out: &[String]) -> Vec<String> {
+/// A line each.
+pub(super) fn about(args: &VersusArgs, figures: &[Figures], left_out: &[String]) -> Vec<String> {
+    let again: u32 = figures.iter().map(|run| run.attempts - 1).sum();
+    let seeds: BTreeSet<u64> = figures.iter().map(|run| run.seed).collect();
+    let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let model = field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut lines = vec![
         format!("Measured on {}, {cores} cores of {model}, Linux {}", today(), kernel.trim()),
         format!(
-            "`squall versus` {}, streams of {} each, seed {}",
+            "`squall versus` {}, streams of {} each, seeds: {}",
             env!("CARGO_PKG_VERSION"),
             args.time,
-            args.seed
+            seeds.join(", ")
         ),
     ];
     if args.keep_awake {

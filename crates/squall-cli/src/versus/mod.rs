@@ -30,8 +30,11 @@ const SCENARIOS: [(&str, &str); 5] = [
     ("bloated.toml", include_str!("../../../../scenarios/versus/bloated.toml")),
 ];
 
-/// Frames per second.
+/// Frames per second, of a scenario without a video.
 const FPS: u64 = 30;
+
+/// Rates of the stream there, in bits per second.
+const RATES: [u64; 2] = [30_000_000, 8_000_000];
 
 /// Measures Squall's tunnel beside MPTCP, SRT, RIST, plain QUIC and plain UDP: the same frames through the same emulated links.
 ///
@@ -41,7 +44,8 @@ const FPS: u64 = 30;
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall versus --list\n  squall versus --rate 8mbps --time 10s\n  \
     squall versus --scenario scenarios/versus/lossy.toml \\\n      \
-    --contender squall-storm,mptcp --page out/versus.md")]
+    --contender squall-storm,mptcp --page out/versus.md\n  \
+    squall versus --scenario scenarios/limits/dark.toml --time 20s")]
 pub(crate) struct VersusArgs {
     /// Scenarios instead of the five that come with it
     #[arg(long, value_name = "SCENARIO.toml", value_delimiter = ',')]
@@ -49,15 +53,15 @@ pub(crate) struct VersusArgs {
     /// Contenders instead of all
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = |name: &str| Contender::try_from(name.to_owned()))]
     contender: Vec<Contender>,
-    /// Rates of the stream
-    #[arg(long, value_name = "RATES", value_delimiter = ',', default_value = "30mbps,8mbps")]
+    /// Rates of the stream [default: that of the scenario's video; 30mbps,8mbps where it has none]
+    #[arg(long, value_name = "RATES", value_delimiter = ',')]
     rate: Vec<Rate>,
     /// How long each run's stream lasts
     #[arg(long, value_name = "TIME", default_value = "15s")]
     time: Span,
-    /// What the links' chance follows
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    /// What the links' chance and the sizes of frames follow; a run with each [default: the scenario's seeds]
+    #[arg(long, value_name = "SEEDS", value_delimiter = ',')]
+    seed: Vec<u64>,
     /// How often a run is made at most that does not count, as the machine was too slow for the links
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     attempts: u32,
@@ -122,8 +126,7 @@ pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
     output::print(&text(&figures))?;
     if let Some(file) = &args.page {
         let page = if file.exists() { squall_file::read_text(file, MAX_PAGE)? } else { String::new() };
-        let again = figures.iter().map(|run| run.attempts - 1).sum();
-        let about = machine::about(args, again, &left_out);
+        let about = machine::about(args, &figures, &left_out);
         output::write(file, &markdown(&page, &about, &figures))?;
     }
     if let Some(file) = &args.json {
@@ -184,6 +187,18 @@ fn contenders(args: &VersusArgs) -> (Vec<Contender>, Vec<String>) {
     (ready, left_out)
 }
 
+/// What is carried over the links of a scenario, at each rate.
+fn streams(args: &VersusArgs, scenario: &Scenario) -> Vec<Stream> {
+    let video = squall_versus::video(scenario);
+    let rates: Vec<u64> = match video {
+        _ if !args.rate.is_empty() => args.rate.iter().map(|rate| rate.bps()).collect(),
+        Some(video) => vec![video.bitrate_bps],
+        None => RATES.to_vec(),
+    };
+    let fps = video.map_or(FPS, |video| video.fps.into());
+    rates.into_iter().map(|rate_bps| Stream { rate_bps, fps }).collect()
+}
+
 fn measure(
     args: &VersusArgs,
     scenarios: &[Scenario],
@@ -191,47 +206,47 @@ fn measure(
 ) -> anyhow::Result<(Vec<Figures>, Vec<String>)> {
     let squall = std::env::current_exe().context("this program's own file")?;
     let log = std::path::absolute(&args.log)?;
-    let all = scenarios.len() * args.rate.len() * ready.len();
-    let (mut figures, mut failed, mut done) = (Vec::with_capacity(all), Vec::new(), 0);
+    let mut plans = Vec::new();
     for scenario in scenarios {
-        for rate in &args.rate {
-            for contender in ready {
-                let name = format!("{}-{rate}-{}", scenario.name, contender.name());
-                if stderr().is_terminal() {
-                    note!("{} of {all}: {name}", done + 1);
-                }
-                let plan = Plan {
-                    scenario,
-                    stream: Stream { rate_bps: rate.bps(), fps: FPS },
-                    contender: *contender,
-                    time: Duration::from_micros(args.time.micros()),
-                    seed: args.seed,
-                    squall: squall.clone(),
-                    folder: log.join(&name),
-                };
-                done += 1;
-                let does_not_count = |run: &Figures, then: &str| {
-                    if let Some(why) = &run.invalid {
-                        note!("{name} does not count: {why}{then}");
-                    }
-                };
-                let run = || squall_versus::run(&plan);
-                match Figures::that_count(args.attempts, run, |run| does_not_count(run, "; once more")) {
-                    Ok(run) => {
-                        does_not_count(&run, "");
-                        if run.overflows > 0 {
-                            note!("{name}: sockets dropped {} packets for want of room", run.overflows);
-                        }
-                        figures.push(run);
-                        // What an hour has shown is not lost when the next minute is.
-                        if let Some(file) = args.json.as_ref().filter(|file| !output::is_stdout(file)) {
-                            output::write(file, &(serde_json::to_string_pretty(&figures)? + "\n"))?;
-                        }
-                    }
-                    // The others took their time: what they have shown is not lost for it.
-                    Err(error) => failed.push(format!("{name}: {error:#}")),
+        for stream in streams(args, scenario) {
+            for &contender in ready {
+                for &seed in if args.seed.is_empty() { &scenario.seeds } else { &args.seed } {
+                    let rate = Rate::from_bps(stream.rate_bps);
+                    let name = format!("{}-{rate}-{}-{seed}", scenario.name, contender.name());
+                    let time = Duration::from_micros(args.time.micros());
+                    let folder = log.join(&name);
+                    let squall = squall.clone();
+                    plans.push((name, Plan { scenario, stream, contender, time, seed, squall, folder }));
                 }
             }
+        }
+    }
+    let all = plans.len();
+    let (mut figures, mut failed) = (Vec::with_capacity(all), Vec::new());
+    for (done, (name, plan)) in plans.into_iter().enumerate() {
+        if stderr().is_terminal() {
+            note!("{} of {all}: {name}", done + 1);
+        }
+        let does_not_count = |run: &Figures, then: &str| {
+            if let Some(why) = &run.invalid {
+                note!("{name} does not count: {why}{then}");
+            }
+        };
+        let run = || squall_versus::run(&plan);
+        match Figures::that_count(args.attempts, run, |run| does_not_count(run, "; once more")) {
+            Ok(run) => {
+                does_not_count(&run, "");
+                if run.overflows > 0 {
+                    note!("{name}: sockets dropped {} packets for want of room", run.overflows);
+                }
+                figures.push(run);
+                // What an hour has shown is not lost when the next minute is.
+                if let Some(file) = args.json.as_ref().filter(|file| !output::is_stdout(file)) {
+                    output::write(file, &(serde_json::to_string_pretty(&figures)? + "\n"))?;
+                }
+            }
+            // The others took their time: what they have shown is not lost for it.
+            Err(error) => failed.push(format!("{name}: {error:#}")),
         }
     }
     Ok((figures, failed))

@@ -136,6 +136,7 @@ mod tests {
             contender: Contender::NoqMultipath,
             stream: Stream { rate_bps: 8_000_000, fps: 30 },
             time_ms: 1_000,
+            packets: Vec::new(),
             links: 2,
             radios: false,
             squall: "squall".into(),
