@@ -101,7 +101,7 @@ slowly() {
     part=0
     while [ "$part" -lt 20 ]; do
         dd if="$work/file" bs=1000000 skip="$part" count=1 2>/dev/null
-        sleep 0.1
+        sleep "${1:-0.1}"
         part=$((part + 1))
     done
 }
@@ -145,7 +145,8 @@ goes_down "$far" lte0 "at the other end "
 what="file of 20 MB, wifi0 deleted and back with another address"
 start_receiver "$work/copy"
 mkfifo "$work/pipe"
-slowly >"$work/pipe" &
+# Interfaces are looked over each second, and the new path is validated before it carries data.
+slowly 0.2 >"$work/pipe" &
 (sleep 0.5 && ip -n "$near" link del wifi0 && sleep 0.5 && link wifi0 3 100mbit) &
 send - <"$work/pipe"
 rm "$work/pipe"
