@@ -25,8 +25,8 @@ impl fmt::Display for BlockId {
 pub struct BlockMeta {
     /// Which block.
     pub id: BlockId,
-    /// Size in bytes, at most [`MAX_BLOCK`]. A block of size 0 has nothing to send and is complete from
-    /// the start.
+    /// Size in bytes, at most [`MAX_BLOCK`]; of a block that grows, what there is of it now. A block of size 0
+    /// that does not grow has nothing to send and is complete from the start.
     pub len: u32,
     /// When it stops being of use; `None` for never.
     pub deadline: Option<Micros>,
@@ -44,6 +44,8 @@ pub struct BlockMeta {
 #[derive(Clone, Debug)]
 pub struct Block {
     meta: BlockMeta,
+    /// What it is expected to become, while its length is not final.
+    growing: Option<u32>,
     /// Sorted, without gaps or empty entries, covering `0..len`.
     segments: Vec<Segment>,
     fresh: u32,
@@ -60,19 +62,10 @@ pub struct Block {
 
 impl Block {
     pub(crate) fn new(meta: BlockMeta) -> Self {
-        let whole = Segment {
-            start: 0,
-            end: meta.len,
-            state: SegmentState::Fresh,
-            in_flight: 0,
-            sent_on: 0,
-            lost_on: 0,
-            was_lost: false,
-            sent_at: 0,
-        };
         Self {
             meta,
-            segments: if meta.len == 0 { Vec::new() } else { vec![whole] },
+            growing: None,
+            segments: if meta.len == 0 { Vec::new() } else { vec![Segment::fresh(0..meta.len)] },
             fresh: meta.len,
             lost: 0,
             acked: 0,
@@ -86,6 +79,17 @@ impl Block {
     /// What the application asked for.
     pub fn meta(&self) -> &BlockMeta {
         &self.meta
+    }
+
+    /// Whether more bytes of it may come: its length is not final.
+    pub fn is_growing(&self) -> bool {
+        self.growing.is_some()
+    }
+
+    /// Bytes that are expected to come yet, of a block that grows: what the application said it would become, or
+    /// else the usual size of a block on its channel with its priority, less what there is. 0 beyond that.
+    pub fn expected_bytes(&self) -> u32 {
+        self.growing.map_or(0, |total| total.saturating_sub(self.meta.len))
     }
 
     /// All ranges, in order.
@@ -130,19 +134,20 @@ impl Block {
         self.first_sent
     }
 
-    /// When its last byte was sent for the first time; `None` while fresh bytes remain.
+    /// When its last byte was sent for the first time; `None` while fresh bytes remain or may come.
     pub fn fully_sent(&self) -> Option<Micros> {
-        if self.fresh == 0 { self.last_fresh_sent } else { None }
+        if self.fresh == 0 && !self.is_growing() { self.last_fresh_sent } else { None }
     }
 
     /// Whether the peer has all of it.
     pub fn is_complete(&self) -> bool {
-        self.acked == self.meta.len
+        self.acked == self.meta.len && !self.is_growing()
     }
 
-    /// Whether nothing is left to do for it: each byte has arrived, or is lost for good.
+    /// Whether nothing is left to do for it: no byte can come, and each has arrived or is lost for good.
     pub fn is_spent(&self) -> bool {
-        self.fresh == 0 && self.in_flight_bytes() == 0 && (!self.meta.reliable || self.lost == 0)
+        let settled = self.fresh == 0 && self.in_flight_bytes() == 0;
+        settled && !self.is_growing() && (!self.meta.reliable || self.lost == 0)
     }
 
     /// First range never sent.
@@ -164,6 +169,27 @@ impl Block {
 
     fn index_of(&self, offset: u32) -> usize {
         self.segments.partition_point(|s| s.end <= offset)
+    }
+
+    /// More bytes of it may come, up to what it is expected to become.
+    pub(crate) fn open(&mut self, expected: u32) {
+        self.growing = Some(expected);
+    }
+
+    /// Its length is final.
+    pub(crate) fn finish(&mut self) {
+        self.growing = None;
+    }
+
+    /// So many bytes have come to its end.
+    pub(crate) fn grow(&mut self, bytes: u32) {
+        let start = self.meta.len;
+        self.meta.len += bytes;
+        self.fresh += bytes;
+        match self.segments.last_mut().filter(|last| last.state == SegmentState::Fresh) {
+            Some(last) => last.end += bytes,
+            None => self.segments.push(Segment::fresh(start..start + bytes)),
+        }
     }
 
     /// Applies `change` to the bytes of `range`, which is clipped to the block.
@@ -422,6 +448,29 @@ mod tests {
         block.unsent(50..100, B);
         block.departed(50..100, WorkKind::Fresh, 9);
         assert_eq!((block.segments()[1].sent_at, block.fully_sent()), (0, None), "taken back before");
+    }
+
+    #[test]
+    fn a_block_that_grows_ends_only_when_its_length_is_final() {
+        let mut block = block(0, true);
+        block.open(150);
+        assert!(!block.is_complete() && !block.is_spent() && block.next_work().is_none());
+        block.grow(100);
+        assert_eq!((block.fresh_bytes(), block.expected_bytes()), (100, 50));
+        block.sent(0..60, A, 1);
+        block.grow(20);
+        assert_eq!(block.next_fresh(), Some(60..120), "what was fresh and what came are one range");
+        block.sent(60..120, B, 2);
+        block.acked(0..120);
+        assert!(!block.is_complete() && !block.is_spent());
+        assert_eq!((block.fully_sent(), block.expected_bytes()), (None, 30));
+        block.grow(80);
+        assert_eq!((block.next_fresh(), block.expected_bytes()), (Some(120..200), 0), "more than expected");
+        block.finish();
+        block.sent(120..200, A, 3);
+        block.acked(120..200);
+        assert!(block.is_complete() && block.is_spent());
+        assert_eq!(block.fully_sent(), Some(3));
     }
 
     #[test]

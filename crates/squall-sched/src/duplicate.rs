@@ -87,7 +87,9 @@ impl Duplicates {
     /// of its id.
     pub fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
         match event {
-            SchedEvent::Unsent { block, range, .. } if cx.queue.get(*block).is_some() => {
+            SchedEvent::Unsent { block, range, .. } | SchedEvent::Grew { block, range }
+                if cx.queue.get(*block).is_some() =>
+            {
                 self.go_back(*block, range.start);
             }
             SchedEvent::Lost { block, range, .. } => {

@@ -45,6 +45,7 @@ mod scheduler;
 pub mod schedulers;
 mod segment;
 mod streams;
+mod usual;
 
 pub use block::{Block, BlockId, BlockMeta, MAX_BLOCK, PRIORITIES};
 pub use budget::{Cap, CapError, Capped};

@@ -131,6 +131,7 @@ impl Plan {
         match event {
             SchedEvent::Acked { .. } | SchedEvent::Done { delivered: true, .. } => {}
             SchedEvent::Queued(_)
+            | SchedEvent::Grew { .. }
             | SchedEvent::Done { .. }
             | SchedEvent::Lost { .. }
             | SchedEvent::Unsent { .. }

@@ -5,7 +5,9 @@ use std::{
     ops::Range,
 };
 
-use crate::{Block, BlockId, BlockMeta, Micros, PathId, StreamScheduler, streams::Streams};
+use crate::{
+    Block, BlockId, BlockMeta, Micros, PathId, StreamScheduler, streams::Streams, usual::UsualSizes,
+};
 
 /// Why a range is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,7 +52,9 @@ pub struct BlockQueue {
     unreliable_work: BTreeSet<Due>,
     fresh_bytes: u64,
     unacked_bytes: u64,
+    expected_bytes: u64,
     streams: Streams,
+    usual: UsualSizes,
 }
 
 impl BlockQueue {
@@ -77,6 +81,11 @@ impl BlockQueue {
     /// Bytes that the peer is not known to have, over all blocks.
     pub fn unacked_bytes(&self) -> u64 {
         self.unacked_bytes
+    }
+
+    /// Bytes expected to come yet, over all blocks that grow.
+    pub fn expected_bytes(&self) -> u64 {
+        self.expected_bytes
     }
 
     /// The block of that id, if unfinished.
@@ -173,10 +182,46 @@ impl BlockQueue {
 
     /// Adds a block whose id is larger than that of every block before.
     pub fn insert(&mut self, meta: BlockMeta) {
+        self.usual.learn(&meta);
+        self.add(Block::new(meta));
+    }
+
+    /// Adds a block that grows: `meta` has what there is of it. It is expected to become `hint` bytes long, or else as
+    /// long as a block on its channel with its priority usually is.
+    pub fn open(&mut self, meta: BlockMeta, hint: Option<u32>) {
+        let mut block = Block::new(meta);
+        block.open(hint.unwrap_or_else(|| self.usual.expected(&meta)));
+        self.add(block);
+    }
+
+    /// Bytes of a block that grows have come. Tell the scheduler with [`SchedEvent::Grew`](crate::SchedEvent::Grew).
+    pub fn grow(&mut self, id: BlockId, bytes: u32) {
+        if let Some(block) = self.blocks.get_mut(&id).filter(|block| block.is_growing() && bytes > 0) {
+            let (before, expected) = (Listing::of(block), block.expected_bytes());
+            block.grow(bytes);
+            self.fresh_bytes += u64::from(bytes);
+            self.unacked_bytes += u64::from(bytes);
+            self.expected_bytes -= u64::from(expected - block.expected_bytes());
+            let (meta, after) = (*block.meta(), Listing::of(block));
+            self.relist(&meta, before, after);
+        }
+    }
+
+    /// The length of a block that grew is final. Tell the scheduler with [`SchedEvent::Grew`](crate::SchedEvent::Grew).
+    pub fn finish(&mut self, id: BlockId) {
+        if let Some(block) = self.blocks.get_mut(&id).filter(|block| block.is_growing()) {
+            self.expected_bytes -= u64::from(block.expected_bytes());
+            block.finish();
+            self.usual.learn(block.meta());
+        }
+    }
+
+    fn add(&mut self, block: Block) {
+        let meta = *block.meta();
         debug_assert!(self.blocks.last_key_value().is_none_or(|(id, _)| *id < meta.id), "ids must grow");
         self.fresh_bytes += u64::from(meta.len);
         self.unacked_bytes += u64::from(meta.len);
-        let block = Block::new(meta);
+        self.expected_bytes += u64::from(block.expected_bytes());
         self.relist(&meta, Listing::default(), Listing::of(&block));
         self.blocks.insert(meta.id, block);
     }
@@ -185,6 +230,7 @@ impl BlockQueue {
     pub fn remove(&mut self, id: BlockId) -> Option<Block> {
         let block = self.blocks.remove(&id)?;
         self.fresh_bytes -= u64::from(block.fresh_bytes());
+        self.expected_bytes -= u64::from(block.expected_bytes());
         self.unacked_bytes -= u64::from(block.meta().len - block.acked_bytes());
         self.relist(block.meta(), Listing::of(&block), Listing::default());
         Some(block)

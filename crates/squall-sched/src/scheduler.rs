@@ -125,6 +125,13 @@ impl Assignment {
 pub enum SchedEvent {
     /// A block was handed over.
     Queued(BlockId),
+    /// Bytes came to the end of a block that grows, or its length became final.
+    Grew {
+        /// Which block.
+        block: BlockId,
+        /// Which bytes came; none when its length became final.
+        range: Range<u32>,
+    },
     /// A block ended and is no longer in the queue.
     Done {
         /// Which block.

@@ -39,6 +39,20 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// Bytes that were never sent.
+    pub(crate) fn fresh(range: Range<u32>) -> Self {
+        Self {
+            start: range.start,
+            end: range.end,
+            state: SegmentState::Fresh,
+            in_flight: 0,
+            sent_on: 0,
+            lost_on: 0,
+            was_lost: false,
+            sent_at: 0,
+        }
+    }
+
     /// The range of bytes.
     pub fn range(&self) -> Range<u32> {
         self.start..self.end

@@ -1,6 +1,9 @@
 //! The block queue against a naive model that keeps every byte by itself.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 use proptest::{collection::vec, prelude::*};
 use squall_sched::{Block, BlockId, BlockMeta, BlockQueue, Micros, PathId, SegmentState, WorkKind};
@@ -8,6 +11,8 @@ use squall_sched::{Block, BlockId, BlockMeta, BlockQueue, Micros, PathId, Segmen
 const PATHS: u8 = 4;
 const BLOCKS: u64 = 4;
 const LONGEST: u32 = 90;
+/// What blocks that grow are said to become.
+const HINT: u32 = 120;
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -16,6 +21,9 @@ enum Op {
     Acked,
     Lost,
     Unsent,
+    /// As many bytes come as the range has.
+    Grow,
+    Finish,
     Remove,
 }
 
@@ -76,7 +84,7 @@ impl Byte {
                     self.sent_at = 0;
                 }
             }
-            Op::Sent | Op::Departed | Op::Lost | Op::Unsent | Op::Remove => {}
+            _ => {}
         }
     }
 }
@@ -84,6 +92,7 @@ impl Byte {
 #[derive(Debug)]
 struct Model {
     blocks: BTreeMap<BlockId, (bool, Vec<Byte>)>,
+    growing: BTreeSet<BlockId>,
 }
 
 impl Model {
@@ -91,9 +100,16 @@ impl Model {
     fn apply(&mut self, step: &Step, now: Micros) -> u32 {
         if matches!(step.op, Op::Remove) {
             self.blocks.remove(&step.block);
+            self.growing.remove(&step.block);
             return 0;
         }
+        if matches!(step.op, Op::Finish) {
+            self.growing.remove(&step.block);
+        }
         let Some((_, bytes)) = self.blocks.get_mut(&step.block) else { return 0 };
+        if matches!(step.op, Op::Grow) && self.growing.contains(&step.block) {
+            bytes.resize(bytes.len() + step.range.len(), Byte::default());
+        }
         let mut entered = 0;
         for i in step.range.clone() {
             let Some(byte) = bytes.get_mut(i as usize) else { break };
@@ -137,6 +153,8 @@ fn apply(queue: &mut BlockQueue, step: &Step, now: Micros) -> u32 {
         Op::Acked => return queue.mark_acked(block, range),
         Op::Lost => return queue.mark_lost(block, range, path),
         Op::Unsent => queue.mark_unsent(block, range, path),
+        Op::Grow => queue.grow(block, range.end - range.start),
+        Op::Finish => queue.finish(block),
         Op::Remove => drop(queue.remove(block)),
     }
     0
@@ -152,7 +170,7 @@ fn meta(id: u64, len: u32, reliable: bool) -> BlockMeta {
     BlockMeta { id: BlockId(id), len, deadline, priority: 0, reliable, channel: 0, submitted: 0 }
 }
 
-fn check_block(block: &Block, bytes: &[Byte]) {
+fn check_block(block: &Block, bytes: &[Byte], growing: bool) {
     let mut end = 0;
     for segment in block.segments() {
         assert_eq!(segment.start, end, "sorted and without gaps");
@@ -170,7 +188,10 @@ fn check_block(block: &Block, bytes: &[Byte]) {
     assert_eq!(block.lost_bytes(), count(SegmentState::Lost));
     assert_eq!(block.acked_bytes(), count(SegmentState::Acked));
     assert_eq!(block.in_flight_bytes(), count(SegmentState::Sent));
-    assert_eq!(block.is_complete(), bytes.iter().all(|b| b.acked));
+    assert_eq!(block.is_growing(), growing);
+    assert_eq!(block.is_complete(), !growing && bytes.iter().all(|b| b.acked));
+    let left = HINT.saturating_sub(bytes.len() as u32);
+    assert_eq!(block.expected_bytes(), if growing { left } else { 0 });
     let to_repair = if block.meta().reliable { block.lost_bytes() } else { 0 };
     assert_eq!(block.unsent_bytes(), block.fresh_bytes() + to_repair);
     assert_eq!(block.next_work().is_some(), block.unsent_bytes() > 0);
@@ -183,7 +204,7 @@ fn check_block(block: &Block, bytes: &[Byte]) {
         SegmentState::Lost => block.meta().reliable,
         SegmentState::Fresh | SegmentState::Sent => true,
     };
-    assert_eq!(block.is_spent(), !bytes.iter().any(open));
+    assert_eq!(block.is_spent(), !growing && !bytes.iter().any(open));
     if !block.meta().reliable {
         assert_eq!(block.next_lost(), None);
     }
@@ -198,8 +219,10 @@ fn check(queue: &BlockQueue, model: &Model) {
     assert_eq!(queue.len(), model.blocks.len());
     assert_eq!(queue.is_empty(), model.blocks.is_empty());
     for (id, (_, bytes)) in &model.blocks {
-        check_block(queue.get(*id).expect("block is there"), bytes);
+        check_block(queue.get(*id).expect("block is there"), bytes, model.growing.contains(id));
     }
+    let expected = queue.iter().map(|b| u64::from(b.expected_bytes())).sum::<u64>();
+    assert_eq!(queue.expected_bytes(), expected);
     let ids = |blocks: Vec<&Block>| blocks.iter().map(|b| b.meta().id).collect::<Vec<_>>();
     assert_eq!(ids(queue.iter().collect()), model.blocks.keys().copied().collect::<Vec<_>>());
     assert_eq!(ids(queue.with_fresh().collect()), model.with(SegmentState::Fresh, false));
@@ -240,6 +263,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Op::Acked),
         5 => Just(Op::Lost),
         4 => Just(Op::Unsent),
+        2 => Just(Op::Grow),
+        1 => Just(Op::Finish),
         1 => Just(Op::Remove),
     ];
     // Ranges may reach past the end of the block, be empty, or name a block that is not there.
@@ -256,13 +281,18 @@ proptest! {
 
     #[test]
     fn queue_agrees_with_a_model_of_single_bytes(
-        blocks in vec((0..LONGEST, any::<bool>()), 1..=BLOCKS as usize),
+        blocks in vec((0..LONGEST, any::<bool>(), any::<bool>()), 1..=BLOCKS as usize),
         steps in vec(step(), 1..60),
     ) {
         let mut queue = BlockQueue::new();
-        let mut model = Model { blocks: BTreeMap::new() };
-        for (id, (len, reliable)) in (0..).zip(blocks) {
-            queue.insert(meta(id, len, reliable));
+        let mut model = Model { blocks: BTreeMap::new(), growing: BTreeSet::new() };
+        for (id, (len, reliable, grows)) in (0..).zip(blocks) {
+            if grows {
+                queue.open(meta(id, len, reliable), Some(HINT));
+                model.growing.insert(BlockId(id));
+            } else {
+                queue.insert(meta(id, len, reliable));
+            }
             model.blocks.insert(BlockId(id), (reliable, vec![Byte::default(); len as usize]));
         }
         check(&queue, &model);

@@ -36,8 +36,8 @@
 use std::{cmp::Reverse, collections::BTreeMap, str::FromStr};
 
 use crate::{
-    Assignment, BlockId, BuildError, Context, Decision, Duplicates, Entry, Micros, OptionSpec, Options,
-    PathView, SchedEvent, Scheduler, Segment, Work, WorkKind, near_tail,
+    Assignment, Block, BlockId, BuildError, Context, Decision, Duplicates, Entry, Micros, OptionSpec,
+    Options, PathView, SchedEvent, Scheduler, Segment, Work, WorkKind, near_tail,
 };
 
 pub(super) const ENTRY: Entry = Entry {
@@ -107,9 +107,10 @@ impl NineTails {
     fn remaining(&self, cx: &Context<'_>, work: Option<&Work>) -> u64 {
         let block = work.and_then(|work| cx.queue.get(work.block));
         let (fresh, unsent) = block.map_or((0, 0), |b| (b.fresh_bytes(), b.unsent_bytes()));
+        // A block that grows is not near its end because little of it is there yet.
         match self.extent {
-            Extent::Queue => cx.queue.fresh_bytes() + u64::from(unsent - fresh),
-            Extent::Block => u64::from(unsent),
+            Extent::Queue => cx.queue.fresh_bytes() + cx.queue.expected_bytes() + u64::from(unsent - fresh),
+            Extent::Block => u64::from(unsent + block.map_or(0, Block::expected_bytes)),
         }
     }
 

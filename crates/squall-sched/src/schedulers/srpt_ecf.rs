@@ -125,6 +125,7 @@ fn better_off(remaining: &Remaining, fast: &PathView, slow: &PathView, look: usi
 fn block_of(event: &SchedEvent) -> Option<BlockId> {
     match event {
         SchedEvent::Queued(block)
+        | SchedEvent::Grew { block, .. }
         | SchedEvent::Done { block, .. }
         | SchedEvent::Acked { block, .. }
         | SchedEvent::Lost { block, .. }

@@ -156,6 +156,47 @@ proptest! {
         }
     }
 
+    /// The same with blocks that grow: all that comes is sent, and nothing ends before its length is final.
+    #[test]
+    fn every_block_that_grows_comes_to_an_end(
+        name in prop::sample::select(names()),
+        paths in vec((1..100u64, 1..6u64), 1..=4),
+        blocks in vec((0..2 * CHUNK, any::<bool>()), 1..5),
+        steps in vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..2 * CHUNK, fate()), 0..60),
+    ) {
+        let mut stage = Stage::new(name, &paths);
+        let ids: Vec<_> =
+            blocks.iter().map(|&(len, reliable)| stage.open(Wanted { reliable, ..block(len) })).collect();
+        let mut flying = stage.send_all();
+        for (which, grown, bytes, fate) in steps {
+            stage.grow(ids[grown.index(ids.len())], bytes);
+            flying.extend(stage.send_all());
+            if !flying.is_empty() {
+                let packet = flying.swap_remove(which.index(flying.len()));
+                play(&mut stage, &packet, fate);
+                flying.extend(stage.send_all());
+            }
+            prop_assert!(stage.queue.iter().all(|b| !b.is_spent() && !b.is_complete()));
+        }
+        ids.iter().for_each(|id| stage.finish(*id));
+        flying.extend(stage.send_all());
+        let mut waits = 0;
+        while !flying.is_empty() || stage.wake.is_some() && waits < 1000 {
+            if flying.is_empty() {
+                stage.now = stage.wake.map_or(stage.now, |wake| wake.max(stage.now + 1));
+                waits += 1;
+            }
+            for packet in std::mem::take(&mut flying) {
+                stage.arrive(&packet);
+            }
+            flying = stage.send_all();
+        }
+        for block in stage.queue.iter() {
+            prop_assert!(block.is_spent(), "{:?}", block);
+            prop_assert!(!block.meta().reliable || block.is_complete());
+        }
+    }
+
     /// Cancelled or ended, a block is never touched again, whatever happens to its packets.
     #[test]
     fn what_has_ended_is_never_sent_again(

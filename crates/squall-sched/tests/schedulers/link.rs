@@ -120,7 +120,8 @@ impl Stage {
     }
 
     fn end_pointless(&mut self) {
-        let damaged = |b: &Block| !b.meta().reliable && b.lost_bytes() > 0 && b.fresh_bytes() > 0;
+        let damaged =
+            |b: &Block| !b.meta().reliable && b.lost_bytes() > 0 && (b.fresh_bytes() > 0 || b.is_growing());
         let pointless = self.queue.iter().filter(|b| b.is_spent() || damaged(b));
         let pointless: Vec<_> = pointless.map(|b| b.meta().id).collect();
         pointless.into_iter().for_each(|id| self.remove(id));

@@ -47,6 +47,31 @@ fn a_light_load_meets_every_deadline() {
     }
 }
 
+#[test]
+fn blocks_that_grow_arrive_whole_and_in_time() {
+    const STEP: u64 = 2 * MS;
+    for name in names() {
+        let mut stage = Stage::linked(name, &TWO);
+        let mut missed = 0;
+        for frame in 0..60 {
+            // 4 Mbps, half of it reliable; each frame comes in ten parts over 20 ms.
+            let begun = frame * 33 * MS;
+            let open = |reliable| Wanted { len: 0, deadline: Some(150), priority: 2, reliable };
+            let blocks = [true, false].map(|reliable| stage.open(open(reliable)));
+            for part in 1..=10 {
+                blocks.iter().for_each(|block| stage.grow(*block, 830));
+                stage.run_until(begun + part * STEP);
+            }
+            blocks.iter().for_each(|block| stage.finish(*block));
+            stage.run_until(begun + 33 * MS);
+            missed += stage.queue.iter().filter(|b| b.meta().submitted + 140 * MS < stage.now).count();
+        }
+        assert_eq!((missed, stage.expired + stage.cancelled.len()), (0, 0), "{name}");
+        stage.run_until(60 * 33 * MS + 200 * MS);
+        assert!(stage.queue.is_empty(), "{name}");
+    }
+}
+
 /// Frames of 10 kB each 20 ms for a second, while one of the links is dead from 300 ms to 1800 ms.
 fn survives(name: &str, links: &[(u64, u64, u64)], dead: usize) {
     let mut stage = Stage::linked(name, links);

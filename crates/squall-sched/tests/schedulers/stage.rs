@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use squall_sched::{
-    Assignment, BlockId, BlockMeta, BlockQueue, Context, Decision, Micros, PathId, PathState, PathView,
-    Registry, SchedEvent, Scheduler, SegmentState, WorkKind,
+    Assignment, Block, BlockId, BlockMeta, BlockQueue, Context, Decision, Micros, PathId, PathState,
+    PathView, Registry, SchedEvent, Scheduler, SegmentState, WorkKind,
 };
 
 use crate::link::Link;
@@ -151,6 +151,38 @@ impl Stage {
         self.events.push(SchedEvent::Queued(id));
         self.tell();
         id
+    }
+
+    /// Opens a block that grows.
+    pub(crate) fn open(&mut self, wanted: Wanted) -> BlockId {
+        let id = BlockId(self.next_id);
+        self.next_id += 1;
+        let Wanted { len, deadline, priority, reliable } = wanted;
+        let deadline = deadline.map(|ms| self.now + ms * 1000);
+        let meta = BlockMeta { id, len, deadline, priority, reliable, channel: 0, submitted: self.now };
+        self.queue.open(meta, None);
+        self.events.push(SchedEvent::Queued(id));
+        self.tell();
+        id
+    }
+
+    /// Bytes come to a block that grows.
+    pub(crate) fn grow(&mut self, block: BlockId, bytes: u32) {
+        let Some(len) = self.queue.get(block).map(|b| b.meta().len) else { return };
+        self.queue.grow(block, bytes);
+        self.events.push(SchedEvent::Grew { block, range: len..len + bytes });
+        self.tell();
+    }
+
+    /// The length of a block that grew is final.
+    pub(crate) fn finish(&mut self, block: BlockId) {
+        let Some(len) = self.queue.get(block).map(|b| b.meta().len) else { return };
+        self.queue.finish(block);
+        self.events.push(SchedEvent::Grew { block, range: len..len });
+        self.tell();
+        if !self.links.is_empty() && self.queue.get(block).is_some_and(Block::is_complete) {
+            self.remove(block);
+        }
     }
 
     /// Asks until there is something to send, and sends one packet of it; `None` when the scheduler has

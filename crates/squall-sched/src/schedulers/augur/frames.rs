@@ -52,6 +52,16 @@ impl Frames {
         self.watch(now);
     }
 
+    /// A frame that grows has this length now; the backup, if it was given it, looks at it again.
+    pub(super) fn grow(&mut self, id: BlockId, len: u32) {
+        if let Some(frame) = self.tracked.get_mut(&id) {
+            frame.len = len;
+            if frame.handed {
+                self.rescue.insert(id);
+            }
+        }
+    }
+
     /// It turned out that nothing of the frame has left.
     pub(super) fn never_left(&mut self, id: BlockId, now: Micros) {
         self.take(id);

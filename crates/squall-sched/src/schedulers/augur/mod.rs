@@ -174,6 +174,11 @@ impl Scheduler for Augur {
                     self.manager.note(cx.now, &outcome);
                 }
             }
+            SchedEvent::Grew { block, .. } => {
+                if let Some(grown) = cx.queue.get(*block) {
+                    self.frames.grow(*block, grown.meta().len);
+                }
+            }
             SchedEvent::Lost { block, .. } => self.frames.look_again(*block, u32::MAX),
             SchedEvent::Unsent { block, range, .. } => {
                 if cx.queue.get(*block).is_some_and(|b| b.first_sent().is_none()) {
