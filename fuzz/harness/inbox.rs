@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use squall_proto::{
     Limits,
-    inbox::{Inbox, InboxError, InboxEvent, Label},
+    inbox::{Inbox, InboxError, InboxEvent, Label, Part},
     sched::PathId,
     wire::{Cancel, CancelReason, Data, Stamp},
 };
@@ -60,6 +60,8 @@ struct Run {
     /// How many blocks say that they follow this one.
     claims: HashMap<u64, HashSet<u64>>,
     fates: HashMap<u64, Fate>,
+    /// Bytes of blocks that were handed over in parts.
+    told: HashMap<u64, u32>,
 }
 
 impl Run {
@@ -70,6 +72,7 @@ impl Run {
             before: HashMap::new(),
             claims: HashMap::new(),
             fates: HashMap::new(),
+            told: HashMap::new(),
         }
     }
 
@@ -84,6 +87,9 @@ impl Run {
                 Ok(())
             }
             6 => {
+                if op >> 5 & 3 == 3 {
+                    self.inbox.set_in_parts(u16::from(op >> 3 & 1), op & 0x80 == 0);
+                }
                 self.poll();
                 Ok(())
             }
@@ -100,13 +106,15 @@ impl Run {
         let total = 2 * input.next() + 2;
         let offset = 2 * input.next() % total;
         let len = (1 + 2 * input.next()).min(total - offset);
+        // With its length, without, or the end alone.
+        let (offset, len) = if op >> 5 & 3 == 2 { (total, 0) } else { (offset, len) };
         let header = Data {
             block,
             reliable: flags & 1 == 0,
             previous,
             priority: (flags >> 1 & 7) as u8,
             offset: offset as u32,
-            total: total as u32,
+            total: (op >> 5 & 3 != 1).then_some(total as u32),
             channel: (flags >> 4 & 1) as u16,
             left: (flags & 0x20 != 0).then(|| (flags >> 6) * 20_000),
             sent: Stamp::at(self.now),
@@ -146,11 +154,27 @@ impl Run {
                 assert!(self.may_be_told(id), "block {id} is out of order");
                 self.fate(id, Fate::Arrived);
             }
+            InboxEvent::Part(part) => self.part(&part),
             InboxEvent::Expired(label) | InboxEvent::GivenUp(label, _) | InboxEvent::Refused(label, _) => {
                 self.missed(label);
             }
         }
         true
+    }
+
+    fn part(&mut self, part: &Part) {
+        let id = part.label.id.0;
+        let told = self.told.entry(id).or_default();
+        assert_eq!(part.offset, *told, "parts of block {id} follow one another");
+        let unharmed = part.data.iter().zip(u64::from(*told)..).all(|(byte, at)| *byte == content(id, at));
+        assert!(unharmed, "block {id} is not what was sent");
+        *told += part.data.len() as u32;
+        assert!(*told <= limits().block);
+        assert!(self.may_be_told(id), "block {id} is out of order");
+        assert!(!self.fates.contains_key(&id), "nothing follows the end");
+        if part.is_last {
+            self.fate(id, Fate::Arrived);
+        }
     }
 
     fn missed(&mut self, label: Label) {
@@ -189,7 +213,7 @@ impl Run {
         while self.poll() {
             events += 1;
         }
-        assert!(events <= 4 * OPEN_BLOCKS, "{events} events were queued");
+        assert!(events <= 5 * OPEN_BLOCKS, "{events} events were queued");
         for label in self.inbox.end_all() {
             self.missed(label);
         }

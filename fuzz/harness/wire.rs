@@ -30,9 +30,10 @@ pub(crate) fn check(input: &[u8]) {
 }
 
 fn check_data(data: &Data, payload: &[u8]) {
-    assert!(!payload.is_empty());
-    assert!(data.offset as usize + payload.len() <= data.total as usize, "within its block");
-    assert!(data.total <= squall_proto::sched::MAX_BLOCK);
+    assert!(!payload.is_empty() || data.total == Some(data.offset), "bytes, or the end");
+    let longest = data.total.unwrap_or(squall_proto::sched::MAX_BLOCK);
+    assert!(data.offset as usize + payload.len() <= longest as usize, "within its block");
+    assert!(longest > 0 && longest <= squall_proto::sched::MAX_BLOCK);
     assert!(data.channel < MAX_CHANNELS);
     assert!(data.priority < squall_proto::sched::PRIORITIES);
     assert!(data.previous.is_none_or(|back| back <= data.block));

@@ -73,6 +73,82 @@ impl Block {
     }
 }
 
+/// A block that is opened before its bytes are there; see [`Session::open`](crate::Session::open).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BlockOptions {
+    /// Time from opening until it is worthless, whether all of it was written by then or not. `None`, the default,
+    /// for never.
+    pub deadline: Option<Duration>,
+    /// How important it is. Default: 3, as the urgency of RFC 9218.
+    pub priority: Priority,
+    /// Whether lost bytes are not sent again. Default: no. A block that lost bytes before it was written to its end
+    /// ends then.
+    pub unreliable: bool,
+    /// Its channel. Default: 0.
+    pub channel: Channel,
+    /// Whether the receiver gets it after the ordered block before it on this channel. Default: no.
+    pub ordered: bool,
+    /// How many bytes it is likely to have. It binds nobody: schedulers that plan go by it. `None`, the default, for
+    /// the mean of the latest blocks on its channel with its priority.
+    pub expected_len: Option<u32>,
+}
+
+impl BlockOptions {
+    /// A reliable block without a deadline.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With a deadline, counted from the moment of opening.
+    #[must_use]
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { deadline: Some(deadline), ..self }
+    }
+
+    /// With a priority.
+    #[must_use]
+    pub fn priority(self, priority: Priority) -> Self {
+        Self { priority, ..self }
+    }
+
+    /// Without repair of losses.
+    #[must_use]
+    pub fn unreliable(self) -> Self {
+        Self { unreliable: true, ..self }
+    }
+
+    /// On a channel.
+    #[must_use]
+    pub fn channel(self, channel: Channel) -> Self {
+        Self { channel, ..self }
+    }
+
+    /// Delivered after the ordered block before it on the same channel.
+    #[must_use]
+    pub fn ordered(self) -> Self {
+        Self { ordered: true, ..self }
+    }
+
+    /// Likely to have so many bytes.
+    #[must_use]
+    pub fn expected_len(self, bytes: u32) -> Self {
+        Self { expected_len: Some(bytes), ..self }
+    }
+}
+
+impl From<&Block> for BlockOptions {
+    fn from(block: &Block) -> Self {
+        Self {
+            deadline: block.deadline,
+            priority: block.priority,
+            unreliable: !block.reliable,
+            channel: block.channel,
+            ordered: block.ordered,
+            expected_len: None,
+        }
+    }
+}
+
 /// How important a block is: 0 (first) to 7 (last). Default: 3, as the urgency of RFC 9218.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Priority(u8);

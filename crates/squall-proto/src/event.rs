@@ -33,6 +33,44 @@ pub enum SendError {
     Closed,
 }
 
+/// Why a block was not opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// [`Limits::open_blocks`](crate::Limits::open_blocks) have not ended. Room is announced by
+    /// [`Event::Writable`].
+    #[error("too many blocks are open")]
+    Full,
+    /// The session is over.
+    #[error("session is closed")]
+    Closed,
+}
+
+/// Why bytes were not added to an open block, or the block was not finished.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// No room for them now: [`Limits::queued_bytes`](crate::Limits::queued_bytes) are queued. Holds the bytes.
+    /// Room is announced by [`Event::Writable`].
+    #[error("send queue is full")]
+    Full(Bytes),
+    /// With them the block would have more bytes than this side or the peer takes. It stays as it was.
+    #[error("block of {len} bytes exceeds the limit of {limit}")]
+    TooLarge {
+        /// The size that it would have.
+        len: usize,
+        /// The limit.
+        limit: u32,
+    },
+    /// The block is to be finished and has no bytes. It is cancelled.
+    #[error("a block has at least one byte")]
+    Empty,
+    /// The block is not open: it was finished, or has ended by its deadline, by a loss, by a refusal or with the
+    /// session. Its fate says which.
+    #[error("the block is not open any more")]
+    Ended,
+}
+
 /// Why a channel did not get a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -67,6 +105,29 @@ pub struct Received {
     pub deadline: Option<Instant>,
     /// Bytes of it that came over each path, duplicates included.
     pub over: Vec<(PathId, u32)>,
+}
+
+/// Bytes of a block on a channel whose blocks are handed over as they grow; see
+/// [`Session::set_in_parts`](crate::Session::set_in_parts). The parts of a block follow one another without a gap. One
+/// of them is the last, or [`Event::Missed`] says that the rest will not come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The sender's id for the block.
+    pub id: BlockId,
+    /// Its channel.
+    pub channel: Channel,
+    /// Its priority.
+    pub priority: Priority,
+    /// Whether lost bytes of it were sent again.
+    pub reliable: bool,
+    /// When the sender's deadline passes, as in [`Received::deadline`].
+    pub deadline: Option<Instant>,
+    /// Where in the block the bytes belong: what was handed over before.
+    pub offset: u32,
+    /// The bytes. A last part can have none, when the end becomes known after the bytes.
+    pub data: Bytes,
+    /// Whether the block ends here, whole.
+    pub is_last: bool,
 }
 
 /// How a block ended at its sender.
@@ -207,6 +268,8 @@ pub enum Event {
     Connected,
     /// A block arrived whole.
     Received(Received),
+    /// Bytes of a block arrived that is handed over in parts.
+    Part(Part),
     /// A block will not arrive whole.
     Missed {
         /// The sender's id for it.

@@ -42,11 +42,12 @@ mod steering;
 mod varint;
 pub mod wire;
 
-pub use block::{Block, Channel, OptionError, Priority};
+pub use block::{Block, BlockOptions, Channel, OptionError, Priority};
 pub use config::{AcceptFilter, Config, CongestionControl, Limits, NetPath, SchedulerFactory};
 pub use endpoint::{Endpoint, SessionId};
 pub use event::{
-    BlockFate, CloseReason, ConnectError, Event, Missed, PathChange, Received, SendError, WeightError,
+    BlockFate, CloseReason, ConnectError, Event, Missed, OpenError, Part, PathChange, Received, SendError,
+    WeightError, WriteError,
 };
 pub use newcomers::{AdmissionStats, host_network};
 pub use race::Target;

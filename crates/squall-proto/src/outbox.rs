@@ -6,10 +6,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use squall_sched::{BlockId, BlockMeta, BlockQueue, MAX_PATHS, Micros, PathId};
+use squall_sched::{BlockId, BlockMeta, BlockQueue, MAX_PATHS, Micros, PathId, SchedEvent};
 
 use crate::{
-    Block, Limits, SendError,
+    Block, BlockOptions, Limits, OpenError, SendError, WriteError,
     wire::{CancelReason, RefuseReason},
 };
 
@@ -45,10 +45,35 @@ pub(crate) struct Ended {
 
 #[derive(Debug)]
 struct Payload {
-    data: Bytes,
+    data: Content,
     /// See [`Data::previous`](crate::wire::Data::previous).
     previous: Option<u64>,
     over: [u32; MAX_PATHS],
+    /// Whether the peer knows its length, or learns it with any of its bytes.
+    end_known: bool,
+    /// Whether the end is announced by an item of its own.
+    end_told: bool,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// All there will be.
+    Whole(Bytes),
+    /// What there is, what the whole is likely to be, and whether that is all.
+    Written { data: Vec<u8>, expected_len: Option<u32>, finished: bool },
+}
+
+impl Content {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Whole(data) => data,
+            Self::Written { data, .. } => data,
+        }
+    }
+
+    fn is_final(&self) -> bool {
+        matches!(self, Self::Whole(_) | Self::Written { finished: true, .. })
+    }
 }
 
 /// Blocks on their way out.
@@ -62,6 +87,10 @@ pub(crate) struct Outbox {
     /// Blocks that wait for the peer to have room, in order.
     waiting: VecDeque<BlockMeta>,
     payloads: BTreeMap<BlockId, Payload>,
+    /// Blocks with bytes, or an end, that the queue does not have yet.
+    written: BTreeSet<BlockId>,
+    /// Whether the peer takes blocks whose length is not known from the start.
+    peer_takes_growing: bool,
     deadlines: BTreeSet<(Micros, BlockId)>,
     next_id: u64,
     queued_bytes: u64,
@@ -84,6 +113,8 @@ impl Outbox {
             queue: BlockQueue::new(),
             waiting: VecDeque::new(),
             payloads: BTreeMap::new(),
+            written: BTreeSet::new(),
+            peer_takes_growing: false,
             deadlines: BTreeSet::new(),
             next_id: 0,
             queued_bytes: 0,
@@ -108,46 +139,110 @@ impl Outbox {
             self.refused = true;
             return Err(SendError::Full(block));
         }
-        Ok(self.accept(now, block))
+        let options = BlockOptions::from(&block);
+        Ok(self.accept(now, &options, Content::Whole(block.data)))
+    }
+
+    /// Opens a block that grows.
+    pub(crate) fn open(&mut self, now: Micros, options: &BlockOptions) -> Result<BlockId, OpenError> {
+        if !self.has_room(0) {
+            self.refused = true;
+            return Err(OpenError::Full);
+        }
+        let expected_len = options.expected_len;
+        let content = Content::Written { data: Vec::new(), expected_len, finished: false };
+        Ok(self.accept(now, options, content))
+    }
+
+    /// Adds bytes to a block that grows.
+    pub(crate) fn append(&mut self, id: BlockId, more: Bytes) -> Result<(), WriteError> {
+        let has_bytes_free = self.has_bytes_free(more.len() as u64);
+        // What fills the queue on its own would wait for room that it takes itself.
+        let limit = self.limits.block.min(u32::try_from(self.limits.queued_bytes).unwrap_or(u32::MAX));
+        let Some(Content::Written { data, finished: false, .. }) =
+            self.payloads.get_mut(&id).map(|payload| &mut payload.data)
+        else {
+            return Err(WriteError::Ended);
+        };
+        let len = data.len() + more.len();
+        if len > limit as usize {
+            return Err(WriteError::TooLarge { len, limit });
+        }
+        if !has_bytes_free {
+            self.refused = true;
+            return Err(WriteError::Full(more));
+        }
+        data.extend_from_slice(&more);
+        self.queued_bytes += more.len() as u64;
+        self.written.insert(id);
+        Ok(())
+    }
+
+    /// A block that grows has all its bytes.
+    pub(crate) fn finish(&mut self, id: BlockId) -> Result<(), WriteError> {
+        match self.payloads.get_mut(&id).map(|payload| &mut payload.data) {
+            Some(Content::Written { data, finished: false, .. }) if data.is_empty() => Err(WriteError::Empty),
+            Some(Content::Written { finished: finished @ false, .. }) => {
+                *finished = true;
+                self.written.insert(id);
+                Ok(())
+            }
+            _ => Err(WriteError::Ended),
+        }
+    }
+
+    /// Whether [`Self::append`] takes so many bytes now.
+    pub(crate) fn has_bytes_free(&self, bytes: u64) -> bool {
+        self.queued_bytes + bytes <= self.limits.queued_bytes
     }
 
     /// Whether [`Self::send`] takes a block of this size now.
     pub(crate) fn has_room(&self, len: u64) -> bool {
         let oldest = self.payloads.first_key_value().map_or(self.next_id, |(id, _)| id.0);
-        self.queued_bytes + len <= self.limits.queued_bytes
+        self.has_bytes_free(len)
             && self.payloads.len() < self.limits.open_blocks
             && self.next_id - oldest < ID_SPAN
     }
 
-    fn accept(&mut self, now: Micros, block: Block) -> BlockId {
+    fn accept(&mut self, now: Micros, options: &BlockOptions, data: Content) -> BlockId {
         let id = BlockId(self.next_id);
         self.next_id += 1;
-        let len = block.data.len() as u32;
-        let deadline = block.deadline.map(|d| now + d.as_micros() as u64);
-        let previous = block.ordered.then(|| {
-            let last = self.last_ordered.insert(block.channel.get(), id.0);
+        let len = data.bytes().len() as u32;
+        let deadline = options.deadline.map(|d| now + d.as_micros() as u64);
+        let previous = options.ordered.then(|| {
+            let last = self.last_ordered.insert(options.channel.get(), id.0);
             last.map_or(0, |last| id.0 - last)
         });
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, id));
         }
-        self.payloads.insert(id, Payload { data: block.data, previous, over: [0; MAX_PATHS] });
+        let end_known = data.is_final();
+        let payload = Payload { data, previous, over: [0; MAX_PATHS], end_known, end_told: false };
+        self.payloads.insert(id, payload);
         self.queued_bytes += u64::from(len);
         self.waiting.push_back(BlockMeta {
             id,
             len,
             deadline,
-            priority: block.priority.get(),
-            reliable: block.reliable || self.all_reliable,
-            channel: block.channel.get(),
+            priority: options.priority.get(),
+            reliable: !options.unreliable || self.all_reliable,
+            channel: options.channel.get(),
             submitted: now,
         });
         id
     }
 
-    /// Lets waiting blocks into the queue as far as the peer has room for them; returns their ids.
-    pub(crate) fn admit(&mut self) -> Vec<BlockId> {
-        let mut admitted = Vec::new();
+    /// Lets what was written, and waiting blocks, into the queue as far as the peer has room for them; returns what
+    /// changes by it.
+    pub(crate) fn admit(&mut self) -> Vec<SchedEvent> {
+        let mut events = Vec::new();
+        let written: Vec<_> = self.written.iter().copied().collect();
+        for id in written {
+            self.grow(id, &mut events);
+            if self.admitted >= self.credit {
+                break;
+            }
+        }
         while let Some(meta) = self.waiting.front() {
             let len = u64::from(meta.len);
             // What the peer can never take goes all the same, to be refused by name.
@@ -156,11 +251,51 @@ impl Outbox {
                 break;
             }
             self.admitted += len;
-            self.queue.insert(*meta);
-            admitted.push(meta.id);
+            let meta = *meta;
             self.waiting.pop_front();
+            match self.payloads.get(&meta.id).map(|payload| &payload.data) {
+                // What was written by now counts when it is shown.
+                Some(Content::Written { expected_len, .. }) => self.queue.open(meta, *expected_len),
+                _ => self.queue.insert(meta),
+            }
+            events.push(SchedEvent::Queued(meta.id));
+            self.grow(meta.id, &mut events);
         }
-        admitted
+        events
+    }
+
+    /// Lets what was written to a block into the queue, as far as the peer has room for it. The oldest block may grow
+    /// whatever the credit, so that blocks that hold the credit together do not hold each other up for good.
+    fn grow(&mut self, id: BlockId, events: &mut Vec<SchedEvent>) {
+        let Some(data) = self.payloads.get(&id).map(|payload| &payload.data) else { return };
+        let Some(block) = self.queue.get(id).filter(|block| block.is_growing()) else { return };
+        if !self.peer_takes_growing && !data.is_final() {
+            return;
+        }
+        let len = block.meta().len;
+        let rest = u64::from(data.bytes().len() as u32 - len);
+        let is_oldest = self.queue.iter().next().is_some_and(|oldest| oldest.meta().id == id);
+        let room = if is_oldest { rest } else { self.credit.saturating_sub(self.admitted) };
+        let bytes = rest.min(room);
+        let finished = data.is_final();
+        if bytes > 0 {
+            self.admitted += bytes;
+            self.queue.grow(id, bytes as u32);
+            events.push(SchedEvent::Grew { block: id, range: len..len + bytes as u32 });
+        }
+        if bytes < rest {
+            return;
+        }
+        self.written.remove(&id);
+        if finished {
+            let end = len + bytes as u32;
+            self.queue.finish(id);
+            events.push(SchedEvent::Grew { block: id, range: end..end });
+        }
+    }
+
+    pub(crate) fn set_peer_takes_growing(&mut self, takes: bool) {
+        self.peer_takes_growing = takes;
     }
 
     pub(crate) fn set_credit(&mut self, bytes: u64) {
@@ -207,12 +342,48 @@ impl Outbox {
 
     /// The bytes of a chunk.
     pub(crate) fn bytes(&self, id: BlockId, range: &Range<u32>) -> Option<&[u8]> {
-        self.payloads.get(&id)?.data.get(range.start as usize..range.end as usize)
+        self.payloads.get(&id)?.data.bytes().get(range.start as usize..range.end as usize)
     }
 
     /// See [`Data::previous`](crate::wire::Data::previous).
     pub(crate) fn previous(&self, id: BlockId) -> Option<u64> {
         self.payloads.get(&id)?.previous
+    }
+
+    /// The length of a block, once it is final.
+    pub(crate) fn total(&self, id: BlockId) -> Option<u32> {
+        let data = &self.payloads.get(&id)?.data;
+        data.is_final().then(|| data.bytes().len() as u32)
+    }
+
+    /// Whether every byte of a block was given to a path.
+    pub(crate) fn is_sent(&self, id: BlockId) -> bool {
+        let written = self.payloads.get(&id).map_or(0, |payload| payload.data.bytes().len());
+        self.queue.get(id).is_some_and(|b| b.fresh_bytes() == 0 && b.meta().len as usize == written)
+    }
+
+    /// Whether the peer knows the length of a block that has not ended.
+    pub(crate) fn is_end_known(&self, id: BlockId) -> bool {
+        self.payloads.get(&id).is_some_and(|payload| payload.end_known)
+    }
+
+    /// Whether the peer has all of a block but the knowledge that it is all.
+    pub(crate) fn lacks_end(&self, id: BlockId) -> bool {
+        let complete = self.queue.get(id).is_some_and(squall_sched::Block::is_complete);
+        complete && !self.is_end_known(id)
+    }
+
+    /// Whether the end of a block is to be announced; true once.
+    pub(crate) fn take_end(&mut self, id: BlockId) -> bool {
+        let payload = self.payloads.get_mut(&id).filter(|payload| !payload.end_known);
+        payload.is_some_and(|payload| !std::mem::replace(&mut payload.end_told, true))
+    }
+
+    /// The peer knows the length of a block.
+    pub(crate) fn on_end_known(&mut self, id: BlockId) -> Option<Ended> {
+        self.payloads.get_mut(&id)?.end_known = true;
+        let complete = self.queue.get(id)?.is_complete();
+        if complete { self.end(id, Ending::Delivered) } else { None }
     }
 
     /// When the next block expires.
@@ -225,13 +396,20 @@ impl Outbox {
         self.deadlines.first().filter(|(at, _)| *at <= now).map(|(_, id)| *id)
     }
 
-    pub(crate) fn on_acked(&mut self, id: BlockId, range: Range<u32>, path: PathId) -> Option<Ended> {
+    pub(crate) fn on_acked(
+        &mut self,
+        id: BlockId,
+        range: Range<u32>,
+        path: PathId,
+        tells_end: bool,
+    ) -> Option<Ended> {
         let news = self.queue.mark_acked(id, range);
         if let Some(payload) = self.payloads.get_mut(&id) {
             payload.over[usize::from(path.0)] += news;
+            payload.end_known |= tells_end;
         }
         if self.queue.get(id)?.is_complete() {
-            return self.end(id, Ending::Delivered);
+            return if self.is_end_known(id) { self.end(id, Ending::Delivered) } else { None };
         }
         self.end_if_pointless(id)
     }
@@ -250,14 +428,16 @@ impl Outbox {
     /// for its fate, for a packet that was thought lost may have arrived.
     fn end_if_pointless(&mut self, id: BlockId) -> Option<Ended> {
         let block = self.queue.get(id)?;
-        let damaged = !block.meta().reliable && block.lost_bytes() > 0 && block.fresh_bytes() > 0;
+        let more = block.fresh_bytes() > 0 || block.is_growing();
+        let damaged = !block.meta().reliable && block.lost_bytes() > 0 && more;
         if damaged || block.is_spent() { self.end(id, Ending::Lost) } else { None }
     }
 
     /// Ends a block; `None` if it had ended before.
     pub(crate) fn end(&mut self, id: BlockId, ending: Ending) -> Option<Ended> {
         let payload = self.payloads.remove(&id)?;
-        self.queued_bytes -= payload.data.len() as u64;
+        self.queued_bytes -= payload.data.bytes().len() as u64;
+        self.written.remove(&id);
         let (meta, acked, fully_sent) = match self.queue.remove(id) {
             Some(block) => {
                 self.admitted -= u64::from(block.meta().len);
@@ -314,6 +494,113 @@ mod tests {
         Block::new(vec![7; len])
     }
 
+    /// Lets waiting blocks in; returns which.
+    fn queued(outbox: &mut Outbox) -> Vec<BlockId> {
+        let queued = |event| if let SchedEvent::Queued(id) = event { Some(id) } else { None };
+        outbox.admit().into_iter().filter_map(queued).collect()
+    }
+
+    fn opened(outbox: &mut Outbox, options: &BlockOptions) -> BlockId {
+        let id = outbox.open(0, options).unwrap();
+        outbox.admit();
+        id
+    }
+
+    fn write(outbox: &mut Outbox, id: BlockId, len: usize) -> Result<(), WriteError> {
+        outbox.append(id, vec![7; len].into())?;
+        outbox.admit();
+        Ok(())
+    }
+
+    /// Bytes of a block that schedulers see.
+    fn shown(outbox: &Outbox, id: BlockId) -> u32 {
+        outbox.queue.get(id).unwrap().meta().len
+    }
+
+    #[test]
+    fn what_is_written_to_an_open_block_is_shown_as_it_comes() {
+        let mut outbox = outbox();
+        outbox.set_peer_takes_growing(true);
+        let id = opened(&mut outbox, &BlockOptions::new());
+        assert_eq!((shown(&outbox, id), outbox.total(id)), (0, None));
+        write(&mut outbox, id, 700).unwrap();
+        write(&mut outbox, id, 300).unwrap();
+        assert_eq!((shown(&outbox, id), outbox.queued_bytes()), (1_000, 1_000));
+        outbox.queue.mark_sent(id, 0..1_000, PATH, 1);
+        assert_eq!(outbox.on_acked(id, 0..1_000, PATH, false), None, "more may come");
+        outbox.finish(id).unwrap();
+        outbox.admit();
+        assert_eq!((outbox.total(id), outbox.lacks_end(id)), (Some(1_000), true));
+        assert!(outbox.take_end(id) && !outbox.take_end(id), "announced once");
+        assert_eq!(outbox.on_end_known(id).map(|ended| ended.ending), Some(Ending::Delivered));
+        assert_eq!(write(&mut outbox, id, 1), Err(WriteError::Ended));
+        assert_eq!((outbox.finish(id), outbox.queued_bytes()), (Err(WriteError::Ended), 0));
+    }
+
+    #[test]
+    fn a_chunk_that_tells_the_length_needs_no_announcement() {
+        let mut outbox = outbox();
+        outbox.set_peer_takes_growing(true);
+        let id = opened(&mut outbox, &BlockOptions::new());
+        write(&mut outbox, id, 1_000).unwrap();
+        outbox.finish(id).unwrap();
+        outbox.admit();
+        outbox.queue.mark_sent(id, 0..1_000, PATH, 1);
+        assert_eq!(outbox.on_acked(id, 500..1_000, PATH, true), None);
+        assert!(!outbox.take_end(id));
+        assert!(outbox.on_acked(id, 0..500, PATH, false).is_some());
+    }
+
+    #[test]
+    fn an_earlier_peer_gets_what_is_written_as_a_whole() {
+        let mut outbox = outbox();
+        let id = opened(&mut outbox, &BlockOptions::new());
+        write(&mut outbox, id, 700).unwrap();
+        outbox.send(0, block(100)).unwrap();
+        assert_eq!(queued(&mut outbox), [BlockId(1)], "it holds up no other");
+        assert_eq!(shown(&outbox, id), 0);
+        outbox.finish(id).unwrap();
+        outbox.admit();
+        assert_eq!((shown(&outbox, id), outbox.total(id)), (700, Some(700)));
+    }
+
+    #[test]
+    fn an_open_block_keeps_to_the_limits_as_it_grows() {
+        let mut outbox = outbox();
+        outbox.set_peer_takes_growing(true);
+        let [first, second] = [0; 2].map(|_| opened(&mut outbox, &BlockOptions::new()));
+        let too_large = WriteError::TooLarge { len: 5_001, limit: 5_000 };
+        assert_eq!(write(&mut outbox, first, 5_001), Err(too_large));
+        write(&mut outbox, first, 4_000).unwrap();
+        write(&mut outbox, second, 4_000).unwrap();
+        assert_eq!((shown(&outbox, first), shown(&outbox, second)), (4_000, 2_000), "the peer's credit");
+        write(&mut outbox, first, 1_000).unwrap();
+        assert_eq!(shown(&outbox, first), 5_000, "the oldest grows whatever the credit");
+        let third = opened(&mut outbox, &BlockOptions::new());
+        assert_eq!(write(&mut outbox, third, 1_001), Err(WriteError::Full(vec![7; 1_001].into())));
+        outbox.end(first, Ending::Cancelled("test")).unwrap();
+        assert!(outbox.take_writable());
+        outbox.admit();
+        assert_eq!(shown(&outbox, second), 4_000);
+        (0..2).for_each(|_| _ = opened(&mut outbox, &BlockOptions::new()));
+        assert_eq!(outbox.open(0, &BlockOptions::new()), Err(OpenError::Full), "four blocks are open");
+    }
+
+    #[test]
+    fn an_open_block_ends_by_its_deadline_or_by_a_loss() {
+        let mut outbox = outbox();
+        outbox.set_peer_takes_growing(true);
+        let options = BlockOptions::new().unreliable().deadline(Duration::from_millis(10));
+        let id = opened(&mut outbox, &options);
+        assert_eq!(outbox.overdue(10_000), Some(id), "from when it was opened");
+        assert_eq!(outbox.finish(id), Err(WriteError::Empty));
+        write(&mut outbox, id, 1_000).unwrap();
+        outbox.queue.mark_sent(id, 0..1_000, PATH, 1);
+        assert_eq!(outbox.on_lost(id, 0..500, PATH).map(|ended| ended.ending), Some(Ending::Lost));
+        assert_eq!(write(&mut outbox, id, 1), Err(WriteError::Ended));
+        assert_eq!((outbox.next_deadline(), outbox.open_blocks()), (None, 0));
+    }
+
     #[test]
     fn what_cannot_be_sent_is_told_and_handed_back() {
         let mut outbox = outbox();
@@ -338,17 +625,17 @@ mod tests {
         for len in [4_000, 3_000, 1_000] {
             outbox.send(0, block(len)).unwrap();
         }
-        assert_eq!(outbox.admit(), [BlockId(0)]);
+        assert_eq!(queued(&mut outbox), [BlockId(0)]);
         outbox.queue.mark_sent(BlockId(0), 0..4_000, PATH, 1);
-        let ended = outbox.on_acked(BlockId(0), 0..4_000, PATH).unwrap();
+        let ended = outbox.on_acked(BlockId(0), 0..4_000, PATH, false).unwrap();
         assert_eq!((ended.ending, ended.over[1]), (Ending::Delivered, 4_000));
-        assert_eq!(outbox.admit(), [BlockId(1), BlockId(2)]);
+        assert_eq!(queued(&mut outbox), [BlockId(1), BlockId(2)]);
         outbox.set_credit(0);
         outbox.end_all();
         outbox.send(0, block(2_000)).unwrap();
         assert!(outbox.admit().is_empty(), "the peer's application is slow");
         outbox.set_capacity(1_000);
-        assert_eq!(outbox.admit(), [BlockId(3)], "the peer can never take it, and is to say so");
+        assert_eq!(queued(&mut outbox), [BlockId(3)], "the peer can never take it, and is to say so");
     }
 
     #[test]
@@ -358,9 +645,9 @@ mod tests {
         outbox.admit();
         outbox.queue.mark_sent(BlockId(0), 0..2_000, PATH, 1);
         assert_eq!(outbox.on_lost(BlockId(0), 0..1_000, PATH), None);
-        let ended = outbox.on_acked(BlockId(0), 1_000..2_000, PATH).unwrap();
+        let ended = outbox.on_acked(BlockId(0), 1_000..2_000, PATH, false).unwrap();
         assert_eq!((ended.ending, ended.acked), (Ending::Lost, 1_000));
-        assert_eq!(outbox.on_acked(BlockId(0), 0..1_000, PATH), None, "one fate");
+        assert_eq!(outbox.on_acked(BlockId(0), 0..1_000, PATH, false), None, "one fate");
         assert_eq!((outbox.queued_bytes(), outbox.open_blocks()), (0, 0));
     }
 

@@ -68,7 +68,7 @@ const LIMITS: Limits = Limits {
 };
 
 /// As the documentation of `inbox` and `docs/wire.md` state it.
-const BOUND: usize = LIMITS.reassembly as usize / 16 * 17 + LIMITS.open_blocks * 1024 + (512 << 10);
+const BOUND: usize = LIMITS.reassembly as usize / 16 * 21 + LIMITS.open_blocks * 1024 + (512 << 10);
 
 /// Runs `attack` until the inbox ends the session, or the attack ends; checks what it took.
 fn measure(name: &str, attack: impl FnOnce(&mut Inbox) -> Result<(), InboxError>) -> usize {
@@ -90,7 +90,7 @@ fn header(block: u64, offset: u32, total: u32, previous: Option<u64>) -> Data {
         previous,
         priority: 0,
         offset,
-        total,
+        total: Some(total),
         channel: (block % 1024) as u16,
         left: Some(1 << 40),
         sent: Stamp::at(0),
@@ -166,6 +166,27 @@ fn cancels_as_far_as_ids_reach() {
 }
 
 #[test]
+fn blocks_that_grow_and_never_end() {
+    for piece in [1, 1100, 100_000] {
+        let taken = measure("open blocks", |inbox| {
+            inbox.set_in_parts(0, true);
+            for at in 0.. {
+                let before = inbox.held_bytes();
+                for id in 0..64 {
+                    let header = Data { total: None, ..header(id, at * piece, 1, None) };
+                    inbox.on_data(0, PathId(0), 0, &header, &vec![0; piece as usize])?;
+                }
+                if inbox.held_bytes() <= before || at == 20_000 {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        assert!(piece == 1 || taken >= LIMITS.reassembly as usize / 2, "the attack works: {taken}");
+    }
+}
+
+#[test]
 fn refusals_without_end() {
     measure("refusals", |inbox| {
         (0..1 << 20).try_for_each(|id| inbox.on_data(0, PathId(0), 0, &header(id, 0, 16 << 20, None), &[0]))
@@ -187,7 +208,8 @@ fn anything_at_random() {
                     let total = 1 + (id * 7919 % 9000) as u32;
                     let offset = random.random_range(0..total);
                     let len = random.random_range(1..=total - offset) as usize;
-                    let header = header(id, offset, total, previous);
+                    let mut header = header(id, offset, total, previous);
+                    header.total = header.total.filter(|_| id % 5 != 0);
                     inbox.on_data(step, PathId(0), 0, &header, &[0; 9000][..len])?;
                 }
                 if random.random_bool(0.1) {

@@ -52,6 +52,7 @@ mod socket;
 mod sockets;
 mod state;
 mod timer;
+mod writer;
 
 use std::sync::Arc;
 
@@ -67,14 +68,16 @@ pub use interfaces::Interfaces;
 pub use network::Network;
 pub use session::{FinishError, PathInfo, Session};
 pub use squall_proto::{
-    ALPN, AcceptFilter, AdmissionStats, Block, BlockFate, Channel, CloseReason, Config, CongestionControl,
-    DecisionLog, Fingerprint, FingerprintError, Limits, Missed, NetPath, OptionError, PacketFate, PacketLog,
-    PathChange, PathStats, Priority, Received, SchedulerFactory, SendError, ServerTls, SessionStats,
-    TlsError, WeightError, congestion, fingerprint_of, host_network, pki_types,
+    ALPN, AcceptFilter, AdmissionStats, Block, BlockFate, BlockOptions, Channel, CloseReason, Config,
+    CongestionControl, DecisionLog, Fingerprint, FingerprintError, Limits, Missed, NetPath, OpenError,
+    OptionError, PacketFate, PacketLog, Part, PathChange, PathStats, Priority, Received, SchedulerFactory,
+    SendError, ServerTls, SessionStats, TlsError, WeightError, WriteError, congestion, fingerprint_of,
+    host_network, pki_types,
     sched::{self, BlockId, BuildError, PathId},
     signal,
     wire::{CancelReason, RefuseReason},
 };
+pub use writer::BlockWriter;
 
 /// Picks a scheduler by its name, with options, for [`Config::scheduler`]: `minrtt`, `sp(path=1)`.
 ///

@@ -6,15 +6,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use squall_proto::{
-    Block, Channel, CloseReason, DecisionLog, PacketLog, PathStats, Received, SendError, SessionId,
-    SessionStats, WeightError,
+    Block, BlockOptions, Channel, CloseReason, DecisionLog, OpenError, PacketLog, PathStats, Received,
+    SendError, SessionId, SessionStats, WeightError, WriteError,
     sched::{BlockId, PathId},
     signal::Subscriber,
 };
 
 use crate::{
-    Arrival, BlockHandle, Interfaces, NotConnector, PathEvent, UnknownInterface, shared::Shared,
+    Arrival, BlockHandle, BlockWriter, Interfaces, NotConnector, PathEvent, UnknownInterface, shared::Shared,
     state::Signals,
 };
 
@@ -106,6 +107,62 @@ impl Session {
         self.inner.shared.lock().send(self.inner.id, block, false)
     }
 
+    /// Opens a block before its bytes are there: they leave as they are written. Waits for room when too many blocks
+    /// are open. The deadline counts from when there was room. See [`BlockWriter`].
+    ///
+    /// Cancel safe: nothing is opened.
+    ///
+    /// # Errors
+    /// If the session is over.
+    pub async fn open(&self, options: BlockOptions) -> Result<BlockWriter, OpenError> {
+        loop {
+            let room = self.inner.signals.changed.notified();
+            match self.try_open(&options) {
+                Err(OpenError::Full) => room.await,
+                done => return done,
+            }
+        }
+    }
+
+    fn try_open(&self, options: &BlockOptions) -> Result<BlockWriter, OpenError> {
+        let handle = self.inner.shared.lock().open(self.inner.id, options)?;
+        Ok(BlockWriter::new(self.clone(), handle))
+    }
+
+    pub(crate) fn try_append(&self, block: BlockId, data: Bytes, wait: bool) -> Result<(), WriteError> {
+        self.inner.shared.lock().append(self.inner.id, block, data, wait)
+    }
+
+    pub(crate) async fn append(&self, block: BlockId, data: Bytes) -> Result<(), WriteError> {
+        let mut data = data;
+        loop {
+            let room = self.inner.signals.changed.notified();
+            match self.try_append(block, data, true) {
+                Err(WriteError::Full(back)) => data = back,
+                done => return done,
+            }
+            room.await;
+        }
+    }
+
+    pub(crate) fn finish_block(&self, block: BlockId) -> Result<(), WriteError> {
+        self.inner.shared.lock().finish_block(self.inner.id, block)
+    }
+
+    /// Has blocks that arrive on a channel handed over as they grow, in [`Arrival::Part`]s of [`Self::recv_any`],
+    /// or, with `false`, whole again. Default: whole. [`Self::recv`] skips parts, so a channel's blocks are taken in one
+    /// of the two ways.
+    ///
+    /// It holds for every block of which nothing was handed over yet, whether the sender opened it with
+    /// [`Self::open`] or not. The parts of a block follow one another without a gap; those of ordered blocks wait until
+    /// the block before is out of the way. A block that does not arrive whole is an [`Arrival::Missed`] after its
+    /// parts.
+    pub fn set_in_parts(&self, channel: Channel, on: bool) {
+        if let Some(session) = self.inner.shared.lock().proto.session(self.inner.id) {
+            session.set_in_parts(channel, on);
+        }
+    }
+
     /// Waits until half of the send queue is free, or the session is over. Cancel safe.
     pub async fn writable(&self) {
         loop {
@@ -127,7 +184,7 @@ impl Session {
         }
     }
 
-    /// The next block that has arrived whole; `None` when the session is over and all were taken. Cancel safe.
+    /// The next block that has arrived whole, of the channels whose blocks are taken whole; `None` when the session is over and all were taken. Cancel safe.
     ///
     /// Blocks that are not taken count against [`Limits::reassembly`](crate::Limits::reassembly), which
     /// holds the peer back.
@@ -139,7 +196,7 @@ impl Session {
         }
     }
 
-    /// The next block of the peer's, including those that will not arrive whole, in the order in which
+    /// The next block of the peer's, or part of one, including those that will not arrive whole, in the order in which
     /// that became known. Takes from the same queue as [`Self::recv`], which skips the latter.
     pub async fn recv_any(&self) -> Option<Arrival> {
         loop {

@@ -8,8 +8,11 @@ use std::{
     time::Instant,
 };
 
+use bytes::Bytes;
 use squall_proto::{
-    Block, CloseReason, Event, PathChange, PathStats, SendError, SessionId, SessionStats, sched::PathId,
+    Block, BlockOptions, CloseReason, Event, OpenError, PathChange, PathStats, SendError, SessionId,
+    SessionStats, WriteError,
+    sched::{BlockId, PathId},
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -149,6 +152,54 @@ impl Core {
                 Err(error)
             }
         }
+    }
+
+    /// Opens a block. The session is signalled as soon as there is room.
+    pub(crate) fn open(&mut self, id: SessionId, options: &BlockOptions) -> Result<BlockHandle, OpenError> {
+        let Some(state) = self.sessions.get_mut(&id) else { return Err(OpenError::Closed) };
+        let Some(session) = self.proto.session(id) else { return Err(OpenError::Closed) };
+        let opened = session.open(Instant::now(), options);
+        if opened == Err(OpenError::Full) {
+            state.blocked = Some(0);
+            self.waiting.push(id);
+        }
+        let (handle, fate) = BlockHandle::new(opened?);
+        state.fates.insert(handle.id(), fate);
+        self.wake();
+        Ok(handle)
+    }
+
+    /// Adds to an open block. With `wait`, the session is signalled as soon as there is room.
+    pub(crate) fn append(
+        &mut self,
+        id: SessionId,
+        block: BlockId,
+        data: Bytes,
+        wait: bool,
+    ) -> Result<(), WriteError> {
+        let Some(session) = self.proto.session(id) else { return Err(WriteError::Ended) };
+        let len = data.len();
+        let appended = session.append(block, data);
+        match &appended {
+            Ok(()) => self.wake(),
+            Err(WriteError::Full(_)) if wait => {
+                if let Some(state) = self.sessions.get_mut(&id) {
+                    let other = state.append_blocked.unwrap_or(len);
+                    state.append_blocked = Some(other.min(len));
+                    self.waiting.push(id);
+                }
+            }
+            Err(_) => {}
+        }
+        appended
+    }
+
+    /// Says that an open block has all its bytes.
+    pub(crate) fn finish_block(&mut self, id: SessionId, block: BlockId) -> Result<(), WriteError> {
+        let Some(session) = self.proto.session(id) else { return Err(WriteError::Ended) };
+        let finished = session.finish(Instant::now(), block);
+        self.wake();
+        finished
     }
 
     /// Whether half of the send queue is free, or the session over; it is signalled when that is so.
@@ -450,11 +501,13 @@ impl Core {
         let come = self.proto.session(id).is_none_or(|session| {
             session.is_closed()
                 || state.blocked.is_some_and(|len| session.has_room(len))
+                || state.append_blocked.is_some_and(|len| session.has_room_for(len))
                 || state.wants_half && session.is_half_empty()
                 || state.finishing && session.is_idle()
         });
         if come {
             state.blocked = None;
+            state.append_blocked = None;
             state.wants_half = false;
             state.finishing = false;
             state.signals.changed.notify_waiters();

@@ -37,6 +37,8 @@ pub(crate) struct State {
     pub(crate) abandoned: bool,
     /// A `send` waits for room for this many bytes.
     pub(crate) blocked: Option<usize>,
+    /// An `append` waits for room for this many bytes.
+    pub(crate) append_blocked: Option<usize>,
     /// A `writable` waits for half of the queue.
     pub(crate) wants_half: bool,
     /// A `finish` waits.
@@ -64,6 +66,10 @@ impl State {
         if let Some(handle) = self.fates.remove(&block) {
             // The application may have dropped its handle.
             let _ = handle.send(fate);
+        }
+        if self.append_blocked.is_some() {
+            // It may be the block that waits for room.
+            self.signals.changed.notify_waiters();
         }
     }
 

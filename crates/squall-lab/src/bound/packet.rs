@@ -53,7 +53,7 @@ fn overhead() -> u64 {
         previous: None,
         priority: 0,
         offset: 0,
-        total: 1,
+        total: Some(1),
         channel: 0,
         left: None,
         sent: Stamp::at(0),

@@ -3,6 +3,7 @@
 //! No panic, no memory beyond the limits, no block that is more than was agreed, and nothing left when the peer is gone.
 
 use std::{
+    collections::VecDeque,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     num::NonZeroUsize,
     sync::{Arc, LazyLock},
@@ -17,7 +18,8 @@ use noq_proto::{
 use rustls::pki_types::PrivateKeyDer;
 
 use crate::{
-    Block, ClientTls, Config, Endpoint, Event, Limits, NetPath, ServerTls, SessionId,
+    Block, BlockOptions, Channel, ClientTls, Config, Endpoint, Event, Limits, NetPath, ServerTls, SessionId,
+    sched::BlockId,
     steering::Transmit,
     wire::{Data, Item, Stamp},
 };
@@ -57,11 +59,15 @@ struct Meeting {
     now: Instant,
     honest: Endpoint,
     session: Option<SessionId>,
+    /// A block of the honest side that grows.
+    open: Option<BlockId>,
     liar: noq_proto::Endpoint,
     handle: ConnectionHandle,
     connection: Connection,
     silent: bool,
     sent: u64,
+    /// Datagrams of the honest side, the latest few.
+    heard: VecDeque<Bytes>,
 }
 
 impl Meeting {
@@ -79,7 +85,18 @@ impl Meeting {
         endpoint.rng_seed(Some([2; 32]));
         let mut liar = noq_proto::Endpoint::new(Arc::new(endpoint), None, true);
         let (handle, connection) = liar.connect(now, client, SERVER, "squall.test").expect("is valid");
-        Self { now, honest, session: None, liar, handle, connection, silent: false, sent: 0 }
+        Self {
+            now,
+            honest,
+            session: None,
+            open: None,
+            liar,
+            handle,
+            connection,
+            silent: false,
+            sent: 0,
+            heard: VecDeque::new(),
+        }
     }
 
     /// What the liar, or the honest application, does next.
@@ -102,7 +119,12 @@ impl Meeting {
             }
             9 => self.connection.ping(),
             10 => self.settle(Duration::from_secs(u64::from(input.number() % 40))),
-            _ if op == 0xff => {
+            _ if op / 12 % 4 == 1 => self.write(input),
+            _ if op / 12 % 4 == 2 => {
+                let Some(session) = self.session.and_then(|id| self.honest.session(id)) else { return };
+                session.set_in_parts(Channel::new(input.number() as u16 % 4), op & 0x80 == 0);
+            }
+            _ if op / 12 % 4 == 3 => {
                 self.connection.close(self.now, VarInt::from_u32(7), Bytes::from_static(b"\x1b"));
             }
             _ => self.settle(Duration::from_millis(1)),
@@ -118,8 +140,10 @@ impl Meeting {
     fn say_data(&mut self, input: &mut Input<'_>) {
         let flags = input.number();
         let total = 1 + input.number() * 2;
+        let kind = flags >> 14 & 3;
         let offset = input.number() * 2 % total;
         let length = (1 + input.number()).min(total - offset).min(1_000);
+        let (offset, length) = if kind == 2 { (total, 0) } else { (offset, length) };
         let block = u64::from(input.number()) << (flags >> 12 & 7);
         let data = Data {
             block,
@@ -127,7 +151,7 @@ impl Meeting {
             previous: (flags & 2 != 0).then(|| u64::from(flags >> 8 & 15).min(block)),
             priority: (flags >> 2 & 7) as u8,
             offset,
-            total,
+            total: Some(total).filter(|_| kind != 1),
             channel: (flags >> 5 & 3) as u16,
             left: (flags & 0x80 != 0).then_some(u64::from(flags) << 4),
             sent: Stamp::at(u64::from(flags) << 8),
@@ -160,6 +184,25 @@ impl Meeting {
         let block = Block::new(vec![7; size]).deadline(Duration::from_millis(1 + u64::from(input.number())));
         // Full, or closed.
         let _ = session.send(now, block);
+    }
+
+    /// The honest application opens a block that grows, writes to it, or ends it.
+    fn write(&mut self, input: &mut Input<'_>) {
+        let (now, what, size) = (self.now, input.byte().unwrap_or(0), input.number() as usize % 9_000);
+        let Some(session) = self.session.and_then(|id| self.honest.session(id)) else { return };
+        let Some(open) = self.open else {
+            let deadline = Duration::from_millis(1 + size as u64);
+            self.open = session.open(now, &BlockOptions::new().deadline(deadline)).ok();
+            return;
+        };
+        // Too large, full, or ended: by its deadline or by a refusal that is a lie.
+        let _ = session.append(open, vec![7; size].into());
+        match what % 4 {
+            0 => drop(session.finish(now, open)),
+            1 => session.cancel(now, open),
+            _ => return,
+        }
+        self.open = None;
     }
 
     /// Lets time pass with nothing on the way for longer than a moment.
@@ -197,6 +240,11 @@ impl Meeting {
                 events = true;
                 if let Event::Received(block) = event {
                     assert!(block.data.len() <= 20_000, "a block is larger than was agreed");
+                } else if let Event::Part(part) = event {
+                    assert!(
+                        part.offset as usize + part.data.len() <= 20_000,
+                        "a block is larger than was agreed"
+                    );
                 }
             }
         }
@@ -237,7 +285,10 @@ impl Meeting {
         {
             self.connection.handle_event(event);
         }
-        while self.connection.datagrams().recv().is_some() {}
+        while let Some(datagram) = self.connection.datagrams().recv() {
+            self.heard.push_back(datagram);
+            self.heard.truncate(64);
+        }
     }
 
     fn check(&mut self) {
@@ -264,5 +315,62 @@ impl Input<'_> {
         let (bytes, rest) = self.0.split_at(length.min(self.0.len()));
         self.0 = rest;
         bytes.to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Items;
+
+    /// Lengths and payloads of the DATA that the honest side sent.
+    fn data(meeting: &Meeting) -> Vec<(Option<u32>, usize)> {
+        let items = meeting.heard.iter().flat_map(|datagram| Items::of(datagram));
+        let data = items.filter_map(|item| match item {
+            Ok(Item::Data(data, payload)) => Some((data.total, payload.len())),
+            _ => None,
+        });
+        data.collect()
+    }
+
+    /// A session whose peer wrote this hello, and an open block of 500 bytes.
+    fn with_hello(hello: &[u8]) -> (Meeting, BlockId) {
+        let mut meeting = Meeting::new();
+        meeting.settle(Duration::from_secs(1));
+        let stream = meeting.connection.streams().open(Dir::Uni).expect("is the first");
+        let mut stream = meeting.connection.send_stream(stream);
+        assert_eq!(stream.write(hello), Ok(hello.len()));
+        assert_eq!(stream.finish(), Ok(()));
+        meeting.settle(Duration::from_secs(1));
+        let (now, id) = (meeting.now, meeting.session.expect("is up"));
+        let session = meeting.honest.session(id).expect("is up");
+        let block = session.open(now, &BlockOptions::new()).expect("room");
+        assert_eq!(session.append(block, vec![7; 500].into()), Ok(()));
+        meeting.settle(Duration::from_secs(1));
+        (meeting, block)
+    }
+
+    fn finish(meeting: &mut Meeting, block: BlockId) {
+        let (now, id) = (meeting.now, meeting.session.expect("is up"));
+        assert_eq!(meeting.honest.session(id).expect("is up").finish(now, block), Ok(()));
+        meeting.settle(Duration::from_secs(1));
+    }
+
+    #[test]
+    fn a_peer_of_an_earlier_version_is_sent_no_block_that_grows() {
+        let (mut meeting, block) = with_hello(&[1, 0x80, 1, 0, 0, 0x40, 64]);
+        assert_eq!(data(&meeting), []);
+        finish(&mut meeting, block);
+        assert_eq!(data(&meeting), [(Some(500), 500)], "as a block like any other");
+    }
+
+    #[test]
+    fn a_peer_that_takes_growing_blocks_is_sent_their_bytes_and_their_end() {
+        let (mut meeting, block) = with_hello(&[1, 0x80, 1, 0, 0, 0x40, 64, 1]);
+        assert_eq!(data(&meeting), [(None, 500)]);
+        finish(&mut meeting, block);
+        assert_eq!(data(&meeting), [(None, 500), (Some(500), 0)]);
+        let stats = meeting.honest.session(meeting.session.expect("is up")).expect("is up").stats();
+        assert_eq!((stats.blocks_delivered, stats.open_blocks), (1, 0));
     }
 }

@@ -29,14 +29,49 @@ pub struct Arrived {
     pub deadline: Option<Micros>,
     /// Bytes that came over each path, duplicates included.
     pub over: [u32; MAX_PATHS],
+    /// Bytes of it that were handed over before, as [parts](Part).
+    pub told: u32,
 }
 
-/// What the inbox tells. Each block that it took notice of ends in exactly one of these; see
-/// [`Inbox::untold`](super::Inbox::untold) for the one exception.
+/// Bytes of a block that is handed over as it grows: those that follow the part before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Of which block.
+    pub label: Label,
+    /// Whether the block is reliable.
+    pub reliable: bool,
+    /// When its deadline passes, if it has one.
+    pub deadline: Option<Micros>,
+    /// Where in the block the bytes belong.
+    pub offset: u32,
+    /// The bytes; only the last part can have none.
+    pub data: Bytes,
+    /// Whether the block ends with them.
+    pub is_last: bool,
+}
+
+impl Arrived {
+    /// The rest of it, of which parts were handed over before.
+    pub(super) fn into_last_part(self) -> Part {
+        Part {
+            label: Label { id: self.id, channel: self.channel, priority: self.priority },
+            reliable: self.reliable,
+            deadline: self.deadline,
+            offset: self.told,
+            data: self.data.slice(self.told as usize..),
+            is_last: true,
+        }
+    }
+}
+
+/// What the inbox tells. Each block that it took notice of ends in exactly one of these, a part that is not the last
+/// left aside; see [`Inbox::untold`](super::Inbox::untold) for the one exception.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InboxEvent {
     /// A block is whole, and its turn has come.
     Arrived(Box<Arrived>),
+    /// Bytes of a block on a channel whose blocks are handed over in parts.
+    Part(Box<Part>),
     /// The deadline of an incomplete block passed.
     Expired(Label),
     /// The sender gave an incomplete block up.

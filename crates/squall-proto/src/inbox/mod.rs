@@ -3,7 +3,8 @@
 //! What a peer can make this side hold is bounded by [`Limits`], whatever it sends:
 //!
 //! - bytes of blocks, begun or whole and not yet taken: [`Limits::reassembly`], charged with a block's
-//!   full length before its buffer is taken;
+//!   full length before its buffer is taken, or with its bytes as it grows;
+//! - the buffers of blocks that grow: a quarter more, so that their bytes are seldom moved;
 //! - which of these bytes are there: a sixteenth of that, as one span in 256 bytes is kept;
 //! - books, places in ordered channels, events: 1 KiB for each of [`Limits::open_blocks`];
 //! - the record of ended blocks: 512 KiB, as ids reach at most 2²⁰ past the oldest one not ended.
@@ -13,11 +14,12 @@
 mod event;
 mod finished;
 mod order;
+mod parts;
 mod spans;
 #[cfg(test)]
 mod tests;
 
-pub use event::{Arrived, InboxError, InboxEvent, Label};
+pub use event::{Arrived, InboxError, InboxEvent, Label, Part};
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -26,6 +28,7 @@ use squall_sched::{BlockId, MAX_PATHS, Micros, PathId};
 use self::{
     finished::Finished,
     order::Order,
+    parts::Parts,
     spans::{Spans, spans_allowed},
 };
 use crate::{
@@ -41,6 +44,10 @@ struct Partial {
     previous: Option<u64>,
     deadline: Option<Micros>,
     first_at: Micros,
+    /// Its length, once it is final.
+    total: Option<u32>,
+    /// Bytes that were handed over, as parts.
+    told: u32,
     buffer: Vec<u8>,
     have: Spans,
     over: [u32; MAX_PATHS],
@@ -54,6 +61,7 @@ pub struct Inbox {
     deadlines: BTreeSet<(Micros, u64)>,
     finished: Finished,
     order: Order,
+    parts: Parts,
     /// Bytes taken by partial blocks, by whole ones that wait for their turn, and by those that the
     /// application has not taken yet.
     held: u64,
@@ -76,6 +84,7 @@ impl Inbox {
             deadlines: BTreeSet::new(),
             finished: Finished::default(),
             order: Order::default(),
+            parts: Parts::default(),
             held: 0,
             ready: 0,
             events: VecDeque::new(),
@@ -112,7 +121,7 @@ impl Inbox {
         self.check_window(id)?;
         if !self.open.contains_key(&id) {
             let label = Label { id: BlockId(id), channel: header.channel, priority: header.priority };
-            if let Some(reason) = self.why_not(header) {
+            if let Some(reason) = self.why_not(need(header, payload)) {
                 return self.refuse(label, header.previous, reason);
             }
             self.begin(now, transit, header, label)?;
@@ -125,12 +134,19 @@ impl Inbox {
         if id >= oldest + ID_SPAN { Err(InboxError::TooFarAhead { id, oldest }) } else { Ok(()) }
     }
 
-    fn why_not(&self, header: &Data) -> Option<RefuseReason> {
-        if header.total > self.limits.block {
+    /// Why a block of which so many bytes are known is not begun.
+    fn why_not(&self, bytes: u32) -> Option<RefuseReason> {
+        if self.open.len() + self.events.len() + self.order.whole() >= self.limits.open_blocks {
+            return Some(RefuseReason::TooManyBlocks);
+        }
+        self.why_not_longer(0, bytes)
+    }
+
+    /// Why a block does not get longer.
+    fn why_not_longer(&self, from: u32, to: u32) -> Option<RefuseReason> {
+        if to > self.limits.block {
             Some(RefuseReason::TooLarge)
-        } else if self.open.len() + self.events.len() + self.order.whole() >= self.limits.open_blocks {
-            Some(RefuseReason::TooManyBlocks)
-        } else if self.held + u64::from(header.total) > self.limits.reassembly {
+        } else if self.held + u64::from(to.saturating_sub(from)) > self.limits.reassembly {
             Some(RefuseReason::NoMemory)
         } else {
             None
@@ -166,14 +182,15 @@ impl Inbox {
         if let Some(deadline) = deadline {
             self.deadlines.insert((deadline, id));
         }
-        self.held += u64::from(header.total);
         let partial = Partial {
             label,
             reliable: header.reliable,
             previous: header.previous,
             deadline,
             first_at: now,
-            buffer: vec![0; header.total as usize],
+            total: None,
+            told: 0,
+            buffer: Vec::new(),
             have: Spans::default(),
             over: [0; MAX_PATHS],
         };
@@ -188,26 +205,41 @@ impl Inbox {
 
     fn fill(&mut self, now: Micros, path: PathId, header: &Data, payload: &[u8]) -> Result<(), InboxError> {
         let id = header.block;
-        let Some(partial) = self.open.get_mut(&id) else { return Ok(()) };
-        let agrees = partial.buffer.len() == header.total as usize
-            && partial.label.channel == header.channel
-            && partial.previous == header.previous;
-        if !agrees {
-            return Err(InboxError::Contradiction(id));
+        let (to, why_not) = match self.open.get(&id) {
+            None => return Ok(()),
+            Some(partial) if !partial.agrees(header, payload) => return Err(InboxError::Contradiction(id)),
+            Some(partial) => {
+                let (from, to) = (partial.buffer.len() as u32, need(header, payload));
+                (to.max(from), self.why_not_longer(from, to))
+            }
+        };
+        if let Some(reason) = why_not {
+            self.refuse_begun(id, reason);
+            return Ok(());
         }
+        let Some(partial) = self.open.get_mut(&id) else { return Ok(()) };
+        self.held += partial.stretch(to, header.total);
         let (start, end) = (header.offset as usize, header.offset as usize + payload.len());
         partial.buffer[start..end].copy_from_slice(payload);
         let over = &mut partial.over[usize::from(path.0)];
         *over = over.saturating_add(payload.len() as u32);
-        let news = partial.have.insert(start as u32, end as u32);
-        self.duplicates += payload.len() as u64 - u64::from(news);
-        if partial.have.covers(header.total) {
+        if !payload.is_empty() {
+            let news = partial.have.insert(start as u32, end as u32);
+            self.duplicates += payload.len() as u64 - u64::from(news);
+        }
+        if partial.total.is_some_and(|total| partial.have.covers(total)) {
             self.complete(now, id);
-        } else if partial.have.len() > spans_allowed(header.total) {
-            self.note_refusal(BlockId(id), RefuseReason::NoMemory);
-            self.give_up(id, |label| InboxEvent::Refused(label, RefuseReason::NoMemory));
+        } else if partial.have.len() > spans_allowed(to) {
+            self.refuse_begun(id, RefuseReason::NoMemory);
+        } else {
+            self.note_growth(id);
         }
         Ok(())
+    }
+
+    fn refuse_begun(&mut self, id: u64, reason: RefuseReason) {
+        self.note_refusal(BlockId(id), reason);
+        self.give_up(id, |label| InboxEvent::Refused(label, reason));
     }
 
     fn complete(&mut self, now: Micros, id: u64) {
@@ -225,8 +257,10 @@ impl Inbox {
             whole_at: now,
             deadline: partial.deadline,
             over: partial.over,
+            told: partial.told,
         };
-        self.order.arrive(before(id, partial.previous), Box::new(arrived), &mut self.events);
+        let next = self.order.arrive(before(id, partial.previous), Box::new(arrived), &mut self.events);
+        self.on_turn(next);
     }
 
     /// The sender gave a block up.
@@ -266,7 +300,8 @@ impl Inbox {
         }
         self.finished.insert(id);
         self.events.extend(event);
-        self.order.skip(waits_for, id, &mut self.events);
+        let next = self.order.skip(waits_for, id, &mut self.events);
+        self.on_turn(next);
         Ok(())
     }
 
@@ -289,7 +324,8 @@ impl Inbox {
     fn give_up(&mut self, id: u64, event: impl FnOnce(Label) -> InboxEvent) {
         let Some(partial) = self.close(id) else { return };
         self.events.push_back(event(partial.label));
-        self.order.skip(before(id, partial.previous), id, &mut self.events);
+        let next = self.order.skip(before(id, partial.previous), id, &mut self.events);
+        self.on_turn(next);
     }
 
     fn close(&mut self, id: u64) -> Option<Box<Partial>> {
@@ -297,6 +333,7 @@ impl Inbox {
         if let Some(deadline) = partial.deadline {
             self.deadlines.remove(&(deadline, id));
         }
+        self.parts.forget(id);
         self.held -= partial.buffer.len() as u64;
         self.finished.insert(id);
         Some(partial)
@@ -304,13 +341,15 @@ impl Inbox {
 
     /// The next thing to tell.
     pub fn poll(&mut self) -> Option<InboxEvent> {
-        let event = self.events.pop_front()?;
-        if let InboxEvent::Arrived(arrived) = &event {
-            let len = arrived.data.len() as u64;
-            self.held -= len;
-            self.ready -= len;
-        }
-        Some(event)
+        // A block that is whole leaves no part behind, and none is told before its turn: ends go first.
+        let Some(event) = self.events.pop_front() else { return self.poll_part() };
+        let InboxEvent::Arrived(arrived) = event else { return Some(event) };
+        let len = arrived.data.len() as u64;
+        self.held -= len;
+        self.ready -= len;
+        let in_parts = arrived.told > 0 || self.parts.are_wanted(arrived.channel);
+        let whole = |arrived| InboxEvent::Arrived(arrived);
+        Some(if in_parts { InboxEvent::Part(Box::new(arrived.into_last_part())) } else { whole(arrived) })
     }
 
     /// A block refused since last time, to be told to the sender at once: the application may be slow to
@@ -321,7 +360,7 @@ impl Inbox {
 
     /// Whether there is something to tell.
     pub fn has_events(&self) -> bool {
-        !self.events.is_empty()
+        !self.events.is_empty() || self.parts.any()
     }
 
     /// Labels of all blocks that were begun and not told of, which end with the session: incomplete
@@ -365,6 +404,39 @@ impl Inbox {
     pub fn untold(&self) -> u64 {
         self.untold
     }
+}
+
+impl Partial {
+    /// Whether what a chunk says of the block is what others said.
+    fn agrees(&self, header: &Data, payload: &[u8]) -> bool {
+        let fits = match (self.total, header.total) {
+            (Some(before), Some(now)) => before == now,
+            (Some(before), None) => need(header, payload) <= before,
+            (None, Some(now)) => self.buffer.len() <= now as usize,
+            (None, None) => true,
+        };
+        fits && self.label.channel == header.channel && self.previous == header.previous
+    }
+
+    /// Makes room for `len` bytes; returns how many more that are.
+    fn stretch(&mut self, len: u32, total: Option<u32>) -> u64 {
+        self.total = self.total.or(total);
+        let (before, len) = (self.buffer.len(), len as usize);
+        if before == 0 {
+            // Zeroed memory that nothing was written to yet need not be there.
+            self.buffer = vec![0; len];
+        } else if len > self.buffer.capacity() {
+            let room = if self.total.is_some() { len } else { len.max(before + before / 4) };
+            self.buffer.reserve_exact(room - before);
+        }
+        self.buffer.resize(len, 0);
+        (len - before) as u64
+    }
+}
+
+/// Bytes of the block that a chunk speaks of: all, or up to its end.
+fn need(header: &Data, payload: &[u8]) -> u32 {
+    header.total.unwrap_or(header.offset + payload.len() as u32)
 }
 
 /// The block before `id` on its ordered channel.

@@ -62,30 +62,45 @@ impl Order {
         }
     }
 
-    /// A block is whole. It and what waited for it is told, now or later.
+    /// Whether a block that was begun waits for the one before it.
+    pub(super) fn holds(&self, before: Option<u64>, id: u64) -> bool {
+        before.is_some_and(|before| self.has_place(before, id))
+    }
+
+    /// A block is whole. It and what waited for it is told, now or later. Returns the incomplete block whose turn
+    /// has come by it, if there is one.
     pub(super) fn arrive(
         &mut self,
         before: Option<u64>,
         arrived: Box<Arrived>,
         told: &mut VecDeque<InboxEvent>,
-    ) {
+    ) -> Option<u64> {
         let id = arrived.id.0;
         match before.filter(|before| self.has_place(*before, id)) {
             Some(before) => {
                 self.whole += 1;
                 self.wait(before, id, Follower::Whole(arrived));
+                None
             }
             None => {
                 told.push_back(InboxEvent::Arrived(arrived));
-                self.settle(id, told);
+                self.settle(id, told)
             }
         }
     }
 
-    /// A block that was begun will never be whole.
-    pub(super) fn skip(&mut self, before: Option<u64>, id: u64, told: &mut VecDeque<InboxEvent>) {
+    /// A block that was begun will never be whole. Returns as [`Self::arrive`] does.
+    pub(super) fn skip(
+        &mut self,
+        before: Option<u64>,
+        id: u64,
+        told: &mut VecDeque<InboxEvent>,
+    ) -> Option<u64> {
         match before.filter(|before| self.has_place(*before, id)) {
-            Some(before) => self.wait(before, id, Follower::Hole(id)),
+            Some(before) => {
+                self.wait(before, id, Follower::Hole(id));
+                None
+            }
             None => self.settle(id, told),
         }
     }
@@ -104,7 +119,7 @@ impl Order {
         if is_hole && matches!(self.after.get(&id), Some(Follower::Whole(_) | Follower::Hole(_))) {
             self.behind.remove(&id);
             let Some(next) = self.after.remove(&id) else { return };
-            if let Some(id) = next.waiting() {
+            if let Ok(id) = next.waiting() {
                 self.behind.insert(id, start);
             }
             self.after.insert(start, next);
@@ -123,10 +138,14 @@ impl Order {
         start
     }
 
-    /// The block `id`, and all before it, is out of the way: those that waited for it follow.
-    fn settle(&mut self, mut id: u64, told: &mut VecDeque<InboxEvent>) {
+    /// The block `id`, and all before it, is out of the way: those that waited for it follow. Returns the incomplete
+    /// one that is next, if there is one.
+    fn settle(&mut self, mut id: u64, told: &mut VecDeque<InboxEvent>) -> Option<u64> {
         while let Some(follower) = self.after.remove(&id) {
-            let Some(next) = follower.waiting() else { break };
+            let next = match follower.waiting() {
+                Ok(next) => next,
+                Err(open) => return Some(open),
+            };
             self.behind.remove(&next);
             if let Follower::Whole(arrived) = follower {
                 self.whole -= 1;
@@ -134,6 +153,7 @@ impl Order {
             }
             id = next;
         }
+        None
     }
 
     /// Takes out every whole block.
@@ -150,12 +170,12 @@ impl Order {
 }
 
 impl Follower {
-    /// Its id, unless it is open.
-    fn waiting(&self) -> Option<u64> {
+    /// Its id; as an error if it is open.
+    fn waiting(&self) -> Result<u64, u64> {
         match self {
-            Self::Open(_) => None,
-            Self::Whole(arrived) => Some(arrived.id.0),
-            Self::Hole(id) => Some(*id),
+            Self::Open(id) => Err(*id),
+            Self::Whole(arrived) => Ok(arrived.id.0),
+            Self::Hole(id) => Ok(*id),
         }
     }
 }

@@ -22,6 +22,11 @@ impl Spans {
         end - start - overlap
     }
 
+    /// Bytes that are there from the first one on, without a gap.
+    pub(super) fn contiguous(&self) -> u32 {
+        self.0.first().filter(|first| first.0 == 0).map_or(0, |first| first.1)
+    }
+
     pub(super) fn covers(&self, total: u32) -> bool {
         self.0.first() == Some(&(0, total))
     }
@@ -51,6 +56,8 @@ mod tests {
                 bytes.fill(true);
                 prop_assert_eq!(spans.insert(start, end), news);
                 prop_assert_eq!(spans.covers(TOTAL), there.iter().all(|b| *b));
+                let first = there.iter().position(|b| !b).unwrap_or(there.len());
+                prop_assert_eq!(spans.contiguous() as usize, first);
                 let runs = there.chunk_by(|a, b| a == b).filter(|run| run[0]).count();
                 prop_assert_eq!(spans.len(), runs, "spans that touch are one");
             }

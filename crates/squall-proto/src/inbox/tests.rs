@@ -1,5 +1,7 @@
 mod model;
 
+use std::collections::HashMap;
+
 use super::*;
 use crate::wire::{CancelReason, Stamp};
 
@@ -13,10 +15,21 @@ fn limits() -> Limits {
 struct Case {
     inbox: Inbox,
     now: Micros,
+    /// Bytes of each block that were handed over in parts.
+    parts: HashMap<u64, u32>,
 }
 
 fn case() -> Case {
-    Case { inbox: Inbox::new(limits()), now: 0 }
+    case_with(limits())
+}
+
+fn case_with(limits: Limits) -> Case {
+    Case { inbox: Inbox::new(limits), now: 0, parts: HashMap::new() }
+}
+
+/// A block that grows.
+fn growing(id: u64) -> Data {
+    Data { total: None, ..block(id, 1) }
 }
 
 /// A reliable, unordered block without deadline.
@@ -27,7 +40,7 @@ fn block(id: u64, total: u32) -> Data {
         previous: None,
         priority: 3,
         offset: 0,
-        total,
+        total: Some(total),
         channel: 0,
         left: None,
         sent: Stamp::at(0),
@@ -54,7 +67,7 @@ impl Case {
     }
 
     fn all(&mut self, header: &Data) -> Result<(), InboxError> {
-        self.chunk(header, 0, header.total)
+        self.chunk(header, 0, header.total.expect("is told"))
     }
 
     fn cancel(&mut self, id: u64, previous: Option<u64>) -> Result<(), InboxError> {
@@ -62,7 +75,30 @@ impl Case {
     }
 
     fn told(&mut self) -> Vec<(u64, Fate)> {
-        std::iter::from_fn(|| self.inbox.poll()).map(|event| fate(&event)).collect()
+        let mut fates = Vec::new();
+        while let Some(event) = self.inbox.poll() {
+            match event {
+                InboxEvent::Part(part) => fates.extend(self.part(&part)),
+                event => fates.push(fate(&event)),
+            }
+        }
+        fates
+    }
+
+    /// A part follows the one before it.
+    fn part(&mut self, part: &Part) -> Option<(u64, Fate)> {
+        let id = part.label.id.0;
+        let told = self.parts.entry(id).or_default();
+        assert_eq!(part.offset, *told, "block {id}");
+        assert!(part.data.iter().zip(*told..).all(|(byte, at)| *byte == content(id, at)), "block {id}");
+        assert!(part.is_last || !part.data.is_empty());
+        *told += part.data.len() as u32;
+        part.is_last.then_some((id, Here))
+    }
+
+    /// The end of a block that grew.
+    fn end(&mut self, header: &Data, len: u32) -> Result<(), InboxError> {
+        self.chunk(&Data { total: Some(len), ..header.clone() }, len, len)
     }
 }
 
@@ -86,6 +122,7 @@ fn fate(event: &InboxEvent) -> (u64, Fate) {
             assert!(arrived.data.iter().zip(0..).all(|(byte, at)| *byte == content(id, at)), "block {id}");
             (id, Here)
         }
+        InboxEvent::Part(part) => panic!("{part:?}"),
         InboxEvent::Expired(label) => (label.id.0, Expired),
         InboxEvent::GivenUp(label, _) => (label.id.0, GivenUp),
         InboxEvent::Refused(label, RefuseReason::TooLarge) => (label.id.0, Fate::TooLarge),
@@ -110,6 +147,115 @@ fn a_block_in_one_chunk_arrives() {
     assert_eq!((arrived.data.len(), arrived.over), (100, over));
     assert_eq!((case.inbox.held_bytes(), case.inbox.credit()), (0, limits().reassembly));
     assert!(!case.inbox.has_events());
+}
+
+#[test]
+fn a_block_that_grows_is_whole_when_its_end_is_known() {
+    let mut case = case();
+    let header = growing(0);
+    assert_eq!(case.chunk(&header, 50, 90), Ok(()));
+    assert_eq!(case.inbox.held_bytes(), 90, "charged as it grows");
+    assert_eq!(case.chunk(&header, 0, 50), Ok(()));
+    assert_eq!(case.told(), []);
+    assert_eq!(case.end(&header, 90), Ok(()));
+    assert_eq!(case.told(), [(0, Here)]);
+    assert_eq!((case.end(&header, 90), case.inbox.held_bytes()), (Ok(()), 0), "known, once more");
+
+    let header = growing(1);
+    assert_eq!(case.end(&header, 40), Ok(()), "the end overtakes the rest");
+    assert_eq!(case.inbox.held_bytes(), 40);
+    assert_eq!(case.chunk(&header, 0, 30), Ok(()));
+    assert_eq!(case.chunk(&Data { total: Some(40), ..header }, 30, 40), Ok(()));
+    assert_eq!(case.told(), [(1, Here)]);
+}
+
+#[test]
+fn what_is_said_of_the_end_agrees() {
+    let contradiction = Err(InboxError::Contradiction(0));
+    let begun = || {
+        let mut case = case();
+        assert_eq!(case.chunk(&growing(0), 10, 60), Ok(()));
+        case
+    };
+    assert_eq!(begun().end(&growing(0), 59), contradiction, "more has come");
+    let mut ended = begun();
+    assert_eq!(ended.end(&growing(0), 70), Ok(()));
+    assert_eq!(ended.chunk(&growing(0), 60, 71), contradiction, "beyond the end");
+    assert_eq!(ended.end(&growing(0), 80), contradiction);
+}
+
+#[test]
+fn a_block_is_refused_when_it_grows_too_large() {
+    let mut case = case();
+    assert_eq!(case.chunk(&growing(0), 0, 1000), Ok(()));
+    assert_eq!(case.chunk(&growing(0), 1000, 1001), Ok(()));
+    assert_eq!(case.inbox.take_refusal(), Some((BlockId(0), RefuseReason::TooLarge)));
+    for id in 1..=3 {
+        assert_eq!(case.chunk(&growing(id), 0, 800), Ok(()));
+    }
+    assert_eq!(case.chunk(&growing(1), 800, 901), Ok(()));
+    assert_eq!(case.inbox.take_refusal(), Some((BlockId(1), RefuseReason::NoMemory)));
+    assert_eq!(case.told(), [(0, Fate::TooLarge), (1, Fate::NoMemory)]);
+    assert_eq!(case.inbox.held_bytes(), 1600);
+}
+
+#[test]
+fn parts_follow_one_another_and_the_last_one_says_so() {
+    let mut case = case();
+    case.inbox.set_in_parts(0, true);
+    let header = Data { left: Some(1000), ..growing(0) };
+    assert_eq!(case.chunk(&header, 20, 40), Ok(()));
+    assert_eq!(case.inbox.poll(), None, "a gap");
+    assert_eq!(case.chunk(&header, 0, 20), Ok(()));
+    assert!(case.inbox.has_events());
+    let Some(InboxEvent::Part(part)) = case.inbox.poll() else { panic!("forty bytes are there") };
+    assert_eq!((part.offset, part.data.len(), part.is_last, part.deadline), (0, 40, false, Some(1000)));
+    assert_eq!((case.part(&part), case.inbox.poll()), (None, None));
+    assert_eq!(case.end(&header, 40), Ok(()));
+    let Some(InboxEvent::Part(part)) = case.inbox.poll() else { panic!("it has ended") };
+    assert_eq!((part.offset, part.data.len(), part.is_last), (40, 0, true));
+    assert_eq!((case.inbox.held_bytes(), case.inbox.has_events()), (0, false));
+
+    let other = Data { channel: 1, ..growing(1) };
+    assert_eq!(case.chunk(&other, 0, 10), Ok(()));
+    assert_eq!(case.told(), [], "another channel's blocks come whole");
+    case.inbox.set_in_parts(1, true);
+    assert_eq!(case.told(), []);
+    assert_eq!(case.parts[&1], 10, "from now on in parts");
+    case.inbox.set_in_parts(1, false);
+    assert_eq!(case.end(&other, 10), Ok(()));
+    assert_eq!(case.told(), [(1, Here)], "and to its end");
+}
+
+#[test]
+fn a_block_ends_once_though_parts_were_handed_over() {
+    for cancelled in [false, true] {
+        let mut case = case();
+        case.inbox.set_in_parts(0, true);
+        let header = Data { left: Some(1000), ..growing(0) };
+        assert_eq!(case.chunk(&header, 0, 20), Ok(()));
+        assert_eq!(case.told(), []);
+        assert_eq!(case.chunk(&header, 20, 30), Ok(()));
+        if cancelled {
+            assert_eq!(case.cancel(0, None), Ok(()));
+        } else {
+            case.inbox.on_time(1000);
+        }
+        assert_eq!(case.told(), [(0, if cancelled { GivenUp } else { Expired })]);
+        assert_eq!((case.parts[&0], case.inbox.held_bytes()), (20, 0), "nothing follows");
+    }
+}
+
+#[test]
+fn parts_of_an_ordered_block_wait_for_the_block_before() {
+    let mut case = case();
+    case.inbox.set_in_parts(0, true);
+    let second = Data { previous: Some(1), ..growing(1) };
+    assert_eq!(case.chunk(&second, 0, 30), Ok(()));
+    assert_eq!((case.told(), case.parts.get(&1)), (vec![], None));
+    assert_eq!(case.all(&ordered(0, 0, 10)), Ok(()));
+    assert_eq!(case.told(), [(0, Here)]);
+    assert_eq!(case.parts[&1], 30, "its turn has come");
 }
 
 #[test]
@@ -273,7 +419,7 @@ fn order_holds_whatever_is_cancelled_whenever() {
 #[test]
 fn a_run_of_holes_takes_one_place() {
     let limits = Limits { open_blocks: 4, ..limits() };
-    let mut case = Case { inbox: Inbox::new(limits), now: 0 };
+    let mut case = case_with(limits);
     // Block 0 is long in coming, and thousands after it were given up meanwhile.
     for id in 1..5000 {
         assert_eq!(case.cancel(id, Some(1)), Ok(()));

@@ -28,6 +28,8 @@ pub(crate) struct Chunk {
     pub(crate) kind: WorkKind,
     /// The path it was meant for.
     pub(crate) path: PathId,
+    /// Whether it tells the length of its block.
+    pub(crate) tells_end: bool,
 }
 
 /// What must reach the peer, though it is no block.
@@ -35,6 +37,8 @@ pub(crate) struct Chunk {
 pub(crate) enum Control {
     Cancel(Cancel),
     Refused(BlockId, RefuseReason),
+    /// The length of a block that grew and whose bytes left before it was final; made up when it leaves.
+    End(BlockId),
     /// Feedback because there is room again; made up when it leaves.
     Credit,
     /// What there is to tell of the path of that number; made up when it leaves.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use squall_sched::{Assignment, Context, Decision, Micros, SchedEvent, WorkKind};
+use squall_sched::{Assignment, Block, Context, Decision, Micros, WorkKind};
 
 use super::Session;
 use crate::{
@@ -22,7 +22,7 @@ impl Session {
     /// Lets the scheduler assign what the windows take. Returns whether anything was assigned.
     pub(super) fn decide(&mut self, now: Micros) -> bool {
         let admitted = self.outbox.admit();
-        self.sched_events.extend(admitted.into_iter().map(SchedEvent::Queued));
+        self.sched_events.extend(admitted);
         let due = self.sched_due || self.sched_wake.is_some_and(|wake| wake <= now);
         if !due {
             return false;
@@ -122,6 +122,7 @@ impl Session {
             range: range.clone(),
             kind: assignment.kind,
             path: path.id,
+            tells_end: false,
         });
         Some(range)
     }
@@ -135,7 +136,8 @@ impl Session {
         }
         let Some(path) = self.paths.iter().position(|p| p.id == assignment.path) else { return };
         let doubtful = |path: &Path| path.liveness.is_in_doubt(now, path.rtt.probe_timeout());
-        let len = self.outbox.queue.get(assignment.block).map_or(0, |block| block.meta().len);
+        let len = |block: &Block| block.meta().len + block.expected_bytes();
+        let len = self.outbox.queue.get(assignment.block).map_or(0, len);
         if !doubtful(&self.paths[path]) || !self.paths[path].liveness.may_hedge(len.into()) {
             return;
         }

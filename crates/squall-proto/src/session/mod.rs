@@ -5,6 +5,7 @@
 
 mod cost;
 mod decide;
+mod grow;
 mod log;
 mod notices;
 mod probe;
@@ -118,6 +119,9 @@ enum Stage {
 
 /// The version of the hello.
 const HELLO_VERSION: u64 = 1;
+
+/// A bit of the hello: blocks whose length is not known from the start are taken.
+const TAKES_GROWING: u64 = 1;
 
 impl Session {
     pub(crate) fn new(
@@ -235,13 +239,13 @@ impl Session {
             .or_else(|| self.poll_end())
     }
 
-    /// The next thing that happened other than [`Event::Received`] and [`Event::Missed`]. Those wait for
+    /// The next thing that happened other than [`Event::Received`], [`Event::Part`] and [`Event::Missed`]. Those wait for
     /// [`Self::poll_arrival`], even after [`Event::Closed`], and hold the peer back meanwhile.
     pub fn poll_notice(&mut self) -> Option<Event> {
         self.notices.pop().or_else(|| self.poll_writable()).or_else(|| self.poll_end())
     }
 
-    /// The next block of the peer's: [`Event::Received`] or [`Event::Missed`].
+    /// The next of the peer's blocks: [`Event::Received`], [`Event::Part`] or [`Event::Missed`].
     pub fn poll_arrival(&mut self) -> Option<Event> {
         self.left.pop_front().or_else(|| if self.is_live() { self.poll_inbox() } else { None })
     }
@@ -508,6 +512,7 @@ impl Session {
         varint::write(&mut hello, self.config.limits.block.into());
         // The whole memory, before anything has arrived: the peer goes by it in what it ever sends.
         varint::write(&mut hello, self.config.limits.reassembly >> 10);
+        varint::write(&mut hello, TAKES_GROWING);
         self.conn.send_hello(&hello);
         self.flush_due = true;
     }
@@ -522,6 +527,9 @@ impl Session {
         let (block, credit) = (field()?, field()?.saturating_mul(1024));
         self.outbox.set_block_limit(u32::try_from(block).unwrap_or(u32::MAX));
         self.outbox.set_capacity(credit);
+        // Peers from before there were such blocks do not write the field.
+        let abilities = field().unwrap_or(0);
+        self.outbox.set_peer_takes_growing(abilities & TAKES_GROWING != 0);
         // Feedback that overtook the hello knows better.
         if self.heard_feedback == 0 {
             self.outbox.set_credit(credit);

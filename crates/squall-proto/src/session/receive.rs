@@ -308,7 +308,14 @@ impl Session {
                         range: chunk.range.clone(),
                         path: id,
                     });
-                    if let Some(ended) = self.outbox.on_acked(chunk.block, chunk.range, id) {
+                    let ended = self.outbox.on_acked(chunk.block, chunk.range, id, chunk.tells_end);
+                    match ended {
+                        Some(ended) => self.on_ended(at, &ended),
+                        None => self.tell_end(chunk.block),
+                    }
+                }
+                Payload::Control(Control::End(block)) => {
+                    if let Some(ended) = self.outbox.on_end_known(block) {
                         self.on_ended(at, &ended);
                     }
                 }
@@ -483,6 +490,7 @@ impl Session {
                     data: arrived.data,
                 }));
             }
+            InboxEvent::Part(part) => return Some(Event::Part(self.on_part(*part))),
             InboxEvent::Expired(label) => (label, Missed::Expired),
             InboxEvent::GivenUp(label, reason) => (label, Missed::GivenUp(reason)),
             InboxEvent::Refused(label, reason) => (label, Missed::Refused(reason)),

@@ -213,6 +213,11 @@ impl Session {
                 Control::Cancel(cancel) => Item::Cancel(cancel).encode(&mut datagram),
                 Control::Refused(block, reason) => Item::Refused(block.0, reason).encode(&mut datagram),
                 Control::Credit => self.report(at, &mut datagram),
+                Control::End(id) => match self.end_of(at, id) {
+                    Some(end) => Item::Data(end, &[]).encode(&mut datagram),
+                    // It has ended, or the peer knows by now.
+                    None => continue,
+                },
                 // Has a queue of its own.
                 Control::Alert { .. } => continue,
                 Control::PathInfo(number) => match self.path_info(number) {
@@ -347,7 +352,7 @@ impl Session {
                 previous: self.outbox.previous(meta.id),
                 priority: meta.priority,
                 offset: front.range.start,
-                total: meta.len,
+                total: self.outbox.total(meta.id),
                 channel: meta.channel,
                 left: meta.deadline.map(|deadline| deadline.saturating_sub(at)),
                 sent: Stamp::at(at),
@@ -357,7 +362,8 @@ impl Session {
             let data = self.outbox.bytes(meta.id, &range)?;
             let mut datagram = Vec::with_capacity(header.header_len() + data.len());
             header.encode(data, &mut datagram);
-            let chunk = Chunk { block: front.block, range: range.clone(), kind: front.kind, path: path.id };
+            let tells_end = header.total.is_some();
+            let chunk = Chunk { range: range.clone(), path: path.id, tells_end, ..front.clone() };
             front.range.start = range.end;
             if front.range.is_empty() {
                 path.committed.pop_front();

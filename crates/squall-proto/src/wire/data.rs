@@ -29,8 +29,8 @@ pub struct Data {
     pub priority: u8,
     /// Where in the block the payload belongs.
     pub offset: u32,
-    /// Length of the whole block.
-    pub total: u32,
+    /// Length of the whole block; `None` while it is not final.
+    pub total: Option<u32>,
     /// Channel of the block.
     pub channel: u16,
     /// Microseconds left until the deadline, in steps of 256; `None` for no deadline.
@@ -45,13 +45,14 @@ impl Data {
         1 + varint::len(self.block)
             + self.previous.map_or(0, varint::len)
             + varint::len(self.offset.into())
-            + varint::len(self.total.into())
+            + varint::len(self.total.unwrap_or(0).into())
             + varint::len(self.channel.into())
             + varint::len(encode_left(self.left))
             + 3
     }
 
-    /// Appends header and payload; nothing may follow in the same datagram.
+    /// Appends header and payload; nothing may follow in the same datagram. Without payload it announces the end of
+    /// a block that grew: the offset is the length.
     pub fn encode(&self, payload: &[u8], out: &mut Vec<u8>) {
         debug_assert!(self.priority < PRIORITIES);
         let kind = TYPE_DATA
@@ -64,7 +65,7 @@ impl Data {
             varint::write(out, back);
         }
         varint::write(out, self.offset.into());
-        varint::write(out, self.total.into());
+        varint::write(out, self.total.unwrap_or(0).into());
         varint::write(out, self.channel.into());
         varint::write(out, encode_left(self.left));
         write_u24(out, self.sent.0);
@@ -84,11 +85,13 @@ impl Data {
         if total > u64::from(MAX_BLOCK) {
             return Err(WireError::BlockTooLong(total));
         }
-        if total == 0 || payload.is_empty() {
+        // Without payload only the end of a block that grew can be announced.
+        if payload.is_empty() && (total == 0 || offset != total) {
             return Err(WireError::Empty);
         }
-        if offset > total || payload.len() as u64 > total - offset {
-            return Err(WireError::ChunkOutside { offset, len: payload.len(), total });
+        let longest = if total == 0 { u64::from(MAX_BLOCK) } else { total };
+        if offset > longest || payload.len() as u64 > longest - offset {
+            return Err(WireError::ChunkOutside { offset, len: payload.len(), total: longest });
         }
         let channel = check_channel(channel)?;
         let data = Self {
@@ -97,7 +100,7 @@ impl Data {
             previous,
             priority: (kind & PRIORITY) as u8,
             offset: offset as u32,
-            total: total as u32,
+            total: Some(total as u32).filter(|total| *total > 0),
             channel,
             left,
             sent,

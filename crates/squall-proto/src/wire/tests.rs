@@ -13,18 +13,20 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
         previous: None,
         priority: 0,
         offset: 0,
-        total: 5,
+        total: Some(5),
         channel: 0,
         left: None,
         sent: Stamp::at(0),
     };
+    let growing = Data { total: None, ..data.clone() };
+    let end = Data { offset: 5, ..data.clone() };
     let frame = Data {
         block: 15_293,
         reliable: false,
         previous: Some(1),
         priority: 3,
         offset: 1200,
-        total: 3000,
+        total: Some(3000),
         channel: 7,
         left: Some(99_840),
         sent: Stamp::at(1_000_000),
@@ -47,6 +49,8 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
     vec![
         ("30 01 00 05 00 00 000000 68656c6c6f", vec![Item::Data(data.clone(), b"hello")]),
         ("2b 7bbd 01 44b0 4bb8 07 4187 03d090 616263", vec![Item::Data(frame, b"abc")]),
+        ("30 01 00 00 00 00 000000 68656c6c6f", vec![Item::Data(growing, b"hello")]),
+        ("30 01 05 05 00 00 000000", vec![Item::Data(end, b"")]),
         ("01 06 7bbd 01 03 07 02", vec![Item::Cancel(cancel)]),
         ("01 05 02 02 00 00 00", vec![Item::Cancel(unordered)]),
         ("02 02 05 01", vec![Item::Refused(5, RefuseReason::NoMemory)]),
@@ -72,7 +76,11 @@ fn bad_vectors() -> Vec<(&'static str, WireError)> {
         ("30 01 00 81000001 00 00 000000 ff", WireError::BlockTooLong(16_777_217)),
         ("30 01 03 05 00 00 000000 616263", WireError::ChunkOutside { offset: 3, len: 3, total: 5 }),
         ("30 01 00 05 00 00 000000", WireError::Empty),
-        ("30 01 00 00 00 00 000000 ff", WireError::Empty),
+        ("30 01 00 00 00 00 000000", WireError::Empty),
+        (
+            "30 01 81000000 00 00 00 000000 ff",
+            WireError::ChunkOutside { offset: 16_777_216, len: 1, total: 16_777_216 },
+        ),
         ("30 01 00 05 4400 00 000000 ff", WireError::BadChannel(1024)),
         ("01 05 02 00 08 00 00", WireError::BadPriority),
         ("38 01 02 00 05 00 00 000000 ff", WireError::BadPrevious { block: 1, back: 2 }),
@@ -203,7 +211,7 @@ fn the_largest_header_is_as_long_as_reserved() {
         block: varint::MAX,
         previous: Some(varint::MAX),
         offset: MAX_BLOCK - 1,
-        total: MAX_BLOCK,
+        total: Some(MAX_BLOCK),
         channel: MAX_CHANNELS - 1,
         left: Some(u64::MAX),
         ..small_data()
@@ -218,7 +226,7 @@ fn small_data() -> Data {
         previous: None,
         priority: 0,
         offset: 0,
-        total: 5,
+        total: Some(5),
         channel: 0,
         left: None,
         sent: Stamp::at(0),
@@ -237,9 +245,12 @@ fn any_id() -> impl Strategy<Value = u64> {
 fn any_data() -> impl Strategy<Value = (Data, usize)> {
     let place = (1..=MAX_BLOCK).prop_flat_map(|total| {
         (Just(total), 0..total).prop_flat_map(|(total, offset)| {
-            (Just(total), Just(offset), 1..=(total - offset).min(1300) as usize)
+            (Just(Some(total)), Just(offset), 1..=(total - offset).min(1300) as usize)
         })
     });
+    let open = (0..MAX_BLOCK - 1300, 1..=1300usize).prop_map(|(offset, len)| (None, offset, len));
+    let end = (1..=MAX_BLOCK).prop_map(|total| (Some(total), total, 0));
+    let place = prop_oneof![6 => place, 2 => open, 1 => end];
     let order = any_id().prop_flat_map(|block| (Just(block), prop::option::of(0..=block)));
     let rest = (any::<bool>(), 0..PRIORITIES, 0..MAX_CHANNELS, prop::option::of(any::<u64>()), any_stamp());
     (order, place, rest).prop_map(|((block, previous), (total, offset, len), rest)| {
@@ -324,7 +335,7 @@ proptest! {
             match (item, &items[at]) {
                 (Ok(Item::Data(header, payload)), Item::Data(whole, all)) => {
                     prop_assert_eq!(&header, whole);
-                    prop_assert!(all.starts_with(payload) && !payload.is_empty());
+                    prop_assert!(all.starts_with(payload) && payload.is_empty() == all.is_empty());
                 }
                 (Ok(item), whole) => prop_assert_eq!(&item, whole),
                 (Err(error), _) => {

@@ -9,21 +9,27 @@ struct Model {
 }
 
 struct ModelBlock {
+    /// As it is told while its length is known.
     header: Data,
     have: Vec<bool>,
+    /// Whether a receiver was told the length.
+    known: bool,
+    /// Whether its end was told before any of its bytes.
+    begun: bool,
     deadline: Option<Micros>,
     ended: Option<Fate>,
     told: bool,
 }
 
 impl Model {
-    fn new(shapes: &[(u32, u16, bool, Option<u64>)]) -> Self {
+    fn new(shapes: &[Shape]) -> Self {
         let mut last = [None; 2];
-        let blocks = shapes.iter().zip(0..).map(|(&(total, channel, ordered, left), id)| {
+        let blocks = shapes.iter().zip(0..).map(|(&(total, channel, ordered, left, grows), id)| {
             let last = &mut last[usize::from(channel)];
             let previous = ordered.then(|| last.replace(id).map_or(0, |last| id - last));
             let header = Data { channel, previous, left, ..block(id, total) };
-            ModelBlock { header, have: vec![false; total as usize], deadline: None, ended: None, told: false }
+            let (have, known) = (vec![false; total as usize], !grows);
+            ModelBlock { header, have, known, begun: false, deadline: None, ended: None, told: false }
         });
         Self { blocks: blocks.collect() }
     }
@@ -33,16 +39,27 @@ impl Model {
         if block.ended.is_some() {
             return (end - start).into();
         }
-        if !block.have.contains(&true) {
+        if !block.is_begun() {
             block.deadline = block.header.left.map(|left| now + left);
         }
         let bytes = &mut block.have[start as usize..end as usize];
         let duplicates = bytes.iter().filter(|there| **there).count();
         bytes.fill(true);
-        if !block.have.contains(&false) {
-            block.ended = Some(Here);
-        }
+        block.end_if_whole();
         duplicates as u64
+    }
+
+    /// The length is told.
+    fn end(&mut self, now: Micros, id: usize) {
+        let block = &mut self.blocks[id];
+        if block.ended.is_none() {
+            if !block.is_begun() {
+                block.deadline = block.header.left.map(|left| now + left);
+            }
+            block.known = true;
+            block.begun = true;
+            block.end_if_whole();
+        }
     }
 
     fn end_if(&mut self, fate: Fate, is: impl Fn(usize, &ModelBlock) -> bool) {
@@ -73,16 +90,38 @@ impl Model {
 
     fn held(&self) -> u64 {
         let holds = |b: &&ModelBlock| match b.ended {
-            None => b.have.contains(&true),
+            None => b.is_begun(),
             Some(fate) => fate == Here && !b.told,
         };
-        self.blocks.iter().filter(holds).map(|b| u64::from(b.header.total)).sum()
+        self.blocks.iter().filter(holds).map(|b| b.reach() as u64).sum()
     }
 }
+
+impl ModelBlock {
+    fn is_begun(&self) -> bool {
+        self.begun || self.have.contains(&true)
+    }
+
+    fn end_if_whole(&mut self) {
+        if self.known && !self.have.contains(&false) {
+            self.ended = Some(Here);
+        }
+    }
+
+    /// As far as it is known to go.
+    fn reach(&self) -> usize {
+        let seen = self.have.iter().rposition(|there| *there).map_or(0, |last| last + 1);
+        if self.known { self.have.len() } else { seen }
+    }
+}
+
+/// Length, channel, whether it is ordered, its deadline, whether it grows.
+type Shape = (u32, u16, bool, Option<u64>, bool);
 
 #[derive(Clone, Debug)]
 enum Step {
     Chunk(prop::sample::Index, prop::sample::Index, prop::sample::Index),
+    End(prop::sample::Index),
     Cancel(prop::sample::Index),
     Wait(Micros),
 }
@@ -91,13 +130,15 @@ fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => any::<(prop::sample::Index, prop::sample::Index, prop::sample::Index)>()
             .prop_map(|(id, start, len)| Step::Chunk(id, start, len)),
+        2 => any::<prop::sample::Index>().prop_map(Step::End),
         1 => any::<prop::sample::Index>().prop_map(Step::Cancel),
         1 => (0..2000u64).prop_map(Step::Wait),
     ]
 }
 
-fn any_shape() -> impl Strategy<Value = (u32, u16, bool, Option<u64>)> {
-    (1..20u32, 0..2u16, prop::bool::weighted(0.8), prop::option::weighted(0.3, 0..5000u64))
+fn any_shape() -> impl Strategy<Value = Shape> {
+    let left = prop::option::weighted(0.3, 0..5000u64);
+    (1..20u32, 0..2u16, prop::bool::weighted(0.8), left, any::<bool>())
 }
 
 proptest! {
@@ -105,9 +146,11 @@ proptest! {
     fn an_honest_sender_gets_what_the_model_says(
         shapes in prop::collection::vec(any_shape(), 1..12),
         steps in prop::collection::vec(any_step(), 0..150),
+        in_parts in any::<[bool; 2]>(),
     ) {
         let limits = Limits { open_blocks: 100, ..limits() };
-        let mut case = Case { inbox: Inbox::new(limits), now: 0 };
+        let mut case = case_with(limits);
+        (0..).zip(in_parts).for_each(|(channel, on)| case.inbox.set_in_parts(channel, on));
         let mut model = Model::new(&shapes);
         let mut duplicates = 0;
         let mut fates = Vec::new();
@@ -116,10 +159,18 @@ proptest! {
                 Step::Chunk(id, start, len) => {
                     let id = id.index(shapes.len());
                     let header = model.blocks[id].header.clone();
-                    let start = start.index(header.total as usize) as u32;
-                    let end = start + 1 + len.index((header.total - start) as usize) as u32;
+                    let total = header.total.expect("is told");
+                    let start = start.index(total as usize) as u32;
+                    let end = start + 1 + len.index((total - start) as usize) as u32;
+                    let header = Data { total: header.total.filter(|_| model.blocks[id].known), ..header };
                     duplicates += model.chunk(case.now, id, start, end);
                     prop_assert_eq!(case.chunk(&header, start, end), Ok(()));
+                }
+                Step::End(id) => {
+                    let id = id.index(shapes.len());
+                    let header = model.blocks[id].header.clone();
+                    model.end(case.now, id);
+                    prop_assert_eq!(case.end(&header, header.total.expect("is told")), Ok(()));
                 }
                 Step::Cancel(id) => {
                     let id = id.index(shapes.len());
@@ -144,7 +195,7 @@ proptest! {
         }
         fates.extend(case.inbox.end_all().into_iter().map(|label| (label.id.0, Fate::SessionClosed)));
         fates.sort_unstable();
-        let begun = |b: &&ModelBlock| b.ended.is_some() || b.have.contains(&true);
+        let begun = |b: &&ModelBlock| b.ended.is_some() || b.is_begun();
         let fated: Vec<_> = fates.iter().map(|(id, _)| *id).collect();
         let noticed: Vec<_> = model.blocks.iter().filter(begun).map(|b| b.header.block).collect();
         prop_assert_eq!(fated, noticed, "one fate for each block that was heard of");

@@ -1,0 +1,227 @@
+//! Blocks that grow, in virtual time: opened before their bytes are there, taken whole or in parts.
+
+mod stage;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use squall_lab::world::Side;
+use squall_proto::{
+    BlockFate, BlockOptions, Channel, Config, Event, Limits, Missed, WriteError,
+    sched::{BlockId, Registry},
+    wire::CancelReason,
+};
+
+use stage::{Stage, TWO_PATHS};
+
+const MS: u64 = 1_000;
+
+/// What a block consists of, so that bytes in the wrong place are noticed.
+fn content(id: BlockId, at: u32) -> u8 {
+    (id.0 * 31 + u64::from(at) % 251) as u8
+}
+
+impl Stage {
+    fn open(&mut self, options: &BlockOptions) -> BlockId {
+        let now = self.world.instant();
+        self.world.session(Side::Server).expect("session").open(now, options).expect("room")
+    }
+
+    fn append(&mut self, id: BlockId, offset: u32, len: u32) -> Result<(), WriteError> {
+        let data: Vec<u8> = (offset..offset + len).map(|at| content(id, at)).collect();
+        self.world.session(Side::Server).expect("session").append(id, data.into())
+    }
+
+    fn finish(&mut self, id: BlockId) -> Result<(), WriteError> {
+        let now = self.world.instant();
+        self.world.session(Side::Server).expect("session").finish(now, id)
+    }
+
+    fn in_parts(&mut self, channel: u16) {
+        let session = self.world.session(Side::Client).expect("session");
+        session.set_in_parts(Channel::new(channel), true);
+    }
+
+    /// Writes a block in pieces over a time.
+    fn write(&mut self, id: BlockId, pieces: u32, len: u32, step: u64) {
+        for piece in 0..pieces {
+            self.append(id, piece * len, len).expect("is open");
+            self.run_for(step);
+        }
+    }
+
+    /// What arrived in parts, checked: bytes of each block, when the first came, and whether the last did.
+    fn parts(&self) -> BTreeMap<BlockId, (u32, u64, bool)> {
+        let mut blocks = BTreeMap::new();
+        for (at, side, event) in &self.events {
+            let Event::Part(part) = event else { continue };
+            assert_eq!(*side, Side::Client);
+            let (told, _, is_last) = blocks.entry(part.id).or_insert((0, *at, false));
+            assert_eq!((part.offset, *is_last), (*told, false), "without a gap, and nothing after the last");
+            assert!(part.data.iter().zip(*told..).all(|(byte, at)| *byte == content(part.id, at)));
+            *told += part.data.len() as u32;
+            *is_last = part.is_last;
+        }
+        blocks
+    }
+}
+
+#[test]
+fn bytes_leave_before_the_length_is_known() {
+    let mut stage = Stage::connected(TWO_PATHS, 1);
+    stage.in_parts(1);
+    let parts = stage.open(&BlockOptions::new().channel(Channel::new(1)));
+    let whole = stage.open(&BlockOptions::new());
+    let begun = stage.world.now();
+    for id in [parts, whole] {
+        stage.append(id, 0, 20_000).expect("is open");
+    }
+    stage.run_for(100 * MS);
+    assert_eq!(stage.received(Side::Client).count(), 0, "it may become longer");
+    let (bytes, first_at, is_last) = stage.parts()[&parts];
+    assert_eq!((bytes, is_last), (20_000, false));
+    assert!((15 * MS..=20 * MS).contains(&(first_at - begun)), "one way: {}", first_at - begun);
+    assert!(stage.fates(Side::Server).is_empty());
+
+    for id in [whole, parts] {
+        stage.append(id, 20_000, 5_000).expect("is open");
+        stage.finish(id).expect("has bytes");
+        assert_eq!(stage.append(id, 25_000, 1), Err(WriteError::Ended));
+    }
+    stage.run_for(100 * MS);
+    let received: Vec<_> = stage.received(Side::Client).collect();
+    assert_eq!((received.len(), received[0].id, received[0].data.len()), (1, whole, 25_000));
+    assert!(received[0].data.iter().zip(0..).all(|(byte, at)| *byte == content(whole, at)));
+    assert_eq!((stage.parts()[&parts].0, stage.parts()[&parts].2), (25_000, true));
+    let fates = stage.fates(Side::Server);
+    assert!(fates.iter().all(|(_, fate)| matches!(fate, BlockFate::Delivered { .. })) && fates.len() == 2);
+}
+
+#[test]
+fn every_scheduler_delivers_blocks_that_grow_whole_and_in_time() {
+    for entry in Registry::standard().entries() {
+        let name = entry.name;
+        let scheduler = Arc::new(move || Registry::standard().build(name).expect("has defaults"));
+        let config = Config { scheduler, ..Config::default() };
+        let mut stage = Stage::with(TWO_PATHS, 2, config.clone(), config);
+        for frame in 0..60 {
+            // 6.6 Mbps, over 20 ms each; an unreliable one after two reliable ones.
+            let options = BlockOptions::new().deadline(Duration::from_millis(200));
+            let id = stage.open(&if frame % 3 == 2 { options.unreliable() } else { options });
+            stage.write(id, 20, 1_370, MS);
+            stage.finish(id).expect("is open");
+            stage.run_for(13 * MS);
+        }
+        stage.run_for(500 * MS);
+        let received: Vec<_> = stage.received(Side::Client).collect();
+        assert_eq!((received.len(), stage.missed(Side::Client).len()), (60, 0), "{name}");
+        for block in received {
+            assert_eq!(block.data.len(), 20 * 1_370);
+            assert!(block.data.iter().zip(0..).all(|(byte, at)| *byte == content(block.id, at)), "{name}");
+        }
+        let fates = stage.fates(Side::Server);
+        let delivered = |fate: &BlockFate| matches!(fate, BlockFate::Delivered { .. });
+        assert!(fates.len() == 60 && fates.iter().all(|(_, fate)| delivered(fate)), "{name}: {fates:?}");
+    }
+}
+
+#[test]
+fn the_end_arrives_though_packets_are_lost() {
+    let lossy = "name='a'\nrate='20mbps'\ndelay='15ms'\nloss='20%'";
+    let mut stage = Stage::connected(&[lossy], 3);
+    stage.in_parts(1);
+    for frame in 0..100u16 {
+        let id = stage.open(&BlockOptions::new().channel(Channel::new(frame % 2)).ordered());
+        stage.write(id, 3, 1_000, MS);
+        // Now and then long after the last byte, so that the end travels alone.
+        stage.run_for(u64::from(frame % 5) * 10 * MS);
+        stage.finish(id).expect("is open");
+    }
+    stage.run_for(5_000 * MS);
+    let parts = stage.parts();
+    assert_eq!(stage.received(Side::Client).count(), 50);
+    assert!(parts.len() == 50 && parts.values().all(|(bytes, _, is_last)| *bytes == 3_000 && *is_last));
+    let fates = stage.fates(Side::Server);
+    assert_eq!(fates.iter().filter(|(_, f)| matches!(f, BlockFate::Delivered { .. })).count(), 100);
+}
+
+#[test]
+fn a_block_that_is_not_finished_ends_by_its_deadline_or_when_it_is_cancelled() {
+    let mut stage = Stage::connected(TWO_PATHS, 4);
+    stage.in_parts(0);
+    let deadline = Duration::from_millis(300);
+    let [late, taken_back] = [0; 2].map(|_| stage.open(&BlockOptions::new().deadline(deadline)));
+    let opened = stage.world.now();
+    for id in [late, taken_back] {
+        stage.append(id, 0, 10_000).expect("is open");
+    }
+    stage.run_for(100 * MS);
+    let now = stage.world.instant();
+    stage.world.session(Side::Server).expect("session").cancel(now, taken_back);
+    stage.run_for(400 * MS);
+    let parts = stage.parts();
+    assert!([late, taken_back].iter().all(|id| parts[id].0 == 10_000 && !parts[id].2));
+    assert_eq!(
+        stage.missed(Side::Client),
+        [(taken_back, Missed::GivenUp(CancelReason::Cancelled)), (late, Missed::Expired)]
+    );
+    let ended =
+        |e: &&(u64, Side, Event)| matches!(e.2, Event::Finished { fate: BlockFate::Expired { .. }, .. });
+    assert_eq!(stage.events.iter().find(ended).expect("it expires").0, opened + 300 * MS);
+    assert_eq!(stage.append(late, 10_000, 1), Err(WriteError::Ended));
+    assert_eq!(stage.finish(late), Err(WriteError::Ended));
+    let stats = stage.world.session(Side::Client).expect("session").stats();
+    assert_eq!(stats.held_bytes, 0);
+}
+
+#[test]
+fn an_open_block_ends_with_the_session_and_one_without_bytes_is_cancelled() {
+    let mut stage = Stage::connected(TWO_PATHS, 5);
+    let [open, empty] = [0; 2].map(|_| stage.open(&BlockOptions::new().ordered()));
+    assert_eq!(stage.finish(empty), Err(WriteError::Empty));
+    let after = stage.open(&BlockOptions::new().ordered());
+    stage.append(open, 0, 5_000).expect("is open");
+    stage.run_for(200 * MS);
+    assert!(matches!(stage.fates(Side::Server)[..], [(id, BlockFate::Cancelled { .. })] if id == empty));
+    let now = stage.world.instant();
+    stage.world.session(Side::Server).expect("session").close(now, 0, "");
+    stage.run_for(200 * MS);
+    let missed = stage.missed(Side::Client);
+    assert!(missed.contains(&(empty, Missed::GivenUp(CancelReason::Cancelled))), "{missed:?}");
+    assert!(missed.contains(&(open, Missed::SessionClosed)), "{missed:?}");
+    assert_eq!(stage.append(after, 0, 1), Err(WriteError::Ended));
+}
+
+#[test]
+fn an_open_block_grows_no_larger_than_the_peer_takes() {
+    let limits = Limits { block: 30_000, reassembly: 50_000, ..Limits::default() };
+    let small = Config { limits, ..Config::default() };
+    let mut stage = Stage::with(TWO_PATHS, 6, small, Config::default());
+    let [first, second] = [0; 2].map(|_| stage.open(&BlockOptions::new()));
+    let too_large = WriteError::TooLarge { len: 30_001, limit: 30_000 };
+    assert_eq!(stage.append(first, 0, 30_001), Err(too_large));
+    for id in [first, second] {
+        stage.append(id, 0, 30_000).expect("is open");
+    }
+    stage.run_for(500 * MS);
+    let held = stage.world.session(Side::Client).expect("session").stats().held_bytes;
+    assert!((48_000..=50_000).contains(&held), "as far as the credit goes: {held}");
+    for id in [first, second] {
+        stage.finish(id).expect("is open");
+    }
+    stage.run_for(500 * MS);
+    assert_eq!(stage.received(Side::Client).count(), 2, "nothing is refused");
+}
+
+#[test]
+fn a_path_that_dies_takes_nothing_of_a_growing_block_with_it() {
+    let dead = format!("{}\nevents=[{{at='2s', outage='10s'}}]", TWO_PATHS[0]);
+    let mut stage = Stage::connected(&[&dead, TWO_PATHS[1]], 7);
+    for _ in 0..90 {
+        let id = stage.open(&BlockOptions::new());
+        stage.write(id, 10, 1_200, 2 * MS);
+        stage.finish(id).expect("is open");
+        stage.run_for(13 * MS);
+    }
+    stage.run_for(1_000 * MS);
+    assert_eq!(stage.received(Side::Client).count(), 90);
+}

@@ -1,0 +1,83 @@
+//! Blocks that are handed over in parts, as they grow.
+
+use std::collections::BTreeSet;
+
+use super::{Inbox, InboxEvent, Part, before};
+use crate::wire::MAX_CHANNELS;
+
+/// Which channels' blocks are wanted in parts, and which blocks have bytes to hand over.
+///
+/// A block stands here once, however many of its bytes wait, and leaves when it ends: what waits takes no memory
+/// beside the block itself.
+#[derive(Debug)]
+pub(super) struct Parts {
+    channels: [u64; MAX_CHANNELS as usize / 64],
+    grown: BTreeSet<u64>,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Self { channels: [0; MAX_CHANNELS as usize / 64], grown: BTreeSet::new() }
+    }
+}
+
+impl Parts {
+    pub(super) fn are_wanted(&self, channel: u16) -> bool {
+        self.channels[usize::from(channel) / 64] & 1 << (channel % 64) != 0
+    }
+
+    pub(super) fn any(&self) -> bool {
+        !self.grown.is_empty()
+    }
+
+    pub(super) fn forget(&mut self, id: u64) {
+        self.grown.remove(&id);
+    }
+}
+
+impl Inbox {
+    /// Whether blocks of a channel are handed over in parts, as their bytes arrive. Default: whole. A block of which
+    /// something was handed over goes on in parts.
+    pub fn set_in_parts(&mut self, channel: u16, on: bool) {
+        let bit = 1 << (channel % 64);
+        let bits = &mut self.parts.channels[usize::from(channel) / 64];
+        *bits = if on { *bits | bit } else { *bits & !bit };
+        self.parts.grown.clear();
+        let open: Vec<_> = self.open.keys().copied().collect();
+        open.into_iter().for_each(|id| self.note_growth(id));
+    }
+
+    /// More of a block may be there than was handed over.
+    pub(super) fn note_growth(&mut self, id: u64) {
+        let Some(partial) = self.open.get(&id) else { return };
+        let in_parts = partial.told > 0 || self.parts.are_wanted(partial.label.channel);
+        if in_parts
+            && partial.have.contiguous() > partial.told
+            && !self.order.holds(before(id, partial.previous), id)
+        {
+            self.parts.grown.insert(id);
+        }
+    }
+
+    /// The turn of an incomplete block has come, if of any.
+    pub(super) fn on_turn(&mut self, next: Option<u64>) {
+        if let Some(id) = next {
+            self.note_growth(id);
+        }
+    }
+
+    pub(super) fn poll_part(&mut self) -> Option<InboxEvent> {
+        let id = self.parts.grown.pop_first()?;
+        let partial = self.open.get_mut(&id)?;
+        let (offset, end) = (partial.told, partial.have.contiguous());
+        partial.told = end;
+        Some(InboxEvent::Part(Box::new(Part {
+            label: partial.label,
+            reliable: partial.reliable,
+            deadline: partial.deadline,
+            offset,
+            data: partial.buffer[offset as usize..end as usize].to_vec().into(),
+            is_last: false,
+        })))
+    }
+}

@@ -1,0 +1,135 @@
+//! Blocks that grow: opened before their bytes are there, written to, finished.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use squall_sched::{BlockId, Micros, WorkKind};
+
+use super::{Session, Stage};
+use crate::{
+    BlockOptions, Channel, OpenError, Part, Priority, WriteError, inbox,
+    outbox::Ending,
+    path::Control,
+    wire::{Data, Stamp},
+};
+
+impl Session {
+    /// Opens a block whose bytes follow with [`Self::append`] and are sent as they come. It ends as every block
+    /// does, at the latest by its deadline, which counts from now, or with the session. Until it is finished it cannot
+    /// be delivered, and what was written counts against the limits.
+    ///
+    /// A peer of an earlier version takes no such blocks: what is written waits until [`Self::finish`], and is sent as
+    /// a block like any other.
+    ///
+    /// # Errors
+    /// [`OpenError::Full`] when too many blocks are open; [`Event::Writable`](crate::Event::Writable) follows. Or the
+    /// session is over.
+    pub fn open(&mut self, now: Instant, options: &BlockOptions) -> Result<BlockId, OpenError> {
+        if self.stage == Stage::Closed {
+            return Err(OpenError::Closed);
+        }
+        let id = self.outbox.open(self.micros(now), options)?;
+        self.stats.blocks_offered += 1;
+        self.sched_due = true;
+        Ok(id)
+    }
+
+    /// Adds bytes to an open block. They are sent as soon as the paths have room: in packets of their own if they do
+    /// not fill one, so pieces of a packet (1,200 bytes) or more cost the least. No bytes change nothing.
+    ///
+    /// # Errors
+    /// [`WriteError::Full`] hands them back when there is no room; [`Event::Writable`](crate::Event::Writable) follows.
+    /// [`WriteError::TooLarge`] leaves the block as it was. [`WriteError::Ended`] if it is not open.
+    pub fn append(&mut self, id: BlockId, data: Bytes) -> Result<(), WriteError> {
+        let len = data.len() as u64;
+        self.outbox.append(id, data)?;
+        self.stats.bytes_offered += len;
+        self.sched_due = true;
+        Ok(())
+    }
+
+    /// Says that an open block has all its bytes.
+    ///
+    /// # Errors
+    /// [`WriteError::Empty`] if it has none: it is cancelled. [`WriteError::Ended`] if it is not open.
+    pub fn finish(&mut self, now: Instant, id: BlockId) -> Result<(), WriteError> {
+        let finished = self.outbox.finish(id);
+        if finished == Err(WriteError::Empty) {
+            self.end_block(self.micros(now), id, Ending::Cancelled("it has no bytes"));
+        }
+        finished?;
+        self.sched_due = true;
+        if self.outbox.is_sent(id) && !self.waits_for_pacer(id) {
+            // No packet of it is left that could tell its length.
+            self.queue_end(id);
+        }
+        Ok(())
+    }
+
+    /// Whether a block may get [`WriteError::Full`] for this many bytes now.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        self.stage != Stage::Closed && self.outbox.has_bytes_free(bytes as u64)
+    }
+
+    /// Whether blocks that arrive on a channel are handed over as they grow, in [`Part`]s, rather than whole. Default:
+    /// whole. It holds for every block of which nothing was handed over yet, whether the sender opened it without its
+    /// length or not. A channel's ordered blocks keep their order.
+    pub fn set_in_parts(&mut self, channel: Channel, on: bool) {
+        self.inbox.set_in_parts(channel.get(), on);
+    }
+
+    /// Whether bytes of a block, copies left aside, are assigned to a path and have not left.
+    fn waits_for_pacer(&self, id: BlockId) -> bool {
+        let mut committed = self.paths.iter().flat_map(|path| &path.committed);
+        committed.any(|chunk| chunk.block == id && chunk.kind != WorkKind::Copy)
+    }
+
+    /// Has the peer told the length of a block of which it has every byte and does not know that.
+    pub(super) fn tell_end(&mut self, id: BlockId) {
+        if self.outbox.lacks_end(id) {
+            self.queue_end(id);
+        }
+    }
+
+    fn queue_end(&mut self, id: BlockId) {
+        if self.outbox.take_end(id) {
+            self.queue_control(Control::End(id));
+        }
+    }
+
+    /// What tells the length of a block; `None` if it has ended, or the peer knows.
+    pub(super) fn end_of(&self, at: Micros, id: BlockId) -> Option<Data> {
+        let meta = self.outbox.queue.get(id).filter(|_| !self.outbox.is_end_known(id))?.meta();
+        let total = self.outbox.total(id)?;
+        Some(Data {
+            block: id.0,
+            reliable: meta.reliable,
+            previous: self.outbox.previous(id),
+            priority: meta.priority,
+            offset: total,
+            total: Some(total),
+            channel: meta.channel,
+            left: meta.deadline.map(|deadline| deadline.saturating_sub(at)),
+            sent: Stamp::at(at),
+        })
+    }
+
+    /// A part for the application.
+    pub(super) fn on_part(&mut self, part: inbox::Part) -> Part {
+        self.stats.bytes_received += part.data.len() as u64;
+        if part.is_last {
+            self.stats.blocks_received += 1;
+            self.offer_credit();
+        }
+        Part {
+            id: part.label.id,
+            channel: Channel::new(part.label.channel),
+            priority: Priority::new(part.label.priority),
+            reliable: part.reliable,
+            deadline: part.deadline.map(|at| self.instant(at)),
+            offset: part.offset,
+            data: part.data,
+            is_last: part.is_last,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Blocks that grow, over real sockets.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{next_block, pair, within};
+use squall::{
+    Arrival, Block, BlockFate, BlockOptions, Channel, Config, Limits, Missed, Part, Session, WriteError,
+};
+use squall_testing::pattern;
+
+/// The next part of a block.
+async fn next_part(session: &Session) -> Part {
+    match session.recv_any().await {
+        Some(Arrival::Part(part)) => part,
+        other => panic!("no part: {other:?}"),
+    }
+}
+
+#[test]
+fn what_is_written_arrives_before_the_block_is_finished() {
+    within(async || {
+        let (_endpoint, client, server) = pair(Config::default()).await;
+        server.set_in_parts(Channel::new(1), true);
+        let data = pattern(300_000, 1);
+        let mut writer =
+            client.open(BlockOptions::new().channel(Channel::new(1))).await.expect("the session lasts");
+        let mut got = Vec::new();
+        for piece in data.chunks(30_000) {
+            writer.append(piece.to_vec()).await.expect("is open");
+            let written = got.len() + piece.len();
+            while got.len() < written {
+                let part = next_part(&server).await;
+                assert_eq!((part.id, part.offset as usize, part.is_last), (writer.id(), got.len(), false));
+                got.extend_from_slice(&part.data);
+            }
+        }
+        let handle = writer.finish().expect("has bytes");
+        let last = next_part(&server).await;
+        assert!(last.is_last && last.data.is_empty() && got == data);
+        assert!(matches!(handle.await, BlockFate::Delivered { .. }));
+        let stats = server.stats();
+        assert_eq!((stats.blocks_received, stats.bytes_received), (1, 300_000));
+    });
+}
+
+#[test]
+fn a_block_that_grew_comes_whole_to_those_who_take_it_so() {
+    within(async || {
+        let (_endpoint, client, server) = pair(Config::default()).await;
+        let data = pattern(50_000, 2);
+        let options = BlockOptions::new().ordered().expected_len(50_000).deadline(Duration::from_secs(20));
+        let mut writer = client.open(options).await.expect("the session lasts");
+        client.send(Block::new("after it").ordered()).await.expect("is taken");
+        for piece in data.chunks(1_300) {
+            writer.append(piece.to_vec()).await.expect("is open");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        writer.finish().expect("has bytes");
+        let block = next_block(&server).await;
+        assert!(block.data == data && block.deadline.is_some());
+        assert_eq!(next_block(&server).await.data, "after it");
+    });
+}
+
+#[test]
+fn a_writer_that_is_dropped_cancels_its_block() {
+    within(async || {
+        let (_endpoint, client, server) = pair(Config::default()).await;
+        server.set_in_parts(Channel::default(), true);
+        let mut writer = client.open(BlockOptions::new()).await.expect("the session lasts");
+        writer.append(pattern(2_000, 3)).await.expect("is open");
+        assert_eq!(next_part(&server).await.offset, 0);
+        let id = writer.id();
+        drop(writer);
+        loop {
+            match server.recv_any().await {
+                Some(Arrival::Part(part)) => assert!(!part.is_last),
+                Some(Arrival::Missed(missed)) => {
+                    assert!(missed.id == id && matches!(missed.why, Missed::GivenUp(_)));
+                    break;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        let writer = client.open(BlockOptions::new()).await.expect("the session lasts");
+        assert!(matches!(writer.finish(), Err(WriteError::Empty)));
+        let writer = client.open(BlockOptions::new()).await.expect("the session lasts");
+        assert!(matches!(writer.cancel().await, BlockFate::Cancelled { .. }));
+        assert_eq!(client.stats().open_blocks, 0);
+    });
+}
+
+#[test]
+fn a_writer_waits_for_room_and_notices_that_its_block_ended() {
+    within(async || {
+        let limits = Limits { queued_bytes: 40_000, ..Limits::default() };
+        let (_endpoint, client, server) = pair(Config { limits, ..Config::default() }).await;
+        let reader = tokio::spawn(async move { while server.recv_any().await.is_some() {} });
+        let mut first = client.open(BlockOptions::new()).await.expect("the session lasts");
+        let too_large = WriteError::TooLarge { len: 40_001, limit: 40_000 };
+        assert_eq!(first.append(pattern(40_001, 0)).await, Err(too_large));
+        first.append(pattern(30_000, 1)).await.expect("is open");
+        let options = BlockOptions::new().deadline(Duration::from_millis(200));
+        let mut second = client.open(options).await.expect("the session lasts");
+        assert!(matches!(second.try_append(pattern(20_000, 2)), Err(WriteError::Full(_))));
+        // Room comes when the first block has ended.
+        let mut third = client.open(BlockOptions::new()).await.expect("the session lasts");
+        let append = async { third.append(pattern(20_000, 3)).await };
+        let finish = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            first.finish().expect("has bytes").await
+        };
+        let (appended, fate) = tokio::join!(append, finish);
+        assert!(appended.is_ok() && matches!(fate, BlockFate::Delivered { .. }));
+        // None comes before the deadline of the second.
+        assert_eq!(second.append(pattern(30_000, 4)).await, Err(WriteError::Ended));
+        assert!(matches!(second.cancel().await, BlockFate::Expired { .. }));
+        third.finish().expect("has bytes").await;
+        client.close(0, "");
+        reader.await.expect("reads");
+    });
+}
