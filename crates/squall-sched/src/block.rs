@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, ops::Range};
 
-use crate::{Micros, PathId, Segment, SegmentState, Work, WorkKind};
+use crate::{MAX_PATHS, Micros, PathId, Segment, SegmentState, Work, WorkKind};
 
 /// Largest block in bytes (16 MiB): offsets and lengths of ranges fit `u32` with room to spare.
 pub const MAX_BLOCK: u32 = 16 << 20;
@@ -127,6 +127,17 @@ impl Block {
     /// Bytes in flight, each counted once however many copies are under way.
     pub fn in_flight_bytes(&self) -> u32 {
         self.meta.len - self.fresh - self.lost - self.acked
+    }
+
+    /// Bytes that were sent on each path, by its id; on several, those that were sent twice.
+    pub(crate) fn sent_bytes(&self) -> [u32; MAX_PATHS] {
+        let mut sent = [0; MAX_PATHS];
+        for segment in &self.segments {
+            for (path, bytes) in (0..).zip(&mut sent) {
+                *bytes += if segment.sent_on & PathId(path).bit() != 0 { segment.len() } else { 0 };
+            }
+        }
+        sent
     }
 
     /// When a byte of it was first sent or given to a path; `None` while all of it is fresh.

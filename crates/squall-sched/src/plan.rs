@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 use crate::{
     Assignment, Block, BlockId, Context, MAX_PATHS, Micros, PathView, SchedEvent,
-    allocation::{Pipe, Shares},
+    allocation::{Pipe, Shares, fill},
     capacity,
 };
 
@@ -219,6 +219,37 @@ impl Plan {
             }
         }
         None
+    }
+
+    /// Divides the bytes of a block that are to be sent. Of a block that grows there is little at a time, and the path
+    /// that is first would get all of it: so each path gets what it lacks of its share of the whole block, as long as
+    /// that is expected to become.
+    pub(crate) fn divide(block: &Block, paths: &[PathView], pipes: &[Pipe]) -> Shares {
+        let unsent = block.unsent_bytes();
+        if !block.is_growing() {
+            return fill(unsent, pipes);
+        }
+        let total = block.meta().len + block.expected_bytes();
+        let whole = fill(total, pipes);
+        let sent = block.sent_bytes();
+        let so_far = u64::from(block.meta().len.max(1));
+        let lacks = |at: usize| {
+            let share = u64::from(whole.bytes[at]) * so_far / u64::from(total.max(1));
+            share.saturating_sub(u64::from(sent[index(&paths[at])]))
+        };
+        let count = pipes.len().min(paths.len());
+        let sum: u64 = (0..count).map(lacks).sum();
+        if whole.left > 0 || sum == 0 {
+            return fill(unsent, pipes);
+        }
+        let mut shares = Shares { finish: whole.finish, ..Shares::none(unsent) };
+        for at in 0..count {
+            // Rounded up, so that nothing is left over.
+            let bytes = (u64::from(unsent) * lacks(at)).div_ceil(sum) as u32;
+            shares.bytes[at] = bytes.min(shares.left);
+            shares.left -= shares.bytes[at];
+        }
+        shares
     }
 
     /// Appends shares of a block to the lanes of `paths`, in whole packets as far as the block goes.

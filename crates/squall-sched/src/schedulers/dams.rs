@@ -59,7 +59,7 @@ use super::dems::equal_arrival;
 use crate::{
     Block, BlockId, BuildError, Context, Decision, Entry, Micros, OptionSpec, Options, PRIORITIES, PathView,
     SchedEvent, Scheduler,
-    allocation::{Shares, fill},
+    allocation::Shares,
     capacity,
     plan::{FRONT, Plan},
 };
@@ -290,7 +290,7 @@ impl Arrangement {
 /// is expected to meet, what would be late on a path goes on others.
 fn equal_sending_end(plan: &mut Plan, cx: &Context<'_>, block: &Block, deadline: Option<Micros>) {
     let pipes = plan.pipes(cx, |_| 0);
-    let mut shares = fill(block.unsent_bytes(), &pipes);
+    let mut shares = Plan::divide(block, cx.paths, &pipes);
     if let Some(deadline) = deadline {
         let affordable = |path: &PathView| plan.affordable(path);
         let in_time = |path: &PathView| {

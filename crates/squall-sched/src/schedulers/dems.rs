@@ -24,7 +24,6 @@
 
 use crate::{
     Block, BuildError, Context, Decision, Entry, Options, SchedEvent, Scheduler,
-    allocation::fill,
     plan::{FRONT, Plan},
 };
 
@@ -72,6 +71,6 @@ impl Scheduler for Dems {
 /// Divides a block so that its parts arrive at the same time.
 pub(super) fn equal_arrival(plan: &mut Plan, cx: &Context<'_>, block: &Block) {
     let pipes = plan.pipes(cx, |path| path.owd);
-    let shares = fill(block.unsent_bytes(), &pipes);
+    let shares = Plan::divide(block, cx.paths, &pipes);
     plan.place(block.meta().id, cx.paths, &shares);
 }

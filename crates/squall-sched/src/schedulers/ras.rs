@@ -213,7 +213,7 @@ impl Ras {
         let (unreliable, spill) = (&mut self.unreliable, self.spill);
         let place = |plan: &mut Plan, block: &Block| {
             fill_holes(plan, cx, unreliable, spill, PathView::is_open);
-            let shares = fill(block.unsent_bytes(), &arrival_pipes(plan, cx));
+            let shares = Plan::divide(block, cx.paths, &arrival_pipes(plan, cx));
             plan.place(block.meta().id, cx.paths, &shares);
         };
         let reason = |block: &Block| match block.meta().reliable {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use squall_sched::BlockId;
 
-use crate::stage::{CHUNK, Packet, Stage};
+use crate::stage::{CHUNK, Packet, Stage, block};
 
 /// Bytes of each block on each path.
 pub(crate) fn bytes(packets: &[Packet]) -> BTreeMap<(BlockId, u8), u32> {
@@ -29,6 +29,27 @@ fn a_block_arrives_over_both_paths_at_once() {
     let sent = bytes(&stage.send_all());
     assert_eq!(sent[&(block, 0)], packets(87_500));
     assert_eq!(sent[&(block, 1)], 100_000 - packets(87_500));
+}
+
+#[test]
+fn a_block_that_grows_is_divided_as_the_whole_is_expected_to_be() {
+    let mut stage = Stage::paced("dems", &[(20_000, 15), (10_000, 40)]);
+    // What is usual, divided as above.
+    let usual = stage.reliable(100_000);
+    stage.send_all();
+    stage.remove(usual);
+    let block = stage.open(block(0));
+    let mut sent = Vec::new();
+    for _ in 0..40 {
+        stage.grow(block, 2_500);
+        // The pacers let everything out between two pieces.
+        stage.paths.iter_mut().for_each(|path| (path.waiting, path.in_flight) = (0, 0));
+        sent.extend(stage.send_all());
+    }
+    let sent = bytes(&sent);
+    let on_slow = sent[&(block, 1)];
+    assert!(on_slow.abs_diff(12_500) <= 2 * CHUNK, "each piece alone is there sooner over one: {on_slow}");
+    assert_eq!(sent[&(block, 0)] + on_slow, 100_000);
 }
 
 #[test]
