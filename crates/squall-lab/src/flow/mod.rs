@@ -16,6 +16,7 @@ mod game;
 mod gop;
 mod messages;
 mod multiplexer;
+mod production;
 mod reliable;
 mod tiles;
 mod video;
@@ -33,6 +34,7 @@ pub use game::Game;
 pub use gop::Gop;
 pub use messages::Messages;
 pub use multiplexer::Multiplexer;
+pub use production::Production;
 pub use reliable::ReliableFrames;
 pub use squall_net::Direction;
 pub use tiles::{Head, ReliableTiles, TilePictures, Tiles, Viewport};
@@ -66,6 +68,8 @@ pub struct Flow {
     pub start_us: u64,
     /// No block is offered at or after this time, in microseconds from the start of the run.
     pub end_us: u64,
+    /// How the bytes of its blocks come into being.
+    pub production: Production,
     /// The blocks themselves.
     pub traffic: Traffic,
 }

@@ -7,7 +7,7 @@ use super::{
     AlertWord, FlowInfo, Interval, LostReason, PathInfo, PathSample, PathState, PathTotals, Recorder,
     RunInfo, RunResult,
 };
-use crate::flow::{Class, Direction, Flow, Multiplexer, ReliableFrames, Traffic, Video};
+use crate::flow::{Class, Direction, Flow, Multiplexer, Production, ReliableFrames, Traffic, Video};
 use crate::traffic::Generator;
 
 const DURATION_US: u64 = 20_000_000;
@@ -93,6 +93,7 @@ fn record_frames(recorder: &mut Recorder, scheduler: &str, seed: u64, rng: &mut 
         weight: 1,
         start_us: 0,
         end_us: DURATION_US,
+        production: Production::default(),
         traffic: Traffic::Video(video),
     };
     let (extra_us, dropped) = trouble(scheduler);

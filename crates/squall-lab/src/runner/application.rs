@@ -5,10 +5,12 @@ use std::{collections::HashMap, time::Duration};
 use bytes::Bytes;
 use squall_net::Micros;
 use squall_proto::{
-    Block, BlockFate, Channel, Event, PathChange, Priority, SendError, Session, sched::BlockId,
+    Block, BlockFate, BlockOptions, Channel, Event, OpenError, PathChange, Priority, SendError, Session,
+    WriteError, sched::BlockId,
 };
 
 use super::clairvoyant::Offered;
+use super::growth::{Growth, Step};
 use super::rate::Allowance;
 use super::sampler::Sampler;
 use super::source::{Source, other, sender};
@@ -28,6 +30,7 @@ pub(super) struct Application {
     recorder: Recorder,
     offered: Offered,
     sources: Vec<Source>,
+    growth: Growth,
     /// What encoders that follow a rate are told.
     allowance: Allowance,
     /// A flow has a block that nobody knew of before.
@@ -66,6 +69,7 @@ impl Application {
             recorder,
             offered: Offered::default(),
             sources: flows.map(|(index, flow)| Source::new(flow, index, seed)).collect(),
+            growth: Growth::default(),
             allowance: Allowance::new(scenario.congestion, scheduler),
             news: false,
             blocks: [HashMap::new(), HashMap::new()],
@@ -111,7 +115,8 @@ impl Application {
     /// When the next block after `now` is to be offered, from the start of the flows. What a full session
     /// kept from being offered before does not count.
     pub(super) fn next_offer(&self, now: u64) -> Option<u64> {
-        self.sources.iter().filter_map(|source| Some(source.next?.at_us)).filter(|at| *at > now).min()
+        let offers = self.sources.iter().filter_map(|source| Some(source.next?.at_us));
+        offers.chain(self.growth.next()).filter(|at| *at > now).min()
     }
 
     /// Offers what it is time for.
@@ -122,13 +127,76 @@ impl Application {
             match self.sources[flow].pace {
                 Pace::Clock => {
                     while let Some(offer) = self.sources[flow].next.filter(|offer| offer.at_us <= now) {
-                        self.send(world, flow, &offer);
+                        self.produce(world, flow, &offer);
                         self.advance(world, flow);
                     }
                 }
                 Pace::Saturate { .. } => self.fill(world, flow),
             }
         }
+        while let Some(step) = self.growth.due(now) {
+            self.grow(world, step);
+        }
+    }
+
+    /// A block begins to come into being.
+    fn produce(&mut self, world: &mut World, flow: usize, offer: &Offer) {
+        let Source { production, index, .. } = self.sources[flow];
+        if production.time_us == 0 || offer.is_request() {
+            self.send(world, flow, index, offer);
+        } else if production.growing {
+            self.open(world, flow, index, offer);
+        } else {
+            let whole = Step::Whole { flow, index, offer: *offer };
+            self.growth.add(offer.at_us + production.time_us, whole);
+        }
+    }
+
+    fn grow(&mut self, world: &mut World, step: Step) {
+        match step {
+            Step::Whole { flow, index, offer } => _ = self.send(world, flow, index, &offer),
+            Step::Piece { side, block, bytes, is_last } => {
+                let data = self.payload(bytes as usize);
+                let now = world.instant();
+                let Some(session) = world.session(side) else { return };
+                match session.append(block, data) {
+                    Ok(()) if is_last => _ = session.finish(now, block),
+                    Ok(()) | Err(WriteError::Ended) => {}
+                    // No room for all of it: it is lost like a block that is not taken.
+                    Err(_) => session.cancel(now, block),
+                }
+            }
+        }
+    }
+
+    /// Opens a block that grows.
+    fn open(&mut self, world: &mut World, flow: usize, index: u64, offer: &Offer) {
+        let options = BlockOptions {
+            deadline: self.deadline(offer, 0),
+            priority: Priority::new(offer.priority),
+            unreliable: !offer.reliable,
+            channel: Channel::new(offer.channel as u16),
+            ordered: offer.ordered,
+            expected_len: None,
+        };
+        let (side, now) = (self.sources[flow].side, world.instant());
+        let opened = world.session(side).map_or(Err(OpenError::Closed), |s| s.open(now, &options));
+        let Ok(block) = opened else {
+            self.on_refused(flow, index, offer, opened == Err(OpenError::Closed));
+            return;
+        };
+        self.on_taken(side, block, flow, index, offer);
+        let mut left = offer.size;
+        for (at_us, bytes) in self.sources[flow].production.pieces(offer.at_us, offer.size) {
+            left -= bytes;
+            self.growth.add(at_us, Step::Piece { side, block, bytes, is_last: left == 0 });
+        }
+    }
+
+    /// What the session is told of a deadline, when so much of it has passed.
+    fn deadline(&self, offer: &Offer, passed_us: u64) -> Option<Duration> {
+        let left = |deadline: u64| Duration::from_micros(deadline.saturating_sub(passed_us));
+        offer.deadline_us.filter(|_| self.tells_deadlines).map(left)
     }
 
     /// Keeps the queue of a bulk flow full.
@@ -144,7 +212,8 @@ impl Application {
         }
         while self.sources[flow].queued < backlog {
             let Some(offer) = self.sources[flow].next else { break };
-            if !self.send(world, flow, &Offer { at_us: now, ..offer }) {
+            let index = self.sources[flow].index;
+            if !self.send(world, flow, index, &Offer { at_us: now, ..offer }) {
                 break;
             }
             self.sources[flow].advance();
@@ -164,13 +233,13 @@ impl Application {
 
     /// Hands a block over; returns whether the session took it. What it does not take for lack of room is
     /// lost, unless the flow will try again.
-    fn send(&mut self, world: &mut World, flow: usize, offer: &Offer) -> bool {
+    fn send(&mut self, world: &mut World, flow: usize, index: u64, offer: &Offer) -> bool {
         let source = &self.sources[flow];
-        let (side, retries, index) = (source.sender(offer), source.pace != Pace::Clock, source.index);
-        let request = offer.is_request();
+        let (side, retries) = (source.sender(offer), source.pace != Pace::Clock);
+        let passed_us = if offer.is_request() { 0 } else { source.production.time_us };
         let block = Block {
             data: self.payload(offer.size as usize),
-            deadline: offer.deadline_us.filter(|_| self.tells_deadlines).map(Duration::from_micros),
+            deadline: self.deadline(offer, passed_us),
             priority: Priority::new(offer.priority),
             reliable: offer.reliable,
             channel: Channel::new(offer.channel as u16),
@@ -180,30 +249,41 @@ impl Application {
         let sent = world.session(side).map_or(Err(SendError::Closed), |session| session.send(now, block));
         match sent {
             Ok(id) => {
-                self.sources[flow].queued += offer.size;
-                let sent = Sent { flow, index, request, size: offer.size, received: false, finished: false };
-                self.blocks[side as usize].insert(id, sent);
-                if !request {
-                    self.recorder.on_offer(flow, id.0, offer);
-                    self.offered.add(flow, offer);
-                }
+                self.on_taken(side, id, flow, index, offer);
                 true
             }
             Err(SendError::Full(_)) if retries => false,
             Err(error) => {
-                // Ids of sessions count from 0 and never get here.
-                self.refused += 1;
-                let number = u64::MAX - self.refused;
-                let why = if error == SendError::Closed { LostReason::Closed } else { LostReason::Refused };
-                if !request {
-                    self.recorder.on_offer(flow, number, offer);
-                    self.offered.add(flow, offer);
-                    self.recorder.on_lost(flow, number, why);
-                }
-                self.sources[flow].generator.on_ended(index, offer.at_us, false);
+                self.on_refused(flow, index, offer, error == SendError::Closed);
                 false
             }
         }
+    }
+
+    /// The session took a block.
+    fn on_taken(&mut self, side: Side, id: BlockId, flow: usize, index: u64, offer: &Offer) {
+        let request = offer.is_request();
+        self.sources[flow].queued += offer.size;
+        let sent = Sent { flow, index, request, size: offer.size, received: false, finished: false };
+        self.blocks[side as usize].insert(id, sent);
+        if !request {
+            self.recorder.on_offer(flow, id.0, offer);
+            self.offered.add(flow, offer);
+        }
+    }
+
+    /// The session did not take a block.
+    fn on_refused(&mut self, flow: usize, index: u64, offer: &Offer, is_closed: bool) {
+        // Ids of sessions count from 0 and never get here.
+        self.refused += 1;
+        let number = u64::MAX - self.refused;
+        let why = if is_closed { LostReason::Closed } else { LostReason::Refused };
+        if !offer.is_request() {
+            self.recorder.on_offer(flow, number, offer);
+            self.offered.add(flow, offer);
+            self.recorder.on_lost(flow, number, why);
+        }
+        self.sources[flow].generator.on_ended(index, offer.at_us, false);
     }
 
     fn payload(&mut self, size: usize) -> Bytes {

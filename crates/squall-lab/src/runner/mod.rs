@@ -11,6 +11,7 @@
 mod application;
 mod clairvoyant;
 mod course;
+mod growth;
 mod rate;
 mod sampler;
 mod source;

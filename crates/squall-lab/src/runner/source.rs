@@ -1,6 +1,6 @@
 //! Where the blocks of a flow come from.
 
-use crate::flow::{Direction, Flow};
+use crate::flow::{Direction, Flow, Production};
 use crate::traffic::{Generator, Offer, Pace};
 use crate::world::Side;
 
@@ -10,6 +10,8 @@ pub(super) struct Source {
     pub(super) side: Side,
     pub(super) generator: Generator,
     pub(super) pace: Pace,
+    /// How the bytes of its blocks come into being.
+    pub(super) production: Production,
     /// The next block, if its time is known.
     pub(super) next: Option<Offer>,
     /// Which of the flow's blocks that is, or will be.
@@ -23,7 +25,8 @@ impl Source {
     pub(super) fn new(flow: &Flow, index: usize, seed: u64) -> Self {
         let generator = Generator::new(flow, index, seed);
         let pace = generator.pace();
-        Self { side: sender(flow.direction), generator, pace, next: None, index: 0, queued: 0 }
+        let (side, production) = (sender(flow.direction), flow.production);
+        Self { side, generator, pace, production, next: None, index: 0, queued: 0 }
     }
 
     /// Goes on to the next block.

@@ -183,7 +183,8 @@ mod tests {
 
     use super::*;
     use crate::flow::{
-        Blocks, Bulk, Direction, Distribution, FrameType, Gop, Messages, Multiplexer, ReliableFrames, Video,
+        Blocks, Bulk, Direction, Distribution, FrameType, Gop, Messages, Multiplexer, Production,
+        ReliableFrames, Video,
     };
 
     fn flow(traffic: Traffic) -> Flow {
@@ -195,6 +196,7 @@ mod tests {
             weight: 1,
             start_us: 500_000,
             end_us: 10_500_000,
+            production: Production::default(),
             traffic,
         }
     }

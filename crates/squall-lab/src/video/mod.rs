@@ -24,7 +24,7 @@ use squall_media::Picture;
 use squall_media::studio::{CodedFrame, Coding, Encoding, Footage, StudioError, encode};
 use squall_sched::Registry;
 
-use crate::flow::{Encoded, Flow, Multiplexer, Traffic};
+use crate::flow::{Encoded, Flow, Multiplexer, Production, Traffic};
 use crate::result::Interval;
 use crate::runner::{Batch, RunError};
 use crate::scenario::Scenario;
@@ -228,6 +228,7 @@ impl Show {
             weight: 1,
             start_us: 0,
             end_us: duration_us,
+            production: Production::default(),
             traffic: Traffic::Encoded(film.clone()),
         };
         Scenario { duration_us, paths, flows: vec![flow], checks: Vec::new(), ..self.scenario.clone() }

@@ -7,9 +7,13 @@ use toml::de::DeTable;
 
 use super::words::{Channels, Reliable};
 use super::{MAX_BLOCK, MIN_INTERVAL_US};
-use crate::flow::{Direction, Flow, Multiplexer, ReliableFrames, Traffic};
+use crate::flow::{Direction, Flow, Multiplexer, Production, ReliableFrames, Traffic};
 use crate::scenario::check_name;
 use crate::scenario::place::{Outline, Problem, Step, problem};
+
+/// Bounds of a `production`, in microseconds.
+const MIN_PRODUCTION_US: u64 = 1_000;
+const MAX_PRODUCTION_US: u64 = 60_000_000;
 
 /// Channels of a session.
 const MAX_CHANNELS: u32 = 1_024;
@@ -18,7 +22,8 @@ const MAX_CHANNELS: u32 = 1_024;
 const PRIORITIES: u8 = squall_sched::PRIORITIES;
 
 /// The fields that flows of all kinds have.
-const COMMON: [&str; 8] = ["name", "kind", "direction", "channel", "channels", "weight", "start", "end"];
+const COMMON: [&str; 10] =
+    ["name", "kind", "direction", "channel", "channels", "weight", "start", "end", "production", "growing"];
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +36,8 @@ struct CommonTable {
     weight: Option<u16>,
     start: Option<Span>,
     end: Option<Span>,
+    production: Option<Span>,
+    growing: Option<bool>,
 }
 
 /// The kinds, as they are spelt.
@@ -110,7 +117,29 @@ impl<'a> Reader<'a> {
         let traffic = traffic(self)?;
         let direction = common.direction.unwrap_or(Direction::Down);
         let name = common.name.clone();
-        Ok(Flow { name, direction, channel, multiplexer, weight, start_us, end_us, traffic })
+        let production = self.production(&traffic)?;
+        Ok(Flow { name, direction, channel, multiplexer, weight, start_us, end_us, production, traffic })
+    }
+
+    /// How the bytes of its blocks come into being.
+    fn production(&self, traffic: &Traffic) -> Result<Production, Problem> {
+        let (time, growing) = (self.common.production, self.common.growing);
+        let Some(time_us) = time.map(Span::micros) else {
+            return match growing {
+                Some(_) => Err(self.at("growing", "growing: only blocks with a `production` can grow")),
+                None => Ok(Production::default()),
+            };
+        };
+        if traffic.backlog().is_some() {
+            return Err(self.at("production", "production: the blocks of a bulk flow are there at once"));
+        }
+        if !(MIN_PRODUCTION_US..=MAX_PRODUCTION_US).contains(&time_us) {
+            return Err(self.at("production", "production: it is not within 1ms and 1min"));
+        }
+        if traffic.deadline_us().is_some_and(|deadline| deadline <= time_us) {
+            return Err(self.at("production", "production: it must be shorter than the deadline"));
+        }
+        Ok(Production { time_us, growing: growing.unwrap_or(false) })
     }
 
     /// How its blocks are spread over channels from this one on, and their weight.

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use crate::flow::{Distribution, FrameClasses, FrameType, ReliableFrames, Traffic};
+use crate::flow::{Distribution, FrameClasses, FrameType, Production, ReliableFrames, Traffic};
 use crate::scenario::Scenario;
 
 /// A scenario whose only flow has this kind, on line 9, and these fields, from line 10 on.
@@ -35,6 +35,31 @@ fn messages_have_distributions() {
         panic!("no messages")
     };
     assert_eq!(messages.size, Distribution::Constant(900));
+}
+
+#[test]
+fn blocks_come_into_being_over_a_time() {
+    let blocks = "size = 900\ninterval = \"1ms\"\ndeadline = \"50ms\"";
+    let production = |words: &str| {
+        let text = text("blocks", &format!("{words}\n{blocks}"));
+        Scenario::parse(&text, "t.toml").map(|scenario| scenario.flows[0].production)
+    };
+    let grown = Production { time_us: 20_000, growing: true };
+    assert_eq!(production("production = \"20ms\"\ngrowing = true").ok(), Some(grown));
+    let stored = Production { growing: false, ..grown };
+    assert_eq!(production("production = \"20ms\"").ok(), Some(stored));
+    assert_eq!(production("").ok(), Some(Production::default()));
+    let cases = [
+        ("growing = true", "t.toml:10:1: growing: only blocks with a `production` can grow"),
+        ("production = \"0ms\"", "t.toml:10:1: production: it is not within 1ms and 1min"),
+        ("production = \"50ms\"", "t.toml:10:1: production: it must be shorter than the deadline"),
+    ];
+    for (words, expected) in cases {
+        let told = production(words).expect_err("should be refused").to_string();
+        assert!(told.starts_with(expected), "{words}: {told}");
+    }
+    let told = error("bulk", "production = \"5ms\"");
+    assert!(told.contains("production: the blocks of a bulk flow are there at once"), "{told}");
 }
 
 #[test]
