@@ -9,6 +9,7 @@ use std::{
 
 use common::{ip, next_block, within};
 use squall::{Block, Config, Connect, Endpoint, Identity, Interfaces, Trust};
+use squall_testing::{assert_duration, in_real_time};
 
 /// How long a connection may take although an address leads nowhere.
 const SOON: Duration = Duration::from_millis(500);
@@ -37,49 +38,55 @@ async fn connect(identity: &Identity, addresses: Vec<SocketAddr>, interfaces: In
     let client = squall::connect(request, Config::default()).await.expect("connects");
     let took = begun.elapsed();
     println!("connected after {took:?}");
-    assert!(took < SOON, "{took:?}");
+    assert_duration!(took < SOON, "{took:?}");
     client.path_stats()[0].remote
 }
 
 #[test]
 fn a_family_that_leads_nowhere_costs_less_than_half_a_second() {
-    within(async || {
-        let (endpoint, identity, port) = server();
-        let right = SocketAddr::from(([127, 0, 0, 1], port));
-        // Packets vanish, and the port is closed.
-        let (_hole, vanish) = black_hole("[::1]:0");
-        let (closed, refuse) = black_hole("[::1]:0");
-        drop(closed);
-        for dead in [vanish, refuse] {
-            for plan in [Interfaces::Auto, Interfaces::Named(vec!["lo".into()])] {
-                assert_eq!(connect(&identity, vec![dead, right], plan).await, right);
-                endpoint.accept().await.expect("comes in");
+    in_real_time(|| {
+        within(async || {
+            let (endpoint, identity, port) = server();
+            let right = SocketAddr::from(([127, 0, 0, 1], port));
+            // Packets vanish, and the port is closed.
+            let (_hole, vanish) = black_hole("[::1]:0");
+            let (closed, refuse) = black_hole("[::1]:0");
+            drop(closed);
+            for dead in [vanish, refuse] {
+                for plan in [Interfaces::Auto, Interfaces::Named(vec!["lo".into()])] {
+                    assert_eq!(connect(&identity, vec![dead, right], plan).await, right);
+                    endpoint.accept().await.expect("comes in");
+                }
+                let locals = Interfaces::Local(vec![ip("::1"), ip("127.0.0.2")]);
+                assert_eq!(connect(&identity, vec![dead, right], locals).await, right);
             }
-            let locals = Interfaces::Local(vec![ip("::1"), ip("127.0.0.2")]);
-            assert_eq!(connect(&identity, vec![dead, right], locals).await, right);
-        }
+        });
     });
 }
 
 #[test]
 fn the_first_of_several_addresses_may_be_down() {
-    within(async || {
-        let (_endpoint, identity, port) = server();
-        let right = SocketAddr::from(([127, 0, 0, 1], port));
-        let (_one, first) = black_hole("127.0.0.7:0");
-        let (_other, second) = black_hole("127.0.0.8:0");
-        assert_eq!(connect(&identity, vec![first, second, right], Interfaces::Auto).await, right);
+    in_real_time(|| {
+        within(async || {
+            let (_endpoint, identity, port) = server();
+            let right = SocketAddr::from(([127, 0, 0, 1], port));
+            let (_one, first) = black_hole("127.0.0.7:0");
+            let (_other, second) = black_hole("127.0.0.8:0");
+            assert_eq!(connect(&identity, vec![first, second, right], Interfaces::Auto).await, right);
+        });
     });
 }
 
 #[test]
 fn another_server_at_the_first_address_is_passed_by() {
-    within(async || {
-        let (_endpoint, identity, port) = server();
-        let right = SocketAddr::from(([127, 0, 0, 1], port));
-        let (stranger, _) = common::server(Config::default());
-        let wrong = stranger.local_addrs()[0];
-        assert_eq!(connect(&identity, vec![wrong, right], Interfaces::Auto).await, right);
+    in_real_time(|| {
+        within(async || {
+            let (_endpoint, identity, port) = server();
+            let right = SocketAddr::from(([127, 0, 0, 1], port));
+            let (stranger, _) = common::server(Config::default());
+            let wrong = stranger.local_addrs()[0];
+            assert_eq!(connect(&identity, vec![wrong, right], Interfaces::Auto).await, right);
+        });
     });
 }
 
