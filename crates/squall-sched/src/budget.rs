@@ -5,7 +5,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{Context, Decision, SchedEvent, Scheduler};
+use crate::{Context, Decision, SchedEvent, Scheduler, Sharing};
 
 /// A scheduler whose metered paths may carry so many bytes each.
 pub struct Capped {
@@ -40,6 +40,10 @@ impl Scheduler for Capped {
 
     fn metered_cap(&self) -> Option<u64> {
         Some(self.inner.metered_cap().map_or(self.cap, |own| own.min(self.cap)))
+    }
+
+    fn sharing(&self) -> Sharing {
+        self.inner.sharing()
     }
 }
 

@@ -44,6 +44,7 @@ mod remaining;
 mod scheduler;
 pub mod schedulers;
 mod segment;
+mod sharing;
 mod streams;
 mod usual;
 
@@ -56,6 +57,7 @@ pub use queue::{BlockQueue, Work, WorkKind};
 pub use registry::{BuildError, COMMON_OPTIONS, Entry, OptionSpec, Options, Registry};
 pub use scheduler::{Assignment, Context, Decision, SchedEvent, Scheduler};
 pub use segment::{Segment, SegmentState};
+pub use sharing::Sharing;
 pub use streams::{MAX_WEIGHT, StreamScheduler};
 
 /// A time or a duration in microseconds. Times count from an epoch that the session chooses.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{BlockId, BlockQueue, Micros, PathId, PathView, Work, WorkKind};
+use crate::{BlockId, BlockQueue, Micros, PathId, PathView, Sharing, Work, WorkKind};
 
 /// Decides which bytes go on which path.
 ///
@@ -37,6 +37,11 @@ pub trait Scheduler: Send {
     /// packet it sends and tells the rest as [`PathView::budget`].
     fn metered_cap(&self) -> Option<u64> {
         None
+    }
+
+    /// How the rates of paths add up to that of the session, for forecasts. Default: [`Sharing::Sum`].
+    fn sharing(&self) -> Sharing {
+        Sharing::Sum
     }
 }
 

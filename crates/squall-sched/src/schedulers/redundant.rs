@@ -6,7 +6,9 @@
 //! lowest-RTT path with window left; unreliable data whose only copy so far was lost stays lost. Takes no
 //! options, and any number of paths; bytes on the wire grow with the number of paths.
 
-use crate::{Assignment, BuildError, Context, Decision, Duplicates, Entry, Options, SchedEvent, Scheduler};
+use crate::{
+    Assignment, BuildError, Context, Decision, Duplicates, Entry, Options, SchedEvent, Scheduler, Sharing,
+};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "redundant",
@@ -49,5 +51,9 @@ impl Scheduler for Redundant {
 
     fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
         self.duplicates.on_event(event, cx);
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::Best
     }
 }

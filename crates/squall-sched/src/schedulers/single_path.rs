@@ -6,7 +6,7 @@
 
 use crate::{
     Assignment, BuildError, Context, Decision, Entry, MAX_PATHS, OptionSpec, Options, PathId, PathView,
-    Scheduler,
+    Scheduler, Sharing,
 };
 
 pub(super) const ENTRY: Entry = Entry {
@@ -42,5 +42,9 @@ impl Scheduler for SinglePath {
 
     fn may_hedge(&self) -> bool {
         false
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::Only(self.path)
     }
 }

@@ -113,7 +113,8 @@ use self::{
     roles::{Choice, Roles},
 };
 use crate::{
-    Assignment, Block, Context, Decision, Micros, PathId, PathView, SchedEvent, Scheduler, Work, WorkKind,
+    Assignment, Block, Context, Decision, Micros, PathId, PathView, SchedEvent, Scheduler, Sharing, Work,
+    WorkKind,
 };
 
 /// A primary path that is gone keeps its part for so long: what was learned of it is worth more than what
@@ -202,6 +203,10 @@ impl Scheduler for Augur {
             }
             SchedEvent::Queued(_) | SchedEvent::Acked { .. } | SchedEvent::PathChanged(_) => {}
         }
+    }
+
+    fn sharing(&self) -> Sharing {
+        Sharing::Primary(self.options.primary.0)
     }
 }
 

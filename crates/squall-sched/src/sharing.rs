@@ -1,0 +1,86 @@
+//! How the rates of paths add up to the rate of a session.
+
+use crate::PathId;
+
+/// Which paths carry the bytes of blocks, and whether side by side: what a forecast for a session takes from those of its
+/// paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// Every byte takes one of the paths: the session carries the sum of what they carry.
+    #[default]
+    Sum,
+    /// Every byte takes every path: the session carries what the best path carries.
+    Best,
+    /// Everything takes this path.
+    Only(PathId),
+    /// Everything takes this path, or the first unmetered one if none is named. While it is out of use, the first of
+    /// the others takes its part, an unmetered one before a metered one.
+    Primary(Option<PathId>),
+}
+
+impl Sharing {
+    /// The paths that carry data of their own, among those in use, which are given by id and whether they are
+    /// metered, in ascending order: one [bit](PathId::bit) each.
+    pub fn carriers(self, in_use: impl IntoIterator<Item = (PathId, bool)>) -> u8 {
+        let named = match self {
+            Self::Only(path) => Some(path),
+            Self::Primary(path) => path,
+            Self::Sum | Self::Best => None,
+        };
+        let (mut all, mut first, mut free) = (0, 0, 0);
+        for (id, is_metered) in in_use {
+            let first_of = |before: u8| if before == 0 { id.bit() } else { before };
+            first = first_of(first);
+            free = if is_metered { free } else { first_of(free) };
+            all |= id.bit();
+        }
+        let named = named.map_or(0, PathId::bit) & all;
+        match self {
+            Self::Sum | Self::Best => all,
+            Self::Only(_) => named,
+            Self::Primary(_) => [named, free, first].into_iter().find(|set| *set != 0).unwrap_or(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Registry;
+
+    /// Path 1 is free, the others cost money.
+    const PATHS: [(PathId, bool); 3] = [(PathId(0), true), (PathId(1), false), (PathId(2), true)];
+
+    fn carriers(sharing: Sharing, in_use: &[(PathId, bool)]) -> Vec<u8> {
+        let set = sharing.carriers(in_use.iter().copied());
+        (0..8).filter(|id| PathId(*id).bit() & set != 0).collect()
+    }
+
+    #[test]
+    fn the_paths_that_a_scheduler_uses_carry() {
+        assert_eq!(carriers(Sharing::Sum, &PATHS), [0, 1, 2]);
+        assert_eq!(carriers(Sharing::Best, &PATHS), [0, 1, 2]);
+        assert_eq!(carriers(Sharing::Only(PathId(2)), &PATHS), [2]);
+        assert!(carriers(Sharing::Only(PathId(2)), &PATHS[..2]).is_empty());
+        assert_eq!(carriers(Sharing::Primary(None), &PATHS), [1]);
+        assert_eq!(carriers(Sharing::Primary(Some(PathId(0))), &PATHS), [0]);
+        assert_eq!(carriers(Sharing::Primary(Some(PathId(2))), &PATHS[..2]), [1]);
+        assert_eq!(carriers(Sharing::Primary(None), &PATHS[..1]), [0]);
+        assert!(carriers(Sharing::Primary(None), &[]).is_empty());
+    }
+
+    #[test]
+    fn schedulers_tell_how_their_paths_add_up() {
+        let sharing = |scheduler: &str| Registry::standard().build(scheduler).expect(scheduler).sharing();
+        assert_eq!(sharing("sp"), Sharing::Only(PathId(0)));
+        assert_eq!(sharing("sp(cap=2MB, path=1)"), Sharing::Only(PathId(1)));
+        assert_eq!(sharing("redundant"), Sharing::Best);
+        for half in ["augur", "augur-retransmit", "augur-switch"] {
+            assert_eq!(sharing(half), Sharing::Primary(None));
+            assert_eq!(sharing(&format!("{half}(primary=1, cap=1GB)")), Sharing::Primary(Some(PathId(1))));
+        }
+        for other in ["minrtt", "rr", "storm(alpha=0.2)", "dams", "ninetails(cap=1GB)"] {
+            assert_eq!(sharing(other), Sharing::Sum);
+        }
+    }
+}
