@@ -7,7 +7,7 @@
 
 use squall_sched::Micros;
 
-use crate::wire::{Feedback, Sample};
+use crate::wire::{Feedback, Sample, Stamp};
 
 /// Longest that an arrival goes unreported. noq's own acknowledgement timer is set above it.
 pub(crate) const MAX_DELAY: Micros = 10_000;
@@ -57,19 +57,21 @@ impl Default for Reporter {
 }
 
 impl Reporter {
-    /// A DATA item arrived on the path of that number; `delay` as in [`Sample::delay`]; `overtaken` by
-    /// a later one.
-    pub(crate) fn on_data(&mut self, now: Micros, path: u32, delay: u32, bytes: usize, overtaken: bool) {
+    /// A DATA item that departed at `sent` arrived on the path of that number; `overtaken` by a later one.
+    pub(crate) fn on_data(&mut self, now: Micros, path: u32, sent: Stamp, bytes: usize, overtaken: bool) {
+        let delay = Stamp::at(now).since(sent);
         self.overtaken |= overtaken;
         self.pending += 1;
         self.since.get_or_insert(now);
         self.savings = (self.savings + bytes as f64 * SHARE).min(MAX_SAVINGS);
         match self.samples.iter_mut().find(|s| s.path == path) {
             Some(sample) => {
-                sample.delay = delay;
+                if !overtaken {
+                    (sample.delay, sample.departure) = (delay, Some(sent));
+                }
                 sample.received += 1;
             }
-            None => self.samples.push(Sample { path, delay, received: 1 }),
+            None => self.samples.push(Sample { path, delay, departure: Some(sent), received: 1 }),
         }
     }
 
@@ -113,21 +115,31 @@ mod tests {
     fn a_pair_of_packets_is_reported_at_once_and_a_single_one_soon() {
         let mut reporter = Reporter::default();
         assert_eq!(reporter.due_at(), None);
-        reporter.on_data(1_000, 0, 7, 1200, false);
+        reporter.on_data(1_000, 0, Stamp::at(972), 1200, false);
         assert_eq!(reporter.due_at(), Some(3_000));
-        reporter.on_data(1_500, 1, 9, 1200, false);
+        reporter.on_data(1_500, 1, Stamp::at(1_464), 1200, false);
         assert_eq!(reporter.due_at(), Some(1_000));
         let report = reporter.report(1_500);
-        let sample = |path, delay| Sample { path, delay, received: 1 };
-        assert_eq!(report.samples, [sample(0, 7), sample(1, 9)]);
+        let sample = |path, delay, at| Sample { path, delay, departure: Some(Stamp::at(at)), received: 1 };
+        assert_eq!(report.samples, [sample(0, 7, 972), sample(1, 9, 1_464)]);
         assert_eq!((report.sequence, reporter.due_at()), (1, None));
     }
 
     #[test]
     fn what_was_overtaken_does_not_wait() {
         let mut reporter = Reporter { savings: 0.0, reported: 5_000, ..Reporter::default() };
-        reporter.on_data(5_200, 0, 7, 100, true);
+        reporter.on_data(5_200, 0, Stamp::at(5_000), 100, true);
         assert_eq!(reporter.due_at(), Some(6_000));
+    }
+
+    #[test]
+    fn the_newest_packet_is_reported_where_packets_overtake() {
+        let mut reporter = Reporter::default();
+        for (now, sent, overtaken) in [(5_000, 4_000, false), (5_400, 3_600, true)] {
+            reporter.on_data(now, 0, Stamp::at(sent), 100, overtaken);
+        }
+        let newest = Sample { path: 0, delay: 250, departure: Some(Stamp::at(4_000)), received: 2 };
+        assert_eq!(reporter.report(5_400).samples, [newest]);
     }
 
     #[test]
@@ -136,7 +148,7 @@ mod tests {
         let (mut received, mut spent, mut latest) = (0, 0, 0);
         for i in 0..20_000u64 {
             let now = i * 400;
-            reporter.on_data(now, 0, 7, 1100, i % 9 == 0);
+            reporter.on_data(now, 0, Stamp::at(now), 1100, i % 9 == 0);
             received += 1100;
             if reporter.due_at().is_some_and(|due| due <= now) {
                 reporter.report(now);

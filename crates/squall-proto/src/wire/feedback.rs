@@ -1,6 +1,6 @@
 //! FEEDBACK: what a receiver saw.
 
-use super::{WireError, check_path, next, read_u24, write_u24};
+use super::{Stamp, WireError, check_path, next, read_u24, write_u24};
 use crate::varint;
 
 /// Path samples in a feedback item at most.
@@ -11,9 +11,11 @@ pub(super) const MAX_SAMPLES: usize = 16;
 pub struct Sample {
     /// Number of the path.
     pub path: u32,
-    /// Delay of the latest packet in ticks modulo 2²⁴: arrival by the receiver's clock minus departure
+    /// Delay of the newest packet in ticks modulo 2²⁴: arrival by the receiver's clock minus departure
     /// by the sender's.
     pub delay: u32,
+    /// When that packet departed, by which its sender recognizes it; `None` from peers of before.
+    pub departure: Option<Stamp>,
     /// DATA items received on the path since the feedback before.
     pub received: u32,
 }
@@ -48,6 +50,10 @@ impl Feedback {
             write_u24(body, sample.delay);
             varint::write(body, sample.received.into());
         }
+        // Behind what peers of before read.
+        for departure in samples.iter().map_while(|sample| sample.departure) {
+            write_u24(body, departure.0);
+        }
     }
 
     pub(super) fn decode(input: &mut &[u8]) -> Result<Self, WireError> {
@@ -57,14 +63,17 @@ impl Feedback {
         if count > MAX_SAMPLES as u64 {
             return Err(WireError::TooManySamples(count));
         }
-        let samples = (0..count)
+        let mut samples = (0..count)
             .map(|_| {
                 let path = check_path(next(input)?)?;
                 let delay = read_u24(input)?;
                 let received = u32::try_from(next(input)?).unwrap_or(u32::MAX);
-                Ok(Sample { path, delay, received })
+                Ok(Sample { path, delay, departure: None, received })
             })
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<Vec<_>, _>>()?;
+        for sample in &mut samples {
+            sample.departure = read_u24(input).ok().map(Stamp);
+        }
         Ok(Self { sequence, credit, duplicates, expired, samples })
     }
 }

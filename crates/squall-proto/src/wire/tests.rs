@@ -40,10 +40,12 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
         duplicates: 1200,
         expired: 2,
         samples: vec![
-            Sample { path: 0, delay: 3750, received: 2 },
-            Sample { path: 1, delay: 10_000, received: 3 },
+            Sample { path: 0, delay: 3750, departure: Some(Stamp::at(1_000_000)), received: 2 },
+            Sample { path: 1, delay: 10_000, departure: Some(Stamp::at(40)), received: 3 },
         ],
     };
+    let mut feedback_before = feedback.clone();
+    feedback_before.samples.iter_mut().for_each(|sample| sample.departure = None);
     let alert = PathAlert { path: 1, kind: AlertKind::Outage, quality: 180, gap: 104, sequence: 9 };
     let probe = Item::Probe(1, Stamp::at(1_000_000));
     vec![
@@ -54,7 +56,8 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
         ("01 06 7bbd 01 03 07 02", vec![Item::Cancel(cancel)]),
         ("01 05 02 02 00 00 00", vec![Item::Cancel(unordered)]),
         ("02 02 05 01", vec![Item::Refused(5, RefuseReason::NoMemory)]),
-        ("04 13 09 80010000 44b0 02 02 00000ea602 0100271003", vec![Item::Feedback(feedback)]),
+        ("04 13 09 80010000 44b0 02 02 00000ea602 0100271003", vec![Item::Feedback(feedback_before)]),
+        ("04 19 09 80010000 44b0 02 02 00000ea602 0100271003 03d090 00000a", vec![Item::Feedback(feedback)]),
         ("05 04 01 03d090", vec![probe.clone()]),
         ("06 04 01 03d090", vec![Item::ProbeReply(1, Stamp::at(1_000_000))]),
         ("07 03 01 01 04", vec![Item::PathInfo(PathInfo { path: 1, metered: true, sequence: 4 })]),
@@ -191,7 +194,8 @@ fn deadlines_round_down_and_do_not_overflow() {
 
 #[test]
 fn more_samples_than_allowed_are_not_sent() {
-    let samples = (0..40).map(|path| Sample { path, delay: 0, received: 1 }).collect();
+    let samples =
+        (0..40).map(|path| Sample { path, delay: 0, departure: Some(Stamp::at(0)), received: 1 }).collect();
     let datagram = encode(&[Item::Feedback(Feedback { samples, ..Feedback::default() })]);
     let items = decode(&datagram);
     assert!(matches!(items.as_deref(), Ok([Item::Feedback(f)]) if f.samples.len() == 16));
@@ -280,11 +284,9 @@ fn any_control() -> impl Strategy<Value = Item<'static>> {
             Item::Cancel(Cancel { block, reason, priority, channel, previous })
         },
     );
-    let sample = (any::<u32>(), 0..=TICK_MASK, any::<u32>()).prop_map(|(path, delay, received)| Sample {
-        path,
-        delay,
-        received,
-    });
+    let departure = any_stamp().prop_map(Some);
+    let sample = (any::<u32>(), 0..=TICK_MASK, departure, any::<u32>())
+        .prop_map(|(path, delay, departure, received)| Sample { path, delay, departure, received });
     let feedback = (any_id(), any_id(), any_id(), any_id(), prop::collection::vec(sample, 0..=16)).prop_map(
         |(sequence, credit, duplicates, expired, samples)| {
             Item::Feedback(Feedback { sequence, credit, duplicates, expired, samples })
