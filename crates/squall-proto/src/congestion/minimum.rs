@@ -1,4 +1,4 @@
-//! The smallest of recent values.
+//! The smallest and the largest of recent values.
 
 use std::collections::VecDeque;
 
@@ -29,6 +29,22 @@ impl Minimum {
     /// The minimum when last added to.
     pub(super) fn get(&self) -> Option<i64> {
         self.samples.front().map(|&(_, value)| value)
+    }
+}
+
+/// The maximum over a sliding window of time.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Maximum(Minimum);
+
+impl Maximum {
+    /// Adds a value and drops those older than `window` microseconds.
+    pub(super) fn add(&mut self, now: Micros, value: i64, window: Micros) {
+        self.0.add(now, -value, window);
+    }
+
+    /// The maximum when last added to.
+    pub(super) fn get(&self) -> Option<i64> {
+        self.0.get().map(|value| -value)
     }
 }
 

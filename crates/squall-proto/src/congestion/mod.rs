@@ -1,19 +1,15 @@
-//! Congestion controllers made for real-time media: [`sqp`] and [`salsify`].
+//! Congestion controllers made for real-time media: [`steady`], [`sqp`] and [`salsify`].
 //!
-//! Both want to know when packets *arrived*, not only that they did. What they get, and how exact it is:
+//! All want to know when packets *arrived*, not only that they did. What they get, and how exact it is:
 //!
 //! - Every packet that leaves, is acknowledged or is lost, by number ([`Controller::on_sent`],
 //!   [`Controller::on_ack`], [`Controller::on_loss`]). Acknowledgements ride on FEEDBACK datagrams, so
 //!   they come a few packets at a time.
-//! - The time of arrival of one packet of each such lump ([`Controller::on_arrival`]): FEEDBACK tells the
-//!   one-way delay of the data packet that arrived last on each path, and the session takes it for that of
-//!   the newest data packet acknowledged in the same datagram, or in the next one if a packet is reported
-//!   before it is acknowledged. Where packets were reordered the time is wrong by as much as they were, and
-//!   where acknowledgements overtake reports (on the data of a session that sends both ways) by what the
-//!   delay changes within a lump; the way back, and its queues, play no part. Where no time comes with a
-//!   lump, its bytes count with the next one.
-//! - Times of arrival are on the receiver's clock, whose offset is unknown. Both controllers use
-//!   differences only.
+//! - The time of arrival of one packet of each such lump ([`Controller::on_arrival`]): FEEDBACK reports the one-way delay of
+//!   the newest data packet that arrived on each path, and when it departed, so that the session recognizes it. Only the
+//!   newest packet that is acknowledged counts; the way back, and its queues, play no part. Where reports and
+//!   acknowledgements overtake each other no time comes with a lump, and its bytes count with the next one.
+//! - Times of arrival are on the receiver's clock, whose offset is unknown. All controllers use differences only.
 //!
 //! Nothing here reads a clock: `now` is an argument, in microseconds since the path was made.
 
@@ -21,6 +17,7 @@ mod minimum;
 mod origin;
 pub mod salsify;
 pub mod sqp;
+pub mod steady;
 mod train;
 
 use std::fmt;
@@ -30,6 +27,7 @@ use squall_sched::Micros;
 pub(crate) use origin::Origin;
 pub use salsify::{Salsify, SalsifyConfig};
 pub use sqp::{Sqp, SqpConfig};
+pub use steady::{Steady, SteadyConfig};
 
 /// Packets that a path starts with, before anything is known of it (RFC 9002 §7.2).
 pub const INITIAL_PACKETS: u64 = 10;
@@ -61,6 +59,10 @@ pub trait Controller: fmt::Debug + Send {
     /// A packet of `bytes` left.
     fn on_sent(&mut self, now: Micros, packet: u64, bytes: u64);
 
+    /// Whether data waits for the window or the pacer: then the path, not the application, limits the rate. Reported
+    /// whenever nothing more can leave for the moment.
+    fn on_waiting(&mut self, _now: Micros, _waits: bool) {}
+
     /// A packet of `bytes`, sent at `sent`, is acknowledged.
     fn on_ack(&mut self, now: Micros, packet: u64, sent: Micros, bytes: u64);
 
@@ -73,6 +75,12 @@ pub trait Controller: fmt::Debug + Send {
     /// A packet of `bytes` is lost.
     fn on_loss(&mut self, now: Micros, packet: u64, bytes: u64);
 
+    /// Packets up to this one were marked by a router that meets congestion (ECN, RFC 3168).
+    fn on_mark(&mut self, _now: Micros, _packet: u64) {}
+
+    /// The losses that were last answered had not happened: packets were late or overtaken.
+    fn on_spurious_loss(&mut self) {}
+
     /// Everything sent over a long time was lost (persistent congestion, RFC 9002 §7.6).
     fn on_persistent_congestion(&mut self, now: Micros);
 
@@ -81,6 +89,11 @@ pub trait Controller: fmt::Debug + Send {
 
     /// Bytes that may be in flight.
     fn window(&self) -> u64;
+
+    /// What the path carries at present, in bits per second, if the controller estimates it.
+    fn capacity(&self) -> Option<u64> {
+        None
+    }
 
     /// Rate at which packets leave, in bits per second; `None` leaves it to the window over the RTT.
     fn pacing_rate(&self) -> Option<u64>;

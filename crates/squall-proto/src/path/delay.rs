@@ -3,7 +3,7 @@
 use squall_sched::Micros;
 
 use super::Path;
-use crate::wire::TICK;
+use crate::wire::{Stamp, TICK};
 
 /// Round-trip time: smoothed, smallest, mean deviation (RFC 9002 §5.3, without the correction for
 /// acknowledgement delay, since our receiver sends feedback at once).
@@ -33,6 +33,8 @@ pub(crate) enum Sample {
 
 /// What was measured before a pause of this length says nothing of the time after it.
 const OBSOLETE: Micros = 2_000_000;
+/// Nor does a longer round trip before a pause of so many shorter ones.
+pub(super) const OBSOLETE_ROUND_TRIPS: Micros = 4;
 
 impl Default for Rtt {
     fn default() -> Self {
@@ -72,7 +74,8 @@ impl Rtt {
         if with == Sample::Data {
             self.steady = (7 * self.steady + rtt) / 8;
         }
-        if with == Sample::Probe && pause > OBSOLETE {
+        let is_obsolete = pause > OBSOLETE || rtt < self.smoothed && pause > OBSOLETE_ROUND_TRIPS * rtt;
+        if with == Sample::Probe && is_obsolete {
             self.smoothed = rtt;
             self.deviation = self.deviation.min(rtt / 2);
         } else {
@@ -115,7 +118,7 @@ impl Delay {
     }
 
     /// The same after a pause: a queue that nothing is added to drains, as far as it was ours.
-    fn after_pause(self, pause: Micros) -> Self {
+    pub(super) fn after_pause(self, pause: Micros) -> Self {
         let pause = i64::try_from(pause).unwrap_or(i64::MAX);
         Self { smoothed: self.smoothed.saturating_sub(pause).max(self.least), ..self }
     }
@@ -124,6 +127,24 @@ impl Delay {
     pub(crate) fn longer_than(&self, other: &Self) -> Option<i64> {
         let difference = signed_ticks(self.reference?, other.reference?) * TICK as i64;
         Some(difference + self.smoothed - other.smoothed)
+    }
+}
+
+/// What the peer reported of the newest data packet that arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reported {
+    /// When the report came, in microseconds.
+    pub(crate) at: Micros,
+    /// Its delay in ticks, up to the offset of the peer's clock.
+    pub(crate) delay: u32,
+    /// When it departed, if the peer tells.
+    pub(crate) departure: Option<Stamp>,
+}
+
+impl Reported {
+    /// How many microseconds after `sent` that packet departed, as far as the peer tells.
+    pub(crate) fn departed_after(&self, sent: Micros) -> i64 {
+        self.departure.map_or(0, |departure| signed_ticks(departure.since(Stamp::at(sent)), 0) * TICK as i64)
     }
 }
 
@@ -158,6 +179,7 @@ mod tests {
     use squall_sched::PathId;
 
     use super::*;
+    use crate::path::PACKET_OVERHEAD;
 
     proptest! {
         #[test]
@@ -170,6 +192,25 @@ mod tests {
             }
             prop_assert!((a.longer_than(&b).unwrap() - gap).abs() <= TICK as i64);
         }
+    }
+
+    #[test]
+    fn a_report_is_of_the_packet_that_departed_then() {
+        let departed_at = |at| Reported { at: 0, delay: 0, departure: Some(Stamp::at(at)) };
+        assert_eq!(departed_at(1_000_000).departed_after(1_000_000), 0);
+        assert_eq!(departed_at(1_000_000).departed_after(1_000_200), -200, "a later packet is acknowledged");
+        assert_eq!(
+            departed_at(1_000_200).departed_after(1_000_000),
+            200,
+            "its packet is not acknowledged yet"
+        );
+        let wrapped = 4 << 24;
+        assert_eq!(departed_at(wrapped + 40).departed_after(wrapped - 80), 120);
+        assert_eq!(
+            Reported { at: 0, delay: 0, departure: None }.departed_after(1_000_000),
+            0,
+            "nothing tells"
+        );
     }
 
     #[test]
@@ -193,6 +234,35 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_that_drained_in_a_pause_is_not_counted_on_after_it() {
+        let mut path = Path { up: true, ..Path::new(PathId(0), 0, 990_000) };
+        path.rtt.sample(1, 20_000, Sample::Data);
+        let report = |path: &mut Path, delay: u32| path.delay.sample(delay / TICK as u32);
+        report(&mut path, 10_000);
+        (0..200).for_each(|_| report(&mut path, 810_000));
+        path.on_departure(1_000_000);
+        assert!(one_way_delays(std::slice::from_ref(&path), 1_000_000)[0].abs_diff(810_000) < 1_000);
+        // Half a second later the next one leaves, and a report of it says that the queue is gone.
+        path.on_departure(1_500_000);
+        report(&mut path, 10_000);
+        let owd = one_way_delays(std::slice::from_ref(&path), 1_500_000)[0];
+        assert!(owd.abs_diff(310_000 - 300_000 / 8) < 1_000, "{owd}");
+    }
+
+    #[test]
+    fn a_packet_arrives_behind_what_is_in_flight() {
+        let mut path = Path { up: true, ..Path::new(PathId(0), 0, 0) };
+        path.rtt.sample(1, 20_000, Sample::Data);
+        path.committed_bytes = 2_400;
+        assert_eq!(path.view(0, 1_000, 10_000).owd, 10_000, "the rate is unknown");
+        path.capacity = Some(300_000);
+        // All of it takes so long at 300 kbps; the acknowledgement takes the last 10 ms of that.
+        let bytes = 2_400 + 1_000 + u64::from(PACKET_OVERHEAD);
+        assert_eq!(path.view(0, 1_000, 10_000).owd, bytes * 8_000_000 / 300_000 - 10_000);
+        assert_eq!(path.view(0, 1_000, 200_000).owd, 200_000, "what was measured is longer");
+    }
+
+    #[test]
     fn the_rtt_is_smoothed_as_rfc_9002_says() {
         let mut rtt = Rtt::default();
         rtt.seed(40_000);
@@ -213,5 +283,18 @@ mod tests {
         rtt.sample(4_500_000, 30_000, Sample::Probe);
         assert_eq!((rtt.smoothed, rtt.deviation, rtt.min), (30_000, 15_000, 30_000));
         assert_eq!(rtt.steady, 500_000);
+    }
+
+    #[test]
+    fn a_shorter_probe_replaces_what_was_before_once_the_path_is_idle() {
+        let after_pause = |pause: Micros, probe| {
+            let mut rtt = Rtt::default();
+            rtt.sample(1_000_000, 800_000, Sample::Data);
+            rtt.sample(1_000_000 + pause, probe, Sample::Probe);
+            rtt.smoothed
+        };
+        assert_eq!(after_pause(81_000, 20_000), 20_000, "the queue of an outage is gone");
+        assert_eq!(after_pause(79_000, 20_000), 702_500, "7/8 · 800 + 1/8 · 20");
+        assert_eq!(after_pause(1_000_000, 1_600_000), 900_000, "7/8 · 800 + 1/8 · 1600");
     }
 }

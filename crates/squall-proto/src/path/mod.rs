@@ -10,6 +10,7 @@ use squall_sched::{Micros, PathId, PathState, PathView};
 use squall_signal::AlertKind;
 
 use crate::{
+    capacity::Forecast,
     liveness::{Expectation, Liveness},
     metering::{Allowance, MAX_PACKET},
     pacer::Pacer,
@@ -17,7 +18,7 @@ use crate::{
     wire::Stamp,
 };
 
-pub(crate) use delay::{Delay, Rtt, Sample, one_way_delays, signed_ticks};
+pub(crate) use delay::{Delay, Reported, Rtt, Sample, one_way_delays, signed_ticks};
 pub(crate) use flight::{Chunk, Control, Flight, InFlight, Payload};
 use rate::{Bottleneck, LossWindow, RateMeter};
 
@@ -68,9 +69,8 @@ pub(crate) struct Path {
     pub(crate) pacer: Pacer,
     pub(crate) rtt: Rtt,
     pub(crate) delay: Delay,
-    /// When the peer last told the delay of a data packet, and what it is, in ticks; taken once a packet is
-    /// acknowledged that it can be of.
-    pub(crate) told_delay: Option<(Micros, u32)>,
+    /// The peer's last report of an arrival, until the packet is acknowledged that it is of.
+    pub(crate) reported: Option<Reported>,
     pub(crate) loss: LossWindow,
     pub(crate) delivery: RateMeter,
     pub(crate) bottleneck: Bottleneck,
@@ -78,6 +78,12 @@ pub(crate) struct Path {
     pub(crate) alerts: Alerts,
     /// Window as the controller says.
     pub(crate) window: u64,
+    /// What the path carries as the controller estimates it, in bits per second.
+    pub(crate) capacity: Option<u64>,
+    /// What that is going to be.
+    pub(crate) forecast: Forecast,
+    /// Packets acknowledged when the forecast was made last.
+    pub(crate) forecast_at: u64,
     /// noq lets no data through before this, as far as is known: the path has moved and is being
     /// validated anew.
     pub(crate) blocked_until: Micros,
@@ -111,13 +117,16 @@ impl Path {
             pacer: Pacer::default(),
             rtt: Rtt::default(),
             delay: Delay::default(),
-            told_delay: None,
+            reported: None,
             loss: LossWindow::default(),
             delivery: RateMeter::default(),
             bottleneck: Bottleneck::default(),
             liveness: Liveness::default(),
             alerts: Alerts::default(),
             window: 0,
+            capacity: None,
+            forecast: Forecast::default(),
+            forecast_at: 0,
             blocked_until: 0,
             remote_suspects: false,
             latest_sent: None,
@@ -210,6 +219,11 @@ impl Path {
         self.liveness.cap(self.window)
     }
 
+    /// Whether it carries data.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.up && self.state() == PathState::Active && !self.is_spent()
+    }
+
     pub(crate) fn in_flight(&self) -> u64 {
         self.flight.bytes() + self.committed_bytes
     }
@@ -219,13 +233,34 @@ impl Path {
         self.in_flight() + size > self.effective_window()
     }
 
-    /// Window over smoothed RTT, unless the path was seen to deliver less when it was given more.
+    /// What the controller estimates; else window over smoothed RTT, unless the path was seen to deliver less when it was
+    /// given more.
     fn bandwidth(&self, window: u64, now: Micros) -> u64 {
+        if let Some(capacity) = self.capacity {
+            return capacity;
+        }
         let by_window = (window * 8_000_000).checked_div(self.rtt.steady).unwrap_or(0);
         self.bottleneck.rate(now).map_or(by_window, |limit| by_window.min(limit))
     }
 
-    /// What schedulers see. `owd` is worked out over all paths.
+    /// A part of a block has left. A queue that was measured before a pause has drained since; one of frames that follow each
+    /// other has not, if it was others'.
+    pub(crate) fn on_departure(&mut self, at: Micros) {
+        let pause = at.saturating_sub(self.departed_at);
+        if pause > delay::OBSOLETE_ROUND_TRIPS * self.rtt.min {
+            self.delay = self.delay.after_pause(pause);
+        }
+        self.departed_at = at;
+    }
+
+    /// One-way delay of a packet of so many bytes that leaves now: what is in flight arrives before it, at the rate that
+    /// the path carries, and takes half a round trip to be known.
+    fn owd_behind(&self, bytes: u64) -> Option<Micros> {
+        let time = 8_000_000 * (self.in_flight() + bytes) / self.capacity.filter(|rate| *rate > 0)?;
+        Some(time.saturating_sub(self.rtt.min / 2))
+    }
+
+    /// What schedulers see. `owd` is what was measured, over all paths.
     pub(crate) fn view(&self, now: Micros, chunk: u32, owd: Micros) -> PathView {
         let window = self.effective_window();
         PathView {
@@ -236,7 +271,7 @@ impl Path {
             latest_rtt: self.rtt.latest,
             min_rtt: self.rtt.min,
             rtt_dev: self.rtt.deviation,
-            owd,
+            owd: self.owd_behind((chunk + PACKET_OVERHEAD).into()).map_or(owd, |behind| behind.max(owd)),
             window,
             in_flight: self.in_flight(),
             waiting: self.committed_bytes,

@@ -45,6 +45,7 @@ pub(crate) struct RateMeter {
 
 impl RateMeter {
     const INTERVAL: Micros = 50_000;
+    const PAUSE: Micros = 10 * Self::INTERVAL;
     /// Weight of a new interval.
     const WEIGHT: f64 = 0.25;
 
@@ -54,7 +55,7 @@ impl RateMeter {
         if elapsed >= Self::INTERVAL {
             let rate = self.bytes as f64 * 8e6 / elapsed as f64;
             // After a pause the average says nothing.
-            let known = self.rate.filter(|_| elapsed < 10 * Self::INTERVAL);
+            let known = self.rate.filter(|_| elapsed < Self::PAUSE);
             self.rate = Some(known.map_or(rate, |old| old + Self::WEIGHT * (rate - old)));
             self.since = now;
             self.bytes = 0;
@@ -63,6 +64,11 @@ impl RateMeter {
 
     pub(crate) fn bits_per_second(&self) -> u64 {
         self.rate.unwrap_or(0.0) as u64
+    }
+
+    /// The same; 0 after a pause.
+    pub(crate) fn at_present(&self, now: Micros) -> u64 {
+        if now < self.since + Self::PAUSE { self.bits_per_second() } else { 0 }
     }
 }
 

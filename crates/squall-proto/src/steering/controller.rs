@@ -22,7 +22,7 @@ use noq_proto::{
 use super::{media::Media, tolerant::Tolerant};
 use crate::{
     Config, CongestionControl,
-    congestion::{Salsify, SalsifyConfig, Sqp, SqpConfig},
+    congestion::{Salsify, SalsifyConfig, Sqp, SqpConfig, Steady, SteadyConfig},
 };
 
 /// What became of a packet.
@@ -63,6 +63,8 @@ pub(crate) struct Book {
     pub(crate) window: u64,
     /// Pacing rate the controller inside asks for, in bytes per second.
     pub(crate) pacing_rate: Option<u64>,
+    /// What the path carries, as the controller inside estimates it, in bits per second.
+    pub(crate) capacity: Option<u64>,
     /// Whether the controller inside is in slow start.
     pub(crate) slow_start: bool,
     /// Set by the session: the window was not the limit, so acknowledgements must not open it. True from
@@ -84,6 +86,7 @@ impl Default for Book {
             fates: Vec::new(),
             window: 0,
             pacing_rate: None,
+            capacity: None,
             slow_start: false,
             app_limited: true,
             forgive_below: 0,
@@ -98,10 +101,18 @@ impl Ledger {
     pub(crate) fn on_arrival(&self, now: Instant, packet: u64, sent: Instant, delay: u32) {
         if let Some(media) = &self.media {
             media.on_arrival(now, packet, sent, delay);
-            let (window, pacing_rate) = (media.window(), media.pacing_rate());
+            let (window, pacing_rate, capacity) = (media.window(), media.pacing_rate(), media.capacity());
             let mut book = self.book();
             book.window = window;
             book.pacing_rate = pacing_rate;
+            book.capacity = capacity;
+        }
+    }
+
+    /// Data waits for the path's pacer or window.
+    pub(crate) fn on_waiting(&self, now: Instant, waits: bool) {
+        if let Some(media) = &self.media {
+            media.on_waiting(now, waits);
         }
     }
 
@@ -244,13 +255,14 @@ pub(crate) struct Roster {
     control: CongestionControl,
     sqp: SqpConfig,
     salsify: SalsifyConfig,
+    steady: SteadyConfig,
     built: Mutex<usize>,
 }
 
 impl Roster {
     pub(crate) fn new(config: &Config) -> Arc<Self> {
-        let Config { congestion: control, sqp, salsify, .. } = *config;
-        Arc::new(Self { control, sqp, salsify, built: Mutex::new(0) })
+        let Config { congestion: control, sqp, salsify, steady, .. } = *config;
+        Arc::new(Self { control, sqp, salsify, steady, built: Mutex::new(0) })
     }
 
     /// How many controllers there have been so far.
@@ -277,6 +289,7 @@ impl ControllerFactory for Roster {
             CongestionControl::Bbr3 => (Arc::new(Bbr3Config::default()).build(now, current_mtu), None),
             CongestionControl::Sqp => own(Box::new(Sqp::new(self.sqp, mtu))),
             CongestionControl::Salsify => own(Box::new(Salsify::new(self.salsify, mtu))),
+            CongestionControl::Steady => own(Box::new(Steady::new(self.steady, mtu))),
         };
         let ledger = Arc::new(Ledger { media, ..Ledger::default() });
         ledger.open(true);

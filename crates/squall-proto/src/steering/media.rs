@@ -69,6 +69,11 @@ impl Media {
         state.controller.on_arrival(now, Arrival { packet, sent, at: sent as i64 + delay });
     }
 
+    /// Data waits for the path's pacer or window.
+    pub(super) fn on_waiting(&self, now: Instant, waits: bool) {
+        self.state().controller.on_waiting(self.micros(now), waits);
+    }
+
     fn micros(&self, at: Instant) -> Micros {
         at.saturating_duration_since(self.0.epoch).as_micros() as Micros
     }
@@ -76,6 +81,11 @@ impl Media {
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic while the lock was held is already on its way out of the session.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the path carries, in bits per second.
+    pub(super) fn capacity(&self) -> Option<u64> {
+        self.state().controller.capacity()
     }
 
     /// Pacing rate in bytes per second.
@@ -97,14 +107,28 @@ impl Controller for Media {
         self.state().controller.on_end_acks(self.micros(now), in_flight);
     }
 
-    fn on_congestion_event(&mut self, now: Instant, _: Instant, persistent: bool, _: bool, _: u64, _: u64) {
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        _: Instant,
+        persistent: bool,
+        ecn: bool,
+        _: u64,
+        pn: u64,
+    ) {
         if persistent {
             self.state().controller.on_persistent_congestion(self.micros(now));
+        } else if ecn {
+            self.state().controller.on_mark(self.micros(now), pn);
         }
     }
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
         self.state().controller.on_loss(self.micros(now), pn, lost_bytes.into());
+    }
+
+    fn on_spurious_congestion_event(&mut self) {
+        self.state().controller.on_spurious_loss();
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {

@@ -1,0 +1,511 @@
+//! Steady: high rates with short queues for real-time media, and a fair share beside others.
+//!
+//! Controllers that go by loss keep the queue of a link full: 50 to 100 ms on every path that is used up, and schedulers
+//! plan by delays that their own traffic made. Controllers that keep a rate (C4) hold it too long where a
+//! radio fades. This one keeps in flight no more than arrives within a bounded delay at the present rate.
+//!
+//! **Delay bound.** With the present rate `r` of arrivals (`rate.rs`), the round trip `R` without the queue and the jitter `J` of the
+//! path itself,
+//!
+//! ```text
+//! W = r · (R + J + T)          T = 30 ms · (10 Mbps / r)^0.1, half of it for a queue that stands for longer than a second
+//! ```
+//!
+//! The queue is the one-way delay beyond the smallest of ten seconds, so the way back plays no part in it; it does in `R`,
+//! and changes when acknowledgements take another path.
+//!
+//! A burst such as a key frame may use the whole of `T`, a transfer gets half. Since `W` over the round trip is `r` only
+//! when `T` of queue stands, the rate grows until it does, and shrinks as soon as less arrives. Where rounds end without a
+//! queue the room doubles, from `R`/20 to `R`/2, so that long paths are filled within some rounds too.
+//!
+//! **Loss bound.** A queue shorter than `T` shows itself by losses alone: then CUBIC (RFC 9438) bounds the window
+//! (`loss.rs`). A loss counts as congestion if packets that met a queue are lost more often than others, or if more than a
+//! tenth of all is lost. All other losses are the medium's, and change nothing. An ECN mark is congestion in any case.
+//!
+//! **Whose queue is it?** A queue that stands although the window fell is tested by a dip: half a pipe in flight for three
+//! rounds. If the queue falls as the missing bytes explain, it was ours. If not, others keep it, and a delay bound would
+//! leave them everything: CUBIC alone governs then, and each eight seconds a dip finds out whether the others are gone. A
+//! flow that others have squeezed to a few packets cannot tell, as it has nothing to leave out: it sends twice as much for
+//! a while, and if its share grows while the queue does not, the link was not its own.
+//!
+//! **Jitter.** `J` is the mean excess delay of the first packets after a pause, and of those in a dip: they met no queue of
+//! ours.
+//!
+//! **Start.** Up to three times what the window has delivered may be in flight, and no more than arrives in `R + 2·T` at the present
+//! rate; the start ends with a queue of `R`/8 (12 to 25 ms), a loss by congestion, or a rate that no longer grows.
+//!
+//! Findings, and what was tried and left out: `docs/congestion.md`.
+
+mod loss;
+#[cfg(test)]
+mod net;
+mod others;
+mod rate;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use squall_sched::Micros;
+
+use self::{
+    loss::{LossBound, Losses},
+    others::{Before, DIP},
+    rate::ArrivalRate,
+};
+use super::{
+    Arrival, Controller, INITIAL_PACKETS, MAX_WINDOW,
+    minimum::{Maximum, Minimum},
+};
+
+/// Smallest window in packets: fewer give no report for each of the receiver's pairs, and a rate that is measured over
+/// pairs alone stays where it is.
+const MIN_WINDOW: u64 = 6;
+/// The same while a queue stands: on a path of 300 kbps six packets are one of a fifth of a second.
+const MIN_WINDOW_QUEUED: u64 = 2;
+/// Extremes are those of so many microseconds, as BBR has it for the round trip: routes change more rarely.
+const MEMORY: Micros = 10_000_000;
+/// The round trip is the smallest of so many, as acknowledgements wait for one another.
+const ROUND_TRIPS: Micros = 5;
+/// The target is as configured at this rate, in bytes per second, and falls slowly with it: at high rates the same delay is
+/// many more packets than a scheduler or a burst has use for.
+const TARGET_RATE: f64 = 1.25e6;
+/// How slowly: 1 Mbps has 38 ms, 100 Mbps 24. Exponents of 0.25 and 0.5 cost frames on recorded networks.
+const TARGET_EXPONENT: f64 = 0.1;
+/// A queue that stands for this long is not a burst's; from then on the target falls to a half within a second.
+const BURST: Micros = 500_000;
+/// Share of the target that is left to a queue that stands.
+const STANDING_SHARE: f64 = 0.5;
+/// Room beyond the round trip while no queue is seen, as a share of it: at first …
+const FIRST_ROOM: f64 = 0.05;
+/// … doubled with each round, up to CUBIC's factor of 1.5.
+const MOST_ROOM: f64 = 0.5;
+/// Doublings from the first to the most.
+const DOUBLINGS: i32 = 4;
+/// Pacing rate over the present rate, so that a key frame leaves as soon as the window lets it: pacing by the window over
+/// the round trip holds it for a round trip, with 1.5 some of the pairs of recorded networks lose frames.
+const PACING: f64 = 2.0;
+/// Pacing over the window and round trip, where losses bound the window: bursts of a key frame would overflow the queue.
+const LOSS_PACING: f64 = 1.1;
+/// Packets whose delivery must be known before a queue or a loss may end the start: fewer are a burst of ten and its echo.
+const FIRST_PACKETS: u64 = 20;
+/// Rounds without growth of a quarter that end the start: a radio may take as many to grant its rate.
+const FLAT_ROUNDS: u8 = 12;
+/// After a dip the queue says nothing of what stood before, for this long in microseconds.
+const AFTER_DIP: Micros = 500_000;
+/// Packets after a pause of this many microseconds measure the path's own jitter …
+const PAUSE: Micros = 10_000;
+/// … so many of them.
+const FREE_PACKETS: u64 = 10;
+/// Pauses that are remembered at most; their packets are long lost then.
+const MAX_PAUSES: usize = 100;
+/// Weight of a new delay in the jitter.
+const JITTER_WEIGHT: f64 = 1.0 / 16.0;
+/// No delay counts as more jitter, in microseconds: one of an outage would open the window for seconds.
+const MAX_JITTER: f64 = 50_000.0;
+
+/// What can be set of Steady.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SteadyConfig {
+    /// `T` at 10 Mbps: queueing delay that a burst may cause, in microseconds; a queue that stands gets half of it. Default:
+    /// 30,000. With 15,000 to 25,000 the frames of recorded networks arrive more rarely in time (by 1 to 2 %), since a radio
+    /// that grants its rate late needs bytes that wait for it.
+    pub target: Micros,
+}
+
+impl Default for SteadyConfig {
+    fn default() -> Self {
+        Self { target: 30_000 }
+    }
+}
+
+/// What governs the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing is known of the path yet.
+    Start,
+    /// The delay bound, and the loss bound if there is one.
+    Alone,
+    /// Half a pipe is in flight, for so many rounds more, to learn whose queue it is.
+    Dip { rounds: u8, beside: bool },
+    /// Twice as much is in flight, for so many rounds more, to learn the same.
+    Lift { rounds: u8 },
+    /// The loss bound: others keep a queue.
+    Beside,
+}
+
+/// Steady on one path.
+#[derive(Debug)]
+pub struct Steady {
+    config: SteadyConfig,
+    mtu: u64,
+    phase: Phase,
+    /// The round, about a round trip, ends when this packet arrives: the first that left after it began.
+    round_end: u64,
+    before: Before,
+    loss: LossBound,
+    losses: Losses,
+    rate: ArrivalRate,
+    /// What the path carries in bytes per second: the present rate, smoothed while the path is used up.
+    capacity: f64,
+    rtts: Minimum,
+    smoothed_rtt: f64,
+    /// One-way delays in microseconds, up to the clock's offset: the latest, the extremes of [`MEMORY`], and the smallest of
+    /// a round trip.
+    delay: i64,
+    smallest: Minimum,
+    largest: Maximum,
+    recent: Minimum,
+    /// Mean excess delay of packets that met no queue of ours, in microseconds.
+    jitter: f64,
+    /// First packets after pauses, of those whose arrival is open.
+    pauses: VecDeque<u64>,
+    /// Rounds in a row in which a queue stood beyond the target.
+    standing: u8,
+    /// Rounds in a row without a queue.
+    free: i32,
+    /// Rounds of the start without growth, and the rate before them.
+    flat: (u8, f64),
+    /// When a queue was last seen to be gone, and when it began to stand for the target.
+    empty: Micros,
+    stands_since: Micros,
+    /// Share of the target that is left.
+    share: f64,
+    /// When the last dip was judged.
+    judged: Micros,
+    /// Most in flight of ten seconds while the queue was within the target, in bytes.
+    calm: Maximum,
+    /// When data last waited for the window or the pacer.
+    waited: Option<Micros>,
+    sent_at: Micros,
+    /// Number of the packet that leaves next.
+    next: u64,
+    /// Losses of packets below this have been answered.
+    answered: u64,
+    in_flight: u64,
+    delivered: u64,
+    /// Bytes that were delivered at the start while at least half of the window was in use.
+    started: u64,
+    /// Of the acknowledgements that are coming in: newest packet and when it left, and bytes.
+    newest: Option<(u64, Micros)>,
+    acked: u64,
+}
+
+impl Steady {
+    /// A controller for a path whose packets are up to `mtu` bytes.
+    pub fn new(config: SteadyConfig, mtu: u64) -> Self {
+        Self {
+            config,
+            mtu,
+            phase: Phase::Start,
+            round_end: 0,
+            before: Before::default(),
+            loss: LossBound::default(),
+            losses: Losses::default(),
+            rate: ArrivalRate::new(mtu),
+            capacity: 0.0,
+            rtts: Minimum::default(),
+            smoothed_rtt: 0.0,
+            delay: 0,
+            smallest: Minimum::default(),
+            largest: Maximum::default(),
+            recent: Minimum::default(),
+            jitter: 0.0,
+            pauses: VecDeque::new(),
+            standing: 0,
+            free: 0,
+            flat: (0, 0.0),
+            empty: 0,
+            stands_since: 0,
+            share: 1.0,
+            judged: 0,
+            calm: Maximum::default(),
+            waited: None,
+            sent_at: 0,
+            next: 0,
+            answered: 0,
+            in_flight: 0,
+            delivered: 0,
+            started: 0,
+            newest: None,
+            acked: 0,
+        }
+    }
+
+    /// Whether the path, not the application, limited the rate within the last two round trips.
+    fn is_limited(&self, now: Micros) -> bool {
+        self.waited.is_some_and(|at| now < at + (2.0 * self.smoothed_rtt) as Micros)
+    }
+
+    /// Round trip without the queue, in microseconds: the smallest of late.
+    fn rtt(&self) -> f64 {
+        self.rtts.get().unwrap_or(0) as f64
+    }
+
+    /// Bytes per second at present; nothing before there is a rate.
+    fn present(&self) -> f64 {
+        self.rate.get().unwrap_or(0.0)
+    }
+
+    /// Smallest queueing delay of the last round trip, in microseconds.
+    fn queue(&self) -> f64 {
+        (self.recent.get().unwrap_or(0) - self.smallest.get().unwrap_or(0)) as f64
+    }
+
+    /// Whether the latest packet met a queue: longer than 3 ms, which jitter is, and near to the deepest of late, where
+    /// packets are dropped.
+    fn met_queue(&self) -> bool {
+        let base = self.smallest.get().unwrap_or(self.delay);
+        let deepest = (self.largest.get().unwrap_or(self.delay) - base) as f64;
+        (self.delay - base) as f64 > (0.5 * deepest).max(3e3)
+    }
+
+    /// `T` at a rate, in microseconds.
+    fn target(&self, rate: f64) -> f64 {
+        self.config.target as f64 * (TARGET_RATE / rate).powf(TARGET_EXPONENT) * self.share
+    }
+
+    fn delay_bound(&self) -> f64 {
+        let Some(rate) = self.rate.get() else { return f64::INFINITY };
+        let target = self.target(rate);
+        let growth = (FIRST_ROOM * 2f64.powi(self.free)).min(MOST_ROOM) * self.rtt();
+        let room = if self.queue() < target / 3.0 { target.max(growth) } else { target };
+        rate * (self.rtt() + self.jitter + room) / 1e6
+    }
+
+    /// At the start the present rate is a guess, which the bytes that it has carried keep within bounds.
+    fn start_bound(&self) -> u64 {
+        let delay = self.rtt() + 2.0 * self.config.target as f64;
+        let present = (self.present() * delay / 1e6) as u64;
+        present.clamp(self.started / 2, 3 * self.started) + INITIAL_PACKETS * self.mtu
+    }
+
+    fn min_window(&self) -> u64 {
+        let stands = |rate| self.phase == Phase::Alone && self.queue() > self.target(rate);
+        self.mtu * if self.rate.get().is_some_and(stands) { MIN_WINDOW_QUEUED } else { MIN_WINDOW }
+    }
+
+    fn measure_delay(&mut self, now: Micros, arrival: Arrival) {
+        let delay = arrival.delay();
+        self.delay = delay;
+        self.smallest.add(now, delay, MEMORY);
+        self.largest.add(now, delay, MEMORY);
+        let round_trip = (self.smoothed_rtt as Micros).max(30_000);
+        self.recent.add(now, delay, round_trip);
+        // Acknowledgements come over the quickest path: when that falls silent, the round trips of all others grow.
+        let empty = now.saturating_sub(arrival.sent) as i64 - (delay - self.smallest.get().unwrap_or(delay));
+        self.rtts.add(now, empty.max(0), ROUND_TRIPS * round_trip);
+        while self.pauses.front().is_some_and(|first| first + FREE_PACKETS <= arrival.packet) {
+            self.pauses.pop_front();
+        }
+        if self.pauses.front().is_some_and(|first| *first <= arrival.packet) {
+            let excess = (delay - self.recent.get().unwrap_or(delay)) as f64;
+            self.jitter += JITTER_WEIGHT * (excess.clamp(0.0, MAX_JITTER) - self.jitter);
+        }
+    }
+
+    fn measure_capacity(&mut self, now: Micros) {
+        let rate = self.present();
+        // What arrives faster was carried; what arrives more slowly may have been all there was.
+        let weight = match (rate > self.capacity, self.is_limited(now)) {
+            (true, _) => 0.3,
+            (false, true) => 0.1,
+            (false, false) => 0.0,
+        };
+        self.capacity += weight * (rate - self.capacity);
+    }
+
+    fn end_round(&mut self, now: Micros) {
+        self.round_end = self.next;
+        let queue = (self.delay - self.smallest.get().unwrap_or(self.delay)) as f64;
+        let limited = self.is_limited(now);
+        let target = self.rate.get().map_or(self.config.target as f64, |rate| self.target(rate));
+        self.note_queue(now, queue, target, limited);
+        match self.phase {
+            Phase::Start => self.end_flat_start(now, limited),
+            Phase::Alone => self.look_for_others(now, queue, target, limited),
+            Phase::Dip { rounds: 0, beside } => self.judge_dip(now, queue, target, beside),
+            Phase::Dip { rounds, beside } => self.phase = Phase::Dip { rounds: rounds - 1, beside },
+            Phase::Lift { rounds: 0 } => self.judge_lift(now, queue),
+            Phase::Lift { rounds } => self.phase = Phase::Lift { rounds: rounds - 1 },
+            Phase::Beside if self.is_overdue(now) || !limited => self.dip(queue, true),
+            Phase::Beside => {}
+        }
+        if self.phase == Phase::Alone && limited {
+            self.loss.probe(self.delay_bound());
+        }
+    }
+
+    fn note_queue(&mut self, now: Micros, queue: f64, target: f64, limited: bool) {
+        let is_empty = queue < target / 3.0;
+        if !limited || is_empty {
+            self.empty = now;
+        }
+        let dipped = self.phase != Phase::Alone || now < self.judged + AFTER_DIP;
+        if !limited || is_empty && !dipped {
+            self.stands_since = now;
+        }
+        let over = (now - self.stands_since).saturating_sub(BURST) as f64 / 1e6;
+        self.share = 1.0 - (1.0 - STANDING_SHARE) * over.min(1.0);
+        if queue <= target + self.jitter {
+            self.calm.add(now, self.in_flight as i64, MEMORY);
+        }
+        self.free = if limited && is_empty { (self.free + 1).min(DOUBLINGS) } else { 0 };
+    }
+
+    fn end_flat_start(&mut self, now: Micros, limited: bool) {
+        let (rounds, from) = self.flat;
+        let rate = self.present();
+        if limited {
+            self.flat = if rate > 1.25 * from { (0, rate) } else { (rounds + 1, from) };
+        }
+        if self.flat.0 >= FLAT_ROUNDS {
+            self.go_alone(now);
+        }
+    }
+
+    /// A packet met congestion: the first one of a round trip cuts the window.
+    fn answer(&mut self, now: Micros, packet: u64) {
+        if packet < self.answered {
+            return;
+        }
+        let in_flight = self.in_flight.max(MIN_WINDOW * self.mtu) as f64;
+        match self.phase {
+            Phase::Start if self.delivered < FIRST_PACKETS * self.mtu => return,
+            Phase::Start => self.go_alone(now),
+            // The delay bound has reacted already.
+            Phase::Alone if self.delay_bound() < in_flight => return,
+            Phase::Alone | Phase::Beside => {
+                self.losses.on_answer();
+                self.loss.cut(now, in_flight);
+            }
+            Phase::Dip { .. } | Phase::Lift { .. } => return,
+        }
+        self.answered = self.next;
+    }
+
+    fn go_alone(&mut self, now: Micros) {
+        self.empty = now;
+        self.standing = 0;
+        self.phase = Phase::Alone;
+    }
+}
+
+impl Controller for Steady {
+    fn on_sent(&mut self, now: Micros, packet: u64, bytes: u64) {
+        let pacing = self.pacing_rate().map_or(1e6, |rate| rate as f64 / 8.0);
+        self.rate.on_sent(now, packet, bytes as f64 * 1e6 / pacing);
+        let after_pause = now > self.sent_at + PAUSE && !self.is_limited(now);
+        if after_pause || matches!(self.phase, Phase::Dip { rounds: 0..=1, .. }) {
+            if self.pauses.len() > MAX_PAUSES {
+                self.pauses.pop_front();
+            }
+            self.pauses.push_back(packet);
+        }
+        self.sent_at = now;
+        self.next = packet + 1;
+        self.in_flight += bytes;
+    }
+
+    fn on_waiting(&mut self, now: Micros, waits: bool) {
+        if waits {
+            self.waited = Some(now);
+        }
+        self.rate.on_waiting(now, waits);
+    }
+
+    fn on_ack(&mut self, _now: Micros, packet: u64, sent: Micros, bytes: u64) {
+        self.rate.on_ack(bytes);
+        self.delivered += bytes;
+        self.acked += bytes;
+        // As with slow start (RFC 9002 §7.8): what did not use the window does not open it.
+        if self.phase == Phase::Start && 2 * self.in_flight >= self.start_bound() {
+            self.started += bytes;
+        }
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+        self.losses.on_packet(self.met_queue(), false);
+        if self.newest.is_none_or(|(newest, _)| packet > newest) {
+            self.newest = Some((packet, sent));
+        }
+    }
+
+    fn on_end_acks(&mut self, now: Micros, _in_flight: u64) {
+        let Some((_, sent)) = self.newest.take() else { return };
+        let rtt = now.saturating_sub(sent) as f64;
+        let weight = if self.smoothed_rtt == 0.0 { 1.0 } else { 1.0 / 8.0 };
+        self.smoothed_rtt += weight * (rtt - self.smoothed_rtt);
+        let acked = std::mem::take(&mut self.acked);
+        let bounds = self.phase == Phase::Beside || self.loss.window() < self.delay_bound();
+        if bounds && self.is_limited(now) {
+            self.loss.grow(now, acked, self.smoothed_rtt, self.mtu);
+        }
+    }
+
+    fn on_arrival(&mut self, now: Micros, arrival: Arrival) {
+        self.rate.on_arrival(arrival, self.jitter);
+        self.measure_capacity(now);
+        self.measure_delay(now, arrival);
+        if arrival.packet >= self.round_end {
+            self.end_round(now);
+        }
+        let queue = (self.rtt() / 8.0).clamp(12e3, 25e3);
+        let known = self.delivered > FIRST_PACKETS * self.mtu;
+        if self.phase == Phase::Start && known && self.is_limited(now) && self.queue() > queue {
+            self.go_alone(now);
+        }
+    }
+
+    fn on_loss(&mut self, now: Micros, packet: u64, bytes: u64) {
+        let met_queue = self.met_queue();
+        self.losses.on_packet(met_queue, true);
+        if self.losses.is_congestion(met_queue) {
+            self.answer(now, packet);
+        }
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+    }
+
+    fn on_mark(&mut self, now: Micros, packet: u64) {
+        self.answer(now, packet);
+    }
+
+    fn on_spurious_loss(&mut self) {
+        self.loss.undo();
+    }
+
+    fn on_persistent_congestion(&mut self, _now: Micros) {
+        self.rate.halve();
+    }
+
+    fn on_mtu(&mut self, bytes: u64) {
+        self.mtu = bytes;
+        self.rate.on_mtu(bytes);
+    }
+
+    fn window(&self) -> u64 {
+        let window = match self.phase {
+            Phase::Start => self.start_bound(),
+            Phase::Alone => self.delay_bound().min(self.loss.window()) as u64,
+            Phase::Dip { .. } => (DIP * self.present() * self.rtt() / 1e6) as u64,
+            Phase::Lift { .. } => 2 * self.before.window,
+            Phase::Beside => self.loss.window() as u64,
+        };
+        window.clamp(self.min_window(), MAX_WINDOW)
+    }
+
+    fn capacity(&self) -> Option<u64> {
+        (self.capacity > 0.0 && self.phase != Phase::Start).then_some((8.0 * self.capacity) as u64)
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        match self.phase {
+            Phase::Alone if self.loss.window().is_finite() => {
+                Some((8e6 * LOSS_PACING * self.loss.window() / self.smoothed_rtt) as u64)
+            }
+            // A rate that is too small would keep packets for seconds.
+            Phase::Alone | Phase::Dip { .. } => {
+                self.rate.get().map(|rate| (8.0 * PACING * rate).max(1e6) as u64)
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! A link and the flows on it, packet by packet, to try controllers on: the laboratory does so with whole sessions, this
+//! in a fraction of the time.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use squall_sched::Micros;
+
+use super::super::{Arrival, Controller, INITIAL_PACKETS};
+
+pub(super) const MTU: u64 = 1_250;
+const STEP: Micros = 50;
+/// Packets or microseconds after which a receiver reports.
+const REPORT: (usize, Micros) = (10, 10_000);
+/// Later than this after the newest, a packet is lost.
+const REORDERED: u64 = 3;
+/// Packets that leave at once at most.
+const BURST: f64 = 10.0;
+/// What the receiver's clock is ahead.
+const OFFSET: i64 = 77_000_000;
+
+/// A bottleneck with a queue that drops its tail, and flows that share it.
+pub(super) struct Net {
+    now: Micros,
+    /// Bytes per microsecond.
+    rate: f64,
+    /// One way, in microseconds.
+    delay: Micros,
+    /// Bytes that the queue holds.
+    pub(super) queue_limit: u64,
+    /// Share of packets that the medium loses, and whether it is one of these.
+    pub(super) loss: f64,
+    random: u64,
+    queue: VecDeque<Packet>,
+    busy_until: f64,
+    pub(super) flows: Vec<Flow>,
+}
+
+#[derive(Clone, Copy)]
+struct Packet {
+    flow: usize,
+    number: u64,
+    sent: Micros,
+    arrived: Micros,
+}
+
+/// A sender, its receiver, and what came of it.
+pub(super) struct Flow {
+    pub(super) controller: Box<dyn Controller>,
+    starts: Micros,
+    ends: Micros,
+    /// Bytes and interval of its frames; a transfer otherwise.
+    frames: Option<(u64, Micros)>,
+    backlog: u64,
+    next: u64,
+    flight: BTreeMap<u64, Micros>,
+    credit: f64,
+    on_the_way: VecDeque<Packet>,
+    arrived: Vec<Packet>,
+    report_due: Micros,
+    reports: VecDeque<(Micros, Vec<Packet>)>,
+    srtt: f64,
+    /// Since [`Net::measure`].
+    delivered: u64,
+    lost: u64,
+    round_trips: Vec<Micros>,
+}
+
+impl Net {
+    /// A link of so many Mbps with a round trip of so many milliseconds and a queue of 1 MB.
+    pub(super) fn new(mbps: f64, round_trip_ms: u64) -> Self {
+        Self {
+            now: 0,
+            rate: mbps / 8.0,
+            delay: round_trip_ms * 500,
+            queue_limit: 1_000_000,
+            loss: 0.0,
+            random: 1,
+            queue: VecDeque::new(),
+            busy_until: 0.0,
+            flows: Vec::new(),
+        }
+    }
+
+    /// Adds a flow that sends between two times, in seconds.
+    pub(super) fn flow(mut self, controller: impl Controller + 'static, starts: u64, ends: u64) -> Self {
+        self.flows.push(Flow {
+            controller: Box::new(controller),
+            starts: starts * 1_000_000,
+            ends: ends * 1_000_000,
+            frames: None,
+            backlog: 0,
+            next: 0,
+            flight: BTreeMap::new(),
+            credit: BURST,
+            on_the_way: VecDeque::new(),
+            arrived: Vec::new(),
+            report_due: 0,
+            reports: VecDeque::new(),
+            srtt: 0.0,
+            delivered: 0,
+            lost: 0,
+            round_trips: Vec::new(),
+        });
+        self
+    }
+
+    /// The last flow sends frames of so many bytes, each so many microseconds.
+    pub(super) fn frames(mut self, bytes: u64, interval: Micros) -> Self {
+        self.flows.last_mut().expect("a flow").frames = Some((bytes, interval));
+        self
+    }
+
+    pub(super) fn set_rate(&mut self, mbps: f64) {
+        self.rate = mbps / 8.0;
+    }
+
+    /// Runs until so many seconds from the start.
+    pub(super) fn run_until(&mut self, seconds: f64) {
+        while (self.now as f64) < seconds * 1e6 {
+            self.now += STEP;
+            self.serve();
+            for flow in 0..self.flows.len() {
+                self.flows[flow].receive(self.now, self.delay);
+                self.flows[flow].acknowledge(self.now);
+                self.send(flow);
+            }
+        }
+    }
+
+    /// Runs for so many seconds, and returns what each flow got, in Mbps.
+    pub(super) fn measure(&mut self, seconds: f64) -> Vec<f64> {
+        for flow in &mut self.flows {
+            (flow.delivered, flow.lost) = (0, 0);
+            flow.round_trips.clear();
+        }
+        self.run_until(self.now as f64 / 1e6 + seconds);
+        self.flows.iter().map(|flow| flow.delivered as f64 * 8.0 / seconds / 1e6).collect()
+    }
+
+    /// Queueing delay at present in milliseconds.
+    pub(super) fn queue_ms(&self) -> f64 {
+        (self.queue.len() as u64 * MTU) as f64 / self.rate / 1e3
+    }
+
+    fn serve(&mut self) {
+        while self.busy_until <= self.now as f64
+            && let Some(mut packet) = self.queue.pop_front()
+        {
+            self.busy_until = self.busy_until.max(packet.sent as f64) + MTU as f64 / self.rate;
+            packet.arrived = self.busy_until as Micros + self.delay;
+            self.flows[packet.flow].on_the_way.push_back(packet);
+        }
+    }
+
+    fn send(&mut self, index: usize) {
+        let now = self.now;
+        let flow = &mut self.flows[index];
+        if now < flow.starts || now >= flow.ends {
+            return;
+        }
+        flow.offer(now);
+        while flow.takes_packet(now) {
+            let number = flow.leave(now);
+            self.random =
+                self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let is_lost = ((self.random >> 33) as f64) < self.loss * f64::from(1 << 31);
+            if !is_lost && (self.queue.len() as u64 + 1) * MTU <= self.queue_limit {
+                self.queue.push_back(Packet { flow: index, number, sent: now, arrived: 0 });
+            }
+        }
+    }
+}
+
+impl Flow {
+    fn offer(&mut self, now: Micros) {
+        match self.frames {
+            None => self.backlog = MTU,
+            Some((bytes, interval)) if (now - self.starts) % interval < STEP => self.backlog += bytes,
+            Some(_) => {}
+        }
+    }
+
+    fn takes_packet(&mut self, now: Micros) -> bool {
+        let has_data = self.backlog > 0;
+        let fits = (self.flight.len() as u64 + 1) * MTU <= self.controller.window() && self.credit >= 1.0;
+        if !has_data || !fits {
+            self.controller.on_waiting(now, has_data);
+            let window = self.controller.window() as f64;
+            let by_window = if self.srtt > 0.0 { 1.25 * window / self.srtt } else { f64::INFINITY };
+            let rate = self.controller.pacing_rate().map_or(by_window, |rate| rate as f64 / 8e6);
+            self.credit = (self.credit + rate * STEP as f64 / MTU as f64).min(BURST);
+        }
+        has_data && fits
+    }
+
+    fn leave(&mut self, now: Micros) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.credit -= 1.0;
+        if self.frames.is_some() {
+            self.backlog = self.backlog.saturating_sub(MTU);
+        }
+        self.flight.insert(number, now);
+        self.controller.on_sent(now, number, MTU);
+        number
+    }
+
+    fn receive(&mut self, now: Micros, delay: Micros) {
+        while self.on_the_way.front().is_some_and(|packet| packet.arrived <= now) {
+            if self.arrived.is_empty() {
+                self.report_due = now + REPORT.1;
+            }
+            self.arrived.extend(self.on_the_way.pop_front());
+            self.delivered += MTU;
+        }
+        let is_due = self.arrived.len() >= REPORT.0 || !self.arrived.is_empty() && self.report_due <= now;
+        if is_due {
+            self.reports.push_back((now + delay, std::mem::take(&mut self.arrived)));
+        }
+    }
+
+    fn acknowledge(&mut self, now: Micros) {
+        while self.reports.front().is_some_and(|(at, _)| *at <= now) {
+            let (_, packets) = self.reports.pop_front().expect("it is there");
+            for packet in &packets {
+                if self.flight.remove(&packet.number).is_some() {
+                    self.controller.on_ack(now, packet.number, packet.sent, MTU);
+                }
+            }
+            let newest = packets.last().expect("reports are of something");
+            let rtt = (now - newest.sent) as f64;
+            self.srtt += if self.srtt == 0.0 { rtt } else { (rtt - self.srtt) / 8.0 };
+            self.round_trips.push(self.srtt as Micros);
+            self.controller.on_end_acks(now, self.flight.len() as u64 * MTU);
+            let arrival =
+                Arrival { packet: newest.number, sent: newest.sent, at: newest.arrived as i64 + OFFSET };
+            self.controller.on_arrival(now, arrival);
+            self.lose(now, |number, _| number + REORDERED <= newest.number);
+        }
+        let timeout = (2.5 * self.srtt.max(150e3)) as Micros;
+        self.lose(now, |_, sent| sent + timeout <= now);
+    }
+
+    fn lose(&mut self, now: Micros, is_lost: impl Fn(u64, Micros) -> bool) {
+        while let Some((&number, &sent)) = self.flight.first_key_value()
+            && is_lost(number, sent)
+        {
+            self.flight.remove(&number);
+            self.lost += 1;
+            self.controller.on_loss(now, number, MTU);
+        }
+    }
+
+    /// 95th percentile of the smoothed round trip since [`Net::measure`], in milliseconds.
+    pub(super) fn p95_ms(&mut self) -> f64 {
+        self.round_trips.sort_unstable();
+        self.round_trips[self.round_trips.len() * 95 / 100] as f64 / 1e3
+    }
+
+    /// Share of packets lost since [`Net::measure`].
+    pub(super) fn lost(&self) -> f64 {
+        self.lost as f64 * MTU as f64 / (self.delivered + self.lost * MTU) as f64
+    }
+}
+
+/// CUBIC (RFC 9438) with slow start, as what others are.
+#[derive(Debug)]
+pub(super) struct Cubic {
+    bound: super::LossBound,
+    slow_start: Option<u64>,
+    next: u64,
+    answered: u64,
+    srtt: f64,
+}
+
+impl Default for Cubic {
+    fn default() -> Self {
+        Self {
+            bound: super::LossBound::default(),
+            slow_start: Some(INITIAL_PACKETS * MTU),
+            next: 0,
+            answered: 0,
+            srtt: 0.0,
+        }
+    }
+}
+
+impl Controller for Cubic {
+    fn on_sent(&mut self, _now: Micros, packet: u64, _bytes: u64) {
+        self.next = packet + 1;
+    }
+
+    fn on_ack(&mut self, now: Micros, _packet: u64, sent: Micros, bytes: u64) {
+        self.srtt = (now - sent) as f64;
+        match &mut self.slow_start {
+            Some(window) => *window += bytes,
+            None => self.bound.grow(now, bytes, self.srtt, MTU),
+        }
+    }
+
+    fn on_end_acks(&mut self, _now: Micros, _in_flight: u64) {}
+
+    fn on_arrival(&mut self, _now: Micros, _arrival: Arrival) {}
+
+    fn on_loss(&mut self, now: Micros, packet: u64, _bytes: u64) {
+        if packet >= self.answered {
+            self.bound.cut(now, self.window() as f64);
+            self.slow_start = None;
+            self.answered = self.next;
+        }
+    }
+
+    fn on_persistent_congestion(&mut self, _now: Micros) {}
+
+    fn on_mtu(&mut self, _bytes: u64) {}
+
+    fn window(&self) -> u64 {
+        self.slow_start.unwrap_or(self.bound.window() as u64)
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        None
+    }
+}

@@ -1,0 +1,248 @@
+//! The rate at which packets arrive at present.
+
+use std::collections::VecDeque;
+
+use squall_sched::Micros;
+
+use super::super::Arrival;
+
+/// Bytes and time are means over so many packets. With 15 or 20 frames of recorded networks arrive more rarely in time;
+/// with fewer the receiver's pairs show through.
+const PACKETS: f64 = 10.0;
+/// Over a path with jitter they are means over so many times the jitter, as gaps of that size say nothing.
+const JITTERS: f64 = 2.0;
+/// Silences of the application up to this long are none, in microseconds …
+const SILENCE: f64 = 5_000.0;
+/// … nor are those in which so many packets arrive.
+const SILENT_PACKETS: f64 = 4.0;
+/// Gaps of this or more are outages, and say nothing of the rate, in microseconds.
+const OUTAGE: f64 = 200_000.0;
+/// Silences that are remembered at most; their packets are long lost then.
+const MAX_SILENCES: usize = 1 << 12;
+/// Shortest time in microseconds between two arrivals: the resolution of the stamps.
+const RESOLUTION: f64 = 8.0;
+/// Bounds of the rate in bytes per second: 8 kbps to 1.2 Gbps.
+const RATES: (f64, f64) = (1e3, 1.5e8);
+
+/// Bytes over the time between arrivals. The silences of the application are left out, those of the window and the pacer
+/// are not: otherwise a small window could never show that it is the limit.
+#[derive(Debug)]
+pub(super) struct ArrivalRate {
+    mtu: f64,
+    /// Means of bytes and of microseconds.
+    bytes: f64,
+    time: f64,
+    /// Packets that have counted.
+    counted: f64,
+    /// The last packet whose time of arrival is known, and bytes acknowledged since.
+    last: Option<Arrival>,
+    acked: f64,
+    /// When the last packet's time by the pacing rate was over, or data waited last.
+    silent_from: Option<Micros>,
+    /// Data waits for the window or the pacer.
+    waits: bool,
+    /// Packets before which the application was silent, of those whose arrival is open: number and microseconds.
+    silences: VecDeque<(u64, f64)>,
+}
+
+impl ArrivalRate {
+    pub(super) fn new(mtu: u64) -> Self {
+        Self {
+            mtu: mtu as f64,
+            bytes: 0.0,
+            time: 0.0,
+            counted: 0.0,
+            last: None,
+            acked: 0.0,
+            silent_from: None,
+            waits: false,
+            silences: VecDeque::new(),
+        }
+    }
+
+    /// Bytes per second; `None` before the first ten packets.
+    pub(super) fn get(&self) -> Option<f64> {
+        let is_known = self.counted >= PACKETS && self.time > 0.0;
+        is_known.then(|| (self.bytes * 1e6 / self.time).clamp(RATES.0, RATES.1))
+    }
+
+    pub(super) fn on_mtu(&mut self, mtu: u64) {
+        self.mtu = mtu as f64;
+    }
+
+    /// Half of what was measured is believed.
+    pub(super) fn halve(&mut self) {
+        self.time *= 2.0;
+    }
+
+    /// A packet left that takes `paced` microseconds at the pacing rate.
+    pub(super) fn on_sent(&mut self, now: Micros, packet: u64, paced: f64) {
+        let arriving = self.get().map_or(0.0, |rate| SILENT_PACKETS * self.mtu * 1e6 / rate);
+        let silence = self.silent_from.map_or(0, |from| now.saturating_sub(from)) as f64;
+        if !self.waits && silence > arriving.max(SILENCE) {
+            if self.silences.len() == MAX_SILENCES {
+                self.silences.pop_front();
+            }
+            self.silences.push_back((packet, silence));
+        }
+        self.silent_from = Some(now + paced as Micros);
+    }
+
+    /// Data waits, or does no longer.
+    pub(super) fn on_waiting(&mut self, now: Micros, waits: bool) {
+        if self.waits && !waits {
+            self.silent_from = self.silent_from.map(|from| from.max(now));
+        }
+        self.waits = waits;
+    }
+
+    pub(super) fn on_ack(&mut self, bytes: u64) {
+        self.acked += bytes as f64;
+    }
+
+    /// A time of arrival is known, on a path that adds so many microseconds of jitter.
+    pub(super) fn on_arrival(&mut self, arrival: Arrival, jitter: f64) {
+        if self.last.is_some_and(|last| last.packet >= arrival.packet) {
+            return;
+        }
+        let silence = self.silence_before(arrival.packet);
+        let bytes = std::mem::take(&mut self.acked);
+        let Some(last) = self.last.replace(arrival) else { return };
+        let time = (arrival.at - last.at) as f64 - silence;
+        if time > OUTAGE || bytes == 0.0 {
+            return;
+        }
+        // Frames of one or two packets have no gaps but these: they show no rate, only that there is less than before.
+        let is_faster = self.get().is_none_or(|rate| bytes * 1e6 > rate * time);
+        if silence == 0.0 || !is_faster {
+            self.add(bytes, time, jitter);
+        }
+    }
+
+    fn silence_before(&mut self, packet: u64) -> f64 {
+        let mut silence = 0.0;
+        while let Some(&(at, length)) = self.silences.front()
+            && at <= packet
+        {
+            silence += length;
+            self.silences.pop_front();
+        }
+        silence
+    }
+
+    fn add(&mut self, bytes: f64, time: f64, jitter: f64) {
+        let packets = bytes / self.mtu;
+        self.counted += packets;
+        let gap = self.get().map_or(time / packets, |rate| self.mtu * 1e6 / rate);
+        let memory = PACKETS.min(self.counted).max(JITTERS * jitter / gap.max(RESOLUTION));
+        let keep = (1.0 - 1.0 / memory.max(1.0)).powf(packets);
+        self.bytes = keep * self.bytes + bytes;
+        self.time = (keep * self.time + time).max(RESOLUTION);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MTU: u64 = 1_250;
+
+    /// A sender and its receiver, one packet after the other.
+    struct Flow {
+        rate: ArrivalRate,
+        next: u64,
+    }
+
+    impl Flow {
+        fn new() -> Self {
+            Self { rate: ArrivalRate::new(MTU), next: 0 }
+        }
+
+        /// So many packets that leave and arrive so far from one another, from `at` on; data waits after each if the
+        /// window is the limit.
+        fn packets(&mut self, count: u64, from: Micros, gap: Micros, waits: bool) {
+            for at in (0..count).map(|i| from + i * gap) {
+                self.rate.on_sent(at, self.next, 100.0);
+                self.rate.on_waiting(at, waits);
+                self.rate.on_ack(MTU);
+                self.rate.on_arrival(Arrival { packet: self.next, sent: at, at: at as i64 - 5_000_000 }, 0.0);
+                self.next += 1;
+            }
+        }
+
+        /// Packets in ten milliseconds.
+        fn rate(&self) -> f64 {
+            self.rate.get().expect("it is known") / MTU as f64 / 100.0
+        }
+    }
+
+    #[test]
+    fn the_rate_is_known_after_ten_packets() {
+        let mut flow = Flow::new();
+        flow.packets(10, 0, 1_000, true);
+        assert_eq!(flow.rate.get(), None, "nine gaps");
+        flow.packets(1, 10_000, 1_000, true);
+        assert!((flow.rate() - 10.0).abs() < 0.01, "{}", flow.rate());
+    }
+
+    #[test]
+    fn a_pause_of_the_application_says_nothing() {
+        let mut flow = Flow::new();
+        flow.packets(40, 0, 1_000, false);
+        flow.packets(40, 140_000, 1_000, false);
+        assert!((flow.rate() - 10.0).abs() < 0.1, "{}", flow.rate());
+    }
+
+    #[test]
+    fn a_pause_of_the_window_lowers_it() {
+        let mut flow = Flow::new();
+        flow.packets(40, 0, 1_000, true);
+        flow.packets(1, 140_000, 1_000, true);
+        assert!(flow.rate() < 2.0, "{}", flow.rate());
+    }
+
+    #[test]
+    fn single_packets_of_an_application_show_no_higher_rate() {
+        let mut flow = Flow::new();
+        flow.packets(40, 0, 1_000, false);
+        for packet in 1..100 {
+            flow.packets(1, 39_000 + 50_000 * packet, 1_000, false);
+        }
+        assert!(flow.rate() < 10.1, "{}", flow.rate());
+    }
+
+    #[test]
+    fn an_outage_is_no_rate() {
+        let mut flow = Flow::new();
+        flow.packets(40, 0, 1_000, true);
+        flow.packets(10, 1_040_000, 1_000, true);
+        assert!((flow.rate() - 10.0).abs() < 0.01, "{}", flow.rate());
+    }
+
+    #[test]
+    fn what_was_overtaken_does_not_count() {
+        let mut flow = Flow::new();
+        flow.packets(40, 0, 1_000, true);
+        let before = flow.rate();
+        flow.rate.on_arrival(Arrival { packet: 3, sent: 3_000, at: 0 }, 0.0);
+        assert_eq!(flow.rate(), before);
+    }
+
+    #[test]
+    fn after_persistent_congestion_half_of_it_is_believed() {
+        let mut flow = Flow::new();
+        flow.packets(40, 0, 1_000, true);
+        flow.rate.halve();
+        assert!((flow.rate() - 5.0).abs() < 0.1, "{}", flow.rate());
+    }
+
+    #[test]
+    fn silences_of_packets_that_never_arrive_are_bounded() {
+        let mut rate = ArrivalRate::new(MTU);
+        for packet in 0..2 * MAX_SILENCES as u64 {
+            rate.on_sent(packet * 100_000, packet, 100.0);
+            rate.on_waiting(packet * 100_000, false);
+        }
+        assert_eq!(rate.silences.len(), MAX_SILENCES);
+    }
+}

@@ -1,0 +1,227 @@
+use proptest::prelude::*;
+
+use super::{
+    net::{Cubic, MTU, Net},
+    *,
+};
+
+fn steady() -> Steady {
+    Steady::new(SteadyConfig::default(), MTU)
+}
+
+/// Longest p95 of the round trip that is wanted, in milliseconds.
+fn limit_ms(mbps: f64, round_trip_ms: u64) -> f64 {
+    // Reports are up to 10 ms late. The window grows by up to half a round trip before it meets a queue.
+    let base = round_trip_ms as f64 + 10.0;
+    base + f64::max(25.0, base / 4.0).max(4.0 * MTU as f64 * 8.0 / mbps / 1e3)
+}
+
+#[test]
+fn a_transfer_uses_links_of_any_rate_and_length_with_a_short_queue() {
+    for (mbps, round_trip) in
+        [5.0, 20.0, 60.0, 150.0].into_iter().flat_map(|mbps| [10, 40, 100, 200].map(|ms| (mbps, ms)))
+    {
+        let mut net = Net::new(mbps, round_trip).flow(steady(), 0, 100);
+        net.run_until(5.0);
+        let used = net.measure(15.0)[0] / mbps;
+        let p95 = net.flows[0].p95_ms();
+        println!("{mbps} Mbps, {round_trip} ms: {used:.2} of it, p95 of the round trip {p95:.0} ms");
+        // Each dip costs a second's growth: most where few packets are in flight.
+        assert!(used > if mbps > 5.0 { 0.9 } else { 0.85 }, "{used} of {mbps} Mbps over {round_trip} ms");
+        assert!(p95 < limit_ms(mbps, round_trip), "{p95} ms over {mbps} Mbps, {round_trip} ms");
+    }
+}
+
+#[test]
+fn a_link_with_a_larger_rate_is_found_within_two_seconds() {
+    for round_trip in [10, 40, 100] {
+        let mut net = Net::new(5.0, round_trip).flow(steady(), 0, 100);
+        net.run_until(10.0);
+        net.set_rate(50.0);
+        net.run_until(12.0);
+        let used = net.measure(1.0)[0];
+        println!("{round_trip} ms: {used:.1} of 50 Mbps after two seconds");
+        assert!(used > 45.0, "{used} Mbps over {round_trip} ms");
+    }
+}
+
+#[test]
+fn a_link_with_a_smaller_rate_has_a_short_queue_again_within_half_a_second() {
+    for round_trip in [10, 40] {
+        let mut net = Net::new(50.0, round_trip).flow(steady(), 0, 100);
+        net.run_until(10.0);
+        net.set_rate(5.0);
+        net.run_until(10.5);
+        let mut longest = 0.0f64;
+        for step in 0..50 {
+            net.run_until(10.5 + 0.05 * f64::from(step));
+            longest = longest.max(net.queue_ms());
+        }
+        println!("{round_trip} ms: {longest:.0} ms of queue at most after half a second");
+        assert!(longest < 55.0, "{longest} ms over {round_trip} ms");
+    }
+}
+
+#[test]
+fn losses_of_the_medium_change_nothing() {
+    for (loss, round_trip) in [(0.01, 40), (0.05, 40), (0.02, 100)] {
+        let mut net = Net::new(20.0, round_trip).flow(steady(), 0, 100);
+        net.loss = loss;
+        net.run_until(5.0);
+        let used = net.measure(15.0)[0] / (20.0 * (1.0 - loss));
+        println!("{loss} lost over {round_trip} ms: {used:.2} of the rest");
+        assert!(used > 0.9, "{used} with {loss} lost over {round_trip} ms");
+    }
+}
+
+#[test]
+fn a_queue_too_short_for_the_target_loses_little() {
+    for (queue, least) in [(20_000, 0.7), (40_000, 0.9)] {
+        let mut net = Net::new(20.0, 40).flow(steady(), 0, 100);
+        net.queue_limit = queue;
+        net.run_until(5.0);
+        let used = net.measure(20.0)[0] / 20.0;
+        let lost = net.flows[0].lost();
+        println!("queue of {queue}: {used:.2} of the link, {lost:.4} lost");
+        assert!(used > least && lost < 0.012, "{used} and {lost} lost with a queue of {queue}");
+    }
+}
+
+#[test]
+fn a_stream_below_the_capacity_leaves_no_queue_and_opens_no_window() {
+    // 30 frames of 12.5 kB a second are 3 Mbps.
+    let mut net = Net::new(20.0, 40).flow(steady(), 0, 100).frames(12_500, 33_333);
+    net.run_until(3.0);
+    net.measure(20.0);
+    let p95 = net.flows[0].p95_ms();
+    let window = net.flows[0].controller.window();
+    println!("p95 of the round trip {p95:.0} ms, window {window}");
+    assert!(p95 < 55.0, "a frame takes 5 ms: {p95}");
+    assert!(window < 200_000, "twice what the link takes: {window}");
+}
+
+#[test]
+fn the_estimate_is_the_links_rate_and_outlives_a_pause() {
+    // 30 frames of 62.5 kB a second are 15 Mbps.
+    let mut net = Net::new(20.0, 40).flow(steady(), 0, 10).frames(62_500, 33_333);
+    net.run_until(9.9);
+    let before = net.flows[0].controller.capacity().expect("it is known");
+    println!("{before} bps");
+    assert!((17_000_000..23_000_000).contains(&before), "{before}");
+    net.run_until(15.0);
+    assert_eq!(net.flows[0].controller.capacity(), Some(before), "nothing was sent since");
+}
+
+#[test]
+fn cubic_and_this_leave_each_other_a_share() {
+    for (queue, round_trip) in [(100_000, 30), (100_000, 80), (400_000, 30), (400_000, 80)] {
+        for (ours, other) in [(0, 2), (2, 0)] {
+            let mut net =
+                Net::new(20.0, round_trip).flow(steady(), ours, 100).flow(Cubic::default(), other, 100);
+            net.queue_limit = queue;
+            net.run_until(10.0);
+            let shares = net.measure(40.0);
+            println!("queue of {queue}, {round_trip} ms: {shares:.1?}");
+            assert!(shares.iter().all(|share| *share > 4.0), "{shares:?} of 20 Mbps");
+        }
+    }
+}
+
+#[test]
+fn the_queue_is_short_again_when_others_have_left() {
+    let mut net = Net::new(20.0, 40).flow(steady(), 0, 100).flow(Cubic::default(), 2, 20);
+    net.queue_limit = 200_000;
+    net.run_until(32.0);
+    let used = net.measure(8.0)[0];
+    let p95 = net.flows[0].p95_ms();
+    println!("{used:.1} Mbps, p95 of the round trip {p95:.0} ms");
+    assert!(used > 17.0 && p95 < 70.0, "{used} Mbps, {p95} ms");
+}
+
+#[test]
+fn two_of_these_share_a_link() {
+    let mut net = Net::new(20.0, 40).flow(steady(), 0, 100).flow(steady(), 5, 100);
+    net.run_until(15.0);
+    let shares = net.measure(30.0);
+    let p95 = net.flows[0].p95_ms();
+    println!("{shares:.1?} Mbps, p95 of the round trip {p95:.0} ms");
+    assert!(shares.iter().all(|share| *share > 6.0), "{shares:?} of 20 Mbps");
+}
+
+#[test]
+fn a_mark_cuts_the_window_once_a_round_trip() {
+    let mut net = Net::new(20.0, 40).flow(steady(), 0, 100);
+    net.run_until(8.0);
+    let controller = &mut net.flows[0].controller;
+    let before = controller.window();
+    controller.on_mark(8_000_000, u64::MAX - 1);
+    let after = controller.window();
+    assert!(after < before * 3 / 4, "{after} after {before}");
+    controller.on_mark(8_001_000, 0);
+    assert_eq!(controller.window(), after, "of a packet that left before the cut");
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Sent(u64),
+    Waiting(bool),
+    Acked(u64),
+    Arrived(u64, i64),
+    Lost(u64),
+    Marked(u64),
+    Spurious,
+    Persistent,
+    Mtu(u64),
+}
+
+fn calls() -> impl Strategy<Value = Vec<(Micros, Call)>> {
+    let call = prop_oneof![
+        8 => (1u64..2_000).prop_map(Call::Sent),
+        2 => any::<bool>().prop_map(Call::Waiting),
+        6 => (0u64..300).prop_map(Call::Acked),
+        6 => (0u64..300, -(1i64 << 40)..1 << 40).prop_map(|(packet, at)| Call::Arrived(packet, at)),
+        4 => (0u64..400, 0i64..10_000_000).prop_map(|(packet, at)| Call::Arrived(packet, at)),
+        2 => (0u64..300).prop_map(Call::Lost),
+        1 => (0u64..300).prop_map(Call::Marked),
+        1 => Just(Call::Spurious),
+        1 => Just(Call::Persistent),
+        1 => (1_200u64..65_000).prop_map(Call::Mtu),
+    ];
+    prop::collection::vec((0u64..300_000, call), 1..500)
+}
+
+proptest! {
+    /// Receivers choose what they report: whatever it is, something may leave, and no more than fits the memory.
+    #[test]
+    fn whatever_is_reported_the_window_stays_within_its_bounds(calls in calls()) {
+        let mut steady = steady();
+        let (mut now, mut next, mut mtu) = (0, 0, MTU);
+        for (step, call) in calls {
+            now += step;
+            match call {
+                Call::Sent(bytes) => {
+                    steady.on_sent(now, next, bytes);
+                    next += 1;
+                }
+                Call::Waiting(waits) => steady.on_waiting(now, waits),
+                Call::Acked(packet) => {
+                    steady.on_ack(now, packet, now.saturating_sub(50_000), MTU);
+                    steady.on_end_acks(now, MTU);
+                }
+                Call::Arrived(packet, at) => {
+                    steady.on_arrival(now, Arrival { packet, sent: now.saturating_sub(50_000), at });
+                }
+                Call::Lost(packet) => steady.on_loss(now, packet, MTU),
+                Call::Marked(packet) => steady.on_mark(now, packet),
+                Call::Spurious => steady.on_spurious_loss(),
+                Call::Persistent => steady.on_persistent_congestion(now),
+                Call::Mtu(bytes) => {
+                    mtu = bytes;
+                    steady.on_mtu(bytes);
+                }
+            }
+            prop_assert!((MIN_WINDOW_QUEUED * mtu..=MAX_WINDOW).contains(&steady.window()), "{}", steady.window());
+            prop_assert!(steady.pacing_rate().is_none_or(|rate| rate > 0), "{:?}", steady.pacing_rate());
+        }
+    }
+}
