@@ -11,7 +11,7 @@ use std::{
 use squall_sched::{MAX_BLOCK, MAX_PATHS, Scheduler, StreamScheduler, schedulers::minrtt::MinRtt};
 use squall_signal::WatermarkConfig;
 
-use crate::congestion::{SalsifyConfig, SqpConfig};
+use crate::congestion::{SalsifyConfig, SqpConfig, SteadyConfig};
 
 /// A pair of addresses that packets run between.
 ///
@@ -28,8 +28,7 @@ pub struct NetPath {
 /// Congestion controller of every path of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CongestionControl {
-    /// CUBIC (RFC 9438), as noq implements it. The default.
-    #[default]
+    /// CUBIC (RFC 9438), as noq implements it.
     Cubic,
     /// CUBIC that takes a loss for congestion only where packets queue, or more than a tenth of them is lost; for
     /// media over radio. See `docs/congestion.md`.
@@ -43,11 +42,15 @@ pub enum CongestionControl {
     Sqp,
     /// Salsify: what arrives within 100 ms; see [`crate::congestion::salsify`].
     Salsify,
+    /// Steady: what arrives within a short delay beyond the round trip; see [`crate::congestion::steady`]. The default.
+    #[default]
+    Steady,
 }
 
 impl CongestionControl {
     /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 6] = [
+    pub const ALL: [(&'static str, Self); 7] = [
+        ("steady", Self::Steady),
         ("cubic", Self::Cubic),
         ("cubic-tolerant", Self::CubicTolerant),
         ("newreno", Self::NewReno),
@@ -56,7 +59,7 @@ impl CongestionControl {
         ("salsify", Self::Salsify),
     ];
 
-    /// The names, as a sentence lists them: `cubic, newreno, …`.
+    /// The names, as a sentence lists them: `steady, cubic, …`.
     pub fn names() -> String {
         Self::ALL.map(|(name, _)| name).join(", ")
     }
@@ -99,6 +102,8 @@ pub struct Config {
     pub sqp: SqpConfig,
     /// What [`CongestionControl::Salsify`] goes by.
     pub salsify: SalsifyConfig,
+    /// What [`CongestionControl::Steady`] goes by.
+    pub steady: SteadyConfig,
     /// Whether blocks that are handed over as unreliable are sent as reliable ones, as if the application
     /// had asked for it. The peer sees no difference. Default: no.
     pub all_reliable: bool,
@@ -151,6 +156,7 @@ impl Default for Config {
             congestion: CongestionControl::default(),
             sqp: SqpConfig::default(),
             salsify: SalsifyConfig::default(),
+            steady: SteadyConfig::default(),
             all_reliable: false,
             limits: Limits::default(),
             idle_timeout: Duration::from_secs(30),

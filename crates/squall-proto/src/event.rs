@@ -6,7 +6,7 @@ use bytes::Bytes;
 use squall_sched::{BlockId, PathId};
 use squall_signal::AlertKind;
 
-use crate::{Block, Channel, NetPath, Priority, wire};
+use crate::{Block, Capacity, Channel, NetPath, Priority, wire};
 
 /// Why a block was not taken for sending. Only [`Self::Full`] hands it back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -143,7 +143,7 @@ pub enum BlockFate {
         /// Bytes acknowledged on each path.
         over: Vec<(PathId, u32)>,
     },
-    /// Its deadline passed first.
+    /// Its deadline passed first, or could not be met by what the paths carry while other blocks waited.
     Expired {
         /// Bytes of it the peer has.
         acked: u32,
@@ -261,7 +261,7 @@ pub enum ConnectError {
 }
 
 /// What happened in a session.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
     /// The session is up: blocks can be sent.
@@ -293,6 +293,9 @@ pub enum Event {
     Writable,
     /// A path changed.
     Path(PathId, PathChange),
+    /// [`Capacity::safe`] fell by more than 5 %, or rose by more than 10 % and the last event is 50 ms old. A fall is
+    /// reported at once, also one that a radio announces or that a suspected path makes. Only the latest waits to be taken.
+    Capacity(Box<Capacity>),
     /// The session is over; the last event.
     Closed(CloseReason),
 }

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod block;
+mod capacity;
 mod config;
 pub mod congestion;
 mod endpoint;
@@ -43,6 +44,7 @@ mod varint;
 pub mod wire;
 
 pub use block::{Block, BlockOptions, Channel, OptionError, Priority};
+pub use capacity::{Capacity, Limit, PathCapacity};
 pub use config::{AcceptFilter, Config, CongestionControl, Limits, NetPath, SchedulerFactory};
 pub use endpoint::{Endpoint, SessionId};
 pub use event::{

@@ -31,6 +31,8 @@ pub struct PathStats {
     pub one_way_delay: Duration,
     /// Congestion window in bytes.
     pub window: u64,
+    /// What the path carries as its congestion controller estimates it, in bits per second, if it does.
+    pub capacity: Option<u64>,
     /// Bytes in flight.
     pub in_flight: u64,
     /// Delivery rate in bits per second.

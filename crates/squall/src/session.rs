@@ -8,11 +8,12 @@ use std::{
 
 use bytes::Bytes;
 use squall_proto::{
-    Block, BlockOptions, Channel, CloseReason, DecisionLog, OpenError, PacketLog, PathStats, Received,
-    SendError, SessionId, SessionStats, WeightError, WriteError,
+    Block, BlockOptions, Capacity, Channel, CloseReason, DecisionLog, OpenError, PacketLog, PathStats,
+    Received, SendError, SessionId, SessionStats, WeightError, WriteError,
     sched::{BlockId, PathId},
     signal::Subscriber,
 };
+use tokio::sync::watch;
 
 use crate::{
     Arrival, BlockHandle, BlockWriter, Interfaces, NotConnector, PathEvent, UnknownInterface, shared::Shared,
@@ -124,7 +125,11 @@ impl Session {
         }
     }
 
-    fn try_open(&self, options: &BlockOptions) -> Result<BlockWriter, OpenError> {
+    /// Opens a block if there is room; see [`Self::open`].
+    ///
+    /// # Errors
+    /// [`OpenError::Full`] if too many blocks are open; [`Self::writable`] waits for room. Or the session is over.
+    pub fn try_open(&self, options: &BlockOptions) -> Result<BlockWriter, OpenError> {
         let handle = self.inner.shared.lock().open(self.inner.id, options)?;
         Ok(BlockWriter::new(self.clone(), handle))
     }
@@ -143,6 +148,10 @@ impl Session {
             }
             room.await;
         }
+    }
+
+    pub(crate) fn try_finish_with(&self, block: BlockId, data: Bytes) -> Result<(), WriteError> {
+        self.inner.shared.lock().finish_with(self.inner.id, block, data)
     }
 
     pub(crate) fn finish_block(&self, block: BlockId) -> Result<(), WriteError> {
@@ -340,6 +349,34 @@ impl Session {
     /// Every open path with its addresses and counters; the last ones when the session is over.
     pub fn path_stats(&self) -> Vec<PathInfo> {
         self.inner.shared.lock().paths(self.inner.id)
+    }
+
+    /// What the session can carry, for an encoder to follow: `safe` is what it carries over the next second with a
+    /// probability of nine in ten. All 0 before the session is up and when it is over.
+    ///
+    /// ```no_run
+    /// # async fn example(session: squall::Session, mut encoder: impl FnMut(u64)) {
+    /// let mut changes = session.capacity_changes();
+    /// while changes.changed().await.is_ok() {
+    ///     encoder(changes.borrow_and_update().safe);
+    /// }
+    /// # }
+    /// ```
+    pub fn capacity(&self) -> Capacity {
+        self.inner.shared.lock().capacity(self.inner.id)
+    }
+
+    /// The capacity whenever it changes: at once when `safe` falls by more than 5 %, also because a radio announces a
+    /// fade or a path is suspected; when it rises by more than 10 %, and at most each 50 ms. The latest is kept; all 0 when
+    /// the session is over. The receiver ends with the last handle of the session.
+    pub fn capacity_changes(&self) -> watch::Receiver<Capacity> {
+        self.inner.shared.lock().capacity_changes(self.inner.id)
+    }
+
+    /// Bytes of blocks that can still be handed over to arrive `within` a time, with a probability from 0 to 1, beside
+    /// those that wait: the size for the next frame. 0 when the session is over.
+    pub fn deliverable(&self, within: Duration, probability: f64) -> u64 {
+        self.inner.shared.lock().deliverable(self.inner.id, within, probability)
     }
 
     /// Changes the interfaces that a session started by this side runs over.

@@ -5,16 +5,16 @@ use std::{
     net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Waker,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use squall_proto::{
-    Block, BlockOptions, CloseReason, Event, OpenError, PathChange, PathStats, SendError, SessionId,
-    SessionStats, WriteError,
+    Block, BlockOptions, Capacity, CloseReason, Event, OpenError, PathChange, PathStats, SendError,
+    SessionId, SessionStats, WriteError,
     sched::{BlockId, PathId},
 };
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::{
     Arrival, BlockHandle, ConnectError, Interfaces, PathEvent, PathInfo, Session, UnknownInterface,
@@ -194,6 +194,17 @@ impl Core {
         appended
     }
 
+    /// Adds to an open block what is the last of it: nothing leaves in between that could not tell the end.
+    pub(crate) fn finish_with(
+        &mut self,
+        id: SessionId,
+        block: BlockId,
+        data: Bytes,
+    ) -> Result<(), WriteError> {
+        self.append(id, block, data, false)?;
+        self.finish_block(id, block)
+    }
+
     /// Says that an open block has all its bytes.
     pub(crate) fn finish_block(&mut self, id: SessionId, block: BlockId) -> Result<(), WriteError> {
         let Some(session) = self.proto.session(id) else { return Err(WriteError::Ended) };
@@ -246,6 +257,7 @@ impl Core {
             match notice {
                 Event::Connected => self.on_connected(id),
                 Event::Finished { id: block, fate } => state.on_fate(block, fate),
+                Event::Capacity(capacity) => drop(state.capacity.send_replace(*capacity)),
                 Event::Path(path, change) => {
                     let change = match change {
                         PathChange::Up(net) => PathChange::Up(self.routes.real(net)),
@@ -318,6 +330,23 @@ impl Core {
             self.waiting.push(id);
         }
         done || self.gone
+    }
+
+    /// What a session can carry; nothing when it is over.
+    pub(crate) fn capacity(&mut self, id: SessionId) -> Capacity {
+        self.proto.session(id).map(|session| session.capacity(Instant::now())).unwrap_or_default()
+    }
+
+    /// Bytes that can still be handed over to arrive in time; none when the session is over.
+    pub(crate) fn deliverable(&mut self, id: SessionId, within: Duration, probability: f64) -> u64 {
+        let session = self.proto.session(id);
+        session.map_or(0, |session| session.deliverable(Instant::now(), within, probability))
+    }
+
+    /// Where changes of the capacity are reported.
+    pub(crate) fn capacity_changes(&self, id: SessionId) -> watch::Receiver<Capacity> {
+        let state = self.sessions.get(&id);
+        state.map_or_else(|| watch::Sender::default().subscribe(), |state| state.capacity.subscribe())
     }
 
     /// Closes a session.

@@ -5,8 +5,8 @@ use std::{
     sync::Arc,
 };
 
-use squall_proto::{BlockFate, CloseReason, SessionStats, sched::BlockId};
-use tokio::sync::{Notify, oneshot};
+use squall_proto::{BlockFate, Capacity, CloseReason, SessionStats, sched::BlockId};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::{Arrival, PathEvent, PathInfo};
 
@@ -45,6 +45,8 @@ pub(crate) struct State {
     pub(crate) finishing: bool,
     /// Where the fates of open blocks go.
     pub(crate) fates: HashMap<BlockId, oneshot::Sender<BlockFate>>,
+    /// What the session can carry, as reported last.
+    pub(crate) capacity: watch::Sender<Capacity>,
     paths: VecDeque<PathEvent>,
     paths_dropped: u64,
     /// What had arrived when the session ended.
@@ -91,6 +93,7 @@ impl State {
     pub(crate) fn on_end(&mut self, ended: Ended) {
         self.ended = Some(ended);
         self.fates.clear();
+        self.capacity.send_replace(Capacity::default());
         self.wake_all();
     }
 

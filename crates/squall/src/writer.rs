@@ -75,6 +75,18 @@ impl BlockWriter {
         self.open.session.try_append(self.open.id, data.into(), false)
     }
 
+    /// Adds the last bytes if there is room, as [`Self::try_append`] and [`Self::finish`] in one. The packet that takes
+    /// them tells the end of the block, for which a packet of its own may leave otherwise. [`Self::finish`] then only
+    /// gives the handle.
+    ///
+    /// # Errors
+    /// As for [`Self::try_append`]: the block goes on.
+    pub fn try_append_last(&mut self, data: impl Into<Bytes>) -> Result<(), WriteError> {
+        self.open.session.try_finish_with(self.open.id, data.into())?;
+        self.open.is_finished = true;
+        Ok(())
+    }
+
     /// The block has all its bytes. The handle gives its fate, also that of a block which has ended before.
     ///
     /// # Errors

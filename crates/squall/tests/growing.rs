@@ -93,6 +93,26 @@ fn a_writer_that_is_dropped_cancels_its_block() {
 }
 
 #[test]
+fn the_last_bytes_end_a_block() {
+    within(async || {
+        let (_endpoint, client, server) = pair(Config::default()).await;
+        for finishes in [true, false] {
+            let mut writer = client.try_open(&BlockOptions::new()).expect("there is room");
+            writer.try_append(pattern(2_000, 1)).expect("there is room");
+            writer.try_append_last(pattern(500, 2)).expect("there is room");
+            assert_eq!(writer.try_append("more"), Err(WriteError::Ended));
+            if finishes {
+                assert!(matches!(writer.finish().expect("has ended").await, BlockFate::Delivered { .. }));
+            } else {
+                drop(writer);
+            }
+            let whole = [pattern(2_000, 1), pattern(500, 2)].concat();
+            assert_eq!(next_block(&server).await.data, whole);
+        }
+    });
+}
+
+#[test]
 fn a_writer_waits_for_room_and_notices_that_its_block_ended() {
     within(async || {
         let limits = Limits { queued_bytes: 40_000, ..Limits::default() };

@@ -1,9 +1,9 @@
-//! Cloud gaming: frames whose size follows what the congestion control allows.
+//! Cloud gaming: frames whose size follows what the session can carry.
 
 use super::{Class, Kind, ReliableFrames};
 
 /// The stream of a game that is rendered elsewhere (AUGUR, NSDI 2024, §2.1): an encoder without lookahead makes a
-/// frame at each tick, as large as its share of what the sender's congestion control allows at that moment.
+/// frame at each tick, as large as its share of what the session can carry at that moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Game {
     /// Frames per second.
@@ -12,6 +12,8 @@ pub struct Game {
     pub bitrate_min_bps: u64,
     /// The encoder never makes more, in bits per second.
     pub bitrate_max_bps: u64,
+    /// The forecast that the encoder follows.
+    pub follow: Follow,
     /// Part of the allowed rate that the encoder uses, above 0 and at most 1.
     pub share: f64,
     /// Frames from one key frame to the next, at least 1. None: only the first is one, and those that repair a loss.
@@ -30,11 +32,24 @@ pub struct Game {
     pub reliable: ReliableFrames,
 }
 
+/// A forecast of a session that an encoder can follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follow {
+    /// What its paths carry at present, headers included: [`Capacity::link`](squall_proto::Capacity::link).
+    Link,
+    /// What it carries in nine seconds of ten: [`Capacity::safe`](squall_proto::Capacity::safe). And no frame is larger than
+    /// what [arrives](squall_proto::Session::deliverable) with the same probability within a time.
+    Safe {
+        /// That time, in microseconds.
+        within_us: u64,
+    },
+}
+
 /// A share as millionths, to reckon with integers: the same sizes on every machine.
 const ONE: u64 = 1_000_000;
 
 impl Game {
-    /// What the encoder makes when the congestion control allows `allowed_bps`, in bits per second.
+    /// What the encoder makes when the session allows `allowed_bps`, in bits per second.
     pub fn bitrate_bps(&self, allowed_bps: u64) -> u64 {
         let share = (self.share * ONE as f64) as u128;
         let bps = (u128::from(allowed_bps) * share / u128::from(ONE)) as u64;
@@ -75,7 +90,7 @@ impl Kind for Game {
         Some(1_000_000 / u64::from(self.fps))
     }
 
-    fn follows_rate(&self) -> bool {
-        true
+    fn follows(&self) -> Option<Follow> {
+        Some(self.follow)
     }
 }

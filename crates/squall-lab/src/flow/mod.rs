@@ -30,7 +30,7 @@ pub use film::Film;
 pub use frame_trace::{FrameRow, FrameTrace, FrameTraceError};
 pub use frame_type::FrameType;
 pub use frames::{FrameClasses, Frames};
-pub use game::Game;
+pub use game::{Follow, Game};
 pub use gop::Gop;
 pub use messages::Messages;
 pub use multiplexer::Multiplexer;
@@ -109,7 +109,7 @@ pub enum Traffic {
     Frames(Frames),
     /// A film that is really encoded, and judged by what can be decoded of it.
     Film(Film),
-    /// Frames whose size follows what the congestion control allows.
+    /// Frames whose size follows what the session can carry.
     Game(Game),
     /// Segments that a player with a small buffer asks for.
     Dash(Dash),
@@ -140,9 +140,9 @@ trait Kind {
         None
     }
 
-    /// Whether the sizes of its blocks follow what the congestion control allows.
-    fn follows_rate(&self) -> bool {
-        false
+    /// What the sizes of its blocks follow, if they follow what the session can carry.
+    fn follows(&self) -> Option<Follow> {
+        None
     }
 }
 
@@ -188,8 +188,8 @@ impl Traffic {
         self.of_kind().backlog()
     }
 
-    /// Whether the sizes of its blocks follow what the congestion control allows.
-    pub fn follows_rate(&self) -> bool {
-        self.of_kind().follows_rate()
+    /// What the sizes of its blocks follow, if they follow what the session can carry.
+    pub fn follows(&self) -> Option<Follow> {
+        self.of_kind().follows()
     }
 }

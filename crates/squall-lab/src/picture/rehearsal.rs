@@ -6,7 +6,9 @@ use std::{
 };
 
 use squall_net::Micros;
-use squall_proto::sched::{Context, Decision, SchedEvent, Scheduler, schedulers::round_robin::RoundRobin};
+use squall_proto::sched::{
+    Context, Decision, SchedEvent, Scheduler, Sharing, schedulers::round_robin::RoundRobin,
+};
 
 /// A scheduler that another one stands in for during a time in which all paths are to be filled.
 ///
@@ -38,6 +40,10 @@ impl Scheduler for Rehearsed {
 
     fn follows_queue(&self) -> bool {
         self.scheduler.follows_queue()
+    }
+
+    fn sharing(&self) -> Sharing {
+        self.scheduler.sharing()
     }
 
     /// The cap is for what is seen in the picture.

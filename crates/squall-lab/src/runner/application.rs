@@ -1,6 +1,9 @@
 //! The application at both ends: offers the blocks of the flows, and tells the recorder what became of them.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use squall_net::Micros;
@@ -11,14 +14,13 @@ use squall_proto::{
 
 use super::clairvoyant::Offered;
 use super::growth::{Growth, Step};
-use super::rate::Allowance;
 use super::sampler::Sampler;
 use super::source::{Source, other, sender};
 use crate::contender::Contender;
-use crate::flow::Flow;
+use crate::flow::{Flow, Follow};
 use crate::result::{LostReason, Recorder, RunResult};
 use crate::scenario::Scenario;
-use crate::traffic::{Offer, Outcome, Pace};
+use crate::traffic::{Allowed, Offer, Outcome, Pace};
 use crate::world::{Side, World};
 
 pub(super) struct Application {
@@ -31,8 +33,6 @@ pub(super) struct Application {
     offered: Offered,
     sources: Vec<Source>,
     growth: Growth,
-    /// What encoders that follow a rate are told.
-    allowance: Allowance,
     /// A flow has a block that nobody knew of before.
     news: bool,
     /// The blocks under way from the client, and from the server.
@@ -70,7 +70,6 @@ impl Application {
             offered: Offered::default(),
             sources: flows.map(|(index, flow)| Source::new(flow, index, seed)).collect(),
             growth: Growth::default(),
-            allowance: Allowance::new(scenario.congestion, scheduler),
             news: false,
             blocks: [HashMap::new(), HashMap::new()],
             sampler: Sampler::new(scenario.paths.len(), scenario.direction()),
@@ -222,11 +221,11 @@ impl Application {
 
     /// Goes on to the next block of a flow. An encoder is told before what its session allows.
     fn advance(&mut self, world: &mut World, flow: usize) {
+        let (now, at_us) = (world.instant(), world.now() - self.start);
         let source = &mut self.sources[flow];
-        if source.generator.follows_rate() {
-            let paths = world.look_at(source.side).map(Session::path_stats).unwrap_or_default();
-            let bps = self.allowance.bps(paths.iter().map(|(id, _, stats)| (*id, stats)));
-            source.generator.on_rate(world.now() - self.start, bps);
+        if let Some(follow) = source.generator.follows() {
+            let allowed = world.look_at(source.side).map(|session| allowed(session, follow, now));
+            source.generator.on_allowed(at_us, allowed.unwrap_or_default());
         }
         source.advance();
     }
@@ -424,6 +423,21 @@ impl Application {
         result
     }
 }
+
+/// What a session allows an encoder now.
+fn allowed(session: &mut Session, follow: Follow, now: Instant) -> Allowed {
+    let capacity = session.capacity(now);
+    match follow {
+        Follow::Link => Allowed { bps: capacity.link, frame: u64::MAX },
+        Follow::Safe { within_us } => {
+            let within = Duration::from_micros(within_us);
+            Allowed { bps: capacity.safe, frame: session.deliverable(now, within, SURE) }
+        }
+    }
+}
+
+/// Probability with which a frame is to arrive in time: that of the rate.
+const SURE: f64 = 0.9;
 
 /// The weights that a flow asks for.
 fn weights(flow: &Flow) -> impl Iterator<Item = (Side, u16, u16)> + use<> {

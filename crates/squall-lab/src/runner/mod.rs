@@ -6,13 +6,12 @@
 //! and seed give the same record, to the byte.
 //!
 //! `course` leads one run, `application` offers and receives the blocks, each flow's from a `source`, `sampler` reads
-//! the paths, `rate` says what they allow, `clairvoyant` what would have been possible.
+//! the paths, `clairvoyant` says what would have been possible.
 
 mod application;
 mod clairvoyant;
 mod course;
 mod growth;
-mod rate;
 mod sampler;
 mod source;
 mod stopwatch;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use squall_proto::{
     SchedulerFactory,
-    sched::{Context, Decision, SchedEvent, Scheduler},
+    sched::{Context, Decision, SchedEvent, Scheduler, Sharing},
 };
 
 /// The processor time of schedulers, as far as a clock tells: what a run in virtual time measures in real time.
@@ -63,5 +63,9 @@ impl Scheduler for Timed {
 
     fn metered_cap(&self) -> Option<u64> {
         self.inner.metered_cap()
+    }
+
+    fn sharing(&self) -> Sharing {
+        self.inner.sharing()
     }
 }

@@ -24,7 +24,7 @@ fn error_of(tail: &str) -> String {
 #[test]
 fn defaults_are_filled_in() {
     let scenario = Scenario::parse(&format!("{HEAD}{PATH}{FLOW}"), "t.toml").unwrap();
-    assert_eq!((scenario.seeds, scenario.congestion), (vec![1], CongestionControl::Cubic));
+    assert_eq!((scenario.seeds, scenario.congestion), (vec![1], CongestionControl::Steady));
     let flow = &scenario.flows[0];
     assert_eq!((flow.direction, flow.channel), (Direction::Down, 0));
     assert_eq!((flow.start_us, flow.end_us), (0, 10_000_000));
@@ -275,8 +275,7 @@ fn every_congestion_control_can_be_named_and_others_are_refused() {
         );
     }
     let words = error(&format!("congestion = \"reno\"\n{HEAD}{PATH}{FLOW}"));
-    let told =
-        "unknown congestion control 'reno'; there are cubic, cubic-tolerant, newreno, bbr3, sqp, salsify";
+    let told = "unknown congestion control 'reno'; there are steady, cubic, cubic-tolerant, newreno, bbr3, sqp, salsify";
     assert!(words.starts_with("t.toml:1:14: ") && words.contains(told), "{words}");
 }
 

@@ -1,8 +1,8 @@
-//! Frames of a game, as large as the congestion control allows.
+//! Frames of a game, as large as the session allows.
 
 use rand_pcg::Pcg64Mcg;
 
-use super::source::{Source, jittered};
+use super::source::{Allowed, Source, jittered};
 use super::{Frame, Offer};
 use crate::flow::{Class, Game};
 
@@ -15,8 +15,8 @@ pub(super) struct Encoder {
     classes: Vec<Class>,
     rng: Pcg64Mcg,
     next: u64,
-    /// What the congestion control allows, in bits per second; 0 as long as nobody has told.
-    allowed_bps: u64,
+    /// What the session allows; nothing as long as it is not known.
+    allowed: Allowed,
     /// Bytes that key frames took beyond the mean, and that frames after them are yet to save.
     debt: u64,
     /// The last key frame, once there was one.
@@ -27,12 +27,26 @@ pub(super) struct Encoder {
 
 impl Encoder {
     pub(super) fn new(game: &Game, classes: Vec<Class>, rng: Pcg64Mcg) -> Self {
-        Self { game: game.clone(), classes, rng, next: 0, allowed_bps: 0, debt: 0, key: None, broken: false }
+        Self {
+            game: game.clone(),
+            classes,
+            rng,
+            next: 0,
+            allowed: Allowed::default(),
+            debt: 0,
+            key: None,
+            broken: false,
+        }
     }
 
-    /// Bytes for the next frame, such that the mean is that of the bitrate.
+    /// Bytes for the next frame, such that the mean is that of the bitrate, and as few as it takes to arrive.
     fn budget(&mut self, key: bool) -> u64 {
-        let bitrate = self.game.bitrate_bps(self.allowed_bps);
+        let least = self.game.frame_size(self.game.bitrate_min_bps);
+        self.by_rate(key).min(self.allowed.frame.max(least))
+    }
+
+    fn by_rate(&mut self, key: bool) -> u64 {
+        let bitrate = self.game.bitrate_bps(self.allowed.bps);
         let mean = self.game.frame_size(bitrate);
         if key {
             let size = self.game.key_size(bitrate);
@@ -81,8 +95,8 @@ impl Source for Encoder {
         }
     }
 
-    fn on_rate(&mut self, _at_us: u64, bps: u64) {
-        self.allowed_bps = bps;
+    fn on_allowed(&mut self, _at_us: u64, allowed: Allowed) {
+        self.allowed = allowed;
     }
 }
 
@@ -92,13 +106,14 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
-    use crate::flow::{ReliableFrames, Traffic};
+    use crate::flow::{Follow, ReliableFrames, Traffic};
 
     fn game() -> Game {
         Game {
             fps: 50,
             bitrate_min_bps: 1_000_000,
             bitrate_max_bps: 20_000_000,
+            follow: Follow::Link,
             share: 0.5,
             group: None,
             key_ratio: 3.0,
@@ -115,6 +130,10 @@ mod tests {
         Encoder::new(game, classes, Pcg64Mcg::seed_from_u64(1))
     }
 
+    fn allowed(bps: u64) -> Allowed {
+        Allowed { bps, frame: u64::MAX }
+    }
+
     fn sizes(encoder: &mut Encoder, count: usize) -> Vec<u64> {
         (0..count).filter_map(|_| encoder.next()).map(|offer| offer.size).collect()
     }
@@ -122,20 +141,30 @@ mod tests {
     #[test]
     fn sizes_follow_the_rate_within_bounds() {
         let mut encoder = encoder(&game());
-        // Nobody has told yet: 1 Mbps, 2,500 bytes a frame, the first three times that; four frames save the rest.
+        encoder.on_allowed(0, allowed(0));
+        // Nothing is known yet: 1 Mbps, 2,500 bytes a frame, the first three times that; four frames save the rest.
         assert_eq!(sizes(&mut encoder, 6), [7_500, 1_250, 1_250, 1_250, 1_250, 2_500]);
-        encoder.on_rate(60_000, 8_000_000);
+        encoder.on_allowed(60_000, allowed(8_000_000));
         assert_eq!(sizes(&mut encoder, 2), [10_000, 10_000]);
-        encoder.on_rate(100_000, 1_000_000_000);
+        encoder.on_allowed(100_000, allowed(1_000_000_000));
         assert_eq!(sizes(&mut encoder, 1), [50_000]);
-        encoder.on_rate(120_000, 100_000);
+        encoder.on_allowed(120_000, allowed(100_000));
         assert_eq!(sizes(&mut encoder, 1), [2_500]);
+    }
+
+    #[test]
+    fn no_frame_is_larger_than_what_arrives() {
+        let mut encoder = encoder(&Game { group: Some(2), ..game() });
+        encoder.on_allowed(0, Allowed { bps: 16_000_000, frame: 30_000 });
+        assert_eq!(sizes(&mut encoder, 2), [30_000, 10_000]);
+        encoder.on_allowed(40_000, Allowed { bps: 16_000_000, frame: 0 });
+        assert_eq!(sizes(&mut encoder, 1), [2_500], "what the encoder makes at least");
     }
 
     #[test]
     fn key_frames_are_within_the_bitrate() {
         let mut encoder = encoder(&Game { group: Some(10), ..game() });
-        encoder.on_rate(0, 16_000_000);
+        encoder.on_allowed(0, allowed(16_000_000));
         let sizes = sizes(&mut encoder, 20);
         assert_eq!((sizes[0], sizes[10], sizes[9]), (60_000, 60_000, 20_000));
         assert_eq!([&sizes[..10], &sizes[10..]].map(|group| group.iter().sum::<u64>()), [200_000; 2]);
@@ -186,7 +215,7 @@ mod tests {
             let least = game.frame_size(game.bitrate_min_bps) as f64 / 2.0 * (1.0 - jitter);
             let mut last = 0;
             for (index, (rate, delivered)) in (0..).zip(told) {
-                encoder.on_rate(last, rate);
+                encoder.on_allowed(last, allowed(rate));
                 let offer = encoder.next().expect("it is never stuck");
                 prop_assert!(offer.size <= game.largest_frame() && offer.size as f64 >= least - 1.0);
                 prop_assert!(offer.at_us >= last);

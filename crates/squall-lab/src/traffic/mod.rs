@@ -28,8 +28,9 @@ use rand_pcg::Pcg64Mcg;
 use squall_media::film::FilmError;
 use squall_media::sphere::SphereError;
 
-use crate::flow::{Flow, Traffic};
+use crate::flow::{Flow, Follow, Traffic};
 pub use offer::{Frame, Offer};
+pub use source::Allowed;
 pub(crate) use source::Outcome;
 use source::Source;
 
@@ -96,15 +97,14 @@ impl Generator {
         self.source.on_ended(index, at_us.saturating_sub(self.flow.start_us), delivered);
     }
 
-    /// Whether [`Self::on_rate`] is to be called before each block is made.
-    pub fn follows_rate(&self) -> bool {
-        self.flow.traffic.follows_rate()
+    /// What [`Self::on_allowed`] is to be told before each block is made, if anything.
+    pub fn follows(&self) -> Option<Follow> {
+        self.flow.traffic.follows()
     }
 
-    /// The congestion control of the session that sends allows this many bits per second since `at_us`, in
-    /// microseconds from the start of the run.
-    pub fn on_rate(&mut self, at_us: u64, bps: u64) {
-        self.source.on_rate(at_us.saturating_sub(self.flow.start_us), bps);
+    /// The session that sends allows this much since `at_us`, in microseconds from the start of the run.
+    pub fn on_allowed(&mut self, at_us: u64, allowed: Allowed) {
+        self.source.on_allowed(at_us.saturating_sub(self.flow.start_us), allowed);
     }
 
     /// What the receiving end made of the flow, when the run ends at `end_us` from its start.

@@ -24,14 +24,23 @@ pub(super) trait Source: fmt::Debug + Send {
     /// taken.
     fn on_ended(&mut self, _index: u64, _at_us: u64, _delivered: bool) {}
 
-    /// The session's congestion control allows this many bits per second now. Told before each block is made, if the
-    /// traffic [follows it](crate::flow::Traffic::follows_rate).
-    fn on_rate(&mut self, _at_us: u64, _bps: u64) {}
+    /// The session allows this much now. Told before each block is made, if the traffic
+    /// [follows it](crate::flow::Traffic::follows).
+    fn on_allowed(&mut self, _at_us: u64, _allowed: Allowed) {}
 
     /// What the receiving end made of it all until `end_us`.
     fn outcome(&self, _end_us: u64) -> Outcome {
         Outcome::default()
     }
+}
+
+/// What a session allows an encoder.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Allowed {
+    /// Rate in bits per second.
+    pub bps: u64,
+    /// Bytes of the next frame at most.
+    pub frame: u64,
 }
 
 /// What the receiving end of a flow made of its blocks, where that is more than that they arrived.

@@ -373,4 +373,21 @@ mod tests {
         let stats = meeting.honest.session(meeting.session.expect("is up")).expect("is up").stats();
         assert_eq!((stats.blocks_delivered, stats.open_blocks), (1, 0));
     }
+
+    #[test]
+    fn an_end_leaves_with_the_bytes_that_follow_it() {
+        let (mut meeting, block) = with_hello(&[1, 0x80, 1, 0, 0, 0x40, 64, 1]);
+        let (now, id) = (meeting.now, meeting.session.expect("is up"));
+        let session = meeting.honest.session(id).expect("is up");
+        assert_eq!(session.finish(now, block), Ok(()));
+        let next = session.open(now, &BlockOptions::new()).expect("room");
+        assert_eq!(session.append(next, vec![7; 2_000].into()), Ok(()));
+        assert!(meeting.honest_sends());
+        let one_packet = data(&meeting);
+        assert_eq!(one_packet.len(), 3, "{one_packet:?}");
+        assert_eq!((one_packet[0], one_packet[2]), ((None, 500), (Some(500), 0)));
+        meeting.settle(Duration::from_secs(1));
+        let all: usize = data(&meeting).iter().map(|(_, bytes)| bytes).sum();
+        assert_eq!(all, 2_500, "nothing is sent twice");
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use squall_sched::{Assignment, Block, Context, Decision, Micros, WorkKind};
+use squall_sched::{Assignment, Block, Context, Decision, Micros, WorkKind, capacity};
 
 use super::Session;
 use crate::{
@@ -18,6 +18,9 @@ pub(super) const ACK_RESERVE: usize = 28;
 /// Decisions in a row before packets are sent; the rest follows at once.
 const MAX_DECISIONS: usize = 64;
 
+/// Blocks, by deadline, that are looked at before each decision for whether they can still arrive.
+const FRONT: usize = 32;
+
 impl Session {
     /// Lets the scheduler assign what the windows take. Returns whether anything was assigned.
     pub(super) fn decide(&mut self, now: Micros) -> bool {
@@ -30,6 +33,7 @@ impl Session {
         self.sched_due = false;
         self.sched_wake = None;
         self.refresh_views(now);
+        self.expire_unreachable(now);
         self.tell_scheduler(now);
         let mut assigned = false;
         for _ in 0..MAX_DECISIONS {
@@ -61,6 +65,37 @@ impl Session {
         self.sched_due = assigned;
         self.note_limits();
         assigned
+    }
+
+    /// Ends blocks that the paths cannot bring to the peer before their deadline, rather than let them delay the others that
+    /// wait.
+    ///
+    /// Of what has not begun to leave, a round trip more is asked, since what paths carry changes before we learn of it. The
+    /// last block stays: a path that is given nothing is never measured again. Only where controllers estimate what
+    /// paths carry: others keep queues of their own, which make the delay of the moment a poor guess.
+    fn expire_unreachable(&mut self, now: Micros) {
+        let is_estimated = self.paths.iter().filter(|path| path.up).all(|path| path.capacity.is_some());
+        let usable = || self.views.iter().filter(|view| is_estimated && view.usable);
+        let Some(owd) = usable().map(|view| view.owd).min() else { return };
+        let rtt = usable().map(|view| view.srtt).min().unwrap_or(0);
+        let is_beyond = |block: &Block, deadline: Micros| {
+            let has_begun = block.unsent_bytes() < block.meta().len;
+            let by = deadline.saturating_sub(if has_begun { 0 } else { rtt });
+            deadline < now + owd
+                || u64::from(block.unsent_bytes()) > capacity::before(Some(by), now, &self.views)
+        };
+        let mut front = self.outbox.queue.by_deadline().take(FRONT).peekable();
+        let mut late = Vec::new();
+        while let Some(block) = front.next() {
+            let Some(deadline) = block.meta().deadline.filter(|_| front.peek().is_some()) else { break };
+            if is_beyond(block, deadline) {
+                late.push(block.meta().id);
+            }
+        }
+        drop(front);
+        for id in late {
+            self.end_block(now, id, Ending::Expired);
+        }
     }
 
     fn tell_scheduler(&mut self, now: Micros) {

@@ -1,8 +1,10 @@
 //! A session: one peer, several paths, blocks both ways.
 //!
 //! `transmit` decides what leaves next, `decide` asks the scheduler, `receive` takes in packets and
-//! fates, `watch` minds the time: deadlines, silent paths, probes; `cost` minds paths that cost money, `signal` what radios say.
+//! fates, `watch` handles what falls due: deadlines, silent paths, probes; `cost` handles metered paths, `signal` radio reports,
+//! `capacity` forecasts what the session can carry.
 
+mod capacity;
 mod cost;
 mod decide;
 mod grow;
@@ -37,6 +39,7 @@ use crate::{
     wire::Cancel,
 };
 
+use capacity::Outlook;
 use log::Logs;
 pub use log::{ArrivalLog, DecisionLog, PacketFate, PacketLog};
 use notices::Notices;
@@ -76,6 +79,7 @@ pub struct Session {
     reporter: Reporter,
     control: VecDeque<Control>,
     metering: Metering,
+    outlook: Outlook,
     radios: Radios,
     /// Alerts, each for the path of that number.
     urgent: VecDeque<(u32, Control)>,
@@ -156,6 +160,7 @@ impl Session {
             reporter: Reporter::default(),
             control: VecDeque::new(),
             metering: Metering::default(),
+            outlook: Outlook::default(),
             radios: Radios::default(),
             urgent: VecDeque::new(),
             probes: VecDeque::new(),
@@ -236,13 +241,15 @@ impl Session {
             .pop()
             .or_else(|| self.poll_writable())
             .or_else(|| self.poll_arrival())
+            .or_else(|| self.poll_capacity())
             .or_else(|| self.poll_end())
     }
 
     /// The next thing that happened other than [`Event::Received`], [`Event::Part`] and [`Event::Missed`]. Those wait for
     /// [`Self::poll_arrival`], even after [`Event::Closed`], and hold the peer back meanwhile.
     pub fn poll_notice(&mut self) -> Option<Event> {
-        self.notices.pop().or_else(|| self.poll_writable()).or_else(|| self.poll_end())
+        let notice = self.notices.pop().or_else(|| self.poll_writable()).or_else(|| self.poll_capacity());
+        notice.or_else(|| self.poll_end())
     }
 
     /// The next of the peer's blocks: [`Event::Received`], [`Event::Part`] or [`Event::Missed`].
@@ -267,7 +274,8 @@ impl Session {
     /// Whether [`Self::poll_event`] has an event.
     pub(crate) fn has_events(&self) -> bool {
         let waiting = !self.notices.is_empty() || !self.left.is_empty() || self.end_due;
-        waiting || self.is_live() && (self.inbox.has_events() || self.outbox.is_writable())
+        let changed = self.inbox.has_events() || self.outbox.is_writable() || self.outlook.has_news();
+        waiting || self.is_live() && changed
     }
 
     /// Ends the session at once: unfinished blocks end with it. The peer is told.
@@ -377,6 +385,7 @@ impl Session {
             stats.rtt_deviation = Duration::from_micros(path.rtt.deviation);
             stats.one_way_delay = Duration::from_micros(owd);
             stats.window = path.effective_window();
+            stats.capacity = path.capacity;
             stats.in_flight = path.in_flight();
             stats.delivery_rate = path.delivery.bits_per_second();
             stats.loss = path.loss.ratio();
@@ -546,6 +555,7 @@ impl Session {
         let span = self.paths.iter().find(|p| p.id == id).map_or(&self.span, |path| &path.span);
         span.in_scope(|| tracing::debug!(path = id.0, ?change, "path changes"));
         self.notices.push(Event::Path(id, change));
+        self.outlook.look_again();
         self.sched_events.push(SchedEvent::PathChanged(id));
         self.sched_due = true;
     }

@@ -10,9 +10,9 @@ use crate::{
     inbox::InboxEvent,
     liveness::Packet,
     outbox::Ending,
-    path::{Control, InFlight, Payload, Sample},
+    path::{Control, InFlight, Payload, Reported, Sample},
     steering::{Fate, PacketEvent, QuicEvent},
-    wire::{Data, Feedback, Item, Items, Stamp},
+    wire::{Data, Feedback, Item, Items},
 };
 
 /// Code with which a session is closed when the peer breaks the protocol.
@@ -20,7 +20,7 @@ const PROTOCOL_ERROR: u32 = 1;
 
 /// A report of an arrival belongs to an acknowledgement that comes this much later at most, in
 /// microseconds: noq acknowledges a packet on its own within less.
-const MAX_TOLD_AGE: Micros = 50_000;
+const MAX_REPORT_AGE: Micros = 50_000;
 
 /// Probes and answers that wait to leave at most.
 pub(super) const MAX_PROBES: usize = 16;
@@ -256,24 +256,31 @@ impl Session {
             }
         }
         if let Some((packet, sent)) = newest_data {
-            self.tell_arrival(at, position, packet, sent);
+            self.report_arrival(at, position, packet, sent);
         }
         if let Some(newest) = newest {
             self.forget_probes(at, position, newest);
         }
     }
 
-    /// Feedback tells the delay of what arrived last on the path: that is the newest data acknowledged
-    /// together with it, unless packets were reordered. A single packet is often reported first and
-    /// acknowledged a little later.
-    fn tell_arrival(&mut self, at: Micros, position: usize, packet: u64, sent: Micros) {
+    /// Feedback reports the delay of the newest data that arrived on the path. It is used if that is also the newest that
+    /// is acknowledged: reports and acknowledgements take different paths and overtake each other. A single packet is often
+    /// reported first and acknowledged a little later.
+    fn report_arrival(&mut self, at: Micros, position: usize, packet: u64, sent: Micros) {
         let path = &mut self.paths[position];
-        if let Some((told, delay)) = path.told_delay.take()
-            && at - told <= MAX_TOLD_AGE
+        let Some(reported) = path.reported.filter(|reported| at - reported.at <= MAX_REPORT_AGE) else {
+            return;
+        };
+        let departed_after = reported.departed_after(sent);
+        if departed_after > 0 {
+            return;
+        }
+        path.reported = None;
+        if departed_after == 0
             && let Some(index) = self.conn.index_of(path.number)
         {
             let (now, sent) = (self.instant(at), self.instant(sent));
-            self.conn.paths[index].ledger.on_arrival(now, packet, sent, delay);
+            self.conn.paths[index].ledger.on_arrival(now, packet, sent, reported.delay);
         }
     }
 
@@ -358,6 +365,7 @@ impl Session {
         let Some(index) = self.conn.index_of(path.number) else { return };
         let book = self.conn.paths[index].ledger.book();
         path.window = book.window;
+        path.capacity = book.capacity;
         let (rate, slow_start) = (book.pacing_rate, book.slow_start);
         drop(book);
         let window = path.effective_window();
@@ -393,7 +401,6 @@ impl Session {
     }
 
     fn on_data(&mut self, at: Micros, number: u32, header: &Data, payload: &[u8]) -> Result<(), String> {
-        let delay = Stamp::at(at).since(header.sent);
         let Some(path) = self.paths.iter_mut().find(|p| p.number == number) else {
             // A path that is just closing: its bytes count all the same, for they are acknowledged.
             return self.take_in(at, PathId(0), 0, header, payload);
@@ -404,8 +411,9 @@ impl Session {
             path.latest_sent = Some(header.sent);
         }
         path.stats.data_received += payload.len() as u64;
-        let (id, transit) = (path.id, path.rtt.smoothed / 2);
-        self.reporter.on_data(at, number, delay, payload.len(), overtaken);
+        // The least it can have been: the smoothed round trip of one who only answers may be that of an outage long ago.
+        let (id, transit) = (path.id, path.rtt.min / 2);
+        self.reporter.on_data(at, number, header.sent, payload.len(), overtaken);
         self.take_in(at, id, transit, header, payload)
     }
 
@@ -435,7 +443,7 @@ impl Session {
         for sample in &feedback.samples {
             if let Some(path) = self.paths.iter_mut().find(|p| p.number == sample.path) {
                 path.delay.sample(sample.delay);
-                path.told_delay = Some((at, sample.delay));
+                path.reported = Some(Reported { at, delay: sample.delay, departure: sample.departure });
             }
         }
         if feedback.sequence > self.heard_feedback {

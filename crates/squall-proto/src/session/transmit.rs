@@ -2,12 +2,12 @@
 //!
 //! The order matters, because whatever noq sends first takes the pending acknowledgements along:
 //! feedback, on the path of our choice; then noq's timers and the tail-loss probes they bring;
-//! control items; data; at last whatever else noq has to say.
+//! control items; data, which takes the end of a block along; at last whatever else noq has to say.
 
 use std::time::Instant;
 
 use bytes::Bytes;
-use squall_sched::{Micros, PathId, WorkKind};
+use squall_sched::{BlockId, Micros, PathId, WorkKind};
 
 use super::{PacketFate, Session, Stage, decide::ACK_RESERVE, probe::Waiting};
 use crate::{
@@ -23,6 +23,9 @@ const MAX_BATCH: usize = 32;
 const MIN_BLOCK: Micros = 5_000;
 const MAX_BLOCK: Micros = 200_000;
 
+/// Bytes that a DATAGRAM frame has beside its content at most, in a packet that has room for more (RFC 9221 §4).
+const FRAME_OVERHEAD: usize = 3;
+
 /// Heard within this time of one another, paths count as equally alive.
 const EQUALLY_ALIVE: Micros = 10_000;
 
@@ -37,6 +40,7 @@ impl Session {
         let _span = self.span.clone().entered();
         let at = self.micros(now);
         self.mind_budgets(now);
+        self.look_ahead(at);
         if self.stage != Stage::Open {
             return self.transmit_unsteered(now, at, max_packets, buf);
         }
@@ -51,6 +55,8 @@ impl Session {
             .or_else(|| self.transmit_probes(now, at, buf))
             .or_else(|| self.transmit_control(now, at, buf))
             .or_else(|| self.transmit_data(now, at, max_packets.min(MAX_BATCH), buf))
+            // An end for which there was no data after all.
+            .or_else(|| self.transmit_control(now, at, buf))
             .or_else(|| self.transmit_rest(now, at, buf))
     }
 
@@ -203,6 +209,9 @@ impl Session {
                 return Some(transmit);
             }
         }
+        if matches!(self.control.front(), Some(Control::End(_))) && self.has_data_to_send(at) {
+            return None;
+        }
         let rank = |p: &&Path| (Self::is_suspect(p), p.is_out(), p.is_spent(), p.rtt.smoothed);
         let best = self.paths.iter().filter(|p| p.up).min_by_key(rank)?;
         let index = self.conn.index_of(best.number)?;
@@ -229,6 +238,20 @@ impl Session {
             break control;
         };
         self.send_one(index, datagram, Payload::Control(control), now, at, buf)
+    }
+
+    /// Whether data leaves next.
+    fn has_data_to_send(&mut self, at: Micros) -> bool {
+        self.ready_path(at).is_some() || self.decide(at) && self.ready_path(at).is_some()
+    }
+
+    /// The announcement of an end that leaves next.
+    fn next_end(&mut self, at: Micros) -> Option<(BlockId, Vec<u8>)> {
+        let Some(&Control::End(id)) = self.control.front() else { return None };
+        self.control.pop_front();
+        let mut datagram = Vec::with_capacity(32);
+        Item::Data(self.end_of(at, id)?, &[]).encode(&mut datagram);
+        Some((id, datagram))
     }
 
     /// Queues one datagram and polls the gate of its path.
@@ -282,7 +305,20 @@ impl Session {
                 return transmit;
             }
             if !self.decide(at) {
+                self.note_waiting(now);
                 return None;
+            }
+        }
+    }
+
+    /// Reports to the controllers of paths whose pacer or window keeps data waiting.
+    fn note_waiting(&mut self, now: Instant) {
+        let packet = self.packet_size();
+        let queued = self.outbox.queue.by_deadline().next().is_some();
+        for path in &self.paths {
+            let waits = !path.committed.is_empty() || (queued && path.is_full(packet));
+            if let Some(index) = self.conn.index_of(path.number) {
+                self.conn.paths[index].ledger.on_waiting(now, waits);
             }
         }
     }
@@ -311,12 +347,14 @@ impl Session {
     }
 
     /// Queues up to `packets` chunks inside noq; returns how many. A chunk that does not fill its
-    /// packet ends the batch.
+    /// packet ends the batch. The first packet takes the announcement of an end along.
     fn queue_batch(&mut self, position: usize, at: Micros, packets: usize) -> usize {
         let size = self.conn.max_datagram();
         let mut queued = 0;
+        let mut end = self.next_end(at);
         while queued < packets {
-            let reserve = if queued == 0 && self.acks_owed { ACK_RESERVE } else { 0 };
+            let acks = if queued == 0 && self.acks_owed { ACK_RESERVE } else { 0 };
+            let reserve = acks + end.as_ref().map_or(0, |(_, end)| end.len() + FRAME_OVERHEAD);
             let Some((datagram, chunk)) = self.next_chunk(position, at, size - reserve) else { break };
             let full = datagram.len() + reserve >= size;
             if let Err(Payload::Chunk(chunk)) = self.conn.queue(datagram.into(), Payload::Chunk(chunk)) {
@@ -326,9 +364,17 @@ impl Session {
                 break;
             }
             queued += 1;
+            if let Some((id, datagram)) = end.take()
+                && self.conn.queue(datagram.into(), Payload::Control(Control::End(id))).is_err()
+            {
+                self.control.push_front(Control::End(id));
+            }
             if !full {
                 break;
             }
+        }
+        if let Some((id, _)) = end {
+            self.control.push_front(Control::End(id));
         }
         queued
     }
@@ -401,7 +447,8 @@ impl Session {
             if let Some(Payload::Chunk(chunk)) = &payload {
                 let (meant, actual) = (chunk.path, path.id);
                 count(&mut path.stats, chunk);
-                path.departed_at = at;
+                self.outlook.on_departure(chunk.range.end - chunk.range.start, bytes);
+                path.on_departure(at);
                 self.outbox.queue.mark_departed(chunk.block, chunk.range.clone(), chunk.kind, at);
                 if meant != actual {
                     path.stats.strays += 1;

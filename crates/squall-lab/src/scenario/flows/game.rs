@@ -6,7 +6,7 @@ use super::MAX_BLOCK;
 use super::reader::Reader;
 use super::video::frames_within;
 use super::words::Reliable;
-use crate::flow::{Game, ReliableFrames};
+use crate::flow::{Follow, Game, ReliableFrames};
 use crate::scenario::place::Problem;
 
 #[derive(Debug, serde::Deserialize)]
@@ -15,6 +15,7 @@ struct Table {
     fps: Option<u32>,
     bitrate_min: Rate,
     bitrate_max: Rate,
+    follow: Option<Follows>,
     share: Option<Ratio>,
     keyframe_interval: Option<Span>,
     key_ratio: Option<f64>,
@@ -23,6 +24,13 @@ struct Table {
     priority_key: Option<u8>,
     priority_delta: Option<u8>,
     reliable: Option<Reliable>,
+}
+
+#[derive(Debug, Clone, Copy, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Follows {
+    Link,
+    Safe,
 }
 
 pub(super) fn read(reader: &Reader<'_>) -> Result<Game, Problem> {
@@ -36,7 +44,13 @@ pub(super) fn read(reader: &Reader<'_>) -> Result<Game, Problem> {
         let words = "bitrate_min: it must be above 0, and at most bitrate_max";
         return Err(reader.at("bitrate_min", words));
     }
-    let share = table.share.map_or(0.9, Ratio::as_f64);
+    let deadline_us = reader.deadline(table.deadline)?.unwrap_or(200_000);
+    let follow = match table.follow {
+        None | Some(Follows::Link) => Follow::Link,
+        // The other half of the deadline is for what goes wrong.
+        Some(Follows::Safe) => Follow::Safe { within_us: deadline_us / 2 },
+    };
+    let share = table.share.map_or(if follow == Follow::Link { 0.9 } else { 1.0 }, Ratio::as_f64);
     if share == 0.0 {
         return Err(reader.at("share", "share: it must be above 0"));
     }
@@ -51,11 +65,12 @@ pub(super) fn read(reader: &Reader<'_>) -> Result<Game, Problem> {
         fps,
         bitrate_min_bps: min,
         bitrate_max_bps: max,
+        follow,
         share,
         group: table.keyframe_interval.map(|interval| frames_within(interval.micros(), fps)),
         key_ratio,
         size_jitter: table.jitter.map_or(0.0, Ratio::as_f64),
-        deadline_us: reader.deadline(table.deadline)?.unwrap_or(200_000),
+        deadline_us,
         priority_key: reader.priority("priority_key", table.priority_key, 0)?,
         priority_delta: reader.priority("priority_delta", table.priority_delta, 1)?,
         reliable: table.reliable.map_or(ReliableFrames::All, |Reliable(frames)| frames),

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use crate::flow::{Distribution, FrameClasses, FrameType, Production, ReliableFrames, Traffic};
+use crate::flow::{Distribution, Follow, FrameClasses, FrameType, Production, ReliableFrames, Traffic};
 use crate::scenario::Scenario;
 
 /// A scenario whose only flow has this kind, on line 9, and these fields, from line 10 on.
@@ -238,6 +238,10 @@ fn kinds_with_feedback_have_defaults() {
         panic!("no game")
     };
     assert_eq!((game.fps, game.share, game.group, game.deadline_us), (60, 0.9, None, 200_000));
+    assert_eq!(game.follow, Follow::Link);
+    let words = "bitrate_min = \"2mbps\"\nbitrate_max = \"20mbps\"\nfollow = \"safe\"\ndeadline = \"300ms\"";
+    let Traffic::Game(game) = traffic("game", words) else { panic!("no game") };
+    assert_eq!((game.follow, game.share), (Follow::Safe { within_us: 150_000 }, 1.0));
     let Traffic::Dash(dash) = traffic("dash", "bitrate = \"6592kbps\"") else { panic!("no film") };
     assert_eq!((dash.segment_us, dash.buffer, dash.request, dash.segment_size()), (200_000, 2, 300, 164_800));
     let Traffic::Tiles(tiles) = traffic("tiles", "bitrate = \"72mbps\"\nhead = { speed = 0 }") else {
@@ -264,6 +268,11 @@ fn wrong_fields_of_kinds_with_feedback_are_located() {
     let cases = [
         ("game", "bitrate_min = \"2mbps\"".to_owned(), "9:1: missing field `bitrate_max`"),
         ("game", format!("{rates}share = 0"), "12:1: share: it must be above 0"),
+        (
+            "game",
+            format!("{rates}follow = \"most\""),
+            "12:10: unknown variant `most`, expected `link` or `safe`",
+        ),
         ("game", format!("{rates}bitrate = 1"), "12:1: bitrate: a flow of kind \"game\" has no such field"),
         ("game", "bitrate_min = 9\nbitrate_max = 8".to_owned(), "10:1: bitrate_min: it must be above 0, and"),
         ("game", format!("{rates}key_ratio = 0.5"), "12:1: key_ratio: 0.5 is not within 1 and 100"),

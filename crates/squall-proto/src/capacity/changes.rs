@@ -1,0 +1,49 @@
+//! When a change of the capacity is worth an event.
+
+use squall_sched::Micros;
+
+/// A fall by this share is reported at once.
+const DOWN: f64 = 0.05;
+/// A rise by this share is reported …
+const UP: f64 = 0.10;
+/// … if nothing was for so long.
+const INTERVAL: Micros = 50_000;
+
+/// What was reported last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Changes {
+    told: u64,
+    told_at: Micros,
+}
+
+impl Changes {
+    /// Whether `safe` is to be reported; if so, it counts as reported.
+    pub(crate) fn is_news(&mut self, now: Micros, safe: u64) -> bool {
+        let (old, new) = (self.told as f64, safe as f64);
+        let has_fallen = new < old * (1.0 - DOWN);
+        let has_risen = new > old * (1.0 + UP) && now >= self.told_at + INTERVAL;
+        if has_fallen || has_risen {
+            (self.told, self.told_at) = (safe, now);
+        }
+        has_fallen || has_risen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn falls_are_reported_at_once_and_rises_each_50_ms() {
+        let mut changes = Changes::default();
+        let mut reported = |at_ms: u64, safe: u64| changes.is_news(at_ms * 1_000, safe);
+        assert!(!reported(60, 0), "nothing is known yet");
+        assert!(reported(60, 1_000));
+        assert!(!reported(200, 1_090) && !reported(200, 960), "too little");
+        assert!(reported(200, 1_200));
+        assert!(!reported(249, 2_000), "too soon");
+        assert!(reported(249, 1_100) && reported(249, 0), "a fall is never too soon");
+        assert!(!reported(260, 5_000));
+        assert!(reported(300, 5_000));
+    }
+}

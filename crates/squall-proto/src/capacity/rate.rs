@@ -1,0 +1,62 @@
+//! What a path carries, as its congestion control has it.
+//!
+//! A controller that estimates what the path carries is taken at its word. The others give a window, and each means
+//! something else by it:
+//!
+//! | control | rate | because |
+//! | --- | --- | --- |
+//! | `cubic`, `cubic-tolerant`, `newreno`, `steady` as long as it has no estimate | window / smoothed RTT | a window leaves each round trip |
+//! | `bbr3` | window / (2 · smallest RTT) | the window is twice what the path carries in its shortest round trip |
+//! | `sqp` | window / (smallest RTT + a frame interval) | that is how the window comes from the target rate |
+//! | `salsify` | window / (100 ms, or the smoothed RTT if it is longer) | the window is what arrives within that delay |
+
+use squall_sched::Micros;
+
+use crate::{
+    CongestionControl,
+    congestion::{SalsifyConfig, SqpConfig},
+    path::Path,
+};
+
+/// What a path carries in bits per second of UDP payload, whether it is in use or not.
+pub(crate) fn link_rate(control: CongestionControl, path: &Path) -> u64 {
+    if let Some(capacity) = path.capacity {
+        return capacity;
+    }
+    let within: Micros = match control {
+        CongestionControl::Cubic
+        | CongestionControl::CubicTolerant
+        | CongestionControl::NewReno
+        | CongestionControl::Steady => path.rtt.smoothed,
+        CongestionControl::Bbr3 => 2 * path.rtt.min,
+        CongestionControl::Sqp => path.rtt.min + SqpConfig::default().interval,
+        CongestionControl::Salsify => path.rtt.smoothed.max(SalsifyConfig::default().delay),
+    };
+    path.effective_window().saturating_mul(8_000_000) / within.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_sched::PathId;
+
+    use super::*;
+    use crate::path::Sample;
+
+    #[test]
+    fn a_window_means_what_its_controller_means() {
+        let mut path = Path::new(PathId(0), 0, 0);
+        for (at, rtt) in [(1, 10_000), (2, 10_000), (3, 90_000)] {
+            path.rtt.sample(at, rtt, Sample::Data);
+        }
+        path.window = 25_000;
+        // 200,000 bits within 20 ms smoothed, 2 · 10, 10 + 16.667, and 100 ms.
+        let mbps = |control, path: &Path| link_rate(control, path) / 1_000_000;
+        assert_eq!(mbps(CongestionControl::Cubic, &path), 10);
+        assert_eq!(mbps(CongestionControl::Steady, &path), 10);
+        assert_eq!(mbps(CongestionControl::Bbr3, &path), 10);
+        assert_eq!(mbps(CongestionControl::Sqp, &path), 7);
+        assert_eq!(mbps(CongestionControl::Salsify, &path), 2);
+        path.capacity = Some(3_000_000);
+        assert_eq!(mbps(CongestionControl::Steady, &path), 3);
+    }
+}

@@ -1,0 +1,218 @@
+//! What the session can carry, by what its paths do and how the scheduler uses them.
+
+use std::time::{Duration, Instant};
+
+use squall_sched::{Micros, PathId, PathState, Sharing};
+
+use super::{Session, Stage};
+use crate::{
+    Capacity, Event, Limit, PathCapacity,
+    capacity::{Changes, Forecast, link_rate},
+    path::{Path, one_way_delays},
+};
+
+/// How often the rates are looked at. An encoder makes a frame each 8 to 40 ms.
+const INTERVAL: Micros = 10_000;
+/// From this share of its rate on, a path is used up: a pacer leaves gaps, and frames do not fill packets.
+const USED_UP: f64 = 0.8;
+
+/// What counts of the headers of a packet when the next one left: those of the last few hundred make the mean.
+const FADE: f64 = 0.995;
+/// Bytes of packets that make a mean.
+const ENOUGH: f64 = 50_000.0;
+
+/// The forecast of a session, and what was reported of it.
+#[derive(Debug, Default)]
+pub(super) struct Outlook {
+    /// Of the sum of its paths, or what the scheduler makes of them.
+    forecast: Forecast,
+    look_at: Micros,
+    /// The part of packets that is data of blocks.
+    payload_share: f64,
+    /// Bytes of data, and of the packets with them, that left lately.
+    departed: (f64, f64),
+    changes: Changes,
+    news: Option<Box<Capacity>>,
+}
+
+impl Outlook {
+    /// A path changed: the rate is looked at before its time.
+    pub(super) fn look_again(&mut self) {
+        self.look_at = 0;
+    }
+
+    /// A packet left with data of blocks.
+    pub(super) fn on_departure(&mut self, data: u32, packet: u16) {
+        let (all_data, all_packets) = self.departed;
+        self.departed = (FADE * all_data + f64::from(data), FADE * all_packets + f64::from(packet));
+    }
+
+    pub(super) fn has_news(&self) -> bool {
+        self.news.is_some()
+    }
+}
+
+impl Session {
+    /// What the session can carry. It is looked at each 10 ms while packets come and go, and whenever a path changes;
+    /// what is asked for in between has the history of then. All 0 before the session is up and when it is over. See
+    /// [`Event::Capacity`].
+    pub fn capacity(&mut self, now: Instant) -> Capacity {
+        if self.stage != Stage::Open {
+            return Capacity::default();
+        }
+        self.measure_packets();
+        self.capacity_at(self.micros(now))
+    }
+
+    /// Bytes of blocks that can still be handed over to arrive within this time, with this probability (0 to 1), beside
+    /// those that wait. What takes longer than three seconds is as uncertain as what takes three.
+    pub fn deliverable(&mut self, now: Instant, within: Duration, probability: f64) -> u64 {
+        if self.stage != Stage::Open {
+            return 0;
+        }
+        self.measure_packets();
+        let (at, within) = (self.micros(now), within.as_micros() as Micros);
+        let delays = one_way_delays(&self.paths, at);
+        let carriers = self.carriers();
+        let rates = self.paths.iter().zip(&delays).filter(|(path, _)| path.id.bit() & carriers != 0);
+        let mut longest = 0;
+        let bytes = rates.map(|(path, owd)| {
+            let time = within.saturating_sub(*owd);
+            longest = longest.max(time);
+            let bytes = self.to_come(at, path) * time as f64 / 8e6;
+            path.allowance.map_or(bytes, |allowance| bytes.min(allowance.data as f64))
+        });
+        let bytes = self.add_up(bytes);
+        let reached = self.outlook.forecast.reached(longest, probability.clamp(0.0, 1.0));
+        let payload = (bytes * reached * self.outlook.payload_share) as u64;
+        payload.saturating_sub(self.waiting_bytes())
+    }
+
+    /// Takes the rates into the history, when it is time to.
+    pub(super) fn look_ahead(&mut self, at: Micros) {
+        if at < self.outlook.look_at || self.stage != Stage::Open {
+            return;
+        }
+        self.outlook.look_at = at + INTERVAL;
+        self.measure_packets();
+        let mut is_known = false;
+        for position in 0..self.paths.len() {
+            let rate = self.rate_in_use(&self.paths[position]);
+            let path = &mut self.paths[position];
+            // A rate that nothing is sent at is not observed, only remembered.
+            let is_observed = path.stats.acked_packets != path.forecast_at;
+            if is_observed || rate == 0 && path.forecast.latest() > 0 {
+                path.forecast.observe(at, rate);
+                path.forecast_at = path.stats.acked_packets;
+                is_known = true;
+            }
+        }
+        if is_known {
+            let rates = self.carrying().map(|path| self.rate_in_use(path) as f64);
+            let rate = self.add_up(rates) as u64;
+            self.outlook.forecast.observe(at, rate);
+        }
+        let capacity = self.capacity_at(at);
+        if self.outlook.changes.is_news(at, capacity.safe) {
+            self.outlook.news = Some(Box::new(capacity));
+        }
+    }
+
+    /// The latest change of the capacity, if it was not taken yet.
+    pub(super) fn poll_capacity(&mut self) -> Option<Event> {
+        self.outlook.news.take_if(|_| self.announced && self.stage != Stage::Closed).map(Event::Capacity)
+    }
+
+    fn capacity_at(&self, at: Micros) -> Capacity {
+        let carriers = self.carriers();
+        let is_carrier = |id: PathId| id.bit() & carriers != 0;
+        let share = self.outlook.payload_share;
+        let paths: Vec<_> = self.paths.iter().map(|path| self.path_capacity(at, path)).collect();
+        let link = self.add_up(self.carrying().map(|path| self.rate_in_use(path) as f64));
+        let ahead = self.add_up(self.carrying().map(|path| self.to_come(at, path)));
+        let (now, forecast) = (link * share, &self.outlook.forecast);
+        // Of paths that are not used, those matter that would be if they could.
+        let matters = |path: &&PathCapacity| is_carrier(path.id) || carriers == 0;
+        Capacity {
+            now: now as u64,
+            safe: (ahead * share * forecast.safe()).min(now) as u64,
+            confidence: forecast.confidence(),
+            link: link as u64,
+            waiting: self.waiting_bytes(),
+            limit: Limit::of_session(paths.iter().filter(matters).map(|path| path.limit)),
+            paths,
+        }
+    }
+
+    fn path_capacity(&self, at: Micros, path: &Path) -> PathCapacity {
+        let share = self.outlook.payload_share;
+        let link = self.rate_in_use(path) as f64;
+        PathCapacity {
+            id: path.id,
+            now: (link * share) as u64,
+            safe: (self.to_come(at, path) * share * path.forecast.safe()) as u64,
+            confidence: path.forecast.confidence(),
+            link: link as u64,
+            limit: self.limit(at, path),
+        }
+    }
+
+    fn limit(&self, at: Micros, path: &Path) -> Limit {
+        let rate = self.rate_in_use(path);
+        match path.state() {
+            PathState::Deactivated => Limit::Radio,
+            _ if path.is_spent() => Limit::Budget,
+            _ if !path.is_in_use() => Limit::OutOfUse,
+            _ if rate < link_rate(self.config.congestion, path) => Limit::Budget,
+            _ if path.factor() < 1.0 => Limit::Radio,
+            _ if path.delivery.at_present(at) as f64 >= USED_UP * rate as f64 => Limit::Network,
+            _ => Limit::Application,
+        }
+    }
+
+    /// What a path carries of the session's data, in bits per second of UDP payload: over the next second no more than
+    /// its budget leaves.
+    fn rate_in_use(&self, path: &Path) -> u64 {
+        let left = path.allowance.map_or(u64::MAX, |allowance| allowance.data.saturating_mul(8));
+        if path.is_in_use() { link_rate(self.config.congestion, path).min(left) } else { 0 }
+    }
+
+    /// The same as far as it can be relied on: less while a radio warns, and the longer nothing was sent.
+    fn to_come(&self, at: Micros, path: &Path) -> f64 {
+        self.rate_in_use(path) as f64 * path.factor() * path.forecast.ageing(at)
+    }
+
+    /// The paths that the scheduler would use, as bits.
+    fn carriers(&self) -> u8 {
+        let in_use = self.paths.iter().filter(|path| path.is_in_use());
+        self.scheduler.sharing().carriers(in_use.map(|path| (path.id, path.metered)))
+    }
+
+    fn carrying(&self) -> impl Iterator<Item = &Path> {
+        let carriers = self.carriers();
+        self.paths.iter().filter(move |path| path.id.bit() & carriers != 0)
+    }
+
+    fn add_up(&self, of_paths: impl Iterator<Item = f64>) -> f64 {
+        match self.scheduler.sharing() {
+            Sharing::Best => of_paths.fold(0.0, f64::max),
+            Sharing::Sum | Sharing::Only(_) | Sharing::Primary(_) => of_paths.sum(),
+        }
+    }
+
+    /// The part of packets that is data: that of late, or of a full packet with the longest headers.
+    fn measure_packets(&mut self) {
+        let (data, packets) = self.outlook.departed;
+        self.outlook.payload_share = match packets > ENOUGH {
+            true => data / packets,
+            false => f64::from(self.chunk_size()) / self.packet_size().max(1) as f64,
+        };
+    }
+
+    /// Bytes that were handed over and have not left, on a path in use; copies count once.
+    fn waiting_bytes(&self) -> u64 {
+        let in_flight = self.carrying().map(|path| path.flight.bytes() as f64 * self.outlook.payload_share);
+        let left = self.outbox.queued_bytes().saturating_sub(self.add_up(in_flight) as u64);
+        left.max(self.outbox.queue.fresh_bytes())
+    }
+}
