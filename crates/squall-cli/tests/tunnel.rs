@@ -165,6 +165,48 @@ fn a_tunnel_runs_from_flags_and_shows_what_it_does() {
 }
 
 #[test]
+fn bitrates_are_printed_a_line_per_change_for_a_script() {
+    let (target, port) = (socket(), free_port());
+    let (exit, address, fingerprint) = exit(&target);
+    let flow = format!("x=udp://127.0.0.1:{port},latency=30s");
+    let mut command = squall();
+    command.args([
+        "tunnel",
+        "--to",
+        &address,
+        "--pin",
+        &fingerprint,
+        "--token",
+        TOKEN,
+        "--in",
+        &flow,
+        "--bitrate",
+    ]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("is piped")).lines();
+    let stderr = BufReader::new(child.stderr.take().expect("is piped"));
+    let entry = Tunnel { child, stderr };
+    for _ in 0..20 {
+        passes(port, &target, b"hello");
+    }
+    let mut next = || lines.next().expect("a line comes").expect("is text");
+    let line = loop {
+        let line = next();
+        if !line.starts_with("0 ") {
+            break line;
+        }
+    };
+    let words: Vec<&str> = line.split(' ').collect();
+    assert!(words[0].parse::<u64>().is_ok_and(|bps| bps > 0), "{line}");
+    assert!(["application", "network"].contains(&words[1]) && words[2..] == ["1"], "{line}");
+    assert_eq!(exit.stop().0, Some(0));
+    while next() != "0 out-of-use 1" {}
+    // A script that has gone does not end the tunnel.
+    drop(lines);
+    assert_eq!(entry.stop().0, Some(0));
+}
+
+#[test]
 fn a_file_is_read_again_and_a_broken_one_is_not_taken() {
     let scratch = Scratch::new("tunnel-reload");
     let (target, first, second) = (socket(), free_port(), free_port());
@@ -209,7 +251,7 @@ fn check_tells_what_a_file_asks_for_or_where_it_is_wrong() {
     );
     let checked = squall().args(["tunnel", "check"]).arg(&file).output().expect("starts");
     assert_eq!(checked.status.code(), Some(0), "{}", failure(&checked).0);
-    let told = "entry: connects to host:1, scheduler minrtt, congestion cubic-tolerant\n\
+    let told = "entry: connects to host:1, scheduler minrtt, congestion steady\n\
                 flow x: in udp://127.0.0.1:5000, ts, 300 ms, priority 2\n";
     assert_eq!(String::from_utf8_lossy(&checked.stdout), told);
     write_entry(

@@ -2,6 +2,7 @@
 
 use std::{path::Path, sync::LazyLock};
 
+use bytes::Bytes;
 use squall_net::Micros;
 
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
     control::Message,
     gather::Gatherer,
     media::{Cut, Cutter},
-    parcel,
+    parcel::{self, Reader},
 };
 
 /// Any bytes as a message of channel 0: what is read is written the same again.
@@ -22,16 +23,32 @@ pub fn control(input: &[u8]) {
     }
 }
 
-/// Any bytes as a block of a flow: the head counts the datagrams that follow, which fill the block.
+/// Any bytes as a block of a flow, read at once and in parts, each as long as a byte of the block says: the same
+/// datagrams come out, and they fill the block; or both fail.
 pub fn parcel(input: &[u8]) {
-    let Ok(head) = parcel::open(input) else { return };
-    let (mut at, mut datagrams) = (parcel::HEAD, 0);
-    while let Some(record) = parcel::datagram(input, at) {
+    let block = Bytes::copy_from_slice(input);
+    let whole = Reader::default().read(block.clone(), true);
+    let (mut reader, mut came, mut at) = (Reader::default(), Vec::new(), 0);
+    let parts = loop {
+        let end = block.len().min(at + 1 + input.get(at).map_or(0, |byte| usize::from(*byte)));
+        match reader.read(block.slice(at..end), end == block.len()) {
+            Ok(datagrams) => came.extend_from_slice(&datagrams),
+            Err(error) => break Err(error),
+        }
+        if end == block.len() {
+            break Ok(Bytes::from(came));
+        }
+        at = end;
+    };
+    assert_eq!(parts, whole, "what is read in parts is something else");
+    let Ok(whole) = whole else { return };
+    assert_eq!(whole.len() + parcel::HEAD, input.len());
+    let mut at = 0;
+    while let Some(record) = parcel::datagram(&whole, at) {
         assert_eq!(record.next, at + 4 + record.datagram.len());
-        (at, datagrams) = (record.next, datagrams + 1);
+        at = record.next;
     }
-    assert_eq!((at, datagrams), (input.len(), head.datagrams));
-    assert!(datagrams > 0);
+    assert!(at > 0 && at == whole.len());
 }
 
 /// A flow of each kind, to clone.
@@ -42,17 +59,22 @@ static FLOWS: LazyLock<Vec<FlowConfig>> = LazyLock::new(|| {
     Media::ALL.iter().map(|media| flow(media).expect("is a flow")).collect()
 });
 
-/// The first byte chooses what the flow carries; then datagrams, each after its length and the time before it. All
-/// leave in parcels, in their order and unchanged.
+/// The first byte chooses what the flow carries; then datagrams, each after its length and the time before it, which also
+/// says whether what is there is handed over. All leave in parcels, in their order and unchanged.
 pub fn media(input: &[u8]) {
     let Some((choice, mut rest)) = input.split_first() else { return };
     let mut gatherer = Gatherer::new(&FLOWS[usize::from(*choice) % FLOWS.len()]);
     let (mut now, mut sent, mut came): (Micros, Vec<Vec<u8>>, Vec<Vec<u8>>) = (0, Vec::new(), Vec::new());
+    let mut reader = Reader::default();
     let mut out = |parcel: parcel::Parcel| {
-        let wire = parcel.seal(0, 0, 0);
-        parcel::open(&wire).expect("its own parcels are well formed");
-        let mut at = parcel::HEAD;
-        while let Some(record) = parcel::datagram(&wire, at) {
+        if parcel.begins {
+            reader = Reader::default();
+        }
+        let ends = parcel.ends;
+        let wire = if parcel.begins { parcel.seal(0, 0, 0) } else { parcel.into_rest() };
+        let datagrams = reader.read(wire, ends).expect("its own parcels are well formed");
+        let mut at = 0;
+        while let Some(record) = parcel::datagram(&datagrams, at) {
             came.push(record.datagram.to_vec());
             at = record.next;
         }
@@ -63,6 +85,9 @@ pub fn media(input: &[u8]) {
         now += Micros::from(after) * 100;
         gatherer.handle_timeout(now, &mut out);
         gatherer.push(now, datagram, &mut out);
+        if after % 2 == 0 {
+            gatherer.flush(&mut out);
+        }
         sent.push(datagram.to_vec());
         rest = more;
     }

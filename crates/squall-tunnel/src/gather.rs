@@ -1,6 +1,6 @@
-//! Datagrams that come in become parcels: a frame each, or a datagram each.
+//! Datagrams that come in become blocks, a frame each or a datagram each, which are handed over in parcels as they grow.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use squall_net::Micros;
 
@@ -14,30 +14,49 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Gatherer {
     cutter: Cutter,
-    open: Option<Parcel>,
-    /// What the frame is that the open parcel is of, as far as its datagrams told, also those of earlier parts.
+    open: Option<Open>,
+    /// What the frame is that the open block is of, as far as its datagrams told, also those of earlier blocks.
     frame: Option<Class>,
-    /// When the open parcel ends if nothing more comes.
+    /// When the open block ends if nothing more comes.
     ends_at: Micros,
     gap: Micros,
+    /// A block takes no longer to come in: its last datagram has half of the latency left.
+    longest: Micros,
     max_frame: usize,
     /// When the last datagram came in: clocks of kernel and process may differ by a little.
     latest: Micros,
-    /// Bytes of the largest parcel lately, a guess for the next.
-    usual: usize,
+    /// Mean bytes of the latest blocks of each class.
+    usual: [usize; Class::ALL.len()],
+}
+
+/// A block that has not ended.
+#[derive(Debug)]
+struct Open {
+    /// What was not handed over yet.
+    parcel: Parcel,
+    /// Bytes that were.
+    before: usize,
+}
+
+impl Open {
+    fn len(&self) -> usize {
+        self.before + self.parcel.len()
+    }
 }
 
 impl Gatherer {
     pub(crate) fn new(flow: &FlowConfig) -> Self {
+        let longest = micros(flow.latency_or_default() / 2);
         Self {
             cutter: Cutter::new(if flow.is_in() { flow.media } else { Media::Udp }),
             open: None,
             frame: None,
             ends_at: 0,
-            gap: micros(flow.gap),
+            gap: micros(flow.gap).min(longest),
+            longest,
             max_frame: flow.max_frame,
             latest: 0,
-            usual: 0,
+            usual: [0; Class::ALL.len()],
         }
     }
 
@@ -57,9 +76,10 @@ impl Gatherer {
         let cut = self.cutter.cut(datagram);
         if cut.apart {
             self.close(out);
-            let mut parcel = Parcel::new(now, datagram.len() + 4);
+            let mut parcel = Parcel::new(now, 0);
             parcel.push(now, datagram);
             parcel.class = cut.class.unwrap_or(Class::Data);
+            parcel.ends = true;
             out(parcel);
             return;
         }
@@ -67,8 +87,9 @@ impl Gatherer {
     }
 
     fn gather(&mut self, now: Micros, cut: Cut, datagram: &[u8], out: &mut impl FnMut(Parcel)) {
-        let full =
-            self.open.as_ref().is_some_and(|open| open.len() + datagram.len() + 4 > self.max_frame + HEAD);
+        let full = self.open.as_ref().is_some_and(|open| {
+            open.len() + datagram.len() + 4 > self.max_frame + HEAD || now >= open.parcel.stamp + self.longest
+        });
         if cut.starts || full {
             self.close(out);
         }
@@ -76,9 +97,10 @@ impl Gatherer {
             self.frame = None;
         }
         self.frame = self.frame.max(cut.class);
+        self.end_if_more_urgent(out);
         let alone = self.open.is_none() && cut.aside;
-        let parcel = self.open.get_or_insert_with(|| Parcel::new(now, self.usual));
-        parcel.push(now, datagram);
+        let open = self.open.get_or_insert_with(|| Open { parcel: Parcel::new(now, 0), before: 0 });
+        open.parcel.push(now, datagram);
         self.ends_at = now + self.gap;
         if alone {
             // It belongs to no frame, and none is open.
@@ -86,6 +108,14 @@ impl Gatherer {
             self.close(out);
             self.frame = frame;
         } else if cut.ends {
+            self.close(out);
+        }
+    }
+
+    /// What has begun to leave keeps its class. A frame that turns out to need more care goes on in another block.
+    fn end_if_more_urgent(&mut self, out: &mut impl FnMut(Parcel)) {
+        let begun = self.open.as_ref().filter(|open| !open.parcel.begins);
+        if begun.is_some_and(|open| self.frame > Some(open.parcel.class)) {
             self.close(out);
         }
     }
@@ -102,14 +132,35 @@ impl Gatherer {
         }
     }
 
-    /// Hands over what is open.
+    /// Nothing more is there now: hands over what is, and more of the block may follow.
+    pub(crate) fn flush(&mut self, out: &mut impl FnMut(Parcel)) {
+        let Some(open) = self.open.as_mut().filter(|open| !open.parcel.is_empty()) else { return };
+        if open.parcel.begins {
+            open.parcel.class = class_of(self.frame);
+            open.parcel.expected = self.usual[open.parcel.class as usize];
+        }
+        open.before += open.parcel.len();
+        let next = open.parcel.next();
+        out(mem::replace(&mut open.parcel, next));
+    }
+
+    /// Ends what is open.
     pub(crate) fn close(&mut self, out: &mut impl FnMut(Parcel)) {
-        let Some(mut parcel) = self.open.take() else { return };
-        // What nobody told to be disposable is not.
-        parcel.class = self.frame.unwrap_or(Class::Reference);
-        self.usual = (self.usual - self.usual / 8).max(parcel.len() - HEAD).min(self.max_frame);
+        let Some(Open { mut parcel, before }) = self.open.take() else { return };
+        if parcel.begins {
+            parcel.class = class_of(self.frame);
+        }
+        parcel.ends = true;
+        let usual = &mut self.usual[parcel.class as usize];
+        let len = before + parcel.len();
+        *usual = if *usual == 0 { len } else { (*usual * 9 + len) / 10 };
         out(parcel);
     }
+}
+
+/// What nobody told to be disposable is not.
+fn class_of(frame: Option<Class>) -> Class {
+    frame.unwrap_or(Class::Reference)
 }
 
 /// Microseconds of a duration.

@@ -49,5 +49,5 @@ mod web;
 pub use config::{Config, ConfigError, FlowConfig};
 pub use media::{Class, Media};
 pub use status::Status;
-pub use tunnel::{FlowError, StartError, Tunnel};
+pub use tunnel::{Bitrate, FlowError, StartError, Tunnel};
 pub use web::WebError;

@@ -10,7 +10,7 @@ use prometheus_client::{
 };
 
 use crate::{
-    status::{FlowStatus, PathStatus, SessionStatus, Status},
+    status::{CapacityStatus, FlowStatus, PathStatus, SessionStatus, Status},
     tally::BUCKETS,
 };
 
@@ -46,6 +46,7 @@ impl Collector for Page {
         sent(&mut encoder, status)?;
         received(&mut encoder, status)?;
         latency(&mut encoder, status)?;
+        sessions(&mut encoder, status)?;
         paths(&mut encoder, status)
     }
 }
@@ -160,7 +161,7 @@ fn received(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> Result<(), 
 }
 
 fn latency(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> Result<(), Error> {
-    let help = "From coming in at the other end to going out here";
+    let help = "Of datagrams, from coming in at the other end to going out here";
     let mut family =
         encoder.encode_descriptor("flow_latency", help, Some(&Unit::Seconds), MetricType::Histogram)?;
     for flow in &status.flows {
@@ -178,6 +179,34 @@ fn latency(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> Result<(), E
     Ok(())
 }
 
+type SessionGauge = (&'static str, &'static str, fn(&CapacityStatus) -> f64);
+
+const SESSION_GAUGES: &[SessionGauge] = &[
+    ("session_capacity_bits_per_second", "What it carries at present", |capacity| capacity.now_bps as f64),
+    (
+        "session_safe_capacity_bits_per_second",
+        "What it carries over the next second, nine times in ten",
+        |capacity| capacity.safe_bps as f64,
+    ),
+    ("session_capacity_confidence", "Share of the forecasts that held", |capacity| capacity.confidence),
+];
+
+fn sessions(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> Result<(), Error> {
+    let agreed = || status.sessions.iter().filter(|session| session.agreed);
+    for (name, help, value) in SESSION_GAUGES {
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for SessionStatus { id, capacity, .. } in agreed() {
+            gauge(&mut family, &[("session", &id.to_string())], value(capacity))?;
+        }
+    }
+    let help = "1, with what keeps it from carrying more";
+    let mut family = encoder.encode_descriptor("session_limit", help, None, MetricType::Gauge)?;
+    for SessionStatus { id, capacity, .. } in agreed() {
+        gauge(&mut family, &[("session", &id.to_string()), ("limit", &capacity.limit)], 1.0)?;
+    }
+    Ok(())
+}
+
 type PathGauge = (&'static str, &'static str, Option<Unit>, fn(&PathStatus) -> f64);
 
 const PATH_GAUGES: &[PathGauge] = &[
@@ -186,6 +215,9 @@ const PATH_GAUGES: &[PathGauge] = &[
     ("path_loss", "Share of packets lost over two seconds", Some(Unit::Ratios), |path| path.loss),
     ("path_in_flight", "Bytes in flight", Some(Unit::Bytes), |path| path.in_flight as f64),
     ("path_window", "Congestion window", Some(Unit::Bytes), |path| path.window as f64),
+    ("path_capacity_bits_per_second", "What it carries at present", None, |path| {
+        path.capacity.now_bps as f64
+    }),
     ("path_active", "Whether it is in use: 0 if it is suspected or out", None, |path| {
         f64::from(u8::from(path.state == "active"))
     }),
@@ -260,7 +292,10 @@ mod tests {
             srtt_us: 40_000,
             ..PathStatus::default()
         };
-        let session = SessionStatus { id: 7, agreed: true, paths: vec![path], ..SessionStatus::default() };
+        let capacity =
+            CapacityStatus { safe_bps: 8_000_000, limit: "network".into(), ..CapacityStatus::default() };
+        let session =
+            SessionStatus { id: 7, agreed: true, paths: vec![path], capacity, ..SessionStatus::default() };
         let text = text(Status { flows: vec![flow], sessions: vec![session], ..Status::default() });
         for line in [
             "squall_tunnel_sessions{} 1.0",
@@ -271,6 +306,9 @@ mod tests {
             "squall_tunnel_flow_latency_seconds_count{flow=\"cam\"} 3",
             "squall_tunnel_path_rtt_seconds{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 0.04",
             "# UNIT squall_tunnel_path_rtt_seconds seconds",
+            "squall_tunnel_session_safe_capacity_bits_per_second{session=\"7\"} 8000000.0",
+            "squall_tunnel_session_limit{session=\"7\",limit=\"network\"} 1.0",
+            "squall_tunnel_path_capacity_bits_per_second{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 0.0",
         ] {
             assert!(text.lines().any(|one| one == line), "no {line} in\n{text}");
         }

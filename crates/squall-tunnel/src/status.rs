@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use squall::{Capacity, PathCapacity};
 
 /// All of it. Numbers count since the program began.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -65,8 +66,38 @@ pub struct SessionStatus {
     pub queued_bytes: u64,
     /// Blocks that were handed over and did not end yet.
     pub open_blocks: u64,
+    /// What it can carry.
+    #[serde(default)]
+    pub capacity: CapacityStatus,
     /// Its paths.
     pub paths: Vec<PathStatus>,
+}
+
+/// What a session or a path can carry towards the other end: [`squall::Capacity`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CapacityStatus {
+    /// Bits per second of blocks, at present.
+    pub now_bps: u64,
+    /// Bits per second of blocks, over the next second with a probability of nine in ten.
+    pub safe_bps: u64,
+    /// Share of the forecasts of the last minute that held.
+    pub confidence: f64,
+    /// What keeps it from carrying more: `application`, `network`, `budget`, `radio` or `out-of-use`.
+    pub limit: String,
+}
+
+impl From<&Capacity> for CapacityStatus {
+    fn from(capacity: &Capacity) -> Self {
+        let Capacity { now, safe, confidence, limit, .. } = *capacity;
+        Self { now_bps: now, safe_bps: safe, confidence, limit: limit.name().to_owned() }
+    }
+}
+
+impl From<&PathCapacity> for CapacityStatus {
+    fn from(capacity: &PathCapacity) -> Self {
+        let PathCapacity { now, safe, confidence, limit, .. } = *capacity;
+        Self { now_bps: now, safe_bps: safe, confidence, limit: limit.name().to_owned() }
+    }
 }
 
 /// A path of a session. Bytes are those of UDP payload.
@@ -104,6 +135,9 @@ pub struct PathStatus {
     pub repair_bytes: u64,
     /// Times that it was suspected.
     pub suspicions: u64,
+    /// What it can carry.
+    #[serde(default)]
+    pub capacity: CapacityStatus,
 }
 
 /// One end of a flow.
@@ -131,7 +165,7 @@ pub struct FlowStatus {
     pub datagrams_out: u64,
     /// Datagrams that the system would not send.
     pub unwritten: u64,
-    /// Parcels on their way.
+    /// Blocks on their way.
     pub pending: u64,
     /// What was sent, by class.
     pub sent: BTreeMap<String, SentStatus>,
@@ -172,7 +206,7 @@ pub struct ReceivedStatus {
     pub waited_us: u64,
 }
 
-/// How long blocks were under way. Percentiles are those of the last 10 to 20 seconds.
+/// How long datagrams were under way. Percentiles are those of the last 10 to 20 seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyStatus {
     /// Half of them were at most so many microseconds under way.
@@ -183,7 +217,7 @@ pub struct LatencyStatus {
     pub p99_us: Option<u64>,
     /// The slowest.
     pub max_us: Option<u64>,
-    /// Blocks since the beginning.
+    /// Datagrams since the beginning.
     pub count: u64,
     /// Their latencies together, in microseconds.
     pub sum_us: u64,

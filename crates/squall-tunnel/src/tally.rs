@@ -29,7 +29,7 @@ const WINDOW: Micros = 10_000_000;
 /// Latencies above are counted as this.
 const MAX_LATENCY: Micros = 60_000_000;
 
-/// How a parcel ended at its sender.
+/// How a block ended at its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// The other end has it.
@@ -103,19 +103,25 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// A parcel ended.
+    /// A block ended.
     pub(crate) fn ended(&self, class: Class, fate: Fate, bytes: usize) {
         self.sent[class as usize][fate as usize].add(bytes);
     }
 
-    /// A parcel of the other end leaves here.
-    pub(crate) fn left(&self, now: Micros, ready: &Ready) {
-        self.received[ready.head.class as usize].add(ready.block.len());
+    /// A parcel of the other end leaves here, or more of it.
+    pub(crate) fn leaves(&self, ready: &Ready) {
+        let received = &self.received[ready.head.class as usize];
+        received.blocks.fetch_add(u64::from(ready.is_first), Relaxed);
+        received.bytes.fetch_add(ready.bytes() as u64, Relaxed);
         if ready.waited > 0 {
             self.waits.fetch_add(1, Relaxed);
             self.waited_us.fetch_add(ready.waited, Relaxed);
         }
-        self.latency.lock().unwrap_or_else(PoisonError::into_inner).add(now, ready.latency);
+    }
+
+    /// A datagram has left that was under way for so long.
+    pub(crate) fn left(&self, now: Micros, latency: Micros) {
+        self.latency.lock().unwrap_or_else(PoisonError::into_inner).add(now, latency);
     }
 
     /// What the order of a session counted.
@@ -152,7 +158,7 @@ impl Tally {
         }
     }
 
-    /// How long parcels were under way.
+    /// How long datagrams were under way.
     pub(crate) fn latency(&self, now: Micros) -> LatencyStatus {
         self.latency.lock().unwrap_or_else(PoisonError::into_inner).status(now)
     }

@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
-use squall::{Fingerprint, IdentityError, Limits, ListenError, TlsError};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use squall::{Fingerprint, IdentityError, Limit, Limits, ListenError, TlsError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 
 use crate::{
     clock::Clock,
@@ -94,7 +94,24 @@ pub(crate) struct Core {
     pub(crate) stopping: watch::Sender<bool>,
     /// Why it cannot go on, if it cannot.
     failure: watch::Sender<Option<String>>,
+    /// What sessions can carry, whenever that changes.
+    pub(crate) bitrates: broadcast::Sender<Bitrate>,
 }
+
+/// What a session of a tunnel can carry, for an encoder to follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bitrate {
+    /// Number of the session since the program began.
+    pub session: u64,
+    /// Bits per second, for all flows that come in at this end together: [`squall::Capacity::safe`]. 0 when the session
+    /// is over.
+    pub safe_bps: u64,
+    /// What keeps it from carrying more.
+    pub limit: Limit,
+}
+
+/// Changes that wait for a reader; the oldest make way.
+const BITRATES: usize = 256;
 
 /// One end of a tunnel.
 #[derive(Debug)]
@@ -129,6 +146,7 @@ impl Tunnel {
             failed: AtomicU64::new(0),
             stopping: watch::Sender::new(false),
             failure: watch::Sender::new(None),
+            bitrates: broadcast::Sender::new(BITRATES),
         });
         core.registry.set(&config.flows)?;
         let web = match config.metrics {
@@ -185,6 +203,12 @@ impl Tunnel {
     /// What it is doing.
     pub fn status(&self) -> Status {
         self.core.status()
+    }
+
+    /// What its sessions can carry, from now on whenever that changes: see [`squall::Session::capacity_changes`]. A reader
+    /// that is slow misses the oldest changes.
+    pub fn bitrates(&self) -> broadcast::Receiver<Bitrate> {
+        self.core.bitrates.subscribe()
     }
 
     /// Where it listens, if it does.

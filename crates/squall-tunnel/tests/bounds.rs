@@ -124,6 +124,42 @@ fn a_network_that_is_wholly_gone_comes_back_alone() {
 }
 
 #[test]
+fn a_disposable_picture_is_repaired() {
+    within(async || {
+        let (source, target, port) = (socket(), socket(), free_port());
+        let flow = flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")));
+        let exit = Tunnel::start(exit_config(0, None, vec![flow])).await.expect("starts");
+        let network = Network::before(exit.listening().expect("it listens"));
+        let flow = flow_in(&format!("x=udp://127.0.0.1:{port},media=h264,latency=30s,gap=1s"));
+        let entry = Tunnel::start(through(&network, entry_config(&exit, vec![flow]))).await.expect("starts");
+        attached(&entry).await;
+        let pair = Pair { exit, entry, source, target, port };
+        // Slices of a picture that no other refers to.
+        let packet = |n: u8| [0x80, 96 | u8::from(n == 2) << 7, 0, n, 0, 0, 0, 0, 0, 0, 0, 7, 0x01, n, n];
+        pair.send(&packet(0));
+        assert_eq!(pair.recv().await.0, packet(0));
+        network.gone.store(true, Relaxed);
+        pair.send(&packet(1));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        network.gone.store(false, Relaxed);
+        pair.send(&packet(2));
+        for n in [1, 2] {
+            assert_eq!(pair.recv().await.0, packet(n));
+        }
+        // One that comes in at once.
+        network.gone.store(true, Relaxed);
+        let next = [0x80, 96 | 0x80, 0, 3, 0, 0, 0, 1, 0, 0, 0, 7, 0x01, 3, 3];
+        pair.send(&next);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        network.gone.store(false, Relaxed);
+        assert_eq!(pair.recv().await.0, next);
+        let status = until(&pair.entry, "acknowledged", |status| status.flows[0].pending == 0).await;
+        assert_eq!(status.flows[0].sent.keys().collect::<Vec<_>>(), ["disposable"]);
+        pair.stop().await;
+    });
+}
+
+#[test]
 fn what_waits_for_a_session_is_bounded() {
     within(async || {
         let exit =

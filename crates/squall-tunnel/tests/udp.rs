@@ -2,69 +2,11 @@
 
 mod common;
 
-use std::{
-    net::{SocketAddr, UdpSocket},
-    time::Duration,
-};
+use std::{net::UdpSocket, time::Duration};
 
 use common::*;
 use squall_testing::assert_duration;
 use squall_tunnel::{Tunnel, config::Token};
-
-/// Two ends with one flow `x`, and the sockets outside.
-struct Pair {
-    exit: Tunnel,
-    entry: Tunnel,
-    source: UdpSocket,
-    target: UdpSocket,
-    port: u16,
-}
-
-impl Pair {
-    async fn start(more_in: &str, more_out: &str) -> Self {
-        let (source, target, port) = (socket(), socket(), free_port());
-        let to = target.local_addr().expect("is bound");
-        let exit = exit_config(0, None, vec![flow_out(&format!("x=udp://{to}{more_out}"))]);
-        let exit = Tunnel::start(exit).await.expect("starts");
-        let flow = flow_in(&format!("x=udp://127.0.0.1:{port}{more_in}"));
-        let entry = Tunnel::start(entry_config(&exit, vec![flow])).await.expect("starts");
-        attached(&entry).await;
-        attached(&exit).await;
-        Self { exit, entry, source, target, port }
-    }
-
-    fn send(&self, datagram: &[u8]) {
-        self.source.send_to(datagram, ("127.0.0.1", self.port)).expect("is sent");
-    }
-
-    /// The next datagram that arrives, and its source.
-    async fn recv(&self) -> (Vec<u8>, SocketAddr) {
-        self.recv_within(PATIENCE).await.expect("arrives")
-    }
-
-    /// The same within a limit.
-    async fn recv_within(&self, limit: Duration) -> Option<(Vec<u8>, SocketAddr)> {
-        let socket = self.target.try_clone().expect("is cloned");
-        let received = tokio::task::spawn_blocking(move || {
-            let mut buffer = [0; 65_536];
-            socket.set_read_timeout(Some(limit)).expect("is set");
-            let (length, from) = socket.recv_from(&mut buffer).ok()?;
-            Some((buffer[..length].to_vec(), from))
-        });
-        received.await.expect("ends")
-    }
-
-    /// Receives a datagram that a deadline drops if the machine is late.
-    async fn recv_in_time(&self) {
-        let received = self.recv_within(Duration::from_secs(2)).await;
-        assert_duration!(received.is_some(), "a datagram missed its deadline");
-    }
-
-    async fn stop(self) {
-        self.entry.stop().await;
-        self.exit.stop().await;
-    }
-}
 
 #[test]
 fn datagrams_arrive_as_they_were_sent_and_replies_find_the_way_back() {
@@ -107,8 +49,7 @@ fn a_steady_flow_has_one_delay() {
             pair.send(b"x");
             pair.recv_in_time().await;
             let took = begin.elapsed();
-            assert!(took.as_millis() >= 98, "{took:?}");
-            assert_duration!(took.as_millis() < 140, "{took:?}");
+            assert_duration!((98..140).contains(&took.as_millis()), "{took:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         pair.stop().await;
@@ -421,5 +362,37 @@ fn a_flow_takes_datagrams_of_its_source_only() {
         assert_eq!(entry.status().flows[0].datagrams_in, 2);
         entry.stop().await;
         exit.stop().await;
+    });
+}
+
+#[test]
+fn what_a_session_can_carry_is_reported() {
+    within(async || {
+        let (source, target, port) = (socket(), socket(), free_port());
+        let to = target.local_addr().expect("is bound");
+        let exit = Tunnel::start(exit_config(0, None, vec![flow_out(&format!("x=udp://{to}"))])).await;
+        let exit = exit.expect("starts");
+        let flow = flow_in(&format!("x=udp://127.0.0.1:{port}"));
+        let entry = Tunnel::start(entry_config(&exit, vec![flow])).await.expect("starts");
+        let mut bitrates = entry.bitrates();
+        attached(&entry).await;
+        let pair = Pair { exit, entry, source, target, port };
+        let rate = loop {
+            pair.send(&[7; 1_000]);
+            pair.recv().await;
+            match bitrates.try_recv() {
+                Ok(bitrate) if bitrate.safe_bps > 0 => break bitrate,
+                _ => {}
+            }
+        };
+        assert_eq!(rate.session, 1);
+        let status = until(&pair.entry, "measured", |status| status.sessions[0].capacity.safe_bps > 0).await;
+        let session = &status.sessions[0];
+        assert!(session.capacity.now_bps >= session.capacity.safe_bps, "{session:?}");
+        assert!(session.paths.iter().any(|path| path.capacity.now_bps > 0), "{session:?}");
+        assert_eq!(session.capacity.limit, "application");
+        pair.exit.stop().await;
+        while bitrates.recv().await.expect("it runs").safe_bps > 0 {}
+        pair.entry.stop().await;
     });
 }

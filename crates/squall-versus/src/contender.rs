@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Contender {
-    /// Squall's tunnel with minRTT, and CUBIC that tolerates loss: its defaults.
+    /// Squall's tunnel with minRTT, and Steady: its defaults.
     SquallMinrtt,
     /// The same with plain CUBIC.
     SquallMinrttCubic,

@@ -88,7 +88,7 @@ pub(crate) struct RecvArgs {
     /// How long to wait for a sender whose connection was lost; 5 min if not given, 10 s with --anyone
     #[arg(long, value_name = "SPAN")]
     outage: Option<Span>,
-    #[arg(long, value_name = "NAME", default_value = "cubic", help = format!(
+    #[arg(long, value_name = "NAME", default_value = "steady", help = format!(
         "Congestion control for what is sent back: {}", CongestionControl::names()
     ))]
     congestion: CongestionControl,

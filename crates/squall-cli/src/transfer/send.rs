@@ -68,7 +68,7 @@ pub(crate) struct SendArgs {
     /// Who decides what goes where; see `squall schedulers`
     #[arg(long, value_name = "NAME", default_value = "minrtt", value_parser = parse_scheduler)]
     scheduler: String,
-    #[arg(long, value_name = "NAME", default_value = "cubic", help = format!(
+    #[arg(long, value_name = "NAME", default_value = "steady", help = format!(
         "Congestion control of all paths: {}", CongestionControl::names()
     ))]
     congestion: CongestionControl,

@@ -64,13 +64,16 @@ pub(super) struct Options {
     /// Who decides what goes where; see `squall schedulers`
     #[arg(long, value_name = "NAME", default_value = "minrtt", value_parser = parse_scheduler)]
     scheduler: String,
-    #[arg(long, value_name = "NAME", default_value = "cubic-tolerant", help = format!(
+    #[arg(long, value_name = "NAME", default_value = "steady", help = format!(
         "Congestion control of all paths: {}", CongestionControl::names()
     ))]
     congestion: CongestionControl,
     /// Serve metrics and status here, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
+    /// Print what the session can carry, a line per change: BIT/S LIMIT SESSION
+    #[arg(long)]
+    bitrate: bool,
 }
 
 /// What is to be run.
@@ -81,13 +84,16 @@ pub(super) struct Plan {
     pub(super) file: Option<PathBuf>,
     /// The secret was made here, so somebody has to be told.
     pub(super) made_token: bool,
+    /// What sessions can carry is printed.
+    pub(super) prints_bitrate: bool,
 }
 
 impl Options {
     /// A configuration that can be used.
     pub(super) fn plan(&self) -> anyhow::Result<Plan> {
         if let Some(file) = &self.config {
-            return Ok(Plan { config: load(file)?, file: Some(file.clone()), made_token: false });
+            let (config, file) = (load(file)?, Some(file.clone()));
+            return Ok(Plan { config, file, made_token: false, prints_bitrate: self.bitrate });
         }
         let side = match (&self.listen, &self.to) {
             (Some(address), _) => Side::Listen(ListenConfig {
@@ -113,7 +119,7 @@ impl Options {
         config.congestion = self.congestion;
         config.metrics = self.metrics;
         config.flows = self.flows()?;
-        Ok(Plan { config, file: None, made_token })
+        Ok(Plan { config, file: None, made_token, prints_bitrate: self.bitrate })
     }
 
     fn connect(&self, to: &str) -> anyhow::Result<ConnectConfig> {

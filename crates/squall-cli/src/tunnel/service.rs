@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use squall_tunnel::{Config, Tunnel};
+use squall_tunnel::{Bitrate, Config, Tunnel};
+use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::options::Plan;
-use crate::{error::whole, interrupt::Interrupts};
+use crate::{error::whole, interrupt::Interrupts, output};
 
 /// Runs until the program is asked to end.
 pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
@@ -20,6 +21,9 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
     };
     announce(&tunnel, token.as_ref().map(squall_tunnel::config::Token::reveal));
     notify(&[sd_notify::NotifyState::Ready]);
+    if plan.prints_bitrate {
+        tokio::spawn(print_bitrates(tunnel.bitrates()));
+    }
     let serve = async {
         loop {
             hangups.next().await;
@@ -34,6 +38,24 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
     notify(&[sd_notify::NotifyState::Stopping]);
     tunnel.stop().await;
     Ok(())
+}
+
+/// Prints a line for each change. A reader that has gone ends the printing, not the tunnel.
+async fn print_bitrates(mut changes: Receiver<Bitrate>) {
+    loop {
+        let Bitrate { session, safe_bps, limit } = match changes.recv().await {
+            Ok(change) => change,
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => return,
+        };
+        let line = format!("{safe_bps} {} {session}\n", limit.name());
+        // A reader that is slow holds up a thread of its own.
+        let printed = tokio::task::spawn_blocking(move || output::print(&line)).await;
+        if !matches!(printed, Ok(Ok(()))) {
+            tracing::warn!("standard output is closed: bitrates are printed no more");
+            return;
+        }
+    }
 }
 
 /// Tells on standard error what the other end has to know.

@@ -69,7 +69,8 @@ pub struct FlowConfig {
     pub order: bool,
     /// Frames above this many bytes are carried in parts. Default: 4 MB.
     pub max_frame: usize,
-    /// A frame ends when nothing more of it comes for this long. Default: 3 ms.
+    /// A frame ends when nothing more of it comes for this long, or for half the latency if that is less. Default:
+    /// 20 ms.
     pub gap: Duration,
     /// Blocks on their way at a time; more are dropped. Default: 4096.
     pub max_pending: usize,
@@ -92,7 +93,7 @@ impl FlowConfig {
             playout: Playout::Soon,
             order: true,
             max_frame: 4_000_000,
-            gap: Duration::from_millis(3),
+            gap: Duration::from_millis(20),
             max_pending: 4096,
         }
     }

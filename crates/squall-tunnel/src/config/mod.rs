@@ -43,8 +43,7 @@ pub struct Config {
     pub token: Token,
     /// Who decides what goes where; see [`squall::scheduler`]. Default: `minrtt`.
     pub scheduler: String,
-    /// Congestion control of all paths. Default: [`CongestionControl::CubicTolerant`], for radio loses packets of flows
-    /// that fit.
+    /// Congestion control of all paths. Default: [`CongestionControl::Steady`].
     pub congestion: CongestionControl,
     /// The flows that begin or end here, at most [`MAX_FLOWS`].
     pub flows: Vec<FlowConfig>,
@@ -186,7 +185,7 @@ impl Config {
             side,
             token,
             scheduler: "minrtt".to_owned(),
-            congestion: CongestionControl::CubicTolerant,
+            congestion: CongestionControl::default(),
             flows: Vec::new(),
             metrics: None,
             log: LogConfig::default(),

@@ -52,7 +52,7 @@ pub(super) async fn run(flow: Arc<Flow>) -> Result<(), String> {
     }
 }
 
-/// Takes in what is there.
+/// Takes in what is there, and hands it over together.
 fn take_in(flow: &Arc<Flow>, gatherer: &mut Gatherer, buffer: &mut [u8]) {
     let before = gatherer.media();
     for _ in 0..BATCH {
@@ -63,6 +63,7 @@ fn take_in(flow: &Arc<Flow>, gatherer: &mut Gatherer, buffer: &mut [u8]) {
             Err(_) => {}
         }
     }
+    gatherer.flush(&mut |parcel| flow.dispatch(parcel));
     let media = gatherer.media();
     if media != before {
         flow.note_media(media);

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use squall::{Block, Channel, Priority};
+use squall::{BlockOptions, Channel, Priority};
 use tokio::{net::UdpSocket, sync::watch};
 
 pub use self::registry::FlowError;
@@ -32,7 +32,7 @@ use crate::{
     order::Rule,
     parcel::Parcel,
     status::FlowStatus,
-    tally::Tally,
+    tally::{Fate, Tally},
 };
 
 /// One end of a flow.
@@ -45,7 +45,7 @@ pub(crate) struct Flow {
     sender: Mutex<Option<SocketAddr>>,
     /// What comes in, as far as it is known: an index into [`Media::ALL`].
     media: AtomicU8,
-    /// Parcels on their way.
+    /// Blocks on their way.
     pending: AtomicUsize,
     uplink: Mutex<Uplink>,
     pub(crate) tally: Tally,
@@ -97,13 +97,13 @@ impl Flow {
     }
 
     /// A session carries the flow no more. Whether it did.
-    pub(crate) fn detach(&self, session: u64) -> bool {
-        self.uplink().detach(session)
+    pub(crate) fn detach(self: &Arc<Self>, session: u64) -> bool {
+        self.uplink().detach(self, session)
     }
 
     /// Gives up its place in a session, which another one takes.
-    pub(crate) fn take_line(&self, session: u64) -> Option<Line> {
-        self.uplink().take_line(session)
+    pub(crate) fn take_line(self: &Arc<Self>, session: u64) -> Option<Line> {
+        self.uplink().take_line(self, session)
     }
 
     /// The session that carries it.
@@ -111,7 +111,7 @@ impl Flow {
         self.uplink().carrier()
     }
 
-    /// Parcels whose deadline passed while there was no session are given up.
+    /// Blocks whose deadline passed while there was no session are given up.
     pub(crate) fn sweep(&self) {
         self.uplink().sweep(self);
     }
@@ -132,21 +132,24 @@ impl Flow {
         true
     }
 
-    /// A block of the flow as the session takes it; `None` if it is too late for it.
-    fn block(&self, class: Class, stamp: u64, channel: u16, data: Vec<u8>) -> Option<Block> {
+    /// A block has ended that was handed over.
+    fn ended(&self, class: Class, fate: Fate, bytes: usize) {
+        self.pending.fetch_sub(1, Relaxed);
+        self.tally.ended(class, fate, bytes);
+    }
+
+    /// How the session takes a block of the flow; `None` if it is too late for it.
+    fn options(&self, class: Class, stamp: u64, channel: u16) -> Option<BlockOptions> {
         let config = self.config();
         let age = Duration::from_micros(self.clock.now().saturating_sub(stamp));
         let left = config.latency_or_default().checked_sub(age).filter(|left| !left.is_zero())?;
-        let mut block = Block::new(data)
+        let mut options = BlockOptions::new()
             .channel(Channel::new(channel))
             .deadline(left)
             .priority(Priority::new((config.priority + class.rank()).min(Priority::LAST.get())));
-        block.reliable = match class {
-            Class::Disposable => false,
-            Class::Data => config.reliable,
-            Class::Key | Class::Reference | Class::Audio => true,
-        };
-        Some(block)
+        // The first packets of a picture have left when the last is lost, and half a picture is worse than none.
+        options.unreliable = class == Class::Data && !config.reliable;
+        Some(options)
     }
 
     fn note_media(&self, media: Media) {

@@ -1,7 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{config::End, parcel};
+use crate::{
+    config::End,
+    parcel::{Reader, tests::listed},
+};
 
 fn flow(media: Media) -> FlowConfig {
     let end = End::In("127.0.0.1:1".parse().expect("is an address"));
@@ -50,13 +53,13 @@ fn a_frame_without_its_last_packet_leaves_when_nothing_more_comes() {
     for datagram in &frame(0, 3, 100, P)[..2] {
         gatherer.push(1000, datagram, &mut |parcel| out.push(parcel));
     }
-    assert_eq!(gatherer.poll_timeout(), Some(4000));
-    gatherer.handle_timeout(3999, &mut |parcel| out.push(parcel));
+    assert_eq!(gatherer.poll_timeout(), Some(21_000));
+    gatherer.handle_timeout(20_999, &mut |parcel| out.push(parcel));
     assert!(out.is_empty());
-    gatherer.handle_timeout(4000, &mut |parcel| out.push(parcel));
+    gatherer.handle_timeout(21_000, &mut |parcel| out.push(parcel));
     assert_eq!((out.len(), out[0].datagrams), (1, 2));
     // What comes of it after all is of the same class.
-    gatherer.push(9000, &frame(0, 3, 100, P)[2], &mut |parcel| out.push(parcel));
+    gatherer.push(29_000, &frame(0, 3, 100, P)[2], &mut |parcel| out.push(parcel));
     assert_eq!(out[1].class, Class::Reference);
 }
 
@@ -87,7 +90,7 @@ fn the_rest_of_a_frame_is_a_part_of_it_whatever_the_codec() {
         gatherer.push(0, &datagram, &mut |parcel| out.push(parcel));
         if n == 60 {
             // A pause of the sender.
-            gatherer.handle_timeout(3000, &mut |parcel| out.push(parcel));
+            gatherer.handle_timeout(20_000, &mut |parcel| out.push(parcel));
         }
     }
     // 46 packets fill a parcel: 46, 15 until the pause, and 39.
@@ -109,30 +112,107 @@ fn reports_keep_their_place() {
     assert_eq!((out.len(), out[1].class, out[1].datagrams), (2, Class::Disposable, 3));
 }
 
+#[test]
+fn what_is_there_of_a_frame_leaves_before_the_rest() {
+    let mut gatherer = Gatherer::new(&flow(Media::H264));
+    let mut out = Vec::new();
+    for (n, datagram) in frame(0, 5, 100, IDR).iter().enumerate() {
+        gatherer.push(1_000 * n as u64, datagram, &mut |parcel| out.push(parcel));
+        if n == 1 || n == 2 {
+            gatherer.flush(&mut |parcel| out.push(parcel));
+        }
+    }
+    let shape = |parcel: &Parcel| (parcel.begins, parcel.ends, parcel.datagrams);
+    let shapes: Vec<_> = out.iter().map(shape).collect();
+    assert_eq!(shapes, [(true, false, 2), (false, false, 1), (false, true, 2)]);
+    assert!(out.iter().all(|parcel| (parcel.class, parcel.stamp) == (Class::Key, 0)));
+    gatherer.flush(&mut |_| panic!("nothing is left"));
+}
+
+#[test]
+fn a_frame_that_has_begun_to_leave_goes_on_in_another_block_if_it_needs_more_care() {
+    let mut gatherer = Gatherer::new(&flow(Media::H264));
+    let mut out = Vec::new();
+    // The second packet has another layer of the same picture, as the format allows.
+    for (sequence, header, marker) in [(0, B, false), (1, B, false), (2, P, false), (3, B, true)] {
+        let datagram = packet(marker, sequence, 100, &[header, 0, 0]);
+        gatherer.push(0, &datagram, &mut |parcel| out.push(parcel));
+        gatherer.flush(&mut |parcel| out.push(parcel));
+    }
+    let shape = |parcel: &Parcel| (parcel.class, parcel.begins, parcel.ends, parcel.datagrams);
+    let (low, high) = (Class::Disposable, Class::Reference);
+    let shapes: Vec<_> = out.iter().map(shape).collect();
+    let expected = [
+        (low, true, false, 1),
+        (low, false, false, 1),
+        (low, false, true, 0),
+        (high, true, false, 1),
+        (high, false, true, 1),
+    ];
+    assert_eq!(shapes, expected);
+}
+
+#[test]
+fn a_frame_that_takes_half_of_the_latency_goes_on_in_another_block() {
+    let latency = Some(Duration::from_millis(100));
+    let mut gatherer = Gatherer::new(&FlowConfig { latency, ..flow(Media::H264) });
+    let mut out = Vec::new();
+    for (n, datagram) in frame(0, 13, 100, IDR).iter().enumerate() {
+        gatherer.push(n as u64 * 10_000, datagram, &mut |parcel| out.push(parcel));
+        gatherer.flush(&mut |parcel| out.push(parcel));
+    }
+    let begun = out.iter().filter(|parcel| parcel.begins).map(|parcel| (parcel.stamp, parcel.class));
+    assert_eq!(begun.collect::<Vec<_>>(), [0, 50_000, 100_000].map(|stamp| (stamp, Class::Key)));
+    assert_eq!(out.iter().map(|parcel| parcel.datagrams).sum::<u32>(), 13);
+}
+
+#[test]
+fn a_block_says_how_long_those_of_its_class_are() {
+    let mut gatherer = Gatherer::new(&flow(Media::H264));
+    let mut out = Vec::new();
+    for (n, (packets, header)) in [(50, IDR), (5, P), (50, IDR), (5, P)].into_iter().enumerate() {
+        for datagram in frame(0, packets, n as u32, header) {
+            gatherer.push(0, &datagram, &mut |parcel| out.push(parcel));
+            gatherer.flush(&mut |parcel| out.push(parcel));
+        }
+    }
+    let expected: Vec<_> = out.iter().filter(|parcel| parcel.begins).map(|parcel| parcel.expected).collect();
+    assert_eq!(expected, [0, 0, HEAD + 50 * 20, HEAD + 5 * 20]);
+}
+
 proptest! {
     #[test]
     fn every_datagram_comes_out_once_and_in_order(
-        datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 0..50),
+        datagrams in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..300), any::<bool>()), 0..50),
         rtp in any::<bool>(),
         media in prop::sample::select(Media::ALL),
     ) {
         let mut gatherer = Gatherer::new(&flow(media.1));
         let (mut came, mut now) = (Vec::new(), 0);
+        let (mut reader, mut open) = (Reader::default(), false);
         let mut take = |parcel: Parcel| {
-            let wire = parcel.seal(0, 0, 0);
-            came.extend(parcel::tests::datagrams(&wire).map(|(_, datagram)| datagram.to_vec()));
+            assert_eq!(parcel.begins, !open, "a block begins where the one before has ended");
+            if parcel.begins {
+                reader = Reader::default();
+            }
+            open = !parcel.ends;
+            let wire = if parcel.begins { parcel.seal(0, 0, 0) } else { parcel.into_rest() };
+            came.extend(listed(&reader.read(wire, !open).expect("is well formed")));
         };
         let mut sent = Vec::new();
-        for mut datagram in datagrams {
+        for (mut datagram, flushes) in datagrams {
             if rtp && !datagram.is_empty() {
                 datagram[0] = 0x80;
             }
             gatherer.push(now, &datagram, &mut take);
+            if flushes {
+                gatherer.flush(&mut take);
+            }
             now += 1000;
             gatherer.handle_timeout(now, &mut take);
             sent.push(datagram);
         }
         gatherer.close(&mut take);
-        prop_assert_eq!(came, sent);
+        prop_assert_eq!(came.into_iter().map(|(_, datagram)| datagram).collect::<Vec<_>>(), sent);
     }
 }

@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use squall::sched::BlockId;
 use squall_net::Micros;
 
@@ -16,8 +15,8 @@ use crate::{
     control::{Message, Offer, Verdict},
     flow::{Flow, Line, Sender},
     journal::Kind,
-    order::{Order, Ready},
-    parcel::{self, HEAD, ParcelError, Record},
+    order::{Order, Part, Ready},
+    parcel::{self, ParcelError, Record},
     tunnel::Core,
 };
 
@@ -45,11 +44,11 @@ struct Lane {
     theirs: Duration,
     /// Whether it comes in at the other end.
     theirs_in: bool,
-    /// The parcel of which datagrams are leaving.
+    /// Datagrams that are leaving.
     playing: Option<Playing>,
 }
 
-/// A parcel of which datagrams are leaving.
+/// Datagrams that are leaving, all of one parcel.
 struct Playing {
     ready: Ready,
     /// Where the next datagram is.
@@ -66,10 +65,15 @@ const AGAIN: Micros = 1_000;
 impl Playing {
     /// The next datagram, and when it leaves.
     fn next(&self) -> Option<(Micros, Record<'_>)> {
-        let record = parcel::datagram(&self.ready.block, self.at)?;
+        let record = parcel::datagram(&self.ready.datagrams, self.at)?;
         let after = if self.ready.steady { record.offset } else { 0 };
         let due = self.ready.due.saturating_add(after);
         Some((self.stuck.map_or(due, |(_, again)| again.max(due)), record))
+    }
+
+    /// How long a datagram was under way that came in so long after the first of its parcel.
+    fn latency(&self, now: Micros, offset: Micros) -> Micros {
+        self.ready.came_in.map_or(0, |came_in| now.saturating_sub(came_in + offset))
     }
 
     /// The system had no room. Whether it is tried again.
@@ -91,8 +95,10 @@ impl Lane {
             if let Some(playing) = &mut self.playing {
                 match playing.next() {
                     Some((due, _)) if due > now => break,
-                    Some((_, Record { datagram, next, .. })) => {
-                        if !self.flow.write(datagram) {
+                    Some((_, Record { offset, datagram, next })) => {
+                        if self.flow.write(datagram) {
+                            self.flow.tally.left(now, playing.latency(now, offset));
+                        } else {
                             if playing.wait(now) {
                                 break;
                             }
@@ -106,8 +112,8 @@ impl Lane {
                 continue;
             }
             let Some(ready) = self.order.poll(now) else { break };
-            self.flow.tally.left(now, &ready);
-            self.playing = Some(Playing { ready, at: HEAD, stuck: None });
+            self.flow.tally.leaves(&ready);
+            self.playing = Some(Playing { ready, at: 0, stuck: None });
         }
         self.flow.tally.disordered(self.order.take_count());
     }
@@ -165,6 +171,7 @@ impl Lanes {
         let mut lane = Lane::new(flow, theirs, theirs_in);
         lane.order.set_way(self.way);
         self.lanes.insert(channel, lane);
+        self.sender.take_in_parts(channel);
     }
 
     fn new_channel(&mut self) -> u16 {
@@ -309,16 +316,10 @@ impl Lanes {
         }
     }
 
-    /// A block of a flow arrived.
-    pub(super) fn arrived(
-        &mut self,
-        now: Micros,
-        channel: u16,
-        block_id: u64,
-        block: Bytes,
-    ) -> Result<(), ParcelError> {
+    /// More of a block of a flow arrived.
+    pub(super) fn arrived(&mut self, now: Micros, channel: u16, part: Part) -> Result<(), ParcelError> {
         match self.lanes.get_mut(&channel) {
-            Some(lane) => lane.order.arrived(now, block_id, block),
+            Some(lane) => lane.order.arrived(now, part),
             // Of a flow that has ended here, on its way before the other end knew.
             None => Ok(()),
         }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use squall::{
-    Arrival, Block, Channel, CloseReason, PathEvent, PathInfo, Priority, Received, SendError, Session,
+    Arrival, Block, Channel, CloseReason, Limit, PathEvent, PathInfo, Priority, Received, SendError, Session,
     sched::{BlockId, PathState},
 };
 use squall_net::Micros;
@@ -26,9 +26,10 @@ use crate::{
     control::{CHANNEL, Message, VERSION},
     flow::Sender,
     journal::Kind,
+    order::Part,
     status::SessionStatus,
     supervise,
-    tunnel::{Core, Visit},
+    tunnel::{Bitrate, Core, Visit},
 };
 
 /// How often paths are looked at.
@@ -175,6 +176,7 @@ impl Link {
     pub(crate) async fn run(mut self) -> Ended {
         self.declare_cost();
         let mut flows = self.core.registry.subscribe();
+        let mut capacity = self.session.capacity_changes();
         let greet_until = Instant::now() + GREETING;
         self.say_hello();
         let mut look = tokio::time::interval(LOOK);
@@ -187,10 +189,15 @@ impl Link {
                 Some(event) = self.session.path_event() => self.take_path(&event),
                 arrival = self.session.recv_any() => match arrival {
                     None => break self.session.closed().await,
-                    Some(Arrival::Block(block)) => self.take_block(block),
+                    Some(Arrival::Block(block)) => self.take_message(&block),
+                    Some(Arrival::Part(part)) => self.take_part(part),
                     Some(Arrival::Missed(missed)) => self.lanes.gone(missed.channel.get(), missed.id),
                     Some(_) => {}
                 },
+                Ok(()) = capacity.changed() => {
+                    let capacity = capacity.borrow_and_update();
+                    self.report_bitrate(capacity.safe, capacity.limit);
+                }
                 () = sleep_until(at), if due.is_some() => {}
                 changed = flows.changed() => {
                     if changed.is_ok() && self.agreed {
@@ -213,6 +220,7 @@ impl Link {
     /// The session is over: what came still leaves, when its time has come.
     fn finish(mut self, reason: CloseReason) -> Ended {
         self.look();
+        self.report_bitrate(0, Limit::OutOfUse);
         let Self { core, agreed, closed, mut lanes, place, .. } = self;
         let (journal, name) =
             (core.journal.clone(), format!("the last output of session {}", self.public.id));
@@ -237,22 +245,26 @@ impl Link {
         self.declare_cost();
     }
 
-    fn take_block(&mut self, block: Received) {
+    /// Blocks of flows come in parts; those of other channels are of flows that have no end here yet.
+    fn take_message(&mut self, block: &Received) {
+        if self.closed.is_some() || block.channel.get() != CHANNEL {
+            return;
+        }
+        match Message::decode(&block.data) {
+            Ok(message) => self.answer(message),
+            Err(error) => self.close(code::PROTOCOL, &error.to_string()),
+        }
+    }
+
+    fn take_part(&mut self, part: squall::Part) {
         if self.closed.is_some() {
             return;
         }
-        if block.channel.get() == CHANNEL {
-            match Message::decode(&block.data) {
-                Ok(message) => self.answer(message),
-                Err(error) => self.close(code::PROTOCOL, &error.to_string()),
-            }
-            return;
-        }
-        let arrived = self.core.clock.at(block.whole_at);
         #[cfg(test)]
-        supervise::trap(&block.data, b"panic in the session");
-        let Received { id: BlockId(id), channel, data, .. } = block;
-        if let Err(error) = self.lanes.arrived(arrived, channel.get(), id, data) {
+        supervise::trap(&part.data, b"panic in the session");
+        let squall::Part { id: BlockId(block_id), channel, offset, data, is_last, .. } = part;
+        let part = Part { block_id, offset, data, is_last };
+        if let Err(error) = self.lanes.arrived(self.core.clock.now(), channel.get(), part) {
             self.close(code::PROTOCOL, &error.to_string());
         }
     }
@@ -290,6 +302,8 @@ impl Link {
             self.answer_hello();
         }
         self.agreed = true;
+        let capacity = self.session.capacity();
+        self.report_bitrate(capacity.safe, capacity.limit);
         self.core.note_opened();
         let over = self.paths.names(&self.session.path_stats());
         let words = format!("session {} with {} is up, over {over}", self.public.id, self.peer);
@@ -372,16 +386,26 @@ impl Link {
         let stats = self.session.stats();
         let infos = self.session.path_stats();
         self.watch_silence(&infos);
-        let paths = self.paths.look(&self.core.journal, Instant::now(), &infos, self.agreed);
+        let capacity = self.session.capacity();
+        let paths = self.paths.look(&self.core.journal, Instant::now(), &infos, &capacity, self.agreed);
         self.lanes.set_way(Paths::min_rtt_us(&infos) / 2 as Micros);
         let mut status = self.public.status.lock().unwrap_or_else(PoisonError::into_inner);
         status.agreed = self.agreed;
         status.queued_bytes = stats.queued_bytes;
         status.open_blocks = stats.open_blocks as u64;
+        status.capacity = (&capacity).into();
         status.paths = paths;
         drop(status);
         for flow in self.core.registry.all() {
             flow.sweep();
+        }
+    }
+
+    /// Reports what the session can carry, if it is one of this tunnel.
+    fn report_bitrate(&self, safe_bps: u64, limit: Limit) {
+        if self.agreed {
+            // Without a receiver it is not wanted.
+            let _ = self.core.bitrates.send(Bitrate { session: self.public.id, safe_bps, limit });
         }
     }
 

@@ -5,11 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use squall::{PathChange, PathInfo, Session, sched::PathId};
+use squall::{Capacity, PathChange, PathInfo, Session, sched::PathId};
 
 use crate::{
     journal::{Journal, Kind},
-    status::PathStatus,
+    status::{CapacityStatus, PathStatus},
 };
 
 /// A path is the one that carries most when it has this share of what was sent, or more. Between paths that are alike
@@ -77,6 +77,7 @@ impl Paths {
         journal: &Journal,
         now: Instant,
         infos: &[PathInfo],
+        capacity: &Capacity,
         agreed: bool,
     ) -> Vec<PathStatus> {
         for told in self.told.values_mut() {
@@ -99,7 +100,9 @@ impl Paths {
                 marks.remove(0);
             }
             carried.push((info, mark.data - before.data));
-            all.push(status(self.name(info), info, mark, before));
+            let capacity = capacity.paths.iter().find(|path| path.id == info.id);
+            let capacity = capacity.map(CapacityStatus::from).unwrap_or_default();
+            all.push(PathStatus { capacity, ..status(self.name(info), info, mark, before) });
         }
         if agreed {
             self.note_main(journal, &carried);
@@ -256,5 +259,6 @@ fn status(name: String, info: &PathInfo, mark: Mark, before: Mark) -> PathStatus
         lost_packets: stats.lost_packets,
         repair_bytes: stats.repair_bytes,
         suspicions: stats.suspicions,
+        ..PathStatus::default()
     }
 }

@@ -1,20 +1,21 @@
-//! Parcels that arrived leave in the order in which they came in, and none waits for what will not come any more.
+//! Datagrams that arrived leave in the order in which they came in, and none waits for what will not come any more.
 //!
-//! A gap is waited for until the deadline of what is missing, and no longer once the session has told that it will
-//! not arrive. Knows no clock: `now` is an argument.
+//! Of a block that grows, what is there leaves, and what follows it waits for its end. A gap, and the rest of a block, is
+//! waited for until the deadline of what is missing, and no longer once the session has told that it will not arrive.
+//! Knows no clock: `now` is an argument.
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use squall_net::Micros;
 
 use crate::{
     config::Playout,
     delay::Delay,
-    parcel::{self, Head, ParcelError},
+    parcel::{HEAD, Head, ParcelError, Reader},
 };
 
 /// Most bytes that wait.
@@ -25,6 +26,17 @@ const MAX_HELD: usize = 65_536;
 
 /// Most blocks of which it is remembered that they will not come.
 const MAX_GONE: usize = 4096;
+
+/// A part of a block, as the session hands it over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) block_id: u64,
+    /// Where in the block it begins.
+    pub(crate) offset: u32,
+    pub(crate) data: Bytes,
+    /// Whether the block ends with it.
+    pub(crate) is_last: bool,
+}
 
 /// How parcels of a flow are let out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,20 +53,29 @@ pub(crate) struct Rule {
     pub(crate) max_pending: usize,
 }
 
-/// A parcel whose turn has come.
+/// Datagrams of a parcel whose turn has come.
 #[derive(Debug)]
 pub(crate) struct Ready {
     pub(crate) head: Head,
-    /// The whole block; see [`parcel::datagram`].
-    pub(crate) block: Bytes,
-    /// When its first datagram leaves.
+    /// See [`parcel::datagram`](crate::parcel::datagram).
+    pub(crate) datagrams: Bytes,
+    /// Whether none of the parcel left before.
+    pub(crate) is_first: bool,
+    /// When the first datagram of the parcel leaves.
     pub(crate) due: Micros,
-    /// Whether its datagrams leave as far apart as they came in.
+    /// Whether they leave as far apart as they came in.
     pub(crate) steady: bool,
-    /// How long it waited for others that were before it.
+    /// How long the parcel waited for others that were before it, once.
     pub(crate) waited: Micros,
-    /// How long it was under way in all, as far as the clocks tell.
-    pub(crate) latency: Micros,
+    /// When the first datagram of the parcel came in, by the clock here, as far as the clocks tell.
+    pub(crate) came_in: Option<Micros>,
+}
+
+impl Ready {
+    /// Bytes of the parcel that are here.
+    pub(crate) fn bytes(&self) -> usize {
+        self.datagrams.len() + if self.is_first { HEAD } else { 0 }
+    }
 }
 
 /// What became of parcels, beside those that left.
@@ -62,7 +83,7 @@ pub(crate) struct Ready {
 pub(crate) struct Count {
     /// Came when the ones after had left.
     pub(crate) late: u64,
-    /// Were waited for in vain.
+    /// Were waited for in vain, or their end was.
     pub(crate) missing: u64,
 }
 
@@ -71,10 +92,15 @@ pub(crate) struct Count {
 pub(crate) struct Order {
     rule: Rule,
     delay: Delay,
+    /// Blocks that have not ended, by id. What they take is bounded by what the session puts together at a time.
+    open: HashMap<u64, Open>,
+    /// Parcels with datagrams that have not left, by number.
     held: BTreeMap<u64, Held>,
     bytes: usize,
     /// The number that is next, where there is an order.
     next: u64,
+    /// When the parcel of that number was stamped, if it has begun to leave and has not ended.
+    begun: Option<Micros>,
     /// The one after the highest that left.
     beyond: u64,
     /// Block and stamp of the last that left.
@@ -86,11 +112,32 @@ pub(crate) struct Order {
     closed: bool,
 }
 
+/// A block that has not ended.
+#[derive(Debug, Default)]
+struct Open {
+    reader: Reader,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// No datagram of it is whole.
+    #[default]
+    Begun,
+    /// Its datagrams are held, or have left.
+    Taken,
+    /// The ones after it have left.
+    Late,
+}
+
 #[derive(Debug)]
 struct Held {
     head: Head,
     block_id: u64,
-    block: Bytes,
+    datagrams: BytesMut,
+    is_first: bool,
+    /// Whether no more of it comes.
+    ends: bool,
     arrived: Micros,
     /// Whether something was missing before it then.
     blocked: bool,
@@ -101,9 +148,11 @@ impl Order {
         Self {
             rule,
             delay: Delay::default(),
+            open: HashMap::new(),
             held: BTreeMap::new(),
             bytes: 0,
             next: 0,
+            begun: None,
             beyond: 0,
             last: None,
             gone: BTreeSet::new(),
@@ -118,6 +167,7 @@ impl Order {
             // What left out of order is neither missing nor waited for.
             self.next = self.next.max(self.beyond);
         }
+        self.begun = self.begun.filter(|_| rule.ordered);
         self.rule = rule;
     }
 
@@ -131,36 +181,117 @@ impl Order {
         std::mem::take(&mut self.count)
     }
 
-    /// A block arrived: the `block_id`th of the session.
+    /// More of a block arrived, the `block_id`th of the session: all that follows what arrived before.
     ///
     /// # Errors
     /// If it is no parcel. The other end is not to be trusted any more then.
-    pub(crate) fn arrived(&mut self, now: Micros, block_id: u64, block: Bytes) -> Result<(), ParcelError> {
-        let head = parcel::open(&block)?;
-        self.delay.observe(now, head.stamp.saturating_add(head.held));
-        if head.number < self.next || self.held.contains_key(&head.number) {
-            self.count.late += 1;
-            return Ok(());
+    pub(crate) fn arrived(&mut self, now: Micros, part: Part) -> Result<(), ParcelError> {
+        let Part { block_id, offset, data, is_last } = part;
+        let mut open = match self.open.remove(&block_id) {
+            Some(open) => open,
+            None if offset == 0 => Open::default(),
+            // It began when the channel was another flow's.
+            None => return Ok(()),
+        };
+        let had_head = open.reader.head().is_some();
+        let datagrams = open.reader.read(data, is_last)?;
+        if let Some(head) = open.reader.head() {
+            if !had_head {
+                self.delay.observe(now, head.stamp.saturating_add(head.held));
+            }
+            open.stage = self.take(now, block_id, head, datagrams, is_last, open.stage);
         }
-        // Mostly it is the newest, and counting all that are held would be work for nothing.
-        let is_newest = self.held.last_key_value().is_none_or(|(last, _)| *last < head.number);
-        let present = if is_newest { self.held.len() } else { self.held.range(..head.number).count() } as u64;
-        let blocked = self.rule.ordered && head.number - self.next > present;
-        self.bytes += block.len();
-        self.held.insert(head.number, Held { head, block_id, block, arrived: now, blocked });
+        if !is_last {
+            self.open.insert(block_id, open);
+        }
         Ok(())
     }
 
-    /// A block of the flow will not arrive.
+    /// Takes datagrams of a parcel in. What it is then.
+    fn take(
+        &mut self,
+        now: Micros,
+        block_id: u64,
+        head: Head,
+        datagrams: Bytes,
+        ends: bool,
+        stage: Stage,
+    ) -> Stage {
+        if stage == Stage::Late || datagrams.is_empty() && !ends {
+            return stage;
+        }
+        let is_awaited = self.is_awaited(head.number, stage);
+        self.bytes += datagrams.len();
+        match self.held.get_mut(&head.number) {
+            Some(held) if held.block_id == block_id => {
+                held.datagrams.extend_from_slice(&datagrams);
+                held.ends = ends;
+            }
+            None if stage == Stage::Taken && datagrams.is_empty() => _ = self.end(head.number),
+            None if is_awaited => {
+                let (is_first, blocked) = (stage == Stage::Begun, self.is_blocked(head.number));
+                let datagrams = BytesMut::from(datagrams);
+                let held = Held { head, block_id, datagrams, is_first, ends, arrived: now, blocked };
+                self.held.insert(head.number, held);
+            }
+            _ => {
+                self.bytes -= datagrams.len();
+                self.count.late += 1;
+                return Stage::Late;
+            }
+        }
+        Stage::Taken
+    }
+
+    /// Whether the others still wait for a parcel, or for more of it.
+    fn is_awaited(&self, number: u64, stage: Stage) -> bool {
+        let goes_on = stage == Stage::Begun || !self.rule.ordered || self.begun.is_some();
+        number > self.next || number == self.next && goes_on
+    }
+
+    /// Whether something is missing before a parcel.
+    fn is_blocked(&self, number: u64) -> bool {
+        // Mostly it is the newest, and counting all that are held would be work for nothing.
+        let is_newest = self.held.last_key_value().is_none_or(|(last, _)| *last < number);
+        let present = if is_newest { self.held.len() } else { self.held.range(..number).count() } as u64;
+        self.rule.ordered && number - self.next > present
+    }
+
+    /// A parcel has ended of which everything that came has left. Whether the others waited for that.
+    fn end(&mut self, number: u64) -> bool {
+        let waited = number == self.next && self.begun.take().is_some();
+        self.next += u64::from(waited);
+        waited
+    }
+
+    /// A block of the flow will not arrive, or not to its end.
     pub(crate) fn gone(&mut self, block_id: u64) {
-        if self.gone.len() < MAX_GONE && self.last.is_none_or(|(last, _)| block_id > last) {
-            self.gone.insert(block_id);
+        let open = self.open.remove(&block_id);
+        match open.map_or((Stage::Begun, None), |open| (open.stage, open.reader.head())) {
+            (Stage::Taken, Some(head)) => self.count.missing += u64::from(self.break_off(head.number)),
+            (Stage::Late, _) => {}
+            _ if self.gone.len() < MAX_GONE && self.last.is_none_or(|(last, _)| block_id > last) => {
+                self.gone.insert(block_id);
+            }
+            _ => {}
+        }
+    }
+
+    /// No more comes of a parcel that has begun. Whether the others waited for more, or would have.
+    fn break_off(&mut self, number: u64) -> bool {
+        match self.held.get_mut(&number) {
+            Some(held) => {
+                held.ends = true;
+                self.rule.ordered
+            }
+            None => self.end(number),
         }
     }
 
     /// No more will come: what waits leaves when its time has come.
     pub(crate) fn close(&mut self) {
         self.closed = true;
+        self.open.clear();
     }
 
     /// When [`Self::poll`] will have something; `None` for never, as things are.
@@ -176,22 +307,24 @@ impl Order {
         }
         let (number, held) = self.held.pop_first()?;
         let due = self.due(&held);
-        self.bytes -= held.block.len();
+        let Held { head, block_id, datagrams, is_first, ends, arrived, blocked } = held;
+        self.bytes -= datagrams.len();
         self.beyond = self.beyond.max(number + 1);
         if self.rule.ordered {
             self.count.missing += number.saturating_sub(self.next);
-            self.next = number + 1;
+            self.next = if ends { number + 1 } else { number };
+            self.begun = (!ends).then_some(head.stamp);
         }
-        self.last = Some((held.block_id, held.head.stamp));
-        self.gone = self.gone.split_off(&held.block_id);
-        let since = |earlier: Micros| now.saturating_sub(earlier);
+        self.last = Some((block_id, head.stamp));
+        self.gone = self.gone.split_off(&block_id);
         Some(Ready {
-            head: held.head,
+            head,
+            datagrams: datagrams.freeze(),
+            is_first,
             due,
             steady: self.rule.playout == Playout::Steady,
-            waited: if held.blocked { since(held.arrived) } else { 0 },
-            latency: self.delay.local(held.head.stamp).map_or(0, since),
-            block: held.block,
+            waited: if blocked && is_first { now.saturating_sub(arrived) } else { 0 },
+            came_in: self.delay.local(head.stamp),
         })
     }
 
@@ -216,8 +349,11 @@ impl Order {
         }
         // The last that is missing came in at this time; the first, of several, somewhere before.
         let last_missing = held.head.stamp.saturating_sub(held.head.before);
-        let first_missing = match self.last {
-            Some((_, before)) if missing > 1 => before + last_missing.saturating_sub(before) / missing,
+        let first_missing = match (self.begun, self.last) {
+            (Some(begun), _) => begun,
+            (None, Some((_, before))) if missing > 1 => {
+                before + last_missing.saturating_sub(before) / missing
+            }
             _ => last_missing,
         };
         self.local(first_missing).saturating_add(self.rule.latency)

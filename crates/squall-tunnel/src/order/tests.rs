@@ -1,7 +1,14 @@
+use std::ops::Range;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::{media::Class, parcel::Parcel};
+use crate::{
+    config::{End, FlowConfig},
+    gather::Gatherer,
+    media::{Class, Media},
+    parcel::{Parcel, tests::listed},
+};
 
 const LATENCY: Micros = 300_000;
 /// The receiver's clock is ahead by this.
@@ -13,17 +20,41 @@ fn rule(playout: Playout) -> Rule {
 }
 
 fn block(number: u64) -> Bytes {
+    block_of(number, 1)
+}
+
+/// A block of so many datagrams of ten bytes: its number, and which one of it.
+fn block_of(number: u64, datagrams: u16) -> Bytes {
     let stamp = number * FRAME;
     let mut parcel = Parcel::new(stamp, 0);
     parcel.class = Class::Reference;
-    parcel.push(stamp, &number.to_be_bytes());
-    parcel.seal(stamp, number, if number == 0 { 0 } else { FRAME }).into()
+    for n in 0..datagrams {
+        parcel.push(stamp, &[&number.to_be_bytes()[..], &n.to_be_bytes()].concat());
+    }
+    parcel.seal(stamp, number, if number == 0 { 0 } else { FRAME })
 }
 
-/// Arrives after so long, by the receiver's clock; block ids are twice the numbers.
+/// A datagram of [`block_of`] on the wire.
+const DATAGRAM: usize = 14;
+
+/// Block ids are twice the numbers.
+fn part(number: u64, block: &Bytes, range: Range<usize>) -> Part {
+    let is_last = range.end == block.len();
+    Part { block_id: number * 2, offset: range.start as u32, data: block.slice(range), is_last }
+}
+
+fn take(order: &mut Order, now: Micros, part: Part) {
+    order.arrived(now, part).expect("is a parcel");
+}
+
+fn take_whole(order: &mut Order, now: Micros, number: u64, block: &Bytes) {
+    take(order, now, part(number, block, 0..block.len()));
+}
+
+/// Arrives after so long, by the receiver's clock.
 fn arrive(order: &mut Order, number: u64, after: Micros) -> Micros {
     let now = AHEAD + number * FRAME + after;
-    order.arrived(now, number * 2, block(number)).expect("is a parcel");
+    take_whole(order, now, number, &block(number));
     now
 }
 
@@ -52,7 +83,7 @@ fn what_is_missing_is_waited_for_until_its_deadline() {
     assert_eq!(order.poll_timeout(), Some(deadline));
     assert!(numbers(&mut order, deadline - 1).is_empty());
     assert_eq!(numbers(&mut order, deadline), [2]);
-    order.arrived(deadline + 1, 2, block(1)).expect("is a parcel");
+    take_whole(&mut order, deadline + 1, 1, &block(1));
     assert!(numbers(&mut order, deadline + 1).is_empty(), "it is too late");
     assert_eq!(order.take_count(), Count { late: 1, missing: 1 });
 }
@@ -78,7 +109,7 @@ fn a_late_one_that_is_waited_for_releases_the_others() {
     let now = arrive(&mut order, 1, 150_000);
     let ready: Vec<_> = std::iter::from_fn(|| order.poll(now)).collect();
     assert_eq!(ready.iter().map(|one| one.head.number).collect::<Vec<_>>(), [0, 1, 2, 3]);
-    assert_eq!(ready[1].latency, 150_000);
+    assert_eq!(ready[1].came_in, Some(now - 150_000));
     assert_eq!(ready[2].waited, 150_000 - FRAME);
 }
 
@@ -136,12 +167,146 @@ fn bytes_that_wait_for_their_time_are_bounded() {
     let large = |number: u64| {
         let mut parcel = Parcel::new(0, 0);
         (0..100).for_each(|_| parcel.push(0, &[0; 60_000]));
-        Bytes::from(parcel.seal(0, number, 0))
+        parcel.seal(0, number, 0)
     };
     for number in 0..3 {
-        order.arrived(AHEAD, number, large(number)).expect("is a parcel");
+        take_whole(&mut order, AHEAD, number, &large(number));
     }
     assert_eq!(numbers(&mut order, AHEAD), [0], "the others are below the bound");
+}
+
+/// Which datagrams leave now: of which parcel, and which one of it.
+fn left(order: &mut Order, now: Micros) -> Vec<(u64, u16)> {
+    let ready = std::iter::from_fn(|| order.poll(now));
+    let datagrams = ready.flat_map(|ready| listed(&ready.datagrams));
+    let read = |(_, datagram): (Micros, Vec<u8>)| {
+        let (number, n) = datagram.split_first_chunk().expect("has ten bytes");
+        (u64::from_be_bytes(*number), u16::from_be_bytes([n[0], n[1]]))
+    };
+    datagrams.map(read).collect()
+}
+
+/// Three datagrams: where each ends.
+const THREE: [usize; 3] = [HEAD + DATAGRAM, HEAD + 2 * DATAGRAM, HEAD + 3 * DATAGRAM];
+
+#[test]
+fn what_is_there_of_a_parcel_leaves_and_the_next_one_waits_for_its_end() {
+    let mut order = Order::new(rule(Playout::Soon));
+    let block = block_of(0, 3);
+    take(&mut order, AHEAD, part(0, &block, 0..HEAD + 5));
+    assert_eq!((order.poll_timeout(), left(&mut order, AHEAD)), (None, vec![]));
+    take(&mut order, AHEAD + 1_000, part(0, &block, HEAD + 5..THREE[1] + 1));
+    assert_eq!(left(&mut order, AHEAD + 1_000), [(0, 0), (0, 1)]);
+    let now = arrive(&mut order, 1, 0);
+    assert_eq!((left(&mut order, now), order.poll_timeout()), (vec![], Some(AHEAD + LATENCY)));
+    take(&mut order, now + 5, part(0, &block, THREE[1] + 1..THREE[2]));
+    let ready: Vec<_> = std::iter::from_fn(|| order.poll(now + 5)).collect();
+    let shape = |ready: &Ready| (ready.head.number, ready.is_first, ready.bytes(), ready.waited);
+    let shapes: Vec<_> = ready.iter().map(shape).collect();
+    assert_eq!(shapes, [(0, false, DATAGRAM, 0), (1, true, HEAD + DATAGRAM, 5)]);
+    assert_eq!(order.take_count(), Count::default());
+}
+
+#[test]
+fn an_end_without_datagrams_releases_the_next() {
+    let mut order = Order::new(rule(Playout::Soon));
+    let block = block_of(0, 1);
+    let whole = part(0, &block, 0..block.len());
+    take(&mut order, AHEAD, Part { is_last: false, ..whole });
+    let now = arrive(&mut order, 1, 0);
+    assert_eq!(left(&mut order, now), [(0, 0)]);
+    take(&mut order, now, Part { offset: block.len() as u32, ..part(0, &block, block.len()..block.len()) });
+    assert_eq!(left(&mut order, now), [(1, 0)]);
+}
+
+#[test]
+fn the_rest_of_a_parcel_is_waited_for_until_its_deadline_or_until_it_is_known_not_to_come() {
+    for told in [false, true] {
+        let mut order = Order::new(rule(Playout::Soon));
+        let block = block_of(0, 3);
+        take(&mut order, AHEAD, part(0, &block, 0..THREE[0]));
+        arrive(&mut order, 1, 0);
+        let mut now = arrive(&mut order, 2, 0);
+        assert_eq!(left(&mut order, now), [(0, 0)]);
+        if told {
+            order.gone(0);
+        } else {
+            now = AHEAD + LATENCY;
+            assert!(left(&mut order, now - 1).is_empty());
+        }
+        assert_eq!(left(&mut order, now), [(1, 0), (2, 0)]);
+        if !told {
+            take(&mut order, now, part(0, &block, THREE[0]..THREE[1]));
+            take(&mut order, now, part(0, &block, THREE[1]..THREE[2]));
+            assert!(left(&mut order, now).is_empty(), "it is too late");
+        }
+        assert_eq!(order.take_count(), Count { late: u64::from(!told), missing: 1 });
+        assert!(order.open.is_empty() && order.bytes == 0);
+    }
+}
+
+#[test]
+fn without_an_order_no_parcel_waits_for_the_end_of_another() {
+    let mut order = Order::new(Rule { ordered: false, ..rule(Playout::Soon) });
+    let blocks = [0, 1].map(|number| block_of(number, 3));
+    for (n, end) in THREE.into_iter().enumerate() {
+        let begin = if n == 0 { 0 } else { THREE[n - 1] };
+        for number in [1, 0] {
+            take(&mut order, AHEAD, part(number, &blocks[number as usize], begin..end));
+            assert_eq!(left(&mut order, AHEAD), [(number, n as u16)]);
+        }
+    }
+    assert_eq!(order.take_count(), Count::default());
+}
+
+#[test]
+fn the_rest_of_a_block_of_another_flow_is_none_of_this_one() {
+    let mut order = Order::new(rule(Playout::Soon));
+    take(&mut order, AHEAD, part(0, &block_of(0, 3), 5..THREE[2]));
+    assert!(order.open.is_empty() && order.held.is_empty());
+}
+
+#[test]
+fn steady_playout_is_the_same_however_a_parcel_comes() {
+    let mut order = Order::new(rule(Playout::Steady));
+    let block = block_of(0, 3);
+    for (n, range) in [0..THREE[0], THREE[0]..THREE[1], THREE[1]..THREE[2]].into_iter().enumerate() {
+        take(&mut order, AHEAD + n as u64 * 10_000, part(0, &block, range));
+    }
+    assert_eq!(order.poll_timeout(), Some(AHEAD + LATENCY));
+    let ready = order.poll(AHEAD + LATENCY).expect("is due");
+    assert_eq!((ready.due, ready.steady, listed(&ready.datagrams).len()), (AHEAD + LATENCY, true, 3));
+}
+
+/// A picture whose packets take 133 ms to come in, over a way of 20 ms: none of them waits for the others.
+#[test]
+fn a_datagram_leaves_before_the_last_of_its_picture_has_come_in() {
+    const WAY: Micros = 20_000;
+    const PACE: Micros = 1_316;
+    let end = End::In("127.0.0.1:1".parse().expect("is an address"));
+    let flow = FlowConfig { media: Media::Rtp, ..FlowConfig::new("f", end) };
+    let (mut gatherer, mut order) = (Gatherer::new(&flow), Order::new(rule(Playout::Soon)));
+    let mut offset = 0;
+    for n in 0..101_u16 {
+        let now = Micros::from(n) * PACE;
+        // RTP: one timestamp, and a marker at the end.
+        let head = [0x80, 96 | u8::from(n == 100) << 7];
+        let datagram = [&head[..], &n.to_be_bytes(), &[0; 8], &[7; 1_200]].concat();
+        let mut send = |parcel: Parcel| {
+            let is_last = parcel.ends;
+            let data = if parcel.begins { parcel.seal(now, 0, 0) } else { parcel.into_rest() };
+            let length = data.len() as u32;
+            take(&mut order, now + WAY, Part { block_id: 0, offset, data, is_last });
+            offset += length;
+        };
+        gatherer.handle_timeout(now, &mut |_| panic!("the picture has not ended"));
+        gatherer.push(now, &datagram, &mut send);
+        gatherer.flush(&mut send);
+        let ready = order.poll(now + WAY).expect("leaves when it has come");
+        assert_eq!(listed(&ready.datagrams), [(now / 16 * 16, datagram)]);
+        assert!(order.poll(now + WAY).is_none());
+    }
+    assert_eq!((order.next, order.open.len()), (1, 0), "the picture has ended");
 }
 
 proptest! {
@@ -168,7 +333,7 @@ proptest! {
                 left.extend(numbers(&mut order, at));
             }
             if came {
-                order.arrived(now, number * 2, block(number)).expect("is a parcel");
+                take_whole(&mut order, now, number, &block(number));
             } else {
                 order.gone(number * 2);
             }
@@ -180,5 +345,59 @@ proptest! {
         prop_assert!(left.windows(2).all(|pair| pair[0] < pair[1]), "{left:?}");
         let late = order.take_count().late as usize;
         prop_assert_eq!(left.len() + late, delays.iter().flatten().count());
+    }
+
+    /// However parcels are cut, delayed, lost or broken off: datagrams leave in order, without a gap within a parcel, and
+    /// each parcel that is not known to be lost leaves to its end unless it is late.
+    #[test]
+    fn datagrams_of_growing_parcels_leave_in_order(
+        blocks in prop::collection::vec(
+            (1..6u16, prop::collection::vec((any::<prop::sample::Index>(), 0..200_000u64), 0..4), any::<bool>()),
+            1..30,
+        ),
+        ordered in any::<bool>(),
+    ) {
+        let mut order = Order::new(Rule { ordered, ..rule(Playout::Soon) });
+        let mut events: Vec<(Micros, u64, Option<Range<usize>>)> = Vec::new();
+        for (number, (datagrams, cuts, breaks_off)) in blocks.iter().enumerate() {
+            let len = block_of(number as u64, *datagrams).len();
+            let (mut at, mut now) = (0, AHEAD + number as u64 * FRAME);
+            let mut cuts: Vec<_> = cuts.iter().map(|(cut, after)| (cut.index(len), *after)).collect();
+            cuts.sort_unstable();
+            for (cut, after) in cuts {
+                now += after;
+                events.push((now, number as u64, Some(at..cut)));
+                at = cut;
+            }
+            events.push((now, number as u64, (!breaks_off).then_some(at..len)));
+        }
+        events.sort_by_key(|(now, ..)| *now);
+        let mut all: Vec<(u64, u16)> = Vec::new();
+        for (now, number, range) in events {
+            while let Some(at) = order.poll_timeout().filter(|at| *at <= now) {
+                all.extend(left(&mut order, at));
+            }
+            match range {
+                Some(range) => {
+                    let block = block_of(number, blocks[number as usize].0);
+                    take(&mut order, now, part(number, &block, range));
+                }
+                None => order.gone(number * 2),
+            }
+            all.extend(left(&mut order, now));
+            let latest = now.saturating_add(LATENCY);
+            prop_assert!(order.poll_timeout().is_none_or(|at| at <= latest));
+        }
+        all.extend(left(&mut order, Micros::MAX / 2));
+        prop_assert!(order.open.is_empty() && order.held.is_empty() && order.bytes == 0);
+        prop_assert!(!ordered || all.is_sorted(), "{:?}", all);
+        let late = order.take_count().late;
+        let mut short = 0;
+        for (number, (datagrams, _, breaks_off)) in blocks.iter().enumerate() {
+            let of: Vec<u16> = all.iter().filter(|(of, _)| *of == number as u64).map(|(_, n)| *n).collect();
+            prop_assert!(of.iter().copied().eq(0..of.len() as u16), "{number}: {of:?}");
+            short += u64::from(!breaks_off && of.len() < usize::from(*datagrams));
+        }
+        prop_assert!(short <= late, "{short} parcels are cut short, {late} were late");
     }
 }

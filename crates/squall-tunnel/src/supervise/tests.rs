@@ -77,7 +77,7 @@ struct Pair {
 }
 
 impl Pair {
-    async fn start() -> Self {
+    async fn start(more: &str) -> Self {
         let bind = || UdpSocket::bind("127.0.0.1:0").expect("is bound");
         let port_of = |socket: &UdpSocket| socket.local_addr().expect("is bound").port();
         let (source, target) = (bind(), bind());
@@ -95,7 +95,7 @@ impl Pair {
             metered: Vec::new(),
             signal: false,
         });
-        let flow = FlowConfig::parse(&format!("x=udp://127.0.0.1:{port}"), true).expect("is right");
+        let flow = FlowConfig::parse(&format!("x=udp://127.0.0.1:{port}{more}"), true).expect("is right");
         let config = Config { flows: vec![flow], ..Config::new(side, token) };
         let entry = Tunnel::start(config.clone()).await.expect("starts");
         target.set_nonblocking(true).expect("is set");
@@ -140,7 +140,7 @@ fn has(status: &Status, words: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flow_whose_task_panics_goes_on() {
-    let pair = Pair::start().await;
+    let pair = Pair::start("").await;
     for count in 1..=3 {
         pair.send(b"panic in the inlet");
         let status = Pair::until(&pair.entry, |status| status.task_failures == count).await;
@@ -154,8 +154,26 @@ async fn a_flow_whose_task_panics_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_picture_whose_task_panics_ends_with_the_next_block() {
+    let pair = Pair::start(",media=rtp,latency=30s,gap=1s").await;
+    let packet = |words: &[u8]| [&[0x80, 96, 0, 1, 0, 0, 0, 1, 0, 0, 0, 7][..], words].concat();
+    pair.send(&packet(b"of a picture"));
+    Pair::until(&pair.exit, |status| status.flows[0].received.classes.contains_key("reference")).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    while pair.target.recv(&mut [0; 100]).is_ok() {}
+    pair.send(&packet(b"panic in the inlet"));
+    Pair::until(&pair.entry, |status| status.task_failures == 1).await;
+    pair.entry.reload(pair.config.clone()).expect("is taken");
+    pair.carries().await;
+    let status = Pair::until(&pair.entry, |status| status.flows[0].pending == 0).await;
+    assert_eq!(status.flows[0].sent["reference"].fates["delivered"].blocks, 1);
+    pair.entry.stop().await;
+    pair.exit.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_whose_task_panics_is_replaced() {
-    let pair = Pair::start().await;
+    let pair = Pair::start("").await;
     pair.send(b"panic in the session");
     let status = Pair::until(&pair.exit, |status| status.task_failures == 1).await;
     assert!(has(&status, "the session with 127.0.0.1"), "{:#?}", status.events);

@@ -100,3 +100,58 @@ pub(crate) fn in_real_time(test: impl AsyncFn()) {
 pub(crate) fn words(tunnel: &Tunnel) -> String {
     tunnel.status().events.iter().map(|event| format!("{}: {}\n", event.level, event.words)).collect()
 }
+
+/// Two ends with one flow `x`, and the sockets outside.
+pub(crate) struct Pair {
+    pub(crate) exit: Tunnel,
+    pub(crate) entry: Tunnel,
+    pub(crate) source: UdpSocket,
+    pub(crate) target: UdpSocket,
+    pub(crate) port: u16,
+}
+
+impl Pair {
+    pub(crate) async fn start(more_in: &str, more_out: &str) -> Self {
+        let (source, target, port) = (socket(), socket(), free_port());
+        let to = target.local_addr().expect("is bound");
+        let exit = exit_config(0, None, vec![flow_out(&format!("x=udp://{to}{more_out}"))]);
+        let exit = Tunnel::start(exit).await.expect("starts");
+        let flow = flow_in(&format!("x=udp://127.0.0.1:{port}{more_in}"));
+        let entry = Tunnel::start(entry_config(&exit, vec![flow])).await.expect("starts");
+        attached(&entry).await;
+        attached(&exit).await;
+        Self { exit, entry, source, target, port }
+    }
+
+    pub(crate) fn send(&self, datagram: &[u8]) {
+        self.source.send_to(datagram, ("127.0.0.1", self.port)).expect("is sent");
+    }
+
+    /// The next datagram that arrives, and its source.
+    pub(crate) async fn recv(&self) -> (Vec<u8>, SocketAddr) {
+        self.recv_within(PATIENCE).await.expect("arrives")
+    }
+
+    /// The same within a limit.
+    pub(crate) async fn recv_within(&self, limit: Duration) -> Option<(Vec<u8>, SocketAddr)> {
+        let socket = self.target.try_clone().expect("is cloned");
+        let received = tokio::task::spawn_blocking(move || {
+            let mut buffer = [0; 65_536];
+            socket.set_read_timeout(Some(limit)).expect("is set");
+            let (length, from) = socket.recv_from(&mut buffer).ok()?;
+            Some((buffer[..length].to_vec(), from))
+        });
+        received.await.expect("ends")
+    }
+
+    /// Receives a datagram that a deadline drops if the machine is late.
+    pub(crate) async fn recv_in_time(&self) {
+        let received = self.recv_within(Duration::from_secs(2)).await;
+        squall_testing::assert_duration!(received.is_some(), "a datagram missed its deadline");
+    }
+
+    pub(crate) async fn stop(self) {
+        self.entry.stop().await;
+        self.exit.stop().await;
+    }
+}

@@ -95,10 +95,10 @@ pub fn relay(relay: Relay, end: RelayEnd) -> anyhow::Result<()> {
 pub(crate) fn programs(spec: &SideSpec) -> anyhow::Result<(Vec<Run>, Run)> {
     let relay = |relay, links| Run::relay(&spec.squall, relay, relay_end(spec, links));
     Ok(match spec.contender {
-        Contender::SquallMinrtt => (Vec::new(), squall::tunnel(spec, "minrtt", "cubic-tolerant")),
+        Contender::SquallMinrtt => (Vec::new(), squall::tunnel(spec, "minrtt", "steady")),
         Contender::SquallMinrttCubic => (Vec::new(), squall::tunnel(spec, "minrtt", "cubic")),
         Contender::SquallMinrttSalsify => (Vec::new(), squall::tunnel(spec, "minrtt", "salsify")),
-        Contender::SquallStorm => (Vec::new(), squall::tunnel(spec, "storm", "cubic-tolerant")),
+        Contender::SquallStorm => (Vec::new(), squall::tunnel(spec, "storm", "steady")),
         Contender::NoqMultipath => (Vec::new(), relay(Relay::Noq, spec.links)?),
         Contender::QuicSingle => (Vec::new(), relay(Relay::Noq, 1)?),
         Contender::UdpSingle => (Vec::new(), relay(Relay::Udp, 1)?),
