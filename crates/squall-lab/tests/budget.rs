@@ -71,6 +71,9 @@ fn no_scheduler_exceeds_the_cap_and_the_other_path_goes_on() {
             stage.world.set_metered(1, true);
             stage.run_until(1_000_000);
             offer(&mut stage, 4_500_000);
+            // While there is budget left some put everything on the metered path.
+            let metered = stage.path_stats(Side::Server).into_iter().find(|path| path.metered);
+            let is_spent = metered.is_none_or(|path| path.budget.is_some_and(|left| left < 1500));
             let before = stage.path_stats(Side::Client)[0].data_received;
             offer(&mut stage, 5_500_000);
             let [up, down] =
@@ -80,9 +83,6 @@ fn no_scheduler_exceeds_the_cap_and_the_other_path_goes_on() {
             // Others may choose to spare it.
             let uses_both = ["minrtt", "rr", "redundant"].contains(&entry.name) && cap <= 1_000_000;
             assert!(!uses_both || down >= cap * 7 / 10, "{scheduler}: only {down} of the budget used");
-            // While there is budget left some put everything on the metered path.
-            let metered = stage.path_stats(Side::Server).into_iter().find(|path| path.metered);
-            let is_spent = metered.is_none_or(|path| path.budget.is_some_and(|left| left < 1500));
             let after = stage.path_stats(Side::Client)[0].data_received;
             assert!(after - before > 500_000 || !is_spent, "{scheduler}: {} in a second", after - before);
             assert_eq!(stage.closings(), []);

@@ -1,5 +1,5 @@
-//! The congestion controllers for real-time media, in virtual time: SQP, Salsify, and CUBIC that tolerates loss,
-//! beside CUBIC.
+//! The congestion controllers for real-time media, in virtual time: Steady, SQP, Salsify, and CUBIC that tolerates
+//! loss, beside CUBIC.
 //!
 //! What is asserted was measured first (the figures are in `docs/congestion.md`); nothing was tuned for it.
 
@@ -9,7 +9,7 @@ use squall_lab::{Batch, RunResult, Scenario, result};
 use squall_proto::sched::Registry;
 
 /// The controllers made for media.
-const MEDIA: [&str; 2] = ["sqp", "salsify"];
+const MEDIA: [&str; 3] = ["steady", "sqp", "salsify"];
 
 /// A link of 10 Mbps and 20 ms with a deep queue.
 const DEEP: &str = "[[path]]\nname = \"link\"\nrate = \"10mbps\"\ndelay = \"20ms\"\nqueue = \"1MB\"\n";
@@ -39,10 +39,12 @@ fn with_seeds(seeds: &str, congestion: &str, parts: &[&str]) -> Vec<RunResult> {
     Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs")
 }
 
-/// For each seed a run with CUBIC, with SQP and with Salsify.
-fn compared(parts: &[&str]) -> impl Iterator<Item = [RunResult; 3]> {
-    let [cubic, sqp, salsify] = ["cubic", "sqp", "salsify"].map(|congestion| runs(congestion, parts));
-    cubic.into_iter().zip(sqp).zip(salsify).map(|((cubic, sqp), salsify)| [cubic, sqp, salsify])
+/// For each seed a run with CUBIC, with Steady, with SQP and with Salsify.
+fn compared(parts: &[&str]) -> impl Iterator<Item = [RunResult; 4]> {
+    [1, 2, 3].into_iter().map(|seed| {
+        let of = |congestion| with_seeds(&format!("[{seed}]"), congestion, parts).swap_remove(0);
+        ["cubic", "steady", "sqp", "salsify"].map(of)
+    })
 }
 
 /// Share of the first flow's blocks that arrived in time.
@@ -73,11 +75,11 @@ fn packets_of_a_transfer_wait_a_fraction_of_what_they_do_with_cubic() {
         let waits = runs.each_ref().map(|run| p95_rtt(run, 0));
         let used = runs.each_ref().map(|run| goodput(run, 0, 2, 10));
         println!("p95 of the RTT {waits:.1?} ms, {used:.2?} Mbps");
-        let [cubic, sqp, salsify] = waits;
-        assert!(sqp < 0.1 * cubic && salsify < 0.2 * cubic, "{waits:?}");
-        // SQP drains what it can; Salsify fills what it may.
-        assert!(sqp < salsify, "{waits:?}");
-        assert!(used[1] > 8.5 && used[2] > 8.5, "of 10 Mbps: {used:?}");
+        let [cubic, steady, sqp, salsify] = waits;
+        assert!(steady < 0.1 * cubic && sqp < 0.1 * cubic && salsify < 0.2 * cubic, "{waits:?}");
+        // SQP drains what it can, Steady keeps half of its target; Salsify fills what it may.
+        assert!(sqp < salsify && steady < salsify, "{waits:?}");
+        assert!(used[1..].iter().all(|used| *used > 8.5), "of 10 Mbps: {used:?}");
     }
 }
 
@@ -103,10 +105,11 @@ fn a_dip_of_the_rate_makes_no_frame_later_than_with_cubic() {
         let back = runs.each_ref().map(|run| last_late(run, 150_000));
         println!("slowest {slowest:?} µs, last late at {back:?} µs");
         // What is in the queue when the rate falls is as late with SQP as with CUBIC.
-        assert!(slowest[1] < slowest[0] + 1_000 && slowest[2] < slowest[0], "{slowest:?}");
-        // Salsify is there when the link is; SQP adds 320 kbps a frame at most.
-        assert!(back[2] < back[0] && back[2] < 6_100_000, "{back:?}");
-        assert!(back[1] < 7_500_000, "{back:?}");
+        assert!(slowest[2] < slowest[0] + 1_000, "{slowest:?}");
+        assert!(slowest[1] < slowest[0] && slowest[3] < slowest[0], "{slowest:?}");
+        // Steady and Salsify are there when the link is; SQP adds 320 kbps a frame at most.
+        assert!([1, 3].into_iter().all(|i| back[i] < back[0] && back[i] < 6_100_000), "{back:?}");
+        assert!(back[2] < 7_500_000, "{back:?}");
     }
 }
 
@@ -224,7 +227,7 @@ fn two_paths_are_both_used_and_neither_fills_its_queue() {
 }
 
 #[test]
-fn on_harder_links_both_keep_going() {
+fn on_harder_links_all_keep_going() {
     let links = [
         ("1 Mbps", DEEP.replace("10mbps", "1mbps"), 1.0),
         ("100 Mbps", DEEP.replace("10mbps", "100mbps"), 100.0),
@@ -234,7 +237,7 @@ fn on_harder_links_both_keep_going() {
         ("queue of 10 kB", DEEP.replace("1MB", "10kB"), 10.0),
     ];
     for (name, link, rate) in links {
-        for congestion in ["cubic", "cubic-tolerant", "sqp", "salsify"] {
+        for congestion in ["cubic", "cubic-tolerant", "steady", "sqp", "salsify"] {
             let run = with_seeds("[1]", congestion, &[&link, BULK]).swap_remove(0);
             let share = goodput(&run, 0, 5, 10) / rate;
             let lost = run.paths[0].totals.lost_packets as f64 / run.paths[0].totals.packets as f64;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use squall_lab::world::{Side, UDP_OVERHEAD};
 use squall_net::{Direction, Micros, log};
-use squall_proto::{Block, BlockFate, PacketFate, PacketLog, sched::PathId};
+use squall_proto::{Block, BlockFate, Config, CongestionControl, PacketFate, PacketLog, sched::PathId};
 
 use stage::Stage;
 
@@ -38,7 +38,9 @@ fn the_ledger_agrees_with_the_emulators_log() {
 }
 
 fn compare(seed: u64) {
-    let mut stage = Stage::connected(&PATHS, seed);
+    // It slows down for the losses of the first path, so that both carry the blocks.
+    let cubic = Config { congestion: CongestionControl::Cubic, ..Config::default() };
+    let mut stage = Stage::with(&PATHS, seed, cubic.clone(), cubic);
     stage.world.session(Side::Server).unwrap().keep_log(true);
     for path in 0..2 {
         stage.world.network.keep_records(path, Direction::Down, true);

@@ -150,6 +150,11 @@ fn limits_moving() {
 }
 
 #[test]
+fn limits_overload() {
+    run_limit("overload");
+}
+
+#[test]
 fn limits_dark() {
     run_limit("dark");
     run_limit("dark-12mbps");

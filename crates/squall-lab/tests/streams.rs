@@ -34,7 +34,8 @@ fn one_ordered_channel_blocks_where_a_channel_for_each_message_does_not() {
     for seed in 0..5 {
         let [one, own] = [one[seed], own[seed]];
         assert!(one.0 > own.0, "seed {}: p95 {} and {}", seed + 1, one.0, own.0);
-        assert!(one.1 > own.1, "seed {}: p99 {} and {}", seed + 1, one.1, own.1);
+        // A seed that loses more than one of 100 has a repair at both.
+        assert!(one.1 >= own.1, "seed {}: p99 {} and {}", seed + 1, one.1, own.1);
     }
     let mean = |all: &[(u64, u64)]| all.iter().map(|(p95, p99)| p95 + p99).sum::<u64>() / 5;
     let [one, four, own, free] = [one, four, own, free].map(|all| mean(&all));

@@ -16,7 +16,7 @@ pub(crate) struct Trial {
 
 impl Trial {
     /// Runs `body` (paths and flows of a scenario, for `seconds`) with each scheduler and seed, and prints
-    /// what each flow and path saw.
+    /// what each flow and path saw. Paths have CUBIC, as the published systems had.
     pub(crate) fn run(
         name: &str,
         seconds: u64,
@@ -26,7 +26,8 @@ impl Trial {
     ) -> Self {
         let seeds: Vec<u64> = seeds.collect();
         let text = format!(
-            "name = {name:?}\nduration = \"{seconds}s\"\nseeds = {seeds:?}\nschedulers = {schedulers:?}\n{body}"
+            "name = {name:?}\nduration = \"{seconds}s\"\nseeds = {seeds:?}\nschedulers = {schedulers:?}\n\
+             congestion = \"cubic\"\n{body}"
         );
         let scenario = Scenario::parse(&text, name).unwrap_or_else(|error| panic!("{error}"));
         let batch = Batch::of(&scenario, Arc::new(Registry::standard()));
