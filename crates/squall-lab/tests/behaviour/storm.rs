@@ -104,13 +104,14 @@ fn print(trial: &Trial, schedulers: &[&str]) {
 #[test]
 fn an_outage_that_is_announced_costs_no_packet() {
     const ALL: [&str; 4] = ["minrtt", "minrtt+swm", "ras", "storm"];
-    for (lead, most) in [("300ms", 0.05), ("0s", 0.8)] {
+    // Of each outage: with a lead, probes; without, what it takes to see that nothing comes back.
+    for (lead, most) in [("300ms", 2.0), ("0s", 8.0)] {
         let body = outages(lead) + &groups(DEADLINE);
         let trial = Trial::run(&format!("three outages, lead {lead}"), 18, &body, &ALL, SEEDS);
         print(&trial, &ALL);
         let lost = |scheduler| trial.mean(scheduler, lost);
         assert!(lost("ras") >= 60.0, "each of three outages catches what is on its way");
-        assert!(lost("storm") <= most * lost("ras"), "{}", lost("storm"));
+        assert!(lost("storm") <= 3.0 * most, "{}", lost("storm"));
         // minRTT fills the path at once when it is back, so without a lead its window is lost all the same.
         let saved = if lead == "0s" { 1.2 } else { 0.2 };
         assert!(lost("minrtt+swm") <= saved * lost("minrtt"), "{}", lost("minrtt+swm"));
