@@ -26,6 +26,9 @@ use crate::{error::whole, progress::Progress};
 /// How often the counters of the paths are read.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// The rate that is shown is that of so long: the receiver tells what it has written in steps of a quarter of a megabyte.
+const RATE_OVER: Duration = Duration::from_secs(1);
+
 /// How long the farewell may take once everything has arrived.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -169,13 +172,15 @@ impl<'a> Line<'a> {
 async fn watch(session: Session, shown: Shown, taken: Arc<AtomicU64>, mut paths: PathBook) -> PathBook {
     let mut progress = Progress::new();
     let mut clock = tokio::time::interval(LOOK);
-    let (mut before, mut before_at) = (taken.load(Relaxed), Instant::now());
+    let (mut before, mut before_at, mut rate) = (taken.load(Relaxed), Instant::now(), 0.0);
     while session.close_reason().is_none() {
         clock.tick().await;
         paths.update(&session);
         let (arrived, at) = (taken.load(Relaxed), Instant::now());
-        let rate = arrived.saturating_sub(before) as f64 * 8.0 / (at - before_at).as_secs_f64().max(1e-3);
-        (before, before_at) = (arrived, at);
+        if at - before_at >= RATE_OVER {
+            rate = arrived.saturating_sub(before) as f64 * 8.0 / (at - before_at).as_secs_f64();
+            (before, before_at) = (arrived, at);
+        }
         let Shown { name, of } = &shown;
         let arrived = format::size(arrived as f64);
         progress.show(&format!("{name}: {arrived}{of} arrived, {}", format::rate(rate)));
