@@ -63,6 +63,8 @@ pub struct World {
     client: Node,
     server: Node,
     now: Micros,
+    /// How long a side takes to write a batch of packets.
+    write_time: Micros,
     epoch: Instant,
     /// The port under which the server sees the client, by path; a rebinding changes it.
     ports: Vec<u16>,
@@ -110,6 +112,7 @@ impl World {
             },
             server: Node { endpoint: server, session: None, connected: false, touched: false, held: false },
             now: 0,
+            write_time: 0,
             epoch,
             ports: vec![CLIENT_PORT; paths.len()],
         })
@@ -205,6 +208,11 @@ impl World {
         }
     }
 
+    /// Sets how many microseconds pass whenever a side writes a batch of packets; none unless told.
+    pub fn set_write_time(&mut self, time: Micros) {
+        self.write_time = time;
+    }
+
     /// Makes a side's application stop to take events, or go on.
     pub fn hold_events(&mut self, side: Side, hold: bool) {
         self.node(side).held = hold;
@@ -265,7 +273,7 @@ impl World {
         let next = [timeout(&mut self.client), timeout(&mut self.server), network, former, report];
         let next = next.into_iter().flatten().min().unwrap_or(Micros::MAX).max(self.now);
         if next > end {
-            self.now = end;
+            self.now = self.now.max(end);
             return false;
         }
         self.now = next;
@@ -334,12 +342,13 @@ impl World {
         if !std::mem::take(&mut self.node(side).touched) {
             return;
         }
-        let now = self.instant();
         let mut buf = Vec::with_capacity(BATCH * 1500);
         loop {
             buf.clear();
+            let now = self.instant();
             let Some(transmit) = self.node(side).endpoint.poll_transmit(now, BATCH, &mut buf) else { break };
             self.send(side, &transmit, &buf);
+            self.now += self.write_time;
         }
     }
 

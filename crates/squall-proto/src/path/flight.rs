@@ -30,6 +30,8 @@ pub(crate) struct Chunk {
     pub(crate) path: PathId,
     /// Whether it tells the length of its block.
     pub(crate) tells_end: bool,
+    /// When it was written, as its header tells: QUIC may keep it for the next packet, and then it leaves a moment later.
+    pub(crate) written_at: Micros,
 }
 
 /// What must reach the peer, though it is no block.
@@ -80,6 +82,16 @@ impl InFlight {
     /// Whether its fate counts in the path's loss: probes are sent just where loss is expected.
     pub(crate) fn counts(&self) -> bool {
         self.payload.as_ref().is_some_and(|payload| !matches!(payload, Payload::Probe(_)))
+    }
+
+    /// When the newest of its chunks was written, if it carried any.
+    pub(crate) fn written_at(&self) -> Option<Micros> {
+        let payloads = self.payload.iter().chain(&self.more);
+        payloads
+            .filter_map(
+                |payload| if let Payload::Chunk(chunk) = payload { Some(chunk.written_at) } else { None },
+            )
+            .max()
     }
 
     /// Whether it shows, by its arrival, that the path carries what QUIC needs.

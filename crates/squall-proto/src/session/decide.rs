@@ -158,6 +158,7 @@ impl Session {
             kind: assignment.kind,
             path: path.id,
             tells_end: false,
+            written_at: 0,
         });
         Some(range)
     }

@@ -238,9 +238,7 @@ impl Session {
                 let recovery = path.liveness.on_proof(at, packet, path.rtt.steady);
                 path.delivery.record(at, entry.bytes.into());
                 path.bottleneck.on_ack(at, entry.mark, entry.sent_at, entry.bytes.into());
-                if matches!(entry.payload, Some(Payload::Chunk(_))) {
-                    newest_data = newest_data.max(Some((fate.packet, entry.sent_at)));
-                }
+                newest_data = newest_data.max(entry.written_at().map(|written| (fate.packet, written)));
                 self.on_recovery(position, recovery);
                 self.on_packet_acked(at, position, entry);
             } else {
@@ -255,8 +253,8 @@ impl Session {
                 self.give_up_packet(at, position, entry);
             }
         }
-        if let Some((packet, sent)) = newest_data {
-            self.report_arrival(at, position, packet, sent);
+        if let Some((packet, written)) = newest_data {
+            self.report_arrival(at, position, packet, written);
         }
         if let Some(newest) = newest {
             self.forget_probes(at, position, newest);
@@ -266,12 +264,12 @@ impl Session {
     /// Feedback reports the delay of the newest data that arrived on the path. It is used if that is also the newest that
     /// is acknowledged: reports and acknowledgements take different paths and overtake each other. A single packet is often
     /// reported first and acknowledged a little later.
-    fn report_arrival(&mut self, at: Micros, position: usize, packet: u64, sent: Micros) {
+    fn report_arrival(&mut self, at: Micros, position: usize, packet: u64, written: Micros) {
         let path = &mut self.paths[position];
         let Some(reported) = path.reported.filter(|reported| at - reported.at <= MAX_REPORT_AGE) else {
             return;
         };
-        let departed_after = reported.departed_after(sent);
+        let departed_after = reported.departed_after(written);
         if departed_after > 0 {
             return;
         }
@@ -279,8 +277,8 @@ impl Session {
         if departed_after == 0
             && let Some(index) = self.conn.index_of(path.number)
         {
-            let (now, sent) = (self.instant(at), self.instant(sent));
-            self.conn.paths[index].ledger.on_arrival(now, packet, sent, reported.delay);
+            let (now, written) = (self.instant(at), self.instant(written));
+            self.conn.paths[index].ledger.on_arrival(now, packet, written, reported.delay);
         }
     }
 

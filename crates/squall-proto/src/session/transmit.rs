@@ -409,7 +409,8 @@ impl Session {
             let mut datagram = Vec::with_capacity(header.header_len() + data.len());
             header.encode(data, &mut datagram);
             let tells_end = header.total.is_some();
-            let chunk = Chunk { range: range.clone(), path: path.id, tells_end, ..front.clone() };
+            let chunk =
+                Chunk { range: range.clone(), path: path.id, tells_end, written_at: at, ..front.clone() };
             front.range.start = range.end;
             if front.range.is_empty() {
                 path.committed.pop_front();
