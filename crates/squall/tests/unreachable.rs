@@ -55,11 +55,12 @@ fn run(command: &str) {
     assert!(status.success(), "{command}");
 }
 
-/// A session over 127.0.0.2 and `other`, both up, with both ends.
+/// A session over 127.0.0.2 and `other`, both up, with both ends. Everything leaves on both, so that none is idle.
 async fn session(other: &str) -> (Endpoint, Session, Session) {
     let (endpoint, identity) = server(Config::default());
     let request = request(&endpoint, &identity).over([ip("127.0.0.2"), ip(other)]);
-    let client = squall::connect(request, Config::default()).await.expect("connects");
+    let config = Config { scheduler: squall::scheduler("redundant").expect("is known"), ..Config::default() };
+    let client = squall::connect(request, config).await.expect("connects");
     let accepted = endpoint.accept().await.expect("listens");
     while client.path_stats().iter().filter(|path| path.stats.state == PathState::Active).count() < 2 {
         tokio::time::sleep(Duration::from_millis(5)).await;
