@@ -260,8 +260,9 @@ public class SessionTest {
     public void aFullQueueIsToldAndSoIsTheRoomAfter() throws Exception {
         try (Session session = connectOverBoth()) {
             ByteBuffer block = ByteBuffer.allocateDirect(16 << 20);
+            // The queue has 64 MiB; what leaves meanwhile makes room.
             assertThrows(QueueFullException.class, () -> {
-                for (int i = 0; i < 5; i++) {
+                for (int i = 0; i < 100; i++) {
                     block.rewind();
                     session.send(block, Session.NO_DEADLINE, 0, true, 0);
                 }
