@@ -19,14 +19,15 @@
 //! queue the room doubles, from `R`/20 to `R`/2, so that long paths are filled within some rounds too.
 //!
 //! **Loss bound.** A queue shorter than `T` shows itself by losses alone: then CUBIC (RFC 9438) bounds the window
-//! (`loss.rs`). A loss counts as congestion if packets that met a queue are lost more often than others, or if more than a
-//! tenth of all is lost. All other losses are the medium's, and change nothing. An ECN mark is congestion in any case.
+//! (`loss.rs`). A loss counts as congestion if packets that met a queue are lost clearly more often than others, or if more
+//! than a tenth of all is lost. All other losses are the medium's, and change nothing. An ECN mark is congestion in any case.
 //!
 //! **Whose queue is it?** A queue that stands although the window fell is tested by a dip: half a pipe in flight for three
 //! rounds. If the queue falls as the missing bytes explain, it was ours. If not, others keep it, and a delay bound would
-//! leave them everything: CUBIC alone governs then, and each eight seconds a dip finds out whether the others are gone. A
-//! flow that others have squeezed to a few packets cannot tell, as it has nothing to leave out: it sends twice as much for
-//! a while, and if its share grows while the queue does not, the link was not its own.
+//! leave them everything: CUBIC alone governs then, and dips find out whether the others are gone, the first after eight
+//! seconds, later ones after as long as the others have been there, up to 32 seconds. A flow that others have squeezed to a
+//! few packets cannot tell, as it has nothing to leave out: it sends twice as much for a while, and if its share grows while
+//! the queue does not, the link was not its own.
 //!
 //! **Jitter.** `J` is the mean excess delay of the first packets after a pause, and of those in a dip: they met no queue of
 //! ours.
@@ -173,6 +174,8 @@ pub struct Steady {
     share: f64,
     /// When the last dip was judged.
     judged: Micros,
+    /// Since when others are known to be there.
+    beside_since: Micros,
     /// Most in flight of ten seconds while the queue was within the target, in bytes.
     calm: Maximum,
     /// When data last waited for the window or the pacer.
@@ -219,6 +222,7 @@ impl Steady {
             stands_since: 0,
             share: 1.0,
             judged: 0,
+            beside_since: 0,
             calm: Maximum::default(),
             waited: None,
             sent_at: 0,
@@ -485,7 +489,7 @@ impl Controller for Steady {
         let window = match self.phase {
             Phase::Start => self.start_bound(),
             Phase::Alone => self.delay_bound().min(self.loss.window()) as u64,
-            Phase::Dip { .. } => (DIP * self.present() * self.rtt() / 1e6) as u64,
+            Phase::Dip { .. } => (DIP * self.before.rate * self.rtt() / 1e6) as u64,
             Phase::Lift { .. } => 2 * self.before.window,
             Phase::Beside => self.loss.window() as u64,
         };

@@ -14,6 +14,8 @@ const LIFT_ROUNDS: u8 = 4;
 const STANDING_ROUNDS: u8 = 3;
 /// Time without an empty queue that calls for one …
 const OVERDUE: Micros = 8_000_000;
+/// … the time for which others have been there already, up to this, so that dips give away little …
+const OVERDUE_BESIDE: Micros = 32_000_000;
 /// … and round trips, so that dips stay rare on long paths.
 const OVERDUE_ROUND_TRIPS: f64 = 50.0;
 /// A queue this long, in microseconds, calls for a dip if it is beyond the target by as much.
@@ -26,7 +28,7 @@ pub(super) struct Before {
     queue: f64,
     pub(super) window: u64,
     /// Bytes per second.
-    rate: f64,
+    pub(super) rate: f64,
 }
 
 impl Steady {
@@ -40,7 +42,9 @@ impl Steady {
     }
 
     pub(super) fn is_overdue(&self, now: Micros) -> bool {
-        now > self.empty + OVERDUE.max((OVERDUE_ROUND_TRIPS * self.rtt()) as Micros)
+        let beside = if self.phase == Phase::Beside { now - self.beside_since } else { 0 };
+        let least = (OVERDUE_ROUND_TRIPS * self.rtt()) as Micros;
+        now > self.empty + OVERDUE.max(beside.min(OVERDUE_BESIDE)).max(least)
     }
 
     pub(super) fn dip(&mut self, queue: f64, beside: bool) {
@@ -53,7 +57,7 @@ impl Steady {
         self.judged = now;
         let (before, window) = (self.before, self.window());
         let has_left_out = before.window > 2 * window;
-        let explained = before.window.saturating_sub(window) as f64 * 1e6 / self.present().max(1.0);
+        let explained = before.window.saturating_sub(window) as f64 * 1e6 / before.rate.max(1.0);
         if queue > target + self.jitter && !has_left_out {
             self.before = Before { queue, window: window.max(before.window), rate: self.present() };
             self.phase = Phase::Lift { rounds: LIFT_ROUNDS - 1 };
@@ -81,6 +85,7 @@ impl Steady {
         if !again {
             let calm = self.calm.get().unwrap_or(0) as f64;
             self.loss = LossBound::at(now, calm.max(self.in_flight as f64));
+            self.beside_since = now;
         }
         self.empty = now;
         self.phase = Phase::Beside;
