@@ -249,6 +249,84 @@ fn on_harder_links_all_keep_going() {
     }
 }
 
+/// A transfer with Steady over a link, for so many seconds.
+fn transfer(link: &str, seconds: u64) -> RunResult {
+    let text = format!(
+        "name = \"congestion\"\nduration = \"{seconds}s\"\nseeds = [1]\nschedulers = [\"minrtt\"]\n\
+         congestion = \"steady\"\n[[path]]\nname = \"link\"\n{link}\n{BULK}backlog = \"16MB\"\n"
+    );
+    let scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
+    Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs").swap_remove(0)
+}
+
+/// Longest p95 of the round trip that is wanted, over a link of so many Mbps and milliseconds.
+fn longest_rtt(mbps: f64, base: f64) -> f64 {
+    base + f64::max(25.0, base / 8.0).max(4.0 * 1.5 * 8.0 / mbps)
+}
+
+/// Share of the link that a transfer uses from the fifth second on, with its headers, and p95 of the smoothed RTT then.
+fn used_and_waited(run: &RunResult, mbps: f64, seconds: u64) -> (f64, f64) {
+    let mut waits: Vec<f64> = rtts(run, 5_000_000).collect();
+    waits.sort_by(f64::total_cmp);
+    (goodput(run, 0, 5, seconds) * 1.05 / mbps, waits[waits.len() * 95 / 100])
+}
+
+#[test]
+fn steady_over_links_of_all_kinds() {
+    for mbps in [1, 5, 20, 60, 200] {
+        for base in [10, 40, 100, 300] {
+            let link = format!("rate = \"{mbps}mbps\"\ndelay = \"{}ms\"\nqueue = \"1MB\"", base / 2);
+            let (used, waited) = used_and_waited(&transfer(&link, 20), mbps.into(), 20);
+            let wanted = longest_rtt(mbps.into(), base.into());
+            println!("| {mbps} Mbps, {base} ms | {:.0} % | {waited:.0} of {wanted:.0} ms |", used * 100.0);
+            assert!(used > 0.9 && waited < 1.25 * wanted, "{used} of the link, {waited} ms");
+        }
+    }
+    // Least share of the link; late packets pass for lost where they are overtaken.
+    for (name, more, least) in [
+        ("jitter of 2 ms", "jitter = \"2ms\"", 0.9),
+        ("jitter of 5 ms", "jitter = \"5ms\"", 0.9),
+        ("jitter of 10 ms", "jitter = \"10ms\"", 0.8),
+        ("jitter of 2 ms that reorders", "jitter = { normal = \"2ms\", reorder = true }", 0.9),
+        ("jitter of 5 ms that reorders", "jitter = { normal = \"5ms\", reorder = true }", 0.05),
+        ("1 % random loss", "loss = \"1%\"", 0.9),
+        ("5 % random loss", "loss = \"5%\"", 0.9),
+        ("2 % loss in runs of four", "loss = { to_bad = \"0.5%\", to_good = \"25%\" }", 0.9),
+        ("queue of 10 kB", "queue = \"10kB\"", 0.75),
+        ("queue of 20 kB", "queue = \"20kB\"", 0.9),
+        ("queue of 50 kB", "queue = \"50kB\"", 0.9),
+        ("queue of 100 kB", "queue = \"100kB\"", 0.9),
+    ] {
+        let queue = if more.starts_with("queue") { "" } else { "queue = \"1MB\"" };
+        let link = format!("rate = \"20mbps\"\ndelay = \"20ms\"\n{queue}\n{more}");
+        let (used, waited) = used_and_waited(&transfer(&link, 20), 20.0, 20);
+        let wanted = longest_rtt(20.0, 40.0);
+        println!("| 20 Mbps, 40 ms, {name} | {:.0} % | {waited:.0} of {wanted:.0} ms |", used * 100.0);
+        assert!(used > least, "{name}: {used} of the link");
+    }
+}
+
+#[test]
+fn steady_follows_steps_by_ten_in_either_direction() {
+    for (low, base) in [(1, 40), (2, 10), (5, 10), (5, 40), (5, 100), (5, 300), (20, 40)] {
+        let link = |from, to| {
+            let rate = format!("{{ steps = [[\"0s\", \"{from}mbps\"], [\"10s\", \"{to}mbps\"]] }}");
+            format!("rate = {rate}\ndelay = \"{}ms\"\nqueue = \"3MB\"", base / 2)
+        };
+        let high = 10 * low;
+        let (up, down) = (transfer(&link(low, high), 20), transfer(&link(high, low), 20));
+        let found = 10 + (2_000.max(14 * base) as u64).div_ceil(1_000);
+        let used = goodput(&up, 0, found, found + 2) * 1.05 / f64::from(high);
+        let queues: Vec<f64> = rtts(&down, 10_000_000).map(|rtt| rtt - f64::from(base)).collect();
+        let drained = 100 * queues.iter().rposition(|queue| *queue > 50.0).map_or(0, |last| last + 1);
+        // Until a round trip after the step as much arrives as before; all of it leaves at a tenth of the rate.
+        let least = 10 * (base + 15) - 50;
+        println!("| {low} to {high} Mbps, {base} ms | {:.0} % | {drained} of {least} ms |", used * 100.0);
+        assert!(used > 0.9, "{used} of {high} Mbps over {base} ms");
+        assert!(drained < 2 * least as usize + 300, "{drained} ms over {base} ms");
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
     let jittery = DEEP.replace("delay = \"20ms\"", "delay = \"20ms\"\njitter = \"3ms\"\nloss = \"1%\"");
