@@ -67,6 +67,25 @@ fn the_rate_is_that_of_the_links_less_headers() {
 }
 
 #[test]
+fn a_receiver_that_wants_less_is_heard_over_a_network_that_loses() {
+    let lossy = TWO_PATHS.map(|path| format!("{path}\nloss='5%'"));
+    let mut stage = Stage::with(&lossy.each_ref().map(String::as_str), 3, config("minrtt"), config("minrtt"));
+    follow(&mut stage, 5_000_000, 0.3);
+    let before = capacity(&mut stage);
+    for (wanted, bound) in [(Some(3_000_000), 3_000_000), (Some(0), 0), (None, u64::MAX)] {
+        stage.world.session(Side::Server).expect("session").request_bitrate(wanted);
+        stage.run_for(500_000);
+        let capacity = capacity(&mut stage);
+        let told = reports(&stage).pop().expect("changes are told").1;
+        println!("{wanted:?}: {capacity:?}");
+        assert!(capacity.safe <= bound && capacity.now <= bound && told.safe <= bound, "{capacity:?}");
+        assert_eq!(capacity.limit == Limit::Receiver, wanted.is_some());
+        assert!(capacity.link > before.link / 2, "the networks carry what they did: {capacity:?}");
+        assert!(wanted.is_some() || told.safe > 3_000_000, "{told:?}");
+    }
+}
+
+#[test]
 fn a_stream_that_needs_little_is_limited_by_its_application() {
     let mut stage = stage(2, "minrtt");
     follow(&mut stage, 10_000_000, 0.8);

@@ -379,6 +379,13 @@ impl Session {
         self.inner.shared.lock().deliverable(self.inner.id, within, probability)
     }
 
+    /// Asks the peer to send at most so many bits per second of blocks, or what it can: for a picture that has become small,
+    /// or a decoder that is too slow. The peer's [`Self::capacity`] says no more than that, for its encoder to follow;
+    /// what it sends all the same arrives as ever. It holds until the next call.
+    pub fn request_bitrate(&self, bits_per_second: Option<u64>) {
+        self.inner.shared.lock().request_bitrate(self.inner.id, bits_per_second);
+    }
+
     /// Changes the interfaces that a session started by this side runs over.
     ///
     /// # Errors

@@ -343,6 +343,13 @@ impl Core {
         session.map_or(0, |session| session.deliverable(Instant::now(), within, probability))
     }
 
+    pub(crate) fn request_bitrate(&mut self, id: SessionId, bits_per_second: Option<u64>) {
+        if let Some(session) = self.proto.session(id) {
+            session.request_bitrate(bits_per_second);
+            self.wake();
+        }
+    }
+
     /// Where changes of the capacity are reported.
     pub(crate) fn capacity_changes(&self, id: SessionId) -> watch::Receiver<Capacity> {
         let state = self.sessions.get(&id);

@@ -19,7 +19,7 @@ pub(crate) use self::{changes::Changes, forecast::Forecast, rate::link_rate};
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Capacity {
-    /// What the session carries at present, if it is given enough.
+    /// What the session carries at present, if it is given enough, and no more than the receiver wants.
     pub now: u64,
     /// What it carries over the next second with a probability of nine in ten, judged by the last minute; never more
     /// than `now`. Three quarters of `now` until ten seconds are known. Warnings of radios lower it, and a path that
@@ -28,7 +28,7 @@ pub struct Capacity {
     /// Share of the forecasts of the last minute that held, 0 to 1: as much was carried over the second after as `safe`
     /// had said. 0.9 is what to expect; 0 before the first second is over.
     pub confidence: f64,
-    /// `now` with the headers of packets: UDP payload.
+    /// What the networks carry at present with the headers of packets: UDP payload.
     pub link: u64,
     /// Bytes of blocks that were handed over and wait to leave.
     pub waiting: u64,
@@ -73,6 +73,8 @@ pub enum Limit {
     Network,
     /// The application offers less.
     Application,
+    /// The receiver wants no more; of sessions only.
+    Receiver,
 }
 
 impl Limit {
@@ -84,6 +86,7 @@ impl Limit {
             Self::Budget => "budget",
             Self::Network => "network",
             Self::Application => "application",
+            Self::Receiver => "receiver",
         }
     }
 
@@ -91,7 +94,7 @@ impl Limit {
     /// cause that could be lifted.
     pub(crate) fn of_session(paths: impl Iterator<Item = Self>) -> Self {
         let rank = |limit: &Self| match limit {
-            Self::Application => 4,
+            Self::Application | Self::Receiver => 4,
             Self::Network => 3,
             Self::Budget => 2,
             Self::Radio => 1,

@@ -41,7 +41,7 @@ pub(crate) enum Control {
     Refused(BlockId, RefuseReason),
     /// The length of a block that grew and whose bytes left before it was final; made up when it leaves.
     End(BlockId),
-    /// Feedback because there is room again; made up when it leaves.
+    /// Feedback because there is room again, or another bitrate is wanted; made up when it leaves.
     Credit,
     /// What there is to tell of the path of that number; made up when it leaves.
     PathInfo(u32),

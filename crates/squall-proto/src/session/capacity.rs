@@ -8,7 +8,7 @@ use super::{Session, Stage};
 use crate::{
     Capacity, Event, Limit, PathCapacity,
     capacity::{Changes, Forecast, link_rate},
-    path::{Path, one_way_delays},
+    path::{Control, Path, one_way_delays},
 };
 
 /// How often the rates are looked at. An encoder makes a frame each 8 to 40 ms.
@@ -33,12 +33,22 @@ pub(super) struct Outlook {
     departed: (f64, f64),
     changes: Changes,
     news: Option<Box<Capacity>>,
+    /// Bits per second that the peer wants at most.
+    wanted: Option<u64>,
 }
 
 impl Outlook {
     /// A path changed: the rate is looked at before its time.
     pub(super) fn look_again(&mut self) {
         self.look_at = 0;
+    }
+
+    /// The peer says what it wants.
+    pub(super) fn on_wanted(&mut self, wanted: Option<u64>) {
+        if self.wanted != wanted {
+            self.wanted = wanted;
+            self.look_again();
+        }
     }
 
     /// A packet left with data of blocks.
@@ -62,6 +72,15 @@ impl Session {
         }
         self.measure_packets();
         self.capacity_at(self.micros(now))
+    }
+
+    /// Tells the peer how many bits per second of blocks are wanted from it at most, or that it may send what it can. Its
+    /// [`Capacity`] says no more than that, for its encoder to follow; what it sends all the same arrives as ever.
+    pub fn request_bitrate(&mut self, bits_per_second: Option<u64>) {
+        if self.wanted_rate != bits_per_second {
+            self.wanted_rate = bits_per_second;
+            self.queue_control(Control::Credit);
+        }
     }
 
     /// Bytes of blocks that can still be handed over to arrive within this time, with this probability (0 to 1), beside
@@ -133,13 +152,15 @@ impl Session {
         let (now, forecast) = (link * share, &self.outlook.forecast);
         // Of paths that are not used, those matter that would be if they could.
         let matters = |path: &&PathCapacity| is_carrier(path.id) || carriers == 0;
+        let limit = Limit::of_session(paths.iter().filter(matters).map(|path| path.limit));
+        let wanted = self.outlook.wanted.unwrap_or(u64::MAX);
         Capacity {
-            now: now as u64,
-            safe: (ahead * share * forecast.safe()).min(now) as u64,
+            now: (now as u64).min(wanted),
+            safe: ((ahead * share * forecast.safe()).min(now) as u64).min(wanted),
             confidence: forecast.confidence(),
             link: link as u64,
             waiting: self.waiting_bytes(),
-            limit: Limit::of_session(paths.iter().filter(matters).map(|path| path.limit)),
+            limit: if wanted < now as u64 { Limit::Receiver } else { limit },
             paths,
         }
     }

@@ -89,6 +89,8 @@ pub struct Session {
     asked: Asked,
     /// The credit that the peer was told last.
     told_credit: u64,
+    /// Bits per second of blocks that the application wants from the peer at most.
+    wanted_rate: Option<u64>,
     /// Highest sequence of the peer's feedback.
     heard_feedback: u64,
     /// noq's timer is due; it is run when acknowledgements are out of the way.
@@ -166,6 +168,7 @@ impl Session {
             probes: VecDeque::new(),
             asked: Asked::default(),
             told_credit: config.limits.reassembly,
+            wanted_rate: None,
             heard_feedback: 0,
             timer_due: false,
             probes_due: false,

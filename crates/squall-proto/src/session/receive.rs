@@ -449,6 +449,7 @@ impl Session {
             self.outbox.set_credit(feedback.credit.saturating_mul(1024));
             self.stats.peer_duplicates = feedback.duplicates;
             self.sched_due = true;
+            self.outlook.on_wanted(feedback.wanted);
         }
     }
 

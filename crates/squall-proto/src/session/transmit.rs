@@ -132,6 +132,7 @@ impl Session {
         feedback.credit = self.told_credit >> 10;
         feedback.duplicates = self.inbox.duplicate_bytes();
         feedback.expired = self.inbox.expired_blocks();
+        feedback.wanted = self.wanted_rate;
         Item::Feedback(feedback).encode(datagram);
     }
 

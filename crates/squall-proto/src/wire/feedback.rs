@@ -34,6 +34,8 @@ pub struct Feedback {
     pub expired: u64,
     /// One for each path on which something arrived since the feedback before; at most 16 are told.
     pub samples: Vec<Sample>,
+    /// Bits per second of blocks that the receiver wants at most, if it says so.
+    pub wanted: Option<u64>,
 }
 
 impl Feedback {
@@ -53,6 +55,11 @@ impl Feedback {
         // Behind what peers of before read.
         for departure in samples.iter().map_while(|sample| sample.departure) {
             write_u24(body, departure.0);
+        }
+        // Behind all departures, as nothing else tells where those end.
+        if let Some(wanted) = self.wanted.filter(|_| samples.iter().all(|sample| sample.departure.is_some()))
+        {
+            varint::write(body, wanted.min(varint::MAX));
         }
     }
 
@@ -74,6 +81,7 @@ impl Feedback {
         for sample in &mut samples {
             sample.departure = read_u24(input).ok().map(Stamp);
         }
-        Ok(Self { sequence, credit, duplicates, expired, samples })
+        let wanted = next(input).ok();
+        Ok(Self { sequence, credit, duplicates, expired, samples, wanted })
     }
 }

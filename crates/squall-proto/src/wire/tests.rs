@@ -43,7 +43,9 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
             Sample { path: 0, delay: 3750, departure: Some(Stamp::at(1_000_000)), received: 2 },
             Sample { path: 1, delay: 10_000, departure: Some(Stamp::at(40)), received: 3 },
         ],
+        wanted: None,
     };
+    let feedback_wanted = Feedback { wanted: Some(3_000_000), ..feedback.clone() };
     let mut feedback_before = feedback.clone();
     feedback_before.samples.iter_mut().for_each(|sample| sample.departure = None);
     let alert = PathAlert { path: 1, kind: AlertKind::Outage, quality: 180, gap: 104, sequence: 9 };
@@ -58,6 +60,10 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
         ("02 02 05 01", vec![Item::Refused(5, RefuseReason::NoMemory)]),
         ("04 13 09 80010000 44b0 02 02 00000ea602 0100271003", vec![Item::Feedback(feedback_before)]),
         ("04 19 09 80010000 44b0 02 02 00000ea602 0100271003 03d090 00000a", vec![Item::Feedback(feedback)]),
+        (
+            "04 1d 09 80010000 44b0 02 02 00000ea602 0100271003 03d090 00000a 802dc6c0",
+            vec![Item::Feedback(feedback_wanted)],
+        ),
         ("05 04 01 03d090", vec![probe.clone()]),
         ("06 04 01 03d090", vec![Item::ProbeReply(1, Stamp::at(1_000_000))]),
         ("07 03 01 01 04", vec![Item::PathInfo(PathInfo { path: 1, metered: true, sequence: 4 })]),
@@ -287,9 +293,11 @@ fn any_control() -> impl Strategy<Value = Item<'static>> {
     let departure = any_stamp().prop_map(Some);
     let sample = (any::<u32>(), 0..=TICK_MASK, departure, any::<u32>())
         .prop_map(|(path, delay, departure, received)| Sample { path, delay, departure, received });
-    let feedback = (any_id(), any_id(), any_id(), any_id(), prop::collection::vec(sample, 0..=16)).prop_map(
-        |(sequence, credit, duplicates, expired, samples)| {
-            Item::Feedback(Feedback { sequence, credit, duplicates, expired, samples })
+    let samples = prop::collection::vec(sample, 0..=16);
+    let wanted = prop::option::of(0..=varint::MAX);
+    let feedback = (any_id(), any_id(), any_id(), any_id(), samples, wanted).prop_map(
+        |(sequence, credit, duplicates, expired, samples, wanted)| {
+            Item::Feedback(Feedback { sequence, credit, duplicates, expired, samples, wanted })
         },
     );
     prop_oneof![
