@@ -6,7 +6,7 @@ use squall_lab::{
 };
 use squall_net::RelayReport;
 
-use super::verdict::Judged;
+use super::{ladder::FOLLOW, verdict::Judged};
 
 type Measure = (&'static str, fn(&Judged) -> String);
 
@@ -77,9 +77,10 @@ pub(super) fn table(judged: &[Judged]) -> Table {
     }
 }
 
-/// Where each of two halves was better, in a line each; nothing about more or fewer than two.
+/// Where each of two halves was better that sent the same, in a line each; nothing about more or fewer than two.
 pub(super) fn verdict(judged: &[Judged]) -> Vec<String> {
-    let [first, second] = judged else { return Vec::new() };
+    let same: Vec<_> = judged.iter().filter(|half| !half.result.scheduler.ends_with(FOLLOW)).collect();
+    let [first, second] = same[..] else { return Vec::new() };
     let values = JUDGEMENTS.map(|one| (one.name, (one.of)(first), (one.of)(second), one.more_is_better));
     sentences([&first.result.scheduler, &second.result.scheduler], &values)
 }

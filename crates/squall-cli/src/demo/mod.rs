@@ -1,6 +1,7 @@
 //! `squall demo`: the same video at the same time over the same failing links, once for each scheduler.
 
 mod comparison;
+mod ladder;
 mod path;
 mod plan;
 mod radio;
@@ -14,7 +15,7 @@ mod verdict;
 use std::{
     path::PathBuf,
     process::ExitCode,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -23,23 +24,25 @@ use clap::Args;
 use squall_media::Clip;
 use squall_net::Rate;
 
-use self::{plan::Plan, show::Show, side::Side};
+use self::{ladder::Ladder, plan::Plan, show::Show, side::Side};
 use crate::{output, progress::Progress};
 
 /// Plays a video over two emulated links that fade and fail, with several schedulers side by side.
 ///
 /// Real H.264 frames travel in real time through real UDP sockets on loopback addresses; relays in between
 /// behave like Wi-Fi and LTE by a script, and their radios report. Schedulers to whom that belongs go by the
-/// reports (storm, or any with +swm after its name); the others see only what becomes of their packets. On a
-/// terminal the run can be watched; afterwards there are a table and a report.
+/// reports (storm, or any with +swm after its name); the others see only what becomes of their packets. With +follow
+/// after its name the encoder makes what the session says it can carry. On a terminal the run can be watched;
+/// afterwards there are a table and a report.
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Examples:\n  squall demo\n  squall demo --schedulers minrtt,minrtt+swm,ras,storm\n  \
+                        squall demo --schedulers storm,storm+follow --bitrate 40mbps\n  \
                         squall demo --scenario scenarios/outage-second.toml --report out/outage.html"
 )]
 pub(crate) struct DemoArgs {
     /// Schedulers to compare, one to four, separated by commas
-    #[arg(long, alias = "scheduler", value_name = "LIST", default_value = "minrtt,storm")]
+    #[arg(long, alias = "scheduler", value_name = "LIST", default_value = "minrtt,storm,storm+follow")]
     schedulers: String,
     /// Length; the scenario's if not given
     #[arg(long, value_name = "N")]
@@ -79,8 +82,9 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let plan = Arc::new(Plan::new(args)?);
     output::make_folder_of(&args.report)?;
     let clip = Arc::new(encode(&plan)?);
+    let ladder = if plan.follows() { Some(Arc::new(encode_ladder(&plan)?)) } else { None };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let played = runtime.block_on(play(args, &plan, &clip))?;
+    let played = runtime.block_on(play(args, &plan, &clip, ladder.as_ref()))?;
     runtime.shutdown_timeout(Duration::from_secs(1));
     let judged = verdict::judge(&plan, &clip, played)?;
     verdict::publish(args, &plan, &judged)?;
@@ -109,8 +113,27 @@ fn encode(plan: &Plan) -> anyhow::Result<Clip> {
     Ok(clip)
 }
 
+fn encode_ladder(plan: &Plan) -> anyhow::Result<Ladder> {
+    let progress = Mutex::new(Progress::new());
+    let show = |text: String, is_last: bool| {
+        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_last { progress.done(&text) } else { progress.show(&text) }
+    };
+    let begin = Instant::now();
+    let ladder = Ladder::generate(&plan.clip, plan.clip_seconds, |done, of| {
+        show(format!("encoding at lower bitrates: frame {done} of {of}"), false);
+    })?;
+    show(format!("encoded the same at lower bitrates in {:.1} s", begin.elapsed().as_secs_f64()), true);
+    Ok(ladder)
+}
+
 /// Plays until the end, or until the viewer has seen enough.
-async fn play(args: &DemoArgs, plan: &Arc<Plan>, clip: &Arc<Clip>) -> anyhow::Result<Vec<side::Played>> {
+async fn play(
+    args: &DemoArgs,
+    plan: &Arc<Plan>,
+    clip: &Arc<Clip>,
+    ladder: Option<&Arc<Ladder>>,
+) -> anyhow::Result<Vec<side::Played>> {
     let mut sides = Vec::new();
     // All relays begin their script within a millisecond; the handshakes run meanwhile.
     for (name, config) in &plan.schedulers {
@@ -119,8 +142,11 @@ async fn play(args: &DemoArgs, plan: &Arc<Plan>, clip: &Arc<Clip>) -> anyhow::Re
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let views = sides.iter().map(Side::view).collect();
     let show = Show::start(plan.clone(), views, stop.clone(), !args.no_live && !args.json_to_stdout())?;
-    let tasks: Vec<_> =
-        sides.into_iter().map(|side| tokio::spawn(side.play(clip.clone(), stopped.clone()))).collect();
+    let start = |side: Side| {
+        let ladder = ladder.filter(|_| side.follows()).cloned();
+        tokio::spawn(side.play(clip.clone(), ladder, stopped.clone()))
+    };
+    let tasks: Vec<_> = sides.into_iter().map(start).collect();
     let signals = tokio::spawn(stop_on_signal(stop));
     let mut played = Vec::new();
     let mut failure = None;

@@ -15,7 +15,7 @@ use squall_net::{
     series::Series,
 };
 
-use super::DemoArgs;
+use super::{DemoArgs, ladder::FOLLOW};
 use crate::{
     error::{usage, whole},
     list,
@@ -99,6 +99,11 @@ impl Plan {
             duration_us,
             seed,
         })
+    }
+
+    /// Whether the encoder of any of them follows.
+    pub(super) fn follows(&self) -> bool {
+        self.schedulers.iter().any(|(name, _)| name.ends_with(FOLLOW))
     }
 
     /// Which end of a session sends.
@@ -221,7 +226,8 @@ fn schedulers(list: &str, scenario: &Scenario) -> anyhow::Result<Vec<(String, Co
     let wrong = |error| usage(format!("--schedulers: {error}"));
     let registry = Arc::new(Registry::standard());
     let build = |name: &str| {
-        let config = Contender::of(name).config(&registry).map_err(wrong)?;
+        let contender = Contender::of(name.strip_suffix(FOLLOW).unwrap_or(name));
+        let config = contender.config(&registry).map_err(wrong)?;
         Ok((name.to_owned(), Config { congestion: scenario.congestion, ..config }))
     };
     names.into_iter().map(build).collect()

@@ -21,6 +21,7 @@ use squall_net::{Relay, RelayReport};
 use tokio::{sync::watch, task::JoinSet};
 
 use super::{
+    ladder::{FOLLOW, Ladder},
     path::LinkNow,
     plan::{LEAD, Plan},
     radio,
@@ -142,6 +143,7 @@ impl Side {
     pub(super) async fn play(
         self,
         clip: Arc<Clip>,
+        ladder: Option<Arc<Ladder>>,
         stopped: watch::Receiver<bool>,
     ) -> anyhow::Result<Played> {
         let side = Arc::new(self);
@@ -152,7 +154,7 @@ impl Side {
         let sampling = tokio::spawn(side.clone().sample(ends.clone()));
         let arriving = tokio::spawn(side.clone().take_frames(ends.receiver.clone()));
         let changing = tokio::spawn(side.clone().take_changes(ends.sender.clone()));
-        let (sent, mut fates) = side.send_frames(&ends.sender, &clip, stopped).await?;
+        let (sent, mut fates) = side.send_frames(&ends.sender, &clip, ladder.as_deref(), stopped).await?;
         // Frames have their deadline; those without one are cut off.
         let tail = side.plan.video.deadline_us.map_or(TAIL, Duration::from_micros) + Duration::from_secs(1);
         let _ = ends.sender.finish(tail).await;
@@ -171,6 +173,11 @@ impl Side {
     /// When the first frame is captured.
     fn begin(&self) -> Instant {
         self.relay.started() + LEAD.duration()
+    }
+
+    /// Whether its encoder follows.
+    pub(super) fn follows(&self) -> bool {
+        self.scheduler.ends_with(FOLLOW)
     }
 
     /// Whether the scheduler is one that goes by radios.
@@ -195,9 +202,11 @@ impl Side {
         self: &Arc<Self>,
         sender: &Session,
         clip: &Clip,
+        ladder: Option<&Ladder>,
         mut stopped: watch::Receiver<bool>,
     ) -> anyhow::Result<(u64, JoinSet<()>)> {
         let mut fates = JoinSet::new();
+        let mut climb = ladder.map(Ladder::climb);
         let interval = Duration::from_secs_f64(1.0 / f64::from(self.plan.video.fps));
         let mut clock = tokio::time::interval_at(self.begin().into(), interval);
         clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Burst);
@@ -206,7 +215,10 @@ impl Side {
                 _ = clock.tick() => {}
                 _ = stopped.wait_for(|stop| *stop) => return Ok((index, fates)),
             }
-            let frame = clip.frame(index);
+            let frame = match &mut climb {
+                Some(climb) => climb.frame(index, sender.capacity().safe),
+                None => clip.frame(index),
+            };
             let data = Message::Frame(frame.clone()).encode();
             lock(&self.record).on_captured(&self.plan, &frame, data.len() as u64);
             match sender.try_send(self.block(data, frame.kind)) {
