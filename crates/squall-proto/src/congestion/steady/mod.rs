@@ -24,8 +24,8 @@
 //!
 //! **Whose queue is it?** A queue that stands although the window fell is tested by a dip: half a pipe in flight for three
 //! rounds. If the queue falls as the missing bytes explain, it was ours. If not, others keep it, and a delay bound would
-//! leave them everything: CUBIC alone governs then, and dips find out whether the others are gone, the first after eight
-//! seconds, later ones after as long as the others have been there, up to 32 seconds. A flow that others have squeezed to a
+//! leave them everything: CUBIC alone governs then, and dips find out whether the others are gone, the first ones each eight
+//! seconds, later ones after half as long as the others have been there, up to 16 seconds. A flow that others have squeezed to a
 //! few packets cannot tell, as it has nothing to leave out: it sends twice as much for a while, and if its share grows while
 //! the queue does not, the link was not its own.
 //!
@@ -489,7 +489,8 @@ impl Controller for Steady {
         let window = match self.phase {
             Phase::Start => self.start_bound(),
             Phase::Alone => self.delay_bound().min(self.loss.window()) as u64,
-            Phase::Dip { .. } => (DIP * self.before.rate * self.rtt() / 1e6) as u64,
+            // What is left out halves the rate. If that falls further, the others take it.
+            Phase::Dip { .. } => (DIP * self.present().max(DIP * self.before.rate) * self.rtt() / 1e6) as u64,
             Phase::Lift { .. } => 2 * self.before.window,
             Phase::Beside => self.loss.window() as u64,
         };

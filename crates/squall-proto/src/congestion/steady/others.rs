@@ -14,8 +14,8 @@ const LIFT_ROUNDS: u8 = 4;
 const STANDING_ROUNDS: u8 = 3;
 /// Time without an empty queue that calls for one …
 const OVERDUE: Micros = 8_000_000;
-/// … the time for which others have been there already, up to this, so that dips give away little …
-const OVERDUE_BESIDE: Micros = 32_000_000;
+/// … half of the time for which others have been there, up to this, as each dip gives something away …
+const OVERDUE_BESIDE: Micros = 16_000_000;
 /// … and round trips, so that dips stay rare on long paths.
 const OVERDUE_ROUND_TRIPS: f64 = 50.0;
 /// A queue this long, in microseconds, calls for a dip if it is beyond the target by as much.
@@ -42,7 +42,7 @@ impl Steady {
     }
 
     pub(super) fn is_overdue(&self, now: Micros) -> bool {
-        let beside = if self.phase == Phase::Beside { now - self.beside_since } else { 0 };
+        let beside = if self.phase == Phase::Beside { (now - self.beside_since) / 2 } else { 0 };
         let least = (OVERDUE_ROUND_TRIPS * self.rtt()) as Micros;
         now > self.empty + OVERDUE.max(beside.min(OVERDUE_BESIDE)).max(least)
     }
