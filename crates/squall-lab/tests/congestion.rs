@@ -318,7 +318,9 @@ fn steady_follows_steps_by_ten_in_either_direction() {
         let found = 10 + (2_000.max(14 * base) as u64).div_ceil(1_000);
         let used = goodput(&up, 0, found, found + 2) * 1.05 / f64::from(high);
         let queues: Vec<f64> = rtts(&down, 10_000_000).map(|rtt| rtt - f64::from(base)).collect();
-        let drained = 100 * queues.iter().rposition(|queue| *queue > 50.0).map_or(0, |last| last + 1);
+        // For a second, as the queue is not seen at once.
+        let is_short = |second: &[f64]| second.iter().all(|queue| *queue < 50.0);
+        let drained = 100 * queues.windows(10).position(is_short).expect("it drains");
         // Until a round trip after the step as much arrives as before; all of it leaves at a tenth of the rate.
         let least = 10 * (base + 15) - 50;
         println!("| {low} to {high} Mbps, {base} ms | {:.0} % | {drained} of {least} ms |", used * 100.0);
