@@ -81,7 +81,8 @@ impl Feedback {
         for sample in &mut samples {
             sample.departure = read_u24(input).ok().map(Stamp);
         }
-        let wanted = next(input).ok();
+        let is_told = samples.iter().all(|sample| sample.departure.is_some());
+        let wanted = if is_told { next(input).ok() } else { None };
         Ok(Self { sequence, credit, duplicates, expired, samples, wanted })
     }
 }
