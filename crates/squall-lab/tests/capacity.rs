@@ -76,12 +76,12 @@ fn a_receiver_that_wants_less_is_heard_over_a_network_that_loses() {
         stage.world.session(Side::Server).expect("session").request_bitrate(wanted);
         stage.run_for(500_000);
         let capacity = capacity(&mut stage);
-        let told = reports(&stage).pop().expect("changes are told").1;
+        let latest = reports(&stage).pop().expect("changes are reported").1;
         println!("{wanted:?}: {capacity:?}");
-        assert!(capacity.safe <= bound && capacity.now <= bound && told.safe <= bound, "{capacity:?}");
+        assert!(capacity.safe <= bound && capacity.now <= bound && latest.safe <= bound, "{capacity:?}");
         assert_eq!(capacity.limit == Limit::Receiver, wanted.is_some());
         assert!(capacity.link > before.link / 2, "the networks carry what they did: {capacity:?}");
-        assert!(wanted.is_some() || told.safe > 3_000_000, "{told:?}");
+        assert!(wanted.is_some() || latest.safe > 3_000_000, "{latest:?}");
     }
 }
 

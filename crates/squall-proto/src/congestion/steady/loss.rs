@@ -38,8 +38,8 @@ impl Losses {
 
     /// Whether a loss now is by congestion.
     pub(super) fn is_congestion(&self, met_queue: bool) -> bool {
-        // The standard deviation of such a mean is 0.7 of this: without it, one of 30 frames fewer comes in time over links
-        // that lose 1 % by themselves.
+        // The standard deviation of such a mean is 0.7 of this. Without it, minRTT brings 84 instead of 87 % of the frames within
+        // 150 ms over links that lose 1 % by themselves.
         let chance = (WEIGHT * self.clear).sqrt();
         self.all > TOLERATED || met_queue && self.queued > CONTRAST * self.clear + chance
     }
