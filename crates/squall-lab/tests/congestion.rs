@@ -292,13 +292,17 @@ fn steady_over_links_of_all_kinds() {
         ("1 % random loss", "loss = \"1%\"", 0.9),
         ("5 % random loss", "loss = \"5%\"", 0.9),
         ("2 % loss in runs of four", "loss = { to_bad = \"0.5%\", to_good = \"25%\" }", 0.9),
+        ("policer with 20 kB", "policer = \"20mbps:20kB\"\nrate = \"100mbps\"", 0.9),
+        ("policer with 50 kB", "policer = \"20mbps:50kB\"\nrate = \"100mbps\"", 0.9),
+        ("policer with 200 kB", "policer = \"20mbps:200kB\"\nrate = \"100mbps\"", 0.9),
         ("queue of 10 kB", "queue = \"10kB\"", 0.75),
         ("queue of 20 kB", "queue = \"20kB\"", 0.9),
         ("queue of 50 kB", "queue = \"50kB\"", 0.9),
         ("queue of 100 kB", "queue = \"100kB\"", 0.9),
     ] {
         let queue = if more.starts_with("queue") { "" } else { "queue = \"1MB\"" };
-        let link = format!("rate = \"20mbps\"\ndelay = \"20ms\"\n{queue}\n{more}");
+        let rate = if more.contains("rate") { "" } else { "rate = \"20mbps\"" };
+        let link = format!("{rate}\ndelay = \"20ms\"\n{queue}\n{more}");
         let (used, waited) = used_and_waited(&transfer(&link, 20), 20.0, 20);
         let wanted = longest_rtt(20.0, 40.0);
         println!("| 20 Mbps, 40 ms, {name} | {:.0} % | {waited:.0} of {wanted:.0} ms |", used * 100.0);

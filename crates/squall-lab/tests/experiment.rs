@@ -308,7 +308,7 @@ fn mistakes_are_told_where_they_are() {
         "\"path.a.rate\" = \"8mbps\"",
         "\"path.a.rat\" = \"8mbps\"",
         "path.a.rat\"",
-        "`duplicate`, `corrupt`, `mtu`, `queue`, `outage`, `delay_first`",
+        "`duplicate`, `corrupt`, `mtu`, `queue`, `policer`, `outage`, `delay_first`",
     );
     refused("scheduler = \"minrtt\"", "scheduler = \"rr\"", "= \"rr\"", "the experiment does not run \"rr\"");
     refused("best = \"highest\"", "best = \"tallest\"", "tallest", "expected `highest` or `lowest`");

@@ -26,6 +26,7 @@ pub mod log;
 mod loss;
 pub mod mahimahi;
 mod network;
+mod policer;
 mod queue;
 pub mod radio;
 mod rate;
@@ -46,6 +47,7 @@ pub use crate::{
     log::{DropReason, LinkStats},
     loss::{GilbertElliott, LossConfig},
     network::{Arrival, Network},
+    policer::PolicerConfig,
     queue::{CodelConfig, DropEnd, Limit, QueueConfig},
     radio::RadioConfig,
     rate::RateConfig,

@@ -24,6 +24,8 @@ pub enum DropReason {
     Outage,
     /// It is larger than the link's MTU.
     Mtu,
+    /// It exceeds what the policer lets pass.
+    Policer,
 }
 
 /// A number of packets and the bytes in them.
@@ -36,6 +38,10 @@ pub struct Count {
 }
 
 impl Count {
+    fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+
     fn add(&mut self, size: u32) {
         self.packets += 1;
         self.bytes += u64::from(size);
@@ -63,12 +69,15 @@ pub struct Drops {
     pub outage: Count,
     /// Too large.
     pub mtu: Count,
+    /// Policers.
+    #[serde(default, skip_serializing_if = "Count::is_zero")]
+    pub policer: Count,
 }
 
 impl Drops {
     /// All reasons together.
     pub fn total(&self) -> Count {
-        self.queue + self.codel + self.loss + self.outage + self.mtu
+        self.queue + self.codel + self.loss + self.outage + self.mtu + self.policer
     }
 
     fn of(&mut self, reason: DropReason) -> &mut Count {
@@ -78,6 +87,7 @@ impl Drops {
             DropReason::Loss => &mut self.loss,
             DropReason::Outage => &mut self.outage,
             DropReason::Mtu => &mut self.mtu,
+            DropReason::Policer => &mut self.policer,
         }
     }
 }

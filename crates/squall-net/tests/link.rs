@@ -395,6 +395,18 @@ impl Reference {
     }
 }
 
+#[test]
+fn what_exceeds_the_policers_rate_is_dropped_and_nothing_waits_for_it() {
+    let mut link: Link<u64> = Link::new(&"delay=10ms,policer=8mbps:3kB".parse().unwrap(), 1).unwrap();
+    // Twice the rate: 1,000 bytes each half of a millisecond.
+    let outcomes: Vec<_> = (0..2_000).map(|number| link.push(number * 500, 1_000, number)).collect();
+    let dropped = outcomes.iter().filter(|outcome| **outcome == PushOutcome::Dropped(DropReason::Policer));
+    assert_eq!(dropped.count() as u64, link.stats().dropped.policer.packets);
+    let arrived = drain(&mut link);
+    assert!(arrived.iter().all(|packet| packet.arrived_at == packet.sent_at + 10_000));
+    assert_eq!(arrived.len(), 1_002, "8 Mbps are 1,000 of these a second, and the burst two more");
+}
+
 /// What a proptest does with a link: gaps and sizes of its pushes.
 fn pushes() -> impl Strategy<Value = Vec<(u64, usize)>> {
     prop::collection::vec((0u64..3_000, 1usize..1_500), 1..200)
@@ -431,6 +443,7 @@ proptest! {
         seed in any::<u64>(),
         rate in prop::sample::select(vec![
             "rate=10mbps", "rate=300kbps", "rate=unlimited", "rate=20mbps,delay_first", "rate=0",
+            "rate=20mbps,policer=2mbps:5kB",
         ]),
         queue in prop::sample::select(vec!["3kB", "head:4kB", "codel:30kB", "2packets"]),
         outage in prop::sample::select(vec!["drop", "hold"]),

@@ -59,7 +59,7 @@ fn row(name: String, stats: &LinkStats, elapsed: u64) -> Vec<String> {
         dropped.queue.packets.to_string(),
         dropped.loss.packets.to_string(),
         dropped.outage.packets.to_string(),
-        (dropped.codel + dropped.mtu).packets.to_string(),
+        (dropped.codel + dropped.mtu + dropped.policer).packets.to_string(),
         format::time(stats.queueing_max),
     ]
 }

@@ -5,6 +5,7 @@
 //! cannot disagree. What is told is never less than what packets get. It is more in these points:
 //!
 //! - Random loss and full queues are left out: who knows the future loses nothing to either.
+//! - Policers are left out too: a link that has one counts with its rate.
 //! - Jitter counts as its least possible value, and a packet never waits for one before it on the line.
 //! - When the delay falls, what was carried shortly before counts as arriving with what is carried after it.
 //!   In truth only a packet that is being sent at that moment does.

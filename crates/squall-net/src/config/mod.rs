@@ -12,6 +12,7 @@ pub use self::path::{Direction, PathConfig, PathEvent};
 use crate::{
     delay::{DelayConfig, JitterConfig, bandwidth_delay_bytes},
     loss::LossConfig,
+    policer::PolicerConfig,
     queue::QueueConfig,
     rate::RateConfig,
     script::{EventError, LinkEvent, OutageMode, Script},
@@ -23,7 +24,7 @@ use crate::{
 ///
 /// In TOML every field may be left out; as text it is `rate=20mbps,delay=15ms,queue=100kB,loss=0.1%`, with the
 /// keys `rate`, `mahimahi` (a trace file), `delay`, `jitter`, `reorder`, `loss`, `duplicate`, `corrupt`, `mtu`,
-/// `queue`, `outage` and `delay_first`.
+/// `queue`, `policer`, `outage` and `delay_first`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "LinkPatch")]
 pub struct LinkConfig {
@@ -44,6 +45,8 @@ pub struct LinkConfig {
     pub mtu: Size,
     /// The queue before the serialiser. Default: one and a half bandwidth-delay products, at least 30 kB.
     pub queue: QueueConfig,
+    /// What drops packets beyond a rate before they come to the queue. Default: nothing.
+    pub policer: Option<PolicerConfig>,
     /// What outages do to packets. Default: drop them.
     pub outage: OutageMode,
     /// Whether the delay comes before queue and serialiser, as in a downlink behind a long way or in mpshell.
@@ -64,6 +67,7 @@ impl Default for LinkConfig {
             corrupt: Ratio::ZERO,
             mtu: Size::from_bytes(DEFAULT_MTU),
             queue: QueueConfig::default(),
+            policer: None,
             outage: OutageMode::default(),
             delay_first: false,
             events: Vec::new(),
@@ -90,7 +94,7 @@ pub enum ConfigError {
     /// The text has a key that a link (or path) does not have.
     #[error(
         "unknown key \"{0}\" (a link has rate, mahimahi, delay, jitter, reorder, loss, duplicate, corrupt, mtu, \
-         queue, outage and delay_first; a path also name, metered, bottleneck, and up. and down. before a link's key)"
+         queue, policer, outage and delay_first; a path also name, metered, bottleneck, and up. and down. before a link's key)"
     )]
     Key(String),
     /// A trace file was named but not read.

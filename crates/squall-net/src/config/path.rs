@@ -11,6 +11,7 @@ use super::{
 use crate::{
     delay::{DelayConfig, JitterConfig},
     loss::LossConfig,
+    policer::PolicerConfig,
     queue::QueueConfig,
     radio::RadioConfig,
     rate::RateConfig,
@@ -135,6 +136,7 @@ struct PathTable {
     corrupt: Option<Ratio>,
     mtu: Option<Size>,
     queue: Option<QueueConfig>,
+    policer: Option<PolicerConfig>,
     outage: Option<OutageMode>,
     delay_first: Option<bool>,
 }
@@ -150,6 +152,7 @@ impl From<PathTable> for PathConfig {
             corrupt: table.corrupt,
             mtu: table.mtu,
             queue: table.queue,
+            policer: table.policer,
             outage: table.outage,
             delay_first: table.delay_first,
             ..LinkPatch::default()

@@ -14,6 +14,7 @@ use crate::{
     log::{Count, DropReason, Ledger, LinkStats, Record},
     loss::Loss,
     mahimahi::TUN_HEADER,
+    policer::Policer,
     queue::{Queue, Queued},
     radio::{Conditions, Follower},
     rate::Server,
@@ -38,6 +39,7 @@ pub struct Link<T> {
     mtu: u32,
     /// What a change cannot exceed.
     mtu_bound: u32,
+    policer: Option<Policer>,
     queue: Queue<Packet<T>>,
     server: Server,
     serving: Option<Packet<T>>,
@@ -175,6 +177,7 @@ impl<T: Clone> Link<T> {
             pushes: 0,
             mtu: config.effective_mtu(),
             mtu_bound: config.mtu_bound(),
+            policer: config.policer.map(Policer::new),
             queue: Queue::new(config.queue, config.default_queue_bytes()),
             server: Server::new(&config.rate).ok_or_else(unread("rate"))?,
             serving: None,
@@ -212,7 +215,7 @@ impl<T: Clone> Link<T> {
         // Saturates far above the largest MTU, so that such a packet is dropped below.
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         self.ledger.pushed(at, number, size);
-        if let Some(reason) = self.refusal(size) {
+        if let Some(reason) = self.refusal(size).or_else(|| self.police(size)) {
             self.ledger.dropped(at, number, size, reason);
             return PushOutcome::Dropped(reason);
         }
@@ -241,6 +244,11 @@ impl<T: Clone> Link<T> {
         } else {
             None
         }
+    }
+
+    fn police(&mut self, size: u32) -> Option<DropReason> {
+        let passes = self.policer.as_mut().is_none_or(|policer| policer.passes(self.now, size));
+        (!passes).then_some(DropReason::Policer)
     }
 
     /// When to call [`poll`](Self::poll) next; `None` if nothing is on its way. A poll at that time may still

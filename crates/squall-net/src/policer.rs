@@ -1,0 +1,131 @@
+//! A policer: what exceeds a rate is dropped at once, and nothing waits.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    rate::WORK_PER_BIT,
+    time::Nanos,
+    units::{Rate, Size, UnitError},
+};
+
+/// A token bucket in front of a link, as mobile operators keep subscribers to their rate (RFC 2475 §2.3.3.4).
+///
+/// A packet passes at once if the bucket holds its bytes, and is dropped if not. The bucket fills at the rate, is full at
+/// time 0, and never holds more than the burst.
+///
+/// In files and as text: `"20mbps:50kB"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PolicerConfig {
+    /// What passes for long.
+    pub rate: Rate,
+    /// What passes at once after a pause.
+    pub burst: Size,
+}
+
+impl FromStr for PolicerConfig {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (rate, burst) = text
+            .split_once(':')
+            .ok_or_else(|| format!("\"{text}\" is not a rate and a burst such as \"20mbps:50kB\""))?;
+        let told = |problem: UnitError| problem.to_string();
+        Ok(Self { rate: rate.parse().map_err(told)?, burst: burst.parse().map_err(told)? })
+    }
+}
+
+impl TryFrom<String> for PolicerConfig {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<PolicerConfig> for String {
+    fn from(config: PolicerConfig) -> Self {
+        config.to_string()
+    }
+}
+
+impl fmt::Display for PolicerConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.rate, self.burst)
+    }
+}
+
+/// The bucket of one link.
+#[derive(Debug, Clone)]
+pub(crate) struct Policer {
+    rate: u128,
+    /// What it holds at most and at present, in billionths of a bit.
+    most: u128,
+    tokens: u128,
+    at: Nanos,
+}
+
+impl Policer {
+    pub(crate) fn new(config: PolicerConfig) -> Self {
+        let most = work(config.burst.bytes());
+        Self { rate: config.rate.bps().into(), most, tokens: most, at: 0 }
+    }
+
+    /// Whether a packet of so many bytes passes; what passes is taken out.
+    pub(crate) fn passes(&mut self, now: Nanos, bytes: u32) -> bool {
+        // A rate and a time of 64 bits each do not overflow.
+        self.tokens = (self.tokens + self.rate * u128::from(now - self.at)).min(self.most);
+        self.at = now;
+        let needed = work(bytes.into());
+        let passes = needed <= self.tokens;
+        if passes {
+            self.tokens -= needed;
+        }
+        passes
+    }
+}
+
+fn work(bytes: u64) -> u128 {
+    u128::from(bytes) * 8 * u128::from(WORK_PER_BIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes of packets of 1,000 that pass within a second, one handed over in each millisecond.
+    fn passed(policer: &mut Policer, second: u64) -> u64 {
+        let millis = second * 1_000..(second + 1) * 1_000;
+        millis.filter(|milli| policer.passes(milli * 1_000_000, 1_000)).count() as u64 * 1_000
+    }
+
+    #[test]
+    fn the_burst_passes_at_once_and_the_rate_for_long() {
+        let mut policer = Policer::new("4mbps:100kB".parse().unwrap());
+        let at_once = (0..1_000).filter(|_| policer.passes(0, 1_000)).count();
+        assert_eq!(at_once, 100, "nothing fills it meanwhile");
+        assert_eq!(passed(&mut policer, 0), 499_000, "the first of each pair fails");
+        assert_eq!(passed(&mut policer, 9), 600_000, "what eight seconds filled is no more than the burst");
+    }
+
+    #[test]
+    fn it_does_not_overflow_and_a_rate_of_nothing_ends_with_the_burst() {
+        let mut most =
+            Policer::new(PolicerConfig { rate: Rate::from_bps(u64::MAX), burst: Size::from_bytes(u64::MAX) });
+        assert!(most.passes(0, u32::MAX) && most.passes(u64::MAX, u32::MAX));
+        let mut none = Policer::new("0bps:1kB".parse().unwrap());
+        assert!(none.passes(0, 1_000) && !none.passes(u64::MAX, 1));
+    }
+
+    #[test]
+    fn is_read_as_it_is_written() {
+        let config: PolicerConfig = "20mbps:50kB".parse().unwrap();
+        assert_eq!((config.rate.bps(), config.burst.bytes()), (20_000_000, 50_000));
+        assert_eq!(config.to_string().parse(), Ok(config));
+        let told = |text: &str| text.parse::<PolicerConfig>().unwrap_err();
+        assert_eq!(told("20mbps"), "\"20mbps\" is not a rate and a burst such as \"20mbps:50kB\"");
+        assert!(told("fast:50kB").contains("fast") && told("20mbps:much").contains("much"));
+    }
+}
