@@ -27,7 +27,7 @@ use squall_sched::Micros;
 pub(crate) use origin::Origin;
 pub use salsify::{Salsify, SalsifyConfig};
 pub use sqp::{Sqp, SqpConfig};
-pub use steady::{Steady, SteadyConfig};
+pub use steady::{Group, Steady, SteadyConfig};
 
 /// Packets that a path starts with, before anything is known of it (RFC 9002 §7.2).
 pub const INITIAL_PACKETS: u64 = 10;

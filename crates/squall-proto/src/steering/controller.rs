@@ -18,11 +18,12 @@ use noq_proto::{
     RttEstimator,
     congestion::{Bbr3Config, Controller, ControllerFactory, ControllerMetrics, CubicConfig, NewRenoConfig},
 };
+use squall_sched::Micros;
 
 use super::{media::Media, tolerant::Tolerant};
 use crate::{
     Config, CongestionControl,
-    congestion::{Salsify, SalsifyConfig, Sqp, SqpConfig, Steady, SteadyConfig},
+    congestion::{Group, Salsify, SalsifyConfig, Sqp, SqpConfig, Steady, SteadyConfig},
 };
 
 /// What became of a packet.
@@ -256,24 +257,32 @@ pub(crate) struct Roster {
     sqp: SqpConfig,
     salsify: SalsifyConfig,
     steady: SteadyConfig,
-    built: Mutex<usize>,
+    /// The paths that [`Steady`] governs.
+    group: Group,
+    /// How many there have been, and when the first was made.
+    built: Mutex<(usize, Option<Instant>)>,
 }
 
 impl Roster {
     pub(crate) fn new(config: &Config) -> Arc<Self> {
         let Config { congestion: control, sqp, salsify, steady, .. } = *config;
-        Arc::new(Self { control, sqp, salsify, steady, built: Mutex::new(0) })
+        Arc::new(Self { control, sqp, salsify, steady, group: Group::default(), built: Mutex::default() })
     }
 
     /// How many controllers there have been so far.
     pub(crate) fn built(&self) -> usize {
-        *self.built.lock().unwrap_or_else(PoisonError::into_inner)
+        self.built.lock().unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
 impl ControllerFactory for Roster {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        *self.built.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        let age = {
+            let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
+            built.0 += 1;
+            let first = *built.1.get_or_insert(now);
+            now.saturating_duration_since(first).as_micros() as Micros
+        };
         let mtu = current_mtu.into();
         let own = |controller| {
             let media = Media::new(now, current_mtu, controller);
@@ -289,7 +298,7 @@ impl ControllerFactory for Roster {
             CongestionControl::Bbr3 => (Arc::new(Bbr3Config::default()).build(now, current_mtu), None),
             CongestionControl::Sqp => own(Box::new(Sqp::new(self.sqp, mtu))),
             CongestionControl::Salsify => own(Box::new(Salsify::new(self.salsify, mtu))),
-            CongestionControl::Steady => own(Box::new(Steady::new(self.steady, mtu))),
+            CongestionControl::Steady => own(Box::new(Steady::new(self.steady, mtu, &self.group, age))),
         };
         let ledger = Arc::new(Ledger { media, ..Ledger::default() });
         ledger.open(true);

@@ -112,16 +112,18 @@ impl LossBound {
         }
     }
 
-    /// So many bytes are acknowledged; times in microseconds (RFC 9438 §4.2 to §4.5).
-    pub(super) fn grow(&mut self, now: Micros, acked: u64, rtt: f64, mtu: u64) {
+    /// So many bytes are acknowledged; times in microseconds (RFC 9438 §4.2 to §4.5). So many flows grow as slowly as takes one
+    /// flow's share together: by 1/n² and 1/n⁴, as the window goes with the root of Reno's growth and the fourth root of `C`.
+    pub(super) fn grow(&mut self, now: Micros, acked: u64, rtt: f64, mtu: u64, flows: f64) {
         if self.window.is_infinite() {
             return;
         }
         let (acked, mtu) = (acked as f64, mtu as f64);
-        let inflection = ((self.most - self.start).max(0.0) / mtu / CUBIC).cbrt();
+        let (growth, reno) = (CUBIC / flows.powi(4), RENO / flows.powi(2));
+        let inflection = ((self.most - self.start).max(0.0) / mtu / growth).cbrt();
         let time = (now.saturating_sub(self.since) as f64 + rtt) / 1e6;
-        let cubic = CUBIC * (time - inflection).powi(3) * mtu + self.most;
-        self.reno += RENO * mtu * acked / self.window;
+        let cubic = growth * (time - inflection).powi(3) * mtu + self.most;
+        self.reno += reno * mtu * acked / self.window;
         self.window += (cubic.min(1.5 * self.window) - self.window).max(0.0) / self.window * acked;
         self.window = self.window.max(self.reno);
     }
@@ -181,7 +183,7 @@ mod tests {
         assert!((bound.window() / MTU as f64 - 700.0).abs() < 0.1, "β is 0.7");
         // RFC 9438 §4.2: K = ∛((W_max − W)/C) = ∛(300/0.4) = 9.1 s.
         let back = (1..).map(|round| round * RTT as u64).find(|now| {
-            bound.grow(*now, bound.window() as u64, RTT, MTU);
+            bound.grow(*now, bound.window() as u64, RTT, MTU, 1.0);
             bound.window() > 990.0 * MTU as f64
         });
         let seconds = back.unwrap() as f64 / 1e6;
@@ -193,7 +195,7 @@ mod tests {
         let mut bound = LossBound::default();
         bound.cut(0, 10.0 * MTU as f64);
         for round in 1..=40 {
-            bound.grow(round * 10_000, bound.window() as u64, 10_000.0, MTU);
+            bound.grow(round * 10_000, bound.window() as u64, 10_000.0, MTU, 1.0);
         }
         let packets = bound.window() / MTU as f64;
         assert!((packets - 7.0 - 40.0 * RENO).abs() < 1.0, "{packets}");

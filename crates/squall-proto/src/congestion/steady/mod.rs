@@ -29,6 +29,9 @@
 //! few packets cannot tell, as it has nothing to leave out: it sends twice as much for a while, and if its share grows while
 //! the queue does not, the link was not its own.
 //!
+//! **Paths that share a bottleneck** are told by delays that go up and down together (`group.rs`). Where CUBIC governs, `n` of them
+//! grow as slowly as takes one flow's share.
+//!
 //! **Jitter.** `J` is the mean excess delay of the first packets after a pause, and of those in a dip: they met no queue of
 //! ours.
 //!
@@ -37,6 +40,7 @@
 //!
 //! Findings, and what was tried and left out: `docs/congestion.md`.
 
+mod group;
 mod loss;
 #[cfg(test)]
 mod net;
@@ -49,7 +53,9 @@ use std::collections::VecDeque;
 
 use squall_sched::Micros;
 
+pub use self::group::Group;
 use self::{
+    group::Member,
     loss::{LossBound, Losses},
     others::{Before, DIP},
     rate::ArrivalRate,
@@ -140,12 +146,16 @@ enum Phase {
 pub struct Steady {
     config: SteadyConfig,
     mtu: u64,
+    /// The path among those of its session.
+    member: Member,
     phase: Phase,
     /// The round, about a round trip, ends when this packet arrives: the first that left after it began.
     round_end: u64,
     before: Before,
     loss: LossBound,
     losses: Losses,
+    /// Paths of the session that share the bottleneck.
+    sharing: f64,
     rate: ArrivalRate,
     /// What the path carries in bytes per second: the present rate, smoothed while the path is used up.
     capacity: f64,
@@ -195,16 +205,19 @@ pub struct Steady {
 }
 
 impl Steady {
-    /// A controller for a path whose packets are up to `mtu` bytes.
-    pub fn new(config: SteadyConfig, mtu: u64) -> Self {
+    /// A controller for a path whose packets are up to `mtu` bytes, and which began so many microseconds after the `group` of
+    /// all paths of its session.
+    pub fn new(config: SteadyConfig, mtu: u64, group: &Group, offset: Micros) -> Self {
         Self {
             config,
             mtu,
+            member: group.join(offset),
             phase: Phase::Start,
             round_end: 0,
             before: Before::default(),
             loss: LossBound::default(),
             losses: Losses::default(),
+            sharing: 1.0,
             rate: ArrivalRate::new(mtu),
             capacity: 0.0,
             rtts: Minimum::default(),
@@ -321,6 +334,7 @@ impl Steady {
 
     fn end_round(&mut self, now: Micros) {
         self.round_end = self.next;
+        self.sharing = self.member.sharing();
         let queue = (self.delay - self.smallest.get().unwrap_or(self.delay)) as f64;
         let limited = self.is_limited(now);
         let target = self.rate.get().map_or(self.config.target as f64, |rate| self.target(rate));
@@ -441,7 +455,7 @@ impl Controller for Steady {
         let acked = std::mem::take(&mut self.acked);
         let bounds = self.phase == Phase::Beside || self.loss.window() < self.delay_bound();
         if bounds && self.is_limited(now) {
-            self.loss.grow(now, acked, self.smoothed_rtt, self.mtu);
+            self.loss.grow(now, acked, self.smoothed_rtt, self.mtu, self.sharing);
         }
     }
 
@@ -449,6 +463,7 @@ impl Controller for Steady {
         self.rate.on_arrival(arrival, self.jitter);
         self.measure_capacity(now);
         self.measure_delay(now, arrival);
+        self.member.add(arrival.sent, arrival.delay());
         if arrival.packet >= self.round_end {
             self.end_round(now);
         }

@@ -129,11 +129,20 @@ impl Net {
 
     /// Runs for so many seconds, and returns what each flow got, in Mbps.
     pub(super) fn measure(&mut self, seconds: f64) -> Vec<f64> {
+        self.begin_measure();
+        self.run_until(self.now as f64 / 1e6 + seconds);
+        self.measured(seconds)
+    }
+
+    pub(super) fn begin_measure(&mut self) {
         for flow in &mut self.flows {
             (flow.delivered, flow.lost) = (0, 0);
             flow.round_trips.clear();
         }
-        self.run_until(self.now as f64 / 1e6 + seconds);
+    }
+
+    /// What each flow got in the seconds since then, in Mbps.
+    pub(super) fn measured(&self, seconds: f64) -> Vec<f64> {
         self.flows.iter().map(|flow| flow.delivered as f64 * 8.0 / seconds / 1e6).collect()
     }
 
@@ -294,7 +303,7 @@ impl Controller for Cubic {
         self.srtt = (now - sent) as f64;
         match &mut self.slow_start {
             Some(window) => *window += bytes,
-            None => self.bound.grow(now, bytes, self.srtt, MTU),
+            None => self.bound.grow(now, bytes, self.srtt, MTU, 1.0),
         }
     }
 

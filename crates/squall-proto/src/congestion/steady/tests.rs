@@ -6,7 +6,7 @@ use super::{
 };
 
 fn steady() -> Steady {
-    Steady::new(SteadyConfig::default(), MTU)
+    Steady::new(SteadyConfig::default(), MTU, &Group::default(), 0)
 }
 
 /// Longest p95 of the round trip that is wanted, in milliseconds.
@@ -136,6 +136,51 @@ fn the_queue_is_short_again_when_others_have_left() {
     let p95 = net.flows[0].p95_ms();
     println!("{used:.1} Mbps, p95 of the round trip {p95:.0} ms");
     assert!(used > 17.0 && p95 < 70.0, "{used} Mbps, {p95} ms");
+}
+
+/// Paths of one session.
+fn paths<const N: usize>() -> [Steady; N] {
+    let group = Group::default();
+    std::array::from_fn(|_| Steady::new(SteadyConfig::default(), MTU, &group, 0))
+}
+
+#[test]
+fn two_paths_through_one_bottleneck_take_one_flows_share() {
+    for (queue, round_trip) in [(100_000, 30), (100_000, 80), (400_000, 30), (400_000, 80)] {
+        let [one, another] = paths();
+        let mut net = Net::new(20.0, round_trip).flow(one, 0, 100).flow(another, 0, 100);
+        net = net.flow(Cubic::default(), 2, 100);
+        net.queue_limit = queue;
+        net.run_until(10.0);
+        let shares = net.measure(50.0);
+        println!("queue of {queue}, {round_trip} ms: {shares:.1?}");
+        let ours = shares[0] + shares[1];
+        assert!((4.0..13.0).contains(&ours), "{ours} of 20 Mbps, queue of {queue}, {round_trip} ms");
+    }
+}
+
+#[test]
+fn two_paths_through_two_bottlenecks_take_a_share_of_each() {
+    for (queue, round_trip) in [(100_000, 30), (100_000, 80), (400_000, 30), (400_000, 80)] {
+        let mut starts = [2, 5].into_iter();
+        let mut nets = paths::<2>().map(|path| {
+            let other = starts.next().expect("one for each");
+            let mut net = Net::new(20.0, round_trip).flow(path, 0, 100).flow(Cubic::default(), other, 100);
+            net.queue_limit = queue;
+            net
+        });
+        for step in 1..=6_000 {
+            for net in &mut nets {
+                if step == 1_000 {
+                    net.begin_measure();
+                }
+                net.run_until(f64::from(step) / 100.0);
+            }
+        }
+        let shares = nets.map(|net| net.measured(50.0));
+        println!("queue of {queue}, {round_trip} ms: {shares:.1?}");
+        assert!(shares.iter().all(|share| share[0] > 5.5), "{shares:?}, queue of {queue}, {round_trip} ms");
+    }
 }
 
 #[test]
