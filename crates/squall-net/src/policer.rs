@@ -75,8 +75,8 @@ impl Policer {
 
     /// Whether a packet of so many bytes passes; what passes is taken out.
     pub(crate) fn passes(&mut self, now: Nanos, bytes: u32) -> bool {
-        // A rate and a time of 64 bits each do not overflow.
-        self.tokens = (self.tokens + self.rate * u128::from(now - self.at)).min(self.most);
+        // The product of a rate and a time of 64 bits each does not overflow; its sum with the tokens may.
+        self.tokens = (self.rate * u128::from(now - self.at)).saturating_add(self.tokens).min(self.most);
         self.at = now;
         let needed = work(bytes.into());
         let passes = needed <= self.tokens;
@@ -107,7 +107,7 @@ mod tests {
         let at_once = (0..1_000).filter(|_| policer.passes(0, 1_000)).count();
         assert_eq!(at_once, 100, "nothing fills it meanwhile");
         assert_eq!(passed(&mut policer, 0), 499_000, "the first of each pair fails");
-        assert_eq!(passed(&mut policer, 9), 600_000, "what eight seconds filled is no more than the burst");
+        assert_eq!(passed(&mut policer, 9), 599_000, "what eight seconds filled is no more than the burst, and the last fails");
     }
 
     #[test]
