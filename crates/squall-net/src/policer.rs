@@ -107,7 +107,11 @@ mod tests {
         let at_once = (0..1_000).filter(|_| policer.passes(0, 1_000)).count();
         assert_eq!(at_once, 100, "nothing fills it meanwhile");
         assert_eq!(passed(&mut policer, 0), 499_000, "the first of each pair fails");
-        assert_eq!(passed(&mut policer, 9), 599_000, "what eight seconds filled is no more than the burst, and the last fails");
+        assert_eq!(
+            passed(&mut policer, 9),
+            599_000,
+            "what eight seconds filled is no more than the burst, and the last fails"
+        );
     }
 
     #[test]
