@@ -29,6 +29,9 @@
 //! few packets cannot tell, as it has nothing to leave out: it sends twice as much for a while, and if its share grows while
 //! the queue does not, the link was not its own.
 //!
+//! A radio that loses its rate during a dip leaves the queue as high as others do. On the way back it shows: the queue of a
+//! link that is all ours grows by all that is in flight again. So does a queue that doubles while the rate halves.
+//!
 //! **Paths that share a bottleneck** are told by delays that go up and down together (`group.rs`). Where CUBIC governs, `n` of them
 //! grow as slowly as takes one flow's share.
 //!
@@ -135,8 +138,8 @@ enum Phase {
     Alone,
     /// Half a pipe is in flight, for so many rounds more, to learn whose queue it is.
     Dip { rounds: u8, beside: bool },
-    /// Twice as much is in flight, for so many rounds more, to learn the same.
-    Lift { rounds: u8 },
+    /// Twice as much is in flight, for so many rounds more, to learn the same; once more if it has been twice as much already.
+    Lift { rounds: u8, again: bool },
     /// The loss bound: others keep a queue.
     Beside,
 }
@@ -152,6 +155,9 @@ pub struct Steady {
     /// The round, about a round trip, ends when this packet arrives: the first that left after it began.
     round_end: u64,
     before: Before,
+    /// Rounds in which it must still show that others are there, and rounds in a row with a short queue beside them.
+    unconfirmed: u8,
+    short: u8,
     loss: LossBound,
     losses: Losses,
     /// Paths of the session that share the bottleneck.
@@ -215,6 +221,8 @@ impl Steady {
             phase: Phase::Start,
             round_end: 0,
             before: Before::default(),
+            unconfirmed: 0,
+            short: 0,
             loss: LossBound::default(),
             losses: Losses::default(),
             sharing: 1.0,
@@ -344,10 +352,15 @@ impl Steady {
             Phase::Alone => self.look_for_others(now, queue, target, limited),
             Phase::Dip { rounds: 0, beside } => self.judge_dip(now, queue, target, beside),
             Phase::Dip { rounds, beside } => self.phase = Phase::Dip { rounds: rounds - 1, beside },
-            Phase::Lift { rounds: 0 } => self.judge_lift(now, queue),
-            Phase::Lift { rounds } => self.phase = Phase::Lift { rounds: rounds - 1 },
-            Phase::Beside if self.is_overdue(now) || !limited => self.dip(queue, true),
-            Phase::Beside => {}
+            Phase::Lift { rounds: 0, again } => self.judge_lift(now, queue, again),
+            Phase::Lift { rounds, again } => self.phase = Phase::Lift { rounds: rounds - 1, again },
+            Phase::Beside => {
+                if self.are_others_gone(queue, target) {
+                    self.go_alone(now);
+                } else if self.is_overdue(now) || !limited {
+                    self.dip(queue, true);
+                }
+            }
         }
         if self.phase == Phase::Alone && limited {
             self.loss.probe(self.delay_bound());

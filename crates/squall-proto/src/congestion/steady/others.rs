@@ -12,6 +12,12 @@ const DIP_ROUNDS: u8 = 3;
 const LIFT_ROUNDS: u8 = 4;
 /// Rounds in a row with a queue beyond the target that call for a dip.
 const STANDING_ROUNDS: u8 = 3;
+/// Rounds after the last dip in which the queue must not grow as one of our own does.
+const CONFIRM_ROUNDS: u8 = 4;
+/// Share of what more bytes in flight explain, beyond which the queue has grown for them alone. Beside one other flow it is a half.
+const OWN: f64 = 0.8;
+/// Rounds in a row with a queue within the target after which others are gone: they would fill it.
+const SHORT_ROUNDS: u8 = 8;
 /// Time without an empty queue that calls for one …
 const OVERDUE: Micros = 8_000_000;
 /// … half of the time for which others have been there, up to this, as each dip gives something away …
@@ -21,7 +27,7 @@ const OVERDUE_ROUND_TRIPS: f64 = 50.0;
 /// A queue this long, in microseconds, calls for a dip if it is beyond the target by as much.
 const NOTABLE: f64 = 10_000.0;
 
-/// What was before a dip or a lift.
+/// What was before a dip or a lift, or at its end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Before {
     /// Queueing delay in microseconds.
@@ -59,10 +65,12 @@ impl Steady {
         let has_left_out = before.window > 2 * window;
         let explained = before.window.saturating_sub(window) as f64 * 1e6 / before.rate.max(1.0);
         if queue > target + self.jitter && !has_left_out {
-            self.before = Before { queue, window: window.max(before.window), rate: self.present() };
-            self.phase = Phase::Lift { rounds: LIFT_ROUNDS - 1 };
+            self.lift(queue, window.max(before.window), false);
         } else if queue > target + self.jitter && before.queue - queue < 0.5 * explained {
-            self.go_beside(now, beside);
+            if !beside {
+                self.loss = LossBound::at(now, self.in_flight.max(self.calm()) as f64);
+            }
+            self.go_beside(now, queue, beside);
         } else {
             if beside {
                 self.loss = LossBound::default();
@@ -71,22 +79,64 @@ impl Steady {
         }
     }
 
-    /// A link that is all ours carries no more for being given more: its queue grows instead.
-    pub(super) fn judge_lift(&mut self, now: Micros, queue: f64) {
-        if self.present() > 1.5 * self.before.rate && queue < 1.3 * self.before.queue {
-            self.go_beside(now, false);
+    fn lift(&mut self, queue: f64, window: u64, again: bool) {
+        self.before = Before { queue, window, rate: self.present() };
+        self.phase = Phase::Lift { rounds: LIFT_ROUNDS - 1, again };
+    }
+
+    /// A link that is all ours carries no more for being given more: its queue grows instead. One that grows by itself does
+    /// so once, and not again for each lift until as much is in flight as left the queue in peace.
+    pub(super) fn judge_lift(&mut self, now: Micros, queue: f64, again: bool) {
+        let has_grown = self.present() > 1.5 * self.before.rate && queue < 1.3 * self.before.queue;
+        if has_grown && self.in_flight < self.calm() {
+            self.lift(queue, self.window(), true);
+        } else if has_grown || again && !self.is_own(queue) {
+            self.loss = LossBound::at(now, self.in_flight as f64);
+            self.go_beside(now, queue, false);
         } else {
             self.go_alone(now);
         }
     }
 
-    /// From the largest flight that left the queue in peace, unless CUBIC governed before the dip.
-    fn go_beside(&mut self, now: Micros, again: bool) {
+    /// Whether others are not there after all, or no longer. A link that lost its rate in a dip looks as if they were.
+    pub(super) fn are_others_gone(&mut self, queue: f64, target: f64) -> bool {
+        let before = self.before;
+        self.short = if queue <= target { self.short + 1 } else { 0 };
+        if self.unconfirmed > 0 {
+            self.unconfirmed -= 1;
+            let is_more = 2 * self.in_flight > 3 * before.window;
+            let is_own = is_more && queue > 2.0 * target && self.is_own(queue);
+            if self.unconfirmed == 0 {
+                self.before = self.at_present(queue);
+            }
+            return is_own;
+        }
+        // They take what they take slowly.
+        let has_link_fallen = self.present() < 0.5 * before.rate && queue > 2.0 * before.queue;
+        has_link_fallen || self.short > SHORT_ROUNDS
+    }
+
+    /// Whether the queue has grown by as much as is in flight more than before.
+    fn is_own(&self, queue: f64) -> bool {
+        let more = self.in_flight.saturating_sub(self.before.window) as f64 * 1e6;
+        queue - self.before.queue > OWN * more / self.present().max(1.0)
+    }
+
+    fn at_present(&self, queue: f64) -> Before {
+        Before { queue, window: self.in_flight, rate: self.present() }
+    }
+
+    /// Largest flight of late that left the queue in peace.
+    fn calm(&self) -> u64 {
+        self.calm.get().unwrap_or(0) as u64
+    }
+
+    fn go_beside(&mut self, now: Micros, queue: f64, again: bool) {
         if !again {
-            let calm = self.calm.get().unwrap_or(0) as f64;
-            self.loss = LossBound::at(now, calm.max(self.in_flight as f64));
             self.beside_since = now;
         }
+        self.before = self.at_present(queue);
+        (self.unconfirmed, self.short) = (CONFIRM_ROUNDS, 0);
         self.empty = now;
         self.phase = Phase::Beside;
     }

@@ -270,3 +270,36 @@ proptest! {
         }
     }
 }
+
+/// Rates in Mbps of a link that wanders between 0.3 and 20 by a factor of up to three each.
+fn wander(mut random: u64) -> impl Iterator<Item = f64> {
+    let mut rate = 5.0f64;
+    std::iter::repeat_with(move || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let chance = (random >> 33) as f64 / f64::from(1u32 << 31);
+        rate = (rate * 9f64.powf(chance - 0.5)).clamp(0.3, 20.0);
+        rate
+    })
+}
+
+#[test]
+fn a_link_that_wanders_is_not_taken_for_others() {
+    for (seconds, round_trip) in
+        [0.2, 0.5, 1.0, 2.0].into_iter().flat_map(|step| [30, 80].map(|ms| (step, ms)))
+    {
+        let (mut long, mut count) = (0, 0);
+        for seed in 1..=4 {
+            let mut net = Net::new(5.0, round_trip).flow(steady(), 0, 1_000);
+            net.queue_limit = 250_000;
+            for (step, rate) in wander(seed).take((100.0 / seconds) as usize).enumerate() {
+                net.set_rate(rate);
+                net.run_until(seconds * (step + 1) as f64);
+                long += u32::from(net.queue_ms() > 200.0);
+                count += 1;
+            }
+        }
+        let share = f64::from(long) / f64::from(count);
+        println!("each {seconds} s, {round_trip} ms: queue beyond 200 ms in {share:.3} of the time");
+        assert!(share < 0.08, "{share} of the time with a new rate each {seconds} s over {round_trip} ms");
+    }
+}
