@@ -3,10 +3,8 @@
 use std::path::Path;
 
 use plotters::style::text_anchor::HPos;
-use squall_net::{
-    Micros,
-    trace::{Gaps, Recording},
-};
+use squall_net::trace::{Gaps, Recording};
+use squall_units::Micros;
 
 use crate::report::{
     axis::{Frame, Scale},

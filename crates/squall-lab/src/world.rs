@@ -9,12 +9,13 @@ use std::{
 };
 
 use bytes::BytesMut;
-use squall_net::{Arrival, ConfigError, Direction, LinkState, Micros, Network, PathConfig};
+use squall_net::{Arrival, ConfigError, Direction, LinkState, Network, PathConfig};
 use squall_proto::{
     ClientTls, Config, Endpoint, Event, NetPath, ServerTls, Session, SessionId, Target, TlsError, Transmit,
     pki_types::{CertificateDer, PrivateKeyDer},
     signal::Reading,
 };
+use squall_units::Micros;
 
 /// Bytes of IPv4 and UDP headers around a UDP payload.
 pub const UDP_OVERHEAD: usize = 28;

@@ -5,12 +5,12 @@ mod stage;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use squall_lab::{Contender, Scenario, run, world::Side};
-use squall_net::Micros;
 use squall_proto::{
     Block, Capacity, Config, CongestionControl, Event, Limit, PathChange,
     sched::{PathId, Registry},
     signal::Reading,
 };
+use squall_units::Micros;
 
 use stage::{Stage, TWO_PATHS};
 

@@ -7,8 +7,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use proptest::prelude::*;
 use squall_lab::world::Side;
-use squall_net::Micros;
 use squall_proto::{Block, Config, CongestionControl, Event, PathChange, sched::BlockId};
+use squall_units::Micros;
 
 use stage::{Stage, TWO_PATHS};
 

@@ -6,8 +6,9 @@ mod stage;
 use std::collections::{BTreeMap, BTreeSet};
 
 use squall_lab::world::{Side, UDP_OVERHEAD};
-use squall_net::{Direction, Micros, log};
+use squall_net::{Direction, log};
 use squall_proto::{Block, BlockFate, Config, CongestionControl, PacketFate, PacketLog, sched::PathId};
+use squall_units::Micros;
 
 use stage::Stage;
 

@@ -14,11 +14,12 @@ use std::{
 };
 
 use squall_lab::world::{Side, World};
-use squall_net::{Micros, PathConfig};
+use squall_net::PathConfig;
 use squall_proto::{
     Block, Config, Event, PathChange,
     sched::{PathId, Registry},
 };
+use squall_units::Micros;
 
 const PATHS: [(&str, Micros); 3] = [
     ("name='wifi'\nrate='25mbps'\ndelay='15ms'\nqueue='150kB'", 15_000),

@@ -4,8 +4,8 @@
 mod stage;
 
 use squall_lab::world::Side;
-use squall_net::Micros;
 use squall_proto::{Block, PathChange, sched::PathId};
+use squall_units::Micros;
 
 use stage::{Stage, TWO_PATHS};
 

@@ -5,12 +5,13 @@ mod stage;
 use std::{sync::Arc, time::Duration};
 
 use squall_lab::world::Side;
-use squall_net::{Direction, Micros, log};
+use squall_net::{Direction, log};
 use squall_proto::{
     Block, Config, Event, PathChange, Priority,
     sched::{PathId, PathState, Registry},
     signal::{AlertKind, Reading},
 };
+use squall_units::Micros;
 
 use stage::{Stage, TWO_PATHS};
 

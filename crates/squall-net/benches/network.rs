@@ -2,9 +2,10 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use squall_net::{
-    Direction, Micros, Network, PathConfig,
+    Direction, Network, PathConfig,
     radio::{Canyon, RadioConfig, Rail, Source, Walk},
 };
+use squall_units::Micros;
 
 const PACKETS: u64 = 20_000;
 

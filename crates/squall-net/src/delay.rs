@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 
 use rand_pcg::{Pcg64Mcg, rand_core::Rng};
 use serde::{Deserialize, Serialize};
+use squall_units::{Rate, Span};
 
 use crate::{
     form::{TextOrTable, text_or_table},
     series::{Series, SeriesTable},
     time::{NANOS_PER_MILLI, NEVER, Nanos, micros_before, nanos},
-    units::{Rate, Span},
 };
 
 /// One-way propagation delay. Default: none.
@@ -38,7 +38,7 @@ impl TextOrTable for DelayConfig {
     type Table = SeriesTable<Span>;
 
     fn from_text(text: &str) -> Result<Self, String> {
-        text.parse().map(Self::Fixed).map_err(|error: crate::units::UnitError| error.to_string())
+        text.parse().map(Self::Fixed).map_err(|error: squall_units::UnitError| error.to_string())
     }
 
     fn from_table(table: Self::Table) -> Result<Self, String> {
@@ -121,7 +121,7 @@ impl TextOrTable for JitterConfig {
             Some(("uniform", text)) => (JitterShape::Uniform, text),
             _ => (JitterShape::Uniform, text),
         };
-        let size = text.parse().map_err(|error: crate::units::UnitError| error.to_string())?;
+        let size = text.parse().map_err(|error: squall_units::UnitError| error.to_string())?;
         Ok(Self { shape, size, reorder: false })
     }
 

@@ -36,7 +36,6 @@ pub mod series;
 mod stall;
 mod time;
 pub mod trace;
-pub mod units;
 
 pub use crate::{
     config::{ConfigError, Direction, LinkConfig, PathConfig, PathEvent},
@@ -55,5 +54,4 @@ pub use crate::{
     script::{EventError, LinkEvent, OutageMode},
     series::LoadError,
     stall::{MAX_STALLS, StallConfig, StallLength},
-    units::{Micros, Rate, Ratio, Size, Span},
 };

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
+use squall_units::Micros;
 
 use crate::{
     mahimahi::{OPPORTUNITY, TUN_HEADER},
     time::{Nanos, micros_after},
-    units::Micros,
 };
 
 /// Why a packet was dropped.

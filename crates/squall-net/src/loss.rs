@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use rand_pcg::{Pcg64Mcg, rand_core::Rng};
 use serde::{Deserialize, Serialize};
+use squall_units::{Ratio, Span, UnitError};
 
 use crate::{
     form::{TextOrTable, text_or_table},
     series::{Series, SeriesTable},
     time::{Nanos, micros_before},
-    units::{Ratio, Span, UnitError},
 };
 
 /// Which packets a link loses. Default: none.

@@ -3,6 +3,8 @@
 mod radios;
 mod stalls;
 
+use squall_units::{Micros, Size};
+
 use crate::{
     capacity::{Forecast, Tree},
     config::{ConfigError, Direction, LinkConfig, PathConfig},
@@ -13,7 +15,6 @@ use crate::{
     radio::Radio,
     rate::RateConfig,
     script::LinkEvent,
-    units::{Micros, Size},
 };
 
 /// N paths of two links each.

@@ -3,12 +3,9 @@
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
+use squall_units::{Rate, Size, UnitError};
 
-use crate::{
-    rate::WORK_PER_BIT,
-    time::Nanos,
-    units::{Rate, Size, UnitError},
-};
+use crate::{rate::WORK_PER_BIT, time::Nanos};
 
 /// A token bucket in front of a link, as mobile operators keep subscribers to their rate (RFC 2475 §2.3.3.4).
 ///

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
+use squall_units::{Size, Span, UnitError};
 
 use crate::{
     codel::Codel,
     form::{TextOrTable, text_or_table},
     time::Nanos,
-    units::{Size, Span, UnitError},
 };
 
 /// The queue of one direction of a link.

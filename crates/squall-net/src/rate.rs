@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use squall_units::{Rate, Ratio, Span};
 
 use crate::{
     form::{TextOrTable, text_or_table},
     mahimahi::{Opportunities, Trace},
     series::{LoadError, Series, SeriesTable, read},
     time::{NANOS_PER_MILLI, NEVER, Nanos, micros_before, nanos},
-    units::{Rate, Ratio, Span},
 };
 
 /// The rate of one direction of a link. Default: unlimited.
@@ -69,7 +69,7 @@ impl TextOrTable for RateConfig {
     fn from_text(text: &str) -> Result<Self, String> {
         match text.trim() {
             "unlimited" => Ok(Self::Unlimited),
-            text => text.parse().map(Self::Fixed).map_err(|error: crate::units::UnitError| error.to_string()),
+            text => text.parse().map(Self::Fixed).map_err(|error: squall_units::UnitError| error.to_string()),
         }
     }
 

@@ -1,11 +1,11 @@
 //! Changes at given times: rate, delay, loss, outages.
 
 use serde::{Deserialize, Serialize};
+use squall_units::{Rate, Size, Span};
 
 use crate::{
     loss::LossConfig,
     time::{NEVER, Nanos, nanos},
-    units::{Rate, Size, Span},
 };
 
 /// Something that happens to one direction of a link at a given time. An event may change several things.

@@ -8,7 +8,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::{Micros, Rate, Ratio, Span};
+use squall_units::{Micros, Rate, Ratio, Span};
 
 /// A value that holds from its time until the next step.
 ///

@@ -12,12 +12,12 @@ use rand_pcg::{
     rand_core::{Rng, SeedableRng},
 };
 use serde::{Deserialize, Serialize};
+use squall_units::{Micros, Ratio, Span};
 
 use crate::{
     config::ConfigError,
     rate::RateConfig,
     time::{NEVER, Nanos, micros_before, nanos},
-    units::{Micros, Ratio, Span},
 };
 
 /// Shortest stall and shortest time between two, so that a second has no more than a thousand changes.
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        let fixed: RateConfig = RateConfig::Fixed(crate::units::Rate::from_bps(1));
+        let fixed: RateConfig = RateConfig::Fixed(squall_units::Rate::from_bps(1));
         let told =
             |stall: StallConfig, rate: &RateConfig| check(&[stall], [rate, rate]).unwrap_err().to_string();
         assert_eq!(told(config(0, 1, 1), &fixed), "stalls: every: 0us is not within 1 ms and 24 h");

@@ -1,8 +1,7 @@
 //! Paths as they are written in files and on command lines.
 
-use squall_net::{
-    DelayConfig, Direction, GilbertElliott, LinkConfig, LossConfig, PathConfig, Rate, RateConfig, Span,
-};
+use squall_net::{DelayConfig, Direction, GilbertElliott, LinkConfig, LossConfig, PathConfig, RateConfig};
+use squall_units::{Rate, Span};
 
 #[derive(serde::Deserialize)]
 struct File {

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use squall_net::{
-    Delivery, DropReason, Link, LinkConfig, LinkEvent, OutageMode, PushOutcome, Rate, RateConfig, Span,
+    Delivery, DropReason, Link, LinkConfig, LinkEvent, OutageMode, PushOutcome, RateConfig,
     log::{Event, MahimahiLog},
     mahimahi::Trace,
 };
+use squall_units::{Rate, Span};
 
 fn link(text: &str) -> Link<u64> {
     Link::new(&text.parse().unwrap(), 1).unwrap()

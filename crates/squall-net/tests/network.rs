@@ -1,7 +1,8 @@
 //! Several paths in virtual time.
 
 use proptest::prelude::*;
-use squall_net::{Arrival, Direction, Network, PathConfig, PathEvent, PushOutcome, Span};
+use squall_net::{Arrival, Direction, Network, PathConfig, PathEvent, PushOutcome};
+use squall_units::Span;
 
 fn network(texts: &[&str]) -> Network<u64> {
     let paths: Vec<PathConfig> = texts.iter().map(|text| text.parse().unwrap()).collect();

@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 use squall_net::{
-    Direction, Micros, Network, PathConfig, PushOutcome, Span,
+    Direction, Network, PathConfig, PushOutcome,
     radio::{Canyon, Conditions, Handover, Lead, RadioConfig, Rail, Source, Tunnel, Walk, WifiEdge},
 };
 use squall_signal::{QualityIndex, Reading, Technology};
+use squall_units::{Micros, Span};
 
 fn path(toml: &str) -> PathConfig {
     toml::from_str(toml).unwrap_or_else(|error| panic!("{error}"))

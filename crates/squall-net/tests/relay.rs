@@ -7,8 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use squall_net::{Direction, PathConfig, PathEvent, Relay, Span, relay::HEADERS};
+use squall_net::{Direction, PathConfig, PathEvent, Relay, relay::HEADERS};
 use squall_testing::{assert_duration, in_real_time};
+use squall_units::Span;
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -5,6 +5,8 @@
 
 use std::{fmt, str::FromStr};
 
+use squall_units::{Size, UnitError};
+
 use crate::{Context, Decision, SchedEvent, Scheduler, Sharing};
 
 /// A scheduler whose metered paths may carry so many bytes each.
@@ -51,64 +53,15 @@ impl Scheduler for Capped {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cap(pub Option<u64>);
 
-/// Why a text is no cap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CapError {
-    /// It does not start with a number.
-    #[error("expected none or a size such as 250MB")]
-    NoNumber,
-    /// What follows the number is no unit of sizes.
-    #[error("the unit must be one of B, kB, MB, GB, KiB, MiB or GiB")]
-    Unit,
-    /// More than can be counted, or no whole number of bytes.
-    #[error("it must be a whole number of bytes below 2^64")]
-    Range,
-}
-
 impl FromStr for Cap {
-    type Err = CapError;
+    type Err = UnitError;
 
-    fn from_str(text: &str) -> Result<Self, CapError> {
-        let text = text.trim();
-        if text == "none" {
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        if text.trim() == "none" {
             return Ok(Self(None));
         }
-        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-        let (number, unit) = text.split_at(end);
-        let factor: u64 = match unit.trim() {
-            "" | "B" => 1,
-            "kB" | "KB" => 1_000,
-            "MB" => 1_000_000,
-            "GB" => 1_000_000_000,
-            "KiB" => 1 << 10,
-            "MiB" => 1 << 20,
-            "GiB" => 1 << 30,
-            _ => return Err(if number.is_empty() { CapError::NoNumber } else { CapError::Unit }),
-        };
-        scale(number, factor).map(|bytes| Self(Some(bytes)))
+        text.parse::<Size>().map(|size| Self(Some(size.bytes())))
     }
-}
-
-/// A decimal number times `factor`, which must come out whole.
-fn scale(number: &str, factor: u64) -> Result<u64, CapError> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() || fraction.contains('.') || number.ends_with('.') {
-        return Err(CapError::NoNumber);
-    }
-    let fraction = fraction.trim_end_matches('0');
-    // Eighteen digits on either side keep the products within 128 bits.
-    let parse = |digits: &str| match digits.len() {
-        0 => Ok(0),
-        1..=20 => digits.parse::<u128>().map_err(|_| CapError::Range),
-        _ => Err(CapError::Range),
-    };
-    let unit = 10u128.pow(u32::try_from(fraction.len()).ok().filter(|n| *n <= 18).ok_or(CapError::Range)?);
-    let scaled = parse(whole)?.checked_mul(unit).and_then(|w| w.checked_add(parse(fraction).ok()?));
-    let product = scaled.and_then(|n| n.checked_mul(factor.into())).ok_or(CapError::Range)?;
-    if product % unit != 0 {
-        return Err(CapError::Range);
-    }
-    u64::try_from(product / unit).map_err(|_| CapError::Range)
 }
 
 impl fmt::Display for Cap {
@@ -127,7 +80,7 @@ mod tests {
     use super::*;
     use crate::{BlockQueue, Registry};
 
-    fn cap(text: &str) -> Result<Option<u64>, CapError> {
+    fn cap(text: &str) -> Result<Option<u64>, UnitError> {
         text.parse::<Cap>().map(|cap| cap.0)
     }
 
@@ -146,10 +99,11 @@ mod tests {
     #[test]
     fn what_is_no_size_is_refused() {
         for text in ["", "MB", "much", "-1", ".5MB", "5.", "1.2.3"] {
-            assert_eq!(cap(text), Err(CapError::NoNumber), "{text}");
+            assert!(matches!(cap(text), Err(UnitError::NoNumber { .. })), "{text}");
         }
-        assert_eq!(cap("5mb"), Err(CapError::Unit));
-        assert_eq!(cap("5 apples"), Err(CapError::Unit));
+        for text in ["5mb", "5 apples"] {
+            assert!(matches!(cap(text), Err(UnitError::Unit { .. })), "{text}");
+        }
         for text in ["0.5B", "18446744073709551616", "99999999999GB", "1e400", "0.0000000000000000001GB"] {
             assert!(cap(text).is_err(), "{text}");
         }

@@ -49,7 +49,7 @@ mod streams;
 mod usual;
 
 pub use block::{Block, BlockId, BlockMeta, MAX_BLOCK, PRIORITIES};
-pub use budget::{Cap, CapError, Capped};
+pub use budget::{Cap, Capped};
 pub use duplicate::Duplicates;
 pub use near_tail::{near_tail, recovery_time};
 pub use path::{PathId, PathState, PathView};
@@ -58,10 +58,8 @@ pub use registry::{BuildError, COMMON_OPTIONS, Entry, OptionSpec, Options, Regis
 pub use scheduler::{Assignment, Context, Decision, SchedEvent, Scheduler};
 pub use segment::{Segment, SegmentState};
 pub use sharing::Sharing;
+pub use squall_units::Micros;
 pub use streams::{MAX_WEIGHT, StreamScheduler};
-
-/// A time or a duration in microseconds. Times count from an epoch that the session chooses.
-pub type Micros = u64;
 
 /// Paths a session may have at once; a [`PathId`] is below this number.
 pub const MAX_PATHS: usize = 8;

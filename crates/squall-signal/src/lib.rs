@@ -38,11 +38,9 @@ pub use quality::{QualityIndex, Range, Ranges, Weights};
 pub use radios::{Radios, radio, radios};
 pub use reading::{Reading, Technology};
 pub use source::{Clock, SignalSource, SourceError};
+pub use squall_units::Micros;
 pub use watermark::{
     Alert, AlertKind, FactorMap, Marks, SignalState, Watermark, WatermarkConfig, WatermarkError,
 };
 #[cfg(all(feature = "wifi", target_os = "linux"))]
 pub use wifi::{Station, WifiSource, wifi_interfaces};
-
-/// Microseconds by the caller's clock.
-pub type Micros = u64;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use squall_net::Micros;
+use squall_units::Micros;
 
 /// Counts from when it was made.
 #[derive(Clone, Copy, Debug)]

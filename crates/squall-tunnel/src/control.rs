@@ -1,7 +1,7 @@
 //! What two ends tell each other beside the flows, on channel 0. All numbers are big-endian; `docs/tunnel.md` says
 //! when what is sent.
 
-use squall_net::Micros;
+use squall_units::Micros;
 
 use crate::config::{MAX_FLOWS, MAX_NAME, MAX_TOKEN};
 

@@ -1,6 +1,6 @@
 //! How long parcels are under way, from clocks that know nothing of each other.
 
-use squall_net::Micros;
+use squall_units::Micros;
 
 /// A smallest difference counts for one to two of these, so that clocks may drift.
 const WINDOW: Micros = 30_000_000;

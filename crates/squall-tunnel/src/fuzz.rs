@@ -3,7 +3,7 @@
 use std::{path::Path, sync::LazyLock};
 
 use bytes::Bytes;
-use squall_net::Micros;
+use squall_units::Micros;
 
 use crate::{
     Config, Media,

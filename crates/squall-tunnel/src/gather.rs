@@ -2,7 +2,7 @@
 
 use std::{mem, time::Duration};
 
-use squall_net::Micros;
+use squall_units::Micros;
 
 use crate::{
     config::FlowConfig,

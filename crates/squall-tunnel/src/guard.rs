@@ -6,7 +6,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use squall_net::Micros;
+use squall_units::Micros;
 
 /// Wrong tokens that a host may present within [`WINDOW`] before it is told to wait.
 const TRIES: u32 = 10;

@@ -10,7 +10,7 @@
 use std::{mem, ops::Range};
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use squall_net::Micros;
+use squall_units::Micros;
 
 use crate::media::Class;
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use hdrhistogram::Histogram;
-use squall_net::Micros;
+use squall_units::Micros;
 
 use crate::{
     media::Class,

@@ -22,7 +22,7 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 use squall_media::Clip;
-use squall_net::Rate;
+use squall_units::Rate;
 
 use self::{ladder::Ladder, plan::Plan, show::Show, side::Side};
 use crate::{output, progress::Progress};

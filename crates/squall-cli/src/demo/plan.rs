@@ -10,10 +10,11 @@ use squall_lab::{
 };
 use squall_media::{ClipConfig, EncoderConfig, FrameKind, PlayerConfig, frame::frame_time_us};
 use squall_net::{
-    PathConfig, Span,
+    PathConfig,
     radio::{LevelSeries, Source},
     series::Series,
 };
+use squall_units::Span;
 
 use super::{DemoArgs, ladder::FOLLOW};
 use crate::{

@@ -1,6 +1,7 @@
 //! What a scenario does to a link at a moment, in words.
 
-use squall_net::{LinkEvent, Micros, radio::Air};
+use squall_net::{LinkEvent, radio::Air};
+use squall_units::Micros;
 
 /// In a few words, for a line on the screen: what happens by script, or else what the radio makes of the link.
 pub(super) fn words(events: &[LinkEvent], air: Option<&Air>, now: Micros) -> String {
@@ -12,7 +13,7 @@ pub(super) fn words(events: &[LinkEvent], air: Option<&Air>, now: Micros) -> Str
         return format!("no signal, back in {:.1} s", (back - now) as f64 / 1e6);
     }
     let moving = events.iter().rev().find(|event| {
-        let over = event.over.map_or(0, squall_net::Span::micros);
+        let over = event.over.map_or(0, squall_units::Span::micros);
         (event.at.micros()..event.at.micros() + over).contains(&now)
     });
     let Some(event) = moving else {

@@ -7,8 +7,8 @@ mod summary;
 use std::{ffi::OsString, io::IsTerminal as _, path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args, ValueEnum};
-use squall_net::Span;
 use squall_shell::{Awake, End, Prepared, ShellError};
+use squall_units::Span;
 
 use self::programs::{Ended, Programs};
 use crate::{

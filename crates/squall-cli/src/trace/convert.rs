@@ -3,10 +3,8 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, ValueEnum};
-use squall_net::{
-    Micros, Span,
-    trace::{self, Recording},
-};
+use squall_net::trace::{self, Recording};
+use squall_units::{Micros, Span};
 
 use super::{
     figures::{number, seconds},

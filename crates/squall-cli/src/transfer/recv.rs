@@ -10,7 +10,7 @@ use std::{
 
 use clap::Args;
 use squall::{Config, CongestionControl, Endpoint, Identity, Limits};
-use squall_net::{Size, Span};
+use squall_units::{Size, Span};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,

@@ -13,7 +13,7 @@ use serde::Serialize;
 use squall::{Block, Config, CongestionControl, Connect, Fingerprint, Interfaces, Limits, Priority, Trust};
 use squall_lab::table::format;
 use squall_media::FrameKind;
-use squall_net::Span;
+use squall_units::Span;
 
 use super::{
     delivery::Delivery,

@@ -12,8 +12,8 @@ use std::{
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use squall_lab::Scenario;
-use squall_net::{Rate, Span};
 use squall_shell::Awake;
+use squall_units::{Rate, Span};
 use squall_versus::{Contender, Figures, Plan, Relay, RelayEnd, SideSpec, Stream, markdown, text};
 
 use crate::{

@@ -17,7 +17,7 @@ use clap::Args;
 use squall::sched::Registry;
 use squall_lab::video::{self, Panel, Show, Shown, Step, VideoError};
 use squall_media::studio::{Coding, FrameRate};
-use squall_net::{Rate, Span};
+use squall_units::{Rate, Span};
 
 use crate::{
     error::{usage, whole},

@@ -9,8 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use squall_net::Micros;
 use squall_net::capacity::Volume;
+use squall_units::Micros;
 
 use super::{
     Supply,

@@ -1,9 +1,7 @@
 //! What one serialiser can carry of blocks.
 
-use squall_net::{
-    Micros,
-    capacity::{self, Reach, Stretch, Volume},
-};
+use squall_net::capacity::{self, Reach, Stretch, Volume};
+use squall_units::Micros;
 
 use super::packet::Packet;
 

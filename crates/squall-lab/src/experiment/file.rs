@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use squall_net::Span;
+use squall_units::Span;
 
 use crate::measure::Measure;
 use crate::scenario::Quantity;

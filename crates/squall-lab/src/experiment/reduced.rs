@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use squall_net::Span;
+use squall_units::Span;
 use toml::Value;
 
 /// What `[quick]` says.

@@ -1,7 +1,8 @@
 //! What is swept.
 
 use serde::Serialize;
-use squall_net::{RadioConfig, Span, radio::Lead};
+use squall_net::{RadioConfig, radio::Lead};
+use squall_units::Span;
 
 /// A number of a radio. Leads and lateness are in milliseconds, noise in dB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -1,6 +1,6 @@
 //! A scenario with other radios, and otherwise the same.
 
-use squall_net::Span;
+use squall_units::Span;
 
 use super::{Parameter, study::GainError};
 use crate::scenario::Scenario;

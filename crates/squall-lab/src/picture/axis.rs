@@ -1,6 +1,6 @@
 //! The axis of time, the same in all panels.
 
-use squall_net::Micros;
+use squall_units::Micros;
 
 use super::{
     ink::{LEFT, RIGHT, line, write},

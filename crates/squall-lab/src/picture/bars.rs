@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use squall_net::{DropReason, Micros, log};
+use squall_net::{DropReason, log};
 use squall_proto::{
     DecisionLog, PacketFate, PacketLog,
     sched::{BlockId, Decision, WorkKind},
 };
+use squall_units::Micros;
 
 use crate::world::UDP_OVERHEAD;
 

@@ -5,11 +5,12 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use squall_net::{Direction, Micros, PathConfig};
+use squall_net::{Direction, PathConfig};
 use squall_proto::{
     Block, BlockFate, Config, Event, Session,
     sched::{BlockId, Registry, Scheduler, schedulers::round_robin::RoundRobin},
 };
+use squall_units::Micros;
 
 use super::{
     PictureError,

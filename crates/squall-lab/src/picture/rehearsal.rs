@@ -5,10 +5,10 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use squall_net::Micros;
 use squall_proto::sched::{
     Context, Decision, SchedEvent, Scheduler, Sharing, schedulers::round_robin::RoundRobin,
 };
+use squall_units::Micros;
 
 /// A scheduler that another one stands in for during a time in which all paths are to be filled.
 ///

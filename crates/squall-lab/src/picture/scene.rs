@@ -3,8 +3,9 @@
 use std::{ops::Range, time::Duration};
 
 use bytes::Bytes;
-use squall_net::{Direction, LossConfig, Micros, PathConfig, PathEvent, Ratio, Span};
+use squall_net::{Direction, LossConfig, PathConfig, PathEvent};
 use squall_proto::{Block, Priority};
+use squall_units::{Micros, Ratio, Span};
 
 /// A path as it is drawn.
 pub(super) struct Lane {

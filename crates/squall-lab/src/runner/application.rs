@@ -6,11 +6,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use squall_net::Micros;
 use squall_proto::{
     Block, BlockFate, BlockOptions, Channel, Event, OpenError, PathChange, Priority, SendError, Session,
     WriteError, sched::BlockId,
 };
+use squall_units::Micros;
 
 use super::clairvoyant::Offered;
 use super::growth::{Growth, Step};

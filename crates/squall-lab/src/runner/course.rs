@@ -2,8 +2,9 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use squall_net::{DelayConfig, Direction, LinkConfig, Micros, PathConfig};
+use squall_net::{DelayConfig, Direction, LinkConfig, PathConfig};
 use squall_proto::{Config, sched::Registry};
+use squall_units::Micros;
 
 use super::{RunError, application::Application, stopwatch::Stopwatch};
 use crate::contender::Contender;

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use squall_net::Span;
+use squall_units::Span;
 
 use super::Quantity;
 use super::file::CheckTable;

@@ -1,8 +1,9 @@
 //! The file as it is written: every field as it may stand there, defaults not yet filled in.
 
 use serde::de::{self, Deserialize, Deserializer, IgnoredAny};
-use squall_net::{PathConfig, Size, Span};
+use squall_net::PathConfig;
 use squall_proto::CongestionControl;
+use squall_units::{Size, Span};
 
 use super::{Quantity, signal::SignalTable};
 use crate::flow::Direction;

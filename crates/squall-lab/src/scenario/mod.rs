@@ -310,7 +310,7 @@ fn streams(table: &file::StreamsTable) -> Result<squall_sched::StreamScheduler, 
     use squall_sched::StreamScheduler;
 
     let at = |words: &str| Problem { place: vec![Step::Key("streams")], words: words.into() };
-    match (table.scheduler, table.quantum.map(squall_net::Size::bytes)) {
+    match (table.scheduler, table.quantum.map(squall_units::Size::bytes)) {
         (file::StreamsKind::Fifo, None) => Ok(StreamScheduler::Fifo),
         (file::StreamsKind::Fifo, Some(_)) => Err(at("streams: fifo has no quantum, only wrr has")),
         (file::StreamsKind::Wrr, None) => Ok(StreamScheduler::weighted()),

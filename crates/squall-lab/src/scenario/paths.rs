@@ -1,6 +1,7 @@
 //! Checks of the paths that the emulator leaves to us: names, count, dead links, events after the end.
 
-use squall_net::{ConfigError, Direction, LinkConfig, PathConfig, Rate, RateConfig};
+use squall_net::{ConfigError, Direction, LinkConfig, PathConfig, RateConfig};
+use squall_units::Rate;
 
 use super::place::{Problem, Step, problem};
 use super::{MAX_PATHS, check_name};

@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 use std::str::FromStr;
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
-use squall_net::{Rate, Ratio, Size, Span};
+use squall_units::{Rate, Ratio, Size, Span};
 
 use crate::measure::Unit;
 

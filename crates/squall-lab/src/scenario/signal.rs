@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use squall_net::Span;
 use squall_proto::signal::{Adaptation, FactorMap, Marks, WatermarkConfig};
+use squall_units::Span;
 
 use super::place::Problem;
 

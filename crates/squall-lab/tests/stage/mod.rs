@@ -3,11 +3,12 @@
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 use squall_lab::world::{Side, World};
-use squall_net::{Micros, PathConfig};
+use squall_net::PathConfig;
 use squall_proto::{
     Block, BlockFate, CloseReason, Config, Event, Missed, PathChange, PathStats, Received,
     sched::{BlockId, PathId},
 };
+use squall_units::Micros;
 
 /// 20 Mbps with 15 ms, and 10 Mbps with 40 ms.
 pub(crate) const TWO_PATHS: &[&str; 2] = &[

@@ -1,10 +1,9 @@
 //! What one link does over time, and how a shared serialiser and its paths go together.
 
+use squall_units::Micros;
+
 use super::{Lane, Volume, stretch, trunk};
-use crate::{
-    link::{Link, Outlook, Service},
-    units::Micros,
-};
+use crate::link::{Link, Outlook, Service};
 
 /// What a mahimahi opportunity carries of packets, without the TUN header of a packet of full size.
 const OPPORTUNITY: u64 = crate::mahimahi::OPPORTUNITY - crate::mahimahi::TUN_HEADER;

@@ -24,12 +24,13 @@ use serde::{Deserialize, Serialize};
 #[cfg(test)]
 mod tests;
 
+use squall_units::Micros;
+
 pub(crate) use self::forecast::{Forecast, Tree};
 pub use self::reach::Reach;
 use crate::{
     config::{ConfigError, Direction, PathConfig},
     network::Network,
-    units::Micros,
 };
 
 /// One serialiser with the paths that share it; mostly that is one.

@@ -1,7 +1,8 @@
 //! How long something may be handed over to arrive by a given time.
 
+use squall_units::Micros;
+
 use super::Stretch;
-use crate::units::Micros;
 
 /// The latest moments of a lane, by time of arrival.
 ///

@@ -1,7 +1,8 @@
 //! What a link with its own serialiser can carry.
 
+use squall_units::Micros;
+
 use super::{Forecast, Reach, Stretch, Volume, forecast::Stage};
-use crate::units::Micros;
 
 /// A link whose delay before the serialiser has become longer serves for a while what was handed over before:
 /// that is told in pieces of this length.

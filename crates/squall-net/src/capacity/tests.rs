@@ -1,9 +1,10 @@
 //! Saturated links against what was told of them.
 
 use proptest::prelude::*;
+use squall_units::Span;
 
 use super::*;
-use crate::{link::PushOutcome, units::Span};
+use crate::link::PushOutcome;
 
 /// Data by the time it is there.
 fn carried(stretches: &[Stretch], by: Micros) -> f64 {
@@ -192,7 +193,7 @@ proptest! {
                 1 => crate::PathEvent { delay: Some(Span::from_millis(value)), ..event },
                 2 => crate::PathEvent { delay: Some(Span::from_millis(value)), over: Some(length), ..event },
                 _ => crate::PathEvent {
-                    rate: Some(crate::Rate::from_bps(value * 1_000_000)),
+                    rate: Some(squall_units::Rate::from_bps(value * 1_000_000)),
                     over: (value % 2 == 0).then_some(length),
                     ..event
                 },

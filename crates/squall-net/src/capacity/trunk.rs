@@ -1,11 +1,12 @@
 //! What a serialiser can carry that several paths share.
 
+use squall_units::Micros;
+
 use super::{
     Forecast, Stretch, Volume,
     forecast::Stage,
     stretch::{bytes, spells},
 };
-use crate::units::Micros;
 
 /// The shortest way from the serialiser to the end, for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

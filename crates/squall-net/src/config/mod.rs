@@ -6,6 +6,7 @@ mod path;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use squall_units::{Rate, Ratio, Size};
 
 use self::patch::LinkPatch;
 pub use self::path::{Direction, PathConfig, PathEvent};
@@ -17,7 +18,6 @@ use crate::{
     rate::RateConfig,
     script::{EventError, LinkEvent, OutageMode, Script},
     series::LoadError,
-    units::{Rate, Ratio, Size},
 };
 
 /// One direction of a link.
@@ -224,8 +224,9 @@ fn pairs(text: &str) -> Result<impl Iterator<Item = (&str, &str)>, ConfigError> 
 
 #[cfg(test)]
 mod tests {
+    use squall_units::Span;
+
     use super::*;
-    use crate::units::Span;
 
     #[test]
     fn reads_the_comma_form() {

@@ -3,6 +3,7 @@
 use std::{fmt::Display, str::FromStr};
 
 use serde::{Deserialize, Serialize};
+use squall_units::{Ratio, Size};
 
 use super::{ConfigError, LinkConfig};
 use crate::{
@@ -12,7 +13,6 @@ use crate::{
     queue::QueueConfig,
     rate::RateConfig,
     script::{LinkEvent, OutageMode},
-    units::{Ratio, Size},
 };
 
 /// The fields of a [`LinkConfig`], each of which may be missing.

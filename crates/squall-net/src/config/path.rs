@@ -3,6 +3,7 @@
 use std::{path::Path, str::FromStr};
 
 use serde::{Deserialize, Serialize};
+use squall_units::{Rate, Ratio, Size, Span};
 
 use super::{
     ConfigError, LinkConfig, pairs,
@@ -18,7 +19,6 @@ use crate::{
     script::{LinkEvent, OutageMode},
     series::LoadError,
     stall::{self, StallConfig},
-    units::{Rate, Ratio, Size, Span},
 };
 
 /// One of the two directions of a path.

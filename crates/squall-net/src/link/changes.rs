@@ -1,5 +1,7 @@
 //! Changes of a link: by its script, by the radio it depends on, and by stalls.
 
+use squall_units::{Ratio, Span};
+
 use super::Link;
 use crate::{
     delay::Delay,
@@ -9,7 +11,6 @@ use crate::{
     script::{Change, OutageMode},
     stall::Stalls,
     time::{NEVER, Nanos},
-    units::{Ratio, Span},
 };
 
 impl<T: Clone> Link<T> {

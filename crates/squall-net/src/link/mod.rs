@@ -6,6 +6,7 @@ mod passage;
 use std::collections::VecDeque;
 
 use rand_pcg::{Pcg64Mcg, rand_core::SeedableRng};
+use squall_units::{Micros, Ratio};
 
 use crate::{
     config::{ConfigError, LinkConfig},
@@ -21,7 +22,6 @@ use crate::{
     script::{OutageMode, Script},
     stall::Stalls,
     time::{NEVER, Nanos, micros_after, micros_before},
-    units::{Micros, Ratio},
 };
 
 /// An emulated one-way link carrying items of type `T`, without sockets or a clock of its own.

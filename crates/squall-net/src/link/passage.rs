@@ -1,5 +1,7 @@
 //! What happens inside a link, in the order of a packet's way: queue, serialiser, line, end.
 
+use squall_units::Micros;
+
 use super::{Delivery, Link, Packet, PushOutcome};
 use crate::{
     damage::Damage,
@@ -9,7 +11,6 @@ use crate::{
     queue::Queued,
     rate::Server,
     time::{NEVER, Nanos, micros_after, nanos},
-    units::Micros,
 };
 
 impl<T: Clone> Link<T> {

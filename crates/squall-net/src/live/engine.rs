@@ -7,9 +7,10 @@ use std::{
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use squall_units::Micros;
 
 use super::{Inbox, Incoming, Outcome, Ports, Shared, State};
-use crate::{network::Arrival, units::Micros};
+use crate::network::Arrival;
 
 pub(super) struct Engine<P: Ports> {
     shared: Arc<Shared<P::Packet>>,

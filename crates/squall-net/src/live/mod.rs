@@ -19,6 +19,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use squall_signal::Reading;
+use squall_units::Micros;
 
 pub use self::slip::SlipReport;
 use self::{engine::Engine, slip::Slip};
@@ -28,7 +29,6 @@ use crate::{
     log::{LinkStats, Record},
     network::{Arrival, Network},
     radio::Air,
-    units::Micros,
 };
 
 /// Where packets come from and go to: sockets, or devices.

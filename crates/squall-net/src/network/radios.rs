@@ -1,12 +1,12 @@
 //! The radios of a network's paths.
 
 use squall_signal::Reading;
+use squall_units::Micros;
 
 use super::{Network, mix, slot};
 use crate::{
     config::{ConfigError, Direction, PathConfig},
     radio::{Air, Follower, Parts, Radio, RadioConfig},
-    units::Micros,
 };
 
 /// Apart from the seeds of links and trunks.

@@ -1,13 +1,14 @@
 //! What a mobile network makes of its levels.
 
 use serde::{Deserialize, Serialize};
+use squall_units::Ratio;
 
 use super::{
     Levels,
     conditions::{Conditions, share_of},
     config::within,
 };
-use crate::{config::ConfigError, units::Ratio};
+use crate::config::ConfigError;
 
 /// Share of the rate and loss of a mobile network by SINR and RSRP: a truncated Shannon bound.
 ///

@@ -1,12 +1,10 @@
 //! What a link makes of the levels, as time passes.
 
 use squall_signal::{QualityIndex, Technology};
+use squall_units::{Micros, Ratio};
 
 use super::{CellularMap, Lead, Levels, RadioConfig, Source, WifiMap, course::Course};
-use crate::{
-    time::{NEVER, Nanos, micros_before, nanos},
-    units::{Micros, Ratio},
-};
+use crate::time::{NEVER, Nanos, micros_before, nanos};
 
 /// What a link is left with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use squall_signal::Technology;
+use squall_units::Span;
 
 use super::{
     Canyon, CellularMap, Handover, Lead, LevelSeries, Rail, Tunnel, Walk, WifiEdge, WifiMap, scene::Scene,
 };
-use crate::{config::ConfigError, series::LoadError, units::Span};
+use crate::{config::ConfigError, series::LoadError};
 
 /// Where the levels of a radio come from.
 #[derive(Debug, Clone, PartialEq)]

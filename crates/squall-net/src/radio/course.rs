@@ -1,9 +1,9 @@
 //! The levels of a path as a function of time, computed as time passes.
 
 use rand_pcg::{Pcg64Mcg, rand_core::SeedableRng};
+use squall_units::Micros;
 
 use super::{LevelSeries, Levels, Source, scene::Scene};
-use crate::units::Micros;
 
 /// Levels over time: each pair of them holds for a while.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::units::{Micros, Span, UnitError};
+use squall_units::{Micros, Span, UnitError};
 
 /// How long before the link follows a change of the levels the radio reports it: `"800ms"`; `"-1s"` if the radio
 /// is the later. At most a minute either way. Default: 0.

@@ -4,11 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use squall_signal::{Reading, Technology};
+use squall_units::{Micros, Span};
 
-use crate::{
-    series::{CsvSource, LoadError, Sample, Series, SeriesError},
-    units::{Micros, Span},
-};
+use crate::series::{CsvSource, LoadError, Sample, Series, SeriesError};
 
 /// What the air is like at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

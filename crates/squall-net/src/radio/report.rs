@@ -2,13 +2,13 @@
 
 use rand_pcg::{Pcg64Mcg, rand_core::SeedableRng};
 use squall_signal::{Reading, Technology};
+use squall_units::Micros;
 
 use super::{
     Air, Follower, Lead, Parts, RadioConfig, Source,
     course::Course,
     scene::{Drift, gauss},
 };
-use crate::units::Micros;
 
 /// The radio of a path, as its host sees it.
 #[derive(Debug, Clone)]

@@ -111,8 +111,9 @@ impl WifiMap {
 
 #[cfg(test)]
 mod tests {
+    use squall_units::Ratio;
+
     use super::*;
-    use crate::units::Ratio;
     use proptest::prelude::*;
 
     fn at(map: WifiMap, rssi: f64) -> Conditions {

@@ -8,12 +8,13 @@ use std::{
     os::fd::{AsFd as _, BorrowedFd},
 };
 
+use squall_units::Micros;
+
 use super::{HEADERS, ServerSides, sockets};
 use crate::{
     config::Direction,
     live::{Inbox, Outcome, Ports},
     network::Arrival,
-    units::Micros,
 };
 
 /// A payload on its way, and whose it is.

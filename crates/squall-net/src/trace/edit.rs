@@ -1,12 +1,12 @@
 //! Another link made of a recorded one: a part of it, over and over, or faster and slower.
 
 use squall_signal::trace::{Event, MAX_ROWS, Row};
+use squall_units::Micros;
 
 use super::{
     Column, Gaps, MAX_OPPORTUNITIES, Recording,
     recording::{Content, List, Table},
 };
-use crate::Micros;
 
 /// Why there is no such part.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

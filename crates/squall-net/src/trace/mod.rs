@@ -27,7 +27,7 @@ pub use survey::{Outages, Percentiles, RateSurvey, Survey};
 pub const PACKET: u64 = 1_500;
 
 /// A link that needs longer than this for one [`PACKET`] is in an outage, in microseconds.
-pub const OUTAGE: crate::Micros = 200_000;
+pub const OUTAGE: squall_units::Micros = 200_000;
 
 /// The rate below which one [`PACKET`] takes longer than an [`OUTAGE`], in bits per second.
 pub const OUTAGE_BPS: u64 = PACKET * 8 * 1_000_000 / OUTAGE;

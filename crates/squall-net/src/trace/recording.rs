@@ -3,9 +3,10 @@
 use std::{fmt, path::Path, str::FromStr};
 
 use squall_signal::trace::{Event, ImportError, Input, Quantity, Row, RowError, Trace, TraceError};
+use squall_units::Micros;
 
 use super::{Format, Gaps, ScheduleError, Supply, read, schedule};
-use crate::{Micros, mahimahi};
+use crate::mahimahi;
 
 /// A direction's rate in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

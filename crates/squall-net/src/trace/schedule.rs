@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use squall_signal::trace::Row;
+use squall_units::Micros;
 
 use super::{Column, PACKET, Supply, supply::PACKET_MICROBITS};
-use crate::{Micros, mahimahi};
+use crate::mahimahi;
 
 /// Most opportunities that are made of a table: 1 Gbit/s for ten minutes.
 pub const MAX_OPPORTUNITIES: u64 = 50_000_000;

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use squall_signal::trace::{Event, Row};
+use squall_units::Micros;
 
 use super::{Column, OUTAGE, OUTAGE_BPS, PACKET};
-use crate::Micros;
 
 /// Millionths of a bit in a packet: what a rate in bits per second carries in a microsecond is a whole number of
 /// these.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use squall_signal::trace::Event;
+use squall_units::Micros;
 
 use super::{Column, Format, Gaps, Recording, Supply};
-use crate::Micros;
 
 /// The windows over which a rate is looked at.
 const WINDOW: Micros = 1_000_000;

@@ -7,9 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use squall_net::{PathConfig, PathEvent, Span};
+use squall_net::{PathConfig, PathEvent};
 use squall_shell::{Addresses, Prepared, Shell, Side, server};
 use squall_testing::assert_duration;
+use squall_units::Span;
 
 /// All of them, by name.
 pub(crate) const TESTS: [(&str, fn()); 9] = [

@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
 
-use squall_net::{Size, Span};
+use squall_units::{Size, Span};
 
 use super::{
     fault::Fault,

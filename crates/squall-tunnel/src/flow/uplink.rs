@@ -11,7 +11,7 @@ use squall::{
     Block, BlockFate, BlockHandle, BlockOptions, BlockWriter, Channel, OpenError, SendError, Session,
     WriteError,
 };
-use squall_net::Micros;
+use squall_units::Micros;
 
 use super::Flow;
 use crate::{gather::micros, media::Class, parcel::Parcel, tally::Fate};

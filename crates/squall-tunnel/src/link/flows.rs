@@ -7,7 +7,7 @@ use std::{
 };
 
 use squall::sched::BlockId;
-use squall_net::Micros;
+use squall_units::Micros;
 
 use super::Channels;
 use crate::{

@@ -14,7 +14,7 @@ use squall::{
     Arrival, Block, Channel, CloseReason, Limit, PathEvent, PathInfo, Priority, Received, SendError, Session,
     sched::{BlockId, PathState},
 };
-use squall_net::Micros;
+use squall_units::Micros;
 use tokio::{
     sync::{OwnedSemaphorePermit, watch},
     time::{MissedTickBehavior, sleep_until},

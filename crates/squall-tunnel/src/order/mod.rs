@@ -10,7 +10,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use bytes::{Bytes, BytesMut};
-use squall_net::Micros;
+use squall_units::Micros;
 
 use crate::{
     config::Playout,

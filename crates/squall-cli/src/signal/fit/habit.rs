@@ -1,10 +1,11 @@
 //! What levels do over time: how often they are low, for how long, and how fast they change.
 
 use squall_net::{
-    Network, PathConfig, Span,
+    Network, PathConfig,
     radio::{Canyon, RadioConfig, Rail, Source, Tunnel, Walk, WifiEdge},
 };
 use squall_signal::{Marks, Micros, QualityIndex, Reading, Technology, trace::Trace};
+use squall_units::Span;
 
 use super::judgement::quantile;
 use crate::error::whole;

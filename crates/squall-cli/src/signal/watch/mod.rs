@@ -12,11 +12,11 @@ use std::{
 };
 
 use clap::Args;
-use squall_net::Span;
 use squall_signal::{
     Clock, Reading, SignalSource, SourceError, radio, radios,
     trace::{Replay, Trace, TraceSource},
 };
+use squall_units::Span;
 use tokio::sync::mpsc;
 
 use self::{json::Json, live::Live, text::Text, watched::Watched};

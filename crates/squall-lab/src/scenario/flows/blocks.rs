@@ -1,6 +1,6 @@
 //! `kind = "blocks"`.
 
-use squall_net::{Size, Span};
+use squall_units::{Size, Span};
 
 use super::reader::Reader;
 use super::words::Reliable;

@@ -1,6 +1,6 @@
 //! `kind = "bulk"`.
 
-use squall_net::Size;
+use squall_units::Size;
 
 use super::MAX_BACKLOG;
 use super::reader::Reader;

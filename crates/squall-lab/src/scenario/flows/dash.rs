@@ -1,6 +1,6 @@
 //! `kind = "dash"`.
 
-use squall_net::{Rate, Ratio, Size, Span};
+use squall_units::{Rate, Ratio, Size, Span};
 
 use super::MAX_BLOCK;
 use super::reader::Reader;

@@ -2,7 +2,7 @@
 
 use squall_media::encoder::EncodeError;
 use squall_media::{ClipConfig, EncoderConfig};
-use squall_net::{Rate, Span};
+use squall_units::{Rate, Span};
 
 use super::reader::Reader;
 use super::video::frames_within;

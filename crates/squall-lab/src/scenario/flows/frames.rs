@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use squall_net::{Rate, Span};
+use squall_units::{Rate, Span};
 
 use super::MAX_BLOCK;
 use super::classes::Priorities;

@@ -1,6 +1,6 @@
 //! `kind = "gop"`.
 
-use squall_net::{Rate, Ratio, Span};
+use squall_units::{Rate, Ratio, Span};
 
 use super::MAX_BLOCK;
 use super::classes::{FrameSizes, Priorities};

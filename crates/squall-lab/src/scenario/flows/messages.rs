@@ -1,6 +1,6 @@
 //! `kind = "messages"`.
 
-use squall_net::{Size, Span};
+use squall_units::{Size, Span};
 
 use super::reader::Reader;
 use super::spread::Spread;

@@ -1,7 +1,7 @@
 //! One `[[flow]]` table.
 
 use serde::de::{DeserializeOwned, IntoDeserializer};
-use squall_net::Span;
+use squall_units::Span;
 use toml::Spanned;
 use toml::de::DeTable;
 

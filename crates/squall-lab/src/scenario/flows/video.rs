@@ -1,6 +1,6 @@
 //! `kind = "video"`.
 
-use squall_net::{Rate, Ratio, Span};
+use squall_units::{Rate, Ratio, Span};
 
 use super::MAX_BLOCK;
 use super::reader::Reader;

@@ -1,13 +1,10 @@
 //! One handover.
 
 use serde::{Deserialize, Serialize};
+use squall_units::{Micros, Span};
 
 use super::{STEP, cell, check_all};
-use crate::{
-    config::ConfigError,
-    radio::Levels,
-    units::{Micros, Span},
-};
+use crate::{config::ConfigError, radio::Levels};
 
 /// One handover: a cell fades, for a moment nothing passes, and then there is a better one. Nothing in it is
 /// random.

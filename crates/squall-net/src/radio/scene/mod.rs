@@ -13,13 +13,14 @@ mod walk;
 mod wifi_edge;
 
 use rand_pcg::Pcg64Mcg;
+use squall_units::Micros;
 
 pub(super) use self::random::{Drift, gauss};
 pub use self::{
     canyon::Canyon, handover::Handover, rail::Rail, tunnel::Tunnel, walk::Walk, wifi_edge::WifiEdge,
 };
 use super::{Levels, Source, config::within};
-use crate::{config::ConfigError, units::Micros};
+use crate::config::ConfigError;
 
 /// How long levels hold: short against the second within which people and trains leave a shadow, long against a
 /// packet.

@@ -2,16 +2,13 @@
 
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
+use squall_units::{Micros, Ratio, Span};
 
 use super::{
     STEP, STEP_SECONDS, cell, check_all, log_distance,
     random::{Shadow, between, uniform},
 };
-use crate::{
-    config::ConfigError,
-    radio::Levels,
-    units::{Micros, Ratio, Span},
-};
+use crate::{config::ConfigError, radio::Levels};
 
 /// A train along a line of cells, for ever, with a handover at each.
 ///

@@ -3,9 +3,9 @@
 use std::f64::consts::TAU;
 
 use rand_pcg::{Pcg64Mcg, rand_core::Rng};
+use squall_units::{Micros, Span};
 
 use super::STEP_SECONDS;
-use crate::units::{Micros, Span};
 
 /// A number from the normal distribution with mean 0 and deviation 1 (Box and Muller 1958).
 pub(in super::super) fn gauss(random: &mut Pcg64Mcg) -> f64 {

@@ -9,8 +9,9 @@
 //! is a gap.
 
 use squall_signal::trace::{Event, Input, Quantity, Row, Trace, TraceError};
+use squall_units::Micros;
 
-use crate::{Micros, trace::recording::Table};
+use crate::trace::recording::Table;
 
 /// An interval of a log, in microseconds of its own clock.
 struct Interval {

@@ -5,15 +5,13 @@ mod sabre;
 mod saturatr;
 
 use squall_signal::trace::{Format as Log, ImportError, Input, Row, Trace, TraceError, Wishes, import};
+use squall_units::{Rate, Span};
 
 use super::{
     Column, Format, Recording,
     recording::{Content, List, Table},
 };
-use crate::{
-    Rate, Span,
-    series::{CsvSource, parse_csv},
-};
+use crate::series::{CsvSource, parse_csv};
 
 pub(super) use hsdpa::hsdpa;
 pub(super) use sabre::sabre;

@@ -6,8 +6,9 @@
 
 use serde::Deserialize;
 use squall_signal::trace::{Input, Quantity, Row, Trace, TraceError};
+use squall_units::Micros;
 
-use crate::{Micros, trace::recording::Table};
+use crate::trace::recording::Table;
 
 #[derive(Deserialize)]
 struct Interval {

@@ -9,8 +9,9 @@
 //! the round trip: over the measured link, and back over the other.
 
 use squall_signal::trace::{Input, Quantity, TraceError};
+use squall_units::Micros;
 
-use crate::{Micros, mahimahi, trace::recording::List};
+use crate::{mahimahi, trace::recording::List};
 
 /// What a line tells.
 struct Arrival<'t> {

@@ -1,14 +1,17 @@
 //! Quantities as people write them: `"20mbps"`, `"15ms"`, `"75kB"`, `"0.1%"`.
 //!
-//! Every type here is a whole number inside, is read from text with [`FromStr`] and from serde (text or a
-//! plain number), and prints itself in the largest unit that fits, without rounding: reading what was printed
-//! gives the same value back.
+//! Every type holds a whole number. It is parsed with [`FromStr`] and, with the feature `serde`, deserialised from
+//! text or a plain number. It prints in the largest unit that fits, without rounding, so printed values parse
+//! back to themselves.
+
+#![forbid(unsafe_code)]
 
 use std::{fmt, str::FromStr, time::Duration};
 
+#[cfg(feature = "serde")]
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A point in time or a span of it, in microseconds. Time 0 is the start of the run.
+/// A point in time or a span of it, in microseconds. The caller chooses the epoch: the start of a run or of a session.
 pub type Micros = u64;
 
 /// Why a text is not a quantity.
@@ -140,7 +143,7 @@ impl Ratio {
     }
 
     /// This share of another, rounded down.
-    pub(crate) fn of(self, other: Self) -> Self {
+    pub fn of(self, other: Self) -> Self {
         // Two factors of at most a billion: neither overflows, and the quotient is at most a billion.
         Self((u64::from(self.0) * u64::from(other.0) / u64::from(BILLION)) as u32)
     }
@@ -322,6 +325,7 @@ impl fmt::Display for Ratio {
     }
 }
 
+#[cfg(feature = "serde")]
 macro_rules! serde_as_text {
     ($($unit:ident: $expected:literal),* $(,)?) => {$(
         impl Serialize for $unit {
@@ -364,6 +368,7 @@ macro_rules! serde_as_text {
     )*};
 }
 
+#[cfg(feature = "serde")]
 serde_as_text! {
     Rate: "a rate such as \"20mbps\", or bits per second",
     Span: "a duration such as \"15ms\"",
