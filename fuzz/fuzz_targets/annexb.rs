@@ -1,4 +1,4 @@
-//! See `crates/squall-media/src/fuzz`.
+//! See `lab/squall-media/src/fuzz`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! See `crates/squall-net/src/fuzz`.
+//! See `lab/squall-net/src/fuzz`.
 
 #![no_main]
 

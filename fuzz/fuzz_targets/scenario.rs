@@ -1,4 +1,4 @@
-//! See `crates/squall-lab/src/fuzz`.
+//! See `lab/squall-lab/src/fuzz`.
 
 #![no_main]
 
