@@ -6,8 +6,8 @@ CARGO ?= cargo
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
-	@$(CARGO) build --release --locked -p squall-cli
-	@"$${CARGO_TARGET_DIR:-target}/release/squall" demo
+	@$(CARGO) build --release --locked -p squall-lab-cli
+	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" demo
 
 # Everything CI runs: formatting, lints, documentation, every test. At the end it counts the tests that were not judged.
 UNJUDGED = $(abspath $(or $(CARGO_TARGET_DIR),target))/unjudged
@@ -15,6 +15,7 @@ test: tools
 	@rm -f "$(UNJUDGED)"
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy -p squall-cli --no-default-features --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	SQUALL_UNJUDGED="$(UNJUDGED)" $(CARGO) test --workspace --locked || { scripts/unjudged.sh "$(UNJUDGED)"; exit 1; }
 	@$(MAKE) --no-print-directory android NATIVE=--workspace
@@ -38,29 +39,29 @@ android: tools
 
 # Ratios against plain noq, against wall time, and the cost of a decision.
 bench: tools
-	@$(CARGO) build --release --locked -p squall-cli
-	@"$${CARGO_TARGET_DIR:-target}/release/squall" bench
+	@$(CARGO) build --release --locked -p squall-lab-cli
+	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" bench
 
 # What each scheduler does with the same blocks on the same paths, for docs/schedulers.md, and what the lead of a radio
 # is worth, for docs/signal.md, and a figure of an experiment, for the README: minutes of work on two cores.
 picture: tools
-	@$(CARGO) build --release --locked -p squall-cli
-	@"$${CARGO_TARGET_DIR:-target}/release/squall" schedulers --draw docs/pictures/schedulers.svg
-	@"$${CARGO_TARGET_DIR:-target}/release/squall" signal gain --draw docs/pictures/signal-gain.svg
-	@"$${CARGO_TARGET_DIR:-target}/release/squall" repro storm-fig10 --svg out/figures
+	@$(CARGO) build --release --locked -p squall-lab-cli
+	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" schedulers --draw docs/pictures/schedulers.svg
+	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" signal gain --draw docs/pictures/signal-gain.svg
+	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" repro storm-fig10 --svg out/figures
 	@cp out/figures/storm-fig10-01-*.svg docs/pictures/storm-fig10.svg
 
 # What the papers report and what is measured here, as docs/findings.md: up to an hour of work on two cores.
 findings: tools
-	@$(CARGO) build --release --locked -p squall-cli
-	@"$${CARGO_TARGET_DIR:-target}/release/squall" repro --all --markdown docs/findings.md --report out/report.html
+	@$(CARGO) build --release --locked -p squall-lab-cli
+	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" repro --all --markdown docs/findings.md --report out/report.html
 
 # Squall's tunnel beside MPTCP, SRT, RIST, plain QUIC and plain UDP, as docs/versus.md: an hour in which the machine should
 # have nothing else to do. What is missing is installed where that can be done, or left out by name.
 versus: tools
 	@scripts/install-rivals.sh
-	@$(CARGO) build --release --locked -p squall-cli
-	@"$${CARGO_TARGET_DIR:-target}/release/squall" versus --keep-awake --page docs/versus.md --json out/versus.json
+	@$(CARGO) build --release --locked -p squall-cli -p squall-lab-cli
+	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" versus --keep-awake --page docs/versus.md --json out/versus.json
 
 # Frame sizes of films, for traffic/; needs ffmpeg with libx264 and libvpx.
 traffic:
@@ -79,7 +80,7 @@ fuzz:
 
 # Live video through a tunnel for half an hour, or MINUTES, over links that fail by turns: needs ffmpeg and a shell.
 soak: tools
-	@$(CARGO) build --release --locked -p squall-cli -p squall-testing
+	@$(CARGO) build --release --locked -p squall-cli -p squall-lab-cli -p squall-testing
 	@scripts/soak.sh $(MINUTES)
 
 tools:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Who gets how much of a link: greedy Squall sessions beside TCP connections, with real sockets.
 
-Each run is a `squall shell` with one emulated link. A row tells Mbps as they come out of the link, headers included, of each
+Each run is a `squall-lab shell` with one emulated link. A row tells Mbps as they come out of the link, headers included, of each
 TCP connection and each session, from the tenth second on. For root, on an idle machine; TCP with BBR needs the
 module tcp_bbr.
 
@@ -23,10 +23,16 @@ import sys
 import tempfile
 import threading
 import time
+from pathlib import Path
 
 SERVER, CLIENT = "10.77.1.1", ["10.77.1.2", "10.77.1.102"]
 TOKEN = "coexistence-token"
 FIRST, TCP_PORT, SESSION_PORT = 10.0, 5001, 4433
+
+
+def lab_of(squall):
+    """The squall-lab program, which stands beside squall."""
+    return str(Path(shutil.which(squall) or squall).with_name("squall-lab"))
 
 
 def names(text):
@@ -68,7 +74,7 @@ def run(options, rtt, queue):
         environment = dict(os.environ, COEXIST=json.dumps(job))
         me = f"{sys.executable} {os.path.abspath(__file__)}"
         link = f"name=a,rate={options.rate},delay={float(rtt) / 2}ms,queue={queue}"
-        shell = [options.squall, "shell", "--link", link, "--time", f"{options.time + 3:.0f}s"]
+        shell = [lab_of(options.squall), "shell", "--link", link, "--time", f"{options.time + 3:.0f}s"]
         shell += ["--server", f"{me} server", "--client", f"{me} client"]
         done = subprocess.run(shell, env=environment, capture_output=True, text=True, timeout=options.time + 60)
     figures = re.search(r"FIGURES (.*)", done.stdout + done.stderr)

@@ -17,9 +17,10 @@ grown_kb=2048 grown_percent=10 # to fail, both must be exceeded from the first m
 root=$(cd "$(dirname "$0")/.." && pwd)
 release=${CARGO_TARGET_DIR:-$root/target}/release
 squall=$(realpath -m "$release/squall")
+lab=$(realpath -m "$release/squall-lab")
 player=$(realpath -m "$release/interruptions")
 command -v ffmpeg >/dev/null || { echo "soak: ffmpeg is missing: apt-get install ffmpeg" >&2; exit 1; }
-for program in "$squall" "$player"; do
+for program in "$squall" "$lab" "$player"; do
     [ -x "$program" ] || { echo "soak: $program is missing: make soak builds it" >&2; exit 1; }
 done
 
@@ -156,7 +157,7 @@ END
 echo "soak: $minutes min, $scheduler, $latency, an outage of ${dead} s every ${every} s"
 export squall player scheduler latency seconds
 wrong=0
-"$squall" shell --keep-awake --strict --time "$((seconds + 60))s" --scenario links.toml --json shell.json \
+"$lab" shell --keep-awake --strict --time "$((seconds + 60))s" --scenario links.toml --json shell.json \
     --server 'bash server.sh' --client 'bash client.sh' 2>shell.log &
 shell=$!
 # Whoever ends this ends all of it.

@@ -5,7 +5,7 @@ use std::{env::VarError, path::PathBuf};
 use clap::Args;
 use squall_tunnel::config::Token;
 
-use crate::error::usage;
+use squall_terminal::error::usage;
 
 /// Bytes of a token that is made here, from the system's randomness.
 const TOKEN_BYTES: usize = 16;

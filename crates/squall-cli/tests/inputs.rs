@@ -38,10 +38,6 @@ fn readers(file: &Path, scratch: &Scratch) -> Vec<Vec<String>> {
     // Of its own: the tests run side by side.
     let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
     let commands = [
-        format!("run {path}"),
-        format!("report {path}"),
-        format!("trace info {path}"),
-        format!("signal info {path}"),
         format!("signal watch --trace {path}"),
         format!("tunnel check {path}"),
         format!("tunnel {path}"),
@@ -51,8 +47,6 @@ fn readers(file: &Path, scratch: &Scratch) -> Vec<Vec<String>> {
         format!("tunnel {to} --token 0123456789ab --ca {path} --in x=udp://{free}"),
         format!("recv --listen 127.0.0.1:0 --identity {path}"),
         format!("send /dev/null {to} --ca {path}"),
-        #[cfg(target_os = "linux")]
-        format!("shell --link trace:{path} -- true"),
     ];
     commands.iter().map(|command| command.split(' ').map(str::to_owned).collect()).collect()
 }

@@ -1,14 +1,13 @@
 #!/bin/sh
 # Transfers between two network namespaces with two links between them, as between two machines:
-# a random file and a video, then the same file while one link goes down in the middle.
+# a random file, then the same file while one link goes down in the middle.
 #
-#   netns.sh SQUALL [VIDEO.h264]
+#   netns.sh SQUALL
 #
 # Needs root (or the right to make namespaces). Exit code 0: all as it should be, 77: not permitted here.
 set -eu
 
 squall=$1
-video=${2:-}
 near=squall-near-$$ # the sender
 far=squall-far-$$   # the receiver
 work=$(mktemp -d)
@@ -113,16 +112,6 @@ least=1000000
 start_receiver "$work/copy"
 send "$work/file"
 check "$work/file" "$work/copy"
-
-if [ -n "$video" ]; then
-    # A video of a megabit needs one path only, so that the other need not carry much.
-    what="video in real time"
-    least=1000
-    start_receiver "$work/copy.h264"
-    send "$video" --realtime --scheduler rr
-    check "$video" "$work/copy.h264"
-    grep '^frames' "$work/recv.out" | sed 's/^/  /'
-fi
 
 goes_down() { # NAMESPACE LINK WHERE
     what="file of 20 MB, $2 going down ${3}in the middle"

@@ -3,7 +3,6 @@
 use std::{
     fmt,
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
@@ -144,8 +143,9 @@ pub struct Config {
     /// What becomes of readings of this side's radios ([`Session::on_signal`](crate::Session::on_signal)),
     /// and whether the peer's alerts are heeded; `None` for neither. Default: STORM's watermarks.
     pub signal: Option<WatermarkConfig>,
-    /// Where to write qlog files of every connection, if anywhere.
-    pub qlog_dir: Option<PathBuf>,
+    /// Where to write qlog files of every connection, if anywhere. Needs the feature `qlog`.
+    #[cfg(feature = "qlog")]
+    pub qlog_dir: Option<std::path::PathBuf>,
 }
 
 impl Default for Config {
@@ -171,6 +171,7 @@ impl Default for Config {
             time_threshold: 1.25,
             silence: Duration::from_millis(200),
             signal: Some(WatermarkConfig::default()),
+            #[cfg(feature = "qlog")]
             qlog_dir: None,
         }
     }
@@ -184,7 +185,6 @@ impl fmt::Debug for Config {
             .field("all_reliable", &self.all_reliable)
             .field("limits", &self.limits)
             .field("idle_timeout", &self.idle_timeout)
-            .field("qlog_dir", &self.qlog_dir)
             .finish_non_exhaustive()
     }
 }

@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(error("sp(path=x)"), "scheduler option path=x: invalid digit found in string");
         assert_eq!(
             error("rr(cap=5mb)"),
-            "scheduler option cap=5mb: the unit must be one of B, kB, MB, GB, KiB, MiB or GiB"
+            "scheduler option cap=5mb: \"5mb\" is not a size: the unit must be one of B, kB, MB, GB, KiB, MiB or GiB"
         );
         assert_eq!(error("sp(path=1, path=2)"), "scheduler option path=2: the option is given twice");
     }

@@ -2,12 +2,15 @@
 
 mod corpus;
 pub mod foreign;
+mod help;
 mod processors;
+pub mod program;
 mod real_time;
 mod unjudged;
 mod wakeups;
 
 pub use corpus::replay;
+pub use help::check_help;
 pub use real_time::in_real_time;
 #[doc(hidden)]
 pub use real_time::too_late;

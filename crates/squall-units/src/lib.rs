@@ -6,6 +6,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod format;
+
 use std::{fmt, str::FromStr, time::Duration};
 
 #[cfg(feature = "serde")]

@@ -36,7 +36,8 @@ impl Unread {
 
 /// Has a session go by the radios of its interfaces, Wi-Fi and modems, for as long as it lasts; interfaces may come and go.
 /// Whether that changes anything is up to [`Config::signal`](crate::Config::signal). A radio that cannot be read
-/// is tried again every 5 s; `note` is told of it once, in one line. Needs the feature `radios`; see [`Session::set_signal`] for radios of another kind.
+/// is tried again every 5 s; `note` is told of it once, in one line. Without the feature `radios` none can be read; see
+/// [`Session::set_signal`] for radios of another kind.
 pub async fn follow_radios(session: Session, note: impl Fn(&str)) {
     let clock = Clock::new(Instant::now());
     let (mut monitors, mut unread) = (HashMap::new(), Unread::default());

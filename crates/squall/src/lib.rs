@@ -36,7 +36,6 @@ mod connect;
 mod driver;
 mod endpoint;
 mod error;
-#[cfg(feature = "radios")]
 mod follow;
 mod handle;
 mod identity;
@@ -60,7 +59,6 @@ pub use arrival::{Arrival, MissedBlock, PathEvent};
 pub use connect::{Connect, Trust};
 pub use endpoint::{Endpoint, connect};
 pub use error::{ConnectError, IdentityError, ListenError, NotConnector, UnknownInterface};
-#[cfg(feature = "radios")]
 pub use follow::follow_radios;
 pub use handle::BlockHandle;
 pub use identity::{Identity, load_certificates};

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeSet;
 
+use squall_units::format;
+
 use crate::result::{Extra, FlowResult, PathResult, Percentiles, PictureQuality, RunResult};
-use crate::table::format;
 
 /// A table of text.
 #[derive(Debug, Clone, PartialEq, Eq)]

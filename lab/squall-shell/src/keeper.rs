@@ -52,7 +52,7 @@ fn wait_for(alive: RawFd, command: &[OsString]) -> i32 {
     let child = match Command::new(program).args(arguments).spawn() {
         Ok(child) => Pid::from_raw(child.id().cast_signed()),
         Err(problem) => {
-            eprintln!("squall: {}: {problem}", program.display());
+            eprintln!("squall-lab: {}: {problem}", program.display());
             return if problem.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
         }
     };

@@ -21,7 +21,7 @@ pub fn video(scenario: &Scenario) -> Option<&Video> {
     })
 }
 
-/// Packets of each frame that a source hands over within `time`. Of a video they are those that `squall run` sends with this
+/// Packets of each frame that a source hands over within `time`. Of a video they are those that `squall-lab run` sends with this
 /// seed, at the rate of the stream.
 pub(crate) fn packets(scenario: &Scenario, stream: Stream, time: Duration, seed: u64) -> Vec<u16> {
     let frames = (time.as_micros() as u64 / stream.interval_us()) as usize;

@@ -33,7 +33,9 @@ pub struct Plan<'a> {
     pub time: Duration,
     /// What the links' chance follows.
     pub seed: u64,
-    /// The `squall` program, which is keeper, relay and side.
+    /// The `squall-lab` program, which is keeper, relay and side.
+    pub lab: PathBuf,
+    /// The `squall` program, whose tunnel is measured.
     pub squall: PathBuf,
     /// A folder for what the sides say, and for their carriers' words.
     pub folder: PathBuf,
@@ -69,6 +71,7 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
             packets: if end == End::Near { packets.clone() } else { Vec::new() },
             links: plan.scenario.paths.len(),
             radios: radios.is_some(),
+            lab: plan.lab.clone(),
             squall: plan.squall.clone(),
             folder: plan.folder.clone(),
         };
@@ -77,8 +80,8 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
             .iter()
             .map(|folder| (squall_signal::told::FOLDER.to_owned(), folder.display().to_string()));
         Ok(Program {
-            keeper: vec![plan.squall.clone().into(), "shell-keeper".into()],
-            command: vec![plan.squall.clone().into(), "versus-side".into(), words.into()],
+            keeper: vec![plan.lab.clone().into(), "shell-keeper".into()],
+            command: vec![plan.lab.clone().into(), "versus-side".into(), words.into()],
             variables: folder.collect(),
             reads_input: false,
         })

@@ -51,6 +51,8 @@ pub struct SideSpec {
     pub links: usize,
     /// Whether the links have radios.
     pub radios: bool,
+    /// The `squall-lab` program.
+    pub lab: PathBuf,
     /// The `squall` program.
     pub squall: PathBuf,
     /// Where both sides leave what they have to say.

@@ -2,8 +2,9 @@
 
 use squall_lab::{
     summary::{Column, Table},
-    table::{format, render},
+    table::render,
 };
+use squall_units::format;
 
 use crate::{contender::Contender, figures::Figures};
 

@@ -16,7 +16,7 @@ use std::{
 use clap::Args;
 use squall_tunnel::Status;
 
-use crate::{output, wrap};
+use squall_terminal::{output, wrap};
 
 /// How often the tunnel is asked.
 const EVERY: Duration = Duration::from_millis(500);

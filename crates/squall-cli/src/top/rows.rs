@@ -5,7 +5,7 @@ use squall_tunnel::{
     status::{EventStatus, FlowStatus, PathStatus},
 };
 
-use crate::wrap::wrap;
+use squall_terminal::wrap::wrap;
 
 /// A table of texts; numbers stand to the right.
 pub(super) struct Table {

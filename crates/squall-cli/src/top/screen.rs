@@ -14,13 +14,13 @@ use ratatui::{
     text::{Line, Span},
     widgets::{Block, Paragraph, Row, Table as Grid},
 };
+use squall_terminal::{error::usage, wrap::wrap};
 use squall_tunnel::Status;
 
 use super::{
     EVERY, fetch,
     rows::{self, Table},
 };
-use crate::{error::usage, wrap::wrap};
 
 /// Rates of flows are taken over so many answers.
 const KEPT: usize = 4;

@@ -2,7 +2,7 @@
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::bail;
@@ -12,8 +12,7 @@ use squall::{Block, SendError};
 use super::{
     message::{End, Header, Message, Position, Receipt},
     replay::Replay,
-    send::SendArgs,
-    source::{Piece, Source},
+    source::Source,
     talk::{Gone, Talk},
 };
 
@@ -22,20 +21,13 @@ const PULSE: Duration = Duration::from_secs(10);
 
 /// One transfer on its way.
 pub(super) struct Delivery<'a> {
-    args: &'a SendArgs,
     source: &'a mut Source,
     header: Header,
     replay: Replay,
-    /// What was read and waits for its time.
-    pending: Option<Piece>,
     /// What was read and handed over so far.
     pub(super) end: End,
     /// The source is at its end.
     whole: bool,
-    /// When the first frame was due.
-    begin: Option<Instant>,
-    /// Frames for which there was no room, or no time.
-    pub(super) dropped: u64,
     /// Bytes that the receiver has taken.
     taken: &'a AtomicU64,
 }
@@ -52,24 +44,8 @@ pub(super) enum Stop {
 }
 
 impl<'a> Delivery<'a> {
-    pub(super) fn new(
-        args: &'a SendArgs,
-        source: &'a mut Source,
-        header: Header,
-        taken: &'a AtomicU64,
-    ) -> Self {
-        Self {
-            args,
-            source,
-            header,
-            replay: Replay::default(),
-            pending: None,
-            end: End::default(),
-            whole: false,
-            begin: None,
-            dropped: 0,
-            taken,
-        }
+    pub(super) fn new(source: &'a mut Source, header: Header, taken: &'a AtomicU64) -> Self {
+        Self { source, header, replay: Replay::default(), end: End::default(), whole: false, taken }
     }
 
     /// Whether the receiver was sent everything, so that it may have written the file although it did not confirm that.
@@ -88,23 +64,20 @@ impl<'a> Delivery<'a> {
         };
         self.confirm(from)?;
         for number in self.replay.first()..self.replay.next() {
-            match self.replay.block(number, Instant::now()) {
-                Some(block) => self.hand_over(talk, block).await?,
-                None => self.dropped += 1,
-            }
+            self.hand_over(talk, number).await?;
         }
         if self.whole {
             talk.say_last(&Message::End(self.end)).await?;
         }
         loop {
-            let may_read = !self.whole && self.replay.has_room(Instant::now());
+            let may_read = !self.whole && self.replay.has_room();
             tokio::select! {
                 heard = talk.next() => match heard?.0 {
                     Message::Taken(position) => self.confirm(position)?,
                     Message::Receipt(receipt) => return self.check(receipt),
                     _ => return Err(out_of_step()),
                 },
-                piece = self.due(), if may_read => match piece? {
+                piece = self.source.next(), if may_read => match piece.transpose()? {
                     Some(piece) => self.send(talk, piece).await?,
                     None => {
                         self.whole = true;
@@ -116,60 +89,19 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// The next piece when its time has come; `None` at the end. Cancel safe.
-    async fn due(&mut self) -> anyhow::Result<Option<Piece>> {
-        if self.pending.is_none() {
-            self.pending = self.source.next().await.transpose()?;
-        }
-        if let Some(Piece::Frame(frame)) = &self.pending {
-            let begin = *self.begin.get_or_insert_with(Instant::now);
-            tokio::time::sleep_until((begin + Duration::from_micros(frame.pts_us)).into()).await;
-        }
-        Ok(self.pending.take())
-    }
-
-    async fn send(&mut self, talk: &Talk, piece: Piece) -> Result<(), Stop> {
+    async fn send(&mut self, talk: &Talk, data: Bytes) -> Result<(), Stop> {
         self.end.blocks += 1;
-        let now = Instant::now();
-        let block = match piece {
-            Piece::Data(data) => {
-                self.end.bytes += data.len() as u64;
-                Block::new(Message::Data(data).encode()).ordered()
-            }
-            Piece::Frame(frame) => {
-                self.end.bytes += frame.data.len() as u64;
-                let due = self.begin.unwrap_or(now) + Duration::from_micros(frame.pts_us);
-                let mut block = self.args.frame_block(frame.kind);
-                // A frame that was due during an outage is late by now.
-                block.deadline =
-                    block.deadline.map(|deadline| (due + deadline).saturating_duration_since(now));
-                block.data = Message::Frame(frame).encode();
-                block
-            }
-        };
+        self.end.bytes += data.len() as u64;
         let number = self.replay.next();
-        self.replay.keep(now, block);
-        match self.replay.block(number, now) {
-            Some(block) => self.hand_over(talk, block).await,
-            None => {
-                self.dropped += 1;
-                Ok(())
-            }
-        }
+        self.replay.keep(Message::Data(data).encode());
+        self.hand_over(talk, number).await
     }
 
-    /// Waits for room, unless the block is of no use later: then it is dropped.
-    async fn hand_over(&mut self, talk: &Talk, block: Block) -> Result<(), Stop> {
-        let handed = match block.deadline {
-            None => talk.session.send(block).await,
-            Some(_) => talk.session.try_send(block),
-        };
-        match handed {
+    /// Hands over the block of this number, if the receiver does not have it. Waits for room.
+    async fn hand_over(&self, talk: &Talk, number: u64) -> Result<(), Stop> {
+        let Some(data) = self.replay.block(number) else { return Ok(()) };
+        match talk.session.send(Block::new(data).ordered()).await {
             Ok(_) => Ok(()),
-            Err(SendError::Full(_)) => {
-                self.dropped += 1;
-                Ok(())
-            }
             Err(SendError::Closed) => Err(talk.over().await.into()),
             Err(error) => Err(anyhow::anyhow!("cannot send: {error}").into()),
         }
@@ -183,7 +115,7 @@ impl<'a> Delivery<'a> {
     fn check(&self, receipt: Receipt) -> Result<Receipt, Stop> {
         self.taken.store(receipt.bytes, Relaxed);
         let sent = Receipt { blocks: self.end.blocks, bytes: self.end.bytes };
-        if receipt == sent || !self.args.is_whole() && receipt.blocks <= sent.blocks {
+        if receipt == sent {
             return Ok(receipt);
         }
         Err(anyhow::anyhow!("the receiver wrote {} bytes of {}", receipt.bytes, sent.bytes).into())

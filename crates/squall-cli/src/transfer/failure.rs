@@ -29,7 +29,7 @@ impl Fault {
 pub(super) fn for_peer(error: &anyhow::Error, stranger: bool) -> &str {
     match error.downcast_ref::<Fault>() {
         Some(fault) if !(fault.here && stranger) => fault.peer.as_ref(),
-        None if error.is::<crate::interrupt::Interrupted>() => "it was interrupted",
+        None if error.is::<squall_terminal::interrupt::Interrupted>() => "it was interrupted",
         _ => "it failed",
     }
 }

@@ -9,6 +9,10 @@ use std::{
 
 use anyhow::Context as _;
 use squall::Session;
+use squall_terminal::{
+    interrupt::{Interrupted, interrupted},
+    note,
+};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
 
 use super::{
@@ -19,7 +23,6 @@ use super::{
     output::Target,
     talk::{Gone, Talk},
 };
-use crate::interrupt::{Interrupted, interrupted};
 
 /// Code with which a session is closed when its transfer has failed here.
 const FAILED: u32 = 3;

@@ -7,22 +7,20 @@ use std::{
 };
 
 use anyhow::ensure;
+use bytes::Bytes;
 use serde::Serialize;
-use squall_lab::table::format;
-use squall_media::PlayReport;
+use squall_terminal::{note, progress::Progress};
+use squall_units::format;
 use tokio::sync::mpsc;
 
 use super::{
     failure::Fault,
     host::{Host, Line},
-    message::{Content, End, Header, Message, Position, Receipt},
+    message::{End, Header, Message, Position, Receipt},
     output::{Output, Taken},
     paths::{PathBook, PathSummary},
-    source::Piece,
     talk::{Gone, Talk},
-    viewing::{self, Viewing},
 };
-use crate::progress::Progress;
 
 /// Code with which a session is closed whose transfer goes on in another one.
 const REPLACED: u32 = 4;
@@ -37,7 +35,6 @@ const REPORT: u64 = 4 << 20;
 #[derive(Debug, Serialize)]
 pub(super) struct Summary {
     name: String,
-    kind: &'static str,
     /// Where it was written; nothing for standard output.
     file: Option<PathBuf>,
     bytes: u64,
@@ -49,8 +46,6 @@ pub(super) struct Summary {
     /// Sessions that it took: more than one if the connection was lost on the way.
     sessions: u32,
     paths: Vec<PathSummary>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    play: Option<PlayReport>,
 }
 
 /// A transfer in progress.
@@ -58,7 +53,6 @@ pub(super) struct Transfer<'a> {
     host: &'a Host,
     header: &'a Header,
     output: Output,
-    viewing: Option<Viewing>,
     /// Number of the next block.
     next: u64,
     written: Receipt,
@@ -79,21 +73,16 @@ pub(super) struct Transfer<'a> {
 
 impl<'a> Transfer<'a> {
     pub(super) fn open(host: &'a Host, header: &'a Header) -> anyhow::Result<Self> {
-        if let Content::File { size: Some(size) } = header.content {
+        if let Some(size) = header.size {
             host.bounds.check(size)?;
         }
         let taken = if host.admission.is_open() { Taken::Number } else { Taken::Refuse };
         let output = Output::open(&host.target, header, taken)?;
         let begin = Instant::now();
-        let viewing = match &header.content {
-            Content::Video(video) => Some(Viewing::new(video.clone(), begin)),
-            Content::File { .. } => None,
-        };
         Ok(Self {
             host,
             header,
             output,
-            viewing,
             next: 0,
             written: Receipt { blocks: 0, bytes: 0 },
             reported: 0,
@@ -102,7 +91,7 @@ impl<'a> Transfer<'a> {
             sessions: 0,
             duplicate_bytes: 0,
             paths: PathBook::default(),
-            progress: Progress::new(),
+            progress: Progress::default(),
             look_at: begin,
             arrived: 0,
             arrived_at: begin,
@@ -122,7 +111,7 @@ impl<'a> Transfer<'a> {
             tokio::select! {
                 heard = talk.next() => match heard {
                     Ok((Message::End(end), _)) => return Ok(end),
-                    Ok((message, block)) => self.on_message(message, block.whole_at, talk).await?,
+                    Ok((message, _)) => self.on_message(message, talk).await?,
                     Err(Gone::Lost(why)) => {
                         self.end_session(talk);
                         *talk = self.wait(more, &why.to_string()).await?;
@@ -167,8 +156,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    async fn on_message(&mut self, message: Message, at: Instant, talk: &Talk) -> anyhow::Result<()> {
-        let is_video = self.viewing.is_some();
+    async fn on_message(&mut self, message: Message, talk: &Talk) -> anyhow::Result<()> {
         match message {
             Message::Data(data) if data.is_empty() => {
                 // A stranger could say that for ever.
@@ -177,23 +165,9 @@ impl<'a> Transfer<'a> {
                 }
                 return Ok(());
             }
-            Message::Data(data) if !is_video => {
+            Message::Data(data) => {
                 self.next += 1;
-                self.write(Piece::Data(data)).await?;
-            }
-            Message::Frame(frame) if is_video => {
-                // It came over the session before too.
-                if frame.index < self.next {
-                    return Ok(());
-                }
-                if let Some(viewing) = &mut self.viewing
-                    && let Err(error) = viewing.on_frame(at, &frame)
-                {
-                    self.worthless = true;
-                    return Err(error);
-                }
-                self.next = frame.index + 1;
-                self.write(Piece::Frame(frame)).await?;
+                self.write(data).await?;
             }
             _ => return Err(Fault::of_peer("the sender is out of step")),
         }
@@ -204,8 +178,8 @@ impl<'a> Transfer<'a> {
         Ok(())
     }
 
-    async fn write(&mut self, piece: Piece) -> anyhow::Result<()> {
-        let bytes = piece.data().len() as u64;
+    async fn write(&mut self, piece: Bytes) -> anyhow::Result<()> {
+        let bytes = piece.len() as u64;
         if let Err(error) = self.host.bounds.check(self.written.bytes + bytes) {
             self.worthless = true;
             return Err(error);
@@ -258,9 +232,7 @@ impl<'a> Transfer<'a> {
         }
         self.end_session(talk);
         let file = self.output.finish().await?;
-        let play = self.viewing.and_then(|viewing| viewing.finish(end.blocks, self.paths.min_rtt_us()));
         Ok(Summary {
-            kind: self.header.content.kind(),
             name: self.header.name.clone(),
             file,
             bytes: self.written.bytes,
@@ -270,22 +242,16 @@ impl<'a> Transfer<'a> {
             duplicate_bytes: self.duplicate_bytes,
             sessions: self.sessions,
             paths: self.paths.summary(),
-            play,
         })
     }
 
     /// Whether what the sender says that it has sent can be.
-    fn check(&mut self, end: End) -> anyhow::Result<()> {
-        let Some(viewing) = &self.viewing else {
-            if self.written != (Receipt { blocks: end.blocks, bytes: end.bytes }) {
-                let words = format!("{} bytes were sent, {} came", end.bytes, self.written.bytes);
-                return Err(Fault::of_peer(words));
-            }
+    fn check(&self, end: End) -> anyhow::Result<()> {
+        if self.written == (Receipt { blocks: end.blocks, bytes: end.bytes }) {
             return Ok(());
-        };
-        let checked = viewing.check(end.blocks);
-        self.worthless |= checked.is_err();
-        checked
+        }
+        let words = format!("{} bytes were sent, {} came", end.bytes, self.written.bytes);
+        Err(Fault::of_peer(words))
     }
 
     /// Keeps what there is, if it is of use, and says where it is and why it is not more.
@@ -333,12 +299,6 @@ impl fmt::Display for Summary {
         if self.sessions > 1 {
             writeln!(f, "sessions: {}, as the connection was lost on the way", self.sessions)?;
         }
-        for path in &self.paths {
-            writeln!(f, "{}", path.line())?;
-        }
-        match &self.play {
-            Some(play) => writeln!(f, "{}", viewing::lines(play)),
-            None => Ok(()),
-        }
+        self.paths.iter().try_for_each(|path| writeln!(f, "{}", path.line()))
     }
 }

@@ -10,18 +10,18 @@ use std::{
 
 use anyhow::bail;
 use squall::{Config, Connect, ConnectError, Session, follow_radios};
-use squall_lab::table::format;
+use squall_terminal::{error::whole, note, progress::Progress};
+use squall_units::format;
 use tokio::task::JoinHandle;
 
 use super::{
     delivery::{Delivery, lost},
-    message::{Content, Receipt},
+    message::Receipt,
     paths::PathBook,
-    send::{Fates, SendArgs},
+    send::SendArgs,
     source::Source,
     talk::{Gone, Talk},
 };
-use crate::{error::whole, progress::Progress};
 
 /// How often the counters of the paths are read.
 const LOOK: Duration = Duration::from_millis(250);
@@ -53,8 +53,6 @@ pub(super) struct Line<'a> {
     pub(super) sessions: u32,
     /// What its paths have carried; complete after [`Self::hang_up`].
     pub(super) paths: PathBook,
-    /// What became of blocks, as the sessions counted.
-    pub(super) fates: Fates,
     /// Bytes that the receiver has taken.
     pub(super) taken: Arc<AtomicU64>,
 }
@@ -68,10 +66,7 @@ struct Shown {
 
 impl<'a> Line<'a> {
     pub(super) fn new(args: &'a SendArgs, source: &Source) -> anyhow::Result<Self> {
-        let of = match source.content {
-            Content::File { size: Some(size) } => format!(" of {}", format::size(size as f64)),
-            _ => String::new(),
-        };
+        let of = source.size.map_or_else(String::new, |size| format!(" of {}", format::size(size as f64)));
         Ok(Self {
             args,
             request: args.request()?,
@@ -82,7 +77,6 @@ impl<'a> Line<'a> {
             begin: None,
             sessions: 0,
             paths: PathBook::default(),
-            fates: Fates::default(),
             taken: Arc::default(),
         })
     }
@@ -115,11 +109,6 @@ impl<'a> Line<'a> {
         // Nothing but acknowledgements is on its way any more, or nothing matters.
         let _ = talk.session.finish(FAREWELL).await;
         talk.drain().await;
-        let stats = talk.session.stats();
-        self.fates.expired += stats.blocks_expired;
-        self.fates.lost += stats.blocks_lost;
-        // Blocks that ended with a session that was lost were sent again.
-        (self.fates.cancelled, self.fates.refused) = (stats.blocks_cancelled, stats.blocks_refused);
         if let Some(watching) = self.watching.take()
             && let Ok(Ok(paths)) = tokio::time::timeout(FAREWELL, watching).await
         {
@@ -170,7 +159,7 @@ impl<'a> Line<'a> {
 
 /// Shows how far the transfer is, until the session is over; gives back what the paths have carried.
 async fn watch(session: Session, shown: Shown, taken: Arc<AtomicU64>, mut paths: PathBook) -> PathBook {
-    let mut progress = Progress::new();
+    let mut progress = Progress::default();
     let mut clock = tokio::time::interval(LOOK);
     let (mut before, mut before_at, mut rate) = (taken.load(Relaxed), Instant::now(), 0.0);
     while session.close_reason().is_none() {

@@ -1,4 +1,4 @@
-//! `squall send` and `squall recv`: files and videos between two machines.
+//! `squall send` and `squall recv`: files and streams of bytes between two machines.
 //!
 //! [`send`] reads a [`source`] and hands over [`message`]s ([`delivery`]) to one session after the other ([`line`]),
 //! and keeps what the receiver is not known to have ([`replay`]). [`recv`] lets sessions in that may send
@@ -20,9 +20,8 @@ mod replay;
 pub(crate) mod send;
 mod source;
 mod talk;
-mod viewing;
 
 /// Writes a summary for machines.
 fn write_json(file: &std::path::Path, summary: &impl serde::Serialize) -> anyhow::Result<()> {
-    crate::output::write(file, &(serde_json::to_string_pretty(summary)? + "\n"))
+    squall_terminal::output::write(file, &(serde_json::to_string_pretty(summary)? + "\n"))
 }

@@ -9,17 +9,16 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, anyhow, bail};
-use squall_media::{annexb::AnnexBWriter, ivf::IvfWriter, source::Codec};
+use anyhow::{Context as _, anyhow};
+use bytes::Bytes;
+use squall_terminal::{error::usage, output::part_of};
 use tempfile::NamedTempFile;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::{
     failure::{self, Fault},
-    message::{Content, Header},
-    source::Piece,
+    message::Header,
 };
-use crate::{error::usage, output::part_of};
 
 /// Bytes that may wait to be written; beyond that the sender waits.
 const WAITING_BYTES: u32 = 8 << 20;
@@ -58,7 +57,7 @@ pub(super) enum Taken {
 
 /// A file, or standard output, being written by a thread of its own.
 pub(super) struct Output {
-    pieces: mpsc::Sender<(Piece, OwnedSemaphorePermit)>,
+    pieces: mpsc::Sender<(Bytes, OwnedSemaphorePermit)>,
     room: Arc<Semaphore>,
     thread: JoinHandle<io::Result<()>>,
     part: Option<Part>,
@@ -137,17 +136,16 @@ impl Output {
             None => Box::new(Flushed(io::stdout())),
             Some(part) => Box::new(Synced(part.file.as_file().try_clone()?)),
         };
-        let writer = Writer::new(sink, &header.content)?;
         let (pieces, waiting) = mpsc::channel(WAITING);
         let thread = std::thread::Builder::new().name("squall-write".to_owned());
-        let thread = thread.spawn(move || write_all(writer, waiting))?;
+        let thread = thread.spawn(move || write_all(sink, waiting))?;
         Ok(Self { pieces, room: Arc::new(Semaphore::new(WAITING_BYTES as usize)), thread, part })
     }
 
     /// Hands a piece over to be written. Cancel safe, the piece is dropped then. Tells whether writing goes
     /// on; if it does not, [`Self::finish`] tells why.
-    pub(super) async fn write(&self, piece: Piece) -> bool {
-        let bytes = u32::try_from(piece.data().len()).unwrap_or(WAITING_BYTES).min(WAITING_BYTES);
+    pub(super) async fn write(&self, piece: Bytes) -> bool {
+        let bytes = u32::try_from(piece.len()).unwrap_or(WAITING_BYTES).min(WAITING_BYTES);
         let Ok(room) = self.room.clone().acquire_many_owned(bytes).await else { return false };
         self.pieces.send((piece, room)).await.is_ok()
     }
@@ -270,49 +268,11 @@ impl Write for Flushed {
 
 type Sink = Box<dyn Write + Send>;
 
-/// Puts pieces into the container they came from.
-enum Writer {
-    Plain(Sink),
-    AnnexB(AnnexBWriter<Sink>),
-    Ivf(IvfWriter<Sink>),
-}
-
-impl Writer {
-    fn new(sink: Sink, content: &Content) -> anyhow::Result<Self> {
-        let Content::Video(video) = content else { return Ok(Self::Plain(sink)) };
-        match (video.ivf, video.codec) {
-            (Some(header), _) => Ok(Self::Ivf(IvfWriter::new(sink, header)?)),
-            (None, Codec::H264) => Ok(Self::AnnexB(AnnexBWriter::new(sink))),
-            (None, codec) => bail!("the sender did not describe its {codec:?} video"),
-        }
-    }
-
-    fn write(&mut self, piece: &Piece) -> io::Result<()> {
-        match (self, piece) {
-            (Self::Plain(sink), Piece::Data(data)) => sink.write_all(data),
-            (Self::AnnexB(writer), Piece::Frame(frame)) => writer.write(frame),
-            (Self::Ivf(writer), Piece::Frame(frame)) => writer.write(frame),
-            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "frames and data do not mix")),
-        }
-    }
-
-    fn finish(self) -> io::Result<()> {
-        match self {
-            Self::Plain(mut sink) => sink.flush(),
-            Self::AnnexB(writer) => writer.finish().map(drop),
-            Self::Ivf(writer) => writer.finish().map(drop),
-        }
-    }
-}
-
-fn write_all(
-    mut writer: Writer,
-    mut waiting: mpsc::Receiver<(Piece, OwnedSemaphorePermit)>,
-) -> io::Result<()> {
+fn write_all(mut sink: Sink, mut waiting: mpsc::Receiver<(Bytes, OwnedSemaphorePermit)>) -> io::Result<()> {
     while let Some((piece, _room)) = waiting.blocking_recv() {
-        writer.write(&piece)?;
+        sink.write_all(&piece)?;
     }
-    writer.finish()
+    sink.flush()
 }
 
 #[cfg(test)]

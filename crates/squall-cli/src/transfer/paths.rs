@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use squall::{PathInfo, Session};
-use squall_lab::table::format;
+use squall_units::format;
 
 /// The last counters of every path that ever was.
 #[derive(Debug, Default)]
@@ -47,11 +47,6 @@ impl PathBook {
         for info in session.path_stats() {
             self.by_number.insert((self.session, info.stats.number), info);
         }
-    }
-
-    /// The smallest round-trip time of all, in microseconds; 0 without any.
-    pub(super) fn min_rtt_us(&self) -> u64 {
-        self.by_number.values().map(|info| info.stats.min_rtt.as_micros() as u64).min().unwrap_or(0)
     }
 
     /// A line for each path; those that were opened anew between the same addresses count as one.

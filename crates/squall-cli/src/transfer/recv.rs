@@ -10,6 +10,11 @@ use std::{
 
 use clap::Args;
 use squall::{Config, CongestionControl, Endpoint, Identity, Limits};
+use squall_terminal::{
+    error::whole,
+    interrupt::{Interrupted, Interrupts},
+    note, output,
+};
 use squall_units::{Size, Span};
 use tokio::{
     sync::{mpsc, oneshot},
@@ -22,12 +27,7 @@ use super::{
     incoming::Summary,
     output::Target,
 };
-use crate::{
-    error::whole,
-    interrupt::{Interrupted, Interrupts},
-    output,
-    token::{self, TokenArgs},
-};
+use crate::token::{self, TokenArgs};
 
 /// Sessions at a time, of senders that are authorised and of [`VISITORS`].
 const SESSIONS: usize = VISITORS + 16;
@@ -95,6 +95,7 @@ pub(crate) struct RecvArgs {
     /// Write the summary of the last transfer as JSON; - for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[cfg(feature = "qlog")]
     /// Write a qlog of every connection into this folder
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
@@ -278,6 +279,7 @@ impl RecvArgs {
     }
 
     fn config(&self) -> anyhow::Result<Config> {
+        #[cfg(feature = "qlog")]
         if let Some(folder) = &self.qlog {
             std::fs::create_dir_all(folder)
                 .map_err(|error| super::failure::on_file("make", folder, &error))?;
@@ -293,6 +295,7 @@ impl RecvArgs {
             limits,
             // Until it is authorised.
             distrust: true,
+            #[cfg(feature = "qlog")]
             qlog_dir: self.qlog.clone(),
             ..Config::default()
         })

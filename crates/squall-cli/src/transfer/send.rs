@@ -7,39 +7,39 @@ use std::{
     sync::atomic::Ordering::Relaxed,
 };
 
-use bytes::Bytes;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
-use squall::{Block, Config, CongestionControl, Connect, Fingerprint, Interfaces, Limits, Priority, Trust};
-use squall_lab::table::format;
-use squall_media::FrameKind;
+use squall::{Config, CongestionControl, Connect, Fingerprint, Interfaces, Limits, Trust};
+use squall_terminal::{
+    error::{usage, whole},
+    interrupt::{Interrupted, Interrupts},
+    output,
+};
 use squall_units::Span;
+use squall_units::format;
 
 use super::{
     delivery::Delivery,
-    failure,
     line::Line,
     message::{Header, Secret, VERSION},
     paths::PathSummary,
     source::Source,
 };
 use crate::{
-    error::{parse_scheduler, usage, whole},
-    interrupt::{Interrupted, Interrupts},
-    output,
+    arguments::{parse_host, parse_scheduler},
     token::{self, TokenArgs},
 };
 
 /// Bytes handed over at a time: enough for a second of a gigabit, and for a file not to fill the memory.
 const QUEUED: u64 = 32 << 20;
 
-/// Sends a file, a video or standard input to `squall recv`, over all networks at once.
+/// Sends a file or standard input to `squall recv`, over all networks at once.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     squall send holiday.iso --to HOST:4433 --pin FINGERPRINT --token TOKEN\n  \
     squall send camera.h264 --to HOST:4433 --pin FINGERPRINT \\\n    \
     --token-file secret --interface wlan0 --interface wwan0 \\\n    \
-    --scheduler storm --signal --deadline 300ms\n  \
+    --scheduler storm --signal\n  \
     tar c folder | squall send - --to HOST:4433 --ca ca.pem --token TOKEN\n\n\
     What happens when the connection is lost is in docs/transfer.md.")]
 pub(crate) struct SendArgs {
@@ -65,28 +65,13 @@ pub(crate) struct SendArgs {
     pub(super) signal: bool,
     #[command(flatten)]
     token: TokenArgs,
-    /// Who decides what goes where; see `squall schedulers`
+    /// Who decides what goes where; see `squall-lab schedulers`
     #[arg(long, value_name = "NAME", default_value = "minrtt", value_parser = parse_scheduler)]
     scheduler: String,
     #[arg(long, value_name = "NAME", default_value = "steady", help = format!(
         "Congestion control of all paths: {}", CongestionControl::names()
     ))]
     congestion: CongestionControl,
-    /// Send a video frame by frame, each when its time has come
-    #[arg(long)]
-    realtime: bool,
-    /// Give a frame up this long after its time, such as 300ms; implies --realtime
-    #[arg(long, value_name = "SPAN")]
-    deadline: Option<Span>,
-    /// Which frames are sent again when they are lost
-    #[arg(long, value_name = "WHICH", default_value = "all")]
-    reliable: Reliable,
-    /// Send every lost byte again, whatever else is said: the scheduler's "-R" in comparisons
-    #[arg(long)]
-    all_reliable: bool,
-    /// Frames per second of an H.264 byte stream, which does not say it itself
-    #[arg(long, value_name = "N")]
-    fps: Option<f64>,
     /// How long to try to connect
     #[arg(long, value_name = "SPAN", default_value = "10s")]
     pub(super) timeout: Span,
@@ -96,51 +81,31 @@ pub(crate) struct SendArgs {
     /// Write the summary as JSON; - for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[cfg(feature = "qlog")]
     /// Write a qlog of the connection into this folder
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
-}
-
-/// Which frames are reliable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Reliable {
-    /// All of them.
-    All,
-    /// Key frames.
-    Key,
-    /// None.
-    None,
 }
 
 /// What came of it.
 #[derive(Serialize)]
 struct Summary {
     name: String,
-    kind: &'static str,
-    /// Of the file or the frames.
     bytes: u64,
     seconds: f64,
     /// Bytes that arrived, over the time it took, in bits per second.
     goodput_bps: u64,
-    blocks: Fates,
+    blocks: Blocks,
     /// Sessions that it took: more than one if the connection was lost on the way.
     sessions: u32,
     paths: Vec<PathSummary>,
 }
 
-/// Blocks of the file, or frames, by fate.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct Fates {
+/// Blocks of the file.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Blocks {
     offered: u64,
     delivered: u64,
-    /// Given up because the deadline passed.
-    pub(super) expired: u64,
-    /// Unreliable, and lost in part.
-    pub(super) lost: u64,
-    pub(super) cancelled: u64,
-    pub(super) refused: u64,
-    /// Not even handed over, as there was no room, or no time left.
-    dropped: u64,
 }
 
 /// Runs the command.
@@ -155,18 +120,18 @@ pub(crate) fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
 
 async fn send(args: &SendArgs) -> anyhow::Result<Summary> {
     let mut source = args.source().map_err(|error| usage(format!("{error:#}")))?;
-    let (name, content) = (source.name.clone(), source.content.clone());
+    let name = source.name.clone();
     let header = args.header(&source)?;
     let mut line = Line::new(args, &source)?;
     let taken = line.taken.clone();
     // What is opened by name, such as a FIFO, may have made this program wait until here.
     let mut interrupts = Interrupts::listen()?;
-    let mut delivery = Delivery::new(args, &mut source, header, &taken);
+    let mut delivery = Delivery::new(&mut source, header, &taken);
     let sent = tokio::select! {
         sent = line.carry(&mut delivery) => sent,
         () = interrupts.next() => Err(Interrupted.into()),
     };
-    let (end, dropped, all_sent) = (delivery.end, delivery.dropped, delivery.is_all_sent());
+    let (end, all_sent) = (delivery.end, delivery.is_all_sent());
     if sent.is_err() {
         line.give_up().await;
     }
@@ -179,15 +144,12 @@ async fn send(args: &SendArgs) -> anyhow::Result<Summary> {
         arrived => error.context(format!("not sent completely, {} arrived", format::size(arrived as f64))),
     })?;
     let seconds = line.begin.map_or(0.0, |begin| begin.elapsed().as_secs_f64());
-    // The receipt says more than acknowledgements that did not arrive before the end of the session.
-    let fates = if receipt.blocks == end.blocks { Fates::default() } else { line.fates };
     Ok(Summary {
         name,
-        kind: content.kind(),
         bytes: end.bytes,
         seconds,
         goodput_bps: (receipt.bytes as f64 * 8.0 / seconds.max(1e-6)) as u64,
-        blocks: Fates { offered: end.blocks, delivered: receipt.blocks, dropped, ..fates },
+        blocks: Blocks { offered: end.blocks, delivered: receipt.blocks },
         sessions: line.sessions,
         paths: line.paths.summary(),
     })
@@ -211,18 +173,7 @@ impl std::fmt::Display for Summary {
             self.seconds,
             format::rate(self.goodput_bps as f64)
         )?;
-        write!(f, "blocks: {} of {} delivered", blocks.delivered, blocks.offered)?;
-        let others = [
-            (blocks.expired, "expired"),
-            (blocks.lost, "lost"),
-            (blocks.cancelled, "cancelled"),
-            (blocks.refused, "refused"),
-            (blocks.dropped, "dropped"),
-        ];
-        for (count, fate) in others.iter().filter(|(count, _)| *count > 0) {
-            write!(f, ", {count} {fate}")?;
-        }
-        writeln!(f)?;
+        writeln!(f, "blocks: {} of {} delivered", blocks.delivered, blocks.offered)?;
         if self.sessions > 1 {
             writeln!(f, "sessions: {}, as the connection was lost on the way", self.sessions)?;
         }
@@ -232,16 +183,7 @@ impl std::fmt::Display for Summary {
 
 impl SendArgs {
     fn source(&self) -> anyhow::Result<Source> {
-        if self.deadline.is_some_and(|deadline| deadline.micros() == 0) {
-            return Err(usage("--deadline: nothing arrives within 0"));
-        }
-        if !self.realtime && self.deadline.is_none() {
-            return Source::file(&self.file);
-        }
-        if self.file == Path::new("-") {
-            return Err(usage("standard input cannot be sent in real time: give a video file"));
-        }
-        Source::video(&self.file, self.fps, self.deadline.map(Span::micros))
+        Source::file(&self.file)
     }
 
     fn header(&self, source: &Source) -> anyhow::Result<Header> {
@@ -254,7 +196,7 @@ impl SendArgs {
             from: 0,
             token: secret.map(|token| Secret(token.reveal().to_owned())),
             name: source.name.clone(),
-            content: source.content.clone(),
+            size: source.size,
         })
     }
 
@@ -269,36 +211,19 @@ impl SendArgs {
     }
 
     pub(super) fn config(&self) -> anyhow::Result<Config> {
+        #[cfg(feature = "qlog")]
         if let Some(folder) = &self.qlog {
-            std::fs::create_dir_all(folder).map_err(|error| failure::on_file("make", folder, &error))?;
+            std::fs::create_dir_all(folder)
+                .map_err(|error| super::failure::on_file("make", folder, &error))?;
         }
         Ok(Config {
             scheduler: squall::scheduler(&self.scheduler).map_err(whole)?,
             congestion: self.congestion,
-            all_reliable: self.all_reliable,
             limits: Limits { queued_bytes: QUEUED, ..Limits::default() },
+            #[cfg(feature = "qlog")]
             qlog_dir: self.qlog.clone(),
             ..Config::default()
         })
-    }
-
-    /// Whether everything has to arrive.
-    pub(super) fn is_whole(&self) -> bool {
-        self.deadline.is_none() && (self.all_reliable || self.reliable == Reliable::All)
-    }
-
-    /// The block of a frame, without its data. Key frames first: all others need them.
-    pub(super) fn frame_block(&self, kind: FrameKind) -> Block {
-        let key = kind == FrameKind::Key;
-        let priority = match kind {
-            FrameKind::Key => Priority::new(1),
-            FrameKind::Delta => Priority::new(3),
-            FrameKind::Disposable => Priority::new(5),
-        };
-        let mut block = Block::new(Bytes::new()).priority(priority).ordered();
-        block.deadline = self.deadline.map(Span::duration);
-        block.reliable = self.reliable == Reliable::All || key && self.reliable == Reliable::Key;
-        block
     }
 }
 
@@ -315,20 +240,6 @@ fn interfaces(given: &[String]) -> anyhow::Result<Interfaces> {
     }
 }
 
-pub(crate) fn parse_host(text: &str) -> Result<String, String> {
-    let port = text.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?)));
-    match port {
-        Some((host, 1..)) if is_host(host) => Ok(text.to_owned()),
-        _ => Err("expected HOST:PORT, such as media.example.org:4433 or [2001:db8::7]:4433".to_owned()),
-    }
-}
-
-/// A name or an address; the colons of IPv6 need brackets, or the port could not be told.
-fn is_host(text: &str) -> bool {
-    let bracketed = text.starts_with('[') && text.ends_with(']');
-    !text.is_empty() && (bracketed || !text.contains(':'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -341,11 +252,5 @@ mod tests {
         let local = Interfaces::Local(vec!["127.0.0.2".parse().unwrap(), "::1".parse().unwrap()]);
         assert_eq!(given(&["127.0.0.2", "::1"]).unwrap(), local);
         assert!(given(&["wlan0", "127.0.0.2"]).is_err());
-    }
-
-    #[test]
-    fn hosts_have_ports() {
-        assert!(["a:1", "127.0.0.1:4433", "[::1]:65535"].iter().all(|host| parse_host(host).is_ok()));
-        assert!(["a", ":1", "a:0", "a:65536", "::1", ""].iter().all(|host| parse_host(host).is_err()));
     }
 }

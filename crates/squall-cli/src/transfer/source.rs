@@ -1,4 +1,4 @@
-//! What is sent: a file as it is, or a video frame by frame.
+//! What is sent: a file, a device or standard input, as it is.
 
 use std::{
     fs::File,
@@ -6,50 +6,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use bytes::Bytes;
-use squall_media::{
-    EncodedFrame,
-    ivf::IvfReader,
-    source::{self, Codec, SourceOptions},
-};
 use tokio::sync::mpsc;
-
-use crate::error::whole;
 
 use super::{
     failure,
-    message::{Content, DATA_BYTES, MAX_NAME, Video},
+    message::{DATA_BYTES, MAX_NAME},
 };
 
 /// Pieces that are read ahead.
 const AHEAD: usize = 4;
 
-/// The next piece of a source.
-pub(super) enum Piece {
-    /// Bytes of a file.
-    Data(Bytes),
-    /// A frame of a video.
-    Frame(EncodedFrame),
-}
-
-impl Piece {
-    /// Its bytes.
-    pub(super) fn data(&self) -> &Bytes {
-        match self {
-            Self::Data(data) => data,
-            Self::Frame(frame) => &frame.data,
-        }
-    }
-}
-
-/// Something to send, being read by a thread of its own: pipes and decoders may make it wait.
+/// Something to send, being read by a thread of its own: pipes may make it wait.
 pub(super) struct Source {
     /// Its name, without folders.
     pub(super) name: String,
-    /// What it is.
-    pub(super) content: Content,
-    pieces: mpsc::Receiver<anyhow::Result<Piece>>,
+    /// Its bytes, if known before.
+    pub(super) size: Option<u64>,
+    pieces: mpsc::Receiver<anyhow::Result<Bytes>>,
 }
 
 impl Source {
@@ -67,42 +42,18 @@ impl Source {
             (name_of(path), about.is_file().then_some(about.len()), Box::new(file))
         };
         let shown = path.to_owned();
-        Self::start(
-            name,
-            Content::File { size },
-            Chunks { input, buffer: vec![0; DATA_BYTES], path: shown }.map(|chunk| chunk.map(Piece::Data)),
-        )
-    }
-
-    /// Opens a video, to be sent frame by frame.
-    pub(super) fn video(path: &Path, fps: Option<f64>, deadline_us: Option<u64>) -> anyhow::Result<Self> {
-        let options = SourceOptions { fps, ..Default::default() };
-        let frames = source::open_with(path, &options).map_err(whole)?;
-        let info = frames.info().clone();
-        let ivf = match info.codec {
-            Codec::H264 => None,
-            _ => {
-                let file = File::open(path).map_err(|error| failure::on_file("read", path, &error))?;
-                Some(IvfReader::new(file).with_context(|| path.display().to_string())?.header())
-            }
-        };
-        let video = Video { codec: info.codec, fps: info.fps, deadline_us, ivf };
-        Self::start(
-            name_of(path),
-            Content::Video(video),
-            frames.map(|frame| Ok(Piece::Frame(frame.map_err(whole)?))),
-        )
+        Self::start(name, size, Chunks { input, buffer: vec![0; DATA_BYTES], path: shown })
     }
 
     /// The next piece; `None` at the end. Cancel safe.
-    pub(super) async fn next(&mut self) -> Option<anyhow::Result<Piece>> {
+    pub(super) async fn next(&mut self) -> Option<anyhow::Result<Bytes>> {
         self.pieces.recv().await
     }
 
     fn start(
         name: String,
-        content: Content,
-        pieces: impl Iterator<Item = anyhow::Result<Piece>> + Send + 'static,
+        size: Option<u64>,
+        pieces: impl Iterator<Item = anyhow::Result<Bytes>> + Send + 'static,
     ) -> anyhow::Result<Self> {
         let (into, out) = mpsc::channel(AHEAD);
         let thread = std::thread::Builder::new().name("squall-read".to_owned());
@@ -115,7 +66,7 @@ impl Source {
                 }
             }
         })?;
-        Ok(Self { name, content, pieces: out })
+        Ok(Self { name, size, pieces: out })
     }
 }
 
@@ -157,7 +108,7 @@ mod tests {
 
     #[test]
     fn names_have_no_folders() {
-        assert_eq!(name_of(Path::new("/a/b.ivf")), "b.ivf");
+        assert_eq!(name_of(Path::new("/a/b.iso")), "b.iso");
         assert_eq!(name_of(Path::new("/")), "unnamed");
         assert_eq!(name_of(Path::new("a\nb")), "a_b");
         assert_eq!(name_of(Path::new(&"ü".repeat(200))).len(), MAX_NAME - 1);

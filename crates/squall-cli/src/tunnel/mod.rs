@@ -10,9 +10,9 @@ mod service;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use squall_terminal::{error::usage, output};
 
 use self::options::Options;
-use crate::{error::usage, output};
 
 /// Carries flows that exist (UDP, RTP, MPEG-TS) between two hosts, over all their networks.
 ///

@@ -8,13 +8,14 @@ use std::{
 
 use clap::Args;
 use squall::{CongestionControl, Fingerprint};
+use squall_terminal::error::usage;
 use squall_tunnel::{
     Config, FlowConfig,
     config::{ConnectConfig, End, IdentityConfig, ListenConfig, MAX_FLOWS, Side, TrustConfig},
 };
 
 use crate::{
-    error::{parse_scheduler, usage},
+    arguments::{parse_host, parse_scheduler},
     token::{self, TokenArgs},
 };
 
@@ -33,7 +34,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "FILE", requires = "listen")]
     state: Option<PathBuf>,
     /// Call the other end
-    #[arg(long, value_name = "HOST:PORT", value_parser = crate::transfer::send::parse_host)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = parse_host)]
     to: Option<String>,
     /// Trust the certificate of this fingerprint, which the other end shows
     #[arg(long, value_name = "FINGERPRINT", conflicts_with_all = ["ca", "insecure"])]
@@ -61,7 +62,7 @@ pub(super) struct Options {
     /// Go by the radios of the interfaces: Wi-Fi and modems; docs/signal.md says how
     #[arg(long)]
     signal: bool,
-    /// Who decides what goes where; see `squall schedulers`
+    /// Who decides what goes where; see `squall-lab schedulers`
     #[arg(long, value_name = "NAME", default_value = "minrtt", value_parser = parse_scheduler)]
     scheduler: String,
     #[arg(long, value_name = "NAME", default_value = "steady", help = format!(

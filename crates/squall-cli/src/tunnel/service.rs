@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use squall_terminal::{error::whole, interrupt::Interrupts, note, output};
 use squall_tunnel::{Bitrate, Config, Tunnel};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::options::Plan;
-use crate::{error::whole, interrupt::Interrupts, output};
 
 /// Runs until the program is asked to end.
 pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {

@@ -1,19 +1,19 @@
-//! What the tests share: the program, run as a user would, and a folder of their own.
+//! What the tests share: the program, run as a user would.
 
-#![allow(dead_code, reason = "every test file uses its own part")]
+#![allow(dead_code, unused_imports, reason = "every test file uses its own part")]
 
 pub(crate) mod peer;
 
 use std::{
     ffi::OsStr,
-    fs,
     io::{BufRead as _, BufReader, Read as _},
     net::SocketAddr,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+pub(crate) use squall_testing::program::{Scratch, ends_within, failure, signal};
 
 /// The program.
 pub(crate) fn squall() -> Command {
@@ -23,63 +23,6 @@ pub(crate) fn squall() -> Command {
 /// Runs it to its end.
 pub(crate) fn run<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Output {
     squall().args(args).output().expect("the program starts")
-}
-
-/// What it said went wrong, and its code.
-pub(crate) fn failure(output: &Output) -> (String, Option<i32>) {
-    let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
-    (said, output.status.code())
-}
-
-/// Whether there can be a shell here. Root with the device must have one; else it is said what is missing.
-pub(crate) fn shell_is_possible() -> bool {
-    let (said, code) = failure(&run(["shell", "-q", "--link", "delay=1ms", "--", "true"]));
-    if code != Some(0) {
-        assert!(!(Path::new("/dev/net/tun").exists() && is_root()), "{said}");
-        squall_testing::skipped(&said);
-    }
-    code == Some(0)
-}
-
-fn is_root() -> bool {
-    fs::read_to_string("/proc/self/status").is_ok_and(|status| {
-        status.lines().any(|line| line.split_whitespace().eq(["Uid:", "0", "0", "0", "0"]))
-    })
-}
-
-/// A folder that is there while the test runs.
-pub(crate) struct Scratch(PathBuf);
-
-impl Scratch {
-    pub(crate) fn new(test: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("squall-{test}-{}", std::process::id()));
-        // One of an earlier process of the same number.
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).expect("the folder is made");
-        Self(folder)
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-
-    pub(crate) fn write(&self, name: &str, content: &[u8]) -> PathBuf {
-        let file = self.path(name);
-        fs::write(&file, content).expect("the file is written");
-        file
-    }
-
-    /// The unfinished files in it.
-    pub(crate) fn parts(&self) -> Vec<PathBuf> {
-        let files = fs::read_dir(&self.0).expect("is there").map(|entry| entry.expect("is readable").path());
-        files.filter(|file| file.extension().is_some_and(|extension| extension == "part")).collect()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// A running `squall recv`.
@@ -190,30 +133,4 @@ impl Drop for Receiver {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Sends a process a signal, by name.
-pub(crate) fn signal(child: &Child, name: &str) {
-    let sent = Command::new("kill").arg(format!("-{name}")).arg(child.id().to_string()).status();
-    assert!(sent.expect("kill is there").success());
-}
-
-/// The exit code of a process, should it end within this time.
-pub(crate) fn ends_within(child: &mut Child, time: Duration) -> Option<i32> {
-    let begin = Instant::now();
-    while begin.elapsed() < time {
-        if let Some(status) = child.try_wait().expect("can be asked") {
-            return status.code();
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    None
-}
-
-/// A second of H.264, 30 frames a second.
-pub(crate) fn h264() -> Vec<u8> {
-    let encoder =
-        squall_media::EncoderConfig { width: 160, height: 90, bitrate_bps: 400_000, ..Default::default() };
-    let clip = squall_media::Clip::generate(squall_media::ClipConfig { encoder, seed: 1 }, 1.0);
-    clip.expect("is encoded").frames().iter().flat_map(|frame| frame.data.to_vec()).collect()
 }

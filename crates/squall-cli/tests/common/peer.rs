@@ -7,10 +7,7 @@ use squall::{Block, CloseReason, Config, Connect, Session, Trust};
 /// The header of a file of unknown size.
 pub(crate) fn header(transfer: u32, name: &str, token: Option<&str>) -> String {
     let token = token.map_or_else(String::new, |token| format!(r#""token":"{token}","#));
-    let content = r#"{"kind":"file","size":null}"#;
-    format!(
-        r#"{{"version":2,"transfer":"{transfer:032x}","from":0,{token}"name":"{name}","content":{content}}}"#
-    )
+    format!(r#"{{"version":3,"transfer":"{transfer:032x}","from":0,{token}"name":"{name}","size":null}}"#)
 }
 
 /// A session with a `squall recv`.

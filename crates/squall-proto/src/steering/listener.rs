@@ -9,7 +9,7 @@ use std::{
 use bytes::BytesMut;
 use noq_proto::{
     ClientConfig, ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointConfig, EndpointEvent, FourTuple,
-    HashedConnectionIdGenerator, IdleTimeout, QlogFileFactory, ServerConfig, TransportConfig,
+    HashedConnectionIdGenerator, IdleTimeout, ServerConfig, TransportConfig,
 };
 
 use super::{ClientTls, Connection, Ecn, ServerTls, Transmit, controller::Roster};
@@ -167,8 +167,9 @@ fn transport(config: &Config, roster: &Arc<Roster>) -> TransportConfig {
         .send_observed_address_reports(false)
         .max_concurrent_bidi_streams(0u32.into())
         .max_concurrent_uni_streams(1u32.into());
+    #[cfg(feature = "qlog")]
     if let Some(dir) = &config.qlog_dir {
-        transport.qlog_factory(Arc::new(QlogFileFactory::new(dir.clone())));
+        transport.qlog_factory(Arc::new(noq_proto::QlogFileFactory::new(dir.clone())));
     }
     transport
 }

@@ -14,7 +14,7 @@ pub use quantile::{Quantile, Times};
 pub(crate) use subject::BY_RELIABILITY;
 pub use subject::{Subject, View};
 
-use crate::table::format;
+use squall_units::format;
 
 /// One number of a run, a path, a flow or a class of one. Its text is its name in scenario files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

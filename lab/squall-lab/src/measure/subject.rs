@@ -1,13 +1,13 @@
 //! What a measure is taken of.
 
 use serde::{Deserialize, Serialize};
+use squall_units::format;
 
 use super::{Count, Measure, Quantile, Times, limit, pictures};
 use crate::flow::{Direction, word};
 use crate::result::{
     ClassResult, FlowResult, PathResult, Percentiles, Playback, RunResult, Tally, rate_bps, ratio, round6,
 };
-use crate::table::format;
 
 /// A whole run, one of its paths, one of its flows, or one class of a flow; a flow or class together with a
 /// path is what it sent there. Names are those of the scenario.

@@ -161,7 +161,7 @@ fn introduction(runs: &[&RunResult]) -> String {
     };
     format!(
         "<p class=\"note\">{} each, congestion control {}, {plural} {seeds}, squall {}.{note}</p>\n",
-        crate::table::format::time(first.duration_us),
+        squall_units::format::time(first.duration_us),
         html::escape(&first.congestion),
         html::escape(&first.version)
     )

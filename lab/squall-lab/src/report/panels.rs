@@ -1,6 +1,7 @@
 //! Small multiples over time: one panel per scheduler, same axes, so that curves never hide each other.
 
 use plotters::style::text_anchor::HPos;
+use squall_units::format;
 
 use super::axis::{Frame, Scale};
 use super::canvas::{
@@ -8,7 +9,6 @@ use super::canvas::{
 };
 use super::style::Role;
 use crate::result::{FlowResult, Interval, RunResult};
-use crate::table::format;
 
 const TITLE: i32 = 30;
 const PLOT: i32 = 112;

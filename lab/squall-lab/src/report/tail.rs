@@ -1,13 +1,13 @@
 //! The latency tail: how many blocks took longer than a given time.
 
 use plotters::style::text_anchor::HPos;
+use squall_units::format;
 
 use super::axis::{Frame, Scale};
 use super::canvas::{Area, DrawError, Figure, LEFT, WIDTH, bold, line, marker, polyline, px, text, write};
 use super::panels::{ms, show_ms};
 use super::style::Role;
 use crate::result::{DistributionPoint, FlowResult, RunResult};
-use crate::table::format;
 
 const HEIGHT: i32 = 400;
 const KEY: i32 = 300;

@@ -1,7 +1,5 @@
 //! Results as plain text for the terminal: aligned columns with units.
 
-pub mod format;
-
 use crate::result::RunResult;
 use crate::summary::{self, Table};
 

@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 use squall_media::studio::CodedFrame;
+use squall_units::format;
 
 use super::{Figures, Playout, Seen, Show};
 use crate::flow::Encoded;
 use crate::result::{PathResult, RunResult, round6};
 use crate::summary::{Column, Table};
-use crate::table::{format, render};
+use crate::table::render;
 
 /// What was shown, and how each scheduler fared.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -73,7 +73,7 @@ pub enum VideoError {
     Run(#[from] RunError),
     /// The film cannot be shown that soon.
     #[error("a latency of {} is too short: the encoder holds frames back, and the last leaves {} after its picture was taken",
-        crate::table::format::time(*.latency_us), crate::table::format::time(*.least_us))]
+        squall_units::format::time(*.latency_us), squall_units::format::time(*.least_us))]
     Latency {
         /// What was asked for, in microseconds.
         latency_us: u64,

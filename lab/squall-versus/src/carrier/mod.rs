@@ -39,9 +39,9 @@ impl Run {
     }
 
     /// One of the relays of this crate.
-    fn relay(squall: &Path, relay: Relay, end: RelayEnd) -> anyhow::Result<Self> {
+    fn relay(lab: &Path, relay: Relay, end: RelayEnd) -> anyhow::Result<Self> {
         let words = serde_json::to_string(&(relay, end)).context("a path that is no UTF-8")?;
-        Ok(Self::new(squall, ["versus-relay".to_owned(), words]))
+        Ok(Self::new(lab, ["versus-relay".to_owned(), words]))
     }
 }
 
@@ -93,7 +93,7 @@ pub fn relay(relay: Relay, end: RelayEnd) -> anyhow::Result<()> {
 ///
 /// If the folder is called what no program can be told.
 pub(crate) fn programs(spec: &SideSpec) -> anyhow::Result<(Vec<Run>, Run)> {
-    let relay = |relay, links| Run::relay(&spec.squall, relay, relay_end(spec, links));
+    let relay = |relay, links| Run::relay(&spec.lab, relay, relay_end(spec, links));
     Ok(match spec.contender {
         Contender::SquallMinrtt => (Vec::new(), squall::tunnel(spec, "minrtt", "steady")),
         Contender::SquallMinrttCubic => (Vec::new(), squall::tunnel(spec, "minrtt", "cubic")),
@@ -139,6 +139,7 @@ mod tests {
             packets: Vec::new(),
             links: 2,
             radios: false,
+            lab: "squall-lab".into(),
             squall: "squall".into(),
             folder: OsStr::from_bytes(folder).into(),
         };

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 use squall_signal::{Micros, Reading};
+use squall_terminal::output;
 
 use super::watched::{Told, Watched};
-use crate::output;
 
 /// Standard output.
 pub(super) struct Json;

@@ -16,14 +16,14 @@ use squall_signal::{
     Clock, Reading, SignalSource, SourceError, radio, radios,
     trace::{Replay, Trace, TraceSource},
 };
+use squall_terminal::{
+    error::{usage, whole},
+    input, interrupt, note,
+};
 use squall_units::Span;
 use tokio::sync::mpsc;
 
 use self::{json::Json, live::Live, text::Text, watched::Watched};
-use crate::{
-    error::{usage, whole},
-    input, interrupt,
-};
 
 /// How often the table is drawn, and silence is looked for.
 const TICK: Duration = Duration::from_millis(100);

@@ -1,9 +1,9 @@
 //! Lines for where nothing can be drawn.
 
 use squall_signal::{Micros, Reading};
+use squall_terminal::output;
 
 use super::watched::{Told, Watched};
-use crate::output;
 
 /// Time between two lines of a radio, in microseconds.
 const LINE: Micros = 1_000_000;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use squall_units::format;
+
 use super::{Book, Chapter, findings, words};
 use crate::report::html::escape;
-use crate::table::format;
 
 /// How to read it, the findings, and what there is.
 pub(super) fn text(book: &Book) -> String {

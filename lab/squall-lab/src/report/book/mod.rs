@@ -27,7 +27,7 @@ pub struct Book {
     pub title: String,
     /// The experiments.
     pub chapters: Vec<Chapter>,
-    /// Runs that belong to no experiment, as of `squall run --json`.
+    /// Runs that belong to no experiment, as of `squall-lab run --json`.
     pub runs: Vec<RunResult>,
 }
 

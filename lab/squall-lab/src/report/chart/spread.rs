@@ -1,6 +1,7 @@
 //! How the latencies of blocks are spread: the share that took longer than a time, or at most so long.
 
 use plotters::style::text_anchor::HPos;
+use squall_units::format;
 
 use super::{Chart, PLOT, Row, TITLE, WIDTH, key};
 use crate::estimate::Estimate;
@@ -10,7 +11,6 @@ use crate::report::canvas::{Area, DrawError, Figure, line, marker, polygon, poly
 use crate::report::html::trim;
 use crate::report::panels::{ms, show_ms};
 use crate::report::style::Role;
-use crate::table::format;
 
 const LEFT: i32 = 62;
 const RIGHT: i32 = 16;

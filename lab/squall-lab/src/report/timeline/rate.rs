@@ -1,6 +1,7 @@
 //! What a path carried over time against what its link could, and the states that it was held in.
 
 use plotters::style::text_anchor::HPos;
+use squall_units::format;
 
 use super::thin;
 use crate::flow::{Direction, word};
@@ -9,7 +10,6 @@ use crate::report::canvas::{Area, DrawError, bold, fill, line, polyline, px, tex
 use crate::report::panels::{name_outages, seconds, shade};
 use crate::report::style::Role;
 use crate::result::{Interval, PathResult, PathState, RunResult};
-use crate::table::format;
 
 /// Height of the strip of states, in CSS pixels.
 pub(super) const STRIP: i32 = 16;

@@ -1,0 +1,23 @@
+//! What Squall's commands share: errors in one line ([`error`]), output files that are whole or absent ([`output`]),
+//! progress on standard error ([`progress`]), input files and lists ([`input`], [`list`]), requests to end
+//! ([`interrupt`]), and lines that fit ([`wrap`]).
+
+#![forbid(unsafe_code)]
+// A line that cannot be written, on a full disk or to a reader that has gone, must not end the program.
+#![deny(clippy::print_stderr)]
+
+pub mod error;
+pub mod input;
+pub mod interrupt;
+pub mod list;
+pub mod output;
+pub mod progress;
+pub mod wrap;
+
+/// Writes a line to standard error. A line that cannot be written is lost, and the program goes on.
+#[macro_export]
+macro_rules! note {
+    ($($words:tt)*) => {
+        $crate::output::on_stderr(&format!("{}\n", format_args!($($words)*)))
+    };
+}

@@ -1,0 +1,66 @@
+//! A line on standard error that says how far long work is.
+
+use std::{
+    io::{IsTerminal as _, Write as _, stderr},
+    time::{Duration, Instant},
+};
+
+/// Time between two changes of the line on a terminal.
+const ON_TERMINAL: Duration = Duration::from_millis(100);
+
+/// Time between two lines elsewhere.
+const ELSEWHERE: Duration = Duration::from_secs(3);
+
+/// The line, rewritten in place on a terminal; elsewhere a new one now and then.
+#[derive(Debug)]
+pub struct Progress {
+    terminal: bool,
+    last: Instant,
+    shown: bool,
+    /// Elsewhere than on a terminal no line is written twice.
+    text: String,
+}
+
+impl Default for Progress {
+    /// Shows nothing yet.
+    fn default() -> Self {
+        Self { terminal: stderr().is_terminal(), last: Instant::now(), shown: false, text: String::new() }
+    }
+}
+
+impl Progress {
+    /// Shows this, if the time has come to show something.
+    pub fn show(&mut self, text: &str) {
+        let interval = if self.terminal { ON_TERMINAL } else { ELSEWHERE };
+        if self.last.elapsed() < interval || (!self.terminal && self.text == text) {
+            return;
+        }
+        text.clone_into(&mut self.text);
+        self.last = Instant::now();
+        self.shown = true;
+        // Nobody reads it then: work goes on.
+        let _ = if self.terminal { write!(stderr(), "\r\x1b[K{text}") } else { writeln!(stderr(), "{text}") };
+        let _ = stderr().flush();
+    }
+
+    /// Takes the line away.
+    pub fn clear(&mut self) {
+        if self.terminal && self.shown {
+            let _ = write!(stderr(), "\r\x1b[K");
+            let _ = stderr().flush();
+        }
+        self.shown = false;
+    }
+
+    /// Shows this for good.
+    pub fn done(&mut self, text: &str) {
+        self.clear();
+        let _ = writeln!(stderr(), "{text}");
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}

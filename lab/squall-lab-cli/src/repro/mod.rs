@@ -1,0 +1,277 @@
+//! `squall-lab repro`: experiments, and whether what is claimed of them holds.
+
+mod csv;
+mod progress;
+mod told;
+
+use std::{
+    fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use anyhow::Context as _;
+use clap::Args;
+use squall::sched::Registry;
+use squall_lab::{
+    RunResult,
+    experiment::{Experiment, Finding, Record, Study, StudyError, judge},
+    report::{Book, Chapter},
+    summary::{Column, Table},
+    table,
+};
+use squall_terminal::{
+    error::{usage, whole},
+    input, output,
+};
+
+use crate::{findings, report};
+use progress::Remaining;
+
+/// Runs experiments in virtual time, and says of every claim of a paper what was measured and whether it holds.
+///
+/// An experiment is a scenario with axes and claims; docs/experiments.md describes it. What was run before and
+/// would be the same is not run again. The same program and files give the same numbers.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "Examples:\n  squall-lab repro --list\n  squall-lab repro --quick\n  squall-lab repro storm-fig10 storm-fig11\n  \
+    squall-lab repro dams --csv out/dams.csv\n  squall-lab repro --report out/report.html\n  squall-lab repro my-experiment.toml --quick\n\n\
+    Claims are judged by their 95 % confidence interval (Student's t, seed by seed): a comparison holds if all of it is at \
+    least three quarters of the claimed size, in direction only if all of it goes the claimed way; a value holds if all of \
+    it is within a quarter. What the interval leaves open is unclear, and one seed leaves everything open. No claim has \
+    tolerances of its own; docs/experiments.md has the whole rule"
+)]
+pub(crate) struct ReproArgs {
+    /// Names of experiments, or how they begin, or files. Default: all
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+    /// All experiments: the default
+    #[arg(long, conflicts_with = "ids")]
+    all: bool,
+    /// Fewer points, seeds and seconds, as each experiment says: to see that it works, not to conclude from. Leaves out
+    /// the reasons in the files, which are about full runs
+    #[arg(long)]
+    quick: bool,
+    /// Only list them
+    #[arg(long)]
+    list: bool,
+    /// Where the experiments are
+    #[arg(long, value_name = "DIR", default_value = "scenarios/papers")]
+    experiments: PathBuf,
+    /// Folder of recordings that stand in for made-up links, in experiments with a table of traces
+    #[arg(long, value_name = "DIR")]
+    traces: Option<PathBuf>,
+    /// Where what was run is remembered, a file of JSON Lines for each experiment
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Write what every run measured, a row for each number
+    #[arg(long, value_name = "FILE.csv")]
+    csv: Option<PathBuf>,
+    /// Write what was found of every claim, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write what was found of every claim, and why, as a page of documentation
+    #[arg(long, value_name = "FILE.md")]
+    markdown: Option<PathBuf>,
+    /// Also show the results of every scheduler at every point, as squall-lab run does
+    #[arg(long)]
+    tables: bool,
+    /// Write a page about it that any browser shows: findings, figures, single runs over time
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Write each figure as a file of its own, for papers
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ReproArgs) -> anyhow::Result<ExitCode> {
+    let registry = Arc::new(Registry::standard());
+    let experiments = load(args, &registry).map_err(usage)?;
+    if args.list {
+        output::print(&listing(&experiments))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let folder = args.out.clone().unwrap_or_else(|| usual_folder(args));
+    let study =
+        Study::new(&experiments, registry.clone(), &folder, args.quick, program()?).map_err(explain)?;
+    let progress = Remaining::new(study.progress());
+    let records = study.run(&|now| progress.show(now)).map_err(explain)?;
+    progress.done();
+    let mut findings: Vec<Finding> =
+        experiments.iter().flat_map(|experiment| judge(experiment, &records)).collect();
+    if args.quick {
+        // The reasons in the files quote full runs.
+        findings.iter_mut().for_each(|finding| finding.finding.clear());
+    }
+    let failed = told::failed_checks(&records);
+    publish(args, &experiments, &folder, &records, &findings)?;
+    let drawn = draw(args, experiments, records, &registry)?;
+    if !printed_elsewhere(args) {
+        output::print(&drawn)?;
+    }
+    // A claim that does not hold is a finding; a check that fails is a failure.
+    let (count, plural) = (failed.rows.len(), if failed.rows.len() == 1 { "" } else { "s" });
+    anyhow::ensure!(count == 0, "{count} check{plural} failed");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs that are not the same are kept apart, so that none makes the others be forgotten.
+fn usual_folder(args: &ReproArgs) -> PathBuf {
+    let traces = if args.traces.is_some() { "-traces" } else { "" };
+    let quick = if args.quick { "-quick" } else { "" };
+    PathBuf::from(format!("out/repro{traces}{quick}"))
+}
+
+/// The page and the figures, if they are wanted.
+fn draw(
+    args: &ReproArgs,
+    experiments: Vec<Experiment>,
+    records: Vec<Record>,
+    registry: &Arc<Registry>,
+) -> anyhow::Result<String> {
+    if args.report.is_none() && args.svg.is_none() {
+        return Ok(String::new());
+    }
+    let mut chapters = Chapter::of(records, experiments);
+    report::add_telling(&mut chapters, registry)?;
+    let book = Book { title: report::TITLE.into(), chapters, runs: Vec::new() };
+    report::publish(&book, args.report.as_deref(), args.svg.as_deref())
+}
+
+/// Whether standard output is for one of the files.
+fn printed_elsewhere(args: &ReproArgs) -> bool {
+    [&args.csv, &args.json, &args.markdown, &args.report]
+        .into_iter()
+        .flatten()
+        .any(|file| output::is_stdout(file))
+}
+
+fn publish(
+    args: &ReproArgs,
+    experiments: &[Experiment],
+    folder: &Path,
+    records: &[Record],
+    findings: &[Finding],
+) -> anyhow::Result<()> {
+    if let Some(file) = &args.csv {
+        output::write(file, &csv::text(records))?;
+    }
+    if let Some(file) = &args.json {
+        output::write(file, &(serde_json::to_string_pretty(findings)? + "\n"))?;
+    }
+    if let Some(file) = &args.markdown {
+        let experiments: Vec<&Experiment> = experiments.iter().collect();
+        output::write(file, &findings::page(&experiments, findings))?;
+    }
+    if printed_elsewhere(args) {
+        return Ok(());
+    }
+    let mut text = String::new();
+    if args.tables {
+        let runs: Vec<RunResult> = records.iter().map(|record| record.run.clone()).collect();
+        text.push_str(&table::results(&runs, squall_terminal::wrap::width()));
+        text.push('\n');
+    }
+    text.push_str(&told::text(findings, &told::failed_checks(records)));
+    text.push_str(&format!("runs: {}\n", folder.display()));
+    for (what, file) in [("csv", &args.csv), ("json", &args.json), ("markdown", &args.markdown)] {
+        text.extend(file.iter().map(|file| format!("{what}: {}\n", file.display())));
+    }
+    output::print(&text)
+}
+
+/// The experiments that were asked for, in order of their names.
+fn load(args: &ReproArgs, registry: &Registry) -> anyhow::Result<Vec<Experiment>> {
+    let files = |ids: &[String]| ids.iter().filter(|id| id.ends_with(".toml")).map(PathBuf::from).collect();
+    let mut paths: Vec<PathBuf> = files(&args.ids);
+    let names: Vec<&String> = args.ids.iter().filter(|id| !id.ends_with(".toml")).collect();
+    if args.ids.is_empty() {
+        paths.extend(shipped(&args.experiments)?);
+    } else if !names.is_empty() {
+        paths.extend(named(&names, &args.experiments)?);
+    }
+    let load = |path: &PathBuf| {
+        input::check(path)?;
+        let experiment = Experiment::load(path, registry).map_err(whole)?;
+        match &args.traces {
+            Some(folder) => experiment.with_traces(folder).map_err(whole),
+            None => Ok(experiment),
+        }
+    };
+    let mut experiments: Vec<Experiment> = paths.iter().map(load).collect::<Result<_, _>>()?;
+    experiments.sort_by(|a, b| a.name().cmp(b.name()));
+    if let Some(pair) = experiments.windows(2).find(|pair| pair[0].name() == pair[1].name()) {
+        let [first, second] = [&pair[0], &pair[1]].map(|experiment| experiment.file.display());
+        anyhow::bail!("{first} and {second} are both called {:?}", pair[0].name());
+    }
+    Ok(experiments)
+}
+
+/// The experiments in a folder of which an id begins with one of these.
+fn named(names: &[&String], folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut known: Vec<(PathBuf, Vec<String>)> = Vec::new();
+    for path in shipped(folder)? {
+        let ids = Experiment::ids_in(&path).map_err(whole)?;
+        known.push((path, ids));
+    }
+    let begins = |ids: &[String], name: &String| ids.iter().any(|id| id.starts_with(name.as_str()));
+    for name in names {
+        anyhow::ensure!(
+            known.iter().any(|(_, ids)| begins(ids, name)),
+            "{name}: no experiment in {} begins with that; --list lists them",
+            folder.display()
+        );
+    }
+    known.retain(|(_, ids)| names.iter().any(|name| begins(ids, name)));
+    Ok(known.into_iter().map(|(path, _)| path).collect())
+}
+
+fn shipped(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let problem = |error| {
+        anyhow::anyhow!("{}: {error}; --experiments names the folder of the experiments", folder.display())
+    };
+    let entries = fs::read_dir(folder).map_err(problem)?;
+    let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
+    let mut paths = paths.map_err(problem)?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    anyhow::ensure!(!paths.is_empty(), "{}: there is no experiment", folder.display());
+    Ok(paths)
+}
+
+fn listing(experiments: &[Experiment]) -> String {
+    let rows = experiments.iter().map(|experiment| {
+        let source = &experiment.source;
+        vec![
+            experiment.ids().collect::<Vec<_>>().join(", "),
+            format!("{} {}", source.paper, source.place).trim().to_owned(),
+            experiment.scenario.description.clone(),
+            experiment.claims.len().to_string(),
+        ]
+    });
+    let columns = vec![
+        Column::text("experiment"),
+        Column::text("from"),
+        Column::text("what"),
+        Column::number("claims", ""),
+    ];
+    table::render(&Table { title: "Experiments".into(), columns, rows: rows.collect() })
+}
+
+/// Stands for this program: results of another one are not taken for its own.
+fn program() -> anyhow::Result<u64> {
+    let file = std::env::current_exe().context("this program")?;
+    let bytes = fs::read(&file).with_context(|| file.display().to_string())?;
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    Ok(hasher.finish())
+}
+
+fn explain(error: StudyError) -> anyhow::Error {
+    match error {
+        StudyError::Scenario(_) => usage(error),
+        _ => whole(error),
+    }
+}

@@ -1,0 +1,207 @@
+//! `squall-lab run`: a scenario in virtual time.
+
+use std::{
+    io::{IsTerminal as _, stderr},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::{Arc, Mutex},
+};
+
+use anyhow::{anyhow, bail, ensure};
+use clap::Args;
+use squall::sched::Registry;
+use squall_lab::{
+    Batch, Contender, RunResult, Scenario, ScenarioError,
+    experiment::{Cell, Experiment},
+    report, result, table,
+};
+
+use squall_terminal::{
+    error::{usage, whole},
+    input, list, note, output,
+    progress::Progress,
+    wrap,
+};
+
+/// Most seeds of one call.
+const MAX_SEEDS: u64 = 1_000;
+
+/// Runs a scenario in virtual time, with each of its schedulers and seeds, and checks what must hold.
+///
+/// The same file and seed give the same results, to the byte. Ends with 1 if a check fails or has nothing to measure.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  squall-lab run scenarios/fading.toml\n  \
+    squall-lab run scenarios/lossy.toml --scheduler 'minrtt,redundant' \\\n      \
+    --seeds 10 --json out/lossy.json\n  \
+    squall-lab run scenarios/lossy.toml --scheduler 'minrtt,minrtt-R'\n  \
+    squall-lab run scenarios/fading.toml --report out/fading.html\n  \
+    squall-lab run scenarios/papers/storm-fig18.toml --at place=hall \\\n      \
+    --scheduler storm --report out/why.html\n  \
+    squall-lab run scenarios/stable.toml --json - | jq '.[0].flows[0].goodput_bps'")]
+pub(crate) struct RunArgs {
+    /// The scenario file; docs/scenarios.md describes it
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: PathBuf,
+    /// Of an experiment, a point of each of its axes, as in --at place=hall,rate=high; without it the scenario is run
+    /// as it stands in the file
+    #[arg(long, value_name = "AXIS=POINT", value_delimiter = ',')]
+    at: Vec<String>,
+    /// Schedulers instead of the scenario's, with options, separated by commas; one that ends in -R sends
+    /// every block reliably. The scenario's checks apply to the schedulers that it names itself
+    #[arg(long, value_name = "A,B")]
+    scheduler: Option<String>,
+    /// One seed instead of the scenario's
+    #[arg(long, value_name = "N", conflicts_with = "seeds")]
+    seed: Option<u64>,
+    /// Seeds 1 to N instead of the scenario's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_SEEDS))]
+    seeds: Option<u64>,
+    /// Also write all measurements as JSON; - for standard output, instead of everything else there
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Also write a report that any browser shows
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Also write qlog files of all connections, a folder for each run
+    #[arg(long, value_name = "DIR")]
+    qlog: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    input::check(&args.scenario)?;
+    let registry = Arc::new(Registry::standard());
+    let scenario = if args.at.is_empty() {
+        load(args, &registry).map_err(usage)?
+    } else {
+        cell(args, &registry).map_err(usage)?
+    };
+    if scenario.has_axes {
+        let file = args.scenario.display();
+        note!(
+            "squall-lab: {file}: run as it stands, without its axes; --at names points, and squall-lab repro runs all"
+        );
+    }
+    let batch = batch(args, &scenario, registry).map_err(usage)?;
+    if let Some(note) = unchecked(&scenario, &batch.schedulers) {
+        note!("squall-lab: {}: {note}", args.scenario.display());
+    }
+    let runs = execute(&batch)?;
+    publish(args, &scenario, &runs)?;
+    let verdicts = || runs.iter().flat_map(|run| &run.checks);
+    let (all, failed) = (verdicts().count(), verdicts().filter(|verdict| !verdict.pass).count());
+    ensure!(failed == 0, "{failed} of {all} checks failed");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says which schedulers are not checked because the scenario does not name them, if it has checks.
+fn unchecked(scenario: &Scenario, schedulers: &[String]) -> Option<String> {
+    let left = schedulers.iter().filter(|name| !scenario.schedulers.contains(name)).map(String::as_str);
+    let left: Vec<&str> = left.collect();
+    let mut about: Vec<&str> = Vec::new();
+    for name in scenario.checks.iter().flat_map(|check| &check.schedulers) {
+        if !about.contains(&name.as_str()) {
+            about.push(name);
+        }
+    }
+    (!left.is_empty() && !about.is_empty())
+        .then(|| format!("its checks are for {}; not checked: {}", about.join(", "), left.join(", ")))
+}
+
+/// Its schedulers must exist, unless others take their place.
+fn load(args: &RunArgs, registry: &Registry) -> Result<Scenario, ScenarioError> {
+    match args.scheduler {
+        Some(_) => Scenario::load(&args.scenario),
+        None => Scenario::load_with(&args.scenario, registry),
+    }
+}
+
+/// The scenario at the points that were asked for.
+fn cell(args: &RunArgs, registry: &Registry) -> anyhow::Result<Scenario> {
+    let experiment = Experiment::load(&args.scenario, registry)?;
+    let mut wanted: Vec<(&str, &str)> = Vec::new();
+    for words in &args.at {
+        let point = words.split_once('=').filter(|(axis, _)| wanted.iter().all(|(known, _)| known != axis));
+        wanted
+            .push(point.ok_or_else(|| anyhow!("--at: {words:?} is no AXIS=POINT, or names its axis again"))?);
+    }
+    for (name, point) in &wanted {
+        let axis = experiment.axes.iter().find(|axis| axis.name == *name);
+        let Some(axis) = axis else {
+            bail!("--at: no axis is called {name:?}; there are {}", axes(&experiment))
+        };
+        let points: Vec<&str> = axis.points.iter().map(|point| point.name.as_str()).collect();
+        ensure!(
+            points.contains(point),
+            "--at: {name} has no point {point:?}; there are {}",
+            points.join(", ")
+        );
+    }
+    let left = experiment.axes.iter().find(|axis| wanted.iter().all(|(name, _)| *name != axis.name));
+    if let Some(axis) = left {
+        bail!("--at: which point of {}? The axes are {}", axis.name, axes(&experiment));
+    }
+    let is_wanted = |cell: &Cell| wanted.iter().all(|(axis, point)| cell.point[*axis] == *point);
+    let cell = experiment.cells(false)?.into_iter().find(is_wanted);
+    Ok(cell.expect("there is a cell for every combination of points").scenario)
+}
+
+fn axes(experiment: &Experiment) -> String {
+    let names: Vec<&str> = experiment.axes.iter().map(|axis| axis.name.as_str()).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+fn batch<'a>(args: &RunArgs, scenario: &'a Scenario, registry: Arc<Registry>) -> anyhow::Result<Batch<'a>> {
+    let mut batch = Batch { qlog_dir: args.qlog.clone(), ..Batch::of(scenario, registry) };
+    if let Some(list) = &args.scheduler {
+        batch.schedulers = list::split(list).into_iter().map(str::to_owned).collect();
+        ensure!(!batch.schedulers.is_empty(), "--scheduler: name one; `squall-lab schedulers` lists them");
+        for scheduler in &batch.schedulers {
+            Contender::of(scheduler)
+                .check_in(scenario, &batch.registry)
+                .map_err(|error| anyhow!("--scheduler: {error}"))?;
+        }
+    }
+    if let Some(seed) = args.seed {
+        batch.seeds = vec![seed];
+    }
+    if let Some(seeds) = args.seeds {
+        batch.seeds = (1..=seeds).collect();
+    }
+    Ok(batch)
+}
+
+fn execute(batch: &Batch<'_>) -> anyhow::Result<Vec<RunResult>> {
+    let count = batch.schedulers.len() * batch.seeds.len();
+    let plural = if count == 1 { "run" } else { "runs" };
+    let shown = stderr().is_terminal().then(|| Mutex::new((0, Progress::default())));
+    let runs = batch.run(&|piece| {
+        let Some(Ok(mut shown)) = shown.as_ref().map(Mutex::lock) else { return };
+        shown.0 += piece;
+        let percent = shown.0 * 100 / batch.work_us();
+        shown.1.show(&format!("{}: {count} {plural}, {percent} %", batch.scenario.name));
+    });
+    runs.map_err(whole)
+}
+
+fn publish(args: &RunArgs, scenario: &Scenario, runs: &[RunResult]) -> anyhow::Result<()> {
+    let quiet = args.json.as_deref().is_some_and(output::is_stdout);
+    let mut text = output::coloured(table::results(runs, wrap::width()));
+    if let Some(file) = &args.report {
+        let title = if scenario.description.is_empty() { &scenario.name } else { &scenario.description };
+        output::write(file, &report::html(runs, title))?;
+        text.push_str(&wrote("report", file));
+    }
+    if let Some(folder) = &args.qlog {
+        text.push_str(&wrote("qlog", folder));
+    }
+    if let Some(file) = &args.json {
+        output::write(file, &result::to_json(runs))?;
+        text.push_str(&wrote("json", file));
+    }
+    if quiet { Ok(()) } else { output::print(&text) }
+}
+
+fn wrote(what: &str, file: &Path) -> String {
+    format!("{what}: {}\n", file.display())
+}

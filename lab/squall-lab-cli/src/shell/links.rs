@@ -1,0 +1,61 @@
+//! The links that were asked for.
+
+use std::path::Path;
+
+use anyhow::anyhow;
+use squall_lab::Scenario;
+use squall_net::{
+    PathConfig, RateConfig,
+    trace::{Gaps, Recording, Wishes},
+};
+use squall_terminal::{
+    error::{usage, whole},
+    input,
+};
+
+use super::ShellArgs;
+
+/// What a link starts with that follows a recording.
+const TRACE: &str = "trace:";
+
+/// The paths, with all files read.
+pub(super) fn paths(args: &ShellArgs) -> anyhow::Result<Vec<PathConfig>> {
+    match &args.scenario {
+        Some(file) => {
+            input::check(file)?;
+            Ok(Scenario::load(file).map_err(usage)?.paths)
+        }
+        None => args
+            .link
+            .iter()
+            .map(|text| link(text).map_err(|error| usage(format!("--link {text}: {error:#}"))))
+            .collect(),
+    }
+}
+
+fn link(text: &str) -> anyhow::Result<PathConfig> {
+    let Some(trace) = text.strip_prefix(TRACE) else {
+        let mut path: PathConfig = text.parse()?;
+        path.load(Path::new("")).map_err(whole)?;
+        return Ok(path);
+    };
+    let (file, rest) = trace.split_once(',').unwrap_or((trace, ""));
+    let mut path: PathConfig = rest.parse()?;
+    path.load(Path::new("")).map_err(whole)?;
+    for (link, column) in [(&mut path.up, "up_mbps"), (&mut path.down, "down_mbps")] {
+        if link.rate == RateConfig::Unlimited {
+            link.rate = recorded(Path::new(file), column)?;
+        }
+    }
+    Ok(path)
+}
+
+/// The rate of a recording: that of this column, or the only one there is.
+fn recorded(file: &Path, column: &str) -> anyhow::Result<RateConfig> {
+    let load = |column: Option<&str>| {
+        Recording::load(file, &Wishes { format: None, column: column.map(str::to_owned) })
+    };
+    let recording = load(Some(column)).or_else(|_| load(None)).map_err(whole)?;
+    let trace = recording.mahimahi(Gaps::Hold).map_err(|error| anyhow!("{}: {error}", file.display()))?;
+    Ok(RateConfig::Mahimahi { file: None, trace: Some(trace), once: false })
+}

@@ -1,0 +1,200 @@
+//! What runs on both sides, and how it ends.
+
+use std::{
+    env,
+    ffi::OsString,
+    path::Path,
+    process::{Child, ExitStatus},
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use squall_shell::{Addresses, Program, Shell, ShellError, Side};
+use squall_signal::told::FOLDER;
+
+use squall_terminal::{interrupt::Interrupts, note};
+
+/// How long programs have to end when they are asked to.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// How long the server's program has to end by itself when the client's has ended: many do, and have last words.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// The programs of both sides.
+pub(super) struct Programs {
+    variables: Vec<(String, String)>,
+    /// What has happened, from the threads that wait for it.
+    events: Receiver<Event>,
+    notify: Sender<Event>,
+    /// The keepers' process ids while they run.
+    client: Option<u32>,
+    server: Option<u32>,
+}
+
+enum Event {
+    Client(ExitStatus),
+    Server(ExitStatus),
+    Interrupt,
+}
+
+/// How it ended.
+pub(super) enum Ended {
+    /// The client's program has ended, with this exit code.
+    Client(u8),
+    /// Somebody wanted it to end.
+    Interrupted,
+}
+
+impl Programs {
+    /// Programs that know the interfaces, and the folder in which radios tell of themselves.
+    pub(super) fn new(interfaces: &[String], radios: Option<&Path>) -> Self {
+        let clients: Vec<String> =
+            (0..interfaces.len()).map(|path| Addresses::of(path).client().to_string()).collect();
+        let mut variables = vec![
+            ("SQUALL_SERVER".to_owned(), squall_shell::server().to_string()),
+            ("SQUALL_LINKS".to_owned(), interfaces.join(",")),
+            ("SQUALL_CLIENT".to_owned(), clients.join(",")),
+        ];
+        variables.extend(radios.map(|folder| (FOLDER.to_owned(), folder.display().to_string())));
+        let (notify, events) = channel();
+        Self { variables, events, notify, client: None, server: None }
+    }
+
+    /// Starts the server's program, by a shell. The input is the client's.
+    pub(super) fn start_server(&mut self, side: &Side, command: &str) -> Result<(), ShellError> {
+        let child = side.start(self.program(by_shell(command), false))?;
+        self.server = Some(child.id());
+        self.watch(child, Event::Server)
+    }
+
+    /// Starts the client's program: a command for a shell, or a program, or an interactive shell.
+    pub(super) fn start_client(
+        &mut self,
+        side: &Side,
+        command: Option<&str>,
+        program: &[OsString],
+    ) -> Result<(), ShellError> {
+        let command = match command {
+            Some(command) => by_shell(command),
+            None => program_or_shell(program),
+        };
+        let child = side.start(self.program(command, true))?;
+        self.client = Some(child.id());
+        self.watch(child, Event::Client)
+    }
+
+    fn program(&self, command: Vec<OsString>, reads_input: bool) -> Program {
+        Program { keeper: keeper(), command, variables: self.variables.clone(), reads_input }
+    }
+
+    fn watch(&self, mut child: Child, event: fn(ExitStatus) -> Event) -> Result<(), ShellError> {
+        let notify = self.notify.clone();
+        std::thread::Builder::new().name("squall-wait".to_owned()).spawn(move || {
+            if let Ok(status) = child.wait() {
+                // Nobody may want to know any more.
+                let _ = notify.send(event(status));
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Waits for the client's program, at most so long, or for Ctrl-C; then asks all that runs to end.
+    pub(super) fn wait(mut self, time: Option<Duration>, shell: &Shell) -> anyhow::Result<Ended> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let (notify, mut interrupts) = (self.notify.clone(), Interrupts::listen()?);
+        runtime.spawn(async move {
+            loop {
+                interrupts.next().await;
+                if notify.send(Event::Interrupt).is_err() {
+                    return;
+                }
+            }
+        });
+        let deadline = time.map(|time| Instant::now() + time);
+        let ended = loop {
+            match self.next(deadline).context("the programs")? {
+                Some(Event::Client(status)) => {
+                    self.client = None;
+                    self.last_words()?;
+                    break Ended::Client(code(status));
+                }
+                Some(Event::Server(status)) => {
+                    self.server = None;
+                    if !status.success() {
+                        note!("squall-lab: the server's program has ended with {}", code(status));
+                    }
+                }
+                Some(Event::Interrupt) => break Ended::Interrupted,
+                None => break Ended::Client(0),
+            }
+        };
+        self.end(shell)?;
+        runtime.shutdown_background();
+        Ok(ended)
+    }
+
+    /// Waits a while for the server's program to end by itself.
+    fn last_words(&mut self) -> anyhow::Result<()> {
+        let deadline = Some(Instant::now() + LAST_WORDS);
+        while self.server.is_some() {
+            match self.next(deadline)? {
+                Some(Event::Server(_)) => self.server = None,
+                Some(Event::Client(_)) => {}
+                Some(Event::Interrupt) | None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks all that runs to end, and waits a while for that; a second Ctrl-C ends the waiting.
+    fn end(&mut self, shell: &Shell) -> anyhow::Result<()> {
+        for (side, keeper) in [(shell.client(), self.client), (shell.server(), self.server)] {
+            if let Some(keeper) = keeper {
+                side.terminate(keeper);
+            }
+        }
+        let deadline = Some(Instant::now() + GRACE);
+        while self.client.is_some() || self.server.is_some() {
+            match self.next(deadline)? {
+                Some(Event::Client(_)) => self.client = None,
+                Some(Event::Server(_)) => self.server = None,
+                Some(Event::Interrupt) | None => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn next(&self, deadline: Option<Instant>) -> anyhow::Result<Option<Event>> {
+        let Some(deadline) = deadline else { return Ok(Some(self.events.recv()?)) };
+        match self.events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(event) => Ok(Some(event)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The program, or an interactive shell if none is given.
+pub(super) fn program_or_shell(program: &[OsString]) -> Vec<OsString> {
+    if program.is_empty() {
+        vec![env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into())]
+    } else {
+        program.to_vec()
+    }
+}
+
+/// What starts a keeper. The file may have been replaced since this program started; what runs is still there under
+/// this name.
+pub(super) fn keeper() -> Vec<OsString> {
+    vec!["/proc/self/exe".into(), "shell-keeper".into()]
+}
+
+fn by_shell(command: &str) -> Vec<OsString> {
+    ["/bin/sh", "-c", command].map(OsString::from).to_vec()
+}
+
+/// The exit code; keepers give one even if a signal has ended their program.
+fn code(status: ExitStatus) -> u8 {
+    status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}

@@ -1,0 +1,73 @@
+//! What the shell says at its start and at its end.
+
+use serde_json::json;
+use squall_lab::{
+    summary::{Column, Table},
+    table,
+};
+use squall_net::{LinkStats, PathConfig};
+use squall_shell::{Addresses, ShellReport};
+use squall_units::format;
+
+/// What is where.
+pub(super) fn welcome(interfaces: &[String], paths: &[PathConfig], has_server: bool) -> String {
+    let mut text = format!("server side {} over any link", squall_shell::server());
+    if !has_server {
+        text.push_str(", without a program (--server)");
+    }
+    text.push('\n');
+    for (path, (interface, config)) in interfaces.iter().zip(paths).enumerate() {
+        let addresses = Addresses::of(path);
+        let metered = if config.metered { ", metered" } else { "" };
+        text.push_str(&format!("{interface}: {} to {}{metered}\n", addresses.client(), addresses.server()));
+    }
+    text
+}
+
+/// What the links did, for people.
+pub(super) fn table(report: &ShellReport) -> String {
+    let mut rows = Vec::new();
+    for path in &report.live.paths {
+        let directions = [("up", &path.up), ("down", &path.down)];
+        for (direction, stats) in directions {
+            rows.push(row(format!("{} {direction}", path.name), stats, report.live.elapsed));
+        }
+        for (direction, stats) in path.bottleneck.iter().flat_map(|(up, down)| [("up", up), ("down", down)]) {
+            rows.push(row(format!("{} {direction}, shared", path.name), stats, report.live.elapsed));
+        }
+    }
+    let mut columns = vec![Column::text("link")];
+    columns.extend(
+        ["packets", "delivered", "mean rate", "full", "lost", "outage", "other", "longest wait"]
+            .map(|name| Column::number(name, "")),
+    );
+    let title = format!(
+        "links, {:.1} s; packets late by {:.2} ms (99 of 100)",
+        report.live.elapsed as f64 / 1e6,
+        report.live.slip.p99 as f64 / 1e3
+    );
+    table::render(&Table { title, columns, rows })
+}
+
+fn row(name: String, stats: &LinkStats, elapsed: u64) -> Vec<String> {
+    let dropped = &stats.dropped;
+    let rate = stats.delivered.bytes as f64 * 8e6 / elapsed.max(1) as f64;
+    vec![
+        name,
+        stats.pushed.packets.to_string(),
+        stats.delivered.packets.to_string(),
+        format::rate(rate),
+        dropped.queue.packets.to_string(),
+        dropped.loss.packets.to_string(),
+        dropped.outage.packets.to_string(),
+        (dropped.codel + dropped.mtu + dropped.policer).packets.to_string(),
+        format::time(stats.queueing_max),
+    ]
+}
+
+/// The same and more, for programs.
+pub(super) fn json(report: &ShellReport, seed: u64, invalid: Option<&str>) -> anyhow::Result<String> {
+    let version = env!("CARGO_PKG_VERSION");
+    let all = json!({ "squall": version, "seed": seed, "valid": invalid.is_none(), "invalid": invalid, "report": report });
+    Ok(serde_json::to_string_pretty(&all)? + "\n")
+}

@@ -1,0 +1,101 @@
+//! `squall-lab signal import`: public measurement logs as traces.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::anyhow;
+use clap::{
+    Args,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
+use squall_signal::{
+    Micros,
+    trace::{Format, ImportError, Input, Tech, Trace, Wishes, import},
+};
+
+use squall_terminal::{
+    error::{usage, whole},
+    output,
+};
+
+/// Makes a trace of a public measurement log.
+///
+/// A trace is a CSV file with the columns time_s, down_mbps, up_mbps, rtt_ms, rsrp_dbm, rsrq_db, sinr_db, rssi_dbm,
+/// tech, event; docs/signal.md describes it. An empty cell means that nothing was measured.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  squall-lab signal import B_2019.12.16_12.27.05.csv -o drive.csv\n  \
+    squall-lab signal import --format ucc --from 225 --for 600 \\\n      \
+    B_2019.12.16_12.27.05.csv | head\n  \
+    squall-lab signal import --part ap1-w2 final-exp-log.csv -o laps.csv\n  \
+    squall-lab signal import --tech 5G-n78 arterial_n78_v60_run02.txt \\\n      \
+    -o arterial.csv\n  \
+    squall-lab signal import iperf.json iw.json -o shipyard.csv")]
+pub(crate) struct ImportArgs {
+    /// The log; two for the format that has two
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// The log's format; told by its first line if omitted
+    #[arg(long, value_name = "NAME", value_parser = formats())]
+    format: Option<Format>,
+    /// The trace's file; - for standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    /// The word for the radio technology, for logs that do not tell it, such as LTE, 5G-n78 or WiFi
+    #[arg(long, value_name = "WORD", value_parser = Tech::new)]
+    tech: Option<Tech>,
+    /// Which part of a log with several
+    #[arg(long, value_name = "NAME")]
+    part: Option<String>,
+    /// Leave out what is before so many seconds
+    #[arg(long, value_name = "S", default_value = "0", value_parser = parse_seconds)]
+    from: Micros,
+    /// Take so many seconds and no more
+    #[arg(long = "for", value_name = "S", value_parser = parse_seconds)]
+    length: Option<Micros>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
+    let load = |file: &PathBuf| Input::load(file);
+    let inputs: Vec<Input> = args.files.iter().map(load).collect::<Result<_, _>>().map_err(usage)?;
+    let wishes = Wishes { tech: args.tech.clone(), part: args.part.clone() };
+    let trace = import(args.format, &inputs, &wishes).map_err(|error| match error {
+        ImportError::Files { .. } | ImportError::Part { .. } | ImportError::Wish { .. } => usage(error),
+        ImportError::File(_) | ImportError::Unknown { .. } | ImportError::Already { .. } => whole(error),
+    })?;
+    let trace = cut(trace, args)?;
+    output::write(&args.output, &trace.to_string())?;
+    if !output::is_stdout(&args.output) {
+        output::print(&told(&trace, &args.output))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The formats, with what they are for `--help`.
+fn formats() -> impl TypedValueParser<Value = Format> {
+    let values = Format::ALL.map(|format| PossibleValue::new(format.name()).help(format.about()));
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<Format>())
+}
+
+fn cut(trace: Trace, args: &ImportArgs) -> anyhow::Result<Trace> {
+    if args.from == 0 && args.length.is_none() {
+        return Ok(trace);
+    }
+    let seconds = trace.duration() as f64 / 1e6;
+    trace
+        .cut(args.from, args.length.unwrap_or(Micros::MAX))
+        .ok_or_else(|| anyhow!("--from, --for: there are no rows then; the log has {seconds} s"))
+}
+
+fn told(trace: &Trace, file: &Path) -> String {
+    let seconds = trace.duration() as f64 / 1e6;
+    format!("trace: {} ({} rows, {seconds} s)\n", file.display(), trace.rows().len())
+}
+
+fn parse_seconds(text: &str) -> Result<Micros, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=1e9).contains(seconds));
+    let micros = seconds.map(|seconds| (seconds * 1e6).round() as Micros);
+    micros.ok_or_else(|| "a number of seconds is needed, 0 to 1000000000".to_owned())
+}

@@ -1,0 +1,35 @@
+//! `squall-lab signal`: recorded radios, and what they tell of the links.
+
+mod fit;
+mod gain;
+mod import;
+mod info;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+/// Imports recorded radios, and shows what they predict of their links.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SignalArgs {
+    #[command(subcommand)]
+    command: SignalCommand,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum SignalCommand {
+    Fit(fit::FitArgs),
+    Gain(gain::GainArgs),
+    Import(import::ImportArgs),
+    Info(info::InfoArgs),
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &SignalArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        SignalCommand::Fit(args) => fit::run(args),
+        SignalCommand::Gain(args) => gain::run(args),
+        SignalCommand::Import(args) => import::run(args),
+        SignalCommand::Info(args) => info::run(args),
+    }
+}

@@ -1,0 +1,34 @@
+//! `squall-lab trace`: recorded links, in figures, in pictures, and as paths of scenarios.
+
+mod convert;
+mod figures;
+mod info;
+mod plot;
+mod reading;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+/// Shows what recorded links are like, and makes paths of scenarios of them.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TraceArgs {
+    #[command(subcommand)]
+    command: TraceCommand,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum TraceCommand {
+    Info(info::InfoArgs),
+    Convert(convert::ConvertArgs),
+    Plot(plot::PlotArgs),
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        TraceCommand::Info(args) => info::run(args),
+        TraceCommand::Convert(args) => convert::run(args),
+        TraceCommand::Plot(args) => plot::run(args),
+    }
+}

@@ -1,0 +1,56 @@
+//! How the files of `squall-lab trace` are read.
+
+use std::path::Path;
+
+use clap::{
+    Args, ValueEnum,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
+use squall_net::trace::{Format, Gaps, Recording, Wishes};
+
+use squall_terminal::{error::usage, input};
+
+/// What the files do not say of themselves.
+#[derive(Args, Clone, Debug)]
+pub(super) struct ReadingArgs {
+    /// Format of the input; told by its first line if omitted
+    #[arg(long, value_name = "FORMAT", value_parser = formats())]
+    from: Option<Format>,
+    /// The rate that counts: down_mbps, up_mbps, or any column of a CSV file that ends with _bps, _kbps or _mbps.
+    /// Default: down_mbps, or up_mbps if there is no other
+    #[arg(long, value_name = "NAME")]
+    column: Option<String>,
+    /// What the link did while the recording has no rows (the event "gap")
+    #[arg(long, value_name = "WHAT", default_value = "hold")]
+    gaps: GapsArg,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum GapsArg {
+    /// It went on at the rate before
+    Hold,
+    /// It delivered nothing
+    Stall,
+}
+
+impl ReadingArgs {
+    /// Reads a file.
+    pub(super) fn load(&self, file: &Path) -> anyhow::Result<Recording> {
+        input::check(file)?;
+        let wishes = Wishes { format: self.from, column: self.column.clone() };
+        Recording::load(file, &wishes).map_err(usage)
+    }
+
+    pub(super) fn gaps(&self) -> Gaps {
+        match self.gaps {
+            GapsArg::Hold => Gaps::Hold,
+            GapsArg::Stall => Gaps::Stall,
+        }
+    }
+}
+
+/// The formats, with what they are for `--help`.
+fn formats() -> impl TypedValueParser<Value = Format> {
+    let values = Format::ALL.map(|format| PossibleValue::new(format.name()).help(format.about()));
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<Format>())
+}

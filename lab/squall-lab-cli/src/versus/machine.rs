@@ -1,0 +1,67 @@
+//! When, where and with what the figures were measured.
+
+use std::{collections::BTreeSet, fs, process::Command};
+
+use squall_versus::Figures;
+
+use super::VersusArgs;
+
+/// A line each.
+pub(super) fn about(args: &VersusArgs, figures: &[Figures], left_out: &[String]) -> Vec<String> {
+    let again: u32 = figures.iter().map(|run| run.attempts - 1).sum();
+    let seeds: BTreeSet<u64> = figures.iter().map(|run| run.seed).collect();
+    let seeds: Vec<String> = seeds.iter().map(u64::to_string).collect();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let model = field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut lines = vec![
+        format!("Measured on {}, {cores} cores of {model}, Linux {}", today(), kernel.trim()),
+        format!(
+            "`squall-lab versus` {}, streams of {} each, seeds: {}",
+            env!("CARGO_PKG_VERSION"),
+            args.time,
+            seeds.join(", ")
+        ),
+    ];
+    if args.keep_awake {
+        lines.push("The processors were kept from halting (`--keep-awake`)".to_owned());
+    }
+    if again > 0 {
+        lines.push(format!("Runs made again, as the machine had been too slow for the links: {again}"));
+    }
+    let versions =
+        [("srt-live-transmit", "-version", "SRT Library version"), ("ristsender", "--help", "version")];
+    lines.extend(versions.iter().filter_map(|(program, option, word)| version(program, option, word)));
+    if let Ok(control) = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control") {
+        lines.push(format!("`mptcp`: the kernel's congestion control is {}", control.trim()));
+    }
+    lines.extend(left_out.iter().map(|line| format!("Left out: {line}")));
+    lines
+}
+
+/// The day, in the world's time; by `date`, for there is one wherever there is a shell.
+fn today() -> String {
+    let date = Command::new("date").args(["-u", "+%Y-%m-%d"]).output();
+    date.map_or_else(
+        |_| "a day unknown".to_owned(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    )
+}
+
+/// The value of a `name : value` line.
+fn field(file: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// What a program says of its version: the first line with a word.
+fn version(program: &str, option: &str, word: &str) -> Option<String> {
+    let output = Command::new(program).arg(option).output().ok()?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    let line = said.lines().find(|line| line.contains(word))?;
+    // Some put the time before it.
+    let words = line.rsplit(']').next().unwrap_or(line).trim();
+    Some(format!("`{program}`: {words}"))
+}

@@ -1,0 +1,261 @@
+//! `squall-lab versus`: the same stream, carried by Squall and by what is used instead.
+
+mod machine;
+
+use std::{
+    io::{IsTerminal as _, stderr},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use anyhow::{Context as _, ensure};
+use clap::Args;
+use squall_lab::Scenario;
+use squall_shell::Awake;
+use squall_units::{Rate, Span};
+use squall_versus::{Contender, Figures, Plan, Relay, RelayEnd, SideSpec, Stream, markdown, text};
+
+use squall_terminal::{
+    error::{usage, whole},
+    note, output,
+};
+
+/// The scenarios that are run if none is named.
+const SCENARIOS: [(&str, &str); 5] = [
+    ("stable.toml", include_str!("../../../../scenarios/versus/stable.toml")),
+    ("outage.toml", include_str!("../../../../scenarios/versus/outage.toml")),
+    ("lossy.toml", include_str!("../../../../scenarios/versus/lossy.toml")),
+    ("walking.toml", include_str!("../../../../scenarios/versus/walking.toml")),
+    ("bloated.toml", include_str!("../../../../scenarios/versus/bloated.toml")),
+];
+
+/// Frames per second, of a scenario without a video.
+const FPS: u64 = 30;
+
+/// Rates of the stream there, in bits per second.
+const RATES: [u64; 2] = [30_000_000, 8_000_000];
+
+/// Measures Squall's tunnel beside MPTCP, SRT, RIST, plain QUIC and plain UDP: the same frames through the same emulated links.
+///
+/// Each carries the stream between local UDP sockets in a `squall-lab shell` of its own, one after the other, in real time: the
+/// machine should have nothing else to do. What is not installed is named and left out. Linux; root, for RIST and MPTCP need
+/// real network namespaces.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "Examples:\n  squall-lab versus --list\n  squall-lab versus --rate 8mbps --time 10s\n  \
+    squall-lab versus --scenario scenarios/versus/lossy.toml \\\n      \
+    --contender squall-storm,mptcp --page out/versus.md\n  \
+    squall-lab versus --scenario scenarios/limits/dark.toml --time 20s"
+)]
+pub(crate) struct VersusArgs {
+    /// Scenarios instead of the five that come with it
+    #[arg(long, value_name = "SCENARIO.toml", value_delimiter = ',')]
+    scenario: Vec<PathBuf>,
+    /// Contenders instead of all
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = |name: &str| Contender::try_from(name.to_owned()))]
+    contender: Vec<Contender>,
+    /// Rates of the stream [default: that of the scenario's video; 30mbps,8mbps where it has none]
+    #[arg(long, value_name = "RATES", value_delimiter = ',')]
+    rate: Vec<Rate>,
+    /// How long each run's stream lasts
+    #[arg(long, value_name = "TIME", default_value = "15s")]
+    time: Span,
+    /// What the links' chance and the sizes of frames follow; a run with each [default: the scenario's seeds]
+    #[arg(long, value_name = "SEEDS", value_delimiter = ',')]
+    seed: Vec<u64>,
+    /// How often a run is made at most that does not count, as the machine was too slow for the links
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    attempts: u32,
+    /// Keep the processors from halting meanwhile, as `squall-lab shell --keep-awake` does
+    #[arg(long)]
+    keep_awake: bool,
+    /// Say who can be compared here, and what is missing for the others
+    #[arg(long)]
+    list: bool,
+    /// Write the tables into a page, behind its line <!-- figures -->
+    #[arg(long, value_name = "FILE.md")]
+    page: Option<PathBuf>,
+    /// Write all figures as JSON; - for standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Where the carriers' own words are kept
+    #[arg(long, value_name = "DIR", default_value = "out/versus")]
+    log: PathBuf,
+}
+
+/// What a run of `squall-lab versus` hands to the processes it starts.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PartArgs {
+    words: String,
+}
+
+/// One side of a run.
+pub(crate) fn side(args: &PartArgs) -> anyhow::Result<ExitCode> {
+    let spec: SideSpec = serde_json::from_str(&args.words).map_err(usage)?;
+    squall_versus::side(&spec)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One end of a relay.
+pub(crate) fn relay(args: &PartArgs) -> anyhow::Result<ExitCode> {
+    let (relay, end): (Relay, RelayEnd) = serde_json::from_str(&args.words).map_err(usage)?;
+    squall_versus::relay(relay, end)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Largest page in bytes that figures are put into.
+const MAX_PAGE: u64 = 16 << 20;
+
+/// Runs the command.
+pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
+    if args.list {
+        let line = |contender: Contender| {
+            let missing = contender.missing().unwrap_or_else(|| "ready".to_owned());
+            format!("{:<22}{missing}\n", contender.name())
+        };
+        output::print(&Contender::ALL.map(line).concat())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let scenarios = scenarios(args)?;
+    check_page(args)?;
+    check_time(args, &scenarios)?;
+    // Before there are threads.
+    squall_shell::acquire().map_err(whole)?;
+    let (ready, left_out) = contenders(args);
+    let _awake = args.keep_awake.then(Awake::keep).transpose().map_err(whole)?;
+    let (figures, failed) = measure(args, &scenarios, &ready)?;
+    output::print(&text(&figures))?;
+    if let Some(file) = &args.page {
+        let page = if file.exists() { squall_file::read_text(file, MAX_PAGE)? } else { String::new() };
+        let about = machine::about(args, &figures, &left_out);
+        output::write(file, &markdown(&page, &about, &figures))?;
+    }
+    if let Some(file) = &args.json {
+        output::write(file, &(serde_json::to_string_pretty(&figures)? + "\n"))?;
+    }
+    ensure!(failed.is_empty(), "{} of the runs have failed: {}", failed.len(), failed.join("; "));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether there is a place for the figures in the page: an hour later is too late to say that there is none.
+fn check_page(args: &VersusArgs) -> anyhow::Result<()> {
+    let Some(file) = args.page.as_ref().filter(|file| file.exists()) else { return Ok(()) };
+    let page = squall_file::read_text(file, MAX_PAGE)
+        .map_err(|error| usage(format!("{}: {error}", file.display())))?;
+    let has_place = page.trim().is_empty() || page.contains(squall_versus::MARK);
+    if !has_place {
+        return Err(usage(format!("{}: there is no line {}", file.display(), squall_versus::MARK)));
+    }
+    Ok(())
+}
+
+/// Whether the links' events last as long as the stream.
+fn check_time(args: &VersusArgs, scenarios: &[Scenario]) -> anyhow::Result<()> {
+    let takes = squall_versus::takes(Duration::from_micros(args.time.micros()));
+    match scenarios.iter().find(|scenario| u128::from(scenario.duration_us) < takes.as_micros()) {
+        None => Ok(()),
+        Some(short) => Err(usage(format!(
+            "--time {}: scenario {} lasts {} s, and a run takes {} s",
+            args.time,
+            short.name,
+            short.duration_us as f64 / 1e6,
+            takes.as_secs_f64()
+        ))),
+    }
+}
+
+fn scenarios(args: &VersusArgs) -> anyhow::Result<Vec<Scenario>> {
+    if args.scenario.is_empty() {
+        let load = |(name, text)| Scenario::load_text(text, name, Path::new("")).map_err(whole);
+        return SCENARIOS.into_iter().map(load).collect();
+    }
+    args.scenario.iter().map(|file| Scenario::load(file).map_err(usage)).collect()
+}
+
+/// Those who are ready, and those who are not with the reason.
+fn contenders(args: &VersusArgs) -> (Vec<Contender>, Vec<String>) {
+    let wanted = if args.contender.is_empty() { Contender::ALL.to_vec() } else { args.contender.clone() };
+    let (mut ready, mut left_out) = (Vec::new(), Vec::new());
+    for contender in wanted {
+        match contender.missing() {
+            None => ready.push(contender),
+            Some(why) => left_out.push(format!("{}: {why}", contender.name())),
+        }
+    }
+    for line in &left_out {
+        note!("left out: {line}");
+    }
+    (ready, left_out)
+}
+
+/// What is carried over the links of a scenario, at each rate.
+fn streams(args: &VersusArgs, scenario: &Scenario) -> Vec<Stream> {
+    let video = squall_versus::video(scenario);
+    let rates: Vec<u64> = match video {
+        _ if !args.rate.is_empty() => args.rate.iter().map(|rate| rate.bps()).collect(),
+        Some(video) => vec![video.bitrate_bps],
+        None => RATES.to_vec(),
+    };
+    let fps = video.map_or(FPS, |video| video.fps.into());
+    rates.into_iter().map(|rate_bps| Stream { rate_bps, fps }).collect()
+}
+
+fn measure(
+    args: &VersusArgs,
+    scenarios: &[Scenario],
+    ready: &[Contender],
+) -> anyhow::Result<(Vec<Figures>, Vec<String>)> {
+    let lab = std::env::current_exe().context("this program's own file")?;
+    let squall = lab.with_file_name("squall");
+    ensure!(
+        squall.is_file(),
+        "{} is missing: build it with cargo build --release -p squall-cli",
+        squall.display()
+    );
+    let log = std::path::absolute(&args.log)?;
+    let mut plans = Vec::new();
+    for scenario in scenarios {
+        for stream in streams(args, scenario) {
+            for &contender in ready {
+                for &seed in if args.seed.is_empty() { &scenario.seeds } else { &args.seed } {
+                    let rate = Rate::from_bps(stream.rate_bps);
+                    let name = format!("{}-{rate}-{}-{seed}", scenario.name, contender.name());
+                    let time = Duration::from_micros(args.time.micros());
+                    let folder = log.join(&name);
+                    let (lab, squall) = (lab.clone(), squall.clone());
+                    plans.push((name, Plan { scenario, stream, contender, time, seed, lab, squall, folder }));
+                }
+            }
+        }
+    }
+    let all = plans.len();
+    let (mut figures, mut failed) = (Vec::with_capacity(all), Vec::new());
+    for (done, (name, plan)) in plans.into_iter().enumerate() {
+        if stderr().is_terminal() {
+            note!("{} of {all}: {name}", done + 1);
+        }
+        let does_not_count = |run: &Figures, then: &str| {
+            if let Some(why) = &run.invalid {
+                note!("{name} does not count: {why}{then}");
+            }
+        };
+        let run = || squall_versus::run(&plan);
+        match Figures::that_count(args.attempts, run, |run| does_not_count(run, "; once more")) {
+            Ok(run) => {
+                does_not_count(&run, "");
+                if run.overflows > 0 {
+                    note!("{name}: sockets dropped {} packets for want of room", run.overflows);
+                }
+                figures.push(run);
+                // What an hour has shown is not lost when the next minute is.
+                if let Some(file) = args.json.as_ref().filter(|file| !output::is_stdout(file)) {
+                    output::write(file, &(serde_json::to_string_pretty(&figures)? + "\n"))?;
+                }
+            }
+            // The others took their time: what they have shown is not lost for it.
+            Err(error) => failed.push(format!("{name}: {error:#}")),
+        }
+    }
+    Ok((figures, failed))
+}

@@ -1,0 +1,86 @@
+//! From arguments to a show.
+
+use std::path::Path;
+
+use anyhow::{anyhow, ensure};
+use squall::sched::Registry;
+use squall_lab::{Contender, Scenario, video::Show};
+use squall_media::{
+    ffmpeg::FfmpegOptions,
+    studio::{self, Footage},
+};
+use squall_terminal::list;
+
+use super::{Latency, VideoArgs};
+
+/// Most schedulers side by side.
+const MAX_SCHEDULERS: usize = 7;
+
+/// Smallest and largest side of a picture that all encoders take, in pixels.
+const SIDES: std::ops::RangeInclusive<u32> = 16..=4096;
+
+/// Checks everything that can be checked before work begins.
+pub(super) fn plan(args: &VideoArgs, registry: &Registry) -> anyhow::Result<Show> {
+    squall_terminal::input::check(&args.scenario)?;
+    let scenario = Scenario::load(&args.scenario)?;
+    let schedulers = schedulers(&args.scheduler, registry)?;
+    let latency_us = latency(args, &scenario)?;
+    let options = FfmpegOptions::default();
+    studio::check(&options, args.codec)?;
+    let mut footage = match args.film.to_str() {
+        Some("scene" | "test") => Footage::scene(args.seed.unwrap_or(scenario.seeds[0]), &options),
+        _ => Footage::open(&args.film, &options)?,
+    };
+    footage.size = args.size.unwrap_or(footage.size);
+    footage.rate = args.fps.unwrap_or(footage.rate);
+    let (width, height) = footage.size;
+    ensure!(
+        SIDES.contains(&width) && SIDES.contains(&height) && width % 2 == 0 && height % 2 == 0,
+        "pictures of {width}x{height}: sides must be even, from {} to {}; --size sets them",
+        SIDES.start(),
+        SIDES.end()
+    );
+    Ok(Show {
+        footage,
+        name: name(&args.film),
+        coding: args.codec,
+        bitrate_bps: args.bitrate.bps(),
+        latency_us,
+        length_us: args.seconds.map(|seconds| u64::from(seconds) * 1_000_000),
+        schedulers,
+        seed: args.seed.unwrap_or(scenario.seeds[0]),
+        scenario,
+        ffmpeg: options.ffmpeg,
+    })
+}
+
+fn schedulers(words: &str, registry: &Registry) -> anyhow::Result<Vec<String>> {
+    let names = list::split(words);
+    let count = names.len();
+    ensure!(
+        (1..=MAX_SCHEDULERS).contains(&count),
+        "--scheduler: give 1 to {MAX_SCHEDULERS} of them, not {count}"
+    );
+    for name in &names {
+        Contender::of(name).check(registry).map_err(|error| anyhow!("--scheduler: {error}"))?;
+    }
+    Ok(names.into_iter().map(str::to_owned).collect())
+}
+
+fn latency(args: &VideoArgs, scenario: &Scenario) -> anyhow::Result<u64> {
+    let Latency::Deadline = args.latency else {
+        return Ok(args.latency.micros());
+    };
+    let deadline = scenario.flows.iter().find_map(|flow| flow.traffic.deadline_us());
+    deadline.ok_or_else(|| {
+        anyhow!(
+            "--latency: no flow of {} has a deadline; give a time, such as 150ms",
+            args.scenario.display()
+        )
+    })
+}
+
+/// The file's own name.
+fn name(film: &Path) -> String {
+    film.file_name().unwrap_or(film.as_os_str()).to_string_lossy().into_owned()
+}

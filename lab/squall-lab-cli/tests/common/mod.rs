@@ -1,0 +1,40 @@
+//! What the tests share: the programs, run as a user would.
+
+#![allow(dead_code, unused_imports, reason = "every test file uses its own part")]
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use squall_testing::program::is_root;
+pub(crate) use squall_testing::program::{Scratch, ends_within, failure, signal};
+
+/// The laboratory.
+pub(crate) const LAB: &str = env!("CARGO_BIN_EXE_squall-lab");
+
+/// The laboratory's program.
+pub(crate) fn lab() -> Command {
+    Command::new(LAB)
+}
+
+/// The product's program.
+pub(crate) fn squall() -> PathBuf {
+    squall_testing::program::sibling(LAB, "squall")
+}
+
+/// Runs the laboratory's program to its end.
+pub(crate) fn run<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Output {
+    lab().args(args).output().expect("the program starts")
+}
+
+/// Whether there can be a shell here. Root with the device must have one; else it is said what is missing.
+pub(crate) fn shell_is_possible() -> bool {
+    let (said, code) = failure(&run(["shell", "-q", "--link", "delay=1ms", "--", "true"]));
+    if code != Some(0) {
+        assert!(!(Path::new("/dev/net/tun").exists() && is_root()), "{said}");
+        squall_testing::skipped(&said);
+    }
+    code == Some(0)
+}

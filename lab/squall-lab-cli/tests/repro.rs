@@ -1,0 +1,143 @@
+//! `squall-lab repro`: experiments, their findings, and mistakes in them.
+
+mod common;
+
+use common::{Scratch, failure, run};
+
+const EXPERIMENT: &str = r#"
+name = "narrow"
+description = "Blocks over two paths"
+duration = "1s"
+seeds = [1, 2]
+schedulers = ["minrtt", "redundant"]
+
+[[path]]
+name = "a"
+rate = "4mbps"
+delay = "10ms"
+
+[[path]]
+name = "b"
+rate = "4mbps"
+delay = "30ms"
+
+[[flow]]
+name = "blocks"
+kind = "blocks"
+size = "12kB"
+interval = "20ms"
+deadline = "200ms"
+
+[[axis]]
+name = "rate"
+points = [
+    { name = "4", set = { "path.a.rate" = "4mbps" } },
+    { name = "8", set = { "path.a.rate" = "8mbps" } },
+]
+
+[[claim]]
+says = "copies of everything do not fit"
+at = { rate = "4" }
+flow = "blocks"
+measure = "in_time_ratio"
+scheduler = "redundant"
+against = "minrtt"
+is = "less"
+"#;
+
+#[test]
+fn claims_are_judged_and_runs_remembered() {
+    let scratch = Scratch::new("repro");
+    let file = scratch.write("narrow.toml", EXPERIMENT.as_bytes()).display().to_string();
+    let (out, csv) = (scratch.path("out").display().to_string(), scratch.path("all.csv"));
+    let csv_name = csv.display().to_string();
+    let args = ["repro", &file, "--out", &out, "--csv", &csv_name];
+    let first = run(args);
+    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
+    let text = String::from_utf8(first.stdout).expect("is text");
+    assert!(text.contains("copies of everything do not fit") && text.contains("  holds\n"), "{text}");
+    assert!(text.contains("1 claim: 1 holds\n"), "{text}");
+    assert!(String::from_utf8_lossy(&first.stderr).contains("8 runs in "));
+    let rows = std::fs::read_to_string(&csv).expect("was written");
+    let head = "experiment,rate,scheduler,seed,flow,class,path,measure,value";
+    assert_eq!(rows.lines().next(), Some(head));
+    assert!(rows.contains("\nnarrow,8,minrtt,1,blocks,,,in_time_ratio,"), "{rows}");
+    let again = run(args);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("0 runs in "), "all are known");
+    assert_eq!(String::from_utf8(again.stdout).expect("is text"), text);
+}
+
+#[test]
+fn the_list_needs_no_runs() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/papers");
+    let output = run(["repro", "--list", "--experiments", folder]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("is text");
+    for name in ["storm-fig10", "dams-fig7, dams-fig9", "ninetails-fig6"] {
+        assert!(text.contains(name), "{name} in\n{text}");
+    }
+}
+
+#[test]
+fn a_figure_that_another_experiment_covers_is_found() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/papers");
+    let output = run(["repro", "dams-fig9", "--list", "--experiments", folder]);
+    let text = String::from_utf8(output.stdout).expect("is text");
+    assert!(text.contains("dams-fig7, dams-fig9") && !text.contains("dams-fig8"), "{text}");
+}
+
+#[test]
+fn mistakes_are_told_in_a_line() {
+    let scratch = Scratch::new("repro-mistakes");
+    let wrong = EXPERIMENT.replace("is = \"less\"", "is = \"fewer\"");
+    let line = wrong.lines().position(|line| line.contains("fewer")).expect("is there") + 1;
+    let file = scratch.write("wrong.toml", wrong.as_bytes()).display().to_string();
+    let papers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/papers");
+    let nowhere = scratch.path("nowhere").display().to_string();
+    let calls: [(&[&str], String); 4] = [
+        (&[&file], format!("{file}:{line}:6: unknown variant `fewer`")),
+        (&["storm-fig99", "--experiments", papers], "storm-fig99: no experiment in ".into()),
+        (&["--experiments", &nowhere], format!("{nowhere}: ")),
+        (&[&file, &file], format!("{file}:{line}:6: ")),
+    ];
+    for (args, expected) in calls {
+        let (said, code) = failure(&run([&["repro"], args].concat()));
+        assert!(said.starts_with(&format!("squall-lab: {expected}")), "{said}");
+        assert_eq!((said.lines().count(), code), (1, Some(2)), "{said}");
+    }
+}
+
+#[test]
+fn reasons_tables_and_a_page_are_told() {
+    let scratch = Scratch::new("repro-told");
+    let found = EXPERIMENT.replace("is = \"less\"", "is = \"more\"\nfinding = \"they need twice the rate\"");
+    let file = scratch.write("narrow.toml", found.as_bytes()).display().to_string();
+    let (out, page) = (scratch.path("out").display().to_string(), scratch.path("found.md"));
+    let name = page.display().to_string();
+    let output = run(["repro", &file, "--out", &out, "--tables", "--markdown", &name]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("is text");
+    for words in
+        ["scenario narrow rate=8", "limit %", "narrow: copies of everything", "    they need twice the rate."]
+    {
+        assert!(text.contains(words), "{words} in\n{text}");
+    }
+    assert!(text.contains("1 claim: 1 does not hold\n"), "{text}");
+    let page = std::fs::read_to_string(&page).expect("was written");
+    assert!(page.contains("| narrow | copies of everything do not fit | more |"), "{page}");
+    assert!(page.contains("- *copies of everything do not fit*: they need twice the rate.\n"), "{page}");
+}
+
+#[test]
+fn a_check_that_fails_at_one_point_fails_the_experiment() {
+    let scratch = Scratch::new("repro-check");
+    let check = "[[check]]\nflow = \"blocks\"\nmeasure = \"in_time_ratio\"\nat_least = \"99%\"\nschedulers = [\"redundant\"]\n";
+    let file = scratch.write("narrow.toml", format!("{EXPERIMENT}{check}").as_bytes()).display().to_string();
+    let out = scratch.path("out").display().to_string();
+    let output = run(["repro", &file, "--out", &out]);
+    let text = String::from_utf8(output.stdout.clone()).expect("is text");
+    assert!(text.contains("narrow rate=4") && text.contains("claim: 1 holds"), "{text}");
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.ends_with("squall-lab: 2 checks failed\n"), "{said}");
+}

@@ -1,0 +1,158 @@
+//! `squall-lab versus`: that the comparison compares, not who wins.
+
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::path::Path;
+
+use common::{Scratch, failure, lab, run, shell_is_possible};
+use squall_testing::{assert_duration, in_real_time};
+
+/// Of these those who can be tried: what is not installed cannot.
+fn ready<'a>(contenders: &[&'a str]) -> Vec<&'a str> {
+    let listed = String::from_utf8(run(["versus", "--list"]).stdout).expect("text");
+    let is_ready = |name: &str| listed.lines().any(|line| line.starts_with(name) && line.ends_with("ready"));
+    contenders.iter().copied().filter(|name| is_ready(name)).collect()
+}
+
+/// The figures of a stream of 4 Mbps in a scenario, carried by each for so long, and the table that was shown.
+fn compared(
+    scratch: &Scratch,
+    scenario: &Path,
+    contenders: &[&str],
+    time: &str,
+) -> (Vec<serde_json::Value>, String) {
+    let json = scratch.path("figures.json");
+    let output = lab()
+        // `in_real_time` repeats a measurement that the machine spoils.
+        .args(["versus", "--attempts", "1", "--rate", "4mbps", "--time", time])
+        .args(["--contender", &contenders.join(",")])
+        .args(["--scenario".as_ref(), scenario.as_os_str(), "--json".as_ref(), json.as_os_str()])
+        .args(["--log".as_ref(), scratch.path("log").as_os_str()])
+        .output()
+        .expect("the program starts");
+    assert_eq!(output.status.code(), Some(0), "{}", failure(&output).0);
+    let table = String::from_utf8(output.stdout).expect("text");
+    println!("{table}");
+    let figures: Vec<serde_json::Value> =
+        serde_json::from_slice(&std::fs::read(&json).expect("figures")).expect("JSON");
+    assert_eq!(figures.len(), contenders.len());
+    (figures, table)
+}
+
+#[test]
+fn each_contender_carries_the_same_frames() {
+    in_real_time(|| {
+        if !shell_is_possible() {
+            return;
+        }
+        let scratch = Scratch::new("versus");
+        let scenario = scratch.write(
+        "easy.toml",
+        br#"
+            name = "easy"
+            duration = "60s"
+            schedulers = ["minrtt"]
+            path = [{ name = "wifi", rate = "20mbps", delay = "5ms" }, { name = "lte", rate = "20mbps", delay = "10ms" }]
+            flow = [{ name = "frames", kind = "bulk" }]
+        "#,
+    );
+        let mut contenders = vec!["squall-minrtt", "noq-multipath", "quic-single"];
+        contenders.extend(ready(&["mptcp", "rist-duplicate-120ms"]));
+        let (figures, table) = compared(&scratch, &scenario, &contenders, "1s");
+        assert!(table.contains("\nbound ") && table.contains("300 ms / bound"), "{table}");
+        for (one, name) in figures.iter().zip(contenders) {
+            assert!(one["contender"] == name && table.contains(name), "{one}");
+            assert_eq!(one["frames"], 30, "{one}");
+            // Nothing is in the way; what a busy machine delays is still there within 300 ms.
+            assert_duration!(one["in_300_ms"].as_f64() >= Some(0.9), "{one}");
+            let median = one["latency_us"][0].as_u64().expect("a median");
+            assert!(median >= 5_000, "{one}");
+            assert_duration!(median < 300_000, "{one}");
+            let best = one["best"]["latency_us"][0].as_u64().expect("the bound");
+            assert!((5_000..=median).contains(&best) && one["best"]["in_150_ms"] == 1.0, "{one}");
+        }
+    });
+}
+
+#[test]
+fn who_has_several_links_uses_them() {
+    in_real_time(|| {
+        if !shell_is_possible() {
+            return;
+        }
+        let scratch = Scratch::new("versus-both");
+        // One link has not the room for the stream, and two have; their queues hold 80 ms.
+        let scenario = scratch.write(
+            "narrow.toml",
+            br#"
+            name = "narrow"
+            duration = "60s"
+            schedulers = ["minrtt"]
+            path = [
+                { name = "wifi", rate = "3mbps", delay = "5ms", queue = "30kB" },
+                { name = "lte", rate = "3mbps", delay = "10ms", queue = "30kB" },
+            ]
+            flow = [{ name = "frames", kind = "bulk" }]
+        "#,
+        );
+        let mut contenders = vec!["udp-single", "squall-minrtt", "noq-multipath"];
+        contenders.extend(ready(&["mptcp"]));
+        let (figures, _) = compared(&scratch, &scenario, &contenders, "2s");
+        let (single, several) = figures.split_first().expect("there are some");
+        // In 2.3 s the link carries 6.9 of the 8 Mbit, so 86 of 100 frames at most are there 300 ms after they were taken.
+        assert!(single["in_300_ms"].as_f64().is_some_and(|share| share < 0.9), "{single}");
+        for one in several {
+            assert_duration!(one["in_300_ms"].as_f64() >= Some(0.8), "{one}");
+            let links = one["link_bytes"].as_array().expect("links");
+            let bytes: Vec<u64> = links.iter().filter_map(|link| link[1].as_u64()).collect();
+            assert!(bytes.len() == 2 && bytes.iter().all(|bytes| *bytes > 100_000), "{one}");
+        }
+    });
+}
+
+#[test]
+fn a_video_is_carried_at_its_own_rate_with_each_seed() {
+    in_real_time(|| {
+        if !shell_is_possible() {
+            return;
+        }
+        let scratch = Scratch::new("versus-video");
+        let scenario = scratch.write(
+            "video.toml",
+            br#"
+            name = "video"
+            duration = "60s"
+            seeds = [3, 4]
+            schedulers = ["minrtt"]
+            path = [{ name = "wifi", rate = "20mbps", delay = "5ms" }]
+            flow = [{ name = "camera", kind = "video", fps = 25, bitrate = "3mbps", key_ratio = 4.0, jitter = "20%" }]
+        "#,
+        );
+        let json = scratch.path("figures.json");
+        let output = lab()
+            .args(["versus", "--attempts", "1", "--time", "1s", "--contender", "udp-single"])
+            .args(["--scenario".as_ref(), scenario.as_os_str(), "--json".as_ref(), json.as_os_str()])
+            .args(["--log".as_ref(), scratch.path("log").as_os_str()])
+            .output()
+            .expect("the program starts");
+        assert_eq!(output.status.code(), Some(0), "{}", failure(&output).0);
+        let figures: Vec<serde_json::Value> =
+            serde_json::from_slice(&std::fs::read(&json).expect("figures")).expect("JSON");
+        let seeds: Vec<_> = figures.iter().filter_map(|one| one["seed"].as_u64()).collect();
+        assert_eq!(seeds, [3, 4]);
+        for one in &figures {
+            assert!(one["stream"]["rate_bps"] == 3_000_000 && one["frames"] == 25, "{one}");
+        }
+        let bytes = |run: usize| figures[run]["link_bytes"][0][1].as_u64();
+        assert_ne!(bytes(0), bytes(1), "sizes follow the seed");
+    });
+}
+
+#[test]
+fn who_is_unknown_is_said() {
+    let (said, code) = failure(&run(["versus", "--contender", "carrier-pigeon"]));
+    assert!(said.contains("no contender is called \"carrier-pigeon\""), "{said}");
+    assert_eq!(code, Some(2));
+}
