@@ -18,6 +18,7 @@ pub mod fuzz;
 pub mod gain;
 pub mod links;
 pub mod measure;
+mod parallel;
 pub mod picture;
 pub mod report;
 pub mod result;

@@ -5,12 +5,13 @@ use std::fs::{self, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use squall_sched::Registry;
 
 use super::{Cell, Experiment, ReadRecordsError, Record, read_records, record_line};
+use crate::parallel;
 use crate::runner::{self, RunError};
 use crate::scenario::ScenarioError;
 
@@ -130,44 +131,18 @@ impl<'a> Study<'a> {
     pub fn run(self, progress: &(dyn Fn(StudyProgress) + Sync)) -> Result<Vec<Record>, StudyError> {
         fs::create_dir_all(&self.folder).map_err(|source| self.write_error(&self.folder, source))?;
         let files = self.open_files()?;
-        let (next, done, work) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicU64::new(0));
-        let total = self.progress();
-        let failed = AtomicBool::new(false);
-        let problem: Mutex<Option<StudyError>> = Mutex::new(None);
-        let fresh: Mutex<Vec<Record>> = Mutex::new(Vec::new());
-        let carry_out = || {
-            while !failed.load(Ordering::Relaxed) {
-                let Some(job) = self.jobs.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-                let mut told = 0;
-                let outcome = self.carry_out(job, &files, &mut |piece| {
-                    told += piece;
-                    let now = work.fetch_add(piece, Ordering::Relaxed) + piece;
-                    let runs = (done.load(Ordering::Relaxed), total.runs.1);
-                    progress(StudyProgress { runs, work: (now, total.work.1), ..total });
-                });
-                match outcome {
-                    Ok(record) => {
-                        done.fetch_add(1, Ordering::Relaxed);
-                        lock(&fresh).push(record);
-                    }
-                    Err(error) => {
-                        failed.store(true, Ordering::Relaxed);
-                        lock(&problem).get_or_insert(error);
-                    }
-                }
-            }
-        };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(self.jobs.len());
-        std::thread::scope(|scope| {
-            for _ in 1..threads {
-                scope.spawn(carry_out);
-            }
-            carry_out();
-        });
-        if let Some(error) = lock(&problem).take() {
-            return Err(error);
-        }
-        let fresh = std::mem::take(&mut *lock(&fresh));
+        let (done, work, total) = (AtomicUsize::new(0), AtomicU64::new(0), self.progress());
+        let fresh = parallel::each(&self.jobs, |job| {
+            let mut told = 0;
+            let record = self.carry_out(job, &files, &mut |piece| {
+                told += piece;
+                let now = work.fetch_add(piece, Ordering::Relaxed) + piece;
+                let runs = (done.load(Ordering::Relaxed), total.runs.1);
+                progress(StudyProgress { runs, work: (now, total.work.1), ..total });
+            })?;
+            done.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, StudyError>(record)
+        })?;
         self.finish(fresh)
     }
 

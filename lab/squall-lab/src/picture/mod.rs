@@ -14,15 +14,12 @@ mod rehearsal;
 mod scene;
 mod sheet;
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::Arc;
 
 use squall_proto::sched::{BuildError, Registry};
 
-use crate::world::WorldError;
-use play::{Play, play};
+use crate::{parallel, world::WorldError};
+use play::play;
 
 /// Why there is no picture.
 #[derive(Debug, thiserror::Error)]
@@ -74,30 +71,19 @@ pub fn svg(
     registry: &Arc<Registry>,
     done: &(dyn Fn() + Sync),
 ) -> Result<String, PictureError> {
-    let slots: Vec<Mutex<Option<Result<Play, PictureError>>>> =
-        schedulers.iter().map(|_| Mutex::new(None)).collect();
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while let Some(index) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|i| *i < slots.len()) {
-            let played = play(&schedulers[index], registry);
-            *slots[index].lock().expect("nobody panics with it") = Some(played);
-            done();
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(slots.len());
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let plays = slots.into_iter().filter_map(|slot| slot.into_inner().expect("nobody panicked with it"));
-    Ok(sheet::draw(&plays.collect::<Result<Vec<_>, _>>()?))
+    let plays = parallel::each(schedulers, |scheduler| {
+        let played = play(scheduler, registry);
+        done();
+        played
+    })?;
+    Ok(sheet::draw(&plays))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::{play::Play, *};
     use bars::Bar;
     use play::Outcome;
     use scene::{BLOCKS, LANES, LOSS_US};

@@ -16,16 +16,11 @@ mod sampler;
 mod source;
 mod stopwatch;
 
-use std::{
-    path::PathBuf,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::{path::PathBuf, sync::Arc};
 
 use squall_proto::sched::{BuildError, Registry};
 
+use crate::parallel;
 use crate::result::RunResult;
 use crate::scenario::Scenario;
 use crate::traffic::PictureError;
@@ -145,28 +140,7 @@ impl<'a> Batch<'a> {
             .iter()
             .flat_map(|scheduler| self.seeds.iter().map(move |seed| (scheduler.as_str(), *seed)))
             .collect();
-        let results: Vec<Mutex<Option<Result<RunResult, RunError>>>> =
-            jobs.iter().map(|_| Mutex::new(None)).collect();
-        let next = AtomicUsize::new(0);
-        let work = || {
-            loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(&(scheduler, seed)) = jobs.get(index) else { break };
-                let result = self.run_one(scheduler, seed, progress);
-                if result.is_err() {
-                    next.store(jobs.len(), Ordering::Relaxed);
-                }
-                *results[index].lock().expect("nobody panics with it") = Some(result);
-            }
-        };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
-        std::thread::scope(|scope| {
-            for _ in 1..threads {
-                scope.spawn(work);
-            }
-            work();
-        });
-        results.into_iter().filter_map(|slot| slot.into_inner().expect("nobody panicked with it")).collect()
+        parallel::each(&jobs, |(scheduler, seed)| self.run_one(scheduler, *seed, progress))
     }
 
     fn run_one(
