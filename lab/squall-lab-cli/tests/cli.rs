@@ -195,12 +195,11 @@ fn a_check_with_nothing_to_measure_fails() {
 #[test]
 fn a_file_that_is_not_there_ends_with_2_and_a_hint() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let calls: [&[&str]; 8] = [
+    let calls: [&[&str]; 7] = [
         &["run", "fadng.toml"],
         &["report", "fadng.toml"],
         &["trace", "info", "fadng.toml"],
         &["signal", "info", "fadng.toml"],
-        &["signal", "fit", "fadng.toml"],
         &["demo", "--scenario", "fadng.toml"],
         &["video", "scene", "--scenario", "fadng.toml"],
         &["repro", "fadng.toml"],

@@ -1,6 +1,5 @@
 //! `squall-lab signal`: recorded radios, and what they tell of the links.
 
-mod fit;
 mod gain;
 mod import;
 mod info;
@@ -18,7 +17,6 @@ pub(crate) struct SignalArgs {
 
 #[derive(Subcommand, Clone, Debug)]
 enum SignalCommand {
-    Fit(fit::FitArgs),
     Gain(gain::GainArgs),
     Import(import::ImportArgs),
     Info(info::InfoArgs),
@@ -27,7 +25,6 @@ enum SignalCommand {
 /// Runs the command.
 pub(crate) fn run(args: &SignalArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
-        SignalCommand::Fit(args) => fit::run(args),
         SignalCommand::Gain(args) => gain::run(args),
         SignalCommand::Import(args) => import::run(args),
         SignalCommand::Info(args) => info::run(args),
