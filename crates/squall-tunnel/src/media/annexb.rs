@@ -1,6 +1,6 @@
 //! The beginning of a picture in a byte stream: which NAL units, or start codes, it opens with.
 
-use super::{Class, h264, h265::Layers};
+use super::{frame::Class, h264, h265::Layers};
 
 /// Bytes at the beginning of a picture within which its first slice is looked for.
 const MAX_SCAN: usize = 8192;

@@ -2,7 +2,7 @@
 
 use rtp_types::RtpPacket;
 
-use super::{Media, rtp, ts};
+use super::{frame::Media, rtp, ts};
 
 /// Datagrams after which a flow that shows nothing is taken for plain datagrams.
 const PATIENCE: u32 = 64;

@@ -3,7 +3,7 @@
 //! Whether a frame is disposable stands deep in its header, or in an RTP header extension of which only a session
 //! description tells; so none is taken for disposable.
 
-use super::Class;
+use super::frame::Class;
 
 /// What a packet's payload says (§4.4 aggregation header).
 pub(super) fn of_payload(payload: &[u8]) -> Option<Class> {

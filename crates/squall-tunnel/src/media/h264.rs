@@ -1,6 +1,6 @@
 //! H.264 in RTP (RFC 6184): what the NAL units of a packet say of their picture.
 
-use super::Class;
+use super::frame::Class;
 
 /// Reference picture importance, 0 for none (H.264 §7.4.1, `nal_ref_idc`).
 fn is_referenced(header: u8) -> bool {

@@ -1,6 +1,6 @@
 //! H.265 in RTP (RFC 7798): what the NAL units of a packet say of their picture.
 
-use super::Class;
+use super::frame::Class;
 
 /// What is known of a stream: the highest temporal layer, once parameter sets told it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,15 @@
 
 use rtp_types::RtpPacket;
 
-use super::{Class, Cut, Media, av1, h264, h265::Layers, ts::TsCutter, vp8, vp9::Structure};
+use super::{
+    av1,
+    frame::{Class, Cut, Media},
+    h264,
+    h265::Layers,
+    ts::TsCutter,
+    vp8,
+    vp9::Structure,
+};
 
 /// Payload type of MPEG-TS (RFC 3551 §6).
 pub(super) const MP2T: u8 = 33;

@@ -4,8 +4,8 @@ use mpeg2ts_reader::packet::{Packet, Pid};
 use rtp_types::RtpPacket;
 
 use super::{
-    Class, Cut,
     annexb::{Codec, Scan},
+    frame::{Class, Cut},
     psi::Psi,
 };
 

@@ -1,6 +1,6 @@
 //! VP8 in RTP (RFC 7741): what a payload descriptor says of its picture.
 
-use super::Class;
+use super::frame::Class;
 
 /// What a packet's payload says (RFC 7741 §4.2, §4.3).
 pub(super) fn of_payload(payload: &[u8]) -> Option<Class> {

@@ -1,6 +1,6 @@
 //! VP9 in RTP (RFC 9628): what a payload descriptor says of its picture.
 
-use super::Class;
+use super::frame::Class;
 
 /// What is known of a stream: the highest temporal layer, if no picture of it is ever needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
