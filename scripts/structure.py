@@ -2,7 +2,7 @@
 """Draws the structure of the workspace: crates by house, and the circles of files inside each crate.
 
 The arrows between crates come from `cargo metadata`, those between files from their `use` lines and paths. Tests and
-re-exports count for neither.
+re-exports count for neither; a name that a module re-exports counts as the module's.
 
     scripts/structure.py              # both lists
     scripts/structure.py --check 2    # exit code 1 if the product depends on the laboratory, or a circle has more files

@@ -83,11 +83,11 @@ macro_rules! text_or_table {
         }
 
         impl std::str::FromStr for $value {
-            type Err = $crate::config::ConfigError;
+            type Err = $crate::error::ConfigError;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
                 <Self as $crate::form::TextOrTable>::from_text(text)
-                    .map_err($crate::config::ConfigError::Value)
+                    .map_err($crate::error::ConfigError::Value)
             }
         }
     )*};

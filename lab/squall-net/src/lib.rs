@@ -16,6 +16,7 @@ mod codel;
 pub mod config;
 mod damage;
 mod delay;
+mod error;
 mod form;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -38,9 +39,10 @@ mod time;
 pub mod trace;
 
 pub use crate::{
-    config::{ConfigError, Direction, LinkConfig, PathConfig, PathEvent},
+    config::{Direction, LinkConfig, PathConfig, PathEvent},
     damage::Damage,
     delay::{DelayConfig, JitterConfig, JitterShape},
+    error::{ConfigError, EventError},
     link::{Delivery, Link, LinkState, PushOutcome},
     live::{Inbox, Live, LiveReport, Outcome, PathReport, PathSnapshot, Ports, SlipReport},
     log::{DropReason, LinkStats},
@@ -51,7 +53,7 @@ pub use crate::{
     radio::RadioConfig,
     rate::RateConfig,
     relay::{Relay, RelayReport},
-    script::{EventError, LinkEvent, OutageMode},
+    script::{LinkEvent, OutageMode},
     series::LoadError,
     stall::{MAX_STALLS, StallConfig, StallLength},
 };

@@ -7,8 +7,9 @@ use squall_units::{Micros, Size};
 
 use crate::{
     capacity::{Forecast, Tree},
-    config::{ConfigError, Direction, LinkConfig, PathConfig},
+    config::{Direction, LinkConfig, PathConfig},
     damage::Damage,
+    error::ConfigError,
     link::{Delivery, Link, LinkState, PushOutcome},
     log::{LinkStats, Record},
     queue::{Limit, QueueConfig},

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use squall_units::{Rate, Size, Span};
 
 use crate::{
+    error::EventError,
     loss::LossConfig,
     time::{NEVER, Nanos, nanos},
 };
@@ -47,45 +48,6 @@ pub enum OutageMode {
     /// Sending stops: packets under way still arrive, those waiting stay, and new ones join the queue as far
     /// as it holds them.
     Hold,
-}
-
-/// Why an event makes no sense.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EventError {
-    /// It changes nothing.
-    #[error("event at {at}: it changes nothing (give rate, delay, loss, mtu, outage or, for a path, rebind)")]
-    Nothing {
-        /// Its time.
-        at: Span,
-    },
-    /// `over` without a rate or delay to move to.
-    #[error("event at {at}: over needs a rate or a delay to move to")]
-    Over {
-        /// Its time.
-        at: Span,
-    },
-    /// A ramp that starts at an unlimited rate.
-    #[error("event at {at}: a rate cannot move evenly from unlimited to {rate}")]
-    FromUnlimited {
-        /// Its time.
-        at: Span,
-        /// The rate to reach.
-        rate: Rate,
-    },
-    /// An MTU that no link can have.
-    #[error("event at {at}: mtu: {mtu} is not between 1B and 65.535kB")]
-    Mtu {
-        /// Its time.
-        at: Span,
-        /// What it gives.
-        mtu: Size,
-    },
-    /// Loss that depends on a file, which an event cannot load.
-    #[error("event at {at}: loss from a file is only possible for a whole run")]
-    LossFile {
-        /// Its time.
-        at: Span,
-    },
 }
 
 /// One change, ready to be applied.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use squall_units::{Micros, Ratio, Span};
 
 use crate::{
-    config::ConfigError,
+    error::ConfigError,
     rate::RateConfig,
     time::{NEVER, Nanos, micros_before, nanos},
 };

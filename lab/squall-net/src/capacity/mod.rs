@@ -29,7 +29,8 @@ use squall_units::Micros;
 pub(crate) use self::forecast::{Forecast, Tree};
 pub use self::reach::Reach;
 use crate::{
-    config::{ConfigError, Direction, PathConfig},
+    config::{Direction, PathConfig},
+    error::ConfigError,
     network::Network,
 };
 

@@ -5,9 +5,10 @@ use std::{fmt::Display, str::FromStr};
 use serde::{Deserialize, Serialize};
 use squall_units::{Ratio, Size};
 
-use super::{ConfigError, LinkConfig};
+use super::LinkConfig;
 use crate::{
     delay::{DelayConfig, JitterConfig},
+    error::ConfigError,
     loss::LossConfig,
     policer::PolicerConfig,
     queue::QueueConfig,

@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 use squall_units::{Rate, Ratio, Size, Span};
 
 use super::{
-    ConfigError, LinkConfig, pairs,
+    LinkConfig, pairs,
     patch::{LinkPatch, flag},
 };
 use crate::{
     delay::{DelayConfig, JitterConfig},
+    error::ConfigError,
     loss::LossConfig,
     policer::PolicerConfig,
     queue::QueueConfig,

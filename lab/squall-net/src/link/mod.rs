@@ -9,9 +9,10 @@ use rand_pcg::{Pcg64Mcg, rand_core::SeedableRng};
 use squall_units::{Micros, Ratio};
 
 use crate::{
-    config::{ConfigError, LinkConfig},
+    config::LinkConfig,
     damage::Damage,
     delay::{Delay, Jitter, Line},
+    error::ConfigError,
     log::{Count, DropReason, Ledger, LinkStats, Record},
     loss::Loss,
     mahimahi::TUN_HEADER,

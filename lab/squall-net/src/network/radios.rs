@@ -5,7 +5,8 @@ use squall_units::Micros;
 
 use super::{Network, mix, slot};
 use crate::{
-    config::{ConfigError, Direction, PathConfig},
+    config::{Direction, PathConfig},
+    error::ConfigError,
     radio::{Air, Follower, Parts, Radio, RadioConfig},
 };
 

@@ -2,7 +2,8 @@
 
 use super::{Network, mix, slot};
 use crate::{
-    config::{ConfigError, Direction, PathConfig},
+    config::{Direction, PathConfig},
+    error::ConfigError,
     stall::{self, Stalls},
 };
 

@@ -8,7 +8,7 @@ use super::{
     conditions::{Conditions, share_of},
     config::within,
 };
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 
 /// Share of the rate and loss of a mobile network by SINR and RSRP: a truncated Shannon bound.
 ///

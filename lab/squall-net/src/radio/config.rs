@@ -9,7 +9,7 @@ use squall_units::Span;
 use super::{
     Canyon, CellularMap, Handover, Lead, LevelSeries, Rail, Tunnel, Walk, WifiEdge, WifiMap, scene::Scene,
 };
-use crate::{config::ConfigError, series::LoadError};
+use crate::{error::ConfigError, series::LoadError};
 
 /// Where the levels of a radio come from.
 #[derive(Debug, Clone, PartialEq)]

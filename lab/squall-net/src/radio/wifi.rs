@@ -7,7 +7,7 @@ use super::{
     conditions::{Conditions, share_of},
     config::within,
 };
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 
 /// Share of the rate and loss of a Wi-Fi link by RSSI: the steps of its modulation and coding schemes.
 ///

@@ -7,7 +7,7 @@ use super::{
     STEP_SECONDS, cell, check_all,
     random::{Shadow, between},
 };
-use crate::{config::ConfigError, radio::Levels};
+use crate::{error::ConfigError, radio::Levels};
 
 /// Through the streets of a city with cells below the roofs, for ever: a block in sight of a cell, then round the
 /// corner a block out of its sight.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use squall_units::{Micros, Span};
 
 use super::{STEP, cell, check_all};
-use crate::{config::ConfigError, radio::Levels};
+use crate::{error::ConfigError, radio::Levels};
 
 /// One handover: a cell fades, for a moment nothing passes, and then there is a better one. Nothing in it is
 /// random.

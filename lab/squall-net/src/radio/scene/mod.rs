@@ -20,7 +20,7 @@ pub use self::{
     canyon::Canyon, handover::Handover, rail::Rail, tunnel::Tunnel, walk::Walk, wifi_edge::WifiEdge,
 };
 use super::{Levels, Source, config::within};
-use crate::config::ConfigError;
+use crate::error::ConfigError;
 
 /// How long levels hold: short against the second within which people and trains leave a shadow, long against a
 /// packet.

@@ -8,7 +8,7 @@ use super::{
     STEP, STEP_SECONDS, cell, check_all, log_distance,
     random::{Shadow, between, uniform},
 };
-use crate::{config::ConfigError, radio::Levels};
+use crate::{error::ConfigError, radio::Levels};
 
 /// A train along a line of cells, for ever, with a handover at each.
 ///

@@ -4,7 +4,7 @@ use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
 use super::{STEP_SECONDS, cell, check_all, random::Shadow};
-use crate::{config::ConfigError, radio::Levels};
+use crate::{error::ConfigError, radio::Levels};
 
 /// On a road or line with a tunnel every so often, none of which has an antenna inside.
 ///

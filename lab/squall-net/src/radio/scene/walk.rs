@@ -4,7 +4,7 @@ use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
 use super::{Shuttle, check_all, log_distance, random::Shadow};
-use crate::{config::ConfigError, radio::Levels};
+use crate::{error::ConfigError, radio::Levels};
 
 /// A walk through a building, away from an access point and back, for ever.
 ///

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use squall_units::Span;
 
 use super::{STEP_SECONDS, Shuttle, check_all, log_distance, random::Shadow};
-use crate::{config::ConfigError, radio::Levels};
+use crate::{error::ConfigError, radio::Levels};
 
 /// On foot from an access point to the edge of its coverage outdoors and back, for ever.
 ///
