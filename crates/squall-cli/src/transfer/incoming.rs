@@ -58,7 +58,7 @@ pub(super) struct Transfer<'a> {
     written: Receipt,
     /// Bytes of which the sender knows.
     reported: u64,
-    /// What was written is of no use.
+    /// The written bytes are worthless.
     worthless: bool,
     begin: Instant,
     sessions: u32,

@@ -49,7 +49,7 @@ impl PathBook {
         }
     }
 
-    /// A line for each path; those that were opened anew between the same addresses count as one.
+    /// A line for each path; those that were reopened between the same addresses count as one.
     pub(super) fn summary(&self) -> Vec<PathSummary> {
         let mut all: Vec<PathSummary> = Vec::new();
         for info in self.by_number.values() {

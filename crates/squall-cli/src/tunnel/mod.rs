@@ -26,7 +26,7 @@ use self::options::Options;
         --in cam=udp://127.0.0.1:5000,media=ts,latency=300ms\n  \
         squall tunnel /etc/squall/tunnel.toml\n  \
         squall tunnel check /etc/squall/tunnel.toml\n\n\
-        The keys of a flow and of a file are in docs/tunnel.md. SIGHUP has the file read again."
+        The keys of a flow and of a file are in docs/tunnel.md. SIGHUP reloads the file."
 )]
 pub(crate) struct TunnelArgs {
     #[command(subcommand)]
