@@ -1,9 +1,8 @@
 //! Assertions about results: what makes a scenario file a test.
 
-use serde::{Deserialize, Serialize};
-
 use crate::measure::{Measure, Subject, View};
 use crate::result::RunResult;
+pub use crate::result::Verdict;
 
 /// One assertion: a measure stays within its limits.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,19 +19,6 @@ pub struct Check {
     pub at_most: Option<f64>,
     /// Schedulers it is about, as the scenario names them; empty: all, also those that the scenario does not name.
     pub schedulers: Vec<String>,
-}
-
-/// What a check found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// The check in words: target, measure and part of the run.
-    pub check: String,
-    /// What was measured.
-    pub measured: String,
-    /// What was asked for.
-    pub limit: String,
-    /// Whether the measure was within its limits.
-    pub pass: bool,
 }
 
 impl Check {

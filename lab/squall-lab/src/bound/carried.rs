@@ -13,8 +13,8 @@ use squall_net::capacity::Volume;
 use squall_units::Micros;
 
 use super::{
-    Supply,
     lane::{Lane, PER_BYTE, is_over},
+    supply::Supply,
 };
 
 /// Releases and deadlines of blocks against a supply.

@@ -6,6 +6,7 @@
 
 mod blocks;
 mod carried;
+mod demand;
 mod lane;
 mod latency;
 mod packet;
@@ -13,112 +14,11 @@ mod supply;
 #[cfg(test)]
 mod tests;
 
-use serde::{Deserialize, Serialize};
-
+pub use crate::result::{Bound, ClassBound, Limit};
+pub use demand::Demand;
 pub use supply::Supply;
 
 use self::{blocks::most_blocks, carried::Sweep};
-use crate::{
-    result::{Percentiles, ratio},
-    traffic::Offer,
-};
-
-/// A block that is to be carried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Demand {
-    /// When it is handed over, in microseconds from the start of the run.
-    pub release_us: u64,
-    /// Its size in bytes; one of 0 bytes is no block and does not count.
-    pub size: u64,
-    /// Its deadline in microseconds after the release; `None` if it has none.
-    pub deadline_us: Option<u64>,
-    /// Its priority, 0 first.
-    pub priority: u8,
-}
-
-impl From<&Offer> for Demand {
-    fn from(offer: &Offer) -> Self {
-        let Offer { at_us, size, deadline_us, priority, .. } = *offer;
-        Self { release_us: at_us, size, deadline_us, priority }
-    }
-}
-
-impl Demand {
-    /// The time of its deadline if the run is to decide it. As in [`Tally`](crate::result::Tally), a block
-    /// whose deadline is not before the end of the run is open, and so is one without a deadline.
-    fn due(&self, duration_us: u64) -> Option<u64> {
-        Some(self.release_us.saturating_add(self.deadline_us?)).filter(|due| *due < duration_us)
-    }
-}
-
-/// What no scheduler can surpass with the blocks of one direction.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Bound {
-    /// By priority, 0 first; those that have blocks.
-    pub classes: Vec<ClassBound>,
-    /// For all blocks together.
-    pub total: Limit,
-}
-
-/// What no scheduler can surpass with the blocks of one priority.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ClassBound {
-    /// The priority, 0 first.
-    pub priority: u8,
-    /// For these blocks, whatever becomes of the others.
-    pub alone: Limit,
-    /// For these blocks and all that are more important, together. One scheduler can reach all the
-    /// `in_time_bytes` of these at once, with blocks that can be cut as finely as one likes: the difference to
-    /// the class before is what a class gets from one that always puts the more important first.
-    pub so_far: Limit,
-}
-
-/// What no scheduler can surpass with some blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Limit {
-    /// Blocks handed over.
-    pub offered_blocks: u64,
-    /// Their bytes.
-    pub offered_bytes: u64,
-    /// Those of them that the run does not decide: their deadline is not before its end, or they have none.
-    pub open_blocks: u64,
-    /// Their bytes.
-    pub open_bytes: u64,
-    /// Of the decided blocks, the most that can be whole before their deadline. An upper bound.
-    pub in_time_blocks: u64,
-    /// Of the bytes of the decided blocks, the most that can arrive before their deadline, whether their
-    /// blocks become whole or not. Exact for the network as [`Supply`] sees it.
-    pub in_time_bytes: u64,
-    /// The least times from handing over to arrival, each block with the network to itself; of all blocks
-    /// that can arrive before the end of the run. Of all blocks of a run, those that never arrived being the
-    /// latest, no percentile is below these.
-    pub latency: Option<Percentiles>,
-}
-
-impl Limit {
-    /// The highest [`Tally::in_time_ratio`](crate::result::Tally::in_time_ratio) that a run can show. There
-    /// an open block counts if it happens to be delivered. `None` without blocks.
-    pub fn in_time_ratio(&self) -> Option<f64> {
-        ratio(self.in_time_blocks + self.open_blocks, self.offered_blocks)
-    }
-
-    /// The highest share of the bytes of decided blocks that can arrive before the deadline of their block. `None`
-    /// when there are none.
-    pub fn in_time_bytes_ratio(&self) -> Option<f64> {
-        ratio(self.in_time_bytes, self.offered_bytes - self.open_bytes)
-    }
-
-    /// The most [`Tally::in_time_bytes`](crate::result::Tally::in_time_bytes) that a run can show, open
-    /// blocks that happen to be delivered included.
-    pub fn tally_bytes(&self) -> u64 {
-        self.in_time_bytes + self.open_bytes
-    }
-
-    /// The same for [`Tally::in_time_blocks`](crate::result::Tally::in_time_blocks).
-    pub fn tally_blocks(&self) -> u64 {
-        self.in_time_blocks + self.open_blocks
-    }
-}
 
 impl Bound {
     /// The bound for these blocks, in any order.

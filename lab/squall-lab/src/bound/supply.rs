@@ -2,7 +2,7 @@
 
 use squall_net::{ConfigError, Direction, PathConfig, capacity};
 
-use super::{Demand, lane::Lane};
+use super::{demand::Demand, lane::Lane};
 
 /// The future of the paths of a run, in one direction: all that a clairvoyant needs to know.
 #[derive(Debug, Clone)]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::class_recorder::ClassRecorder;
 use super::distribution::{Missing, Thinned, Times};
+use super::inputs::FlowInfo;
 use super::playback::{Pictures, Playback};
-use super::recorder::FlowInfo;
 use super::{
     FlowResult, LatencyPoint, LostReason, PictureQuality, SAMPLE_INTERVAL_US, Tally, rate_bps, ratio,
 };

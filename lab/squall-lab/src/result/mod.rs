@@ -6,7 +6,9 @@
 mod class_recorder;
 mod distribution;
 mod flow_recorder;
+mod inputs;
 mod json;
+mod limit;
 mod path;
 mod path_recorder;
 mod pictures;
@@ -14,20 +16,22 @@ mod playback;
 mod recorder;
 #[cfg(test)]
 pub(crate) mod sample;
+mod verdict;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bound::{Bound, Limit};
-use crate::check::Verdict;
 use crate::flow::Direction;
 pub use distribution::{DistributionPoint, Percentiles};
+pub use inputs::{FlowInfo, PathInfo, PathSample, PathTotals, RunInfo};
 pub use json::{MAX_FILE, ReadError, from_json, read, to_json, write};
+pub use limit::{Bound, ClassBound, Limit};
 pub use path::{AlertWord, Interval, PathAlert, PathResult, PathSeries, PathState, SignalBias, StateChange};
 pub use pictures::{PictureQuality, Spread};
 pub use playback::Playback;
-pub use recorder::{FlowInfo, PathInfo, PathSample, PathTotals, Recorder, RunInfo};
+pub use recorder::Recorder;
+pub use verdict::Verdict;
 
 /// Time between two samples of a series, in microseconds.
 pub const SAMPLE_INTERVAL_US: u64 = 100_000;

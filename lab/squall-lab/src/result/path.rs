@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use squall_proto::signal::AlertKind;
 
-use super::{Percentiles, recorder::PathTotals};
+use super::{Percentiles, inputs::PathTotals};
 use crate::flow::Direction;
 
 /// What one path did.

@@ -1,7 +1,7 @@
 //! Collects what one path does.
 
 use super::distribution::Times;
-use super::recorder::{PathSample, PathTotals};
+use super::inputs::{PathSample, PathTotals};
 use super::{
     AlertWord, Interval, PathAlert, PathResult, PathSeries, PathState, SignalBias, StateChange, rate_bps,
     round6,
