@@ -96,6 +96,7 @@ fn a_session_outlives_networks_that_come_and_go() {
 
         // Nothing for a while, then a network of a name there was before.
         client.set_interfaces(Interfaces::Networks(Vec::new())).expect("it connected");
+        paths(&client, &[]).await;
         client.send(Block::new("after the tunnel")).await.expect("is taken");
         tokio::time::sleep(Duration::from_millis(300)).await;
         client.set_interfaces(Interfaces::Networks(vec![other_wifi])).expect("it connected");
