@@ -38,7 +38,7 @@ impl Session {
     /// 20 kB may be exceeded by what it takes to open the path.
     pub fn set_budget(&mut self, local: IpAddr, budget: Option<u64>) {
         self.metering.set_budget(local, budget);
-        self.sched_due = true;
+        self.duties.schedule();
     }
 
     /// Reckons anew what budgets leave.
@@ -81,7 +81,7 @@ impl Session {
             closed = true;
         }
         if closed {
-            self.flush_due = true;
+            self.duties.flush();
             self.pump(self.micros(now));
         }
     }
@@ -98,7 +98,7 @@ impl Session {
     /// Has the peer told what a path costs at this end.
     fn tell_cost(&mut self, number: u32) {
         self.queue_control(Control::PathInfo(number));
-        self.flush_due = true;
+        self.duties.flush();
     }
 
     /// A path was opened, or came up: if it costs money the peer is to know.
@@ -128,7 +128,7 @@ impl Session {
         let Some(path) = self.paths.iter_mut().find(|p| p.number == number) else { return };
         if std::mem::replace(&mut path.metered, metered) != metered {
             self.sched_events.push(SchedEvent::PathChanged(path.id));
-            self.sched_due = true;
+            self.duties.schedule();
         }
     }
 }

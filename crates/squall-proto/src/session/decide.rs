@@ -26,12 +26,9 @@ impl Session {
     pub(super) fn decide(&mut self, now: Micros) -> bool {
         let admitted = self.outbox.admit();
         self.sched_events.extend(admitted);
-        let due = self.sched_due || self.sched_wake.is_some_and(|wake| wake <= now);
-        if !due {
+        if !self.duties.take_schedule(now) {
             return false;
         }
-        self.sched_due = false;
-        self.sched_wake = None;
         self.refresh_views(now);
         self.expire_unreachable(now);
         self.tell_scheduler(now);
@@ -55,14 +52,14 @@ impl Session {
                 Decision::Cancel { block, reason } => self.end_block(now, block, Ending::Cancelled(reason)),
                 Decision::Probe(path) => self.queue_probe(now, path, false),
                 Decision::Idle { wake } => {
-                    self.sched_wake = wake.filter(|at| *at > now);
+                    self.duties.schedule_at(wake.filter(|at| *at > now));
                     self.note_limits();
                     return assigned;
                 }
             }
         }
         // Not at the end of what can be assigned: go on after the next packets.
-        self.sched_due = assigned;
+        self.duties.after_decisions(assigned);
         self.note_limits();
         assigned
     }

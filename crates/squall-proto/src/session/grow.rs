@@ -30,7 +30,7 @@ impl Session {
         }
         let id = self.outbox.open(self.micros(now), options)?;
         self.stats.blocks_offered += 1;
-        self.sched_due = true;
+        self.duties.schedule();
         Ok(id)
     }
 
@@ -44,7 +44,7 @@ impl Session {
         let len = data.len() as u64;
         self.outbox.append(id, data)?;
         self.stats.bytes_offered += len;
-        self.sched_due = true;
+        self.duties.schedule();
         Ok(())
     }
 
@@ -58,7 +58,7 @@ impl Session {
             self.end_block(self.micros(now), id, Ending::Cancelled("it has no bytes"));
         }
         finished?;
-        self.sched_due = true;
+        self.duties.schedule();
         if self.outbox.is_sent(id) && !self.waits_for_pacer(id) {
             // No packet of it is left that could tell its length.
             self.queue_end(id);

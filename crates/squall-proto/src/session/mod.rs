@@ -1,12 +1,13 @@
 //! A session: one peer, several paths, blocks both ways.
 //!
-//! `transmit` decides what leaves next, `decide` asks the scheduler, `receive` takes in packets and
+//! `transmit` decides what leaves next, in the order of `duties`; `decide` asks the scheduler, `receive` takes in packets and
 //! fates, `watch` handles what falls due: deadlines, silent paths, probes; `cost` handles metered paths, `signal` radio reports,
 //! `capacity` forecasts what the session can carry.
 
 mod capacity;
 mod cost;
 mod decide;
+mod duties;
 mod grow;
 mod log;
 mod notices;
@@ -40,6 +41,7 @@ use crate::{
 };
 
 use capacity::Outlook;
+use duties::Duties;
 use log::Logs;
 pub use log::{ArrivalLog, DecisionLog, PacketFate, PacketLog};
 use notices::Notices;
@@ -68,9 +70,6 @@ pub struct Session {
     issued_ids: u32,
     scheduler: Box<dyn Scheduler>,
     sched_events: Vec<SchedEvent>,
-    sched_wake: Option<Micros>,
-    /// Something changed since the scheduler last had nothing to do.
-    sched_due: bool,
     views: Vec<PathView>,
     /// When they were made.
     viewed_at: Micros,
@@ -93,14 +92,7 @@ pub struct Session {
     wanted_rate: Option<u64>,
     /// Highest sequence of the peer's feedback.
     heard_feedback: u64,
-    /// noq's timer is due; it is run when acknowledgements are out of the way.
-    timer_due: bool,
-    /// noq may have tail-loss probes to send.
-    probes_due: bool,
-    /// noq may have control frames or acknowledgements to send.
-    flush_due: bool,
-    /// Acknowledgements may ride on the next data packet.
-    acks_owed: bool,
+    duties: Duties,
     /// The path that the datagrams inside noq are meant for.
     batch_path: usize,
     sent: Vec<Sent<Payload>>,
@@ -153,8 +145,6 @@ impl Session {
             issued_ids: 0,
             scheduler: (config.scheduler)(),
             sched_events: Vec::new(),
-            sched_wake: None,
-            sched_due: false,
             views: Vec::new(),
             viewed_at: 0,
             outbox: Outbox::new(config.limits, config.all_reliable),
@@ -170,10 +160,7 @@ impl Session {
             told_credit: config.limits.reassembly,
             wanted_rate: None,
             heard_feedback: 0,
-            timer_due: false,
-            probes_due: false,
-            flush_due: true,
-            acks_owed: false,
+            duties: Duties::new(),
             batch_path: 0,
             sent: Vec::new(),
             notices: Notices::new(config.limits.open_blocks),
@@ -213,7 +200,7 @@ impl Session {
         let id = self.outbox.send(self.micros(now), block)?;
         self.stats.blocks_offered += 1;
         self.stats.bytes_offered += len;
-        self.sched_due = true;
+        self.duties.schedule();
         Ok(id)
     }
 
@@ -477,7 +464,7 @@ impl Session {
             self.notices.push(Event::Finished { id: meta.id, fate });
         }
         self.sched_events.push(SchedEvent::Done { block: meta.id, delivered });
-        self.sched_due = true;
+        self.duties.schedule();
     }
 
     /// The connection is over.
@@ -486,7 +473,7 @@ impl Session {
             return;
         }
         self.stage = Stage::Closed;
-        self.flush_due = true;
+        self.duties.flush();
         let now = self.micros(now);
         for ended in self.outbox.end_all() {
             self.on_ended(now, &ended);
@@ -526,7 +513,7 @@ impl Session {
         varint::write(&mut hello, self.config.limits.reassembly >> 10);
         varint::write(&mut hello, TAKES_GROWING);
         self.conn.send_hello(&hello);
-        self.flush_due = true;
+        self.duties.flush();
     }
 
     /// # Errors
@@ -546,7 +533,7 @@ impl Session {
         if self.heard_feedback == 0 {
             self.outbox.set_credit(credit);
         }
-        self.sched_due = true;
+        self.duties.schedule();
         self.announce();
         Ok(())
     }
@@ -560,7 +547,7 @@ impl Session {
         self.notices.push(Event::Path(id, change));
         self.outlook.look_again();
         self.sched_events.push(SchedEvent::PathChanged(id));
-        self.sched_due = true;
+        self.duties.schedule();
     }
 
     pub(crate) fn handle(&self) -> Handle {

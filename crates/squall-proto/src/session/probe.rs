@@ -92,7 +92,7 @@ impl Session {
         let packet = Packet { sent_at: question.at, full_size: question.full_size };
         let recovery = path.liveness.on_proof(at, packet, path.rtt.steady);
         self.on_recovery(position, recovery);
-        self.sched_due = true;
+        self.duties.schedule();
     }
 
     /// Probes the paths whose proof of delivery is overdue, and those that were idle for long.
@@ -108,7 +108,7 @@ impl Session {
                 let unanswered = path.liveness.on_full_probe(at);
                 let id = path.id;
                 self.queue_probe(at, id, true);
-                self.flush_due = true;
+                self.duties.flush();
                 if unanswered {
                     self.path_event(id, PathChange::Narrow);
                 }
@@ -133,7 +133,7 @@ impl Session {
         } else if let Some(index) = self.conn.index_of(path.number) {
             self.conn.ping(index);
         }
-        self.flush_due = true;
+        self.duties.flush();
     }
 }
 

@@ -32,7 +32,7 @@ impl Session {
         self.conn.on_event(event);
         let at = self.micros(now);
         let number = self.arrival_path(at, net);
-        self.flush_due = true;
+        self.duties.flush();
         // Before the fates: a refusal comes with the acknowledgement, and must count first.
         let mut media = false;
         while let Some(datagram) = self.conn.recv() {
@@ -42,12 +42,10 @@ impl Session {
             }
         }
         self.pump(at);
-        if media && self.stage == Stage::Open {
-            // Feedback takes the acknowledgements along, when it is due.
-            self.flush_due = false;
+        let media = media && self.stage == Stage::Open;
+        self.duties.on_packet(media);
+        if media {
             self.announce();
-        } else {
-            self.acks_owed = true;
         }
     }
 
@@ -216,7 +214,7 @@ impl Session {
     }
 
     fn on_fates(&mut self, at: Micros, position: usize, fates: &[Fate]) {
-        self.sched_due = true;
+        self.duties.schedule();
         let newest = fates.iter().filter(|f| f.acked).map(|f| f.packet).max();
         let mut newest_data = None;
         for fate in fates {
@@ -349,7 +347,7 @@ impl Session {
                 _ => {}
             }
         }
-        self.sched_due = true;
+        self.duties.schedule();
     }
 
     pub(super) fn is_reliable(&self, block: BlockId) -> bool {
@@ -448,7 +446,7 @@ impl Session {
             self.heard_feedback = feedback.sequence;
             self.outbox.set_credit(feedback.credit.saturating_mul(1024));
             self.stats.peer_duplicates = feedback.duplicates;
-            self.sched_due = true;
+            self.duties.schedule();
             self.outlook.on_wanted(feedback.wanted);
         }
     }

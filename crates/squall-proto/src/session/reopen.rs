@@ -58,7 +58,7 @@ impl Session {
         }
         let now = self.micros(now);
         self.pump(now);
-        self.flush_due = true;
+        self.duties.flush();
     }
 
     /// Opens the paths that wait for it.
@@ -82,7 +82,7 @@ impl Session {
                 Ok(number) => {
                     self.ensure_path(number, at);
                     self.introduce(number);
-                    self.flush_due = true;
+                    self.duties.flush();
                 }
                 Err(error) => {
                     tracing::debug!(%error, ?net, "path not opened yet");

@@ -115,7 +115,7 @@ impl Session {
             // Loss on a dead path is no congestion: the controller is to find its window as it was.
             self.conn.paths[index].ledger.book().forgive_below = forgive;
             self.conn.set_backup(index, !trusted);
-            self.flush_due = true;
+            self.duties.flush();
         }
     }
 
@@ -144,7 +144,7 @@ impl Session {
                 |(_, waiting)| !matches!(waiting, Control::Alert { path, .. } if *path == alert.path),
             );
             self.urgent.extend(over.into_iter().map(|number| (number, control)));
-            self.flush_due = true;
+            self.duties.flush();
         }
     }
 

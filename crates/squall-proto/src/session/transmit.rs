@@ -68,13 +68,13 @@ impl Session {
         max: usize,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        if std::mem::take(&mut self.timer_due) {
+        if self.duties.take_quic_timer() {
             self.conn.on_timeout(now);
         }
         let transmit = match self.stage {
             // Once, and once more for each packet that still arrives: before the handshake is over noq writes the
             // farewell for each kind of key again at every call.
-            Stage::Closed if !std::mem::take(&mut self.flush_due) => None,
+            Stage::Closed if !self.duties.take_flush() => None,
             Stage::Closed => self.conn.poll_farewell(now, max, buf, &mut self.sent),
             _ => self.conn.poll_free(now, buf, &mut self.sent),
         };
@@ -103,7 +103,7 @@ impl Session {
         let due = self.reporter.due_at()?;
         // Whatever else is about to leave would take the acknowledgements along.
         let probing = self.is_probe_due(at) || !self.probes.is_empty();
-        if due > at && !self.timer_due && !self.flush_due && !probing {
+        if due > at && !self.duties.precede_feedback() && !probing {
             return None;
         }
         let index = self.report_path()?;
@@ -122,7 +122,7 @@ impl Session {
         self.reporter.on_sent(transmit.size);
         self.stats.feedback_sent += 1;
         self.stats.feedback_bytes += len as u64;
-        self.flush_due = true;
+        self.duties.flush();
         Some(transmit)
     }
 
@@ -158,26 +158,25 @@ impl Session {
 
     /// noq's timers, the probes they bring, and our own probes of suspected paths.
     fn transmit_probes(&mut self, now: Instant, at: Micros, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if std::mem::take(&mut self.timer_due) {
+        if self.duties.take_quic_timer() {
             self.conn.on_timeout(now);
             self.pump(at);
-            self.probes_due = true;
-            self.flush_due = true;
+            self.duties.after_quic_timer();
         }
         for path in &mut self.paths {
             if path.up && path.probe_at().is_some_and(|due| due <= at) {
                 path.liveness.on_probe(at);
                 if let Some(index) = self.conn.index_of(path.number) {
                     self.conn.ping(index);
-                    self.flush_due = true;
+                    self.duties.flush();
                 }
             }
         }
-        if !self.probes_due {
+        if !self.duties.has_tail_probes() {
             return None;
         }
         let transmit = self.conn.poll_closed(now, buf, &mut self.sent);
-        self.probes_due = transmit.is_some();
+        self.duties.after_tail_probe(transmit.is_some());
         self.book_departures(at);
         transmit
     }
@@ -296,9 +295,8 @@ impl Session {
                 }
                 self.batch_path = index;
                 let transmit = self.conn.poll_on(index, now, max, buf, &mut self.sent);
-                self.acks_owed = false;
                 self.book_departures(at);
-                self.sched_due = true;
+                self.duties.after_data();
                 if transmit.is_none() {
                     self.block_path(position, at);
                     return self.transmit_queued(now, at, buf);
@@ -354,7 +352,7 @@ impl Session {
         let mut queued = 0;
         let mut end = self.next_end(at);
         while queued < packets {
-            let acks = if queued == 0 && self.acks_owed { ACK_RESERVE } else { 0 };
+            let acks = if queued == 0 && self.duties.owes_acks() { ACK_RESERVE } else { 0 };
             let reserve = acks + end.as_ref().map_or(0, |(_, end)| end.len() + FRAME_OVERHEAD);
             let Some((datagram, chunk)) = self.next_chunk(position, at, size - reserve) else { break };
             let full = datagram.len() + reserve >= size;
@@ -428,12 +426,11 @@ impl Session {
 
     /// Control frames, path validation, acknowledgements that nothing else took along.
     fn transmit_rest(&mut self, now: Instant, at: Micros, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if !self.flush_due {
+        if !self.duties.has_flush() {
             return None;
         }
         let transmit = self.conn.poll_free(now, buf, &mut self.sent);
-        self.flush_due = transmit.is_some();
-        self.acks_owed &= transmit.is_none();
+        self.duties.after_flush(transmit.is_some());
         self.book_departures(at);
         transmit
     }

@@ -24,7 +24,9 @@ impl Session {
         let _span = self.span.clone().entered();
         let at = self.micros(now);
         // Run only when acknowledgements are out of the way, which is up to `poll_transmit`.
-        self.timer_due |= self.conn.timeout().is_some_and(|due| due <= now);
+        if self.conn.timeout().is_some_and(|due| due <= now) {
+            self.duties.on_quic_timer();
+        }
         while let Some(id) = self.outbox.overdue(at) {
             self.end_block(at, id, Ending::Expired);
         }
@@ -33,7 +35,7 @@ impl Session {
         self.mind_radios(at);
         self.open_paths(at);
         // A path may have come free, a scheduler's wake-up be due.
-        self.sched_due = true;
+        self.duties.schedule();
     }
 
     /// When [`Self::on_time`] or `poll_transmit` has something to do next.
@@ -52,7 +54,7 @@ impl Session {
             self.outbox.next_deadline(),
             self.inbox.timeout(),
             self.reporter.due_at().filter(|_| !held_up),
-            self.sched_wake.filter(|_| !held_up),
+            self.duties.wake().filter(|_| !held_up),
             self.radios.timeout(),
             self.to_open.iter().filter(|_| multipath).map(|(due, _)| *due).min(),
         ]
@@ -104,7 +106,7 @@ impl Session {
                 // Fails on the last path, which ends with the session.
                 if self.conn.close_path(index, now, 0).is_ok() {
                     self.pump(at);
-                    self.flush_due = true;
+                    self.duties.flush();
                     return;
                 }
             }
@@ -179,7 +181,7 @@ impl Session {
         for chunk in std::mem::take(&mut path.committed) {
             self.take_back(chunk, id);
         }
-        self.sched_due = true;
+        self.duties.schedule();
     }
 
     /// A range assigned to a path did not leave.
@@ -187,7 +189,7 @@ impl Session {
         let Chunk { block, range, .. } = chunk;
         self.outbox.on_unsent(block, range.clone(), path);
         self.sched_events.push(SchedEvent::Unsent { block, range, path });
-        self.sched_due = true;
+        self.duties.schedule();
     }
 
     /// Lets follow what proof of delivery changes about a path that was out of use.
