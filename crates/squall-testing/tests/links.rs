@@ -1,0 +1,65 @@
+//! Every link between the documents leads to a file, and every page is linked from the README.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
+}
+
+/// The documents at the root and in `docs/`.
+fn documents() -> Vec<PathBuf> {
+    let folders = [root(), root().join("docs")];
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("can be listed"));
+    let paths = entries.map(|entry| entry.expect("can be listed").path());
+    let mut pages: Vec<_> = paths.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
+    pages.sort();
+    pages
+}
+
+/// The targets of links in a page, other than to the web.
+fn links(page: &str) -> impl Iterator<Item = &str> {
+    page.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next()).filter(|to| !to.contains("://"))
+}
+
+/// The name by which a heading is linked, as GitHub forms it.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.collect::<String>().to_lowercase().replace(' ', "-")
+}
+
+fn has_anchor(page: &Path, name: &str) -> bool {
+    let text = fs::read_to_string(page).expect("can be read");
+    text.lines().filter(|line| line.starts_with('#')).any(|line| anchor(line.trim_start_matches('#')) == name)
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut broken = Vec::new();
+    for page in documents() {
+        let text = fs::read_to_string(&page).expect("can be read");
+        for link in links(&text) {
+            let (file, name) = link.split_once('#').unwrap_or((link, ""));
+            let target =
+                if file.is_empty() { page.clone() } else { page.parent().expect("has a folder").join(file) };
+            if !target.exists() || !name.is_empty() && !has_anchor(&target, name) {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "these lead nowhere:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn the_readme_links_every_page() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("can be read");
+    let linked: BTreeSet<PathBuf> = links(&readme).map(|link| root().join(link)).collect();
+    let missing: Vec<_> = documents()
+        .into_iter()
+        .filter(|page| !page.ends_with("README.md") && !linked.contains(page))
+        .collect();
+    assert!(missing.is_empty(), "not linked: {missing:?}");
+}
