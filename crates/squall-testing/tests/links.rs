@@ -1,4 +1,5 @@
-//! Every link between the documents leads to a file, and every page is linked from the README.
+//! Every link between the documents leads to a file and a heading, and `docs/SUMMARY.md`, the contents of the site, lists
+//! every page once.
 
 use std::{
     collections::BTreeSet,
@@ -54,12 +55,23 @@ fn every_link_leads_somewhere() {
 }
 
 #[test]
-fn the_readme_links_every_page() {
-    let readme = fs::read_to_string(root().join("README.md")).expect("can be read");
-    let linked: BTreeSet<PathBuf> = links(&readme).map(|link| root().join(link)).collect();
-    let missing: Vec<_> = documents()
-        .into_iter()
-        .filter(|page| !page.ends_with("README.md") && !linked.contains(page))
-        .collect();
-    assert!(missing.is_empty(), "not linked: {missing:?}");
+fn the_summary_lists_every_page_once() {
+    let summary = root().join("docs/SUMMARY.md");
+    let text = fs::read_to_string(&summary).expect("can be read");
+    let listed: Vec<PathBuf> =
+        links(&text).filter_map(|link| root().join("docs").join(link).canonicalize().ok()).collect();
+    let pages: BTreeSet<&PathBuf> = listed.iter().collect();
+    assert_eq!(pages.len(), listed.len(), "a page is listed twice");
+    let missing: Vec<_> =
+        documents().into_iter().filter(|page| *page != summary && !pages.contains(page)).collect();
+    assert!(missing.is_empty(), "not listed: {missing:?}");
+}
+
+#[test]
+fn every_line_of_the_summary_is_a_heading_or_a_page() {
+    let text = fs::read_to_string(root().join("docs/SUMMARY.md")).expect("can be read");
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        let page = line.trim_start_matches("- ");
+        assert!(line.starts_with("# ") || page.starts_with('[') && page.ends_with(".md)"), "{line}");
+    }
 }
