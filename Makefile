@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test android bench picture findings versus traffic fuzz soak tools
+.PHONY: demo test android bench picture findings versus traffic fuzz soak site tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -82,6 +82,14 @@ fuzz:
 soak: tools
 	@$(CARGO) build --release --locked -p squall-cli -p squall-lab-cli -p squall-testing
 	@scripts/soak.sh $(MINUTES)
+
+# The documents as a site in target/site/html; needs mdBook and Python.
+SITE = $(abspath $(or $(CARGO_TARGET_DIR),target))/site
+site:
+	@command -v mdbook >/dev/null || { echo "make: mdBook is missing: cargo install mdbook --locked --version '^0.5'"; exit 1; }
+	@scripts/site.py "$(SITE)"
+	@mdbook build "$(SITE)"
+	@echo "site: $(SITE)/html/index.html"
 
 tools:
 	@command -v $(CARGO) >/dev/null || { echo "make: cargo is missing: install Rust 1.88 or newer from https://rustup.rs"; exit 1; }
