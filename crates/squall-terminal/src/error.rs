@@ -17,7 +17,7 @@ pub fn usage(words: impl std::fmt::Display) -> anyhow::Error {
     Usage(words.to_string()).into()
 }
 
-/// An error of a library whose words are complete: its sources, part of them, are not told again.
+/// A library error whose message already includes its sources, which are not printed again.
 pub fn whole(error: impl std::error::Error) -> anyhow::Error {
     anyhow::Error::msg(error.to_string())
 }

@@ -38,7 +38,7 @@ impl Progress {
         text.clone_into(&mut self.text);
         self.last = Instant::now();
         self.shown = true;
-        // Nobody reads it then: work goes on.
+        // A failed write means that standard error has no reader; the transfer continues.
         let _ = if self.terminal { write!(stderr(), "\r\x1b[K{text}") } else { writeln!(stderr(), "{text}") };
         let _ = stderr().flush();
     }

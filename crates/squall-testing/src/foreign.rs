@@ -75,7 +75,7 @@ impl Peer {
         Self { socket, endpoint, connection: None }
     }
 
-    /// Sends, receives, minds the time; says why the connection ended, if it did.
+    /// Sends, receives and handles timeouts. Returns the reason if the connection ended.
     fn turn(&mut self) -> Option<String> {
         self.send();
         self.receive();

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_is_that_of_one_of_so_many() {
+    fn one_of_is_the_lateness_that_one_in_that_many_exceeds() {
         let late = (1..=1_000).map(Duration::from_micros).collect();
         assert_eq!(measured(Some(late)).one_of(100), Some(Duration::from_micros(990)));
     }

@@ -66,7 +66,7 @@ pub struct Size(u64);
 pub struct Ratio(u32);
 
 impl Rate {
-    /// A rate of so many bits per second.
+    /// A rate in bits per second.
     pub const fn from_bps(bps: u64) -> Self {
         Self(bps)
     }
@@ -78,12 +78,12 @@ impl Rate {
 }
 
 impl Span {
-    /// A span of so many microseconds.
+    /// A span in microseconds.
     pub const fn from_micros(micros: Micros) -> Self {
         Self(micros)
     }
 
-    /// A span of so many milliseconds.
+    /// A span in milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(1_000))
     }
@@ -107,7 +107,7 @@ impl From<Duration> for Span {
 }
 
 impl Size {
-    /// A size of so many bytes.
+    /// A size in bytes.
     pub const fn from_bytes(bytes: u64) -> Self {
         Self(bytes)
     }
@@ -124,7 +124,7 @@ impl Ratio {
     /// Always.
     pub const ONE: Self = Self(BILLION);
 
-    /// So many billionths; more than a billion is held at one.
+    /// A ratio in billionths, clamped to one.
     pub const fn from_billionths(billionths: u32) -> Self {
         Self(if billionths > BILLION { BILLION } else { billionths })
     }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Pictures this small cost no time in the pipe; `passthrough` keeps ffmpeg from repeating pictures where some are missing.
-//! No command of `squall`, for it knows nothing of tunnels, and players are what it is for.
+//! It is not a command of `squall`, because it measures any player and does not depend on tunnels.
 
 use std::{
     io::{self, Read},

@@ -85,7 +85,7 @@ pub(super) fn table(surveys: &[(String, Survey)]) -> String {
         text.push('\n');
     }
     text.push_str(
-        "Rates in Mbit/s, of windows of 1 s; <0.5 and <1: share of the time below so many Mbit/s; longest outage in s; \
+        "Rates in Mbit/s, of windows of 1 s; <0.5 and <1: share of the time below this rate; longest outage in s; \
          RTT in ms\n",
     );
     text

@@ -1,0 +1,256 @@
+//! Documents and code use the field's terms (`docs/glossary.md`). This test searches for the words and phrases that they replace.
+//!
+//! `SQUALL_WORDS=lab/squall-net cargo test -p squall-testing --test words` prints every occurrence that is left in a folder.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Folders with code that still has to be reworded, and the highest number of occurrences. A number may only fall, and a folder without
+/// occurrences leaves the list. Folders that are not listed, and all documents, must have none.
+const PENDING: [(&str, usize); 12] = [
+    ("crates/squall", 119),
+    ("crates/squall-cli", 319),
+    ("crates/squall-proto", 672),
+    ("crates/squall-sched", 139),
+    ("crates/squall-signal", 233),
+    ("crates/squall-tunnel", 616),
+    ("lab/squall-lab", 934),
+    ("lab/squall-lab-cli", 258),
+    ("lab/squall-media", 100),
+    ("lab/squall-net", 205),
+    ("lab/squall-shell", 109),
+    ("lab/squall-versus", 111),
+];
+
+/// Words and phrases that documents and code avoid, and their replacement. `a|b` are alternatives for one word.
+const PHRASES: [(&str, &str); 20] = [
+    ("tell|tells|told|telling", "report, notify, announce; print; distinguish"),
+    ("hear|hears|heard|hearing", "receive, detect"),
+    ("heed|heeds|heeded|heeding", "obey, check, use"),
+    ("mind|minds|minded|minding", "check, handle, enforce"),
+    ("knows|knew", "has, holds, detects"),
+    ("give|gives|gave|given|giving up", "cancel, abandon, stop"),
+    ("turn|turns|turned|turning away", "reject, refuse"),
+    ("anew", "again"),
+    ("by turns", "alternately"),
+    ("of no use", "useless, worthless"),
+    ("as it|they come|comes", "at once, in order of arrival"),
+    ("go|goes|going|went by", "follow, use"),
+    ("so many", "that many, a number of"),
+    ("as far as", "if, to the extent that"),
+    ("nobody", "no peer, no process, none"),
+    ("whom|whoever", "the peer, the receiver, the process that"),
+    ("farewell|farewells", "close"),
+    ("for want of", "without, for lack of"),
+    ("stand|stands|stood|standing still", "freeze, stall, stop"),
+    ("lest", "so that not"),
+];
+
+/// Names for which the field has another word. Only code is searched for them.
+const NAMES: [(&str, &str); 14] = [
+    ("book|books", "log, report"),
+    ("competitor|competitors", "candidate, transport"),
+    ("contender|contenders", "transport"),
+    ("court|courts", "evaluator"),
+    ("crown|crowns|crowned", "promote"),
+    ("fleeting", "ephemeral"),
+    ("keeper|keepers", "path manager; init process"),
+    ("lane|lanes", "receiver of a flow"),
+    ("parcel|parcels", "frame"),
+    ("reel|reels", "encoded film"),
+    ("roster|rosters", "registry"),
+    ("shelf", "cache"),
+    ("trial|trials", "attempt, candidate"),
+    ("visit|visits|visitor|visitors", "pending handshake, unauthenticated session"),
+];
+
+/// Occurrences that stay: a file or folder, one of the words, and the reason.
+const EXCEPTIONS: [(&str, &str, &str); 8] = [
+    ("crates/squall-testing/tests/words.rs", "", "the list itself"),
+    ("docs/findings.md", "", "generated from the experiments in scenarios/papers"),
+    ("crates/squall-units/src/lib.rs", "visit", "serde's trait"),
+    ("lab/squall-lab/src/scenario", "visit", "serde's trait"),
+    ("lab/squall-net/src/form.rs", "visit", "serde's trait"),
+    ("crates/squall-units/src/lib.rs", "visitor", "serde's trait"),
+    ("lab/squall-lab/src/scenario", "visitor", "serde's trait"),
+    ("lab/squall-net/src/form.rs", "visitor", "serde's trait"),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
+}
+
+/// The files below a folder with one of these endings, as paths from the root.
+fn files(folder: &str, ending: &str, depth: usize) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in
+        fs::read_dir(root().join(folder)).expect("can be listed").map(|entry| entry.expect("can be listed"))
+    {
+        let name = entry.file_name().into_string().expect("is UTF-8");
+        let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+        if entry.path().is_dir() && depth > 0 {
+            found.append(&mut files(&path, ending, depth - 1));
+        } else if path.ends_with(ending) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn documents() -> Vec<String> {
+    ["", "docs", "fuzz", "traffic"].into_iter().flat_map(|folder| files(folder, ".md", 0)).collect()
+}
+
+fn code() -> Vec<String> {
+    ["crates", "lab"].into_iter().flat_map(|folder| files(folder, ".rs", 20)).collect()
+}
+
+/// A word in lower case with its line. Punctuation that ends a phrase is a word of its own.
+struct Word {
+    text: String,
+    line: usize,
+}
+
+/// Splits text into words, and identifiers into theirs: `mind_budgets` and `MindBudgets` are "mind budgets".
+fn words(text: &str) -> Vec<Word> {
+    let mut words: Vec<Word> = Vec::new();
+    for (line, content) in text.lines().enumerate() {
+        // In continued comments and strings a phrase goes on in the next line.
+        let content = content.trim_start().trim_start_matches(['/', '!', '>']);
+        let mut before = ' ';
+        for c in content.chars() {
+            let starts = !before.is_alphanumeric() || before.is_lowercase() && c.is_uppercase();
+            match words.last_mut().filter(|_| !starts) {
+                Some(word) if c.is_alphanumeric() => word.text.extend(c.to_lowercase()),
+                _ if c.is_alphanumeric() => {
+                    words.push(Word { text: c.to_lowercase().collect(), line: line + 1 });
+                }
+                _ if ".,;:|()[]{}<>=\"`".contains(c) => words.push(Word { text: c.into(), line: line + 1 }),
+                _ => {}
+            }
+            before = c;
+        }
+    }
+    words
+}
+
+struct Occurrence {
+    file: String,
+    line: usize,
+    found: String,
+    replacement: &'static str,
+}
+
+fn search(file: &str, text: &str, lists: &[&[(&'static str, &'static str)]], found: &mut Vec<Occurrence>) {
+    let words = words(text);
+    for (phrase, replacement) in lists.iter().copied().flatten() {
+        let parts: Vec<Vec<&str>> = phrase.split(' ').map(|part| part.split('|').collect()).collect();
+        for at in words.windows(parts.len()) {
+            if !at.iter().zip(&parts).all(|(word, part)| part.contains(&word.text.as_str())) {
+                continue;
+            }
+            let excepted = EXCEPTIONS
+                .iter()
+                .any(|(place, word, _)| file.starts_with(place) && (word.is_empty() || at[0].text == *word));
+            if !excepted {
+                let text: Vec<&str> = at.iter().map(|word| word.text.as_str()).collect();
+                found.push(Occurrence {
+                    file: file.to_owned(),
+                    line: at[0].line,
+                    found: text.join(" "),
+                    replacement,
+                });
+            }
+        }
+    }
+}
+
+fn listed(occurrences: &[&Occurrence]) -> String {
+    let mut text = String::new();
+    for Occurrence { file, line, found, replacement } in occurrences {
+        let _ = writeln!(text, "{file}:{line}: {found:?}: {replacement}");
+    }
+    text
+}
+
+/// Without inline code: names of tests and modules are checked where they are defined.
+fn prose(text: &str) -> String {
+    let lines = text.lines().map(|line| line.split('`').step_by(2).collect::<Vec<_>>().join("`"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn documents_use_the_terms_of_the_field() {
+    let mut found = Vec::new();
+    for file in documents() {
+        let text = fs::read_to_string(root().join(&file)).expect("can be read");
+        search(&file, &prose(&text), &[&PHRASES], &mut found);
+    }
+    assert!(found.is_empty(), "\n{}", listed(&found.iter().collect::<Vec<_>>()));
+}
+
+/// "What has expired is dropped" is hard to read: the subject comes first, and it is a noun.
+#[test]
+fn no_sentence_of_a_document_begins_with_what_or_who() {
+    let mut found = String::new();
+    for file in documents().iter().filter(|file| *file != "docs/findings.md") {
+        let text = fs::read_to_string(root().join(file)).expect("can be read");
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
+            for start in ["What ", "Who ", "Whatever ", "Whoever "] {
+                let at = line.match_indices(start).find(|(at, _)| {
+                    let before = line[..*at].trim_end_matches([' ', '*']);
+                    before.is_empty() || before.ends_with(['.', ';', ':', '|', '-', '!', '?'])
+                });
+                let asks = at.is_some_and(|(at, _)| line[at..].contains('?'));
+                if at.is_some() && !asks {
+                    let _ = writeln!(found, "{file}:{}: {line}", number + 1);
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "\n{found}");
+}
+
+#[test]
+fn code_uses_the_terms_of_the_field() {
+    let mut found = Vec::new();
+    for file in code() {
+        let text = fs::read_to_string(root().join(&file)).expect("can be read");
+        search(&file, &text, &[&PHRASES, &NAMES], &mut found);
+    }
+    if let Ok(folder) = std::env::var("SQUALL_WORDS") {
+        print!("{}", listed(&found.iter().filter(|at| at.file.starts_with(&folder)).collect::<Vec<_>>()));
+    }
+    let mut folders: BTreeMap<String, Vec<&Occurrence>> = BTreeMap::new();
+    for occurrence in &found {
+        let folder = occurrence.file.splitn(3, '/').take(2).collect::<Vec<_>>().join("/");
+        folders.entry(folder).or_default().push(occurrence);
+    }
+    let pending: BTreeMap<&str, usize> = PENDING.into_iter().collect();
+    let mut failed = String::new();
+    for (folder, occurrences) in &folders {
+        let most = pending.get(folder.as_str()).copied().unwrap_or(0);
+        if occurrences.len() > most {
+            let shown = if most == 0 { listed(occurrences) } else { String::new() };
+            let _ = writeln!(failed, "{folder}: {} occurrences, at most {most}\n{shown}", occurrences.len());
+        }
+    }
+    for (folder, _) in PENDING.iter().filter(|(folder, _)| !folders.contains_key(*folder)) {
+        let _ = writeln!(failed, "{folder} is clean: remove it from the list");
+    }
+    assert!(failed.is_empty(), "\n{failed}list them with SQUALL_WORDS=FOLDER");
+}
+
+#[test]
+fn identifiers_and_continued_lines_are_searched() {
+    let text = "/// The peer goes\n    /// by it\nfn mind_budgets() { ToldSource::new(); }\n// It goes. By then it ends.";
+    let mut found = Vec::new();
+    search("a.rs", text, &[&PHRASES], &mut found);
+    let found: Vec<_> = found.iter().map(|at| (at.line, at.found.as_str())).collect();
+    assert_eq!(found, [(3, "told"), (3, "mind"), (1, "goes by")]);
+}
