@@ -1,4 +1,4 @@
-# The two commands of the README. Each does its own set-up, or says in one line what is missing.
+# The commands of the README. Each does its own set-up, or reports in one line what is missing.
 
 CARGO ?= cargo
 
@@ -9,7 +9,7 @@ demo: tools
 	@$(CARGO) build --release --locked -p squall-lab-cli
 	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" demo
 
-# Everything CI runs: formatting, lints, documentation, every test. At the end it counts the tests that were not judged.
+# Everything CI runs: formatting, lints, documentation, every test. At the end it counts excused and skipped tests.
 UNJUDGED = $(abspath $(or $(CARGO_TARGET_DIR),target))/unjudged
 test: tools
 	@rm -f "$(UNJUDGED)"
@@ -30,7 +30,7 @@ android: tools
 	jdk=$$(javac -version 2>&1 | sed -n 's/^javac \([0-9]*\).*/\1/p'); \
 	[ "$${jdk:-0}" -ge 17 ] || missing="$${missing:+$$missing and }a JDK from 17 on"; \
 	if [ -n "$$missing" ]; then \
-		echo "make: the Android library is not tested, for want of $$missing: apt-get install maven openjdk-17-jdk"; \
+		echo "make: the Android library is not tested without $$missing: apt-get install maven openjdk-17-jdk"; \
 		printf 'skipped\tandroid\twithout %s\n' "$$missing" >> "$(UNJUDGED)"; \
 		[ "$$CI" != true ]; exit; \
 	fi; \
@@ -42,8 +42,8 @@ bench: tools
 	@$(CARGO) build --release --locked -p squall-lab-cli
 	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" bench
 
-# What each scheduler does with the same blocks on the same paths, for docs/schedulers.md, and what the lead of a radio
-# is worth, for docs/signal.md, and a figure of an experiment, for the README: minutes of work on two cores.
+# The pictures of the documents: the behaviour of each scheduler with the same blocks (docs/schedulers.md), the value of a radio's
+# lead (docs/signal.md), and a figure of an experiment (README). Minutes of work on two cores.
 picture: tools
 	@$(CARGO) build --release --locked -p squall-lab-cli
 	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" schedulers --draw docs/pictures/schedulers.svg
@@ -51,13 +51,13 @@ picture: tools
 	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" repro storm-fig10 --svg out/figures
 	@cp out/figures/storm-fig10-01-*.svg docs/pictures/storm-fig10.svg
 
-# What the papers report and what is measured here, as docs/findings.md: up to an hour of work on two cores.
+# The claims of the papers and their measurements, as docs/findings.md: up to an hour on two cores.
 findings: tools
 	@$(CARGO) build --release --locked -p squall-lab-cli
 	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" repro --all --markdown docs/findings.md --report out/report.html
 
-# Squall's tunnel beside MPTCP, SRT, RIST, plain QUIC and plain UDP, as docs/versus.md: an hour in which the machine should
-# have nothing else to do. What is missing is installed where that can be done, or left out by name.
+# Squall's tunnel beside MPTCP, SRT, RIST, plain QUIC and plain UDP, as docs/versus.md: an hour on an otherwise
+# idle machine. Missing transports are installed if possible, otherwise omitted with a message.
 versus: tools
 	@scripts/install-rivals.sh
 	@$(CARGO) build --release --locked -p squall-cli -p squall-lab-cli
@@ -78,7 +78,7 @@ fuzz:
 		ASAN_OPTIONS=detect_odr_violation=0 cargo +nightly fuzz run $$target -- -max_total_time=$(SECONDS) -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 || exit 1; \
 	done
 
-# Live video through a tunnel for half an hour, or MINUTES, over links that fail by turns: needs ffmpeg and a shell.
+# Live video through a tunnel for half an hour, or MINUTES, over links that fail alternately: needs ffmpeg and a shell.
 soak: tools
 	@$(CARGO) build --release --locked -p squall-cli -p squall-lab-cli -p squall-testing
 	@scripts/soak.sh $(MINUTES)

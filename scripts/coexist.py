@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Who gets how much of a link: greedy Squall sessions beside TCP connections, with real sockets.
+"""Shares of a link: greedy Squall sessions beside TCP connections, with real sockets.
 
-Each run is a `squall-lab shell` with one emulated link. A row tells Mbps as they come out of the link, headers included, of each
-TCP connection and each session, from the tenth second on. For root, on an idle machine; TCP with BBR needs the
-module tcp_bbr.
+Each run is a `squall-lab shell` with one emulated link. A row has the Mbps of each TCP connection and each session at the end of
+the link, headers included, from the tenth second on. For root, on an idle machine; TCP with BBR needs the module tcp_bbr.
 
-    scripts/coexist.py --squall target/release/squall                       # the table of docs/congestion.md
+    scripts/coexist.py --squall target/release/squall                       # the table of docs/measurements.md
     scripts/coexist.py --squall ... --rtt 30 --queue 100kB --beside cubic --paths 2
     scripts/coexist.py --squall ... --beside none --sessions 2
     scripts/coexist.py --squall ... --sessions 0 --beside bbr,cubic         # what CUBIC gets beside BBR
@@ -162,7 +161,7 @@ def client(job):
 def main():
     if sys.argv[1:] in (["server"], ["client"]) and "COEXIST" in os.environ:
         {"server": server, "client": client}[sys.argv[1]](json.loads(os.environ["COEXIST"]))
-        # Threads that wait for the other side are of no use any more.
+        # Threads that wait for the other side are no longer needed.
         sys.stdout.flush()
         os._exit(0)
     options = arguments()

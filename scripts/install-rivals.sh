@@ -11,7 +11,7 @@ command -v ip >/dev/null || lacking+=(iproute2)
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     export DEBIAN_FRONTEND=noninteractive
-    # A fresh machine knows of no packages.
+    # A fresh machine has no package lists.
     apt-get update -qq >/dev/null || echo "cannot look for packages" >&2
     for package in "${lacking[@]}"; do
         apt-get install -y -qq --no-install-recommends "$package" >/dev/null || echo "cannot install $package" >&2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Live video through a tunnel for a long time, over two emulated links of which one fails every 20 s, and what a player
-# sees of it. Ends with 1 if a tunnel ended or grew, or if the picture stood still for more than 300 ms.
+# Live video through a tunnel for a long time, over two emulated links of which one fails every 20 s, and its effect on
+# a player. Exits with 1 if a tunnel ended or grew, or if the picture froze for more than 300 ms.
 # Usage: scripts/soak.sh [MINUTES]   (default: 30). Logs and figures are left in out/soak.
 set -euo pipefail
 LC_ALL=C
@@ -29,7 +29,7 @@ rm -rf "$out"
 mkdir -p "$out"
 cd "$out"
 
-# The outages of a link, the first after so many seconds.
+# The outages of a link, the first after the given number of seconds.
 outages() {
     for ((at = $1; at < seconds; at += 2 * every)); do
         echo "    { at = \"${at}s\", outage = \"${dead}s\" },"
@@ -59,9 +59,9 @@ name = "film"
 kind = "bulk"
 END
 
-# Both sides: a tunnel, and its memory every 10 s. Who cannot go on says so, and the other side gives up as well.
+# Both sides: a tunnel, and its memory every 10 s. A side that fails reports it, and the other side stops as well.
 cat >side.sh <<'END'
-give_up() { # WHY
+abort() { # WHY
     echo "$1"
     touch failed
     exit 1
@@ -70,7 +70,7 @@ give_up() { # WHY
 go_on() { # PROCESSES that must be there
     [ ! -e failed ] || exit 1
     for process; do
-        kill -0 "$process" 2>/dev/null || give_up "process $process has ended too early"
+        kill -0 "$process" 2>/dev/null || abort "process $process has ended too early"
     done
 }
 
@@ -160,7 +160,7 @@ wrong=0
 "$lab" shell --keep-awake --strict --time "$((seconds + 60))s" --scenario links.toml --json shell.json \
     --server 'bash server.sh' --client 'bash client.sh' 2>shell.log &
 shell=$!
-# Whoever ends this ends all of it.
+# Ending this script ends the shell.
 trap 'kill $shell 2>/dev/null || true' EXIT
 wait $shell || {
     echo "wrong: the shell: $(tail -n 1 shell.log)"
@@ -205,11 +205,11 @@ sed 's/{"at_s"/\n&/g' player.json | sed -n 's/.*"unix_s":\([0-9.]*\),"picture":\
         printf "  %.0f ms, ended %.2f s after the begin of outage %d (%s), before picture %d\n",
             $3, at - number * every, number, number % 2 ? "wifi" : "lte", $2
     }'
-# What the ends say of the flow: classes and fates.
+# The flow at both ends: classes and outcomes.
 echo "sent: $(sed -n 's/.*"sent":{\(.*}\)},"received".*/\1/p' entry.status)"
 echo "received: $(sed -n 's/.*"received":\({.*}\)}\],"events".*/\1/p' exit.status)"
 if [ "$(number over_300_ms)" != 0 ]; then
-    echo "wrong: the picture stood still for more than 300 ms"
+    echo "wrong: the picture froze for more than 300 ms"
     wrong=1
 fi
 [ $wrong = 0 ] && echo "soak: all is well"

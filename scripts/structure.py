@@ -141,7 +141,7 @@ def main():
             print(f'  "{name}" [group="{crate["house"]}"];')
             print("".join(f'  "{name}" -> "{used}";\n' for used in crate["uses"]), end="")
         else:
-            print(f'{crate["house"]:9} {name:16} -> {", ".join(crate["uses"]) or "nobody"}')
+            print(f'{crate["house"]:9} {name:16} -> {", ".join(crate["uses"]) or "nothing"}')
         if crate["house"] != "lab":
             wrong += [f"{name} depends on {used}, of the laboratory" for used in crate["uses"] if crates[used]["house"] == "lab"]
     if options.dot:
