@@ -54,6 +54,32 @@ fn every_link_leads_somewhere() {
     assert!(broken.is_empty(), "these lead nowhere:\n{}", broken.join("\n"));
 }
 
+/// Files below a folder, other than what is built.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries =
+        fs::read_dir(folder).expect("can be listed").map(|entry| entry.expect("can be listed").path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[test]
+fn documents_that_code_names_exist() {
+    let mut missing = Vec::new();
+    for folder in ["crates", "lab", "scenarios", "scripts", "dist"] {
+        for file in files(&root().join(folder)) {
+            let Ok(text) = fs::read_to_string(&file) else { continue };
+            for (at, _) in text.match_indices("docs/") {
+                let name =
+                    text[at..].split(|c: char| !c.is_ascii_alphanumeric() && !"/._-".contains(c)).next();
+                let name = name.unwrap_or_default().trim_end_matches(['.', '-']);
+                if name.ends_with(".md") && !root().join(name).exists() {
+                    missing.push(format!("{}: {name}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
 #[test]
 fn the_summary_lists_every_page_once() {
     let summary = root().join("docs/SUMMARY.md");
