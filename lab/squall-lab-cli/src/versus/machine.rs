@@ -24,10 +24,10 @@ pub(super) fn about(args: &VersusArgs, figures: &[Figures], left_out: &[String])
         ),
     ];
     if args.keep_awake {
-        lines.push("The processors were kept from halting (`--keep-awake`)".to_owned());
+        lines.push("`--keep-awake` was on".to_owned());
     }
     if again > 0 {
-        lines.push(format!("Runs made again, as the machine had been too slow for the links: {again}"));
+        lines.push(format!("Runs repeated because the machine was too slow for the links: {again}"));
     }
     let versions =
         [("srt-live-transmit", "-version", "SRT Library version"), ("ristsender", "--help", "version")];
@@ -35,7 +35,7 @@ pub(super) fn about(args: &VersusArgs, figures: &[Figures], left_out: &[String])
     if let Ok(control) = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control") {
         lines.push(format!("`mptcp`: the kernel's congestion control is {}", control.trim()));
     }
-    lines.extend(left_out.iter().map(|line| format!("Left out: {line}")));
+    lines.extend(left_out.iter().map(|line| format!("Omitted: {line}")));
     lines
 }
 
