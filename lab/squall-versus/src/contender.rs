@@ -153,7 +153,8 @@ fn needs(program: &str, package: &str) -> Option<String> {
     found.is_err().then(|| format!("{program} is not installed: apt-get install {package}"))
 }
 
-const NO_GROUPS: &str = "the installed srt-live-transmit does not support groups (libsrt is built without bonding)";
+const NO_GROUPS: &str =
+    "the installed srt-live-transmit does not support groups (libsrt is built without bonding)";
 
 /// Whether SRT's tool knows groups: it ends at once if it does not.
 fn takes_groups() -> bool {
