@@ -68,13 +68,12 @@ pub(crate) struct RunArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &RunArgs, registry: &Arc<Registry>) -> anyhow::Result<ExitCode> {
     input::check(&args.scenario)?;
-    let registry = Arc::new(Registry::standard());
     let scenario = if args.at.is_empty() {
-        load(args, &registry).map_err(usage)?
+        load(args, registry).map_err(usage)?
     } else {
-        cell(args, &registry).map_err(usage)?
+        cell(args, registry).map_err(usage)?
     };
     if scenario.has_axes {
         let file = args.scenario.display();
@@ -82,7 +81,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             "squall-lab: {file}: run as it stands, without its axes; --at names points, and squall-lab repro runs all"
         );
     }
-    let batch = batch(args, &scenario, registry).map_err(usage)?;
+    let batch = batch(args, &scenario, registry.clone()).map_err(usage)?;
     if let Some(note) = unchecked(&scenario, &batch.schedulers) {
         note!("squall-lab: {}: {note}", args.scenario.display());
     }

@@ -22,6 +22,7 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Args;
+use squall::sched::Registry;
 use squall_media::Clip;
 use squall_terminal::{note, output, progress::Progress};
 use squall_units::Rate;
@@ -80,8 +81,8 @@ pub(crate) struct DemoArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
-    let plan = Arc::new(Plan::new(args)?);
+pub(crate) fn run(args: &DemoArgs, registry: &Arc<Registry>) -> anyhow::Result<ExitCode> {
+    let plan = Arc::new(Plan::new(args, registry)?);
     output::make_folder_of(&args.report)?;
     let clip = Arc::new(encode(&plan)?);
     let ladder = if plan.follows() { Some(Arc::new(encode_ladder(&plan)?)) } else { None };

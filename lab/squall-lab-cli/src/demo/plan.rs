@@ -59,7 +59,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Puts scenario and arguments together.
-    pub(super) fn new(args: &DemoArgs) -> anyhow::Result<Self> {
+    pub(super) fn new(args: &DemoArgs, registry: &Arc<Registry>) -> anyhow::Result<Self> {
         let mut scenario = match &args.scenario {
             Some(file) => {
                 squall_terminal::input::check(file)?;
@@ -88,7 +88,7 @@ impl Plan {
             ..EncoderConfig::default()
         };
         encoder.check().map_err(usage)?;
-        let schedulers = schedulers(&args.schedulers, &scenario)?;
+        let schedulers = schedulers(&args.schedulers, &scenario, registry)?;
         let seed = args.seed.unwrap_or(scenario.seeds[0]);
         Ok(Self {
             frames: duration_us * u64::from(video.fps) / 1_000_000,
@@ -219,16 +219,19 @@ fn the_video(scenario: &mut Scenario, args: &DemoArgs, name: &str) -> anyhow::Re
     Ok(video.clone())
 }
 
-fn schedulers(list: &str, scenario: &Scenario) -> anyhow::Result<Vec<(String, Config)>> {
+fn schedulers(
+    list: &str,
+    scenario: &Scenario,
+    registry: &Arc<Registry>,
+) -> anyhow::Result<Vec<(String, Config)>> {
     let names = list::split(list);
     if !(1..=4).contains(&names.len()) {
         return Err(usage(format!("--schedulers: give 1 to 4 of them, not {}", names.len())));
     }
     let wrong = |error| usage(format!("--schedulers: {error}"));
-    let registry = Arc::new(Registry::standard());
     let build = |name: &str| {
         let contender = Contender::of(name.strip_suffix(FOLLOW).unwrap_or(name));
-        let config = contender.config(&registry).map_err(wrong)?;
+        let config = contender.config(registry).map_err(wrong)?;
         Ok((name.to_owned(), Config { congestion: scenario.congestion, ..config }))
     };
     names.into_iter().map(build).collect()
@@ -256,9 +259,13 @@ fn clip_seconds(video: &Video, duration_us: u64) -> f64 {
 mod tests {
     use super::*;
 
+    fn planned(args: &DemoArgs) -> anyhow::Result<Plan> {
+        Plan::new(args, &Arc::new(Registry::standard()))
+    }
+
     #[test]
     fn the_script_that_ships_can_be_played() {
-        let plan = Plan::new(&DemoArgs::example()).expect("is valid");
+        let plan = planned(&DemoArgs::example()).expect("is valid");
         assert_eq!((plan.frames, plan.schedulers.len()), (600, 2));
         assert_eq!(plan.clip_seconds, 8.0);
         let signals: Vec<_> = plan.schedulers.iter().map(|(_, config)| config.signal.is_some()).collect();
@@ -268,12 +275,12 @@ mod tests {
     #[test]
     fn the_script_waits_for_the_handshake() {
         let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/fading.toml").into();
-        let fading = Plan::new(&DemoArgs { scenario: Some(scenario), ..DemoArgs::example() });
+        let fading = planned(&DemoArgs { scenario: Some(scenario), ..DemoArgs::example() });
         let plan = fading.expect("is valid");
         let (given, relayed) = (&plan.scenario.paths[0], &plan.relayed_paths()[0]);
         assert_eq!(relayed.events[0].at.micros(), given.events[0].at.micros() + 1_000_000);
 
-        let plan = Plan::new(&DemoArgs::example()).expect("is valid");
+        let plan = planned(&DemoArgs::example()).expect("is valid");
         let fade = |paths: &[PathConfig]| match paths[0].radio.as_ref().map(|radio| &radio.source) {
             Some(Source::Series(levels)) => levels.rssi.as_ref().map(|rssi| rssi.steps()[1].0.micros()),
             _ => None,
@@ -284,9 +291,9 @@ mod tests {
 
     #[test]
     fn what_no_frame_needs_is_not_repaired() {
-        let plan = Plan::new(&DemoArgs::example()).expect("is valid");
+        let plan = planned(&DemoArgs::example()).expect("is valid");
         assert!(plan.clip.encoder.disposable);
-        let without = Plan::new(&DemoArgs { disposable: Some(false), ..DemoArgs::example() });
+        let without = planned(&DemoArgs { disposable: Some(false), ..DemoArgs::example() });
         assert!(!without.expect("is valid").clip.encoder.disposable);
         assert_eq!(plan.class(FrameKind::Key), (0, true));
         assert_eq!(plan.class(FrameKind::Delta), (1, true));
@@ -296,7 +303,7 @@ mod tests {
     #[test]
     fn arguments_change_the_video() {
         let args = DemoArgs { fps: Some(60), seconds: Some(2), ..DemoArgs::example() };
-        let plan = Plan::new(&args).expect("is valid");
+        let plan = planned(&args).expect("is valid");
         assert_eq!((plan.frames, plan.video.group, plan.clip_seconds), (120, 120, 2.0));
         assert!(plan.scenario.paths.iter().all(|path| path.events.is_empty()), "nothing happens that early");
         for (change, word) in [
@@ -305,7 +312,7 @@ mod tests {
             (DemoArgs { seconds: Some(301), ..DemoArgs::example() }, "--seconds"),
             (DemoArgs { size: (1281, 720), ..DemoArgs::example() }, "1281"),
         ] {
-            let error = Plan::new(&change).err().map(|e| format!("{e:#}")).unwrap_or_default();
+            let error = planned(&change).err().map(|e| format!("{e:#}")).unwrap_or_default();
             assert!(error.contains(word), "{error}");
         }
     }

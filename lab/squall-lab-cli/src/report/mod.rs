@@ -62,16 +62,15 @@ pub(crate) struct ReportArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &ReportArgs, registry: &Arc<Registry>) -> anyhow::Result<ExitCode> {
     args.results.iter().try_for_each(|file| input::check(file))?;
-    let registry = Arc::new(Registry::standard());
     let found = sources::read(&args.results).map_err(usage)?;
-    let experiments = sources::experiments(&found.records, &args.experiments, &registry).map_err(usage)?;
+    let experiments = sources::experiments(&found.records, &args.experiments, registry).map_err(usage)?;
     let mut chapters = Chapter::of(found.records, experiments);
     if !args.timelines.is_empty() {
-        timelines::add(&mut chapters, &args.timelines, &registry)?;
+        timelines::add(&mut chapters, &args.timelines, registry)?;
     } else if !args.no_timelines {
-        add_telling(&mut chapters, &registry)?;
+        add_telling(&mut chapters, registry)?;
     }
     if let Some(file) = &args.markdown {
         let experiments: Vec<&Experiment> =

@@ -87,9 +87,8 @@ pub(crate) struct ReproArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &ReproArgs) -> anyhow::Result<ExitCode> {
-    let registry = Arc::new(Registry::standard());
-    let experiments = load(args, &registry).map_err(usage)?;
+pub(crate) fn run(args: &ReproArgs, registry: &Arc<Registry>) -> anyhow::Result<ExitCode> {
+    let experiments = load(args, registry).map_err(usage)?;
     if args.list {
         output::print(&listing(&experiments))?;
         return Ok(ExitCode::SUCCESS);
@@ -108,7 +107,7 @@ pub(crate) fn run(args: &ReproArgs) -> anyhow::Result<ExitCode> {
     }
     let failed = told::failed_checks(&records);
     publish(args, &experiments, &folder, &records, &findings)?;
-    let drawn = draw(args, experiments, records, &registry)?;
+    let drawn = draw(args, experiments, records, registry)?;
     if !printed_elsewhere(args) {
         output::print(&drawn)?;
     }

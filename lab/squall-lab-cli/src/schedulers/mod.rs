@@ -44,24 +44,23 @@ pub(crate) struct SchedulersArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &SchedulersArgs) -> anyhow::Result<ExitCode> {
-    let registry = Arc::new(Registry::standard());
-    let names = names(args, &registry)?;
+pub(crate) fn run(args: &SchedulersArgs, registry: &Arc<Registry>) -> anyhow::Result<ExitCode> {
+    let names = names(args, registry)?;
     let to_stdout = |file: &Option<PathBuf>| file.as_deref().is_some_and(output::is_stdout);
     if to_stdout(&args.draw) && to_stdout(&args.json) {
         return Err(usage("--draw and --json: only one of them can have standard output"));
     }
     if let Some(file) = &args.json {
-        output::write(file, &listing::json(&entries(&names, &registry))?)?;
+        output::write(file, &listing::json(&entries(&names, registry))?)?;
     }
     if let Some(file) = &args.draw {
-        draw(&names, &registry, file)?;
+        draw(&names, registry, file)?;
     }
     let quiet = to_stdout(&args.draw) || to_stdout(&args.json);
     match &args.draw {
         _ if quiet => {}
         Some(file) => output::print(&format!("picture: {}\n", file.display()))?,
-        None => output::print(&listing::text(&entries(&names, &registry), wrap::width()))?,
+        None => output::print(&listing::text(&entries(&names, registry), wrap::width()))?,
     }
     Ok(ExitCode::SUCCESS)
 }

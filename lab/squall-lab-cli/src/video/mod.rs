@@ -118,11 +118,10 @@ fn parse_bitrate(text: &str) -> Result<Rate, String> {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &VideoArgs) -> anyhow::Result<ExitCode> {
-    let registry = Arc::new(Registry::standard());
-    let show = plan::plan(args, &registry).map_err(usage)?;
+pub(crate) fn run(args: &VideoArgs, registry: &Arc<Registry>) -> anyhow::Result<ExitCode> {
+    let show = plan::plan(args, registry).map_err(usage)?;
     let scratch = scratch::folder().context("cannot make a temporary folder")?;
-    let shown = play(&show, registry, scratch.path())?;
+    let shown = play(&show, registry.clone(), scratch.path())?;
     let quiet = args.json.as_deref().is_some_and(output::is_stdout);
     let mut text = video::text(&shown.accounts);
     if let Some(folder) = &args.out {
