@@ -1,5 +1,5 @@
-//! See `lab/squall-net/src/fuzz`.
+//! See `lab/squall-trace/src/fuzz`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| squall_net::fuzz::link_trace(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| squall_trace::fuzz::link_trace(input));

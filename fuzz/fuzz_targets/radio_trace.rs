@@ -1,5 +1,5 @@
-//! See `crates/squall-signal/src/fuzz`.
+//! See `lab/squall-trace/src/fuzz`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| squall_signal::fuzz::radio_trace(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| squall_trace::fuzz::radio_trace(input));

@@ -91,7 +91,7 @@ fn mistakes_are_told_in_a_line() {
         (&["--period", "0ms"], 2, "squall: --period: 1ms to 60s"),
         (&["--trace", "no-such.csv"], 2, "squall: no-such.csv: "),
         (&["--trace", &bad], 2, "bad.csv:3: "),
-        (&["--trace", &mute], 1, "mute.csv: the recording tells nothing of a radio"),
+        (&["--trace", &mute], 1, "mute.csv: the recording has no reading of a radio"),
     ];
     for (args, code, expected) in calls {
         let (said, ended) = failure(&run([&["signal", "watch"], args].concat()));

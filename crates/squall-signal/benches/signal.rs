@@ -13,8 +13,8 @@ use std::{
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use squall_signal::{
-    Clock, QualityIndex, Reading, SignalSource as _, Watermark, WatermarkConfig, board,
-    trace::{Replay, Trace, TraceSource},
+    Clock, QualityIndex, Reading, RecordedSource, Replay, SignalSource as _, Watermark, WatermarkConfig,
+    board,
 };
 
 /// Readings that cross all the marks.
@@ -59,11 +59,11 @@ fn handing_over(criterion: &mut Criterion) {
 fn replaying(criterion: &mut Criterion) {
     let rows: String =
         (0..10_000).map(|i| format!("{:.6},-{}\n", f64::from(i) * 1e-6, 60 + i % 30)).collect();
-    let trace = Trace::parse("bench.csv", &format!("time_s,rssi_dbm\n{rows}")).expect("is a trace");
     let replay = Replay { looped: true, ..Replay::default() };
-    let mut source = TraceSource::new("bench.csv", &trace, replay).expect("has levels");
+    let text = format!("time_s,rssi_dbm\n{rows}");
+    let mut source = RecordedSource::parse("bench.csv", &text, replay).expect("has levels");
     let clock = Clock::new(Instant::now());
-    criterion.bench_function("trace: a reading", |bencher| {
+    criterion.bench_function("recording: a reading", |bencher| {
         bencher.iter(|| source.next(clock, Duration::ZERO));
     });
 }

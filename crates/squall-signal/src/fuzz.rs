@@ -1,20 +1,16 @@
-//! What the fuzz targets check of radios' words: each function panics when a promise is broken. See `fuzz/README.md`.
+//! What the fuzz targets check of what radios report: each function panics when a promise is broken. See `fuzz/README.md`.
 
 use std::collections::HashMap;
 
 use zbus::zvariant::{OwnedValue, serialized};
 
-use crate::{
-    Micros, QualityIndex, Reading, Watermark, WatermarkConfig, modem, told,
-    trace::{Format, Input, Trace, Wishes, import},
-    wifi,
-};
+use crate::{Micros, QualityIndex, Reading, Watermark, WatermarkConfig, external, modem, wifi};
 
 /// Any bytes as the lines that another program writes of a radio: a reading moves the watermark, whatever its numbers.
 pub fn radio_line(input: &[u8]) {
     let mut watermark = Watermark::new(WatermarkConfig::default()).expect("the default is right");
     for (line, now) in input.split(|byte| *byte == b'\n').zip((0..).step_by(100_000)) {
-        if let Ok(reading) = told::parse(line, now) {
+        if let Ok(reading) = external::parse(line, now) {
             assert!(reading.at <= now, "a reading is from the future");
             judge(&mut watermark, now, &reading);
         }
@@ -50,36 +46,6 @@ fn properties(bytes: &[u8]) -> HashMap<String, OwnedValue> {
     data.deserialize().map_or_else(|_| HashMap::new(), |(properties, _)| properties)
 }
 
-/// The first byte chooses a format of measurement logs, or the own one; the rest is the text of one file. An error is one
-/// line; what is read is in order and can be written and read again.
-pub fn radio_trace(input: &[u8]) {
-    let Some((choice, text)) = input.split_first() else { return };
-    let Ok(text) = std::str::from_utf8(text) else { return };
-    let format = Format::ALL.get(usize::from(*choice) % (Format::ALL.len() + 1));
-    let trace = match format {
-        None => Trace::parse("fuzz.csv", text).map_err(|error| error.to_string()),
-        Some(format) => {
-            let inputs: Vec<Input> = (0..format.files())
-                .map(|n| Input { name: format!("fuzz{n}"), text: part(text, n, format.files()).to_owned() })
-                .collect();
-            import(Some(*format), &inputs, &Wishes::default()).map_err(|error| error.to_string())
-        }
-    };
-    match trace {
-        Err(words) => assert!(!words.is_empty() && !words.contains('\n'), "{words:?}"),
-        Ok(trace) => {
-            assert!(trace.rows().is_sorted_by_key(|row| row.at), "rows are out of order");
-            assert!(trace.readings().count() <= trace.rows().len());
-            trace.rates().for_each(|(_, mbps)| assert!(mbps.is_finite() && mbps >= 0.0));
-        }
-    }
-}
-
-/// The parts of several files, with a NUL between them.
-fn part(text: &str, number: usize, files: usize) -> &str {
-    if files == 1 { text } else { text.split('\0').nth(number).unwrap_or("") }
-}
-
 #[cfg(test)]
 mod tests {
     use squall_testing::replay;
@@ -89,6 +55,5 @@ mod tests {
         replay("radio_line", super::radio_line);
         replay("nl80211", super::nl80211);
         replay("modem", super::modem);
-        replay("radio_trace", super::radio_trace);
     }
 }

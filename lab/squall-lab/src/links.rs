@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use plotters::style::text_anchor::HPos;
-use squall_net::trace::{Gaps, Recording};
+use squall_trace::link::{Gaps, Recording};
 use squall_units::Micros;
 
 use crate::report::{
@@ -203,7 +203,7 @@ fn runs(values: &[(f64, f64)]) -> impl Iterator<Item = &[(f64, f64)]> {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use squall_net::trace::Wishes;
+    use squall_trace::link::Wishes;
 
     use super::*;
 

@@ -25,8 +25,8 @@ mod link;
 pub mod live;
 pub mod log;
 mod loss;
-pub mod mahimahi;
 mod network;
+mod opportunities;
 mod policer;
 mod queue;
 pub mod radio;
@@ -36,7 +36,6 @@ mod script;
 pub mod series;
 mod stall;
 mod time;
-pub mod trace;
 
 pub use crate::{
     config::{Direction, LinkConfig, PathConfig, PathEvent},
@@ -54,6 +53,5 @@ pub use crate::{
     rate::RateConfig,
     relay::{Relay, RelayReport},
     script::{LinkEvent, OutageMode},
-    series::LoadError,
     stall::{MAX_STALLS, StallConfig, StallLength},
 };

@@ -3,12 +3,10 @@
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
+use squall_trace::mahimahi::{OPPORTUNITY, TUN_HEADER};
 use squall_units::Micros;
 
-use crate::{
-    mahimahi::{OPPORTUNITY, TUN_HEADER},
-    time::{Nanos, micros_after},
-};
+use crate::time::{Nanos, micros_after};
 
 /// Why a packet was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use squall_trace::{TraceError, mahimahi::Trace, read_text};
 use squall_units::{Rate, Ratio, Span};
 
 use crate::{
     form::{TextOrTable, text_or_table},
-    mahimahi::{Opportunities, Trace},
-    series::{LoadError, Series, SeriesTable, read},
+    opportunities::Opportunities,
+    series::{Series, SeriesTable},
     time::{NANOS_PER_MILLI, NEVER, Nanos, micros_before, nanos},
 };
 
@@ -117,13 +118,12 @@ impl TextOrTable for RateConfig {
 
 impl RateConfig {
     /// Reads the trace or series, if it is in a file and not read yet.
-    pub(crate) fn load(&mut self, base: &Path) -> Result<(), LoadError> {
+    pub(crate) fn load(&mut self, base: &Path) -> Result<(), TraceError> {
         match self {
             Self::Series(series) => series.load(base),
             Self::Mahimahi { file: Some(file), trace: trace @ None, .. } => {
                 let file = base.join(file);
-                let loaded = read(&file)?.parse();
-                *trace = Some(loaded.map_err(|problem| LoadError::Mahimahi { file, problem })?);
+                *trace = Some(Trace::parse(&file.display().to_string(), &read_text(&file)?)?);
                 Ok(())
             }
             Self::Unlimited | Self::Fixed(_) | Self::Mahimahi { .. } => Ok(()),

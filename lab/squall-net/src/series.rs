@@ -2,13 +2,12 @@
 
 use std::{
     path::{Path, PathBuf},
-    str::FromStr,
     sync::Arc,
 };
 
 use serde::{Deserialize, Serialize};
-
-use squall_units::{Micros, Rate, Ratio, Span};
+use squall_trace::{Sample, TraceError, column, read_text};
+use squall_units::{Micros, Span};
 
 /// A value that holds from its time until the next step.
 ///
@@ -58,64 +57,6 @@ pub enum SeriesError {
         /// The time of the last step.
         last: Span,
     },
-    /// The first line of a CSV file has no such column.
-    #[error("line 1: no column \"{0}\"")]
-    Column(String),
-    /// A CSV file has the column, but no value in it.
-    #[error("column \"{0}\" has no value")]
-    NoValue(String),
-    /// A cell is not a number, or time runs backwards.
-    #[error("line {line}: {column}: {problem}")]
-    Cell {
-        /// Line number, from 1.
-        line: usize,
-        /// The column's name.
-        column: String,
-        /// What is wrong.
-        problem: String,
-    },
-}
-
-/// A quantity that can be read from a number in a CSV column.
-pub trait Sample: Copy {
-    /// Reads a number of the column's unit (given by the ending of its name), or nothing if that unit does
-    /// not suit or the number is out of range.
-    fn from_column(value: f64, column: &str) -> Option<Self>;
-}
-
-impl Sample for Rate {
-    fn from_column(value: f64, column: &str) -> Option<Self> {
-        let factor = match column.rsplit('_').next()? {
-            "bps" => 1.0,
-            "kbps" => 1e3,
-            "mbps" => 1e6,
-            _ => return None,
-        };
-        whole(value * factor).map(Self::from_bps)
-    }
-}
-
-impl Sample for Span {
-    fn from_column(value: f64, column: &str) -> Option<Self> {
-        let factor = match column.rsplit('_').next()? {
-            "us" => 1.0,
-            "ms" => 1e3,
-            "s" => 1e6,
-            _ => return None,
-        };
-        whole(value * factor).map(Self::from_micros)
-    }
-}
-
-impl Sample for Ratio {
-    fn from_column(value: f64, _: &str) -> Option<Self> {
-        Self::from_f64(value)
-    }
-}
-
-/// The nearest whole number, unless it is negative or so large that a double no longer counts in ones.
-fn whole(value: f64) -> Option<u64> {
-    (0.0..9e15).contains(&value).then(|| value.round() as u64)
 }
 
 impl<V: Copy> Series<V> {
@@ -159,15 +100,22 @@ impl<V: Copy> Series<V> {
     }
 
     /// Reads the file this series comes from, if it is not read yet.
-    pub(crate) fn load(&mut self, base: &Path) -> Result<(), LoadError>
+    pub(crate) fn load(&mut self, base: &Path) -> Result<(), TraceError>
     where
         V: Sample,
     {
         let Some(source) = self.source.clone().filter(|_| self.steps.is_empty()) else { return Ok(()) };
-        let file = base.join(&source.csv);
-        let text = read(&file)?;
-        let steps = parse_csv(&text, &source).and_then(|steps| Self::new(steps, self.repeat));
-        let loaded = steps.map_err(|problem| LoadError::Series { file, problem })?;
+        let path = base.join(&source.csv);
+        let file = path.display().to_string();
+        let steps = column(&file, &read_text(&path)?, &source.column, source.scale)?;
+        let loaded = match Self::new(steps, self.repeat) {
+            Ok(loaded) => loaded,
+            Err(SeriesError::Empty) => {
+                let problem = format!("column \"{}\" has no value", source.column);
+                return Err(TraceError::File { file, problem });
+            }
+            Err(error) => return Err(TraceError::File { file, problem: error.to_string() }),
+        };
         *self = Self { source: Some(source), ..loaded };
         Ok(())
     }
@@ -175,84 +123,6 @@ impl<V: Copy> Series<V> {
     pub(crate) fn unread(&self) -> Option<&Path> {
         self.source.as_ref().filter(|_| self.steps.is_empty()).map(|source| source.csv.as_path())
     }
-}
-
-/// Why a trace file could not be loaded.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The file cannot be read.
-    #[error("{file}: {problem}", file = file.display())]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// What the system said.
-        problem: std::io::Error,
-    },
-    /// The file is not the series it should be.
-    #[error("{file}: {problem}", file = file.display())]
-    Series {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong with it.
-        problem: SeriesError,
-    },
-    /// The file is not a mahimahi trace.
-    #[error("{file}: {problem}", file = file.display())]
-    Mahimahi {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong with it.
-        problem: crate::mahimahi::TraceError,
-    },
-}
-
-/// Largest trace or series in bytes: days of a gigabit link.
-const MAX_FILE: u64 = 256 << 20;
-
-pub(crate) fn read(file: &Path) -> Result<String, LoadError> {
-    squall_file::read_text(file, MAX_FILE)
-        .map_err(|problem| LoadError::Read { file: file.to_owned(), problem })
-}
-
-/// Reads one column of a CSV text.
-pub(crate) fn parse_csv<V: Sample>(text: &str, source: &CsvSource) -> Result<Vec<(Span, V)>, SeriesError> {
-    const TIME: &str = "time_s";
-    let mut lines = text.lines();
-    let header: Vec<&str> = lines.next().unwrap_or_default().split(',').map(str::trim).collect();
-    let find = |name: &str| {
-        header.iter().position(|column| *column == name).ok_or_else(|| SeriesError::Column(name.to_owned()))
-    };
-    let (time, column) = (find(TIME)?, find(&source.column)?);
-    let mut steps = Vec::new();
-    for (index, line) in lines.enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let cells: Vec<&str> = line.split(',').map(str::trim).collect();
-        let cell = |position: usize| cells.get(position).copied().unwrap_or_default();
-        let error = |column: &str, problem: String| SeriesError::Cell {
-            line: index + 2,
-            column: column.to_owned(),
-            problem,
-        };
-        let number = |column: &str, text: &str| {
-            f64::from_str(text).map_err(|_| error(column, format!("\"{text}\" is not a number")))
-        };
-        if cell(column).is_empty() {
-            continue;
-        }
-        let at = Span::from_column(number(TIME, cell(time))?, TIME);
-        let at = at.ok_or_else(|| error(TIME, format!("\"{}\" is out of range", cell(time))))?;
-        if steps.last().is_some_and(|(last, _)| at < *last) {
-            return Err(error(TIME, format!("{at} is earlier than the row before")));
-        }
-        let value = number(&source.column, cell(column))? * source.scale;
-        let value = V::from_column(value, &source.column).ok_or_else(|| {
-            error(&source.column, format!("{} is out of range or of the wrong unit", cell(column)))
-        })?;
-        steps.push((at, value));
-    }
-    if steps.is_empty() {
-        return Err(SeriesError::NoValue(source.column.clone()));
-    }
-    Ok(steps)
 }
 
 /// The fields by which a table describes a series.
@@ -303,10 +173,6 @@ impl<V: Copy> SeriesTable<V> {
 mod tests {
     use super::*;
 
-    fn source(column: &str) -> CsvSource {
-        CsvSource { csv: "x.csv".into(), column: column.to_owned(), scale: 1.0 }
-    }
-
     #[test]
     fn holds_each_value_until_the_next_and_repeats() {
         let at = Span::from_millis;
@@ -317,32 +183,5 @@ mod tests {
         assert_eq!(series.at(5_000), ('a', Some(6_000)));
         let once = Series::new(vec![(at(0), 'a')], None).unwrap();
         assert_eq!(once.at(9), ('a', None));
-    }
-
-    #[test]
-    fn reads_a_column_by_its_unit() {
-        let text = "time_s,down_mbps,rtt_ms\n0,12.5,\n1,,40\n2.5,0,41\n";
-        let rates: Vec<(Span, Rate)> = parse_csv(text, &source("down_mbps")).unwrap();
-        let expected = [
-            (Span::from_micros(0), Rate::from_bps(12_500_000)),
-            (Span::from_millis(2500), Rate::from_bps(0)),
-        ];
-        assert_eq!(rates, expected);
-    }
-
-    #[test]
-    fn errors_name_line_and_column() {
-        let error = |text: &str| parse_csv::<Rate>(text, &source("down_mbps")).unwrap_err().to_string();
-        assert_eq!(error("time_s,up_mbps\n"), "line 1: no column \"down_mbps\"");
-        assert_eq!(error("time_s,down_mbps\n0,\n"), "column \"down_mbps\" has no value");
-        assert_eq!(error("time_s,down_mbps\n0,1\n1,fast\n"), "line 3: down_mbps: \"fast\" is not a number");
-        assert_eq!(
-            error("time_s,down_mbps\n2,1\n1,1\n"),
-            "line 3: time_s: 1s is earlier than the row before"
-        );
-        assert_eq!(
-            error("time_s,down_mbps\n0,-3\n"),
-            "line 2: down_mbps: -3 is out of range or of the wrong unit"
-        );
     }
 }

@@ -127,7 +127,7 @@ fn files_are_loaded_relative_to_a_folder_and_errors_name_them() {
     assert_eq!(driven.rate.mean_bps(), Some(10_000_000));
     assert_eq!(driven.delay.initial(), Span::from_millis(20));
     let bad = load("rate = { mahimahi = 'bad.up' }").unwrap_err();
-    assert!(bad.ends_with("bad.up: line 3: \"x\" is not a whole number of milliseconds"), "{bad}");
+    assert!(bad.ends_with("bad.up:3: \"x\" is not a whole number of milliseconds"), "{bad}");
     assert!(load("rate = { mahimahi = 'none.up' }").unwrap_err().contains("none.up: "));
     std::fs::remove_dir_all(&folder).unwrap();
 

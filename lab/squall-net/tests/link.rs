@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use squall_net::{
     Delivery, DropReason, Link, LinkConfig, LinkEvent, OutageMode, PushOutcome, RateConfig,
     log::{Event, MahimahiLog},
-    mahimahi::Trace,
 };
+use squall_trace::mahimahi::Trace;
 use squall_units::{Rate, Span};
 
 fn link(text: &str) -> Link<u64> {

@@ -424,7 +424,7 @@ fn levels_and_rate_come_from_one_file() {
     let load = |file: &str| path(&text.replace("drive", file)).load(folder).unwrap_err().to_string();
     assert!(load("none").ends_with("column \"rsrp_dbm\" or \"sinr_db\" or \"rssi_dbm\" has no value"));
     std::fs::write(folder.join("bad.csv"), "time_s,down_mbps,rssi_dbm\n0,1,-50\n1,1,low\n").unwrap();
-    assert!(load("bad").ends_with("bad.csv: line 3: rssi_dbm: \"low\" is not a number"));
+    assert!(load("bad").ends_with("bad.csv:3: rssi_dbm: \"low\" is not a number"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock};
 use squall_net::Live;
-use squall_signal::told;
+use squall_signal::external;
 use tempfile::TempDir;
 
 use crate::{error::ShellError, ports::Packet};
@@ -116,7 +116,7 @@ impl Radios {
                     let now = live.started().elapsed().as_micros() as u64;
                     if let Some(file) = &mut files[path] {
                         // A full disk does not stop the links; programs see a radio that says nothing.
-                        let _ = writeln!(file, "{}", told::line(&reading, now));
+                        let _ = writeln!(file, "{}", external::line(&reading, now));
                     }
                 }
                 std::thread::park_timeout(PERIOD);

@@ -101,7 +101,7 @@ impl Prepared {
     }
 
     /// The folder with a file for each interface whose path has a radio, in which that tells what it measures; see
-    /// [`told`](squall_signal::told). `None` if no path has one.
+    /// [`external`](squall_signal::external). `None` if no path has one.
     pub fn radios(&self) -> Option<&Path> {
         self.radios.as_ref().map(Told::folder)
     }

@@ -78,7 +78,7 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
         let words = serde_json::to_string(&spec).context("a path that is no UTF-8")?;
         let folder = radios
             .iter()
-            .map(|folder| (squall_signal::told::FOLDER.to_owned(), folder.display().to_string()));
+            .map(|folder| (squall_signal::external::FOLDER.to_owned(), folder.display().to_string()));
         Ok(Program {
             keeper: vec![plan.lab.clone().into(), "shell-keeper".into()],
             command: vec![plan.lab.clone().into(), "versus-side".into(), words.into()],

@@ -4,14 +4,12 @@ use std::path::Path;
 
 use anyhow::anyhow;
 use squall_lab::Scenario;
-use squall_net::{
-    PathConfig, RateConfig,
-    trace::{Gaps, Recording, Wishes},
-};
+use squall_net::{PathConfig, RateConfig};
 use squall_terminal::{
     error::{usage, whole},
     input,
 };
+use squall_trace::link::{Gaps, Recording, Wishes};
 
 use super::ShellArgs;
 

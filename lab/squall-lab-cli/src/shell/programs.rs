@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Context as _;
 use squall_shell::{Addresses, Program, Shell, ShellError, Side};
-use squall_signal::told::FOLDER;
+use squall_signal::external::FOLDER;
 
 use squall_terminal::{interrupt::Interrupts, note};
 

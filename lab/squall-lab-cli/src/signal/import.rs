@@ -10,15 +10,13 @@ use clap::{
     Args,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use squall_signal::{
-    Micros,
-    trace::{Format, ImportError, Input, Tech, Trace, Wishes, import},
-};
 
 use squall_terminal::{
     error::{usage, whole},
     output,
 };
+use squall_trace::{Format, ImportError, Input, Tech, Trace, Wishes, import};
+use squall_units::Micros;
 
 /// Makes a trace of a public measurement log.
 ///

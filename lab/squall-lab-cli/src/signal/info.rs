@@ -8,15 +8,13 @@ use std::{
 
 use clap::Args;
 use serde_json::{Value, json};
-use squall_signal::{
-    SignalState, WatermarkConfig,
-    trace::{Lag, Spread, Survey, Trace},
-};
+use squall_signal::{SignalState, WatermarkConfig};
 
 use squall_terminal::{
     error::{usage, whole},
     input, output,
 };
+use squall_trace::{Lag, Spread, Survey, Trace};
 
 /// Says what a trace has: rates, levels, how good the signal was, what the watermarks would have said, and
 /// whether the signal led the rate.

@@ -3,8 +3,8 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, ValueEnum};
-use squall_net::trace::{self, Recording};
 use squall_terminal::{error::usage, output};
+use squall_trace::link::{self, Recording};
 use squall_units::{Micros, Span};
 
 use super::{
@@ -102,11 +102,11 @@ fn written(link: &Recording, args: &ConvertArgs) -> anyhow::Result<(String, Stri
             let trace = link.mahimahi(args.reading.gaps())?;
             let mut summary = format!("mahimahi, {head}, {} opportunities", trace.millis().len());
             let end = trace.period() * 1_000;
-            if end + trace::OUTAGE < link.duration() {
+            if end + link::OUTAGE < link.duration() {
                 summary
                     .push_str(&format!("; it begins again after {} s, where the last one is", seconds(end)));
             }
-            Ok((trace::text(&trace), summary))
+            Ok((link::text(&trace), summary))
         }
     }
 }

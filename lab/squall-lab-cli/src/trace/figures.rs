@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use squall_net::trace::{Percentiles, RateSurvey, Survey};
+use squall_trace::link::{Percentiles, RateSurvey, Survey};
 
 /// One link at length.
 pub(super) fn text(file: &str, survey: &Survey) -> String {

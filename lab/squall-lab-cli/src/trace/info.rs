@@ -3,8 +3,8 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use squall_net::trace::Survey;
 use squall_terminal::output;
+use squall_trace::link::Survey;
 
 use super::{
     figures::{json, table, text},

@@ -6,7 +6,7 @@ use clap::{
     Args, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use squall_net::trace::{Format, Gaps, Recording, Wishes};
+use squall_trace::link::{Format, Gaps, Recording, Wishes};
 
 use squall_terminal::{error::usage, input};
 

@@ -1,12 +1,13 @@
 //! What one link does over time, and how a shared serialiser and its paths go together.
 
+use squall_trace::mahimahi;
 use squall_units::Micros;
 
 use super::{Lane, Volume, stretch, trunk};
 use crate::link::{Link, Outlook, Service};
 
 /// What a mahimahi opportunity carries of packets, without the TUN header of a packet of full size.
-const OPPORTUNITY: u64 = crate::mahimahi::OPPORTUNITY - crate::mahimahi::TUN_HEADER;
+const OPPORTUNITY: u64 = mahimahi::OPPORTUNITY - mahimahi::TUN_HEADER;
 
 /// The future of one link.
 #[derive(Debug, Clone)]

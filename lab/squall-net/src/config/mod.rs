@@ -6,6 +6,7 @@ mod path;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use squall_trace::TraceError;
 use squall_units::{Rate, Ratio, Size};
 
 use self::patch::LinkPatch;
@@ -18,7 +19,6 @@ use crate::{
     queue::QueueConfig,
     rate::RateConfig,
     script::{LinkEvent, OutageMode, Script},
-    series::LoadError,
 };
 
 /// One direction of a link.
@@ -84,7 +84,7 @@ impl LinkConfig {
     /// # Errors
     ///
     /// The file that cannot be read, or the line in it that is wrong.
-    pub fn load(&mut self, base: &Path) -> Result<(), LoadError> {
+    pub fn load(&mut self, base: &Path) -> Result<(), TraceError> {
         self.rate.load(base)?;
         if let DelayConfig::Series(series) = &mut self.delay {
             series.load(base)?;

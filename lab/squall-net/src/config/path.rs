@@ -3,6 +3,7 @@
 use std::{path::Path, str::FromStr};
 
 use serde::{Deserialize, Serialize};
+use squall_trace::TraceError;
 use squall_units::{Rate, Ratio, Size, Span};
 
 use super::{
@@ -18,7 +19,6 @@ use crate::{
     radio::RadioConfig,
     rate::RateConfig,
     script::{LinkEvent, OutageMode},
-    series::LoadError,
     stall::{self, StallConfig},
 };
 
@@ -231,7 +231,7 @@ impl PathConfig {
     /// # Errors
     ///
     /// The file that cannot be read, or the line in it that is wrong.
-    pub fn load(&mut self, base: &Path) -> Result<(), LoadError> {
+    pub fn load(&mut self, base: &Path) -> Result<(), TraceError> {
         self.up.load(base)?;
         self.down.load(base)?;
         self.radio.as_mut().map_or(Ok(()), |radio| radio.load(base))

@@ -6,6 +6,7 @@ mod passage;
 use std::collections::VecDeque;
 
 use rand_pcg::{Pcg64Mcg, rand_core::SeedableRng};
+use squall_trace::mahimahi::TUN_HEADER;
 use squall_units::{Micros, Ratio};
 
 use crate::{
@@ -15,7 +16,6 @@ use crate::{
     error::ConfigError,
     log::{Count, DropReason, Ledger, LinkStats, Record},
     loss::Loss,
-    mahimahi::TUN_HEADER,
     policer::Policer,
     queue::{Queue, Queued},
     radio::{Conditions, Follower},

@@ -1,5 +1,6 @@
 //! What happens inside a link, in the order of a packet's way: queue, serialiser, line, end.
 
+use squall_trace::mahimahi::OPPORTUNITY;
 use squall_units::Micros;
 
 use super::{Delivery, Link, Packet, PushOutcome};
@@ -7,7 +8,6 @@ use crate::{
     damage::Damage,
     log::DropReason,
     loss::chance,
-    mahimahi::OPPORTUNITY,
     queue::Queued,
     rate::Server,
     time::{NEVER, Nanos, micros_after, nanos},

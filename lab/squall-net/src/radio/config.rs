@@ -4,12 +4,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use squall_signal::Technology;
+use squall_trace::TraceError;
 use squall_units::Span;
 
 use super::{
     Canyon, CellularMap, Handover, Lead, LevelSeries, Rail, Tunnel, Walk, WifiEdge, WifiMap, scene::Scene,
 };
-use crate::{error::ConfigError, series::LoadError};
+use crate::error::ConfigError;
 
 /// Where the levels of a radio come from.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,7 +118,7 @@ impl RadioConfig {
     }
 
     /// Reads the file of the levels, if they come from one.
-    pub(crate) fn load(&mut self, base: &Path) -> Result<(), LoadError> {
+    pub(crate) fn load(&mut self, base: &Path) -> Result<(), TraceError> {
         match &mut self.source {
             Source::Series(series) | Source::Trace(series) => series.load(base),
             _ => Ok(()),

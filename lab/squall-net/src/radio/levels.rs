@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use squall_signal::{Reading, Technology};
+use squall_trace::{Sample, TraceError, column, has_column, read_text};
 use squall_units::{Micros, Span};
 
-use crate::series::{CsvSource, LoadError, Sample, Series, SeriesError};
+use crate::series::Series;
 
 /// What the air is like at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -111,27 +112,22 @@ impl LevelSeries {
     }
 
     /// Reads the file, if it is not read yet. A level that has no column there, or no value in it, is not told.
-    pub(super) fn load(&mut self, base: &Path) -> Result<(), LoadError> {
+    pub(super) fn load(&mut self, base: &Path) -> Result<(), TraceError> {
         let Some(csv) = self.csv.clone().filter(|_| !self.is_loaded()) else { return Ok(()) };
-        let mut read = COLUMNS.map(|column| {
-            let source = CsvSource { csv: csv.clone(), column: column.to_owned(), scale: 1.0 };
-            let mut series = Series::from_file(source, self.repeat);
-            match series.load(base) {
-                Ok(()) => Ok(Some(series)),
-                Err(LoadError::Series { problem: SeriesError::Column(missing), .. }) if missing == column => {
-                    Ok(None)
-                }
-                Err(LoadError::Series { problem: SeriesError::NoValue(_), .. }) => Ok(None),
-                Err(error) => Err(error),
-            }
-        });
-        let mut take = |index: usize| std::mem::replace(&mut read[index], Ok(None));
-        (self.rsrp, self.sinr, self.rssi) = (take(0)?, take(1)?, take(2)?);
+        let path = base.join(csv);
+        let (file, text) = (path.display().to_string(), read_text(&path)?);
+        let read = |name: &str| {
+            let steps = if has_column(&text, name) { column(&file, &text, name, 1.0)? } else { Vec::new() };
+            let series = (!steps.is_empty()).then(|| Series::new(steps, self.repeat)).transpose();
+            series.map_err(|error| TraceError::File { file: file.clone(), problem: error.to_string() })
+        };
+        let [rsrp, sinr, rssi] = COLUMNS.map(read);
+        (self.rsrp, self.sinr, self.rssi) = (rsrp?, sinr?, rssi?);
         if self.is_loaded() {
             return Ok(());
         }
-        let problem = SeriesError::NoValue(COLUMNS.join("\" or \""));
-        Err(LoadError::Series { file: base.join(csv), problem })
+        let problem = format!("column \"{}\" has no value", COLUMNS.join("\" or \""));
+        Err(TraceError::File { file, problem })
     }
 
     /// The technology that has such levels: Wi-Fi if there is only an RSSI.

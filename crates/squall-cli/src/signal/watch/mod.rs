@@ -13,8 +13,7 @@ use std::{
 
 use clap::Args;
 use squall_signal::{
-    Clock, Reading, SignalSource, SourceError, radio, radios,
-    trace::{Replay, Trace, TraceSource},
+    Clock, Reading, RecordedSource, Replay, ReplayError, SignalSource, SourceError, radio, radios,
 };
 use squall_terminal::{
     error::{usage, whole},
@@ -27,6 +26,9 @@ use self::{json::Json, live::Live, text::Text, watched::Watched};
 
 /// How often the table is drawn, and silence is looked for.
 const TICK: Duration = Duration::from_millis(100);
+
+/// Most bytes of a recording: hours of readings.
+const MAX_TRACE: u64 = 64 << 20;
 
 /// Shows the radios of this machine, or a recorded one, with the quality index and the watermarks.
 ///
@@ -43,7 +45,8 @@ pub(crate) struct WatchArgs {
     /// Only the radio behind this network interface; may be given several times
     #[arg(long, value_name = "NAME", conflicts_with = "trace")]
     interface: Vec<String>,
-    /// Replay a recorded trace as if it were a radio
+    /// Replay a recording as if it were a radio: a CSV file with time_s and levels (docs/signal.md), which
+    /// `squall-lab signal import` makes of other formats
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Time between readings that a radio is asked for, 1ms to 60s
@@ -85,10 +88,14 @@ pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
 fn sources(args: &WatchArgs) -> anyhow::Result<Vec<Box<dyn SignalSource>>> {
     if let Some(file) = &args.trace {
         input::check(file)?;
-        let trace = Trace::load(file).map_err(usage)?;
         let label = file.display().to_string();
-        let source = TraceSource::new(label.as_str(), &trace, Replay::default());
-        let source = source.map_err(|error| anyhow::anyhow!("{label}: {error}"))?;
+        let text =
+            squall_file::read_text(file, MAX_TRACE).map_err(|error| usage(format!("{label}: {error}")))?;
+        let source =
+            RecordedSource::parse(&label, &text, Replay::default()).map_err(|error| match error {
+                ReplayError::Line { .. } => usage(error),
+                ReplayError::Speed(_) | ReplayError::Silent(_) => whole(error),
+            })?;
         return Ok(vec![Box::new(source)]);
     }
     if !args.interface.is_empty() {

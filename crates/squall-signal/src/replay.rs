@@ -1,0 +1,300 @@
+//! A recording as a radio: Squall's own table of readings, which `squall-lab signal import` makes of other formats.
+
+use std::{ops::RangeInclusive, thread, time::Duration};
+
+use crate::{Clock, Micros, Reading, SignalSource, SourceError, Technology};
+
+/// The columns of a recording. Rates and round trips are for others, and not looked at here.
+const COLUMNS: [&str; 10] = [
+    "time_s",
+    "down_mbps",
+    "up_mbps",
+    "rtt_ms",
+    "rsrp_dbm",
+    "rsrq_db",
+    "sinr_db",
+    "rssi_dbm",
+    "tech",
+    "event",
+];
+
+/// The event of a radio that is in no network.
+const DISCONNECTED: &str = "disassoc";
+
+/// Wider than any radio reports, but too narrow for the numbers by which chips say that they know nothing.
+const LEVELS: RangeInclusive<f64> = -200.0..=100.0;
+
+/// How a recording is replayed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Replay {
+    /// How many times as fast as it was recorded, 0.01…1000. Default 1.
+    pub speed: f64,
+    /// Whether it begins again at its end. Default no.
+    pub looped: bool,
+}
+
+impl Default for Replay {
+    fn default() -> Self {
+        Self { speed: 1.0, looped: false }
+    }
+}
+
+/// Why a recording cannot be replayed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ReplayError {
+    /// A line is wrong.
+    #[error("{file}:{line}: {problem}")]
+    Line {
+        /// The file's name.
+        file: String,
+        /// The line's number, from 1.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The speed is out of bounds.
+    #[error("the speed must be 0.01 to 1000, not {0}")]
+    Speed(f64),
+    /// No row has a level or a lost network.
+    #[error("{0}: the recording has no reading of a radio")]
+    Silent(String),
+}
+
+/// A recording that is read as if it were a radio: its readings arrive at their times, counted from the first call.
+#[derive(Debug)]
+pub struct RecordedSource {
+    label: String,
+    readings: Vec<Reading>,
+    /// The last row holds as long as a usual one.
+    length: Micros,
+    replay: Replay,
+    /// When the recording began, by the reader's clock.
+    began: Option<Micros>,
+    /// How many readings have been passed, over all rounds.
+    passed: u64,
+}
+
+impl RecordedSource {
+    /// The text of a file as a radio; `file` is its name.
+    ///
+    /// The first line names the columns, in any order; `docs/signal.md` describes them. Only `time_s` must be there.
+    ///
+    /// # Errors
+    /// Names the first line that is wrong. Also if the speed is out of bounds, or no row has a reading.
+    pub fn parse(file: &str, text: &str, replay: Replay) -> Result<Self, ReplayError> {
+        if !(0.01..=1000.0).contains(&replay.speed) {
+            return Err(ReplayError::Speed(replay.speed));
+        }
+        let rows = rows(file, text)?;
+        let readings: Vec<Reading> = rows.iter().filter_map(|(_, reading)| *reading).collect();
+        if readings.is_empty() {
+            return Err(ReplayError::Silent(file.to_owned()));
+        }
+        let mut steps: Vec<Micros> = rows.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+        steps.retain(|step| *step > 0);
+        steps.sort_unstable();
+        let step = steps.get(steps.len() / 2).copied().unwrap_or(1_000_000);
+        let length = rows.last().map_or(0, |(at, _)| *at) + step;
+        Ok(Self { label: file.to_owned(), readings, length, replay, began: None, passed: 0 })
+    }
+
+    /// A reading of the replay, with the time of the replay; `None` past the end.
+    fn reading(&self, index: u64) -> Option<Reading> {
+        let count = self.readings.len() as u64;
+        let round = index / count;
+        if round > 0 && !self.replay.looped {
+            return None;
+        }
+        let reading = self.readings[usize::try_from(index % count).ok()?];
+        let at = round.saturating_mul(self.length).saturating_add(reading.at);
+        Some(Reading { at: self.paced(at), ..reading })
+    }
+
+    fn paced(&self, at: Micros) -> Micros {
+        (at as f64 / self.replay.speed) as Micros
+    }
+
+    /// Takes what is due at a time of the replay, and returns the newest of it.
+    fn take_due(&mut self, now: Micros) -> Option<Reading> {
+        let mut newest = None;
+        while let Some(reading) = self.reading(self.passed).filter(|reading| reading.at <= now) {
+            newest = Some(reading);
+            self.passed += 1;
+        }
+        newest
+    }
+}
+
+/// The times of the rows, and their readings where they have one.
+fn rows(file: &str, text: &str) -> Result<Vec<(Micros, Option<Reading>)>, ReplayError> {
+    let fault = |line, problem| ReplayError::Line { file: file.to_owned(), line, problem };
+    let lines = text.trim_start_matches('\u{feff}').lines();
+    let mut lines = (1..).zip(lines).filter(|(_, line)| !line.trim().is_empty());
+    let (line, names) = lines.next().unwrap_or((1, ""));
+    let names: Vec<&str> = names.split(',').map(str::trim).collect();
+    if let Some(odd) = names.iter().find(|name| !COLUMNS.contains(name)) {
+        let known = COLUMNS.join(", ");
+        return Err(fault(line, format!("there is no column {odd:?} in a recording; there are {known}")));
+    }
+    if !names.contains(&COLUMNS[0]) {
+        return Err(fault(line, "there is no column \"time_s\"".to_owned()));
+    }
+    let mut rows: Vec<(Micros, Option<Reading>)> = Vec::new();
+    for (line, text) in lines {
+        let cells: Vec<&str> = text.split(',').map(str::trim).collect();
+        if cells.len() != names.len() {
+            return Err(fault(line, format!("{} cells instead of {}", cells.len(), names.len())));
+        }
+        let row = row(&|name| names.iter().position(|known| *known == name).map_or("", |place| cells[place]));
+        let row = row.map_err(|problem| fault(line, problem))?;
+        if rows.last().is_some_and(|(before, _)| row.0 < *before) {
+            return Err(fault(line, "time_s: is before that of the row above".to_owned()));
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn row<'t>(cell: &impl Fn(&str) -> &'t str) -> Result<(Micros, Option<Reading>), String> {
+    let number = |name: &str, within: RangeInclusive<f64>| match cell(name) {
+        "" => Ok(None),
+        text => match text.parse().ok().filter(|number| within.contains(number)) {
+            Some(number) => Ok(Some(number)),
+            None => {
+                Err(format!("{name}: {text:?} is not a number within {}…{}", within.start(), within.end()))
+            }
+        },
+    };
+    let seconds: f64 = number("time_s", 0.0..=1e9)?.ok_or("time_s: is empty")?;
+    let reading = Reading {
+        at: (seconds * 1e6).round() as Micros,
+        technology: Technology::of_word(cell("tech")),
+        disconnected: cell("event").split(';').any(|event| event.trim() == DISCONNECTED),
+        rsrp: number("rsrp_dbm", LEVELS)?,
+        rsrq: number("rsrq_db", LEVELS)?,
+        sinr: number("sinr_db", LEVELS)?,
+        rssi: number("rssi_dbm", LEVELS)?,
+    };
+    let levels = [reading.rsrp, reading.rsrq, reading.sinr, reading.rssi];
+    let has_reading = reading.disconnected || levels.iter().any(Option::is_some);
+    Ok((reading.at, has_reading.then_some(reading)))
+}
+
+impl SignalSource for RecordedSource {
+    fn label(&self) -> String {
+        self.label.clone()
+    }
+
+    fn next(&mut self, clock: Clock, timeout: Duration) -> Result<Option<Reading>, SourceError> {
+        let began = *self.began.get_or_insert_with(|| clock.now());
+        let timeout = u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX);
+        let until = (clock.now() - began).saturating_add(timeout);
+        loop {
+            let now = clock.now() - began;
+            if let Some(reading) = self.take_due(now) {
+                return Ok(Some(Reading { at: began + reading.at, ..reading }));
+            }
+            let next = self.reading(self.passed).map(|reading| reading.at);
+            if next.is_none() && now >= self.paced(self.length) {
+                return Err(SourceError::Ended(self.label.clone()));
+            }
+            if now >= until {
+                return Ok(None);
+            }
+            let due = next.unwrap_or_else(|| self.paced(self.length));
+            thread::sleep(Duration::from_micros(due.min(until).saturating_sub(now).max(1)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    const WALK: &str =
+        "time_s,rssi_dbm,tech,event\n0,-50,WiFi,\n0.01,-70,WiFi,ho\n\n0.02,,WiFi,\n0.03,,WiFi,ho;disassoc\n";
+
+    fn source(replay: Replay) -> RecordedSource {
+        RecordedSource::parse("walk.csv", WALK, replay).expect("can be replayed")
+    }
+
+    #[test]
+    fn readings_are_taken_when_they_are_due() {
+        let mut replay = source(Replay { speed: 2.0, ..Replay::default() });
+        assert_eq!(replay.take_due(0).map(|reading| reading.rssi), Some(Some(-50.0)));
+        assert_eq!(replay.take_due(4_999), None);
+        assert_eq!(
+            replay.take_due(5_000).map(|reading| (reading.at, reading.rssi)),
+            Some((5_000, Some(-70.0)))
+        );
+        let lost = replay.take_due(1_000_000).expect("is told");
+        assert!(lost.disconnected && lost.at == 15_000);
+        assert_eq!(replay.take_due(2_000_000), None);
+    }
+
+    #[test]
+    fn a_late_reader_gets_the_newest() {
+        let mut replay = source(Replay::default());
+        assert_eq!(replay.take_due(12_000).map(|reading| reading.rssi), Some(Some(-70.0)));
+    }
+
+    #[test]
+    fn a_loop_holds_the_last_row_for_a_step() {
+        let mut replay = source(Replay { looped: true, ..Replay::default() });
+        assert!(replay.take_due(39_999).expect("is told").disconnected);
+        assert_eq!(
+            replay.take_due(40_000).map(|reading| (reading.at, reading.rssi)),
+            Some((40_000, Some(-50.0)))
+        );
+        assert!(replay.take_due(40_000 * 1_000_000).is_some());
+    }
+
+    #[test]
+    fn in_real_time_it_waits_and_ends() {
+        let clock = Clock::new(Instant::now());
+        let mut replay = source(Replay::default());
+        let began = Instant::now();
+        let mut read = Vec::new();
+        let end = loop {
+            match replay.next(clock, Duration::from_millis(2)) {
+                Ok(reading) => read.extend(reading),
+                Err(error) => break error,
+            }
+        };
+        assert!(began.elapsed() >= Duration::from_millis(40));
+        assert!(read.windows(2).all(|pair| pair[0].at < pair[1].at), "{read:?}");
+        assert!(read.last().expect("something was told").disconnected);
+        assert_eq!(end, SourceError::Ended("walk.csv".into()));
+        assert_eq!(end.to_string(), "walk.csv: the recording is at its end");
+    }
+
+    #[test]
+    fn columns_may_stand_in_any_order() {
+        let text =
+            "\u{feff}tech,rsrp_dbm,time_s,down_mbps,sinr_db\r\nLTE-A, -90.5,0.5,9,3\r\n5G-SA,,0.75,,\r\n";
+        let lte = RecordedSource::parse("drive.csv", text, Replay::default()).expect("is a recording");
+        assert_eq!((lte.readings, lte.length), (vec![Reading::lte(500_000, -90.5, 3.0)], 1_000_000));
+    }
+
+    #[test]
+    fn what_cannot_be_replayed_is_refused() {
+        for speed in [0.0, -1.0, f64::NAN, 1e9] {
+            assert!(RecordedSource::parse("x", WALK, Replay { speed, looped: false }).is_err());
+        }
+        for (text, error) in [
+            ("time_s,down_mbps\n0,1\n", "x: the recording has no reading of a radio"),
+            ("time_s,rssi\n0,1\n", "x:1: there is no column \"rssi\" in a recording; there are time_s, "),
+            ("rssi_dbm\n-50\n", "x:1: there is no column \"time_s\""),
+            ("time_s,rssi_dbm\n0,-50\n\n1,loud\n", "x:4: rssi_dbm: \"loud\" is not a number within -200…100"),
+            ("time_s,rssi_dbm\n0,2147483647\n", "x:2: rssi_dbm: \"2147483647\" is not a number within"),
+            ("time_s,rssi_dbm\n,-50\n", "x:2: time_s: is empty"),
+            ("time_s,rssi_dbm\n1,-50\n0,-50\n", "x:3: time_s: is before that of the row above"),
+            ("time_s,rssi_dbm\n1\n", "x:2: 1 cells instead of 2"),
+        ] {
+            let refused = RecordedSource::parse("x", text, Replay::default()).expect_err(text).to_string();
+            assert!(refused.starts_with(error), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! One column of any table, by the unit that the end of its name tells.
+
+use squall_units::{Rate, Ratio, Span};
+
+use crate::{TraceError, sheet::Sheet};
+
+/// A quantity that can be read from a number in a column of a table.
+pub trait Sample: Copy {
+    /// Reads a number of the column's unit (given by the ending of its name), or nothing if that unit does
+    /// not suit or the number is out of range.
+    fn from_column(value: f64, column: &str) -> Option<Self>;
+}
+
+impl Sample for Rate {
+    fn from_column(value: f64, column: &str) -> Option<Self> {
+        let factor = match column.rsplit('_').next()? {
+            "bps" => 1.0,
+            "kbps" => 1e3,
+            "mbps" => 1e6,
+            _ => return None,
+        };
+        whole(value * factor).map(Self::from_bps)
+    }
+}
+
+impl Sample for Span {
+    fn from_column(value: f64, column: &str) -> Option<Self> {
+        let factor = match column.rsplit('_').next()? {
+            "us" => 1.0,
+            "ms" => 1e3,
+            "s" => 1e6,
+            _ => return None,
+        };
+        whole(value * factor).map(Self::from_micros)
+    }
+}
+
+impl Sample for Ratio {
+    fn from_column(value: f64, _: &str) -> Option<Self> {
+        Self::from_f64(value)
+    }
+}
+
+/// The nearest whole number, unless it is negative or so large that a double no longer counts in ones.
+fn whole(value: f64) -> Option<u64> {
+    (0.0..9e15).contains(&value).then(|| value.round() as u64)
+}
+
+const TIME: &str = "time_s";
+
+/// The values of a column, times `scale`, with their times from the column `time_s`. Rows with an empty value are
+/// left out, so there may be none. `file` is the name of the file in errors.
+///
+/// # Errors
+/// Names the line of the first mistake; line 1 if there is no such column.
+pub fn column<V: Sample>(
+    file: &str,
+    text: &str,
+    name: &str,
+    scale: f64,
+) -> Result<Vec<(Span, V)>, TraceError> {
+    let mut sheet = Sheet::ragged(file, text)?;
+    let (time, column) = (sheet.need(TIME)?, sheet.need(name)?);
+    let mut steps: Vec<(Span, V)> = Vec::new();
+    while let Some(cells) = sheet.next()? {
+        if cells.text(column).is_empty() {
+            continue;
+        }
+        let range = |column: usize| {
+            cells.fault(column, format!("{} is out of range or of the wrong unit", cells.text(column)))
+        };
+        let at = Span::from_column(cells.given(time)?, TIME).ok_or_else(|| range(time))?;
+        if steps.last().is_some_and(|(last, _)| at < *last) {
+            return Err(cells.fault(time, format!("{at} is earlier than the row before")));
+        }
+        let value = V::from_column(cells.given(column)? * scale, name).ok_or_else(|| range(column))?;
+        steps.push((at, value));
+    }
+    Ok(steps)
+}
+
+/// Whether a table has a column of that name.
+pub fn has_column(text: &str, name: &str) -> bool {
+    Sheet::ragged("", text).is_ok_and(|sheet| sheet.column(name).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_a_column_by_its_unit() {
+        let text = "time_s,down_mbps,rtt_ms\n0,12.5,\n1,,40\n2.5,0\n";
+        let rates: Vec<(Span, Rate)> = column("x.csv", text, "down_mbps", 1.0).unwrap();
+        let expected = [
+            (Span::from_micros(0), Rate::from_bps(12_500_000)),
+            (Span::from_millis(2500), Rate::from_bps(0)),
+        ];
+        assert_eq!(rates, expected);
+        let delays: Vec<(Span, Span)> = column("x.csv", text, "rtt_ms", 0.5).unwrap();
+        assert_eq!(delays, [(Span::from_millis(1_000), Span::from_millis(20))]);
+        assert!(has_column(text, "rtt_ms") && !has_column(text, "up_mbps"));
+    }
+
+    #[test]
+    fn errors_name_line_and_column() {
+        let error = |text: &str| column::<Rate>("x.csv", text, "down_mbps", 1.0).unwrap_err().to_string();
+        assert_eq!(error("time_s,up_mbps\n"), "x.csv:1: there is no column \"down_mbps\"");
+        assert_eq!(error("time_s,down_mbps\n0,1\n1,fast\n"), "x.csv:3: down_mbps: \"fast\" is not a number");
+        assert_eq!(
+            error("time_s,down_mbps\n2,1\n1,1\n"),
+            "x.csv:3: time_s: 1s is earlier than the row before"
+        );
+        assert_eq!(
+            error("time_s,down_mbps\n0,-3\n"),
+            "x.csv:2: down_mbps: -3 is out of range or of the wrong unit"
+        );
+    }
+}

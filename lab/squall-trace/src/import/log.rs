@@ -1,0 +1,139 @@
+//! Rows of a log on their way to a trace.
+
+use std::ops::Range;
+
+use squall_units::Micros;
+
+use crate::{Event, MAX_ROWS, Quantity, Row, Trace, TraceError, row::usual_step};
+
+/// The rows so far.
+pub(super) struct Log<'t> {
+    file: &'t str,
+    rows: Vec<Row>,
+    /// The time of the first row, by the log's clock.
+    origin: i64,
+    /// The serving cell of the row before.
+    cell: Option<String>,
+}
+
+impl<'t> Log<'t> {
+    pub(super) fn new(file: &'t str) -> Self {
+        Self { file, rows: Vec::new(), origin: 0, cell: None }
+    }
+
+    /// Takes a row of a time in microseconds by the log's clock, from a line, and marks what is new since the
+    /// row before: the serving cell, where the log tells it, and the technology.
+    ///
+    /// # Errors
+    /// If time goes back, or there are too many rows.
+    pub(super) fn push(
+        &mut self,
+        line: u64,
+        clock: i64,
+        mut row: Row,
+        cell: Option<String>,
+    ) -> Result<(), TraceError> {
+        let fault = |problem: String| TraceError::line(self.file, line, problem);
+        let before = self.rows.last();
+        if before.is_none() {
+            self.origin = clock;
+        }
+        let since = clock.checked_sub(self.origin).and_then(|since| Micros::try_from(since).ok());
+        row.at = since
+            .filter(|&at| before.is_none_or(|before| before.at <= at))
+            .ok_or_else(|| fault("its time is before that of the row above".to_owned()))?;
+        Quantity::Time.check(row.at as f64 / 1e6).map_err(fault)?;
+        if self.rows.len() == MAX_ROWS {
+            return Err(fault(format!("there are more than {MAX_ROWS} rows")));
+        }
+        if self.cell.is_some() && cell.is_some() && self.cell != cell {
+            row.events.push(Event::Handover);
+        }
+        if let Some(before) = before.map(|before| &before.tech)
+            && !before.is_empty()
+            && !row.tech.is_empty()
+            && *before != row.tech
+        {
+            row.events.push(Event::Changed { from: before.clone(), to: row.tech.clone() });
+        }
+        self.cell = cell.or_else(|| self.cell.take());
+        self.rows.push(rounded(row));
+        Ok(())
+    }
+
+    /// The time of the last row; `None` before the first.
+    pub(super) fn last(&self) -> Option<i64> {
+        self.rows.last().map(|row| self.origin + row.at as i64)
+    }
+
+    /// Marks rows where `low` holds for so long that `verdict` says what it means.
+    pub(super) fn judge(&mut self, low: impl Fn(&Row) -> bool, verdict: impl Fn(Micros) -> Option<Verdict>) {
+        for (range, length) in runs(&self.rows, low) {
+            match verdict(length) {
+                Some(Verdict::Outage) => {
+                    self.rows[range].iter_mut().for_each(|row| row.events.push(Event::Outage));
+                }
+                Some(Verdict::Idle) => self.rows[range].iter_mut().for_each(idle),
+                None => {}
+            }
+        }
+    }
+
+    /// The trace, with its gaps marked.
+    ///
+    /// # Errors
+    /// If there are no rows.
+    pub(super) fn finish(mut self) -> Result<Trace, TraceError> {
+        let most = 3 * usual_step(&self.rows);
+        for index in 1..self.rows.len() {
+            if self.rows[index].at - self.rows[index - 1].at > most {
+                self.rows[index].events.insert(0, Event::Gap);
+            }
+        }
+        Trace::new(self.rows).map_err(|error| TraceError::file(self.file, error.to_string()))
+    }
+}
+
+/// What a low rate means.
+pub(super) enum Verdict {
+    /// The network was the cause.
+    Outage,
+    /// The application was.
+    Idle,
+}
+
+/// Says that the application paused: the downlink's rate tells nothing then.
+pub(super) fn idle(row: &mut Row) {
+    row.down_mbps = None;
+    row.events.push(Event::Idle);
+}
+
+/// Rows one after the other where `low` holds, with the time from the first of them to the row after them.
+fn runs(rows: &[Row], low: impl Fn(&Row) -> bool) -> Vec<(Range<usize>, Micros)> {
+    let step = usual_step(rows);
+    let mut runs = Vec::new();
+    let mut start = 0;
+    for run in rows.chunk_by(|a, b| low(a) == low(b)) {
+        let end = start + run.len();
+        if low(&run[0]) {
+            let until = rows.get(end).map_or_else(|| rows[end - 1].at + step, |next| next.at);
+            runs.push((start..end, until - run[0].at));
+        }
+        start = end;
+    }
+    runs
+}
+
+fn rounded(row: Row) -> Row {
+    let to = |value: Option<f64>, parts: f64| value.map(|value| (value * parts).round() / parts);
+    Row {
+        down_mbps: to(row.down_mbps, 1e3),
+        up_mbps: to(row.up_mbps, 1e3),
+        rtt_ms: to(row.rtt_ms, 1e3),
+        rsrp: to(row.rsrp, 1e2),
+        rsrq: to(row.rsrq, 1e2),
+        sinr: to(row.sinr, 1e2),
+        rssi: to(row.rssi, 1e2),
+        ..row
+    }
+}

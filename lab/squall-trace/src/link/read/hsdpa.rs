@@ -1,0 +1,119 @@
+//! Bandwidth logs of commutes: HSDPA in Oslo (Riiser et al., MMSys 2013,
+//! <https://datasets.simula.no/hsdpa-tcp-logs/>) and 4G in Ghent (van der Hooft et al., IEEE Communications
+//! Letters 2016, <https://users.ugent.be/~jvdrhoof/dataset-4g/>).
+//!
+//! Six numbers a line: a clock since 1970 (seconds in the first, milliseconds in the second), a clock in
+//! milliseconds from any start, latitude and longitude in degrees, the bytes received in the interval that ends
+//! here, and how many milliseconds that is. The second clock counts. The rate of an interval stands at its
+//! beginning, the position is left out. A time that belongs to no interval, and is longer than three usual ones,
+//! is a gap.
+
+use crate::{Event, Input, Quantity, Row, Trace, TraceError};
+use squall_units::Micros;
+
+use crate::link::recording::Table;
+
+/// An interval of a log, in microseconds of its own clock.
+struct Interval {
+    start: f64,
+    end: f64,
+    mbps: f64,
+}
+
+/// Reads a log.
+pub(in crate::link) fn hsdpa(input: &Input) -> Result<Table, TraceError> {
+    let mut intervals: Vec<Interval> = Vec::new();
+    for (line, text) in (1..).zip(input.text.lines()) {
+        let fault = |problem: String| TraceError::Line { file: input.name.clone(), line, problem };
+        let Some(interval) = interval(text).map_err(fault)? else { continue };
+        if intervals.last().is_some_and(|last| interval.start < last.start) {
+            return Err(fault("its interval begins before that of the line above".to_owned()));
+        }
+        intervals.push(interval);
+    }
+    let fault = |problem: String| TraceError::File { file: input.name.clone(), problem };
+    let (Some(first), Some(last)) = (intervals.first(), intervals.last()) else {
+        return Err(fault("has no intervals".to_owned()));
+    };
+    let since = |time: f64| ((time - first.start) * 1e3).round() as Micros;
+    let row = |interval: &Interval| Row {
+        at: since(interval.start),
+        down_mbps: Some(interval.mbps),
+        ..Row::default()
+    };
+    let trace = Trace::new(intervals.iter().map(row).collect()).map_err(|error| fault(error.to_string()))?;
+    let (step, end) = (trace.step(), since(last.end));
+    let mut rows = trace.rows().to_vec();
+    for (row, before) in rows.iter_mut().skip(1).zip(&intervals) {
+        if row.at.saturating_sub(since(before.end)) > 3 * step {
+            row.events.push(Event::Gap);
+        }
+    }
+    Ok(Table { rows, end, step })
+}
+
+/// The interval of a line; `None` if the line has nothing, or an interval of no length.
+fn interval(text: &str) -> Result<Option<Interval>, String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    if words.is_empty() {
+        return Ok(None);
+    }
+    let [_, clock, _, _, bytes, length] = words[..] else {
+        return Err(format!("{} words instead of six numbers", words.len()));
+    };
+    // Where a double counts in thousandths.
+    let number = |what: &str, word: &str| {
+        let number = word.parse().ok().filter(|number: &f64| (0.0..=1e12).contains(number));
+        number.ok_or_else(|| format!("{what} \"{word}\" is not a number from 0 to 1000000000000"))
+    };
+    let (end, bytes, length) = (number("time", clock)?, number("bytes", bytes)?, number("length", length)?);
+    if length == 0.0 && bytes == 0.0 {
+        return Ok(None);
+    }
+    let mbps = Quantity::Down.bounds().contains(&(bytes * 8e-3 / length)).then(|| bytes * 8e-3 / length);
+    let mbps = mbps.ok_or_else(|| format!("{bytes} bytes in {length} ms is not a rate"))?;
+    Ok(Some(Interval { start: end - length, end, mbps: (mbps * 1e6).round() / 1e6 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Table, TraceError> {
+        hsdpa(&Input { name: "bus.log".into(), text: text.into() })
+    }
+
+    #[test]
+    fn a_rate_stands_where_its_interval_begins() {
+        let text = "1 5000 59.9 10.7 125000 1000\n\n2 5500 59.9 10.7 0 0500\n3 5500 59.9 10.7 0 0\n\
+                    4 6500 59.9 10.7 0 1000\n9 12000 59.9 10.7 250000 1000\n";
+        let table = read(text).unwrap();
+        let rows: Vec<_> = table.rows.iter().map(|row| (row.at, row.down_mbps, row.events.len())).collect();
+        assert_eq!(
+            rows,
+            [
+                (0, Some(1.0), 0),
+                (1_000_000, Some(0.0), 0),
+                (1_500_000, Some(0.0), 0),
+                (7_000_000, Some(2.0), 1)
+            ]
+        );
+        assert_eq!((table.end, &table.rows[3].events), (8_000_000, &vec![Event::Gap]));
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        let told = |text: &str| read(text).map(drop).unwrap_err().to_string();
+        assert_eq!(told("1 2 3 4 5\n"), "bus.log:1: 5 words instead of six numbers");
+        assert_eq!(
+            told("1 9 3 4 5 1\n1 9 3 4 x 1\n"),
+            "bus.log:2: bytes \"x\" is not a number from 0 to 1000000000000"
+        );
+        assert_eq!(
+            told("1 9 3 4 5 1\n1 8 3 4 5 1\n"),
+            "bus.log:2: its interval begins before that of the line above"
+        );
+        assert_eq!(told("1 9 3 4 5 0\n"), "bus.log:1: 5 bytes in 0 ms is not a rate");
+        assert_eq!(told("1 9 3 4 0 0\n"), "bus.log: has no intervals");
+    }
+}

@@ -1,0 +1,128 @@
+//! Mahimahi's packet-delivery traces.
+//!
+//! A trace is one whole number of milliseconds a line, never decreasing: each line is one opportunity to send
+//! 1,504 bytes (a packet of 1,500 and the 4 bytes of its TUN header). Small packets share an opportunity, a
+//! packet may need several, and what an opportunity leaves unused is lost. After the last line the trace starts
+//! again at the time of the last line.
+
+use std::{str::FromStr, sync::Arc};
+
+use crate::TraceError;
+
+/// Bytes one opportunity carries.
+pub const OPPORTUNITY: u64 = 1_504;
+
+/// Bytes that mahimahi counts for each packet beyond its IP size: the header of its TUN device.
+pub const TUN_HEADER: u64 = 4;
+
+/// A parsed trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    millis: Arc<[u64]>,
+}
+
+/// Why times are no trace.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {problem}")]
+pub struct ScheduleError {
+    /// Which line of a file would be wrong, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub problem: String,
+}
+
+const YEAR: u64 = 366 * 24 * 3_600_000;
+
+impl FromStr for Trace {
+    type Err = ScheduleError;
+
+    fn from_str(text: &str) -> Result<Self, ScheduleError> {
+        let time = |(index, text): (usize, &str)| {
+            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            let millis = text.parse().ok().filter(|_| digits);
+            let problem = || format!("\"{text}\" is not a whole number of milliseconds");
+            millis.ok_or_else(|| ScheduleError { line: index + 1, problem: problem() })
+        };
+        Self::new(text.lines().enumerate().map(time).collect::<Result<_, _>>()?)
+    }
+}
+
+impl Trace {
+    /// A trace of these opportunities, in milliseconds.
+    ///
+    /// # Errors
+    /// If there are none, they go back in time, end at 0, or later than a year.
+    pub fn new(millis: Vec<u64>) -> Result<Self, ScheduleError> {
+        let fault = |line: usize, problem: String| Err(ScheduleError { line, problem });
+        if let Some(index) = millis.windows(2).position(|pair| pair[1] < pair[0]) {
+            let (before, now) = (millis[index], millis[index + 1]);
+            return fault(index + 2, format!("{now} ms is earlier than {before} ms on the line before"));
+        }
+        match millis.last() {
+            None => fault(1, "the trace is empty".to_owned()),
+            Some(0) => fault(millis.len(), "the last time must be above 0".to_owned()),
+            Some(now) if *now > YEAR => {
+                fault(millis.len(), format!("{now} ms is too late (a year is the most)"))
+            }
+            Some(_) => Ok(Self { millis: millis.into() }),
+        }
+    }
+
+    /// Reads the text of a file; `file` is its name in errors.
+    ///
+    /// # Errors
+    /// As [`Self::new`], and if a line is not a whole number of milliseconds.
+    pub fn parse(file: &str, text: &str) -> Result<Self, TraceError> {
+        text.parse().map_err(|ScheduleError { line, problem }| TraceError::line(file, line as u64, problem))
+    }
+
+    /// The opportunities of one round, in milliseconds.
+    pub fn millis(&self) -> &[u64] {
+        &self.millis
+    }
+
+    /// After how many milliseconds the trace starts again: the time of its last line.
+    pub fn period(&self) -> u64 {
+        self.millis[self.millis.len() - 1]
+    }
+
+    /// Bits a second on the average of a round, of which 4 in 1,504 are TUN headers.
+    pub fn mean_bps(&self) -> u64 {
+        self.millis.len() as u64 * OPPORTUNITY * 8 * 1_000 / self.period()
+    }
+
+    /// Opportunities in the first `millis` milliseconds of the endlessly repeated trace, that stamped `millis`
+    /// included: the most that the link could have sent, over [`OPPORTUNITY`].
+    pub fn opportunities_until(&self, millis: u64) -> u64 {
+        let (period, count) = (self.period(), self.millis.len() as u64);
+        let at_most = |local: u64| self.millis.partition_point(|&at| at <= local) as u64;
+        let (rounds, local) = (millis / period, millis % period);
+        // The end of each round coincides with the opportunities at 0 of the next.
+        rounds * count + at_most(local)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn errors_name_the_line() {
+        let error = |text: &str| text.parse::<Trace>().unwrap_err().to_string();
+        assert_eq!(error(""), "line 1: the trace is empty");
+        assert_eq!(error("1\n\n2\n"), "line 2: \"\" is not a whole number of milliseconds");
+        assert_eq!(error("1\n2.5\n"), "line 2: \"2.5\" is not a whole number of milliseconds");
+        assert_eq!(error("+1\n"), "line 1: \"+1\" is not a whole number of milliseconds");
+        assert_eq!(error("5\n4\n"), "line 2: 4 ms is earlier than 5 ms on the line before");
+        assert_eq!(error("0\n0\n"), "line 2: the last time must be above 0");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "[0-9\n .-]{0,40}") {
+            let _ = text.parse::<Trace>();
+        }
+    }
+}
