@@ -10,6 +10,7 @@ mod token;
 #[cfg(feature = "top")]
 mod top;
 mod transfer;
+#[cfg(feature = "tunnel")]
 mod tunnel;
 
 use std::process::ExitCode;
@@ -28,6 +29,7 @@ struct Cli {
 enum Command {
     Send(transfer::send::SendArgs),
     Recv(transfer::recv::RecvArgs),
+    #[cfg(feature = "tunnel")]
     Tunnel(Box<tunnel::TunnelArgs>),
     #[cfg(feature = "top")]
     Top(top::TopArgs),
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Send(args) => transfer::send::run(&args),
         Command::Recv(args) => transfer::recv::run(&args),
+        #[cfg(feature = "tunnel")]
         Command::Tunnel(args) => tunnel::run(&args),
         #[cfg(feature = "top")]
         Command::Top(args) => top::run(&args),

@@ -1,10 +1,13 @@
-//! The time of this process in microseconds, as stamps tell it.
+//! The time of this process in microseconds, and locks that outlive a panic.
 
-use std::time::Instant;
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 use squall_units::Micros;
 
-/// Counts from when it was made.
+/// Counts microseconds since its creation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     origin: Instant,
@@ -15,18 +18,22 @@ impl Clock {
         Self { origin: Instant::now() }
     }
 
-    /// Now.
     pub(crate) fn now(self) -> Micros {
-        self.at(Instant::now())
+        micros(self.origin.elapsed())
     }
 
-    /// The time of an instant.
-    pub(crate) fn at(self, instant: Instant) -> Micros {
-        crate::gather::micros(instant.saturating_duration_since(self.origin))
-    }
-
-    /// The instant of a time; `None` if it is beyond all instants.
+    /// The instant of a time; `None` if the system cannot represent it.
     pub(crate) fn instant(self, at: Micros) -> Option<Instant> {
-        self.origin.checked_add(std::time::Duration::from_micros(at))
+        self.origin.checked_add(Duration::from_micros(at))
     }
+}
+
+/// Microseconds of a duration.
+pub(crate) fn micros(duration: Duration) -> Micros {
+    Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX)
+}
+
+/// Locks a mutex, also after a panic of another holder: the data behind these locks is valid between any two statements.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,6 @@
-//! What two ends tell each other beside the flows, on channel 0. All numbers are big-endian; `docs/tunnel.md` says
-//! when what is sent.
+//! Messages between the two ends on channel 0. All numbers are big-endian; `docs/tunnel.md` describes the protocol.
+
+use std::time::Duration;
 
 use squall_units::Micros;
 
@@ -11,61 +12,80 @@ pub(crate) const VERSION: u8 = 1;
 /// Channel of these messages.
 pub(crate) const CHANNEL: u16 = 0;
 
+/// Timeout of the first message of the peer.
+pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Longest message in bytes.
 pub(crate) const MAX_MESSAGE: usize = 16 << 10;
 
-/// What a session between tunnels begins with, so that others are told apart.
+/// First bytes of a session between tunnels.
 const MAGIC: [u8; 4] = *b"SqTu";
+
+/// Codes of closed sessions. 0 is a normal end.
+pub(crate) mod code {
+    /// The peer broke the protocol.
+    pub(crate) const PROTOCOL: u32 = 16;
+    /// The peer presented a wrong token.
+    pub(crate) const TOKEN: u32 = 17;
+    /// The host of the peer presented too many wrong tokens.
+    pub(crate) const TOO_MANY: u32 = 18;
+    /// The peer has another version of the protocol.
+    pub(crate) const VERSION: u32 = 19;
+    /// The exit carries as many tunnels as it may.
+    pub(crate) const FULL: u32 = 20;
+    /// The peer sent no hello in time.
+    pub(crate) const SILENT: u32 = 21;
+}
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// The first one of each side. The side that is called tells no token.
+    /// The first message of each side. The token of an exit is empty.
     Hello { version: u8, token: Vec<u8> },
-    /// All flows that come in at this side; those told before that are not among them have ended.
+    /// All flows that enter at this side. Flows of an earlier message that are missing have ended.
     Flows { generation: u32, flows: Vec<Offer> },
-    /// What the other side makes of them.
+    /// The verdicts of the other side.
     Answer { generation: u32, verdicts: Vec<(u16, Verdict)> },
 }
 
-/// A flow that comes in at the side that tells of it.
+/// A flow that enters at the side that offers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
-    /// Where its blocks are, and what is sent back to it.
+    /// Channel of its blocks, in both directions.
     pub(crate) channel: u16,
     pub(crate) latency: Micros,
     pub(crate) name: String,
 }
 
-/// What is made of a flow.
+/// The answer to an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Accepted = 0,
-    /// There is no flow of that name that goes out here.
+    /// No flow of that name leaves here.
     Unknown = 1,
-    /// Another session feeds it now.
+    /// Another session carries it.
     Taken = 2,
 }
 
 impl Verdict {
     const ALL: [Self; 3] = [Self::Accepted, Self::Unknown, Self::Taken];
 
-    /// In words, after "the other end".
+    /// Continues a sentence that begins with the peer.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Self::Accepted => "takes it",
-            Self::Unknown => "has no flow of that name that goes out there",
-            Self::Taken => "takes it from another tunnel now",
+            Self::Accepted => "accepts it",
+            Self::Unknown => "has no out end of that name",
+            Self::Taken => "accepts it from another tunnel",
         }
     }
 }
 
-/// Why a block is no message.
+/// Why a block is not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MessageError {
-    #[error("the other end is no squall tunnel")]
+    #[error("the peer is not a squall tunnel")]
     NoTunnel,
-    #[error("a message ends too soon, or goes on too long")]
+    #[error("a message of a wrong length")]
     Length,
     #[error("unknown message {0}")]
     Kind(u8),
@@ -73,14 +93,14 @@ pub(crate) enum MessageError {
     Verdict(u8),
     #[error("more than {MAX_FLOWS} flows")]
     Flows,
-    #[error("a flow's name is empty, too long or no text")]
+    #[error("a flow name that is empty, too long or no text")]
     Name,
-    #[error("channel {0} is none for flows")]
+    #[error("channel {0} cannot carry a flow")]
     Channel(u16),
 }
 
 impl Message {
-    /// As it is sent.
+    /// The block.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
@@ -115,7 +135,7 @@ impl Message {
         out
     }
 
-    /// Reads a message.
+    /// The message of a block.
     pub(crate) fn decode(block: &[u8]) -> Result<Self, MessageError> {
         if block.len() > MAX_MESSAGE {
             return Err(MessageError::Length);
@@ -127,7 +147,7 @@ impl Message {
             3 => input.answer()?,
             other => return Err(MessageError::Kind(other)),
         };
-        // A later version of a hello may say more; the others are of this version.
+        // A hello of a later version may have more fields.
         match message {
             Self::Hello { .. } => Ok(message),
             _ if input.0.is_empty() => Ok(message),
@@ -136,7 +156,7 @@ impl Message {
     }
 }
 
-/// What is left to be read.
+/// The rest of a message.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {

@@ -1,8 +1,8 @@
-//! The end that calls: connects, and connects anew when the session is over.
+//! The entry: connects, and reconnects when the session is over.
 
 use std::{
     net::IpAddr,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -11,36 +11,33 @@ use tokio::sync::watch;
 
 use crate::{
     config::{Config, ConnectConfig, Side, TrustConfig},
+    error::StartError,
     journal::Kind,
-    link::{Ended, Who},
+    session::{self, Ended, Role},
+    settings::session_config,
+    shared::Shared,
     supervise,
-    tunnel::{Core, StartError, session_config},
 };
 
-/// Pause before the first new attempt; it doubles with each, up to [`MAX_PAUSE`].
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// Pause before the first retry; it doubles with each, up to [`MAX_PAUSE`].
+const MIN_PAUSE: Duration = Duration::from_millis(200);
 
-/// See [`FIRST_PAUSE`].
+/// Longest pause.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// A session that lasted for this long is no failed attempt: the next one is due after [`FIRST_PAUSE`] again.
-const LASTING: Duration = Duration::from_secs(1);
-
-/// Sees that the files are there that a connection needs.
-pub(crate) fn check(connect: &ConnectConfig) -> Result<(), StartError> {
-    trust(connect).map(drop)
-}
+/// After a session that lasted this long the pause is [`MIN_PAUSE`] again.
+const STABLE: Duration = Duration::from_secs(1);
 
 /// Runs until the tunnel is stopped.
-pub(crate) async fn run(core: Arc<Core>) -> Result<(), String> {
-    let mut stopping = core.stopping.subscribe();
-    let mut pause = FIRST_PAUSE;
-    let mut told = None;
+pub(crate) async fn run(shared: Arc<Shared>) -> Result<(), String> {
+    let mut stopping = shared.stopping.subscribe();
+    let mut pause = MIN_PAUSE;
+    let mut reported = None;
     while !*stopping.borrow() {
         tokio::select! {
-            lasted = attempt(&core, &mut told) => {
-                if lasted {
-                    pause = FIRST_PAUSE;
+            was_stable = attempt(&shared, &mut reported) => {
+                if was_stable {
+                    pause = MIN_PAUSE;
                 }
             }
             _ = stopping.changed() => return Ok(()),
@@ -49,7 +46,7 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<(), String> {
             () = tokio::time::sleep(pause) => {}
             _ = stopping.changed() => return Ok(()),
         }
-        for flow in core.registry.all() {
+        for flow in shared.registry.all() {
             flow.sweep();
         }
         pause = (pause * 2).min(MAX_PAUSE);
@@ -57,103 +54,112 @@ pub(crate) async fn run(core: Arc<Core>) -> Result<(), String> {
     Ok(())
 }
 
-/// Connects, and runs the session until it is over. Whether it was one that lasted. What was told last is told again
-/// only when it is something else.
-async fn attempt(core: &Arc<Core>, told: &mut Option<String>) -> bool {
-    let config = core.config();
+/// Connects, and runs the session until it is over. Returns whether the session was stable. A problem that was `reported`
+/// is not reported again.
+async fn attempt(shared: &Arc<Shared>, reported: &mut Option<String>) -> bool {
+    let config = shared.config();
     let Side::Connect(connect) = &config.side else { return false };
-    let connected = match (request(connect), session_config(&config)) {
-        (Ok(request), Ok(settings)) => {
-            squall::connect(request, settings).await.map_err(|error| error.to_string())
-        }
-        (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
-    };
-    let problem = match connected {
+    let problem = match open(&config, connect).await {
         Ok(session) => {
             let begun = Instant::now();
-            let ended = carry(core, &config, connect, session).await;
-            let why = ended.closed.unwrap_or_else(|| ended.reason.to_string());
+            let ended = carry(shared, &config, connect, session).await;
             if ended.agreed {
-                *told = None;
-                core.journal.warn(Kind::Session, format!("the session is over: {why}; reconnecting"));
-                return begun.elapsed() >= LASTING;
+                *reported = None;
+                let words = format!("the session is over: {}; reconnecting", ended.reason);
+                shared.journal.warn(Kind::Session, words);
+                return begun.elapsed() >= STABLE;
             }
-            format!("{} does not agree: {why}", connect.to)
+            format!("{} does not agree: {}", connect.to, ended.reason)
         }
         Err(problem) => problem,
     };
-    core.note_failure();
-    if told.as_ref() != Some(&problem) {
-        core.journal.warn(Kind::Session, format!("no session: {problem}; trying again and again"));
-        *told = Some(problem);
+    shared.failed.fetch_add(1, Relaxed);
+    if reported.as_ref() != Some(&problem) {
+        shared.journal.warn(Kind::Session, format!("no session: {problem}; retrying"));
+        *reported = Some(problem);
     }
     false
 }
 
-/// Runs a session until it is over. When all its paths fall silent another one is tried beside it, which takes over if it
-/// comes up first: the exit may have been started again, or be reachable another way.
-async fn carry(core: &Arc<Core>, config: &Config, connect: &ConnectConfig, mut session: Session) -> Ended {
+async fn open(config: &Config, connect: &ConnectConfig) -> Result<Session, String> {
+    let request = request(connect).map_err(|error| error.to_string())?;
+    let settings = session_config(config).map_err(|error| error.to_string())?;
+    squall::connect(request, settings).await.map_err(|error| error.to_string())
+}
+
+/// Runs a session until it is over. While all its paths are silent, another session is tried, which takes over if it comes
+/// up first: the exit may have restarted, or may be reachable over other paths.
+async fn carry(
+    shared: &Arc<Shared>,
+    config: &Config,
+    connect: &ConnectConfig,
+    mut session: Session,
+) -> Ended {
     loop {
-        let _farewell = Farewell(session.clone());
+        let _close = CloseOnDrop(session.clone());
         let _radios = connect.signal.then(|| {
-            let (core, session) = (core.clone(), session.clone());
-            let journal = core.journal.clone();
-            supervise::keep(journal, "reading radios", move || follow(core.clone(), session.clone()))
+            let (shared, session) = (shared.clone(), session.clone());
+            let journal = shared.journal.clone();
+            supervise::restarting(journal, "reading radios", move || follow(shared.clone(), session.clone()))
         });
         let stalled = watch::Sender::new(false);
-        let silence = stalled.subscribe();
-        let who = Who::Caller { token: config.token.clone(), metered: connect.metered.clone(), stalled };
-        let link = core.link(session.clone(), who);
-        tokio::pin!(link);
+        let mut is_stalled = stalled.subscribe();
+        let role = Role::Entry { token: config.token.clone(), metered: connect.metered.clone(), stalled };
+        let running = session::run(shared.clone(), session.clone(), role);
+        tokio::pin!(running);
         let next = tokio::select! {
-            ended = &mut link => return ended,
-            next = beside(config, connect, silence) => next,
+            ended = &mut running => return ended,
+            next = replacement(config, connect, &mut is_stalled) => next,
         };
-        core.journal.warn(Kind::Session, "all paths fell silent; another session takes over");
+        shared.journal.warn(Kind::Session, "all paths were silent; another session takes over");
         session.close(0, "another session takes over");
-        // What came still leaves.
-        link.await;
+        // Received blocks still leave.
+        running.await;
         session = next;
     }
 }
 
-/// Waits until all paths of a session are silent, and connects anew while they are.
-async fn beside(config: &Config, connect: &ConnectConfig, mut stalled: watch::Receiver<bool>) -> Session {
+/// Connects again while all paths of a session are silent.
+async fn replacement(
+    config: &Config,
+    connect: &ConnectConfig,
+    stalled: &mut watch::Receiver<bool>,
+) -> Session {
     loop {
         if stalled.wait_for(|stalled| *stalled).await.is_err() {
             // The session is over, which its own task reports.
             std::future::pending::<()>().await;
         }
-        let attempt = async {
+        let attempts = async {
             loop {
-                if let (Ok(request), Ok(settings)) = (request(connect), session_config(config))
-                    && let Ok(session) = squall::connect(request, settings).await
-                {
+                if let Ok(session) = open(config, connect).await {
                     return session;
                 }
-                tokio::time::sleep(FIRST_PAUSE).await;
+                tokio::time::sleep(MIN_PAUSE).await;
             }
         };
         tokio::select! {
-            session = attempt => return session,
+            session = attempts => return session,
             _ = stalled.wait_for(|stalled| !*stalled) => {}
         }
     }
 }
 
-/// Ends a session that is not waited for any more, and tells the other end.
-struct Farewell(Session);
+/// Closes a session whose task ends early.
+struct CloseOnDrop(Session);
 
-impl Drop for Farewell {
+impl Drop for CloseOnDrop {
     fn drop(&mut self) {
         self.0.close(0, "the entry ends");
     }
 }
 
-/// Has the session go by the radios of its interfaces, and tells of those that cannot be read.
-async fn follow(core: Arc<Core>, session: Session) -> Result<(), String> {
-    squall::follow_radios(session, |problem| core.journal.warn(Kind::Path, format!("no radio: {problem}")))
-        .await;
+/// Lets a session follow the radios of its interfaces, and reports the ones that cannot be read.
+async fn follow(shared: Arc<Shared>, session: Session) -> Result<(), String> {
+    squall::follow_radios(session, |problem| {
+        shared.journal.warn(Kind::Path, format!("no radio: {problem}"));
+    })
+    .await;
     Ok(())
 }
 
@@ -167,7 +173,8 @@ fn request(connect: &ConnectConfig) -> Result<Connect, StartError> {
     Ok(Connect::to(&connect.to).trust(trust(connect)?).interfaces(interfaces))
 }
 
-fn trust(connect: &ConnectConfig) -> Result<Trust, StartError> {
+/// How the exit proves its identity. Reads the files that this needs.
+pub(crate) fn trust(connect: &ConnectConfig) -> Result<Trust, StartError> {
     Ok(match &connect.trust {
         TrustConfig::System => Trust::PlatformRoots,
         TrustConfig::Pin(fingerprint) => Trust::Pinned(*fingerprint),

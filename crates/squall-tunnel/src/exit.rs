@@ -1,29 +1,35 @@
-//! The end that is called: listens, and lets sessions in.
+//! The exit: listens, and accepts sessions.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
-use squall::{Endpoint, Fingerprint, Identity, Session};
+use squall::{Endpoint, Fingerprint, Identity};
 
 use crate::{
     config::{IdentityConfig, ListenConfig},
+    error::StartError,
     journal::Kind,
-    link::Who,
+    session::{self, Role},
+    settings::session_config,
+    shared::{PendingSession, Shared},
     supervise,
-    tunnel::{Core, StartError, Visit, session_config},
 };
 
-/// How long farewells may take.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// Timeout for the close of all sessions.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What listens.
+/// The endpoint of an exit.
 #[derive(Debug)]
 pub(crate) struct Exit {
-    endpoint: Endpoint,
-    address: SocketAddr,
-    fingerprint: Fingerprint,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) address: SocketAddr,
+    pub(crate) fingerprint: Fingerprint,
 }
 
-/// Sees that the files are there that listening needs.
+/// The certificate of the exit, if it is in files.
 pub(crate) fn check(listen: &ListenConfig) -> Result<(), StartError> {
     if let IdentityConfig::Files { certificate, key } = &listen.identity {
         Identity::load_pair(certificate, key)?.server_tls()?;
@@ -32,7 +38,7 @@ pub(crate) fn check(listen: &ListenConfig) -> Result<(), StartError> {
 }
 
 impl Exit {
-    pub(crate) fn listen(listen: &ListenConfig, core: &Arc<Core>) -> Result<Self, StartError> {
+    pub(crate) fn listen(listen: &ListenConfig, shared: &Arc<Shared>) -> Result<Self, StartError> {
         let address = listen.address.ip();
         let name = if address.is_unspecified() { "localhost".to_owned() } else { address.to_string() };
         let identity = match &listen.identity {
@@ -40,62 +46,46 @@ impl Exit {
             IdentityConfig::Kept(file) => Identity::load_or_create(file, &name)?,
             IdentityConfig::Fresh => Identity::self_signed(&name)?,
         };
-        let mut settings = session_config(&core.config())?;
-        // Each session has the scheduler that is set when it begins. The core lives longer than its endpoint.
-        let (first, core) = (settings.scheduler.clone(), Arc::downgrade(core));
+        let mut settings = session_config(&shared.config())?;
+        // Each session gets the scheduler of the configuration at its begin.
+        let (first, weak) = (settings.scheduler.clone(), Arc::downgrade(shared));
         settings.scheduler = Arc::new(move || {
-            let set = core.upgrade().and_then(|core| squall::scheduler(&core.config().scheduler).ok());
-            set.map_or_else(|| first(), |factory| factory())
+            let current =
+                weak.upgrade().and_then(|shared| squall::scheduler(&shared.config().scheduler).ok());
+            current.map_or_else(|| first(), |factory| factory())
         });
         let endpoint = Endpoint::listen(listen.address, &identity.server_tls()?, settings)?;
         let address = endpoint.local_addrs()[0];
         Ok(Self { endpoint, address, fingerprint: identity.fingerprint() })
     }
 
-    pub(crate) fn endpoint(&self) -> Endpoint {
-        self.endpoint.clone()
-    }
-
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    pub(crate) fn fingerprint(&self) -> Fingerprint {
-        self.fingerprint
-    }
-
-    /// Closes all sessions; peers are told.
+    /// Closes all sessions; the peers are notified.
     pub(crate) async fn close(&self) {
         self.endpoint.close(0, "the exit ends");
-        let _ = tokio::time::timeout(FAREWELL, self.endpoint.wait_idle()).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.endpoint.wait_idle()).await;
     }
 }
 
-/// Lets sessions in until the tunnel is stopped.
-pub(crate) async fn run(core: Arc<Core>, endpoint: Endpoint) -> Result<(), String> {
+/// Accepts sessions until the tunnel is stopped.
+pub(crate) async fn run(shared: Arc<Shared>, endpoint: Endpoint) -> Result<(), String> {
     while let Some(session) = endpoint.accept().await {
-        // One that is over already has no address, and nothing to be asked.
-        let Some(remote) = remote(&session) else { continue };
-        let visit = Visit::begin(&core, remote.ip(), &session);
-        let (core, peer) = (core.clone(), remote.to_string());
-        supervise::watch(core.journal.clone(), format!("the session with {peer}"), async move {
-            let ended = core.link(session, Who::Called(visit)).await;
-            let why = ended.closed.unwrap_or_else(|| ended.reason.to_string());
+        // A session that is over already has no address.
+        let Some(remote) = session.remote() else { continue };
+        let pending = Some(PendingSession::new(&shared, remote.ip(), &session));
+        let (shared, journal) = (shared.clone(), shared.journal.clone());
+        supervise::spawn(journal.clone(), format!("the session with {remote}"), async move {
+            let ended = session::run(shared.clone(), session, Role::Exit { pending, permit: None }).await;
             if ended.agreed {
-                core.journal.warn(Kind::Session, format!("the session with {peer} is over: {why}"));
+                journal.warn(Kind::Session, format!("the session with {remote} is over: {}", ended.reason));
             } else {
-                core.note_failure();
-                core.journal.stranger(&format!("{peer} was turned away: {why}"));
+                shared.failed.fetch_add(1, Relaxed);
+                journal.rejected(&format!("{remote} was turned away: {}", ended.reason));
             }
         });
     }
-    if !*core.stopping.borrow() {
-        // Its sockets are gone with it: only another start brings them back.
-        core.fail("the endpoint that listens has ended");
+    if !*shared.stopping.borrow() {
+        // Its sockets are closed: only a restart opens them again.
+        shared.fail("the listening endpoint has ended");
     }
     Ok(())
-}
-
-fn remote(session: &Session) -> Option<SocketAddr> {
-    session.path_stats().first().map(|path| path.remote)
 }

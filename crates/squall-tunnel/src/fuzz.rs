@@ -1,4 +1,4 @@
-//! What the fuzz targets check of private parsers: each function panics when a promise is broken. See `fuzz/README.md`.
+//! Fuzz targets of private parsers: each function panics when a property does not hold. See `fuzz/README.md`.
 
 use std::{path::Path, sync::LazyLock};
 
@@ -9,9 +9,9 @@ use crate::{
     Config, Media,
     config::FlowConfig,
     control::Message,
+    frame::{self, FrameReader},
     gather::Gatherer,
     media::{Cut, Cutter},
-    parcel::{self, Reader},
 };
 
 /// Any bytes as a message of channel 0: what is read is written the same again.
@@ -25,10 +25,10 @@ pub fn control(input: &[u8]) {
 
 /// Any bytes as a block of a flow, read at once and in parts, each as long as a byte of the block says: the same
 /// datagrams come out, and they fill the block; or both fail.
-pub fn parcel(input: &[u8]) {
+pub fn frame(input: &[u8]) {
     let block = Bytes::copy_from_slice(input);
-    let whole = Reader::default().read(block.clone(), true);
-    let (mut reader, mut came, mut at) = (Reader::default(), Vec::new(), 0);
+    let whole = FrameReader::default().read(block.clone(), true);
+    let (mut reader, mut came, mut at) = (FrameReader::default(), Vec::new(), 0);
     let parts = loop {
         let end = block.len().min(at + 1 + input.get(at).map_or(0, |byte| usize::from(*byte)));
         match reader.read(block.slice(at..end), end == block.len()) {
@@ -42,9 +42,9 @@ pub fn parcel(input: &[u8]) {
     };
     assert_eq!(parts, whole, "what is read in parts is something else");
     let Ok(whole) = whole else { return };
-    assert_eq!(whole.len() + parcel::HEAD, input.len());
+    assert_eq!(whole.len() + frame::HEADER, input.len());
     let mut at = 0;
-    while let Some(record) = parcel::datagram(&whole, at) {
+    while let Some(record) = frame::datagram(&whole, at) {
         assert_eq!(record.next, at + 4 + record.datagram.len());
         at = record.next;
     }
@@ -60,21 +60,21 @@ static FLOWS: LazyLock<Vec<FlowConfig>> = LazyLock::new(|| {
 });
 
 /// The first byte chooses what the flow carries; then datagrams, each after its length and the time before it, which also
-/// says whether what is there is handed over. All leave in parcels, in their order and unchanged.
+/// says whether what is there is handed over. All leave in frames, in their order and unchanged.
 pub fn media(input: &[u8]) {
     let Some((choice, mut rest)) = input.split_first() else { return };
     let mut gatherer = Gatherer::new(&FLOWS[usize::from(*choice) % FLOWS.len()]);
     let (mut now, mut sent, mut came): (Micros, Vec<Vec<u8>>, Vec<Vec<u8>>) = (0, Vec::new(), Vec::new());
-    let mut reader = Reader::default();
-    let mut out = |parcel: parcel::Parcel| {
-        if parcel.begins {
-            reader = Reader::default();
+    let mut reader = FrameReader::default();
+    let mut out = |frame: frame::Frame| {
+        if frame.begins {
+            reader = FrameReader::default();
         }
-        let ends = parcel.ends;
-        let wire = if parcel.begins { parcel.seal(0, 0, 0) } else { parcel.into_rest() };
-        let datagrams = reader.read(wire, ends).expect("its own parcels are well formed");
+        let ends = frame.ends;
+        let wire = if frame.begins { frame.seal(0, 0, 0) } else { frame.into_rest() };
+        let datagrams = reader.read(wire, ends).expect("its own frames are well formed");
         let mut at = 0;
-        while let Some(record) = parcel::datagram(&datagrams, at) {
+        while let Some(record) = frame::datagram(&datagrams, at) {
             came.push(record.datagram.to_vec());
             at = record.next;
         }
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn corpora() {
         replay("control", super::control);
-        replay("parcel", super::parcel);
+        replay("frame", super::frame);
         replay("media", super::media);
         replay("ts", super::ts);
         replay("tunnel_toml", super::tunnel_toml);

@@ -1,74 +1,69 @@
-//! Datagrams that come in become blocks, a frame each or a datagram each, which are handed over in parcels as they grow.
+//! Groups the datagrams of a flow into blocks, one per frame or per datagram, which are passed on while they grow.
 
-use std::{mem, time::Duration};
+use std::mem;
 
 use squall_units::Micros;
 
 use crate::{
+    clock::micros,
     config::FlowConfig,
+    frame::{Frame, HEADER},
     media::{Class, Cut, Cutter, Media},
-    parcel::{HEAD, Parcel},
 };
 
-/// Puts a flow's datagrams together. Knows no clock: `now` is when a datagram came in.
+/// Groups the datagrams of a flow. Time is an argument: `now` is the arrival of a datagram.
 #[derive(Debug)]
 pub(crate) struct Gatherer {
     cutter: Cutter,
     open: Option<Open>,
-    /// What the frame is that the open block is of, as far as its datagrams told, also those of earlier blocks.
-    frame: Option<Class>,
-    /// When the open block ends if nothing more comes.
+    /// Class of the frame that the open block belongs to, as far as its datagrams show it, earlier blocks included.
+    class: Option<Class>,
+    /// When the open block ends unless another datagram arrives.
     ends_at: Micros,
     gap: Micros,
-    /// A block takes no longer to come in: its last datagram has half of the latency left.
-    longest: Micros,
+    /// Longest time in which a block grows: its last datagram has half of the latency left.
+    max_span: Micros,
     max_frame: usize,
-    /// When the last datagram came in: clocks of kernel and process may differ by a little.
+    /// Arrival of the latest datagram: the clocks of kernel and process may differ slightly.
     latest: Micros,
-    /// Mean bytes of the latest blocks of each class.
-    usual: [usize; Class::ALL.len()],
+    /// Mean size of recent blocks of each class.
+    mean_len: [usize; Class::ALL.len()],
 }
 
-/// A block that has not ended.
+/// A block that grows.
 #[derive(Debug)]
 struct Open {
-    /// What was not handed over yet.
-    parcel: Parcel,
-    /// Bytes that were.
-    before: usize,
-}
-
-impl Open {
-    fn len(&self) -> usize {
-        self.before + self.parcel.len()
-    }
+    /// The datagrams that have not been passed on.
+    frame: Frame,
+    /// Bytes that have been passed on.
+    passed_on: usize,
 }
 
 impl Gatherer {
     pub(crate) fn new(flow: &FlowConfig) -> Self {
-        let longest = micros(flow.latency_or_default() / 2);
+        let max_span = micros(flow.latency_or_default() / 2);
         Self {
             cutter: Cutter::new(if flow.is_in() { flow.media } else { Media::Udp }),
             open: None,
-            frame: None,
+            class: None,
             ends_at: 0,
-            gap: micros(flow.gap).min(longest),
-            longest,
+            gap: micros(flow.gap).min(max_span),
+            max_span,
             max_frame: flow.max_frame,
             latest: 0,
-            usual: [0; Class::ALL.len()],
+            mean_len: [0; Class::ALL.len()],
         }
     }
 
-    /// What the flow carries, as far as it is known.
+    /// The media of the flow, as far as detected.
     pub(crate) fn media(&self) -> Media {
         self.cutter.media()
     }
 
-    /// A datagram came in. What is complete is handed to `out`.
-    pub(crate) fn push(&mut self, now: Micros, datagram: &[u8], out: &mut impl FnMut(Parcel)) {
+    /// Adds a datagram. Complete blocks are passed to `out`.
+    pub(crate) fn push(&mut self, now: Micros, datagram: &[u8], out: &mut impl FnMut(Frame)) {
         if datagram.len() > usize::from(u16::MAX) {
-            // UDP has none so large.
+            // Larger than UDP allows.
             return;
         }
         let now = now.max(self.latest);
@@ -76,46 +71,47 @@ impl Gatherer {
         let cut = self.cutter.cut(datagram);
         if cut.apart {
             self.close(out);
-            let mut parcel = Parcel::new(now, 0);
-            parcel.push(now, datagram);
-            parcel.class = cut.class.unwrap_or(Class::Data);
-            parcel.ends = true;
-            out(parcel);
+            let mut frame = Frame::new(now, 0);
+            frame.push(now, datagram);
+            frame.class = cut.class.unwrap_or(Class::Data);
+            frame.ends = true;
+            out(frame);
             return;
         }
-        self.gather(now, cut, datagram, out);
+        self.add(now, cut, datagram, out);
     }
 
-    fn gather(&mut self, now: Micros, cut: Cut, datagram: &[u8], out: &mut impl FnMut(Parcel)) {
-        let full = self.open.as_ref().is_some_and(|open| {
-            open.len() + datagram.len() + 4 > self.max_frame + HEAD || now >= open.parcel.stamp + self.longest
+    fn add(&mut self, now: Micros, cut: Cut, datagram: &[u8], out: &mut impl FnMut(Frame)) {
+        let full = self.open.as_ref().is_some_and(|Open { frame, passed_on }| {
+            passed_on + frame.len() + datagram.len() + 4 > self.max_frame + HEADER
+                || now >= frame.stamp + self.max_span
         });
         if cut.starts || full {
             self.close(out);
         }
         if cut.starts {
-            self.frame = None;
+            self.class = None;
         }
-        self.frame = self.frame.max(cut.class);
-        self.end_if_more_urgent(out);
+        self.class = self.class.max(cut.class);
+        self.end_if_more_important(out);
         let alone = self.open.is_none() && cut.aside;
-        let open = self.open.get_or_insert_with(|| Open { parcel: Parcel::new(now, 0), before: 0 });
-        open.parcel.push(now, datagram);
+        let open = self.open.get_or_insert_with(|| Open { frame: Frame::new(now, 0), passed_on: 0 });
+        open.frame.push(now, datagram);
         self.ends_at = now + self.gap;
         if alone {
             // It belongs to no frame, and none is open.
-            let frame = self.frame.replace(Class::Data);
+            let class = self.class.replace(Class::Data);
             self.close(out);
-            self.frame = frame;
+            self.class = class;
         } else if cut.ends {
             self.close(out);
         }
     }
 
-    /// What has begun to leave keeps its class. A frame that turns out to need more care goes on in another block.
-    fn end_if_more_urgent(&mut self, out: &mut impl FnMut(Parcel)) {
-        let begun = self.open.as_ref().filter(|open| !open.parcel.begins);
-        if begun.is_some_and(|open| self.frame > Some(open.parcel.class)) {
+    /// A block keeps the class that it began with. A frame that proves more important continues in another block.
+    fn end_if_more_important(&mut self, out: &mut impl FnMut(Frame)) {
+        let begun = self.open.as_ref().filter(|open| !open.frame.begins);
+        if begun.is_some_and(|open| self.class > Some(open.frame.class)) {
             self.close(out);
         }
     }
@@ -125,47 +121,37 @@ impl Gatherer {
         self.open.is_some().then_some(self.ends_at)
     }
 
-    /// Nothing came for a while: what is open is complete.
-    pub(crate) fn handle_timeout(&mut self, now: Micros, out: &mut impl FnMut(Parcel)) {
+    /// Closes the open block if it has waited for another datagram long enough.
+    pub(crate) fn handle_timeout(&mut self, now: Micros, out: &mut impl FnMut(Frame)) {
         if self.poll_timeout().is_some_and(|at| at <= now) {
             self.close(out);
         }
     }
 
-    /// Nothing more is there now: hands over what is, and more of the block may follow.
-    pub(crate) fn flush(&mut self, out: &mut impl FnMut(Parcel)) {
-        let Some(open) = self.open.as_mut().filter(|open| !open.parcel.is_empty()) else { return };
-        if open.parcel.begins {
-            open.parcel.class = class_of(self.frame);
-            open.parcel.expected = self.usual[open.parcel.class as usize];
+    /// Passes on the datagrams of the open block, which may grow further.
+    pub(crate) fn flush(&mut self, out: &mut impl FnMut(Frame)) {
+        let Some(open) = self.open.as_mut().filter(|open| !open.frame.is_empty()) else { return };
+        if open.frame.begins {
+            open.frame.class = self.class.unwrap_or(Class::Reference);
+            open.frame.expected = self.mean_len[open.frame.class as usize];
         }
-        open.before += open.parcel.len();
-        let next = open.parcel.next();
-        out(mem::replace(&mut open.parcel, next));
+        open.passed_on += open.frame.len();
+        let next = open.frame.next();
+        out(mem::replace(&mut open.frame, next));
     }
 
-    /// Ends what is open.
-    pub(crate) fn close(&mut self, out: &mut impl FnMut(Parcel)) {
-        let Some(Open { mut parcel, before }) = self.open.take() else { return };
-        if parcel.begins {
-            parcel.class = class_of(self.frame);
+    /// Ends the open block.
+    pub(crate) fn close(&mut self, out: &mut impl FnMut(Frame)) {
+        let Some(Open { mut frame, passed_on }) = self.open.take() else { return };
+        if frame.begins {
+            frame.class = self.class.unwrap_or(Class::Reference);
         }
-        parcel.ends = true;
-        let usual = &mut self.usual[parcel.class as usize];
-        let len = before + parcel.len();
-        *usual = if *usual == 0 { len } else { (*usual * 9 + len) / 10 };
-        out(parcel);
+        frame.ends = true;
+        let mean = &mut self.mean_len[frame.class as usize];
+        let len = passed_on + frame.len();
+        *mean = if *mean == 0 { len } else { (*mean * 9 + len) / 10 };
+        out(frame);
     }
-}
-
-/// What nobody told to be disposable is not.
-fn class_of(frame: Option<Class>) -> Class {
-    frame.unwrap_or(Class::Reference)
-}
-
-/// Microseconds of a duration.
-pub(crate) fn micros(duration: Duration) -> Micros {
-    Micros::try_from(duration.as_micros()).unwrap_or(Micros::MAX)
 }
 
 #[cfg(test)]

@@ -1,26 +1,27 @@
-//! What happened lately, also in the log.
+//! Recent events, which are also written to the log.
 
 use std::{
     collections::VecDeque,
     sync::{
-        Mutex, PoisonError,
+        Mutex,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use crate::{
-    clock::Clock,
+    clock::{Clock, lock},
+    limiter::Throttle,
     status::{EventStatus, printable},
 };
 
 /// Events that are kept.
 const KEPT: usize = 200;
 
-/// What strangers do is reported once in this time.
-const RARELY: Duration = Duration::from_secs(10);
+/// Rejected clients are reported at most once in this time.
+const REJECTION_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What an event is about.
+/// The subject of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Path,
@@ -42,58 +43,39 @@ impl Kind {
     }
 }
 
-/// The last events.
+/// The latest events.
 #[derive(Debug)]
 pub(crate) struct Journal {
     clock: Clock,
     events: Mutex<VecDeque<EventStatus>>,
     task_failures: AtomicU64,
-    strangers: Mutex<Strangers>,
-}
-
-/// What was reported of strangers.
-#[derive(Debug, Default)]
-struct Strangers {
-    last: Option<Instant>,
-    silent: u64,
+    rejections: Throttle,
 }
 
 impl Journal {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self {
-            clock,
-            events: Mutex::default(),
-            task_failures: AtomicU64::new(0),
-            strangers: Mutex::default(),
-        }
+        let rejections = Throttle::new(REJECTION_INTERVAL);
+        Self { clock, events: Mutex::default(), task_failures: AtomicU64::new(0), rejections }
     }
 
-    /// Something that belongs to the course of things.
+    /// Records a normal event.
     pub(crate) fn info(&self, kind: Kind, words: impl Into<String>) {
         let words = printable(words.into());
         tracing::info!(kind = kind.name(), "{words}");
         self.keep("info", kind, words);
     }
 
-    /// Something that somebody should look into if it goes on.
+    /// Records an event that needs attention if it repeats.
     pub(crate) fn warn(&self, kind: Kind, words: impl Into<String>) {
         let words = printable(words.into());
         tracing::warn!(kind = kind.name(), "{words}");
         self.keep("warn", kind, words);
     }
 
-    /// Someone without a token did something: the first is reported, others within [`RARELY`] are counted.
-    pub(crate) fn stranger(&self, words: &str) {
-        let silent = {
-            let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
-            if strangers.last.is_some_and(|last| last.elapsed() < RARELY) {
-                strangers.silent += 1;
-                return;
-            }
-            strangers.last = Some(Instant::now());
-            std::mem::take(&mut strangers.silent)
-        };
-        let others = if silent == 0 { String::new() } else { format!("; {silent} others before it") };
+    /// A client without a token was rejected. The first one is reported; others within [`REJECTION_INTERVAL`] are counted.
+    pub(crate) fn rejected(&self, words: &str) {
+        let Some(unreported) = self.rejections.count() else { return };
+        let others = if unreported == 0 { String::new() } else { format!("; {unreported} others before it") };
         self.warn(Kind::Session, format!("{words}{others}"));
     }
 
@@ -103,27 +85,23 @@ impl Journal {
         self.warn(Kind::Task, format!("{name} failed: {why}"));
     }
 
-    /// Tasks that failed since the program began.
+    /// Tasks that failed since the start of the program.
     pub(crate) fn task_failures(&self) -> u64 {
         self.task_failures.load(Relaxed)
     }
 
     fn keep(&self, level: &str, kind: Kind, words: String) {
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = lock(&self.events);
         if events.len() == KEPT {
             events.pop_front();
         }
-        events.push_back(EventStatus {
-            at_s: self.clock.now() as f64 / 1e6,
-            level: level.to_owned(),
-            kind: kind.name().to_owned(),
-            words,
-        });
+        let (at_s, level, kind) = (self.clock.now() as f64 / 1e6, level.to_owned(), kind.name().to_owned());
+        events.push_back(EventStatus { at_s, level, kind, words });
     }
 
-    /// All that are kept, oldest first.
+    /// The latest events, oldest first.
     pub(crate) fn events(&self) -> Vec<EventStatus> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        lock(&self.events).iter().cloned().collect()
     }
 }
 
@@ -132,16 +110,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_of_strangers_is_one_line() {
-        let journal = Journal::new(Clock::start());
+    fn a_flood_of_rejections_is_one_line() {
+        let mut journal = Journal::new(Clock::start());
         for n in 0..1000 {
-            journal.stranger(&format!("number {n}"));
+            journal.rejected(&format!("number {n}"));
         }
         assert_eq!(journal.events().len(), 1);
         assert_eq!(journal.events()[0].words, "number 0");
-        journal.strangers.lock().expect("no panic").last = None;
-        journal.stranger("the next");
-        assert_eq!(journal.events()[1].words, "the next; 999 others before it");
+        journal.rejections = Throttle::new(Duration::ZERO);
+        journal.rejected("the next");
+        assert_eq!(journal.events()[1].words, "the next");
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! Tunnels: flows that exist (UDP, RTP, MPEG-TS) between two hosts, over all their networks.
+//! Tunnels: existing flows (UDP, RTP, MPEG-TS) between two hosts, over all their networks.
 //!
-//! The *entry* connects to the *exit*; flows run either way. Datagrams that come in at an `in` end leave at the `out`
-//! end of the same name on the other side, byte for byte and in order. What belongs to a video frame travels as one
-//! block, with the class, priority and deadline that it deserves.
+//! The *entry* connects to the *exit*; flows run in either direction. Datagrams that enter at an `in` end leave at the
+//! `out` end of the same name on the other side, byte for byte and in order. The datagrams of a video frame travel as one
+//! block, with a class, a priority and a deadline.
 //!
-//! The way of a datagram: `flow/inlet` takes it in, `media` tells where it stands among frames, `gather` puts the
-//! frame together as a `parcel`, `flow/uplink` hands it to the session; at the other end `link` takes it from the
-//! session, `order` waits for what is missing, and the flow's socket lets it out. `docs/tunnel.md` is for users.
+//! The way of a datagram: `flow/inlet` reads it, `media` finds its place among frames, `gather` adds it to a `frame`,
+//! `flow/uplink` passes the frame to the squall session. At the other end `session` receives its parts, `reorder` restores
+//! the order, and the socket of the flow sends the datagram. `docs/tunnel.md` is for users.
 //!
 //! ```no_run
 //! use squall_tunnel::{Config, Tunnel};
@@ -24,30 +24,36 @@
 mod clock;
 pub mod config;
 mod control;
-mod delay;
+mod counters;
 mod entry;
+mod error;
 mod exit;
 mod flow;
+mod frame;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
 mod gather;
-mod guard;
 mod journal;
-mod link;
+pub mod limiter;
 mod media;
 mod memory;
 mod metrics;
-mod order;
-mod parcel;
+mod offset;
+mod reorder;
+mod session;
+mod settings;
+mod shared;
 pub mod status;
 mod supervise;
-mod tally;
 mod tunnel;
 mod web;
 
 pub use config::{Config, ConfigError, FlowConfig};
+pub use error::StartError;
+pub use flow::FlowError;
 pub use media::{Class, Media};
+pub use shared::Bitrate;
 pub use status::Status;
-pub use tunnel::{Bitrate, FlowError, StartError, Tunnel};
+pub use tunnel::Tunnel;
 pub use web::WebError;

@@ -1,11 +1,15 @@
 //! Memory of this process.
 
-/// Bytes that are resident, where the system tells: `/proc/self/statm` counts pages.
+/// Resident bytes, if the system reports them: `/proc/self/statm` counts pages.
+#[cfg(unix)]
 pub(crate) fn resident() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
-    Some(pages * PAGE)
+    Some(pages * rustix::param::page_size() as u64)
 }
 
-/// Bytes of a page on the machines that Linux counts so on; 64-bit ARM may be set to larger ones.
-const PAGE: u64 = 4096;
+/// See above.
+#[cfg(not(unix))]
+pub(crate) fn resident() -> Option<u64> {
+    None
+}

@@ -1,285 +1,214 @@
-//! Metrics in the text format of Prometheus (OpenMetrics).
+//! The status as metrics, in the text format of OpenMetrics.
 
-use std::fmt::Error;
+use std::fmt::Write as _;
 
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric as _, MetricEncoder, text},
-    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
-    registry::{Registry, Unit},
-};
+use crate::status::{Amount, FlowStatus, LATENCY_BUCKETS, PathStatus, SessionStatus, Status};
 
-use crate::{
-    status::{CapacityStatus, FlowStatus, PathStatus, SessionStatus, Status},
-    tally::BUCKETS,
-};
-
-/// What the text is, for HTTP.
+/// Content type for HTTP.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// Metrics of one kind of object: name without prefix, description, value. Names end with the unit, those of counters
+/// with `_total`. `docs/tunnel.md` lists them.
+type Metrics<T> = &'static [(&'static str, &'static str, fn(&T) -> f64)];
+
+const PROCESS: Metrics<Status> = &[
+    ("uptime_seconds", "Time since the start of the program", |all| all.uptime_s),
+    ("process_memory_bytes", "Resident memory of the process", |all| all.memory_bytes as f64),
+    ("sessions", "Sessions that are up", |all| agreed(all).count() as f64),
+    ("strangers", "Connections without a token, handshakes included", |all| all.strangers.pending as f64),
+    ("sessions_opened_total", "Sessions that came up", |all| all.sessions_opened as f64),
+    ("sessions_failed_total", "Failed attempts and rejected sessions", |all| all.sessions_failed as f64),
+    ("strangers_retried_total", "Handshakes that had to prove their address", |all| {
+        all.strangers.retried as f64
+    }),
+    ("strangers_displaced_total", "Connections displaced by newer ones", |all| {
+        all.strangers.displaced as f64
+    }),
+    ("strangers_expired_total", "Connections without a token in time", |all| all.strangers.expired as f64),
+    ("strangers_refused_total", "Handshakes refused: too many were pending", |all| {
+        all.strangers.refused as f64
+    }),
+    ("task_failures_total", "Failed tasks of the process", |all| all.task_failures as f64),
+];
+
+const FLOW: Metrics<FlowStatus> = &[
+    ("flow_attached", "Whether a session carries the flow", |flow| flag(flow.attached)),
+    ("flow_pending_blocks", "Blocks in transit", |flow| flow.pending as f64),
+    ("flow_order_wait_seconds", "Waiting time for earlier blocks", |flow| seconds(flow.received.waited_us)),
+    ("flow_datagrams_in_total", "Datagrams that entered here", |flow| flow.datagrams_in as f64),
+    ("flow_datagrams_stale_total", "Datagrams that waited in the socket for too long", |flow| {
+        flow.datagrams_stale as f64
+    }),
+    ("flow_datagrams_foreign_total", "Datagrams of other senders", |flow| flow.datagrams_foreign as f64),
+    ("flow_datagrams_out_total", "Datagrams that left here", |flow| flow.datagrams_out as f64),
+    ("flow_datagrams_unwritten_total", "Datagrams that the system did not send", |flow| {
+        flow.unwritten as f64
+    }),
+    ("flow_late_blocks_total", "Blocks that arrived when later ones had left", |flow| {
+        flow.received.late as f64
+    }),
+    ("flow_missing_blocks_total", "Blocks that did not arrive in time", |flow| flow.received.missing as f64),
+    ("flow_order_waits_total", "Blocks that waited for earlier ones", |flow| flow.received.waits as f64),
+];
+
+const SESSION: Metrics<SessionStatus> = &[
+    ("session_capacity_bits_per_second", "Capacity at present", |session| session.capacity.now_bps as f64),
+    ("session_safe_capacity_bits_per_second", "Capacity over the next second, 9 times in 10", |session| {
+        session.capacity.safe_bps as f64
+    }),
+    ("session_capacity_confidence", "Share of the forecasts that held", |session| {
+        session.capacity.confidence
+    }),
+];
+
+const PATH: Metrics<PathStatus> = &[
+    ("path_rtt_seconds", "Smoothed round-trip time", |path| seconds(path.srtt_us)),
+    ("path_min_rtt_seconds", "Smallest round-trip time", |path| seconds(path.min_rtt_us)),
+    ("path_loss_ratios", "Share of packets lost over two seconds", |path| path.loss),
+    ("path_in_flight_bytes", "Bytes in flight", |path| path.in_flight as f64),
+    ("path_window_bytes", "Congestion window", |path| path.window as f64),
+    ("path_capacity_bits_per_second", "Capacity at present", |path| path.capacity.now_bps as f64),
+    ("path_active", "Whether it carries data: 0 if suspected or deactivated", |path| {
+        flag(path.state == "active")
+    }),
+    ("path_metered", "Whether its bytes cost money", |path| flag(path.metered)),
+    ("path_sent_bytes_total", "Sent UDP payload", |path| path.sent_bytes as f64),
+    ("path_received_bytes_total", "Received UDP payload", |path| path.received_bytes as f64),
+    ("path_repaired_bytes_total", "Retransmitted bytes of blocks", |path| path.repair_bytes as f64),
+    ("path_lost_packets_total", "Lost packets with data", |path| path.lost_packets as f64),
+    ("path_suspicions_total", "How often it was suspected", |path| path.suspicions as f64),
+];
+
+type BlockMetric = (&'static str, &'static str, &'static str, fn(&Amount) -> u64);
+
+/// Counters of blocks, which have a class and, if sent, a fate: name of sent ones, of received ones, description.
+const BLOCKS: &[BlockMetric] = &[
+    ("flow_sent_blocks_total", "flow_received_blocks_total", "Blocks by class", |amount| amount.blocks),
+    ("flow_sent_bytes_total", "flow_received_bytes_total", "Bytes of blocks by class", |amount| amount.bytes),
+];
+
 /// The status as metrics.
-pub(crate) fn text(status: Status) -> String {
-    let mut registry = Registry::with_prefix("squall_tunnel");
-    registry.register_collector(Box::new(Page(status)));
-    let mut out = String::new();
-    // Writing into a text does not fail.
-    let _ = text::encode(&mut out, &registry);
-    out
-}
-
-#[derive(Debug)]
-struct Page(Status);
-
-impl Collector for Page {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        let status = &self.0;
-        general(&mut encoder, status)?;
-        for (name, help, value) in FLOW_COUNTERS {
-            flows(&mut encoder, status, name, help, *value)?;
-        }
-        for (name, help, unit, value) in FLOW_GAUGES {
-            let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
-            for flow in &status.flows {
-                gauge(&mut family, &[("flow", flow.name.as_str())], value(flow))?;
-            }
-        }
-        sent(&mut encoder, status)?;
-        received(&mut encoder, status)?;
-        latency(&mut encoder, status)?;
-        sessions(&mut encoder, status)?;
-        paths(&mut encoder, status)
-    }
-}
-
-type FlowValue = fn(&FlowStatus) -> u64;
-
-const FLOW_COUNTERS: &[(&str, &str, FlowValue)] = &[
-    ("flow_datagrams_in", "Datagrams that came in here", |flow| flow.datagrams_in),
-    ("flow_datagrams_stale", "Datagrams that were too late when they were read", |flow| flow.datagrams_stale),
-    ("flow_datagrams_foreign", "Datagrams from others than the source that is set", |flow| {
-        flow.datagrams_foreign
-    }),
-    ("flow_datagrams_out", "Datagrams that went out here", |flow| flow.datagrams_out),
-    ("flow_datagrams_unwritten", "Datagrams that the system would not send", |flow| flow.unwritten),
-    ("flow_late_blocks", "Blocks that came when those after them had left", |flow| flow.received.late),
-    ("flow_missing_blocks", "Blocks that were waited for in vain", |flow| flow.received.missing),
-    ("flow_order_waits", "Blocks that waited for others before them", |flow| flow.received.waits),
-];
-
-type Measured = (&'static str, &'static str, Option<Unit>, fn(&FlowStatus) -> f64);
-
-const FLOW_GAUGES: &[Measured] = &[
-    ("flow_attached", "Whether a session carries the flow", None, |flow| f64::from(u8::from(flow.attached))),
-    ("flow_pending_blocks", "Blocks on their way", None, |flow| flow.pending as f64),
-    ("flow_order_wait", "How long blocks waited for others, in all", Some(Unit::Seconds), |flow| {
-        flow.received.waited_us as f64 / 1e6
-    }),
-];
-
-fn general(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> Result<(), Error> {
-    let agreed = status.sessions.iter().filter(|session| session.agreed).count();
-    let gauges = [
-        ("uptime", "Since the program began", Some(Unit::Seconds), status.uptime_s),
-        ("process_memory", "Resident memory of the process", Some(Unit::Bytes), status.memory_bytes as f64),
-        ("sessions", "Sessions that are up", None, agreed as f64),
-        (
-            "strangers",
-            "Connections that have said nothing, handshakes included",
-            None,
-            status.strangers.pending as f64,
-        ),
-    ];
-    for (name, help, unit, value) in gauges {
-        let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
-        gauge(&mut family, &[], value)?;
-    }
-    let counters = [
-        ("sessions_opened", "Sessions that came up", status.sessions_opened),
-        ("sessions_failed", "Attempts that failed, sessions turned away", status.sessions_failed),
-        ("strangers_retried", "Handshakes that had to prove their address", status.strangers.retried),
-        ("strangers_displaced", "Silent connections that made room for others", status.strangers.displaced),
-        ("strangers_expired", "Connections that said nothing in time", status.strangers.expired),
-        ("strangers_refused", "Handshakes refused for want of a place", status.strangers.refused),
-        ("task_failures", "Tasks of the process that failed", status.task_failures),
-    ];
-    for (name, help, value) in counters {
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        counter(&mut family, &[], value)?;
-    }
-    Ok(())
-}
-
-fn flows(
-    encoder: &mut DescriptorEncoder<'_>,
-    status: &Status,
-    name: &str,
-    help: &str,
-    value: FlowValue,
-) -> Result<(), Error> {
-    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for flow in &status.flows {
-        counter(&mut family, &[("flow", flow.name.as_str())], value(flow))?;
-    }
-    Ok(())
-}
-
-fn sent(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> Result<(), Error> {
-    let each = |family: &mut MetricEncoder<'_>, bytes: bool| {
-        for flow in &status.flows {
+pub(crate) fn text(status: &Status) -> String {
+    let mut text = Text::default();
+    text.all(PROCESS, &[(Vec::new(), status)]);
+    let flows: Vec<_> = status.flows.iter().map(|flow| (vec![("flow", flow.name.clone())], flow)).collect();
+    text.all(FLOW, &flows);
+    for (sent_name, received_name, help, value) in BLOCKS {
+        text.family(sent_name, help, "counter");
+        for (labels, flow) in &flows {
             for (class, sent) in &flow.sent {
                 for (fate, amount) in &sent.fates {
-                    let labels = [("flow", flow.name.as_str()), ("class", class), ("fate", fate)];
-                    counter(family, &labels, if bytes { amount.bytes } else { amount.blocks })?;
+                    let labels = [&labels[..], &[("class", class.clone()), ("fate", fate.clone())]].concat();
+                    text.sample(sent_name, &labels, value(amount));
                 }
             }
         }
-        Ok(())
-    };
-    let help = "Frames or single datagrams that were sent, by class and by what became of them";
-    each(&mut encoder.encode_descriptor("flow_sent_blocks", help, None, MetricType::Counter)?, false)?;
-    let help = "Their bytes";
-    each(&mut encoder.encode_descriptor("flow_sent", help, Some(&Unit::Bytes), MetricType::Counter)?, true)
-}
-
-fn received(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> Result<(), Error> {
-    let each = |family: &mut MetricEncoder<'_>, bytes: bool| {
-        for flow in &status.flows {
+        text.family(received_name, help, "counter");
+        for (labels, flow) in &flows {
             for (class, amount) in &flow.received.classes {
-                let labels = [("flow", flow.name.as_str()), ("class", class)];
-                counter(family, &labels, if bytes { amount.bytes } else { amount.blocks })?;
+                text.sample(
+                    received_name,
+                    &[&labels[..], &[("class", class.clone())]].concat(),
+                    value(amount),
+                );
             }
         }
-        Ok(())
-    };
-    let help = "Frames or single datagrams that came from the other end and left here, by class";
-    each(&mut encoder.encode_descriptor("flow_received_blocks", help, None, MetricType::Counter)?, false)?;
-    let help = "Their bytes";
-    each(
-        &mut encoder.encode_descriptor("flow_received", help, Some(&Unit::Bytes), MetricType::Counter)?,
-        true,
-    )
-}
-
-fn latency(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> Result<(), Error> {
-    let help = "Of datagrams, from coming in at the other end to going out here";
-    let mut family =
-        encoder.encode_descriptor("flow_latency", help, Some(&Unit::Seconds), MetricType::Histogram)?;
-    for flow in &status.flows {
-        let bounds = BUCKETS.iter().map(|bound| *bound as f64 / 1e6).chain([f64::INFINITY]);
-        let buckets: Vec<(f64, u64)> = bounds.zip(flow.latency.buckets.iter().copied()).collect();
-        let labels = [("flow", flow.name.as_str())];
-        let sum = flow.latency.sum_us as f64 / 1e6;
-        family.encode_family(&labels)?.encode_histogram::<[(&str, &str); 0]>(
-            sum,
-            flow.latency.count,
-            &buckets,
-            None,
-        )?;
     }
-    Ok(())
+    text.latencies(&flows);
+    let label = |session: &SessionStatus| vec![("session", session.id.to_string())];
+    let sessions: Vec<_> = agreed(status).map(|session| (label(session), session)).collect();
+    text.all(SESSION, &sessions);
+    text.family("session_limit", "1, labelled with what limits the capacity", "gauge");
+    for (labels, session) in &sessions {
+        let limit = ("limit", session.capacity.limit.clone());
+        text.sample("session_limit", &[&labels[..], &[limit]].concat(), "1.0");
+    }
+    let paths = status.sessions.iter().flat_map(|session| {
+        let of = move |path: &PathStatus| [("path", path.name.clone()), ("remote", path.remote.clone())];
+        session.paths.iter().map(move |path| ([label(session), of(path).to_vec()].concat(), path))
+    });
+    text.all(PATH, &paths.collect::<Vec<_>>());
+    text.0 + "# EOF\n"
 }
 
-type SessionGauge = (&'static str, &'static str, fn(&CapacityStatus) -> f64);
+/// Labels of a sample.
+type Labels = Vec<(&'static str, String)>;
 
-const SESSION_GAUGES: &[SessionGauge] = &[
-    ("session_capacity_bits_per_second", "What it carries at present", |capacity| capacity.now_bps as f64),
-    (
-        "session_safe_capacity_bits_per_second",
-        "What it carries over the next second, nine times in ten",
-        |capacity| capacity.safe_bps as f64,
-    ),
-    ("session_capacity_confidence", "Share of the forecasts that held", |capacity| capacity.confidence),
-];
+/// The text, as far as it is written.
+#[derive(Default)]
+struct Text(String);
 
-fn sessions(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> Result<(), Error> {
-    let agreed = || status.sessions.iter().filter(|session| session.agreed);
-    for (name, help, value) in SESSION_GAUGES {
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for SessionStatus { id, capacity, .. } in agreed() {
-            gauge(&mut family, &[("session", &id.to_string())], value(capacity))?;
+impl Text {
+    /// Families with a sample for each of these objects.
+    fn all<T>(&mut self, metrics: Metrics<T>, objects: &[(Labels, &T)]) {
+        for (name, help, value) in metrics {
+            let is_counter = name.ends_with("_total");
+            self.family(name, help, if is_counter { "counter" } else { "gauge" });
+            for (labels, object) in objects {
+                let value = value(object);
+                self.sample(name, labels, if is_counter { value.to_string() } else { format!("{value:?}") });
+            }
         }
     }
-    let help = "1, with what keeps it from carrying more";
-    let mut family = encoder.encode_descriptor("session_limit", help, None, MetricType::Gauge)?;
-    for SessionStatus { id, capacity, .. } in agreed() {
-        gauge(&mut family, &[("session", &id.to_string()), ("limit", &capacity.limit)], 1.0)?;
-    }
-    Ok(())
-}
 
-type PathGauge = (&'static str, &'static str, Option<Unit>, fn(&PathStatus) -> f64);
-
-const PATH_GAUGES: &[PathGauge] = &[
-    ("path_rtt", "Smoothed round-trip time", Some(Unit::Seconds), |path| path.srtt_us as f64 / 1e6),
-    ("path_min_rtt", "Smallest round-trip time", Some(Unit::Seconds), |path| path.min_rtt_us as f64 / 1e6),
-    ("path_loss", "Share of packets lost over two seconds", Some(Unit::Ratios), |path| path.loss),
-    ("path_in_flight", "Bytes in flight", Some(Unit::Bytes), |path| path.in_flight as f64),
-    ("path_window", "Congestion window", Some(Unit::Bytes), |path| path.window as f64),
-    ("path_capacity_bits_per_second", "What it carries at present", None, |path| {
-        path.capacity.now_bps as f64
-    }),
-    ("path_active", "Whether it is in use: 0 if it is suspected or out", None, |path| {
-        f64::from(u8::from(path.state == "active"))
-    }),
-    ("path_metered", "Whether its bytes cost money", None, |path| f64::from(u8::from(path.metered))),
-];
-
-type PathCounter = (&'static str, &'static str, Option<Unit>, fn(&PathStatus) -> u64);
-
-const PATH_COUNTERS: &[PathCounter] = &[
-    ("path_sent", "UDP payload sent", Some(Unit::Bytes), |path| path.sent_bytes),
-    ("path_received", "UDP payload received", Some(Unit::Bytes), |path| path.received_bytes),
-    ("path_repaired", "Bytes of blocks that were sent again", Some(Unit::Bytes), |path| path.repair_bytes),
-    ("path_lost_packets", "Packets with data that were lost", None, |path| path.lost_packets),
-    ("path_suspicions", "Times that it fell silent", None, |path| path.suspicions),
-];
-
-fn paths(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> Result<(), Error> {
-    for (name, help, unit, value) in PATH_GAUGES {
-        let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
-        each_path(status, |labels, path| gauge(&mut family, labels, value(path)))?;
-    }
-    for (name, help, unit, value) in PATH_COUNTERS {
-        let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;
-        each_path(status, |labels, path| counter(&mut family, labels, value(path)))?;
-    }
-    Ok(())
-}
-
-fn each_path(
-    status: &Status,
-    mut tell: impl FnMut(&[(&str, &str)], &PathStatus) -> Result<(), Error>,
-) -> Result<(), Error> {
-    for SessionStatus { id, paths, .. } in &status.sessions {
-        let id = id.to_string();
-        for path in paths {
-            let labels =
-                [("session", id.as_str()), ("path", path.name.as_str()), ("remote", path.remote.as_str())];
-            tell(&labels, path)?;
+    /// The description of a family.
+    fn family(&mut self, name: &str, help: &str, kind: &str) {
+        let name = name.trim_end_matches("_total");
+        // Writing to a string does not fail.
+        let _ = writeln!(self.0, "# HELP squall_tunnel_{name} {help}\n# TYPE squall_tunnel_{name} {kind}");
+        if let Some(unit) = ["seconds", "bytes", "ratios"].iter().find(|unit| name.ends_with(*unit)) {
+            let _ = writeln!(self.0, "# UNIT squall_tunnel_{name} {unit}");
         }
     }
-    Ok(())
+
+    fn sample(&mut self, name: &str, labels: &[(&str, String)], value: impl std::fmt::Display) {
+        let escaped = |value: &str| value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
+        let pairs: Vec<_> =
+            labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+        let labels = if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) };
+        let _ = writeln!(self.0, "squall_tunnel_{name}{labels} {value}");
+    }
+
+    /// The histogram of latencies.
+    fn latencies(&mut self, flows: &[(Labels, &FlowStatus)]) {
+        self.family("flow_latency_seconds", "Time of a datagram in the tunnel", "histogram");
+        for (labels, FlowStatus { latency, .. }) in flows {
+            self.sample("flow_latency_seconds_sum", labels, seconds(latency.sum_us));
+            self.sample("flow_latency_seconds_count", labels, latency.count);
+            let bounds = LATENCY_BUCKETS.iter().map(|bound| format!("{:?}", seconds(*bound)));
+            let mut count = 0;
+            for (bound, datagrams) in bounds.chain(["+Inf".to_owned()]).zip(&latency.buckets) {
+                count += datagrams;
+                let labels = [&[("le", bound)], &labels[..]].concat();
+                self.sample("flow_latency_seconds_bucket", &labels, count);
+            }
+        }
+    }
 }
 
-fn gauge(family: &mut MetricEncoder<'_>, labels: &[(&str, &str)], value: f64) -> Result<(), Error> {
-    ConstGauge::new(value).encode(family.encode_family(&labels)?)
+fn agreed(status: &Status) -> impl Iterator<Item = &SessionStatus> {
+    status.sessions.iter().filter(|session| session.agreed)
 }
 
-fn counter(family: &mut MetricEncoder<'_>, labels: &[(&str, &str)], value: u64) -> Result<(), Error> {
-    ConstCounter::new(value).encode(family.encode_family(&labels)?)
+fn seconds(us: u64) -> f64 {
+    us as f64 / 1e6
+}
+
+fn flag(on: bool) -> f64 {
+    f64::from(u8::from(on))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{Amount, LatencyStatus, SentStatus};
+    use crate::status::{CapacityStatus, LatencyStatus, SentStatus};
 
     #[test]
     fn metrics_have_names_units_and_an_end() {
         let amount = Amount { blocks: 3, bytes: 3000 };
         let sent = SentStatus { fates: [("delivered".to_owned(), amount)].into() };
-        let mut buckets = vec![0; BUCKETS.len() + 1];
-        (buckets[0], buckets[BUCKETS.len()]) = (2, 1);
+        let mut buckets = vec![0; LATENCY_BUCKETS.len() + 1];
+        (buckets[0], buckets[LATENCY_BUCKETS.len()]) = (2, 1);
         let flow = FlowStatus {
             name: "cam".into(),
             sent: [("key".to_owned(), sent)].into(),
@@ -296,9 +225,9 @@ mod tests {
             CapacityStatus { safe_bps: 8_000_000, limit: "network".into(), ..CapacityStatus::default() };
         let session =
             SessionStatus { id: 7, agreed: true, paths: vec![path], capacity, ..SessionStatus::default() };
-        let text = text(Status { flows: vec![flow], sessions: vec![session], ..Status::default() });
+        let text = text(&Status { flows: vec![flow], sessions: vec![session], ..Status::default() });
         for line in [
-            "squall_tunnel_sessions{} 1.0",
+            "squall_tunnel_sessions 1.0",
             "squall_tunnel_flow_sent_blocks_total{flow=\"cam\",class=\"key\",fate=\"delivered\"} 3",
             "squall_tunnel_flow_sent_bytes_total{flow=\"cam\",class=\"key\",fate=\"delivered\"} 3000",
             "squall_tunnel_flow_latency_seconds_bucket{le=\"0.0005\",flow=\"cam\"} 2",

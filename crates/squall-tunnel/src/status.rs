@@ -1,79 +1,80 @@
-//! What a tunnel is doing, for people and machines: the answer to `/status`.
+//! The status of a tunnel: the answer to `/status`.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use squall::{Capacity, PathCapacity};
+use squall_units::Micros;
 
-/// All of it. Numbers count since the program began.
+/// Status of one end of a tunnel. Counters begin with the program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     /// `entry` or `exit`.
     pub role: String,
-    /// Where it connects to, or listens.
+    /// The address that it connects to, or listens on.
     pub address: String,
-    /// Who decides what goes where, from the next session on; a session has its own.
+    /// Scheduler of the next session.
     pub scheduler: String,
-    /// Seconds since the program began.
+    /// Seconds since the start of the program.
     pub uptime_s: f64,
-    /// Memory of the process in bytes, where the system tells.
+    /// Resident memory of the process in bytes; 0 if the system does not report it.
     pub memory_bytes: u64,
     /// Sessions that came up.
     pub sessions_opened: u64,
-    /// Attempts to connect that failed, or sessions turned away.
+    /// Failed attempts to connect, or rejected sessions.
     pub sessions_failed: u64,
-    /// What became of connections that have not presented the token; all 0 at an entry.
+    /// Connections without a token; all 0 at an entry.
     pub strangers: StrangersStatus,
-    /// Tasks of the process that failed, and were started again unless they belonged to a session.
+    /// Failed tasks of the process. They were restarted unless they belonged to a session.
     pub task_failures: u64,
     /// Sessions that are up.
     pub sessions: Vec<SessionStatus>,
     /// The flows that begin or end here, by name.
     pub flows: Vec<FlowStatus>,
-    /// What happened lately, oldest first.
+    /// Recent events, oldest first.
     pub events: Vec<EventStatus>,
 }
 
-/// Connections to an exit that have not presented the token.
+/// Connections to an exit that have not presented a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StrangersStatus {
     /// Handshakes and silent connections now.
     pub pending: u64,
     /// Handshakes that had to prove their address first.
     pub retried: u64,
-    /// Connections that made room for others.
+    /// Connections that were displaced by newer ones.
     pub displaced: u64,
-    /// Connections that said nothing in time.
+    /// Connections that did not present a token in time.
     pub expired: u64,
-    /// Handshakes refused for want of a place.
+    /// Handshakes that were refused because too many were pending.
     pub refused: u64,
 }
 
 /// A session with the other end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionStatus {
-    /// Number since the program began.
+    /// Its number, from 1.
     pub id: u64,
     /// Address of the other end on one of the paths.
     pub peer: String,
-    /// Who decides what goes where in it.
+    /// Its scheduler.
     pub scheduler: String,
     /// Whether both ends have agreed on the token.
     pub agreed: bool,
     /// Seconds since it came up.
     pub age_s: f64,
-    /// Bytes that were handed over and did not arrive yet.
+    /// Bytes that were sent and are not acknowledged.
     pub queued_bytes: u64,
-    /// Blocks that were handed over and did not end yet.
+    /// Blocks that have not ended.
     pub open_blocks: u64,
-    /// What it can carry.
+    /// Its capacity.
     #[serde(default)]
     pub capacity: CapacityStatus,
     /// Its paths.
     pub paths: Vec<PathStatus>,
 }
 
-/// What a session or a path can carry towards the other end: [`squall::Capacity`].
+/// Capacity of a session or a path towards the other end: [`squall::Capacity`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CapacityStatus {
     /// Bits per second of blocks, at present.
@@ -82,7 +83,7 @@ pub struct CapacityStatus {
     pub safe_bps: u64,
     /// Share of the forecasts of the last minute that held.
     pub confidence: f64,
-    /// What keeps it from carrying more: `application`, `network`, `budget`, `radio` or `out-of-use`.
+    /// What limits it: `application`, `network`, `budget`, `radio` or `out-of-use`.
     pub limit: String,
 }
 
@@ -103,7 +104,7 @@ impl From<&PathCapacity> for CapacityStatus {
 /// A path of a session. Bytes are those of UDP payload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathStatus {
-    /// The interface, or the local address.
+    /// The interface or the local address.
     pub name: String,
     /// Address of the other end.
     pub remote: String,
@@ -131,11 +132,11 @@ pub struct PathStatus {
     pub window: u64,
     /// Packets with data that were lost.
     pub lost_packets: u64,
-    /// Bytes of blocks that were sent again.
+    /// Retransmitted bytes of blocks.
     pub repair_bytes: u64,
-    /// Times that it was suspected.
+    /// How often it was suspected.
     pub suspicions: u64,
-    /// What it can carry.
+    /// Its capacity.
     #[serde(default)]
     pub capacity: CapacityStatus,
 }
@@ -145,37 +146,37 @@ pub struct PathStatus {
 pub struct FlowStatus {
     /// Its name.
     pub name: String,
-    /// `in` or `out`: which end is here.
+    /// The end on this machine: `in` or `out`.
     pub end: String,
-    /// Where datagrams come in, or go out to.
+    /// The address where datagrams enter, or where they are sent to.
     pub address: String,
-    /// What it carries; for `auto`, what that turned out to be.
+    /// Its media; for `auto` the detected ones.
     pub media: String,
     /// Whether a session carries it.
     pub attached: bool,
-    /// From coming in to being of no use, in milliseconds.
+    /// Its latency in milliseconds.
     pub latency_ms: u64,
-    /// Datagrams that came in here.
+    /// Datagrams that entered here.
     pub datagrams_in: u64,
-    /// Of these, datagrams that were too late when they were read, as the process had not run for a while.
+    /// Of these, datagrams that waited in the socket for longer than the latency.
     pub datagrams_stale: u64,
-    /// Datagrams dropped because they came from others than `from`.
+    /// Datagrams that were dropped because of `from`.
     pub datagrams_foreign: u64,
-    /// Datagrams that went out here.
+    /// Datagrams that left here.
     pub datagrams_out: u64,
-    /// Datagrams that the system would not send.
+    /// Datagrams that the system did not send.
     pub unwritten: u64,
-    /// Blocks on their way.
+    /// Blocks in transit.
     pub pending: u64,
-    /// What was sent, by class.
+    /// Sent blocks, by class.
     pub sent: BTreeMap<String, SentStatus>,
-    /// What came from the other end.
+    /// Received blocks.
     pub received: ReceivedStatus,
-    /// From coming in at the other end to going out here.
+    /// Time from the arrival of a datagram at the other end to its departure here.
     pub latency: LatencyStatus,
 }
 
-/// Blocks and their bytes.
+/// A number of blocks and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// Frames or single datagrams.
@@ -184,67 +185,73 @@ pub struct Amount {
     pub bytes: u64,
 }
 
-/// What became of what was sent.
+/// Sent blocks by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SentStatus {
     /// By fate: `delivered`, `expired`, `lost`, `cancelled`, `refused`, `closed`, `unsent`, `overflow`.
     pub fates: BTreeMap<String, Amount>,
 }
 
-/// What came.
+/// Received blocks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReceivedStatus {
     /// By class.
     pub classes: BTreeMap<String, Amount>,
-    /// Blocks that came when those after them had left.
+    /// Blocks that arrived when later ones had left.
     pub late: u64,
-    /// Blocks that were waited for in vain.
+    /// Blocks that did not arrive in time.
     pub missing: u64,
-    /// Blocks that waited for others before them.
+    /// Blocks that waited for earlier ones.
     pub waits: u64,
-    /// How long, in all, in microseconds.
+    /// Their total waiting time in microseconds.
     pub waited_us: u64,
 }
 
-/// How long datagrams were under way. Percentiles are those of the last 10 to 20 seconds.
+/// Upper bounds of the buckets of [`LatencyStatus`], in microseconds.
+pub const LATENCY_BUCKETS: [Micros; 16] = [
+    500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 50_000, 75_000, 100_000, 150_000, 200_000, 300_000,
+    500_000, 1_000_000, 2_000_000,
+];
+
+/// Latencies of datagrams. Percentiles cover the last 10 to 20 seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyStatus {
-    /// Half of them were at most so many microseconds under way.
+    /// Median in microseconds.
     pub p50_us: Option<u64>,
-    /// 95 %.
+    /// 95th percentile.
     pub p95_us: Option<u64>,
-    /// 99 %.
+    /// 99th percentile.
     pub p99_us: Option<u64>,
-    /// The slowest.
+    /// Maximum.
     pub max_us: Option<u64>,
-    /// Datagrams since the beginning.
+    /// Datagrams since the start.
     pub count: u64,
-    /// Their latencies together, in microseconds.
+    /// Sum of their latencies in microseconds.
     pub sum_us: u64,
-    /// How many fall in each bucket of the metrics' histogram; the last has no bound.
+    /// Datagrams in each bucket of [`LATENCY_BUCKETS`], and in one above the last.
     pub buckets: Vec<u64>,
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EventStatus {
-    /// Seconds since the program began.
+    /// Seconds since the start of the program.
     pub at_s: f64,
     /// `info` or `warn`.
     pub level: String,
-    /// What it is about: `path`, `session`, `flow`, `config`, `task`.
+    /// Its subject: `path`, `session`, `flow`, `config`, `task`.
     pub kind: String,
-    /// What happened, and why.
+    /// Description and reason.
     pub words: String,
 }
 
-/// Fit for a log and a terminal: a peer's words neither end a line nor change how others are shown.
+/// Makes a text from a peer safe for logs and terminals: it can neither end a line nor change the display.
 pub fn printable(words: String) -> String {
     let hidden = |c: char| c.is_control() || is_directional(c);
     if words.contains(hidden) { words.replace(hidden, "\u{fffd}") } else { words }
 }
 
-/// Marks that reorder what is around them (Unicode Standard Annex 9, 2.1 to 2.6).
+/// Marks that reorder the surrounding text (Unicode Standard Annex 9, 2.1 to 2.6).
 fn is_directional(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

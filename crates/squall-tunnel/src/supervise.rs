@@ -1,4 +1,4 @@
-//! Watches tasks: the end of one that should go on is reported, and the task is started again.
+//! Supervises tasks: failures and panics are reported, and long-running tasks are restarted.
 
 use std::{any::Any, future::Future, sync::Arc, time::Duration};
 
@@ -10,49 +10,49 @@ use tokio::{
 
 use crate::journal::Journal;
 
-/// Pause before a task is started again; it doubles with each failure, up to [`MAX_PAUSE`].
+/// Pause before the first restart; it doubles with each failure, up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Longest pause. A task that ran for longer than this begins with [`FIRST_PAUSE`] again.
+/// Longest pause. After a task has run for longer than this, the pause is [`FIRST_PAUSE`] again.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// A task that is started again when it fails; it ends with this.
+/// A task that is restarted when it fails. It is aborted when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct Supervised {
     task: JoinHandle<()>,
-    again: Arc<Notify>,
+    retry: Arc<Notify>,
 }
 
-impl Kept {
-    /// Cuts a pause short.
+impl Supervised {
+    /// Ends a pause now.
     pub(crate) fn retry(&self) {
-        self.again.notify_waiters();
+        self.retry.notify_waiters();
     }
 
-    /// Waits until the task has ended as intended.
+    /// Waits until the task has returned `Ok`.
     pub(crate) async fn join(&mut self) {
-        // The watching task itself does nothing that could fail.
+        // The supervising task itself cannot fail.
         let _ = (&mut self.task).await;
     }
 }
 
-impl Drop for Kept {
+impl Drop for Supervised {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-/// Runs what `start` makes until it returns `Ok`. An error or a panic is reported, and it is started again.
-pub(crate) fn keep<T>(
+/// Runs a task until it returns `Ok`. An error or a panic is reported, and the task is restarted.
+pub(crate) fn restarting<T>(
     journal: Arc<Journal>,
     name: impl Into<String>,
     mut start: impl FnMut() -> T + Send + 'static,
-) -> Kept
+) -> Supervised
 where
     T: Future<Output = Result<(), String>> + Send + 'static,
 {
-    let (name, again) = (name.into(), Arc::new(Notify::new()));
-    let hurry = again.clone();
+    let (name, retry) = (name.into(), Arc::new(Notify::new()));
+    let retried = retry.clone();
     let task = tokio::spawn(async move {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -61,16 +61,16 @@ where
             if begun.elapsed() > MAX_PAUSE {
                 pause = FIRST_PAUSE;
             }
-            journal.task_failed(&name, &format!("{why}; it is started again in {pause:?}"));
-            let _ = tokio::time::timeout(pause, hurry.notified()).await;
+            journal.task_failed(&name, &format!("{why}; it restarts in {pause:?}"));
+            let _ = tokio::time::timeout(pause, retried.notified()).await;
             pause = (pause * 2).min(MAX_PAUSE);
         }
     });
-    Kept { task, again }
+    Supervised { task, retry }
 }
 
-/// Runs a task that is not started again; a panic in it is reported.
-pub(crate) fn watch(
+/// Runs a task once; a panic in it is reported.
+pub(crate) fn spawn(
     journal: Arc<Journal>,
     name: impl Into<String>,
     task: impl Future<Output = ()> + Send + 'static,
@@ -87,7 +87,7 @@ pub(crate) fn watch(
     });
 }
 
-/// Runs a task of its own, which is aborted with this one. A panic in it becomes an error.
+/// Runs a child task, which is aborted with this one. A panic in it becomes an error.
 async fn run(task: impl Future<Output = Result<(), String>> + Send + 'static) -> Result<(), String> {
     let mut alone = JoinSet::new();
     alone.spawn(task);
@@ -108,7 +108,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// Panics in tests when data ends with these words.
+/// Panics in tests if data ends with these words.
 #[cfg(test)]
 pub(crate) fn trap(data: &[u8], words: &[u8]) {
     assert!(!data.ends_with(words), "a test asked for it");

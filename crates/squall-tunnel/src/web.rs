@@ -17,15 +17,15 @@ use tokio::{net::TcpListener, sync::Semaphore};
 
 use crate::{
     metrics,
-    supervise::{self, Kept},
-    tunnel::Core,
+    shared::Shared,
+    supervise::{self, Supervised},
 };
 
-/// Connections at a time.
+/// Most connections at a time.
 const CONNECTIONS: usize = 16;
 
-/// How long a connection may take in all.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest duration of a connection.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The status cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -35,11 +35,11 @@ pub struct WebError {
     source: io::Error,
 }
 
-/// What serves; it ends with this.
+/// The server of the status. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Web {
     address: SocketAddr,
-    _task: Kept,
+    _task: Supervised,
 }
 
 impl Web {
@@ -49,53 +49,53 @@ impl Web {
 }
 
 /// Serves `/metrics` and `/status`.
-pub(crate) async fn serve(address: SocketAddr, core: Arc<Core>) -> Result<Web, WebError> {
+pub(crate) async fn serve(address: SocketAddr, shared: Arc<Shared>) -> Result<Web, WebError> {
     let failed = |source| WebError { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     if !is_private(address.ip()) {
-        tracing::warn!(%address, "metrics and status can be read from other machines, by anyone");
+        tracing::warn!(%address, "metrics and status are open to other machines");
     }
-    let (listener, journal) = (Arc::new(listener), core.journal.clone());
-    let serve = move || accept(listener.clone(), core.clone(), is_private(address.ip()));
-    Ok(Web { address, _task: supervise::keep(journal, "the status page", serve) })
+    let (listener, journal) = (Arc::new(listener), shared.journal.clone());
+    let serve = move || accept(listener.clone(), shared.clone(), is_private(address.ip()));
+    Ok(Web { address, _task: supervise::restarting(journal, "the status page", serve) })
 }
 
 fn is_private(address: IpAddr) -> bool {
     address.is_loopback()
 }
 
-async fn accept(listener: Arc<TcpListener>, core: Arc<Core>, private: bool) -> Result<(), String> {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+async fn accept(listener: Arc<TcpListener>, shared: Arc<Shared>, private: bool) -> Result<(), String> {
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        // A place first: connections beyond wait in the kernel, which bounds them too.
-        let Ok(place) = places.clone().acquire_owned().await else { return Ok(()) };
+        // The permit first: further connections wait in the kernel, which bounds them too.
+        let Ok(permit) = permits.clone().acquire_owned().await else { return Ok(()) };
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors, for instance.
+            // For instance because no file descriptor is free.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let core = core.clone();
-        supervise::watch(core.journal.clone(), "a connection to the status page", async move {
+        let shared = shared.clone();
+        supervise::spawn(shared.journal.clone(), "a connection to the status page", async move {
             let service = service_fn(|request| {
-                let answer = answer(&request, &core, private);
+                let answer = answer(&request, &shared, private);
                 async move { Ok::<_, Infallible>(answer) }
             });
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE)
+                .header_read_timeout(CONNECTION_TIMEOUT)
                 .keep_alive(false)
                 .max_buf_size(16 << 10)
                 .serve_connection(TokioIo::new(stream), service);
-            // Who goes away has no answer.
-            let _ = tokio::time::timeout(PATIENCE, connection).await;
-            drop(place);
+            // A client that disconnects gets no answer.
+            let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
+            drop(permit);
         });
     }
 }
 
-/// Whether a request names this machine by an address, or as `localhost`. A name may be one that a web page made point
-/// here, to have the browser of somebody on this machine read for it (DNS rebinding).
+/// Whether a request names this machine by an address, or as `localhost`. A web page could make another name point here
+/// and read the status through a browser on this machine (DNS rebinding).
 fn is_addressed<B>(request: &Request<B>) -> bool {
     let Some(host) = request.headers().get(header::HOST) else { return true };
     let Ok(authority) = host.to_str().unwrap_or_default().parse::<hyper::http::uri::Authority>() else {
@@ -105,16 +105,18 @@ fn is_addressed<B>(request: &Request<B>) -> bool {
     name == "localhost" || name.parse::<IpAddr>().is_ok()
 }
 
-/// `private` if it is served to this machine only.
-fn answer<B>(request: &Request<B>, core: &Core, private: bool) -> Response<Full<Bytes>> {
+/// `private` if only this machine can connect.
+fn answer<B>(request: &Request<B>, shared: &Shared, private: bool) -> Response<Full<Bytes>> {
     let (status, kind, body) = match (request.method(), request.uri().path()) {
         _ if private && !is_addressed(request) => {
-            let words = "ask for an address or for localhost: other names are refused\n".to_owned();
+            let words = "use an address or localhost: other names are refused\n".to_owned();
             (StatusCode::FORBIDDEN, "text/plain", words)
         }
-        (&Method::GET, "/metrics") => (StatusCode::OK, metrics::CONTENT_TYPE, metrics::text(core.status())),
+        (&Method::GET, "/metrics") => {
+            (StatusCode::OK, metrics::CONTENT_TYPE, metrics::text(&shared.status()))
+        }
         (&Method::GET, "/status") => {
-            let body = serde_json::to_string(&core.status()).unwrap_or_else(|_| "{}".to_owned());
+            let body = serde_json::to_string(&shared.status()).unwrap_or_else(|_| "{}".to_owned());
             (StatusCode::OK, "application/json", body)
         }
         (&Method::GET, _) => {

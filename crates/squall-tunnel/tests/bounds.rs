@@ -196,14 +196,14 @@ async fn stranger(exit: &Tunnel) -> Session {
 }
 
 #[test]
-fn strangers_are_turned_away_by_name() {
+fn clients_are_turned_away_with_a_reason() {
     within(async || {
         let exit =
             Tunnel::start(exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")])).await.expect("starts");
         let cases: [(&[u8], u64, &str); 4] = [
             (b"GET / HTTP/1.1", 16, "unknown message 71"),
-            (&[1, b'S', b'q', b'T', b'u', 9, 0, 0], 19, "this end speaks version 1"),
-            (&[2, 0, 0, 0, 1, 0], 16, "a message out of turn"),
+            (&[1, b'S', b'q', b'T', b'u', 9, 0, 0], 19, "tunnel protocol version 9 is not supported"),
+            (&[2, 0, 0, 0, 1, 0], 16, "unexpected message"),
             (&[1, b'S', b'q', b'T', b'u', 1, 0, 0], 17, "wrong token"),
         ];
         for (words, code, reason) in cases {
@@ -258,13 +258,13 @@ fn there_are_only_so_many_tunnels() {
         let CloseReason::ByPeer { code, reason } = strangers.remove(0).closed().await else {
             panic!("it is closed")
         };
-        assert_eq!((code, reason.as_str()), (20, "others without a token came, and there is room for few"));
+        assert_eq!((code, reason.as_str()), (20, "too many connections without a token"));
         let flow = || vec![flow_in(&format!("x=udp://127.0.0.1:{}", free_port()))];
         let first = Tunnel::start(entry_config(&exit, flow())).await.expect("starts");
         attached(&first).await;
         let second = Tunnel::start(entry_config(&exit, flow())).await.expect("starts");
         until(&second, "turned away", |status| {
-            status.events.iter().any(|event| event.words.contains("there are as many tunnels as may be"))
+            status.events.iter().any(|event| event.words.contains("as many tunnels as max_sessions"))
         })
         .await;
         assert!(attached(&first).await.flows[0].attached);

@@ -3,24 +3,29 @@
 use std::io::{self, Write};
 
 use squall_tunnel::config::{LogConfig, LogFormat};
-use tracing_subscriber::{EnvFilter, fmt};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{
+    Layer as _, filter::Targets, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
 
-/// Logs from now on. `RUST_LOG` has the last word on how much.
+/// Starts the log. `RUST_LOG` overrides the configured level: `LEVEL`, or a list of `TARGET=LEVEL`.
 pub(super) fn start(log: &LogConfig) -> anyhow::Result<()> {
-    let level = log.level.name();
-    // Who sends datagrams that are no transport stream is not to fill the log.
-    let usual =
-        format!("warn,squall={level},squall_tunnel={level},squall_proto={level},mpeg2ts_reader=error");
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(usual));
-    let lines = fmt().with_env_filter(filter).with_writer(|| Lossy);
-    let started = match log.format {
-        LogFormat::Text => lines.with_ansi(false).try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    let level = LevelFilter::from(log.level);
+    let configured = Targets::new()
+        .with_default(LevelFilter::WARN)
+        .with_targets(["squall", "squall_tunnel", "squall_proto"].map(|target| (target, level)));
+    let from_environment = std::env::var("RUST_LOG").ok().and_then(|targets| targets.parse().ok());
+    let filter = from_environment.unwrap_or(configured);
+    let lines = fmt::layer().with_ansi(false).with_writer(|| Lossy);
+    let lines = match log.format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
+    let started = tracing_subscriber::registry().with(lines.with_filter(filter)).try_init();
     started.map_err(|error| anyhow::anyhow!("the log cannot be started: {error}"))
 }
 
-/// Standard error. What cannot be written there is lost: the tunnel outlives a full disk, and a reader of its log.
+/// Standard error. Lines that cannot be written are lost: the tunnel survives a full disk and the end of its reader.
 struct Lossy;
 
 impl Write for Lossy {

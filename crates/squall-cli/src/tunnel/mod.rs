@@ -48,7 +48,7 @@ enum Command {
 pub(crate) fn run(args: &TunnelArgs) -> anyhow::Result<ExitCode> {
     if let Some(Command::Check { config }) = &args.command {
         let config = options::load(config)?;
-        config.check_files().map_err(usage)?;
+        squall_tunnel::Tunnel::check_files(&config).map_err(usage)?;
         output::print(&options::describe(&config))?;
         return Ok(ExitCode::SUCCESS);
     }

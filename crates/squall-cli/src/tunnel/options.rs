@@ -11,7 +11,7 @@ use squall::{CongestionControl, Fingerprint};
 use squall_terminal::error::usage;
 use squall_tunnel::{
     Config, FlowConfig,
-    config::{ConnectConfig, End, IdentityConfig, ListenConfig, MAX_FLOWS, Side, TrustConfig},
+    config::{ConnectConfig, End, IdentityConfig, ListenConfig, Side, TrustConfig, check_flows},
 };
 
 use crate::{
@@ -130,10 +130,6 @@ impl Options {
             (None, None) if self.insecure => TrustConfig::Insecure,
             (None, None) => TrustConfig::System,
         };
-        let addresses = self.interface.iter().filter(|one| one.parse::<std::net::IpAddr>().is_ok()).count();
-        if addresses != 0 && addresses != self.interface.len() {
-            return Err(usage("--interface: give names or addresses, not both"));
-        }
         let connect = ConnectConfig {
             to: to.to_owned(),
             trust,
@@ -141,23 +137,15 @@ impl Options {
             metered: self.metered.clone(),
             signal: self.signal,
         };
-        match connect.stray() {
-            Some(stray) => Err(usage(format!("--metered: '{stray}' is not among the interfaces given"))),
-            None => Ok(connect),
-        }
+        connect
+            .check()
+            .map_err(|(key, problem)| usage(format!("--{}: {problem}", key.trim_end_matches('s'))))?;
+        Ok(connect)
     }
 
     fn flows(&self) -> anyhow::Result<Vec<FlowConfig>> {
-        let mut flows: Vec<FlowConfig> = Vec::new();
-        for flow in self.flows_in.iter().chain(&self.flows_out) {
-            if flows.iter().any(|other| other.name == flow.name) {
-                return Err(usage(format!("there are two flows '{}'", flow.name)));
-            }
-            flows.push(flow.clone());
-        }
-        if flows.len() > MAX_FLOWS {
-            return Err(usage(format!("{} flows are more than {MAX_FLOWS}", flows.len())));
-        }
+        let flows: Vec<FlowConfig> = self.flows_in.iter().chain(&self.flows_out).cloned().collect();
+        check_flows(&flows).map_err(|(_, problem)| usage(problem))?;
         if flows.is_empty() {
             return Err(usage("no flow is given: --in NAME=udp://ADDR:PORT or --out NAME=udp://ADDR:PORT"));
         }

@@ -1,47 +1,42 @@
-//! A flow: what comes in or goes out where, and how it is carried.
+//! A flow: where its datagrams enter or leave, and how they are carried.
 
-use std::{fmt, net::SocketAddr, str::FromStr, time::Duration};
+use std::{fmt, net::SocketAddr, ops::RangeInclusive, str::FromStr, time::Duration};
 
+use serde::Deserialize;
 use squall_units::{Size, Span};
 
 use super::{
-    fault::Fault,
-    section::{Placed, Section, choose},
     source::Source,
+    text::{ConfigError, Mistake, Parsed, parse},
 };
 use crate::media::Media;
 
 /// Longest name of a flow in bytes.
 pub const MAX_NAME: usize = 64;
 
-/// Largest frame that can be asked for in bytes; larger ones are carried in parts.
-const MAX_FRAME: u64 = 8 << 20;
+/// Most flows of one end.
+pub const MAX_FLOWS: usize = 64;
 
 /// Longest latency.
 pub const MAX_LATENCY: Duration = Duration::from_secs(60);
 
-/// Longest gap.
-const MAX_GAP: Duration = Duration::from_secs(1);
-
-/// When a flow's datagrams leave at the far end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// When the datagrams of a flow leave at the far end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Playout {
-    /// As soon as everything before has left. The default.
+    /// As soon as all earlier ones have left.
     #[default]
     Soon,
-    /// With a constant delay, the latency, after they came in.
+    /// After a constant delay, the latency, counted from their arrival at the tunnel.
     Steady,
 }
 
-/// The playouts by name.
-pub(crate) const PLAYOUTS: &[(&str, Playout)] = &[("soon", Playout::Soon), ("steady", Playout::Steady)];
-
-/// Which end of a flow is here.
+/// The end of a flow on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Datagrams come in on this address of this machine.
+    /// Datagrams enter the tunnel at this local address.
     In(SocketAddr),
-    /// Datagrams go out to this address.
+    /// Datagrams leave the tunnel for this address.
     Out(SocketAddr),
 }
 
@@ -50,34 +45,33 @@ pub enum End {
 pub struct FlowConfig {
     /// Its name, at most [`MAX_NAME`] bytes.
     pub name: String,
-    /// Which end is here.
+    /// The end on this machine.
     pub end: End,
-    /// Who may send to an `in` end; datagrams of others are dropped and counted. Default: anyone who can reach it.
+    /// Permitted senders at an `in` end; other datagrams are dropped and counted. Default: all.
     pub from: Option<Source>,
-    /// What comes in. Default: [`Media::Udp`].
+    /// The media at an `in` end. Default: [`Media::Udp`].
     pub media: Media,
-    /// From coming in to going out at most; later data is given up. Default: 300 ms; at an `out` end without it,
+    /// Longest time from arrival at the tunnel to departure; later data is dropped. Default: 300 ms; at an `out` end
     /// the latency of the other end.
     pub latency: Option<Duration>,
-    /// Priority of what matters most in it, 0 (first) to 7; disposable frames come two later. Default: 2.
+    /// Priority of its most important blocks, 0 (first) to 7; disposable frames come two later. Default: 2.
     pub priority: u8,
-    /// Whether lost bytes of plain datagrams are sent again; frames go by their class. Default: yes.
+    /// Whether lost plain datagrams are retransmitted; frames are treated by their class. Default: yes.
     pub reliable: bool,
     /// When its datagrams leave here. Default: [`Playout::Soon`].
     pub playout: Playout,
-    /// Whether datagrams leave here, replies at an `in` end, in the order in which they came in. Default: yes.
+    /// Whether datagrams that leave here (replies, at an `in` end) keep their order. Default: yes.
     pub order: bool,
-    /// Frames above this many bytes are carried in parts. Default: 4 MB.
+    /// Larger frames are carried in several blocks. Default: 4 MB.
     pub max_frame: usize,
-    /// A frame ends when nothing more of it comes for this long, or for half the latency if that is less. Default:
-    /// 20 ms.
+    /// A frame ends after this long without a datagram, or after half the latency if that is less. Default: 20 ms.
     pub gap: Duration,
-    /// Blocks on their way at a time; more are dropped. Default: 4096.
+    /// Most blocks in transit; more are dropped. Default: 4096.
     pub max_pending: usize,
 }
 
 impl FlowConfig {
-    /// Latency of a flow that comes in here.
+    /// Latency of a flow that enters here.
     pub const DEFAULT_LATENCY: Duration = Duration::from_millis(300);
 
     /// A flow with defaults.
@@ -98,7 +92,7 @@ impl FlowConfig {
         }
     }
 
-    /// Whether datagrams come in here.
+    /// Whether datagrams enter here.
     pub fn is_in(&self) -> bool {
         matches!(self.end, End::In(_))
     }
@@ -108,96 +102,145 @@ impl FlowConfig {
         self.latency.unwrap_or(Self::DEFAULT_LATENCY)
     }
 
-    /// Reads `NAME=udp://ADDR:PORT,key=value,…`, as flags give it. The keys are those of a file.
+    /// Parses `NAME=udp://ADDR:PORT,key=value,…`, the form of command-line options. The keys are those of a file.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A description of the mistake.
     pub fn parse(text: &str, is_in: bool) -> Result<Self, String> {
         let (name, rest) =
             text.split_once('=').ok_or("expected NAME=udp://ADDR:PORT, such as cam=udp://127.0.0.1:5000")?;
-        check_name(name)?;
         let mut parts = rest.split(',');
-        let address: Address = parts.next().unwrap_or_default().parse()?;
-        let mut toml = String::new();
+        let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+        let end = if is_in { "in" } else { "out" };
+        let address = parts.next().unwrap_or_default();
+        let mut table = format!("name = {}\n{end} = {}\n", quoted(name), quoted(address));
         for part in parts {
             let (key, value) = part.split_once('=').ok_or_else(|| format!("'{part}': expected key=value"))?;
-            let bare = value.parse::<u64>().is_ok() || matches!(value, "true" | "false");
-            let value =
-                if bare { value.to_owned() } else { toml::Value::String(value.to_owned()).to_string() };
-            toml.push_str(&format!("{key} = {value}\n"));
+            let is_bare = value.parse::<u64>().is_ok() || matches!(value, "true" | "false");
+            table.push_str(&format!("{key} = {}\n", if is_bare { value.to_owned() } else { quoted(value) }));
         }
-        let table = toml::de::DeTable::parse(&toml).map_err(|error| error.message().to_owned())?;
-        let mut section = Section::new(format!("flow {name}"), 0, table.get_ref());
-        let end = if is_in { End::In(address.0) } else { End::Out(address.0) };
-        let mut flow = Self::new(name, end);
-        flow.read(&mut section).and_then(|()| section.finish()).map_err(Fault::words)?;
-        Ok(flow)
+        let read = parse::<FlowTable>("", &table)
+            .and_then(|table_read| table_read.check().map_err(|mistake| mistake.locate("", &table)));
+        read.map_err(|error| match error {
+            ConfigError::Invalid { problem, .. } => problem,
+            other => other.to_string(),
+        })
     }
+}
 
-    pub(super) fn of(mut section: Section<'_, '_>) -> Result<(Self, Placed<String>), Fault> {
-        let name = section.text("name")?.ok_or_else(|| section.fault("name is missing"))?;
-        check_name(&name.value).map_err(|problem| Fault::new(name.at, problem))?;
-        let ends = (section.parse::<Address>("in")?, section.parse::<Address>("out")?);
-        let end = match ends {
-            (Some(address), None) => End::In(address.value.0),
-            (None, Some(address)) => End::Out(address.value.0),
-            (None, None) => {
-                return Err(section.fault(format!("flow '{}' has neither in nor out", name.value)));
-            }
-            (Some(_), Some(other)) => {
-                let words = format!("flow '{}' has both in and out; one end of it is elsewhere", name.value);
-                return Err(Fault::new(other.at, words));
+/// Whether these flows can run side by side; if not, the index of the flow at fault and a description.
+///
+/// # Errors
+/// If two flows have one name, or enter at one address, or there are too many.
+pub fn check_flows(flows: &[FlowConfig]) -> Result<(), (usize, String)> {
+    for (index, flow) in flows.iter().enumerate() {
+        let before = &flows[..index];
+        if before.iter().any(|other| other.name == flow.name) {
+            return Err((index, format!("there is a flow '{}' already", flow.name)));
+        }
+        if let Some(other) = before.iter().find(|other| other.is_in() && other.end == flow.end) {
+            return Err((index, format!("flow '{}' enters at the address of '{}'", flow.name, other.name)));
+        }
+        if index == MAX_FLOWS {
+            return Err((index, format!("more than {MAX_FLOWS} flows")));
+        }
+    }
+    Ok(())
+}
+
+/// A `[[flow]]` as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FlowTable {
+    name: String,
+    r#in: Option<Parsed<Address>>,
+    out: Option<Parsed<Address>>,
+    from: Option<Parsed<Source>>,
+    media: Option<Media>,
+    latency: Option<Span>,
+    priority: Option<u8>,
+    reliable: Option<bool>,
+    playout: Option<Playout>,
+    order: Option<bool>,
+    max_frame: Option<Size>,
+    gap: Option<Span>,
+    max_pending: Option<usize>,
+}
+
+impl FlowTable {
+    pub(super) fn check(self) -> Result<FlowConfig, Mistake> {
+        check_name(&self.name).map_err(|problem| Mistake::new("name", problem))?;
+        let end = match (self.r#in, self.out) {
+            (Some(Parsed(Address(address))), None) => End::In(address),
+            (None, Some(Parsed(Address(address)))) => End::Out(address),
+            (None, None) => return Err(Mistake::new("in", "a flow needs in or out")),
+            (Some(_), Some(_)) => {
+                return Err(Mistake::new("out", "a flow has either in or out on one machine"));
             }
         };
-        let mut flow = Self::new(name.value.clone(), end);
-        flow.read(&mut section)?;
-        section.finish()?;
-        Ok((flow, name))
-    }
-
-    /// Everything but the name and the address.
-    fn read(&mut self, section: &mut Section<'_, '_>) -> Result<(), Fault> {
-        if let Some(latency) = section.parse::<Span>("latency")? {
-            if latency.value.micros() == 0 || latency.value.duration() > MAX_LATENCY {
-                return Err(Fault::new(latency.at, format!("latency: more than 0, at most {MAX_LATENCY:?}")));
-            }
-            self.latency = Some(latency.value.duration());
-        }
-        self.priority = section.number("priority", 0, 7)?.map_or(self.priority, |n| n as u8);
-        self.reliable = section.flag("reliable")?.unwrap_or(self.reliable);
-        self.order = section.flag("order")?.unwrap_or(self.order);
-        self.max_pending = section.number("max_pending", 1, 65_536)?.map_or(self.max_pending, |n| n as usize);
-        if self.is_in() {
-            self.from = section.parse("from")?.map(|placed| placed.value);
-            self.media = section.choice("media", Media::ALL)?.unwrap_or(self.media);
-            if let Some(size) = section.parse::<Size>("max_frame")? {
-                if !(65_536..=MAX_FRAME).contains(&size.value.bytes()) {
-                    let words = format!("max_frame: between 65536 and {MAX_FRAME} bytes");
-                    return Err(Fault::new(size.at, words));
-                }
-                self.max_frame = size.value.bytes() as usize;
-            }
-            if let Some(gap) = section.parse::<Span>("gap")? {
-                if gap.value.duration() > MAX_GAP {
-                    return Err(Fault::new(gap.at, format!("gap: at most {MAX_GAP:?}")));
-                }
-                self.gap = gap.value.duration();
-            }
+        let default = FlowConfig::new(self.name, end);
+        let other_end = if default.is_in() {
+            [("playout", self.playout.is_some()); 4]
         } else {
-            self.playout = section.choice("playout", PLAYOUTS)?.unwrap_or(self.playout);
+            let (max_frame, gap) = (self.max_frame.is_some(), self.gap.is_some());
+            [
+                ("from", self.from.is_some()),
+                ("media", self.media.is_some()),
+                ("max_frame", max_frame),
+                ("gap", gap),
+            ]
+        };
+        if let Some((key, _)) = other_end.iter().find(|(_, is_set)| *is_set) {
+            let end = if default.is_in() { "out" } else { "in" };
+            return Err(Mistake::new(
+                *key,
+                format!("unknown key '{key}' at this end: it belongs to the {end} end"),
+            ));
         }
-        Ok(())
+        let latency = self.latency.map(Span::duration);
+        let (max_frame, gap) =
+            (self.max_frame.map(|size| size.bytes() as usize), self.gap.map(Span::duration));
+        Ok(FlowConfig {
+            from: self.from.map(|Parsed(source)| source),
+            media: self.media.unwrap_or(default.media),
+            latency: latency
+                .map(|latency| {
+                    bounded("latency", Some(latency), Duration::from_micros(1)..=MAX_LATENCY, latency)
+                })
+                .transpose()?,
+            priority: bounded("priority", self.priority, 0..=7, default.priority)?,
+            reliable: self.reliable.unwrap_or(default.reliable),
+            playout: self.playout.unwrap_or(default.playout),
+            order: self.order.unwrap_or(default.order),
+            max_frame: bounded("max_frame", max_frame, 65_536..=8 << 20, default.max_frame)?,
+            gap: bounded("gap", gap, Duration::ZERO..=Duration::from_secs(1), default.gap)?,
+            max_pending: bounded("max_pending", self.max_pending, 1..=65_536, default.max_pending)?,
+            ..default
+        })
+    }
+}
+
+/// The value, or its default if there is none.
+pub(super) fn bounded<T: PartialOrd + fmt::Debug>(
+    key: &str,
+    value: Option<T>,
+    bounds: RangeInclusive<T>,
+    default: T,
+) -> Result<T, Mistake> {
+    match value {
+        Some(value) if !bounds.contains(&value) => {
+            let (least, most) = bounds.into_inner();
+            Err(Mistake::new(key, format!("{value:?} is not between {least:?} and {most:?}")))
+        }
+        value => Ok(value.unwrap_or(default)),
     }
 }
 
 fn check_name(name: &str) -> Result<(), String> {
     let fits = (1..=MAX_NAME).contains(&name.len())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
-    if fits {
-        Ok(())
-    } else {
-        Err(format!("'{name}' is no name for a flow: 1 to {MAX_NAME} letters, digits, '-', '_' or '.'"))
-    }
+    let wrong = || format!("'{name}' is not a flow name: 1 to {MAX_NAME} letters, digits, '-', '_' or '.'");
+    if fits { Ok(()) } else { Err(wrong()) }
 }
 
 /// `udp://ADDR:PORT`.
@@ -207,18 +250,16 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
-        choose("scheme", scheme, &[("udp", ())]).map_err(|_| wrong_address(text))?;
-        let address: SocketAddr = text["udp://".len()..].parse().map_err(|_| wrong_address(text))?;
-        if address.port() == 0 {
-            return Err(format!("'{text}' has no port"));
+        let address = text.strip_prefix("udp://").and_then(|address| address.parse::<SocketAddr>().ok());
+        match address {
+            Some(address) if address.port() == 0 => Err(format!("'{text}' has no port")),
+            Some(address) => Ok(Self(address)),
+            None => {
+                let form = "expected udp://ADDR:PORT, such as udp://127.0.0.1:5000";
+                Err(format!("'{text}' is not an address: {form}"))
+            }
         }
-        Ok(Self(address))
     }
-}
-
-fn wrong_address(text: &str) -> String {
-    format!("'{text}' is no address: expected udp://ADDR:PORT, such as udp://127.0.0.1:5000")
 }
 
 impl fmt::Display for End {

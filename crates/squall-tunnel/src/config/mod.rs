@@ -1,115 +1,120 @@
-//! What a tunnel is told: the file, checked line by line, with all defaults filled in.
+//! The configuration of one end of a tunnel: read from a file, checked, with all defaults filled in.
 //!
 //! `docs/tunnel.md` describes every key.
 
-mod fault;
 mod flow;
-mod section;
 mod source;
 #[cfg(test)]
 mod tests;
+mod text;
 mod token;
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
 };
 
+use serde::Deserialize;
 use squall::{CongestionControl, Fingerprint};
-use toml::de::DeTable;
+use tracing::level_filters::LevelFilter;
 
-pub use fault::ConfigError;
-pub use flow::{End, FlowConfig, MAX_LATENCY, MAX_NAME, Playout};
+pub use flow::{End, FlowConfig, MAX_FLOWS, MAX_LATENCY, MAX_NAME, Playout, check_flows};
 pub use source::Source;
+pub use text::ConfigError;
 pub use token::{MAX_TOKEN, MIN_TOKEN, Token};
 
-use fault::Fault;
-use section::{Placed, Section};
-
-use crate::{entry, exit, tunnel::StartError};
+use flow::{FlowTable, bounded};
+use text::{Mistake, Parsed};
 
 /// Largest file in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Most flows of one end.
-pub const MAX_FLOWS: usize = 64;
-
-/// All that one end of a tunnel is told.
+/// The configuration of one end of a tunnel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Who calls whom.
+    /// Whether this end connects or listens.
     pub side: Side,
-    /// The secret that both ends know.
+    /// The secret that both ends share.
     pub token: Token,
-    /// Who decides what goes where; see [`squall::scheduler`]. Default: `minrtt`.
+    /// The scheduler with its options; see [`squall::scheduler`]. Default: `minrtt`.
     pub scheduler: String,
     /// Congestion control of all paths. Default: [`CongestionControl::Steady`].
     pub congestion: CongestionControl,
     /// The flows that begin or end here, at most [`MAX_FLOWS`].
     pub flows: Vec<FlowConfig>,
-    /// Where metrics and status are served, if they are.
+    /// Address of `/metrics` and `/status`. Default: none.
     pub metrics: Option<SocketAddr>,
-    /// How it tells what happens.
+    /// Form and level of the log.
     pub log: LogConfig,
-    /// Tunnels at a time, where it listens. Default: 16.
+    /// Most tunnels at a time, at an exit. Default: 16.
     pub max_sessions: usize,
 }
 
-/// Who calls whom.
+/// Which side of the connection this end is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Side {
-    /// This end calls: the entry.
+    /// The entry, which connects.
     Connect(ConnectConfig),
-    /// This end is called: the exit.
+    /// The exit, which listens.
     Listen(ListenConfig),
 }
 
-/// Whom to call.
+/// How an entry connects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConnectConfig {
-    /// Host and port.
+    /// Host and port of the exit.
     pub to: String,
-    /// How it is known.
+    /// How the exit proves its identity.
     pub trust: TrustConfig,
     /// Interfaces, by name or by local address; all if empty.
     pub interfaces: Vec<String>,
-    /// Which of them cost money by the byte.
+    /// Interfaces whose bytes cost money.
     pub metered: Vec<String>,
-    /// Whether the session goes by the radios of the interfaces. Default: no.
+    /// Whether the session reads the radios of the interfaces. Default: no.
     pub signal: bool,
 }
 
 impl ConnectConfig {
-    /// What is said to cost money, and is not among the interfaces that are used: a slip would cost it.
-    pub fn stray(&self) -> Option<&str> {
-        let mut stray = self.metered.iter().filter(|one| !self.interfaces.contains(one));
-        stray.find(|_| !self.interfaces.is_empty()).map(String::as_str)
+    /// Whether the interfaces fit together.
+    ///
+    /// # Errors
+    /// The key at fault, and a description: names are mixed with addresses, or a metered interface is not in use.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        let addresses = self.interfaces.iter().filter(|one| one.parse::<IpAddr>().is_ok()).count();
+        if addresses != 0 && addresses != self.interfaces.len() {
+            return Err(("interfaces", "give names or addresses, not both".to_owned()));
+        }
+        let unused = self.metered.iter().find(|one| !self.interfaces.contains(one));
+        match unused.filter(|_| !self.interfaces.is_empty()) {
+            Some(unused) => Err(("metered", format!("'{unused}' is not among the interfaces"))),
+            None => Ok(()),
+        }
     }
 }
 
-/// How the other end is known.
+/// How the exit proves its identity.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrustConfig {
-    /// By an authority of the operating system.
+    /// By a certificate of an authority that the operating system trusts.
     System,
     /// By the fingerprint of its certificate.
     Pin(Fingerprint),
-    /// By the authorities of a PEM file.
+    /// By a certificate of an authority in this PEM file.
     Ca(PathBuf),
     /// Not at all, for tests.
     Insecure,
 }
 
-/// Where to be called.
+/// How an exit listens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListenConfig {
     /// Address and port.
     pub address: SocketAddr,
-    /// What it shows of itself.
+    /// Its certificate.
     pub identity: IdentityConfig,
 }
 
-/// The certificate of the end that is called.
+/// The certificate of an exit.
 #[derive(Clone, Debug, PartialEq)]
 pub enum IdentityConfig {
     /// From two PEM files.
@@ -119,62 +124,59 @@ pub enum IdentityConfig {
         /// The private key.
         key: PathBuf,
     },
-    /// Self-signed, kept in this file, which is made when it is not there.
+    /// Self-signed, stored in this file; created if the file does not exist.
     Kept(PathBuf),
-    /// Self-signed, another one with each start.
+    /// Self-signed, a new one with each start.
     Fresh,
 }
 
-/// How a tunnel tells what happens.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Form and level of the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct LogConfig {
-    /// In which form. Default: text.
+    /// Form of its lines.
     pub format: LogFormat,
-    /// How much. Default: info.
+    /// Least important messages that are logged.
     pub level: LogLevel,
 }
 
-/// Form of a log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Form of the lines of a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// Lines for people.
+    /// Text for people.
     #[default]
     Text,
-    /// An object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// How much is logged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Importance of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// What went wrong.
+    /// Failures.
     Error,
-    /// And what may.
+    /// Possible failures.
     Warn,
-    /// And what happens.
+    /// Normal events.
     #[default]
     Info,
-    /// And why.
+    /// Reasons of events.
     Debug,
     /// Everything.
     Trace,
 }
 
-const FORMATS: &[(&str, LogFormat)] = &[("text", LogFormat::Text), ("json", LogFormat::Json)];
-
-/// The levels by name.
-const LEVELS: &[(&str, LogLevel)] = &[
-    ("error", LogLevel::Error),
-    ("warn", LogLevel::Warn),
-    ("info", LogLevel::Info),
-    ("debug", LogLevel::Debug),
-    ("trace", LogLevel::Trace),
-];
-
-impl LogLevel {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        LEVELS.iter().find(|(_, level)| *level == self).map_or("info", |(name, _)| name)
+impl From<LogLevel> for LevelFilter {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+            LogLevel::Trace => Self::TRACE,
+        }
     }
 }
 
@@ -196,157 +198,151 @@ impl Config {
     /// Reads a file. Paths in it are relative to its folder.
     ///
     /// # Errors
-    /// If it cannot be read, or something in it is wrong; with line and column.
+    /// If it cannot be read, or its content is wrong; with line and column.
     pub fn load(file: &Path) -> Result<Self, ConfigError> {
         let failed = |source| ConfigError::Read { path: file.to_owned(), source };
         let text = squall_file::read_text(file, MAX_FILE).map_err(failed)?;
         Self::parse(&file.display().to_string(), &text, file.parent().unwrap_or(Path::new("")))
     }
 
-    /// Reads a text, called `name` in errors. Paths in it are relative to `folder`.
+    /// Parses a text, called `name` in errors. Paths in it are relative to `folder`.
     ///
     /// # Errors
-    /// If something in it is wrong; with line and column.
+    /// If its content is wrong; with line and column.
     pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Self, ConfigError> {
-        read(text, folder).map_err(|fault| fault.locate(name, text))
+        let file: File = text::parse(name, text)?;
+        file.check(folder).map_err(|mistake| mistake.locate(name, text))
     }
 
-    /// Looks whether the certificates are there, and can be used, that it names. A certificate that is to be made is not.
-    ///
-    /// # Errors
-    /// If one is not.
-    pub fn check_files(&self) -> Result<(), StartError> {
-        match &self.side {
-            Side::Connect(connect) => entry::check(connect),
-            Side::Listen(listen) => exit::check(listen),
-        }
-    }
-
-    /// Whether this end calls the other.
+    /// Whether this end connects.
     pub fn is_entry(&self) -> bool {
         matches!(self.side, Side::Connect(_))
     }
 }
 
-fn read(text: &str, folder: &Path) -> Result<Config, Fault> {
-    let root = DeTable::parse(text)
-        .map_err(|error| Fault::new(error.span().map_or(0, |span| span.start), error.message()))?;
-    let mut file = Section::new("the file", 0, root.get_ref());
-    let side = match (file.section("connect")?, file.section("listen")?) {
-        (Some(connect), None) => Side::Connect(read_connect(connect, folder)?),
-        (None, Some(listen)) => Side::Listen(read_listen(listen, folder)?),
-        (None, None) => return Err(Fault::new(0, "neither [connect] nor [listen]: which end is this?")),
-        (Some(_), Some(listen)) => {
-            return Err(Fault::new(listen.at(), "both [connect] and [listen]: an end calls or is called"));
-        }
-    };
-    let token = read_token(&mut file, folder)?;
-    let mut config = Config::new(side, token);
-    if let Some(Placed { value, at }) = file.text("scheduler")? {
-        squall::scheduler(&value).map_err(|error| Fault::new(at, error.to_string()))?;
-        config.scheduler = value;
-    }
-    config.congestion = file.parse("congestion")?.map_or(config.congestion, |placed| placed.value);
-    config.metrics = file.parse("metrics")?.map(|placed| placed.value);
-    config.max_sessions = file.number("max_sessions", 1, 1024)?.map_or(config.max_sessions, |n| n as usize);
-    if let Some(mut log) = file.section("log")? {
-        config.log.format = log.choice("format", FORMATS)?.unwrap_or_default();
-        config.log.level = log.choice("level", LEVELS)?.unwrap_or_default();
-        log.finish()?;
-    }
-    config.flows = read_flows(&mut file)?;
-    file.finish()?;
-    Ok(config)
+/// A file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    connect: Option<ConnectTable>,
+    listen: Option<ListenTable>,
+    token: Option<String>,
+    token_file: Option<PathBuf>,
+    scheduler: Option<String>,
+    congestion: Option<Parsed<CongestionControl>>,
+    metrics: Option<SocketAddr>,
+    max_sessions: Option<usize>,
+    #[serde(default)]
+    log: LogConfig,
+    #[serde(default)]
+    flow: Vec<FlowTable>,
 }
 
-fn read_flows(file: &mut Section<'_, '_>) -> Result<Vec<FlowConfig>, Fault> {
-    let mut flows: Vec<FlowConfig> = Vec::new();
-    for section in file.sections("flow")? {
-        let (flow, name) = FlowConfig::of(section)?;
-        if flows.iter().any(|other| other.name == flow.name) {
-            return Err(Fault::new(name.at, format!("name: there is a flow '{}' already", flow.name)));
+impl File {
+    fn check(self, folder: &Path) -> Result<Config, Mistake> {
+        let side = match (self.connect, self.listen) {
+            (Some(connect), None) => {
+                Side::Connect(connect.check(folder).map_err(|wrong| wrong.within("connect"))?)
+            }
+            (None, Some(listen)) => {
+                Side::Listen(listen.check(folder).map_err(|wrong| wrong.within("listen"))?)
+            }
+            (None, None) => {
+                return Err(Mistake::new("", "a file needs [connect] (entry) or [listen] (exit)"));
+            }
+            (Some(_), Some(_)) => {
+                return Err(Mistake::new("listen", "a file has either [connect] (entry) or [listen] (exit)"));
+            }
+        };
+        let token = match (self.token, self.token_file) {
+            (Some(token), None) => Token::new(&token).map_err(|problem| Mistake::new("token", problem))?,
+            (None, Some(file)) => {
+                let file = folder.join(file);
+                let problem = |problem| Mistake::new("token_file", format!("{}: {problem}", file.display()));
+                Token::load(&file).map_err(problem)?
+            }
+            (None, None) => {
+                return Err(Mistake::new("", "token or token_file is missing: both ends share a secret"));
+            }
+            (Some(_), Some(_)) => return Err(Mistake::new("token_file", "token is given too")),
+        };
+        let mut config = Config::new(side, token);
+        if let Some(scheduler) = self.scheduler {
+            squall::scheduler(&scheduler).map_err(|error| Mistake::new("scheduler", error.to_string()))?;
+            config.scheduler = scheduler;
         }
-        let taken = flows.iter().find(|other| other.is_in() && other.end == flow.end);
-        if let Some(other) = taken {
-            return Err(Fault::new(
-                name.at,
-                format!("flow '{}' comes in where '{}' does", flow.name, other.name),
-            ));
+        config.congestion = self.congestion.map_or(config.congestion, |Parsed(congestion)| congestion);
+        config.metrics = self.metrics;
+        config.max_sessions = bounded("max_sessions", self.max_sessions, 1..=1024, config.max_sessions)?;
+        config.log = self.log;
+        for (index, flow) in self.flow.into_iter().enumerate() {
+            config.flows.push(flow.check().map_err(|mistake| mistake.within(&format!("flow.{index}")))?);
         }
-        if flows.len() == MAX_FLOWS {
-            return Err(Fault::new(name.at, format!("more than {MAX_FLOWS} flows")));
-        }
-        flows.push(flow);
-    }
-    Ok(flows)
-}
-
-fn read_token(file: &mut Section<'_, '_>, folder: &Path) -> Result<Token, Fault> {
-    match (file.text("token")?, file.text("token_file")?) {
-        (Some(token), None) => {
-            Token::new(&token.value).map_err(|problem| Fault::new(token.at, format!("token: {problem}")))
-        }
-        (None, Some(path)) => {
-            let at_path = |problem: String| Fault::new(path.at, format!("token_file: {problem}"));
-            let full = folder.join(&path.value);
-            Token::load(&full).map_err(|problem| at_path(format!("{}: {problem}", full.display())))
-        }
-        (None, None) => Err(Fault::new(0, "neither token nor token_file: both ends need the same secret")),
-        (Some(_), Some(path)) => Err(Fault::new(path.at, "both token and token_file: one will do")),
+        check_flows(&config.flows)
+            .map_err(|(index, problem)| Mistake::new(format!("flow.{index}.name"), problem))?;
+        Ok(config)
     }
 }
 
-fn read_connect(mut table: Section<'_, '_>, folder: &Path) -> Result<ConnectConfig, Fault> {
-    let to = table.text("to")?.ok_or_else(|| table.fault("to is missing: HOST:PORT of the other end"))?;
-    let port = to.value.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-    if port.is_none_or(|port| port == 0) {
-        return Err(Fault::new(to.at, "to: expected HOST:PORT, such as media.example.org:4433"));
-    }
-    let (pin, ca) = (table.parse::<Fingerprint>("pin")?, table.text("ca")?);
-    let insecure = table.flag("insecure")?.unwrap_or(false);
-    let trust = match (pin, ca) {
-        (Some(_), Some(ca)) => return Err(Fault::new(ca.at, "both pin and ca: one will do")),
-        (Some(pin), None) => TrustConfig::Pin(pin.value),
-        (None, Some(ca)) => TrustConfig::Ca(folder.join(ca.value)),
-        (None, None) if insecure => TrustConfig::Insecure,
-        (None, None) => TrustConfig::System,
-    };
-    let interfaces = table.list("interfaces")?.unwrap_or(Placed { value: Vec::new(), at: 0 });
-    let addresses = interfaces.value.iter().filter(|one| one.parse::<std::net::IpAddr>().is_ok()).count();
-    if addresses != 0 && addresses != interfaces.value.len() {
-        return Err(Fault::new(interfaces.at, "interfaces: names or addresses, not both"));
-    }
-    let metered = table.list("metered")?.unwrap_or(Placed { value: Vec::new(), at: 0 });
-    let signal = table.flag("signal")?.unwrap_or(false);
-    table.finish()?;
-    let at = metered.at;
-    let (interfaces, metered) = (interfaces.value, metered.value);
-    let connect = ConnectConfig { to: to.value, trust, interfaces, metered, signal };
-    match connect.stray() {
-        Some(stray) => Err(Fault::new(at, format!("metered: '{stray}' is not among the interfaces"))),
-        None => Ok(connect),
+/// `[connect]` as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConnectTable {
+    to: String,
+    pin: Option<Parsed<Fingerprint>>,
+    ca: Option<PathBuf>,
+    #[serde(default)]
+    insecure: bool,
+    #[serde(default)]
+    interfaces: Vec<String>,
+    #[serde(default)]
+    metered: Vec<String>,
+    #[serde(default)]
+    signal: bool,
+}
+
+impl ConnectTable {
+    fn check(self, folder: &Path) -> Result<ConnectConfig, Mistake> {
+        let port = self.to.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+        if port.is_none_or(|port| port == 0) {
+            return Err(Mistake::new("to", "expected HOST:PORT, such as media.example.org:4433"));
+        }
+        let trust = match (self.pin, self.ca) {
+            (Some(_), Some(_)) => return Err(Mistake::new("ca", "pin is given too")),
+            (Some(Parsed(pin)), None) => TrustConfig::Pin(pin),
+            (None, Some(ca)) => TrustConfig::Ca(folder.join(ca)),
+            (None, None) if self.insecure => TrustConfig::Insecure,
+            (None, None) => TrustConfig::System,
+        };
+        let Self { to, interfaces, metered, signal, .. } = self;
+        let connect = ConnectConfig { to, trust, interfaces, metered, signal };
+        connect.check().map_err(|(key, problem)| Mistake::new(key, problem))?;
+        Ok(connect)
     }
 }
 
-fn read_listen(mut table: Section<'_, '_>, folder: &Path) -> Result<ListenConfig, Fault> {
-    let address = table
-        .parse::<SocketAddr>("address")?
-        .ok_or_else(|| table.fault("address is missing, such as \"0.0.0.0:4433\""))?;
-    let (certificate, key) = (table.text("certificate")?, table.text("key")?);
-    let state = table.text("state")?;
-    let identity = match (certificate, key, state) {
-        (Some(certificate), Some(key), None) => {
-            IdentityConfig::Files { certificate: folder.join(certificate.value), key: folder.join(key.value) }
-        }
-        (None, None, Some(state)) => IdentityConfig::Kept(folder.join(state.value)),
-        (None, None, None) => IdentityConfig::Fresh,
-        (Some(one), None, None) | (None, Some(one), None) => {
-            return Err(Fault::new(one.at, "certificate and key belong together: one of them is missing"));
-        }
-        (_, _, Some(state)) => {
-            return Err(Fault::new(state.at, "state is for a certificate that is made; there are files"));
-        }
-    };
-    table.finish()?;
-    Ok(ListenConfig { address: address.value, identity })
+/// `[listen]` as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListenTable {
+    address: SocketAddr,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    state: Option<PathBuf>,
+}
+
+impl ListenTable {
+    fn check(self, folder: &Path) -> Result<ListenConfig, Mistake> {
+        let identity = match (self.certificate, self.key, self.state) {
+            (Some(certificate), Some(key), None) => {
+                IdentityConfig::Files { certificate: folder.join(certificate), key: folder.join(key) }
+            }
+            (None, None, Some(state)) => IdentityConfig::Kept(folder.join(state)),
+            (None, None, None) => IdentityConfig::Fresh,
+            (Some(_), None, None) => return Err(Mistake::new("certificate", "key is missing")),
+            (None, Some(_), None) => return Err(Mistake::new("key", "certificate is missing")),
+            (_, _, Some(_)) => return Err(Mistake::new("state", "certificate and key are given too")),
+        };
+        Ok(ListenConfig { address: self.address, identity })
+    }
 }

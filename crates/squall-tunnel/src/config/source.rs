@@ -1,8 +1,8 @@
-//! Who may send to a flow.
+//! Permitted senders of a flow.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
-/// An address, or all that begin with the same bits: `ADDR` or `ADDR/PREFIX`.
+/// An address or a network: `ADDR` or `ADDR/PREFIX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
     address: IpAddr,
@@ -10,7 +10,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Whether an address is one of them. IPv4 addresses that an IPv6 socket reports are those of IPv4.
+    /// Whether it contains an address. IPv4-mapped IPv6 addresses count as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {

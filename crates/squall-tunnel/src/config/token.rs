@@ -5,24 +5,24 @@ use std::{fmt, path::Path};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// Fewest bytes of a token: what can be guessed is none.
+/// Fewest bytes of a token, so that it cannot be guessed.
 pub const MIN_TOKEN: usize = 12;
 
 /// Most bytes of a token.
 pub const MAX_TOKEN: usize = 256;
 
-/// Most bytes of a file that holds a token, with the spaces around it.
+/// Largest file with a token, white space included.
 const MAX_FILE: u64 = 4 << 10;
 
-/// A secret that both ends know. It shows nothing of itself in logs.
+/// A secret that both ends share. Its `Debug` output does not reveal it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
 impl Token {
-    /// Takes a text of [`MIN_TOKEN`] to [`MAX_TOKEN`] bytes; spaces around it do not count.
+    /// A token of [`MIN_TOKEN`] to [`MAX_TOKEN`] bytes; white space around it is removed.
     ///
     /// # Errors
-    /// If it is too short or too long, in words.
+    /// If it is too short or too long.
     pub fn new(text: &str) -> Result<Self, String> {
         let text = text.trim();
         match text.len() {
@@ -31,23 +31,23 @@ impl Token {
         }
     }
 
-    /// Reads a file that holds the text and nothing else.
+    /// Reads a file that contains only the token.
     ///
     /// # Errors
-    /// If the file cannot be read, or holds no token, in words.
+    /// If the file cannot be read, or does not contain a token.
     pub fn load(file: &Path) -> Result<Self, String> {
         let text = squall_file::read_text(file, MAX_FILE).map_err(|error| error.to_string())?;
         Self::new(&text)
     }
 
-    /// The text, to be told to the other end and to nobody else.
+    /// The text, for the other end only.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether these bytes are the same, in a time that does not depend on where they differ.
+    /// Whether these bytes are the token, compared in constant time.
     pub fn matches(&self, given: &[u8]) -> bool {
-        // Digests have one length, so that of the token does not show either.
+        // Digests have one length, so the comparison does not reveal that of the token.
         let (mine, theirs) = (Sha256::digest(self.0.as_bytes()), Sha256::digest(given));
         mine.as_slice().ct_eq(theirs.as_slice()).into()
     }

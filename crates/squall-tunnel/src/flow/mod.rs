@@ -1,7 +1,6 @@
-//! One end of a flow here: its socket, which outlives sessions, and the way up into a session.
+//! One end of a flow: its socket, which outlives sessions, and its queue into the current session.
 
 mod inlet;
-mod receive;
 mod registry;
 mod socket;
 mod uplink;
@@ -10,7 +9,7 @@ use std::{
     io,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
@@ -20,19 +19,18 @@ use squall::{BlockOptions, Channel, Priority};
 use tokio::{net::UdpSocket, sync::watch};
 
 pub use self::registry::FlowError;
-use self::uplink::Uplink;
+use self::uplink::SendQueue;
 pub(crate) use self::{
     registry::Registry,
-    uplink::{Line, Sender},
+    uplink::{SessionSender, Uplink},
 };
 use crate::{
-    clock::Clock,
+    clock::{Clock, lock, micros},
     config::{End, FlowConfig},
+    counters::{Fate, FlowCounters},
     media::{Class, Media},
-    order::Rule,
-    parcel::Parcel,
+    reorder::Rule,
     status::FlowStatus,
-    tally::{Fate, Tally},
 };
 
 /// One end of a flow.
@@ -41,14 +39,14 @@ pub(crate) struct Flow {
     config: watch::Sender<Arc<FlowConfig>>,
     clock: Clock,
     socket: Arc<UdpSocket>,
-    /// Who sent last, at an `in` end: replies go there.
+    /// The latest sender at an `in` end, which receives the replies.
     sender: Mutex<Option<SocketAddr>>,
-    /// What comes in, as far as it is known: an index into [`Media::ALL`].
+    /// The detected media: an index into [`Media::ALL`].
     media: AtomicU8,
-    /// Blocks on their way.
+    /// Blocks in the session.
     pending: AtomicUsize,
-    uplink: Mutex<Uplink>,
-    pub(crate) tally: Tally,
+    queue: Mutex<SendQueue>,
+    pub(crate) counters: FlowCounters,
 }
 
 impl Flow {
@@ -61,84 +59,54 @@ impl Flow {
             sender: Mutex::default(),
             media: AtomicU8::new(0),
             pending: AtomicUsize::new(0),
-            uplink: Mutex::default(),
-            tally: Tally::default(),
+            queue: Mutex::default(),
+            counters: FlowCounters::default(),
         };
-        flow.note_media(media);
+        flow.set_media(media);
         flow
     }
 
-    /// As it is set now.
+    /// The current configuration.
     pub(crate) fn config(&self) -> Arc<FlowConfig> {
         self.config.borrow().clone()
     }
 
-    /// How parcels that come from the other end leave here; `theirs` is the latency there.
+    /// How frames from the other end leave here; `theirs` is the latency there.
     pub(crate) fn rule(&self, theirs: Duration) -> Rule {
         let config = self.config();
-        let latency = crate::gather::micros(theirs);
+        let latency = micros(theirs);
         Rule {
             playout: config.playout,
             ordered: config.order,
             latency,
-            delay: config.latency.map_or(latency, crate::gather::micros),
+            delay: config.latency.map_or(latency, micros),
             max_pending: config.max_pending,
         }
     }
 
-    /// What came in goes to the other end, now or as soon as there is a session.
-    pub(crate) fn dispatch(self: &Arc<Self>, parcel: Parcel) {
-        self.uplink().dispatch(self, parcel);
-    }
-
-    /// A session carries the flow from now on, unless a later one does. Whether it does.
-    pub(crate) fn attach(self: &Arc<Self>, line: Line) -> bool {
-        self.uplink().attach(self, line)
-    }
-
-    /// A session carries the flow no more. Whether it did.
-    pub(crate) fn detach(self: &Arc<Self>, session: u64) -> bool {
-        self.uplink().detach(self, session)
-    }
-
-    /// Gives up its place in a session, which another one takes.
-    pub(crate) fn take_line(self: &Arc<Self>, session: u64) -> Option<Line> {
-        self.uplink().take_line(self, session)
-    }
-
-    /// The session that carries it.
-    pub(crate) fn carrier(&self) -> Option<u64> {
-        self.uplink().carrier()
-    }
-
-    /// Blocks whose deadline passed while there was no session are given up.
-    pub(crate) fn sweep(&self) {
-        self.uplink().sweep(self);
-    }
-
-    /// A datagram leaves here, unless nobody sent yet to whom a reply could go, or the system refuses it. False if the
-    /// system has no room for it now.
+    /// Sends a datagram that leaves the tunnel here. It is dropped and counted if the system refuses it, or if a reply
+    /// has no sender to go to. Returns false if the system has no room for it now.
     pub(crate) fn write(&self, datagram: &[u8]) -> bool {
         let target = match self.config.borrow().end {
             End::Out(target) => Some(target),
-            End::In(_) => *self.sender.lock().unwrap_or_else(PoisonError::into_inner),
+            End::In(_) => *lock(&self.sender),
         };
         let count = match target.map(|target| self.socket.try_send_to(datagram, target)) {
-            Some(Ok(_)) => &self.tally.datagrams_out,
+            Some(Ok(_)) => &self.counters.datagrams_out,
             Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return false,
-            Some(Err(_)) | None => &self.tally.unwritten,
+            Some(Err(_)) | None => &self.counters.unwritten,
         };
         count.fetch_add(1, Relaxed);
         true
     }
 
-    /// A block has ended that was handed over.
+    /// A block that the session had accepted has ended.
     fn ended(&self, class: Class, fate: Fate, bytes: usize) {
         self.pending.fetch_sub(1, Relaxed);
-        self.tally.ended(class, fate, bytes);
+        self.counters.ended(class, fate, bytes);
     }
 
-    /// How the session takes a block of the flow; `None` if it is too late for it.
+    /// The options of a block for the session; `None` if its latency has passed.
     fn options(&self, class: Class, stamp: u64, channel: u16) -> Option<BlockOptions> {
         let config = self.config();
         let age = Duration::from_micros(self.clock.now().saturating_sub(stamp));
@@ -147,41 +115,37 @@ impl Flow {
             .channel(Channel::new(channel))
             .deadline(left)
             .priority(Priority::new((config.priority + class.rank()).min(Priority::LAST.get())));
-        // The first packets of a picture have left when the last is lost, and half a picture is worse than none.
+        // The first packets of a frame have left when the last is lost, and half a frame is worse than none.
         options.unreliable = class == Class::Data && !config.reliable;
         Some(options)
     }
 
-    fn note_media(&self, media: Media) {
+    fn set_media(&self, media: Media) {
         let index = Media::ALL.iter().rposition(|(_, one)| *one == media).unwrap_or(0);
         self.media.store(index as u8, Relaxed);
     }
 
-    fn uplink(&self) -> MutexGuard<'_, Uplink> {
-        self.uplink.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What it is doing.
     pub(crate) fn status(&self) -> FlowStatus {
         let config = self.config();
         let (End::In(address) | End::Out(address)) = config.end;
         let media = Media::ALL.get(usize::from(self.media.load(Relaxed))).map_or("udp", |(name, _)| name);
+        let counters = &self.counters;
         FlowStatus {
             name: config.name.clone(),
             end: if config.is_in() { "in" } else { "out" }.to_owned(),
             address: address.to_string(),
-            media: if config.is_in() { media.to_owned() } else { "-".to_owned() },
+            media: if config.is_in() { media } else { "-" }.to_owned(),
             attached: self.carrier().is_some(),
             latency_ms: config.latency_or_default().as_millis() as u64,
-            datagrams_in: self.tally.datagrams_in.load(Relaxed),
-            datagrams_stale: self.tally.stale.load(Relaxed),
-            datagrams_foreign: self.tally.foreign.load(Relaxed),
-            datagrams_out: self.tally.datagrams_out.load(Relaxed),
-            unwritten: self.tally.unwritten.load(Relaxed),
+            datagrams_in: counters.datagrams_in.load(Relaxed),
+            datagrams_stale: counters.stale.load(Relaxed),
+            datagrams_foreign: counters.foreign.load(Relaxed),
+            datagrams_out: counters.datagrams_out.load(Relaxed),
+            unwritten: counters.unwritten.load(Relaxed),
             pending: self.pending.load(Relaxed) as u64,
-            sent: self.tally.sent(),
-            received: self.tally.received(),
-            latency: self.tally.latency(self.clock.now()),
+            sent: counters.sent(),
+            received: counters.received(),
+            latency: counters.latency(self.clock.now()),
         }
     }
 }

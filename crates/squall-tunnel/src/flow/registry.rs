@@ -1,19 +1,19 @@
-//! The flows that begin or end here, and how they change.
+//! The flows that begin or end here, and changes of the configuration.
 
 use std::{
     collections::BTreeMap,
     io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use tokio::{net::UdpSocket, sync::watch};
 
 use super::{Flow, inlet, socket};
 use crate::{
-    clock::Clock,
-    config::FlowConfig,
+    clock::{Clock, lock},
+    config::{End, FlowConfig},
     journal::Journal,
-    supervise::{self, Kept},
+    supervise::{self, Supervised},
 };
 
 /// All flows, by name.
@@ -22,41 +22,23 @@ pub(crate) struct Registry {
     clock: Clock,
     journal: Arc<Journal>,
     flows: Mutex<BTreeMap<String, Entry>>,
-    /// Told when flows came, went or are free for others.
+    /// Incremented when flows are added, removed or detached from a session.
     changed: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
 struct Entry {
     flow: Arc<Flow>,
-    inlet: Kept,
+    inlet: Supervised,
 }
 
-/// A flow that cannot be, and why.
+/// A flow that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("flow '{name}': {end}: {source}")]
 pub struct FlowError {
     name: String,
-    end: crate::config::End,
+    end: End,
     source: io::Error,
-}
-
-/// What a change of the configuration did to flows.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Changes {
-    pub(crate) added: Vec<String>,
-    pub(crate) removed: Vec<String>,
-    pub(crate) changed: Vec<String>,
-}
-
-impl Changes {
-    /// In words; none if nothing changed.
-    pub(crate) fn words(&self) -> Option<String> {
-        let parts = [("added", &self.added), ("removed", &self.removed), ("changed", &self.changed)];
-        let told = parts.iter().filter(|(_, names)| !names.is_empty());
-        let words: Vec<_> = told.map(|(verb, names)| format!("{verb} {}", names.join(", "))).collect();
-        (!words.is_empty()).then(|| words.join("; "))
-    }
 }
 
 impl Registry {
@@ -64,29 +46,28 @@ impl Registry {
         Self { clock, journal, flows: Mutex::default(), changed: watch::Sender::new(0) }
     }
 
-    /// Has exactly these flows from now on. Those that stay as they are are not touched, and of those that change
-    /// only the sockets whose address does. If one cannot be, nothing changes.
-    pub(crate) fn set(&self, wanted: &[FlowConfig]) -> Result<Changes, FlowError> {
-        let mut flows = self.lock();
-        let mut fresh = Vec::new();
+    /// Replaces the flows. Unchanged flows continue; a changed one gets a new socket only if its address changed. Returns
+    /// a description of the changes. On failure nothing changes.
+    pub(crate) fn set(&self, wanted: &[FlowConfig]) -> Result<String, FlowError> {
+        let mut flows = lock(&self.flows);
+        let mut opened = Vec::new();
         for config in wanted {
-            let known = flows.get(&config.name);
-            if known.is_none_or(|entry| entry.flow.config().end != config.end) {
-                // An address may have passed from one flow to another, whose socket is bound to it still.
-                let left = flows.values().find(|entry| {
+            if flows.get(&config.name).is_none_or(|entry| entry.flow.config().end != config.end) {
+                // The address may belong to a flow that gives it up, whose socket is still bound to it.
+                let previous = flows.values().find(|entry| {
                     let before = entry.flow.config();
                     let stays = wanted.iter().any(|one| one.name == before.name && one.end == before.end);
                     config.is_in() && before.end == config.end && !stays
                 });
-                fresh.push((config, self.open(config, left.map(|entry| entry.flow.socket.clone()))?));
+                let socket = previous.map(|entry| entry.flow.socket.clone());
+                opened.push((config, self.open(config, socket)?));
             }
         }
-        let mut changes = Changes::default();
-        let is_wanted = |name: &str| wanted.iter().any(|config| config.name == name);
+        let (mut added, mut removed, mut changed) = (Vec::new(), Vec::new(), Vec::new());
         flows.retain(|name, _| {
-            let stays = is_wanted(name);
+            let stays = wanted.iter().any(|config| config.name == *name);
             if !stays {
-                changes.removed.push(name.clone());
+                removed.push(name.clone());
             }
             stays
         });
@@ -95,67 +76,60 @@ impl Registry {
             entry.inlet.retry();
             if *entry.flow.config() != *config && entry.flow.config().end == config.end {
                 entry.flow.config.send_replace(Arc::new(config.clone()));
-                entry.flow.note_media(config.media);
-                changes.changed.push(config.name.clone());
+                entry.flow.set_media(config.media);
+                changed.push(config.name.clone());
             }
         }
-        for (config, flow) in fresh {
-            let inlet = self.take_in(&flow);
+        for (config, flow) in opened {
+            let (task, reader) = (format!("flow '{}'", config.name), flow.clone());
+            let inlet = supervise::restarting(self.journal.clone(), task, move || inlet::run(reader.clone()));
             match flows.insert(config.name.clone(), Entry { flow, inlet }) {
-                Some(_) => changes.changed.push(config.name.clone()),
-                None => changes.added.push(config.name.clone()),
+                Some(_) => changed.push(config.name.clone()),
+                None => added.push(config.name.clone()),
             }
         }
         drop(flows);
-        if changes != Changes::default() {
-            self.announce();
+        let lists = [("added", added), ("removed", removed), ("changed", changed)];
+        let lists = lists.into_iter().filter(|(_, names)| !names.is_empty());
+        let words: Vec<_> = lists.map(|(verb, names)| format!("{verb} {}", names.join(", "))).collect();
+        if words.is_empty() {
+            return Ok("no flow changed".to_owned());
         }
-        Ok(changes)
+        self.announce();
+        Ok(words.join("; "))
     }
 
-    /// Reads the flow's socket from now on.
-    fn take_in(&self, flow: &Arc<Flow>) -> Kept {
-        let (name, flow) = (format!("flow '{}'", flow.config().name), flow.clone());
-        supervise::keep(self.journal.clone(), name, move || inlet::run(flow.clone()))
-    }
-
-    /// A session carries nothing any more, however it ended. Others may carry its flows now.
+    /// Detaches all flows from a session that is over, so that other sessions may carry them.
     pub(crate) fn release(&self, session: u64) {
-        let freed = self.all().iter().filter(|flow| flow.detach(session)).count();
-        if freed > 0 {
+        let detached = self.all().iter().filter(|flow| flow.detach(session)).count();
+        if detached > 0 {
             self.announce();
         }
     }
 
-    /// Has sessions look again at which flows there are.
+    /// Makes sessions check the flows again.
     pub(crate) fn announce(&self) {
         self.changed.send_modify(|count| *count += 1);
     }
 
-    /// Told when [`Self::announce`] is called.
+    /// Changes with each [`Self::announce`].
     pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
         self.changed.subscribe()
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Arc<Flow>> {
-        self.lock().get(name).map(|entry| entry.flow.clone())
+        lock(&self.flows).get(name).map(|entry| entry.flow.clone())
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Flow>> {
-        self.lock().values().map(|entry| entry.flow.clone()).collect()
+        lock(&self.flows).values().map(|entry| entry.flow.clone()).collect()
     }
 
-    /// A flow with this socket, or one of its own.
+    /// A flow with this socket, or with a new one.
     fn open(&self, config: &FlowConfig, socket: Option<Arc<UdpSocket>>) -> Result<Arc<Flow>, FlowError> {
         let failed = |source| FlowError { name: config.name.clone(), end: config.end, source };
-        let socket = match socket {
-            Some(socket) => socket,
-            None => Arc::new(socket::open(config.end).map_err(failed)?),
-        };
+        let open = || socket::open(config.end).map(Arc::new).map_err(failed);
+        let socket = socket.map_or_else(open, Ok)?;
         Ok(Arc::new(Flow::new(config.clone(), self.clock, socket)))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        self.flows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

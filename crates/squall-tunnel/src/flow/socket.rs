@@ -1,27 +1,27 @@
-//! Sockets of flows.
+//! Sockets of flows: opened with large buffers, read together with the age of each datagram.
 
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    time::Duration,
 };
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 
-use super::receive;
 use crate::config::End;
 
-/// Bytes that the kernel may keep: a large key frame comes, or leaves, all at once.
+/// Bytes of the kernel's buffers: the datagrams of a large key frame arrive, or leave, all at once.
 const BUFFER: usize = 4 << 20;
 
 /// A socket for this end of a flow: bound to its address, or for sending to it.
 pub(super) fn open(end: End) -> io::Result<UdpSocket> {
     let (End::In(address) | End::Out(address)) = end;
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-    // The kernel gives what it may; a smaller buffer is no reason to do without.
+    // The kernel may grant less, which is no failure.
     let _ = socket.set_recv_buffer_size(BUFFER);
     let _ = socket.set_send_buffer_size(BUFFER);
-    receive::stamp(&socket);
+    request_timestamps(&socket);
     match end {
         End::In(address) => listen(&socket, address)?,
         End::Out(address) => {
@@ -44,5 +44,99 @@ fn listen(socket: &Socket, address: SocketAddr) -> io::Result<()> {
         IpAddr::V4(group) if group.is_multicast() => socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED),
         IpAddr::V6(group) if group.is_multicast() => socket.join_multicast_v6(&group, 0),
         _ => Ok(()),
+    }
+}
+
+/// A datagram that was read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival {
+    pub(super) length: usize,
+    pub(super) from: SocketAddr,
+    /// Time since the kernel received it; zero if the kernel does not report it.
+    pub(super) age: Duration,
+}
+
+/// Requests timestamps of arrivals from the kernel. Without them datagrams count as fresh.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn request_timestamps(socket: &Socket) {
+    use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
+    if let Err(error) = setsockopt(socket, ReceiveTimestampns, &true) {
+        tracing::debug!(%error, "the kernel does not report timestamps");
+    }
+}
+
+/// See above.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn request_timestamps(_: &Socket) {}
+
+/// Reads a datagram, if there is one.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arrival> {
+    use std::{io::IoSliceMut, os::fd::AsRawFd as _, time::SystemTime};
+
+    use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
+
+    socket.try_io(tokio::io::Interest::READABLE, || {
+        let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec);
+        let mut slices = [IoSliceMut::new(buffer)];
+        let flags = MsgFlags::MSG_DONTWAIT;
+        let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut slices, Some(&mut space), flags)?;
+        let stamp = message.cmsgs()?.find_map(|control| match control {
+            ControlMessageOwned::ScmTimestampns(stamp) => Some(Duration::from(stamp)),
+            _ => None,
+        });
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let age = stamp.map_or(Duration::ZERO, |stamp| now.saturating_sub(stamp));
+        let from = message.address.as_ref().and_then(socket_address);
+        let from = from.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+        Ok(Arrival { length: message.bytes, from, age })
+    })
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn socket_address(from: &nix::sys::socket::SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = from.as_sockaddr_in().map(|one| SocketAddr::new(one.ip().into(), one.port()));
+    v4.or_else(|| from.as_sockaddr_in6().map(|one| SocketAddr::V6((*one).into())))
+}
+
+/// Reads a datagram, if there is one.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Arrival> {
+    let (length, from) = socket.try_recv_from(buffer)?;
+    Ok(Arrival { length, from, age: Duration::ZERO })
+}
+
+#[cfg(all(test, any(target_os = "linux", target_os = "android")))]
+mod tests {
+    use super::*;
+    #[test]
+    fn a_link_local_sender_keeps_its_interface() {
+        let on_link: SocketAddr = "[fe80::1%3]:7000".parse().expect("an address");
+        assert_eq!(socket_address(&on_link.into()), Some(on_link));
+        let v4: SocketAddr = "192.0.2.1:7000".parse().expect("an address");
+        assert_eq!(socket_address(&v4.into()), Some(v4));
+    }
+
+    #[tokio::test]
+    async fn a_datagram_is_as_old_as_the_kernel_says() {
+        let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
+        let address = free.local_addr().expect("is bound");
+        drop(free);
+        let receiver = open(End::In(address)).expect("is opened");
+        let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
+        // The first socket that asks for stamps has the kernel begin with it a moment later.
+        std::thread::sleep(Duration::from_millis(100));
+        sender.send_to(b"old", address).expect("is sent");
+        std::thread::sleep(Duration::from_millis(300));
+        sender.send_to(b"fresh!", address).expect("is sent");
+        receiver.readable().await.expect("can be read");
+        let mut buffer = [0; 100];
+        let old = receive(&receiver, &mut buffer).expect("is there");
+        assert_eq!((&buffer[..old.length], old.from), (&b"old"[..], sender.local_addr().expect("is bound")));
+        let fresh = receive(&receiver, &mut buffer).expect("is there");
+        assert_eq!(&buffer[..fresh.length], b"fresh!");
+        assert!(old.age >= fresh.age + Duration::from_millis(300), "{:?} and {:?}", old.age, fresh.age);
+        let none = receive(&receiver, &mut buffer).expect_err("is empty");
+        assert_eq!(none.kind(), io::ErrorKind::WouldBlock);
     }
 }

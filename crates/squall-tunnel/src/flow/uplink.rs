@@ -1,9 +1,9 @@
-//! The way of a flow's parcels into a session, and their waiting room while there is none.
+//! From a flow into a session: blocks that grow, and a queue for the time without a session.
 
 use std::{
     collections::{HashMap, VecDeque},
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
 };
 
 use bytes::Bytes;
@@ -14,79 +14,60 @@ use squall::{
 use squall_units::Micros;
 
 use super::Flow;
-use crate::{gather::micros, media::Class, parcel::Parcel, tally::Fate};
+use crate::{
+    clock::{lock, micros},
+    counters::Fate,
+    frame::Frame,
+    media::Class,
+};
 
 /// Most bytes of a flow that wait for a session.
 const MAX_WAITING: usize = 16 << 20;
 
-/// Where a flow's parcels go.
+/// The blocks of a flow that a session has not accepted yet.
 #[derive(Debug, Default)]
-pub(super) struct Uplink {
-    line: Option<Line>,
-    /// The block that has not ended, if it has begun on this line.
+pub(super) struct SendQueue {
+    uplink: Option<Uplink>,
+    /// The block that has begun on this uplink and has not ended.
     growing: Option<Growing>,
-    /// Blocks that came while there was no session, oldest first. The last one may grow.
-    waiting: VecDeque<Parcel>,
+    /// Blocks from the time without a session, oldest first. The last one may grow.
+    waiting: VecDeque<Frame>,
     waiting_bytes: usize,
 }
 
-/// A flow's place in a session.
+/// The channel of a flow in a session.
 #[derive(Debug)]
-pub(crate) struct Line {
-    sender: Arc<Sender>,
-    channel: u16,
+pub(crate) struct Uplink {
+    pub(crate) sender: Arc<SessionSender>,
+    pub(crate) channel: u16,
 }
 
-impl Line {
-    pub(crate) fn new(sender: Arc<Sender>, channel: u16) -> Self {
-        Self { sender, channel }
-    }
-}
-
-/// Hands blocks to a session.
+/// Passes blocks to a session.
 #[derive(Debug)]
-pub(crate) struct Sender {
+pub(crate) struct SessionSender {
     /// Number of the session in this program; later ones are higher.
-    id: u64,
+    pub(crate) id: u64,
     session: Session,
-    /// By channel. They outlive the lines of a flow that is carried by another session meanwhile: the other end puts
-    /// parcels in order for as long as the channel is the flow's.
-    numbers: Mutex<HashMap<u16, Numbers>>,
+    /// Number of the next frame and stamp of the last one, by channel. They outlive the uplink of a flow that another
+    /// session carries meanwhile: the other end keeps the order for as long as the channel belongs to the flow.
+    numbers: Mutex<HashMap<u16, (u64, Option<Micros>)>>,
 }
 
-/// How far the parcels of a channel have come.
-#[derive(Debug, Default)]
-struct Numbers {
-    /// That of the next one.
-    next: u64,
-    /// The stamp of the last one.
-    last: Option<Micros>,
-}
-
-impl Sender {
+impl SessionSender {
     pub(crate) fn new(id: u64, session: Session) -> Self {
         Self { id, session, numbers: Mutex::default() }
     }
 
-    /// The channel is no flow's any more: the next one's parcels are numbered from 0.
+    /// The channel belongs to no flow any more; the frames of the next one are numbered from 0.
     pub(crate) fn forget(&self, channel: u16) {
-        self.numbers().remove(&channel);
+        lock(&self.numbers).remove(&channel);
     }
 
-    fn numbers(&self) -> MutexGuard<'_, HashMap<u16, Numbers>> {
-        self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// Blocks of a channel are handed over here as they grow.
-    pub(crate) fn take_in_parts(&self, channel: u16) {
+    /// Makes the session deliver blocks of a channel in parts, as they grow.
+    pub(crate) fn deliver_in_parts(&self, channel: u16) {
         self.session.set_in_parts(Channel::new(channel), true);
     }
 
-    /// Sends a block that is complete.
     fn send(&self, options: &BlockOptions, data: Bytes) -> Result<BlockHandle, Fate> {
         let mut block = Block::new(data).channel(options.channel).priority(options.priority);
         (block.deadline, block.reliable) = (options.deadline, !options.unreliable);
@@ -104,156 +85,169 @@ impl Sender {
     }
 }
 
-fn fate(of: &BlockFate) -> Fate {
-    match of {
-        BlockFate::Delivered { .. } => Fate::Delivered,
-        BlockFate::Expired { .. } => Fate::Expired,
-        BlockFate::Lost { .. } => Fate::Lost,
-        BlockFate::Cancelled { .. } => Fate::Cancelled,
-        BlockFate::Refused(_) => Fate::Refused,
-        _ => Fate::Closed,
-    }
-}
-
-/// A block of a flow that is sent while it grows, or that is not sent to its end.
+/// A block that is sent while it grows. If sending failed, the rest of the block is dropped.
 #[derive(Debug)]
 struct Growing {
     class: Class,
     bytes: usize,
-    to: Result<BlockWriter, Fate>,
+    writer: Result<BlockWriter, Fate>,
 }
 
 impl Growing {
-    fn add(&mut self, flow: &Arc<Flow>, parcel: Parcel) {
-        let (len, ends) = (parcel.len(), parcel.ends);
+    fn add(&mut self, flow: &Arc<Flow>, frame: Frame) {
+        let (len, ends) = (frame.len(), frame.ends);
         self.bytes += len;
-        let Ok(writer) = &mut self.to else { return };
-        let data = parcel.into_rest();
+        let Ok(writer) = &mut self.writer else { return };
+        let data = frame.into_rest();
         let added = if ends { writer.try_append_last(data) } else { writer.try_append(data) };
         if let Err(WriteError::Full(_) | WriteError::TooLarge { .. }) = added {
-            // What was written counts for what it is; the rest is dropped.
-            let rest = Self { class: self.class, bytes: len, to: Err(Fate::Overflow) };
+            // The written bytes count with the fate of the block, the rest as overflow.
+            let rest = Self { class: self.class, bytes: len, writer: Err(Fate::Overflow) };
             let mut written = mem::replace(self, rest);
             written.bytes -= len;
             written.end(flow);
         }
     }
 
-    /// No more comes of it.
     fn end(self, flow: &Arc<Flow>) {
-        let Self { class, bytes, to } = self;
-        match to.map(BlockWriter::finish) {
-            Ok(Ok(handle)) => follow(flow, class, bytes, handle),
-            // Without a byte, which none is.
+        let Self { class, bytes, writer } = self;
+        match writer.map(BlockWriter::finish) {
+            Ok(Ok(handle)) => count_fate(flow, class, bytes, handle),
+            // An empty block, which none is.
             Ok(Err(_)) => flow.ended(class, Fate::Cancelled, bytes),
-            Err(fate) => flow.tally.ended(class, fate, bytes),
+            Err(fate) => flow.counters.ended(class, fate, bytes),
         }
     }
 }
 
-/// Counts what becomes of a block.
-fn follow(flow: &Arc<Flow>, class: Class, bytes: usize, handle: BlockHandle) {
+/// Counts a block once its fate is known.
+fn count_fate(flow: &Arc<Flow>, class: Class, bytes: usize, handle: BlockHandle) {
     let flow = flow.clone();
-    tokio::spawn(async move { flow.ended(class, fate(&handle.await), bytes) });
+    tokio::spawn(async move {
+        let fate = match handle.await {
+            BlockFate::Delivered { .. } => Fate::Delivered,
+            BlockFate::Expired { .. } => Fate::Expired,
+            BlockFate::Lost { .. } => Fate::Lost,
+            BlockFate::Cancelled { .. } => Fate::Cancelled,
+            BlockFate::Refused(_) => Fate::Refused,
+            _ => Fate::Closed,
+        };
+        flow.ended(class, fate, bytes);
+    });
 }
 
-impl Uplink {
-    pub(super) fn dispatch(&mut self, flow: &Arc<Flow>, parcel: Parcel) {
-        match &self.line {
-            Some(line) => self.growing = line.send(flow, self.growing.take(), parcel),
-            None => self.wait(flow, parcel),
+impl Flow {
+    /// Sends datagrams that entered here to the other end, now or once there is a session.
+    pub(crate) fn dispatch(self: &Arc<Self>, frame: Frame) {
+        let queue = &mut *lock(&self.queue);
+        match &queue.uplink {
+            Some(uplink) => queue.growing = uplink.send(self, queue.growing.take(), frame),
+            None => queue.wait(self, frame),
         }
     }
 
-    pub(super) fn carrier(&self) -> Option<u64> {
-        self.line.as_ref().map(|line| line.sender.id())
+    /// Number of the session that carries the flow.
+    pub(crate) fn carrier(&self) -> Option<u64> {
+        lock(&self.queue).uplink.as_ref().map(|uplink| uplink.sender.id)
     }
 
-    pub(super) fn attach(&mut self, flow: &Arc<Flow>, line: Line) -> bool {
-        match &self.line {
-            Some(other) if other.sender.id() > line.sender.id() => return false,
-            Some(same) if same.sender.id() == line.sender.id() && same.channel == line.channel => {
+    /// Lets a session carry the flow. Returns false if a later session carries it.
+    pub(crate) fn attach(self: &Arc<Self>, uplink: Uplink) -> bool {
+        let queue = &mut *lock(&self.queue);
+        match &queue.uplink {
+            Some(other) if other.sender.id > uplink.sender.id => return false,
+            Some(same) if same.sender.id == uplink.sender.id && same.channel == uplink.channel => {
                 return true;
             }
             _ => {}
         }
-        self.end_growing(flow);
-        self.sweep(flow);
-        self.waiting_bytes = 0;
-        for parcel in self.waiting.drain(..) {
-            self.growing = line.send(flow, self.growing.take(), parcel);
+        queue.end_growing(self);
+        queue.sweep(self);
+        queue.waiting_bytes = 0;
+        for frame in queue.waiting.drain(..) {
+            queue.growing = uplink.send(self, queue.growing.take(), frame);
         }
-        self.line = Some(line);
+        queue.uplink = Some(uplink);
         true
     }
 
-    pub(super) fn detach(&mut self, flow: &Arc<Flow>, session: u64) -> bool {
-        self.take_line(flow, session).is_some()
+    /// Removes the flow from a session. Whether the session carried it.
+    pub(crate) fn detach(self: &Arc<Self>, session: u64) -> bool {
+        self.take_uplink(session).is_some()
     }
 
-    pub(super) fn take_line(&mut self, flow: &Arc<Flow>, session: u64) -> Option<Line> {
-        let line = self.line.take_if(|line| line.sender.id() == session)?;
-        self.end_growing(flow);
-        Some(line)
+    /// Takes the flow's channel in a session, for another flow.
+    pub(crate) fn take_uplink(self: &Arc<Self>, session: u64) -> Option<Uplink> {
+        let queue = &mut *lock(&self.queue);
+        let uplink = queue.uplink.take_if(|uplink| uplink.sender.id == session)?;
+        queue.end_growing(self);
+        Some(uplink)
     }
 
-    /// The session that carries the flow changes: what comes of the block yet goes on in another one.
+    /// Drops waiting blocks whose deadline has passed.
+    pub(crate) fn sweep(&self) {
+        lock(&self.queue).sweep(self);
+    }
+}
+
+impl SendQueue {
+    /// The session changes: the rest of the block continues in another session.
     fn end_growing(&mut self, flow: &Arc<Flow>) {
         if let Some(growing) = self.growing.take() {
             growing.end(flow);
         }
     }
 
-    fn wait(&mut self, flow: &Flow, parcel: Parcel) {
+    fn wait(&mut self, flow: &Flow, frame: Frame) {
         self.sweep(flow);
-        let goes_on = !parcel.begins && self.waiting.back().is_some_and(|last| !last.ends);
-        if parcel.is_empty() && !goes_on {
+        let continues = !frame.begins && self.waiting.back().is_some_and(|last| !last.ends);
+        if frame.is_empty() && !continues {
             return;
         }
-        let full = !goes_on && self.waiting.len() >= flow.config().max_pending;
-        if full || self.waiting_bytes + parcel.len() > MAX_WAITING {
-            flow.tally.ended(parcel.class, Fate::Overflow, parcel.len());
+        let full = !continues && self.waiting.len() >= flow.config().max_pending;
+        if full || self.waiting_bytes + frame.len() > MAX_WAITING {
+            flow.counters.ended(frame.class, Fate::Overflow, frame.len());
             return;
         }
-        self.waiting_bytes += parcel.len();
-        match self.waiting.back_mut().filter(|_| goes_on) {
-            Some(last) => last.extend(&parcel),
-            None => self.waiting.push_back(parcel.beginning()),
+        self.waiting_bytes += frame.len();
+        match self.waiting.back_mut().filter(|_| continues) {
+            Some(last) => last.extend(&frame),
+            None => self.waiting.push_back(frame.beginning()),
         }
     }
 
-    pub(super) fn sweep(&mut self, flow: &Flow) {
+    fn sweep(&mut self, flow: &Flow) {
         let latency = micros(flow.config().latency_or_default());
         let now = flow.clock.now();
-        while self.waiting.front().is_some_and(|parcel| parcel.stamp.saturating_add(latency) <= now) {
-            let Some(parcel) = self.waiting.pop_front() else { return };
-            self.waiting_bytes -= parcel.len();
-            flow.tally.ended(parcel.class, Fate::Unsent, parcel.len());
+        while self.waiting.front().is_some_and(|frame| frame.stamp.saturating_add(latency) <= now) {
+            let Some(frame) = self.waiting.pop_front() else { return };
+            self.waiting_bytes -= frame.len();
+            flow.counters.ended(frame.class, Fate::Unsent, frame.len());
         }
     }
 }
 
-impl Line {
-    /// Sends a parcel, in the block that grows or in one of its own. What grows then.
-    fn send(&self, flow: &Arc<Flow>, growing: Option<Growing>, parcel: Parcel) -> Option<Growing> {
-        let ends = parcel.ends;
+impl Uplink {
+    /// Sends datagrams, in the growing block or in a new one. Returns the block that grows afterwards.
+    fn send(&self, flow: &Arc<Flow>, growing: Option<Growing>, frame: Frame) -> Option<Growing> {
+        let ends = frame.ends;
         let growing = match growing {
-            Some(mut growing) if !parcel.begins => {
-                growing.add(flow, parcel);
+            Some(mut growing) if !frame.begins => {
+                growing.add(flow, frame);
                 growing
             }
-            // Whoever gathered it has failed, and begins again.
+            // The inlet has failed and was restarted.
             Some(growing) => {
                 growing.end(flow);
-                return self.send(flow, None, parcel);
+                return self.send(flow, None, frame);
             }
-            // The end of a block that was given up with its session.
-            None if parcel.is_empty() => return None,
+            // The end of a block that was dropped with its session.
+            None if frame.is_empty() => return None,
             None if ends => {
-                self.send_whole(flow, parcel.beginning());
+                self.send_whole(flow, frame.beginning());
                 return None;
             }
-            None => self.begin(flow, parcel.beginning()),
+            None => self.begin(flow, frame.beginning()),
         };
         if !ends {
             return Some(growing);
@@ -262,55 +256,54 @@ impl Line {
         None
     }
 
-    fn send_whole(&self, flow: &Arc<Flow>, parcel: Parcel) {
-        let (class, bytes) = (parcel.class, parcel.len());
-        match self.hand_over(flow, parcel, |options, data| self.sender.send(options, data)) {
-            Ok(handle) => follow(flow, class, bytes, handle),
-            Err(fate) => flow.tally.ended(class, fate, bytes),
+    fn send_whole(&self, flow: &Arc<Flow>, frame: Frame) {
+        let (class, bytes) = (frame.class, frame.len());
+        match self.number(flow, frame, |options, data| self.sender.send(options, data)) {
+            Ok(handle) => count_fate(flow, class, bytes, handle),
+            Err(fate) => flow.counters.ended(class, fate, bytes),
         }
     }
 
-    fn begin(&self, flow: &Arc<Flow>, parcel: Parcel) -> Growing {
-        let (class, bytes) = (parcel.class, parcel.len());
-        let expected_len = u32::try_from(parcel.expected).ok().filter(|expected| *expected > 0);
-        let opened = self.hand_over(flow, parcel, |options, data| {
+    fn begin(&self, flow: &Arc<Flow>, frame: Frame) -> Growing {
+        let (class, bytes) = (frame.class, frame.len());
+        let expected_len = u32::try_from(frame.expected).ok().filter(|expected| *expected > 0);
+        let opened = self.number(flow, frame, |options, data| {
             let options = BlockOptions { expected_len, ..options.clone() };
             let mut writer = self.sender.open(&options)?;
             let written = writer.try_append(data);
             Ok((writer, written))
         });
-        let to = match opened {
+        let writer = match opened {
             Ok((writer, Ok(()) | Err(WriteError::Ended))) => Ok(writer),
-            // It is cancelled. The other end learns that, so its number is used.
+            // The block is cancelled. The other end learns that, so its number is used.
             Ok((_, Err(_))) => {
                 flow.pending.fetch_sub(1, Relaxed);
                 Err(Fate::Overflow)
             }
             Err(fate) => Err(fate),
         };
-        Growing { class, bytes, to }
+        Growing { class, bytes, writer }
     }
 
-    /// Numbers a block and hands it to the session. Only what was handed over has a number: a gap is something that may
-    /// still come.
-    fn hand_over<T>(
+    /// Numbers a block and passes it to the session. Only blocks that the session accepted have a number: a gap means
+    /// that a block may still arrive.
+    fn number<T>(
         &self,
         flow: &Arc<Flow>,
-        parcel: Parcel,
-        give: impl FnOnce(&BlockOptions, Bytes) -> Result<T, Fate>,
+        frame: Frame,
+        send: impl FnOnce(&BlockOptions, Bytes) -> Result<T, Fate>,
     ) -> Result<T, Fate> {
         if flow.pending.load(Relaxed) >= flow.config().max_pending {
             return Err(Fate::Overflow);
         }
-        let stamp = parcel.stamp;
-        let options = flow.options(parcel.class, stamp, self.channel).ok_or(Fate::Unsent)?;
-        let mut all = self.sender.numbers();
-        let numbers = all.entry(self.channel).or_default();
-        let before = numbers.last.map_or(0, |last| stamp.saturating_sub(last));
-        let given = give(&options, parcel.seal(flow.clock.now(), numbers.next, before))?;
-        numbers.next += 1;
-        numbers.last = Some(stamp);
+        let stamp = frame.stamp;
+        let options = flow.options(frame.class, stamp, self.channel).ok_or(Fate::Unsent)?;
+        let mut numbers = lock(&self.sender.numbers);
+        let (next, last) = numbers.entry(self.channel).or_default();
+        let since_last = last.map_or(0, |last| stamp.saturating_sub(last));
+        let sent = send(&options, frame.seal(flow.clock.now(), *next, since_last))?;
+        (*next, *last) = (*next + 1, Some(stamp));
         flow.pending.fetch_add(1, Relaxed);
-        Ok(given)
+        Ok(sent)
     }
 }

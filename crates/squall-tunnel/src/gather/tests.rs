@@ -1,9 +1,11 @@
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::{
     config::End,
-    parcel::{Reader, tests::listed},
+    frame::{FrameReader, tests::listed},
 };
 
 fn flow(media: Media) -> FlowConfig {
@@ -37,11 +39,11 @@ fn a_frame_leaves_with_its_last_packet() {
         let last = datagrams.len() - 1;
         for (n, datagram) in datagrams.iter().enumerate() {
             assert!(out.is_empty());
-            gatherer.push(at, datagram, &mut |parcel| out.push(parcel));
+            gatherer.push(at, datagram, &mut |frame| out.push(frame));
             assert_eq!(out.len(), usize::from(n == last));
         }
-        let parcel = out.pop().expect("has left");
-        assert_eq!((parcel.class, parcel.datagrams, parcel.stamp), (class, datagrams.len() as u32, at));
+        let frame = out.pop().expect("has left");
+        assert_eq!((frame.class, frame.datagrams, frame.stamp), (class, datagrams.len() as u32, at));
     }
     assert_eq!(gatherer.poll_timeout(), None);
 }
@@ -51,15 +53,15 @@ fn a_frame_without_its_last_packet_leaves_when_nothing_more_comes() {
     let mut gatherer = Gatherer::new(&flow(Media::H264));
     let mut out = Vec::new();
     for datagram in &frame(0, 3, 100, P)[..2] {
-        gatherer.push(1000, datagram, &mut |parcel| out.push(parcel));
+        gatherer.push(1000, datagram, &mut |frame| out.push(frame));
     }
     assert_eq!(gatherer.poll_timeout(), Some(21_000));
-    gatherer.handle_timeout(20_999, &mut |parcel| out.push(parcel));
+    gatherer.handle_timeout(20_999, &mut |frame| out.push(frame));
     assert!(out.is_empty());
-    gatherer.handle_timeout(21_000, &mut |parcel| out.push(parcel));
+    gatherer.handle_timeout(21_000, &mut |frame| out.push(frame));
     assert_eq!((out.len(), out[0].datagrams), (1, 2));
     // What comes of it after all is of the same class.
-    gatherer.push(29_000, &frame(0, 3, 100, P)[2], &mut |parcel| out.push(parcel));
+    gatherer.push(29_000, &frame(0, 3, 100, P)[2], &mut |frame| out.push(frame));
     assert_eq!(out[1].class, Class::Reference);
 }
 
@@ -73,11 +75,11 @@ fn a_frame_that_is_too_large_is_carried_in_parts_of_one_class() {
         datagram
     };
     for n in 0..100 {
-        gatherer.push(0, &large(n), &mut |parcel| out.push(parcel));
+        gatherer.push(0, &large(n), &mut |frame| out.push(frame));
     }
     assert_eq!(out.len(), 3);
-    assert!(out.iter().all(|parcel| parcel.class == Class::Key && parcel.len() <= 65_536 + HEAD));
-    assert_eq!(out.iter().map(|parcel| parcel.datagrams).sum::<u32>(), 100);
+    assert!(out.iter().all(|frame| frame.class == Class::Key && frame.len() <= 65_536 + HEADER));
+    assert_eq!(out.iter().map(|frame| frame.datagrams).sum::<u32>(), 100);
 }
 
 #[test]
@@ -87,15 +89,15 @@ fn the_rest_of_a_frame_is_a_part_of_it_whatever_the_codec() {
     for n in 0..100 {
         let mut datagram = packet(n == 99, n, 100, &[0]);
         datagram.resize(1400, 0);
-        gatherer.push(0, &datagram, &mut |parcel| out.push(parcel));
+        gatherer.push(0, &datagram, &mut |frame| out.push(frame));
         if n == 60 {
             // A pause of the sender.
-            gatherer.handle_timeout(20_000, &mut |parcel| out.push(parcel));
+            gatherer.handle_timeout(20_000, &mut |frame| out.push(frame));
         }
     }
-    // 46 packets fill a parcel: 46, 15 until the pause, and 39.
-    assert_eq!(out.iter().map(|parcel| parcel.datagrams).collect::<Vec<_>>(), [46, 15, 39]);
-    assert!(out.iter().all(|parcel| parcel.class == Class::Reference));
+    // 46 packets fill a frame: 46, 15 until the pause, and 39.
+    assert_eq!(out.iter().map(|frame| frame.datagrams).collect::<Vec<_>>(), [46, 15, 39]);
+    assert!(out.iter().all(|frame| frame.class == Class::Reference));
 }
 
 #[test]
@@ -103,12 +105,12 @@ fn reports_keep_their_place() {
     let mut gatherer = Gatherer::new(&flow(Media::H264));
     let mut out = Vec::new();
     let report = [0x80, 200, 0, 0];
-    gatherer.push(0, &report, &mut |parcel| out.push(parcel));
+    gatherer.push(0, &report, &mut |frame| out.push(frame));
     assert_eq!((out.len(), out[0].class), (1, Class::Data), "nothing is open");
     let video = frame(0, 2, 100, B);
-    gatherer.push(0, &video[0], &mut |parcel| out.push(parcel));
-    gatherer.push(0, &report, &mut |parcel| out.push(parcel));
-    gatherer.push(0, &video[1], &mut |parcel| out.push(parcel));
+    gatherer.push(0, &video[0], &mut |frame| out.push(frame));
+    gatherer.push(0, &report, &mut |frame| out.push(frame));
+    gatherer.push(0, &video[1], &mut |frame| out.push(frame));
     assert_eq!((out.len(), out[1].class, out[1].datagrams), (2, Class::Disposable, 3));
 }
 
@@ -117,15 +119,15 @@ fn what_is_there_of_a_frame_leaves_before_the_rest() {
     let mut gatherer = Gatherer::new(&flow(Media::H264));
     let mut out = Vec::new();
     for (n, datagram) in frame(0, 5, 100, IDR).iter().enumerate() {
-        gatherer.push(1_000 * n as u64, datagram, &mut |parcel| out.push(parcel));
+        gatherer.push(1_000 * n as u64, datagram, &mut |frame| out.push(frame));
         if n == 1 || n == 2 {
-            gatherer.flush(&mut |parcel| out.push(parcel));
+            gatherer.flush(&mut |frame| out.push(frame));
         }
     }
-    let shape = |parcel: &Parcel| (parcel.begins, parcel.ends, parcel.datagrams);
+    let shape = |frame: &Frame| (frame.begins, frame.ends, frame.datagrams);
     let shapes: Vec<_> = out.iter().map(shape).collect();
     assert_eq!(shapes, [(true, false, 2), (false, false, 1), (false, true, 2)]);
-    assert!(out.iter().all(|parcel| (parcel.class, parcel.stamp) == (Class::Key, 0)));
+    assert!(out.iter().all(|frame| (frame.class, frame.stamp) == (Class::Key, 0)));
     gatherer.flush(&mut |_| panic!("nothing is left"));
 }
 
@@ -136,10 +138,10 @@ fn a_frame_that_has_begun_to_leave_goes_on_in_another_block_if_it_needs_more_car
     // The second packet has another layer of the same picture, as the format allows.
     for (sequence, header, marker) in [(0, B, false), (1, B, false), (2, P, false), (3, B, true)] {
         let datagram = packet(marker, sequence, 100, &[header, 0, 0]);
-        gatherer.push(0, &datagram, &mut |parcel| out.push(parcel));
-        gatherer.flush(&mut |parcel| out.push(parcel));
+        gatherer.push(0, &datagram, &mut |frame| out.push(frame));
+        gatherer.flush(&mut |frame| out.push(frame));
     }
-    let shape = |parcel: &Parcel| (parcel.class, parcel.begins, parcel.ends, parcel.datagrams);
+    let shape = |frame: &Frame| (frame.class, frame.begins, frame.ends, frame.datagrams);
     let (low, high) = (Class::Disposable, Class::Reference);
     let shapes: Vec<_> = out.iter().map(shape).collect();
     let expected = [
@@ -158,12 +160,12 @@ fn a_frame_that_takes_half_of_the_latency_goes_on_in_another_block() {
     let mut gatherer = Gatherer::new(&FlowConfig { latency, ..flow(Media::H264) });
     let mut out = Vec::new();
     for (n, datagram) in frame(0, 13, 100, IDR).iter().enumerate() {
-        gatherer.push(n as u64 * 10_000, datagram, &mut |parcel| out.push(parcel));
-        gatherer.flush(&mut |parcel| out.push(parcel));
+        gatherer.push(n as u64 * 10_000, datagram, &mut |frame| out.push(frame));
+        gatherer.flush(&mut |frame| out.push(frame));
     }
-    let begun = out.iter().filter(|parcel| parcel.begins).map(|parcel| (parcel.stamp, parcel.class));
+    let begun = out.iter().filter(|frame| frame.begins).map(|frame| (frame.stamp, frame.class));
     assert_eq!(begun.collect::<Vec<_>>(), [0, 50_000, 100_000].map(|stamp| (stamp, Class::Key)));
-    assert_eq!(out.iter().map(|parcel| parcel.datagrams).sum::<u32>(), 13);
+    assert_eq!(out.iter().map(|frame| frame.datagrams).sum::<u32>(), 13);
 }
 
 #[test]
@@ -172,12 +174,12 @@ fn a_block_says_how_long_those_of_its_class_are() {
     let mut out = Vec::new();
     for (n, (packets, header)) in [(50, IDR), (5, P), (50, IDR), (5, P)].into_iter().enumerate() {
         for datagram in frame(0, packets, n as u32, header) {
-            gatherer.push(0, &datagram, &mut |parcel| out.push(parcel));
-            gatherer.flush(&mut |parcel| out.push(parcel));
+            gatherer.push(0, &datagram, &mut |frame| out.push(frame));
+            gatherer.flush(&mut |frame| out.push(frame));
         }
     }
-    let expected: Vec<_> = out.iter().filter(|parcel| parcel.begins).map(|parcel| parcel.expected).collect();
-    assert_eq!(expected, [0, 0, HEAD + 50 * 20, HEAD + 5 * 20]);
+    let expected: Vec<_> = out.iter().filter(|frame| frame.begins).map(|frame| frame.expected).collect();
+    assert_eq!(expected, [0, 0, HEADER + 50 * 20, HEADER + 5 * 20]);
 }
 
 proptest! {
@@ -189,14 +191,14 @@ proptest! {
     ) {
         let mut gatherer = Gatherer::new(&flow(media.1));
         let (mut came, mut now) = (Vec::new(), 0);
-        let (mut reader, mut open) = (Reader::default(), false);
-        let mut take = |parcel: Parcel| {
-            assert_eq!(parcel.begins, !open, "a block begins where the one before has ended");
-            if parcel.begins {
-                reader = Reader::default();
+        let (mut reader, mut open) = (FrameReader::default(), false);
+        let mut take = |frame: Frame| {
+            assert_eq!(frame.begins, !open, "a block begins where the one before has ended");
+            if frame.begins {
+                reader = FrameReader::default();
             }
-            open = !parcel.ends;
-            let wire = if parcel.begins { parcel.seal(0, 0, 0) } else { parcel.into_rest() };
+            open = !frame.ends;
+            let wire = if frame.begins { frame.seal(0, 0, 0) } else { frame.into_rest() };
             came.extend(listed(&reader.read(wire, !open).expect("is well formed")));
         };
         let mut sent = Vec::new();

@@ -1,8 +1,8 @@
-//! The beginning of a picture in a byte stream: which NAL units, or start codes, it opens with.
+//! The class of a picture in a byte stream, from its first NAL units or start codes.
 
-use super::{frame::Class, h264, h265::Layers};
+use super::{class::Class, h264, h265::Layers};
 
-/// Bytes at the beginning of a picture within which its first slice is looked for.
+/// Bytes of a picture that are searched for its first slice.
 const MAX_SCAN: usize = 8192;
 
 /// Video in an elementary stream.
@@ -12,17 +12,17 @@ pub(super) enum Codec {
     Mpeg2,
     H264,
     H265,
-    /// One whose pictures are not looked into.
+    /// A codec whose pictures are not parsed.
     Other,
 }
 
-/// Looks for the first slice of a picture, piece by piece.
+/// Searches a picture for its first slice, piece by piece.
 #[derive(Debug)]
 pub(super) struct Scan {
     codec: Codec,
     layers: Layers,
     begin: Vec<u8>,
-    /// Up to here there is nothing left to be found.
+    /// The bytes before this are searched.
     looked: usize,
     found: Option<Class>,
     over: bool,
@@ -52,7 +52,7 @@ impl Scan {
         self.begin.extend_from_slice(&piece[..piece.len().min(room)]);
         while let Some(at) = start_code(&self.begin[self.looked..]) {
             let unit = self.looked + at + 3;
-            // As much as parameter sets need to tell of layers.
+            // As much of parameter sets as declares the layers.
             let Some(bytes) = self.begin.get(unit..unit + 4) else { break };
             let bytes: [u8; 4] = [bytes[0], bytes[1], bytes[2], bytes[3]];
             self.looked = unit;
@@ -66,17 +66,17 @@ impl Scan {
         self.over = self.begin.len() >= MAX_SCAN;
     }
 
-    /// What the picture is, once it is known.
+    /// The class of the picture, once known.
     pub(super) fn class(&self) -> Option<Class> {
         self.found
     }
 
-    /// Where a start code stands of which the unit is not there yet, or the end.
+    /// Position of a start code whose unit is incomplete, or the end.
     fn pending(&self) -> usize {
         start_code(&self.begin[self.looked..]).map_or(self.begin.len(), |at| self.looked + at)
     }
 
-    /// Takes in a unit; whether it is a slice, after which nothing new is said.
+    /// Reads a unit. Returns whether it is a slice, behind which the class does not change.
     fn is_slice(&mut self, unit: [u8; 4]) -> bool {
         let (class, slice) = match self.codec {
             Codec::H264 => (h264::of_nal(unit[0]), matches!(unit[0] & 0x1f, 1..=5)),

@@ -1,11 +1,11 @@
-//! AV1 in RTP ("RTP Payload Format For AV1", AOMedia, v1.0.0): what a packet says of its temporal unit.
+//! AV1 in RTP ("RTP Payload Format For AV1", AOMedia, v1.0.0): the class of a packet's temporal unit.
 //!
-//! Whether a frame is disposable stands deep in its header, or in an RTP header extension of which only a session
-//! description tells; so none is taken for disposable.
+//! Whether a frame is disposable is coded deep in its header, or in an RTP header extension that a session description
+//! declares; so no frame counts as disposable.
 
-use super::frame::Class;
+use super::class::Class;
 
-/// What a packet's payload says (§4.4 aggregation header).
+/// Class of a packet's payload (§4.4 aggregation header).
 pub(super) fn of_payload(payload: &[u8]) -> Option<Class> {
     let (head, mut rest) = payload.split_first()?;
     // N: a coded video sequence begins.
@@ -27,7 +27,7 @@ pub(super) fn of_payload(payload: &[u8]) -> Option<Class> {
     class.or(Some(Class::Reference))
 }
 
-/// What an open bitstream unit says (AV1 §5.3.2 header, §5.9.2 frame header).
+/// Class of an open bitstream unit (AV1 §5.3.2 header, §5.9.2 frame header).
 fn of_obu(obu: &[u8]) -> Option<Class> {
     let head = *obu.first()?;
     let (kind, extension, sized) = (head >> 3 & 0x0f, head & 0x04 != 0, head & 0x02 != 0);
@@ -44,7 +44,7 @@ fn of_obu(obu: &[u8]) -> Option<Class> {
     }
 }
 
-/// Takes an element off the front, which begins with its length.
+/// Removes an element, with its length, from the front.
 fn take<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     let len = usize::try_from(leb128(input)?).ok()?;
     let (element, rest) = input.split_at_checked(len)?;
@@ -52,7 +52,7 @@ fn take<'a>(input: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(element)
 }
 
-/// Takes a number off the front (AV1 §4.10.5).
+/// Removes a number from the front (AV1 §4.10.5).
 fn leb128(input: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for index in 0..8 {

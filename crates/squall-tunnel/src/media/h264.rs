@@ -1,16 +1,16 @@
-//! H.264 in RTP (RFC 6184): what the NAL units of a packet say of their picture.
+//! H.264 in RTP (RFC 6184): the class of a picture from the NAL units of a packet.
 
-use super::frame::Class;
+use super::class::Class;
 
 /// Reference picture importance, 0 for none (H.264 §7.4.1, `nal_ref_idc`).
 fn is_referenced(header: u8) -> bool {
     header & 0x60 != 0
 }
 
-/// What a NAL unit says, by its header (H.264 Table 7-1).
+/// Class of a NAL unit, by its header (H.264 Table 7-1).
 pub(super) fn of_nal(header: u8) -> Option<Class> {
     match header & 0x1f {
-        // IDR, and what decoding begins with: parameter sets.
+        // IDR and parameter sets, with which decoding begins.
         5 | 7 | 8 | 13 | 15 => Some(Class::Key),
         // Slices and data partitions; in extensions (SVC, MVC) too.
         1..=4 | 20 | 21 => Some(if is_referenced(header) { Class::Reference } else { Class::Disposable }),
@@ -20,7 +20,7 @@ pub(super) fn of_nal(header: u8) -> Option<Class> {
     }
 }
 
-/// What a packet's payload says (RFC 6184 §5.2).
+/// Class of a packet's payload (RFC 6184 §5.2).
 pub(super) fn of_payload(payload: &[u8]) -> Option<Class> {
     let (header, rest) = payload.split_first()?;
     match header & 0x1f {
@@ -36,7 +36,7 @@ pub(super) fn of_payload(payload: &[u8]) -> Option<Class> {
     }
 }
 
-/// The strongest of units that each have a length of two bytes, and so many bytes between that and the unit.
+/// The highest class of units that each begin with a length of two bytes, and this many bytes behind it.
 fn of_units(mut units: &[u8], between: usize) -> Option<Class> {
     let mut strongest = None;
     while let Some((&[high, low], rest)) = units.split_first_chunk::<2>() {

@@ -1,8 +1,8 @@
-//! H.265 in RTP (RFC 7798): what the NAL units of a packet say of their picture.
+//! H.265 in RTP (RFC 7798): the class of a picture from the NAL units of a packet.
 
-use super::frame::Class;
+use super::class::Class;
 
-/// What is known of a stream: the highest temporal layer, once parameter sets told it.
+/// The highest temporal layer of a stream, once parameter sets declared it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layers {
     highest: Option<u8>,
@@ -14,7 +14,7 @@ fn header(bytes: [u8; 2]) -> (u8, u8) {
 }
 
 impl Layers {
-    /// What a NAL unit says, by its type and temporal layer (H.265 Table 7-1). `begin` is what follows its header.
+    /// Class of a NAL unit, by its type and temporal layer (H.265 Table 7-1). The parameter sets are read.
     pub(super) fn of_nal(&mut self, unit: &[u8]) -> Option<Class> {
         let (&bytes, begin) = unit.split_first_chunk::<2>()?;
         let (kind, layer) = header(bytes);
@@ -44,8 +44,8 @@ impl Layers {
         }
     }
 
-    /// What a packet's payload says (RFC 7798 §4.4). Decoding order numbers, which only a session description
-    /// can ask for, are not expected.
+    /// Class of a packet's payload (RFC 7798 §4.4). Decoding order numbers, which only a session description
+    /// can request, are not supported.
     pub(super) fn of_payload(&mut self, payload: &[u8]) -> Option<Class> {
         let (&bytes, rest) = payload.split_first_chunk::<2>()?;
         let (kind, layer) = header(bytes);

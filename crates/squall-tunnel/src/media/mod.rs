@@ -1,19 +1,20 @@
-//! What datagrams say of the frames that they are part of.
+//! Finds the frames that datagrams belong to, and their classes.
 
 mod annexb;
 mod auto;
 mod av1;
-mod frame;
+mod class;
 mod h264;
 mod h265;
+mod packet;
 mod psi;
 mod rtp;
 mod ts;
 mod vp8;
 mod vp9;
 
-pub(crate) use self::frame::Cut;
-pub use self::frame::{Class, Media};
+pub(crate) use self::class::Cut;
+pub use self::class::{Class, Media};
 use self::{auto::Auto, rtp::RtpCutter, ts::TsCutter};
 
 /// Finds frames in a flow's datagrams.
@@ -35,7 +36,7 @@ impl Cutter {
         }
     }
 
-    /// Looks at the next datagram.
+    /// Reads the next datagram.
     pub(crate) fn cut(&mut self, datagram: &[u8]) -> Cut {
         match self {
             Self::Udp => Cut::apart(Class::Data),
@@ -51,7 +52,7 @@ impl Cutter {
         }
     }
 
-    /// What is carried, as far as it is known.
+    /// The media, as far as detected.
     pub(crate) fn media(&self) -> Media {
         match self {
             Self::Udp => Media::Udp,

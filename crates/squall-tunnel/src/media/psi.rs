@@ -1,17 +1,8 @@
-//! Where the video is in a transport stream: program tables (ISO 13818-1 §2.4.4).
+//! The video in a transport stream, by its program tables (ISO 13818-1 §2.4.4).
 
 use std::ops::RangeInclusive;
 
-use mpeg2ts_reader::{
-    StreamType,
-    packet::{Packet, Pid},
-    psi::{
-        pat::{PAT_PID, PatSection, ProgramDescriptor},
-        pmt::PmtSection,
-    },
-};
-
-use super::annexb::Codec;
+use super::{annexb::Codec, packet::Packet};
 
 /// Longest section in bytes (§2.4.4.3, §2.4.4.8: a section length of at most 1021).
 const MAX_SECTION: usize = 1024;
@@ -19,83 +10,100 @@ const MAX_SECTION: usize = 1024;
 /// Packets with names of stations, programme guides and the time of day (ETSI EN 300 468 §5.1.3).
 const SERVICE_INFORMATION: RangeInclusive<u16> = 0x10..=0x1f;
 
-/// Table ids (§2.4.4.4).
+/// Table ids (§2.4.4.4), and the packet id of the first table.
 const PAT: u8 = 0;
 const PMT: u8 = 2;
+const PAT_PID: u16 = 0;
 
 /// The streams of the first program.
 #[derive(Debug, Default)]
 pub(super) struct Psi {
     pat: Section,
     pmt: Section,
-    map: Option<Pid>,
+    pmt_pid: Option<u16>,
     streams: Option<Streams>,
 }
 
-/// What the first program's map tells.
+/// The content of the first program's map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Streams {
-    /// The first video stream, if there is one.
-    pub(super) video: Option<(Pid, Codec)>,
+    /// Packet id and codec of the first video stream.
+    pub(super) video: Option<(u16, Codec)>,
 }
 
 impl Psi {
-    /// What is known of the streams, once it is.
+    /// The streams, once they are known.
     pub(super) fn streams(&self) -> Option<Streams> {
         self.streams
     }
 
-    /// Takes in a packet; only those of the tables matter. Whether it may be lost without harm: it repeats a table, or is
-    /// of those that no decoder needs.
-    pub(super) fn feed(&mut self, packet: &Packet<'_>) -> bool {
+    /// Reads a packet; only those of the tables matter. Returns whether it may be lost without harm: it repeats a table, or
+    /// no decoder needs it.
+    pub(super) fn feed(&mut self, packet: Packet<'_>) -> bool {
         let pid = packet.pid();
         if pid == PAT_PID {
-            let Some((table, news)) = self.pat.feed(packet, PAT) else { return false };
-            if news {
-                let mut programs = PatSection::new(table).programs();
-                let program = programs.find(|program| matches!(program, ProgramDescriptor::Program { .. }));
-                self.map = program.map(|program| program.pid());
+            let Some((table, changed)) = self.pat.feed(packet, PAT) else { return false };
+            if changed {
+                self.pmt_pid = first_program(table);
             }
-            return !news;
+            return !changed;
         }
-        if Some(pid) == self.map {
-            let Some((table, news)) = self.pmt.feed(packet, PMT) else { return false };
-            if let Ok(map) = PmtSection::from_bytes(table) {
-                let video =
-                    map.streams().find_map(|one| Some((one.elementary_pid(), codec(one.stream_type())?)));
-                self.streams = Some(Streams { video });
-            }
-            return !news;
+        if Some(pid) == self.pmt_pid {
+            let Some((table, changed)) = self.pmt.feed(packet, PMT) else { return false };
+            self.streams = Some(Streams { video: first_video(table) });
+            return !changed;
         }
-        SERVICE_INFORMATION.contains(&u16::from(pid))
+        SERVICE_INFORMATION.contains(&pid)
     }
 }
 
-/// The codec of a stream type, if it is video (ISO 13818-1 Table 2-34).
-fn codec(kind: StreamType) -> Option<Codec> {
+/// The packet id of the first program's map (§2.4.4.3): entries of a program number, 0 for the network, and a packet id.
+fn first_program(table: &[u8]) -> Option<u16> {
+    table.chunks_exact(4).find(|entry| entry[..2] != [0, 0]).map(|entry| number(entry[2], entry[3], 0x1f))
+}
+
+/// The first video stream of a map (§2.4.4.8). Descriptors stand in front of the streams, and behind each of them.
+fn first_video(table: &[u8]) -> Option<(u16, Codec)> {
+    let mut rest = table.get(4 + usize::from(number(*table.get(2)?, *table.get(3)?, 0x0f))..)?;
+    while let Some((&[kind, pid_high, pid_low, length_high, length_low], after)) = rest.split_first_chunk() {
+        if let Some(codec) = codec(kind) {
+            return Some((number(pid_high, pid_low, 0x1f), codec));
+        }
+        rest = after.get(usize::from(number(length_high, length_low, 0x0f))..)?;
+    }
+    None
+}
+
+/// A number of two bytes, of the first of which these bits count.
+fn number(high: u8, low: u8, mask: u8) -> u16 {
+    u16::from_be_bytes([high & mask, low])
+}
+
+/// The codec of a stream type, if it is video (Table 2-34).
+fn codec(kind: u8) -> Option<Codec> {
     match kind {
-        StreamType::ISO_11172_VIDEO | StreamType::H262 => Some(Codec::Mpeg2),
-        StreamType::H264 => Some(Codec::H264),
-        StreamType::H265 => Some(Codec::H265),
+        0x01 | 0x02 => Some(Codec::Mpeg2),
+        0x1b => Some(Codec::H264),
+        0x24 => Some(Codec::H265),
         // MPEG-4 part 2, AVS, JPEG 2000, VVC, VC-1.
-        other => matches!(u8::from(other), 0x10 | 0x21 | 0x33 | 0x42 | 0xea).then_some(Codec::Other),
+        0x10 | 0x21 | 0x33 | 0x42 | 0xea => Some(Codec::Other),
+        _ => None,
     }
 }
 
-/// A section that comes in several packets.
+/// A section that is spread over several packets.
 #[derive(Debug, Default)]
 struct Section {
     bytes: Vec<u8>,
-    /// The whole one before.
-    known: Vec<u8>,
+    /// The previous complete one.
+    previous: Vec<u8>,
 }
 
 impl Section {
-    /// Takes in a packet; the table's own part of a section that is whole now, and current; and whether it is
-    /// another than before.
-    fn feed(&mut self, packet: &Packet<'_>, table: u8) -> Option<(&[u8], bool)> {
+    /// Adds a packet. Returns the body of a section that is complete now, and current; and whether it has changed.
+    fn feed(&mut self, packet: Packet<'_>, table: u8) -> Option<(&[u8], bool)> {
         let mut payload = packet.payload()?;
-        if packet.payload_unit_start_indicator() {
+        if packet.is_unit_start() {
             let pointer = usize::from(*payload.first()?);
             payload = payload.get(1 + pointer..)?;
             self.bytes.clear();
@@ -107,16 +115,16 @@ impl Section {
         let &[id, high, low] = self.bytes.first_chunk::<3>()?;
         let end = 3 + (usize::from(high & 0x0f) << 8 | usize::from(low));
         let whole = self.bytes.get(..end)?;
-        // Behind the length: five bytes of head, with a bit for "current"; at the end a check sum of four.
+        // Behind the length: five bytes of header, with a bit for "current"; at the end a checksum of four.
         let body = whole.get(8..end.checked_sub(4)?)?;
         if id != table || whole[5] & 1 == 0 {
             return None;
         }
-        let news = self.known != whole;
-        if news {
-            self.known = whole.to_vec();
+        let changed = self.previous != whole;
+        if changed {
+            self.previous = whole.to_vec();
         }
-        Some((body, news))
+        Some((body, changed))
     }
 }
 
@@ -177,7 +185,7 @@ mod tests {
 
     fn feed(psi: &mut Psi, packets: &[Vec<u8>]) {
         for packet in packets {
-            psi.feed(&Packet::try_new(packet).expect("has a sync byte"));
+            psi.feed(Packet::new(packet).expect("has a sync byte"));
         }
     }
 
@@ -200,7 +208,7 @@ mod tests {
                 feed(&mut psi, &packets(0, &programs(), 183));
                 feed(&mut psi, &packets(MAP, &section, first));
                 let video = psi.streams().and_then(|streams| streams.video);
-                assert_eq!(video, Some((Pid::new(0x101), Codec::H264)), "{} bytes at {first}", section.len());
+                assert_eq!(video, Some((0x101, Codec::H264)), "{} bytes at {first}", section.len());
             }
         }
     }

@@ -4,7 +4,7 @@ use rtp_types::RtpPacket;
 
 use super::{
     av1,
-    frame::{Class, Cut, Media},
+    class::{Class, Cut, Media},
     h264,
     h265::Layers,
     ts::TsCutter,
@@ -19,7 +19,7 @@ pub(super) const MP2T: u8 = 33;
 #[derive(Debug)]
 pub(crate) struct RtpCutter {
     media: Media,
-    /// Source and timestamp of the frame that is open.
+    /// Source and timestamp of the open frame.
     frame: Option<(u32, u32)>,
     layers: Layers,
     structure: Structure,
@@ -78,7 +78,7 @@ pub(super) fn is_rtcp(datagram: &[u8]) -> bool {
     datagram.get(1).is_some_and(|kind| (192..=223).contains(kind))
 }
 
-/// Static payload types of audio (RFC 3551 §6). Types above 95 tell nothing by themselves.
+/// Static payload types of audio (RFC 3551 §6). Types above 95 are dynamic.
 fn is_audio(kind: u8) -> bool {
     matches!(kind, 0..=18)
 }

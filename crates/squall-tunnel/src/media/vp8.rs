@@ -1,8 +1,8 @@
-//! VP8 in RTP (RFC 7741): what a payload descriptor says of its picture.
+//! VP8 in RTP (RFC 7741): the class of a picture from a payload descriptor.
 
-use super::frame::Class;
+use super::class::Class;
 
-/// What a packet's payload says (RFC 7741 §4.2, §4.3).
+/// Class of a packet's payload (RFC 7741 §4.2, §4.3).
 pub(super) fn of_payload(payload: &[u8]) -> Option<Class> {
     let (descriptor, mut rest) = payload.split_first()?;
     let (extended, disposable) = (descriptor & 0x80 != 0, descriptor & 0x20 != 0);

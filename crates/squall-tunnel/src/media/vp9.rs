@@ -1,14 +1,14 @@
-//! VP9 in RTP (RFC 9628): what a payload descriptor says of its picture.
+//! VP9 in RTP (RFC 9628): the class of a picture from a payload descriptor.
 
-use super::frame::Class;
+use super::class::Class;
 
-/// What is known of a stream: the highest temporal layer, if no picture of it is ever needed.
+/// The highest temporal layer of a stream, if no picture refers to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Structure {
     top: Option<u8>,
 }
 
-/// A payload descriptor, as far as it matters.
+/// The relevant part of a payload descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Descriptor {
     /// Whether its picture is predicted from others (P).
@@ -17,12 +17,12 @@ struct Descriptor {
     begins: bool,
     /// Temporal and spatial layer, if there are layers.
     layer: Option<(u8, u8)>,
-    /// What a scalability structure in it said.
+    /// Its scalability structure.
     structure: Option<Structure>,
 }
 
 impl Structure {
-    /// What a packet's payload says (RFC 9628 §4.2).
+    /// Class of a packet's payload (RFC 9628 §4.2).
     pub(super) fn of_payload(&mut self, payload: &[u8]) -> Option<Class> {
         let mut frame = payload;
         let descriptor = read(&mut frame)?;
@@ -31,7 +31,7 @@ impl Structure {
         }
         let temporal = descriptor.layer.map(|(temporal, _)| temporal);
         Some(match (descriptor.inter, temporal) {
-            // Some senders never set P: where the frame begins, and can be read, it says itself what it is.
+            // Some senders never set P: the header of the frame is more reliable, where it can be read.
             (false, _) if !descriptor.begins => return None,
             (false, _) if is_key(frame) == Some(false) => Class::Reference,
             (false, _) => Class::Key,
@@ -41,7 +41,7 @@ impl Structure {
     }
 }
 
-/// Reads a descriptor off the front (RFC 9628 §4.2).
+/// Removes a descriptor from the front (RFC 9628 §4.2).
 fn read(input: &mut &[u8]) -> Option<Descriptor> {
     let flags = take(input)?;
     let has = |bit: u8| flags & bit != 0;
@@ -59,7 +59,7 @@ fn read(input: &mut &[u8]) -> Option<Descriptor> {
         }
     }
     if flexible && inter {
-        // Up to three distances of references, each of which says whether there is another.
+        // Up to three distances of references, each with a flag for another one.
         for _ in 0..3 {
             if take(input)? & 0x01 == 0 {
                 break;

@@ -21,7 +21,7 @@ async fn a_task_that_panics_is_reported_and_started_again_with_pauses() {
     let (journal, runs) = (journal(), Arc::new(AtomicU32::new(0)));
     let count = runs.clone();
     let begin = Instant::now();
-    let mut kept = keep(journal.clone(), "the task of a test", move || {
+    let mut task = restarting(journal.clone(), "the task of a test", move || {
         let run = count.fetch_add(1, Relaxed);
         async move {
             match run {
@@ -31,19 +31,19 @@ async fn a_task_that_panics_is_reported_and_started_again_with_pauses() {
             }
         }
     });
-    kept.join().await;
+    task.join().await;
     assert_eq!((runs.load(Relaxed), journal.task_failures()), (4, 3));
     let took = begin.elapsed();
     assert!(took >= FIRST_PAUSE * 7, "three pauses, each twice as long as the last: {took:?}");
     let words = &journal.events()[0].words;
-    assert_eq!(words, "the task of a test failed: it panicked: first; it is started again in 100ms");
+    assert_eq!(words, "the task of a test failed: it panicked: first; it restarts in 100ms");
 }
 
 #[tokio::test]
 async fn a_pause_can_be_cut_short() {
     let (journal, runs) = (journal(), Arc::new(AtomicU32::new(0)));
     let count = runs.clone();
-    let kept = keep(journal, "the task of a test", move || {
+    let task = restarting(journal, "the task of a test", move || {
         count.fetch_add(1, Relaxed);
         async { Err("at once".to_owned()) }
     });
@@ -52,14 +52,14 @@ async fn a_pause_can_be_cut_short() {
     while runs.load(Relaxed) < 13 {
         assert!(begin.elapsed() < PATIENCE, "{runs:?}");
         tokio::time::sleep(Duration::from_millis(1)).await;
-        kept.retry();
+        task.retry();
     }
 }
 
 #[tokio::test]
 async fn a_task_that_runs_once_is_reported() {
     let journal = journal();
-    watch(journal.clone(), "the session with x", async { panic!("once") });
+    spawn(journal.clone(), "the session with x", async { panic!("once") });
     while journal.task_failures() == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

@@ -1,15 +1,16 @@
-//! What is known of a frame, and of each of its datagrams.
+//! The media of a flow, the class of a frame, and the position of a datagram among frames.
 
 use serde::{Deserialize, Serialize};
 
-/// What a flow carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The media of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Media {
-    /// Datagrams that have nothing to do with each other.
+    /// Independent datagrams.
     Udp,
-    /// What the first datagrams show: MPEG-TS, RTP, or else plain datagrams.
+    /// Detected from the first datagrams: MPEG-TS, RTP, or else plain datagrams.
     Auto,
-    /// RTP of a codec that is not known: frames, but not their kind.
+    /// RTP of an unknown codec: frames without a class.
     Rtp,
     /// H.264 in RTP (RFC 6184).
     H264,
@@ -22,8 +23,9 @@ pub enum Media {
     /// AV1 in RTP (AOMedia's payload format).
     Av1,
     /// Audio in RTP, of any codec.
+    #[serde(alias = "opus")]
     Audio,
-    /// MPEG-TS, as it is or in RTP (RFC 2250).
+    /// MPEG-TS, plain or in RTP (RFC 2250).
     Ts,
 }
 
@@ -49,19 +51,19 @@ impl Media {
     }
 }
 
-/// What a frame is to others. The order is that in which a frame's datagrams decide: the strongest counts.
+/// The importance of a frame to others. A frame has the highest class of its datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
     /// No other frame needs it.
     Disposable = 0,
-    /// Others may need it, or it cannot be told.
+    /// Others may need it, or its class is unknown.
     Reference = 1,
-    /// Decoding can begin with it, or it says how to decode.
+    /// Decoding can begin with it, or it contains parameters of the decoder.
     Key = 2,
-    /// Sound.
+    /// Audio.
     Audio = 3,
-    /// A datagram by itself.
+    /// A single datagram.
     Data = 4,
 }
 
@@ -85,7 +87,7 @@ impl Class {
         Self::ALL.into_iter().find(|class| *class as u8 == number)
     }
 
-    /// How much less urgent it is than what matters most in its flow.
+    /// How much less important it is than the most important class of its flow.
     pub(crate) fn rank(self) -> u8 {
         match self {
             Self::Key | Self::Audio | Self::Data => 0,
@@ -95,23 +97,23 @@ impl Class {
     }
 }
 
-/// Where a datagram stands among frames, and what it says of its own.
+/// The position of a datagram among frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cut {
-    /// It is carried by itself: what is open ends before it.
+    /// It is a block of its own, and ends the open frame.
     pub(crate) apart: bool,
-    /// A frame begins with it: the one before is over.
+    /// A frame begins with it, and ends the open one.
     pub(crate) starts: bool,
-    /// Its frame ends with it.
+    /// It ends its frame.
     pub(crate) ends: bool,
     /// It belongs to no frame, but keeps its place among them.
     pub(crate) aside: bool,
-    /// What it says of its frame, if anything.
+    /// The class that it shows.
     pub(crate) class: Option<Class>,
 }
 
 impl Cut {
-    /// A datagram that is carried by itself.
+    /// A datagram that is a block of its own.
     pub(crate) fn apart(class: Class) -> Self {
         Self { apart: true, class: Some(class), ..Self::default() }
     }

@@ -1,8 +1,8 @@
-//! Datagrams that arrived leave in the order in which they came in, and none waits for what will not come any more.
+//! Restores the order of datagrams, in bounded time.
 //!
-//! Of a block that grows, what is there leaves, and what follows it waits for its end. A gap, and the rest of a block, is
-//! waited for until the deadline of what is missing, and no longer once the session has told that it will not arrive.
-//! Knows no clock: `now` is an argument.
+//! The datagrams of a growing block leave as they arrive; the next block waits for its end. A gap, and the rest of a block,
+//! is waited for until the deadline of what is missing, or until the session reports that it will not arrive. Time is an
+//! argument.
 
 #[cfg(test)]
 mod tests;
@@ -14,140 +14,140 @@ use squall_units::Micros;
 
 use crate::{
     config::Playout,
-    delay::Delay,
-    parcel::{HEAD, Head, ParcelError, Reader},
+    frame::{FrameError, FrameReader, HEADER, Header},
+    offset::ClockOffset,
 };
 
-/// Most bytes that wait.
+/// Most bytes that are held.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Most blocks that wait, for whatever.
+/// Most blocks that are held.
 const MAX_HELD: usize = 65_536;
 
-/// Most blocks of which it is remembered that they will not come.
-const MAX_GONE: usize = 4096;
+/// Most blocks that are known not to arrive.
+const MAX_MISSED: usize = 4096;
 
-/// A part of a block, as the session hands it over.
+/// A part of a block, as the session delivers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) block_id: u64,
-    /// Where in the block it begins.
+    /// Its position in the block.
     pub(crate) offset: u32,
     pub(crate) data: Bytes,
     /// Whether the block ends with it.
     pub(crate) is_last: bool,
 }
 
-/// How parcels of a flow are let out.
+/// How the frames of a flow leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
     /// When they leave.
     pub(crate) playout: Playout,
-    /// Whether in order.
+    /// Whether they leave in order.
     pub(crate) ordered: bool,
-    /// From coming in to being of no use, at the other end.
+    /// Latency of the flow at the other end.
     pub(crate) latency: Micros,
-    /// From coming in to leaving, with [`Playout::Steady`].
+    /// From arrival at the other end to departure, with [`Playout::Steady`].
     pub(crate) delay: Micros,
-    /// Most parcels that wait for what is missing.
+    /// Most frames that wait for a missing one.
     pub(crate) max_pending: usize,
 }
 
-/// Datagrams of a parcel whose turn has come.
+/// Datagrams of a frame that may leave.
 #[derive(Debug)]
 pub(crate) struct Ready {
-    pub(crate) head: Head,
-    /// See [`parcel::datagram`](crate::parcel::datagram).
+    pub(crate) header: Header,
+    /// See [`frame::datagram`](crate::frame::datagram).
     pub(crate) datagrams: Bytes,
-    /// Whether none of the parcel left before.
+    /// Whether they are the first of the frame.
     pub(crate) is_first: bool,
-    /// When the first datagram of the parcel leaves.
+    /// Departure of the first datagram of the frame.
     pub(crate) due: Micros,
-    /// Whether they leave as far apart as they came in.
+    /// Whether they keep the distances of their arrival at the other end.
     pub(crate) steady: bool,
-    /// How long the parcel waited for others that were before it, once.
+    /// How long the frame waited for earlier ones; reported once.
     pub(crate) waited: Micros,
-    /// When the first datagram of the parcel came in, by the clock here, as far as the clocks tell.
+    /// Arrival of the first datagram of the frame at the other end, in local time.
     pub(crate) came_in: Option<Micros>,
 }
 
 impl Ready {
-    /// Bytes of the parcel that are here.
+    /// Bytes of the frame on the wire.
     pub(crate) fn bytes(&self) -> usize {
-        self.datagrams.len() + if self.is_first { HEAD } else { 0 }
+        self.datagrams.len() + if self.is_first { HEADER } else { 0 }
     }
 }
 
-/// What became of parcels, beside those that left.
+/// Frames that did not leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
-    /// Came when the ones after had left.
+    /// Arrived when later ones had left.
     pub(crate) late: u64,
-    /// Were waited for in vain, or their end was.
+    /// Did not arrive in time, or not to their end.
     pub(crate) missing: u64,
 }
 
-/// Parcels of one flow in one session.
+/// Frames of one flow in one session.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct ReorderBuffer {
     rule: Rule,
-    delay: Delay,
-    /// Blocks that have not ended, by id. What they take is bounded by what the session puts together at a time.
+    offset: ClockOffset,
+    /// Blocks that have not ended, by id. The reassembly limit of the session bounds them.
     open: HashMap<u64, Open>,
-    /// Parcels with datagrams that have not left, by number.
+    /// Frames with datagrams that have not left, by number.
     held: BTreeMap<u64, Held>,
     bytes: usize,
-    /// The number that is next, where there is an order.
+    /// Number of the next frame, if the order is kept.
     next: u64,
-    /// When the parcel of that number was stamped, if it has begun to leave and has not ended.
+    /// Stamp of that frame, if it has begun to leave and has not ended.
     begun: Option<Micros>,
-    /// The one after the highest that left.
+    /// One more than the highest number that left.
     beyond: u64,
-    /// Block and stamp of the last that left.
+    /// Block and stamp of the last frame that left.
     last: Option<(u64, Micros)>,
-    /// Blocks after that one that will not come.
-    gone: BTreeSet<u64>,
+    /// Later blocks that will not arrive.
+    missed: BTreeSet<u64>,
     count: Count,
-    /// No more will come: nothing is waited for.
+    /// The session is over: nothing is waited for.
     closed: bool,
 }
 
 /// A block that has not ended.
 #[derive(Debug, Default)]
 struct Open {
-    reader: Reader,
+    reader: FrameReader,
     stage: Stage,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
-    /// No datagram of it is whole.
+    /// None of its datagrams is complete.
     #[default]
     Begun,
     /// Its datagrams are held, or have left.
     Taken,
-    /// The ones after it have left.
+    /// Later frames have left.
     Late,
 }
 
 #[derive(Debug)]
 struct Held {
-    head: Head,
+    header: Header,
     block_id: u64,
     datagrams: BytesMut,
     is_first: bool,
-    /// Whether no more of it comes.
+    /// Whether the frame ends with them.
     ends: bool,
     arrived: Micros,
-    /// Whether something was missing before it then.
+    /// Whether an earlier frame was missing then.
     blocked: bool,
 }
 
-impl Order {
+impl ReorderBuffer {
     pub(crate) fn new(rule: Rule) -> Self {
         Self {
             rule,
-            delay: Delay::default(),
+            offset: ClockOffset::default(),
             open: HashMap::new(),
             held: BTreeMap::new(),
             bytes: 0,
@@ -155,51 +155,51 @@ impl Order {
             begun: None,
             beyond: 0,
             last: None,
-            gone: BTreeSet::new(),
+            missed: BTreeSet::new(),
             count: Count::default(),
             closed: false,
         }
     }
 
-    /// Changes how parcels leave, those that wait included.
+    /// Changes how frames leave, those included that are held.
     pub(crate) fn set_rule(&mut self, rule: Rule) {
         if rule.ordered && !self.rule.ordered {
-            // What left out of order is neither missing nor waited for.
+            // Frames that left out of order are not missing.
             self.next = self.next.max(self.beyond);
         }
         self.begun = self.begun.filter(|_| rule.ordered);
         self.rule = rule;
     }
 
-    /// What the quickest way takes.
-    pub(crate) fn set_way(&mut self, way: Micros) {
-        self.delay.set_way(way);
+    /// Sets the smallest one-way delay.
+    pub(crate) fn set_one_way(&mut self, one_way: Micros) {
+        self.offset.set_one_way(one_way);
     }
 
-    /// What became of parcels since last time.
+    /// Frames that did not leave, since the last call.
     pub(crate) fn take_count(&mut self) -> Count {
         std::mem::take(&mut self.count)
     }
 
-    /// More of a block arrived, the `block_id`th of the session: all that follows what arrived before.
+    /// The next part of a block arrived.
     ///
     /// # Errors
-    /// If it is no parcel. The other end is not to be trusted any more then.
-    pub(crate) fn arrived(&mut self, now: Micros, part: Part) -> Result<(), ParcelError> {
+    /// If it is malformed. The other end breaks the protocol then.
+    pub(crate) fn receive(&mut self, now: Micros, part: Part) -> Result<(), FrameError> {
         let Part { block_id, offset, data, is_last } = part;
         let mut open = match self.open.remove(&block_id) {
             Some(open) => open,
             None if offset == 0 => Open::default(),
-            // It began when the channel was another flow's.
+            // It began when the channel belonged to another flow.
             None => return Ok(()),
         };
-        let had_head = open.reader.head().is_some();
+        let had_header = open.reader.header().is_some();
         let datagrams = open.reader.read(data, is_last)?;
-        if let Some(head) = open.reader.head() {
-            if !had_head {
-                self.delay.observe(now, head.stamp.saturating_add(head.held));
+        if let Some(header) = open.reader.header() {
+            if !had_header {
+                self.offset.observe(now, header.stamp.saturating_add(header.held));
             }
-            open.stage = self.take(now, block_id, head, datagrams, is_last, open.stage);
+            open.stage = self.take(now, block_id, header, datagrams, is_last, open.stage);
         }
         if !is_last {
             self.open.insert(block_id, open);
@@ -207,12 +207,12 @@ impl Order {
         Ok(())
     }
 
-    /// Takes datagrams of a parcel in. What it is then.
+    /// Adds datagrams of a frame. Returns its next stage.
     fn take(
         &mut self,
         now: Micros,
         block_id: u64,
-        head: Head,
+        header: Header,
         datagrams: Bytes,
         ends: bool,
         stage: Stage,
@@ -220,19 +220,19 @@ impl Order {
         if stage == Stage::Late || datagrams.is_empty() && !ends {
             return stage;
         }
-        let is_awaited = self.is_awaited(head.number, stage);
+        let is_awaited = self.is_awaited(header.number, stage);
         self.bytes += datagrams.len();
-        match self.held.get_mut(&head.number) {
+        match self.held.get_mut(&header.number) {
             Some(held) if held.block_id == block_id => {
                 held.datagrams.extend_from_slice(&datagrams);
                 held.ends = ends;
             }
-            None if stage == Stage::Taken && datagrams.is_empty() => _ = self.end(head.number),
+            None if stage == Stage::Taken && datagrams.is_empty() => _ = self.end(header.number),
             None if is_awaited => {
-                let (is_first, blocked) = (stage == Stage::Begun, self.is_blocked(head.number));
+                let (is_first, blocked) = (stage == Stage::Begun, self.is_blocked(header.number));
                 let datagrams = BytesMut::from(datagrams);
-                let held = Held { head, block_id, datagrams, is_first, ends, arrived: now, blocked };
-                self.held.insert(head.number, held);
+                let held = Held { header, block_id, datagrams, is_first, ends, arrived: now, blocked };
+                self.held.insert(header.number, held);
             }
             _ => {
                 self.bytes -= datagrams.len();
@@ -243,41 +243,41 @@ impl Order {
         Stage::Taken
     }
 
-    /// Whether the others still wait for a parcel, or for more of it.
+    /// Whether later frames still wait for a frame, or for the rest of it.
     fn is_awaited(&self, number: u64, stage: Stage) -> bool {
         let goes_on = stage == Stage::Begun || !self.rule.ordered || self.begun.is_some();
         number > self.next || number == self.next && goes_on
     }
 
-    /// Whether something is missing before a parcel.
+    /// Whether an earlier frame is missing.
     fn is_blocked(&self, number: u64) -> bool {
-        // Mostly it is the newest, and counting all that are held would be work for nothing.
+        // It is usually the newest, and then need not count.
         let is_newest = self.held.last_key_value().is_none_or(|(last, _)| *last < number);
         let present = if is_newest { self.held.len() } else { self.held.range(..number).count() } as u64;
         self.rule.ordered && number - self.next > present
     }
 
-    /// A parcel has ended of which everything that came has left. Whether the others waited for that.
+    /// A frame has ended, and all its datagrams have left. Whether later frames waited for that.
     fn end(&mut self, number: u64) -> bool {
         let waited = number == self.next && self.begun.take().is_some();
         self.next += u64::from(waited);
         waited
     }
 
-    /// A block of the flow will not arrive, or not to its end.
-    pub(crate) fn gone(&mut self, block_id: u64) {
+    /// A block will not arrive, or not to its end.
+    pub(crate) fn missed(&mut self, block_id: u64) {
         let open = self.open.remove(&block_id);
-        match open.map_or((Stage::Begun, None), |open| (open.stage, open.reader.head())) {
-            (Stage::Taken, Some(head)) => self.count.missing += u64::from(self.break_off(head.number)),
+        match open.map_or((Stage::Begun, None), |open| (open.stage, open.reader.header())) {
+            (Stage::Taken, Some(header)) => self.count.missing += u64::from(self.break_off(header.number)),
             (Stage::Late, _) => {}
-            _ if self.gone.len() < MAX_GONE && self.last.is_none_or(|(last, _)| block_id > last) => {
-                self.gone.insert(block_id);
+            _ if self.missed.len() < MAX_MISSED && self.last.is_none_or(|(last, _)| block_id > last) => {
+                self.missed.insert(block_id);
             }
             _ => {}
         }
     }
 
-    /// No more comes of a parcel that has begun. Whether the others waited for more, or would have.
+    /// The rest of a frame that has begun will not arrive. Whether later frames waited for it, or would have.
     fn break_off(&mut self, number: u64) -> bool {
         match self.held.get_mut(&number) {
             Some(held) => {
@@ -288,67 +288,67 @@ impl Order {
         }
     }
 
-    /// No more will come: what waits leaves when its time has come.
+    /// The session is over. Held frames leave at their time.
     pub(crate) fn close(&mut self) {
         self.closed = true;
         self.open.clear();
     }
 
-    /// When [`Self::poll`] will have something; `None` for never, as things are.
+    /// When [`Self::poll`] is due; `None` if nothing is held.
     pub(crate) fn poll_timeout(&self) -> Option<Micros> {
         let (_, held) = self.held.first_key_value()?;
         Some(self.due(held))
     }
 
-    /// The next parcel whose turn has come.
+    /// The next frame that may leave.
     pub(crate) fn poll(&mut self, now: Micros) -> Option<Ready> {
         if self.poll_timeout()? > now {
             return None;
         }
         let (number, held) = self.held.pop_first()?;
         let due = self.due(&held);
-        let Held { head, block_id, datagrams, is_first, ends, arrived, blocked } = held;
+        let Held { header, block_id, datagrams, is_first, ends, arrived, blocked } = held;
         self.bytes -= datagrams.len();
         self.beyond = self.beyond.max(number + 1);
         if self.rule.ordered {
             self.count.missing += number.saturating_sub(self.next);
             self.next = if ends { number + 1 } else { number };
-            self.begun = (!ends).then_some(head.stamp);
+            self.begun = (!ends).then_some(header.stamp);
         }
-        self.last = Some((block_id, head.stamp));
-        self.gone = self.gone.split_off(&block_id);
+        self.last = Some((block_id, header.stamp));
+        self.missed = self.missed.split_off(&block_id);
         Some(Ready {
-            head,
+            header,
             datagrams: datagrams.freeze(),
             is_first,
             due,
             steady: self.rule.playout == Playout::Steady,
             waited: if blocked && is_first { now.saturating_sub(arrived) } else { 0 },
-            came_in: self.delay.local(head.stamp),
+            came_in: self.offset.local(header.stamp),
         })
     }
 
-    /// When the first that is held may leave: its own time, or that of what is missing before it.
+    /// When the first held frame may leave: its own time, or the deadline of an earlier, missing one.
     fn due(&self, held: &Held) -> Micros {
         if self.bytes > MAX_BYTES || self.held.len() > MAX_HELD {
             return 0;
         }
         let own = match self.rule.playout {
             Playout::Soon => held.arrived,
-            Playout::Steady => self.local(held.head.stamp).saturating_add(self.rule.delay),
+            Playout::Steady => self.local(held.header.stamp).saturating_add(self.rule.delay),
         };
         own.max(self.waits_until(held))
     }
 
-    /// How long it waits for what is missing before it.
+    /// Until when it waits for earlier, missing frames.
     fn waits_until(&self, held: &Held) -> Micros {
-        let missing = held.head.number.saturating_sub(self.next);
+        let missing = held.header.number.saturating_sub(self.next);
         let full = self.held.len() > self.rule.max_pending;
-        if missing == 0 || !self.rule.ordered || self.closed || full || self.is_known_gone(missing, held) {
+        if missing == 0 || !self.rule.ordered || self.closed || full || self.are_known_missed(missing, held) {
             return 0;
         }
-        // The last that is missing came in at this time; the first, of several, somewhere before.
-        let last_missing = held.head.stamp.saturating_sub(held.head.before);
+        // Arrival of the last missing frame at the other end; that of the first one is interpolated.
+        let last_missing = held.header.stamp.saturating_sub(held.header.before);
         let first_missing = match (self.begun, self.last) {
             (Some(begun), _) => begun,
             (None, Some((_, before))) if missing > 1 => {
@@ -359,12 +359,12 @@ impl Order {
         self.local(first_missing).saturating_add(self.rule.latency)
     }
 
-    /// Whether the session has told of all that is missing that it will not come.
-    fn is_known_gone(&self, missing: u64, held: &Held) -> bool {
-        self.gone.range(..held.block_id).count() as u64 >= missing
+    /// Whether the session has reported that none of the missing frames will arrive.
+    fn are_known_missed(&self, missing: u64, held: &Held) -> bool {
+        self.missed.range(..held.block_id).count() as u64 >= missing
     }
 
     fn local(&self, stamp: Micros) -> Micros {
-        self.delay.local(stamp).unwrap_or(0)
+        self.offset.local(stamp).unwrap_or(0)
     }
 }

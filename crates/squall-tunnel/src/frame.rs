@@ -1,11 +1,11 @@
-//! A block of a flow on the wire: datagrams, and what the far end has to know to let them out as they came in. It may
-//! leave, and be read, while it grows.
+//! A block of a flow on the wire: datagrams, and a header from which the far end restores their order and timing. It can
+//! be sent, and read, while it grows.
 //!
 //! ```text
 //! class (1)  number (6)  stamp (6)  before (4)  held (4)  { length (2)  offset (2)  datagram }…
 //! ```
 //!
-//! All numbers are big-endian. `docs/tunnel.md` says what they mean.
+//! All numbers are big-endian. `docs/tunnel.md` describes the fields.
 
 use std::{mem, ops::Range};
 
@@ -15,55 +15,55 @@ use squall_units::Micros;
 use crate::media::Class;
 
 /// Bytes before the first datagram.
-pub(crate) const HEAD: usize = 21;
+pub(crate) const HEADER: usize = 21;
 
 /// Bytes before each datagram.
 const RECORD: usize = 4;
 
-/// Offsets of datagrams are told in steps of this many microseconds, up to a second.
+/// Offsets of datagrams are in steps of this many microseconds, up to a second.
 const STEP: Micros = 16;
 
 /// Largest number or stamp.
 const MAX_48: u64 = (1 << 48) - 1;
 
-/// Datagrams that are carried together, or some of them: those that follow the parcel before.
+/// The datagrams of a block, or the next ones of a block that has begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Parcel {
+pub(crate) struct Frame {
     pub(crate) class: Class,
-    /// When the first datagram of the block came in.
+    /// Arrival of the first datagram of the block.
     pub(crate) stamp: Micros,
     pub(crate) datagrams: u32,
-    /// Whether a block begins here, and whether it ends.
+    /// Whether the block begins with it, and whether it ends.
     pub(crate) begins: bool,
     pub(crate) ends: bool,
-    /// Bytes that the whole block is likely to take.
+    /// Expected size of the whole block.
     pub(crate) expected: usize,
     wire: Vec<u8>,
 }
 
-impl Parcel {
+impl Frame {
     /// The beginning of a block, without datagrams.
     pub(crate) fn new(stamp: Micros, expected: usize) -> Self {
-        let wire = vec![0; HEAD];
+        let wire = vec![0; HEADER];
         Self { class: Class::Reference, stamp, datagrams: 0, begins: true, ends: false, expected, wire }
     }
 
-    /// What follows in the same block, without datagrams.
+    /// The next part of the same block, without datagrams.
     pub(crate) fn next(&self) -> Self {
         Self { class: self.class, begins: false, ..Self::new(self.stamp, self.expected) }
     }
 
-    /// As the beginning of a block, if what came before was given up.
+    /// The beginning of a block, if its real beginning was dropped.
     pub(crate) fn beginning(self) -> Self {
         Self { begins: true, ..self }
     }
 
-    /// Whether it has no datagrams: it is an end.
+    /// Whether it has no datagrams, and only ends the block.
     pub(crate) fn is_empty(&self) -> bool {
         self.datagrams == 0
     }
 
-    /// Takes in a datagram of at most 65,535 bytes that came at `now`.
+    /// Adds a datagram of at most 65,535 bytes that arrived at `now`.
     pub(crate) fn push(&mut self, now: Micros, datagram: &[u8]) {
         debug_assert!(datagram.len() <= usize::from(u16::MAX));
         let offset = u16::try_from(now.saturating_sub(self.stamp) / STEP).unwrap_or(u16::MAX);
@@ -73,20 +73,20 @@ impl Parcel {
         self.datagrams += 1;
     }
 
-    /// Takes in what follows in the same block.
+    /// Adds the next part of the same block.
     pub(crate) fn extend(&mut self, next: &Self) {
-        self.wire.extend_from_slice(&next.wire[HEAD..]);
+        self.wire.extend_from_slice(&next.wire[HEADER..]);
         self.datagrams += next.datagrams;
         self.ends = next.ends;
     }
 
-    /// Bytes that it takes on the wire.
+    /// Bytes on the wire.
     pub(crate) fn len(&self) -> usize {
-        if self.begins { self.wire.len() } else { self.wire.len() - HEAD }
+        if self.begins { self.wire.len() } else { self.wire.len() - HEADER }
     }
 
-    /// As a block begins with it at `now`: the `number`th of its flow in its session, `before` microseconds after the
-    /// one before.
+    /// The first bytes of a block that is sent at `now`: the `number`th of its flow in its session, `before` microseconds
+    /// after the previous one.
     pub(crate) fn seal(mut self, now: Micros, number: u64, before: Micros) -> Bytes {
         let in_32 = |span: Micros| u32::try_from(span).unwrap_or(u32::MAX).to_be_bytes();
         self.wire[0] = self.class as u8;
@@ -97,16 +97,16 @@ impl Parcel {
         self.wire.into()
     }
 
-    /// As it goes on in a block that has begun.
+    /// The next bytes of a block that has begun.
     pub(crate) fn into_rest(self) -> Bytes {
-        Bytes::from(self.wire).slice(HEAD..)
+        Bytes::from(self.wire).slice(HEADER..)
     }
 }
 
-/// Why a block is no parcel.
+/// Why a block cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ParcelError {
-    #[error("a block ends within its head")]
+pub(crate) enum FrameError {
+    #[error("a block ends within its header")]
     Short,
     #[error("unknown class {0}")]
     Class(u8),
@@ -116,81 +116,81 @@ pub(crate) enum ParcelError {
     Empty,
 }
 
-/// What is before the datagrams of a parcel that came.
+/// The header of a received block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct Header {
     pub(crate) class: Class,
     pub(crate) number: u64,
-    /// By the sender's clock.
+    /// Arrival of the first datagram, by the sender's clock.
     pub(crate) stamp: Micros,
-    /// From the stamp of the parcel before.
+    /// From the stamp of the previous block to this one.
     pub(crate) before: Micros,
-    /// From the stamp to when it was sent.
+    /// From the stamp to the departure.
     pub(crate) held: Micros,
 }
 
-impl Head {
-    fn read(head: &[u8; HEAD]) -> Result<Self, ParcelError> {
+impl Header {
+    fn read(bytes: &[u8; HEADER]) -> Result<Self, FrameError> {
         let number =
-            |range: Range<usize>| head[range].iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
-        let class = Class::from_number(head[0]).ok_or(ParcelError::Class(head[0]))?;
+            |range: Range<usize>| bytes[range].iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        let class = Class::from_number(bytes[0]).ok_or(FrameError::Class(bytes[0]))?;
         let (stamp, before, held) = (number(7..13), number(13..17), number(17..21));
         Ok(Self { class, number: number(1..7), stamp, before, held })
     }
 }
 
-/// Reads a block as it grows. Keeps the head, and of the datagrams only one that is not whole yet.
+/// Reads a block as it grows. Stores the header, and at most one incomplete datagram.
 #[derive(Debug, Default)]
-pub(crate) struct Reader {
-    head: Option<Head>,
-    /// Bytes of the head, or of a datagram, that is not whole yet.
+pub(crate) struct FrameReader {
+    header: Option<Header>,
+    /// Bytes of an incomplete header or datagram.
     rest: BytesMut,
     has_datagrams: bool,
 }
 
-impl Reader {
-    /// What is before the datagrams, once it is there.
-    pub(crate) fn head(&self) -> Option<Head> {
-        self.head
+impl FrameReader {
+    /// The header, once it is complete.
+    pub(crate) fn header(&self) -> Option<Header> {
+        self.header
     }
 
-    /// The next bytes of the block. Returns the datagrams that are whole with them, as [`datagram`] reads them.
+    /// Takes the next bytes of the block. Returns the datagrams that are complete with them, for [`datagram`].
     ///
     /// # Errors
-    /// If they are no parcel, or the last ones and end within one.
-    pub(crate) fn read(&mut self, part: Bytes, is_last: bool) -> Result<Bytes, ParcelError> {
+    /// If they are malformed, or the last ones and end within a datagram.
+    pub(crate) fn read(&mut self, part: Bytes, is_last: bool) -> Result<Bytes, FrameError> {
         let mut bytes = part;
         if !self.rest.is_empty() {
             self.rest.extend_from_slice(&bytes);
             bytes = if self.is_whole() { mem::take(&mut self.rest).freeze() } else { Bytes::new() };
         }
-        if let (None, Some(head)) = (self.head, bytes.first_chunk()) {
-            self.head = Some(Head::read(head)?);
-            bytes.advance(HEAD);
+        if let (None, Some(header)) = (self.header, bytes.first_chunk()) {
+            self.header = Some(Header::read(header)?);
+            bytes.advance(HEADER);
         }
-        let datagrams = bytes.split_to(self.head.map_or(0, |_| whole(&bytes)));
+        let datagrams = bytes.split_to(self.header.map_or(0, |_| whole(&bytes)));
         self.has_datagrams |= !datagrams.is_empty();
-        // A slice would keep the memory of all that came with it.
+        // A slice would keep the memory of the whole packet.
         self.rest.extend_from_slice(&bytes);
         if is_last { self.check_end().map(|()| datagrams) } else { Ok(datagrams) }
     }
 
-    /// Whether what is kept is whole now.
+    /// Whether the stored bytes are complete.
     fn is_whole(&self) -> bool {
-        if self.head.is_some() { record(&self.rest).is_some() } else { self.rest.len() >= HEAD }
+        if self.header.is_some() { record(&self.rest).is_some() } else { self.rest.len() >= HEADER }
     }
 
-    fn check_end(&self) -> Result<(), ParcelError> {
-        match (self.head, self.rest.is_empty(), self.has_datagrams) {
-            (None, ..) => Err(ParcelError::Short),
-            (_, false, _) => Err(ParcelError::Cut),
-            (.., false) => Err(ParcelError::Empty),
+    fn check_end(&self) -> Result<(), FrameError> {
+        match (self.header, self.rest.is_empty(), self.has_datagrams) {
+            (None, ..) => Err(FrameError::Short),
+            (_, false, _) => Err(FrameError::Cut),
+            (.., false) => Err(FrameError::Empty),
             _ => Ok(()),
         }
     }
 }
 
-/// Bytes of the datagrams that are whole.
+/// Bytes of complete datagrams.
 fn whole(bytes: &[u8]) -> usize {
     let mut rest = bytes;
     while let Some((_, _, after)) = record(rest) {
@@ -199,16 +199,16 @@ fn whole(bytes: &[u8]) -> usize {
     bytes.len() - rest.len()
 }
 
-/// A datagram, and where the next one is.
+/// A datagram, and the position of the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record<'a> {
-    /// How long after the first of its block it came in.
+    /// Arrival after the first datagram of its block.
     pub(crate) offset: Micros,
     pub(crate) datagram: &'a [u8],
     pub(crate) next: usize,
 }
 
-/// The datagram at this byte of those that [`Reader::read`] found whole; the first is at 0.
+/// The datagram at this position of the bytes that [`FrameReader::read`] returned; the first is at 0.
 pub(crate) fn datagram(datagrams: &[u8], at: usize) -> Option<Record<'_>> {
     let (offset, datagram, _) = record(datagrams.get(at..)?)?;
     Some(Record { offset, datagram, next: at + RECORD + datagram.len() })
@@ -226,7 +226,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Datagrams that are whole, each with how long after the first of its block it came in.
+    /// Complete datagrams, each with its arrival after the first one of its block.
     pub(crate) fn listed(datagrams: &[u8]) -> Vec<(Micros, Vec<u8>)> {
         let mut at = 0;
         let next = || {
@@ -239,14 +239,14 @@ pub(crate) mod tests {
 
     /// The vector of `docs/tunnel.md`.
     #[test]
-    fn a_parcel_is_written_as_documented() {
-        let mut parcel = Parcel::new(1_000_000, 0);
-        parcel.class = Class::Key;
-        parcel.push(1_000_000, b"abc");
-        let mut next = parcel.next();
+    fn a_frame_is_written_as_documented() {
+        let mut frame = Frame::new(1_000_000, 0);
+        frame.class = Class::Key;
+        frame.push(1_000_000, b"abc");
+        let mut next = frame.next();
         next.push(1_000_160, b"");
-        assert_eq!((parcel.len(), next.len()), (28, 4));
-        let wire = [&parcel.seal(1_000_200, 258, 33_333)[..], &next.into_rest()].concat();
+        assert_eq!((frame.len(), next.len()), (28, 4));
+        let wire = [&frame.seal(1_000_200, 258, 33_333)[..], &next.into_rest()].concat();
         let expected = "02 000000000102 0000000f4240 00008235 000000c8 0003 0000 616263 0000 000a";
         let hex: String = wire.iter().map(|byte| format!("{byte:02x}")).collect();
         assert_eq!(hex, expected.replace(' ', ""));
@@ -254,30 +254,31 @@ pub(crate) mod tests {
 
     #[test]
     fn faults_have_names() {
-        let open = |bytes: &[u8], is_last| Reader::default().read(Bytes::copy_from_slice(bytes), is_last);
-        let mut parcel = Parcel::new(0, 0);
-        parcel.push(0, b"abc");
-        let wire = parcel.seal(0, 0, 0);
+        let open =
+            |bytes: &[u8], is_last| FrameReader::default().read(Bytes::copy_from_slice(bytes), is_last);
+        let mut frame = Frame::new(0, 0);
+        frame.push(0, b"abc");
+        let wire = frame.seal(0, 0, 0);
         for (bytes, fault) in [
-            (&wire[..20], ParcelError::Short),
-            (&wire[..21], ParcelError::Empty),
-            (&wire[..wire.len() - 1], ParcelError::Cut),
+            (&wire[..20], FrameError::Short),
+            (&wire[..21], FrameError::Empty),
+            (&wire[..wire.len() - 1], FrameError::Cut),
         ] {
             assert_eq!(open(bytes, true), Err(fault));
             assert_eq!(open(bytes, false), Ok(Bytes::new()), "more may come");
         }
         let mut strange = wire.to_vec();
         strange[0] = 9;
-        assert_eq!(open(&strange[..21], false), Err(ParcelError::Class(9)));
+        assert_eq!(open(&strange[..21], false), Err(FrameError::Class(9)));
     }
 
     #[test]
     fn a_reader_keeps_less_than_a_datagram() {
-        let mut parcel = Parcel::new(0, 0);
-        (0..10).for_each(|_| parcel.push(0, &[7; 1_000]));
-        let wire = parcel.seal(0, 0, 0);
-        let mut reader = Reader::default();
-        let whole = reader.read(wire.slice(..HEAD + 9 * 1_004 + 1_003), false).expect("is well formed");
+        let mut frame = Frame::new(0, 0);
+        (0..10).for_each(|_| frame.push(0, &[7; 1_000]));
+        let wire = frame.seal(0, 0, 0);
+        let mut reader = FrameReader::default();
+        let whole = reader.read(wire.slice(..HEADER + 9 * 1_004 + 1_003), false).expect("is well formed");
         assert_eq!((whole.len(), reader.rest.len()), (9 * 1_004, 1_003));
         assert!(reader.rest.capacity() < 2_000, "{} bytes", reader.rest.capacity());
         assert_eq!(listed(&reader.read(wire.slice(wire.len() - 1..), true).expect("is the end")).len(), 1);
@@ -294,36 +295,36 @@ pub(crate) mod tests {
             pieces in 1..5usize,
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
         ) {
-            let (mut wire, mut parcel) = (Vec::new(), Parcel::new(stamp, 0));
+            let (mut wire, mut frame) = (Vec::new(), Frame::new(stamp, 0));
             for (n, (after, datagram)) in all.iter().enumerate() {
-                parcel.push(stamp + after, datagram);
+                frame.push(stamp + after, datagram);
                 if n % pieces == 0 {
-                    let next = parcel.next();
-                    wire.push(mem::replace(&mut parcel, next));
+                    let next = frame.next();
+                    wire.push(mem::replace(&mut frame, next));
                 }
             }
-            wire.push(parcel);
-            let write = |parcel: Parcel| match parcel.begins {
-                true => parcel.seal(stamp + 9, number, before),
-                false => parcel.into_rest(),
+            wire.push(frame);
+            let write = |frame: Frame| match frame.begins {
+                true => frame.seal(stamp + 9, number, before),
+                false => frame.into_rest(),
             };
             let wire = Bytes::from(wire.into_iter().map(write).collect::<Vec<_>>().concat());
             let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(wire.len())).chain([0, wire.len()]).collect();
             cuts.sort_unstable();
-            let (mut reader, mut came) = (Reader::default(), Vec::new());
+            let (mut reader, mut came) = (FrameReader::default(), Vec::new());
             for cut in cuts.windows(2) {
                 let part = reader.read(wire.slice(cut[0]..cut[1]), cut[1] == wire.len());
                 came.extend(listed(&part.expect("is well formed")));
             }
-            let head = reader.head().expect("is there");
-            prop_assert_eq!((head.number, head.stamp, head.before, head.held), (number, stamp, before, 9));
+            let header = reader.header().expect("is there");
+            prop_assert_eq!((header.number, header.stamp, header.before, header.held), (number, stamp, before, 9));
             let sent = all.into_iter().map(|(after, datagram)| (after / STEP * STEP, datagram));
             prop_assert_eq!(came, sent.collect::<Vec<_>>());
         }
 
         #[test]
         fn junk_is_an_error_or_harmless(junk in prop::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(datagrams) = Reader::default().read(junk.into(), true) {
+            if let Ok(datagrams) = FrameReader::default().read(junk.into(), true) {
                 prop_assert!(!listed(&datagrams).is_empty());
             }
         }

@@ -1,0 +1,28 @@
+//! Why a tunnel does not start.
+
+use squall::{IdentityError, ListenError, TlsError};
+
+use crate::{flow::FlowError, web::WebError};
+
+/// Why a tunnel does not start, or does not accept a new configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The socket of a flow cannot be opened.
+    #[error(transparent)]
+    Flow(#[from] FlowError),
+    /// The exit cannot listen on its address.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// Certificate and key do not belong together.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The scheduler does not exist.
+    #[error("{0}")]
+    Scheduler(String),
+    /// The status cannot be served.
+    #[error(transparent)]
+    Web(#[from] WebError),
+}

@@ -1,0 +1,331 @@
+//! The flows of a session: which ones it carries, and the output of their blocks.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use squall::sched::BlockId;
+use squall_units::Micros;
+
+use crate::{
+    clock::micros,
+    config::{MAX_FLOWS, MAX_LATENCY},
+    control::{Message, Offer, Verdict},
+    flow::{Flow, SessionSender, Uplink},
+    frame::{self, FrameError, Record},
+    journal::Kind,
+    reorder::{Part, Ready, ReorderBuffer},
+    shared::Shared,
+};
+
+/// How long a datagram is retried if the system has no room for it: it may belong to a large key frame.
+const RETRY_FOR: Micros = 50_000;
+
+/// Interval of the retries.
+const RETRY_INTERVAL: Micros = 1_000;
+
+/// The flows of a session, by channel.
+pub(super) struct SessionFlows {
+    /// Address of the peer, for messages.
+    peer: String,
+    sender: Arc<SessionSender>,
+    /// Channels of the flows that enter here, by name: even ones for the entry, odd ones for the exit.
+    offered: BTreeMap<String, u16>,
+    next_channel: u16,
+    generation: u32,
+    receivers: BTreeMap<u16, FlowReceiver>,
+    /// Smallest one-way delay.
+    one_way: Micros,
+    /// The latest offers of the peer.
+    their_offers: Vec<Offer>,
+}
+
+/// Puts out the blocks of a flow that arrive from the peer.
+struct FlowReceiver {
+    flow: Arc<Flow>,
+    buffer: ReorderBuffer,
+    /// The latency at the other end.
+    their_latency: Duration,
+    /// Whether the flow enters at the other end.
+    enters_there: bool,
+    output: Option<Output>,
+}
+
+/// Datagrams of one frame that are leaving.
+struct Output {
+    ready: Ready,
+    /// Position of the next datagram.
+    position: usize,
+    /// Since when the system has had no room for it, and when it is retried.
+    retry: Option<(Micros, Micros)>,
+}
+
+impl Output {
+    /// The next datagram, and when it leaves.
+    fn next(&self) -> Option<(Micros, Record<'_>)> {
+        let record = frame::datagram(&self.ready.datagrams, self.position)?;
+        let offset = if self.ready.steady { record.offset } else { 0 };
+        let due = self.ready.due.saturating_add(offset);
+        Some((self.retry.map_or(due, |(_, retry_at)| retry_at.max(due)), record))
+    }
+}
+
+impl FlowReceiver {
+    fn new(flow: Arc<Flow>, their_latency: Duration, enters_there: bool, one_way: Micros) -> Self {
+        let mut buffer = ReorderBuffer::new(flow.rule(their_latency));
+        buffer.set_one_way(one_way);
+        Self { flow, buffer, their_latency, enters_there, output: None }
+    }
+
+    fn output(&mut self, now: Micros) {
+        let counters = &self.flow.counters;
+        loop {
+            let Some(output) = &mut self.output else {
+                let Some(ready) = self.buffer.poll(now) else { break };
+                counters.leaves(&ready);
+                self.output = Some(Output { ready, position: 0, retry: None });
+                continue;
+            };
+            let Some((due, Record { offset, datagram, next })) = output.next() else {
+                self.output = None;
+                continue;
+            };
+            if due > now {
+                break;
+            }
+            if self.flow.write(datagram) {
+                let came_in = output.ready.came_in;
+                counters.left(now, came_in.map_or(0, |came_in| now.saturating_sub(came_in + offset)));
+            } else {
+                let since = output.retry.map_or(now, |(since, _)| since);
+                output.retry = Some((since, now + RETRY_INTERVAL));
+                if now < since + RETRY_FOR {
+                    break;
+                }
+                counters.unwritten.fetch_add(1, Relaxed);
+            }
+            (output.retry, output.position) = (None, next);
+        }
+        counters.not_left(self.buffer.take_count());
+    }
+
+    fn poll_timeout(&self) -> Option<Micros> {
+        let output = self.output.as_ref().and_then(Output::next).map(|(due, _)| due);
+        output.or_else(|| self.buffer.poll_timeout())
+    }
+}
+
+impl SessionFlows {
+    pub(super) fn new(sender: Arc<SessionSender>, peer: String, is_entry: bool) -> Self {
+        Self {
+            peer,
+            sender,
+            offered: BTreeMap::new(),
+            next_channel: if is_entry { 2 } else { 1 },
+            generation: 0,
+            receivers: BTreeMap::new(),
+            one_way: 0,
+            their_offers: Vec::new(),
+        }
+    }
+
+    /// The offer of all flows that enter here, and an answer about flows of the peer that this session lost or can carry
+    /// now.
+    pub(super) fn offer(&mut self, shared: &Shared) -> (Message, Option<Message>) {
+        let flows: Vec<_> = shared.registry.all().into_iter().filter(|flow| flow.config().is_in()).collect();
+        self.offered.retain(|name, _| flows.iter().any(|flow| flow.config().name == *name));
+        let mut offers = Vec::new();
+        for flow in flows {
+            let config = flow.config();
+            let channel = self.offered.get(&config.name).copied().unwrap_or_else(|| self.new_channel());
+            self.offered.insert(config.name.clone(), channel);
+            let latency = config.latency_or_default();
+            // From now on, as replies may overtake the answer.
+            if !self.receivers.contains_key(&channel) {
+                self.open(channel, flow, latency, false);
+            }
+            offers.push(Offer { channel, latency: micros(latency), name: config.name.clone() });
+        }
+        self.generation += 1;
+        let mut verdicts = self.update_receivers(shared);
+        verdicts.extend(self.retry_offers(shared));
+        let answer = (!verdicts.is_empty()).then_some(Message::Answer { generation: 0, verdicts });
+        (Message::Flows { generation: self.generation, flows: offers }, answer)
+    }
+
+    fn open(&mut self, channel: u16, flow: Arc<Flow>, their_latency: Duration, enters_there: bool) {
+        self.receivers.insert(channel, FlowReceiver::new(flow, their_latency, enters_there, self.one_way));
+        self.sender.deliver_in_parts(channel);
+    }
+
+    fn new_channel(&mut self) -> u16 {
+        loop {
+            let channel = self.next_channel;
+            // At most 64 of the 511 channels of each side are in use.
+            self.next_channel = if channel + 2 >= 1024 { 2 - channel % 2 } else { channel + 2 };
+            if !self.offered.values().any(|used| *used == channel) {
+                return channel;
+            }
+        }
+    }
+
+    /// Applies changes of the configuration: closes receivers whose flow has ended here, and adapts the others.
+    fn update_receivers(&mut self, shared: &Shared) -> Vec<(u16, Verdict)> {
+        let mut verdicts = Vec::new();
+        let own = self.sender.id;
+        self.receivers.retain(|channel, receiver| {
+            let name = receiver.flow.config().name.clone();
+            let current =
+                shared.registry.get(&name).filter(|flow| flow.config().is_in() != receiver.enters_there);
+            let Some(flow) = current else {
+                receiver.flow.detach(own);
+                self.sender.forget(*channel);
+                if receiver.enters_there {
+                    verdicts.push((*channel, Verdict::Unknown));
+                }
+                return false;
+            };
+            if !Arc::ptr_eq(&flow, &receiver.flow) {
+                // The flow has a new socket: it inherits the channel.
+                let uplink = receiver.flow.take_uplink(own);
+                receiver.flow = flow;
+                if let Some(uplink) = uplink {
+                    receiver.flow.attach(uplink);
+                }
+            }
+            if !receiver.enters_there {
+                receiver.their_latency = receiver.flow.config().latency_or_default();
+            }
+            receiver.buffer.set_rule(receiver.flow.rule(receiver.their_latency));
+            let lost = receiver.enters_there && receiver.flow.carrier().is_some_and(|carrier| carrier > own);
+            if lost {
+                verdicts.push((*channel, Verdict::Taken));
+                self.sender.forget(*channel);
+            }
+            !lost
+        });
+        verdicts
+    }
+
+    /// Accepts offers of the peer for flows that no session carries any more.
+    fn retry_offers(&mut self, shared: &Shared) -> Vec<(u16, Verdict)> {
+        let is_free = |offer: &&Offer| {
+            let flow = shared.registry.get(&offer.name).filter(|flow| !flow.config().is_in());
+            flow.is_some_and(|flow| flow.carrier().is_none())
+        };
+        let free: Vec<Offer> = self.their_offers.iter().filter(is_free).cloned().collect();
+        free.into_iter().map(|offer| (offer.channel, self.accept_offer(shared, &offer))).collect()
+    }
+
+    /// The peer offers the flows that enter there.
+    pub(super) fn accept_offers(&mut self, shared: &Shared, offers: Vec<Offer>) -> Vec<(u16, Verdict)> {
+        let own = self.sender.id;
+        self.receivers.retain(|channel, receiver| {
+            let name = &receiver.flow.config().name;
+            let stays = !receiver.enters_there
+                || offers.iter().any(|one| one.channel == *channel && one.name == *name);
+            if !stays {
+                receiver.flow.detach(own);
+                self.sender.forget(*channel);
+            }
+            stays
+        });
+        debug_assert!(offers.len() <= MAX_FLOWS, "decoding checks it");
+        self.their_offers.clone_from(&offers);
+        offers.into_iter().map(|offer| (offer.channel, self.accept_offer(shared, &offer))).collect()
+    }
+
+    fn accept_offer(&mut self, shared: &Shared, offer: &Offer) -> Verdict {
+        let (peer, name, journal) = (&self.peer, &offer.name, &shared.journal);
+        let Some(flow) = shared.registry.get(name).filter(|flow| !flow.config().is_in()) else {
+            journal.warn(Kind::Flow, format!("flow '{name}' of {peer} is refused: it has no out end here"));
+            return Verdict::Unknown;
+        };
+        let before = flow.carrier();
+        if self.offered.values().any(|own| *own == offer.channel) {
+            return Verdict::Unknown;
+        }
+        if !flow.attach(Uplink { sender: self.sender.clone(), channel: offer.channel }) {
+            self.receivers.remove(&offer.channel);
+            self.sender.forget(offer.channel);
+            return Verdict::Taken;
+        }
+        if before.is_some_and(|before| before != self.sender.id) {
+            journal.warn(Kind::Flow, format!("flow '{name}' moves to {peer} from another tunnel"));
+            shared.registry.announce();
+        }
+        let their_latency = Duration::from_micros(offer.latency).min(MAX_LATENCY);
+        match self.receivers.get_mut(&offer.channel) {
+            Some(receiver) => {
+                receiver.their_latency = their_latency;
+                receiver.buffer.set_rule(flow.rule(their_latency));
+            }
+            None => {
+                journal.info(Kind::Flow, format!("flow '{name}' from {peer} goes {}", flow.config().end));
+                self.open(offer.channel, flow, their_latency, true);
+            }
+        }
+        Verdict::Accepted
+    }
+
+    /// The peer accepts or refuses the flows that enter here.
+    pub(super) fn on_verdicts(&mut self, shared: &Shared, verdicts: &[(u16, Verdict)]) {
+        for (channel, verdict) in verdicts {
+            let Some((name, _)) = self.offered.iter().find(|(_, one)| *one == channel) else { continue };
+            let Some(flow) = shared.registry.get(name).filter(|flow| flow.config().is_in()) else { continue };
+            if *verdict != Verdict::Accepted {
+                let words = format!("flow '{name}': {} {}", self.peer, verdict.words());
+                shared.journal.warn(Kind::Flow, words);
+                flow.detach(self.sender.id);
+                // If the peer accepts it later, both ends start from the beginning.
+                self.sender.forget(*channel);
+                if let Some(receiver) = self.receivers.get_mut(channel) {
+                    *receiver = FlowReceiver::new(flow, receiver.their_latency, false, self.one_way);
+                }
+                continue;
+            }
+            let before = flow.carrier();
+            // Fails if a later session carries it.
+            let attached = flow.attach(Uplink { sender: self.sender.clone(), channel: *channel });
+            if attached && before != Some(self.sender.id) {
+                shared.journal.info(Kind::Flow, format!("flow '{name}' goes to {}", self.peer));
+            }
+        }
+    }
+
+    /// The next part of a block arrived.
+    pub(super) fn receive(&mut self, now: Micros, channel: u16, part: Part) -> Result<(), FrameError> {
+        // The flow may have ended here while its blocks were in transit.
+        self.receivers.get_mut(&channel).map_or(Ok(()), |receiver| receiver.buffer.receive(now, part))
+    }
+
+    /// A block will not arrive.
+    pub(super) fn missed(&mut self, channel: u16, block: BlockId) {
+        if let Some(receiver) = self.receivers.get_mut(&channel) {
+            receiver.buffer.missed(block.0);
+        }
+    }
+
+    /// Sets the smallest one-way delay.
+    pub(super) fn set_one_way(&mut self, one_way: Micros) {
+        self.one_way = one_way;
+        self.receivers.values_mut().for_each(|receiver| receiver.buffer.set_one_way(one_way));
+    }
+
+    /// When [`Self::output`] is due.
+    pub(super) fn poll_timeout(&self) -> Option<Micros> {
+        self.receivers.values().filter_map(FlowReceiver::poll_timeout).min()
+    }
+
+    /// Puts out the datagrams that are due.
+    pub(super) fn output(&mut self, now: Micros) {
+        self.receivers.values_mut().for_each(|receiver| receiver.output(now));
+    }
+
+    /// The session is over.
+    pub(super) fn close(&mut self) {
+        self.receivers.values_mut().for_each(|receiver| receiver.buffer.close());
+    }
+}

@@ -1,0 +1,340 @@
+//! A session between the two ends: the handshake, the flows that it carries, their blocks in both directions.
+
+mod flows;
+mod paths;
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use squall::{
+    Arrival, Block, Channel, CloseReason, Limit, PathInfo, Priority, Received, SendError, Session,
+    sched::{BlockId, PathState},
+};
+use tokio::{
+    sync::{OwnedSemaphorePermit, watch},
+    time::{MissedTickBehavior, sleep_until},
+};
+
+use self::{flows::SessionFlows, paths::Paths};
+use crate::{
+    config::Token,
+    control::{CHANNEL, HELLO_TIMEOUT, Message, VERSION, code},
+    flow::SessionSender,
+    journal::Kind,
+    reorder::Part,
+    shared::{Bitrate, PendingSession, Registered, Shared},
+    supervise,
+};
+
+/// Interval at which paths and counters are read.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Most messages that wait for room in the session. More arise only if the peer requests faster than it reads.
+const MAX_UNSENT: usize = 64;
+
+/// How long all paths must be silent before the entry tries another session.
+const STALL: Duration = Duration::from_millis(500);
+
+/// How a session ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// Why: the reason of this side if it closed the session.
+    pub(crate) reason: String,
+    /// Whether both ends had agreed on the token.
+    pub(crate) agreed: bool,
+}
+
+/// The role of this side in a session.
+pub(crate) enum Role {
+    /// The side that connected.
+    Entry {
+        /// The token to present: that of the configuration which the address comes from.
+        token: Token,
+        /// Interfaces whose bytes cost money.
+        metered: Vec<String>,
+        /// Set while all paths have been silent for [`STALL`].
+        stalled: watch::Sender<bool>,
+    },
+    /// The side that listens.
+    Exit {
+        /// Until the peer has presented the token.
+        pending: Option<PendingSession>,
+        /// Once the peer has presented the token.
+        permit: Option<OwnedSemaphorePermit>,
+    },
+}
+
+struct TunnelSession {
+    shared: Arc<Shared>,
+    session: Session,
+    registered: Registered,
+    role: Role,
+    /// Address of the peer, for messages.
+    peer: String,
+    /// Whether both ends have agreed on the token.
+    agreed: bool,
+    flows: SessionFlows,
+    paths: Paths,
+    /// Why this side closed the session, if it did.
+    closed: Option<String>,
+    /// Messages that the session had no room for, oldest first.
+    unsent: VecDeque<Vec<u8>>,
+    /// Start of the silence of all paths.
+    silent_since: Option<Instant>,
+}
+
+/// Runs a session that has come up until it is over.
+pub(crate) async fn run(shared: Arc<Shared>, session: Session, role: Role) -> Ended {
+    let is_entry = matches!(role, Role::Entry { .. });
+    let remote = session.remote();
+    let peer = remote.map_or_else(|| "?".to_owned(), |remote| remote.to_string());
+    let registered = Registered::new(&shared, remote);
+    let sender = Arc::new(SessionSender::new(registered.id, session.clone()));
+    let running = TunnelSession {
+        flows: SessionFlows::new(sender, peer.clone(), is_entry),
+        paths: Paths::new(is_entry),
+        shared,
+        session,
+        registered,
+        role,
+        peer,
+        agreed: false,
+        closed: None,
+        unsent: VecDeque::new(),
+        silent_since: None,
+    };
+    running.run().await
+}
+
+impl TunnelSession {
+    async fn run(mut self) -> Ended {
+        self.declare_metered();
+        let mut flow_changes = self.shared.registry.subscribe();
+        let mut capacity = self.session.capacity_changes();
+        let hello_deadline = Instant::now() + HELLO_TIMEOUT;
+        if let Role::Entry { token, .. } = &self.role {
+            let token = token.reveal().as_bytes().to_vec();
+            self.send(&Message::Hello { version: VERSION, token });
+        }
+        let mut sample = tokio::time::interval(SAMPLE_INTERVAL);
+        sample.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let reason = loop {
+            let due = self.flows.poll_timeout().and_then(|at| self.shared.clock.instant(at));
+            let at = due.unwrap_or_else(Instant::now).into();
+            tokio::select! {
+                biased;
+                Some(event) = self.session.path_event() => {
+                    if self.agreed {
+                        self.paths.changed(&self.shared.journal, &self.session, event.path, &event.change);
+                    }
+                    self.declare_metered();
+                }
+                arrival = self.session.recv_any() => match arrival {
+                    None => break self.session.closed().await,
+                    Some(Arrival::Block(block)) => self.on_message(&block),
+                    Some(Arrival::Part(part)) => self.on_part(part),
+                    Some(Arrival::Missed(missed)) => self.flows.missed(missed.channel.get(), missed.id),
+                    Some(_) => {}
+                },
+                Ok(()) = capacity.changed() => {
+                    let capacity = capacity.borrow_and_update();
+                    self.report_bitrate(capacity.safe, capacity.limit);
+                }
+                () = sleep_until(at), if due.is_some() => {}
+                changed = flow_changes.changed() => {
+                    if changed.is_ok() && self.agreed {
+                        self.offer_flows();
+                    }
+                }
+                _ = sample.tick() => {
+                    self.sample();
+                    self.send_unsent();
+                    if !self.agreed && Instant::now() >= hello_deadline {
+                        self.close(code::SILENT, "no hello in time: is this a squall tunnel?");
+                    }
+                }
+            }
+            self.flows.output(self.shared.clock.now());
+        };
+        self.finish(&reason)
+    }
+
+    /// The session is over. Blocks that have arrived still leave, at their time.
+    fn finish(mut self, reason: &CloseReason) -> Ended {
+        self.sample();
+        self.report_bitrate(0, Limit::OutOfUse);
+        let Self { shared, registered, role, agreed, closed, mut flows, .. } = self;
+        // Held until the last block has left.
+        let permit = if let Role::Exit { permit, .. } = role { permit } else { None };
+        let name = format!("the last output of session {}", registered.id);
+        supervise::spawn(shared.journal.clone(), name, async move {
+            let _permit = permit;
+            flows.close();
+            while let Some(at) = flows.poll_timeout() {
+                if let Some(at) = shared.clock.instant(at) {
+                    sleep_until(at.into()).await;
+                }
+                flows.output(shared.clock.now());
+            }
+        });
+        Ended { reason: closed.unwrap_or_else(|| reason.to_string()), agreed }
+    }
+
+    /// Blocks of flows arrive in parts; whole blocks of other channels belong to flows that have ended here.
+    fn on_message(&mut self, block: &Received) {
+        if self.closed.is_some() || block.channel.get() != CHANNEL {
+            return;
+        }
+        let message = match Message::decode(&block.data) {
+            Ok(message) => message,
+            Err(error) => return self.close(code::PROTOCOL, &error.to_string()),
+        };
+        match message {
+            Message::Hello { version, token } if !self.agreed => self.on_hello(version, &token),
+            Message::Flows { generation, flows } if self.agreed => {
+                let verdicts = self.flows.accept_offers(&self.shared, flows);
+                self.send(&Message::Answer { generation, verdicts });
+            }
+            Message::Answer { verdicts, .. } if self.agreed => {
+                self.flows.on_verdicts(&self.shared, &verdicts);
+            }
+            _ => self.close(code::PROTOCOL, "unexpected message"),
+        }
+    }
+
+    fn on_part(&mut self, part: squall::Part) {
+        if self.closed.is_some() {
+            return;
+        }
+        #[cfg(test)]
+        supervise::trap(&part.data, b"panic in the session");
+        let squall::Part { id: BlockId(block_id), channel, offset, data, is_last, .. } = part;
+        let part = Part { block_id, offset, data, is_last };
+        if let Err(error) = self.flows.receive(self.shared.clock.now(), channel.get(), part) {
+            self.close(code::PROTOCOL, &error.to_string());
+        }
+    }
+
+    fn on_hello(&mut self, version: u8, token: &[u8]) {
+        if version != VERSION {
+            let reason =
+                format!("tunnel protocol version {version} is not supported, this end has version {VERSION}");
+            return self.close(code::VERSION, &reason);
+        }
+        if let Role::Exit { pending, permit } = &mut self.role {
+            if !self.shared.config().token.matches(token) {
+                // Only wrong tokens count against a host: the right one is always accepted.
+                let may_retry = pending.as_ref().is_none_or(PendingSession::wrong_token);
+                return match may_retry {
+                    true => self.close(code::TOKEN, "wrong token: both ends need the same one"),
+                    false => self.close(code::TOO_MANY, "too many wrong tokens: try again in a minute"),
+                };
+            }
+            *permit = self.shared.permit();
+            if permit.is_none() {
+                return self.close(code::FULL, "the exit carries as many tunnels as max_sessions allows");
+            }
+            *pending = None;
+            self.session.trust();
+            self.send(&Message::Hello { version: VERSION, token: Vec::new() });
+        }
+        self.agreed = true;
+        let capacity = self.session.capacity();
+        self.report_bitrate(capacity.safe, capacity.limit);
+        self.shared.opened.fetch_add(1, Relaxed);
+        let paths = self.paths.names(&self.session.path_stats());
+        let words = format!("session {} with {} is up, over {paths}", self.registered.id, self.peer);
+        self.shared.journal.info(Kind::Session, words);
+        self.sample();
+        self.offer_flows();
+    }
+
+    /// Offers the flows that enter here, and withdraws from flows of the peer that have no end here any more.
+    fn offer_flows(&mut self) {
+        let (offer, withdrawal) = self.flows.offer(&self.shared);
+        self.send(&offer);
+        if let Some(withdrawal) = withdrawal {
+            self.send(&withdrawal);
+        }
+    }
+
+    fn send(&mut self, message: &Message) {
+        if self.unsent.len() >= MAX_UNSENT {
+            return self.close(code::PROTOCOL, "too many unread messages");
+        }
+        self.unsent.push_back(message.encode());
+        self.send_unsent();
+    }
+
+    /// Sends the messages that the session has room for.
+    fn send_unsent(&mut self) {
+        while let Some(message) = self.unsent.front() {
+            let block = Block::new(message.clone())
+                .channel(Channel::new(CHANNEL))
+                .priority(Priority::FIRST)
+                .ordered();
+            if let Err(SendError::Full(_)) = self.session.try_send(block) {
+                return;
+            }
+            // Other errors mean that the session is over, which it reports itself.
+            self.unsent.pop_front();
+        }
+    }
+
+    fn close(&mut self, code: u32, reason: &str) {
+        if self.closed.is_none() {
+            self.closed = Some(reason.to_owned());
+            self.session.close(code, reason);
+        }
+    }
+
+    fn declare_metered(&self) {
+        let Role::Entry { metered, .. } = &self.role else { return };
+        for interface in metered {
+            // An interface that is absent now is declared when its path comes up.
+            let _ = self.session.set_metered(interface, true);
+        }
+    }
+
+    /// Reads paths and counters.
+    fn sample(&mut self) {
+        let stats = self.session.stats();
+        let infos = self.session.path_stats();
+        self.watch_silence(&infos);
+        let capacity = self.session.capacity();
+        let paths = self.paths.sample(&self.shared.journal, &infos, &capacity, self.agreed);
+        self.flows.set_one_way(paths::min_rtt_us(&infos) / 2);
+        self.registered.update(|status| {
+            status.agreed = self.agreed;
+            status.queued_bytes = stats.queued_bytes;
+            status.open_blocks = stats.open_blocks as u64;
+            status.capacity = (&capacity).into();
+            status.paths = paths;
+        });
+        for flow in self.shared.registry.all() {
+            flow.sweep();
+        }
+    }
+
+    fn report_bitrate(&self, safe_bps: u64, limit: Limit) {
+        if self.agreed {
+            // Fails without a receiver.
+            let _ = self.shared.bitrates.send(Bitrate { session: self.registered.id, safe_bps, limit });
+        }
+    }
+
+    /// Sets `stalled` while all paths are silent.
+    fn watch_silence(&mut self, infos: &[PathInfo]) {
+        let silent = self.agreed
+            && !infos.is_empty()
+            && infos.iter().all(|info| info.stats.state == PathState::Suspect);
+        self.silent_since = silent.then(|| self.silent_since.unwrap_or_else(Instant::now));
+        if let Role::Entry { stalled, .. } = &self.role {
+            let is_stalled = self.silent_since.is_some_and(|since| since.elapsed() >= STALL);
+            stalled.send_if_modified(|before| std::mem::replace(before, is_stalled) != is_stalled);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The paths of a session in the status, and events about them.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    time::{Duration, Instant},
+};
+
+use squall::{Capacity, PathChange, PathInfo, PathStats, Session, sched::PathId};
+
+use crate::{
+    journal::{Journal, Kind},
+    status::{CapacityStatus, PathStatus},
+};
+
+/// Share of the sent data from which on a path is the main one. Between similar paths data changes all the time, which is
+/// not worth an event.
+const MAIN_SHARE: f64 = 0.75;
+
+/// Less data than this does not make a main path.
+const MAIN_BYTES: u64 = 20_000;
+
+/// Samples of a path that are kept: rates are taken over them.
+const SAMPLES: usize = 4;
+
+/// Interval between events about one path. Of several changes the last one is reported, when the interval is over.
+const EVENT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The paths of a session.
+#[derive(Debug)]
+pub(super) struct Paths {
+    /// Whether this side connected. Its paths differ in the local address, those of an exit in the remote one.
+    is_entry: bool,
+    samples: HashMap<u32, VecDeque<Sample>>,
+    /// The path that carries most data: number and name.
+    main: Option<(u32, String)>,
+    /// Events of each path. There are [`squall::sched::MAX_PATHS`] ids.
+    events: HashMap<PathId, Events>,
+}
+
+/// Events about a path.
+#[derive(Debug, Default)]
+struct Events {
+    /// When the last one was reported.
+    at: Option<Instant>,
+    /// The last one that was not (whether it is a warning, and its text), and how many there were.
+    held: Option<(bool, String)>,
+    count: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    at: Instant,
+    sent: u64,
+    received: u64,
+    data: u64,
+}
+
+impl Paths {
+    pub(super) fn new(is_entry: bool) -> Self {
+        Self { is_entry, samples: HashMap::new(), main: None, events: HashMap::new() }
+    }
+
+    /// The names of paths, for messages.
+    pub(super) fn names(&self, infos: &[PathInfo]) -> String {
+        infos.iter().map(|info| self.name(info)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Takes a sample of all paths, and returns their status. Nothing is reported of sessions that are not `agreed` on.
+    pub(super) fn sample(
+        &mut self,
+        journal: &Journal,
+        infos: &[PathInfo],
+        capacity: &Capacity,
+        agreed: bool,
+    ) -> Vec<PathStatus> {
+        let now = Instant::now();
+        self.events.values_mut().for_each(|events| events.release(journal, now));
+        self.samples.retain(|number, _| infos.iter().any(|info| info.stats.number == *number));
+        let (mut carried, mut all) = (Vec::new(), Vec::new());
+        for info in infos {
+            let stats = &info.stats;
+            let data = stats.fresh_bytes + stats.repair_bytes + stats.copy_bytes;
+            let sample = Sample { at: now, sent: stats.sent_bytes, received: stats.received_bytes, data };
+            let samples = self.samples.entry(stats.number).or_default();
+            samples.push_back(sample);
+            let before = samples[0];
+            if samples.len() > SAMPLES {
+                samples.pop_front();
+            }
+            carried.push((info, data - before.data));
+            let capacity = capacity.paths.iter().find(|path| path.id == info.id);
+            let capacity = capacity.map(CapacityStatus::from).unwrap_or_default();
+            all.push(PathStatus { capacity, ..status(self.name(info), info, sample, before) });
+        }
+        if agreed {
+            self.update_main(journal, &carried);
+        }
+        all
+    }
+
+    /// Reports that another path carries most data than before, with the state of both.
+    fn update_main(&mut self, journal: &Journal, carried: &[(&PathInfo, u64)]) {
+        let sum: u64 = carried.iter().map(|(_, bytes)| bytes).sum();
+        let most = carried.iter().max_by_key(|(_, bytes)| *bytes);
+        let Some((info, bytes)) = most.filter(|_| sum >= MAIN_BYTES) else { return };
+        let share = *bytes as f64 / sum as f64;
+        let (number, name) = (info.stats.number, self.name(info));
+        if share < MAIN_SHARE || self.main.as_ref().is_some_and(|(main, _)| *main == number) {
+            return;
+        }
+        if let Some((before, old)) = self.main.replace((number, name.clone())) {
+            let old_info = carried.iter().find(|(info, _)| info.stats.number == before);
+            let old_state = old_info.map_or_else(|| "closed".to_owned(), |(info, _)| state(&info.stats));
+            let (share, state) = (share * 100.0, state(&info.stats));
+            let words =
+                format!("{name} carries most data ({share:.0} %, {state}) instead of {old} ({old_state})");
+            journal.info(Kind::Path, words);
+        }
+    }
+
+    /// The interface, or the address in which the paths of the session differ.
+    fn name(&self, info: &PathInfo) -> String {
+        match &info.interface {
+            Some(interface) => interface.clone(),
+            None if self.is_entry => info.local.ip().to_string(),
+            None => info.remote.to_string(),
+        }
+    }
+
+    /// Reports a change of a path.
+    pub(super) fn changed(
+        &mut self,
+        journal: &Journal,
+        session: &Session,
+        path: PathId,
+        change: &PathChange,
+    ) {
+        let info = session.path_stats().into_iter().find(|info| info.id == path);
+        let name = info.as_ref().map_or_else(|| format!("path {}", path.0), |info| self.name(info));
+        let state = info.map_or_else(|| "closed".to_owned(), |info| state(&info.stats));
+        let is_warning =
+            matches!(change, PathChange::Suspected { .. } | PathChange::Narrow | PathChange::Down);
+        let words = match change {
+            PathChange::Up(net) => format!("{name} is up: {} to {}", net.local, net.remote),
+            PathChange::Suspected { silent } => {
+                format!("{name} is suspected: silent for {} ms ({state})", silent.as_millis())
+            }
+            PathChange::Readmitted { after } => {
+                format!("{name} delivers again after {} ms ({state})", after.as_millis())
+            }
+            PathChange::Narrow => format!("{name} is not used: its MTU is below 1,228 bytes"),
+            PathChange::Signal { kind, quality, by_peer } => {
+                let side = if *by_peer { "remote" } else { "local" };
+                format!("{name}: {kind:?} of the {side} radio, quality 0.{quality:03}")
+            }
+            PathChange::Rebound(net) => format!("{name}: the peer has moved to {}", net.remote),
+            PathChange::Down => format!("{name} is down"),
+            other => format!("{name}: {other:?}"),
+        };
+        let now = Instant::now();
+        let events = self.events.entry(path).or_default();
+        (events.held, events.count) = (Some((is_warning, words)), events.count + 1);
+        events.release(journal, now);
+    }
+}
+
+impl Events {
+    /// Reports the held event once the interval is over.
+    fn release(&mut self, journal: &Journal, now: Instant) {
+        if self.at.is_some_and(|at| now.saturating_duration_since(at) < EVENT_INTERVAL) {
+            return;
+        }
+        let Some((is_warning, mut words)) = self.held.take() else { return };
+        if self.count > 1 {
+            words.push_str(&format!(" (after {} other changes)", self.count - 1));
+        }
+        (self.at, self.count) = (Some(now), 0);
+        if is_warning { journal.warn(Kind::Path, words) } else { journal.info(Kind::Path, words) }
+    }
+}
+
+/// The smallest round trip of all paths, in microseconds; 0 without any.
+pub(super) fn min_rtt_us(infos: &[PathInfo]) -> u64 {
+    let rtts = infos.iter().map(|info| info.stats.min_rtt.as_micros() as u64);
+    rtts.filter(|rtt| *rtt > 0).min().unwrap_or(0)
+}
+
+/// The state of a path, for messages.
+fn state(stats: &PathStats) -> String {
+    format!(
+        "{}, RTT {:.1} ms, {:.1} % lost, {} of {} kB in flight",
+        stats.state,
+        stats.srtt.as_secs_f64() * 1e3,
+        stats.loss * 100.0,
+        stats.in_flight / 1000,
+        stats.window / 1000
+    )
+}
+
+fn status(name: String, info: &PathInfo, sample: Sample, before: Sample) -> PathStatus {
+    let stats = &info.stats;
+    let seconds = (sample.at - before.at).as_secs_f64();
+    let rate = |bytes: u64| if seconds > 0.0 { (bytes as f64 * 8.0 / seconds) as u64 } else { 0 };
+    PathStatus {
+        name,
+        remote: info.remote.to_string(),
+        state: stats.state.to_string(),
+        metered: stats.metered,
+        sent_bps: rate(sample.sent - before.sent),
+        received_bps: rate(sample.received - before.received),
+        sent_bytes: stats.sent_bytes,
+        received_bytes: stats.received_bytes,
+        srtt_us: stats.srtt.as_micros() as u64,
+        min_rtt_us: stats.min_rtt.as_micros() as u64,
+        loss: stats.loss,
+        in_flight: stats.in_flight,
+        window: stats.window,
+        lost_packets: stats.lost_packets,
+        repair_bytes: stats.repair_bytes,
+        suspicions: stats.suspicions,
+        ..PathStatus::default()
+    }
+}

@@ -1,0 +1,220 @@
+//! The state that all parts of a running tunnel share.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+
+use squall::{AdmissionStats, Endpoint, Limit, Session};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
+
+use crate::{
+    clock::{Clock, lock},
+    config::{Config, Side},
+    control::code,
+    flow::Registry,
+    journal::Journal,
+    limiter::{PendingSessions, TokenFailures},
+    memory,
+    status::{SessionStatus, Status, StrangersStatus},
+};
+
+/// Sessions of all hosts whose peer has not presented the token yet.
+pub(crate) const MAX_PENDING: usize = 16;
+
+/// Of these, sessions of one host.
+const MAX_PENDING_OF_HOST: usize = 8;
+
+/// Capacity changes that wait for a reader; older ones are dropped.
+const BITRATES: usize = 256;
+
+/// The state of a running tunnel.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    config: Mutex<Arc<Config>>,
+    pub(crate) clock: Clock,
+    pub(crate) registry: Registry,
+    pub(crate) journal: Arc<Journal>,
+    pending: PendingSessions<Session>,
+    token_failures: TokenFailures,
+    /// One permit for each tunnel that an exit accepts.
+    permits: Arc<Semaphore>,
+    /// The endpoint of an exit.
+    pub(crate) endpoint: OnceLock<Endpoint>,
+    sessions: Mutex<Vec<Arc<LiveStatus>>>,
+    last_session: AtomicU64,
+    pub(crate) opened: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    /// Whether the tunnel is stopping.
+    pub(crate) stopping: watch::Sender<bool>,
+    /// Why the tunnel cannot continue, if so.
+    pub(crate) failure: watch::Sender<Option<String>>,
+    /// Changes of the capacity of sessions.
+    pub(crate) bitrates: broadcast::Sender<Bitrate>,
+}
+
+/// The capacity of a session of a tunnel, for an encoder to follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bitrate {
+    /// Number of the session, from 1.
+    pub session: u64,
+    /// Bits per second for all flows that enter at this end together: [`squall::Capacity::safe`]. 0 when the session is
+    /// over.
+    pub safe_bps: u64,
+    /// What limits it.
+    pub limit: Limit,
+}
+
+impl Shared {
+    pub(crate) fn new(config: Config) -> Self {
+        let clock = Clock::start();
+        let journal = Arc::new(Journal::new(clock));
+        Self {
+            clock,
+            registry: Registry::new(clock, journal.clone()),
+            journal,
+            pending: PendingSessions::new(MAX_PENDING, MAX_PENDING_OF_HOST),
+            token_failures: TokenFailures::default(),
+            permits: Arc::new(Semaphore::new(config.max_sessions)),
+            endpoint: OnceLock::new(),
+            sessions: Mutex::default(),
+            last_session: AtomicU64::new(0),
+            opened: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            stopping: watch::Sender::new(false),
+            failure: watch::Sender::new(None),
+            bitrates: broadcast::Sender::new(BITRATES),
+            config: Mutex::new(Arc::new(config)),
+        }
+    }
+
+    /// The current configuration.
+    pub(crate) fn config(&self) -> Arc<Config> {
+        lock(&self.config).clone()
+    }
+
+    pub(crate) fn set_config(&self, config: Config) {
+        *lock(&self.config) = Arc::new(config);
+    }
+
+    /// Marks the tunnel as unable to continue.
+    pub(crate) fn fail(&self, why: &str) {
+        self.journal.task_failed("the tunnel", why);
+        self.failure.send_replace(Some(why.to_owned()));
+    }
+
+    /// Permission to carry another tunnel, unless `max_sessions` are carried.
+    pub(crate) fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        self.permits.clone().try_acquire_owned().ok()
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let config = self.config();
+        let endpoint = self.endpoint.get();
+        let (role, address) = match &config.side {
+            Side::Connect(connect) => ("entry", connect.to.clone()),
+            Side::Listen(listen) => {
+                let bound = endpoint.and_then(|endpoint| endpoint.local_addrs().first().copied());
+                ("exit", bound.unwrap_or(listen.address).to_string())
+            }
+        };
+        let strangers = endpoint.map_or_else(StrangersStatus::default, |endpoint| {
+            let AdmissionStats { pending, retried, displaced, expired, refused } = endpoint.admission();
+            StrangersStatus { pending: pending as u64, retried, displaced, expired, refused }
+        });
+        let sessions = lock(&self.sessions).clone();
+        Status {
+            role: role.to_owned(),
+            address,
+            scheduler: config.scheduler.clone(),
+            uptime_s: self.clock.now() as f64 / 1e6,
+            memory_bytes: memory::resident().unwrap_or(0),
+            sessions_opened: self.opened.load(Relaxed),
+            sessions_failed: self.failed.load(Relaxed),
+            strangers,
+            task_failures: self.journal.task_failures(),
+            sessions: sessions.iter().map(|session| session.status()).collect(),
+            flows: self.registry.all().iter().map(|flow| flow.status()).collect(),
+            events: self.journal.events(),
+        }
+    }
+}
+
+/// The status of a session, updated while it runs.
+#[derive(Debug)]
+pub(crate) struct LiveStatus {
+    since: Instant,
+    status: Mutex<SessionStatus>,
+}
+
+impl LiveStatus {
+    fn status(&self) -> SessionStatus {
+        SessionStatus { age_s: self.since.elapsed().as_secs_f64(), ..lock(&self.status).clone() }
+    }
+}
+
+/// A session in the list of sessions. When it is dropped, the session leaves the list, and its flows are detached.
+pub(crate) struct Registered {
+    shared: Arc<Shared>,
+    pub(crate) id: u64,
+    live: Arc<LiveStatus>,
+}
+
+impl Registered {
+    /// Numbers a session with this peer, and adds it to the list.
+    pub(crate) fn new(shared: &Arc<Shared>, peer: Option<SocketAddr>) -> Self {
+        let id = shared.last_session.fetch_add(1, Relaxed) + 1;
+        let peer = peer.map_or_else(|| "?".to_owned(), |peer| peer.to_string());
+        let scheduler = shared.config().scheduler.clone();
+        let status = Mutex::new(SessionStatus { id, peer, scheduler, ..SessionStatus::default() });
+        let live = Arc::new(LiveStatus { since: Instant::now(), status });
+        lock(&shared.sessions).push(live.clone());
+        Self { shared: shared.clone(), id, live }
+    }
+
+    /// Changes the status of the session.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut SessionStatus)) {
+        change(&mut lock(&self.live.status));
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        lock(&self.shared.sessions).retain(|other| !Arc::ptr_eq(other, &self.live));
+        self.shared.registry.release(self.id);
+    }
+}
+
+/// A session whose peer has not presented the token yet.
+#[derive(Debug)]
+pub(crate) struct PendingSession {
+    shared: Arc<Shared>,
+    number: u64,
+    address: IpAddr,
+}
+
+impl PendingSession {
+    /// Adds a session that has come up. It may displace another one.
+    pub(crate) fn new(shared: &Arc<Shared>, address: IpAddr, session: &Session) -> Self {
+        let (number, displaced) = shared.pending.enter(address, session.clone());
+        if let Some(displaced) = displaced {
+            displaced.close(code::FULL, "too many connections without a token");
+        }
+        Self { shared: shared.clone(), number, address }
+    }
+
+    /// The peer presented a wrong token. Returns whether its host may present another one now.
+    pub(crate) fn wrong_token(&self) -> bool {
+        self.shared.token_failures.count(self.address, self.shared.clock.now())
+    }
+}
+
+impl Drop for PendingSession {
+    fn drop(&mut self) {
+        self.shared.pending.leave(self.number);
+    }
+}
