@@ -79,7 +79,7 @@ pub(crate) async fn run(shared: Arc<Shared>, endpoint: Endpoint) -> Result<(), S
                 journal.warn(Kind::Session, format!("the session with {remote} is over: {}", ended.reason));
             } else {
                 shared.failed.fetch_add(1, Relaxed);
-                journal.rejected(&format!("{remote} was turned away: {}", ended.reason));
+                journal.rejected(&format!("{remote} was rejected: {}", ended.reason));
             }
         });
     }

@@ -16,7 +16,7 @@ use crate::{
 pub(crate) struct Gatherer {
     cutter: Cutter,
     open: Option<Open>,
-    /// Class of the frame that the open block belongs to, as far as its datagrams show it, earlier blocks included.
+    /// Class of the frame that the open block belongs to, so far; datagrams of earlier blocks count too.
     class: Option<Class>,
     /// When the open block ends unless another datagram arrives.
     ends_at: Micros,
@@ -55,7 +55,7 @@ impl Gatherer {
         }
     }
 
-    /// The media of the flow, as far as detected.
+    /// The detected media of the flow.
     pub(crate) fn media(&self) -> Media {
         self.cutter.media()
     }

@@ -134,7 +134,7 @@ pub(crate) fn text(status: &Status) -> String {
 /// Labels of a sample.
 type Labels = Vec<(&'static str, String)>;
 
-/// The text, as far as it is written.
+/// The text that is being written.
 #[derive(Default)]
 struct Text(String);
 

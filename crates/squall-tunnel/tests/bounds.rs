@@ -105,7 +105,7 @@ fn a_network_that_is_wholly_gone_comes_back_alone() {
         let from = arrives(&source, port, &target, b"before").await;
 
         network.gone.store(true, Relaxed);
-        // Until the session ends for want of an answer.
+        // Until the session ends without an answer.
         let lost = until(&entry, "noticed", |status| {
             source.send_to(b"lost", ("127.0.0.1", port)).expect("is sent");
             !status.flows[0].attached && status.flows[0].sent["data"].fates.contains_key("unsent")
@@ -196,7 +196,7 @@ async fn stranger(exit: &Tunnel) -> Session {
 }
 
 #[test]
-fn clients_are_turned_away_with_a_reason() {
+fn clients_are_rejected_with_a_reason() {
     within(async || {
         let exit =
             Tunnel::start(exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")])).await.expect("starts");
@@ -210,14 +210,14 @@ fn clients_are_turned_away_with_a_reason() {
             let session = stranger(&exit).await;
             session.send(Block::new(words.to_vec()).ordered()).await.expect("is sent");
             match session.closed().await {
-                CloseReason::ByPeer { code: told, reason: why } => {
-                    assert_eq!(told, code);
+                CloseReason::ByPeer { code: closed_with, reason: why } => {
+                    assert_eq!(closed_with, code);
                     assert!(why.starts_with(reason), "{why}");
                 }
                 other => panic!("{other}"),
             }
         }
-        // A host that goes on guessing is told to wait; the right token opens all the same.
+        // A host that continues guessing has to wait; the right token is accepted.
         let guess = squall_tunnel::config::Token::new("a token that is wrong").expect("is long enough");
         let hello = [&[1, b'S', b'q', b'T', b'u', 1, 0, 21], guess.reveal().as_bytes()].concat();
         let mut codes = Vec::new();
@@ -235,7 +235,7 @@ fn clients_are_turned_away_with_a_reason() {
         // Of all of these the log has a line, and the counters have the rest.
         let status = exit.status();
         let lines: Vec<_> =
-            status.events.iter().filter(|event| event.words.contains("turned away")).collect();
+            status.events.iter().filter(|event| event.words.contains("rejected")).collect();
         assert_eq!((lines.len(), status.sessions_failed), (1, 15), "{lines:#?}");
         let early =
             |event: &&squall_tunnel::status::EventStatus| event.kind == "path" && event.at_s < lines[0].at_s;
@@ -245,7 +245,7 @@ fn clients_are_turned_away_with_a_reason() {
 }
 
 #[test]
-fn there_are_only_so_many_tunnels() {
+fn tunnels_are_bounded() {
     within(async || {
         let mut config = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
         config.max_sessions = 1;
@@ -263,7 +263,7 @@ fn there_are_only_so_many_tunnels() {
         let first = Tunnel::start(entry_config(&exit, flow())).await.expect("starts");
         attached(&first).await;
         let second = Tunnel::start(entry_config(&exit, flow())).await.expect("starts");
-        until(&second, "turned away", |status| {
+        until(&second, "rejected", |status| {
             status.events.iter().any(|event| event.words.contains("as many tunnels as max_sessions"))
         })
         .await;

@@ -69,7 +69,7 @@ fn a_picture_goes_on_over_the_next_session() {
         until(&entry, "lost", |status| !status.flows[0].attached).await;
         source.send_to(&packet(1, false), ("127.0.0.1", port)).expect("is sent");
         let exit = loop {
-            // The port is free as soon as the last farewell has left.
+            // The port is free as soon as the last close has left.
             if let Ok(exit) = Tunnel::start(exit_config(at, Some(&state), vec![flow.clone()])).await {
                 break exit;
             }

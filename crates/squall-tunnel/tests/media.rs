@@ -45,9 +45,9 @@ impl Clip {
     fn pictures(&self) -> BTreeMap<String, u64> {
         let entries =
             ["-v", "error", "-select_streams", "v", "-show_entries", "frame=pict_type", "-of", "csv=p=0"];
-        let told = Command::new("ffprobe").args(entries).arg(&self.file).output().expect("ffprobe runs");
+        let output = Command::new("ffprobe").args(entries).arg(&self.file).output().expect("ffprobe runs");
         let mut counts = BTreeMap::new();
-        for line in String::from_utf8_lossy(&told.stdout).lines() {
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
             let kind = line.trim_matches(',').to_owned();
             if !kind.is_empty() {
                 *counts.entry(kind).or_default() += 1;
@@ -60,8 +60,8 @@ impl Clip {
     fn packets(&self, stream: &str) -> (u64, u64) {
         let entries =
             ["-v", "error", "-select_streams", stream, "-show_entries", "packet=flags", "-of", "csv=p=0"];
-        let told = Command::new("ffprobe").args(entries).arg(&self.file).output().expect("ffprobe runs");
-        let text = String::from_utf8_lossy(&told.stdout).into_owned();
+        let output = Command::new("ffprobe").args(entries).arg(&self.file).output().expect("ffprobe runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let key = text.lines().filter(|line| line.starts_with('K')).count() as u64;
         (key, text.lines().filter(|line| !line.trim().is_empty()).count() as u64 - key)
     }
@@ -156,7 +156,7 @@ async fn play(clip: &Path, media: &str, send: &[&str], url: fn(u16) -> String) -
     let (before, after) = (Tap::start(Some(port)), Tap::start(None));
     let exit = exit_config(0, None, vec![flow_out(&format!("x=udp://127.0.0.1:{}", after.port()))]);
     let exit = Tunnel::start(exit).await.expect("starts");
-    // A machine that is busy is not to make frames end early, nor late ones be given up.
+    // A machine that is busy is not to make frames end early, nor late ones expire.
     let flow = flow_in(&format!("x=udp://127.0.0.1:{port},media={media},latency=30s,gap=1s"));
     let entry = Tunnel::start(entry_config(&exit, vec![flow])).await.expect("starts");
     attached(&entry).await;
@@ -243,7 +243,7 @@ fn vp8_and_vp9() {
             let Some(clip) = Clip::make(media, "clip.webm", &encode) else { return };
             let status = play(&clip.file, media, COPY_VIDEO, rtp).await;
             let (key, others) = clip.packets("v");
-            // ffmpeg does not tell of pictures that nobody needs.
+            // ffmpeg does not report pictures that no other needs.
             assert_eq!(classes(&status), [key, others, 0], "{media}");
         }
     });

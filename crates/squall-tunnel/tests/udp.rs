@@ -132,7 +132,7 @@ fn addresses_change_while_a_flow_runs() {
 }
 
 #[test]
-fn a_wrong_token_is_told_at_both_ends() {
+fn a_wrong_token_is_reported_at_both_ends() {
     within(async || {
         let exit = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
         let exit = Tunnel::start(exit).await.expect("starts");
@@ -145,9 +145,9 @@ fn a_wrong_token_is_told_at_both_ends() {
             "{}",
             words(&entry)
         );
-        assert_eq!(words(&entry).matches("wrong token").count(), 1, "the same is told once");
+        assert_eq!(words(&entry).matches("wrong token").count(), 1, "the same is reported once");
         until(&exit, "refused", |status| status.sessions_failed >= 2).await;
-        assert!(words(&exit).contains("was turned away: wrong token"), "{}", words(&exit));
+        assert!(words(&exit).contains("was rejected: wrong token"), "{}", words(&exit));
         assert!(exit.status().flows.iter().all(|flow| !flow.attached));
         // With the right one it comes up by itself.
         config.token = token();
@@ -232,7 +232,7 @@ fn an_exit_that_starts_again_is_found_again() {
         // What comes meanwhile waits for its deadline, and no longer.
         source.send_to(b"meanwhile", ("127.0.0.1", port)).expect("is sent");
         let exit = loop {
-            // The port is free as soon as the last farewell has left.
+            // The port is free as soon as the last close has left.
             if let Ok(exit) = Tunnel::start(exit_config(at, Some(&state), vec![flow.clone()])).await {
                 break exit;
             }
@@ -256,14 +256,14 @@ fn an_entry_that_starts_again_has_the_same_port_at_the_exit() {
         pair.send(b"one");
         let (_, from) = pair.recv().await;
         let entry = entry_config(&pair.exit, vec![flow_in(&format!("x=udp://127.0.0.1:{}", pair.port))]);
-        // Two at a time: the later one has the flow, the other is told.
+        // Two at a time: the later one has the flow, the other is notified.
         let Pair { exit, entry: old, source, target, port } = pair;
         let other_port = free_port();
         let mut later = entry;
         later.flows = vec![flow_in(&format!("x=udp://127.0.0.1:{other_port}"))];
         let later = Tunnel::start(later).await.expect("starts");
         attached(&later).await;
-        until(&old, "told", |status| {
+        until(&old, "notified", |status| {
             status.events.iter().any(|event| event.words.contains("from another tunnel"))
         })
         .await;
@@ -295,7 +295,7 @@ fn an_earlier_entry_has_the_flow_back_when_a_later_one_ends() {
         // Sends until something arrives there, and says how often.
         let arrives = |target: &UdpSocket| {
             let sent = (1..=100).find(|_| {
-                source.send_to(b"to whom it concerns", ("127.0.0.1", port)).expect("is sent");
+                source.send_to(b"to all concerned", ("127.0.0.1", port)).expect("is sent");
                 target.recv_from(&mut [0; 100]).is_ok()
             });
             sent.expect("arrives")
@@ -309,7 +309,7 @@ fn an_earlier_entry_has_the_flow_back_when_a_later_one_ends() {
         later.stop().await;
         until(&exit, "left", |status| status.sessions.len() == 1).await;
         while first.recv_from(&mut [0; 100]).is_ok() {}
-        // It takes a moment until the earlier one is told, and not the hundred datagrams that it had before.
+        // It takes a moment until the earlier one is notified, and not the hundred datagrams that it had before.
         let sent = tokio::task::block_in_place(|| arrives(&first));
         assert!(sent < 50, "{sent} datagrams until one arrived");
         earlier.stop().await;

@@ -18,7 +18,7 @@ fn packet(marker: bool, sequence: u16, timestamp: u32, payload: &[u8]) -> Vec<u8
     [&head[..], &sequence.to_be_bytes(), &timestamp.to_be_bytes(), &[0, 0, 0, 7], payload].concat()
 }
 
-/// A frame of so many packets of H.264.
+/// A frame of that many packets of H.264.
 fn frame(from: u16, packets: u16, timestamp: u32, header: u8) -> Vec<Vec<u8>> {
     let one =
         |n| packet(n + 1 == packets, from + n, timestamp, &[header & 0x60 | 28, header & 0x1f, 0, n as u8]);

@@ -52,7 +52,7 @@ impl Cutter {
         }
     }
 
-    /// The media, as far as detected.
+    /// The detected media.
     pub(crate) fn media(&self) -> Media {
         match self {
             Self::Udp => Media::Udp,

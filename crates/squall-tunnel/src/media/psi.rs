@@ -151,7 +151,7 @@ mod tests {
         section(PAT, true, &[0, 1, 0xe0 | (MAP >> 8) as u8, MAP as u8])
     }
 
-    /// A map of one H.264 stream on PID 0x101, and so many bytes of sound streams with descriptors of this size.
+    /// A map of one H.264 stream on PID 0x101, and that many bytes of sound streams with descriptors of this size.
     fn map(sounds: usize, descriptor: usize) -> Vec<u8> {
         let mut body = vec![0xe1, 1, 0xf0, 0, 0x1b, 0xe1, 1, 0xf0, 0];
         for n in 0..sounds {

@@ -14,7 +14,7 @@ use super::{
 pub(crate) struct TsCutter {
     psi: Psi,
     scan: Scan,
-    /// Class of the open frame, as far as known.
+    /// Class of the open frame.
     frame: Option<Class>,
 }
 

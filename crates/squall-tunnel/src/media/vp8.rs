@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descriptors_tell_key_and_disposable_frames() {
+    fn descriptors_show_key_and_disposable_frames() {
         let cases: &[(&[u8], Option<Class>)] = &[
             (&[0x10, 0x50], Some(Class::Key)),
             (&[0x10, 0x51], Some(Class::Reference)),

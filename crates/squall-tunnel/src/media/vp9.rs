@@ -133,7 +133,7 @@ mod tests {
     fn pictures_that_are_not_predicted_are_key() {
         let mut stream = Structure::default();
         assert_eq!(stream.of_payload(&[0x8c, 5, 0]), Some(Class::Key));
-        // By itself: a key frame, another one, and a part that tells nothing.
+        // By itself: a key frame, another one, and a part that shows nothing.
         assert_eq!(stream.of_payload(&[0x0c, 0x82]), Some(Class::Key));
         assert_eq!(stream.of_payload(&[0x0c, 0x86]), Some(Class::Reference));
         assert_eq!(stream.of_payload(&[0x04, 0x86]), None);

@@ -23,7 +23,7 @@ fn block(number: u64) -> Bytes {
     block_of(number, 1)
 }
 
-/// A block of so many datagrams of ten bytes: its number, and which one of it.
+/// A block of that many datagrams of ten bytes: its number, and which one of it.
 fn block_of(number: u64, datagrams: u16) -> Bytes {
     let stamp = number * FRAME;
     let mut frame = Frame::new(stamp, 0);
@@ -78,7 +78,7 @@ fn what_is_missing_is_waited_for_until_its_deadline() {
     arrive(&mut buffer, 0, 0);
     let now = arrive(&mut buffer, 2, 0);
     assert_eq!(numbers(&mut buffer, now), [0]);
-    // Number 1 came in at 33 ms and is of no use 300 ms later.
+    // Number 1 came in at 33 ms and is worthless 300 ms later.
     let deadline = AHEAD + FRAME + LATENCY;
     assert_eq!(buffer.poll_timeout(), Some(deadline));
     assert!(numbers(&mut buffer, deadline - 1).is_empty());
@@ -121,7 +121,7 @@ fn steady_playout_has_one_delay() {
         arrive(&mut buffer, number, after);
     }
     for number in 0..4 {
-        // The quickest way takes 10 ms, which the clocks do not tell from their offset.
+        // The quickest way takes 10 ms, which the clocks cannot separate from their offset.
         let due = AHEAD + number * FRAME + LATENCY;
         assert_eq!(buffer.poll_timeout(), Some(due));
         assert_eq!(numbers(&mut buffer, due), [number]);
@@ -221,26 +221,26 @@ fn an_end_without_datagrams_releases_the_next() {
 
 #[test]
 fn the_rest_of_a_frame_is_waited_for_until_its_deadline_or_until_it_is_known_not_to_come() {
-    for told in [false, true] {
+    for reported in [false, true] {
         let mut buffer = ReorderBuffer::new(rule(Playout::Soon));
         let block = block_of(0, 3);
         take(&mut buffer, AHEAD, part(0, &block, 0..THREE[0]));
         arrive(&mut buffer, 1, 0);
         let mut now = arrive(&mut buffer, 2, 0);
         assert_eq!(left(&mut buffer, now), [(0, 0)]);
-        if told {
+        if reported {
             buffer.missed(0);
         } else {
             now = AHEAD + LATENCY;
             assert!(left(&mut buffer, now - 1).is_empty());
         }
         assert_eq!(left(&mut buffer, now), [(1, 0), (2, 0)]);
-        if !told {
+        if !reported {
             take(&mut buffer, now, part(0, &block, THREE[0]..THREE[1]));
             take(&mut buffer, now, part(0, &block, THREE[1]..THREE[2]));
             assert!(left(&mut buffer, now).is_empty(), "it is too late");
         }
-        assert_eq!(buffer.take_count(), Count { late: u64::from(!told), missing: 1 });
+        assert_eq!(buffer.take_count(), Count { late: u64::from(!reported), missing: 1 });
         assert!(buffer.open.is_empty() && buffer.bytes == 0);
     }
 }
@@ -314,7 +314,7 @@ proptest! {
     #[test]
     fn frames_leave_in_order_and_in_time(
         delays in prop::collection::vec(prop::option::of(0..400_000u64), 1..60),
-        told in any::<bool>(),
+        reported in any::<bool>(),
     ) {
         let mut buffer = ReorderBuffer::new(rule(Playout::Soon));
         let mut events: Vec<(Micros, u64, bool)> = Vec::new();
@@ -322,7 +322,7 @@ proptest! {
             let sent = AHEAD + number as u64 * FRAME;
             match delay {
                 Some(delay) => events.push((sent + delay, number as u64, true)),
-                None if told => events.push((sent + 100_000, number as u64, false)),
+                None if reported => events.push((sent + 100_000, number as u64, false)),
                 None => {}
             }
         }
