@@ -1,4 +1,4 @@
-//! What goes wrong before anything is sent: one line, and a code that tells mistakes in the call (2) from
+//! What goes wrong before anything is sent: one line, and a code that separates mistakes in the call (2) from
 //! all others (1).
 
 mod common;

@@ -7,12 +7,12 @@ fn transfers_between_namespaces_survive_the_loss_of_a_link() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/netns.sh");
     let output =
         Command::new("sh").arg(script).arg(env!("CARGO_BIN_EXE_squall")).output().expect("there is a shell");
-    let told = String::from_utf8_lossy(&output.stdout);
-    println!("{told}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    println!("{printed}");
     match output.status.code() {
-        Some(0) => assert!(told.ends_with("all as it should be\n")),
+        Some(0) => assert!(printed.ends_with("all as it should be\n")),
         // The line above says why.
-        Some(77) => squall_testing::skipped(told.trim_start_matches("skipped: ")),
-        code => panic!("code {code:?}\n{told}{}", String::from_utf8_lossy(&output.stderr)),
+        Some(77) => squall_testing::skipped(printed.trim_start_matches("skipped: ")),
+        code => panic!("code {code:?}\n{printed}{}", String::from_utf8_lossy(&output.stderr)),
     }
 }

@@ -1,4 +1,4 @@
-//! The fault matrix with real processes: programs that stand still, and programs that run out of what the system has.
+//! The fault matrix with real processes: programs that freeze, and programs that run out of what the system has.
 //! `docs/reliability.md` has the table.
 
 #![cfg(target_os = "linux")]
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A running `squall tunnel`, with as many descriptors as it may have.
 struct Tunnel {
     child: Child,
-    /// Whoever reads its log, until that is taken away.
+    /// The reader of its log, until it is removed.
     stderr: Option<BufReader<ChildStderr>>,
 }
 
@@ -89,8 +89,8 @@ impl Pair {
         let listen = ["--listen", at, "--token", TOKEN, "--metrics", "127.0.0.1:0", "--out", &out];
         let mut exit = Tunnel::start(descriptors, &[&listen, more].concat());
         let listening = exit.line("listening on ");
-        let (address, fingerprint) = listening.split_once(", fingerprint ").expect("both are told");
-        let metrics = exit.line("metrics on ").rsplit(' ').next().expect("is told").to_owned();
+        let (address, fingerprint) = listening.split_once(", fingerprint ").expect("both are printed");
+        let metrics = exit.line("metrics on ").rsplit(' ').next().expect("is printed").to_owned();
         let flow = format!("x=udp://127.0.0.1:{port},latency=2s");
         let entry =
             Tunnel::start(1_024, &["--to", address, "--pin", fingerprint, "--token", TOKEN, "--in", &flow]);
@@ -126,7 +126,7 @@ fn status(metrics: &str) -> Option<String> {
 }
 
 #[test]
-fn a_program_that_stood_still_goes_on() {
+fn a_program_that_froze_continues() {
     let pair = Pair::start(1_024);
     // Shorter and longer than a session lasts without an answer.
     for (number, seconds) in [(1, 2), (2, 10)] {
@@ -163,7 +163,7 @@ fn an_exit_that_is_killed_is_used_again_within_a_second_of_its_restart() {
 fn a_tunnel_outlives_the_reader_of_its_log() {
     let mut pair = Pair::start(1_024);
     for (tunnel, number) in [(0, 1), (1, 2)] {
-        // Each logs that the other has stood still, and finds that it cannot.
+        // Each logs that the other has frozen, and finds that it cannot.
         let (loses, stops) =
             if tunnel == 0 { (&mut pair.exit, &pair.entry) } else { (&mut pair.entry, &pair.exit) };
         drop(loses.stderr.take());
@@ -177,7 +177,7 @@ fn a_tunnel_outlives_the_reader_of_its_log() {
 }
 
 #[test]
-fn too_few_descriptors_are_told_in_a_line() {
+fn too_few_descriptors_are_reported_in_a_line() {
     let mut tunnel =
         Tunnel::start(5, &["--listen", "127.0.0.1:0", "--token", TOKEN, "--out", "x=udp://127.0.0.1:9"]);
     let mut said = String::new();

@@ -110,9 +110,9 @@ fn a_transfer_survives_an_outage_longer_than_the_idle_timeout() {
         "{notes}"
     );
     println!("done {:?} after the outage", begin.elapsed());
-    let (code, told, error) = receiver.finish();
+    let (code, printed, error) = receiver.finish();
     assert_eq!(code, Some(0), "{error}");
-    assert!(told.contains("sessions: 2"), "{told}");
+    assert!(printed.contains("sessions: 2"), "{printed}");
     assert!(fs::read(scratch.path("out")).expect("is there") == content, "the copy differs");
 }
 
@@ -122,15 +122,15 @@ fn a_second_session_goes_on_where_the_first_one_was() {
     let receiver = Receiver::start(&scratch.path("out"), &[]);
     let first = Peer::connect(receiver.addr);
     first.say(b'H', header(1, "a", None));
-    assert_eq!(first.hear().expect("may begin"), br#"G{"next":0,"bytes":0}"#);
+    assert_eq!(first.next().expect("may begin"), br#"G{"next":0,"bytes":0}"#);
     first.say(b'D', "one");
     first.say(b'D', "two");
-    assert_eq!(first.hear().expect("is reported")[0], b'T');
+    assert_eq!(first.next().expect("is reported")[0], b'T');
     // The first one is still there for the receiver.
     let second = Peer::connect(receiver.addr);
     second.say(b'H', header(1, "a", None).replace(r#""from":0"#, r#""from":1"#));
-    assert_eq!(second.hear().expect("may go on"), br#"G{"next":2,"bytes":6}"#);
-    assert_eq!(first.refusal(), "the transfer goes on in another session");
+    assert_eq!(second.next().expect("may go on"), br#"G{"next":2,"bytes":6}"#);
+    assert_eq!(first.refusal(), "the transfer continues in another session");
     second.say(b'D', "three");
     second.say(b'E', r#"{"blocks":3,"bytes":11}"#);
     assert_eq!(second.receipt(), br#"R{"blocks":3,"bytes":11}"#);
@@ -146,7 +146,7 @@ fn a_sender_that_missed_its_receipt_gets_it_in_another_session() {
         // The second time nothing is written again.
         let peer = Peer::connect(receiver.addr);
         peer.say(b'H', header(1, "a", None));
-        if peer.hear().expect("an answer")[0] == b'G' {
+        if peer.next().expect("an answer")[0] == b'G' {
             peer.say(b'D', "one");
             peer.say(b'E', r#"{"blocks":1,"bytes":3}"#);
             assert_eq!(peer.receipt(), br#"R{"blocks":1,"bytes":3}"#);
@@ -162,11 +162,11 @@ fn a_receiver_that_is_left_before_its_receipt_has_the_file_all_the_same() {
     let receiver = Receiver::start(&scratch.path("out"), &[]);
     let peer = Peer::connect(receiver.addr);
     peer.say(b'H', header(1, "a", None));
-    assert_eq!(peer.hear().expect("may begin")[0], b'G');
+    assert_eq!(peer.next().expect("may begin")[0], b'G');
     peer.say(b'D', "one");
     peer.say(b'E', r#"{"blocks":1,"bytes":3}"#);
     assert_eq!(peer.receipt()[0], b'R');
-    peer.leave(1, "the sender gave up");
+    peer.leave(1, "the sender cancelled the transfer");
     let (code, said, error) = receiver.finish();
     assert_eq!(code, Some(0), "{error}");
     assert!(said.starts_with("received a: 3.00 B"), "{said}");

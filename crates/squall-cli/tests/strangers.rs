@@ -34,7 +34,7 @@ fn unfinished(folder: &Path) -> usize {
 }
 
 #[test]
-fn senders_without_the_token_write_nothing_and_learn_nothing() {
+fn senders_without_the_token_write_nothing_and_receive_nothing() {
     let scratch = Scratch::new("token");
     let folder = scratch.path("folder");
     fs::create_dir(&folder).expect("is made");
@@ -46,7 +46,7 @@ fn senders_without_the_token_write_nothing_and_learn_nothing() {
         let peer = Peer::connect(receiver.addr);
         peer.say(b'H', header(1, name, token));
         let expected = match token {
-            None => "this receiver asks for a token: give the sender --token",
+            None => "this receiver requires a token: use --token at the sender",
             Some(_) => "wrong token: both ends need the same one",
         };
         assert_eq!(peer.refusal(), expected);
@@ -97,12 +97,12 @@ fn silent_and_senseless_strangers_neither_block_others_nor_end_the_receiver() {
 }
 
 #[test]
-fn a_stranger_that_stands_still_gives_way() {
+fn a_stalled_stranger_is_rejected() {
     let scratch = Scratch::new("still");
     let receiver = Receiver::start(&scratch.path("out"), &["--anyone", "--stall", "1s"]);
     let still = Peer::connect(receiver.addr);
     still.say(b'H', header(1, "still", None));
-    assert_eq!(still.hear().expect("may begin")[0], b'G');
+    assert_eq!(still.next().expect("may begin")[0], b'G');
     // That it waits for its input is no progress: anyone could say so for ever.
     still.say(b'D', "");
     honest(&receiver, &scratch, &[]);
@@ -137,15 +137,15 @@ fn size_and_number_of_files_have_bounds() {
     let receiver = Receiver::service(&folder, &["--max-size", "1kB", "--max-files", "1"]);
     let (large, small) = (scratch.write("large", &[0; 1001]), scratch.write("small", &[0; 1000]));
     let refused = |file: &Path| failure(&receiver.send(file, &[])).0;
-    assert!(refused(&large).ends_with("the file is larger than the receiver takes (1000 bytes)"));
+    assert!(refused(&large).ends_with("the file is larger than the receiver accepts (1000 bytes)"));
     // One that does not say how large it is.
     let liar = Peer::connect(receiver.addr);
     liar.say(b'H', header(1, "liar", None));
-    assert_eq!(liar.hear().expect("may begin")[0], b'G');
+    assert_eq!(liar.next().expect("may begin")[0], b'G');
     liar.say(b'D', [0; 1001]);
-    assert_eq!(liar.refusal(), "the file is larger than the receiver takes (1000 bytes)");
+    assert_eq!(liar.refusal(), "the file is larger than the receiver accepts (1000 bytes)");
     assert_eq!(receiver.send(&small, &[]).status.code(), Some(0));
-    assert!(refused(&small).ends_with("the receiver takes no more files"));
+    assert!(refused(&small).ends_with("the receiver accepts no more files"));
     assert_eq!((unfinished(&folder), fs::read_dir(&folder).expect("is there").count()), (0, 1));
 }
 
@@ -155,8 +155,8 @@ fn an_unknown_transfer_cannot_go_on() {
     let receiver = Receiver::service(&scratch.path("out"), &[]);
     let peer = Peer::connect(receiver.addr);
     peer.say(b'H', header(1, "a", None).replace(r#""from":0"#, r#""from":7"#));
-    assert_eq!(peer.refusal(), "the receiver does not know this transfer any more: send it again");
+    assert_eq!(peer.refusal(), "the receiver has no record of this transfer: send it again");
     let old = Peer::connect(receiver.addr);
     old.say(b'H', r#"{"version":1,"name":"a","size":1}"#);
-    assert_eq!(old.refusal(), "the sender speaks version 1 of the transfer format, this is version 3");
+    assert_eq!(old.refusal(), "the sender has version 1 of the transfer format, this is version 3");
 }

@@ -19,27 +19,27 @@ fn transfer(scratch: &Scratch, content: &[u8], more: &[&str]) -> (Vec<u8>, Strin
     let receiver = Receiver::start(&scratch.path("out"), &[]);
     let sent = receiver.send(&file, more);
     assert_eq!(sent.status.code(), Some(0), "{}", String::from_utf8_lossy(&sent.stderr));
-    let (code, told, error) = receiver.finish();
+    let (code, printed, error) = receiver.finish();
     assert_eq!(code, Some(0), "{error}");
     assert_eq!(scratch.parts().len(), 0, "the unfinished file is left");
     let came = fs::read(scratch.path("out")).expect("is there");
-    (came, String::from_utf8_lossy(&sent.stdout).into_owned(), told)
+    (came, String::from_utf8_lossy(&sent.stdout).into_owned(), printed)
 }
 
 #[test]
 fn a_file_arrives_as_it_was_sent() {
     let scratch = Scratch::new("file");
     let content = pattern(5_000_000, 1);
-    let (came, sent, told) = transfer(&scratch, &content, &[]);
+    let (came, sent, printed) = transfer(&scratch, &content, &[]);
     assert!(came == content, "the copy differs");
     assert!(sent.starts_with("sent in: 5.00 MB in "), "{sent}");
     assert!(sent.contains("blocks: 20 of 20 delivered\n"), "{sent}");
     assert!(sent.contains("path 127.0.0.2 -> 127.0.0.1:"), "{sent}");
-    assert!(told.starts_with("received in: 5.00 MB in "), "{told}");
+    assert!(printed.starts_with("received in: 5.00 MB in "), "{printed}");
 }
 
 #[test]
-fn an_interface_without_a_radio_is_told_of_once_and_used_all_the_same() {
+fn an_interface_without_a_radio_is_reported_once_and_used() {
     let scratch = Scratch::new("radio");
     let file = scratch.write("in", &pattern(100_000, 1));
     let receiver = Receiver::start(&scratch.path("out"), &[]);
@@ -50,10 +50,10 @@ fn an_interface_without_a_radio_is_told_of_once_and_used_all_the_same() {
         .args(["--to", &to, "--pin", &receiver.fingerprint, "--interface", "lo", "--signal"])
         .output()
         .expect("the program starts");
-    let told = String::from_utf8_lossy(&sent.stderr);
-    assert_eq!(sent.status.code(), Some(0), "{told}");
-    let notes: Vec<_> = told.lines().filter(|line| line.starts_with("note: no radio: lo")).collect();
-    assert_eq!(notes.len(), 1, "{told}");
+    let printed = String::from_utf8_lossy(&sent.stderr);
+    assert_eq!(sent.status.code(), Some(0), "{printed}");
+    let notes: Vec<_> = printed.lines().filter(|line| line.starts_with("note: no radio: lo")).collect();
+    assert_eq!(notes.len(), 1, "{printed}");
     assert_eq!(receiver.finish().0, Some(0));
 }
 
@@ -140,7 +140,7 @@ fn an_interrupted_transfer_is_not_taken_for_a_whole_one() {
     assert_eq!(code, Some(1), "{error}");
     let last = error.lines().last().expect("says why");
     assert!(last.starts_with("squall: incomplete: ") && last.contains(".part: "), "{last}");
-    assert!(last.ends_with("the transfer broke off: the sender gave up"), "{last}");
+    assert!(last.ends_with("the transfer broke off: the sender cancelled the transfer"), "{last}");
     assert!(scratch.parts().len() == 1 && !scratch.path("out").exists());
 }
 
@@ -153,12 +153,12 @@ fn the_sender_learns_that_the_receiver_cannot_write() {
     fs::write(folder.join("in"), b"old").expect("is written");
     let receiver = Receiver::start(&folder, &[]);
     let sent = receiver.send(&file, &[]);
-    let why = format!("{} exists already: give a name with --out", folder.join("in").display());
-    let told = "a file of this name exists already, or cannot be: send it under another name";
+    let why = format!("{} exists already: use --out FILE", folder.join("in").display());
+    let printed = "the receiver cannot use this name, or has such a file: send it under another name";
     let (said, code) = common::failure(&sent);
     assert_eq!(code, Some(1));
     assert!(said.starts_with("squall: not sent completely, "), "{said}");
-    assert!(said.ends_with(&format!("arrived: the receiver stopped: {told}")), "{said}");
+    assert!(said.ends_with(&format!("arrived: the receiver stopped: {printed}")), "{said}");
     let (code, _, error) = receiver.finish();
     assert_eq!(code, Some(1));
     assert_eq!(error.lines().last(), Some(format!("squall: {why}").as_str()));

@@ -101,10 +101,10 @@ fn passes(port: u16, target: &UdpSocket, words: &[u8]) {
     }
 }
 
-/// The next thing systemd is told.
-fn heard(told: &UnixDatagram) -> String {
+/// The next notification of systemd.
+fn notified(socket: &UnixDatagram) -> String {
     let mut buffer = [0; 1000];
-    let length = told.recv(&mut buffer).expect("is told");
+    let length = socket.recv(&mut buffer).expect("is printed");
     String::from_utf8_lossy(&buffer[..length]).into_owned()
 }
 
@@ -115,7 +115,7 @@ fn exit(target: &UdpSocket) -> (Tunnel, String, String) {
     let mut exit = Tunnel::start(&["--listen", "127.0.0.1:0", "--token", TOKEN, "--out", &flow]);
     let line = exit.line("listening on ");
     let rest = line.trim_end().strip_prefix("listening on ").expect("begins so");
-    let (address, fingerprint) = rest.split_once(", fingerprint ").expect("both are told");
+    let (address, fingerprint) = rest.split_once(", fingerprint ").expect("both are printed");
     (exit, address.to_owned(), fingerprint.to_owned())
 }
 
@@ -146,7 +146,7 @@ fn a_tunnel_runs_from_flags_and_shows_what_it_does() {
     ];
     let mut entry = Tunnel::start(&args);
     let line = entry.line("metrics on ");
-    let metrics = line.trim_end().rsplit(' ').next().expect("is told").to_owned();
+    let metrics = line.trim_end().rsplit(' ').next().expect("is printed").to_owned();
     passes(port, &target, b"hello");
     let shown = run(["top", &metrics, "--once"]);
     assert_eq!(shown.status.code(), Some(0), "{}", failure(&shown).0);
@@ -214,11 +214,11 @@ fn a_file_is_read_again_and_a_broken_one_is_not_taken() {
     let file = scratch.path("entry.toml");
     let flow = |port| format!("[[flow]]\nname = \"x\"\nin = \"udp://127.0.0.1:{port}\"\nlatency = \"30s\"\n");
     write_entry(&file, &address, &fingerprint, &flow(first));
-    // What systemd is told.
-    let told = UnixDatagram::bind(scratch.path("notify")).expect("is bound");
-    told.set_read_timeout(Some(PATIENCE)).expect("is set");
+    // Notifications of systemd.
+    let socket = UnixDatagram::bind(scratch.path("notify")).expect("is bound");
+    socket.set_read_timeout(Some(PATIENCE)).expect("is set");
     let mut entry = Tunnel::start_with(&[&file], &[("NOTIFY_SOCKET", scratch.path("notify").as_os_str())]);
-    assert!(heard(&told).starts_with("READY=1"));
+    assert!(notified(&socket).starts_with("READY=1"));
     entry.line("goes to");
     passes(first, &target, b"one");
     write_entry(&file, &address, &fingerprint, &flow(second));
@@ -226,8 +226,8 @@ fn a_file_is_read_again_and_a_broken_one_is_not_taken() {
     let line = entry.line("was reloaded");
     // Its log is JSON.
     assert!(line.starts_with('{') && line.contains("changed x"), "{line}");
-    assert!(heard(&told).starts_with("RELOADING=1\nMONOTONIC_USEC="));
-    assert!(heard(&told).starts_with("READY=1"));
+    assert!(notified(&socket).starts_with("RELOADING=1\nMONOTONIC_USEC="));
+    assert!(notified(&socket).starts_with("READY=1"));
     passes(second, &target, b"two");
     write_entry(&file, &address, &fingerprint, "[[flow]]\nnaem = \"x\"\n");
     entry.signal("HUP");
@@ -239,7 +239,7 @@ fn a_file_is_read_again_and_a_broken_one_is_not_taken() {
 }
 
 #[test]
-fn check_tells_what_a_file_asks_for_or_where_it_is_wrong() {
+fn check_prints_a_summary_of_a_file_or_its_mistake() {
     let scratch = Scratch::new("tunnel-check");
     let file = scratch.path("c.toml");
     let pin = "00".repeat(32);
@@ -251,9 +251,9 @@ fn check_tells_what_a_file_asks_for_or_where_it_is_wrong() {
     );
     let checked = squall().args(["tunnel", "check"]).arg(&file).output().expect("starts");
     assert_eq!(checked.status.code(), Some(0), "{}", failure(&checked).0);
-    let told = "entry: connects to host:1, scheduler minrtt, congestion steady\n\
+    let summary = "entry: connects to host:1, scheduler minrtt, congestion steady\n\
                 flow x: in udp://127.0.0.1:5000, ts, 300 ms, priority 2\n";
-    assert_eq!(String::from_utf8_lossy(&checked.stdout), told);
+    assert_eq!(String::from_utf8_lossy(&checked.stdout), summary);
     write_entry(
         &file,
         "host:1",
@@ -267,9 +267,9 @@ fn check_tells_what_a_file_asks_for_or_where_it_is_wrong() {
 }
 
 #[test]
-fn mistakes_in_flags_are_told_in_a_line() {
+fn mistakes_in_options_are_reported_in_a_line() {
     let cases: [(&[&str], &str); 6] = [
-        (&[], "give a configuration file, --listen ADDR:PORT or --to HOST:PORT"),
+        (&[], "a configuration file, --listen ADDR:PORT or --to HOST:PORT"),
         (&["--to", "host:1", "--in", "x=udp://127.0.0.1:1"], "--token or --token-file"),
         (&["--listen", "127.0.0.1:0"], "no flow is given"),
         (

@@ -1,31 +1,31 @@
-//! What goes wrong: in the system's words without the numbers that Rust adds, and in words for the other end.
+//! Errors with a version for the peer, and errors of the system without the numbers that Rust adds.
 
 use std::{borrow::Cow, io, path::Path};
 
-/// An error with words for this side, and others for the peer: those name no file of this machine.
+/// An error with a text for this side, and one for the peer that names no file of this machine.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
 pub(super) struct Fault {
     words: String,
     peer: Cow<'static, str>,
-    /// It is about this machine.
+    /// Whether it is about this machine.
     here: bool,
 }
 
 impl Fault {
-    /// The peer may know all of it.
+    /// An error that the peer may see completely.
     pub(super) fn of_peer(words: impl Into<String>) -> anyhow::Error {
         let words = words.into();
         Self { peer: words.clone().into(), words, here: false }.into()
     }
 
-    /// About this machine: the peer is told less, and nothing if it is not known.
+    /// An error of this machine: the peer sees another text, and a stranger none.
     pub(super) fn here(words: impl Into<String>, peer: impl Into<Cow<'static, str>>) -> anyhow::Error {
         Self { words: words.into(), peer: peer.into(), here: true }.into()
     }
 }
 
-/// What the peer is told of an error; less if it is a stranger.
+/// The text of an error for the peer.
 pub(super) fn for_peer(error: &anyhow::Error, stranger: bool) -> &str {
     match error.downcast_ref::<Fault>() {
         Some(fault) if !(fault.here && stranger) => fault.peer.as_ref(),
@@ -39,12 +39,12 @@ pub(super) fn on_file(what: &str, file: &Path, error: &io::Error) -> anyhow::Err
     anyhow::anyhow!("cannot {what} {}: {}", file.display(), plain(error))
 }
 
-/// The system's words alone.
+/// The description of an error of the system.
 pub(super) fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let words = text.split(" (os error").next().unwrap_or(&text);
     let mut letters = words.chars();
-    // "No such file" reads on within a line; "IO" stays.
+    // "No such file" becomes part of a sentence; "IO" stays.
     match (letters.next(), letters.next()) {
         (Some(first), Some(second)) if second.is_lowercase() || second == ' ' => {
             first.to_lowercase().chain([second]).chain(letters).collect()

@@ -1,4 +1,4 @@
-//! One transfer as its receiver sees it, over as many sessions as it takes.
+//! A transfer at its receiver: over as many sessions as it takes.
 
 use std::{
     fmt,
@@ -6,7 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::ensure;
 use bytes::Bytes;
 use serde::Serialize;
 use squall_terminal::{note, progress::Progress};
@@ -14,36 +13,36 @@ use squall_units::format;
 use tokio::sync::mpsc;
 
 use super::{
+    connection::{Connection, Disconnect},
     failure::Fault,
-    host::{Host, Line},
-    message::{End, Header, Message, Position, Receipt},
+    host::{Host, Sessions},
+    message::{Header, Message, Position, Total},
     output::{Output, Taken},
-    paths::{PathBook, PathSummary},
-    talk::{Gone, Talk},
+    paths::{PathCounters, PathSummary},
 };
 
-/// Code with which a session is closed whose transfer goes on in another one.
+/// Code of a session whose transfer continues in another one.
 const REPLACED: u32 = 4;
 
-/// How often the counters of the paths are read, and the sender learns what is here.
-const LOOK: Duration = Duration::from_millis(250);
+/// Interval at which counters are read and received data is acknowledged.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Bytes after which the sender learns what is here in any case: it keeps what it does not know to be.
-const REPORT: u64 = 4 << 20;
+/// Bytes that are acknowledged at once: the sender keeps unacknowledged ones.
+const ACKNOWLEDGE_AFTER: u64 = 4 << 20;
 
-/// What came.
+/// The result.
 #[derive(Debug, Serialize)]
 pub(super) struct Summary {
     name: String,
-    /// Where it was written; nothing for standard output.
+    /// The file; none for standard output.
     file: Option<PathBuf>,
     bytes: u64,
     blocks: u64,
     seconds: f64,
     goodput_bps: u64,
-    /// Bytes that came although they were here already.
+    /// Bytes that arrived more than once.
     duplicate_bytes: u64,
-    /// Sessions that it took: more than one if the connection was lost on the way.
+    /// Number of sessions: more than one if the connection was lost.
     sessions: u32,
     paths: Vec<PathSummary>,
 }
@@ -55,18 +54,18 @@ pub(super) struct Transfer<'a> {
     output: Output,
     /// Number of the next block.
     next: u64,
-    written: Receipt,
-    /// Bytes of which the sender knows.
-    reported: u64,
-    /// The written bytes are worthless.
+    written: Total,
+    /// Bytes that were acknowledged.
+    acknowledged: u64,
+    /// Whether the written bytes are worthless.
     worthless: bool,
     begin: Instant,
     sessions: u32,
     duplicate_bytes: u64,
-    paths: PathBook,
+    paths: PathCounters,
     progress: Progress,
-    look_at: Instant,
-    /// Bytes of this session so far, and when there were more of them last.
+    sample_at: Instant,
+    /// Bytes of this session so far, and when they increased last.
     arrived: u64,
     arrived_at: Instant,
 }
@@ -84,15 +83,15 @@ impl<'a> Transfer<'a> {
             header,
             output,
             next: 0,
-            written: Receipt { blocks: 0, bytes: 0 },
-            reported: 0,
+            written: Total::default(),
+            acknowledged: 0,
             worthless: false,
             begin,
             sessions: 0,
             duplicate_bytes: 0,
-            paths: PathBook::default(),
+            paths: PathCounters::default(),
             progress: Progress::default(),
-            look_at: begin,
+            sample_at: begin,
             arrived: 0,
             arrived_at: begin,
         })
@@ -103,63 +102,63 @@ impl<'a> Transfer<'a> {
         self.written.blocks > 0
     }
 
-    /// Takes everything until the sender says that it is all.
-    pub(super) async fn take(&mut self, line: &mut Line) -> anyhow::Result<End> {
-        let Line { talk, more } = line;
-        self.begin_session(talk).await;
+    /// Receives until the sender has sent everything.
+    pub(super) async fn run(&mut self, sessions: &mut Sessions) -> anyhow::Result<Total> {
+        let Sessions { connection, next } = sessions;
+        self.begin_session(connection).await;
         loop {
             tokio::select! {
-                heard = talk.next() => match heard {
-                    Ok((Message::End(end), _)) => return Ok(end),
-                    Ok((message, _)) => self.on_message(message, talk).await?,
-                    Err(Gone::Lost(why)) => {
-                        self.end_session(talk);
-                        *talk = self.wait(more, &why.to_string()).await?;
-                        self.begin_session(talk).await;
+                message = connection.next() => match message {
+                    Ok(Message::End(end)) => return Ok(end),
+                    Ok(message) => self.on_message(message, connection).await?,
+                    Err(Disconnect::Lost(why)) => {
+                        self.end_session(connection);
+                        *connection = self.wait(next, &why.to_string()).await?;
+                        self.begin_session(connection).await;
                     }
-                    Err(gone) => return Err(Fault::of_peer(format!("the transfer broke off: {gone}"))),
+                    Err(why) => return Err(Fault::of_peer(format!("the transfer broke off: {why}"))),
                 },
-                Some(next) = more.recv() => {
-                    self.end_session(talk);
-                    let before = std::mem::replace(talk, next);
-                    before.close(REPLACED, "the transfer goes on in another session").await;
-                    self.begin_session(talk).await;
+                Some(newer) = next.recv() => {
+                    self.end_session(connection);
+                    let before = std::mem::replace(connection, newer);
+                    before.close(REPLACED, "the transfer continues in another session").await;
+                    self.begin_session(connection).await;
                 }
-                () = tokio::time::sleep_until(self.look_at.into()) => self.look(talk)?,
+                () = tokio::time::sleep_until(self.sample_at.into()) => self.sample(connection)?,
             }
         }
     }
 
-    async fn begin_session(&mut self, talk: &Talk) {
+    async fn begin_session(&mut self, connection: &Connection) {
         self.sessions += 1;
         self.paths.begin_session();
         (self.arrived, self.arrived_at) = (0, Instant::now());
-        // Should the session be over, its end is the next that it tells.
-        let _ = talk.say(&Message::Go(self.position())).await;
+        // Fails if the session is over, which it reports next.
+        let _ = connection.send_first(&Message::Go(self.position())).await;
     }
 
-    fn end_session(&mut self, talk: &Talk) {
-        self.paths.update(&talk.session);
-        self.duplicate_bytes += talk.session.stats().duplicates;
+    fn end_session(&mut self, connection: &Connection) {
+        self.paths.update(&connection.session);
+        self.duplicate_bytes += connection.session.stats().duplicates;
     }
 
-    /// Waits for the sender to come back.
-    async fn wait(&mut self, more: &mut mpsc::Receiver<Talk>, why: &str) -> anyhow::Result<Talk> {
+    /// Waits for the sender to reconnect.
+    async fn wait(&mut self, next: &mut mpsc::Receiver<Connection>, why: &str) -> anyhow::Result<Connection> {
         let outage = self.host.bounds.outage;
         self.progress.clear();
         if !outage.is_zero() {
-            note!("note: {}: {why}: waiting {outage:?} for the sender to come back", self.header.name);
+            note!("note: {}: {why}: waiting {outage:?} for the sender", self.header.name);
         }
-        match tokio::time::timeout(outage, more.recv()).await {
-            Ok(Some(talk)) => Ok(talk),
+        match tokio::time::timeout(outage, next.recv()).await {
+            Ok(Some(connection)) => Ok(connection),
             _ => Err(Fault::of_peer(format!("the transfer broke off: {why}"))),
         }
     }
 
-    async fn on_message(&mut self, message: Message, talk: &Talk) -> anyhow::Result<()> {
+    async fn on_message(&mut self, message: Message, connection: &Connection) -> anyhow::Result<()> {
         match message {
             Message::Data(data) if data.is_empty() => {
-                // A stranger could say that for ever.
+                // A stranger could send that for ever.
                 if !self.host.admission.is_open() {
                     self.arrived_at = Instant::now();
                 }
@@ -172,8 +171,8 @@ impl<'a> Transfer<'a> {
             _ => return Err(Fault::of_peer("the sender is out of step")),
         }
         self.arrived_at = Instant::now();
-        if self.written.bytes - self.reported >= REPORT {
-            self.report(talk);
+        if self.written.bytes - self.acknowledged >= ACKNOWLEDGE_AFTER {
+            self.acknowledge(connection);
         }
         Ok(())
     }
@@ -184,10 +183,12 @@ impl<'a> Transfer<'a> {
             self.worthless = true;
             return Err(error);
         }
+        if let Err(error) = self.output.write(piece).await {
+            self.worthless = true;
+            return Err(error);
+        }
         self.written.blocks += 1;
         self.written.bytes += bytes;
-        // The thread that writes tells later why it has stopped.
-        ensure!(self.output.write(piece).await, WriteFailed);
         Ok(())
     }
 
@@ -195,24 +196,24 @@ impl<'a> Transfer<'a> {
         Position { next: self.next, bytes: self.written.bytes }
     }
 
-    /// Tells the sender what is here. It keeps the rest for another session.
-    fn report(&mut self, talk: &Talk) {
-        self.reported = self.written.bytes;
-        talk.tell(&Message::Taken(self.position()));
+    /// Acknowledges the received data. The sender keeps the rest for another session.
+    fn acknowledge(&mut self, connection: &Connection) {
+        self.acknowledged = self.written.bytes;
+        connection.try_send(&Message::Taken(self.position()));
     }
 
-    /// Looks at the counters; an error if the sender stands still.
-    fn look(&mut self, talk: &Talk) -> anyhow::Result<()> {
-        self.look_at = Instant::now() + LOOK;
-        self.paths.update(&talk.session);
+    /// Reads the counters. Fails if the sender has stalled.
+    fn sample(&mut self, connection: &Connection) -> anyhow::Result<()> {
+        self.sample_at = Instant::now() + SAMPLE_INTERVAL;
+        self.paths.update(&connection.session);
         let bytes = self.written.bytes as f64;
         let rate = bytes * 8.0 / self.begin.elapsed().as_secs_f64().max(1e-3);
         let text = format!("{}: {} received, {}", self.header.name, format::size(bytes), format::rate(rate));
         self.progress.show(&text);
-        if self.written.bytes > self.reported {
-            self.report(talk);
+        if self.written.bytes > self.acknowledged {
+            self.acknowledge(connection);
         }
-        let arrived = talk.arrived();
+        let arrived = connection.arrived();
         if arrived > self.arrived {
             (self.arrived, self.arrived_at) = (arrived, Instant::now());
         }
@@ -223,14 +224,15 @@ impl<'a> Transfer<'a> {
         Ok(())
     }
 
-    /// Puts everything in its place.
-    pub(super) async fn finish(mut self, talk: &Talk, end: End) -> anyhow::Result<Summary> {
+    /// Completes the output.
+    pub(super) async fn finish(mut self, connection: &Connection, end: Total) -> anyhow::Result<Summary> {
         let seconds = self.begin.elapsed().as_secs_f64();
         self.progress.clear();
-        if let Err(error) = self.check(end) {
-            return Err(self.abandon(error).await);
+        if self.written != end {
+            let words = format!("{} bytes were sent, {} arrived", end.bytes, self.written.bytes);
+            return Err(self.abandon(Fault::of_peer(words)));
         }
-        self.end_session(talk);
+        self.end_session(connection);
         let file = self.output.finish().await?;
         Ok(Summary {
             name: self.header.name.clone(),
@@ -245,42 +247,22 @@ impl<'a> Transfer<'a> {
         })
     }
 
-    /// Whether what the sender says that it has sent can be.
-    fn check(&self, end: End) -> anyhow::Result<()> {
-        if self.written == (Receipt { blocks: end.blocks, bytes: end.bytes }) {
-            return Ok(());
-        }
-        let words = format!("{} bytes were sent, {} came", end.bytes, self.written.bytes);
-        Err(Fault::of_peer(words))
-    }
-
-    /// Keeps what there is, if it is of use, and says where it is and why it is not more.
-    pub(super) async fn abandon(mut self, why: anyhow::Error) -> anyhow::Error {
+    /// Ends an incomplete transfer. Keeps the received bytes unless they are worthless, and adds their place to the error.
+    pub(super) fn abandon(mut self, why: anyhow::Error) -> anyhow::Error {
         self.progress.clear();
-        if why.is::<WriteFailed>() {
-            return match self.output.finish().await {
-                Err(error) => error,
-                Ok(_) => why,
-            };
-        }
         let keep = self.written.bytes > 0 && !self.worthless && !self.host.admission.is_open();
         let bytes = format::size(self.written.bytes as f64);
-        match self.output.abandon(keep).await {
+        match self.output.abandon(keep) {
             Some(part) => why.context(format!("incomplete: {bytes} are in {}", part.display())),
             None => why.context(format!("incomplete: {bytes} arrived of {}", self.header.name)),
         }
     }
 }
 
-/// Why is known to the thread that writes.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write")]
-struct WriteFailed;
-
 impl Summary {
-    /// What the sender learns of it.
-    pub(super) fn receipt(&self) -> Receipt {
-        Receipt { blocks: self.blocks, bytes: self.bytes }
+    /// The receipt for the sender.
+    pub(super) fn receipt(&self) -> Total {
+        Total { blocks: self.blocks, bytes: self.bytes }
     }
 }
 

@@ -1,9 +1,9 @@
-//! What `squall send` and `squall recv` say to each other: one message a block; `docs/transfer.md` is the description.
+//! The messages between `squall send` and `squall recv`, one per block; `docs/transfer.md` describes them.
 //!
-//! The first byte of a block tells its kind. A session of a transfer begins with a [`Header`], to which the receiver
-//! answers with [`Message::Go`]; then [`Message::Data`] blocks follow, then an [`End`]. All are
-//! ordered on channel 0, and are told in this order. The receiver reports with [`Message::Taken`] what it has, and
-//! answers with a [`Receipt`] once everything is written: only then has the sender succeeded.
+//! The first byte of a block is its kind. Each session of a transfer begins with a [`Header`], which the receiver answers
+//! with [`Message::Go`]; [`Message::Data`] and [`Message::End`] follow. All are ordered, on channel 0. The receiver
+//! acknowledges data with [`Message::Taken`], and answers with [`Message::Receipt`] once everything is written: only then
+//! has the sender succeeded.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -12,56 +12,56 @@ use squall_tunnel::status::printable;
 /// Version of this format. A receiver refuses others.
 pub(crate) const VERSION: u32 = 3;
 
-/// Bytes of file in a [`Message::Data`] block: large enough to cost little, small enough to be written soon.
+/// Bytes of a file in a [`Message::Data`] block.
 pub(crate) const DATA_BYTES: usize = 256 << 10;
 
-/// Most bytes of a message that is not data.
+/// Longest message other than data.
 const MAX_TEXT: usize = 4 << 10;
 
-/// Longest name in bytes: what file systems allow.
+/// Longest name in bytes, as in file systems.
 pub(crate) const MAX_NAME: usize = 255;
 
-/// Hexadecimal digits of a transfer's id.
+/// Length of a transfer's id in hexadecimal digits.
 const ID_DIGITS: usize = 32;
 
 /// One block of a transfer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Message {
-    /// What is about to come; the first message of each session.
+    /// Describes the transfer; the first message of each session.
     Header(Header),
-    /// The sender may send, from this position on.
+    /// Lets the sender begin at this position.
     Go(Position),
-    /// The receiver has taken everything before this position.
+    /// Acknowledges everything before this position.
     Taken(Position),
-    /// The next bytes of a file. No bytes: the sender waits for its own input.
+    /// The next bytes of a file. Empty while the sender waits for its own input.
     Data(Bytes),
-    /// Everything was sent; the last message of the sender.
-    End(End),
-    /// Everything was written; the last message of the receiver.
-    Receipt(Receipt),
+    /// Ends the data; the last message of the sender.
+    End(Total),
+    /// Confirms that everything is written; the last message of the receiver.
+    Receipt(Total),
 }
 
-/// What is about to come.
+/// Describes a transfer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Header {
     /// [`VERSION`] of the sender.
     pub(crate) version: u32,
-    /// The same in all sessions of a transfer, and in no other transfer: random hexadecimal digits.
+    /// Id of the transfer: random hexadecimal digits.
     #[serde(default)]
     pub(crate) transfer: String,
-    /// The first block that the sender can still send.
+    /// Number of the first block that the sender still has.
     #[serde(default)]
     pub(crate) from: u64,
-    /// The secret that the receiver asks for.
+    /// The token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<Secret>,
     /// Name of the file, without folders.
     pub(crate) name: String,
-    /// Bytes of it, if known before.
+    /// Its size, if known.
     pub(crate) size: Option<u64>,
 }
 
-/// Text that shows nothing of itself in logs.
+/// A text whose `Debug` output does not reveal it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Secret(pub(crate) String);
@@ -72,46 +72,35 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// A place between two blocks of a transfer.
+/// A position between two blocks of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Position {
-    /// Number of the block after it.
+    /// Number of the next block.
     pub(crate) next: u64,
-    /// Bytes that the receiver has taken.
+    /// Bytes before it.
     pub(crate) bytes: u64,
 }
 
-/// What was sent.
+/// A number of blocks of data, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct End {
-    /// Blocks of data.
+pub(crate) struct Total {
     pub(crate) blocks: u64,
-    /// Bytes of them.
     pub(crate) bytes: u64,
 }
 
-/// What was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Receipt {
-    /// Blocks of data.
-    pub(crate) blocks: u64,
-    /// Bytes of them.
-    pub(crate) bytes: u64,
-}
-
-/// Why a block is no message.
+/// Why a block is not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MessageError {
-    /// It begins with a byte that means nothing.
+    /// Its kind is unknown.
     #[error("a block of unknown kind {0:?}")]
     UnknownKind(u8),
-    /// It is shorter than its kind allows.
+    /// It is too short.
     #[error("a block of {0} bytes, which is too short")]
     Short(usize),
-    /// It is longer than its kind allows.
+    /// It is too long for its kind.
     #[error("a block of {0} bytes, which is too long for its kind")]
     Long(usize),
-    /// Its text cannot be read.
+    /// Its JSON is invalid.
     #[error("a block that cannot be read: {0}")]
     Text(String),
     /// A field is out of range.
@@ -158,16 +147,16 @@ impl Message {
 
 impl Header {
     fn check(&self) -> Result<(), MessageError> {
-        // What another version says is not for this one to judge.
+        // Another version may have other rules.
         if self.version != VERSION {
             return Ok(());
         }
         if self.transfer.len() != ID_DIGITS || !self.transfer.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return Err(MessageError::Field("an id that cannot be one"));
+            return Err(MessageError::Field("an invalid id"));
         }
         let named = !self.name.is_empty() && self.name.len() <= MAX_NAME;
         if !named || self.name.chars().any(char::is_control) {
-            return Err(MessageError::Field("a name that cannot be one"));
+            return Err(MessageError::Field("an invalid name"));
         }
         Ok(())
     }
@@ -186,12 +175,12 @@ fn parse<T: DeserializeOwned>(block: &Bytes) -> Result<T, MessageError> {
     serde_json::from_slice(&block[1..]).map_err(|error| MessageError::Text(printable(error.to_string())))
 }
 
-/// What the fuzz target checks. See `fuzz/README.md`.
+/// The fuzz target; see `fuzz/README.md`.
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz {
     use super::{Bytes, Message};
 
-    /// Any bytes as a block: what is read is written, and read again, the same.
+    /// Any bytes as a block: a message that is decoded survives another round.
     pub(crate) fn transfer(input: &[u8]) {
         match Message::decode(&Bytes::copy_from_slice(input)) {
             Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
@@ -230,8 +219,8 @@ mod tests {
             Message::Header(Header { size: None, token: None, ..header("a") }),
             Message::Go(Position { next: 3, bytes: 9 }),
             Message::Taken(Position { next: 3, bytes: 9 }),
-            Message::End(End { blocks: 3, bytes: u64::MAX }),
-            Message::Receipt(Receipt { blocks: 3, bytes: 9 }),
+            Message::End(Total { blocks: 3, bytes: u64::MAX }),
+            Message::Receipt(Total { blocks: 3, bytes: 9 }),
         ];
         for message in messages {
             assert_eq!(Message::decode(&message.encode()), Ok(message));

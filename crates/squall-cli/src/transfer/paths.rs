@@ -1,4 +1,4 @@
-//! What each path of a session has carried, also of paths that are gone.
+//! The traffic of each path of a transfer, closed paths included.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,9 @@ use serde::Serialize;
 use squall::{PathInfo, Session};
 use squall_units::format;
 
-/// The last counters of every path that ever was.
+/// The latest counters of every path.
 #[derive(Debug, Default)]
-pub(super) struct PathBook {
+pub(super) struct PathCounters {
     session: u32,
     by_number: BTreeMap<(u32, u32), PathInfo>,
 }
@@ -36,20 +36,20 @@ pub(super) struct PathSummary {
     srtt_us: u64,
 }
 
-impl PathBook {
-    /// Another session begins, with path numbers of its own.
+impl PathCounters {
+    /// Begins another session, which has its own path numbers.
     pub(super) fn begin_session(&mut self) {
         self.session += 1;
     }
 
-    /// Takes the counters of now.
+    /// Reads the counters.
     pub(super) fn update(&mut self, session: &Session) {
         for info in session.path_stats() {
             self.by_number.insert((self.session, info.stats.number), info);
         }
     }
 
-    /// A line for each path; those that were reopened between the same addresses count as one.
+    /// One entry for each pair of addresses: a path that was reopened counts as one.
     pub(super) fn summary(&self) -> Vec<PathSummary> {
         let mut all: Vec<PathSummary> = Vec::new();
         for info in self.by_number.values() {
@@ -91,7 +91,7 @@ impl PathSummary {
         };
     }
 
-    /// For people.
+    /// The entry as text.
     pub(super) fn line(&self) -> String {
         let local = self.interface.as_ref().map_or_else(|| self.local.to_string(), Clone::clone);
         format!(

@@ -22,81 +22,80 @@ use tokio::{
 };
 
 use super::{
-    admission::Admission,
-    host::{Bounds, Host, Outcome, VISITORS},
+    admission::{Admission, Bounds},
+    host::{Host, MAX_PENDING, Outcome},
     incoming::Summary,
     output::Target,
 };
 use crate::token::{self, TokenArgs};
 
-/// Sessions at a time, of senders that are authorised and of [`VISITORS`].
-const SESSIONS: usize = VISITORS + 16;
+/// Most sessions: [`MAX_PENDING`], and those of authorised senders.
+const SESSIONS: usize = MAX_PENDING + 16;
 
-/// Handshakes at a time.
+/// Most handshakes at a time.
 const HANDSHAKES: usize = 16;
 
-/// Bytes of a session's blocks that are being put together, or wait to be taken.
+/// Bytes of incomplete or unread blocks of a session.
 const REASSEMBLY: u64 = 16 << 20;
 
-/// How long a stranger may stand still, and stay away: others may wait for its place.
-const STRANGER: Duration = Duration::from_secs(10);
+/// How long a stranger may stall, and stay disconnected: other senders may wait.
+const STRANGER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the last words to senders may take.
-const FAREWELL: Duration = Duration::from_secs(3);
+/// Timeout for the close of all sessions.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Receives what `squall send` sends.
+/// Receives files from `squall send`.
 ///
-/// A sender has to know a token, unless it is on this machine: --token, --token-file or SQUALL_TOKEN. Without one, a
-/// random token is made and shown. A file is written beside its final name, as FILE.….part, and gets that name when it
-/// is whole.
+/// Senders on other machines must present a token: --token, --token-file or SQUALL_TOKEN. Without these a random token is
+/// created and printed. A file is written as FILE.XXXXXX.part, and gets its name once it is complete.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  \
     squall recv --listen 0.0.0.0:4433 --identity receiver.pem\n  \
     squall recv --listen '[::]:4433' --token-file secret --out camera.h264 --once\n  \
     squall recv --listen 0.0.0.0:4433 --out - --once | tar x\n\n\
-    What happens when the connection is lost is in docs/transfer.md.")]
+    docs/transfer.md describes what happens when the connection is lost.")]
 pub(crate) struct RecvArgs {
-    /// Where to listen; port 0 takes a free one
+    /// Address to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDR:PORT")]
     listen: SocketAddr,
-    /// File or folder to write to, - for standard output; the sender's name for it in this folder if not given
+    /// File or folder for the output, - for standard output [default: the current folder]
     #[arg(long, value_name = "FILE|DIR|-")]
     out: Option<PathBuf>,
     #[command(flatten)]
     token: TokenArgs,
-    /// Take files from anyone who reaches the address, without a token
+    /// Accept files from anyone who reaches the address, without a token
     #[arg(long, conflicts_with_all = ["token", "token_file"])]
     anyone: bool,
-    /// Certificate and key, made when the file is not there; new ones on every start if not given
+    /// File with certificate and key, created if it does not exist [default: new ones on every start]
     #[arg(long, value_name = "FILE")]
     identity: Option<PathBuf>,
-    /// Name in a certificate that is made: a host name or an address; that of --listen if not given
+    /// Host name or address in a new certificate [default: the address of --listen]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// End after one transfer, with exit code 1 if it failed
+    /// Exit after one transfer, with code 1 if it failed
     #[arg(long)]
     once: bool,
-    /// Refuse files that are larger, such as 2GB
+    /// Largest file that is accepted, such as 2GB
     #[arg(long, value_name = "SIZE")]
     max_size: Option<Size>,
-    /// Refuse files after so many
+    /// Most files that are accepted
     #[arg(long, value_name = "N")]
     max_files: Option<u64>,
-    /// How long a connected sender may send nothing; 60 s if not given, 10 s with --anyone
+    /// How long a connected sender may send nothing [default: 60s; 10s with --anyone]
     #[arg(long, value_name = "SPAN")]
     stall: Option<Span>,
-    /// How long to wait for a sender whose connection was lost; 5 min if not given, 10 s with --anyone
+    /// How long to wait for a sender that lost its connection [default: 5min; 10s with --anyone]
     #[arg(long, value_name = "SPAN")]
     outage: Option<Span>,
     #[arg(long, value_name = "NAME", default_value = "steady", help = format!(
-        "Congestion control for what is sent back: {}", CongestionControl::names()
+        "Congestion control of the way back: {}", CongestionControl::names()
     ))]
     congestion: CongestionControl,
-    /// Write the summary of the last transfer as JSON; - for standard output
+    /// File for the summary of the last transfer as JSON; - for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[cfg(feature = "qlog")]
-    /// Write a qlog of every connection into this folder
+    /// Folder for a qlog of each connection
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
 }
@@ -105,7 +104,7 @@ pub(crate) struct RecvArgs {
 pub(crate) fn run(args: &RecvArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let outcome = runtime.block_on(receive(args));
-    // A thread may still wait for a reader of standard output.
+    // A thread may still write to standard output.
     runtime.shutdown_background();
     outcome
 }
@@ -114,23 +113,23 @@ async fn receive(args: &RecvArgs) -> anyhow::Result<ExitCode> {
     let target = Target::of(args.out.as_deref());
     target.check()?;
     let identity = args.identity()?;
-    let (admission, made) = args.admission()?;
+    let (admission, is_new) = args.admission()?;
     let bounds = args.bounds(&admission);
     let endpoint = Endpoint::listen(args.listen, &identity.server_tls()?, args.config()?).map_err(whole)?;
     // Before the address is printed: its reader may send a signal at once.
     let interrupts = Interrupts::listen()?;
-    announce(endpoint.local_addrs()[0], &identity, &admission, made);
+    announce(endpoint.local_addrs()[0], &identity, &admission, is_new);
     let host = Host::new(target, admission, bounds, args.once);
     let ended = serve(args, &endpoint, &host, interrupts).await;
-    endpoint.close(ENDED, "it has ended");
-    let _ = tokio::time::timeout(FAREWELL, endpoint.wait_idle()).await;
+    endpoint.close(ENDED, "the receiver ends");
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, endpoint.wait_idle()).await;
     ended
 }
 
-/// Code with which sessions are closed that are there at the end.
+/// Code of sessions that are open at the end.
 const ENDED: u32 = 5;
 
-/// Serves senders until there is nothing more to do, or the user wants it to end.
+/// Serves senders until the only transfer has ended, or the user interrupts it.
 async fn serve(
     args: &RecvArgs,
     endpoint: &Endpoint,
@@ -148,13 +147,13 @@ async fn serve(
                 sessions.spawn(async move { host.serve(session, report).await });
             }
             Some(_) = sessions.join_next() => {}
-            // Its sender may still come back for the receipt.
+            // Its sender may still reconnect for the receipt.
             ended = Last::settled(&mut last), if last.is_some() => return ended,
-            Some(outcome) = outcomes.recv(), if last.is_none() => last = args.take(host, outcome),
+            Some(outcome) = outcomes.recv(), if last.is_none() => last = args.report(host, outcome),
             () = interrupts.next() => break,
         }
     }
-    // Transfers in progress end by themselves, as they see the same signal.
+    // Running transfers receive the same signal, and end.
     let mut ended = match last {
         Some(last) => last.ended,
         None if args.once => Err(Interrupted.into()),
@@ -163,7 +162,7 @@ async fn serve(
     let end = async {
         while !sessions.is_empty() || !outcomes.is_empty() {
             tokio::select! {
-                Some(outcome) = outcomes.recv() => if let Some(last) = args.take(host, outcome) {
+                Some(outcome) = outcomes.recv() => if let Some(last) = args.report(host, outcome) {
                     let _ = last.settled.await;
                     ended = last.ended;
                 },
@@ -171,11 +170,11 @@ async fn serve(
             }
         }
     };
-    let _ = tokio::time::timeout(FAREWELL, end).await;
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, end).await;
     ended
 }
 
-/// What the receiver ends with, once the sender knows how its transfer ended.
+/// The last transfer: the receiver ends once its sender is notified.
 struct Last {
     settled: oneshot::Receiver<()>,
     ended: anyhow::Result<ExitCode>,
@@ -184,7 +183,7 @@ struct Last {
 impl Last {
     async fn settled(last: &mut Option<Self>) -> anyhow::Result<ExitCode> {
         match last {
-            // Cancel safe: it is still there next time.
+            // Cancel safe: the receiver stays in place.
             Some(one) => drop((&mut one.settled).await),
             None => std::future::pending().await,
         }
@@ -192,18 +191,18 @@ impl Last {
     }
 }
 
-/// Tells on standard error whom a sender has to trust, as standard output may carry data.
-fn announce(listening: SocketAddr, identity: &Identity, admission: &Admission, made: bool) {
+/// Prints the command for a sender on standard error, as standard output may carry data.
+fn announce(listening: SocketAddr, identity: &Identity, admission: &Admission, is_new: bool) {
     let fingerprint = identity.fingerprint();
     note!("listening on {listening}, fingerprint {fingerprint}");
     let host = match listening.ip() {
-        // Without a way out only the user knows a name for this machine.
+        // Without a route only the user can name this machine.
         any if any.is_unspecified() => outward(any.is_ipv4()).map_or_else(|| "HOST".to_owned(), in_brackets),
         one => in_brackets(one),
     };
     let to = format!("{host}:{}", listening.port());
     let token = match admission {
-        Admission::Token(token) if made => format!(" --token {}", token.reveal()),
+        Admission::Token(token) if is_new => format!(" --token {}", token.reveal()),
         Admission::Token(_) => " --token …".to_owned(),
         Admission::Local | Admission::Anyone => String::new(),
     };
@@ -217,9 +216,9 @@ fn in_brackets(address: IpAddr) -> String {
     }
 }
 
-/// The address of this machine by which it reaches others. No packet is sent to find out.
+/// The address with which this machine reaches others. No packet is sent.
 fn outward(v4: bool) -> Option<IpAddr> {
-    // Addresses for documentation (RFC 5737, RFC 3849) are routed like any other.
+    // Addresses for documentation (RFC 5737, RFC 3849) are routed like others.
     let (any, far) = if v4 { ("0.0.0.0:0", "192.0.2.1:9") } else { ("[::]:0", "[2001:db8::1]:9") };
     let socket = UdpSocket::bind(any).ok()?;
     socket.connect(far).ok()?;
@@ -227,7 +226,7 @@ fn outward(v4: bool) -> Option<IpAddr> {
 }
 
 impl RecvArgs {
-    /// Who may send, and whether the token for that was made here.
+    /// Which senders are authorised, and whether the token is a new one.
     fn admission(&self) -> anyhow::Result<(Admission, bool)> {
         if self.anyone {
             return Ok((Admission::Anyone, false));
@@ -240,23 +239,24 @@ impl RecvArgs {
     }
 
     fn bounds(&self, admission: &Admission) -> Bounds {
-        let usual = |known| if admission.is_open() { STRANGER } else { Duration::from_secs(known) };
+        let default =
+            |seconds| if admission.is_open() { STRANGER_TIMEOUT } else { Duration::from_secs(seconds) };
         Bounds {
             size: self.max_size.map(Size::bytes),
             files: self.max_files,
-            stall: self.stall.map_or_else(|| usual(60), Span::duration),
-            outage: self.outage.map_or_else(|| usual(300), Span::duration),
+            stall: self.stall.map_or_else(|| default(60), Span::duration),
+            outage: self.outage.map_or_else(|| default(300), Span::duration),
         }
     }
 
-    /// Reports how a transfer ended. Gives what the receiver ends with, if there is nothing more to do.
-    fn take(&self, host: &Host, outcome: Outcome) -> Option<Last> {
+    /// Prints the outcome of a transfer. Returns it if it is the last one.
+    fn report(&self, host: &Host, outcome: Outcome) -> Option<Last> {
         let Outcome { result, begun, settled } = outcome;
-        // What a stranger breaks off leaves no trace, except on standard output.
-        let of_no_effect = host.admission.is_open() && !(begun && host.target == Target::Stdout);
+        // The failed transfer of a stranger has no effect, except on standard output.
+        let has_no_effect = host.admission.is_open() && !(begun && host.target == Target::Stdout);
         match result.and_then(|summary| self.publish(&host.target, &summary)) {
-            // Asked to end in the middle of a transfer.
-            Err(error) if error.is::<Interrupted>() || self.once && !of_no_effect => {
+            // Interrupted during a transfer.
+            Err(error) if error.is::<Interrupted>() || self.once && !has_no_effect => {
                 Some(Last { settled, ended: Err(error) })
             }
             Err(error) => {
@@ -293,7 +293,7 @@ impl RecvArgs {
         Ok(Config {
             congestion: self.congestion,
             limits,
-            // Until it is authorised.
+            // Until the sender is authorised.
             distrust: true,
             #[cfg(feature = "qlog")]
             qlog_dir: self.qlog.clone(),

@@ -1,4 +1,4 @@
-//! What was handed over and is not known to be at the receiver: it is sent again over the next session.
+//! Blocks that the receiver has not acknowledged, which the next session may have to send again.
 
 use std::collections::VecDeque;
 
@@ -6,13 +6,13 @@ use bytes::Bytes;
 
 use super::message::Position;
 
-/// Bytes that are kept at most. Beyond that the source waits for the receiver.
+/// Most bytes that are kept; beyond that the source waits for the receiver.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Blocks that are kept at most, should they be small.
+/// Most blocks that are kept.
 const MAX_BLOCKS: usize = 16_384;
 
-/// Blocks from the first one that the receiver is not known to have.
+/// Blocks from the first unacknowledged one on.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
     first: u64,
@@ -21,7 +21,7 @@ pub(super) struct Replay {
 }
 
 impl Replay {
-    /// Number of the first block that is kept; of the next one if none is.
+    /// Number of the first kept block; of the next one if none is kept.
     pub(super) fn first(&self) -> u64 {
         self.first
     }
@@ -37,12 +37,14 @@ impl Replay {
         self.kept.push_back(block);
     }
 
-    /// The receiver has taken all blocks before this one, or does not need them. Says whether that can be.
+    /// The receiver acknowledges all blocks before this position. Returns false if they were never sent.
     pub(super) fn confirm(&mut self, taken: Position) -> bool {
-        while self.first < taken.next && !self.kept.is_empty() {
-            self.forget_first();
+        while self.first < taken.next {
+            let Some(block) = self.kept.pop_front() else { return false };
+            self.bytes -= block.len() as u64;
+            self.first += 1;
         }
-        self.first >= taken.next
+        true
     }
 
     /// Whether another block may be kept.
@@ -53,13 +55,6 @@ impl Replay {
     /// The block of this number, if it is kept.
     pub(super) fn block(&self, number: u64) -> Option<Bytes> {
         self.kept.get(usize::try_from(number.checked_sub(self.first)?).ok()?).cloned()
-    }
-
-    fn forget_first(&mut self) {
-        if let Some(block) = self.kept.pop_front() {
-            self.bytes -= block.len() as u64;
-            self.first += 1;
-        }
     }
 }
 

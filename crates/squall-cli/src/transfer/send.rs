@@ -4,7 +4,6 @@ use std::{
     net::IpAddr,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::atomic::Ordering::Relaxed,
 };
 
 use clap::Args;
@@ -15,14 +14,12 @@ use squall_terminal::{
     interrupt::{Interrupted, Interrupts},
     output,
 };
-use squall_units::Span;
-use squall_units::format;
+use squall_units::{Span, format};
 
 use super::{
-    delivery::Delivery,
-    line::Line,
     message::{Header, Secret, VERSION},
     paths::PathSummary,
+    sender::{Plan, Sender},
     source::Source,
 };
 use crate::{
@@ -30,7 +27,7 @@ use crate::{
     token::{self, TokenArgs},
 };
 
-/// Bytes handed over at a time: enough for a second of a gigabit, and for a file not to fill the memory.
+/// Unacknowledged bytes: enough for a quarter of a second at a gigabit, and bounded memory.
 const QUEUED: u64 = 32 << 20;
 
 /// Sends a file or standard input to `squall recv`, over all networks at once.
@@ -43,51 +40,51 @@ const QUEUED: u64 = 32 << 20;
     tar c folder | squall send - --to HOST:4433 --ca ca.pem --token TOKEN\n\n\
     What happens when the connection is lost is in docs/transfer.md.")]
 pub(crate) struct SendArgs {
-    /// What to send; - for standard input
+    /// File to send; - for standard input
     file: PathBuf,
-    /// The receiver
+    /// Address of the receiver
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_host)]
     to: String,
-    /// Trust the certificate of this fingerprint, which the receiver shows
+    /// Fingerprint of the receiver's certificate, as the receiver prints it
     #[arg(long, value_name = "FINGERPRINT", conflicts_with_all = ["ca", "insecure"])]
     pin: Option<Fingerprint>,
-    /// Trust the authorities of this PEM file instead of the system's
+    /// PEM file with trusted authorities, instead of those of the system
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
-    /// Trust anyone: for tests
+    /// Accept any certificate: for tests
     #[arg(long)]
     insecure: bool,
-    /// Use this interface, or this local address; may be given several times. All if not given
+    /// Interface or local address to use; repeatable [default: all]
     #[arg(long, value_name = "NAME|ADDR")]
     interface: Vec<String>,
-    /// Go by the radios of the interfaces, as far as they can be read: Wi-Fi, and modems by ModemManager
+    /// Follow the radios of the interfaces: Wi-Fi, and modems of ModemManager
     #[arg(long)]
-    pub(super) signal: bool,
+    signal: bool,
     #[command(flatten)]
     token: TokenArgs,
-    /// Who decides what goes where; see `squall-lab schedulers`
+    /// Scheduler, with options; see `squall-lab schedulers`
     #[arg(long, value_name = "NAME", default_value = "minrtt", value_parser = parse_scheduler)]
     scheduler: String,
     #[arg(long, value_name = "NAME", default_value = "steady", help = format!(
         "Congestion control of all paths: {}", CongestionControl::names()
     ))]
     congestion: CongestionControl,
-    /// How long to try to connect
+    /// Timeout of the first connection
     #[arg(long, value_name = "SPAN", default_value = "10s")]
-    pub(super) timeout: Span,
-    /// How long to try to connect again when the connection is lost on the way; the receiver goes on from what it has
+    timeout: Span,
+    /// How long to try to reconnect; the transfer then continues where it was
     #[arg(long, value_name = "SPAN", default_value = "5min")]
-    pub(super) outage: Span,
-    /// Write the summary as JSON; - for standard output
+    outage: Span,
+    /// File for the summary as JSON; - for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[cfg(feature = "qlog")]
-    /// Write a qlog of the connection into this folder
+    /// Folder for a qlog of each connection
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Serialize)]
 struct Summary {
     name: String,
@@ -96,7 +93,7 @@ struct Summary {
     /// Bytes that arrived, over the time it took, in bits per second.
     goodput_bps: u64,
     blocks: Blocks,
-    /// Sessions that it took: more than one if the connection was lost on the way.
+    /// Number of sessions: more than one if the connection was lost.
     sessions: u32,
     paths: Vec<PathSummary>,
 }
@@ -112,46 +109,50 @@ struct Blocks {
 pub(crate) fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let outcome = runtime.block_on(send(args));
-    // A thread may still wait for standard input.
+    // A thread may still read standard input.
     runtime.shutdown_background();
     publish(&outcome?, args.json.as_deref())?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn send(args: &SendArgs) -> anyhow::Result<Summary> {
-    let mut source = args.source().map_err(|error| usage(format!("{error:#}")))?;
-    let name = source.name.clone();
+    let source = Source::open(&args.file).map_err(|error| usage(format!("{error:#}")))?;
     let header = args.header(&source)?;
-    let mut line = Line::new(args, &source)?;
-    let taken = line.taken.clone();
-    // What is opened by name, such as a FIFO, may have made this program wait until here.
+    let name = header.name.clone();
+    let plan = Plan {
+        request: args.request()?,
+        config: args.config()?,
+        timeout: args.timeout,
+        outage: args.outage,
+        signal: args.signal,
+    };
+    // From here on: to open a FIFO may have blocked.
     let mut interrupts = Interrupts::listen()?;
-    let mut delivery = Delivery::new(&mut source, header, &taken);
+    let mut sender = Sender::new(plan, source, header);
     let sent = tokio::select! {
-        sent = line.carry(&mut delivery) => sent,
+        sent = sender.run() => sent,
         () = interrupts.next() => Err(Interrupted.into()),
     };
-    let (end, all_sent) = (delivery.end, delivery.is_all_sent());
     if sent.is_err() {
-        line.give_up().await;
+        sender.cancel().await;
     }
-    line.hang_up().await;
-    let receipt = sent.map_err(|error| match taken.load(Relaxed) {
-        _ if line.sessions == 0 => error,
-        arrived if all_sent && arrived >= end.bytes => {
+    sender.finish().await;
+    let receipt = sent.map_err(|error| match sender.acknowledged {
+        _ if sender.sessions == 0 => error,
+        arrived if sender.all_sent && arrived >= sender.sent.bytes => {
             error.context("everything arrived, but the receiver did not confirm that it is written")
         }
         arrived => error.context(format!("not sent completely, {} arrived", format::size(arrived as f64))),
     })?;
-    let seconds = line.begin.map_or(0.0, |begin| begin.elapsed().as_secs_f64());
+    let seconds = sender.begin.map_or(0.0, |begin| begin.elapsed().as_secs_f64());
     Ok(Summary {
         name,
-        bytes: end.bytes,
+        bytes: sender.sent.bytes,
         seconds,
         goodput_bps: (receipt.bytes as f64 * 8.0 / seconds.max(1e-6)) as u64,
-        blocks: Blocks { offered: end.blocks, delivered: receipt.blocks },
-        sessions: line.sessions,
-        paths: line.paths.summary(),
+        blocks: Blocks { offered: sender.sent.blocks, delivered: receipt.blocks },
+        sessions: sender.sessions,
+        paths: sender.paths.summary(),
     })
 }
 
@@ -182,10 +183,6 @@ impl std::fmt::Display for Summary {
 }
 
 impl SendArgs {
-    fn source(&self) -> anyhow::Result<Source> {
-        Source::file(&self.file)
-    }
-
     fn header(&self, source: &Source) -> anyhow::Result<Header> {
         let mut id = [0; 16];
         token::random(&mut id)?;
@@ -200,7 +197,7 @@ impl SendArgs {
         })
     }
 
-    pub(super) fn request(&self) -> anyhow::Result<Connect> {
+    fn request(&self) -> anyhow::Result<Connect> {
         let trust = match (self.pin, &self.ca) {
             (Some(pin), _) => Trust::Pinned(pin),
             (None, Some(file)) => Trust::Roots(squall::load_certificates(file).map_err(usage)?),
@@ -210,7 +207,7 @@ impl SendArgs {
         Ok(Connect::to(&self.to).trust(trust).interfaces(interfaces(&self.interface)?))
     }
 
-    pub(super) fn config(&self) -> anyhow::Result<Config> {
+    fn config(&self) -> anyhow::Result<Config> {
         #[cfg(feature = "qlog")]
         if let Some(folder) = &self.qlog {
             std::fs::create_dir_all(folder)
@@ -227,7 +224,7 @@ impl SendArgs {
     }
 }
 
-/// Names or addresses, but not both: a named interface may change its address, an address is fixed.
+/// Names or addresses: a named interface may change its address, an address is fixed.
 fn interfaces(given: &[String]) -> anyhow::Result<Interfaces> {
     if given.is_empty() {
         return Ok(Interfaces::Auto);

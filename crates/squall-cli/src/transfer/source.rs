@@ -1,9 +1,9 @@
-//! What is sent: a file, a device or standard input, as it is.
+//! The source of a transfer: a file, a device or standard input.
 
 use std::{
     fs::File,
     io::{self, Read},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use anyhow::bail;
@@ -18,81 +18,58 @@ use super::{
 /// Pieces that are read ahead.
 const AHEAD: usize = 4;
 
-/// Something to send, being read by a thread of its own: pipes may make it wait.
+/// The source of a transfer. A thread reads it, as pipes may block.
 pub(super) struct Source {
     /// Its name, without folders.
     pub(super) name: String,
-    /// Its bytes, if known before.
+    /// Its size, if known.
     pub(super) size: Option<u64>,
     pieces: mpsc::Receiver<anyhow::Result<Bytes>>,
 }
 
 impl Source {
-    /// Opens a file, or standard input for `-`, to be sent as it is.
-    pub(super) fn file(path: &Path) -> anyhow::Result<Self> {
-        let (name, size, input): (_, _, Box<dyn Read + Send>) = if path == Path::new("-") {
+    /// Opens a file, or standard input for `-`.
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        let (name, size, mut input): (_, _, Box<dyn Read + Send>) = if path == Path::new("-") {
             ("stdin".to_owned(), None, Box::new(io::stdin()))
         } else {
             let file = File::open(path).map_err(|error| failure::on_file("read", path, &error))?;
-            let about = file.metadata().map_err(|error| failure::on_file("read", path, &error))?;
-            if about.is_dir() {
+            let metadata = file.metadata().map_err(|error| failure::on_file("read", path, &error))?;
+            if metadata.is_dir() {
                 bail!("cannot read {}: it is a folder", path.display());
             }
-            // Devices and pipes have no length.
-            (name_of(path), about.is_file().then_some(about.len()), Box::new(file))
+            // Devices and pipes have no size.
+            (name_of(path), metadata.is_file().then_some(metadata.len()), Box::new(file))
         };
-        let shown = path.to_owned();
-        Self::start(name, size, Chunks { input, buffer: vec![0; DATA_BYTES], path: shown })
+        let (sender, pieces) = mpsc::channel(AHEAD);
+        let path = path.to_owned();
+        std::thread::Builder::new().name("squall-read".to_owned()).spawn(move || {
+            let mut buffer = vec![0; DATA_BYTES];
+            loop {
+                // A pipe returns what it has: its writer may be slow.
+                let piece = match input.read(&mut buffer) {
+                    Ok(0) => return,
+                    Ok(length) => Ok(Bytes::copy_from_slice(&buffer[..length])),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    Err(error) => Err(failure::on_file("read", &path, &error)),
+                };
+                let failed = piece.is_err();
+                // Fails once the transfer is over.
+                if sender.blocking_send(piece).is_err() || failed {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { name, size, pieces })
     }
 
     /// The next piece; `None` at the end. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<anyhow::Result<Bytes>> {
         self.pieces.recv().await
     }
-
-    fn start(
-        name: String,
-        size: Option<u64>,
-        pieces: impl Iterator<Item = anyhow::Result<Bytes>> + Send + 'static,
-    ) -> anyhow::Result<Self> {
-        let (into, out) = mpsc::channel(AHEAD);
-        let thread = std::thread::Builder::new().name("squall-read".to_owned());
-        thread.spawn(move || {
-            for piece in pieces {
-                let failed = piece.is_err();
-                // Nobody wants more once the session is over.
-                if into.blocking_send(piece).is_err() || failed {
-                    return;
-                }
-            }
-        })?;
-        Ok(Self { name, size, pieces: out })
-    }
 }
 
-/// A file in pieces of at most [`DATA_BYTES`]. A pipe gives what it has at once: its writer may be slow.
-struct Chunks {
-    input: Box<dyn Read + Send>,
-    buffer: Vec<u8>,
-    path: PathBuf,
-}
-
-impl Iterator for Chunks {
-    type Item = anyhow::Result<Bytes>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            match self.input.read(&mut self.buffer) {
-                Ok(0) => return None,
-                Ok(read) => return Some(Ok(Bytes::copy_from_slice(&self.buffer[..read]))),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Some(Err(failure::on_file("read", &self.path, &error))),
-            }
-        }
-    }
-}
-
-/// The last part of a path, in characters that every system allows in names.
+/// The last part of a path, without control characters.
 fn name_of(path: &Path) -> String {
     let name = path.file_name().map_or_else(|| "unnamed".into(), |name| name.to_string_lossy());
     let mut name: String = name.chars().map(|c| if c.is_control() { '_' } else { c }).collect();
@@ -117,7 +94,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named() {
         let message =
-            |path: &str| Source::file(Path::new(path)).err().map(|e| e.to_string()).unwrap_or_default();
+            |path: &str| Source::open(Path::new(path)).err().map(|e| e.to_string()).unwrap_or_default();
         assert_eq!(message("/nowhere/a"), "cannot read /nowhere/a: no such file or directory");
         assert_eq!(message("/"), "cannot read /: it is a folder");
     }

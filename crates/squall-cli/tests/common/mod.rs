@@ -50,7 +50,7 @@ impl Receiver {
         Self::of(command)
     }
 
-    /// Until it is ended; its files may not be larger than so many blocks of 512 bytes, or of 1,024.
+    /// Until it is ended; its files may not be larger than that many blocks of 512 bytes, or of 1,024.
     #[cfg(unix)]
     pub(crate) fn limited(out: &Path, blocks: u32) -> Self {
         let mut command = Command::new("/bin/sh");
@@ -75,7 +75,7 @@ impl Receiver {
         let mut line = String::new();
         stderr.read_line(&mut line).expect("it says where it listens");
         let rest = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("it said {line:?}"));
-        let (addr, fingerprint) = rest.trim_end().split_once(", fingerprint ").expect("both are told");
+        let (addr, fingerprint) = rest.trim_end().split_once(", fingerprint ").expect("both are printed");
         let (mut addr, fingerprint): (SocketAddr, _) =
             (addr.parse().expect("is an address"), fingerprint.to_owned());
         if addr.ip().is_unspecified() {

@@ -32,7 +32,7 @@ impl Peer {
     }
 
     /// The next message.
-    pub(crate) fn hear(&self) -> Result<Vec<u8>, CloseReason> {
+    pub(crate) fn next(&self) -> Result<Vec<u8>, CloseReason> {
         let next = async {
             match self.session.recv().await {
                 Some(block) => Ok(block.data.to_vec()),
@@ -46,7 +46,7 @@ impl Peer {
     /// The receipt, after whatever is reported before.
     pub(crate) fn receipt(&self) -> Vec<u8> {
         loop {
-            let message = self.hear().expect("a receipt");
+            let message = self.next().expect("a receipt");
             if message[0] == b'R' {
                 return message;
             }
@@ -63,7 +63,7 @@ impl Peer {
     /// The words with which the receiver closed the session.
     pub(crate) fn refusal(&self) -> String {
         loop {
-            match self.hear() {
+            match self.next() {
                 Ok(_) => {}
                 Err(CloseReason::ByPeer { reason, .. }) => return reason,
                 Err(other) => panic!("closed in another way: {other:?}"),
