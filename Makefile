@@ -2,12 +2,22 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test android bench picture findings versus traffic fuzz soak site tools
+.PHONY: demo test man android bench picture findings versus traffic fuzz soak site tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
 	@$(CARGO) build --release --locked -p squall-lab-cli
 	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" demo
+
+# Manual pages and shell completions of both programs, in out/man and out/completions.
+man: tools
+	@for package in squall-cli:squall squall-lab-cli:squall-lab; do \
+		program="$${package#*:}"; \
+		$(CARGO) build --locked -p "$${package%:*}" --features man || exit 1; \
+		run="$${CARGO_TARGET_DIR:-target}/debug/$$program"; \
+		mkdir -p out/completions && "$$run" man out/man || exit 1; \
+		for shell in bash zsh fish; do "$$run" completions $$shell > "out/completions/$$program.$$shell" || exit 1; done; \
+	done
 
 # Everything CI runs: formatting, lints, documentation, every test. At the end it counts excused and skipped tests.
 UNJUDGED = $(abspath $(or $(CARGO_TARGET_DIR),target))/unjudged

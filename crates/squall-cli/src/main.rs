@@ -1,6 +1,6 @@
-//! The `squall` program: media over all networks of a machine.
+//! The `squall` program: media and files over all networks of a machine.
 
-// A line that cannot be written, on a full disk or to a reader that has gone, must not end what runs.
+// A line that cannot be written, for instance on a full disk, must not end the program.
 #![deny(clippy::print_stderr)]
 
 mod arguments;
@@ -15,9 +15,11 @@ mod tunnel;
 
 use std::process::ExitCode;
 
+#[cfg(any(test, feature = "man"))]
+use clap::CommandFactory as _;
 use clap::{Parser, Subcommand};
 
-/// Real-time media and files over several unreliable networks at once.
+/// Carries real-time media and files over several unreliable networks at once.
 #[derive(Parser)]
 #[command(name = "squall", version, about)]
 struct Cli {
@@ -35,6 +37,9 @@ enum Command {
     Top(top::TopArgs),
     #[cfg(feature = "radios")]
     Signal(signal::SignalArgs),
+    #[cfg(feature = "man")]
+    #[command(flatten)]
+    Manual(squall_terminal::manual::ManualCommand),
 }
 
 fn main() -> ExitCode {
@@ -47,14 +52,14 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(&args),
         #[cfg(feature = "radios")]
         Command::Signal(args) => signal::run(&args),
+        #[cfg(feature = "man")]
+        Command::Manual(command) => command.run(Cli::command()),
     };
     outcome.unwrap_or_else(|error| squall_terminal::error::report("squall", &error))
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

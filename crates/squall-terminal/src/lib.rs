@@ -10,6 +10,8 @@ pub mod error;
 pub mod input;
 pub mod interrupt;
 pub mod list;
+#[cfg(feature = "man")]
+pub mod manual;
 pub mod output;
 pub mod progress;
 pub mod wrap;

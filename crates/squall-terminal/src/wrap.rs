@@ -2,31 +2,20 @@
 
 use std::io::{IsTerminal as _, stdout};
 
-/// Breaks words into lines of at most `width` characters, if one is given: the first begins with `first`,
-/// the others with as many spaces as `indent`. A word that is longer stands alone on its line.
+use textwrap::{Options, WordSeparator, WordSplitter};
+
+/// Breaks words into lines of at most `width` characters, if there is one. The first line begins with `first`, the others
+/// with `indent` spaces. A longer word has a line of its own.
 pub fn wrap(first: &str, indent: usize, words: &str, width: Option<usize>) -> String {
-    let width = width.unwrap_or(usize::MAX);
-    let mut text = String::new();
-    let mut line = first.to_owned();
-    // Nothing but the beginning stands on the line yet.
-    let mut empty = true;
-    for word in words.split_whitespace() {
-        let space = usize::from(!empty);
-        if !empty && line.chars().count() + space + word.chars().count() > width {
-            text.push_str(&line);
-            text.push('\n');
-            line = " ".repeat(indent);
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        empty = false;
-    }
-    text.push_str(&line);
-    text.push('\n');
-    text
+    let indent = " ".repeat(indent);
+    let options = Options::new(width.unwrap_or(usize::MAX))
+        .initial_indent(first)
+        .subsequent_indent(&indent)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .break_words(false);
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    textwrap::fill(&words, options) + "\n"
 }
 
 /// Columns of the terminal; none in a pipe or a file, where lines are as long as they are.

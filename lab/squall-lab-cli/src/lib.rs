@@ -33,6 +33,8 @@ mod video;
 
 use std::{process::ExitCode, sync::Arc};
 
+#[cfg(any(test, feature = "man"))]
+use clap::CommandFactory as _;
 use clap::{Parser, Subcommand};
 /// What schedulers are written with.
 pub use squall::sched;
@@ -69,6 +71,9 @@ enum Command {
     #[command(hide = true)]
     VersusRelay(versus::PartArgs),
     Bench(bench::BenchArgs),
+    #[cfg(feature = "man")]
+    #[command(flatten)]
+    Manual(squall_terminal::manual::ManualCommand),
 }
 
 /// Runs the program on the arguments of the command line, with these schedulers. Returns its exit code: 0, 1 if something
@@ -95,14 +100,14 @@ pub fn main(registry: sched::Registry) -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::VersusRelay(args) => versus::relay(&args),
         Command::Bench(args) => bench::run(&args),
+        #[cfg(feature = "man")]
+        Command::Manual(command) => command.run(Cli::command()),
     };
     outcome.unwrap_or_else(|error| squall_terminal::error::report("squall-lab", &error))
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]
