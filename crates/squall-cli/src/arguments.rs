@@ -14,7 +14,7 @@ pub(crate) fn parse_host(text: &str) -> Result<String, String> {
     }
 }
 
-/// A name or an address; the colons of IPv6 need brackets, or the port could not be told.
+/// A name or an address; IPv6 addresses need brackets, as they contain colons.
 fn is_host(text: &str) -> bool {
     let bracketed = text.starts_with('[') && text.ends_with(']');
     !text.is_empty() && (bracketed || !text.contains(':'))

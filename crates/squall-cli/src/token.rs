@@ -1,4 +1,4 @@
-//! The secret that two ends share, as commands take it.
+//! The token of two ends, as a command-line option.
 
 use std::{env::VarError, path::PathBuf};
 
@@ -7,40 +7,39 @@ use squall_tunnel::config::Token;
 
 use squall_terminal::error::usage;
 
-/// Bytes of a token that is made here, from the system's randomness.
+/// Random bytes of a new token.
 const TOKEN_BYTES: usize = 16;
 
-/// How a token is given.
+/// Options for a token.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TokenArgs {
-    /// The secret that both ends know, or the environment's SQUALL_TOKEN; an end that listens makes and shows one if none
-    /// is given
+    /// Token that both ends share; also read from SQUALL_TOKEN. A listening end without one creates and prints it
     #[arg(long, value_name = "TEXT", conflicts_with = "token_file")]
     token: Option<String>,
-    /// Read the secret from this file
+    /// File with the token
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
 
 impl TokenArgs {
-    /// The token, if one is given.
+    /// The token, if there is one.
     ///
     /// # Errors
-    /// If it cannot be read, or is none.
+    /// If it cannot be read, or is too short or too long.
     pub(crate) fn token(&self) -> anyhow::Result<Option<Token>> {
-        // The environment's by hand: for clap it would be a flag, which excludes a configuration file.
+        // Not through clap: there the variable would count as an option, which excludes a configuration file.
         let (token, place) = match (&self.token, &self.token_file, std::env::var("SQUALL_TOKEN")) {
             (Some(text), _, _) => (Token::new(text), "--token".to_owned()),
             (None, Some(file), _) => (Token::load(file), format!("--token-file: {}", file.display())),
             (None, None, Ok(text)) => (Token::new(&text), "SQUALL_TOKEN".to_owned()),
-            (None, None, Err(VarError::NotUnicode(_))) => return Err(usage("SQUALL_TOKEN: it is no text")),
+            (None, None, Err(VarError::NotUnicode(_))) => return Err(usage("SQUALL_TOKEN: not UTF-8 text")),
             (None, None, Err(VarError::NotPresent)) => return Ok(None),
         };
         token.map(Some).map_err(|problem| usage(format!("{place}: {problem}")))
     }
 }
 
-/// Makes a token of random digits.
+/// Creates a token of random digits.
 ///
 /// # Errors
 /// If the system has no randomness.
@@ -51,7 +50,7 @@ pub(crate) fn make() -> anyhow::Result<Token> {
     Token::new(&text).map_err(anyhow::Error::msg)
 }
 
-/// Fills this with the system's randomness.
+/// Fills this with random bytes of the system.
 ///
 /// # Errors
 /// If the system has none.

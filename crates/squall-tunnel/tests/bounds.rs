@@ -234,8 +234,7 @@ fn clients_are_rejected_with_a_reason() {
         entry.stop().await;
         // Of all of these the log has a line, and the counters have the rest.
         let status = exit.status();
-        let lines: Vec<_> =
-            status.events.iter().filter(|event| event.words.contains("rejected")).collect();
+        let lines: Vec<_> = status.events.iter().filter(|event| event.words.contains("rejected")).collect();
         assert_eq!((lines.len(), status.sessions_failed), (1, 15), "{lines:#?}");
         let early =
             |event: &&squall_tunnel::status::EventStatus| event.kind == "path" && event.at_s < lines[0].at_s;

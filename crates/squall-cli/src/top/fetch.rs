@@ -1,4 +1,4 @@
-//! Asks a tunnel for its status.
+//! Requests the status of a tunnel.
 
 use std::{
     io::{ErrorKind, Read as _, Write as _},
@@ -9,8 +9,8 @@ use std::{
 use anyhow::{Context as _, bail};
 use squall_tunnel::{Status, status::printable};
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Timeout of a request.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Longest answer in bytes.
 const MAX_ANSWER: u64 = 8 << 20;
@@ -18,7 +18,7 @@ const MAX_ANSWER: u64 = 8 << 20;
 /// The status now.
 pub(super) fn status(address: SocketAddr) -> anyhow::Result<Status> {
     let answer = get(address).with_context(|| {
-        format!("no tunnel answers on {address}: does it serve its status there (metrics = \"{address}\")?")
+        format!("no tunnel answers on {address}: is its status served there (metrics = \"{address}\")?")
     })?;
     let Some((head, body)) = answer.split_once("\r\n\r\n") else {
         bail!("what answers on {address} is no tunnel");
@@ -30,7 +30,7 @@ pub(super) fn status(address: SocketAddr) -> anyhow::Result<Status> {
     read(body).with_context(|| format!("what answers on {address} is no tunnel of this version"))
 }
 
-/// A status whose texts are fit for a terminal, whoever wrote them.
+/// A status whose texts are safe for a terminal.
 fn read(body: &str) -> serde_json::Result<Status> {
     let mut value = serde_json::from_str(body)?;
     clean(&mut value);
@@ -55,7 +55,7 @@ fn clean(value: &mut serde_json::Value) {
 }
 
 fn get(address: SocketAddr) -> std::io::Result<String> {
-    // What a read says when its time is up is the system's "Resource temporarily unavailable".
+    // The system's error for a timeout is "Resource temporarily unavailable".
     ask(address).map_err(|error| match error.kind() {
         ErrorKind::WouldBlock => std::io::Error::new(ErrorKind::TimedOut, "no answer in time"),
         _ => error,
@@ -63,9 +63,9 @@ fn get(address: SocketAddr) -> std::io::Result<String> {
 }
 
 fn ask(address: SocketAddr) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     write!(stream, "GET /status HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.take(MAX_ANSWER).read_to_string(&mut answer)?;

@@ -1,6 +1,6 @@
-//! `squall top`: what a running tunnel is doing.
+//! `squall top`: the status of a running tunnel.
 //!
-//! [`fetch`] asks the tunnel for its status, [`rows`] makes tables of it, [`screen`] draws them as they change.
+//! [`fetch`] requests the status, [`rows`] formats it as tables, [`screen`] shows them live.
 
 mod fetch;
 mod rows;
@@ -18,23 +18,23 @@ use squall_tunnel::Status;
 
 use squall_terminal::{output, wrap};
 
-/// How often the tunnel is asked.
-const EVERY: Duration = Duration::from_millis(500);
+/// Interval of the requests.
+const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Shows what a running `squall tunnel` is doing: paths, flows, what happened lately.
+/// Shows the status of a running `squall tunnel`: paths, flows, recent events.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  squall top\n  squall top 127.0.0.1:9471 --once\n  squall top --json - | jq .sessions\n\n\
-                        The tunnel serves its status where `metrics` says. q ends the view."
+                        The tunnel must serve its status: see `metrics` in docs/tunnel.md. q ends the view."
 )]
 pub(crate) struct TopArgs {
-    /// Where the tunnel serves metrics and status
+    /// Address of metrics and status of the tunnel
     #[arg(default_value = "127.0.0.1:9464")]
     address: SocketAddr,
-    /// Print it once, as text
+    /// Print the status once, as text
     #[arg(long)]
     once: bool,
-    /// Write it once as JSON, as the tunnel's /status has it; - is standard output
+    /// Write the status once as JSON; - for standard output
     #[arg(long, value_name = "FILE", conflicts_with = "once")]
     json: Option<PathBuf>,
 }
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
         output::write(file, &format!("{}\n", serde_json::to_string_pretty(&first)?))?;
     } else if args.once {
         let asked = Instant::now();
-        std::thread::sleep(EVERY);
+        std::thread::sleep(INTERVAL);
         let now = fetch::status(args.address)?;
         output::print(&text(&now, (&first, asked.elapsed().as_secs_f64())))?;
     } else {
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All of it as text, with rates since the status of so many seconds before.
+/// The status as text, with rates since an earlier status and the seconds between both.
 fn text(status: &Status, before: (&Status, f64)) -> String {
     let mut text = format!("{}\n\n", rows::title(status));
     for table in [rows::paths(status), rows::flows(status, Some(before))] {

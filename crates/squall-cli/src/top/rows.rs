@@ -1,4 +1,4 @@
-//! Tables of what a tunnel is doing, for a terminal or a file.
+//! The status of a tunnel as tables, for a terminal or a file.
 
 use squall_tunnel::{
     Status,
@@ -7,13 +7,13 @@ use squall_tunnel::{
 
 use squall_terminal::wrap::wrap;
 
-/// A table of texts; numbers stand to the right.
+/// A table of texts.
 pub(super) struct Table {
     pub(super) head: Vec<&'static str>,
     pub(super) rows: Vec<Vec<String>>,
-    /// How many columns stand to the left.
+    /// Number of left-aligned columns; the others are numbers.
     pub(super) left: usize,
-    /// Columns that a narrow terminal does without, the first of them first.
+    /// Columns that a narrow terminal omits, in this order.
     pub(super) spare: &'static [&'static str],
 }
 
@@ -30,7 +30,7 @@ impl Table {
         (0..self.head.len()).map(width).collect()
     }
 
-    /// Without as many of its spare columns as it takes to fit into so many characters.
+    /// Omits as many of its spare columns as necessary to fit this width.
     pub(super) fn fit(mut self, width: usize) -> Self {
         for spare in self.spare {
             let widths = self.widths();
@@ -71,7 +71,7 @@ pub(super) fn pad(cell: &str, width: usize, left: bool) -> String {
     if left { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
 }
 
-/// Who it is, in a line.
+/// The tunnel in one line.
 pub(super) fn title(status: &Status) -> String {
     let verb = if status.role == "entry" { "to" } else { "on" };
     let agreed = status.sessions.iter().filter(|session| session.agreed).count();
@@ -92,7 +92,7 @@ pub(super) fn title(status: &Status) -> String {
     )
 }
 
-/// What runs, and what the next session gets if a reload changed that.
+/// The schedulers of the sessions, and that of the next one if a reload changed it.
 fn scheduler(status: &Status) -> String {
     let next = &status.scheduler;
     let mut running: Vec<&str> = status
@@ -148,7 +148,7 @@ pub(super) fn paths(status: &Status) -> Table {
     }
 }
 
-/// A line for each flow; with what it was some seconds before, also what it carries in a second.
+/// A line for each flow, with its rate since an earlier status.
 pub(super) fn flows(status: &Status, before: Option<(&Status, f64)>) -> Table {
     let row = |flow: &FlowStatus| {
         let mut cells = vec![
@@ -162,11 +162,11 @@ pub(super) fn flows(status: &Status, before: Option<(&Status, f64)>) -> Table {
             ["key", "reference", "disposable", "audio", "data"].map(|class| count(flow, class).to_string()),
         );
         cells.push(lost(flow).to_string());
-        // What came too late had been counted as missing.
+        // Late blocks have been counted as missing.
         cells.push(flow.received.missing.to_string());
         let latency = &flow.latency;
-        let told = |us: Option<u64>| us.map_or_else(|| "–".to_owned(), millis);
-        cells.extend([latency.p50_us, latency.p95_us, latency.p99_us].map(told));
+        let shown = |us: Option<u64>| us.map_or_else(|| "–".to_owned(), millis);
+        cells.extend([latency.p50_us, latency.p95_us, latency.p99_us].map(shown));
         cells
     };
     Table {
@@ -180,7 +180,7 @@ pub(super) fn flows(status: &Status, before: Option<(&Status, f64)>) -> Table {
     }
 }
 
-/// Blocks of a class: those that were sent at an `in` end, those that came at an `out` end.
+/// Blocks of a class: sent ones at an `in` end, received ones at an `out` end.
 fn count(flow: &FlowStatus, class: &str) -> u64 {
     let sent =
         || flow.sent.get(class).map_or(0, |sent| sent.fates.values().map(|amount| amount.blocks).sum());
@@ -190,13 +190,13 @@ fn count(flow: &FlowStatus, class: &str) -> u64 {
     }
 }
 
-/// Blocks of this end that did not arrive.
+/// Sent blocks that were not delivered.
 fn lost(flow: &FlowStatus) -> u64 {
     let fates = flow.sent.values().flat_map(|sent| &sent.fates);
     fates.filter(|(fate, _)| *fate != "delivered").map(|(_, amount)| amount.blocks).sum()
 }
 
-/// Bytes of blocks of all classes, both ways.
+/// Bytes of blocks, in both directions.
 fn bytes(flow: &FlowStatus) -> u64 {
     let sent: u64 = flow.sent.values().flat_map(|sent| sent.fates.values()).map(|amount| amount.bytes).sum();
     sent + flow.received.classes.values().map(|amount| amount.bytes).sum::<u64>()
@@ -207,7 +207,7 @@ fn flow_rate(flow: &FlowStatus, then: &Status, seconds: f64) -> u64 {
     if seconds > 0.0 { (bytes(flow).saturating_sub(before) as f64 * 8.0 / seconds) as u64 } else { 0 }
 }
 
-/// What happened, and how long ago at `now`, in lines that fit into `width`.
+/// An event with its age at `now`, in lines of at most `width`.
 pub(super) fn event(event: &EventStatus, now: f64, width: Option<usize>) -> String {
     let mark = if event.level == "warn" { "!" } else { " " };
     let ago = format!("{} ago", span((now - event.at_s).max(0.0)));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_told_as_clocks_do() {
+    fn spans_are_shown_as_on_clocks() {
         assert_eq!([5.0, 65.0, 3_700.0].map(span), ["5.0 s", "1:05", "1:01:40"]);
         assert_eq!([999_999, 12_345_678].map(rate), ["1000 kbps", "12.3 Mbps"]);
     }

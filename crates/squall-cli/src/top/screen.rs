@@ -18,27 +18,27 @@ use squall_terminal::{error::usage, wrap::wrap};
 use squall_tunnel::Status;
 
 use super::{
-    EVERY, fetch,
+    INTERVAL, fetch,
     rows::{self, Table},
 };
 
-/// Rates of flows are taken over so many answers.
+/// Rates of flows are taken over this number of statuses.
 const KEPT: usize = 4;
 
-/// What is known.
+/// The content of the screen.
 struct View {
-    /// Answers, the latest last.
-    known: Vec<(Instant, Status)>,
+    /// Statuses, the latest last.
+    statuses: Vec<(Instant, Status)>,
     /// Why there is no newer one.
     problem: Option<String>,
 }
 
-/// Shows it until a key ends it.
+/// Shows the status until a key ends it.
 pub(super) fn show(address: SocketAddr, first: Status) -> anyhow::Result<()> {
     if !(stdout().is_terminal() && stdin().is_terminal()) {
         return Err(usage("the live view needs a terminal; --once prints the status as text"));
     }
-    let mut view = View { known: vec![(Instant::now(), first)], problem: None };
+    let mut view = View { statuses: vec![(Instant::now(), first)], problem: None };
     // Restores the terminal when the program panics, too.
     let mut terminal = ratatui::try_init()?;
     let shown = run(&mut terminal, address, &mut view);
@@ -49,21 +49,21 @@ pub(super) fn show(address: SocketAddr, first: Status) -> anyhow::Result<()> {
 fn run(terminal: &mut DefaultTerminal, address: SocketAddr, view: &mut View) -> std::io::Result<()> {
     loop {
         terminal.draw(|frame| draw(frame, view))?;
-        let next = Instant::now() + EVERY;
+        let next = Instant::now() + INTERVAL;
         while let Some(left) = next.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
             match wait(left)? {
-                Wish::Quit => return Ok(()),
-                Wish::Draw => {
+                Action::Quit => return Ok(()),
+                Action::Draw => {
                     terminal.draw(|frame| draw(frame, view))?;
                 }
-                Wish::Nothing => {}
+                Action::Nothing => {}
             }
         }
         match fetch::status(address) {
             Ok(status) => {
-                view.known.push((Instant::now(), status));
-                if view.known.len() > KEPT {
-                    view.known.remove(0);
+                view.statuses.push((Instant::now(), status));
+                if view.statuses.len() > KEPT {
+                    view.statuses.remove(0);
                 }
                 view.problem = None;
             }
@@ -72,33 +72,33 @@ fn run(terminal: &mut DefaultTerminal, address: SocketAddr, view: &mut View) -> 
     }
 }
 
-/// What somebody at the terminal wants.
-enum Wish {
+/// A request from the terminal.
+enum Action {
     Quit,
     Draw,
     Nothing,
 }
 
-fn wait(at_most: Duration) -> std::io::Result<Wish> {
+fn wait(at_most: Duration) -> std::io::Result<Action> {
     if !event::poll(at_most)? {
-        return Ok(Wish::Nothing);
+        return Ok(Action::Nothing);
     }
     Ok(match event::read()? {
         Event::Key(key) if key.kind == KeyEventKind::Press => {
             let control = key.modifiers.contains(KeyModifiers::CONTROL);
             match (key.code, control) {
-                (KeyCode::Char('q') | KeyCode::Esc, false) | (KeyCode::Char('c'), true) => Wish::Quit,
-                _ => Wish::Nothing,
+                (KeyCode::Char('q') | KeyCode::Esc, false) | (KeyCode::Char('c'), true) => Action::Quit,
+                _ => Action::Nothing,
             }
         }
-        Event::Resize(..) => Wish::Draw,
-        _ => Wish::Nothing,
+        Event::Resize(..) => Action::Draw,
+        _ => Action::Nothing,
     })
 }
 
 fn draw(frame: &mut Frame<'_>, view: &View) {
-    let Some((now_at, now)) = view.known.last() else { return };
-    let before = view.known.first().map(|(at, then)| (then, (*now_at - *at).as_secs_f64()));
+    let Some((now_at, now)) = view.statuses.last() else { return };
+    let before = view.statuses.first().map(|(at, then)| (then, (*now_at - *at).as_secs_f64()));
     // Inside a border.
     let width = usize::from(frame.area().width.saturating_sub(2));
     let (paths, flows) = (rows::paths(now).fit(width), rows::flows(now, before).fit(width));
@@ -119,9 +119,9 @@ fn draw(frame: &mut Frame<'_>, view: &View) {
     frame.render_widget(Paragraph::new(foot_lines), foot_area);
 }
 
-/// Why there is no newer status, or how to end the view.
+/// An error, or how to end the view.
 fn foot(view: &View, width: usize) -> Vec<Line<'static>> {
-    let Some(problem) = &view.problem else { return vec![Line::from("q ends it").dim()] };
+    let Some(problem) = &view.problem else { return vec![Line::from("q: quit").dim()] };
     let lines = wrap("", 0, problem, Some(width));
     lines.lines().map(|line| Line::from(line.to_owned()).fg(Color::Red)).collect()
 }
@@ -146,7 +146,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, title: &'static str, table: &Ta
     frame.render_widget(grid, area);
 }
 
-/// States speak by colour too.
+/// The colour of a state.
 fn colour(text: &str) -> Style {
     match text {
         "active" | "carried" => Style::new().fg(Color::Green),
@@ -170,7 +170,7 @@ fn draw_events(frame: &mut Frame<'_>, area: Rect, status: &Status) {
         })
         .collect();
     let lines = lines[lines.len().saturating_sub(room)..].to_vec();
-    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" what happened ")), area);
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" events ")), area);
 }
 
 #[cfg(test)]
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn it_is_drawn_in_any_size() {
-        let view = View { known: vec![(Instant::now(), status())], problem: None };
+        let view = View { statuses: vec![(Instant::now(), status())], problem: None };
         for (width, height) in [(140, 40), (80, 24), (20, 5), (1, 1)] {
             let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("is made");
             terminal.draw(|frame| draw(frame, &view)).expect("is drawn");

@@ -1,7 +1,7 @@
-//! `squall tunnel`: flows that exist, over all networks.
+//! `squall tunnel`: existing flows over all networks.
 //!
-//! [`options`] makes a configuration of flags or a file; [`service`] runs it, and heeds the signals by which services
-//! are told to end or to read their files again; [`log`] tells what happens.
+//! [`options`] builds a configuration from options or a file; [`service`] runs it, and handles the signals that stop or
+//! reload a service; [`log`] starts the log.
 
 mod log;
 mod options;
@@ -14,9 +14,9 @@ use squall_terminal::{error::usage, output};
 
 use self::options::Options;
 
-/// Carries flows that exist (UDP, RTP, MPEG-TS) between two hosts, over all their networks.
+/// Carries existing flows (UDP, RTP, MPEG-TS) between two hosts, over all their networks.
 ///
-/// What comes in at an `in` end leaves at the `out` end of the same name on the other host, byte for byte.
+/// Datagrams that enter at an `in` end leave at the `out` end of the same name on the other host, byte for byte.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -26,7 +26,7 @@ use self::options::Options;
         --in cam=udp://127.0.0.1:5000,media=ts,latency=300ms\n  \
         squall tunnel /etc/squall/tunnel.toml\n  \
         squall tunnel check /etc/squall/tunnel.toml\n\n\
-        The keys of a flow and of a file are in docs/tunnel.md. SIGHUP reloads the file."
+        docs/tunnel.md lists the keys of a flow and of a file. SIGHUP reloads the file."
 )]
 pub(crate) struct TunnelArgs {
     #[command(subcommand)]
@@ -37,9 +37,9 @@ pub(crate) struct TunnelArgs {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Looks whether a configuration could be used
+    /// Checks a configuration without starting the tunnel
     Check {
-        /// The file
+        /// Configuration file
         config: std::path::PathBuf,
     },
 }
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &TunnelArgs) -> anyhow::Result<ExitCode> {
     log::start(&plan.config.log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let outcome = runtime.block_on(service::run(plan));
-    // A thread may still wait for the writer of a FIFO.
+    // A thread may still read a FIFO.
     runtime.shutdown_background();
     outcome?;
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! What a tunnel is told by flags, or by a file.
+//! The configuration of a tunnel, from command-line options or a file.
 
 use std::{
     fmt::Write as _,
@@ -19,82 +19,82 @@ use crate::{
     token::{self, TokenArgs},
 };
 
-/// What is given on the command line.
+/// The options of `squall tunnel`.
 #[derive(Args, Debug)]
 pub(super) struct Options {
-    /// Read everything from this file instead of flags
+    /// Configuration file, instead of options
     #[arg(conflicts_with_all = ["listen", "to", "token", "token_file", "flows_in", "flows_out", "pin", "ca",
         "insecure", "interface", "metered", "signal", "state", "scheduler", "congestion", "metrics"])]
     config: Option<PathBuf>,
-    /// Be called: listen on this address
+    /// Exit: address to listen on
     #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["to", "pin", "ca", "insecure", "interface", "metered",
         "signal"])]
     listen: Option<SocketAddr>,
-    /// Keep the certificate in this file, which is made when it is not there; new on every start if not given
+    /// File for the certificate, created if it does not exist [default: a new certificate on every start]
     #[arg(long, value_name = "FILE", requires = "listen")]
     state: Option<PathBuf>,
-    /// Call the other end
+    /// Entry: address of the exit
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_host)]
     to: Option<String>,
-    /// Trust the certificate of this fingerprint, which the other end shows
+    /// Fingerprint of the exit's certificate, as the exit prints it
     #[arg(long, value_name = "FINGERPRINT", conflicts_with_all = ["ca", "insecure"])]
     pin: Option<Fingerprint>,
-    /// Trust the authorities of this PEM file instead of the system's
+    /// PEM file with trusted authorities, instead of those of the system
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
-    /// Trust anyone: for tests
+    /// Accept any certificate: for tests
     #[arg(long)]
     insecure: bool,
     #[command(flatten)]
     token: TokenArgs,
-    /// A flow that comes in here: NAME=udp://ADDR:PORT[,media=…,latency=…,…]
+    /// Flow that enters here: NAME=udp://ADDR:PORT[,media=…,latency=…,…]
     #[arg(long = "in", value_name = "FLOW", value_parser = |text: &str| FlowConfig::parse(text, true))]
     flows_in: Vec<FlowConfig>,
-    /// A flow that goes out here: NAME=udp://ADDR:PORT[,playout=…,…]
+    /// Flow that leaves here: NAME=udp://ADDR:PORT[,playout=…,…]
     #[arg(long = "out", value_name = "FLOW", value_parser = |text: &str| FlowConfig::parse(text, false))]
     flows_out: Vec<FlowConfig>,
-    /// Use this interface, or this local address; may be given several times. All if not given
+    /// Interface or local address to use; repeatable [default: all]
     #[arg(long, value_name = "NAME|ADDR")]
     interface: Vec<String>,
-    /// The bytes of this interface, or local address, cost money; may be given several times
+    /// Interface or local address whose bytes cost money; repeatable
     #[arg(long, value_name = "NAME|ADDR")]
     metered: Vec<String>,
-    /// Go by the radios of the interfaces: Wi-Fi and modems; docs/signal.md says how
+    /// Follow the radios of the interfaces, Wi-Fi and modems; see docs/signal.md
     #[arg(long)]
     signal: bool,
-    /// Who decides what goes where; see `squall-lab schedulers`
+    /// Scheduler, with options; see `squall-lab schedulers`
     #[arg(long, value_name = "NAME", default_value = "minrtt", value_parser = parse_scheduler)]
     scheduler: String,
     #[arg(long, value_name = "NAME", default_value = "steady", help = format!(
         "Congestion control of all paths: {}", CongestionControl::names()
     ))]
     congestion: CongestionControl,
-    /// Serve metrics and status here, such as 127.0.0.1:9464
+    /// Address for metrics and status, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
-    /// Print what the session can carry, a line per change: BIT/S LIMIT SESSION
+    /// Print the capacity of the session, a line per change: BIT/S LIMIT SESSION
     #[arg(long)]
     bitrate: bool,
 }
 
-/// What is to be run.
+/// The configuration to run.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) config: Config,
-    /// Where it can be read again.
+    /// Its file, for reloads.
     pub(super) file: Option<PathBuf>,
-    /// The secret was made here, so somebody has to be told.
-    pub(super) made_token: bool,
-    /// What sessions can carry is printed.
+    /// Whether the token is new, and has to be printed.
+    pub(super) is_new_token: bool,
+    /// Whether the capacity of sessions is printed.
     pub(super) prints_bitrate: bool,
 }
 
 impl Options {
-    /// A configuration that can be used.
+    /// The configuration of these options.
     pub(super) fn plan(&self) -> anyhow::Result<Plan> {
         if let Some(file) = &self.config {
             let (config, file) = (load(file)?, Some(file.clone()));
-            return Ok(Plan { config, file, made_token: false, prints_bitrate: self.bitrate });
+            return Ok(Plan { config, file, is_new_token: false, prints_bitrate: self.bitrate });
         }
         let side = match (&self.listen, &self.to) {
             (Some(address), _) => Side::Listen(ListenConfig {
@@ -103,16 +103,16 @@ impl Options {
             }),
             (None, Some(to)) => Side::Connect(self.connect(to)?),
             (None, None) => {
-                return Err(usage("give a configuration file, --listen ADDR:PORT or --to HOST:PORT"));
+                return Err(usage("a configuration file, --listen ADDR:PORT or --to HOST:PORT is required"));
             }
         };
         let token = self.token.token()?;
-        let made_token = token.is_none();
+        let is_new_token = token.is_none();
         let token = match (token, &side) {
             (Some(token), _) => token,
             (None, Side::Listen(_)) => token::make()?,
             (None, Side::Connect(_)) => {
-                return Err(usage("--token or --token-file: the one the other end has"));
+                return Err(usage("--token or --token-file is required: the token of the exit"));
             }
         };
         let mut config = Config::new(side, token);
@@ -120,7 +120,7 @@ impl Options {
         config.congestion = self.congestion;
         config.metrics = self.metrics;
         config.flows = self.flows()?;
-        Ok(Plan { config, file: None, made_token, prints_bitrate: self.bitrate })
+        Ok(Plan { config, file: None, is_new_token, prints_bitrate: self.bitrate })
     }
 
     fn connect(&self, to: &str) -> anyhow::Result<ConnectConfig> {
@@ -147,7 +147,9 @@ impl Options {
         let flows: Vec<FlowConfig> = self.flows_in.iter().chain(&self.flows_out).cloned().collect();
         check_flows(&flows).map_err(|(_, problem)| usage(problem))?;
         if flows.is_empty() {
-            return Err(usage("no flow is given: --in NAME=udp://ADDR:PORT or --out NAME=udp://ADDR:PORT"));
+            return Err(usage(
+                "no flow is given: use --in NAME=udp://ADDR:PORT or --out NAME=udp://ADDR:PORT",
+            ));
         }
         Ok(flows)
     }
@@ -158,13 +160,13 @@ pub(super) fn load(file: &Path) -> anyhow::Result<Config> {
     Config::load(file).map_err(usage)
 }
 
-/// What a configuration asks for, for people.
+/// A summary of a configuration.
 pub(super) fn describe(config: &Config) -> String {
     let mut text = match &config.side {
         Side::Connect(connect) => format!("entry: connects to {}", connect.to),
         Side::Listen(listen) => format!("exit: listens on {}", listen.address),
     };
-    // Writing into a text does not fail.
+    // Writing to a string does not fail.
     let _ = writeln!(text, ", scheduler {}, congestion {}", config.scheduler, config.congestion);
     for flow in &config.flows {
         let more = match flow.end {

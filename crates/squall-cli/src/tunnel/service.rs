@@ -1,4 +1,4 @@
-//! A tunnel as a service: until it is told to end, and with its file read again when it is told so.
+//! A tunnel as a service: SIGTERM and Ctrl-C stop it, SIGHUP reloads its file.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::options::Plan;
 
-/// Runs until the program is asked to end.
+/// Runs until the program is stopped.
 pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
-    let token = plan.made_token.then(|| plan.config.token.clone());
-    // Signals first: who is told that the tunnel is up may send one at once.
+    let token = plan.is_new_token.then(|| plan.config.token.clone());
+    // Signals first: they may arrive as soon as the tunnel reports that it is up.
     let (mut hangups, mut interrupts) = (Hangups::listen()?, Interrupts::listen()?);
-    // A FIFO may keep its reader waiting for ever.
+    // To open a FIFO may block.
     let started = tokio::spawn(Tunnel::start(plan.config));
     let tunnel = tokio::select! {
         started = started => started?.map_err(whole)?,
@@ -32,7 +32,7 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
     };
     tokio::select! {
         () = interrupts.next() => {}
-        why = tunnel.failed() => anyhow::bail!("the tunnel cannot go on: {why}"),
+        why = tunnel.failed() => anyhow::bail!("the tunnel cannot continue: {why}"),
         () = serve => {}
     }
     notify(&[sd_notify::NotifyState::Stopping]);
@@ -40,7 +40,7 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints a line for each change. A reader that has gone ends the printing, not the tunnel.
+/// Prints a line for each change. If standard output is closed, the printing ends, not the tunnel.
 async fn print_bitrates(mut changes: Receiver<Bitrate>) {
     loop {
         let Bitrate { session, safe_bps, limit } = match changes.recv().await {
@@ -49,20 +49,20 @@ async fn print_bitrates(mut changes: Receiver<Bitrate>) {
             Err(RecvError::Closed) => return,
         };
         let line = format!("{safe_bps} {} {session}\n", limit.name());
-        // A reader that is slow holds up a thread of its own.
+        // A slow reader blocks a thread of its own.
         let printed = tokio::task::spawn_blocking(move || output::print(&line)).await;
         if !matches!(printed, Ok(Ok(()))) {
-            tracing::warn!("standard output is closed: bitrates are printed no more");
+            tracing::warn!("standard output is closed: bitrates are no longer printed");
             return;
         }
     }
 }
 
-/// Tells on standard error what the other end has to know.
-fn announce(tunnel: &Tunnel, made_token: Option<&str>) {
+/// Prints the options of the other end on standard error.
+fn announce(tunnel: &Tunnel, is_new_token: Option<&str>) {
     if let (Some(address), Some(fingerprint)) = (tunnel.listening(), tunnel.fingerprint()) {
         note!("listening on {address}, fingerprint {fingerprint}");
-        if let Some(token) = made_token {
+        if let Some(token) = is_new_token {
             note!(
                 "connect with: squall tunnel --to HOST:{} --pin {fingerprint} --token {token} --in …",
                 address.port()
@@ -74,16 +74,16 @@ fn announce(tunnel: &Tunnel, made_token: Option<&str>) {
     }
 }
 
-/// Reads the file again; what is wrong with it changes nothing.
+/// Reloads the file. A file with a mistake changes nothing.
 async fn reload(tunnel: &Tunnel, file: Option<&Path>) {
     let Some(file) = file else {
-        tracing::warn!("there is no file to be read again: this tunnel was started with flags");
+        tracing::warn!("no file to reload: this tunnel was started with options");
         return;
     };
     if let Ok(now) = sd_notify::NotifyState::monotonic_usec_now() {
         notify(&[sd_notify::NotifyState::Reloading, now]);
     }
-    // A FIFO may keep its reader waiting for ever.
+    // To open a FIFO may block.
     let file = file.to_owned();
     let loaded = tokio::task::spawn_blocking(move || Config::load(&file)).await;
     match loaded {
@@ -98,14 +98,14 @@ async fn reload(tunnel: &Tunnel, file: Option<&Path>) {
     notify(&[sd_notify::NotifyState::Ready]);
 }
 
-/// Tells systemd, if it started the program.
+/// Notifies systemd, if it started the program.
 fn notify(state: &[sd_notify::NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
-        tracing::debug!(%error, "systemd could not be told");
+        tracing::debug!(%error, "systemd was not notified");
     }
 }
 
-/// SIGHUP, where there is such a thing.
+/// SIGHUP, on systems that have it.
 struct Hangups {
     #[cfg(unix)]
     signal: tokio::signal::unix::Signal,
@@ -119,7 +119,7 @@ impl Hangups {
         })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     async fn next(&mut self) {
         #[cfg(unix)]
         let more = self.signal.recv().await;
