@@ -147,13 +147,6 @@ impl Liveness {
         matches!(self.state, State::Narrow { .. })
     }
 
-    pub(crate) fn probe_timeouts(&self) -> u32 {
-        match self.state {
-            State::Suspect { probes, .. } => probes,
-            _ => 0,
-        }
-    }
-
     /// When proof is due; `oldest` is when the oldest packet in flight left.
     fn due(&self, oldest: Option<Micros>, expected: &Expectation) -> Option<Micros> {
         let oldest = oldest.filter(|_| !self.is_suspect())?;

@@ -1,4 +1,4 @@
-//! What a scheduler knows of a path.
+//! A scheduler's view of a path.
 
 use std::{fmt, ops::Range};
 
@@ -22,7 +22,7 @@ impl fmt::Display for PathId {
     }
 }
 
-/// What is known of a path's health.
+/// The health of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PathState {
     /// Delivers.
@@ -56,7 +56,7 @@ impl fmt::Display for PathState {
 pub struct PathView {
     /// Which path.
     pub id: PathId,
-    /// Its health. Schedulers ask [`Self::has_room`] rather than this: when every path is suspect,
+    /// Its health. Schedulers use [`Self::has_room`] rather than this: when every path is suspect,
     /// the session offers one all the same.
     pub state: PathState,
     /// Whether new data may be put on it now.
@@ -65,8 +65,6 @@ pub struct PathView {
     pub srtt: Micros,
     /// Latest round-trip time; the smoothed one before the first sample.
     pub latest_rtt: Micros,
-    /// Smallest round-trip time seen.
-    pub min_rtt: Micros,
     /// Mean deviation of the round-trip time (RFC 9002 §5.3).
     pub rtt_dev: Micros,
     /// One-way delay to the peer. Differences between paths are exact (the clock offset is common to
@@ -84,20 +82,14 @@ pub struct PathView {
     pub overhead: u32,
     /// Bandwidth in bits per second: window over smoothed RTT, which is what DAMS (§III-A) and STORM (§3.3)
     /// use, but no more than the path delivered of late when it was given more than it could carry. A
-    /// window that the application does not fill says little of the path.
+    /// window that the application does not fill says little about the path.
     pub bandwidth: u64,
-    /// Measured delivery rate in bits per second; 0 before the first sample.
-    pub delivery_rate: u64,
-    /// Share of packets lost over the last seconds, 0…1.
-    pub loss: f64,
     /// Signal factor F in (0, 1]: 1 unless the radio gave a warning.
     pub factor: f64,
     /// Whether bytes on this path cost money.
     pub metered: bool,
     /// Bytes the path may still carry under its budget, if it has one.
     pub budget: Option<u64>,
-    /// Probe timeouts in a row without an answer.
-    pub probe_timeouts: u32,
 }
 
 impl PathView {
@@ -150,7 +142,6 @@ impl PathView {
             usable: true,
             srtt,
             latest_rtt: srtt,
-            min_rtt: srtt,
             rtt_dev: srtt / 10,
             owd: srtt / 2,
             window,
@@ -159,12 +150,9 @@ impl PathView {
             chunk: 1200,
             overhead: 0,
             bandwidth: window.saturating_mul(8_000_000).checked_div(srtt).unwrap_or(0),
-            delivery_rate: 0,
-            loss: 0.0,
             factor: 1.0,
             metered: false,
             budget: None,
-            probe_timeouts: 0,
         }
     }
 }

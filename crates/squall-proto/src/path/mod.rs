@@ -269,7 +269,6 @@ impl Path {
             usable: self.up && self.state() == PathState::Active && self.blocked_until <= now,
             srtt: self.rtt.smoothed,
             latest_rtt: self.rtt.latest,
-            min_rtt: self.rtt.min,
             rtt_dev: self.rtt.deviation,
             owd: self.owd_behind((chunk + PACKET_OVERHEAD).into()).map_or(owd, |behind| behind.max(owd)),
             window,
@@ -278,12 +277,9 @@ impl Path {
             chunk,
             overhead: PACKET_OVERHEAD,
             bandwidth: self.bandwidth(window, now),
-            delivery_rate: self.delivery.bits_per_second(),
-            loss: self.loss.ratio(),
             factor: self.factor(),
             metered: self.metered,
             budget: self.budget(chunk),
-            probe_timeouts: self.liveness.probe_timeouts(),
         }
     }
 }
