@@ -106,7 +106,10 @@ fn mistakes_are_told_in_a_line() {
 mod linux {
     use std::{
         io::{BufRead as _, BufReader, Read as _},
-        process::{Child, ChildStdout, Command, Stdio},
+        process::{Child, Command, Stdio},
+        sync::mpsc::{Receiver, channel},
+        thread,
+        time::Duration,
     };
 
     use serde_json::Value;
@@ -118,6 +121,9 @@ mod linux {
 
     const NOWHERE: &str = "unix:path=/no/such/bus";
 
+    /// Longest wait for a line: a program that reports nothing fails the test instead of holding it up.
+    const LIMIT: Duration = Duration::from_secs(30);
+
     fn watch(bus: &str, args: &[&str]) -> Command {
         let mut command = squall();
         command.env("DBUS_SYSTEM_BUS_ADDRESS", bus).args(["signal", "watch"]).args(args);
@@ -126,7 +132,7 @@ mod linux {
 
     struct Watch {
         child: Child,
-        lines: BufReader<ChildStdout>,
+        lines: Receiver<String>,
     }
 
     impl Watch {
@@ -134,15 +140,19 @@ mod linux {
             let mut command = watch(bus, args);
             let mut child =
                 command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
-            let lines = BufReader::new(child.stdout.take().expect("is piped"));
+            let output = BufReader::new(child.stdout.take().expect("is piped"));
+            let (send, lines) = channel();
+            thread::spawn(move || {
+                // Ends with the program, or with the test.
+                output.lines().map_while(Result::ok).try_for_each(|line| send.send(line))
+            });
             Self { child, lines }
         }
 
         /// The next line for which that holds.
-        fn until(&mut self, what: impl Fn(&Value) -> bool) -> Value {
+        fn until(&self, what: impl Fn(&Value) -> bool) -> Value {
             loop {
-                let mut line = String::new();
-                assert!(self.lines.read_line(&mut line).expect("is text") > 0, "it ended before that");
+                let line = self.lines.recv_timeout(LIMIT).expect("a line in time");
                 let line = serde_json::from_str(&line).expect("is JSON");
                 if what(&line) {
                     return line;
@@ -172,7 +182,7 @@ mod linux {
     fn a_modem_is_watched_until_it_is_interrupted() {
         let manager = ModemManager::with_lte("wwan0", &[("rsrp", -85.0), ("snr", 15.0)]);
         manager.set_setup(Setup::Denied);
-        let mut watch = Watch::start(&manager.address(), &["--interface", "wwan0", "--json"]);
+        let watch = Watch::start(&manager.address(), &["--interface", "wwan0", "--json"]);
         let first = watch.until(|line| line["type"] == "reading");
         assert_eq!((&first["radio"], &first["technology"]), (&Value::from("wwan0"), &Value::from("lte")));
         assert_eq!((&first["rsrp_dbm"], &first["sinr_db"]), (&Value::from(-85.0), &Value::from(15.0)));
@@ -195,7 +205,7 @@ mod linux {
     #[test]
     fn all_radios_are_watched_without_being_named() {
         let manager = ModemManager::with_lte("wwan0", &[("rsrp", -85.0), ("snr", 15.0)]);
-        let mut watch = Watch::start(&manager.address(), &["--json"]);
+        let watch = Watch::start(&manager.address(), &["--json"]);
         watch.until(|line| line["radio"] == "wwan0" && line["rsrp_dbm"] == -85.0);
         assert_eq!(watch.interrupt(), (Some(0), String::new()));
     }

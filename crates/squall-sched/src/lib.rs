@@ -68,3 +68,8 @@ pub const MAX_PATHS: usize = 8;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/schedulers.md")]
 struct Manual;
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

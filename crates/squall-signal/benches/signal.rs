@@ -1,4 +1,4 @@
-//! What it costs to know of a radio: taking a reading in, handing it over, and getting one.
+//! The cost of a reading: evaluated, handed over, and received.
 //!
 //! `cargo bench -p squall-signal`. STORM reads a signal within 80 µs and decides within 1 µs.
 
@@ -68,7 +68,7 @@ fn replaying(criterion: &mut Criterion) {
     });
 }
 
-/// From the moment ModemManager tells of new levels until they are a reading; the bus is a socket of the bench.
+/// From the signal of ModemManager with new levels to the reading; the bus is a socket of the bench.
 #[cfg(target_os = "linux")]
 fn modem(criterion: &mut Criterion) {
     use modem_manager::{FIRST, ModemManager};
@@ -80,7 +80,7 @@ fn modem(criterion: &mut Criterion) {
     let long = Duration::from_secs(10);
     source.next(clock, long).expect("ModemManager answers");
     let mut level = -60.0;
-    criterion.bench_function("modem: told, heard and read", |bencher| {
+    criterion.bench_function("modem: from signal to reading", |bencher| {
         bencher.iter(|| {
             level = if level < -130.0 { -60.0 } else { level - 1.0 };
             manager.levels(FIRST, "Lte", &[("rsrp", level), ("rsrq", -11.0), ("snr", 12.5)]);

@@ -11,7 +11,7 @@ use crate::{Marks, Micros, SignalState, WatermarkError};
 ///
 /// A strong signal is no evidence about marks that it does not come near: a burst above Good has causes that are
 /// not the radio's. Without alert and loss both marks go back to where they began, by the small step each `calm`; the
-/// paper tells no way back, but what drove a mark away may be gone.
+/// paper has no way back, but the cause of a drift may be gone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adaptation {
     /// By how much Outage moves. Default 0.02.
@@ -52,7 +52,7 @@ impl Adaptation {
         since: Micros,
         calm: &mut Micros,
     ) {
-        // Hardly anything is sent on a path that is out, so it tells nothing.
+        // Hardly anything is sent on a path that is out, so its loss has no meaning.
         if state == SignalState::Out {
             *calm = 0;
             return;
@@ -86,7 +86,7 @@ impl Adaptation {
     }
 
     pub(crate) fn check(&self, marks: &Marks) -> Result<(), WatermarkError> {
-        let wrong = |words| Err(WatermarkError::Adaptation(words));
+        let wrong = |text| Err(WatermarkError::Adaptation(text));
         let share = |value: f64| value > 0.0 && value <= 1.0;
         if !share(self.step) || !share(self.small_step) || !(0.0..1.0).contains(&self.reach) {
             return wrong("steps must be above 0 and at most 1, the reach 0 or more and below 1");

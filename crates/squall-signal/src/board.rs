@@ -2,7 +2,7 @@
 //!
 //! Neither side ever waits for the other: a publication is six stores, a look at it a handful of loads. The
 //! readings go round in a ring, so the writer may be stopped in the middle of one and the one before stays
-//! readable; a counter on each side of the copy tells a reader that the writer has come round under it, as in
+//! readable; a counter on each side of the copy shows a reader that the writer has overtaken it, as in
 //! a seqlock. `board/model.rs` checks that with every order of memory the language allows.
 
 use std::{
@@ -24,7 +24,7 @@ const LOOKS: usize = 16;
 /// A reading's time, levels and kind.
 const WORDS: usize = 3;
 
-/// Makes a board: the radio's side, and the side of those who want to know. The latter can be cloned.
+/// Makes a board: the side that publishes readings, and the side that reads them. The latter can be cloned.
 pub fn board() -> (Publisher, Subscriber) {
     let ring = Arc::new(Ring::new());
     (Publisher { ring: ring.clone() }, Subscriber { ring })
@@ -38,7 +38,7 @@ pub struct Publisher {
 impl Publisher {
     /// Makes a reading the latest. Wait-free.
     ///
-    /// Levels are kept to a hundredth of a dB within ±327.67; what is no number is not told.
+    /// Levels are kept to a hundredth of a dB within ±327.67; a level that is no number is left out.
     pub fn publish(&mut self, reading: &Reading) {
         self.ring.publish(pack(reading));
     }
@@ -50,7 +50,7 @@ impl fmt::Debug for Publisher {
     }
 }
 
-/// The side of a [`board`] for those who want to know. Clones see the same readings.
+/// The reading side of a [`board`]. Clones see the same readings.
 #[derive(Clone)]
 pub struct Subscriber {
     ring: Arc<Ring<AtomicU64, PLACES>>,
@@ -60,7 +60,7 @@ impl Subscriber {
     /// The latest reading, as one whole; `None` before the first.
     ///
     /// Wait-free, and never older than what an earlier call of the same thread gave. It also gives `None`,
-    /// "nothing new to tell", if the publisher published more than a hundred readings during the call, which
+    /// "nothing new", if the publisher published more than a hundred readings during the call, which
     /// no radio does.
     pub fn latest(&self) -> Option<Reading> {
         self.ring.latest().map(unpack)
@@ -118,7 +118,7 @@ impl<W: Word, const N: usize> Ring<W, N> {
     fn publish(&self, words: [u64; WORDS]) {
         let number = self.done.load(Ordering::Relaxed) + 1;
         self.begun.store(number, Ordering::Relaxed);
-        // Whoever sees a word of this publication sees after its own fence that it was begun.
+        // A reader that sees a word of this publication sees after its own fence that it was begun.
         W::fence(Ordering::Release);
         for (word, value) in self.place(number).iter().zip(words) {
             word.store(value, Ordering::Relaxed);
@@ -130,7 +130,7 @@ impl<W: Word, const N: usize> Ring<W, N> {
         (0..LOOKS).find_map(|_| self.look()).flatten()
     }
 
-    /// One look: nothing yet, or words; or else the writer came round meanwhile.
+    /// One attempt: nothing yet, or words; `None` if the writer has overtaken it.
     fn look(&self) -> Option<Option<[u64; WORDS]>> {
         let number = self.done.load(Ordering::Acquire);
         if number == 0 {

@@ -30,7 +30,7 @@ const LONGEST: usize = 4_096;
 pub struct ExternalSource {
     path: PathBuf,
     file: BufReader<File>,
-    /// The part of a line that has been written so far.
+    /// The beginning of a line that is not complete yet.
     line: Vec<u8>,
 }
 
@@ -72,7 +72,7 @@ pub fn line(reading: &Reading, now: Micros) -> String {
     let age_us = now.saturating_sub(at);
     let line =
         Line { technology: technology.name().to_owned(), disconnected, rsrp, rsrq, sinr, rssi, age_us };
-    serde_json::to_string(&line).expect("numbers and words can be written")
+    serde_json::to_string(&line).expect("numbers and text can be written")
 }
 
 impl ExternalSource {

@@ -26,7 +26,7 @@ fn judge(watermark: &mut Watermark, now: Micros, reading: &Reading) {
 
 /// Any bytes as what the kernel sends of a Wi-Fi interface.
 pub fn nl80211(input: &[u8]) {
-    wifi::take_apart(input);
+    wifi::parse_all(input);
 }
 
 /// Any bytes as properties of a modem on D-Bus: a byte each for the sizes of the first two of three dictionaries.

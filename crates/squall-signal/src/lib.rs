@@ -1,10 +1,10 @@
-//! Radio signal, for a transport that wants to know of a fading network before it loses packets.
+//! Radio signal, for a transport that reacts to a fading network before it loses packets.
 //!
-//! The core takes readings of a radio and answers with alerts, after STORM (§3.2): [`Reading`] →
+//! The core turns readings of a radio into alerts, after STORM (§3.2): [`Reading`] →
 //! [`QualityIndex`] (Eq. 1–3) → [`Watermark`] → [`Alert`]. It reads no clock and does no I/O; the time is an
 //! argument.
 //!
-//! Readings come from a [`SignalSource`], which a [`Monitor`] reads, and reach those who send over a [`board`].
+//! Readings come from a [`SignalSource`], which a [`Monitor`] reads, and reach senders over a [`board()`].
 //!
 //! Times are microseconds by the caller's clock. Levels are in dBm and dB, the index and its marks in 0…1,
 //! losses are shares in 0…1.
@@ -50,3 +50,8 @@ pub use watermark::{
 };
 #[cfg(all(feature = "wifi", target_os = "linux"))]
 pub use wifi::{Station, WifiSource, wifi_interfaces};
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

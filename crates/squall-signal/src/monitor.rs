@@ -1,4 +1,4 @@
-//! A thread that reads a radio, so that nobody else waits for it.
+//! A thread that reads a radio.
 
 use std::{
     fmt, io,
@@ -20,9 +20,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Reads a radio on a thread of its own and keeps the latest reading.
 ///
-/// A radio that fails is asked again after a pause of 0.1 s, doubled each time up to 5 s, unless its error is
-/// lasting. What it said before no longer counts then: a reading that tells nothing takes its place, or sessions
-/// would go by it for ever. Dropped, it tells the thread to end, which it does when the source's call returns.
+/// A radio that fails is read again after a pause of 0.1 s, doubled each time up to 5 s, unless its error is
+/// lasting. An empty reading replaces its last one, or sessions would follow that for ever. When the monitor is
+/// dropped, the thread ends as soon as the source's call returns.
 pub struct Monitor {
     label: String,
     note: Option<String>,
@@ -34,7 +34,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Begins to read; `period` is the time between readings that the source is asked for.
+    /// Begins to read; `period` is the time between readings.
     ///
     /// # Errors
     /// If the system gives no thread.
@@ -42,7 +42,7 @@ impl Monitor {
         Self::start_with(source, clock, period, |_| ())
     }
 
-    /// As [`Self::start`], for those who want every reading and not only the latest: `heard` is called with
+    /// As [`Self::start`], for every reading and not only the latest: `on_reading` is called with
     /// each, on the thread that reads, after it is on the board.
     ///
     /// # Errors
@@ -51,13 +51,13 @@ impl Monitor {
         source: Box<dyn SignalSource>,
         clock: Clock,
         period: Duration,
-        heard: impl FnMut(&Reading) + Send + 'static,
+        on_reading: impl FnMut(&Reading) + Send + 'static,
     ) -> io::Result<Self> {
         let (publisher, subscriber) = board();
         let error = Arc::new(Mutex::new(None));
         let (alive, ended) = channel();
         let (label, note) = (source.label(), source.note());
-        let mut reader = Reader { source, publisher, error: error.clone(), ended, heard };
+        let mut reader = Reader { source, publisher, error: error.clone(), ended, on_reading };
         let thread = std::thread::Builder::new().name(format!("signal {label}"));
         let thread = thread.spawn(move || reader.run(clock, period))?;
         Ok(Self { label, note, subscriber, error, thread, _alive: alive })
@@ -68,7 +68,7 @@ impl Monitor {
         &self.label
     }
 
-    /// What was to be known of the source when it began; see [`SignalSource::note`].
+    /// The note of the source when it began; see [`SignalSource::note`].
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
@@ -90,8 +90,8 @@ impl Monitor {
             radio: self.label.clone(),
             problem: "reading it broke off, which is a defect of the program".to_owned(),
         };
-        let said = self.error.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        said.or_else(|| self.thread.is_finished().then(broke_off))
+        let error = self.error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        error.or_else(|| self.thread.is_finished().then(broke_off))
     }
 }
 
@@ -103,27 +103,27 @@ impl fmt::Debug for Monitor {
     }
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct Reader<H> {
     source: Box<dyn SignalSource>,
     publisher: Publisher,
     error: Arc<Mutex<Option<SourceError>>>,
-    /// Tells that nobody wants readings any more.
+    /// Disconnected when the monitor is dropped.
     ended: Receiver<()>,
-    heard: H,
+    on_reading: H,
 }
 
 impl<H: FnMut(&Reading)> Reader<H> {
     fn run(&mut self, clock: Clock, period: Duration) {
         let mut pause = Duration::ZERO;
-        while self.goes_on(pause) {
+        while self.continues_after(pause) {
             match self.source.next(clock, period) {
                 Ok(reading) => {
                     self.note(None);
                     pause = Duration::ZERO;
                     if let Some(reading) = reading {
                         self.publisher.publish(&reading);
-                        (self.heard)(&reading);
+                        (self.on_reading)(&reading);
                     }
                 }
                 Err(error) => {
@@ -139,8 +139,8 @@ impl<H: FnMut(&Reading)> Reader<H> {
         }
     }
 
-    /// Pauses; says whether anybody still wants readings.
-    fn goes_on(&self, pause: Duration) -> bool {
+    /// Pauses; returns whether the monitor still exists.
+    fn continues_after(&self, pause: Duration) -> bool {
         self.ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout)
     }
 
@@ -211,28 +211,28 @@ mod tests {
     #[test]
     fn readings_arrive_in_order_and_the_latest_stays() {
         let readings = [-60.0, -61.0, -62.0].map(|rssi| Reading::wifi(1, rssi));
-        let (send, heard) = channel();
+        let (send, received) = channel();
         let source = Box::new(Script::new(readings.map(|reading| Ok(Some(reading)))));
         let clock = Clock::new(Instant::now());
         let monitor = Monitor::start_with(source, clock, Duration::from_millis(5), move |reading| {
             let _ = send.send(*reading);
         });
         let monitor = monitor.expect("there are threads");
-        assert_eq!([(); 3].map(|()| heard.recv().expect("is heard")), readings);
+        assert_eq!([(); 3].map(|()| received.recv().expect("is read")), readings);
         assert_eq!(monitor.reading(), Some(readings[2]));
         assert_eq!(monitor.subscriber().latest(), Some(readings[2]));
         assert_eq!((monitor.error(), monitor.label(), monitor.note()), (None, "script", None));
     }
 
     #[test]
-    fn a_source_that_fails_is_asked_again_after_a_pause() {
+    fn a_source_that_fails_is_read_again_after_a_pause() {
         let before = Reading::wifi(1, -60.0);
         let after = Reading::wifi(2, -70.0);
         let begin = Instant::now();
         let monitor = Script::new([Ok(Some(before)), Err(failed()), Err(failed()), Ok(Some(after))]).start();
         eventually(|| monitor.error() == Some(failed()));
-        let told = monitor.reading().expect("one that tells nothing");
-        assert_eq!(Reading { at: 0, ..told }, Reading::default(), "what it said no longer counts");
+        let empty = monitor.reading().expect("an empty one");
+        assert_eq!(Reading { at: 0, ..empty }, Reading::default(), "the last reading no longer counts");
         eventually(|| monitor.reading() == Some(after));
         assert_eq!(monitor.error(), None);
         assert!(begin.elapsed() >= FIRST_PAUSE * 3, "a pause, and one twice as long");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn dropping_the_monitor_lets_go_of_the_source() {
+    fn dropping_the_monitor_drops_the_source() {
         for script in [Script::new([]), Script::new([Err(failed()), Err(failed()), Err(failed())])] {
             let gone = script.gone.clone();
             let monitor = script.start();
@@ -264,13 +264,13 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_panics_is_told_as_lost() {
-        let mut heard = 0;
+    fn a_source_that_panics_is_reported_as_lost() {
+        let mut readings = 0;
         let source = Box::new(Script::new([Ok(Some(Reading::wifi(1, -60.0)))]));
         let clock = Clock::new(Instant::now());
         let monitor = Monitor::start_with(source, clock, Duration::from_millis(5), move |_| {
-            heard += 1;
-            assert_eq!(heard, 0, "on purpose");
+            readings += 1;
+            assert_eq!(readings, 0, "on purpose");
         });
         let monitor = monitor.expect("there are threads");
         eventually(|| monitor.error().is_some());

@@ -1,4 +1,4 @@
-//! The quality index: one number in 0…1 for all that a radio tells (STORM §3.2.3, Eq. 1–3).
+//! The quality index: one number in 0…1 for the levels of a radio (STORM §3.2.3, Eq. 1–3).
 
 use crate::{Reading, Technology};
 
@@ -78,14 +78,14 @@ pub struct QualityIndex {
 impl QualityIndex {
     /// Q_base of Eq. 1: the geometric mean of RSRP and SINR by their weights; for Wi-Fi the RSSI.
     ///
-    /// A mobile network that tells only one of the two is judged by that one, and one that tells neither by
-    /// its RSSI (GSM, UMTS). 0 if the radio is in no network; `None` if it tells nothing.
+    /// Of a mobile network that reports only one of the two, that one counts; of one that reports neither,
+    /// its RSSI (GSM, UMTS). 0 if the radio is in no network; `None` if it reports no level.
     pub fn base(&self, reading: &Reading) -> Option<f64> {
         if reading.disconnected {
             return Some(0.0);
         }
         let Ranges { rssi, mobile_rssi, rsrp, sinr } = self.ranges;
-        // What is no number is as good as not told.
+        // A level that is no number is left out.
         let place = |range: Range, level: Option<f64>| level.filter(|l| !l.is_nan()).map(|l| range.place(l));
         if reading.technology == Technology::Wifi {
             return place(rssi, reading.rssi);

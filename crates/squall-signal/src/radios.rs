@@ -1,16 +1,16 @@
-//! The radios of the machine that this runs on, whatever they are.
+//! The radios of this machine.
 
 use crate::{SignalSource, SourceError};
 
-/// A radio that was opened, or why it was not.
+/// A radio that was opened, or the reason why it was not.
 #[cfg(all(any(feature = "modem", feature = "wifi"), target_os = "linux"))]
 type Opened = Result<Box<dyn SignalSource>, SourceError>;
 
-/// What was found, and why there is not more.
+/// The radios that were found, and the reasons why there are not more.
 pub struct Radios {
     /// One for each radio.
     pub sources: Vec<Box<dyn SignalSource>>,
-    /// For each place that was looked at in vain, the reason.
+    /// For each kind of radio that was not found, the reason.
     pub problems: Vec<SourceError>,
 }
 
@@ -22,7 +22,7 @@ impl std::fmt::Debug for Radios {
 }
 
 /// All radios of this machine: Wi-Fi interfaces and modems on Linux, as far as this build reads them (features
-/// `wifi` and `modem`). On Android they are told by the application, over a [`board`](crate::board).
+/// `wifi` and `modem`). On Android the application reports them, over a [`board`](crate::board()).
 pub fn radios() -> Radios {
     let mut found = Radios { sources: Vec::new(), problems: Vec::new() };
     #[cfg(all(feature = "wifi", target_os = "linux"))]

@@ -1,4 +1,4 @@
-//! What a radio says of itself at one moment.
+//! The levels of a radio at one moment.
 
 use std::{fmt, str::FromStr};
 
@@ -7,7 +7,7 @@ use crate::Micros;
 /// The radio technology of a reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Technology {
-    /// Not told.
+    /// Not reported.
     #[default]
     Unknown,
     /// IEEE 802.11 of any generation.
@@ -98,10 +98,10 @@ impl FromStr for Technology {
     }
 }
 
-/// What a radio says of itself at one moment. A level that it does not tell is `None`.
+/// The levels of a radio at one moment. A level that it does not report is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// When the radio measured, as far as known; else when it was asked.
+    /// When the radio measured, as far as known; else when it was read.
     pub at: Micros,
     /// Which radio technology.
     pub technology: Technology,

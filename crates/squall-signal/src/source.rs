@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::{Micros, Reading};
 
-/// The clock of those who read radios. Clocks that are copies of one another agree.
+/// The clock of readings. Clocks that are copies of one another agree.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin: Instant,
@@ -28,12 +28,12 @@ impl Clock {
     }
 }
 
-/// A radio that can be read. Whoever reads it has a thread to spare: a call may wait.
+/// A radio that can be read. A call may wait, so it is made on a thread of its own.
 pub trait SignalSource: Send {
     /// What it reads, for people: `wlan0`, `ModemManager modem 0`, a file.
     fn label(&self) -> String;
 
-    /// What its readers should know beforehand, in one line, such as that it tells less than it could and
+    /// A note for its users, in one line, such as that it reports less than it could and
     /// why. `None` by default.
     fn note(&self) -> Option<String> {
         None
@@ -43,18 +43,18 @@ pub trait SignalSource: Send {
     /// `clock`; `None` if there was nothing new.
     ///
     /// # Errors
-    /// When the radio is gone or may not be read. Whether it is worth asking again is said by
+    /// When the radio is gone or may not be read. Whether another attempt is worthwhile is the answer of
     /// [`SourceError::is_lasting`].
     fn next(&mut self, clock: Clock, timeout: Duration) -> Result<Option<Reading>, SourceError>;
 }
 
-/// Why a radio cannot be read: one line that says what to do.
+/// Why a radio cannot be read: one line that names the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// There is no such radio.
     #[error("{radio}: {problem}")]
     Missing {
-        /// What was asked for.
+        /// The radio.
         radio: String,
         /// What is missing, and what would help.
         problem: String,
@@ -62,7 +62,7 @@ pub enum SourceError {
     /// It may not be read by this user.
     #[error("{radio}: not permitted: {problem}")]
     Denied {
-        /// What was asked for.
+        /// The radio.
         radio: String,
         /// What would be needed.
         problem: String,
@@ -70,7 +70,7 @@ pub enum SourceError {
     /// It was there, and did not answer or answered nonsense.
     #[error("{radio}: {problem}")]
     Failed {
-        /// What was asked for.
+        /// The radio.
         radio: String,
         /// What happened.
         problem: String,
@@ -90,7 +90,7 @@ impl SourceError {
         }
     }
 
-    /// That neither of two ways leads to a radio.
+    /// Neither of two kinds of radio was found.
     pub(crate) fn and(self, other: &Self) -> Self {
         let problem = format!("{}; {}", self.problem(), other.problem());
         match self {
@@ -101,7 +101,7 @@ impl SourceError {
         }
     }
 
-    /// The same words for a radio that was there before, and may come back.
+    /// The same error of a radio that was there before, and may come back.
     #[cfg(all(any(feature = "modem", feature = "wifi"), target_os = "linux"))]
     pub(crate) fn passing(self) -> Self {
         match self {
@@ -110,7 +110,7 @@ impl SourceError {
         }
     }
 
-    /// Whether asking again would give the same answer.
+    /// Whether another attempt would give the same error.
     pub fn is_lasting(&self) -> bool {
         !matches!(self, Self::Failed { .. })
     }

@@ -34,7 +34,7 @@ pub struct WatermarkConfig {
     pub recovery: Duration,
     /// How far an alert lowers the factor of its path. Default [`FactorMap::Share`].
     pub factor: FactorMap,
-    /// A radio that says nothing for so long is no longer believed: an alert ends, and the path is left to
+    /// Without a reading for this long the state is stale: an alert ends, and the path is left to
     /// what the transport sees of it. Not in the paper. Default 5 s, several reports of the slowest source.
     pub stale: Duration,
 }
@@ -52,7 +52,7 @@ impl Default for WatermarkConfig {
     }
 }
 
-/// How F of STORM's Eq. 4 follows from the index. The paper says only that a greater gap lowers it.
+/// How F of STORM's Eq. 4 follows from the index. The paper states only that a greater gap lowers it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FactorMap {
     /// The index as a share of the Warning mark: from 1 to about two thirds under a warning.
@@ -131,7 +131,7 @@ impl WatermarkConfig {
     }
 }
 
-/// What the watermarks say of a path.
+/// The state of a path by its watermarks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SignalState {
     /// Nothing against it.
@@ -201,7 +201,7 @@ const LEAST_FACTOR: f64 = 0.05;
 
 impl Alert {
     /// F of STORM's Eq. 4, in (0, 1]: by what the path's bandwidth is to be multiplied when data is divided.
-    /// The paper says only that a greater gap lowers it; here it is the index as a share of the Warning mark.
+    /// The paper states only that a greater gap lowers it; here it is the index as a share of the Warning mark.
     pub fn factor(&self) -> f64 {
         let mark = self.quality + self.gap;
         match self.kind {
@@ -216,7 +216,7 @@ impl Alert {
 /// rises of 0.05 that last for T_rec, 99 of 100 packets of `storm` at the edge of Wi-Fi took up to 136 instead of 125 ms.
 const GAP_STEP: f64 = 0.02;
 
-/// Windows of losses that are further apart than this tell nothing of how the loss grew.
+/// Windows of losses that are further apart than this do not show how the loss grew.
 const COMPARABLE: Micros = 2_000_000;
 
 /// Watches the radio of one path.
@@ -233,7 +233,7 @@ pub struct Watermark {
     /// The gap of the last warning.
     warned_gap: f64,
     /// When the last reading was taken in.
-    heard: Option<Micros>,
+    received: Option<Micros>,
     /// When the last window of losses ended, and the share lost in it.
     loss: Option<(Micros, f64)>,
     /// How long the path was used below Warning without losing most of what was sent.
@@ -241,7 +241,7 @@ pub struct Watermark {
 }
 
 impl Watermark {
-    /// A watermark that has heard nothing yet.
+    /// A watermark without a reading.
     ///
     /// # Errors
     /// As [`WatermarkConfig::check`].
@@ -255,22 +255,22 @@ impl Watermark {
             was_out: false,
             above_since: None,
             warned_gap: 0.0,
-            heard: None,
+            received: None,
             loss: None,
             calm: 0,
         })
     }
 
     /// Takes a reading in, and answers with what changes for the sender. `loss` is the share of the path's
-    /// packets that were lost in a window that ends now, 0…1; `None` while too few were sent to tell. It is
+    /// packets that were lost in a window that ends now, 0…1; `None` while too few were sent. It is
     /// compared with that of the window before, if that ended no longer than two seconds ago.
     ///
-    /// A reading that tells nothing counts as none at all.
+    /// A reading without levels counts as none.
     pub fn update(&mut self, now: Micros, reading: &Reading, loss: Option<f64>) -> Option<Alert> {
         let base = self.config.index.base(reading)?;
         let grown = self.grown(now, base, loss);
         let quality = base * self.config.index.loss_factor(grown);
-        self.heard = Some(now);
+        self.received = Some(now);
         self.quality = Some(quality);
         let jumped = self.was_out && quality > self.marks.good;
         self.was_out = quality < self.marks.outage;
@@ -299,8 +299,8 @@ impl Watermark {
     /// Ends an alert of a radio that has gone silent. Call it at [`Self::timeout`], or whenever.
     pub fn on_time(&mut self, now: Micros) -> Option<Alert> {
         (self.timeout()? <= now).then(|| {
-            // What it says next is a beginning: a jump out of an old outage is none.
-            (self.was_out, self.above_since, self.heard, self.loss) = (false, None, None, None);
+            // The next reading is a beginning, not a jump out of an old outage.
+            (self.was_out, self.above_since, self.received, self.loss) = (false, None, None, None);
             let quality = self.quality.take().unwrap_or(0.0);
             self.recover(quality)
         })
@@ -308,8 +308,8 @@ impl Watermark {
 
     /// When the radio will have been silent for too long, if it matters.
     pub fn timeout(&self) -> Option<Micros> {
-        let heard = self.heard.filter(|_| self.state != SignalState::Clear)?;
-        Some(heard.saturating_add(micros(self.config.stale)))
+        let received = self.received.filter(|_| self.state != SignalState::Clear)?;
+        Some(received.saturating_add(micros(self.config.stale)))
     }
 
     /// What the path is in.
@@ -327,7 +327,7 @@ impl Watermark {
         self.marks
     }
 
-    /// The index is below Warning. Fast suppression: what makes it worse is said at once.
+    /// The index is below Warning. Fast suppression: a change for the worse is reported at once.
     fn suppress(&mut self, quality: f64) -> Option<Alert> {
         let gap = self.marks.warning - quality;
         if quality < self.marks.outage {

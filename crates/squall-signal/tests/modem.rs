@@ -154,7 +154,7 @@ fn a_modem_without_levels_tells_whether_it_is_registered() {
     let manager = ModemManager::with_lte("wwan0", LEVELS);
     manager.take(FIRST, SIGNAL);
     let mut source = open(&manager);
-    assert!(source.note().expect("is told").starts_with("ModemManager tells no levels of this modem"));
+    assert!(source.note().expect("is told").starts_with("ModemManager reports no levels of this modem"));
     let seen = read(&mut source);
     assert_eq!((seen.technology, seen.rsrp, seen.disconnected), (Technology::Lte, None, false));
     manager.change(FIRST, MODEM, vec![("State", Value::from(7i32))], &[]);
@@ -188,6 +188,17 @@ fn a_modem_that_disappears_is_found_when_it_comes_back_elsewhere() {
 }
 
 #[test]
+fn a_modem_is_read_inside_a_runtime() {
+    let manager = ModemManager::with_lte("wwan0", LEVELS);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("is made");
+    let seen = runtime.block_on(async {
+        let mut source = open(&manager);
+        read(&mut source)
+    });
+    assert_eq!(seen.rsrp, Some(-97.0));
+}
+
+#[test]
 fn losing_modem_manager_or_the_bus_passes() {
     let manager = ModemManager::with_lte("wwan0", LEVELS);
     let mut source = open(&manager);
@@ -209,7 +220,7 @@ fn losing_modem_manager_or_the_bus_passes() {
 fn a_modem_is_known_by_its_ports_and_by_its_connections() {
     let manager = ModemManager::with_lte("wwan9", LEVELS);
     let error = refused(&manager);
-    assert_eq!(error.to_string(), "wwan0: is of no modem; there are: Acme M1 (wwan9)");
+    assert_eq!(error.to_string(), "wwan0: no modem has this interface; there are: Acme M1 (wwan9)");
     let bearer = "/org/freedesktop/ModemManager1/Bearer/4";
     let gone = "/org/freedesktop/ModemManager1/Bearer/5";
     let paths = [gone, bearer].map(|path| ObjectPath::try_from(path).expect("is a path"));
@@ -221,7 +232,7 @@ fn a_modem_is_known_by_its_ports_and_by_its_connections() {
 #[test]
 fn what_cannot_be_read_is_told_in_a_line() {
     let manager = ModemManager::start();
-    let mut said = vec![(refused(&manager), "wwan0: ModemManager knows of no modem")];
+    let mut said = vec![(refused(&manager), "wwan0: ModemManager has no modem")];
     manager.set_runs(false);
     said.push((refused(&manager), "wwan0: ModemManager is not there; "));
     manager.set_closed(true);

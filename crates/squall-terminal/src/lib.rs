@@ -23,3 +23,8 @@ macro_rules! note {
         $crate::output::on_stderr(&format!("{}\n", format_args!($($words)*)))
     };
 }
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -57,3 +57,8 @@ pub use shared::Bitrate;
 pub use status::Status;
 pub use tunnel::Tunnel;
 pub use web::WebError;
+
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -378,6 +378,11 @@ serde_as_text! {
     Ratio: "a share such as 0.001 or \"0.1%\"",
 }
 
+/// The example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

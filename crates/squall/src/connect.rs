@@ -1,15 +1,16 @@
-//! Whom to connect to, over what, and whom to trust.
+//! Requests for sessions: the server, the interfaces, and the trust in its certificate.
 
 use std::net::{IpAddr, SocketAddr};
 
 use squall_proto::{ClientTls, Fingerprint, TlsError, pki_types::CertificateDer};
 
-use crate::{ConnectError, Interfaces};
+use crate::{ConnectError, Interfaces, interfaces::Found};
 
 /// How the server is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// By an authority that the operating system trusts. The default.
+    /// By an authority that the operating system trusts; needs the feature `platform-verifier`, which is on by default.
+    /// The default.
     #[default]
     PlatformRoots,
     /// By one of these authorities; see [`load_certificates`](crate::load_certificates).
@@ -120,6 +121,20 @@ impl Connect {
         let failed = |source| ConnectError::Resolve { host: self.host.clone(), source };
         Ok(tokio::net::lookup_host(&self.host).await.map_err(failed)?.collect())
     }
+}
+
+/// A request for a session, with everything looked up that takes time.
+pub(crate) struct Request {
+    pub(crate) tls: ClientTls,
+    pub(crate) server_name: String,
+    pub(crate) plan: Interfaces,
+    /// The addresses of the interfaces, if the plan depends on them.
+    pub(crate) found: Vec<Found>,
+    /// Addresses of the server, the preferred first.
+    pub(crate) remotes: Vec<SocketAddr>,
+    /// For messages.
+    pub(crate) host: String,
+    pub(crate) max_paths: usize,
 }
 
 #[cfg(test)]

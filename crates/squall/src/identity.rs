@@ -1,4 +1,4 @@
-//! Certificates for servers: made on the spot, or kept in PEM files.
+//! Certificates for servers, generated or kept in PEM files.
 
 use std::{
     fs,
@@ -15,9 +15,11 @@ use crate::IdentityError;
 
 /// A certificate chain and the private key of its first certificate.
 ///
+/// With the feature `self-signed`:
+///
 /// ```
 /// let identity = squall::Identity::self_signed("localhost")?;
-/// // The client pins what the server shows.
+/// // The client pins the fingerprint.
 /// println!("{}", identity.fingerprint());
 /// # Ok::<(), squall::IdentityError>(())
 /// ```
@@ -29,7 +31,7 @@ pub struct Identity {
     pem: Pem,
 }
 
-/// PEM text that shows nothing of itself in logs.
+/// PEM text, kept out of logs.
 struct Pem(String);
 
 impl std::fmt::Debug for Pem {
@@ -44,6 +46,7 @@ impl Identity {
     ///
     /// # Errors
     /// If the name cannot stand in a certificate.
+    #[cfg(feature = "self-signed")]
     pub fn self_signed(name: &str) -> Result<Self, IdentityError> {
         let fail = |e: rcgen::Error| IdentityError::Generate { name: name.to_owned(), why: e.to_string() };
         let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).map_err(fail)?;
@@ -81,6 +84,7 @@ impl Identity {
     ///
     /// # Errors
     /// As [`Self::load`], [`Self::self_signed`] and [`Self::save`].
+    #[cfg(feature = "self-signed")]
     pub fn load_or_create(file: impl AsRef<Path>, name: &str) -> Result<Self, IdentityError> {
         let file = file.as_ref();
         match Self::load(file) {

@@ -31,7 +31,6 @@
 #![forbid(unsafe_code)]
 
 mod arrival;
-mod complaints;
 mod connect;
 mod driver;
 mod endpoint;
@@ -40,17 +39,18 @@ mod follow;
 mod handle;
 mod identity;
 mod interfaces;
-mod keeper;
-mod links;
 mod network;
+mod path_manager;
 mod radios;
 mod routes;
+mod send_errors;
 mod session;
 mod shared;
 mod socket;
 mod sockets;
 mod state;
 mod timer;
+mod watch;
 mod writer;
 
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub use writer::BlockWriter;
 /// If there is none of that name, or it does not take such an option.
 pub fn scheduler(description: &str) -> Result<SchedulerFactory, BuildError> {
     let description = description.to_owned();
-    // Building one now tells of mistakes before there is a session.
+    // Mistakes are errors before there is a session.
     sched::Registry::standard().build(&description)?;
     Ok(Arc::new(move || {
         let built = sched::Registry::standard().build(&description);
@@ -91,9 +91,11 @@ pub fn scheduler(description: &str) -> Result<SchedulerFactory, BuildError> {
     }))
 }
 
-/// The examples of the README and of `docs/library.md` compile.
+/// The examples of both READMEs and of `docs/library.md` compile.
 #[cfg(doctest)]
 mod documents {
+    #[doc = include_str!("../README.md")]
+    struct Own;
     #[doc = include_str!("../../../README.md")]
     struct Readme;
     #[doc = include_str!("../../../docs/library.md")]

@@ -105,8 +105,8 @@ fn readable(path: &Path) -> io::Result<File> {
 
 impl Radios {
     /// Begins to tell.
-    pub(crate) fn start(told: Told, live: Arc<Live<Packet>>) -> Result<Self, ShellError> {
-        let Told { folder, mut files } = told;
+    pub(crate) fn start(external: Told, live: Arc<Live<Packet>>) -> Result<Self, ShellError> {
+        let Told { folder, mut files } = external;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("squall-radios".to_owned()).spawn(move || {

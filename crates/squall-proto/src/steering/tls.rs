@@ -39,7 +39,20 @@ impl ClientTls {
     /// Trusts what the operating system trusts.
     ///
     /// # Errors
-    /// If the platform's certificate store cannot be read.
+    /// If the platform's certificate store cannot be read, or this build lacks the feature `platform-verifier`.
+    #[cfg(not(feature = "platform-verifier"))]
+    pub fn platform_roots() -> Result<Self, TlsError> {
+        Err(TlsError::new(
+            "this build does not read the authorities of the operating system: enable the feature \
+             `platform-verifier`, or give the authorities or a fingerprint",
+        ))
+    }
+
+    /// Trusts what the operating system trusts.
+    ///
+    /// # Errors
+    /// If the platform's certificate store cannot be read, or this build lacks the feature `platform-verifier`.
+    #[cfg(feature = "platform-verifier")]
     pub fn platform_roots() -> Result<Self, TlsError> {
         use rustls_platform_verifier::BuilderVerifierExt as _;
         let builder = builder()?.with_platform_verifier().map_err(TlsError::new)?;

@@ -1,14 +1,21 @@
-//! Talking with ModemManager over D-Bus.
+//! ModemManager's messages on D-Bus.
 
 use std::{
     collections::HashMap,
-    fmt, io,
+    fmt,
+    future::pending,
+    io,
     pin::Pin,
+    sync::{LazyLock, mpsc::sync_channel},
+    thread,
     time::{Duration, Instant},
 };
 
-use async_io::Timer;
-use futures_lite::{Stream, StreamExt as _, future, stream};
+use futures_lite::{Stream, StreamExt as _, stream};
+use tokio::{
+    runtime::{Builder as RuntimeBuilder, Handle},
+    time::timeout_at,
+};
 use zbus::{
     Connection, MatchRule, Message, MessageStream,
     connection::Builder,
@@ -30,21 +37,44 @@ pub(super) const NETWORK: &str = "org.freedesktop.ModemManager1.Modem.Modem3gpp"
 pub(super) const SIGNAL: &str = "org.freedesktop.ModemManager1.Modem.Signal";
 pub(super) const BEARER: &str = "org.freedesktop.ModemManager1.Bearer";
 
-/// How long ModemManager has for an answer; it may have to ask the modem first.
+/// How long ModemManager has for an answer; it may have to query the modem first.
 const ANSWER: Duration = Duration::from_secs(5);
+
+/// The runtime of all connections, on a thread of its own: callers may be inside another runtime, where blocking on
+/// a future panics.
+static RUNTIME: LazyLock<io::Result<Handle>> = LazyLock::new(|| {
+    let runtime = RuntimeBuilder::new_current_thread().enable_all().build()?;
+    let handle = runtime.handle().clone();
+    thread::Builder::new().name("modem bus".to_owned()).spawn(move || runtime.block_on(pending::<()>()))?;
+    Ok(handle)
+});
+
+/// Runs a task of the source `radio` on the thread of all connections, and waits for its result.
+pub(super) fn run<T: Send + 'static>(
+    radio: &str,
+    task: impl Future<Output = Result<T, SourceError>> + Send + 'static,
+) -> Result<T, SourceError> {
+    let failed = |problem: String| SourceError::Failed { radio: radio.to_owned(), problem };
+    let runtime = RUNTIME.as_ref().map_err(|error| failed(error.to_string()))?;
+    let (send, result) = sync_channel(1);
+    runtime.spawn(async move {
+        let _ = send.send(task.await);
+    });
+    result.recv().unwrap_or_else(|_| Err(failed("reading it panicked".to_owned())))
+}
 
 /// An object's interfaces with their properties.
 pub(super) type Object = HashMap<String, Properties>;
 
-/// Something that happened to an object.
+/// A change of an object.
 #[derive(Debug)]
-pub(super) enum News {
-    /// Properties have new values; of others it is only known that they do.
+pub(super) enum Event {
+    /// Properties have new values.
     Changed {
         path: String,
         interface: String,
         properties: Properties,
-        /// Whether there are some of which the values are not told.
+        /// Whether further properties changed whose values are not included.
         incomplete: bool,
     },
     /// The object lost interfaces.
@@ -53,10 +83,18 @@ pub(super) enum News {
     ManagerEnded,
 }
 
-/// A connection to the bus, on which ModemManager is listened to.
+/// A connection to the bus, subscribed to ModemManager.
 pub(super) struct Bus {
     connection: Connection,
-    news: Pin<Box<dyn Stream<Item = zbus::Result<Message>> + Send>>,
+    messages: Pin<Box<dyn Stream<Item = zbus::Result<Message>> + Send + Sync>>,
+}
+
+impl Drop for Bus {
+    /// The streams unsubscribe in a task, for which they have to be dropped inside a runtime.
+    fn drop(&mut self) {
+        let _inside = RUNTIME.as_ref().map(Handle::enter);
+        self.messages = Box::pin(stream::empty());
+    }
 }
 
 impl fmt::Debug for Bus {
@@ -78,10 +116,10 @@ impl Bus {
         let of_bus = of_bus.member("NameOwnerChanged")?.arg(0, MANAGER)?.build();
         let of_manager = MessageStream::for_match_rule(of_manager, &connection, None).await?;
         let of_bus = MessageStream::for_match_rule(of_bus, &connection, None).await?;
-        Ok(Self { connection, news: Box::pin(stream::or(of_bus, of_manager)) })
+        Ok(Self { connection, messages: Box::pin(stream::or(of_bus, of_manager)) })
     }
 
-    /// Everything that ModemManager manages: the modems.
+    /// The objects that ModemManager manages: the modems.
     pub(super) async fn objects(&self) -> zbus::Result<HashMap<String, Object>> {
         let reply = self.call(MANAGER_PATH, OBJECTS, "GetManagedObjects", &()).await?;
         let objects: HashMap<OwnedObjectPath, Object> = reply.body().deserialize()?;
@@ -93,7 +131,7 @@ impl Bus {
         self.call(path, PROPERTIES, "GetAll", &interface).await?.body().deserialize()
     }
 
-    /// Asks for a measurement each `seconds`.
+    /// Requests a measurement every `seconds`.
     pub(super) async fn set_rate(&self, path: &str, seconds: u32) -> zbus::Result<()> {
         self.call(path, SIGNAL, "Setup", &seconds).await.map(|_| ())
     }
@@ -105,51 +143,44 @@ impl Bus {
         self.connection.call_method(Some(MANAGER), path, Some(interface), method, body).await
     }
 
-    /// Waits for news until then; `None` if there are none.
-    pub(super) async fn news(&mut self, until: Instant) -> zbus::Result<Option<News>> {
+    /// The next event until then; `None` if there is none.
+    pub(super) async fn next_event(&mut self, until: Instant) -> zbus::Result<Option<Event>> {
         loop {
-            let over = async {
-                Timer::at(until).await;
-                None
+            let Ok(message) = timeout_at(until.into(), self.messages.next()).await else { return Ok(None) };
+            let Some(message) = message else {
+                return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into());
             };
-            let message = async { Some(self.news.next().await) };
-            match future::or(message, over).await {
-                None => return Ok(None),
-                Some(None) => return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into()),
-                Some(Some(message)) => {
-                    if let Some(news) = parse(&message?) {
-                        return Ok(Some(news));
-                    }
-                }
+            if let Some(event) = parse(&message?) {
+                return Ok(Some(event));
             }
         }
     }
 }
 
-/// What a signal tells; `None` for others, and for those that are not as they should be.
-fn parse(message: &Message) -> Option<News> {
+/// The event that a D-Bus signal reports; `None` for other signals and malformed ones.
+fn parse(message: &Message) -> Option<Event> {
     let header = message.header();
     let (body, path) = (message.body(), header.path()?.as_str().to_owned());
     match (header.interface()?.as_str(), header.member()?.as_str()) {
         (PROPERTIES, "PropertiesChanged") => {
             let (interface, properties, others): (String, Properties, Vec<String>) =
                 body.deserialize().ok()?;
-            Some(News::Changed { path, interface, properties, incomplete: !others.is_empty() })
+            Some(Event::Changed { path, interface, properties, incomplete: !others.is_empty() })
         }
         (OBJECTS, "InterfacesRemoved") => {
             let (path, interfaces): (OwnedObjectPath, Vec<String>) = body.deserialize().ok()?;
-            Some(News::Removed { path: path.as_str().to_owned(), interfaces })
+            Some(Event::Removed { path: path.as_str().to_owned(), interfaces })
         }
         (BUS, "NameOwnerChanged") => {
             let (_, _, owner): (String, String, String) = body.deserialize().ok()?;
-            // It may have been started by our own question.
-            owner.is_empty().then_some(News::ManagerEnded)
+            // An owner that appears is the service that our own call has started.
+            owner.is_empty().then_some(Event::ManagerEnded)
         }
         _ => None,
     }
 }
 
-/// Whether an error says that this user may not do that.
+/// Whether the user lacks the permission.
 pub(super) fn is_denied(error: &zbus::Error) -> bool {
     let zbus::Error::MethodError(name, ..) = error else { return false };
     matches!(
@@ -160,11 +191,11 @@ pub(super) fn is_denied(error: &zbus::Error) -> bool {
     )
 }
 
-/// What an answer means.
+/// The error of a call, explained.
 pub(super) fn explain(radio: &str, error: &zbus::Error) -> SourceError {
     let radio = radio.to_owned();
     if is_denied(error) {
-        let problem = format!("the bus keeps this user from ModemManager ({})", said(error));
+        let problem = format!("the bus keeps this user from ModemManager ({})", text_of(error));
         return SourceError::Denied { radio, problem };
     }
     if let zbus::Error::MethodError(name, ..) = error
@@ -173,30 +204,30 @@ pub(super) fn explain(radio: &str, error: &zbus::Error) -> SourceError {
         let problem = "ModemManager is not there; it comes with the package modemmanager".to_owned();
         return SourceError::Missing { radio, problem };
     }
-    SourceError::Failed { radio, problem: format!("ModemManager does not answer: {}", said(error)) }
+    SourceError::Failed { radio, problem: format!("ModemManager does not answer: {}", text_of(error)) }
 }
 
-/// What it means that there is no connection.
+/// The error of a connection attempt, explained.
 pub(super) fn explain_connect(radio: &str, error: &zbus::Error) -> SourceError {
-    let (radio, said) = (radio.to_owned(), said(error));
+    let (radio, text) = (radio.to_owned(), text_of(error));
     match error {
         zbus::Error::InputOutput(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            SourceError::Denied { radio, problem: format!("the system bus refuses this user ({said})") }
+            SourceError::Denied { radio, problem: format!("the system bus refuses this user ({text})") }
         }
         _ => {
-            let problem = format!("there is no system bus, and so no ModemManager ({said})");
+            let problem = format!("there is no system bus, and so no ModemManager ({text})");
             SourceError::Missing { radio, problem }
         }
     }
 }
 
-/// The words of an error, in one line.
-pub(super) fn said(error: &zbus::Error) -> String {
-    let words = match error {
-        zbus::Error::MethodError(_, Some(words), _) => words.clone(),
+/// The text of an error, in one line.
+pub(super) fn text_of(error: &zbus::Error) -> String {
+    let text = match error {
+        zbus::Error::MethodError(_, Some(text), _) => text.clone(),
         zbus::Error::MethodError(name, None, _) => name.to_string(),
         zbus::Error::InputOutput(error) => error.to_string(),
         other => other.to_string(),
     };
-    words.lines().next().unwrap_or_default().to_owned()
+    text.lines().next().unwrap_or_default().to_owned()
 }

@@ -1,4 +1,4 @@
-//! What ModemManager's properties say, as a reading.
+//! ModemManager's properties as a reading.
 //!
 //! Their meaning is that of ModemManager's D-Bus reference: `Modem`, `Modem.Modem3gpp` and `Modem.Signal`.
 
@@ -11,7 +11,7 @@ use crate::{Micros, Reading, Technology};
 /// The properties of an interface.
 pub(super) type Properties = HashMap<String, OwnedValue>;
 
-/// What is known of a modem.
+/// The known properties of a modem.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// Of `Modem`.
@@ -35,13 +35,13 @@ const NR: u32 = 1 << 15;
 const UMTS: u32 = 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 9;
 const GSM: u32 = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4;
 
-/// Levels beyond this are marks of levels not known, such as −32768.
+/// Levels beyond this mark unknown ones, such as −32768.
 const PLAUSIBLE: f64 = 200.0;
 
 impl Known {
     /// The reading that the properties make.
     ///
-    /// A 5G modem with an LTE anchor tells of both: 5G carries the data, so its levels count where it has
+    /// A 5G modem with an LTE anchor reports both: 5G carries the data, so its levels count where it has
     /// any. Levels of two cells are not mixed.
     pub(super) fn reading(&self, at: Micros) -> Reading {
         if self.is_out() {

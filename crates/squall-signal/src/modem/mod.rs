@@ -5,32 +5,35 @@ mod levels;
 
 use std::{
     collections::HashMap,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use async_io::block_on;
+use tokio::sync::Mutex;
 use zbus::zvariant::OwnedObjectPath;
 
 use self::{
-    bus::{BEARER, Bus, MODEM, NETWORK, News, Object, SIGNAL},
+    bus::{BEARER, Bus, Event, MODEM, NETWORK, Object, SIGNAL},
     levels::{Known, Properties},
 };
 use crate::{Clock, Reading, SignalSource, SourceError};
 
-/// ModemManager measures at whole seconds, and tells of what changed. So after a second of silence it is
-/// asked, to know that nothing did.
+/// ModemManager measures at whole seconds and signals changes. After a second without a signal the levels are
+/// read, which confirms that they did not change.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// The rate that ModemManager is asked for: a measurement each second, the shortest it knows.
+/// Seconds between measurements that are requested: the shortest period that ModemManager has.
 const RATE: u32 = 1;
+
+const NO_MODEM: &str = "ModemManager has no modem";
 
 /// MM_MODEM_PORT_TYPE_NET.
 const PORT_NET: u32 = 2;
 
-/// A modem that ModemManager knows.
+/// A modem that ModemManager manages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Modem {
-    /// What it is physically, by ModemManager's property `Device`. Stays the same when it is plugged in again.
+    /// The physical device, by ModemManager's property `Device`. Stays the same when it is plugged in again.
     pub device: String,
     /// Manufacturer and model, for people.
     pub name: String,
@@ -48,14 +51,14 @@ pub(crate) fn reading_of(modem: Properties, network: Properties, signal: Propert
 ///
 /// # Errors
 /// [`SourceError::Missing`] if there are none, no ModemManager, or no system bus; [`SourceError::Denied`] if
-/// this user may not ask; otherwise what came in between.
+/// this user lacks the permission; [`SourceError::Failed`] for other errors.
 pub fn modems() -> Result<Vec<Modem>, SourceError> {
     const RADIO: &str = "modems";
-    block_on(async {
+    bus::run(RADIO, async {
         let bus = Bus::connect(None).await.map_err(|error| bus::explain_connect(RADIO, &error))?;
         let found = list(&bus).await.map_err(|error| bus::explain(RADIO, &error))?;
         if found.is_empty() {
-            return Err(missing(RADIO, "ModemManager knows of no modem"));
+            return Err(missing(RADIO, NO_MODEM));
         }
         Ok(found.into_iter().map(|(_, modem, _)| modem).collect())
     })
@@ -63,19 +66,26 @@ pub fn modems() -> Result<Vec<Modem>, SourceError> {
 
 /// Reads a modem by ModemManager.
 ///
-/// ModemManager is asked to measure each second (`Modem.Signal.Setup`), for which it may want a privilege; if
-/// it refuses, [`SignalSource::note`] says so and what is there is read. It keeps to that when the source is
-/// gone. A modem that leaves the bus is an error that passes: it is looked for again.
+/// ModemManager is set to measure each second (`Modem.Signal.Setup`), which may need a privilege: without it
+/// [`SignalSource::note`] gives the reason, and the levels are read as they are. The setting outlives the source.
+/// A modem that leaves the bus is a passing error: it is looked up again.
 #[derive(Debug)]
 pub struct ModemSource {
+    label: String,
+    note: Option<String>,
+    reader: Arc<Mutex<Reader>>,
+}
+
+/// The part of a source that runs on the bus's thread.
+#[derive(Debug)]
+struct Reader {
     label: String,
     wanted: Wanted,
     /// The bus, if it is not the system's.
     address: Option<String>,
-    note: Option<String>,
     /// `None` while the modem is gone.
     link: Option<Link>,
-    /// Whether something was read already: the first time nothing is waited for.
+    /// Whether there was a reading before: the first one does not wait for a change.
     begun: bool,
 }
 
@@ -113,14 +123,33 @@ impl ModemSource {
     }
 
     fn attach(label: String, wanted: Wanted, address: Option<String>) -> Result<Self, SourceError> {
-        let mut source = Self { label, wanted, address, note: None, link: None, begun: false };
-        let link = block_on(source.find())?;
-        source.note = link.note.clone();
-        source.link = Some(link);
-        Ok(source)
+        let mut reader = Reader { label: label.clone(), wanted, address, link: None, begun: false };
+        bus::run(&label.clone(), async move {
+            let link = reader.find().await?;
+            let note = link.note.clone();
+            reader.link = Some(link);
+            Ok(Self { label, note, reader: Arc::new(Mutex::new(reader)) })
+        })
+    }
+}
+
+impl SignalSource for ModemSource {
+    fn label(&self) -> String {
+        self.label.clone()
     }
 
-    /// Looks for the modem on a new connection.
+    fn note(&self) -> Option<String> {
+        self.note.clone()
+    }
+
+    fn next(&mut self, clock: Clock, timeout: Duration) -> Result<Option<Reading>, SourceError> {
+        let reader = self.reader.clone();
+        bus::run(&self.label, async move { reader.lock().await.read(clock, timeout).await })
+    }
+}
+
+impl Reader {
+    /// Looks the modem up on a new connection.
     async fn find(&self) -> Result<Link, SourceError> {
         let radio = &self.label;
         let bus = Bus::connect(self.address.as_deref())
@@ -134,8 +163,10 @@ impl ModemSource {
         };
         let Some((path, _, object)) = found.into_iter().find(|(_, modem, _)| is_wanted(modem)) else {
             return Err(match known.is_empty() {
-                true => missing(radio, "ModemManager knows of no modem"),
-                false => missing(radio, &format!("is of no modem; there are: {}", known.join(", "))),
+                true => missing(radio, NO_MODEM),
+                false => {
+                    missing(radio, &format!("no modem has this interface; there are: {}", known.join(", ")))
+                }
             });
         };
         let mut link = Link::new(bus, path, object);
@@ -164,20 +195,6 @@ impl ModemSource {
     }
 }
 
-impl SignalSource for ModemSource {
-    fn label(&self) -> String {
-        self.label.clone()
-    }
-
-    fn note(&self) -> Option<String> {
-        self.note.clone()
-    }
-
-    fn next(&mut self, clock: Clock, timeout: Duration) -> Result<Option<Reading>, SourceError> {
-        block_on(self.read(clock, timeout))
-    }
-}
-
 /// A modem on the bus.
 #[derive(Debug)]
 struct Link {
@@ -185,10 +202,10 @@ struct Link {
     path: String,
     known: Known,
     note: Option<String>,
-    /// Whether to ask for a measurement each second, when the modem changes its state.
+    /// Whether the measurement each second is requested again when the modem changes its state.
     pending: bool,
-    /// When the levels were last told.
-    heard: Instant,
+    /// When the levels were last received.
+    received: Instant,
 }
 
 /// Why a modem is no longer there.
@@ -224,14 +241,14 @@ impl Link {
         let modem = object.remove(MODEM).unwrap_or_default();
         let network = object.remove(NETWORK).unwrap_or_default();
         let known = Known { modem, network, signal: object.remove(SIGNAL) };
-        Self { bus, path, known, note: None, pending: false, heard: Instant::now() }
+        Self { bus, path, known, note: None, pending: false, received: Instant::now() }
     }
 
-    /// Has ModemManager measure each second.
+    /// Sets ModemManager to measure each second.
     async fn set_up(&mut self) {
         let Some(signal) = &self.known.signal else {
-            let words = "ModemManager tells no levels of this modem, only whether it is registered";
-            self.note = Some(words.to_owned());
+            let note = "ModemManager reports no levels of this modem, only whether it is registered";
+            self.note = Some(note.to_owned());
             return;
         };
         let rate = signal.get("Rate").and_then(|rate| rate.downcast_ref::<u32>().ok()).unwrap_or(0);
@@ -249,7 +266,7 @@ impl Link {
         let number = self.path.rsplit('/').next().unwrap_or_default();
         self.pending = !bus::is_denied(&error);
         self.note = Some(if self.pending {
-            format!("ModemManager does not measure each second yet, {now}: {}", bus::said(&error))
+            format!("ModemManager does not measure each second yet, {now}: {}", bus::text_of(&error))
         } else {
             format!(
                 "not permitted to have ModemManager measure each second, {now}; as root: \
@@ -258,16 +275,16 @@ impl Link {
         });
     }
 
-    /// Waits until then for news of the levels or of the network; says whether there are some.
+    /// Waits until then for a change of the levels or of the network; returns whether there is one.
     async fn wait(&mut self, until: Instant) -> Result<bool, Lost> {
         loop {
-            let silent = self.heard + REFRESH;
-            if let Some(news) = self.bus.news(until.min(silent)).await? {
-                if self.take(news).await? {
+            let silent = self.received + REFRESH;
+            if let Some(event) = self.bus.next_event(until.min(silent)).await? {
+                if self.on_event(event).await? {
                     return Ok(true);
                 }
             } else if Instant::now() >= silent {
-                self.heard = Instant::now();
+                self.received = Instant::now();
                 if self.known.signal.is_some() {
                     self.known.signal = Some(self.bus.properties(&self.path, SIGNAL).await?);
                     return Ok(true);
@@ -278,23 +295,23 @@ impl Link {
         }
     }
 
-    /// Takes news in; says whether they may change the reading.
-    async fn take(&mut self, news: News) -> Result<bool, Lost> {
-        match news {
-            News::ManagerEnded => Err(Lost::Manager),
-            News::Removed { path, interfaces }
+    /// Returns whether the event may change the reading.
+    async fn on_event(&mut self, event: Event) -> Result<bool, Lost> {
+        match event {
+            Event::ManagerEnded => Err(Lost::Manager),
+            Event::Removed { path, interfaces }
                 if path == self.path && interfaces.iter().any(|i| i == MODEM) =>
             {
                 Err(Lost::Modem)
             }
-            News::Changed { path, interface, properties, incomplete } if path == self.path => {
+            Event::Changed { path, interface, properties, incomplete } if path == self.path => {
                 let properties = match incomplete {
                     true => self.bus.properties(&self.path, &interface).await?,
                     false => properties,
                 };
                 self.change(&interface, properties).await
             }
-            News::Changed { .. } | News::Removed { .. } => Ok(false),
+            Event::Changed { .. } | Event::Removed { .. } => Ok(false),
         }
     }
 
@@ -303,7 +320,7 @@ impl Link {
         match interface {
             SIGNAL => {
                 self.known.signal.get_or_insert_default().extend(properties);
-                self.heard = Instant::now();
+                self.received = Instant::now();
                 return Ok(true);
             }
             NETWORK => self.known.network.extend(properties),
@@ -360,8 +377,8 @@ async fn describe(bus: &Bus, path: &str, properties: &Properties) -> Modem {
     }
     interfaces.sort();
     interfaces.dedup();
-    let words = [text("Manufacturer"), text("Model")].into_iter().flatten().filter(|word| !word.is_empty());
-    let name = words.collect::<Vec<_>>().join(" ");
+    let parts = [text("Manufacturer"), text("Model")].into_iter().flatten().filter(|part| !part.is_empty());
+    let name = parts.collect::<Vec<_>>().join(" ");
     let name = if name.is_empty() { path.rsplit('/').next().unwrap_or_default().to_owned() } else { name };
     Modem { device: text("Device").unwrap_or_else(|| path.to_owned()), name, interfaces }
 }

@@ -14,7 +14,7 @@ fn reading(quality: f64) -> Reading {
     Reading::wifi(0, -88.75 + quality * 41.75)
 }
 
-/// Feeds one index each 100 ms, from time 0 on; tells what came of each.
+/// Feeds one index each 100 ms, from time 0 on; returns the alert of each.
 fn feed(watermark: &mut Watermark, qualities: &[f64]) -> Vec<Option<AlertKind>> {
     let times = (0..).step_by(POLL as usize);
     let update = |(at, q): (Micros, &f64)| watermark.update(at, &reading(*q), None).map(|alert| alert.kind);
@@ -84,16 +84,16 @@ fn recovery_takes_t_rec_above_warning() {
 #[test]
 fn a_dip_starts_t_rec_again() {
     let qualities = [0.1, 0.33, 0.4, 0.4, 0.31, 0.33, 0.4, 0.4, 0.4, 0.4];
-    let said = feed(&mut fixed(), &qualities);
-    assert_eq!(said.iter().position(|alert| *alert == R), Some(9));
-    assert_eq!(said.iter().flatten().count(), 2);
+    let alerts = feed(&mut fixed(), &qualities);
+    assert_eq!(alerts.iter().position(|alert| *alert == R), Some(9));
+    assert_eq!(alerts.iter().flatten().count(), 2);
 }
 
 #[test]
 fn an_oscillating_signal_keeps_the_path_out() {
     let swing: Vec<f64> = (0..100).map(|i| [0.15, 0.35, 0.5, 0.35][i % 4]).collect();
-    let said = feed(&mut fixed(), &swing);
-    assert_eq!(said.iter().flatten().collect::<Vec<_>>(), [&AlertKind::Outage]);
+    let alerts = feed(&mut fixed(), &swing);
+    assert_eq!(alerts.iter().flatten().collect::<Vec<_>>(), [&AlertKind::Outage]);
 }
 
 #[test]
@@ -110,12 +110,12 @@ fn growing_loss_can_bring_a_warning_about() {
 
 #[test]
 fn windows_of_loss_are_compared_across_readings_between_them_if_they_are_near() {
-    for (pause, said) in [(1_900_000, W), (2_100_000, None)] {
+    for (pause, expected) in [(1_900_000, W), (2_100_000, None)] {
         let mut watermark = fixed();
         watermark.update(0, &reading(0.36), Some(0.0));
         assert_eq!(watermark.update(POLL, &reading(0.36), None), None);
         let alert = watermark.update(pause, &reading(0.36), Some(0.2));
-        assert_eq!(alert.map(|alert| alert.kind), said, "after {pause} µs");
+        assert_eq!(alert.map(|alert| alert.kind), expected, "after {pause} µs");
     }
 }
 
@@ -242,11 +242,11 @@ proptest! {
         for (step, q) in walk {
             now += step;
             let state = watermark.state();
-            let said = watermark.update(now, &reading(q), None);
+            let raised = watermark.update(now, &reading(q), None);
             // The level went there and back, which costs a few bits.
             let q = watermark.quality().unwrap();
             above = if q < warning { None } else { above.or(Some(now)) };
-            match said.map(|alert| alert.kind) {
+            match raised.map(|alert| alert.kind) {
                 Some(AlertKind::Outage) => prop_assert!(q < outage && state != SignalState::Out),
                 Some(AlertKind::Warning) => {
                     prop_assert!(outage <= q && q < warning && state != SignalState::Out);
@@ -263,7 +263,7 @@ proptest! {
                     prop_assert!(!lasting || state == SignalState::Clear);
                 }
             }
-            if let Some(alert) = said {
+            if let Some(alert) = raised {
                 let f = alert.factor();
                 prop_assert!(f > 0.0 && f <= 1.0 && alert.gap >= 0.0);
                 prop_assert_eq!(watermark.state(), alert.kind.state());

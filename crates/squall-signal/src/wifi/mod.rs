@@ -9,18 +9,18 @@ use std::{
 };
 
 use self::{
-    netlink::{Kernel, Talk, Wire, events},
+    netlink::{Kernel, Queries, Wire, messages},
     nl80211::{Event, Family, Interface},
 };
 use crate::{Clock, Reading, SignalSource, SourceError, Technology};
 
 pub use self::nl80211::Station;
 
-/// Takes apart whatever the kernel may send, for fuzzers.
+/// Parses any bytes as messages of the kernel, for fuzzers.
 #[cfg(any(test, fuzzing))]
-pub(crate) fn take_apart(bytes: &[u8]) {
+pub(crate) fn parse_all(bytes: &[u8]) {
     let mut family = Family { id: 28, mlme: None };
-    for message in events(bytes) {
+    for message in messages(bytes) {
         family = Family::parse(message.body).unwrap_or(family);
         Interface::parse(message.body);
         if let Some(station) = Station::parse(message.body) {
@@ -28,7 +28,7 @@ pub(crate) fn take_apart(bytes: &[u8]) {
         }
         Event::parse(&family, &message, 3);
     }
-    netlink::take_apart(bytes);
+    netlink::parse_all(bytes);
 }
 
 /// ENODEV of Linux: the interface is gone.
@@ -41,7 +41,7 @@ const NO_DEVICE: i32 = 19;
 pub fn wifi_interfaces() -> Result<Vec<String>, SourceError> {
     const RADIO: &str = "Wi-Fi";
     let kernel = Kernel::open().map_err(|error| explain(RADIO, &error))?;
-    let found = list(&mut Talk::new(kernel), RADIO)?;
+    let found = list(&mut Queries::new(kernel), RADIO)?;
     let names: Vec<_> = found.into_iter().filter(|one| one.is_client).map(|one| one.name).collect();
     if names.is_empty() {
         return Err(missing(RADIO, "no interface that connects to access points"));
@@ -51,7 +51,7 @@ pub fn wifi_interfaces() -> Result<Vec<String>, SourceError> {
 
 /// Reads the signal of the access point that an interface is connected to.
 ///
-/// The kernel is asked once in each timeout of [`SignalSource::next`], and at once when it tells that the
+/// The kernel is queried once in each timeout of [`SignalSource::next`], and at once when it reports that the
 /// connection began, moved or ended. An interface that is not associated is disconnected; one that is gone
 /// is an error that passes, and is looked for again by its name.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl WifiSource {
     ///
     /// # Errors
     /// [`SourceError::Missing`] if there is no such interface, it is not of Wi-Fi, or it is an access point
-    /// itself; [`SourceError::Denied`] if the system does not let the program ask.
+    /// itself; [`SourceError::Denied`] if the system does not permit the query.
     pub fn open(interface: &str) -> Result<Self, SourceError> {
         if !is_there(interface) {
             return Err(missing(interface, "there is no such interface"));
@@ -73,7 +73,7 @@ impl WifiSource {
         Ok(Self { source: Source::open(interface, open()?, open()?)? })
     }
 
-    /// What the kernel told for the last reading; `None` if the interface was not associated.
+    /// The kernel's answer of the last reading; `None` if the interface was not associated.
     pub fn station(&self) -> Option<Station> {
         self.source.station
     }
@@ -92,10 +92,10 @@ impl SignalSource for WifiSource {
 /// The source with any kernel.
 struct Source<W> {
     interface: String,
-    /// For questions.
-    talk: Talk<W>,
-    /// For what the kernel tells by itself.
-    news: W,
+    /// For queries.
+    queries: Queries<W>,
+    /// For events.
+    events: W,
     buffer: Vec<u8>,
     family: Family,
     /// The interface's number; `None` while it is gone.
@@ -114,23 +114,23 @@ impl<W> std::fmt::Debug for Source<W> {
 }
 
 impl<W: Wire> Source<W> {
-    fn open(interface: &str, kernel: W, mut news: W) -> Result<Self, SourceError> {
-        let mut talk = Talk::new(kernel);
-        let index = find(&mut talk, interface)?;
+    fn open(interface: &str, kernel: W, mut events: W) -> Result<Self, SourceError> {
+        let mut queries = Queries::new(kernel);
+        let index = find(&mut queries, interface)?;
         let explained = |error: io::Error| explain(interface, &error);
-        let family = Family::ask(&mut talk).map_err(explained)?;
+        let family = Family::query(&mut queries).map_err(explained)?;
         if let Some(mlme) = family.mlme {
-            news.join(mlme).map_err(explained)?;
+            events.join(mlme).map_err(explained)?;
         }
         let interface = interface.to_owned();
         let (buffer, index) = (Vec::new(), Some(index));
-        Ok(Self { interface, talk, news, buffer, family, index, begun: false, station: None })
+        Ok(Self { interface, queries, events, buffer, family, index, begun: false, station: None })
     }
 
     fn next(&mut self, clock: Clock, timeout: Duration) -> Result<Option<Reading>, SourceError> {
         let index = match self.index {
             Some(index) => index,
-            None => find(&mut self.talk, &self.interface).map_err(SourceError::passing)?,
+            None => find(&mut self.queries, &self.interface).map_err(SourceError::passing)?,
         };
         self.index = Some(index);
         if std::mem::replace(&mut self.begun, true) && self.wait(index, timeout)? == Some(Event::Disconnected)
@@ -138,7 +138,7 @@ impl<W: Wire> Source<W> {
             self.station = None;
             return Ok(Some(Reading::disconnected(clock.now(), Technology::Wifi)));
         }
-        self.station = Station::ask(&mut self.talk, &self.family, index).map_err(|error| {
+        self.station = Station::query(&mut self.queries, &self.family, index).map_err(|error| {
             if error.raw_os_error() == Some(NO_DEVICE) {
                 self.index = None;
             }
@@ -153,7 +153,7 @@ impl<W: Wire> Source<W> {
         }))
     }
 
-    /// Waits for news of the connection.
+    /// Waits for an event of the connection.
     fn wait(&mut self, index: u32, timeout: Duration) -> Result<Option<Event>, SourceError> {
         let end = Instant::now() + timeout;
         loop {
@@ -161,15 +161,15 @@ impl<W: Wire> Source<W> {
             if left.is_zero() {
                 return Ok(None);
             }
-            match self.news.receive(&mut self.buffer, left) {
+            match self.events.receive(&mut self.buffer, left) {
                 Ok(()) => {
                     let of_ours = |message| Event::parse(&self.family, &message, index);
-                    if let Some(event) = events(&self.buffer).filter_map(of_ours).last() {
+                    if let Some(event) = messages(&self.buffer).filter_map(of_ours).last() {
                         return Ok(Some(event));
                     }
                 }
                 Err(error) if is_nothing(&error) => {}
-                // Too many at once: some are lost, so ask.
+                // Too many at once: some are lost, so the state is queried.
                 Err(error) if error.raw_os_error() == Some(NO_BUFFERS) => return Ok(Some(Event::Changed)),
                 Err(error) => return Err(explain(&self.interface, &error)),
             }
@@ -184,20 +184,20 @@ fn is_nothing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
-fn list<W: Wire>(talk: &mut Talk<W>, radio: &str) -> Result<Vec<Interface>, SourceError> {
-    let family = Family::ask(talk).map_err(|error| match error.kind() {
+fn list<W: Wire>(queries: &mut Queries<W>, radio: &str) -> Result<Vec<Interface>, SourceError> {
+    let family = Family::query(queries).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => missing(radio, NO_FAMILY),
         _ => explain(radio, &error),
     })?;
-    Interface::ask(talk, &family).map_err(|error| explain(radio, &error))
+    Interface::query(queries, &family).map_err(|error| explain(radio, &error))
 }
 
 const NO_FAMILY: &str =
     "the kernel has no nl80211: it was built without Wi-Fi, or its module cfg80211 is not loaded";
 
 /// The number of the Wi-Fi interface of that name.
-fn find<W: Wire>(talk: &mut Talk<W>, interface: &str) -> Result<u32, SourceError> {
-    let all = list(talk, interface)?;
+fn find<W: Wire>(queries: &mut Queries<W>, interface: &str) -> Result<u32, SourceError> {
+    let all = list(queries, interface)?;
     match all.into_iter().find(|one| one.name == interface) {
         Some(found) if found.is_client => Ok(found.index),
         Some(_) => {
@@ -219,15 +219,15 @@ fn missing(radio: &str, problem: &str) -> SourceError {
     SourceError::Missing { radio: radio.to_owned(), problem: problem.to_owned() }
 }
 
-/// What the system's answer means.
+/// The error of the system, explained.
 fn explain(radio: &str, error: &io::Error) -> SourceError {
     let radio = radio.to_owned();
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            let problem = "this process may not talk to the kernel by netlink; a sandbox may forbid it";
+            let problem = "this process may not queries to the kernel by netlink; a sandbox may forbid it";
             SourceError::Denied { radio, problem: problem.to_owned() }
         }
-        io::ErrorKind::Unsupported => missing(&radio, "its driver tells nothing of its stations"),
+        io::ErrorKind::Unsupported => missing(&radio, "its driver reports nothing of its stations"),
         _ if error.raw_os_error() == Some(NO_DEVICE) => {
             SourceError::Failed { radio, problem: "the interface is gone".to_owned() }
         }

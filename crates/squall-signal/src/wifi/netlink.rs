@@ -1,4 +1,4 @@
-//! Netlink messages: how they are made, taken apart, and exchanged with the kernel.
+//! Netlink messages: written, parsed, and exchanged with the kernel.
 
 use std::{
     io,
@@ -16,7 +16,7 @@ use socket2::SockRef;
 /// How long the kernel has for an answer.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// More than the kernel puts into one answer.
+/// More than one answer of the kernel.
 const BUFFER: usize = 64 * 1024;
 
 const HEADER: usize = 16;
@@ -35,7 +35,7 @@ pub(super) struct Message<'a> {
     pub(super) body: &'a [u8],
 }
 
-/// What comes back.
+/// A part of an answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Answer<'a> {
     Message(Message<'a>),
@@ -109,17 +109,17 @@ fn answers(mut bytes: &[u8]) -> impl Iterator<Item = (u32, Answer<'_>)> {
     })
 }
 
-/// The messages in a datagram that nobody asked for.
-pub(super) fn events(bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
+/// The messages in a datagram.
+pub(super) fn messages(bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     answers(bytes).filter_map(|(_, answer)| match answer {
         Answer::Message(message) => Some(message),
         Answer::End(_) => None,
     })
 }
 
-/// Takes apart what are no events too, for fuzzers.
+/// Parses any bytes, for fuzzers.
 #[cfg(any(test, fuzzing))]
-pub(super) fn take_apart(bytes: &[u8]) {
+pub(super) fn parse_all(bytes: &[u8]) {
     for (_, answer) in answers(bytes) {
         if let Answer::Message(message) = answer {
             attributes(message.body).for_each(|(_, value)| {
@@ -164,7 +164,7 @@ impl Wire for Kernel {
         into.clear();
         into.reserve(BUFFER);
         let (_, from) = self.socket.recv_from(into, 0)?;
-        // Other programs have no say in this.
+        // Datagrams of other programs are ignored.
         if from.port_number() != 0 {
             into.clear();
         }
@@ -176,20 +176,20 @@ impl Wire for Kernel {
     }
 }
 
-/// Asks and is answered.
-pub(super) struct Talk<W> {
+/// Queries over a socket.
+pub(super) struct Queries<W> {
     wire: W,
     sequence: u32,
     buffer: Vec<u8>,
 }
 
-impl<W: Wire> Talk<W> {
+impl<W: Wire> Queries<W> {
     pub(super) fn new(wire: W) -> Self {
         Self { wire, sequence: 0, buffer: Vec::new() }
     }
 
-    /// Asks for one thing, or for all of them (`dump`), and gives each message of the answer to `each`.
-    pub(super) fn ask(
+    /// Sends a query for one object, or for all (`dump`), and passes each message of the answer to `each`.
+    pub(super) fn query(
         &mut self,
         family: u16,
         command: u8,
@@ -206,7 +206,7 @@ impl<W: Wire> Talk<W> {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             self.wire.receive(&mut self.buffer, left)?;
-            // The rest of an answer that came too late has another number.
+            // The rest of a late answer has another number.
             for (_, answer) in answers(&self.buffer).filter(|(sequence, _)| *sequence == self.sequence) {
                 match answer {
                     Answer::Message(message) => each(message),
@@ -226,7 +226,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_arrives_is_taken_apart_without_a_panic(
+        fn any_bytes_are_parsed_without_a_panic(
             bytes in prop::collection::vec(any::<u8>(), 0..200)
         ) {
             for (_, answer) in answers(&bytes) {

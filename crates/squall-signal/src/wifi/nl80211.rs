@@ -1,4 +1,4 @@
-//! What nl80211 says of interfaces, stations and connections, by the kernel's `include/uapi/linux/nl80211.h`.
+//! Interfaces, stations and connections in nl80211, by the kernel's `include/uapi/linux/nl80211.h`.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use netlink_packet_generic::constants::{
     CTRL_ATTR_MCAST_GRP_NAME, CTRL_CMD_GETFAMILY, GENL_ID_CTRL,
 };
 
-use super::netlink::{Message, Talk, Wire, attributes, number};
+use super::netlink::{Message, Queries, Wire, attributes, number};
 
 /// NL80211_CMD_*.
 pub(super) mod command {
@@ -54,16 +54,16 @@ const MLME: &str = "mlme";
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Family {
     pub(super) id: u16,
-    /// The group that tells of connections; old kernels have none.
+    /// The group of connection events; old kernels have none.
     pub(super) mlme: Option<u32>,
 }
 
 impl Family {
-    /// Asks for them. `NotFound` if the kernel has no nl80211.
-    pub(super) fn ask<W: Wire>(talk: &mut Talk<W>) -> io::Result<Self> {
+    /// Queries them. `NotFound` if the kernel has no nl80211.
+    pub(super) fn query<W: Wire>(queries: &mut Queries<W>) -> io::Result<Self> {
         let name = DefaultNla::new(CTRL_ATTR_FAMILY_NAME, nul_terminated(FAMILY));
         let mut family = None;
-        talk.ask(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, false, &[name], |message| {
+        queries.query(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, false, &[name], |message| {
             family = family.or_else(|| Self::parse(message.body));
         })?;
         family.ok_or_else(|| io::ErrorKind::NotFound.into())
@@ -100,9 +100,9 @@ pub(super) struct Interface {
 
 impl Interface {
     /// All of them.
-    pub(super) fn ask<W: Wire>(talk: &mut Talk<W>, family: &Family) -> io::Result<Vec<Self>> {
+    pub(super) fn query<W: Wire>(queries: &mut Queries<W>, family: &Family) -> io::Result<Vec<Self>> {
         let mut all = Vec::new();
-        talk.ask(family.id, command::GET_INTERFACE, true, &[], |message| {
+        queries.query(family.id, command::GET_INTERFACE, true, &[], |message| {
             all.extend(Self::parse(message.body));
         })?;
         Ok(all)
@@ -124,7 +124,7 @@ impl Interface {
     }
 }
 
-/// What the kernel knows of the access point that an interface is connected to. Levels are in dBm.
+/// The access point that an interface is connected to, as the kernel reports it. Levels are in dBm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Station {
     /// Of the last frame.
@@ -139,10 +139,14 @@ pub struct Station {
 
 impl Station {
     /// The access point of an interface; `None` if it is not associated with one.
-    pub(super) fn ask<W: Wire>(talk: &mut Talk<W>, family: &Family, index: u32) -> io::Result<Option<Self>> {
+    pub(super) fn query<W: Wire>(
+        queries: &mut Queries<W>,
+        family: &Family,
+        index: u32,
+    ) -> io::Result<Option<Self>> {
         let interface = DefaultNla::new(attribute::IFINDEX, index.to_ne_bytes().to_vec());
         let mut found = None;
-        talk.ask(family.id, command::GET_STATION, true, &[interface], |message| {
+        queries.query(family.id, command::GET_STATION, true, &[interface], |message| {
             found = found.or_else(|| Self::parse(message.body));
         })?;
         Ok(found)
@@ -167,27 +171,27 @@ impl Station {
         Some(station)
     }
 
-    /// The level to go by: of the last frame, or else an average. Drivers that cannot tell say 0.
+    /// The level that counts: of the last frame, or else an average. Drivers without one report 0.
     pub(super) fn level(&self) -> Option<f64> {
         let levels = [self.signal, self.beacon_signal_avg, self.signal_avg];
         levels.into_iter().flatten().find(|level| *level < 0).map(f64::from)
     }
 }
 
-/// By `struct nl80211_sta_flag_update`: which flags are told, and which of them are set.
+/// By `struct nl80211_sta_flag_update`: the mask of valid flags, and their values.
 fn is_access_point(flags: &[u8]) -> bool {
-    let Some((told, rest)) = flags.split_first_chunk() else { return true };
+    let Some((mask, rest)) = flags.split_first_chunk() else { return true };
     let Some(set) = rest.first_chunk() else { return true };
-    let (told, set) = (u32::from_ne_bytes(*told), u32::from_ne_bytes(*set));
-    told & set & FLAG_TDLS_PEER == 0 && (told & FLAG_ASSOCIATED == 0 || set & FLAG_ASSOCIATED != 0)
+    let (mask, set) = (u32::from_ne_bytes(*mask), u32::from_ne_bytes(*set));
+    mask & set & FLAG_TDLS_PEER == 0 && (mask & FLAG_ASSOCIATED == 0 || set & FLAG_ASSOCIATED != 0)
 }
 
-/// News of a connection.
+/// An event of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     /// It is no more.
     Disconnected,
-    /// It may have begun, moved or ended: ask.
+    /// It may have begun, moved or ended: the state is to be queried.
     Changed,
 }
 

@@ -63,8 +63,8 @@ fn signal(dbm: i8) -> Vec<u8> {
     attribute(7, &dbm.to_ne_bytes())
 }
 
-fn flags(told: u32, set: u32) -> Vec<u8> {
-    attribute(17, &[told.to_ne_bytes(), set.to_ne_bytes()].concat())
+fn flags(mask: u32, set: u32) -> Vec<u8> {
+    attribute(17, &[mask.to_ne_bytes(), set.to_ne_bytes()].concat())
 }
 
 /// What the kernel holds, and what is on its way from it.
@@ -79,7 +79,7 @@ struct World {
     answers: VecDeque<Vec<u8>>,
     events: VecDeque<Vec<u8>>,
     joined: Vec<u32>,
-    asked: usize,
+    queries: usize,
 }
 
 impl World {
@@ -108,7 +108,7 @@ impl World {
         self.answers.push_back(datagram);
     }
 
-    fn tell(&mut self, command: u8, index: u32) {
+    fn emit(&mut self, command: u8, index: u32) {
         self.events.push_back(message(NL80211, 0, command, &[attribute(3, &index.to_ne_bytes())]));
     }
 }
@@ -132,21 +132,21 @@ impl Fake {
         f(&mut self.0.lock().expect("no test panicked in it"))
     }
 
-    fn open(&self, interface: &str) -> Result<Source<Asked>, SourceError> {
-        Source::open(interface, Asked(self.clone(), false), Asked(self.clone(), true))
+    fn open(&self, interface: &str) -> Result<Source<Connected>, SourceError> {
+        Source::open(interface, Connected(self.clone(), false), Connected(self.clone(), true))
     }
 }
 
 /// One of the two sockets: for events or for answers.
-struct Asked(Fake, bool);
+struct Connected(Fake, bool);
 
-impl Wire for Asked {
+impl Wire for Connected {
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let number = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         let sequence = u32::from_ne_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
         assert_eq!(usize::from(number(0)), bytes.len());
         self.0.with(|world| {
-            world.asked += 1;
+            world.queries += 1;
             world.answer(sequence, number(4), bytes[16]);
         });
         Ok(())
@@ -177,7 +177,7 @@ fn clock() -> Clock {
     Clock::new(Instant::now())
 }
 
-fn read(source: &mut Source<Asked>) -> Reading {
+fn read(source: &mut Source<Connected>) -> Reading {
     source.next(clock(), WAIT).expect("the kernel answers").expect("each poll is a reading")
 }
 
@@ -244,19 +244,19 @@ fn a_disconnection_is_told_at_once_and_without_asking() {
     let fake = Fake::new();
     let mut source = fake.open("wlan0").expect("is there");
     read(&mut source);
-    let asked = fake.with(|world| {
-        world.tell(command::DISCONNECT, 4);
-        world.tell(command::DISCONNECT, 3);
-        world.asked
+    let queries = fake.with(|world| {
+        world.emit(command::DISCONNECT, 4);
+        world.emit(command::DISCONNECT, 3);
+        world.queries
     });
     let begin = Instant::now();
-    let seen = source.next(clock(), Duration::from_secs(60)).expect("is told").expect("is new");
+    let seen = source.next(clock(), Duration::from_secs(60)).expect("is reported").expect("is new");
     assert_eq!(seen, Reading::disconnected(seen.at, Technology::Wifi));
     assert!(begin.elapsed() < Duration::from_secs(1));
-    assert_eq!(fake.with(|world| world.asked), asked);
+    assert_eq!(fake.with(|world| world.queries), queries);
     // Back by another access point.
-    fake.with(|world| world.tell(command::CONNECT, 3));
-    let seen = source.next(clock(), Duration::from_secs(60)).expect("is told").expect("is new");
+    fake.with(|world| world.emit(command::CONNECT, 3));
+    let seen = source.next(clock(), Duration::from_secs(60)).expect("is reported").expect("is new");
     assert_eq!((seen.rssi, seen.disconnected), (Some(-58.0), false));
 }
 
@@ -268,9 +268,9 @@ fn moving_to_another_access_point_is_read_at_once() {
         read(&mut source);
         fake.with(|world| {
             world.stations = vec![station(3, &[signal(-49)])];
-            world.tell(command, 3);
+            world.emit(command, 3);
         });
-        let seen = source.next(clock(), Duration::from_secs(60)).expect("is told").expect("is new");
+        let seen = source.next(clock(), Duration::from_secs(60)).expect("is reported").expect("is new");
         assert_eq!((seen.rssi, seen.disconnected), (Some(-49.0), false));
     }
 }
@@ -293,7 +293,7 @@ fn an_interface_that_goes_and_comes_back_is_found_by_its_name() {
     fake.with(|world| {
         world.error = 0;
         world.interfaces = vec![there[1].clone(), interface(12, "wlan0", 2)];
-        world.tell(command::DISCONNECT, 3);
+        world.emit(command::DISCONNECT, 3);
     });
     assert_eq!(read(&mut source).rssi, Some(-58.0), "events of its former number mean nothing");
 }
@@ -309,13 +309,13 @@ fn what_cannot_be_read_is_told_in_a_line() {
     for (outcome, expected) in cases {
         let error = outcome.expect_err("cannot be read");
         assert!(error.is_lasting() && matches!(error, SourceError::Missing { .. }));
-        let words = error.to_string();
-        assert!(words.starts_with(expected) && !words.contains('\n'), "{words}");
+        let text = error.to_string();
+        assert!(text.starts_with(expected) && !text.contains('\n'), "{text}");
     }
     // EPERM and EOPNOTSUPP last; EIO may pass.
     for (code, lasting, expected) in [
         (-1, true, "wlan0: not permitted: "),
-        (-95, true, "wlan0: its driver tells nothing"),
+        (-95, true, "wlan0: its driver reports nothing"),
         (-5, false, "wlan0: the kernel does not answer: "),
     ] {
         let fake = Fake::new();
@@ -342,7 +342,7 @@ proptest! {
         Station::parse(&junk);
         let whole = message(NL80211, 0, command::DISCONNECT, &[body]);
         let family = Family { id: NL80211, mlme: None };
-        for message in events(&whole).chain(events(&junk)) {
+        for message in messages(&whole).chain(messages(&junk)) {
             Event::parse(&family, &message, 3);
         }
     }

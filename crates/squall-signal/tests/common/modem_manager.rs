@@ -5,7 +5,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    os::unix::net::{UnixListener, UnixStream},
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard,
@@ -14,6 +13,7 @@ use std::{
 };
 
 use futures_lite::StreamExt as _;
+use tokio::net::{UnixListener, UnixStream};
 use zbus::{
     Connection, Guid,
     connection::Builder,
@@ -85,15 +85,17 @@ impl ModemManager {
         let socket = std::env::temp_dir().join(name);
         // One of an earlier process of the same number.
         let _ = std::fs::remove_file(&socket);
-        let listener = UnixListener::bind(&socket).expect("the socket is made");
         let state = Arc::new(Mutex::new(State { runs: true, ..State::default() }));
         let shared = state.clone();
-        // Ends with the process.
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let (stream, state) = (stream.expect("is accepted"), shared.clone());
-                std::thread::spawn(move || zbus::block_on(serve(stream, &state)));
-            }
+        zbus::block_on(async {
+            let listener = UnixListener::bind(&socket).expect("the socket is made");
+            // Ends with the process.
+            tokio::spawn(async move {
+                loop {
+                    let (stream, _) = listener.accept().await.expect("is accepted");
+                    tokio::spawn(serve(stream, shared.clone()));
+                }
+            });
         });
         Self { state, socket }
     }
@@ -244,15 +246,15 @@ fn copies(properties: &Properties) -> Properties {
 }
 
 /// Answers a client until it leaves.
-async fn serve(stream: UnixStream, state: &Mutex<State>) {
-    let builder = Builder::async_io_unix_stream(stream).server(Guid::generate()).expect("is a guid");
+async fn serve(stream: UnixStream, state: Arc<Mutex<State>>) {
+    let builder = Builder::unix_stream(stream).server(Guid::generate()).expect("is a guid");
     let builder = builder.p2p().unique_name(":1.1").expect("is a name");
     // A client that only looks whether somebody is there leaves at once.
     let Ok(mut messages) = builder.build_message_stream().await else { return };
     let connection = Connection::from(&messages);
     while let Some(Ok(message)) = messages.next().await {
         if message.message_type() == Type::MethodCall {
-            answer(&connection, state, &message).await;
+            answer(&connection, &state, &message).await;
         }
     }
     state
