@@ -1,34 +1,29 @@
 //! The task of an endpoint: sockets on one side, the core on the other.
 //!
 //! One task for all sockets and sessions. Handles change the core under its lock and wake this task;
-//! packets therefore never cross a channel. Each turn receives a batch, lets the core act, sends what
-//! it has, and tells sessions what has happened; the lock is not held while packets are received.
+//! packets therefore never cross a channel. Each turn receives a batch, lets the core act, sends its
+//! packets, and notifies the sessions; the lock is not held while packets are received.
 
 use std::{
     future::Future,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use bytes::BytesMut;
 use squall_proto::{Ecn, NetPath};
-use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::{
-    Interfaces, error,
-    interfaces::{self, Found},
-    keeper::Keeper,
-    links::Links,
+    error,
+    path_manager::PathManager,
     shared::{Core, Order, Shared},
     socket::ReceiveBuffers,
     sockets::Sockets,
     timer::Timer,
+    watch::{InterfaceWatch, Look},
 };
-
-/// How often interfaces are looked over.
-const TICK: Duration = Duration::from_secs(1);
 
 /// Turns after which other tasks of the runtime get theirs.
 const MAX_TURNS: usize = 16;
@@ -45,10 +40,9 @@ pub(crate) struct Driver {
     shared: Arc<Shared>,
     sockets: Sockets,
     /// Of the sessions that this side started.
-    keepers: Vec<Keeper>,
-    tick: Interval,
-    /// Watched from the first session on that this side starts.
-    links: Option<Links>,
+    managers: Vec<PathManager>,
+    /// While there is a session that this side started.
+    watch: Option<InterfaceWatch>,
     buffers: ReceiveBuffers,
     out: Vec<u8>,
     timer: Timer,
@@ -57,67 +51,50 @@ pub(crate) struct Driver {
 impl Driver {
     /// Must be called within a runtime.
     pub(crate) fn new(shared: Arc<Shared>, sockets: Sockets) -> Self {
-        let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (buffers, timer) = (ReceiveBuffers::new(), Timer::new());
-        Self { shared, sockets, keepers: Vec::new(), tick, links: None, buffers, out: Vec::new(), timer }
+        Self { shared, sockets, managers: Vec::new(), watch: None, buffers, out: Vec::new(), timer }
     }
 
-    /// Does what handles have asked for.
-    fn obey(&mut self, order: Order) {
+    /// Executes a request of a handle.
+    fn execute(&mut self, order: Order) {
         match order {
             Order::Connect(request, answer) => {
-                let started = Keeper::start(*request, &self.shared, &mut self.sockets);
-                let started = started.map(|(session, keeper)| {
-                    self.keepers.push(keeper);
+                let started = PathManager::start(*request, &self.shared, &mut self.sockets);
+                let started = started.map(|(session, manager)| {
+                    self.managers.push(manager);
                     session
                 });
+                self.watch.iter_mut().for_each(InterfaceWatch::refresh);
                 // A session that is not waited for any more ends as it is dropped.
                 drop(answer.send(started));
             }
             Order::Interfaces(session, plan) => {
-                if let Some(keeper) = self.keepers.iter_mut().find(|keeper| keeper.session() == session) {
-                    let found = found_for(std::iter::once(&plan));
-                    keeper.set_plan(plan);
-                    if let Some(found) = found {
-                        keeper.look_over(&found, &self.shared, &mut self.sockets);
-                    }
+                if let Some(manager) = self.managers.iter_mut().find(|manager| manager.session() == session) {
+                    manager.set_plan(plan);
+                    self.watch.iter_mut().for_each(InterfaceWatch::refresh);
                 }
             }
         }
     }
 
-    /// Has the paths from addresses suspected that have just gone, or whose interface is down. Asks the system, so not to
-    /// be called with the core locked. Paths are closed when it is time to look over all, unless they are back by then.
-    fn watch_links(&mut self, cx: &mut Context<'_>) {
-        if !self.keepers.iter().any(|keeper| keeper.plan().is_of_the_system()) {
-            return;
+    /// Opens and closes paths as interfaces come and go. May bind sockets by a call of the application's, so not to be called
+    /// with the core locked.
+    fn manage_paths(&mut self, cx: &mut Context<'_>) {
+        while !self.managers.is_empty() {
+            let listing = self.managers.iter().any(|manager| manager.plan().is_of_the_system());
+            let is_missing = self.managers.iter().any(PathManager::is_missing);
+            let watch = self.watch.get_or_insert_with(InterfaceWatch::new);
+            let Poll::Ready(Look { found, lost }) = watch.poll(cx, listing, is_missing) else { return };
+            let Self { managers, shared, sockets, .. } = self;
+            managers.retain_mut(|manager| {
+                lost.iter().for_each(|lost| manager.suspect(lost, shared));
+                manager.update(&found, shared, sockets)
+            });
         }
-        let Some(links) = &mut self.links else {
-            self.links = Some(Links::new(cx));
-            return;
-        };
-        for lost in links.poll_lost(cx) {
-            for keeper in &self.keepers {
-                keeper.suspect(&lost, &self.shared);
-            }
-        }
+        self.watch = None;
     }
 
-    /// Looks over all interfaces when it is time to. Asks the system, so not to be called with the core locked.
-    fn keep_paths(&mut self, cx: &mut Context<'_>) {
-        let mut due = false;
-        while !self.keepers.is_empty() && self.tick.poll_tick(cx).is_ready() {
-            due = true;
-        }
-        let Some(found) = due.then(|| found_for(self.keepers.iter().map(Keeper::plan))).flatten() else {
-            return;
-        };
-        let Self { keepers, shared, sockets, .. } = self;
-        keepers.retain_mut(|keeper| keeper.look_over(&found, shared, sockets));
-    }
-
-    /// Hands what has arrived to the core. Says whether there may be more.
+    /// Passes packets that have arrived to the core. Returns whether there may be more.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
         let mut received = false;
         for index in 0..self.sockets.len() {
@@ -156,7 +133,7 @@ impl Driver {
         packets
     }
 
-    /// Lets the core act on the time, and sends what it has. Says whether there may be more.
+    /// Lets the core act on the time, and sends its packets. Returns whether there may be more.
     fn transmit(&mut self, cx: &mut Context<'_>) -> bool {
         for socket in self.sockets.iter_mut() {
             // Errors here are those of packets that are lost.
@@ -165,7 +142,8 @@ impl Driver {
         let most = self.sockets.max_segments();
         let mut core = self.shared.lock();
         let now = Instant::now();
-        core.read_radios(now);
+        let Core { radios, proto, routes, .. } = &mut *core;
+        radios.read(now, proto, routes);
         if core.proto.poll_timeout().is_some_and(|at| at <= now) {
             core.proto.handle_timeout(now);
         }
@@ -187,8 +165,8 @@ impl Driver {
         true
     }
 
-    /// Sends what is left to say, as far as the kernel takes it.
-    fn say_last(&mut self, core: &mut Core) {
+    /// Sends the last packets, as far as the kernel accepts them.
+    fn send_last(&mut self, core: &mut Core) {
         for _ in 0..MAX_TRANSMITS {
             self.out.clear();
             let Some(transmit) = core.proto.poll_transmit(Instant::now(), 1, &mut self.out) else { break };
@@ -211,10 +189,9 @@ impl Future for Driver {
             std::mem::take(&mut core.orders)
         };
         for order in orders {
-            this.obey(order);
+            this.execute(order);
         }
-        this.watch_links(cx);
-        this.keep_paths(cx);
+        this.manage_paths(cx);
         for _ in 0..MAX_TURNS {
             let mut busy = this.receive(cx);
             busy |= this.transmit(cx);
@@ -236,17 +213,12 @@ impl Future for Driver {
 }
 
 impl Drop for Driver {
-    /// Either nothing is left, or the runtime ends: then peers are told, rather than left to time out.
+    /// Either nothing is left, or the runtime ends: then sessions are closed, or their peers would have to time out.
     fn drop(&mut self) {
         let shared = self.shared.clone();
         let mut core = shared.lock();
         core.close_all(0, "");
-        self.say_last(&mut core);
+        self.send_last(&mut core);
         core.retire(&shared);
     }
-}
-
-/// The interfaces there are, if a plan asks for any; `None` if the system does not list them.
-fn found_for<'a>(mut plans: impl Iterator<Item = &'a Interfaces>) -> Option<Vec<Found>> {
-    if plans.any(Interfaces::is_of_the_system) { interfaces::list().ok() } else { Some(Vec::new()) }
 }

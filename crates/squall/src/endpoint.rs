@@ -7,13 +7,14 @@ use std::{
 };
 
 use squall_proto::{AdmissionStats, ClientTls, Config, ServerTls, TlsError};
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, task::spawn_blocking};
 
 use crate::{
     Connect, ConnectError, ListenError, Session, Trust,
+    connect::Request,
     driver::Driver,
-    error::Attempted,
-    keeper::Request,
+    error::{self, Attempted},
+    interfaces,
     shared::{Order, Shared},
     sockets::Sockets,
 };
@@ -90,6 +91,15 @@ impl Endpoint {
     pub async fn connect(&self, request: Connect) -> Result<Session, ConnectError> {
         let tls = self.inner.client_tls(&request.trust)?;
         let remotes = request.resolve().await?;
+        let found = if request.interfaces.is_of_the_system() {
+            let listed = spawn_blocking(interfaces::list).await.unwrap_or_else(|e| Err(e.into()));
+            listed.map_err(|e| ConnectError::NoInterface {
+                remote: request.host().to_owned(),
+                why: error::plain(&e),
+            })?
+        } else {
+            Vec::new()
+        };
         let (answer, answered) = oneshot::channel();
         let shared = &self.inner.shared;
         {
@@ -97,6 +107,7 @@ impl Endpoint {
                 tls,
                 server_name: request.name().to_owned(),
                 plan: request.interfaces.clone(),
+                found,
                 remotes: remotes.clone(),
                 host: request.host().to_owned(),
                 max_paths: self.inner.max_paths,
@@ -115,7 +126,7 @@ impl Endpoint {
             remote: request.host().to_owned(),
             server_name: request.name().to_owned(),
             timeout: self.inner.connect_timeout,
-            send_error: send_error.map(|(_, words)| words),
+            send_error: send_error.map(|(_, text)| text),
         };
         Err(ConnectError::explain(reason, attempted))
     }

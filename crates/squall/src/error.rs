@@ -1,4 +1,4 @@
-//! What can go wrong when sessions are set up, each in a line that says what to do.
+//! Errors of setting up sessions, each in a line that names the remedy.
 
 use std::{
     io,
@@ -39,7 +39,7 @@ pub enum ListenError {
     Bind {
         /// Which address.
         addr: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The address could not be understood or resolved.
@@ -62,7 +62,7 @@ pub enum ConnectError {
     Resolve {
         /// What was looked up.
         host: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// No local interface or address can be used.
@@ -73,14 +73,14 @@ pub enum ConnectError {
         /// What was tried.
         why: String,
     },
-    /// Nobody answered in time.
+    /// There was no answer in time.
     #[error("no answer from {remote} within {timeout:?}: check the address, the port and the firewall{hint}")]
     Unreachable {
         /// The server.
         remote: String,
         /// How long was waited, see [`Config::connect_timeout`](crate::Config::connect_timeout).
         timeout: Duration,
-        /// What the system said about sending, if it said anything.
+        /// The system's error of sending, if there was one.
         hint: String,
     },
     /// The server's certificate is not signed by a trusted authority, or is for another name.
@@ -129,7 +129,7 @@ pub enum IdentityError {
     File {
         /// Which file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The file is no PEM file of the expected kind.
@@ -159,7 +159,7 @@ pub(crate) struct Attempted {
     pub(crate) send_error: Option<String>,
 }
 
-/// TLS alert of a server that knows none of the offered protocols (RFC 7301 §3.2).
+/// TLS alert of a server that supports none of the offered protocols (RFC 7301 §3.2).
 const NO_APPLICATION_PROTOCOL: u8 = 120;
 
 impl ConnectError {
@@ -177,7 +177,7 @@ impl ConnectError {
         }
     }
 
-    /// QUIC tells of TLS failures by alert number when the peer found them, by rustls' words when this
+    /// QUIC reports TLS failures by alert number when the peer found them, in rustls' text when this
     /// side did.
     fn of_transport(text: String, server: String) -> Self {
         let alert = format!("error {NO_APPLICATION_PROTOCOL}");
@@ -200,7 +200,7 @@ impl ConnectError {
     }
 }
 
-/// What is wrong with a certificate. rustls has words for most faults and a mere name for some.
+/// The fault of a certificate. rustls describes most of them, and has a mere name for some.
 fn certificate_fault(why: &str) -> String {
     match why {
         "UnknownIssuer" => "signed by an unknown authority".into(),
@@ -212,7 +212,7 @@ fn certificate_fault(why: &str) -> String {
     }
 }
 
-/// The system's words without Rust's additions: `address in use`.
+/// The system's text without Rust's additions: `address in use`.
 pub(crate) fn plain(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => return "address in use".into(),
@@ -235,7 +235,7 @@ pub(crate) fn is_unreachable(error: &io::Error) -> bool {
     no_device || matches!(error.kind(), AddrNotAvailable | HostUnreachable | NetworkDown | NetworkUnreachable)
 }
 
-/// Says which of several addresses were tried.
+/// The addresses that were tried.
 pub(crate) fn list_of(addresses: &[IpAddr]) -> String {
     let texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     texts.join(", ")

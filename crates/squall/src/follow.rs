@@ -1,4 +1,4 @@
-//! The radios of the interfaces that a session runs over, found and read by themselves.
+//! Finds and reads the radios of the interfaces that a session runs over.
 
 use std::{
     collections::HashMap,
@@ -34,9 +34,9 @@ impl Unread {
     }
 }
 
-/// Has a session go by the radios of its interfaces, Wi-Fi and modems, for as long as it lasts; interfaces may come and go.
-/// Whether that changes anything is up to [`Config::signal`](crate::Config::signal). A radio that cannot be read
-/// is tried again every 5 s; `note` is told of it once, in one line. Without the feature `radios` none can be read; see
+/// Feeds a session with readings of the radios of its interfaces, Wi-Fi and modems, as long as it lasts; interfaces may appear and
+/// disappear. [`Config::signal`](crate::Config::signal) sets the effect of the readings. A radio that cannot be read
+/// is tried again every 5 s; `note` receives the reason once, in one line. Without the feature `radios` none can be read; see
 /// [`Session::set_signal`] for radios of another kind.
 pub async fn follow_radios(session: Session, note: impl Fn(&str)) {
     let clock = Clock::new(Instant::now());

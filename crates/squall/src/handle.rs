@@ -10,18 +10,18 @@ use squall_proto::{BlockFate, sched::BlockId};
 use tokio::sync::oneshot;
 
 /// A block that was handed over. Awaited, it gives the block's fate; dropped, it changes nothing: the
-/// block goes its way, and nothing waits for the application.
+/// block is sent all the same, and nothing waits for the application.
 ///
 /// ```no_run
 /// # async fn example(session: squall::Session) -> Result<(), squall::SendError> {
 /// use squall::{Block, BlockFate};
 ///
-/// // For whoever wants to know.
+/// // With the fate.
 /// let fate = session.send(Block::new("important")).await?.await;
 /// if !matches!(fate, BlockFate::Delivered { .. }) {
 ///     println!("not delivered: {fate:?}");
 /// }
-/// // For whoever does not.
+/// // Without it.
 /// session.send(Block::new("a frame of many").unreliable()).await?;
 /// # Ok(())
 /// # }
@@ -37,8 +37,8 @@ pub struct BlockHandle {
 
 impl BlockHandle {
     pub(crate) fn new(id: BlockId) -> (Self, oneshot::Sender<BlockFate>) {
-        let (tell, fate) = oneshot::channel();
-        (Self { id, fate }, tell)
+        let (sender, fate) = oneshot::channel();
+        (Self { id, fate }, sender)
     }
 
     /// The block's id, for [`Session::cancel`](crate::Session::cancel) and as
@@ -61,6 +61,6 @@ impl Future for BlockHandle {
     type Output = BlockFate;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<BlockFate> {
-        Pin::new(&mut self.fate).poll(cx).map(|told| told.unwrap_or(BlockFate::SessionClosed))
+        Pin::new(&mut self.fate).poll(cx).map(|fate| fate.unwrap_or(BlockFate::SessionClosed))
     }
 }

@@ -1,11 +1,11 @@
-//! Which local interfaces lead to a server, and what comes and goes.
+//! The local interfaces that lead to a server.
 
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6},
 };
 
-use if_addrs::IfOperStatus;
+use if_addrs::{IfOperStatus, Interface};
 
 use crate::Network;
 
@@ -23,8 +23,8 @@ pub enum Interfaces {
     /// Exactly these pairs of local and remote address, for instance through relays. Port 0 for any
     /// local port.
     Pairs(Vec<(SocketAddr, SocketAddr)>),
-    /// These networks, each of which binds its sockets itself. Which there are is the application's to
-    /// tell, by [`Session::set_interfaces`](crate::Session::set_interfaces).
+    /// These networks, each of which binds its sockets itself. The application reports changes of them
+    /// with [`Session::set_interfaces`](crate::Session::set_interfaces).
     Networks(Vec<Network>),
 }
 
@@ -35,9 +35,11 @@ pub(crate) struct Found {
     pub(crate) ip: IpAddr,
     /// Number of the interface, the scope of its link-local addresses.
     pub(crate) index: u32,
+    /// Whether the system reports that the interface passes packets; some drivers report nothing.
+    pub(crate) is_running: bool,
 }
 
-/// A path that could be opened, and the socket it takes.
+/// A path that could be opened, and its socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Candidate {
     /// Interface that the socket is bound to, if it is.
@@ -81,26 +83,22 @@ impl PartialEq for Candidate {
 }
 
 impl Interfaces {
-    /// Whether it takes a look at the system to know what there is.
+    /// Whether it depends on the interfaces of the system.
     pub(crate) fn is_of_the_system(&self) -> bool {
         !matches!(self, Self::Networks(_) | Self::Pairs(_))
     }
 }
 
-/// The addresses of all interfaces that are not known to be down. Of those without a carrier the system does not always say
-/// so: paths over them are tried, and kept while they are silent.
+/// The addresses of all interfaces that are not reported to be down. May block.
 pub(crate) fn list() -> io::Result<Vec<Found>> {
-    list_if(|status| matches!(status, IfOperStatus::Up | IfOperStatus::Unknown))
-}
-
-/// The addresses of the interfaces that pass packets now, loopback among them.
-pub(crate) fn list_running() -> io::Result<Vec<Found>> {
-    list_if(|status| matches!(status, IfOperStatus::Up))
-}
-
-fn list_if(usable: impl Fn(&IfOperStatus) -> bool) -> io::Result<Vec<Found>> {
-    let up = if_addrs::get_if_addrs()?.into_iter().filter(|i| usable(&i.oper_status));
-    Ok(up.map(|i| Found { ip: i.ip(), index: i.index.unwrap_or(0), name: i.name }).collect())
+    let usable = |i: &Interface| matches!(i.oper_status, IfOperStatus::Up | IfOperStatus::Unknown);
+    let found = |i: Interface| Found {
+        ip: i.ip(),
+        index: i.index.unwrap_or(0),
+        is_running: i.oper_status == IfOperStatus::Up,
+        name: i.name,
+    };
+    Ok(if_addrs::get_if_addrs()?.into_iter().filter(usable).map(found).collect())
 }
 
 /// The interfaces that can be tried, and for each the paths to the addresses of the server that it reaches.
@@ -223,6 +221,7 @@ mod tests {
             name: name.into(),
             ip: ip.parse().expect("is an address"),
             index,
+            is_running: true,
         };
         vec![
             entry("lo", "127.0.0.1", 1),

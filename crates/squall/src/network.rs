@@ -1,4 +1,4 @@
-//! Networks that the application tells of, where the system wants sockets bound to them by a call of its own.
+//! Networks that the application reports, where the system binds sockets to them by a call of its own.
 
 use std::{
     fmt, io,
@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-/// A network that sockets are bound to by a function of the application's: Android's `Network.bindSocket`,
+/// A network that a function of the application binds sockets to: Android's `Network.bindSocket`,
 /// a VPN's `protect`, a mark.
 ///
 /// Clones are the same network, whatever was changed on them afterwards. Two that were made by
@@ -38,7 +38,7 @@ type Bind = dyn Fn(&UdpSocket) -> io::Result<()> + Send + Sync;
 impl Network {
     /// A network by the name that paths over it bear, and the function that binds a socket to it. It is
     /// called once for each socket, before the socket is bound to an address, from the thread that connects
-    /// or from one of the runtime; if it fails there is no path for now, and it is asked again in a second.
+    /// or from one of the runtime; if it fails there is no path for now, and it is called again in a second.
     pub fn new(
         name: impl Into<String>,
         bind: impl Fn(&UdpSocket) -> io::Result<()> + Send + Sync + 'static,

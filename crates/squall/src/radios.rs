@@ -1,15 +1,15 @@
-//! The radios behind interfaces, read at a steady pace for the sessions that go by them.
+//! The radios behind interfaces, read periodically for the sessions that follow them.
 
 use std::time::{Duration, Instant};
 
-use squall_proto::{SessionId, signal::Subscriber};
+use squall_proto::{Endpoint, SessionId, signal::Subscriber};
 
-use crate::shared::Core;
+use crate::routes::Routes;
 
 /// How often the radios are read (STORM §4).
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// Radios that sessions go by.
+/// The radios that sessions follow.
 #[derive(Default)]
 pub(crate) struct Radios {
     followed: Vec<Followed>,
@@ -18,13 +18,13 @@ pub(crate) struct Radios {
 
 struct Followed {
     session: SessionId,
-    /// By name or by local address, as the application knows it.
+    /// Its name or local address, as the application gave it.
     interface: String,
     signal: Subscriber,
 }
 
 impl Radios {
-    /// Has a session go by the radio behind an interface, or no more.
+    /// Sets the radio that a session follows for an interface; `None` for no radio.
     pub(crate) fn follow(&mut self, session: SessionId, interface: &str, signal: Option<Subscriber>) {
         self.followed.retain(|f| (f.session, f.interface.as_str()) != (session, interface));
         let interface = interface.to_owned();
@@ -36,32 +36,24 @@ impl Radios {
     pub(crate) fn due(&self) -> Option<Instant> {
         self.due
     }
-}
 
-impl Core {
-    /// Reads the radios if it is time to. What a radio said last holds until it says something else: most say
-    /// something only when it changes.
-    pub(crate) fn read_radios(&mut self, now: Instant) {
-        if self.radios.due.is_none_or(|due| due > now) {
+    /// Reads the radios if they are due. The latest reading holds until there is another: most radios report changes
+    /// only.
+    pub(crate) fn read(&mut self, now: Instant, proto: &mut Endpoint, routes: &Routes) {
+        if self.due.is_none_or(|due| due > now) {
             return;
         }
-        let mut followed = std::mem::take(&mut self.radios.followed);
-        followed.retain(|radio| self.read(now, radio));
-        self.radios.due = (!followed.is_empty()).then(|| now + PERIOD);
-        self.radios.followed = followed;
-    }
-
-    /// Returns whether there is still a session that goes by the radio.
-    fn read(&mut self, now: Instant, radio: &Followed) -> bool {
-        let Some(session) = self.proto.session(radio.session) else { return false };
-        if session.is_closed() {
-            return false;
-        }
-        if let Some(reading) = radio.signal.latest() {
-            for name in self.routes.matching(&radio.interface) {
-                session.on_signal(now, name, &reading);
+        self.followed.retain(|radio| {
+            let Some(session) = proto.session(radio.session).filter(|session| !session.is_closed()) else {
+                return false;
+            };
+            if let Some(reading) = radio.signal.latest() {
+                for name in routes.matching(&radio.interface) {
+                    session.on_signal(now, name, &reading);
+                }
             }
-        }
-        true
+            true
+        });
+        self.due = (!self.followed.is_empty()).then(|| now + PERIOD);
     }
 }

@@ -1,6 +1,6 @@
 //! Which socket and address a local address of the core stands for.
 //!
-//! The core tells paths apart by address alone, and two interfaces may have the same one. So each
+//! The core distinguishes paths by address alone, and two interfaces may have the same one. So each
 //! socket, and each address of a socket that has several, gets an address of its own that exists
 //! nowhere outside: from 100.64.0.0/10 (RFC 6598) or from a unique local prefix (RFC 4193).
 

@@ -1,7 +1,7 @@
 //! A session: blocks out, blocks in.
 
 use std::{
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,10 +13,11 @@ use squall_proto::{
     sched::{BlockId, PathId},
     signal::Subscriber,
 };
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::{
-    Arrival, BlockHandle, BlockWriter, Interfaces, NotConnector, PathEvent, UnknownInterface, shared::Shared,
+    Arrival, BlockHandle, BlockWriter, Interfaces, NotConnector, PathEvent, UnknownInterface,
+    shared::{Core, Shared},
     state::Signals,
 };
 
@@ -87,16 +88,15 @@ impl Session {
     /// # Errors
     /// If the block is empty or too large, or the session is over. Never [`SendError::Full`].
     pub async fn send(&self, block: Block) -> Result<BlockHandle, SendError> {
-        let mut block = block;
-        loop {
-            let room = self.inner.signals.changed.notified();
-            let result = self.inner.shared.lock().send(self.inner.id, block, true);
-            match result {
-                Err(SendError::Full(back)) => block = back,
-                done => return done,
+        let mut waiting = Some(block);
+        self.changed(|core, id| match core.send(id, waiting.take()?, true) {
+            Err(SendError::Full(back)) => {
+                waiting = Some(back);
+                None
             }
-            room.await;
-        }
+            done => Some(done),
+        })
+        .await
     }
 
     /// Hands a block over if there is room.
@@ -116,13 +116,11 @@ impl Session {
     /// # Errors
     /// If the session is over.
     pub async fn open(&self, options: BlockOptions) -> Result<BlockWriter, OpenError> {
-        loop {
-            let room = self.inner.signals.changed.notified();
-            match self.try_open(&options) {
-                Err(OpenError::Full) => room.await,
-                done => return done,
-            }
-        }
+        let handle = self.changed(|core, id| match core.open(id, &options) {
+            Err(OpenError::Full) => None,
+            done => Some(done),
+        });
+        Ok(BlockWriter::new(self.clone(), handle.await?))
     }
 
     /// Opens a block if there is room; see [`Self::open`].
@@ -139,19 +137,22 @@ impl Session {
     }
 
     pub(crate) async fn append(&self, block: BlockId, data: Bytes) -> Result<(), WriteError> {
-        let mut data = data;
-        loop {
-            let room = self.inner.signals.changed.notified();
-            match self.try_append(block, data, true) {
-                Err(WriteError::Full(back)) => data = back,
-                done => return done,
+        let mut waiting = Some(data);
+        self.changed(|core, id| match core.append(id, block, waiting.take()?, true) {
+            Err(WriteError::Full(back)) => {
+                waiting = Some(back);
+                None
             }
-            room.await;
-        }
+            done => Some(done),
+        })
+        .await
     }
 
     pub(crate) fn try_finish_with(&self, block: BlockId, data: Bytes) -> Result<(), WriteError> {
-        self.inner.shared.lock().finish_with(self.inner.id, block, data)
+        let mut core = self.inner.shared.lock();
+        // No packet leaves in between without the mark of the block's end.
+        core.append(self.inner.id, block, data, false)?;
+        core.finish_block(self.inner.id, block)
     }
 
     pub(crate) fn finish_block(&self, block: BlockId) -> Result<(), WriteError> {
@@ -167,30 +168,18 @@ impl Session {
     /// the block before is out of the way. A block that does not arrive whole is an [`Arrival::Missed`] after its
     /// parts.
     pub fn set_in_parts(&self, channel: Channel, on: bool) {
-        if let Some(session) = self.inner.shared.lock().proto.session(self.inner.id) {
-            session.set_in_parts(channel, on);
-        }
+        self.read(|session| session.set_in_parts(channel, on));
     }
 
     /// Waits until half of the send queue is free, or the session is over. Cancel safe.
     pub async fn writable(&self) {
-        loop {
-            let changed = self.inner.signals.changed.notified();
-            if self.inner.shared.lock().is_writable(self.inner.id) {
-                return;
-            }
-            changed.await;
-        }
+        self.changed(|core, id| core.is_writable(id).then_some(())).await;
     }
 
-    /// Takes a block back. Its fate is [`BlockFate::Cancelled`](crate::BlockFate::Cancelled), unless it has
+    /// Cancels a block. Its fate is [`BlockFate::Cancelled`](crate::BlockFate::Cancelled), unless it has
     /// ended before.
     pub fn cancel(&self, block: BlockId) {
-        let mut core = self.inner.shared.lock();
-        if let Some(session) = core.proto.session(self.inner.id) {
-            session.cancel(Instant::now(), block);
-            core.wake();
-        }
+        self.change(|session| session.cancel(Instant::now(), block));
     }
 
     /// The next block that has arrived whole, of the channels whose blocks are taken whole; `None` when the session is over and all were taken. Cancel safe.
@@ -208,17 +197,11 @@ impl Session {
     /// The next block of the peer's, or part of one, including those that will not arrive whole, in the order in which
     /// that became known. Takes from the same queue as [`Self::recv`], which skips the latter.
     pub async fn recv_any(&self) -> Option<Arrival> {
-        loop {
-            let more = self.inner.signals.arrivals.notified();
-            {
-                let mut core = self.inner.shared.lock();
-                let arrival = core.poll_arrival(self.inner.id);
-                if arrival.is_some() || core.is_over(self.inner.id) {
-                    return arrival;
-                }
-            }
-            more.await;
-        }
+        let next = |core: &mut Core, id| match core.poll_arrival(id) {
+            None if !core.is_over(id) => None,
+            arrival => Some(arrival),
+        };
+        self.until(&self.inner.signals.arrivals, next).await
     }
 
     /// The next block of the peer's, if there is one: see [`Self::recv_any`].
@@ -230,51 +213,28 @@ impl Session {
     /// latest 256 wait; older ones are dropped and counted in
     /// [`SessionStats::path_events_dropped`](crate::SessionStats::path_events_dropped).
     pub async fn path_event(&self) -> Option<PathEvent> {
-        loop {
-            let more = self.inner.signals.paths.notified();
-            {
-                let mut core = self.inner.shared.lock();
-                let event = core.poll_path(self.inner.id);
-                if event.is_some() || core.is_over(self.inner.id) {
-                    return event;
-                }
-            }
-            more.await;
-        }
+        let next = |core: &mut Core, id| match core.poll_path(id) {
+            None if !core.is_over(id) => None,
+            event => Some(event),
+        };
+        self.until(&self.inner.signals.paths, next).await
     }
 
-    /// Waits for the end of the session; returns the reason, to as many as ask. Cancel safe.
+    /// Waits for the end of the session; returns the reason, to every caller. Cancel safe.
     pub async fn closed(&self) -> CloseReason {
-        loop {
-            let changed = self.inner.signals.changed.notified();
-            {
-                let core = self.inner.shared.lock();
-                if let Some(reason) = core.close_reason(self.inner.id) {
-                    return reason;
-                }
-                if core.is_over(self.inner.id) {
-                    return CloseReason::Local;
-                }
-            }
-            changed.await;
-        }
+        self.changed(|core, id| core.is_over(id).then(|| core.close_reason(id).unwrap_or(CloseReason::Local)))
+            .await
     }
 
     /// Completes when the session is up; with the reason when it is over without having been.
     pub(crate) async fn connected(&self) -> Result<(), CloseReason> {
-        loop {
-            let changed = self.inner.signals.changed.notified();
-            {
-                let core = self.inner.shared.lock();
-                if core.is_connected(self.inner.id) {
-                    return Ok(());
-                }
-                if core.is_over(self.inner.id) {
-                    return Err(core.close_reason(self.inner.id).unwrap_or(CloseReason::Local));
-                }
+        self.changed(|core, id| {
+            if core.is_connected(id) {
+                return Some(Ok(()));
             }
-            changed.await;
-        }
+            core.is_over(id).then(|| Err(core.close_reason(id).unwrap_or(CloseReason::Local)))
+        })
+        .await
     }
 
     /// Waits until every block that was handed over has ended, then closes the session with code 0. When
@@ -302,32 +262,62 @@ impl Session {
     }
 
     async fn all_ended(&self) -> Result<(), FinishError> {
-        loop {
-            let changed = self.inner.signals.changed.notified();
-            {
-                let mut core = self.inner.shared.lock();
-                if core.finishing(self.inner.id) {
-                    let ended_first = core.stats(self.inner.id).blocks_closed > 0;
-                    return if ended_first { Err(FinishError::Closed) } else { Ok(()) };
-                }
-            }
-            changed.await;
-        }
+        self.changed(|core, id| {
+            let ended_first = |core: &mut Core| core.stats(id).blocks_closed > 0;
+            core.finishing(id).then(|| if ended_first(core) { Err(FinishError::Closed) } else { Ok(()) })
+        })
+        .await
     }
 
     async fn flushed(&self, before: u64) {
-        loop {
-            let changed = self.inner.signals.changed.notified();
-            {
-                let mut core = self.inner.shared.lock();
-                if core.gone || core.flushes > before {
-                    return;
-                }
-                core.finishing(self.inner.id);
-                core.wake();
+        self.changed(|core, id| {
+            if core.gone || core.flushes > before {
+                return Some(());
             }
-            changed.await;
+            core.finishing(id);
+            core.wake();
+            None
+        })
+        .await;
+    }
+
+    /// Waits for a result of `check`, which is called whenever the signal is given.
+    async fn until<T>(&self, signal: &Notify, mut check: impl FnMut(&mut Core, SessionId) -> Option<T>) -> T {
+        loop {
+            let given = signal.notified();
+            if let Some(result) = check(&mut self.inner.shared.lock(), self.inner.id) {
+                return result;
+            }
+            given.await;
         }
+    }
+
+    async fn changed<T>(&self, check: impl FnMut(&mut Core, SessionId) -> Option<T>) -> T {
+        self.until(&self.inner.signals.changed, check).await
+    }
+
+    /// The result of `read`; `None` when the session is over.
+    fn read<T>(&self, read: impl FnOnce(&mut squall_proto::Session) -> T) -> Option<T> {
+        self.inner.shared.lock().proto.session(self.inner.id).map(read)
+    }
+
+    /// As [`Self::read`], for what may cause packets.
+    fn change<T>(&self, change: impl FnOnce(&mut squall_proto::Session) -> T) -> Option<T> {
+        let mut core = self.inner.shared.lock();
+        let changed = core.proto.session(self.inner.id).map(change);
+        core.wake();
+        changed
+    }
+
+    /// Calls `change` for each address of an interface.
+    fn change_interface(
+        &self,
+        interface: &str,
+        change: impl Fn(&mut squall_proto::Session, IpAddr),
+    ) -> Result<(), UnknownInterface> {
+        let names = self.inner.shared.lock().names_of(interface)?;
+        self.change(|session| names.into_iter().for_each(|name| change(session, name)));
+        Ok(())
     }
 
     /// Closes the session at once; blocks on their way end with it. The peer sees `code` and `reason`; 0
@@ -363,7 +353,7 @@ impl Session {
     /// # }
     /// ```
     pub fn capacity(&self) -> Capacity {
-        self.inner.shared.lock().capacity(self.inner.id)
+        self.read(|session| session.capacity(Instant::now())).unwrap_or_default()
     }
 
     /// The capacity whenever it changes: at once when `safe` falls by more than 5 %, also because a radio announces a
@@ -376,14 +366,14 @@ impl Session {
     /// Bytes of blocks that can still be handed over to arrive `within` a time, with a probability from 0 to 1, beside
     /// those that wait: the size for the next frame. 0 when the session is over.
     pub fn deliverable(&self, within: Duration, probability: f64) -> u64 {
-        self.inner.shared.lock().deliverable(self.inner.id, within, probability)
+        self.read(|session| session.deliverable(Instant::now(), within, probability)).unwrap_or(0)
     }
 
-    /// Asks the peer to send at most so many bits per second of blocks, or what it can: for a picture that has become small,
-    /// or a decoder that is too slow. The peer's [`Self::capacity`] says no more than that, for its encoder to follow;
-    /// what it sends all the same arrives as ever. It holds until the next call.
+    /// Requests that the peer send at most this many bits per second of blocks; `None` for no limit. For a picture that has
+    /// become small, or a decoder that is too slow. The peer's [`Self::capacity`] reports no more than that, for its encoder
+    /// to follow; blocks beyond it still arrive. It holds until the next call.
     pub fn request_bitrate(&self, bits_per_second: Option<u64>) {
-        self.inner.shared.lock().request_bitrate(self.inner.id, bits_per_second);
+        self.change(|session| session.request_bitrate(bits_per_second));
     }
 
     /// Changes the interfaces that a session started by this side runs over.
@@ -398,25 +388,24 @@ impl Session {
     /// The peer has shown that it may use all that [`Config::limits`](crate::Config::limits) allows, where
     /// [`Config::distrust`](crate::Config::distrust) holds it back.
     pub fn trust(&self) {
-        self.inner.shared.lock().trust(self.inner.id);
+        self.change(|session| session.trust(Instant::now()));
     }
 
     /// Declares the bytes of an interface, given by name or by local address, to cost money or not. The
-    /// peer is told: schedulers at both ends see it, and may spare the interface or put a cap on it
-    /// (`minrtt(cap=250MB)`). It holds while the interface keeps its address, even if it goes and comes back.
+    /// setting is announced to the peer: schedulers at both ends see it, and may spare the interface or put a cap on it
+    /// (`minrtt(cap=250MB)`). It holds while the interface keeps its address, even if it disappears and comes back.
     ///
     /// # Errors
     /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
     pub fn set_metered(&self, interface: &str, metered: bool) -> Result<(), UnknownInterface> {
-        self.inner.shared.lock().set_metered(self.inner.id, interface, metered)
+        self.change_interface(interface, |session, name| session.set_metered(name, metered))
     }
 
-    /// Has the session go by the radio behind an interface, given by name or by local address, or no more:
-    /// its latest reading is looked at every 100 ms, and holds until there is another. What that changes
-    /// takes effect here at once, and the peer is told. A radio that is let go, or whose reading tells
-    /// nothing any more, counts for nothing after five seconds. See [`Config::signal`](crate::Config::signal), and
+    /// Sets the radio of an interface, given by name or by local address; `None` removes it. Its latest reading is
+    /// evaluated every 100 ms, and holds until there is another. A change takes effect here at once, and is announced to
+    /// the peer. A radio that is removed, or whose readings have no levels any more, has no effect after five seconds. See [`Config::signal`](crate::Config::signal), and
     /// [`Monitor`](crate::signal::Monitor) for where readings come from. It holds while the session lasts,
-    /// even if the interface goes and comes back.
+    /// even if the interface disappears and comes back.
     ///
     /// # Errors
     /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
@@ -437,7 +426,7 @@ impl Session {
     /// # Errors
     /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
     pub fn set_budget(&self, interface: &str, budget: Option<u64>) -> Result<(), UnknownInterface> {
-        self.inner.shared.lock().set_budget(self.inner.id, interface, budget)
+        self.change_interface(interface, |session, name| session.set_budget(name, budget))
     }
 
     /// Sets the weight of a channel, 1 to 256, among those with data to send, if
@@ -446,10 +435,7 @@ impl Session {
     /// # Errors
     /// If there is no such weight, or the session is over.
     pub fn set_channel_weight(&self, channel: Channel, weight: u16) -> Result<(), WeightError> {
-        match self.inner.shared.lock().proto.session(self.inner.id) {
-            Some(session) => session.set_channel_weight(channel, weight),
-            None => Err(WeightError::Closed),
-        }
+        self.read(|session| session.set_channel_weight(channel, weight)).unwrap_or(Err(WeightError::Closed))
     }
 
     /// Address of the peer: that of the oldest open path, or of the last one when the session is over.
@@ -458,29 +444,24 @@ impl Session {
     }
 
     /// Largest block in bytes that can be sent: this side's [`Limits::block`](crate::Limits::block), or the
-    /// peer's if that is less, once the peer has said so; 0 when the session is over.
+    /// peer's if that is less, once the peer has announced it; 0 when the session is over.
     pub fn max_block_len(&self) -> usize {
-        let mut core = self.inner.shared.lock();
-        core.proto.session(self.inner.id).map_or(0, |session| session.max_block() as usize)
+        self.read(|session| session.max_block() as usize).unwrap_or(0)
     }
 
     /// Starts or stops to log the scheduler's decisions and the packets' fates.
     pub fn keep_log(&self, on: bool) {
-        if let Some(session) = self.inner.shared.lock().proto.session(self.inner.id) {
-            session.keep_log(on);
-        }
+        self.read(|session| session.keep_log(on));
     }
 
-    /// Takes the decisions logged since last time; about a million are kept.
+    /// Takes the decisions logged since the last call; about a million are kept.
     pub fn take_decisions(&self) -> Vec<DecisionLog> {
-        let mut core = self.inner.shared.lock();
-        core.proto.session(self.inner.id).map(squall_proto::Session::take_decisions).unwrap_or_default()
+        self.read(squall_proto::Session::take_decisions).unwrap_or_default()
     }
 
-    /// Takes the packets logged since last time; about a million entries are kept.
+    /// Takes the packets logged since the last call; about a million entries are kept.
     pub fn take_packets(&self) -> Vec<PacketLog> {
-        let mut core = self.inner.shared.lock();
-        core.proto.session(self.inner.id).map(squall_proto::Session::take_packets).unwrap_or_default()
+        self.read(squall_proto::Session::take_packets).unwrap_or_default()
     }
 }
 

@@ -1,11 +1,11 @@
-//! What the driver and the handles of an endpoint share.
+//! The state that the driver and the handles of an endpoint share.
 
 use std::{
     collections::{HashMap, VecDeque},
     net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Waker,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use crate::{
     Arrival, BlockHandle, ConnectError, Interfaces, PathEvent, PathInfo, Session, UnknownInterface,
-    keeper::Request,
+    connect::Request,
     radios::Radios,
     routes::Routes,
     state::{Ended, Signals, State},
@@ -27,10 +27,10 @@ use crate::{
 /// Sessions that wait for [`Endpoint::accept`](crate::Endpoint::accept) at most; more are turned away.
 const MAX_WAITING: usize = 1024;
 
-/// Code with which a session is turned away that nobody accepts.
+/// The close code of a session that is not accepted.
 const NOT_ACCEPTED: u32 = 2;
 
-/// What only the driver can do.
+/// A request that only the driver can execute.
 pub(crate) enum Order {
     /// Start to connect.
     Connect(Box<Request>, oneshot::Sender<Result<Session, ConnectError>>),
@@ -54,17 +54,17 @@ pub(crate) struct Core {
     pub(crate) accepted: VecDeque<SessionId>,
     /// Whether sessions may still come in.
     pub(crate) accepting: bool,
-    /// Whether there is an [`Endpoint`](crate::Endpoint), which can be asked for sessions.
+    /// Whether there is an [`Endpoint`](crate::Endpoint), which can accept sessions.
     pub(crate) held: bool,
     /// Whether the application has closed the endpoint.
     pub(crate) closed: bool,
     /// Whether the driver has ended.
     pub(crate) gone: bool,
-    /// What handles have asked for, until the driver does it.
+    /// Requests of handles, until the driver executes them.
     pub(crate) orders: Vec<Order>,
     /// Times that everything there was to send has been handed to the sockets.
     pub(crate) flushes: u64,
-    /// What the system said when sending last failed, and to where.
+    /// The peer and the error when sending last failed.
     pub(crate) send_error: Option<(SocketAddr, String)>,
     pub(crate) radios: Radios,
     sessions: HashMap<SessionId, State>,
@@ -194,18 +194,7 @@ impl Core {
         appended
     }
 
-    /// Adds to an open block what is the last of it: nothing leaves in between that could not tell the end.
-    pub(crate) fn finish_with(
-        &mut self,
-        id: SessionId,
-        block: BlockId,
-        data: Bytes,
-    ) -> Result<(), WriteError> {
-        self.append(id, block, data, false)?;
-        self.finish_block(id, block)
-    }
-
-    /// Says that an open block has all its bytes.
+    /// Marks an open block as complete.
     pub(crate) fn finish_block(&mut self, id: SessionId, block: BlockId) -> Result<(), WriteError> {
         let Some(session) = self.proto.session(id) else { return Err(WriteError::Ended) };
         let finished = session.finish(Instant::now(), block);
@@ -231,7 +220,7 @@ impl Core {
             return Some(arrival);
         }
         let arrival = self.proto.poll_arrival(id).and_then(Arrival::of)?;
-        // Memory is free again, which the peer may have to learn.
+        // Memory is free again, which may have to be announced to the peer.
         self.touch(id);
         Some(arrival)
     }
@@ -280,7 +269,7 @@ impl Core {
             state.connected = true;
             state.wake_all();
             if state.abandoned {
-                // Whoever wanted to connect has left.
+                // The attempt to connect was dropped.
                 self.close(id, 0, "");
             }
         }
@@ -306,7 +295,7 @@ impl Core {
         self.wake();
     }
 
-    /// Whether a session has ended and said so, or never will.
+    /// Whether a session has ended and reported it, or never will.
     pub(crate) fn is_over(&self, id: SessionId) -> bool {
         self.gone || self.sessions.get(&id).is_none_or(|s| s.ended.is_some())
     }
@@ -332,24 +321,6 @@ impl Core {
         done || self.gone
     }
 
-    /// What a session can carry; nothing when it is over.
-    pub(crate) fn capacity(&mut self, id: SessionId) -> Capacity {
-        self.proto.session(id).map(|session| session.capacity(Instant::now())).unwrap_or_default()
-    }
-
-    /// Bytes that can still be handed over to arrive in time; none when the session is over.
-    pub(crate) fn deliverable(&mut self, id: SessionId, within: Duration, probability: f64) -> u64 {
-        let session = self.proto.session(id);
-        session.map_or(0, |session| session.deliverable(Instant::now(), within, probability))
-    }
-
-    pub(crate) fn request_bitrate(&mut self, id: SessionId, bits_per_second: Option<u64>) {
-        if let Some(session) = self.proto.session(id) {
-            session.request_bitrate(bits_per_second);
-            self.wake();
-        }
-    }
-
     /// Where changes of the capacity are reported.
     pub(crate) fn capacity_changes(&self, id: SessionId) -> watch::Receiver<Capacity> {
         let state = self.sessions.get(&id);
@@ -360,14 +331,6 @@ impl Core {
     pub(crate) fn close(&mut self, id: SessionId, code: u32, reason: &str) {
         if let Some(session) = self.proto.session(id) {
             session.close(Instant::now(), code, reason);
-            self.wake();
-        }
-    }
-
-    /// The peer of a session may use all that the limits allow.
-    pub(crate) fn trust(&mut self, id: SessionId) {
-        if let Some(session) = self.proto.session(id) {
-            session.trust(Instant::now());
             self.wake();
         }
     }
@@ -444,40 +407,6 @@ impl Core {
         Ok(names)
     }
 
-    /// Declares an interface, or a local address, to cost money or not.
-    pub(crate) fn set_metered(
-        &mut self,
-        id: SessionId,
-        interface: &str,
-        metered: bool,
-    ) -> Result<(), UnknownInterface> {
-        let names = self.names_of(interface)?;
-        if let Some(session) = self.proto.session(id) {
-            for name in names {
-                session.set_metered(name, metered);
-            }
-            self.wake();
-        }
-        Ok(())
-    }
-
-    /// Sets what each path of an interface, or of a local address, may carry.
-    pub(crate) fn set_budget(
-        &mut self,
-        id: SessionId,
-        interface: &str,
-        budget: Option<u64>,
-    ) -> Result<(), UnknownInterface> {
-        let names = self.names_of(interface)?;
-        if let Some(session) = self.proto.session(id) {
-            for name in names {
-                session.set_budget(name, budget);
-            }
-            self.wake();
-        }
-        Ok(())
-    }
-
     /// Passes on what has happened in sessions. Returns whether something was done that causes packets.
     pub(crate) fn announce(&mut self, shared: &Shared) -> bool {
         let mut acted = false;
@@ -497,7 +426,7 @@ impl Core {
         acted
     }
 
-    /// A session that no handle stands for has something to say.
+    /// A session without a handle has an event.
     fn welcome(&mut self, id: SessionId, shared: &Shared) -> bool {
         match self.proto.poll_notice(id) {
             Some(Event::Connected) => {}
@@ -516,7 +445,7 @@ impl Core {
             shared.accept.notify_waiters();
             return false;
         }
-        self.close(id, NOT_ACCEPTED, "the server takes no more sessions now");
+        self.close(id, NOT_ACCEPTED, "the server accepts no more sessions now");
         self.abandon(id);
         true
     }
@@ -530,8 +459,8 @@ impl Core {
         self.waiting = waiting;
     }
 
-    /// Whether what the tasks of a session wait for has come; they are signalled then, and ask again
-    /// for what they still miss.
+    /// Whether the condition that a task of a session waits for holds; the tasks are signalled then, and check their
+    /// own again.
     fn signal(&mut self, id: SessionId) -> bool {
         let Some(state) = self.sessions.get_mut(&id) else { return true };
         let come = self.proto.session(id).is_none_or(|session| {

@@ -12,7 +12,7 @@ use noq_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use socket2::SockRef;
 use tokio::{io::Interest, net::UdpSocket};
 
-use crate::{Network, complaints::Complaints};
+use crate::{Network, send_errors::SendErrors};
 
 /// Kernel buffer for what arrives while the driver is elsewhere, in bytes: 30 ms at 1 Gbps. Linux
 /// grants no more than `net.core.rmem_max`.
@@ -36,10 +36,10 @@ pub(crate) struct Socket {
     state: UdpSocketState,
     pending: VecDeque<Pending>,
     read_errors: u32,
-    complaints: Complaints,
+    send_errors: SendErrors,
 }
 
-/// Tells sockets apart, over the whole life of an endpoint.
+/// Identifies a socket, over the whole life of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SocketKey(pub(crate) u64);
 
@@ -102,7 +102,7 @@ impl Socket {
             state,
             pending: VecDeque::new(),
             read_errors: 0,
-            complaints: Complaints::default(),
+            send_errors: SendErrors::default(),
         })
     }
 
@@ -141,8 +141,8 @@ impl Socket {
         Poll::Pending
     }
 
-    /// Sends, or keeps for later when the kernel has no room. Says what went wrong, if something did:
-    /// the packets are lost then, as on any bad link.
+    /// Sends, or keeps for later when the kernel has no room. After an error
+    /// the packets are lost, as on any bad link.
     pub(crate) fn send(
         &mut self,
         cx: &mut Context<'_>,
@@ -152,7 +152,7 @@ impl Socket {
         if self.pending.is_empty() {
             match self.try_send(&packet, contents) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                sent => return self.judge(packet.remote, sent),
+                sent => return self.log_error(packet.remote, sent),
             }
         }
         if self.pending.len() >= MAX_PENDING {
@@ -162,7 +162,7 @@ impl Socket {
         self.flush(cx)
     }
 
-    /// Sends what waits, as far as the kernel takes it; wakes the task when it takes more.
+    /// Sends waiting packets, as far as the kernel accepts them; wakes the task when it accepts more.
     pub(crate) fn flush(&mut self, cx: &mut Context<'_>) -> Result<(), io::Error> {
         let mut outcome = Ok(());
         while let Some(next) = self.pending.front() {
@@ -173,15 +173,15 @@ impl Socket {
             if !matches!(&sent, Err(error) if error.kind() == io::ErrorKind::WouldBlock) {
                 let remote = next.packet.remote;
                 self.pending.pop_front();
-                outcome = outcome.and(self.judge(remote, sent));
+                outcome = outcome.and(self.log_error(remote, sent));
             }
         }
         outcome
     }
 
-    /// Sends without waiting or keeping, outside of any task: the last words of an endpoint.
+    /// Sends without waiting or keeping, outside of any task: the last packets of an endpoint.
     pub(crate) fn send_last(&self, packet: &Packet, contents: &[u8]) {
-        // Nobody is left to be told.
+        // The endpoint is gone, and an error has no receiver.
         let _ = self.state.try_send((&self.io).into(), &transmit(packet, contents));
     }
 
@@ -204,12 +204,12 @@ impl Socket {
 
     /// A packet that is larger than the link takes is a path MTU probe that found its answer. Other
     /// errors are logged once for each peer and second; the session detects by itself that the path is silent.
-    fn judge(&mut self, remote: SocketAddr, sent: io::Result<()>) -> io::Result<()> {
+    fn log_error(&mut self, remote: SocketAddr, sent: io::Result<()>) -> io::Result<()> {
         let Err(error) = sent else { return Ok(()) };
         if noq_udp::is_msg_size_err(&error) {
             return Ok(());
         }
-        if let Some(before) = self.complaints.note(Instant::now(), remote.ip()) {
+        if let Some(before) = self.send_errors.record(Instant::now(), remote.ip()) {
             tracing::warn!(local = ?self.local_addr().ok(), %remote, %error, before, "sending failed");
         }
         Err(error)
@@ -222,8 +222,8 @@ fn transmit<'a>(packet: &Packet, contents: &'a [u8]) -> Transmit<'a> {
     Transmit { destination: remote, ecn, contents, segment_size, src_ip: source }
 }
 
-/// Has packets leave and arrive only there, whatever the routing table says. Where the system does not
-/// allow it, the address alone must do, and the routing table decides.
+/// Restricts packets to the interface, whatever the routing table says. Without the permission, the socket is bound to
+/// the address only, and the routing table decides.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn bind_device(socket: &std::net::UdpSocket, device: &str) {
     if let Err(error) = SockRef::from(socket).bind_device(Some(device.as_bytes())) {
@@ -266,7 +266,7 @@ impl ReceiveBuffers {
         (std::array::from_fn(|_| IoSliceMut::new(slots.next().unwrap_or_default())), &mut self.meta)
     }
 
-    /// One of the messages received last, and what the system says of it.
+    /// One of the messages received last, and its metadata.
     pub(crate) fn message(&self, entry: usize) -> (&RecvMeta, &[u8]) {
         let meta = &self.meta[entry];
         (meta, &self.memory[entry * self.slot..][..meta.len])

@@ -1,4 +1,4 @@
-//! What an endpoint keeps of a session for its handles.
+//! The state of a session for its handles.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -25,7 +25,7 @@ pub(crate) struct Signals {
     pub(crate) changed: Notify,
 }
 
-/// What the endpoint knows of a session beside the proto session.
+/// The state of a session beside that of the proto session.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) signals: Arc<Signals>,

@@ -104,7 +104,7 @@ mod fine {
                 let mut expirations = [0; 8];
                 match ready.try_io(|file| Ok(rustix::io::read(file, &mut expirations)?)) {
                     Ok(Ok(_)) => return Poll::Ready(()),
-                    // It was set anew before it was read.
+                    // It was set again before it was read.
                     Err(_would_block) => {}
                     Ok(Err(_)) => return Poll::Pending,
                 }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_can_be_set_anew_and_never() {
+    async fn it_can_be_set_again_and_never() {
         let mut timer = Timer::new();
         let far = Some(Instant::now() + Duration::from_secs(3600));
         poll_fn(|cx| {

@@ -75,12 +75,12 @@ impl BlockWriter {
         self.open.session.try_append(self.open.id, data.into(), false)
     }
 
-    /// Adds the last bytes if there is room, as [`Self::try_append`] and [`Self::finish`] in one. The packet that takes
-    /// them tells the end of the block, for which a packet of its own may leave otherwise. [`Self::finish`] then only
+    /// Adds the last bytes if there is room, as [`Self::try_append`] and [`Self::finish`] in one. Their packet marks
+    /// the end of the block, which may take a packet of its own otherwise. [`Self::finish`] then only
     /// gives the handle.
     ///
     /// # Errors
-    /// As for [`Self::try_append`]: the block goes on.
+    /// As for [`Self::try_append`]: the block stays open.
     pub fn try_append_last(&mut self, data: impl Into<Bytes>) -> Result<(), WriteError> {
         self.open.session.try_finish_with(self.open.id, data.into())?;
         self.open.is_finished = true;
@@ -101,7 +101,7 @@ impl BlockWriter {
         }
     }
 
-    /// Takes the block back. The handle gives its fate: [`BlockFate::Cancelled`](crate::BlockFate::Cancelled), unless
+    /// Cancels the block. The handle gives its fate: [`BlockFate::Cancelled`](crate::BlockFate::Cancelled), unless
     /// it has ended before.
     pub fn cancel(self) -> BlockHandle {
         self.handle

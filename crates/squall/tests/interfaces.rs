@@ -1,20 +1,30 @@
-//! What the system reports of a path that is gone: errors of sending, and interfaces that go down.
+//! Changes that the system reports: send errors, and interfaces that appear, go down and disappear.
 
 #![cfg(target_os = "linux")]
 
 mod common;
 
 use std::{
-    process::Command,
+    fs::{self, File},
+    os::fd::AsFd as _,
+    process::{Child, Command},
+    thread,
     time::{Duration, Instant},
 };
 
 use common::{ip, next_block, request, server, within};
-use squall::{Block, Config, Endpoint, PathChange, Session, sched::PathState};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use squall::{
+    Block, Config, Connect, Endpoint, Identity, PathChange, PathEvent, Session, Trust, sched::PathState,
+};
 use squall_testing::{assert_duration, in_real_time};
+use tokio::runtime::Handle;
 
 /// Without a report of the system a session suspects no path in less than 50 ms.
 const AT_ONCE: Duration = Duration::from_millis(40);
+
+/// From an address to the first packet that passes over it; without notices of the kernel it would be seconds.
+const SOON: Duration = Duration::from_millis(200);
 
 /// Set in the process that runs a test in a network namespace of its own.
 const INSIDE: &str = "SQUALL_TEST_NAMESPACE";
@@ -136,5 +146,110 @@ fn an_idle_path_is_suspected_as_soon_as_its_interface_goes_down() {
             let change = self::change(&client, "10.9.9.2").await;
             assert!(matches!(change, PathChange::Readmitted { .. }), "{change:?}");
         }
+    });
+}
+
+/// Another network namespace, at the other end of cables.
+struct Far(Child);
+
+impl Far {
+    fn new() -> Self {
+        let child = Command::new("unshare").args(["-n", "sleep", "100"]).spawn().expect("unshare starts");
+        let far = Self(child);
+        let namespace = |id: &str| fs::read_link(format!("/proc/{id}/ns/net")).ok();
+        while namespace(&far.id()).is_none_or(|other| Some(other) == namespace("self")) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        far
+    }
+
+    fn id(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    fn run(&self, command: &str) {
+        run(&format!("nsenter -t {} -n {command}", self.id()));
+    }
+
+    /// Moves an interface there, with an address.
+    fn take(&self, interface: &str, address: &str) {
+        run(&format!("ip link set {interface} netns {}", self.id()));
+        self.run(&format!("ip addr add {address} dev {interface}"));
+        self.run(&format!("ip link set {interface} up"));
+    }
+
+    /// A server there.
+    fn listen(&self) -> (Endpoint, Identity) {
+        let namespace = File::open(format!("/proc/{}/ns/net", self.id())).expect("is there");
+        let runtime = Handle::current();
+        let listening = thread::spawn(move || {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("may move");
+            let _inside = runtime.enter();
+            let identity = Identity::self_signed("localhost").expect("is made");
+            let tls = identity.server_tls().expect("is valid");
+            (Endpoint::listen("0.0.0.0:0", &tls, Config::default()).expect("a port is free"), identity)
+        });
+        listening.join().expect("listens")
+    }
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The next time that a path comes up or goes down.
+async fn up_or_down(client: &Session) -> PathEvent {
+    loop {
+        let event = client.path_event().await.expect("the session lasts");
+        if matches!(event.change, PathChange::Up(_) | PathChange::Down) {
+            return event;
+        }
+    }
+}
+
+#[test]
+fn interfaces_that_appear_are_used_and_those_that_disappear_are_dropped() {
+    in_namespace("interfaces_that_appear_are_used_and_those_that_disappear_are_dropped", async || {
+        let far = Far::new();
+        far.take("mast9", "10.9.9.1/24");
+        let (endpoint, identity) = far.listen();
+        let server = (ip("10.9.9.1"), endpoint.local_addrs()[0].port());
+        let request = Connect::to(std::net::SocketAddr::from(server));
+        let request = request.trust(Trust::Pinned(identity.fingerprint()));
+        let client = squall::connect(request, Config::default()).await.expect("connects");
+        let accepted = endpoint.accept().await.expect("listens");
+        assert!(matches!(up_or_down(&client).await.change, PathChange::Up(_)));
+        // Until then the interfaces are polled each second.
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+
+        run("ip link add modem9 type veth peer name cell9");
+        far.take("cell9", "10.9.8.1/24");
+        run("ip link set modem9 up");
+        for appears in ["ip addr add 10.9.8.2/24 dev modem9", "ip addr add 10.9.8.3/24 dev modem9"] {
+            let begin = Instant::now();
+            run(appears);
+            let event = up_or_down(&client).await;
+            let after = begin.elapsed();
+            println!("{appears}: {event:?} after {after:?}");
+            assert!(matches!(event.change, PathChange::Up(_)), "{event:?}");
+            let path = event.path;
+            let up = client.path_stats().into_iter().find(|info| info.id == path).expect("is open");
+            assert_eq!(up.interface.as_deref(), Some("modem9"));
+            assert_duration!(after < SOON, "{after:?}");
+
+            let begin = Instant::now();
+            run(&appears.replace(" add ", " del "));
+            let event = up_or_down(&client).await;
+            let after = begin.elapsed();
+            println!("it disappears: {event:?} after {after:?}");
+            assert!(matches!(event.change, PathChange::Down) && event.path == path, "{event:?}");
+            assert_duration!(after < SOON, "{after:?}");
+        }
+        client.send(Block::new("over the first")).await.expect("is taken");
+        assert_eq!(next_block(&accepted).await.data, "over the first");
+        run("ip link del modem9");
     });
 }

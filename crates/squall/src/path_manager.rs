@@ -1,30 +1,20 @@
-//! Keeps a path open over every interface that there is.
+//! Opens a path over every interface that can reach the server, and closes those of interfaces that are gone.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Instant};
 
-use squall_proto::{ClientTls, NetPath, SessionId, Target};
+use squall_proto::{NetPath, SessionId, Target};
 
 use crate::{
-    ConnectError, Interfaces, Network, Session, error,
+    ConnectError, Interfaces, Network, Session,
+    connect::Request,
+    error,
     interfaces::{self, Candidate, Found},
     shared::{Core, Shared},
     sockets::{Lease, Sockets},
 };
 
-/// A request for a session, with everything looked up that takes time.
-pub(crate) struct Request {
-    pub(crate) tls: ClientTls,
-    pub(crate) server_name: String,
-    pub(crate) plan: Interfaces,
-    /// Addresses of the server, the preferred first.
-    pub(crate) remotes: Vec<SocketAddr>,
-    /// For messages.
-    pub(crate) host: String,
-    pub(crate) max_paths: usize,
-}
-
 /// The paths of a session that this side started.
-pub(crate) struct Keeper {
+pub(crate) struct PathManager {
     session: SessionId,
     plan: Interfaces,
     remotes: Vec<SocketAddr>,
@@ -32,6 +22,8 @@ pub(crate) struct Keeper {
     max_paths: usize,
     /// Whether the race is over, and each interface has one path.
     settled: bool,
+    /// Whether the session is not up yet, or an interface could not be used.
+    is_missing: bool,
 }
 
 /// A path, and its socket.
@@ -42,36 +34,42 @@ struct Kept {
     net: NetPath,
 }
 
-impl Keeper {
+impl PathManager {
     /// Starts to connect, over all interfaces there are now.
     pub(crate) fn start(
         request: Request,
         shared: &Arc<Shared>,
         sockets: &mut Sockets,
     ) -> Result<(Session, Self), ConnectError> {
-        let Request { tls, server_name, plan, remotes, host, max_paths } = request;
+        let Request { tls, server_name, plan, found, remotes, host, max_paths } = request;
         let fail = |why: String| ConnectError::NoInterface { remote: host.clone(), why };
-        let found = list_for(&plan).map_err(|e| fail(error::plain(&e)))?;
         let mut wanted = interfaces::candidates(&plan, &remotes, &found);
         wanted.truncate(max_paths);
         if wanted.is_empty() {
             return Err(fail(none_fits(&plan, &found)));
         }
-        let mut keeper =
-            Self { session: SessionId(0), plan, remotes, kept: Vec::new(), max_paths, settled: false };
+        let mut manager = Self {
+            session: SessionId(0),
+            plan,
+            remotes,
+            kept: Vec::new(),
+            max_paths,
+            settled: false,
+            is_missing: true,
+        };
         let mut failures = Vec::new();
         let mut interfaces = Vec::new();
         for candidates in wanted {
             let mut paths = Vec::new();
             for candidate in candidates {
-                match keeper.lease(&candidate, sockets) {
-                    Ok(lease) => paths.push(keeper.take(candidate, lease, &mut shared.lock())),
+                match manager.lease(&candidate, sockets) {
+                    Ok(lease) => paths.push(manager.take(candidate, lease, &mut shared.lock())),
                     Err(error) => failures.push(failure(&candidate, &error)),
                 }
             }
             interfaces.push(paths);
         }
-        if keeper.kept.is_empty() {
+        if manager.kept.is_empty() {
             return Err(fail(failures.join(", ")));
         }
         for failure in failures {
@@ -81,11 +79,11 @@ impl Keeper {
         let target = Target { tls, server_name, interfaces };
         match core.proto.connect(Instant::now(), target) {
             Ok(id) => {
-                keeper.session = id;
-                Ok((Session::new(shared.clone(), id, core.enrol_own(id)), keeper))
+                manager.session = id;
+                Ok((Session::new(shared.clone(), id, core.enrol_own(id)), manager))
             }
             Err(error) => {
-                keeper.release(core, sockets, |_| false);
+                manager.release(core, sockets, |_| false);
                 Err(ConnectError::Request(error.to_string()))
             }
         }
@@ -103,9 +101,14 @@ impl Keeper {
         self.plan = plan;
     }
 
-    /// Opens and closes paths as interfaces have come and gone. Until the session is there, its paths
-    /// race and stay as they are. Returns whether there is still something to keep.
-    pub(crate) fn look_over(&mut self, found: &[Found], shared: &Shared, sockets: &mut Sockets) -> bool {
+    /// Whether the interfaces are to be looked at again soon.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.is_missing
+    }
+
+    /// Opens and closes paths as interfaces have come and gone. Until the session is up, its paths
+    /// race and stay as they are. Returns whether the session still exists.
+    pub(crate) fn update(&mut self, found: &[Found], shared: &Shared, sockets: &mut Sockets) -> bool {
         {
             let core = &mut *shared.lock();
             if !core.proto.has(self.session) {
@@ -127,12 +130,14 @@ impl Keeper {
         let wanted: Vec<Candidate> =
             wanted.into_iter().filter_map(|paths| paths.into_iter().next()).take(self.max_paths).collect();
         // Networks bind by a call of the application's, which may take its time: not with the core locked.
-        let new: Vec<(Candidate, Lease)> =
-            wanted.iter().filter_map(|one| Some((one.clone(), self.lease_if_new(one, sockets)?))).collect();
+        let new: Vec<&Candidate> = wanted.iter().filter(|one| !self.has(one)).collect();
+        let leased: Vec<(Candidate, Lease)> =
+            new.iter().filter_map(|one| Some(((*one).clone(), self.lease_or_log(one, sockets)?))).collect();
+        self.is_missing = leased.len() < new.len();
         let core = &mut *shared.lock();
         let now = Instant::now();
-        for (candidate, lease) in new {
-            tracing::info!(?candidate, "path appears");
+        for (candidate, lease) in leased {
+            tracing::info!(?candidate, "path opened, its interface has appeared");
             let net = self.take(candidate, lease, core);
             if let Some(session) = core.proto.session(self.session) {
                 session.add_path(now, net);
@@ -143,7 +148,7 @@ impl Keeper {
         true
     }
 
-    /// Has the session suspect its paths from an address that is gone.
+    /// Suspects the session's paths from an address that is gone.
     pub(crate) fn suspect(&self, lost: &Found, shared: &Shared) {
         let from = |candidate: &Candidate| {
             let device = candidate.device.as_ref();
@@ -155,7 +160,7 @@ impl Keeper {
         }
     }
 
-    /// Lets go of the paths that do not stay.
+    /// Closes the paths that do not stay.
     fn release(&mut self, core: &mut Core, sockets: &mut Sockets, stays: impl Fn(&Kept) -> bool) {
         let (kept, gone): (Vec<Kept>, Vec<Kept>) = self.kept.drain(..).partition(stays);
         self.kept = kept;
@@ -164,7 +169,7 @@ impl Keeper {
             if !self.kept.iter().any(|kept| kept.net.local == net.local)
                 && let Some(session) = core.proto.session(self.session)
             {
-                tracing::info!(?candidate, "path goes");
+                tracing::info!(?candidate, "path closed, its interface is gone");
                 session.remove_interface(Instant::now(), net.local);
             }
             if sockets.release(lease.key) {
@@ -173,7 +178,7 @@ impl Keeper {
         }
     }
 
-    /// What has changed of networks that stay: whether they cost money.
+    /// Passes on whether networks that stay cost money.
     fn note_changes(&mut self, wanted: Vec<Candidate>, core: &mut Core) {
         let Some(session) = core.proto.session(self.session) else { return };
         for candidate in wanted {
@@ -186,10 +191,11 @@ impl Keeper {
         }
     }
 
-    fn lease_if_new(&self, candidate: &Candidate, sockets: &mut Sockets) -> Option<Lease> {
-        if self.kept.iter().any(|kept| kept.candidate == *candidate) {
-            return None;
-        }
+    fn has(&self, candidate: &Candidate) -> bool {
+        self.kept.iter().any(|kept| kept.candidate == *candidate)
+    }
+
+    fn lease_or_log(&self, candidate: &Candidate, sockets: &mut Sockets) -> Option<Lease> {
         let lease = self.lease(candidate, sockets);
         lease.inspect_err(|error| tracing::debug!(?candidate, %error, "path not usable for now")).ok()
     }
@@ -216,11 +222,6 @@ impl Keeper {
 fn failure(candidate: &Candidate, error: &io::Error) -> String {
     let name = candidate.name().map_or_else(|| candidate.local.ip().to_string(), str::to_owned);
     format!("{name}: {}", error::plain(error))
-}
-
-/// The interfaces there are, if the plan asks for any.
-fn list_for(plan: &Interfaces) -> io::Result<Vec<Found>> {
-    if plan.is_of_the_system() { interfaces::list() } else { Ok(Vec::new()) }
 }
 
 /// Why there is no path to try.
