@@ -1,4 +1,4 @@
-//! A block on its way: what the application asked for, and where each of its bytes stands.
+//! A block in transit: its options, and the state of each of its bytes.
 
 use std::{collections::BTreeSet, fmt, ops::Range};
 
@@ -20,7 +20,7 @@ impl fmt::Display for BlockId {
     }
 }
 
-/// What the application asked for.
+/// The options that the application set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockMeta {
     /// Which block.
@@ -76,7 +76,7 @@ impl Block {
         }
     }
 
-    /// What the application asked for.
+    /// The options that the application set.
     pub fn meta(&self) -> &BlockMeta {
         &self.meta
     }
@@ -86,7 +86,7 @@ impl Block {
         self.growing.is_some()
     }
 
-    /// Bytes that are expected to come yet, of a block that grows: what the application said it would become, or
+    /// Bytes that are expected to come yet, of a block that grows: the length that the application announced, or
     /// else the usual size of a block on its channel with its priority, less what there is. 0 beyond that.
     pub fn expected_bytes(&self) -> u32 {
         self.growing.map_or(0, |total| total.saturating_sub(self.meta.len))
@@ -192,7 +192,7 @@ impl Block {
         self.growing = None;
     }
 
-    /// So many bytes have come to its end.
+    /// Appends this many bytes.
     pub(crate) fn grow(&mut self, bytes: u32) {
         let start = self.meta.len;
         self.meta.len += bytes;
@@ -296,7 +296,7 @@ impl Block {
         });
     }
 
-    /// Returns how many bytes the peer is now known to have that it was not known to have before.
+    /// Returns how many bytes are newly acknowledged.
     pub(crate) fn acked(&mut self, range: Range<u32>) -> u32 {
         let before = self.acked;
         self.update(range, |s| {
@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(block.in_flight_bytes(), 40);
         assert_eq!(block.lost(20..60, B), 40);
         assert_eq!(block.lost_bytes(), 100);
-        assert_eq!(block.lost(20..60, B), 0, "told twice, counted once");
+        assert_eq!(block.lost(20..60, B), 0, "reported twice, counted once");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use squall_units::{Size, UnitError};
 
 use crate::{Context, Decision, SchedEvent, Scheduler, Sharing};
 
-/// A scheduler whose metered paths may carry so many bytes each.
+/// A scheduler with a bound on the bytes of each metered path.
 pub struct Capped {
     inner: Box<dyn Scheduler>,
     cap: u64,

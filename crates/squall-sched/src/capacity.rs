@@ -7,8 +7,8 @@
 //! ```
 //!
 //! bytes to the peer in time, less what waits on them already; a path with a budget brings no more than that
-//! pays for. Whether a block can make it is told by comparing this with its own bytes and those of the blocks
-//! that go before it, without knowing on which paths they will go.
+//! pays for. Whether a block can arrive in time follows from comparing this with its own bytes and those of the blocks
+//! before it, whatever paths they take.
 
 use crate::{Micros, PathView};
 

@@ -15,7 +15,7 @@ use crate::{
 /// Each path has a place in each block behind which nothing is left for it, so a long queue is walked once
 /// and not once a packet. The blocks may be sent in any order: where bytes were never sent the place stays,
 /// and the search goes on behind them. A path never gets the same byte twice, whatever its place: a segment
-/// remembers which paths it was sent on. Tell it every event, or bytes that come back are missed.
+/// remembers which paths it was sent on. It needs every event, or returned bytes are missed.
 #[derive(Clone, Debug, Default)]
 pub struct Duplicates {
     places: [Places; MAX_PATHS],
@@ -195,8 +195,8 @@ mod tests {
         queue
     }
 
-    /// Tells of an event while all three paths are open.
-    fn tell(duplicates: &mut Duplicates, event: &SchedEvent, queue: &BlockQueue) {
+    /// Reports an event while all three paths are open.
+    fn report(duplicates: &mut Duplicates, event: &SchedEvent, queue: &BlockQueue) {
         let paths = [A, B, C].map(|id| PathView::example(id.0, 10_000, 10_000));
         duplicates.on_event(event, &Context { now: 0, queue, paths: &paths });
     }
@@ -257,7 +257,7 @@ mod tests {
         duplicates.skip(&queue, B);
         queue.mark_lost(BlockId(0), 20..40, A);
         let lost = SchedEvent::Lost { block: BlockId(0), range: 20..40, path: A };
-        tell(&mut duplicates, &lost, &queue);
+        report(&mut duplicates, &lost, &queue);
         queue.mark_sent(BlockId(0), 20..40, A, 2);
         assert_eq!(found(duplicates.next(&queue, B, |_, _| true)), Some((0, 20..40)));
     }
@@ -270,7 +270,7 @@ mod tests {
         queue.mark_sent(BlockId(0), 0..100, B, 1);
         duplicates.skip(&queue, C);
         queue.mark_lost(BlockId(0), 0..100, A);
-        tell(&mut duplicates, &SchedEvent::Lost { block: BlockId(0), range: 0..100, path: A }, &queue);
+        report(&mut duplicates, &SchedEvent::Lost { block: BlockId(0), range: 0..100, path: A }, &queue);
         assert_eq!(duplicates.next(&queue, C, |_, _| true), None);
     }
 
@@ -319,8 +319,8 @@ mod tests {
         queue.mark_sent(BlockId(1), 0..50, A, 1);
         assert!(duplicates.next(&queue, B, |_, _| true).is_some());
         queue.remove(BlockId(1));
-        tell(&mut duplicates, &SchedEvent::Done { block: BlockId(1), delivered: false }, &queue);
-        tell(&mut duplicates, &SchedEvent::Unsent { block: BlockId(1), range: 0..50, path: A }, &queue);
+        report(&mut duplicates, &SchedEvent::Done { block: BlockId(1), delivered: false }, &queue);
+        report(&mut duplicates, &SchedEvent::Unsent { block: BlockId(1), range: 0..50, path: A }, &queue);
         assert!(duplicates.places.iter().all(|places| places.offsets.is_empty()), "{duplicates:?}");
     }
 

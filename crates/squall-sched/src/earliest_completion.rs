@@ -12,7 +12,7 @@
 //! B:  rounds_s·RTT_s ≥ 2·RTT_f + δ
 //! ```
 //!
-//! A says that the fast path would be done, one round trip of waiting included, before a packet sent now on
+//! A: the fast path would be done, one round trip of waiting included, before a packet sent now on
 //! the slow path; B, that the slow path on its own would take longer than waiting and sending one
 //! window on the fast one. Wait if both hold.
 //!
@@ -23,7 +23,7 @@
 
 use crate::PathView;
 
-/// What the test says of the next packet.
+/// The outcome of the test for the next packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Keep it for the fast path.

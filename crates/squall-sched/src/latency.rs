@@ -14,14 +14,14 @@ pub(crate) struct LatencyWindow {
     capacity: usize,
     sum: u64,
     squares: u128,
-    /// When the path was last heard of.
-    heard: Micros,
+    /// When the path last delivered.
+    delivered: Micros,
 }
 
 impl LatencyWindow {
     /// Of at most `capacity` measurements.
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { samples: VecDeque::with_capacity(capacity), capacity, sum: 0, squares: 0, heard: 0 }
+        Self { samples: VecDeque::with_capacity(capacity), capacity, sum: 0, squares: 0, delivered: 0 }
     }
 
     /// Notes that the path's latest measurement is `latency`. The same as before may be the same measurement,
@@ -35,7 +35,7 @@ impl LatencyWindow {
     /// Notes an answer, and with it the latest measurement: one of its own, however equal to the one before,
     /// if none was noted at this time.
     pub(crate) fn answered(&mut self, latency: Micros, now: Micros) {
-        if self.heard < now {
+        if self.delivered < now {
             self.push(latency, now);
         }
     }
@@ -50,13 +50,13 @@ impl LatencyWindow {
         self.samples.push_back(latency);
         self.sum += latency;
         self.squares += square(latency);
-        self.heard = now;
+        self.delivered = now;
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.samples.clear();
-        (self.sum, self.squares, self.heard) = (0, 0, 0);
+        (self.sum, self.squares, self.delivered) = (0, 0, 0);
     }
 
     /// Number of measurements.
@@ -79,9 +79,9 @@ impl LatencyWindow {
         (spread as f64 / (n * (n - 1)) as f64).sqrt()
     }
 
-    /// How long ago the path was last heard of.
+    /// Time since the path last delivered.
     pub(crate) fn age(&self, now: Micros) -> Micros {
-        now.saturating_sub(self.heard)
+        now.saturating_sub(self.delivered)
     }
 }
 

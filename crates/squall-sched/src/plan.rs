@@ -1,12 +1,12 @@
 //! Planning ahead: which part of which block each path is to carry.
 //!
 //! What DEMS, DAMS and STORM share. They put the blocks in an order of their own and divide each of them
-//! over the paths. A plan holds that order and, for each path, a lane of parts that wait for its window. It
-//! is made lazily: a block is divided only when a path with room has nothing in its lane, so a decision costs
-//! no more the more blocks wait. It is thrown away and made anew when a block arrives, bytes come back, a
+//! over the paths. A plan holds that order and, for each path, a backlog of parts that wait for its window. It
+//! is made lazily: a block is divided only when a path with room has nothing in its backlog, so a decision costs
+//! no more the more blocks wait. It is discarded and made again when a block arrives, bytes come back, a
 //! path changes by more than [`CHANGE`], or it has become older than [`MAX_AGE`] (DAMS, §IV: "scheduling is
 //! triggered" by new blocks and network changes, not by packets). What was sent by then stays sent, so making
-//! it anew only divides what is left by what is known now.
+//! it again only divides the rest by current estimates.
 //!
 //! The papers take a path's bandwidth, window over round-trip time, for what it sends. Right after an outage it is not, as
 //! the round trip was measured over another path's acknowledgements, and a block would wait for a full path beside free
@@ -31,7 +31,7 @@ const CHANGE: f64 = 0.1;
 /// than it was thought to has nothing to send.
 const MAX_AGE: Micros = 10_000;
 
-/// A part of a block that a path is to carry: so many of the bytes that are still to be sent.
+/// A part of a block that a path is to carry: a number of the bytes that are still to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
     block: BlockId,
@@ -40,12 +40,12 @@ struct Part {
 
 /// What a path is to carry, in order.
 #[derive(Clone, Debug, Default)]
-struct Lane {
+struct Backlog {
     parts: VecDeque<Part>,
     bytes: u64,
 }
 
-impl Lane {
+impl Backlog {
     fn take(&mut self, bytes: u32) {
         let Some(part) = self.parts.front_mut() else { return };
         let bytes = bytes.min(part.bytes);
@@ -112,11 +112,11 @@ impl std::ops::DerefMut for Pipes {
     }
 }
 
-/// The order of the blocks at the front, and a lane for each path.
+/// The order of the blocks at the front, and a backlog for each path.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     order: VecDeque<BlockId>,
-    lanes: [Lane; MAX_PATHS],
+    backlogs: [Backlog; MAX_PATHS],
     basis: [Basis; MAX_PATHS],
     made: Micros,
     valid: bool,
@@ -139,19 +139,19 @@ impl Plan {
         }
     }
 
-    /// Whether the order is to be made anew, by [`Self::begin`].
+    /// Whether the order is to be made again, by [`Self::begin`].
     pub(crate) fn is_obsolete(&self, cx: &Context<'_>) -> bool {
         let changed = |path: &PathView| Basis::of(path).differs_from(&self.basis[index(path)]);
         !self.valid || cx.now >= self.made + MAX_AGE || cx.paths.iter().any(changed)
     }
 
-    /// Starts anew with blocks in this order.
+    /// Starts again with blocks in this order.
     pub(crate) fn begin(&mut self, cx: &Context<'_>, order: impl Iterator<Item = BlockId>) {
         self.order.clear();
         self.order.extend(order);
-        for lane in &mut self.lanes {
-            lane.parts.clear();
-            lane.bytes = 0;
+        for backlog in &mut self.backlogs {
+            backlog.parts.clear();
+            backlog.bytes = 0;
         }
         self.basis = [Basis::default(); MAX_PATHS];
         for path in cx.paths {
@@ -162,14 +162,14 @@ impl Plan {
         self.answer = None;
     }
 
-    /// How long a path is busy with what it was given: its lane, and what waits for its pacer.
+    /// How long a path is busy with what it was given: its backlog, and what waits for its pacer.
     pub(crate) fn busy(&self, path: &PathView) -> Micros {
-        capacity::time_for(path, self.lanes[index(path)].bytes + path.waiting)
+        capacity::time_for(path, self.backlogs[index(path)].bytes + path.waiting)
     }
 
-    /// Bytes that a path's budget pays for beyond what its lane holds.
+    /// Bytes that a path's budget pays for beyond what its backlog holds.
     pub(crate) fn affordable(&self, path: &PathView) -> u64 {
-        path.affordable().saturating_sub(self.lanes[index(path)].bytes)
+        path.affordable().saturating_sub(self.backlogs[index(path)].bytes)
     }
 
     /// The paths as pipes, in their order: what is not usable has no rate, what the budget leaves is a limit.
@@ -185,7 +185,7 @@ impl Plan {
         pipes
     }
 
-    /// The next assignment to a path with room. While such paths have nothing in their lanes, `place`
+    /// The next assignment to a path with room. While such paths have nothing in their backlogs, `place`
     /// divides one block of the order after the other.
     pub(crate) fn next(
         &mut self,
@@ -252,7 +252,7 @@ impl Plan {
         shares
     }
 
-    /// Appends shares of a block to the lanes of `paths`, in whole packets as far as the block goes.
+    /// Appends shares of a block to the backlogs of `paths`, in whole packets as far as the block goes.
     pub(crate) fn place(&mut self, block: BlockId, paths: &[PathView], shares: &Shares) {
         let (mut cut, mut sum) = (0, 0);
         let last = paths.iter().zip(shares.bytes).rposition(|(_, bytes)| bytes > 0);
@@ -269,11 +269,11 @@ impl Plan {
         }
     }
 
-    /// Appends a part of a block to the lane of a path.
+    /// Appends a part of a block to the backlog of a path.
     pub(crate) fn give(&mut self, block: BlockId, path: &PathView, bytes: u32) {
-        let lane = &mut self.lanes[index(path)];
-        lane.bytes += u64::from(bytes);
-        lane.parts.push_back(Part { block, bytes });
+        let backlog = &mut self.backlogs[index(path)];
+        backlog.bytes += u64::from(bytes);
+        backlog.parts.push_back(Part { block, bytes });
     }
 
     /// The next part for a path with room, if it has one.
@@ -283,11 +283,11 @@ impl Plan {
         path: &PathView,
         reason: fn(&Block) -> &'static str,
     ) -> Option<Assignment> {
-        let lane = &mut self.lanes[index(path)];
-        while let Some(part) = lane.parts.front().copied() {
+        let backlog = &mut self.backlogs[index(path)];
+        while let Some(part) = backlog.parts.front().copied() {
             let block = cx.queue.get(part.block);
             let Some((block, work)) = block.and_then(|block| Some((block, block.next_work()?))) else {
-                lane.take(part.bytes);
+                backlog.take(part.bytes);
                 continue;
             };
             self.answer = Some(Answer { path: index(path), block: part.block, unsent: block.unsent_bytes() });
@@ -296,18 +296,18 @@ impl Plan {
         None
     }
 
-    /// Takes what was sent of the last answer out of its lane.
+    /// Takes what was sent of the last answer out of its backlog.
     fn settle(&mut self, cx: &Context<'_>) {
         if let Some(answer) = self.answer.take() {
             let unsent = cx.queue.get(answer.block).map_or(0, Block::unsent_bytes);
-            self.lanes[answer.path].take(answer.unsent.saturating_sub(unsent));
+            self.backlogs[answer.path].take(answer.unsent.saturating_sub(unsent));
         }
     }
 
-    /// When to ask again if a path has room and nothing in its lane while others have: the plan may have
+    /// When to decide again if a path has room and an empty backlog while others have: the plan may have
     /// been wrong about them.
     pub(crate) fn review_at(&self, cx: &Context<'_>) -> Option<Micros> {
-        let waiting = self.lanes.iter().any(|lane| lane.bytes > 0);
+        let waiting = self.backlogs.iter().any(|backlog| backlog.bytes > 0);
         (waiting && cx.paths.iter().any(PathView::has_room)).then_some(self.made + MAX_AGE)
     }
 }

@@ -78,7 +78,7 @@ impl BlockQueue {
         self.fresh_bytes
     }
 
-    /// Bytes that the peer is not known to have, over all blocks.
+    /// Bytes that are not acknowledged, over all blocks.
     pub fn unacked_bytes(&self) -> u64 {
         self.unacked_bytes
     }
@@ -160,7 +160,7 @@ impl BlockQueue {
         Some(Work { block: block.meta().id, range, kind: WorkKind::Fresh })
     }
 
-    /// Says which channel's data is next when several wait.
+    /// Decides which channel's data is next when several wait.
     pub fn set_streams(&mut self, scheduler: StreamScheduler) {
         self.streams.reset(scheduler);
         for id in &self.with_fresh {
@@ -182,7 +182,7 @@ impl BlockQueue {
 
     /// Adds a block whose id is larger than that of every block before.
     pub fn insert(&mut self, meta: BlockMeta) {
-        self.usual.learn(&meta);
+        self.usual.record(&meta);
         self.add(Block::new(meta));
     }
 
@@ -194,7 +194,7 @@ impl BlockQueue {
         self.add(block);
     }
 
-    /// Bytes of a block that grows have come. Tell the scheduler with [`SchedEvent::Grew`](crate::SchedEvent::Grew).
+    /// A block has grown. The caller reports it to the scheduler with [`SchedEvent::Grew`](crate::SchedEvent::Grew).
     pub fn grow(&mut self, id: BlockId, bytes: u32) {
         if let Some(block) = self.blocks.get_mut(&id).filter(|block| block.is_growing() && bytes > 0) {
             let (before, expected) = (Listing::of(block), block.expected_bytes());
@@ -207,12 +207,12 @@ impl BlockQueue {
         }
     }
 
-    /// The length of a block that grew is final. Tell the scheduler with [`SchedEvent::Grew`](crate::SchedEvent::Grew).
+    /// The length of a block that grew is final. The caller reports it to the scheduler with [`SchedEvent::Grew`](crate::SchedEvent::Grew).
     pub fn finish(&mut self, id: BlockId) {
         if let Some(block) = self.blocks.get_mut(&id).filter(|block| block.is_growing()) {
             self.expected_bytes -= u64::from(block.expected_bytes());
             block.finish();
-            self.usual.learn(block.meta());
+            self.usual.record(block.meta());
         }
     }
 
@@ -260,7 +260,7 @@ impl BlockQueue {
     }
 
     /// Takes back a range that was committed to `path` but never left: it stands again as before, fresh
-    /// if no other copy ever left, lost if all that did were lost. Tell the scheduler with
+    /// if no other copy ever left, lost if all that did were lost. The caller reports it to the scheduler with
     /// [`SchedEvent::Unsent`](crate::SchedEvent::Unsent).
     pub fn mark_unsent(&mut self, id: BlockId, range: Range<u32>, path: PathId) {
         self.change(id, |block| block.unsent(range, path));

@@ -18,7 +18,7 @@ pub struct Registry {
     entries: BTreeMap<&'static str, (Entry, Builder)>,
 }
 
-/// What is told of a scheduler.
+/// The description of a scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// The name it is picked by.
@@ -29,7 +29,7 @@ pub struct Entry {
     pub source: &'static str,
     /// What can be set.
     pub options: &'static [OptionSpec],
-    /// Whether radio signals belong to it: in comparisons only such schedulers go by them, unless asked to.
+    /// Whether radio signals belong to it: in comparisons only such schedulers follow them, unless requested.
     pub signal: bool,
 }
 
@@ -58,7 +58,7 @@ pub enum BuildError {
     /// No such name.
     #[error("unknown scheduler '{name}'; there are {known}")]
     UnknownScheduler {
-        /// What was asked for.
+        /// The request.
         name: String,
         /// What there is.
         known: String,
@@ -68,7 +68,7 @@ pub enum BuildError {
     UnknownOption {
         /// Which scheduler.
         scheduler: String,
-        /// What was asked for.
+        /// The request.
         option: String,
         /// What it has.
         known: String,
@@ -113,7 +113,7 @@ impl Registry {
         self.entries.insert(entry.name, (entry, Box::new(build)));
     }
 
-    /// What is told of the scheduler of that name.
+    /// The description of the scheduler of that name.
     pub fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries.get(name).map(|(entry, _)| entry)
     }

@@ -6,7 +6,7 @@ use crate::{Block, BlockId, BlockQueue};
 
 /// Blocks by bytes to send, fresh or, of reliable ones, lost: fewest first, among equals the older first.
 ///
-/// The truth is the queue's; this follows it, one block at a time and O(log blocks) each, by being told
+/// The queue is authoritative; this follows it, one block at a time and O(log blocks) each, by reports of
 /// which block may have changed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Remaining {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     proptest! {
-        /// Followed block by block it is what building it anew would give.
+        /// Followed block by block it equals one that is built from the queue.
         #[test]
         fn following_the_queue_and_reading_it_agree(
             lens in vec((0..500u32, any::<bool>()), 1..10),
@@ -124,9 +124,9 @@ mod tests {
                     _ => _ = queue.mark_acked(id, range),
                 }
                 remaining.refresh(&queue, id);
-                let anew = Remaining::of(&queue);
-                prop_assert_eq!(order(&remaining), order(&anew));
-                prop_assert_eq!(remaining.total(), anew.total());
+                let built = Remaining::of(&queue);
+                prop_assert_eq!(order(&remaining), order(&built));
+                prop_assert_eq!(remaining.total(), built.total());
                 let sum = queue.iter().map(|b| u64::from(b.unsent_bytes())).sum::<u64>();
                 prop_assert_eq!(remaining.total(), sum);
             }

@@ -6,17 +6,17 @@ use crate::{BlockId, BlockQueue, Micros, PathId, PathView, Sharing, Work, WorkKi
 
 /// Decides which bytes go on which path.
 ///
-/// The session asks [`next`](Self::next) until the answer is [`Decision::Idle`], whenever something
+/// The session calls [`next`](Self::next) until it returns [`Decision::Idle`], whenever something
 /// changed: a block was handed over, an acknowledgement came, a path changed, a wake-up is due.
 pub trait Scheduler: Send {
     /// The next thing to do.
     ///
     /// Assign only to paths that [have room](PathView::has_room). The range of an assignment may be
-    /// longer than one packet: the session sends as much of it as the window takes and asks again, so a
+    /// longer than one packet: the session sends as much of it as the window admits and calls again, so a
     /// long range is cheaper than many short ones.
     fn next(&mut self, cx: &Context<'_>) -> Decision;
 
-    /// Something happened. Most schedulers need nothing of this: the [`Context`] tells the state.
+    /// Something happened. Most schedulers do not need this: the [`Context`] has the state.
     fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
         let _ = (event, cx);
     }
@@ -34,7 +34,7 @@ pub trait Scheduler: Send {
     }
 
     /// Bytes that each metered path may carry in this session, if there is a limit. The session counts every
-    /// packet it sends and tells the rest as [`PathView::budget`].
+    /// packet it sends and gives the rest as [`PathView::budget`].
     fn metered_cap(&self) -> Option<u64> {
         None
     }
@@ -73,7 +73,7 @@ impl<'a> Context<'a> {
 pub enum Decision {
     /// Send this.
     Send(Assignment),
-    /// Give up a block: the peer is told, nothing more of it is sent.
+    /// Cancel a block: the peer is notified, and nothing more of it is sent.
     Cancel {
         /// Which block.
         block: BlockId,
@@ -81,11 +81,11 @@ pub enum Decision {
         reason: &'static str,
     },
     /// Measure the round trip of a path that carries nothing: the session sends a probe of a few bytes on
-    /// it, and asks again.
+    /// it, and calls again.
     Probe(PathId),
     /// Nothing to send now.
     Idle {
-        /// Ask again at this time, if nothing happens before.
+        /// Call again at this time, if nothing happens before.
         wake: Option<Micros>,
     },
 }
@@ -125,7 +125,7 @@ impl Assignment {
     }
 }
 
-/// What happened since the scheduler was last asked.
+/// An event since the last decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SchedEvent {
     /// A block was handed over.

@@ -1,6 +1,6 @@
 //! Which channel's data is next when several wait: MAppLE's stream scheduler (NineTails, §III).
 //!
-//! Channels are what MAppLE calls streams. [`StreamScheduler::Fifo`] knows none: the oldest block is next.
+//! Channels are what MAppLE calls streams. [`StreamScheduler::Fifo`] ignores them: the oldest block is next.
 //! [`StreamScheduler::WeightedRoundRobin`] is deficit round robin (Shreedhar & Varghese, SIGCOMM 1995,
 //! §III): each channel with new data has a deficit counter; a turn adds quantum × weight to it, and the
 //! channel sends while its counter is above zero. One thing differs: a counter may fall below zero by less
@@ -67,7 +67,7 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// Starts anew, with no channel in line.
+    /// Starts again, with no channel in line.
     pub(crate) fn reset(&mut self, scheduler: StreamScheduler) {
         let quantum = match scheduler {
             StreamScheduler::Fifo => 0,

@@ -1,6 +1,6 @@
 //! How large the blocks of a class usually are: what a block that grows can be expected to become.
 //!
-//! A class is a channel and a priority, because that is all an application tells of what it sends: pictures, layers
+//! A class is a channel and a priority, because an application gives no other attribute of its blocks: pictures, layers
 //! and sound go on channels or priorities of their own. Where the key frames share a class with the other frames,
 //! one of them counts as twice the usual size at most, so that it moves the mean by a tenth and not by a third. A
 //! stream that changes for good is followed all the same, by a tenth a block.
@@ -21,13 +21,13 @@ pub(crate) struct UsualSizes(BTreeMap<(u16, u8), f64>);
 
 impl UsualSizes {
     /// The length of a block is final.
-    pub(crate) fn learn(&mut self, meta: &BlockMeta) {
+    pub(crate) fn record(&mut self, meta: &BlockMeta) {
         let len = f64::from(meta.len);
         let mean = self.0.entry((meta.channel, meta.priority)).or_insert(len);
         *mean += WEIGHT * (len.min(LARGEST * *mean) - *mean);
     }
 
-    /// What a block of this class usually is, in bytes; 0 while none is known.
+    /// The usual length of a block of this class in bytes; 0 before the first.
     pub(crate) fn expected(&self, meta: &BlockMeta) -> u32 {
         let mean = self.0.get(&(meta.channel, meta.priority)).copied().unwrap_or(0.0);
         (mean.round() as u32).min(MAX_BLOCK)
@@ -46,9 +46,9 @@ mod tests {
     #[test]
     fn classes_are_apart_and_the_first_block_of_one_is_its_mean() {
         let mut usual = UsualSizes::default();
-        usual.learn(&of(40_000, 0, 3));
-        usual.learn(&of(300, 1, 3));
-        usual.learn(&of(90_000, 0, 0));
+        usual.record(&of(40_000, 0, 3));
+        usual.record(&of(300, 1, 3));
+        usual.record(&of(90_000, 0, 0));
         let expected = [(0, 3), (1, 3), (0, 0), (2, 3)].map(|(c, p)| usual.expected(&of(0, c, p)));
         assert_eq!(expected, [40_000, 300, 90_000, 0]);
     }
@@ -56,12 +56,12 @@ mod tests {
     #[test]
     fn a_key_frame_moves_the_mean_by_a_tenth_and_a_new_rate_is_followed() {
         let mut usual = UsualSizes::default();
-        usual.learn(&of(10_000, 0, 3));
-        usual.learn(&of(60_000, 0, 3));
+        usual.record(&of(10_000, 0, 3));
+        usual.record(&of(60_000, 0, 3));
         assert_eq!(usual.expected(&of(0, 0, 3)), 11_000);
-        (0..60).for_each(|_| usual.learn(&of(60_000, 0, 3)));
+        (0..60).for_each(|_| usual.record(&of(60_000, 0, 3)));
         assert!(usual.expected(&of(0, 0, 3)) > 58_000);
-        (0..60).for_each(|_| usual.learn(&of(5_000, 0, 3)));
+        (0..60).for_each(|_| usual.record(&of(5_000, 0, 3)));
         assert!(usual.expected(&of(0, 0, 3)) < 5_500);
     }
 }

@@ -28,7 +28,7 @@
 //!   the sign of blocking: the paper looks for a blocked send window, the implementation for retransmissions
 //!   of the slow path, and only these can be seen here.
 //! - `r` is not rounded. The growth of `X` assumes congestion avoidance; what the paper's code adds for slow
-//!   start is left out, since a view does not tell the phase.
+//!   start is left out, since a view does not show the phase.
 //! - Blocks in the order of handing over, repairs first. A repair is put to the estimate like new data: a
 //!   loss of the fast path is to be made good on it, as a TCP subflow does, and not at the end of a slow
 //!   path's queue. A full path is waited for only while it is healthy and an acknowledgement can open it.
@@ -121,7 +121,7 @@ struct Lambda {
     max: f64,
     up: f64,
     down: f64,
-    /// Last adapted by each path, or first asked.
+    /// Last adapted by each path, or first evaluated.
     since: [Option<Micros>; MAX_PATHS],
     /// Paths with a loss since then, one bit each.
     lossy: u8,
@@ -219,7 +219,7 @@ mod tests {
             lambda.adapt(ms * 1000, &slow);
             (lambda.value * 1000.0).round()
         };
-        assert_eq!(at(&mut lambda, 0, 0), 1200.0, "nothing is known yet");
+        assert_eq!(at(&mut lambda, 0, 0), 1200.0, "nothing is measured yet");
         assert_eq!(at(&mut lambda, 99, 1), 1200.0, "not yet one round trip");
         assert_eq!(at(&mut lambda, 100, 0), 1240.0, "a loss");
         assert_eq!(at(&mut lambda, 200, 0), 1230.0, "none");

@@ -16,7 +16,7 @@
 //! - `BW_i` is window over smoothed RTT and `OWD_i` the one-way delay from the peer's receive times. The paper
 //!   halves the RTT.
 //! - `waiting_i` is what was given to the path and not sent yet, over `BW_i`.
-//! - Lost bytes are part of their block and divided anew with the rest of it.
+//! - Lost bytes are part of their block and divided again with the rest of it.
 //! - The paper's optional reinjection of a block's last bytes on the other subflow is left out: what DAMS
 //!   compares with, and what DAMS-C and STORM take over, is the division.
 //!

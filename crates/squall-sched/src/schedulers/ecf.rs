@@ -23,7 +23,7 @@
 //!   `squall-lab`).
 //! - A full path is waited for only while it is healthy and an acknowledgement can open it; so something is
 //!   always in flight while ECF waits, and no wake-up is needed. When the path falls silent the session
-//!   says so, and its data goes elsewhere.
+//!   reports it, and its data leaves on another path.
 //! - Any number of paths: `f` is the fastest of all and `s` the fastest with room. Where waiting for `f`
 //!   beats `s`, it beats every path slower than `s`. Each pair of `f` and `s` has a `waiting` of its own.
 

@@ -1,7 +1,7 @@
 //! NineTails: lowest RTT, and everything on all paths near the end of a message.
 //!
 //! Source: the paper of MAppLE and NineTails, §IV-B, Algorithm 1 and Eq. 1. A message is a block here. Each
-//! time a packet can be sent, the mode is decided anew:
+//! time a packet can be sent, the mode is decided again:
 //!
 //! ```text
 //! redundant if  remaining / rate_best < min(3/2·RTT, RTO_min + 1/2·RTT)
@@ -65,7 +65,7 @@ pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildEr
     Ok(Box::new(NineTails { extent, rto_min, duplicates: Duplicates::default(), tails: Tails::default() }))
 }
 
-/// Blocks whose tail is kept in mind at a time.
+/// Blocks whose tails are remembered at a time.
 pub const MAX_TAILS: usize = 4096;
 
 /// Lowest RTT, redundant near the end.

@@ -5,7 +5,7 @@
 //!
 //! **Two queues.** Reliable blocks and unreliable data wait apart, each by deadline ([`crate::BlockQueue`] keeps both).
 //!
-//! **Reliable blocks** are divided so that their parts arrive together, weighted by what the radio says:
+//! **Reliable blocks** are divided so that their parts arrive together, weighted by the radio's quality:
 //!
 //! ```text
 //! size_i / (bw_i · F_i) + OWD_i = T,   Σ size_i = size                                         (Eq. 4)
@@ -254,7 +254,7 @@ impl Ras {
                 return Some(Assignment::new(work, path.id, "was in flight on a dead path"));
             }
         }
-        // Every path that could carry something has been asked.
+        // Every path that could carry something was considered.
         if cx.paths.iter().all(|p| !p.is_open() || p.has_room()) {
             self.stranded = None;
         }

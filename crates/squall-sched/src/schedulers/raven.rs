@@ -85,7 +85,7 @@ pub struct Raven {
     confidence: Confidence,
     /// By path id.
     measured: [LatencyWindow; MAX_PATHS],
-    /// The paths that could have been the fastest when last asked, one bit each.
+    /// The paths that could have been the fastest at the last decision, one bit each.
     rivals: u8,
     duplicates: Duplicates,
 }

@@ -2,7 +2,7 @@
 //! earlier.
 //!
 //! Source: Jonglez, Heusse, Gaujal, "SRPT-ECF: challenging Round-Robin for stream-aware multipath
-//! scheduling" (FIT 2020); a baseline of DAMS (INFOCOM 2022, §V), which says of it that it selects the
+//! scheduling" (FIT 2020); a baseline of DAMS (INFOCOM 2022, §V), which states that it selects the
 //! smallest stream and minimises the completion time of each. A stream is a block here. With `R_1 ≤ R_2 ≤ …`
 //! the bytes left of the blocks and `K_i = R_1 + … + R_i`:
 //!
@@ -12,7 +12,7 @@
 //!   that is earlier: the test of ECF, formulae in `earliest_completion.rs`, with `k = K_i`. If not, the
 //!   next block is looked at: it would wait longer, so the slower path may be right for it.
 //!
-//! What the paper's own words for the test are could not be compared; the test is ECF's (CoNEXT 2017,
+//! The paper's own formula of the test could not be compared; the test is ECF's (CoNEXT 2017,
 //! Algorithm 1) without its preference for going on waiting, which is one for a whole connection.
 //!
 //! - Bytes left are those to send: never sent, or lost. So repairs take the place of their block and not the
@@ -53,7 +53,7 @@ pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildEr
 #[derive(Clone, Debug)]
 pub struct SrptEcf {
     look: usize,
-    /// `None` until first asked: blocks may have been queued before.
+    /// `None` until the first decision: blocks may have been queued before.
     remaining: Option<Remaining>,
     /// The block of the last assignment, of which some has been sent since.
     assigned: Option<BlockId>,

@@ -7,9 +7,9 @@ use crate::{Block, BlockId, BlockQueue, Micros, PathView, SegmentState, Work, Wo
 pub(super) struct Away {
     /// A round trip below this ends it.
     limit: Micros,
-    /// Whether the path that was left has been heard since, or was out of use and is trusted again by the
-    /// session, which asks for proof of delivery.
-    heard: bool,
+    /// Whether the path that was left has delivered since, or was out of use and is readmitted by the
+    /// session, which requires proof of delivery.
+    received: bool,
     probe: Option<Probe>,
 }
 
@@ -23,22 +23,22 @@ struct Probe {
 
 impl Away {
     pub(super) fn new(limit: Micros) -> Self {
-        Self { limit, heard: false, probe: None }
+        Self { limit, received: false, probe: None }
     }
 
     /// Something arrived on the path that was left.
-    pub(super) fn heard(&mut self) {
-        self.heard = true;
+    pub(super) fn received(&mut self) {
+        self.received = true;
     }
 
     /// Looks at the path that was left.
     pub(super) fn look(&mut self, primary: Option<&PathView>) {
-        self.heard |= primary.is_none_or(|p| !p.usable);
+        self.received |= primary.is_none_or(|p| !p.usable);
     }
 
     /// Whether the path that was left is good again.
     pub(super) fn is_over(&self, primary: Option<&PathView>) -> bool {
-        self.heard && primary.is_some_and(|p| p.usable && p.latest_rtt < self.limit)
+        self.received && primary.is_some_and(|p| p.usable && p.latest_rtt < self.limit)
     }
 
     /// A new frame begins on a backup: it becomes a probe if the path that was left carries less than two

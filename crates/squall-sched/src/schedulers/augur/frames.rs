@@ -18,13 +18,13 @@ const MAX_OPEN: usize = 1024;
 pub(super) struct Frames {
     /// Unfinished ones.
     tracked: BTreeMap<BlockId, Frame>,
-    /// Of these, the ones that tell of the primary path: those begun since it was last switched to.
+    /// Of these, the ones that are samples of the primary path: those begun since it was last switched to.
     by_age: BTreeSet<(Micros, BlockId)>,
     /// Of these, the ones not yet handed to a backup.
     waiting: BTreeSet<(Micros, BlockId)>,
     /// Frames handed to a backup with bytes that it may have to carry.
     rescue: BTreeSet<BlockId>,
-    /// Delivered, but of the primary path it is not yet known whether it would have been in time.
+    /// Delivered, but whether the primary path would have been in time is still open.
     open: BTreeMap<BlockId, Frame>,
 }
 
@@ -35,7 +35,7 @@ struct Frame {
     /// Bytes of it that were acknowledged on the primary path.
     acked: u32,
     handed: bool,
-    /// Below this the backup has nothing to do, unless it is told of a loss.
+    /// Below this the backup has nothing to do, unless a loss is reported.
     cursor: u32,
     /// Since when it is the oldest, and until when if it has ended as such.
     oldest: Option<(Micros, Option<Micros>)>,
@@ -89,7 +89,7 @@ impl Frames {
         }
     }
 
-    /// The primary path is left: the backup gets every frame, and none of them tells any more of it.
+    /// The primary path is left: the backup gets every frame, and none of them is a sample of it any more.
     pub(super) fn abandon(&mut self, now: Micros) {
         self.hand_over(Micros::MAX);
         if let Some((_, id)) = self.by_age.first()
@@ -125,7 +125,7 @@ impl Frames {
         None
     }
 
-    /// Bytes arrived on the primary path. Returns what is now known of a frame that the backup had
+    /// Bytes arrived on the primary path. Returns the outcome of a frame that the backup had
     /// delivered before.
     pub(super) fn acked(&mut self, id: BlockId, range: &Range<u32>, now: Micros) -> Option<Outcome> {
         let bytes = range.end.saturating_sub(range.start);
@@ -148,7 +148,7 @@ impl Frames {
         Some(frame.outcome(now, delivered))
     }
 
-    /// As [`Self::end`], but asks what the primary path alone would have done: for a frame that the backup
+    /// As [`Self::end`], but evaluates what the primary path alone would have done: for a frame that the backup
     /// delivered first, the answer comes later, with [`Self::acked`] or [`Self::overdue`].
     pub(super) fn end_on_primary(&mut self, id: BlockId, delivered: bool, now: Micros) -> Option<Outcome> {
         let mut frame = self.take(id)?;

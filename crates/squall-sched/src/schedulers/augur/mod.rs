@@ -36,11 +36,11 @@
 //! more time, and §5.3 hints that the budget is used (medians: 0.65 % of the bytes, switches included,
 //! against 0.2 % of stalls on the single path, with δ = 3.5).
 //!
-//! **What a rescue does to the model.** In the paper's words the in-flight time ends with the
+//! **What a rescue does to the model.** By the paper the in-flight time ends with the
 //! acknowledgement, whichever path brings it, and stalls are those that the receiver felt. A rescued frame
 //! is then no stall: P(stall) falls with success, and with it the budget, until enough frames stall again.
 //! Eq. 2 and 3, however, take P(stall) for constant, which is only true of the primary path alone. Option
-//! `learn`: `end` (default) is the paper's wording; `primary` judges a frame that the backup delivered first
+//! `learn`: `end` (default) follows the paper; `primary` judges a frame that the backup delivered first
 //! by when the primary delivers it too, or as a stall when it has not by T_thresh. The difference is large:
 //! of lone stalls at a steady rate `augur-retransmit` rescues 1 − 1/δ with `end` (71 % with 3.5), since
 //! rescued frames, as old as those to be acted on, use up the budget, and all but the first with `primary`,
@@ -57,7 +57,7 @@
 //!   as copies, what was lost as repairs, what was never sent for the first time. Lost bytes of other frames
 //!   are repaired on the primary. Where the backup has no room, the primary goes on with the frame.
 //! - RTT_wifi in the switch rule is the latest sample, or the time since which something is in flight and
-//!   nothing was heard, if that is longer: a path that has gone silent keeps its last good sample.
+//!   nothing was received, if that is longer: a path that has gone silent keeps its last good sample.
 //! - Models count frames that began on the primary. While the backup is primary no samples are taken and no
 //!   thresholds derived; frames from before still get their label. After the return the oldest frame is one
 //!   begun since.
@@ -169,7 +169,7 @@ impl Scheduler for Augur {
             SchedEvent::Acked { block, range, path } if Some(*path) == primary => {
                 self.heard_at = cx.now;
                 if let Some(away) = &mut self.away {
-                    away.heard();
+                    away.received();
                 }
                 if let Some(outcome) = self.frames.acked(*block, range, cx.now) {
                     self.manager.note(cx.now, &outcome);
@@ -265,7 +265,7 @@ impl Augur {
         }
     }
 
-    /// When the primary path is to be left if nothing is heard on it until then: the oldest frame's age is in
+    /// When the primary path is to be left if nothing is received on it until then: the oldest frame's age is in
     /// X₂ and the primary's round trip longer than the backup's.
     fn degraded_at(&self, primary: &PathView, backup_rtt: Micros) -> Option<Micros> {
         let first_sent = self.frames.oldest()?;

@@ -115,7 +115,7 @@ impl StateManager {
         self.stale = true;
     }
 
-    /// Derives the strategies anew, if the models have changed and the last time is a while ago.
+    /// Derives the strategies again, if the models have changed and the last time is a while ago.
     pub(super) fn solve(&mut self, now: Micros) {
         if now < self.solve_at || !self.stale {
             return;
@@ -188,7 +188,7 @@ fn threshold(seen: &[u32], stalled: &[u32], backup: &[u32], delta: f64) -> Optio
 }
 
 /// The first state past what half of all frames take, or the last one in which the backup can help, whichever
-/// comes first. Younger frames do not tell that the path is degraded, however long stalls last.
+/// comes first. Younger frames do not show that the path is degraded, however long stalls last.
 fn usual(frames: &[u32], backup: &[u32]) -> usize {
     let total: u64 = frames.iter().map(|n| u64::from(*n)).sum();
     let mut so_far = 0;

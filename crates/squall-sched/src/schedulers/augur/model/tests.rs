@@ -10,7 +10,7 @@ fn settings(delta: f64) -> Settings {
     Settings { stall: 200 * MS, delta, window: 300_000 * MS, sample: 10 * MS }
 }
 
-/// A frame that ended after so many milliseconds and was never the oldest.
+/// A frame that ended after this many milliseconds and was never the oldest.
 fn delivered(ms: u64) -> Outcome {
     Outcome { first_sent: 0, ended: ms * MS, delivered: true, oldest: None }
 }
@@ -43,7 +43,7 @@ fn the_backup_must_reach_by_hand() {
     // Eq. 8 at 81 ms: P(RTT ≤ 119 ms).
     assert_eq!(manager(3.5, &ENDS, &[119, 300]).retransmit_at(), Some(81 * MS));
     assert_eq!(manager(3.5, &ENDS, &[120, 300]).retransmit_at(), None);
-    assert_eq!(manager(3.5, &ENDS, &[]).retransmit_at(), None, "nothing is known of the backup");
+    assert_eq!(manager(3.5, &ENDS, &[]).retransmit_at(), None, "the backup has no samples");
     let mut above = manager(3.5, &ENDS, &[]);
     above.note_backup(0, Some(119 * MS + 1));
     above.solve(SOLVE_INTERVAL);
@@ -105,7 +105,7 @@ fn the_switch_has_a_threshold_of_its_own() {
     let manager = looked_at(0.6, 60);
     assert_eq!((manager.retransmit_at(), manager.switch_at()), (None, Some(101 * MS)));
     // δ·24 = 84 looks: the 22 older than 20 ms, but not the 101 of that age as well. But half of the frames
-    // take 25 ms, so that this age says nothing.
+    // take 25 ms, so that this age has no meaning.
     let manager = looked_at(3.5, 60);
     assert_eq!((manager.retransmit_at(), manager.switch_at()), (Some(26 * MS), Some(26 * MS)));
     // A backup that reaches no further than to 23 ms.
