@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test man android bench picture findings versus traffic fuzz soak site tools
+.PHONY: demo test checks msrv deny public-api noq-range publish-check man android bench picture findings versus traffic fuzz soak site tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -29,7 +29,53 @@ test: tools
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	SQUALL_UNJUDGED="$(UNJUDGED)" $(CARGO) test --workspace --locked || { scripts/unjudged.sh "$(UNJUDGED)"; exit 1; }
 	@$(MAKE) --no-print-directory android NATIVE=--workspace
+	@$(foreach check,$(CHECKS),printf 'not run\t%s\t%s\n' 'make $(check)' '$(NEEDS_$(check))' >> "$(UNJUDGED)";)
 	@scripts/unjudged.sh "$(UNJUDGED)"
+
+# What a release needs beside the tests. Each is a target of its own, for it needs the network, a further toolchain or a
+# program that may be missing; one that cannot run says so in a line.
+CHECKS = msrv deny public-api noq-range publish-check
+NEEDS_msrv = the oldest toolchain that the crates promise
+NEEDS_deny = cargo-deny
+NEEDS_public-api = cargo-public-api and a nightly toolchain
+NEEDS_noq-range = the registry
+NEEDS_publish-check = the registry
+checks: $(CHECKS)
+
+# The crates that are published: those of crates/ that do not say otherwise.
+PUBLISHED = $(addprefix -p ,$(notdir $(patsubst %/Cargo.toml,%,$(shell grep -L '^publish = false' crates/*/Cargo.toml))))
+
+# They build with the oldest toolchain that Cargo.toml names.
+MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+msrv:
+	@if $(CARGO) +$(MSRV) --version >/dev/null 2>&1; then \
+		$(CARGO) +$(MSRV) check --locked $(PUBLISHED) --all-features; \
+	else echo "not run: msrv: rustup toolchain install $(MSRV) --profile minimal"; fi
+
+# Licences, second versions, banned crates, advisories: deny.toml.
+deny:
+	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --workspace check; \
+	else echo "not run: deny: cargo install --locked cargo-deny"; fi
+
+# The public interface as text, compared with the snapshot; with UPDATE=1 the snapshot is written.
+API = squall squall-sched
+public-api:
+	@if ! command -v cargo-public-api >/dev/null; then echo "not run: public-api: cargo install --locked cargo-public-api"; \
+	elif ! $(CARGO) +nightly --version >/dev/null 2>&1; then echo "not run: public-api: rustup toolchain install nightly"; \
+	else for crate in $(API); do \
+		$(CARGO) +nightly public-api -q -p $$crate --all-features -sss > crates/$$crate/api.new || exit 1; \
+		if [ -n "$(UPDATE)" ]; then mv crates/$$crate/api.new crates/$$crate/api.txt; continue; fi; \
+		diff -u crates/$$crate/api.txt crates/$$crate/api.new; differs=$$?; rm crates/$$crate/api.new; \
+		[ $$differs = 0 ] || { echo "public-api: $$crate has changed; if that is meant: make public-api UPDATE=1"; exit 1; }; \
+	done; fi
+
+# The contract tests with the lowest and the highest noq-proto of the range in Cargo.toml.
+noq-range:
+	@scripts/noq-range.sh
+
+# Packs every published crate and builds it from what was packed.
+publish-check:
+	@$(CARGO) package --locked --allow-dirty $(PUBLISHED)
 
 # The Android library: its native half for this machine, its Java half tested with it on the JVM, the AAR.
 # With NATIVE=--workspace the half is the one that the tests have built, with the features that all crates together need.

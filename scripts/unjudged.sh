@@ -4,11 +4,12 @@
 #   unjudged.sh FILE
 #
 # An excused measurement of a duration is one that the machine was proved too busy for. A skipped test lacks a tool, a
-# device or a right; under CI=true that is a failure.
+# device or a right; under CI=true that is a failure. A check that was not run is a target of its own.
 set -euo pipefail
 file=$1
 excused=$(grep -c '^excused' "$file" 2>/dev/null || true)
 skipped=$(grep -c '^skipped' "$file" 2>/dev/null || true)
-echo "tests: ${excused:-0} measurements excused (the machine was too busy), ${skipped:-0} tests skipped"
+not_run=$(grep -c '^not run' "$file" 2>/dev/null || true)
+echo "tests: ${excused:-0} measurements excused (the machine was too busy), ${skipped:-0} tests skipped, ${not_run:-0} checks not run"
 [ ! -e "$file" ] || sort "$file" | awk -F '\t' '{ printf "  %s: %s: %s\n", $1, $2, $3 }'
 [ "${CI:-}" != true ] || [ "${skipped:-0}" = 0 ]
