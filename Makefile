@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test checks msrv deny public-api noq-range publish-check man android bench picture findings versus traffic fuzz soak site tools
+.PHONY: demo test checks msrv deny noq-range publish-check man android bench picture findings versus traffic fuzz soak site tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -34,10 +34,9 @@ test: tools
 
 # What a release needs beside the tests. Each is a target of its own, for it needs the network, a further toolchain or a
 # program that may be missing; one that cannot run says so in a line.
-CHECKS = msrv deny public-api noq-range publish-check
+CHECKS = msrv deny noq-range publish-check
 NEEDS_msrv = the oldest toolchain that the crates promise
 NEEDS_deny = cargo-deny
-NEEDS_public-api = cargo-public-api and a nightly toolchain
 NEEDS_noq-range = the registry
 NEEDS_publish-check = the registry
 checks: $(CHECKS)
@@ -56,18 +55,6 @@ msrv:
 deny:
 	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --workspace check; \
 	else echo "not run: deny: cargo install --locked cargo-deny"; fi
-
-# The public interface as text, compared with the snapshot; with UPDATE=1 the snapshot is written.
-API = squall squall-sched
-public-api:
-	@if ! command -v cargo-public-api >/dev/null; then echo "not run: public-api: cargo install --locked cargo-public-api"; \
-	elif ! $(CARGO) +nightly --version >/dev/null 2>&1; then echo "not run: public-api: rustup toolchain install nightly"; \
-	else for crate in $(API); do \
-		$(CARGO) +nightly public-api -q -p $$crate --all-features -sss > crates/$$crate/api.new || exit 1; \
-		if [ -n "$(UPDATE)" ]; then mv crates/$$crate/api.new crates/$$crate/api.txt; continue; fi; \
-		diff -u crates/$$crate/api.txt crates/$$crate/api.new; differs=$$?; rm crates/$$crate/api.new; \
-		[ $$differs = 0 ] || { echo "public-api: $$crate has changed; if that is meant: make public-api UPDATE=1"; exit 1; }; \
-	done; fi
 
 # The contract tests with the lowest and the highest noq-proto of the range in Cargo.toml.
 noq-range:
