@@ -15,7 +15,7 @@
 
 use crate::{MAX_PATHS, Micros};
 
-/// A path, as far as dividing a block over it matters.
+/// The properties of a path that matter for dividing a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pipe {
     /// When its first byte would be done, in microseconds from now.

@@ -252,7 +252,7 @@ impl Plan {
         shares
     }
 
-    /// Appends shares of a block to the backlogs of `paths`, in whole packets as far as the block goes.
+    /// Appends shares of a block to the backlogs of `paths`, in whole packets up to the end of the block.
     pub(crate) fn place(&mut self, block: BlockId, paths: &[PathView], shares: &Shares) {
         let (mut cut, mut sum) = (0, 0);
         let last = paths.iter().zip(shares.bytes).rposition(|(_, bytes)| bytes > 0);

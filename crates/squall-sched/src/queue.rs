@@ -149,7 +149,7 @@ impl BlockQueue {
     }
 
     /// The range never sent that is next: the oldest, or, if channels take turns, the oldest of the channel
-    /// whose turn it is, as far as that goes.
+    /// whose turn it is, if it has any.
     pub fn next_fresh(&self) -> Option<Work> {
         let (block, most) = match self.streams.next() {
             Some((id, most)) => (self.get(id)?, most),

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn every_default_that_is_told_is_accepted() {
+    fn every_listed_default_is_accepted() {
         let registry = Registry::standard();
         for entry in registry.entries() {
             let options: Vec<_> = entry.options.iter().map(|o| format!("{}={}", o.name, o.default)).collect();

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn schedulers_tell_how_their_paths_add_up() {
+    fn schedulers_declare_how_their_paths_add_up() {
         let sharing = |scheduler: &str| Registry::standard().build(scheduler).expect(scheduler).sharing();
         assert_eq!(sharing("sp"), Sharing::Only(PathId(0)));
         assert_eq!(sharing("sp(cap=2MB, path=1)"), Sharing::Only(PathId(1)));

@@ -15,7 +15,7 @@ use std::{
 
 use crate::{Reading, Technology};
 
-/// How many readings the ring holds. A look fails if the writer begins so many in the nanoseconds it takes.
+/// How many readings the ring holds. An attempt to read fails if the writer begins this many within its nanoseconds.
 const PLACES: usize = 8;
 
 /// How often a look that the writer overtook is repeated.
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_that_cannot_be_kept_are_bounded_or_not_told() {
+    fn levels_that_cannot_be_kept_are_bounded_or_left_out() {
         let (mut publisher, subscriber) = board();
         publisher.publish(&Reading {
             rsrp: Some(f64::NAN),

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_does_not_count() {
+    fn a_missing_level_does_not_count() {
         let index = QualityIndex::default();
         let lte = Reading::lte(0, -100.0, 0.0);
         close(index.base(&Reading { sinr: None, ..lte }), 0.5);

@@ -21,7 +21,7 @@ impl std::fmt::Debug for Radios {
     }
 }
 
-/// All radios of this machine: Wi-Fi interfaces and modems on Linux, as far as this build reads them (features
+/// All radios of this machine: Wi-Fi interfaces and modems on Linux, if this build reads them (features
 /// `wifi` and `modem`). On Android the application reports them, over a [`board`](crate::board()).
 pub fn radios() -> Radios {
     let mut found = Radios { sources: Vec::new(), problems: Vec::new() };

@@ -101,7 +101,7 @@ impl FromStr for Technology {
 /// The levels of a radio at one moment. A level that it does not report is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// When the radio measured, as far as known; else when it was read.
+    /// When the radio measured, if known; else when it was read.
     pub at: Micros,
     /// Which radio technology.
     pub technology: Technology,

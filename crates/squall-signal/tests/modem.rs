@@ -55,7 +55,7 @@ fn levels_are_read_and_then_awaited() {
     assert_eq!(
         (second.rsrp, second.rsrq, second.sinr),
         (Some(-110.0), None, None),
-        "missing ones are not told"
+        "missing ones are left out"
     );
 
     manager.levels(FIRST, "Nr5g", &[("rsrp", -101.0), ("snr", 3.0)]);
@@ -70,7 +70,7 @@ fn silence_is_ended_by_a_question_once_a_second() {
     let first = read(&mut source);
     let nothing = source.next(clock(), Duration::from_millis(50)).expect("ModemManager answers");
     assert_eq!(nothing, None);
-    // Something that ModemManager does not tell of.
+    // A change without a signal.
     manager.put(
         FIRST,
         SIGNAL,
@@ -84,7 +84,7 @@ fn silence_is_ended_by_a_question_once_a_second() {
 }
 
 #[test]
-fn values_that_are_only_told_to_be_different_are_asked_for() {
+fn changed_values_that_are_not_included_are_queried() {
     let manager = ModemManager::with_lte("wwan0", LEVELS);
     let mut source = open(&manager);
     read(&mut source);
@@ -94,7 +94,7 @@ fn values_that_are_only_told_to_be_different_are_asked_for() {
 }
 
 #[test]
-fn leaving_the_network_is_told_at_once_and_so_is_coming_back() {
+fn leaving_the_network_is_reported_at_once_and_so_is_coming_back() {
     let manager = ModemManager::with_lte("wwan0", LEVELS);
     let mut source = open(&manager);
     read(&mut source);
@@ -102,7 +102,7 @@ fn leaving_the_network_is_told_at_once_and_so_is_coming_back() {
         (NETWORK, "RegistrationState", Value::from(2u32), Value::from(5u32)),
         (MODEM, "State", Value::from(7i32), Value::from(8i32)),
     ] {
-        // What does not matter wakes nobody.
+        // An irrelevant change ends no wait.
         manager.change(FIRST, MODEM, vec![("SignalQuality", Value::from(40u32))], &[]);
         let begin = Instant::now();
         manager.change(FIRST, interface, vec![(property, out)], &[]);
@@ -120,13 +120,13 @@ fn who_may_not_set_the_rate_reads_what_is_there_and_says_so() {
     let manager = ModemManager::with_lte("wwan0", LEVELS);
     manager.set_setup(Setup::Denied);
     let mut source = open(&manager);
-    let note = source.note().expect("is told");
+    let note = source.note().expect("is reported");
     let expected = "not permitted to have ModemManager measure each second, it measures nothing now; ";
     assert!(note.starts_with(expected) && note.ends_with("mmcli -m 0 --signal-setup=1"), "{note}");
     assert_eq!(read(&mut source).rsrp, Some(-97.0));
     manager.put(FIRST, SIGNAL, vec![("Rate", Value::from(10u32))]);
-    assert!(open(&manager).note().expect("is told").contains("it measures every 10 s"));
-    // Somebody else had it done: nothing to ask for, nothing to tell.
+    assert!(open(&manager).note().expect("is reported").contains("it measures every 10 s"));
+    // Another program has set the rate: nothing to request or to report.
     manager.put(FIRST, SIGNAL, vec![("Rate", Value::from(1u32))]);
     let asked = manager.rates().len();
     assert_eq!((open(&manager).note(), manager.rates().len()), (None, asked));
@@ -138,7 +138,7 @@ fn a_modem_that_is_not_ready_is_asked_again_when_its_state_changes() {
     manager.set_setup(Setup::WrongState);
     manager.put(FIRST, MODEM, vec![("State", Value::from(3i32))]);
     let mut source = open(&manager);
-    assert!(source.note().expect("is told").starts_with("ModemManager does not measure each second yet"));
+    assert!(source.note().expect("is reported").starts_with("ModemManager does not measure each second yet"));
     assert!(read(&mut source).disconnected);
     manager.set_setup(Setup::Granted);
     manager.change(FIRST, MODEM, vec![("State", Value::from(8i32))], &[]);
@@ -150,11 +150,11 @@ fn a_modem_that_is_not_ready_is_asked_again_when_its_state_changes() {
 }
 
 #[test]
-fn a_modem_without_levels_tells_whether_it_is_registered() {
+fn a_modem_without_levels_reports_whether_it_is_registered() {
     let manager = ModemManager::with_lte("wwan0", LEVELS);
     manager.take(FIRST, SIGNAL);
     let mut source = open(&manager);
-    assert!(source.note().expect("is told").starts_with("ModemManager reports no levels of this modem"));
+    assert!(source.note().expect("is reported").starts_with("ModemManager reports no levels of this modem"));
     let seen = read(&mut source);
     assert_eq!((seen.technology, seen.rsrp, seen.disconnected), (Technology::Lte, None, false));
     manager.change(FIRST, MODEM, vec![("State", Value::from(7i32))], &[]);
@@ -230,7 +230,7 @@ fn a_modem_is_known_by_its_ports_and_by_its_connections() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_in_a_line() {
+fn a_failure_is_reported_in_a_line() {
     let manager = ModemManager::start();
     let mut said = vec![(refused(&manager), "wwan0: ModemManager has no modem")];
     manager.set_runs(false);

@@ -119,7 +119,9 @@ fn publish(item: &mut Item, types: &BTreeSet<String>) -> Option<()> {
         Item::Use(item) => is_public(&item.vis),
         Item::Impl(item) => {
             let of_public = match &*item.self_ty {
-                Type::Path(path) => path.path.segments.last().is_some_and(|last| types.contains(&last.ident.to_string())),
+                Type::Path(path) => {
+                    path.path.segments.last().is_some_and(|last| types.contains(&last.ident.to_string()))
+                }
                 _ => false,
             };
             if item.trait_.is_some() {
@@ -150,7 +152,11 @@ fn hide_private(fields: &mut Fields) {
             fields.named = named;
         }
         Fields::Unnamed(fields) => {
-            fields.unnamed.iter_mut().filter(|field| !is_public(&field.vis)).for_each(|field| field.ty = parse_quote!(_));
+            fields
+                .unnamed
+                .iter_mut()
+                .filter(|field| !is_public(&field.vis))
+                .for_each(|field| field.ty = parse_quote!(_));
         }
         Fields::Unit => {}
     }

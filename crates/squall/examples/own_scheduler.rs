@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, error::Error, sync::Arc, time::Duration};
 use squall::sched::{Assignment, Context, Decision, Scheduler, WorkKind};
 use squall::{Block, BlockFate, Config, Connect, Endpoint, Identity, PathId, Priority, Trust};
 
-/// Blocks of priority 0 to 3 take the first path, all others the last, as far as these have room: the one
+/// Blocks of priority 0 to 3 take the first path, all others the last, while these have room: the one
 /// a steady link, say, and the other one that costs nothing. Repairs of losses take the fastest with room.
 struct TwoClasses;
 

@@ -22,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for n in 0..FRAMES {
         clock.tick().await;
         // Every 30th frame is a key frame: larger, more important, repaired when lost. The frames
-        // between are of no use once the next one is there, so that losses are left alone.
+        // between are worthless once the next one is there, so that losses are left alone.
         let frame = match n % 30 {
             0 => Block::new(vec![1; 120_000]).priority(Priority::FIRST),
             _ => Block::new(vec![0; 20_000]).priority(Priority::new(4)).unreliable(),

@@ -165,7 +165,7 @@ impl Driver {
         true
     }
 
-    /// Sends the last packets, as far as the kernel accepts them.
+    /// Sends the last packets, until the kernel accepts no more.
     fn send_last(&mut self, core: &mut Core) {
         for _ in 0..MAX_TRANSMITS {
             self.out.clear();

@@ -173,7 +173,7 @@ impl Endpoint {
         self.inner.shared.accept.notify_waiters();
     }
 
-    /// Waits until nothing is left of any session, farewells included.
+    /// Waits until nothing is left of any session, the close of each included.
     pub async fn wait_idle(&self) {
         let shared = &self.inner.shared;
         loop {

@@ -255,9 +255,9 @@ impl Session {
             core.close(self.inner.id, 0, "");
             (outcome, core.flushes)
         };
-        // The farewell is to be on its way, should the program end next.
-        let farewell = tokio::time::timeout(FAREWELL, self.flushed(flushes));
-        let _ = farewell.await;
+        // The close is sent before the program can end.
+        let sent = tokio::time::timeout(CLOSE, self.flushed(flushes));
+        let _ = sent.await;
         outcome
     }
 
@@ -465,8 +465,8 @@ impl Session {
     }
 }
 
-/// Longest that a farewell is waited for.
-const FAREWELL: Duration = Duration::from_millis(200);
+/// Longest wait until the close of the session is sent.
+const CLOSE: Duration = Duration::from_millis(200);
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

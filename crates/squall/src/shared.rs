@@ -24,7 +24,7 @@ use crate::{
     state::{Ended, Signals, State},
 };
 
-/// Sessions that wait for [`Endpoint::accept`](crate::Endpoint::accept) at most; more are turned away.
+/// Sessions that wait for [`Endpoint::accept`](crate::Endpoint::accept) at most; more are refused.
 const MAX_WAITING: usize = 1024;
 
 /// The close code of a session that is not accepted.

@@ -162,7 +162,7 @@ impl Socket {
         self.flush(cx)
     }
 
-    /// Sends waiting packets, as far as the kernel accepts them; wakes the task when it accepts more.
+    /// Sends waiting packets until the kernel accepts no more; wakes the task when it accepts more.
     pub(crate) fn flush(&mut self, cx: &mut Context<'_>) -> Result<(), io::Error> {
         let mut outcome = Ok(());
         while let Some(next) = self.pending.front() {

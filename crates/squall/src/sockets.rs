@@ -20,7 +20,7 @@ pub(crate) struct Sockets {
 struct Entry {
     socket: Socket,
     local: SocketAddr,
-    /// For whom it was bound; `None` for one that sessions come in on.
+    /// The path that it was bound for; `None` for one that sessions come in on.
     candidate: Option<Candidate>,
     /// Paths that use it.
     users: usize,

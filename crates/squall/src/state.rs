@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn path_events_that_nobody_takes_are_bounded_and_counted() {
+    fn path_events_that_are_not_taken_are_bounded_and_counted() {
         let mut state = State::default();
         for id in 0..=MAX_PATH_EVENTS {
             state.on_path(PathEvent { path: PathId(id as u8), change: PathChange::Down });

@@ -6,7 +6,7 @@ use squall_proto::{WriteError, sched::BlockId};
 use crate::{BlockHandle, Session};
 
 /// A block that was opened with [`Session::open`] and is written as its bytes come into being: a picture while its
-/// encoder works, a file that is read. What was written leaves at once, as far as the paths have room.
+/// encoder works, a file that is read. Written bytes leave at once, if the paths have room.
 ///
 /// The block is whole for its receiver once it is [finished](Self::finish); a receiver can also take it
 /// [in parts](Session::set_in_parts). Its deadline counts from when it was opened. A writer that is dropped cancels its

@@ -22,7 +22,7 @@ async fn failure(request: Connect, config: Config) -> ConnectError {
 }
 
 #[test]
-fn a_wrong_pin_is_told_from_an_untrusted_certificate() {
+fn a_wrong_pin_differs_from_an_untrusted_certificate() {
     within(async || {
         let (endpoint, identity) = server(Config::default());
         let pin = Trust::Pinned(Fingerprint([7; 32]));
@@ -65,7 +65,7 @@ fn a_server_of_another_protocol_is_named_as_such() {
 }
 
 #[test]
-fn a_client_of_another_protocol_is_turned_away() {
+fn a_client_of_another_protocol_is_refused() {
     within(async || {
         let (endpoint, identity) = server(Config::default());
         let addr = endpoint.local_addrs()[0];
@@ -80,7 +80,7 @@ fn a_client_of_another_protocol_is_turned_away() {
 }
 
 #[test]
-fn a_silent_host_is_given_up_in_time() {
+fn a_silent_host_is_abandoned_in_time() {
     within(async || {
         let closed = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("a port is free");
         let started = std::time::Instant::now();

@@ -50,12 +50,12 @@ fn in_namespace(name: &str, test: impl AsyncFn()) {
         Ok(output) => output,
         Err(error) => return squall_testing::skipped(&format!("there is no unshare (util-linux): {error}")),
     };
-    let told = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    if told.contains("unshare failed") {
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    if text.contains("unshare failed") {
         return squall_testing::skipped("network namespaces are not permitted here");
     }
-    println!("{told}");
-    assert!(output.status.success() && told.contains("1 passed"), "{}", output.status);
+    println!("{text}");
+    assert!(output.status.success() && text.contains("1 passed"), "{}", output.status);
 }
 
 fn run(command: &str) {

@@ -200,9 +200,9 @@ fn an_application_that_never_reads_holds_the_sender_back() {
 }
 
 #[test]
-fn a_full_queue_is_told_and_so_is_the_room_after() {
+fn a_full_queue_is_reported_and_so_is_room() {
     within(async || {
-        // Nobody reads at the peer, so the queue fills however fast the machine is.
+        // The peer does not read, so the queue fills however fast the machine is.
         let limits = Limits { reassembly: SMALL_INBOX, queued_bytes: 1 << 20, ..Limits::default() };
         let (_endpoint, client, server) = pair(Config { limits, ..Config::default() }).await;
         let block = Block::new(pattern(400_000, 1));
@@ -267,8 +267,8 @@ fn closing_the_endpoint_ends_its_sessions() {
 }
 
 #[test]
-fn peers_are_told_when_the_program_ends() {
-    let (address, tell) = std::sync::mpsc::channel();
+fn peers_are_notified_when_the_program_ends() {
+    let (address, started) = std::sync::mpsc::channel();
     let (ready, connected) = std::sync::mpsc::channel::<()>();
     let program = std::thread::spawn(move || {
         let runtime = tokio::runtime::Runtime::new().expect("starts");
@@ -281,7 +281,7 @@ fn peers_are_told_when_the_program_ends() {
         });
     });
     within(async || {
-        let (addr, pin) = tell.recv().expect("starts");
+        let (addr, pin) = started.recv().expect("starts");
         let request = Connect::to(addr).trust(Trust::Pinned(pin));
         let client = squall::connect(request, Config::default()).await.expect("connects");
         ready.send(()).expect("waits");

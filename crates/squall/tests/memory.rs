@@ -16,13 +16,13 @@ const EARLIER: usize = 20;
 /// Bytes that an idle session may take.
 const MOST: f64 = 150_000.0;
 
-/// Tells the process of the other end where the server is, and with which fingerprint.
+/// Gives the process of the other end the address of the server, and its fingerprint.
 const SERVER: &str = "SQUALL_TEST_MEMORY_SERVER";
 
 /// Memory of this process.
 fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("is told");
+    let status = std::fs::read_to_string("/proc/self/status").expect("is there on Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("is reported");
     let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().expect("is a number");
     kib * 1024
 }
@@ -65,19 +65,19 @@ async fn connect(endpoint: &Endpoint, request: &Connect, count: usize) -> Vec<Se
 #[ignore = "run by `an_idle_session_is_small_at_either_end`, in a process of its own"]
 async fn the_connecting_end() {
     let Ok(server) = std::env::var(SERVER) else { return };
-    let (addr, pin) = server.split_once(' ').expect("both are told");
+    let (addr, pin) = server.split_once(' ').expect("both are given");
     let request = Connect::to(addr).trust(Trust::Pinned(pin.parse().expect("is a fingerprint")));
     let endpoint = Endpoint::client(Config::default()).expect("starts");
     let _earlier = connect(&endpoint, &request, EARLIER).await;
     settle().await;
     let before = resident_bytes();
     println!("\nready");
-    std::io::stdin().read_line(&mut String::new()).expect("is told to go on");
+    std::io::stdin().read_line(&mut String::new()).expect("is a signal to continue");
     let _sessions = connect(&endpoint, &request, SESSIONS).await;
     settle().await;
     println!("\ngrown {}", resident_bytes().saturating_sub(before));
     std::io::stdout().flush().expect("is read");
-    std::io::stdin().read_line(&mut String::new()).expect("is told to end");
+    std::io::stdin().read_line(&mut String::new()).expect("is a signal to end");
 }
 
 #[cfg(target_os = "linux")]
@@ -95,7 +95,7 @@ async fn an_idle_session_is_small_at_either_end() {
         sessions
     });
     let mut other = other_end(&server, identity.fingerprint());
-    let mut tell = other.0.stdin.take().expect("is piped");
+    let mut input = other.0.stdin.take().expect("is piped");
     let mut lines = BufReader::new(other.0.stdout.take().expect("is piped")).lines();
     let mut line = move |start: &str| {
         let found = lines.by_ref().map(|line| line.expect("is text")).find(|line| line.starts_with(start));
@@ -103,7 +103,7 @@ async fn an_idle_session_is_small_at_either_end() {
     };
     line("ready");
     let before = resident_bytes();
-    tell.write_all(b"\n").expect("reads");
+    input.write_all(b"\n").expect("reads");
     let grown = line("grown ");
     let connected: f64 = grown["grown ".len()..].parse().expect("is a number");
     assert_eq!(server.session_count(), EARLIER + SESSIONS);

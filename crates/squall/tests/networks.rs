@@ -122,12 +122,12 @@ fn the_system_may_pick_the_address() {
 }
 
 #[test]
-fn a_network_that_cannot_bind_is_told_or_tried_again() {
+fn a_network_that_cannot_bind_is_reported_or_tried_again() {
     within(async || {
         let (endpoint, identity) = server(Config::default());
         let refusal = Arc::new(Mutex::new(Some("the network is gone")));
         let current = refusal.clone();
-        let bind = move |_: &UdpSocket| match *current.lock().expect("nobody panicked") {
+        let bind = move |_: &UdpSocket| match *current.lock().expect("no test panicked") {
             Some(why) => Err(io::Error::other(why)),
             None => Ok(()),
         };
@@ -140,7 +140,7 @@ fn a_network_that_cannot_bind_is_told_or_tried_again() {
         let both = over(&endpoint, &identity, vec![wifi, cell]);
         let client = squall::connect(both, Config::default()).await.expect("connects over one");
         paths(&client, &["wifi"]).await;
-        *refusal.lock().expect("nobody panicked") = None;
+        *refusal.lock().expect("no test panicked") = None;
         paths(&client, &["cellular", "wifi"]).await;
     });
 }

@@ -42,7 +42,7 @@
 //!   others cannot help it.
 //! - Delayed blocks use what the others leave, in order of deadline. Blocks without a deadline come last
 //!   and always fit.
-//! - A block is given up when its deadline is closer than the shortest one-way delay and bytes of it are
+//! - A block is cancelled when its deadline is closer than the shortest one-way delay and bytes of it are
 //!   still to be sent. The paper cancels past the deadline; what leaves in between would arrive too late.
 //! - `OWD` is measured by the peer's receive times where the paper halves the RTT. `BW` is window over
 //!   smoothed RTT, as in the paper. The standard deviation is 1.25 times the mean deviation that QUIC keeps

@@ -88,7 +88,7 @@ pub(super) const ENTRY: Entry = Entry {
 /// RAS with the signal watermarks, which are not the scheduler's affair: sessions and comparisons see to them.
 pub(super) const STORM: Entry = Entry {
     name: "storm",
-    summary: "ras, going by radio signals: less on a path whose signal fades, nothing new on one that is out",
+    summary: "ras, following radio signals: less on a path whose signal fades, nothing new on one that is out",
     source: "Hu and Li, USENIX ATC 2025 (STORM), §3",
     signal: true,
     ..ENTRY

@@ -142,7 +142,7 @@ fn what_would_be_late_moves_to_the_shorter_path() {
 #[test]
 fn of_several_the_shortest_path_with_time_left_takes_it() {
     // 2 : 2 : 1 of 100 kB, sent within 16 ms. The third could deliver nothing before 60 ms; its 20 kB
-    // go to the second, which is the shortest, as far as 60 − 10 ms allow.
+    // go to the second, which is the shortest, up to 60 − 10 ms.
     let mut stage = Stage::paced("dams", &[(20_000, 30), (20_000, 10), (10_000, 80)]);
     let block = stage.hand_over(due(100_000, 60, 0));
     let sent = bytes(&stage.send_all());
@@ -221,7 +221,7 @@ fn a_new_block_preempts_what_waits_for_the_window() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whenever the blocks up to each deadline fit into what the paths can bring before it, they go by
+    /// Whenever the blocks up to each deadline fit into what the paths can bring before it, they follow
     /// deadline: nothing that fits is delayed or cancelled.
     #[test]
     fn never_delays_what_fits(

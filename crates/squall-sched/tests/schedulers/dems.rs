@@ -96,7 +96,7 @@ fn three_paths_share_by_rate_from_where_each_can_deliver() {
 }
 
 #[test]
-fn what_was_lost_is_divided_anew_with_its_block() {
+fn lost_bytes_are_divided_again_with_their_block() {
     let mut stage = Stage::paced("dems", &[(20_000, 15), (10_000, 40)]);
     let first = stage.reliable(100_000);
     let sent = stage.send_all();

@@ -170,7 +170,7 @@ impl Stage {
         self.end_pointless();
     }
 
-    /// When every path is silent the session offers the one that was heard last.
+    /// When every path is silent the session offers the one that delivered last.
     fn offer_one(&mut self) {
         self.paths.iter_mut().for_each(|p| p.usable = p.state == PathState::Active);
         if self.paths.iter().any(|p| p.usable) {

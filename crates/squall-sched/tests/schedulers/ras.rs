@@ -300,9 +300,9 @@ proptest! {
                 let ahead = packet.max((slow.1 - fast.1) * 1000);
                 let end = busy(&mut stage, 1);
                 let waits = stage.queue.reliable_by_deadline().map(|b| u64::from(b.unsent_bytes())).sum::<u64>();
-                // What waits in the fast path's lane keeps it busy too.
-                let lane = waits * 8_000_000 / stage.path(0).bandwidth;
-                let hole = (others + lane).max(ahead);
+                // The fast path's backlog keeps it busy too.
+                let backlog = waits * 8_000_000 / stage.path(0).bandwidth;
+                let hole = (others + backlog).max(ahead);
                 prop_assert!(end <= hole + packet + 1, "{end} µs in a hole of {hole} µs");
             }
         }

@@ -34,7 +34,7 @@ pub(crate) struct Stage {
     pub(crate) now: Micros,
     /// What the last decision that sent nothing asked for.
     pub(crate) wake: Option<Micros>,
-    /// Blocks the scheduler gave up, in order.
+    /// Blocks that the scheduler cancelled, in order.
     pub(crate) cancelled: Vec<BlockId>,
     /// Blocks that links brought too late.
     pub(crate) expired: usize,
@@ -49,7 +49,7 @@ pub(crate) struct Stage {
     is_paced: bool,
     scheduler: Box<dyn Scheduler>,
     next_id: u64,
-    /// What the scheduler is told next.
+    /// The events that the scheduler receives next.
     events: Vec<SchedEvent>,
 }
 
@@ -149,7 +149,7 @@ impl Stage {
             submitted: self.now,
         });
         self.events.push(SchedEvent::Queued(id));
-        self.tell();
+        self.notify();
         id
     }
 
@@ -162,7 +162,7 @@ impl Stage {
         let meta = BlockMeta { id, len, deadline, priority, reliable, channel: 0, submitted: self.now };
         self.queue.open(meta, None);
         self.events.push(SchedEvent::Queued(id));
-        self.tell();
+        self.notify();
         id
     }
 
@@ -171,7 +171,7 @@ impl Stage {
         let Some(len) = self.queue.get(block).map(|b| b.meta().len) else { return };
         self.queue.grow(block, bytes);
         self.events.push(SchedEvent::Grew { block, range: len..len + bytes });
-        self.tell();
+        self.notify();
     }
 
     /// The length of a block that grew is final.
@@ -179,7 +179,7 @@ impl Stage {
         let Some(len) = self.queue.get(block).map(|b| b.meta().len) else { return };
         self.queue.finish(block);
         self.events.push(SchedEvent::Grew { block, range: len..len });
-        self.tell();
+        self.notify();
         if !self.links.is_empty() && self.queue.get(block).is_some_and(Block::is_complete) {
             self.remove(block);
         }
@@ -219,7 +219,7 @@ impl Stage {
         Some(packet)
     }
 
-    /// The next assignment, clipped to the window. What the scheduler gives up is gone.
+    /// The next assignment, clipped to the window. Cancelled blocks are gone.
     fn decide(&mut self) -> Option<Assignment> {
         for _ in 0..10_000 {
             let cx = Context { now: self.now, queue: &self.queue, paths: &self.paths };
@@ -248,7 +248,7 @@ impl Stage {
     pub(crate) fn remove(&mut self, block: BlockId) {
         let taken = self.queue.remove(block).expect("only unfinished blocks end");
         self.events.push(SchedEvent::Done { block, delivered: taken.is_complete() });
-        self.tell();
+        self.notify();
     }
 
     /// Sends until the scheduler has nothing more.
@@ -263,7 +263,7 @@ impl Stage {
         self.queue.mark_acked(packet.block, packet.range.clone());
         let (block, range, path) = (packet.block, packet.range.clone(), PathId(packet.path));
         self.events.push(SchedEvent::Acked { block, range, path });
-        self.tell();
+        self.notify();
     }
 
     /// The packet is lost. Of what was presumed lost before, only unreliable bytes are news.
@@ -272,17 +272,17 @@ impl Stage {
         if !was_presumed || !self.is_reliable(packet.block) {
             self.mark_lost(packet);
         }
-        self.tell();
+        self.notify();
     }
 
     pub(crate) fn take_back(&mut self, packet: &Packet) {
         self.land(packet);
         self.mark_unsent(packet);
-        self.tell();
+        self.notify();
     }
 
     /// The path falls silent. In the order of the session: what has not left is taken back, reliable bytes in
-    /// flight are presumed lost, the path changes, and then the scheduler is told.
+    /// flight are presumed lost, the path changes, and then the scheduler receives the events.
     pub(crate) fn suspect(&mut self, id: u8) {
         (self.path(id).usable, self.path(id).state) = (false, PathState::Suspect);
         self.uncommit(id);
@@ -295,7 +295,7 @@ impl Stage {
         presumed.retain(|packet| self.is_reliable(packet.block));
         presumed.iter().for_each(|packet| self.mark_lost(packet));
         self.events.push(SchedEvent::PathChanged(PathId(id)));
-        self.tell();
+        self.notify();
     }
 
     /// A radio deactivates the path: what has not left is taken back, nothing is known of the rest.
@@ -303,10 +303,10 @@ impl Stage {
         (self.path(id).usable, self.path(id).state) = (false, PathState::Deactivated);
         self.uncommit(id);
         self.events.push(SchedEvent::PathChanged(PathId(id)));
-        self.tell();
+        self.notify();
     }
 
-    /// The path is closed: nothing is heard of what it carried.
+    /// The path is closed: its packets have no fate.
     pub(crate) fn close_path(&mut self, id: u8) -> PathView {
         self.uncommit(id);
         for flight in self.flying.extract_if(.., |flight| flight.packet.path == id).collect::<Vec<_>>() {
@@ -318,7 +318,7 @@ impl Stage {
         let mut gone = self.paths.remove(at);
         gone.in_flight = 0;
         self.events.push(SchedEvent::PathChanged(PathId(id)));
-        self.tell();
+        self.notify();
         gone
     }
 
@@ -326,7 +326,7 @@ impl Stage {
     pub(crate) fn readmit(&mut self, id: u8) {
         (self.path(id).usable, self.path(id).state) = (true, PathState::Active);
         self.events.push(SchedEvent::PathChanged(PathId(id)));
-        self.tell();
+        self.notify();
     }
 
     fn uncommit(&mut self, id: u8) {
@@ -367,8 +367,8 @@ impl Stage {
         self.paths.iter_mut().find(|p| p.id.0 == id).expect("path exists")
     }
 
-    /// Tells the scheduler what happened, once all of it has.
-    fn tell(&mut self) {
+    /// Passes the events to the scheduler, once all have happened.
+    fn notify(&mut self) {
         let cx = Context { now: self.now, queue: &self.queue, paths: &self.paths };
         for event in std::mem::take(&mut self.events) {
             self.scheduler.on_event(&event, &cx);

@@ -197,7 +197,7 @@ fn the_signal_of_the_access_point_is_read() {
 }
 
 #[test]
-fn what_a_driver_does_not_tell_is_taken_from_averages_or_left_out() {
+fn a_level_that_a_driver_lacks_is_taken_from_averages_or_left_out() {
     let average = |kind: u16, dbm: i8| attribute(kind, &dbm.to_ne_bytes());
     let cases: [(Vec<Vec<u8>>, Option<f64>); 5] = [
         (vec![average(13, -60), signal(-58), average(30, -62)], Some(-58.0)),
@@ -240,7 +240,7 @@ fn not_associated_is_a_reading_and_no_error() {
 }
 
 #[test]
-fn a_disconnection_is_told_at_once_and_without_asking() {
+fn a_disconnection_is_reported_at_once_and_without_a_query() {
     let fake = Fake::new();
     let mut source = fake.open("wlan0").expect("is there");
     read(&mut source);
@@ -299,7 +299,7 @@ fn an_interface_that_goes_and_comes_back_is_found_by_its_name() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_in_a_line() {
+fn a_failure_is_reported_in_a_line() {
     let no_wifi = Fake::default();
     let cases = [
         (no_wifi.open("wlan0"), "wlan0: the kernel has no nl80211: "),

@@ -1,5 +1,5 @@
-//! A message bus with a ModemManager on it, as far as tests need them: a socket of the bus's kind, answers to
-//! what clients of ModemManager ask, and what it tells by itself. Nothing has to be installed for it.
+//! A message bus with a ModemManager on it for tests: a socket of the bus's kind, answers to
+//! what clients of ModemManager ask, and its signals. Nothing has to be installed for it.
 
 #![allow(dead_code, reason = "every user needs its own part")]
 
@@ -100,7 +100,7 @@ impl ModemManager {
         Self { state, socket }
     }
 
-    /// With a modem at [`FIRST`], on an interface, registered in LTE, that tells these levels.
+    /// With a modem at [`FIRST`], on an interface, registered in LTE, with these levels.
     pub(crate) fn with_lte(interface: &str, levels: &[(&str, f64)]) -> Self {
         let manager = Self::start();
         manager.add(FIRST, interface);
@@ -137,7 +137,7 @@ impl ModemManager {
         let object = self.lock().objects.remove(path).expect("is there");
         let interfaces: Vec<String> = object.into_keys().collect();
         let path = ObjectPath::try_from(path.to_owned()).expect("is a path");
-        self.tell(ROOT, "org.freedesktop.DBus.ObjectManager", "InterfacesRemoved", &(path, interfaces));
+        self.notify(ROOT, "org.freedesktop.DBus.ObjectManager", "InterfacesRemoved", &(path, interfaces));
     }
 
     /// An interface of an object, or the object, is there without notice.
@@ -152,7 +152,7 @@ impl ModemManager {
         self.lock().objects.get_mut(path).expect("is there").remove(interface);
     }
 
-    /// Properties change, and clients are told; of those in `hidden` only that they did.
+    /// Properties change, and clients are notified; without the values of those in `hidden`.
     pub(crate) fn change(
         &self,
         path: &str,
@@ -169,7 +169,12 @@ impl ModemManager {
         }
         let shown: Properties =
             values.into_iter().filter(|(name, _)| !hidden.contains(&name.as_str())).collect();
-        self.tell(path, "org.freedesktop.DBus.Properties", "PropertiesChanged", &(interface, shown, hidden));
+        self.notify(
+            path,
+            "org.freedesktop.DBus.Properties",
+            "PropertiesChanged",
+            &(interface, shown, hidden),
+        );
     }
 
     /// The levels of a technology change.
@@ -184,7 +189,7 @@ impl ModemManager {
         self.lock().setup = setup;
     }
 
-    /// Whether the bus lets nobody talk to ModemManager.
+    /// Whether the bus denies access to ModemManager.
     pub(crate) fn set_closed(&self, closed: bool) {
         self.lock().closed = closed;
     }
@@ -194,7 +199,7 @@ impl ModemManager {
         self.lock().runs = runs;
         let (old, new) = if runs { ("", ":1.1") } else { (":1.1", "") };
         let path = "/org/freedesktop/DBus";
-        self.tell(path, "org.freedesktop.DBus", "NameOwnerChanged", &(MANAGER, old, new));
+        self.notify(path, "org.freedesktop.DBus", "NameOwnerChanged", &(MANAGER, old, new));
     }
 
     /// The bus closes all connections.
@@ -209,15 +214,15 @@ impl ModemManager {
         self.lock().rates.clone()
     }
 
-    fn tell<B>(&self, path: &str, interface: &str, member: &str, body: &B)
+    fn notify<B>(&self, path: &str, interface: &str, member: &str, body: &B)
     where
         B: serde::Serialize + zbus::zvariant::DynamicType,
     {
         let clients = self.lock().clients.clone();
         for client in clients {
-            let told = client.emit_signal(None::<&str>, path, interface, member, body);
+            let sent = client.emit_signal(None::<&str>, path, interface, member, body);
             // It may just have left.
-            let _ = zbus::block_on(told);
+            let _ = zbus::block_on(sent);
         }
     }
 
@@ -307,7 +312,7 @@ async fn answer(connection: &Connection, state: &Mutex<State>, message: &Message
             }
         }
         (SIGNAL, "Setup") => {
-            let rate = message.body().deserialize().expect("is told a rate");
+            let rate = message.body().deserialize().expect("has a rate");
             let refusal = lock().set_up(path, rate);
             match refusal {
                 None => connection.reply(&header, &()).await,

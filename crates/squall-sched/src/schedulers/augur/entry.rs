@@ -135,7 +135,7 @@ fn build(options: &mut Options, retransmit: bool, switch: bool) -> Result<Box<dy
         frames: Frames::default(),
         gone_at: None,
         away: None,
-        heard_at: 0,
+        received_at: 0,
         probe_at: 0,
         to_probe: 0,
         probed: false,

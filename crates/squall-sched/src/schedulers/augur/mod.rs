@@ -133,7 +133,7 @@ pub struct Augur {
     /// While a backup is the primary path.
     away: Option<Away>,
     /// When something was last acknowledged on the primary path.
-    heard_at: Micros,
+    received_at: Micros,
     /// When the backups are probed next.
     probe_at: Micros,
     /// Backups to probe now, one bit each.
@@ -167,7 +167,7 @@ impl Scheduler for Augur {
         let primary = self.roles.map(|roles| roles.primary);
         match event {
             SchedEvent::Acked { block, range, path } if Some(*path) == primary => {
-                self.heard_at = cx.now;
+                self.received_at = cx.now;
                 if let Some(away) = &mut self.away {
                     away.received();
                 }
@@ -225,7 +225,7 @@ impl Augur {
             self.manager = StateManager::new(*self.manager.settings());
             self.frames = Frames::default();
             self.away = None;
-            self.heard_at = 0;
+            self.received_at = 0;
         }
         self.roles
     }
@@ -274,7 +274,7 @@ impl Augur {
             0
         } else {
             // The round trip of what is in flight is at least the silence so far.
-            first_sent.max(self.heard_at) + backup_rtt + 1
+            first_sent.max(self.received_at) + backup_rtt + 1
         };
         Some(aged.max(slower))
     }

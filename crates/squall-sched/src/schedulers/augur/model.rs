@@ -44,7 +44,7 @@ pub(super) struct StateManager {
     frames: Model,
     /// M₂: ages of the oldest frame in flight.
     oldest: Model,
-    /// Round-trip times of the backup, in steps, rounded up; one entry more for those of no use.
+    /// Round-trip times of the backup, in steps, rounded up; one entry more for useless ones.
     backup: Window,
     stale: bool,
     solve_at: Micros,

@@ -1,4 +1,4 @@
-//! Minutes of video over paths that behave as told.
+//! Minutes of video over paths with a given behaviour.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use squall_sched::{BlockId, Micros, WorkKind};
 use super::{ALL, MS, stage};
 use crate::stage::{CHUNK, Packet, Stage};
 
-/// A primary path on which each frame takes as long as told, and a backup of 60 ms. A frame of one packet
+/// A primary path on which each frame takes a given time, and a backup of 60 ms. A frame of one packet
 /// every 16 ms; the scheduler is asked whenever it wants to be.
 struct Play<'a> {
     stage: Stage,

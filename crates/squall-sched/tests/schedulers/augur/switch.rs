@@ -25,14 +25,14 @@ fn the_switch_needs_the_age_and_a_faster_backup() {
         copies(&run(&mut stage, start, 1000)).first().map(|c| c.0)
     };
     assert_eq!(left_at(70, 60, "augur-switch"), Some(21 * MS), "the last sample was slower");
-    assert_eq!(left_at(20, 60, "augur-switch"), Some(60 * MS + 1), "nothing heard for longer than 60 ms");
+    assert_eq!(left_at(20, 60, "augur-switch"), Some(60 * MS + 1), "nothing received for longer than 60 ms");
     assert_eq!(left_at(20, 400, "augur-switch"), Some(400 * MS + 1));
     assert_eq!(left_at(70, 60, "augur-switch(delta=1)"), Some(51 * MS), "90 looks: the 75 beyond 50 ms");
     assert_eq!(left_at(70, 60, "augur-switch(delta=0.5)"), None);
 }
 
 #[test]
-fn what_is_heard_on_the_primary_puts_the_switch_off() {
+fn deliveries_on_the_primary_postpone_the_switch() {
     let mut stage = trained("augur-switch");
     let start = stage.now;
     stage.reliable(2 * CHUNK);
@@ -65,7 +65,7 @@ fn after_the_switch_new_frames_go_on_the_backup_and_a_probe_on_the_primary() {
     let probes = stage.probed.len();
     let start = stage.now;
     assert_eq!(run(&mut stage, start, 500), []);
-    assert_eq!(stage.probed.len(), probes, "what the backup carries tells its round trip");
+    assert_eq!(stage.probed.len(), probes, "the data on the backup measures its round trip");
 }
 
 #[test]
