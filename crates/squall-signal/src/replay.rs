@@ -229,7 +229,7 @@ mod tests {
             replay.take_due(5_000).map(|reading| (reading.at, reading.rssi)),
             Some((5_000, Some(-70.0)))
         );
-        let lost = replay.take_due(1_000_000).expect("is told");
+        let lost = replay.take_due(1_000_000).expect("is reported");
         assert!(lost.disconnected && lost.at == 15_000);
         assert_eq!(replay.take_due(2_000_000), None);
     }
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn a_loop_holds_the_last_row_for_a_step() {
         let mut replay = source(Replay { looped: true, ..Replay::default() });
-        assert!(replay.take_due(39_999).expect("is told").disconnected);
+        assert!(replay.take_due(39_999).expect("is reported").disconnected);
         assert_eq!(
             replay.take_due(40_000).map(|reading| (reading.at, reading.rssi)),
             Some((40_000, Some(-50.0)))
@@ -265,7 +265,7 @@ mod tests {
         };
         assert!(began.elapsed() >= Duration::from_millis(40));
         assert!(read.windows(2).all(|pair| pair[0].at < pair[1].at), "{read:?}");
-        assert!(read.last().expect("something was told").disconnected);
+        assert!(read.last().expect("something was reported").disconnected);
         assert_eq!(end, SourceError::Ended("walk.csv".into()));
         assert_eq!(end.to_string(), "walk.csv: the recording is at its end");
     }
