@@ -81,6 +81,25 @@ fn documents_that_code_names_exist() {
 }
 
 #[test]
+fn tests_that_documents_name_exist() {
+    let code = ["crates", "lab"].into_iter().flat_map(|folder| files(&root().join(folder)));
+    let code = code.filter(|file| file.extension().is_some_and(|end| end == "rs"));
+    let text: String = code.map(|file| fs::read_to_string(file).expect("can be read")).collect();
+    let functions: BTreeSet<&str> =
+        text.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next()).collect();
+    let mut missing = Vec::new();
+    for page in documents() {
+        let text = fs::read_to_string(&page).expect("can be read");
+        for name in text.split(".rs::").skip(1).filter_map(|rest| rest.split(['`', ' ']).next()) {
+            if !functions.contains(name) {
+                missing.push(format!("{}: {name}", page.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "no such test:\n{}", missing.join("\n"));
+}
+
+#[test]
 fn the_summary_lists_every_page_once() {
     let summary = root().join("docs/SUMMARY.md");
     let text = fs::read_to_string(&summary).expect("can be read");
