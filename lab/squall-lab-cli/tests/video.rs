@@ -11,14 +11,11 @@ use std::{
 
 use common::{Scratch, failure, lab, run};
 use serde_json::Value;
-use squall_media::{
-    ffmpeg::FfmpegOptions,
-    studio::{Coding, check},
-};
+use squall_media::studio::{Coding, Programs, check};
 
 /// Whether to go on: without an ffmpeg that does the test is skipped.
 fn equipped() -> bool {
-    let missing = Coding::ALL.into_iter().find_map(|coding| check(&FfmpegOptions::default(), coding).err());
+    let missing = Coding::ALL.into_iter().find_map(|coding| check(&Programs::default(), coding).err());
     if let Some(error) = &missing {
         squall_testing::skipped(&error.to_string());
     }

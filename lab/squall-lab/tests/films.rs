@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use squall_lab::flow::{FrameTrace, FrameType};
+use squall_lab::traffic::{FrameTrace, FrameType};
 
 fn film(name: &str) -> FrameTrace {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traffic");

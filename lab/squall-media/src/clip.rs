@@ -37,7 +37,7 @@ impl Clip {
         Self::generate_with(config, seconds, |_, _| {})
     }
 
-    /// Like [`Clip::generate`], telling `progress` after each frame how many are done, and of how many.
+    /// Like [`Clip::generate`], and calls `progress` after each frame with the number of frames done and of all.
     ///
     /// # Errors
     /// When a setting is out of range, or the encoder fails.
@@ -108,11 +108,11 @@ mod tests {
             key_interval: 5,
             ..Default::default()
         };
-        let mut told = Vec::new();
+        let mut steps = Vec::new();
         let clip =
-            Clip::generate_with(ClipConfig { encoder, seed: 1 }, 0.4, |done, of| told.push((done, of)));
+            Clip::generate_with(ClipConfig { encoder, seed: 1 }, 0.4, |done, of| steps.push((done, of)));
         let clip = clip.unwrap();
-        assert_eq!((told.first(), told.last()), (Some(&(1, 12)), Some(&(12, 12))));
+        assert_eq!((steps.first(), steps.last()), (Some(&(1, 12)), Some(&(12, 12))));
         assert_eq!(clip.frames().len(), 12);
 
         let again = clip.frame(24);

@@ -37,7 +37,7 @@ pub enum DecodeError {
 ///
 /// **Missing frames.** Error concealment is off. After a lost reference frame OpenH264 therefore refuses
 /// the frames that follow (an error, no picture) until the next key frame, instead of drawing on wrong
-/// references. Whoever shows the pictures keeps the last good one: a viewer sees it frozen. That is the
+/// references. The last good picture stays on the screen, frozen. That is the
 /// rule of [`Player`](crate::Player) and the usual behaviour of conferencing software.
 pub struct Decoder {
     raw: openh264::decoder::Decoder,

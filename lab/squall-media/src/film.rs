@@ -112,7 +112,7 @@ impl Film {
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Option<u64>, u64), Likeness>> {
-        self.known.lock().expect("nobody panics with it")
+        self.known.lock().expect("no holder panics")
     }
 }
 
@@ -196,13 +196,13 @@ mod tests {
                 let picture = screen.as_ref().map_or(&black, |(_, picture)| picture);
                 seen.push(likeness(&source, picture).unwrap());
             }
-            assert!(shown.windows(2).any(|pair| pair[0] == pair[1]), "nothing stood still: {shown:?}");
+            assert!(shown.windows(2).any(|pair| pair[0] == pair[1]), "nothing froze: {shown:?}");
             assert_eq!(film.judge(&shown), seen);
         }
     }
 
     #[test]
-    fn standing_still_costs() {
+    fn a_freeze_costs_quality() {
         let film = Film::make(config(false), 1.0).unwrap();
         let still: Vec<_> = (0..20).map(|slot| Some(slot.min(10))).collect();
         let psnr: Vec<f64> = film.judge(&still).iter().map(Likeness::psnr).collect();

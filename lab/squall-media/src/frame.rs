@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 /// The largest compressed frame, or NAL unit, that any reader accepts: 16 MiB, the default block limit.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;
 
-/// What is lost when a frame is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// What is lost when a frame is lost, the greatest loss first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FrameKind {
     /// Decodable on its own; every later frame can be decoded from here (an IDR picture in H.264).

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signs_can_be_told_apart() {
+    fn signs_differ() {
         let signs: Vec<[u8; 7]> = ('!'..='~').map(rows).collect();
         let boxes = signs.iter().filter(|sign| **sign == rows('é')).count();
         assert!(boxes <= 8, "{boxes} of ASCII have none");

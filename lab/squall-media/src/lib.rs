@@ -8,11 +8,10 @@
 //! | draw a moving test scene | [`Scene`] |
 //! | encode and decode H.264 | [`Encoder`], [`Decoder`] |
 //! | send video without encoding while measuring | [`Clip`] |
-//! | read frames from a file | [`source::open`] |
-//! | write what arrived to a playable file | [`annexb::AnnexBWriter`], [`ivf::IvfWriter`] |
+//! | write the frames that arrived to a playable file | [`ivf::IvfWriter`] |
 //! | judge what a viewer saw | [`Player`], [`LiveMeter`] |
 //! | compare two pictures | [`quality`] |
-//! | encode, decode and compare any video with ffmpeg | [`studio`] |
+//! | encode and decode any video with ffmpeg | [`studio`] |
 //! | judge many viewings of one film | [`Film`], or [`Sphere`] for 360° video in tiles |
 //!
 //! A frame's way: [`Scene`] → [`Encoder`] → [`EncodedFrame`] → (network) → [`Player`] → [`PlayReport`],
@@ -41,7 +40,6 @@ pub mod annexb;
 pub mod clip;
 pub mod decoder;
 pub mod encoder;
-pub mod ffmpeg;
 pub mod film;
 pub mod frame;
 #[cfg(any(test, fuzzing))]
@@ -55,7 +53,6 @@ pub mod picture;
 pub mod player;
 pub mod quality;
 pub mod scene;
-pub mod source;
 pub mod sphere;
 pub mod studio;
 

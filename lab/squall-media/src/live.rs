@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Length of the window, in microseconds.
 const WINDOW_US: u64 = 1_000_000;
-/// Most frames kept; more than this in a second are not told apart any more.
+/// Most frames kept; more than this in a second are not counted.
 const MAX_FRAMES: usize = 1024;
 
 /// Counts frames and their latency over the last second.

@@ -104,7 +104,7 @@ pub enum Arrival {
     OutOfRange,
 }
 
-/// The receiving side of a stream, without clock and without output: it is told what arrived when.
+/// The receiving side of a stream, without clock and without output: it gets frames with their arrival times.
 #[derive(Debug)]
 pub struct Player {
     config: PlayerConfig,
@@ -140,7 +140,7 @@ impl Player {
         &self.config
     }
 
-    /// Tells of a frame that was sent, whether it arrives or not. Optional, and possible at any time.
+    /// Records a frame that was sent, whether it arrives or not. Optional, and possible at any time.
     ///
     /// Without it the frames sent are taken to be those from the lowest to the highest number that arrived,
     /// the missing ones among them captured at the nominal rate and needed by others.

@@ -78,7 +78,7 @@ impl Scene {
 /// Reads the bar code that [`Scene::render`] drew: the frame number modulo 65536.
 ///
 /// `None` when the picture is too small to have one, or its cells are not clearly black or white. The code
-/// survives compression, so it tells which frame a decoded picture really is.
+/// survives compression, so it identifies which frame a decoded picture really is.
 #[must_use]
 pub fn read_index(picture: &Picture) -> Option<u64> {
     let code = CodePlace::of(picture)?;

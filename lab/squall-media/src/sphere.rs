@@ -1,7 +1,7 @@
 //! A 360° film in tiles, each coded in several qualities, and how each of them looks.
 //!
 //! The pictures are those of a [`Scene`], taken for a sphere unrolled to a rectangle of yaw and pitch. Every tile of
-//! every picture is coded by itself (intra): whoever turns to a tile can see it at once, and a tile that is lost is
+//! every picture is coded by itself (intra): a viewer that turns to a tile can see it at once, and a tile that is lost is
 //! missed once. A quality has one quantiser for all tiles, so that those with more detail get more bytes.
 //!
 //! A tile that is shown is one of those that were encoded, so each is compared with each that it stands for once, when
@@ -50,7 +50,7 @@ pub struct SphereConfig {
 }
 
 impl SphereConfig {
-    /// Checks what can be told without drawing or encoding anything.
+    /// Checks everything that can be checked without drawing or encoding anything.
     ///
     /// # Errors
     /// When the picture cannot be drawn or be cut so, or there is none.
@@ -108,7 +108,7 @@ pub struct Sphere {
     sources: Vec<Vec<u8>>,
     qualities: Vec<Quality>,
     known: Mutex<HashMap<Pair, Likeness>>,
-    /// Those that nobody uses at the moment.
+    /// Those that are idle.
     decoders: Mutex<Vec<Decoder>>,
 }
 
@@ -204,7 +204,7 @@ impl Sphere {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("nobody panics with it")
+    mutex.lock().expect("no holder panics")
 }
 
 impl Quality {
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_told() {
+    fn impossible_settings_are_errors() {
         let error = |config: SphereConfig| Sphere::make(&config).unwrap_err().to_string();
         assert_eq!(
             error(SphereConfig { columns: 5, ..config() }),
@@ -387,8 +387,8 @@ mod tests {
         );
         assert_eq!(error(SphereConfig { pictures: 0, ..config() }), "a film of no pictures");
         for picture_bytes in [vec![100], vec![100_000]] {
-            let told = error(SphereConfig { picture_bytes, ..config() });
-            assert!(told.starts_with("a picture of 192x96 takes "), "{told}");
+            let message = error(SphereConfig { picture_bytes, ..config() });
+            assert!(message.starts_with("a picture of 192x96 takes "), "{message}");
         }
     }
 }

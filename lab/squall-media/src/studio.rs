@@ -1,39 +1,51 @@
-//! Pictures through the `ffmpeg` program: any video as pictures, encodes with B frames or layers, what a decoder makes
-//! of a stream with holes, and how much pictures resemble others by ffmpeg's own filters.
+//! Pictures through the `ffmpeg` program: any video as pictures, encodes with B frames or layers, and what a decoder makes
+//! of a stream with holes.
 //!
 //! Everything goes through pipes, so memory holds a few pictures, never a film. Programs are started without a shell,
-//! may open local files only, and end with what started them.
+//! may open local files only, and end with their owner.
 //!
 //! | step | what |
 //! | --- | --- |
 //! | [`Footage`] | the source, picture by picture |
 //! | [`encode`] | source → frames in decoding order, each with its place in the order of display |
 //! | [`Decoded`] | an IVF file, with or without holes → pictures with their places |
-//! | [`Judge`] | each picture against its source: PSNR and SSIM |
 
 mod child;
 mod decode;
 mod encode;
 mod footage;
-mod judge;
 mod rate;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
 
 use thiserror::Error;
 
-use crate::ffmpeg::FfmpegOptions;
 use crate::picture::SizeError;
 
 pub use decode::Decoded;
 pub use encode::{CodedFrame, Coding, Encoding, encode};
 pub use footage::{Footage, Pictures};
-pub use judge::{Judge, Likenesses};
 pub use rate::FrameRate;
 
-/// Why pictures could not be made, decoded or compared: always one line.
+/// The programs, names to be found in `PATH` or paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Programs {
+    /// `ffmpeg`.
+    pub ffmpeg: OsString,
+    /// `ffprobe`, which comes with it.
+    pub ffprobe: OsString,
+}
+
+impl Default for Programs {
+    fn default() -> Self {
+        Self { ffmpeg: "ffmpeg".into(), ffprobe: "ffprobe".into() }
+    }
+}
+
+/// Why pictures could not be made or decoded: always one line.
 #[derive(Debug, Error)]
 pub enum StudioError {
     /// A program is not installed.
@@ -50,15 +62,23 @@ pub enum StudioError {
         /// Its name for the encoder.
         encoder: &'static str,
     },
-    /// Its `showinfo` filter has no `pos`, by which [`Decoded`] knows pictures.
-    #[error("this ffmpeg does not tell where frames are in their file: version 5 does, the latest do not")]
+    /// Its `showinfo` filter has no `pos`, which identifies pictures for [`Decoded`].
+    #[error("this ffmpeg does not report where frames are in their file: version 5 does, the latest do not")]
     NoPositions,
-    /// It gave up, or said what cannot be.
+    /// A file is no film.
+    #[error("{}: {problem}", .path.display())]
+    Film {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// ffmpeg failed, or its output is wrong.
     #[error("ffmpeg {doing}: {complaint}")]
     Failed {
         /// What it was doing.
         doing: &'static str,
-        /// What it said, or what was wrong with it.
+        /// Its message, or what was wrong with its output.
         complaint: String,
     },
     /// A size that pictures cannot have.
@@ -90,25 +110,25 @@ impl StudioError {
     }
 }
 
-/// Whether everything that is needed is installed: both programs, the encoder, and a filter that tells where frames are.
+/// Whether everything that is needed is installed: both programs, the encoder, and a filter that reports where frames are.
 ///
 /// # Errors
 /// [`StudioError::Missing`], [`StudioError::NoEncoder`] and [`StudioError::NoPositions`] say what is not.
-pub fn check(options: &FfmpegOptions, coding: Coding) -> Result<(), StudioError> {
-    said(&options.ffprobe, &["-v", "error", "-version"])?;
-    let encoders = said(&options.ffmpeg, &["-hide_banner", "-v", "error", "-encoders"])?;
+pub fn check(programs: &Programs, coding: Coding) -> Result<(), StudioError> {
+    output(&programs.ffprobe, "-v error -version".split(' '))?;
+    let listed = output(&programs.ffmpeg, "-hide_banner -v error -encoders".split(' '))?;
     let encoder = coding.encoder();
-    let listed = |line: &str| line.split_whitespace().nth(1) == Some(encoder);
-    if !encoders.lines().any(listed) {
+    let is_listed = |line: &str| line.split_whitespace().nth(1) == Some(encoder);
+    if !String::from_utf8_lossy(&listed.stdout).lines().any(is_listed) {
         return Err(StudioError::NoEncoder { coding, encoder });
     }
-    if decode::tells_positions(&options.ffmpeg)? { Ok(()) } else { Err(StudioError::NoPositions) }
+    if decode::has_positions(&programs.ffmpeg)? { Ok(()) } else { Err(StudioError::NoPositions) }
 }
 
-fn said(program: &OsString, args: &[&str]) -> Result<String, StudioError> {
+/// Runs a program without input until it ends.
+fn output(program: &OsStr, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Output, StudioError> {
     let output = Command::new(program).args(args).stdin(Stdio::null()).output();
-    let output = output.map_err(|source| child::cannot_start(program, source))?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    output.map_err(|source| child::cannot_start(program, source))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Left behind, it harms nobody.
+        // It does no harm if it stays.
         drop(fs::remove_dir_all(&self.0));
     }
 }
@@ -49,8 +49,8 @@ fn filter(folder: &Folder, filter: &str, size: &str) -> (Vec<String>, String) {
         .stderr(Stdio::piped())
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    let last = told.lines().rfind(|line| line.contains("Parsed_")).unwrap_or_else(|| panic!("{told}"));
+    let output = String::from_utf8_lossy(&output.stderr);
+    let last = output.lines().rfind(|line| line.contains("Parsed_")).unwrap_or_else(|| panic!("{output}"));
     let stats = fs::read_to_string(folder.0.join("stats.log")).unwrap();
     (stats.lines().map(str::to_owned).collect(), last.to_owned())
 }

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use squall_lab::{
     Flow, Generator, Scenario, Traffic,
     bound::{Bound, Demand, Supply},
-    flow::Video,
+    traffic::Video,
 };
 use squall_net::Direction;
+use squall_units::Rate;
 
 use crate::stream::{PACKET, Stream};
 
@@ -26,7 +27,7 @@ pub fn video(scenario: &Scenario) -> Option<&Video> {
 pub(crate) fn packets(scenario: &Scenario, stream: Stream, time: Duration, seed: u64) -> Vec<u16> {
     let frames = (time.as_micros() as u64 / stream.interval_us()) as usize;
     let Some(video) = video(scenario) else { return vec![stream.packets(); frames] };
-    let video = Video { bitrate_bps: stream.rate_bps, ..video.clone() };
+    let video = Video { bitrate: Rate::from_bps(stream.rate_bps), ..video.clone() };
     let flow =
         Flow { start_us: 0, end_us: u64::MAX, traffic: Traffic::Video(video), ..scenario.flows[0].clone() };
     let sizes = Generator::new(&flow, 0, seed).map(|offer| offer.size.div_ceil(PACKET as u64));

@@ -103,7 +103,7 @@ fn encode(plan: &Plan) -> anyhow::Result<Clip> {
     let clip = Clip::generate_with(config, plan.clip_seconds, |done, of| {
         progress.show(&format!("encoding {width}x{height} H.264: frame {done} of {of}"));
     })?;
-    let asked = plan.video.bitrate_bps as f64;
+    let asked = plan.video.bitrate.bps() as f64;
     progress.done(&format!(
         "encoded {:.1} s of {width}x{height} H.264 at {fps:.0} fps, {:.1} Mbps, in {:.1} s",
         plan.clip_seconds,

@@ -6,7 +6,8 @@ use anyhow::bail;
 use squall::{Config, sched::Registry};
 use squall_lab::{
     Contender, Direction, Scenario,
-    flow::{Class, Traffic, Video},
+    offer::Class,
+    traffic::{FrameType, Kind as _, Traffic, Video},
 };
 use squall_media::{ClipConfig, EncoderConfig, FrameKind, PlayerConfig, frame::frame_time_us};
 use squall_net::{
@@ -82,9 +83,9 @@ impl Plan {
             width,
             height,
             fps,
-            bitrate_bps: u32::try_from(video.bitrate_bps).unwrap_or(u32::MAX),
-            key_interval: u32::try_from(video.group).unwrap_or(u32::MAX),
-            disposable: args.disposable.unwrap_or(args.scenario.is_none() && video.group.is_multiple_of(2)),
+            bitrate_bps: u32::try_from(video.bitrate.bps()).unwrap_or(u32::MAX),
+            key_interval: u32::try_from(video.group()).unwrap_or(u32::MAX),
+            disposable: args.disposable.unwrap_or(args.scenario.is_none() && video.group().is_multiple_of(2)),
             ..EncoderConfig::default()
         };
         encoder.check().map_err(usage)?;
@@ -117,8 +118,8 @@ impl Plan {
     pub(super) fn class(&self, kind: FrameKind) -> (u8, bool) {
         let video = &self.video;
         match kind {
-            FrameKind::Key => (video.priority_key, video.reliable.covers(true)),
-            FrameKind::Delta => (video.priority_delta, video.reliable.covers(false)),
+            FrameKind::Key => (video.priority_key, video.reliable.covers(FrameType::I)),
+            FrameKind::Delta => (video.priority_delta, video.reliable.covers(FrameType::P)),
             FrameKind::Disposable => ((video.priority_delta + 1).min(LAST_PRIORITY), false),
         }
     }
@@ -152,7 +153,7 @@ impl Plan {
 
     /// Time from capture until a frame must be there, in microseconds: the deadline, or a second without one.
     pub(super) fn due_us(&self) -> u64 {
-        self.video.deadline_us.unwrap_or(1_000_000)
+        self.video.deadline_us().unwrap_or(1_000_000)
     }
 
     /// When a frame is captured, in microseconds from the first.
@@ -209,12 +210,10 @@ fn the_video(scenario: &mut Scenario, args: &DemoArgs, name: &str) -> anyhow::Re
         bail!("{name}: a demo plays video, flow '{}' is none", flow.name);
     };
     if let Some(fps) = args.fps {
-        // The key frames stay as far apart in time.
-        video.group = (video.group * u64::from(fps)).div_ceil(u64::from(video.fps));
         video.fps = fps;
     }
     if let Some(rate) = args.bitrate {
-        video.bitrate_bps = rate.bps();
+        video.bitrate = rate;
     }
     Ok(video.clone())
 }
@@ -250,7 +249,7 @@ fn shorten(scenario: &mut Scenario, duration_us: u64) {
 
 /// Whole groups of frames, so that the clip can be repeated without a key frame more.
 fn clip_seconds(video: &Video, duration_us: u64) -> f64 {
-    let group = video.group as f64 / f64::from(video.fps);
+    let group = video.group() as f64 / f64::from(video.fps);
     let wanted = (duration_us as f64 / 1e6).min(MAX_CLIP_SECONDS);
     ((wanted / group).floor() * group).clamp(group.min(wanted), wanted)
 }
@@ -304,7 +303,7 @@ mod tests {
     fn arguments_change_the_video() {
         let args = DemoArgs { fps: Some(60), seconds: Some(2), ..DemoArgs::example() };
         let plan = planned(&args).expect("is valid");
-        assert_eq!((plan.frames, plan.video.group, plan.clip_seconds), (120, 120, 2.0));
+        assert_eq!((plan.frames, plan.video.group(), plan.clip_seconds), (120, 120, 2.0));
         assert!(plan.scenario.paths.iter().all(|path| path.events.is_empty()), "nothing happens that early");
         for (change, word) in [
             (DemoArgs { schedulers: "fastest".into(), ..DemoArgs::example() }, "'fastest'"),

@@ -78,7 +78,7 @@ impl Record {
         let offer = Offer {
             at_us: captured_us,
             size: bytes,
-            deadline_us: plan.video.deadline_us,
+            deadline_us: plan.video.deadline.map(squall_units::Span::micros),
             priority,
             reliable,
             class: Plan::class_of(frame.kind),

@@ -80,7 +80,7 @@ fn title_line(plan: &Plan) -> Line<'static> {
             encoder.width,
             encoder.height,
             encoder.fps,
-            plan.video.bitrate_bps as f64 / 1e6,
+            plan.video.bitrate.bps() as f64 / 1e6,
             plan.due_us() / 1000
         )),
     ])
@@ -159,7 +159,7 @@ fn largest_rate(plan: &Plan) -> u64 {
         let scripted = link.events.iter().filter_map(|event| Some(event.rate?.bps())).collect::<Vec<_>>();
         scripted.into_iter().chain(link.rate.mean_bps())
     });
-    rates.max().unwrap_or(plan.video.bitrate_bps * 2)
+    rates.max().unwrap_or(plan.video.bitrate.bps() * 2)
 }
 
 /// Spreads the samples so far over a width that stands for all of them; each column gets those it covers.

@@ -157,7 +157,8 @@ impl Side {
         let changing = tokio::spawn(side.clone().take_changes(ends.sender.clone()));
         let (sent, mut fates) = side.send_frames(&ends.sender, &clip, ladder.as_deref(), stopped).await?;
         // Frames have their deadline; those without one are cut off.
-        let tail = side.plan.video.deadline_us.map_or(TAIL, Duration::from_micros) + Duration::from_secs(1);
+        let tail =
+            side.plan.video.deadline.map_or(TAIL, squall_units::Span::duration) + Duration::from_secs(1);
         let _ = ends.sender.finish(tail).await;
         while let Some(noted) = fates.join_next().await {
             noted?;
@@ -240,7 +241,7 @@ impl Side {
     fn block(&self, data: bytes::Bytes, kind: FrameKind) -> Block {
         let (priority, reliable) = self.plan.class(kind);
         let mut block = Block::new(data).priority(Priority::new(priority));
-        block.deadline = self.plan.video.deadline_us.map(Duration::from_micros);
+        block.deadline = self.plan.video.deadline.map(squall_units::Span::duration);
         block.reliable = reliable;
         block
     }

@@ -194,7 +194,7 @@ fn streams(args: &VersusArgs, scenario: &Scenario) -> Vec<Stream> {
     let video = squall_versus::video(scenario);
     let rates: Vec<u64> = match video {
         _ if !args.rate.is_empty() => args.rate.iter().map(|rate| rate.bps()).collect(),
-        Some(video) => vec![video.bitrate_bps],
+        Some(video) => vec![video.bitrate.bps()],
         None => RATES.to_vec(),
     };
     let fps = video.map_or(FPS, |video| video.fps.into());

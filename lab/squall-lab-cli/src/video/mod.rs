@@ -83,15 +83,6 @@ enum Latency {
     Deadline,
 }
 
-impl Latency {
-    fn micros(self) -> u64 {
-        match self {
-            Self::Time(span) => span.micros(),
-            Self::Deadline => 0,
-        }
-    }
-}
-
 impl FromStr for Latency {
     type Err = String;
 
@@ -188,7 +179,7 @@ fn worst_moment(shown: &Shown) -> Vec<u8> {
         accounts.codec
     );
     let likeness = |seen: &video::Seen| {
-        let (psnr, ssim) = (seen.likenesses.psnr[*moment], seen.likenesses.ssim[*moment]);
+        let (psnr, ssim) = (seen.psnr[*moment], seen.ssim[*moment]);
         format!("PSNR {psnr:.1} dB  SSIM {ssim:.3}")
     };
     let encode = Panel {

@@ -5,11 +5,9 @@ use std::path::Path;
 use anyhow::{anyhow, ensure};
 use squall::sched::Registry;
 use squall_lab::{Contender, Scenario, video::Show};
-use squall_media::{
-    ffmpeg::FfmpegOptions,
-    studio::{self, Footage},
-};
+use squall_media::studio::{self, Footage, Programs};
 use squall_terminal::list;
+use squall_units::Span;
 
 use super::{Latency, VideoArgs};
 
@@ -24,12 +22,12 @@ pub(super) fn plan(args: &VideoArgs, registry: &Registry) -> anyhow::Result<Show
     squall_terminal::input::check(&args.scenario)?;
     let scenario = Scenario::load(&args.scenario)?;
     let schedulers = schedulers(&args.scheduler, registry)?;
-    let latency_us = latency(args, &scenario)?;
-    let options = FfmpegOptions::default();
-    studio::check(&options, args.codec)?;
+    let latency = latency(args, &scenario)?;
+    let programs = Programs::default();
+    studio::check(&programs, args.codec)?;
     let mut footage = match args.film.to_str() {
-        Some("scene" | "test") => Footage::scene(args.seed.unwrap_or(scenario.seeds[0]), &options),
-        _ => Footage::open(&args.film, &options)?,
+        Some("scene" | "test") => Footage::scene(args.seed.unwrap_or(scenario.seeds[0]), &programs),
+        _ => Footage::open(&args.film, &programs)?,
     };
     footage.size = args.size.unwrap_or(footage.size);
     footage.rate = args.fps.unwrap_or(footage.rate);
@@ -45,12 +43,12 @@ pub(super) fn plan(args: &VideoArgs, registry: &Registry) -> anyhow::Result<Show
         name: name(&args.film),
         coding: args.codec,
         bitrate_bps: args.bitrate.bps(),
-        latency_us,
+        latency,
         length_us: args.seconds.map(|seconds| u64::from(seconds) * 1_000_000),
         schedulers,
         seed: args.seed.unwrap_or(scenario.seeds[0]),
         scenario,
-        ffmpeg: options.ffmpeg,
+        ffmpeg: programs.ffmpeg,
     })
 }
 
@@ -67,11 +65,11 @@ fn schedulers(words: &str, registry: &Registry) -> anyhow::Result<Vec<String>> {
     Ok(names.into_iter().map(str::to_owned).collect())
 }
 
-fn latency(args: &VideoArgs, scenario: &Scenario) -> anyhow::Result<u64> {
-    let Latency::Deadline = args.latency else {
-        return Ok(args.latency.micros());
-    };
-    let deadline = scenario.flows.iter().find_map(|flow| flow.traffic.deadline_us());
+fn latency(args: &VideoArgs, scenario: &Scenario) -> anyhow::Result<Span> {
+    if let Latency::Time(latency) = args.latency {
+        return Ok(latency);
+    }
+    let deadline = scenario.flows.iter().find_map(|flow| flow.traffic.deadline());
     deadline.ok_or_else(|| {
         anyhow!(
             "--latency: no flow of {} has a deadline; give a time, such as 150ms",

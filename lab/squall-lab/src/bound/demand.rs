@@ -1,6 +1,6 @@
 //! The blocks that a bound is about.
 
-use crate::traffic::Offer;
+use crate::offer::Offer;
 
 /// A block that is to be carried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::distribution::Times;
 use super::{ClassResult, LostReason, Tally, ratio};
-use crate::flow::Class;
+use crate::offer::Class;
 
 #[derive(Debug)]
 pub(super) struct ClassRecorder {

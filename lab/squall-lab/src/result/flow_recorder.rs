@@ -9,7 +9,7 @@ use super::playback::{Pictures, Playback};
 use super::{
     FlowResult, LatencyPoint, LostReason, PictureQuality, SAMPLE_INTERVAL_US, Tally, rate_bps, ratio,
 };
-use crate::traffic::Offer;
+use crate::offer::Offer;
 
 #[derive(Debug)]
 struct OpenBlock {
@@ -277,7 +277,9 @@ fn add_at(column: &mut Vec<u64>, slot: usize, amount: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::{Class, Direction};
+    use squall_net::Direction;
+
+    use crate::offer::Class;
 
     fn offer(at_us: u64) -> Offer {
         Offer {

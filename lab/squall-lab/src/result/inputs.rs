@@ -1,9 +1,10 @@
 //! What a recorder is given: what is known before the run, and what is measured during it.
 
 use serde::{Deserialize, Serialize};
+use squall_net::Direction;
 
 use super::{Interval, PathState};
-use crate::flow::{Class, Direction};
+use crate::offer::Class;
 
 /// What is known of a run before it starts.
 #[derive(Debug, Clone, PartialEq)]

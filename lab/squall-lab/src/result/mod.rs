@@ -21,8 +21,8 @@ mod verdict;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use squall_net::Direction;
 
-use crate::flow::Direction;
 pub use distribution::{DistributionPoint, Percentiles};
 pub use inputs::{FlowInfo, PathInfo, PathSample, PathTotals, RunInfo};
 pub use json::{MAX_FILE, ReadError, from_json, read, to_json, write};
@@ -289,7 +289,7 @@ pub struct FlowResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pictures: Option<PictureQuality>,
     /// By block, when it was whole at its receiver, in microseconds from the start of the run; only of a film that was
-    /// [encoded before](crate::flow::Encoded), for who decodes what arrived. No file has it.
+    /// [encoded before](crate::traffic::Encoded), for a caller that decodes the frames that arrived. No file has it.
     #[serde(skip)]
     pub arrivals_us: Vec<Option<u64>>,
     /// Completion rate: in time / decided; `None` if no block was decided.

@@ -1,10 +1,10 @@
 //! What is recorded of one path.
 
 use serde::{Deserialize, Serialize};
+use squall_net::Direction;
 use squall_proto::signal::AlertKind;
 
 use super::{Percentiles, inputs::PathTotals};
-use crate::flow::Direction;
 
 /// What one path did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::distribution::{Percentiles, Times};
 use super::round6;
-use crate::traffic::Frame;
+use crate::offer::Frame;
 
 /// Below this many pictures a second motion is not smooth (STORM §5.5).
 const SMOOTH_FPS: u64 = 24;

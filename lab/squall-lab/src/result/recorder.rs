@@ -7,7 +7,7 @@ use super::flow_recorder::FlowRecorder;
 use super::inputs::{PathSample, PathTotals, RunInfo};
 use super::path_recorder::PathRecorder;
 use super::{AlertWord, Extra, LostReason, PathAlert, PathState, PictureQuality, Playback, RunResult, Tally};
-use crate::traffic::Offer;
+use crate::offer::Offer;
 
 /// Collects events and makes a [`RunResult`] of them. Times are microseconds from the start of the run.
 ///

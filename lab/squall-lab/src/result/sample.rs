@@ -2,13 +2,15 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use squall_units::{Rate, Ratio, Span};
 
 use super::{
     AlertWord, FlowInfo, Interval, LostReason, PathInfo, PathSample, PathState, PathTotals, Recorder,
     RunInfo, RunResult,
 };
-use crate::flow::{Class, Direction, Flow, Multiplexer, Production, ReliableFrames, Traffic, Video};
-use crate::traffic::Generator;
+use crate::flow::{Direction, Flow};
+use crate::offer::Class;
+use crate::traffic::{Generator, ReliableFrames, Traffic, Video};
 
 const DURATION_US: u64 = 20_000_000;
 const OUTAGES: [&[Interval]; 2] = [
@@ -76,26 +78,16 @@ fn info(scheduler: &str, seed: u64) -> RunInfo {
 fn record_frames(recorder: &mut Recorder, scheduler: &str, seed: u64, rng: &mut Pcg64Mcg) {
     let video = Video {
         fps: 30,
-        bitrate_bps: 20_000_000,
-        group: 60,
+        bitrate: Rate::from_bps(20_000_000),
+        keyframe_interval: Span::from_millis(2_000),
         key_ratio: 4.0,
-        size_jitter: 0.2,
-        deadline_us: Some(100_000),
+        jitter: Ratio::from_billionths(200_000_000),
+        deadline: Some(Span::from_millis(100)),
         priority_key: 0,
         priority_delta: 1,
         reliable: ReliableFrames::Key,
     };
-    let flow = Flow {
-        name: "camera".into(),
-        direction: Direction::Down,
-        channel: 0,
-        multiplexer: Multiplexer::Unordered,
-        weight: 1,
-        start_us: 0,
-        end_us: DURATION_US,
-        production: Production::default(),
-        traffic: Traffic::Video(video),
-    };
+    let flow = Flow::new("camera", Direction::Down, DURATION_US, Traffic::Video(video));
     let (extra_us, dropped) = trouble(scheduler);
     let mut deliveries = Vec::new();
     for (block, offer) in (0u64..).zip(Generator::new(&flow, 0, seed)) {

@@ -17,10 +17,11 @@ use super::growth::{Growth, Step};
 use super::sampler::Sampler;
 use super::source::{Source, other, sender};
 use crate::contender::Contender;
-use crate::flow::{Flow, Follow};
+use crate::flow::Flow;
+use crate::offer::Offer;
 use crate::result::{LostReason, Recorder, RunResult};
 use crate::scenario::Scenario;
-use crate::traffic::{Allowed, Offer, Outcome, Pace};
+use crate::traffic::{Allowed, Follow, Outcome, Pace};
 use crate::world::{Side, World};
 
 pub(super) struct Application {

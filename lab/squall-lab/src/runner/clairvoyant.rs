@@ -2,9 +2,9 @@
 
 use crate::bound::{Clairvoyant, Demand, Supply};
 use crate::flow::Direction;
+use crate::offer::Offer;
 use crate::result::{DirectionBound, FlowResult, RunResult};
 use crate::scenario::Scenario;
-use crate::traffic::Offer;
 
 /// The blocks that were offered.
 #[derive(Default)]

@@ -10,7 +10,6 @@ use super::{RunError, application::Application, stopwatch::Stopwatch};
 use crate::contender::Contender;
 use crate::result::{Recorder, RunResult, SAMPLE_INTERVAL_US};
 use crate::scenario::Scenario;
-use crate::traffic;
 use crate::world::World;
 
 /// Time to connect, besides a number of round trips.
@@ -28,7 +27,7 @@ pub(super) fn run(
     progress: &mut dyn FnMut(u64),
 ) -> Result<RunResult, RunError> {
     for flow in &scenario.flows {
-        traffic::prepare(flow).map_err(|source| RunError::Pictures {
+        flow.traffic.prepare().map_err(|source| RunError::Pictures {
             scenario: scenario.name.clone(),
             flow: flow.name.clone(),
             source,

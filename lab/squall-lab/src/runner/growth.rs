@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use squall_proto::sched::BlockId;
 
-use crate::traffic::Offer;
+use crate::offer::Offer;
 use crate::world::Side;
 
 /// What is to be done when more of a block is there.

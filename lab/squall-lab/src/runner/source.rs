@@ -1,7 +1,8 @@
 //! Where the blocks of a flow come from.
 
 use crate::flow::{Direction, Flow, Production};
-use crate::traffic::{Generator, Offer, Pace};
+use crate::offer::Offer;
+use crate::traffic::{Generator, Pace};
 use crate::world::Side;
 
 /// A flow's generator, and the block that is next.

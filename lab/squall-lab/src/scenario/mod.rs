@@ -64,7 +64,7 @@ pub struct Scenario {
     pub flows: Vec<Flow>,
     /// Which channel's data is next when several wait.
     pub streams: squall_sched::StreamScheduler,
-    /// What becomes of what radios say, for those who go by it.
+    /// How sessions use the reports of radios, with schedulers that do.
     pub signal: WatermarkConfig,
     /// Whether it is measured how long the schedulers take: in real time, so that two runs differ in it.
     pub timed: bool,

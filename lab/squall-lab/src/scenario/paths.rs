@@ -74,7 +74,7 @@ fn check_event_times(index: usize, path: &PathConfig, duration_us: u64) -> Resul
     Ok(())
 }
 
-/// Points at the field that the emulator complains about, as far as its error tells.
+/// Points at the field of an error of the emulator, if the error names it.
 fn emulator_problem(index: usize, path: &PathConfig, error: &ConfigError) -> Problem {
     let error = match error {
         ConfigError::Path { problem, .. } => problem,

@@ -32,7 +32,7 @@ impl Quantity {
         })
     }
 
-    /// Whether it stands for a number that nobody told: `nan`.
+    /// Whether it stands for a number that is not published: `nan`.
     pub(crate) fn is_absent(&self) -> bool {
         self.0.eq_ignore_ascii_case("nan")
     }

@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::contender::Contender;
-use crate::flow::Traffic;
 use crate::measure::Subject;
+use crate::traffic::Traffic;
 
 const HEAD: &str = r#"name = "t"
 duration = "10s"
@@ -29,7 +29,7 @@ fn defaults_are_filled_in() {
     assert_eq!((flow.direction, flow.channel), (Direction::Down, 0));
     assert_eq!((flow.start_us, flow.end_us), (0, 10_000_000));
     let Traffic::Bulk(bulk) = &flow.traffic else { panic!("{flow:?}") };
-    assert_eq!((bulk.size, bulk.backlog), (64_000, 2_000_000));
+    assert_eq!((bulk.size.bytes(), flow.traffic.backlog()), (64_000, Some(2_000_000)));
 }
 
 #[test]
@@ -275,8 +275,8 @@ fn every_congestion_control_can_be_named_and_others_are_refused() {
         );
     }
     let words = error(&format!("congestion = \"reno\"\n{HEAD}{PATH}{FLOW}"));
-    let told = "unknown congestion control 'reno'; there are steady, cubic, cubic-tolerant, newreno, bbr3, sqp, salsify";
-    assert!(words.starts_with("t.toml:1:14: ") && words.contains(told), "{words}");
+    let known = "unknown congestion control 'reno'; there are steady, cubic, cubic-tolerant, newreno, bbr3, sqp, salsify";
+    assert!(words.starts_with("t.toml:1:14: ") && words.contains(known), "{words}");
 }
 
 #[test]

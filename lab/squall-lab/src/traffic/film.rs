@@ -1,80 +1,265 @@
-//! A film that is really encoded, and its viewer.
+//! A film that is really encoded, and its viewer: one that is drawn and encoded for the run, or frames of an encode.
 //!
 //! The viewer's player shows each frame in its slot, a deadline after it was offered, if it can be decoded by then:
-//! it and all that it needs are there. Else the picture before stays. Nothing is concealed, so after a lost reference
-//! the picture stands until the next key frame; what is late is decoded for those that need it, and not shown. The
-//! same rule makes the flow's [`Playback`](crate::result::Playback).
+//! it and all frames that it needs are there. Else the picture before stays. Nothing is concealed, so after a lost
+//! reference the picture stands until the next key frame; a late frame is decoded for those that need it, and not shown.
+//! The same rule makes the flow's [`Playback`](crate::result::Playback).
 
 use std::sync::Arc;
 
 use rand_pcg::Pcg64Mcg;
+use squall_media::encoder::EncodeError;
 use squall_media::film::FilmError;
 use squall_media::frame::frame_time_us;
-use squall_media::{EncodedFrame, FrameKind};
+use squall_media::{ClipConfig, EncodedFrame, EncoderConfig, FrameKind};
+use squall_units::{Rate, Span};
 
-use super::Offer;
-use super::reel::{Projector, Reel, Shot};
-use super::shelf::Shelf;
-use super::source::{Outcome, Source};
-use crate::flow::{Class, Film};
+use super::cache::Cache;
+use super::cycle::{Cycle, CycleFrame, Repeater};
+use super::fields::{Checked, Invalid, frames_within, millis, number, priority, require};
+use super::frame_type::{FrameType, ReliableFrames};
+use super::source::{Kind, Outcome, PictureError, Source};
+use crate::offer::{Class, Offer};
 use crate::result::PictureQuality;
 
-static FILMS: Shelf<Film, squall_media::Film> = Shelf::new();
+/// Longest round of a film, in microseconds: it is kept in memory.
+const MAX_LENGTH_US: u64 = 60_000_000;
 
-/// The film, encoded: now, if it was not before.
-///
-/// # Errors
-/// When the codec fails.
-pub(super) fn encoded(film: &Film) -> Result<Arc<squall_media::Film>, FilmError> {
-    // How it is sent does not matter.
-    let key = Film {
-        deadline_us: 0,
-        priorities: [0; 3],
-        reliable: crate::flow::ReliableFrames::All,
-        ..film.clone()
-    };
-    FILMS.get(&key, || squall_media::Film::make(film.clip.clone(), film.seconds()))
+static FILMS: Cache<(ClipConfig, u64), squall_media::Film> = Cache::new();
+
+/// A generated moving scene, encoded with H.264 when the flow is first needed, over and over to the end of the flow.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Film {
+    /// Width in pixels.
+    #[serde(default = "width")]
+    pub width: u32,
+    /// Height in pixels.
+    #[serde(default = "height")]
+    pub height: u32,
+    /// Frames per second.
+    #[serde(default = "number::<30, _>")]
+    pub fps: u32,
+    /// Rate that the encoder aims at.
+    pub bitrate: Rate,
+    /// Time from one key frame to the next.
+    #[serde(default = "millis::<2_000>")]
+    pub keyframe_interval: Span,
+    /// Whether every second frame is one that no other needs.
+    #[serde(default)]
+    pub disposable: bool,
+    /// Length of a round.
+    #[serde(default = "millis::<10_000>")]
+    pub length: Span,
+    /// Seed of the scene.
+    #[serde(default = "number::<1, _>")]
+    pub scene: u64,
+    /// From offering a frame to showing it: its deadline.
+    #[serde(default = "millis::<150>")]
+    pub deadline: Span,
+    /// Priority of key frames, 0 first.
+    #[serde(default)]
+    pub priority_key: u8,
+    /// Priority of frames that others need, 0 first.
+    #[serde(default = "number::<1, _>")]
+    pub priority_delta: u8,
+    /// Priority of frames that no other needs, 0 first.
+    #[serde(default = "number::<2, _>")]
+    pub priority_disposable: u8,
+    /// Which frames are reliable.
+    #[serde(default = "ReliableFrames::reference")]
+    pub reliable: ReliableFrames,
 }
 
-/// The film, and what becomes of its frames.
+fn width() -> u32 {
+    1280
+}
+
+fn height() -> u32 {
+    720
+}
+
+impl Film {
+    /// The scene, and how it is encoded.
+    fn clip(&self) -> ClipConfig {
+        let encoder = EncoderConfig {
+            width: self.width,
+            height: self.height,
+            fps: self.fps.into(),
+            bitrate_bps: u32::try_from(self.bitrate.bps()).unwrap_or(u32::MAX),
+            key_interval: frames_within(self.keyframe_interval, self.fps) as u32,
+            disposable: self.disposable,
+            quantiser: None,
+        };
+        ClipConfig { encoder, seed: self.scene }
+    }
+
+    /// The film, encoded: now, if it was not before.
+    fn encoded(&self) -> Result<Arc<squall_media::Film>, FilmError> {
+        let key = (self.clip(), frames_within(self.length, self.fps));
+        FILMS.get(&key, || squall_media::Film::make(key.0.clone(), key.1 as f64 / key.0.encoder.fps))
+    }
+
+    /// One round of the film.
+    fn cycle(&self, frames: &[EncodedFrame]) -> Cycle {
+        let mut reference = None;
+        let frame = |(number, frame): (i64, &EncodedFrame)| {
+            let need = reference.filter(|_| frame.kind != FrameKind::Key);
+            if frame.kind != FrameKind::Disposable {
+                reference = Some(number);
+            }
+            CycleFrame {
+                at_us: frame.pts_us,
+                deadline_us: self.deadline_us(),
+                size: frame.data.len() as u64,
+                class: match frame.kind {
+                    FrameKind::Key => 0,
+                    FrameKind::Delta => 1,
+                    FrameKind::Disposable => 2,
+                },
+                picture: frame.index,
+                base: true,
+                needs: [need, None],
+            }
+        };
+        let frames: Vec<CycleFrame> = (0..).zip(frames).map(frame).collect();
+        let pictures = frames.len() as u64;
+        Cycle { frames, pictures, period_us: frame_time_us(pictures, self.fps.into()) }
+    }
+
+    fn viewer(&self, rng: Pcg64Mcg) -> Viewer {
+        let film = self.encoded().expect("its settings are checked, and it was encoded before the run");
+        let repeater = Repeater::new(self.cycle(film.frames()), 0.0, self.classes(), rng);
+        Viewer { film: Some(film), repeater, frames: Vec::new() }
+    }
+}
+
+impl Kind for Film {
+    fn kind(&self) -> &'static str {
+        "film"
+    }
+
+    fn validate(&self) -> Checked {
+        let length = (1..=MAX_LENGTH_US).contains(&self.length.micros());
+        require(length, "length", "it must be above 0, and at most one minute")?;
+        let encoder = self.clip().encoder.check();
+        encoder.map_err(|error| Invalid { field: field(&error), words: error.to_string() })?;
+        priority("priority_key", self.priority_key)?;
+        priority("priority_delta", self.priority_delta)?;
+        priority("priority_disposable", self.priority_disposable)
+    }
+
+    fn classes(&self) -> Vec<Class> {
+        let class = |name, like, priority| Class::new(name, self.reliable.covers(like), priority);
+        vec![
+            class("key", FrameType::I, self.priority_key),
+            class("delta", FrameType::P, self.priority_delta),
+            class("disposable", FrameType::B, self.priority_disposable),
+        ]
+    }
+
+    fn deadline(&self) -> Option<Span> {
+        Some(self.deadline)
+    }
+
+    fn picture_us(&self) -> Option<u64> {
+        Some((1e6 / f64::from(self.fps)).round() as u64)
+    }
+
+    fn prepare(&self) -> Result<(), PictureError> {
+        self.encoded()?;
+        Ok(())
+    }
+
+    fn source(&self, rng: Pcg64Mcg, _length_us: u64) -> Box<dyn Source> {
+        Box::new(self.viewer(rng))
+    }
+}
+
+/// The field of the scenario that the encoder does not take.
+fn field(error: &EncodeError) -> &'static str {
+    match error {
+        EncodeError::Setting { field: "fps", .. } => "fps",
+        EncodeError::Setting { field: "bitrate_bps", .. } => "bitrate",
+        EncodeError::Setting { field: "key_interval", .. } => "keyframe_interval",
+        EncodeError::Setting { field: "height", .. } => "height",
+        EncodeError::Size(size) if size.width.is_multiple_of(2) => "height",
+        _ => "width",
+    }
+}
+
+/// The frames of an encode, once, from the first to the last in the order in which they are sent; no scenario file asks
+/// for it. Their content stays with the caller, who decodes what arrived in time:
+/// [`FlowResult::arrivals_us`](crate::result::FlowResult::arrivals_us).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Encoded {
+    /// The frames.
+    pub frames: Arc<[CycleFrame]>,
+    /// [`CycleFrame::class`] is a place in them.
+    pub classes: Vec<Class>,
+    /// From taking a picture to showing it.
+    pub latency: Span,
+    /// From one picture to the next, in microseconds.
+    pub picture_us: u64,
+}
+
+impl Kind for Encoded {
+    fn kind(&self) -> &'static str {
+        "encoded"
+    }
+
+    fn validate(&self) -> Checked {
+        Ok(())
+    }
+
+    fn classes(&self) -> Vec<Class> {
+        self.classes.clone()
+    }
+
+    fn deadline(&self) -> Option<Span> {
+        Some(self.latency)
+    }
+
+    fn picture_us(&self) -> Option<u64> {
+        Some(self.picture_us)
+    }
+
+    fn source(&self, rng: Pcg64Mcg, _length_us: u64) -> Box<dyn Source> {
+        let (frames, pictures) = (self.frames.to_vec(), self.frames.len() as u64);
+        let cycle = Cycle { frames, pictures, period_us: u64::MAX };
+        let repeater = Repeater::new(cycle, 0.0, self.classes(), rng);
+        Box::new(Viewer { film: None, repeater, frames: Vec::new() })
+    }
+}
+
+/// Offers the frames of a film, and records what becomes of them.
 #[derive(Debug)]
-pub(super) struct Screening {
-    film: Arc<squall_media::Film>,
-    projector: Projector,
-    deadline_us: u64,
-    /// In the order of the offers, which is that of the pictures.
-    frames: Vec<Frame>,
+struct Viewer {
+    /// The film that the pictures are judged with, if not by the caller.
+    film: Option<Arc<squall_media::Film>>,
+    repeater: Repeater,
+    /// In the order of the offers.
+    frames: Vec<Sent>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Frame {
-    at_us: u64,
+struct Sent {
+    due_us: u64,
     /// The frame before it that it needs.
     needs: Option<u64>,
     arrived_us: Option<u64>,
 }
 
-impl Screening {
-    pub(super) fn new(film: &Film, classes: Vec<Class>, rng: Pcg64Mcg) -> Self {
-        let encoded = encoded(film).expect("its settings are checked, and it was encoded before the run");
-        let reel = reel(encoded.frames(), film.clip.encoder.fps);
-        let projector = Projector::new(reel, Some(film.deadline_us), 0.0, classes, rng);
-        Self { film: encoded, projector, deadline_us: film.deadline_us, frames: Vec::new() }
-    }
-
+impl Viewer {
     /// For each slot that ended before `end_us`, the picture that stood in it, if there was one.
     fn shown(&self, end_us: u64) -> Vec<Option<u64>> {
         let mut ready: Vec<Option<u64>> = Vec::with_capacity(self.frames.len());
         let mut shown = None;
         let mut slots = Vec::new();
-        for (index, frame) in (0..).zip(&self.frames) {
-            let due_us = frame.at_us + self.deadline_us;
-            if due_us >= end_us {
-                break;
-            }
+        for (index, frame) in (0..).zip(&self.frames).take_while(|(_, frame)| frame.due_us < end_us) {
             let needed = frame.needs.map_or(Some(0), |need| ready[need as usize]);
             let now = frame.arrived_us.zip(needed).map(|(arrived, needed)| arrived.max(needed));
-            if now.is_some_and(|now| now <= due_us) {
+            if now.is_some_and(|now| now <= frame.due_us) {
                 shown = Some(index);
             }
             ready.push(now);
@@ -84,33 +269,12 @@ impl Screening {
     }
 }
 
-/// One round of the film.
-fn reel(frames: &[EncodedFrame], fps: f64) -> Reel {
-    let mut reference = None;
-    let shot = |(number, frame): (i64, &EncodedFrame)| {
-        let need = reference.filter(|_| frame.kind != FrameKind::Key);
-        if frame.kind != FrameKind::Disposable {
-            reference = Some(number);
-        }
-        Shot {
-            at_us: frame.pts_us,
-            size: frame.data.len() as u64,
-            class: Film::class(frame.kind),
-            picture: frame.index,
-            base: true,
-            needs: [need, None],
-        }
-    };
-    let shots: Vec<Shot> = (0..).zip(frames).map(shot).collect();
-    let pictures = shots.len() as u64;
-    Reel { shots, pictures, period_us: frame_time_us(pictures, fps) }
-}
-
-impl Source for Screening {
+impl Source for Viewer {
     fn next(&mut self) -> Option<Offer> {
-        let offer = self.projector.next()?;
+        let offer = self.repeater.next()?;
         let needs = offer.frame.and_then(|frame| frame.needs[0]);
-        self.frames.push(Frame { at_us: offer.at_us, needs, arrived_us: None });
+        let due_us = offer.at_us.saturating_add(offer.deadline_us.unwrap_or(0));
+        self.frames.push(Sent { due_us, needs, arrived_us: None });
         Some(offer)
     }
 
@@ -121,9 +285,13 @@ impl Source for Screening {
     }
 
     fn outcome(&self, end_us: u64) -> Outcome {
+        let Some(film) = &self.film else {
+            let arrivals_us = self.frames.iter().map(|frame| frame.arrived_us).collect();
+            return Outcome { arrivals_us, ..Outcome::default() };
+        };
         let shown = self.shown(end_us);
         let intact: Vec<Option<u64>> = (0..shown.len() as u64).map(Some).collect();
-        let pictures = PictureQuality::of(&self.film.judge(&shown), &self.film.judge(&intact));
+        let pictures = PictureQuality::of(&film.judge(&shown), &film.judge(&intact));
         Outcome { pictures, ..Outcome::default() }
     }
 }
@@ -131,50 +299,39 @@ impl Source for Screening {
 #[cfg(test)]
 mod tests {
     use rand::SeedableRng;
-    use squall_media::{ClipConfig, EncoderConfig};
 
     use super::*;
-    use crate::flow::{ReliableFrames, Traffic};
+    use crate::offer::Frame;
 
     fn film(disposable: bool) -> Film {
-        let encoder = EncoderConfig {
-            width: 160,
-            height: 90,
-            bitrate_bps: 600_000,
-            key_interval: 10,
-            disposable,
-            ..EncoderConfig::default()
-        };
-        Film {
-            clip: ClipConfig { encoder, seed: 1 },
-            pictures: 30,
-            deadline_us: 100_000,
-            priorities: [0, 1, 2],
-            reliable: ReliableFrames::Reference,
-        }
+        let fields = "width = 160\nheight = 90\nbitrate = \"600kbps\"\nkeyframe_interval = \"333ms\"\n\
+                      length = \"1s\"\ndeadline = \"100ms\"";
+        Film { disposable, ..toml::from_str(fields).expect("its fields are right") }
+    }
+
+    fn viewer(film: &Film) -> Viewer {
+        film.viewer(Pcg64Mcg::seed_from_u64(1))
     }
 
     /// Two seconds of a film whose frames arrive this long after they are offered, or not.
-    fn viewed(film: &Film, delay_us: impl Fn(u64) -> Option<u64>) -> (Screening, PictureQuality) {
-        let classes = Traffic::Film(film.clone()).classes();
-        let mut screening = Screening::new(film, classes, Pcg64Mcg::seed_from_u64(1));
+    fn viewed(film: &Film, delay_us: impl Fn(u64) -> Option<u64>) -> (Viewer, PictureQuality) {
+        let mut viewer = viewer(film);
         for index in 0..60 {
-            let offer = screening.next().expect("a film goes on");
+            let offer = viewer.next().expect("a film goes on");
             if let Some(delay_us) = delay_us(index) {
-                screening.on_delivered(index, offer.at_us + delay_us);
+                viewer.on_delivered(index, offer.at_us + delay_us);
             }
         }
-        let pictures = screening.outcome(10_000_000).pictures.expect("pictures were shown");
-        (screening, pictures)
+        let pictures = viewer.outcome(10_000_000).pictures.expect("pictures were shown");
+        (viewer, pictures)
     }
 
     #[test]
     fn frames_are_offered_as_they_are_encoded() {
         let film = film(true);
-        let encoded = encoded(&film).expect("it can be encoded");
-        let mut screening =
-            Screening::new(&film, Traffic::Film(film.clone()).classes(), Pcg64Mcg::seed_from_u64(1));
-        let offers: Vec<Offer> = std::iter::from_fn(|| screening.next()).take(60).collect();
+        let encoded = film.encoded().expect("it can be encoded");
+        let mut viewer = viewer(&film);
+        let offers: Vec<Offer> = std::iter::from_fn(|| viewer.next()).take(60).collect();
         let sizes: Vec<u64> = encoded.frames().iter().map(|frame| frame.data.len() as u64).collect();
         assert!(offers.iter().map(|offer| offer.size).eq(sizes.iter().chain(&sizes).copied()));
         assert_eq!(offers[..5].iter().map(|offer| offer.class).collect::<Vec<_>>(), [0, 2, 1, 2, 1]);
@@ -184,44 +341,89 @@ mod tests {
     }
 
     #[test]
+    fn key_frames_are_as_far_apart_as_the_scenario_says() {
+        let film: Film = toml::from_str("bitrate = \"6mbps\"\nfps = 25").expect("its fields are right");
+        let encoder = film.clip().encoder;
+        assert_eq!((encoder.key_interval, encoder.width, encoder.bitrate_bps), (50, 1280, 6_000_000));
+        assert_eq!(frames_within(film.length, film.fps), 250);
+    }
+
+    #[test]
     fn perfect_delivery_loses_nothing() {
-        let (screening, pictures) = viewed(&film(false), |_| Some(20_000));
+        let (viewer, pictures) = viewed(&film(false), |_| Some(20_000));
         assert_eq!((pictures.compared, pictures.psnr_loss, pictures.ssim_loss), (60, 0.0, 0.0));
         let all: Vec<_> = (0..60).map(Some).collect();
-        let decoded = screening.film.judge(&all);
+        let decoded = viewer.film.as_ref().expect("it is judged").judge(&all);
         assert_eq!(Some(pictures), PictureQuality::of(&decoded, &decoded));
     }
 
     #[test]
     fn a_lost_reference_stands_until_the_next_key_frame() {
-        let (screening, pictures) = viewed(&film(false), |index| (index != 13).then_some(20_000));
+        let (viewer, pictures) = viewed(&film(false), |index| (index != 13).then_some(20_000));
         let expected: Vec<_> =
             (0..60).map(|slot| Some(if (13..20).contains(&slot) { 12 } else { slot })).collect();
-        assert_eq!(screening.shown(10_000_000), expected);
+        assert_eq!(viewer.shown(10_000_000), expected);
         assert!(pictures.psnr_loss > 0.5 && pictures.ssim_loss > 0.0, "{pictures:?}");
         assert!(pictures.psnr.p5 < pictures.psnr.median - 3.0, "{pictures:?}");
     }
 
     #[test]
     fn a_lost_disposable_frame_costs_one_picture() {
-        let (screening, _) = viewed(&film(true), |index| (index != 13).then_some(20_000));
+        let (viewer, _) = viewed(&film(true), |index| (index != 13).then_some(20_000));
         let expected: Vec<_> = (0..60).map(|slot| Some(if slot == 13 { 12 } else { slot })).collect();
-        assert_eq!(screening.shown(10_000_000), expected);
+        assert_eq!(viewer.shown(10_000_000), expected);
     }
 
     #[test]
     fn what_is_late_is_decoded_and_not_shown() {
         // The 13th comes 110 ms after it was offered, 10 ms after its slot and 23 ms before the next.
-        let (screening, _) = viewed(&film(false), |index| Some(if index == 13 { 110_000 } else { 20_000 }));
-        let shown = screening.shown(10_000_000);
+        let (viewer, _) = viewed(&film(false), |index| Some(if index == 13 { 110_000 } else { 20_000 }));
+        let shown = viewer.shown(10_000_000);
         assert_eq!(shown[12..15], [Some(12), Some(12), Some(14)]);
-        assert_eq!(screening.shown(500_000).len(), 12, "due before half a second");
+        assert_eq!(viewer.shown(500_000).len(), 12, "due before half a second");
     }
 
     #[test]
     fn before_the_first_picture_it_is_dark() {
-        let (screening, pictures) = viewed(&film(false), |index| (index > 0).then_some(20_000));
-        assert_eq!(screening.shown(10_000_000)[..11], [vec![None; 10], vec![Some(10)]].concat());
+        let (viewer, pictures) = viewed(&film(false), |index| (index > 0).then_some(20_000));
+        assert_eq!(viewer.shown(10_000_000)[..11], [vec![None; 10], vec![Some(10)]].concat());
         assert!(pictures.psnr.p5 < 15.0, "{pictures:?}");
+    }
+
+    #[test]
+    fn an_encode_is_offered_once_and_its_arrivals_are_recorded() {
+        let frame = |at_us, deadline_us, class, picture, needs| CycleFrame {
+            at_us,
+            deadline_us: Some(deadline_us),
+            size: 9,
+            class,
+            picture,
+            base: true,
+            needs,
+        };
+        let film = Encoded {
+            frames: [
+                frame(40, 60, 0, 0, [None; 2]),
+                frame(80, 100, 0, 2, [Some(0), None]),
+                frame(120, 20, 1, 1, [Some(1), Some(0)]),
+            ]
+            .into(),
+            classes: vec![Class::new("needed", true, 0), Class::new("disposable", false, 1)],
+            latency: Span::from_micros(100),
+            picture_us: 40,
+        };
+        let mut source = film.source(Pcg64Mcg::seed_from_u64(1), u64::MAX);
+        let offers: Vec<Offer> = std::iter::from_fn(|| source.next()).collect();
+        let fields = |offer: &Offer| (offer.at_us, offer.deadline_us, offer.reliable, offer.frame);
+        let needs = [Some(0), None];
+        let second = Frame { picture: 2, base: true, needs };
+        assert_eq!(fields(&offers[1]), (80, Some(100), true, Some(second)));
+        assert_eq!((offers[2].at_us, offers[2].deadline_us, offers[2].reliable), (120, Some(20), false));
+        assert_eq!(offers.len(), 3);
+
+        source.on_delivered(1, 150);
+        source.on_delivered(1, 160);
+        source.on_delivered(7, 160);
+        assert_eq!(source.outcome(500).arrivals_us, [None, Some(150), None]);
     }
 }

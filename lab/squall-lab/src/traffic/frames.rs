@@ -1,59 +1,143 @@
 //! A film whose frame sizes are recorded.
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
 use rand_pcg::Pcg64Mcg;
+use squall_units::{Rate, Span};
 
-use super::reel::{Projector, Reel, Shot};
-use super::references::{Anchors, Layers};
-use crate::flow::{Class, FrameClasses, FrameRow, FrameTrace, FrameType, Frames};
+use super::cycle::{Cycle, CycleFrame, Repeater};
+use super::fields::{Checked, Invalid, largest, require, within};
+use super::frame_trace::{FrameRow, FrameTrace};
+use super::frame_type::{FrameType, Priorities, ReliableFrames};
+use super::references::{Anchors, LAYERS, Layers};
+use super::source::{Kind, Source};
+use crate::offer::Class;
 
-pub(super) fn film(frames: &Frames, classes: Vec<Class>, rng: Pcg64Mcg) -> Projector {
-    let reel = frames.trace.as_ref().map_or_else(Reel::default, |trace| reel(frames, trace));
-    Projector::new(reel, frames.deadline_us, 0.0, classes, rng)
+/// The frames of a recorded film, over and over to the end of the flow.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Frames {
+    /// The file with their sizes, as the scenario names it.
+    pub file: PathBuf,
+    /// Layers of the film, if its classes are layers and not types of frames.
+    pub layers: Option<u8>,
+    /// Mean rate that the sizes are scaled to, if not that of the file.
+    pub bitrate: Option<Rate>,
+    /// Deadline after a frame is offered.
+    pub deadline: Option<Span>,
+    /// Priorities of the classes, 0 first.
+    #[serde(default)]
+    pub priorities: Priorities,
+    /// Which frames are reliable. Of layers, the base is the reference.
+    #[serde(default = "ReliableFrames::reference")]
+    pub reliable: ReliableFrames,
+    /// The content of the file, once it is loaded; a film that is not offers nothing.
+    #[serde(skip)]
+    pub trace: Option<Arc<FrameTrace>>,
 }
 
-/// The whole film once. The pictures are sent at the times at which they are shown, in the order in which they are
-/// coded: the first sent at the first time, and so on. An encoder that reorders sends all of them later, by as long
-/// as it holds back the first; a flow that does so starts later.
-fn reel(frames: &Frames, trace: &FrameTrace) -> Reel {
-    let mut pictures: Vec<&[FrameRow]> = trace.rows().chunk_by(|a, b| a.picture == b.picture).collect();
-    let mut shown: Vec<usize> = (0..pictures.len()).collect();
-    shown.sort_by_key(|picture| pictures[*picture][0].pts_us);
-    let times: Vec<u64> = shown.iter().map(|picture| pictures[*picture][0].pts_us).collect();
-    let mut places = vec![0; pictures.len()];
-    for (place, picture) in shown.into_iter().enumerate() {
-        places[picture] = place as u64;
+impl Frames {
+    /// Loads the file, which is relative to this folder.
+    ///
+    /// # Errors
+    /// When the file is no film, or not one that fits the other fields.
+    pub fn load(&mut self, base: &Path) -> Checked {
+        let invalid = |words| Invalid { field: "file", words };
+        let trace = FrameTrace::load(&base.join(&self.file)).map_err(|error| invalid(error.to_string()))?;
+        let words = format_args!("it has {} layers, so it needs `layers = {0}`", trace.layers());
+        require(trace.layers() <= self.layers.unwrap_or(1), "file", words)?;
+        let typed = trace.rows().iter().all(|row| row.frame_type.is_some());
+        let words = "it does not give the types of all frames, so it needs `layers`";
+        require(typed || self.layers.is_some(), "file", words)?;
+        self.trace = Some(Arc::new(trace));
+        largest("bitrate", "frame", self.largest_frame().unwrap_or(0))
     }
-    let layered = matches!(frames.by, FrameClasses::Layers(_));
-    if !layered && places.is_sorted() {
-        pictures = in_coding_order(pictures);
+
+    /// Largest frame in bytes, if the film is loaded.
+    pub fn largest_frame(&self) -> Option<u64> {
+        let trace = self.trace.as_ref()?;
+        trace.rows().iter().map(|row| self.frame_size(trace, row.size)).max()
     }
-    let mut references = References::default();
-    let mut shots: Vec<Shot> = Vec::with_capacity(trace.rows().len());
-    for (rows, at_us) in pictures.into_iter().zip(times) {
-        let picture = places[rows[0].picture];
-        let key = shots.is_empty() || rows[0].frame_type == Some(FrameType::I);
-        references.layers.begin(key);
-        for (index, row) in rows.iter().enumerate() {
-            let number = shots.len() as i64;
-            let frame = if key { FrameType::I } else { row.frame_type.unwrap_or(FrameType::P) };
-            let (class, needs) = if layered {
-                (u16::from(row.layer), references.layers.needs(row.layer, number))
-            } else {
-                // The first frame needs none, whatever the file calls it.
-                let class = row.frame_type.unwrap_or(frame) as u16;
-                (class, references.anchors.needs(frame, number, picture as i64))
-            };
-            let size = frames.frame_size(trace, row.size);
-            shots.push(Shot { at_us, size, class, picture, base: index == 0, needs });
+
+    /// The size in bytes at which a frame of this size in the file is sent.
+    fn frame_size(&self, trace: &FrameTrace, size: u64) -> u64 {
+        let Some(bitrate) = self.bitrate else { return size };
+        let bits = u128::from(bitrate.bps()) * u128::from(trace.duration_us());
+        let scaled = u128::from(size) * bits / (u128::from(trace.bytes()) * 8_000_000);
+        u64::try_from(scaled).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// The whole film once. The pictures are sent at the times at which they are shown, in the order in which they are
+    /// coded: the first sent at the first time, and so on. An encoder that reorders sends all of them later, by as long
+    /// as it holds back the first; a flow that does so starts later.
+    fn cycle(&self, trace: &FrameTrace) -> Cycle {
+        let mut pictures: Vec<&[FrameRow]> = trace.rows().chunk_by(|a, b| a.picture == b.picture).collect();
+        let mut shown: Vec<usize> = (0..pictures.len()).collect();
+        shown.sort_by_key(|picture| pictures[*picture][0].pts_us);
+        let times: Vec<u64> = shown.iter().map(|picture| pictures[*picture][0].pts_us).collect();
+        let mut places = vec![0; pictures.len()];
+        for (place, picture) in shown.into_iter().enumerate() {
+            places[picture] = place as u64;
         }
+        if self.layers.is_none() && places.is_sorted() {
+            pictures = in_coding_order(pictures);
+        }
+        let (mut anchors, mut layers) = (Anchors::default(), Layers::default());
+        let mut frames: Vec<CycleFrame> = Vec::with_capacity(trace.rows().len());
+        for (rows, at_us) in pictures.into_iter().zip(times) {
+            let picture = places[rows[0].picture];
+            let key = frames.is_empty() || rows[0].frame_type == Some(FrameType::I);
+            layers.begin(key);
+            for (index, row) in rows.iter().enumerate() {
+                let number = frames.len() as i64;
+                let frame = if key { FrameType::I } else { row.frame_type.unwrap_or(FrameType::P) };
+                let (class, needs) = if self.layers.is_some() {
+                    (u16::from(row.layer), layers.needs(row.layer, number))
+                } else {
+                    // The first frame needs none, whatever its type in the file.
+                    let class = row.frame_type.unwrap_or(frame) as u16;
+                    (class, anchors.needs(frame, number, picture as i64))
+                };
+                let (size, deadline_us) = (self.frame_size(trace, row.size), self.deadline_us());
+                frames.push(CycleFrame { at_us, deadline_us, size, class, picture, base: index == 0, needs });
+            }
+        }
+        Cycle { frames, pictures: trace.pictures() as u64, period_us: trace.duration_us() }
     }
-    Reel { shots, pictures: trace.pictures() as u64, period_us: trace.duration_us() }
 }
 
-#[derive(Default)]
-struct References {
-    anchors: Anchors,
-    layers: Layers,
+impl Kind for Frames {
+    fn kind(&self) -> &'static str {
+        "frames"
+    }
+
+    fn validate(&self) -> Checked {
+        require(self.bitrate.is_none_or(|bitrate| bitrate.bps() > 0), "bitrate", "0 is no video")?;
+        if let Some(layers) = self.layers {
+            within("layers", layers, 1..=LAYERS as u8)?;
+            let words = "layers are \"all\" so, or the base as \"reference\", or \"none\"";
+            require(self.reliable != ReliableFrames::Key, "reliable", words)?;
+        }
+        self.priorities.check(self.layers)
+    }
+
+    fn classes(&self) -> Vec<Class> {
+        self.priorities.classes(self.layers, self.reliable)
+    }
+
+    fn deadline(&self) -> Option<Span> {
+        self.deadline
+    }
+
+    fn picture_us(&self) -> Option<u64> {
+        self.trace.as_ref().map(|trace| trace.picture_us())
+    }
+
+    fn source(&self, rng: Pcg64Mcg, _length_us: u64) -> Box<dyn Source> {
+        let cycle = self.trace.as_ref().map_or_else(Cycle::default, |trace| self.cycle(trace));
+        Box::new(Repeater::new(cycle, 0.0, self.classes(), rng))
+    }
 }
 
 /// Of pictures in the order of display: B frames after the I or P frame that follows them.
@@ -80,33 +164,26 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
-    use crate::flow::{ReliableFrames, Traffic};
-    use crate::traffic::Offer;
-    use crate::traffic::source::Source;
+    use crate::offer::Offer;
 
-    fn frames(csv: &str, by: FrameClasses) -> Frames {
-        Frames {
-            file: "t.csv".into(),
-            trace: Some(Arc::new(FrameTrace::parse(csv, "t.csv").expect("it is a trace"))),
-            bitrate_bps: None,
-            deadline_us: Some(100_000),
-            by,
-            reliable: ReliableFrames::Reference,
-        }
+    fn frames(csv: &str, fields: &str) -> Frames {
+        let frames: Frames = toml::from_str(&format!("file = \"t.csv\"\ndeadline = \"100ms\"\n{fields}"))
+            .expect("its fields are right");
+        let trace = FrameTrace::parse(csv, "t.csv").expect("it is a trace");
+        Frames { trace: Some(Arc::new(trace)), ..frames }
     }
 
     fn offers(frames: &Frames, count: usize) -> Vec<Offer> {
-        let mut film = film(frames, Traffic::Frames(frames.clone()).classes(), Pcg64Mcg::seed_from_u64(1));
+        let mut film = frames.source(Pcg64Mcg::seed_from_u64(1), u64::MAX);
         std::iter::from_fn(|| film.next()).take(count).collect()
     }
 
-    const TYPES: FrameClasses = FrameClasses::Types([0, 1, 2]);
     const DISPLAYED: &str = "frame,pts_ms,type,layer,size_bytes\n\
         0,0,I,0,900\n1,40,B,0,100\n2,80,P,0,300\n3,120,B,0,110\n";
 
     #[test]
     fn a_film_in_the_order_of_display_is_sent_in_that_of_coding() {
-        let offers = offers(&frames(DISPLAYED, TYPES), 8);
+        let offers = offers(&frames(DISPLAYED, ""), 8);
         let sent: Vec<_> = offers.iter().map(|o| (o.at_us, o.size, o.class)).collect();
         assert_eq!(sent[..4], [(0, 900, 0), (40_000, 300, 1), (80_000, 100, 2), (120_000, 110, 2)]);
         assert_eq!(sent[4..6], [(160_000, 900, 0), (200_000, 300, 1)], "and again");
@@ -120,13 +197,13 @@ mod tests {
     #[test]
     fn both_orders_of_a_file_are_the_same_film() {
         let coded = "frame,pts_ms,type,size_bytes\n0,0,I,900\n2,80,P,300\n1,40,B,100\n3,120,B,110\n";
-        assert_eq!(offers(&frames(coded, TYPES), 20), offers(&frames(DISPLAYED, TYPES), 20));
+        assert_eq!(offers(&frames(coded, ""), 20), offers(&frames(DISPLAYED, ""), 20));
     }
 
     #[test]
     fn only_the_base_of_a_layered_picture_is_needed_to_show_it() {
         let csv = "frame,pts_ms,type,layer,size_bytes\n0,0,,0,500\n0,0,,1,700\n1,33.3,,0,50\n1,33.3,,1,70\n";
-        let offers = offers(&frames(csv, FrameClasses::Layers(vec![0, 3])), 4);
+        let offers = offers(&frames(csv, "layers = 2\npriorities = { L1 = 3 }"), 4);
         let frames: Vec<_> = offers.iter().filter_map(|offer| offer.frame).collect();
         assert_eq!(
             frames.iter().map(|f| (f.picture, f.base)).collect::<Vec<_>>(),
@@ -148,7 +225,7 @@ mod tests {
                 .map(|(n, (kind, size))| format!("{n},{},{},0,{size}\n", n * 33, FrameType::ALL[*kind].letter()))
                 .collect();
             let csv = format!("frame,pts_ms,type,layer,size_bytes\n{rows}");
-            let film = Frames { bitrate_bps: Some(kbps * 1_000), ..frames(&csv, TYPES) };
+            let film = Frames { bitrate: Some(Rate::from_bps(kbps * 1_000)), ..frames(&csv, "") };
             let offers = offers(&film, 3 * kinds.len());
             let bytes: u64 = offers.iter().map(|offer| offer.size).sum();
             let seconds = 3.0 * kinds.len() as f64 * 0.033;

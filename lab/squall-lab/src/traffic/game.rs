@@ -1,15 +1,146 @@
-//! Frames of a game, as large as the session allows.
+//! Cloud gaming: frames whose size follows what the session can carry.
 
 use rand_pcg::Pcg64Mcg;
+use squall_units::{Rate, Ratio, Span};
 
-use super::source::{Allowed, Source, jittered};
-use super::{Frame, Offer};
-use crate::flow::{Class, Game};
+use super::fields::{Checked, frames_within, largest, millis, number, percent, priority, require, within};
+use super::frame_type::ReliableFrames;
+use super::source::{Allowed, Follow, Kind, Source, jittered};
+use crate::offer::{Class, Frame, Offer};
+
+/// The stream of a game that is rendered elsewhere (AUGUR, NSDI 2024, §2.1): an encoder without lookahead makes a
+/// frame at each tick, as large as its share of what the session can carry at that moment.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Game {
+    /// Frames per second.
+    #[serde(default = "number::<60, _>")]
+    pub fps: u32,
+    /// The encoder never makes less.
+    pub bitrate_min: Rate,
+    /// The encoder never makes more.
+    pub bitrate_max: Rate,
+    /// The forecast that the encoder follows.
+    #[serde(default)]
+    pub follow: Forecast,
+    /// Part of the allowed rate that the encoder uses, above 0; 0.9 of the link, and all that is safe, if not given.
+    pub share: Option<Ratio>,
+    /// Time from one key frame to the next. None: only the first is one, and those that repair a loss.
+    pub keyframe_interval: Option<Span>,
+    /// Size of a key frame relative to the mean. The frames after it make up for it, each by up to half of its own size.
+    #[serde(default = "number::<4, _>")]
+    pub key_ratio: f64,
+    /// Sizes vary uniformly by up to this share in both directions.
+    #[serde(default)]
+    pub jitter: Ratio,
+    /// Deadline after a frame is offered: a later frame is a stall.
+    #[serde(default = "millis::<200>")]
+    pub deadline: Span,
+    /// Priority of key frames, 0 first.
+    #[serde(default)]
+    pub priority_key: u8,
+    /// Priority of delta frames, 0 first.
+    #[serde(default = "number::<1, _>")]
+    pub priority_delta: u8,
+    /// Which frames are reliable.
+    #[serde(default)]
+    pub reliable: ReliableFrames,
+}
+
+/// The word for a [`Follow`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Forecast {
+    /// What the paths carry.
+    #[default]
+    Link,
+    /// What arrives within half of the deadline; the other half is for losses.
+    Safe,
+}
+
+/// A share as millionths, for integer arithmetic: the same sizes on every machine.
+const ONE: u64 = 1_000_000;
+
+impl Game {
+    fn share(&self) -> Ratio {
+        let usual = if self.follow == Forecast::Link { percent::<90>() } else { Ratio::ONE };
+        self.share.unwrap_or(usual)
+    }
+
+    /// Frames from one key frame to the next, at least 1.
+    fn group(&self) -> Option<u64> {
+        self.keyframe_interval.map(|interval| frames_within(interval, self.fps))
+    }
+
+    /// What the encoder makes when the session allows `allowed_bps`, in bits per second.
+    fn bitrate_bps(&self, allowed_bps: u64) -> u64 {
+        let share = (self.share().as_f64() * ONE as f64) as u128;
+        let bps = (u128::from(allowed_bps) * share / u128::from(ONE)) as u64;
+        bps.clamp(self.bitrate_min.bps(), self.bitrate_max.bps())
+    }
+
+    /// Mean size of a frame in bytes at this bitrate, at least 1.
+    fn frame_size(&self, bitrate_bps: u64) -> u64 {
+        (bitrate_bps / (8 * u64::from(self.fps))).max(1)
+    }
+
+    /// Size of a key frame in bytes at this bitrate.
+    fn key_size(&self, bitrate_bps: u64) -> u64 {
+        (self.frame_size(bitrate_bps) as f64 * self.key_ratio) as u64
+    }
+
+    /// Largest frame in bytes.
+    fn largest_frame(&self) -> u64 {
+        (self.key_size(self.bitrate_max.bps()) as f64 * (1.0 + self.jitter.as_f64())) as u64
+    }
+}
+
+impl Kind for Game {
+    fn kind(&self) -> &'static str {
+        "game"
+    }
+
+    fn validate(&self) -> Checked {
+        within("fps", self.fps, 1..=1_000)?;
+        let rates = self.bitrate_min.bps() > 0 && self.bitrate_max >= self.bitrate_min;
+        require(rates, "bitrate_min", "it must be above 0, and at most bitrate_max")?;
+        require(self.share() > Ratio::ZERO, "share", "it must be above 0")?;
+        within("key_ratio", self.key_ratio, 1.0..=100.0)?;
+        let keys = self.keyframe_interval.is_none_or(|interval| interval.micros() > 0);
+        require(keys, "keyframe_interval", "it must be above 0")?;
+        priority("priority_key", self.priority_key)?;
+        priority("priority_delta", self.priority_delta)?;
+        largest("bitrate_max", "frame", self.largest_frame())
+    }
+
+    fn classes(&self) -> Vec<Class> {
+        self.reliable.key_and_delta([self.priority_key, self.priority_delta])
+    }
+
+    fn deadline(&self) -> Option<Span> {
+        Some(self.deadline)
+    }
+
+    fn picture_us(&self) -> Option<u64> {
+        Some(1_000_000 / u64::from(self.fps))
+    }
+
+    fn follows(&self) -> Option<Follow> {
+        Some(match self.follow {
+            Forecast::Link => Follow::Link,
+            Forecast::Safe => Follow::Safe { within_us: self.deadline.micros() / 2 },
+        })
+    }
+
+    fn source(&self, rng: Pcg64Mcg, _length_us: u64) -> Box<dyn Source> {
+        Box::new(Encoder::new(self, rng))
+    }
+}
 
 /// An encoder that follows a rate. A frame is encoded during the interval before it is offered, so its size is that of
 /// the rate when the one before it was.
 #[derive(Debug)]
-pub(super) struct Encoder {
+struct Encoder {
     game: Game,
     /// Key frames and delta frames.
     classes: Vec<Class>,
@@ -26,10 +157,10 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    pub(super) fn new(game: &Game, classes: Vec<Class>, rng: Pcg64Mcg) -> Self {
+    fn new(game: &Game, rng: Pcg64Mcg) -> Self {
         Self {
             game: game.clone(),
-            classes,
+            classes: game.classes(),
             rng,
             next: 0,
             allowed: Allowed::default(),
@@ -41,7 +172,7 @@ impl Encoder {
 
     /// Bytes for the next frame, such that the mean is that of the bitrate, and as few as it takes to arrive.
     fn budget(&mut self, key: bool) -> u64 {
-        let least = self.game.frame_size(self.game.bitrate_min_bps);
+        let least = self.game.frame_size(self.game.bitrate_min.bps());
         self.by_rate(key).min(self.allowed.frame.max(least))
     }
 
@@ -60,7 +191,7 @@ impl Encoder {
     }
 
     fn is_key(&self, index: u64) -> bool {
-        self.key.is_none_or(|key| self.broken || self.game.group.is_some_and(|group| index - key >= group))
+        self.key.is_none_or(|key| self.broken || self.game.group().is_some_and(|group| index - key >= group))
     }
 }
 
@@ -73,10 +204,10 @@ impl Source for Encoder {
         if key {
             (self.key, self.broken) = (Some(index), false);
         }
-        let size = jittered(self.budget(key), self.game.size_jitter, &mut self.rng);
+        let size = jittered(self.budget(key), self.game.jitter.as_f64(), &mut self.rng);
         let class = usize::from(!key);
         Some(Offer {
-            deadline_us: Some(self.game.deadline_us),
+            deadline_us: self.game.deadline_us(),
             frame: Some(Frame::in_sequence(index, key)),
             ..Offer::new(at_us, size, class as u16, &self.classes[class])
         })
@@ -106,28 +237,20 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
-    use crate::flow::{Follow, ReliableFrames, Traffic};
 
     fn game() -> Game {
-        Game {
-            fps: 50,
-            bitrate_min_bps: 1_000_000,
-            bitrate_max_bps: 20_000_000,
-            follow: Follow::Link,
-            share: 0.5,
-            group: None,
-            key_ratio: 3.0,
-            size_jitter: 0.0,
-            deadline_us: 200_000,
-            priority_key: 0,
-            priority_delta: 1,
-            reliable: ReliableFrames::All,
-        }
+        let fields =
+            "fps = 50\nbitrate_min = \"1mbps\"\nbitrate_max = \"20mbps\"\nshare = 0.5\nkey_ratio = 3";
+        toml::from_str(fields).expect("its fields are right")
+    }
+
+    /// A game with this many frames, of 20 ms each, from one key frame to the next.
+    fn grouped(frames: u64) -> Game {
+        Game { keyframe_interval: Some(Span::from_millis(frames * 20)), ..game() }
     }
 
     fn encoder(game: &Game) -> Encoder {
-        let classes = Traffic::Game(game.clone()).classes();
-        Encoder::new(game, classes, Pcg64Mcg::seed_from_u64(1))
+        Encoder::new(game, Pcg64Mcg::seed_from_u64(1))
     }
 
     fn allowed(bps: u64) -> Allowed {
@@ -153,8 +276,15 @@ mod tests {
     }
 
     #[test]
+    fn the_usual_share_depends_on_the_forecast() {
+        let game = Game { share: None, ..game() };
+        assert_eq!(game.share(), percent::<90>());
+        assert_eq!(Game { follow: Forecast::Safe, ..game }.share(), Ratio::ONE);
+    }
+
+    #[test]
     fn no_frame_is_larger_than_what_arrives() {
-        let mut encoder = encoder(&Game { group: Some(2), ..game() });
+        let mut encoder = encoder(&grouped(2));
         encoder.on_allowed(0, Allowed { bps: 16_000_000, frame: 30_000 });
         assert_eq!(sizes(&mut encoder, 2), [30_000, 10_000]);
         encoder.on_allowed(40_000, Allowed { bps: 16_000_000, frame: 0 });
@@ -163,7 +293,7 @@ mod tests {
 
     #[test]
     fn key_frames_are_within_the_bitrate() {
-        let mut encoder = encoder(&Game { group: Some(10), ..game() });
+        let mut encoder = encoder(&grouped(10));
         encoder.on_allowed(0, allowed(16_000_000));
         let sizes = sizes(&mut encoder, 20);
         assert_eq!((sizes[0], sizes[10], sizes[9]), (60_000, 60_000, 20_000));
@@ -192,7 +322,7 @@ mod tests {
 
     #[test]
     fn frames_make_a_chain() {
-        let mut encoder = encoder(&Game { group: Some(3), ..game() });
+        let mut encoder = encoder(&grouped(3));
         let needs: Vec<_> =
             (0..5).filter_map(|_| encoder.next()?.frame).map(|frame| frame.needs[0]).collect();
         assert_eq!(needs, [None, Some(0), Some(1), None, Some(3)]);
@@ -204,17 +334,13 @@ mod tests {
             seed: u64,
             jitter in 0.0..1.0f64,
             group in proptest::option::of(1..300u64),
-            told in proptest::collection::vec((0..2_000_000_000u64, any::<bool>()), 1..50),
+            events in proptest::collection::vec((0..2_000_000_000u64, any::<bool>()), 1..50),
         ) {
-            let game = Game { group, size_jitter: jitter, ..game() };
-            let mut encoder = Encoder::new(
-                &game,
-                Traffic::Game(game.clone()).classes(),
-                Pcg64Mcg::seed_from_u64(seed),
-            );
-            let least = game.frame_size(game.bitrate_min_bps) as f64 / 2.0 * (1.0 - jitter);
+            let game = Game { jitter: Ratio::from_f64(jitter).expect("it is a share"), ..group.map_or_else(game, grouped) };
+            let mut encoder = Encoder::new(&game, Pcg64Mcg::seed_from_u64(seed));
+            let least = game.frame_size(game.bitrate_min.bps()) as f64 / 2.0 * (1.0 - jitter);
             let mut last = 0;
-            for (index, (rate, delivered)) in (0..).zip(told) {
+            for (index, (rate, delivered)) in (0..).zip(events) {
                 encoder.on_allowed(last, allowed(rate));
                 let offer = encoder.next().expect("it is never stuck");
                 prop_assert!(offer.size <= game.largest_frame() && offer.size as f64 >= least - 1.0);

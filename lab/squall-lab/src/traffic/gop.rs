@@ -1,34 +1,153 @@
 //! Groups of pictures with a pattern.
 
 use rand_pcg::Pcg64Mcg;
+use squall_units::{Rate, Ratio, Span};
 
-use super::reel::{Projector, Reel, Shot};
+use super::cycle::{Cycle, CycleFrame, Repeater};
+use super::fields::{Checked, interval, largest, require};
+use super::frame_type::{FrameType, Priorities, ReliableFrames};
 use super::references::Anchors;
-use crate::flow::{Class, FrameType, Gop};
+use super::source::{Kind, Source};
+use crate::offer::Class;
 
-pub(super) fn film(gop: &Gop, classes: Vec<Class>, rng: Pcg64Mcg) -> Projector {
-    Projector::new(reel(gop), gop.deadline_us, gop.size_jitter, classes, rng)
+/// Most frames of a group.
+const MAX_PATTERN: usize = 1_000;
+
+/// One group of pictures after the other, all of the same pattern: the toolkit of STORM's microbenchmark (§5.2),
+/// which sends one I, three P and two B blocks every 100 ms.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gop {
+    /// Its frames in the order in which they are sent, an I frame first. B frames are shown just before the I or P
+    /// frame that was sent last before them. So a group is closed, unless B frames follow its I frame: those need
+    /// the last P or I frame of the group before.
+    pub pattern: String,
+    /// Time from one group to the next.
+    pub interval: Span,
+    /// Mean rate.
+    pub bitrate: Rate,
+    /// Sizes of frames relative to one another.
+    #[serde(default)]
+    pub sizes: FrameSizes,
+    /// Sizes vary uniformly by up to this share in both directions.
+    #[serde(default)]
+    pub jitter: Ratio,
+    /// Whether the frames are spread evenly over the interval, or come all at its start as in the paper.
+    #[serde(default)]
+    pub spread: bool,
+    /// Deadline after a frame is offered.
+    pub deadline: Option<Span>,
+    /// Priorities of I, P and B frames, 0 first.
+    #[serde(default)]
+    pub priorities: Priorities,
+    /// Which frames are reliable.
+    #[serde(default = "ReliableFrames::reference")]
+    pub reliable: ReliableFrames,
 }
 
-/// One group.
-fn reel(gop: &Gop) -> Reel {
-    let count = gop.pattern.len() as u64;
-    let places = places(&gop.pattern);
-    let mut anchors = Anchors::default();
-    // The group before, for B frames that follow the I frame.
-    for (index, frame) in gop.pattern.iter().enumerate() {
-        anchors.needs(*frame, index as i64 - count as i64, places[index] - count as i64);
+/// Sizes of I, P and B frames, in any unit. Those of STORM's microbenchmark (§5.2) are not printed; the defaults give its
+/// groups of pictures the rate that is.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(non_snake_case, reason = "frame types are capital letters, in files too")]
+pub struct FrameSizes {
+    /// Of I frames.
+    pub I: f64,
+    /// Of P frames.
+    pub P: f64,
+    /// Of B frames.
+    pub B: f64,
+}
+
+impl Default for FrameSizes {
+    fn default() -> Self {
+        Self { I: 120.0, P: 60.0, B: 37.5 }
     }
-    let shot = |(index, frame): (usize, &FrameType)| Shot {
-        at_us: if gop.spread { index as u64 * gop.interval_us / count } else { 0 },
-        size: gop.frame_size(*frame),
-        class: *frame as u16,
-        picture: places[index] as u64,
-        base: true,
-        needs: anchors.needs(*frame, index as i64, places[index]),
-    };
-    let shots = gop.pattern.iter().enumerate().map(shot).collect();
-    Reel { shots, pictures: count, period_us: gop.interval_us }
+}
+
+impl FrameSizes {
+    fn of(self, frame: FrameType) -> f64 {
+        [self.I, self.P, self.B][frame as usize]
+    }
+}
+
+impl Gop {
+    /// The frames of the pattern; letters that stand for none are left out.
+    fn frames(&self) -> Vec<FrameType> {
+        self.pattern.chars().filter_map(FrameType::of).collect()
+    }
+
+    /// Mean size of a frame in bytes, such that a group has the bitrate of the flow.
+    pub fn frame_size(&self, frame: FrameType) -> u64 {
+        let group: f64 = self.frames().into_iter().map(|frame| self.sizes.of(frame)).sum();
+        let bytes = self.bitrate.bps() as f64 * self.interval.micros() as f64 / 8e6;
+        // Rounded, so that sizes given in bytes come out as given.
+        ((bytes * self.sizes.of(frame) / group).round() as u64).max(1)
+    }
+
+    /// One group.
+    fn cycle(&self) -> Cycle {
+        let (frames, interval_us) = (self.frames(), self.interval.micros());
+        let count = frames.len() as u64;
+        let places = places(&frames);
+        let mut anchors = Anchors::default();
+        // The group before, for B frames that follow the I frame.
+        for (index, frame) in frames.iter().enumerate() {
+            anchors.needs(*frame, index as i64 - count as i64, places[index] - count as i64);
+        }
+        let frame = |(index, frame): (usize, &FrameType)| CycleFrame {
+            at_us: if self.spread { index as u64 * interval_us / count } else { 0 },
+            deadline_us: self.deadline_us(),
+            size: self.frame_size(*frame),
+            class: *frame as u16,
+            picture: places[index] as u64,
+            base: true,
+            needs: anchors.needs(*frame, index as i64, places[index]),
+        };
+        let frames = frames.iter().enumerate().map(frame).collect();
+        Cycle { frames, pictures: count, period_us: interval_us }
+    }
+}
+
+impl Kind for Gop {
+    fn kind(&self) -> &'static str {
+        "gop"
+    }
+
+    fn validate(&self) -> Checked {
+        interval(self.interval)?;
+        require(self.bitrate.bps() > 0, "bitrate", "0 is no video")?;
+        let frames = self.frames();
+        let known = frames.len() == self.pattern.chars().count() && frames.first() == Some(&FrameType::I);
+        let words = format_args!("{:?} is not an I followed by any of I, P and B", self.pattern);
+        require(known, "pattern", words)?;
+        let most = MAX_PATTERN.min(self.interval.micros() as usize);
+        let words = format_args!("{} frames are more than {most}", frames.len());
+        require(frames.len() <= most, "pattern", words)?;
+        for size in FrameType::ALL.map(|frame| self.sizes.of(frame)) {
+            let words = format_args!("{size} is not within 0.000001 and 1e9");
+            require((1e-6..=1e9).contains(&size), "sizes", words)?;
+        }
+        self.priorities.check(None)?;
+        let bytes = frames.into_iter().map(|frame| self.frame_size(frame)).max().unwrap_or(0);
+        largest("bitrate", "frame", (bytes as f64 * (1.0 + self.jitter.as_f64())) as u64)
+    }
+
+    fn classes(&self) -> Vec<Class> {
+        self.priorities.classes(None, self.reliable)
+    }
+
+    fn deadline(&self) -> Option<Span> {
+        self.deadline
+    }
+
+    fn picture_us(&self) -> Option<u64> {
+        Some(self.interval.micros() / self.frames().len().max(1) as u64)
+    }
+
+    fn source(&self, rng: Pcg64Mcg, _length_us: u64) -> Box<dyn Source> {
+        Box::new(Repeater::new(self.cycle(), self.jitter.as_f64(), self.classes(), rng))
+    }
 }
 
 /// When each frame is shown, counted from 0: B frames just before the I or P frame that was sent last.
@@ -50,23 +169,21 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
-    use crate::flow::{ReliableFrames, Traffic};
-    use crate::traffic::Offer;
-    use crate::traffic::source::Source;
+    use crate::offer::Offer;
 
     fn offers(pattern: &str, spread: bool, count: usize) -> Vec<Offer> {
         let gop = Gop {
-            pattern: pattern.chars().filter_map(FrameType::of).collect(),
-            interval_us: 100_000,
-            bitrate_bps: 30_000_000,
-            sizes: [120.0, 60.0, 37.5],
-            size_jitter: 0.0,
+            pattern: pattern.into(),
+            interval: Span::from_millis(100),
+            bitrate: Rate::from_bps(30_000_000),
+            sizes: FrameSizes::default(),
+            jitter: Ratio::ZERO,
             spread,
-            deadline_us: Some(300_000),
-            priorities: [0, 1, 2],
+            deadline: Some(Span::from_millis(300)),
+            priorities: Priorities::default(),
             reliable: ReliableFrames::Reference,
         };
-        let mut film = film(&gop, Traffic::Gop(gop.clone()).classes(), Pcg64Mcg::seed_from_u64(1));
+        let mut film = gop.source(Pcg64Mcg::seed_from_u64(1), u64::MAX);
         std::iter::from_fn(|| film.next()).take(count).collect()
     }
 

@@ -1,14 +1,79 @@
-//! Messages of random sizes at random times.
+//! Messages whose size and pace vary.
 
 use rand_pcg::Pcg64Mcg;
+use squall_units::{Size, Span};
 
-use super::Offer;
-use super::draw::Draw;
-use super::source::Source;
-use crate::flow::{Class, Messages};
+use super::distribution::{Distribution, Draw, Quantity};
+use super::fields::{Checked, MAX_BLOCK, MIN_INTERVAL_US, priority};
+use super::frame_type::ReliableFrames;
+use super::source::{Kind, Source};
+use crate::offer::{Class, Offer};
+
+/// Sizes of messages.
+pub(super) const SIZES: Quantity<Size> =
+    Quantity { whole: Size::bytes, unit: "bytes", least: 1, greatest: MAX_BLOCK, step: 1 };
+
+/// Times between two messages: up to one hour, Poisson in milliseconds.
+pub(super) const INTERVALS: Quantity<Span> = Quantity {
+    whole: Span::micros,
+    unit: "us",
+    least: MIN_INTERVAL_US,
+    greatest: 3_600_000_000,
+    step: 1_000,
+};
+
+/// Messages of random sizes at random times: MAppLE's traffic generator (NineTails §III).
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Messages {
+    /// Size of a message.
+    pub size: Distribution<Size>,
+    /// Time from one message to the next.
+    pub interval: Distribution<Span>,
+    /// Deadline after a message is offered.
+    pub deadline: Option<Span>,
+    /// Priority, 0 first.
+    #[serde(default)]
+    pub priority: u8,
+    /// Whether lost data is repaired until it arrives: all or none.
+    #[serde(default)]
+    pub reliable: ReliableFrames,
+    /// Whether a message waits for the one before it.
+    ///
+    /// MAppLE's generator writes into a queue that mimics a blocked or a non-blocked socket (NineTails §III). The paper
+    /// does not say when a blocked one continues. Here it does when the session that sends is done with the message: it
+    /// was acknowledged or dropped.
+    #[serde(default)]
+    pub blocking: bool,
+}
+
+impl Kind for Messages {
+    fn kind(&self) -> &'static str {
+        "messages"
+    }
+
+    fn validate(&self) -> Checked {
+        SIZES.check("size", self.size)?;
+        INTERVALS.check("interval", self.interval)?;
+        priority("priority", self.priority)?;
+        self.reliable.check_blocks()
+    }
+
+    fn classes(&self) -> Vec<Class> {
+        self.reliable.class("message", self.priority)
+    }
+
+    fn deadline(&self) -> Option<Span> {
+        self.deadline
+    }
+
+    fn source(&self, rng: Pcg64Mcg, _length_us: u64) -> Box<dyn Source> {
+        Box::new(Irregular::new(self, rng))
+    }
+}
 
 #[derive(Debug)]
-pub(super) struct Irregular {
+struct Irregular {
     size: Draw,
     interval: Draw,
     deadline_us: Option<u64>,
@@ -23,11 +88,18 @@ pub(super) struct Irregular {
 }
 
 impl Irregular {
-    pub(super) fn new(messages: &Messages, classes: Vec<Class>, rng: Pcg64Mcg) -> Self {
-        let size = Draw::new(messages.size, Messages::SIZES);
-        let interval = Draw::new(messages.interval, Messages::INTERVALS_US);
-        let (deadline_us, blocking) = (messages.deadline_us, messages.blocking);
-        Self { size, interval, deadline_us, classes, rng, at_us: 0, offers: 0, blocking, blocked: false }
+    fn new(messages: &Messages, rng: Pcg64Mcg) -> Self {
+        Self {
+            size: SIZES.draw(messages.size),
+            interval: INTERVALS.draw(messages.interval),
+            deadline_us: messages.deadline_us(),
+            classes: messages.classes(),
+            rng,
+            at_us: 0,
+            offers: 0,
+            blocking: messages.blocking,
+            blocked: false,
+        }
     }
 }
 
@@ -58,19 +130,17 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
-    use crate::flow::{Distribution, Traffic};
 
     fn irregular(blocking: bool) -> Irregular {
         let messages = Messages {
-            size: Distribution::Constant(1_000),
-            interval: Distribution::Constant(10_000),
-            deadline_us: None,
+            size: Distribution::Constant(Size::from_bytes(1_000)),
+            interval: Distribution::Constant(Span::from_millis(10)),
+            deadline: None,
             priority: 0,
-            reliable: true,
+            reliable: ReliableFrames::All,
             blocking,
         };
-        let classes = Traffic::Messages(messages.clone()).classes();
-        Irregular::new(&messages, classes, Pcg64Mcg::seed_from_u64(1))
+        Irregular::new(&messages, Pcg64Mcg::seed_from_u64(1))
     }
 
     fn next_us(messages: &mut Irregular) -> Option<u64> {
@@ -86,7 +156,7 @@ mod tests {
         messages.on_ended(0, 12_000, true);
         assert_eq!(next_us(&mut messages), None, "that was another one");
         messages.on_ended(1, 37_000, false);
-        assert_eq!(next_us(&mut messages), Some(37_000), "given up is done with");
+        assert_eq!(next_us(&mut messages), Some(37_000), "a lost message has ended");
         messages.on_ended(2, 38_000, true);
         assert_eq!(next_us(&mut messages), Some(47_000), "an interval after the last");
     }

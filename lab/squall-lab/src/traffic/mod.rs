@@ -1,38 +1,117 @@
-//! Flows as deterministic lists of offers.
+//! The kinds of traffic, and flows as deterministic lists of offers.
 //!
-//! A [`Generator`] is an iterator of constant size, but for what a player remembers: an hour of video costs no more
-//! memory than a second. It stands for the application at both ends: what it makes may depend on what it is told of the
-//! blocks before. Two generators of the same flow, seed and index that are told the same give the same offers, whatever else runs.
+//! Each kind has one file: a struct with the fields of the scenario file, their defaults and bounds ([`Kind`]), and the
+//! generator of its blocks ([`Source`]).
+//!
+//! A [`Generator`] is an iterator of constant size, but for the history of a player: an hour of video costs no more
+//! memory than a second. It stands for the application at both ends: its blocks may depend on the events of the blocks
+//! before. Two generators of the same flow, seed and index that get the same events give the same offers, whatever else runs.
 
 mod blocks;
 mod bulk;
+mod cache;
+mod cycle;
 mod dash;
-mod draw;
-mod encoded;
+mod distribution;
+mod fields;
 mod film;
+mod frame_trace;
+mod frame_type;
 mod frames;
 mod game;
 mod gop;
 mod messages;
-mod offer;
 mod real;
-mod reel;
 pub(crate) mod references;
-mod shelf;
 mod source;
 mod tiles;
 mod video;
 
+use std::ops::Deref;
+
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
-use squall_media::film::FilmError;
-use squall_media::sphere::SphereError;
 
-use crate::flow::{Flow, Follow, Traffic};
-pub use offer::{Frame, Offer};
-pub use source::Allowed;
-pub(crate) use source::Outcome;
-use source::Source;
+use crate::flow::Flow;
+use crate::offer::Offer;
+pub use blocks::Blocks;
+pub use bulk::Bulk;
+pub use cycle::CycleFrame;
+pub use dash::Dash;
+pub use distribution::{Distribution, Pareto};
+pub use fields::{Checked, Invalid};
+pub use film::{Encoded, Film};
+pub use frame_trace::{FrameRow, FrameTrace, FrameTraceError};
+pub use frame_type::{FrameType, Priorities, ReliableFrames};
+pub use frames::Frames;
+pub use game::{Forecast, Game};
+pub use gop::{FrameSizes, Gop};
+pub use messages::Messages;
+pub use source::{Allowed, Follow, Kind, Outcome, PictureError, Source};
+pub use tiles::{Head, ReliableTiles, TilePictures, Tiles, Viewport};
+pub use video::Video;
+
+/// The kinds of traffic. A scenario file names them in lower case.
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Traffic {
+    /// Frames at a steady pace, key frames larger than delta frames.
+    Video(Video),
+    /// Blocks of one size at a steady pace.
+    Blocks(Blocks),
+    /// As many reliable blocks as the session takes.
+    Bulk(Bulk),
+    /// Messages of random sizes at random times.
+    Messages(Messages),
+    /// Groups of pictures with a pattern.
+    Gop(Gop),
+    /// A film whose frame sizes are recorded.
+    Frames(Frames),
+    /// A film that is really encoded, and judged by what can be decoded of it.
+    Film(Film),
+    /// Frames whose size follows what the session can carry.
+    Game(Game),
+    /// Segments that a player with a small buffer asks for.
+    Dash(Dash),
+    /// Tiles of a sphere, by where the viewer looks.
+    Tiles(Tiles),
+    /// The frames of a film that was encoded before, once; no scenario file asks for it.
+    #[serde(skip)]
+    Encoded(Encoded),
+}
+
+impl Deref for Traffic {
+    type Target = dyn Kind;
+
+    fn deref(&self) -> &(dyn Kind + 'static) {
+        match self {
+            Traffic::Video(video) => video,
+            Traffic::Blocks(blocks) => blocks,
+            Traffic::Bulk(bulk) => bulk,
+            Traffic::Messages(messages) => messages,
+            Traffic::Gop(gop) => gop,
+            Traffic::Frames(frames) => frames,
+            Traffic::Film(film) => film,
+            Traffic::Game(game) => game,
+            Traffic::Dash(dash) => dash,
+            Traffic::Tiles(tiles) => tiles,
+            Traffic::Encoded(film) => film,
+        }
+    }
+}
+
+impl Traffic {
+    /// Loads the files that it names, which are relative to this folder.
+    ///
+    /// # Errors
+    /// The field that names a file that cannot be used.
+    pub fn load(&mut self, base: &std::path::Path) -> Checked {
+        match self {
+            Traffic::Frames(frames) => frames.load(base),
+            _ => Ok(()),
+        }
+    }
+}
 
 /// What paces the offers of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +146,8 @@ impl Generator {
     pub fn new(flow: &Flow, index: usize, seed: u64) -> Self {
         // One stream of random numbers per flow: adding a flow must not change the others.
         let stream = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let source = source(flow, Pcg64Mcg::seed_from_u64(seed ^ stream));
+        let rng = Pcg64Mcg::seed_from_u64(seed ^ stream);
+        let source = flow.traffic.source(rng, flow.end_us - flow.start_us);
         Self { flow: flow.clone(), source, blocks: 0, requests: 0 }
     }
 
@@ -79,25 +159,24 @@ impl Generator {
     }
 
     /// The receiver has the `index`th block of the flow since `at_us`, in microseconds from the start of the run.
-    /// A flow that had nothing to offer may have now.
+    /// A flow that had nothing to offer may have a block after each of these events.
     pub fn on_delivered(&mut self, index: u64, at_us: u64) {
         self.source.on_delivered(index, at_us.saturating_sub(self.flow.start_us));
     }
 
-    /// The receiver knows since `at_us`, in microseconds from the start of the run, that it will not have the `index`th
-    /// block of the flow, which its sender may or may not know. A flow that had nothing to offer may have now.
+    /// The receiver detected at `at_us`, in microseconds from the start of the run, that it will not have the `index`th
+    /// block of the flow; its sender may not have detected that.
     pub fn on_missed(&mut self, index: u64, at_us: u64) {
         self.source.on_missed(index, at_us.saturating_sub(self.flow.start_us));
     }
 
     /// The session that sent the `index`th block of the flow is done with it since `at_us`, in microseconds from the
-    /// start of the run: the receiver has it, or it was given up or never taken. A flow that had nothing to offer may
-    /// have now.
+    /// start of the run: it was delivered, dropped or refused.
     pub fn on_ended(&mut self, index: u64, at_us: u64, delivered: bool) {
         self.source.on_ended(index, at_us.saturating_sub(self.flow.start_us), delivered);
     }
 
-    /// What [`Self::on_allowed`] is to be told before each block is made, if anything.
+    /// The forecast that [`Self::on_allowed`] needs before each block is made, if any.
     pub fn follows(&self) -> Option<Follow> {
         self.flow.traffic.follows()
     }
@@ -116,7 +195,7 @@ impl Generator {
 impl Iterator for Generator {
     type Item = Offer;
 
-    /// The next block. A flow that waits for what it will be told has none, and may have one again afterwards.
+    /// The next block. A flow that waits for an event has none, and may have one again afterwards.
     fn next(&mut self) -> Option<Offer> {
         let offer = self.source.next()?;
         let at_us = self.flow.start_us.checked_add(offer.at_us).filter(|at_us| *at_us < self.flow.end_us)?;
@@ -128,96 +207,34 @@ impl Iterator for Generator {
     }
 }
 
-/// Why pictures could not be encoded.
-#[derive(Debug, thiserror::Error)]
-pub enum PictureError {
-    /// Those of a film.
-    #[error(transparent)]
-    Film(#[from] FilmError),
-    /// Those of a sphere.
-    #[error(transparent)]
-    Sphere(#[from] SphereError),
-}
-
-/// Encodes the pictures of a flow that has some, for all [`Generator`]s of it in this process. A generator that finds
-/// none encodes them itself.
-///
-/// # Errors
-/// When the codec fails.
-pub fn prepare(flow: &Flow) -> Result<(), PictureError> {
-    match &flow.traffic {
-        Traffic::Film(film) => drop(film::encoded(film)?),
-        Traffic::Tiles(tiles) => {
-            if let Some(pictures) = &tiles.pictures {
-                drop(tiles::encoded(tiles, pictures)?);
-            }
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-/// The blocks of this flow; `rng` is theirs alone.
-fn source(flow: &Flow, rng: Pcg64Mcg) -> Box<dyn Source> {
-    let classes = flow.traffic.classes();
-    match &flow.traffic {
-        Traffic::Video(video) => Box::new(video::Frames::new(video, classes, rng)),
-        Traffic::Blocks(blocks) => Box::new(blocks::Steady::new(blocks, classes)),
-        Traffic::Bulk(bulk) => Box::new(bulk::Endless::new(bulk, classes)),
-        Traffic::Messages(messages) => Box::new(messages::Irregular::new(messages, classes, rng)),
-        Traffic::Gop(gop) => Box::new(gop::film(gop, classes, rng)),
-        Traffic::Frames(frames) => Box::new(frames::film(frames, classes, rng)),
-        Traffic::Film(film) => Box::new(film::Screening::new(film, classes, rng)),
-        Traffic::Game(game) => Box::new(game::Encoder::new(game, classes, rng)),
-        Traffic::Dash(film) => {
-            Box::new(dash::Streaming::new(film, classes, flow.end_us - flow.start_us, rng))
-        }
-        Traffic::Tiles(tiles) => Box::new(tiles::Sphere::new(tiles, classes, rng)),
-        Traffic::Encoded(film) => Box::new(encoded::Screening::new(film, classes)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use squall_units::{Size, Span};
 
     use super::*;
-    use crate::flow::{
-        Blocks, Bulk, Direction, Distribution, FrameType, Gop, Messages, Multiplexer, Production,
-        ReliableFrames, Video,
-    };
+    use crate::flow::{Direction, Multiplexer};
 
+    /// A flow of the kind with these fields, from 0.5 s to 10.5 s.
     fn flow(traffic: Traffic) -> Flow {
-        Flow {
-            name: "f".into(),
-            direction: Direction::Down,
-            channel: 3,
-            multiplexer: Multiplexer::Unordered,
-            weight: 1,
-            start_us: 500_000,
-            end_us: 10_500_000,
-            production: Production::default(),
-            traffic,
-        }
+        Flow { channel: 3, start_us: 500_000, ..Flow::new("f", Direction::Down, 10_500_000, traffic) }
     }
 
-    fn video() -> Video {
-        Video {
-            fps: 30,
-            bitrate_bps: 20_000_000,
-            group: 60,
-            key_ratio: 5.0,
-            size_jitter: 0.2,
-            deadline_us: Some(100_000),
-            priority_key: 0,
-            priority_delta: 1,
-            reliable: ReliableFrames::Key,
-        }
+    /// Traffic of this kind, with these fields.
+    fn traffic(kind: &str, fields: &str) -> Traffic {
+        toml::from_str(&format!("[{kind}]\n{fields}")).expect("its fields are right")
+    }
+
+    const VIDEO: &str =
+        "fps = 30\nbitrate = \"20mbps\"\nkey_ratio = 5\ndeadline = \"100ms\"\nreliable = \"key\"";
+
+    fn video() -> Traffic {
+        traffic("video", &format!("{VIDEO}\njitter = 0.2"))
     }
 
     #[test]
     fn video_keeps_its_rate_and_pace() {
-        let offers: Vec<_> = Generator::new(&flow(Traffic::Video(video())), 0, 1).collect();
+        let offers: Vec<_> = Generator::new(&flow(video()), 0, 1).collect();
         assert_eq!(offers.len(), 300);
         assert_eq!(offers[0].at_us, 500_000);
         assert_eq!(offers[1].at_us, 533_333);
@@ -231,15 +248,14 @@ mod tests {
 
     #[test]
     fn key_ratio_holds_without_jitter() {
-        let exact = Video { size_jitter: 0.0, ..video() };
-        let offers: Vec<_> = Generator::new(&flow(Traffic::Video(exact)), 0, 1).take(2).collect();
+        let offers: Vec<_> = Generator::new(&flow(traffic("video", VIDEO)), 0, 1).take(2).collect();
         let ratio = offers[0].size as f64 / offers[1].size as f64;
         assert!((ratio - 5.0).abs() < 0.001, "{ratio}");
     }
 
     #[test]
     fn seed_and_index_decide() {
-        let flow = flow(Traffic::Video(video()));
+        let flow = flow(video());
         let offers = |index, seed| Generator::new(&flow, index, seed).collect::<Vec<_>>();
         assert_eq!(offers(0, 7), offers(0, 7));
         assert_ne!(offers(0, 7), offers(0, 8));
@@ -249,18 +265,17 @@ mod tests {
     #[test]
     fn blocks_end_with_the_flow() {
         let blocks =
-            Blocks { size: 1_000, interval_us: 250_000, deadline_us: None, priority: 2, reliable: false };
-        let times: Vec<_> = Generator::new(&flow(Traffic::Blocks(blocks)), 0, 1).map(|o| o.at_us).collect();
+            traffic("blocks", "size = \"1kB\"\ninterval = \"250ms\"\npriority = 2\nreliable = false");
+        let times: Vec<_> = Generator::new(&flow(blocks), 0, 1).map(|o| o.at_us).collect();
         assert_eq!(times.len(), 40);
         assert_eq!(times.last(), Some(&10_250_000));
     }
 
     #[test]
     fn messages_are_spread_as_the_multiplexer_says() {
-        let blocks =
-            Blocks { size: 1_000, interval_us: 1_000, deadline_us: None, priority: 2, reliable: false };
+        let blocks = traffic("blocks", "size = \"1kB\"\ninterval = \"1ms\"\npriority = 2\nreliable = false");
         let spread = |multiplexer| {
-            let flow = Flow { multiplexer, ..flow(Traffic::Blocks(blocks.clone())) };
+            let flow = Flow { multiplexer, ..flow(blocks.clone()) };
             let offers: Vec<_> = Generator::new(&flow, 0, 1).collect();
             let channels: Vec<_> = offers.iter().map(|offer| offer.channel).collect();
             (channels[..5].to_vec(), channels[1_021..1_024].to_vec(), offers[0].ordered)
@@ -273,8 +288,8 @@ mod tests {
 
     #[test]
     fn bulk_is_endless_and_reliable() {
-        let bulk = Bulk { size: 65_536, backlog: 1_000_000, priority: 1 };
-        let mut generator = Generator::new(&flow(Traffic::Bulk(bulk)), 0, 1);
+        let bulk = traffic("bulk", "size = 65536\nbacklog = \"1MB\"\npriority = 1");
+        let mut generator = Generator::new(&flow(bulk), 0, 1);
         assert_eq!(
             generator.pace(),
             Pace::Saturate { start_us: 500_000, end_us: 10_500_000, backlog: 1_000_000 }
@@ -283,24 +298,31 @@ mod tests {
         assert!(offer.reliable && offer.size == 65_536 && offer.channel == 3);
     }
 
-    fn any_distribution(least: u64, greatest: u64) -> impl Strategy<Value = Distribution> {
+    fn any_distribution<T: Copy + std::fmt::Debug + 'static>(
+        least: u64,
+        greatest: u64,
+        of: fn(u64) -> T,
+    ) -> impl Strategy<Value = Distribution<T>> {
         let mean = least.max(10)..greatest / 2;
         prop_oneof![
-            (least..=greatest).prop_map(Distribution::Constant),
-            (least..=greatest).prop_map(move |from| Distribution::Uniform { from, to: greatest }),
-            mean.clone().prop_map(|mean| Distribution::Exponential { mean }),
-            (mean.clone(), 1.01..100.0f64).prop_map(|(mean, shape)| Distribution::Pareto { mean, shape }),
-            mean.prop_map(|mean| Distribution::Poisson { mean, step: 1 }),
+            (least..=greatest).prop_map(move |value| Distribution::Constant(of(value))),
+            (least..=greatest).prop_map(move |from| Distribution::Uniform((of(from), of(greatest)))),
+            mean.clone().prop_map(move |mean| Distribution::Exponential(of(mean))),
+            (mean.clone(), 1.01..100.0f64)
+                .prop_map(move |(mean, shape)| Distribution::Pareto(Pareto { mean: of(mean), shape })),
+            mean.prop_map(move |mean| Distribution::Poisson(of(mean))),
         ]
     }
 
     proptest! {
         #[test]
         fn messages_go_on_within_their_bounds(
-            size in any_distribution(1, 16 << 20), interval in any_distribution(100, 3_600_000_000), seed: u64,
+            size in any_distribution(1, 16 << 20, Size::from_bytes),
+            interval in any_distribution(100, 3_600_000_000, Span::from_micros),
+            seed: u64,
         ) {
             let messages = Messages {
-                size, interval, deadline_us: None, priority: 0, reliable: true, blocking: false,
+                size, interval, deadline: None, priority: 0, reliable: ReliableFrames::All, blocking: false,
             };
             let endless = Flow { start_us: 0, end_us: u64::MAX, ..flow(Traffic::Messages(messages)) };
             let offers: Vec<_> = Generator::new(&endless, 0, seed).take(50).collect();
@@ -314,18 +336,12 @@ mod tests {
         fn groups_keep_their_rate_and_lose_no_picture(
             pattern in "I[IPB]{0,20}", interval_us in 10_000u64..2_000_000, spread: bool, seed: u64,
         ) {
-            let gop = Gop {
-                pattern: pattern.chars().filter_map(FrameType::of).collect(),
-                interval_us,
-                bitrate_bps: 8_000_000,
-                sizes: [10.0, 3.0, 1.0],
-                size_jitter: 0.0,
-                spread,
-                deadline_us: None,
-                priorities: [0, 1, 2],
-                reliable: ReliableFrames::Reference,
-            };
-            let endless = Flow { start_us: 0, end_us: u64::MAX, ..flow(Traffic::Gop(gop)) };
+            let fields = format!(
+                "pattern = {pattern:?}\ninterval = \"{interval_us}us\"\nbitrate = \"8mbps\"\nspread = {spread}\n\
+                 sizes = {{ I = 10, P = 3, B = 1 }}"
+            );
+            let gop = traffic("gop", &fields);
+            let endless = Flow { start_us: 0, end_us: u64::MAX, ..flow(gop) };
             let count = 5 * pattern.len();
             let offers: Vec<_> = Generator::new(&endless, 0, seed).take(count).collect();
             let bytes: u64 = offers.iter().map(|offer| offer.size).sum();

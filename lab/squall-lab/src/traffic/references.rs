@@ -1,8 +1,8 @@
-//! What frames cannot be decoded without, by rule.
+//! The frames that a frame cannot be decoded without, by rule.
 
-use crate::flow::FrameType;
+use super::frame_type::FrameType;
 
-/// References of I, P and B frames that are told in the order in which they are sent.
+/// References of I, P and B frames in the order in which they are sent.
 #[derive(Debug, Default)]
 pub(crate) struct Anchors {
     /// Number and place in the order of display of the last I or P frame.
@@ -30,7 +30,7 @@ impl Anchors {
     }
 }
 
-/// References of layers that are told picture by picture, the layers of each from the lowest on.
+/// References of layers, picture by picture, the layers of each from the lowest on.
 #[derive(Debug, Default)]
 pub(crate) struct Layers {
     /// By layer, the last block that is the lowest of its picture.
@@ -44,7 +44,7 @@ pub(crate) struct Layers {
 }
 
 /// Most layers of a film.
-const LAYERS: usize = 8;
+pub(super) const LAYERS: usize = 8;
 
 impl Layers {
     /// The next picture begins; a key picture needs none before it.
@@ -83,24 +83,24 @@ mod tests {
     fn b_frames_need_both_sides() {
         // Sent I P B B P B, shown I B B P B P.
         let mut anchors = Anchors::default();
-        let told: Vec<_> = [(I, 0), (P, 3), (B, 1), (B, 2), (P, 5), (B, 4)]
+        let needs: Vec<_> = [(I, 0), (P, 3), (B, 1), (B, 2), (P, 5), (B, 4)]
             .into_iter()
             .enumerate()
             .map(|(number, (frame, place))| anchors.needs(frame, number as i64, place))
             .collect();
         let both = [Some(1), Some(0)];
         let expected = [[None, None], [Some(0), None], both, both, [Some(1), None], [Some(4), Some(1)]];
-        assert_eq!(told, expected);
+        assert_eq!(needs, expected);
         assert_eq!(anchors.needs(B, 6, 6), [Some(4), None], "nothing is shown after it");
     }
 
     #[test]
     fn quality_layers_need_the_one_below_and_the_one_before() {
         let mut layers = Layers::default();
-        let mut told = Vec::new();
+        let mut needs = Vec::new();
         for picture in 0..3 {
             layers.begin(picture == 0);
-            told.extend((0..2).map(|layer| layers.needs(layer, 2 * picture + i64::from(layer))));
+            needs.extend((0..2).map(|layer| layers.needs(layer, 2 * picture + i64::from(layer))));
         }
         let expected = [
             [None, None],
@@ -110,13 +110,13 @@ mod tests {
             [None, Some(2)],
             [Some(4), Some(3)],
         ];
-        assert_eq!(told, expected);
+        assert_eq!(needs, expected);
     }
 
     #[test]
     fn temporal_layers_need_the_last_lower_picture() {
         let mut layers = Layers::default();
-        let told: Vec<_> = [0, 2, 1, 2, 0]
+        let needs: Vec<_> = [0, 2, 1, 2, 0]
             .into_iter()
             .enumerate()
             .map(|(number, layer)| {
@@ -124,6 +124,6 @@ mod tests {
                 layers.needs(layer, number as i64)[1]
             })
             .collect();
-        assert_eq!(told, [None, Some(0), Some(0), Some(2), Some(0)]);
+        assert_eq!(needs, [None, Some(0), Some(0), Some(2), Some(0)]);
     }
 }

@@ -1,37 +1,89 @@
-//! What makes the blocks of a flow.
+//! What every kind of traffic provides: its description as a [`Kind`], and the generator of its blocks as a [`Source`].
 
 use std::fmt;
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
+use squall_media::film::FilmError;
+use squall_media::sphere::SphereError;
+use squall_units::Span;
 
-use super::Offer;
+use super::fields::Checked;
+use crate::offer::{Class, Offer};
 use crate::result::{PictureQuality, Playback};
 
-/// The blocks of one kind of traffic. Its clock is the flow's own: times are in microseconds from the flow's start,
-/// and it goes on for ever, as the flow's end is not its business.
-pub(super) trait Source: fmt::Debug + Send {
-    /// The next block, not before the last one. None while it waits for what it will be told.
-    fn next(&mut self) -> Option<Offer>;
+/// A kind of traffic with its settings, as a scenario file describes it.
+pub trait Kind {
+    /// The word for it in scenario files, such as `video`.
+    fn kind(&self) -> &'static str;
 
-    /// The receiver has the `index`th block of the flow, counted from 0 in the order of the offers.
-    fn on_delivered(&mut self, _index: u64, _at_us: u64) {}
+    /// Checks the bounds of all fields.
+    ///
+    /// # Errors
+    /// The first field that is out of bounds.
+    fn validate(&self) -> Checked;
 
-    /// The receiver knows that it will not have the `index`th block, which its sender may or may not know.
-    fn on_missed(&mut self, _index: u64, _at_us: u64) {}
+    /// Its classes, at least one; [`Offer::class`] is a place in them.
+    fn classes(&self) -> Vec<Class>;
 
-    /// The session that sent the `index`th block is done with it: the receiver has it, or it was given up or never
-    /// taken.
-    fn on_ended(&mut self, _index: u64, _at_us: u64, _delivered: bool) {}
+    /// Deadline of its blocks after each is offered, if they have one.
+    fn deadline(&self) -> Option<Span>;
 
-    /// The session allows this much now. Told before each block is made, if the traffic
-    /// [follows it](crate::flow::Traffic::follows).
-    fn on_allowed(&mut self, _at_us: u64, _allowed: Allowed) {}
-
-    /// What the receiving end made of it all until `end_us`.
-    fn outcome(&self, _end_us: u64) -> Outcome {
-        Outcome::default()
+    /// The same in microseconds.
+    fn deadline_us(&self) -> Option<u64> {
+        self.deadline().map(Span::micros)
     }
+
+    /// Time from one picture to the next in microseconds, if the blocks are pictures or parts of them.
+    fn picture_us(&self) -> Option<u64> {
+        None
+    }
+
+    /// Bytes to keep queued in the session, if that paces the blocks and not the clock.
+    fn backlog(&self) -> Option<u64> {
+        None
+    }
+
+    /// What the sizes of its blocks follow, if they follow what the session can carry.
+    fn follows(&self) -> Option<Follow> {
+        None
+    }
+
+    /// Encodes its pictures, if it has some, for all sources of it in this process. A source that finds none encodes
+    /// them itself.
+    ///
+    /// # Errors
+    /// When the codec fails.
+    fn prepare(&self) -> Result<(), PictureError> {
+        Ok(())
+    }
+
+    /// The blocks of a flow that lasts `length_us`; `rng` is theirs alone.
+    fn source(&self, rng: Pcg64Mcg, length_us: u64) -> Box<dyn Source>;
+}
+
+/// Why pictures could not be encoded.
+#[derive(Debug, thiserror::Error)]
+pub enum PictureError {
+    /// Those of a film.
+    #[error(transparent)]
+    Film(#[from] FilmError),
+    /// Those of a sphere.
+    #[error(transparent)]
+    Sphere(#[from] SphereError),
+}
+
+/// A forecast of a session that an encoder can follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follow {
+    /// What its paths carry at present, headers included: [`Capacity::link`](squall_proto::Capacity::link).
+    Link,
+    /// What it carries in nine seconds of ten: [`Capacity::safe`](squall_proto::Capacity::safe). And no frame is larger than
+    /// what [arrives](squall_proto::Session::deliverable) with the same probability within a time.
+    Safe {
+        /// That time, in microseconds.
+        within_us: u64,
+    },
 }
 
 /// What a session allows an encoder.
@@ -43,16 +95,41 @@ pub struct Allowed {
     pub frame: u64,
 }
 
-/// What the receiving end of a flow made of its blocks, where that is more than that they arrived.
+/// The blocks of one kind of traffic. Times are in microseconds from the start of the flow. A source does not stop at
+/// the end of the flow.
+pub trait Source: fmt::Debug + Send {
+    /// The next block, not before the last one. None while it waits for an event.
+    fn next(&mut self) -> Option<Offer>;
+
+    /// The receiver has the `index`th block of the flow, counted from 0 in the order of the offers.
+    fn on_delivered(&mut self, _index: u64, _at_us: u64) {}
+
+    /// The receiver detects that it will not have the `index`th block; its sender may not have detected that.
+    fn on_missed(&mut self, _index: u64, _at_us: u64) {}
+
+    /// The session that sent the `index`th block is done with it: it was delivered, dropped or refused.
+    fn on_ended(&mut self, _index: u64, _at_us: u64, _delivered: bool) {}
+
+    /// The session allows this much now. Called before each block is made, if the traffic
+    /// [follows it](Kind::follows).
+    fn on_allowed(&mut self, _at_us: u64, _allowed: Allowed) {}
+
+    /// What the receiving end made of all blocks until `end_us`.
+    fn outcome(&self, _end_us: u64) -> Outcome {
+        Outcome::default()
+    }
+}
+
+/// What the receiving end of a flow made of its blocks, beyond their arrival.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    /// How a player of its own fared.
+pub struct Outcome {
+    /// The playback of a player with a buffer of its own.
     pub(crate) playback: Option<Playback>,
     /// How much of a 360° video its viewer saw; see [`FlowResult::perceived_ratio`](crate::result::FlowResult::perceived_ratio).
     pub(crate) perceived_ratio: Option<f64>,
     /// How good the pictures were that its viewer saw.
     pub(crate) pictures: Option<PictureQuality>,
-    /// When each block arrived whole, if somebody wants to know; see
+    /// When each block arrived whole, of traffic that is decoded after the run; see
     /// [`FlowResult::arrivals_us`](crate::result::FlowResult::arrivals_us).
     pub(crate) arrivals_us: Vec<Option<u64>>,
 }

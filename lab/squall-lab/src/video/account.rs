@@ -1,14 +1,14 @@
 //! A show in numbers: for people as a table, for machines as JSON.
 
 use serde::Serialize;
-use squall_media::studio::CodedFrame;
+use squall_media::studio::{CodedFrame, FrameRate};
 use squall_units::format;
 
 use super::{Figures, Playout, Seen, Show};
-use crate::flow::Encoded;
 use crate::result::{PathResult, RunResult, round6};
 use crate::summary::{Column, Table};
 use crate::table::render;
+use crate::traffic::Encoded;
 
 /// What was shown, and how each scheduler fared.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -85,63 +85,59 @@ impl From<&PathResult> for PathBytes {
     }
 }
 
-/// A show that was played, to be told of.
-pub(super) struct Played<'a> {
-    pub(super) show: &'a Show,
-    pub(super) film: &'a Encoded,
-    pub(super) frames: &'a [CodedFrame],
-    pub(super) runs: &'a [RunResult],
-    pub(super) playouts: &'a [Playout],
-    pub(super) encode: &'a Seen,
-    pub(super) seen: &'a [Seen],
-    pub(super) moment: usize,
+/// Of a film with this many pictures a second.
+fn figures(values: &[f64], rate: FrameRate) -> Option<Figures> {
+    Figures::of(values, rate.fps().round() as usize)
 }
 
-impl Played<'_> {
-    pub(super) fn accounts(&self) -> Accounts {
-        let (rate, frames) = (self.show.footage.rate, self.frames);
+impl Accounts {
+    /// What is known without the schedulers.
+    pub(super) fn of(show: &Show, frames: &[CodedFrame], encode: &Seen, moment: usize) -> Self {
+        let rate = show.footage.rate;
         let bytes: u64 = frames.iter().map(|frame| frame.size).sum();
         let length_us = rate.time_us(frames.len() as u64).max(1);
-        let of = |values: &[f64]| self.figures(values);
-        Accounts {
-            film: self.show.name.clone(),
-            scenario: self.show.scenario.name.clone(),
-            seed: self.show.seed,
-            codec: self.show.coding.to_string(),
-            size: self.show.footage.size,
+        Self {
+            film: show.name.clone(),
+            scenario: show.scenario.name.clone(),
+            seed: show.seed,
+            codec: show.coding.to_string(),
+            size: show.footage.size,
             fps: round6(rate.fps()),
             pictures: frames.len() as u64,
             bitrate_bps: (bytes as f64 * 8e6 / length_us as f64).round() as u64,
             hold_us: super::hold_us(frames, rate),
-            latency_us: self.show.latency_us,
-            encode_psnr: of(&self.encode.likenesses.psnr),
-            encode_ssim: of(&self.encode.likenesses.ssim),
-            moment_us: rate.time_us(self.moment as u64),
-            schedulers: (0..self.runs.len()).map(|index| self.account(index)).collect(),
+            latency_us: show.latency.micros(),
+            encode_psnr: figures(&encode.psnr, rate),
+            encode_ssim: figures(&encode.ssim, rate),
+            moment_us: rate.time_us(moment as u64),
+            schedulers: Vec::new(),
         }
     }
+}
 
-    fn account(&self, index: usize) -> Account {
-        let (run, playout, seen) = (&self.runs[index], &self.playouts[index], &self.seen[index]);
+impl Account {
+    pub(super) fn of(
+        run: &RunResult,
+        playout: &Playout,
+        seen: &Seen,
+        film: &Encoded,
+        rate: FrameRate,
+    ) -> Self {
         let paths: Vec<PathBytes> = run.paths.iter().map(PathBytes::from).collect();
-        let damaged = self.film.cues.iter().zip(&playout.intact);
-        let damaged = damaged.filter(|(cue, intact)| !**intact && seen.fresh[cue.picture as usize]);
-        Account {
+        let damaged = film.frames.iter().zip(&playout.intact);
+        let damaged = damaged.filter(|(frame, intact)| !**intact && seen.fresh[frame.picture as usize]);
+        Self {
             scheduler: run.scheduler.clone(),
             in_time: playout.count(),
             shown: seen.fresh.iter().filter(|fresh| **fresh).count() as u64,
             damaged: damaged.count() as u64,
             frozen_ratio: seen.frozen_ratio(),
-            longest_freeze_us: self.show.footage.rate.time_us(seen.longest_freeze()),
-            psnr: self.figures(&seen.likenesses.psnr),
-            ssim: self.figures(&seen.likenesses.ssim),
+            longest_freeze_us: rate.time_us(seen.longest_freeze()),
+            psnr: figures(&seen.psnr, rate),
+            ssim: figures(&seen.ssim, rate),
             metered_bytes: paths.iter().filter(|path| path.metered).map(|path| path.bytes).sum(),
             paths,
         }
-    }
-
-    fn figures(&self, values: &[f64]) -> Option<Figures> {
-        Figures::of(values, self.show.footage.rate.fps().round() as usize)
     }
 }
 
@@ -172,61 +168,54 @@ pub fn to_json(accounts: &Accounts) -> String {
     serde_json::to_string_pretty(accounts).expect("numbers and words can be written") + "\n"
 }
 
+/// A table with a row for each scheduler, which begins with its name.
+fn table(
+    accounts: &Accounts,
+    title: &str,
+    columns: impl IntoIterator<Item = Column>,
+    row: impl Fn(&Account) -> Vec<String>,
+) -> Table {
+    let rows = accounts.schedulers.iter().map(|one| [vec![one.scheduler.clone()], row(one)].concat());
+    let columns = std::iter::once(Column::text("scheduler")).chain(columns).collect();
+    Table { title: title.into(), columns, rows: rows.collect() }
+}
+
 fn frames_table(accounts: &Accounts) -> Table {
-    let columns = vec![
-        Column::text("scheduler"),
-        Column::number("frames in time", ""),
-        Column::number("pictures shown", ""),
-        Column::number("damaged", ""),
-        Column::number("frozen", "%"),
-        Column::number("longest freeze", "ms"),
-    ];
-    let row = |account: &Account| {
+    let counts = ["frames in time", "pictures shown", "damaged"].map(|name| Column::number(name, ""));
+    let freezes = [Column::number("frozen", "%"), Column::number("longest freeze", "ms")];
+    table(accounts, "pictures", counts.into_iter().chain(freezes), |one| {
         vec![
-            account.scheduler.clone(),
-            account.in_time.to_string(),
-            account.shown.to_string(),
-            account.damaged.to_string(),
-            format!("{:.1}", account.frozen_ratio * 100.0),
-            format!("{:.0}", account.longest_freeze_us as f64 / 1e3),
+            one.in_time.to_string(),
+            one.shown.to_string(),
+            one.damaged.to_string(),
+            format!("{:.1}", one.frozen_ratio * 100.0),
+            format!("{:.0}", one.longest_freeze_us as f64 / 1e3),
         ]
-    };
-    Table { title: "pictures".into(), columns, rows: accounts.schedulers.iter().map(row).collect() }
+    })
 }
 
 fn quality_table(accounts: &Accounts) -> Table {
-    let mut columns = vec![Column::text("scheduler")];
-    columns.extend(["PSNR mean", "p5", "worst second"].map(|name| Column::number(name, "dB")));
-    columns.extend(["SSIM mean", "p5", "worst second"].map(|name| Column::number(name, "")));
-    let row = |name: &str, psnr: Option<Figures>, ssim: Option<Figures>| {
+    let psnr = ["PSNR mean", "p5", "worst second"].map(|name| Column::number(name, "dB"));
+    let ssim = ["SSIM mean", "p5", "worst second"].map(|name| Column::number(name, ""));
+    let values = |psnr: Option<Figures>, ssim: Option<Figures>| -> Vec<String> {
         let all =
             |figures: Option<Figures>| figures.map_or([0.0; 3], |all| [all.mean, all.p5, all.worst_second]);
-        let mut row = vec![name.to_owned()];
-        row.extend(all(psnr).map(|value| format!("{value:.2}")));
-        row.extend(all(ssim).map(|value| format!("{value:.4}")));
-        row
+        let psnr = all(psnr).map(|value| format!("{value:.2}"));
+        psnr.into_iter().chain(all(ssim).map(|value| format!("{value:.4}"))).collect()
     };
-    let mut rows: Vec<Vec<String>> =
-        accounts.schedulers.iter().map(|all| row(&all.scheduler, all.psnr, all.ssim)).collect();
-    rows.push(row("(no network)", accounts.encode_psnr, accounts.encode_ssim));
-    Table { title: "screen against source".into(), columns, rows }
+    let columns = psnr.into_iter().chain(ssim);
+    let mut table = table(accounts, "screen against source", columns, |one| values(one.psnr, one.ssim));
+    let encode = values(accounts.encode_psnr, accounts.encode_ssim);
+    table.rows.push([vec!["(no network)".to_owned()], encode].concat());
+    table
 }
 
 fn paths_table(accounts: &Accounts) -> Table {
     let paths = accounts.schedulers.first().map(|account| &account.paths[..]).unwrap_or_default();
-    let mut columns = vec![Column::text("scheduler")];
-    columns.extend(paths.iter().map(|path| Column::number(&path.name, "MB")));
-    columns.push(Column::number("on metered paths", "MB"));
-    let mega = |bytes: u64| format!("{:.2}", bytes as f64 / 1e6);
-    let row = |account: &Account| {
-        let mut row = vec![account.scheduler.clone()];
-        row.extend(account.paths.iter().map(|path| mega(path.bytes)));
-        row.push(mega(account.metered_bytes));
-        row
-    };
-    Table {
-        title: "carried by each path".into(),
-        columns,
-        rows: accounts.schedulers.iter().map(row).collect(),
-    }
+    let columns = paths.iter().map(|path| path.name.as_str()).chain(["on metered paths"]);
+    let columns: Vec<Column> = columns.map(|name| Column::number(name, "MB")).collect();
+    table(accounts, "carried by each path", columns, |one| {
+        let bytes = one.paths.iter().map(|path| path.bytes).chain([one.metered_bytes]);
+        bytes.map(|bytes| format!("{:.2}", bytes as f64 / 1e6)).collect()
+    })
 }

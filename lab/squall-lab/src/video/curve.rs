@@ -16,7 +16,7 @@ const PLOT: i32 = 104;
 const FOOT: i32 = 48;
 
 /// The drawing as an SVG file: the screen of each scheduler, and the encode itself as a thin line; below, in the strip,
-/// where the picture stood still. The worst moment is marked.
+/// where the picture froze. The worst moment is marked.
 pub fn svg(shown: &Shown) -> String {
     let title = format!("SSIM over time: {} in scenario {}", shown.accounts.film, shown.accounts.scenario);
     let height = (TITLE + PLOT) * shown.seen.len() as i32 + FOOT;
@@ -27,7 +27,7 @@ pub fn svg(shown: &Shown) -> String {
 fn draw(area: &Area<'_>, shown: &Shown) -> Result<(), DrawError> {
     let accounts = &shown.accounts;
     let interval = 1.0 / accounts.fps;
-    let all = shown.seen.iter().flat_map(|seen| &seen.likenesses.ssim);
+    let all = shown.seen.iter().flat_map(|seen| &seen.ssim);
     let lowest = all.copied().fold(1.0, f64::min).clamp(0.0, 0.95);
     let mut frame = Frame {
         left: px(LEFT),
@@ -72,8 +72,8 @@ fn panel(area: &Area<'_>, frame: &Frame, shown: &Shown, seen: &Seen, index: usiz
     let curve = |values: &[f64]| -> Vec<(i32, i32)> {
         values.iter().enumerate().map(|(place, ssim)| frame.at(place as f64 * interval, *ssim)).collect()
     };
-    polyline(area, curve(&shown.encode.likenesses.ssim), line(Role::Link, 1.0))?;
-    polyline(area, curve(&seen.likenesses.ssim), line(Role::Solid(index), 1.5))?;
+    polyline(area, curve(&shown.encode.ssim), line(Role::Link, 1.0))?;
+    polyline(area, curve(&seen.ssim), line(Role::Solid(index), 1.5))?;
     for still in seen.fresh.iter().enumerate().filter(|(_, fresh)| !**fresh).map(|(place, _)| place) {
         let (from, to) = (frame.x_at(still as f64 * interval), frame.x_at((still + 1) as f64 * interval));
         fill(

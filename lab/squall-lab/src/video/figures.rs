@@ -1,7 +1,6 @@
 //! What a viewer saw, in numbers.
 
 use serde::Serialize;
-use squall_media::studio::Likenesses;
 
 use crate::result::{Spread, round6};
 
@@ -17,7 +16,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Of these values, so many of which are a second; `None` of none.
+    /// Of these values, `second` of which are a second; `None` of none.
     pub fn of(values: &[f64], second: usize) -> Option<Self> {
         let spread = Spread::of(values.iter().copied())?;
         let window = second.clamp(1, values.len());
@@ -30,8 +29,10 @@ impl Figures {
 /// What was on one screen, picture by picture.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Seen {
-    /// How much it resembled the source.
-    pub likenesses: Likenesses,
+    /// PSNR of luma in dB against the source.
+    pub psnr: Vec<f64>,
+    /// SSIM of the same.
+    pub ssim: Vec<f64>,
     /// Whether there was a new picture; else the one before stayed.
     pub fresh: Vec<bool>,
 }
@@ -57,12 +58,12 @@ impl Seen {
 /// The place at which to look: where the best and the worst of several are furthest apart by SSIM. If they never are by
 /// 0.01, or there is one only, where the lowest is furthest below the encode.
 pub fn worst_moment(encode: &Seen, seen: &[&Seen]) -> Option<usize> {
-    let ssim = |place: usize| seen.iter().map(move |seen| seen.likenesses.ssim[place]);
+    let ssim = |place: usize| seen.iter().map(move |seen| seen.ssim[place]);
     let lowest = |place| ssim(place).fold(f64::INFINITY, f64::min);
     let apart = |place| ssim(place).fold(f64::NEG_INFINITY, f64::max) - lowest(place);
-    let below = |place: usize| encode.likenesses.ssim[place] - lowest(place);
+    let below = |place: usize| encode.ssim[place] - lowest(place);
     let highest = |of: &dyn Fn(usize) -> f64| {
-        let places = 0..encode.likenesses.ssim.len();
+        let places = 0..encode.ssim.len();
         // The first of equals.
         places.map(|place| (place, of(place))).reduce(|best, one| if one.1 > best.1 { one } else { best })
     };
@@ -77,8 +78,7 @@ mod tests {
     use super::*;
 
     fn seen(ssim: &[f64]) -> Seen {
-        let likenesses = Likenesses { psnr: vec![30.0; ssim.len()], ssim: ssim.to_vec() };
-        Seen { likenesses, fresh: vec![true; ssim.len()] }
+        Seen { psnr: vec![30.0; ssim.len()], ssim: ssim.to_vec(), fresh: vec![true; ssim.len()] }
     }
 
     #[test]

@@ -1,55 +1,56 @@
 //! Real pictures: any film, encoded, sent through a scenario by several schedulers, decoded and compared with its source.
 //!
-//! A [`Show`] goes these steps, each in a file: `timetable` (frames become blocks of a flow), the run in virtual time,
-//! `playout` (what the decoder gets), `screen` and `viewing` (what is to be seen, against the source), `figures` and
-//! `account` (in numbers), `still` and `curve` (in pictures). ffmpeg encodes, decodes and compares
+//! A [`Show`] is a run of the scenario with one flow, the frames of an [encode](Encoded). Its steps: `schedule` (when
+//! frames are sent), the run in virtual time, `playout` (the frames that the decoder gets), `screen` (the pictures that
+//! the viewer sees), `figures` and `account` (in numbers), `still` and `curve` (in pictures). ffmpeg encodes and decodes
 //! ([`squall_media::studio`]).
 
 mod account;
 mod curve;
 mod figures;
 mod playout;
+mod schedule;
 mod screen;
 mod still;
-mod timetable;
-mod viewing;
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use squall_media::Picture;
+use squall_media::quality::likeness;
 use squall_media::studio::{CodedFrame, Coding, Encoding, Footage, StudioError, encode};
 use squall_sched::Registry;
+use squall_units::Span;
 
-use crate::flow::{Encoded, Flow, Multiplexer, Production, Traffic};
+use crate::flow::Flow;
 use crate::result::Interval;
 use crate::runner::{Batch, RunError};
 use crate::scenario::Scenario;
-use account::Played;
+use crate::traffic::{Encoded, Traffic};
 pub use account::{Account, Accounts, PathBytes, text, to_json};
 pub use curve::svg;
 pub use figures::{Figures, Seen, worst_moment};
 pub use playout::Playout;
+pub use schedule::{hold_us, schedule};
+use screen::Screen;
 pub use still::{Panel, png};
-pub use timetable::{hold_us, timetable};
-use viewing::Viewing;
 
-/// What is shown to whom.
+/// A film, and the scenario and schedulers that it is sent with.
 #[derive(Debug)]
 pub struct Show {
     /// The source.
     pub footage: Footage,
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// How it is encoded.
     pub coding: Coding,
     /// Bits per second that the encoder aims at.
     pub bitrate_bps: u64,
-    /// From taking a picture to showing it, in microseconds.
-    pub latency_us: u64,
+    /// From taking a picture to showing it.
+    pub latency: Span,
     /// Longest film in microseconds, if not as long as the scenario lets it be.
     pub length_us: Option<u64>,
     /// Paths, radios and events. Its flows give way to the film, which goes in the direction of most of them.
@@ -59,10 +60,10 @@ pub struct Show {
     /// Seed of the run.
     pub seed: u64,
     /// The `ffmpeg` program.
-    pub ffmpeg: OsString,
+    pub ffmpeg: std::ffi::OsString,
 }
 
-/// Why there is nothing to see: always one line.
+/// Why a show failed: always one line.
 #[derive(Debug, thiserror::Error)]
 pub enum VideoError {
     /// ffmpeg failed, or is missing.
@@ -96,14 +97,14 @@ pub enum VideoError {
     },
 }
 
-/// What goes on, for who waits.
+/// Progress of a show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// So many pictures are encoded, of at most so many.
+    /// Pictures that are encoded, of at most this many.
     Encoding(u64, u64),
-    /// Percent of the runs are done.
+    /// Percent of the runs that are done.
     Running(u64),
-    /// So many pictures are compared, of so many.
+    /// Pictures that are compared, of this many.
     Watching(u64, u64),
 }
 
@@ -128,7 +129,7 @@ pub struct Shown {
 }
 
 impl Show {
-    /// Plays it. Files of a length that goes with the film are written into the folder `work`, pictures never.
+    /// Plays it. The files of frames are written into the folder `work`, pictures never.
     ///
     /// # Errors
     /// [`VideoError`] says what is wrong.
@@ -140,59 +141,54 @@ impl Show {
     ) -> Result<Shown, VideoError> {
         let encode_file = work.join("encode.ivf");
         let frames = self.encode(&encode_file, progress)?;
-        let film = timetable(&frames, self.coding, self.footage.rate, self.latency_us)
-            .map_err(|least_us| VideoError::Latency { latency_us: self.latency_us, least_us })?;
+        let latency_us = self.latency.micros();
+        let film = schedule(&frames, self.coding, self.footage.rate, self.latency)
+            .map_err(|least_us| VideoError::Latency { latency_us, least_us })?;
         let scenario = self.staged(&film);
         let batch = Batch {
             schedulers: self.schedulers.clone(),
             seeds: vec![self.seed],
             ..Batch::of(&scenario, registry)
         };
-        let done = std::sync::atomic::AtomicU64::new(0);
+        let done = AtomicU64::new(0);
         let runs = batch.run(&|piece| {
-            let done = done.fetch_add(piece, std::sync::atomic::Ordering::Relaxed) + piece;
+            let done = done.fetch_add(piece, Ordering::Relaxed) + piece;
             progress(Step::Running(done * 100 / batch.work_us()));
         })?;
         let playouts: Vec<Playout> =
-            runs.iter().map(|run| Playout::of(&film.cues, &run.flows[0].arrivals_us)).collect();
+            runs.iter().map(|run| Playout::of(&film.frames, &run.flows[0].arrivals_us)).collect();
         let mut files = vec![Some(encode_file.clone())];
         for (index, playout) in playouts.iter().enumerate() {
-            files.push(copy(playout, &encode_file, work.join(format!("arrived{index}.ivf")))?);
+            let file = (playout.count() > 0).then(|| work.join(format!("arrived{index}.ivf")));
+            file.iter().try_for_each(|file| copy(playout, &encode_file, file))?;
+            files.push(file);
         }
-        let pictures = frames.len() as u64;
-        let viewing = Viewing { footage: &self.footage, ffmpeg: &self.ffmpeg, files, pictures };
-        let mut seen = viewing.watch(work, &|done| progress(Step::Watching(done, pictures)))?;
+        let mut seen = self.watch(&files, frames.len() as u64, progress)?;
         let encode = seen.remove(0);
         if let Some(place) = encode.fresh.iter().position(|fresh| !fresh) {
             let complaint = format!("picture {place} of the encode is not there");
             return Err(StudioError::Failed { doing: "decoding", complaint }.into());
         }
         let moment = worst_moment(&encode, &seen.iter().collect::<Vec<_>>()).unwrap_or(0);
-        let mut still = viewing.still(moment as u64)?;
-        // The encode's own picture, behind the source.
-        still.remove(1);
-        let played = Played {
-            show: self,
-            film: &film,
-            frames: &frames,
-            runs: &runs,
-            playouts: &playouts,
-            encode: &encode,
-            seen: &seen,
-            moment,
-        };
-        let accounts = played.accounts();
+        let schedulers = runs.iter().zip(&playouts).zip(&seen);
+        let schedulers = schedulers
+            .map(|((run, playout), seen)| Account::of(run, playout, seen, &film, self.footage.rate));
+        let accounts =
+            Accounts { schedulers: schedulers.collect(), ..Accounts::of(self, &frames, &encode, moment) };
         let outages = runs.first().map(|run| &run.paths[..]).unwrap_or_default().iter();
         let outages = outages.flat_map(|path| path.outages.iter().map(|outage| (path.name.clone(), *outage)));
         let outages = outages.collect();
-        Ok(Shown { accounts, encode, seen, moment, still, outages, files: viewing.files })
+        // Not the encode's own picture.
+        let screens = &files[1..];
+        let still = screen::still(&self.footage, &self.ffmpeg, screens, moment as u64)?;
+        Ok(Shown { accounts, encode, seen, moment, still, outages, files })
     }
 
     fn encode(&self, file: &Path, progress: &(dyn Fn(Step) + Sync)) -> Result<Vec<CodedFrame>, VideoError> {
         let rate = self.footage.rate;
         // What the encoder holds back goes from the end, too.
         let hold_us = 2 * rate.time_us(1);
-        let longest_us = self.scenario.duration_us.saturating_sub(self.latency_us + hold_us);
+        let longest_us = self.scenario.duration_us.saturating_sub(self.latency.micros() + hold_us);
         let pictures = rate.pictures_within(self.length_us.unwrap_or(u64::MAX).min(longest_us));
         if pictures == 0 {
             return Err(VideoError::Short { scenario: self.scenario.name.clone() });
@@ -203,49 +199,62 @@ impl Show {
             bitrate_bps: self.bitrate_bps,
             pictures,
         };
-        let out = File::create(file).map_err(|source| VideoError::File { path: file.to_owned(), source })?;
-        let told = |done| progress(Step::Encoding(done, pictures));
-        Ok(encode(&self.footage, &encoding, BufWriter::new(out), told)?)
+        let out = File::create(file).map_err(failed(file))?;
+        let report = |done| progress(Step::Encoding(done, pictures));
+        Ok(encode(&self.footage, &encoding, BufWriter::new(out), report)?)
     }
 
     /// The scenario with the film in the place of its flows, until the last picture is shown.
     fn staged(&self, film: &Encoded) -> Scenario {
-        let last_us = film.cues.iter().map(|cue| cue.due_us).max().unwrap_or(0);
+        let last_us = film.frames.iter().map(schedule::due_us).max().unwrap_or(0);
         let duration_us = (last_us + 1).min(self.scenario.duration_us);
         let mut paths = self.scenario.paths.clone();
         for path in &mut paths {
-            // What would happen after the end does not.
+            // Events after the end are left out.
             path.events.retain(|event| event.at.micros() < duration_us);
             for link in [&mut path.up, &mut path.down] {
                 link.events.retain(|event| event.at.micros() < duration_us);
             }
         }
-        let flow = Flow {
-            name: "film".to_owned(),
-            direction: self.scenario.direction(),
-            channel: 0,
-            multiplexer: Multiplexer::Unordered,
-            weight: 1,
-            start_us: 0,
-            end_us: duration_us,
-            production: Production::default(),
-            traffic: Traffic::Encoded(film.clone()),
-        };
+        let traffic = Traffic::Encoded(film.clone());
+        let flow = Flow::new("film", self.scenario.direction(), duration_us, traffic);
         Scenario { duration_us, paths, flows: vec![flow], checks: Vec::new(), ..self.scenario.clone() }
+    }
+
+    /// Compares each screen with the source, picture by picture.
+    fn watch(
+        &self,
+        files: &[Option<PathBuf>],
+        pictures: u64,
+        progress: &(dyn Fn(Step) + Sync),
+    ) -> Result<Vec<Seen>, VideoError> {
+        let mut seen = vec![Seen::default(); files.len()];
+        screen::play(&self.footage, &self.ffmpeg, files, pictures, |place, source, screens| {
+            let compare = |picture| likeness(source, picture).expect("they have one size");
+            let shown = screens.iter().map(Screen::picture);
+            let compared: Vec<_> = std::thread::scope(|scope| {
+                let threads: Vec<_> = shown.map(|picture| scope.spawn(move || compare(picture))).collect();
+                threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
+            });
+            for ((seen, screen), likeness) in seen.iter_mut().zip(screens).zip(compared) {
+                seen.fresh.push(screen.is_fresh());
+                seen.psnr.push(likeness.psnr());
+                seen.ssim.push(likeness.ssim);
+            }
+            progress(Step::Watching(place + 1, pictures));
+        })?;
+        Ok(seen)
     }
 }
 
-/// Writes what the decoder gets, if it gets anything.
-fn copy(playout: &Playout, encode: &Path, to: PathBuf) -> Result<Option<PathBuf>, VideoError> {
-    if playout.count() == 0 {
-        return Ok(None);
-    }
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| VideoError::File { path, source }
-    };
+fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> VideoError {
+    let path = path.to_owned();
+    move |source| VideoError::File { path, source }
+}
+
+/// Writes the frames that the decoder gets.
+fn copy(playout: &Playout, encode: &Path, to: &Path) -> Result<(), VideoError> {
     let from = BufReader::new(File::open(encode).map_err(failed(encode))?);
-    let out = BufWriter::new(File::create(&to).map_err(failed(&to))?);
-    playout.copy(from, out).map_err(failed(&to))?;
-    Ok(Some(to))
+    let out = BufWriter::new(File::create(to).map_err(failed(to))?);
+    playout.copy(from, out).map_err(failed(to))
 }

@@ -7,9 +7,10 @@
 
 use std::io::{self, Read, Write};
 
-use squall_media::ivf::{IvfError, IvfReader, IvfWriter};
+use squall_media::ivf::{IvfReader, IvfWriter};
 
-use crate::flow::Cue;
+use super::schedule::due_us;
+use crate::traffic::CycleFrame;
 
 /// Which frames a decoder gets, in decoding order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,12 +23,13 @@ pub struct Playout {
 
 impl Playout {
     /// Of these frames, when each arrived, in microseconds from the start of the film.
-    pub fn of(cues: &[Cue], arrivals_us: &[Option<u64>]) -> Self {
+    pub fn of(frames: &[CycleFrame], arrivals_us: &[Option<u64>]) -> Self {
         let mut playout = Self { in_time: Vec::new(), intact: Vec::new() };
-        for (index, cue) in cues.iter().enumerate() {
-            let there_by =
-                |frame: usize| arrivals_us.get(frame).copied().flatten().is_some_and(|at| at <= cue.due_us);
-            let needs = || cue.needs.iter().flatten().map(|need| *need as usize);
+        for (index, frame) in frames.iter().enumerate() {
+            let there_by = |index: usize| {
+                arrivals_us.get(index).copied().flatten().is_some_and(|at| at <= due_us(frame))
+            };
+            let needs = || frame.needs.iter().flatten().map(|need| *need as usize);
             let waits = needs().any(|need| playout.in_time[need] && !there_by(need));
             let in_time = there_by(index) && !waits;
             let intact = in_time && needs().all(|need| playout.intact[need]);
@@ -47,11 +49,10 @@ impl Playout {
     /// # Errors
     /// Those of the files.
     pub fn copy(&self, encode: impl Read, to: impl Write) -> io::Result<()> {
-        let broken = |error: IvfError| io::Error::other(error.to_string());
-        let reader = IvfReader::new(encode).map_err(broken)?;
+        let reader = IvfReader::new(encode)?;
         let mut writer = IvfWriter::new(to, reader.header())?;
         for (frame, in_time) in reader.zip(&self.in_time) {
-            let frame = frame.map_err(broken)?;
+            let frame = frame?;
             if *in_time {
                 writer.write(&frame)?;
             }
@@ -62,27 +63,27 @@ impl Playout {
 
 #[cfg(test)]
 mod tests {
-    use squall_media::ivf::{IvfCodec, IvfHeader};
-    use squall_media::{EncodedFrame, FrameKind};
+    use squall_media::ivf::{IvfCodec, IvfFrame, IvfHeader};
 
     use super::*;
 
     /// I0 P2 B1 P4 B3: taken every 40 ms, shown 150 ms later.
-    fn cues() -> Vec<Cue> {
+    fn frames() -> Vec<CycleFrame> {
         let needs = [[None; 2], [Some(0), None], [Some(1), Some(0)], [Some(1), None], [Some(3), Some(1)]];
-        let frame = |(number, picture): (u64, u64)| Cue {
+        let frame = |(number, picture): (u64, u64)| CycleFrame {
             at_us: 40_000 * (number + 1),
-            due_us: 40_000 * picture + 150_000,
+            deadline_us: Some(40_000 * picture + 150_000 - 40_000 * (number + 1)),
             size: 1,
             class: 0,
             picture,
+            base: true,
             needs: needs[number as usize],
         };
         (0..).zip([0, 2, 1, 4, 3]).map(frame).collect()
     }
 
     fn playout(arrivals_ms: [Option<u64>; 5]) -> Playout {
-        Playout::of(&cues(), &arrivals_ms.map(|ms| ms.map(|ms| ms * 1_000)))
+        Playout::of(&frames(), &arrivals_ms.map(|ms| ms.map(|ms| ms * 1_000)))
     }
 
     #[test]
@@ -112,19 +113,15 @@ mod tests {
         let lost = playout([Some(60), None, Some(140), Some(180), Some(220)]);
         assert_eq!(lost.in_time, [true, false, true, true, true]);
         assert_eq!(lost.intact, [true, false, false, false, false]);
-        assert_eq!(Playout::of(&cues(), &[]).count(), 0);
+        assert_eq!(Playout::of(&frames(), &[]).count(), 0);
     }
 
     #[test]
     fn the_decoder_gets_what_was_in_time() {
-        let header =
-            IvfHeader { codec: IvfCodec::H264, width: 16, height: 16, rate: 25, scale: 1, frames: 0 };
+        let header = IvfHeader { codec: IvfCodec::H264, width: 16, height: 16, rate: 25, scale: 1 };
         let mut writer = IvfWriter::new(Vec::new(), header).unwrap();
-        for index in 0..5 {
-            let data = vec![index as u8; 3].into();
-            writer
-                .write(&EncodedFrame { index, pts_us: 40_000 * index, kind: FrameKind::Delta, data })
-                .unwrap();
+        for time in 0..5 {
+            writer.write(&IvfFrame { time, data: vec![time as u8; 3].into() }).unwrap();
         }
         let (encode, mut part) = (writer.finish().unwrap(), Vec::new());
         playout([Some(60), None, Some(140), None, Some(220)]).copy(&encode[..], &mut part).unwrap();

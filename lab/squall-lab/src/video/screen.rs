@@ -1,12 +1,12 @@
 //! A player's screen at each capture instant plus the latency.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use squall_media::Picture;
-use squall_media::studio::{Decoded, StudioError};
+use squall_media::studio::{Decoded, Footage, StudioError};
 
-/// What is on a screen: black, until the first picture is decoded; then the newest that is due.
+/// The picture on a screen: black, until the first picture is decoded; then the newest that is due.
 #[derive(Debug)]
 pub(super) struct Screen {
     /// None once the film is over, or if there never was anything to decode.
@@ -17,36 +17,43 @@ pub(super) struct Screen {
     shown: Picture,
     /// Its place.
     latest: Option<u64>,
+    fresh: bool,
 }
 
 impl Screen {
     /// Decodes this file; none if nothing arrived.
-    pub(super) fn open(ffmpeg: &OsStr, file: Option<&Path>, size: (u32, u32)) -> Result<Self, StudioError> {
+    fn open(ffmpeg: &OsStr, file: Option<&Path>, size: (u32, u32)) -> Result<Self, StudioError> {
         let black = Picture::new(size.0, size.1)?;
         let decoded = file.map(|file| Decoded::open(ffmpeg, file)).transpose()?;
-        let mut screen = Self { decoded, next: None, ahead: black.clone(), shown: black, latest: None };
+        let mut screen =
+            Self { decoded, next: None, ahead: black.clone(), shown: black, latest: None, fresh: false };
         screen.decode()?;
         Ok(screen)
     }
 
-    /// Goes on to the instant of this picture, whether there is one of its own; else the one before stays.
-    pub(super) fn advance(&mut self, place: u64) -> Result<bool, StudioError> {
-        let mut fresh = false;
+    /// Goes on to the instant of this picture.
+    fn advance(&mut self, place: u64) -> Result<(), StudioError> {
+        self.fresh = false;
         while let Some(next) = self.next.filter(|next| *next <= place) {
             // After a lost key frame some come behind one that is shown after them: too late.
             if self.latest.is_none_or(|latest| latest < next) {
-                fresh = true;
+                self.fresh = true;
                 self.latest = Some(next);
                 std::mem::swap(&mut self.shown, &mut self.ahead);
             }
             self.decode()?;
         }
-        Ok(fresh)
+        Ok(())
     }
 
-    /// What is to be seen now.
+    /// The picture that is shown now.
     pub(super) fn picture(&self) -> &Picture {
         &self.shown
+    }
+
+    /// Whether it is a new one; else the one before stayed.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.fresh
     }
 
     fn decode(&mut self) -> Result<(), StudioError> {
@@ -55,9 +62,48 @@ impl Screen {
             None => None,
         };
         if self.next.is_none() {
-            // What is wrong with a stream full of holes is no surprise, and shows.
+            // Complaints about a stream full of holes are expected, and dropped.
             self.decoded = None;
         }
         Ok(())
     }
+}
+
+/// Plays the source beside a screen for each file, for a number of pictures.
+pub(super) fn play(
+    footage: &Footage,
+    ffmpeg: &OsStr,
+    files: &[Option<PathBuf>],
+    pictures: u64,
+    mut each: impl FnMut(u64, &Picture, &[Screen]),
+) -> Result<(), StudioError> {
+    let open = |file: &Option<PathBuf>| Screen::open(ffmpeg, file.as_deref(), footage.size);
+    let mut screens = files.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+    let mut sources = footage.pictures()?;
+    let mut source = Picture::new(footage.size.0, footage.size.1)?;
+    for place in 0..pictures {
+        if !sources.next_into(&mut source)? {
+            break;
+        }
+        screens.iter_mut().try_for_each(|screen| screen.advance(place))?;
+        each(place, &source, &screens);
+    }
+    Ok(())
+}
+
+/// The source and what is on each screen at one place.
+pub(super) fn still(
+    footage: &Footage,
+    ffmpeg: &OsStr,
+    files: &[Option<PathBuf>],
+    place: u64,
+) -> Result<Vec<Picture>, StudioError> {
+    let mut still = Vec::new();
+    play(footage, ffmpeg, files, place + 1, |at, source, screens| {
+        if at == place {
+            still.push(source.clone());
+            still.extend(screens.iter().map(|screen| screen.picture().clone()));
+        }
+    })?;
+    Ok(still)
 }

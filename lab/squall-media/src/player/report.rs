@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::playout::Slot;
 use super::{LatePolicy, PlayerConfig};
 
-/// Longest latency told apart, in microseconds: one hour. Longer ones count as that.
+/// Longest latency recorded, in microseconds: one hour. Longer ones count as that.
 const MAX_LATENCY_US: u64 = 3_600_000_000;
 /// Seconds of which the frame rate is listed, at most: twelve days. Only wrong times reach further.
 const MAX_SECONDS: u64 = 1 << 20;

@@ -112,7 +112,7 @@ fn missing_frames_are_no_good_latency() {
 }
 
 #[test]
-fn without_being_told_what_was_sent_gaps_are_missing_frames() {
+fn without_a_record_of_sent_frames_gaps_are_missing_frames() {
     let mut player = player(LatePolicy::Decode);
     for index in [4, 5, 6, 9] {
         let captured = frame_time_us(index, 30.0) + 5_000_000;
@@ -236,10 +236,10 @@ proptest! {
         drop in any::<bool>(),
     ) {
         let mut player = player(if drop { LatePolicy::Drop } else { LatePolicy::Decode });
-        for (index, kind, latency, told) in events {
+        for (index, kind, latency, announced) in events {
             let kind = [FrameKind::Key, FrameKind::Delta, FrameKind::Disposable][usize::from(kind)];
             let captured = frame_time_us(index, 30.0);
-            if told {
+            if announced {
                 player.on_sent(index, captured, kind);
             }
             if let Some(latency) = latency {

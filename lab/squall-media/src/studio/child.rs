@@ -8,92 +8,70 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
 use super::StudioError;
-use crate::ffmpeg::first_complaint;
+
+/// Longest line of a message that is looked at, in bytes.
+const MAX_LINE: u64 = 4096;
 
 /// The program, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
     doing: &'static str,
-    /// Reads what the program says: if nobody did, it would block.
+    /// Reads the messages of the program, which would block otherwise, and keeps the first complaint.
     listener: Option<JoinHandle<String>>,
 }
 
 impl Running {
-    /// Starts ffmpeg with its output on a pipe, and its input if `fed`.
-    pub(super) fn start(
+    /// Starts ffmpeg with its output on a pipe, and its input if `fed`. Each line of its messages that `parse` takes is
+    /// sent to the receiver; the first other one is the complaint if it fails.
+    pub(super) fn start<T: Send + 'static>(
         program: &OsStr,
         args: &[OsString],
         doing: &'static str,
         fed: bool,
-    ) -> Result<Self, StudioError> {
-        Self::start_in(Path::new(""), program, args, doing, fed)
-    }
-
-    /// The same in a folder; in that where we are if it is empty.
-    pub(super) fn start_in(
-        folder: &Path,
-        program: &OsStr,
-        args: &[OsString],
-        doing: &'static str,
-        fed: bool,
-    ) -> Result<Self, StudioError> {
+        parse: fn(&str) -> Option<T>,
+    ) -> Result<(Self, Receiver<T>), StudioError> {
         let mut command = Command::new(program);
-        if folder != Path::new("") {
-            command.current_dir(folder);
-        }
         command.args(["-nostdin", "-hide_banner", "-v", "error", "-protocol_whitelist", "file,pipe"]);
         command.args(args).stdin(if fed { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A Ctrl-C on the terminal is for whoever started it, who ends it.
+        // A Ctrl-C on the terminal is for the parent, who ends the program.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let child = command.spawn().map_err(|source| cannot_start(program, source))?;
-        Ok(Self { child, doing, listener: None })
+        let mut child = command.spawn().map_err(|source| cannot_start(program, source))?;
+        let mut lines = BufReader::new(child.stderr.take().expect("it is a pipe, and taken once"));
+        let (sender, receiver) = channel();
+        let listener = Some(std::thread::spawn(move || {
+            let (mut first, mut line) = (Vec::new(), Vec::new());
+            while lines.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                let text = String::from_utf8_lossy(&line);
+                match parse(&text) {
+                    // The receiver is gone once it has enough.
+                    Some(one) => drop(sender.send(one)),
+                    None if first.is_empty() && !text.starts_with('#') => first = line.clone(),
+                    None => {}
+                }
+                line.clear();
+            }
+            complaint(&first)
+        }));
+        Ok((Self { child, doing, listener }, receiver))
     }
 
     pub(super) fn input(&mut self) -> ChildStdin {
         self.child.stdin.take().expect("it is a pipe, and taken once")
     }
 
-    pub(super) fn output(&mut self) -> ChildStdout {
-        self.child.stdout.take().expect("it is a pipe, and taken once")
-    }
-
-    /// Keeps the first complaint for [`Self::finish`].
-    pub(super) fn listen(&mut self) {
-        let stderr = self.child.stderr.take().expect("it is a pipe, and taken once");
-        self.listener = Some(std::thread::spawn(move || first_complaint(stderr)));
-    }
-
-    /// The same, and gives what the program tells of its pictures or frames, as `parse` finds it in lines of its own.
-    pub(super) fn told<T: Send + 'static>(&mut self, parse: fn(&str) -> Option<T>) -> Receiver<T> {
-        let stderr = self.child.stderr.take().expect("it is a pipe, and taken once");
-        let (told, teller) = channel();
-        self.listener = Some(std::thread::spawn(move || {
-            let mut complaints = Vec::new();
-            let mut lines = BufReader::new(stderr);
-            let mut line = Vec::new();
-            while lines.by_ref().take(4096).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-                let text = String::from_utf8_lossy(&line);
-                match parse(&text) {
-                    // Nobody listens once there are enough.
-                    Some(one) => drop(told.send(one)),
-                    None if complaints.is_empty() && !text.starts_with('#') => complaints = line.clone(),
-                    None => {}
-                }
-                line.clear();
-            }
-            first_complaint(&complaints[..])
-        }));
-        teller
+    pub(super) fn output(&mut self) -> BufReader<ChildStdout> {
+        let output = self.child.stdout.take().expect("it is a pipe, and taken once");
+        BufReader::with_capacity(1 << 16, output)
     }
 
     /// Waits for its end, after its output has ended.
     pub(super) fn finish(mut self) -> Result<(), StudioError> {
         let doing = self.doing;
         let status = self.child.wait().map_err(StudioError::io(doing))?;
-        let said = self.listener.take().map(|thread| thread.join().unwrap_or_default()).unwrap_or_default();
+        let said = self.listener.take().and_then(|thread| thread.join().ok()).unwrap_or_default();
         if status.success() {
             return Ok(());
         }
@@ -109,7 +87,28 @@ impl Drop for Running {
     }
 }
 
-/// Reads until `to` is full; returns whether it could. The end between two pictures is none of an error.
+/// Arguments without spaces in them.
+pub(super) fn words(text: &str) -> Vec<OsString> {
+    text.split_whitespace().map(Into::into).collect()
+}
+
+/// The path as ffmpeg's own name for a local file, so that no path is taken for an option or an address.
+pub(super) fn as_url(path: &Path) -> OsString {
+    let mut url = OsString::from("file:");
+    url.push(path);
+    url
+}
+
+/// The first line of a message, without the part that names the speaker (`[mov @ 0x55d0] `) or the file (`file:name: `).
+pub(super) fn complaint(message: &[u8]) -> String {
+    let message = String::from_utf8_lossy(message);
+    let line = message.lines().next().unwrap_or_default().trim();
+    let line = line.strip_prefix('[').and_then(|rest| rest.split_once("] ")).map_or(line, |(_, text)| text);
+    let named = line.strip_prefix("file:").and_then(|rest| rest.rsplit_once(": "));
+    named.map_or(line, |(_, text)| text).to_owned()
+}
+
+/// Reads until all parts are full; returns whether it could. The end before the first part is no error.
 pub(super) fn read_whole(from: &mut impl Read, to: &mut [&mut [u8]]) -> io::Result<bool> {
     for (index, part) in to.iter_mut().enumerate() {
         match from.read_exact(part) {
@@ -125,5 +124,18 @@ pub(super) fn cannot_start(program: &OsStr, source: io::Error) -> StudioError {
     match source.kind() {
         io::ErrorKind::NotFound => StudioError::Missing { program: program.to_owned() },
         _ => StudioError::Io { doing: "could not be started", source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complaints_are_reduced_to_what_matters() {
+        let message = b"[mov,mp4 @ 0x55d0] moov atom not found\nfile:x: bad";
+        assert_eq!(complaint(message), "moov atom not found");
+        assert_eq!(complaint(b"file:a: b.mp4: Invalid data"), "Invalid data");
+        assert_eq!(complaint(b"something else: failed"), "something else: failed");
     }
 }

@@ -1,16 +1,15 @@
 //! Encoding with ffmpeg, and what each frame is.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::process::ChildStdin;
 use std::str::FromStr;
 
-use super::child::Running;
+use super::child::{Running, words};
 use super::{Footage, FrameRate, StudioError};
-use crate::annexb::{self, AccessUnits};
-use crate::frame::{EncodedFrame, FrameKind};
-use crate::ivf::{IvfCodec, IvfHeader, IvfReader, IvfWriter};
+use crate::frame::{FrameKind, MAX_FRAME_BYTES};
+use crate::ivf::{IvfCodec, IvfFrame, IvfHeader, IvfReader, IvfWriter};
 use crate::picture::Picture;
 
 const ENCODING: &str = "encoding";
@@ -57,7 +56,7 @@ impl Coding {
         }
     }
 
-    /// Pictures from one key frame to the next; layers begin anew with each.
+    /// Pictures from one key frame to the next; layers begin again with each.
     fn key_interval(self, rate: FrameRate) -> u64 {
         let step = if self == Self::Svc { LAYERS.len() as f64 } else { 1.0 };
         ((KEY_SECONDS * rate.fps() / step).round().max(1.0) * step) as u64
@@ -118,7 +117,7 @@ pub struct CodedFrame {
 
 /// Encodes the footage into an IVF file; gives the frames in decoding order, which is that of the file.
 ///
-/// The same ffmpeg makes the same bytes, as it encodes in one thread: with two, the rate control of libx264 goes by how
+/// The same ffmpeg makes the same bytes, as it encodes in one thread: with two, the rate control of libx264 depends on how
 /// far the other has come, and no two encodes are alike.
 ///
 /// # Errors
@@ -130,18 +129,18 @@ pub fn encode(
     mut progress: impl FnMut(u64),
 ) -> Result<Vec<CodedFrame>, StudioError> {
     let mut pictures = footage.pictures()?;
-    let mut running = Running::start(&encoding.ffmpeg, &arguments(footage, encoding), ENCODING, true)?;
-    let told = running.told(Told::parse);
+    let args = arguments(footage, encoding);
+    let (mut running, reports) = Running::start(&encoding.ffmpeg, &args, ENCODING, true, Report::parse)?;
     let (input, output) = (running.input(), running.output());
     let (frames, fed) = std::thread::scope(|scope| {
         let feeder = scope.spawn(|| feed(&mut pictures, footage.size, encoding.pictures, input));
-        let shelf = Shelf::new(footage, encoding.coding, out)?;
+        let mut file = EncodeFile::new(footage, encoding.coding, out)?;
         let frames = match encoding.coding {
-            Coding::H264 => shelf.take_h264(output, || told.recv().ok(), &mut progress),
-            Coding::Vp9 | Coding::Svc => shelf.take_ivf(output, &mut progress),
+            Coding::H264 => file.take_h264(output, || reports.recv().ok(), &mut progress),
+            Coding::Vp9 | Coding::Svc => file.take_ivf(output, &mut progress),
         };
         let fed = feeder.join().expect("it does not panic");
-        Ok::<_, StudioError>((frames, fed))
+        Ok::<_, StudioError>((frames.and_then(|()| file.close()), fed))
     })?;
     // What went wrong first: the film, then the encoder, then what was made of its output.
     fed?;
@@ -174,141 +173,111 @@ fn feed(
 }
 
 fn arguments(footage: &Footage, encoding: &Encoding) -> Vec<OsString> {
-    let (width, height) = footage.size;
-    let (size, rate) = (format!("{width}x{height}"), footage.rate.to_string());
-    let bits = encoding.bitrate_bps.to_string();
+    let ((width, height), rate, coding) = (footage.size, footage.rate, encoding.coding);
+    let bits = encoding.bitrate_bps;
     // Half a second: what a live encoder may run ahead of its rate.
-    let buffer = (encoding.bitrate_bps / 2).max(1).to_string();
-    let keys = encoding.coding.key_interval(footage.rate).to_string();
-    let mut args =
-        vec!["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s:v", &size, "-framerate", &rate, "-i", "pipe:0"];
-    args.extend([
-        "-map",
-        "0:v",
-        "-c:v",
-        encoding.coding.encoder(),
-        "-threads",
-        "1",
-        "-g",
-        &keys,
-        "-keyint_min",
-        &keys,
-    ]);
-    args.extend(["-b:v", &bits, "-maxrate", &bits, "-bufsize", &buffer]);
-    args.extend([
-        "-colorspace",
-        "bt709",
-        "-color_primaries",
-        "bt709",
-        "-color_trc",
-        "bt709",
-        "-color_range",
-        "tv",
-    ]);
-    let targets =
-        [encoding.bitrate_bps / 2, encoding.bitrate_bps * 7 / 10, encoding.bitrate_bps].map(|bps| bps / 1000);
-    let layers = format!(
-        "ts_number_layers=3:ts_target_bitrate={},{},{}:ts_rate_decimator=4,2,1:ts_periodicity=4:\
-         ts_layer_id=0,2,1,2:ts_layering_mode=3",
-        targets[0], targets[1], targets[2]
+    let buffer = (bits / 2).max(1);
+    let (encoder, keys) = (coding.encoder(), coding.key_interval(rate));
+    let common = format!(
+        "-f rawvideo -pix_fmt yuv420p -s:v {width}x{height} -framerate {rate} -i pipe:0 -map 0:v -c:v {encoder} \
+         -threads 1 -g {keys} -keyint_min {keys} -b:v {bits} -maxrate {bits} -bufsize {buffer} \
+         -colorspace bt709 -color_primaries bt709 -color_trc bt709 -color_range tv"
     );
-    let tee = "[f=framecrc:flush_packets=1]pipe:2|[f=h264]pipe:1";
-    if encoding.coding == Coding::H264 {
+    let own = if coding == Coding::H264 {
         // No look-ahead, which would hold pictures back.
-        args.extend(["-preset", "veryfast", "-bf", "1", "-b_strategy", "0", "-b-pyramid", "none"]);
-        args.extend(["-sc_threshold", "0", "-x264-params", "rc-lookahead=0:sync-lookahead=0:mbtree=0"]);
-        args.extend(["-f", "tee", tee]);
+        "-preset veryfast -bf 1 -b_strategy 0 -b-pyramid none -sc_threshold 0 \
+         -x264-params rc-lookahead=0:sync-lookahead=0:mbtree=0 \
+         -f tee [f=framecrc:flush_packets=1]pipe:2|[f=h264]pipe:1"
+            .to_owned()
     } else {
-        args.extend(["-deadline", "realtime", "-cpu-used", "7", "-lag-in-frames", "0", "-auto-alt-ref", "0"]);
+        let [low, middle, all] = [bits / 2, bits * 7 / 10, bits].map(|bps| bps / 1000);
+        let layers = format!(
+            "-ts-parameters ts_number_layers=3:ts_target_bitrate={low},{middle},{all}:ts_rate_decimator=4,2,1:\
+             ts_periodicity=4:ts_layer_id=0,2,1,2:ts_layering_mode=3"
+        );
         // At a constant rate: else libvpx gives layers many times what was asked for.
-        args.extend(["-minrate", &bits, "-error-resilient", "1"]);
-        if encoding.coding == Coding::Svc {
-            args.extend(["-ts-parameters", &layers]);
-        }
-        args.extend(["-f", "ivf", "pipe:1"]);
-    }
-    args.into_iter().map(|arg| OsStr::new(arg).to_owned()).collect()
+        format!(
+            "-deadline realtime -cpu-used 7 -lag-in-frames 0 -auto-alt-ref 0 -minrate {bits} -error-resilient 1 \
+             {} -f ivf pipe:1",
+            if coding == Coding::Svc { &layers } else { "" }
+        )
+    };
+    [words(&common), words(&own)].concat()
 }
 
-/// The file with the encode, and what is in it.
-struct Shelf<W> {
+/// The file with the encode, and its frames. Its time unit is a picture.
+struct EncodeFile<W> {
     writer: IvfWriter<W>,
     coding: Coding,
     rate: FrameRate,
     frames: Vec<CodedFrame>,
 }
 
-impl<W: Write> Shelf<W> {
+impl<W: Write> EncodeFile<W> {
     fn new(footage: &Footage, coding: Coding, out: W) -> Result<Self, StudioError> {
         let side = |side: u32| u16::try_from(side).expect("sides of pictures are bounded");
         let FrameRate { rate, scale } = footage.rate;
         let (width, height) = (side(footage.size.0), side(footage.size.1));
-        let header = IvfHeader { codec: coding.container(), width, height, rate, scale, frames: 0 };
+        let header = IvfHeader { codec: coding.container(), width, height, rate, scale };
         let writer = IvfWriter::new(out, header).map_err(StudioError::io(ENCODING))?;
         Ok(Self { writer, coding, rate: footage.rate, frames: Vec::new() })
     }
 
-    /// A byte stream has no times; ffmpeg tells of each frame beside it.
+    /// A byte stream has neither times nor lengths; ffmpeg reports both beside it, before each frame.
     fn take_h264(
-        mut self,
-        stream: impl Read,
-        mut told: impl FnMut() -> Option<Told>,
+        &mut self,
+        mut stream: impl Read,
+        mut report: impl FnMut() -> Option<Report>,
         progress: &mut impl FnMut(u64),
-    ) -> Result<Vec<CodedFrame>, StudioError> {
-        for unit in AccessUnits::new(stream) {
-            let data = unit.map_err(|error| StudioError::failed(ENCODING, error.to_string()))?;
-            let told = told().filter(|told| told.size == data.len());
-            let place = told.and_then(|told| u64::try_from(told.place).ok());
-            let place =
-                place.ok_or_else(|| StudioError::failed(ENCODING, "its frames are not those it told of"))?;
-            let kind = annexb::frame_kind(&data);
-            self.put(&EncodedFrame { index: 0, pts_us: self.rate.time_us(place), kind, data }, place, 0)?;
+    ) -> Result<(), StudioError> {
+        while let Some(Report { place, size }) = report() {
+            let place = u64::try_from(place).ok().filter(|_| size <= MAX_FRAME_BYTES);
+            let place = place.ok_or_else(|| StudioError::failed(ENCODING, "it reports no such frames"))?;
+            let mut data = vec![0; size];
+            stream.read_exact(&mut data).map_err(StudioError::io(ENCODING))?;
+            let frame = IvfFrame { time: place, data: data.into() };
+            self.put(&frame, IvfCodec::H264.frame_kind(&frame.data), 0)?;
             progress(self.frames.len() as u64);
         }
-        self.close()
+        Ok(())
     }
 
-    fn take_ivf(
-        mut self,
-        stream: impl Read,
-        progress: &mut impl FnMut(u64),
-    ) -> Result<Vec<CodedFrame>, StudioError> {
-        let wrong = |error: crate::ivf::IvfError| StudioError::failed(ENCODING, error.to_string());
-        for frame in IvfReader::new(BufReader::new(stream)).map_err(wrong)? {
-            let frame = frame.map_err(wrong)?;
-            let place = self.rate.index_at(frame.pts_us);
-            let layer = self.coding.layer(place);
-            let unneeded = frame.kind != FrameKind::Key && self.coding.layers() == Some(layer + 1);
-            let kind = if unneeded { FrameKind::Disposable } else { frame.kind };
-            self.put(&EncodedFrame { pts_us: self.rate.time_us(place), kind, ..frame }, place, layer)?;
+    fn take_ivf(&mut self, stream: impl Read, progress: &mut impl FnMut(u64)) -> Result<(), StudioError> {
+        let reader = IvfReader::new(stream).map_err(StudioError::io(ENCODING))?;
+        let header = reader.header();
+        for frame in reader {
+            let frame = frame.map_err(StudioError::io(ENCODING))?;
+            let us = frame.time as f64 * 1e6 * f64::from(header.scale) / f64::from(header.rate);
+            let frame = IvfFrame { time: self.rate.index_at(us.round() as u64), ..frame };
+            let (kind, layer) = (header.codec.frame_kind(&frame.data), self.coding.layer(frame.time));
+            let unneeded = kind != FrameKind::Key && self.coding.layers() == Some(layer + 1);
+            self.put(&frame, if unneeded { FrameKind::Disposable } else { kind }, layer)?;
             progress(self.frames.len() as u64);
         }
-        self.close()
+        Ok(())
     }
 
-    fn put(&mut self, frame: &EncodedFrame, picture: u64, layer: u8) -> Result<(), StudioError> {
-        let size = frame.data.len() as u64;
-        self.frames.push(CodedFrame { picture, kind: frame.kind, layer, size });
+    fn put(&mut self, frame: &IvfFrame, kind: FrameKind, layer: u8) -> Result<(), StudioError> {
+        self.frames.push(CodedFrame { picture: frame.time, kind, layer, size: frame.data.len() as u64 });
         self.writer.write(frame).map_err(StudioError::io(ENCODING))
     }
 
     fn close(self) -> Result<Vec<CodedFrame>, StudioError> {
-        let closed: io::Result<W> = self.writer.finish();
-        closed.map_err(StudioError::io(ENCODING))?;
+        self.writer.finish().map_err(StudioError::io(ENCODING))?;
         Ok(self.frames)
     }
 }
 
 /// What ffmpeg's `framecrc` says of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Told {
+struct Report {
     /// Its place in the order of display, if the time base is a picture.
     place: i64,
     /// Its size in bytes.
     size: usize,
 }
 
-impl Told {
+impl Report {
     /// `stream, decoding time, time, duration, size, checksum …`
     fn parse(line: &str) -> Option<Self> {
         let mut fields = line.split(',').map(str::trim);
@@ -336,9 +305,9 @@ mod tests {
     }
 
     #[test]
-    fn lines_about_frames_are_told_from_complaints() {
+    fn lines_about_frames_are_not_complaints() {
         let line = "0,         -1,          0,        1,     6186, 0x6e8e8019, S=1,        8\n";
-        assert_eq!(Told::parse(line), Some(Told { place: 0, size: 6186 }));
+        assert_eq!(Report::parse(line), Some(Report { place: 0, size: 6186 }));
         let others = [
             "#tb 0: 1/30\n",
             "[h264 @ 0x55] no frame, or, so, it, is, said\n",
@@ -347,7 +316,7 @@ mod tests {
             "1,0,0,1,5,0x1",
         ];
         for other in others {
-            assert_eq!(Told::parse(other), None, "{other}");
+            assert_eq!(Report::parse(other), None, "{other}");
         }
     }
 

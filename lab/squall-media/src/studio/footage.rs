@@ -1,17 +1,15 @@
 //! The source: pictures of a file, or of the generated scene.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::ChildStdout;
+use std::process::{ChildStdout, Output};
 
-use super::child::{Running, read_whole};
-use super::{FrameRate, StudioError};
-use crate::ffmpeg::{self, FfmpegOptions};
+use super::child::{Running, as_url, complaint, read_whole, words};
+use super::{FrameRate, Programs, StudioError};
 use crate::picture::{Picture, check_size};
 use crate::scene::Scene;
-use crate::source::SourceError;
 
 pub(super) const READING: &str = "reading the film";
 
@@ -36,27 +34,29 @@ enum Origin {
 impl Footage {
     /// The [`Scene`] of a seed: 1280×720, 30 pictures a second, without end.
     #[must_use]
-    pub fn scene(seed: u64, options: &FfmpegOptions) -> Self {
+    pub fn scene(seed: u64, programs: &Programs) -> Self {
         let rate = FrameRate { rate: 30, scale: 1 };
-        Self { origin: Origin::Scene(seed), ffmpeg: options.ffmpeg.clone(), size: (1280, 720), rate }
+        Self { origin: Origin::Scene(seed), ffmpeg: programs.ffmpeg.clone(), size: (1280, 720), rate }
     }
 
     /// The first video of a file, in its own size, made even, and at its own rate.
     ///
     /// # Errors
     /// When the file cannot be opened or holds no video.
-    pub fn open(path: &Path, options: &FfmpegOptions) -> Result<Self, SourceError> {
-        let failed = |source| SourceError::Open { path: path.to_owned(), source };
-        let mut first = [0];
-        if std::io::Read::read(&mut File::open(path).map_err(failed)?, &mut first).map_err(failed)? == 0 {
-            return Err(SourceError::Empty { path: path.to_owned() });
+    pub fn open(path: &Path, programs: &Programs) -> Result<Self, StudioError> {
+        let wrong = |problem: String| StudioError::Film { path: path.to_owned(), problem };
+        let file = File::open(path).and_then(|mut file| file.read(&mut [0]));
+        if file.map_err(|error| wrong(error.to_string()))? == 0 {
+            return Err(wrong("the file is empty".into()));
         }
-        let probe = ffmpeg::probe(path, &options.ffprobe)
-            .map_err(|source| SourceError::Ffmpeg { path: path.to_owned(), source })?;
-        let even = |side: u32| side.max(2) & !1;
-        let rate = FrameRate::near(probe.fps.clamp(1.0, 240.0)).expect("it is within its bounds");
-        let size = (even(probe.size.0), even(probe.size.1));
-        Ok(Self { origin: Origin::File(path.to_owned()), ffmpeg: options.ffmpeg.clone(), size, rate })
+        let output = probe(path, &programs.ffprobe)?;
+        let (size, rate) = if output.status.success() {
+            parse_probe(&String::from_utf8_lossy(&output.stdout)).map_err(str::to_owned)
+        } else {
+            Err(complaint(&output.stderr))
+        }
+        .map_err(|complaint| wrong(format!("no video found in this file ({complaint})")))?;
+        Ok(Self { origin: Origin::File(path.to_owned()), ffmpeg: programs.ffmpeg.clone(), size, rate })
     }
 
     /// Begins with the first picture.
@@ -79,14 +79,38 @@ impl Footage {
             "fps={},scale={width}:{height}:flags=bicubic:out_color_matrix=bt709:out_range=tv,setsar=1,format=yuv420p",
             self.rate
         );
-        let mut args: Vec<OsString> = vec!["-noautorotate".into(), "-i".into(), ffmpeg::as_url(path)];
-        args.extend(["-map", "0:v:0", "-vf", &filter, "-f", "rawvideo", "pipe:1"].map(Into::into));
-        let mut running = Running::start(&self.ffmpeg, &args, READING, false)?;
-        running.listen();
-        // Room for a row or two of pixels would do; fewer and larger reads are quicker.
-        let output = BufReader::with_capacity(1 << 16, running.output());
-        Ok(From::File { running: Some(running), output })
+        let mut args = words("-noautorotate -i");
+        args.push(as_url(path));
+        args.extend(words(&format!("-map 0:v:0 -vf {filter} -f rawvideo pipe:1")));
+        let (mut running, _) = Running::start(&self.ffmpeg, &args, READING, false, |_| None::<()>)?;
+        Ok(From::File { output: running.output(), running: Some(running) })
     }
+}
+
+/// Asks for the first video of a file.
+fn probe(path: &Path, ffprobe: &OsStr) -> Result<Output, StudioError> {
+    let mut args = words("-v error -protocol_whitelist file,pipe -select_streams v:0 -show_entries");
+    args.extend(words("stream=codec_name,width,height,avg_frame_rate -of default=noprint_wrappers=1"));
+    args.push(as_url(path));
+    super::output(ffprobe, args)
+}
+
+/// Its size, made even, and its rate; else why there is none.
+fn parse_probe(text: &str) -> Result<((u32, u32), FrameRate), &'static str> {
+    let value =
+        |name: &str| text.lines().find_map(|line| line.split_once('=').filter(|(key, _)| *key == name));
+    value("codec_name").ok_or("no video stream")?;
+    let side = |name| value(name)?.1.parse::<u32>().ok().filter(|&side| side > 0);
+    let (width, height) = side("width").zip(side("height")).ok_or("its picture size is unknown")?;
+    let rate = value("avg_frame_rate").and_then(|(_, text)| {
+        let (count, seconds) = text.split_once('/')?;
+        Some(count.parse::<f64>().ok()? / seconds.parse::<f64>().ok()?)
+    });
+    // The rate of streams without a known one is 0/0.
+    let fps = rate.filter(|fps| (0.1..=1000.0).contains(fps)).unwrap_or(30.0);
+    let even = |side: u32| side.max(2) & !1;
+    let rate = FrameRate::near(fps.clamp(1.0, 240.0)).expect("it is within its bounds");
+    Ok(((even(width), even(height)), rate))
 }
 
 /// Pictures of a [`Footage`], one after the other.
@@ -122,5 +146,20 @@ impl Pictures {
                 Ok(read)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_of_ffprobe_is_parsed() {
+        let text = "codec_name=vp9\nwidth=321\nheight=180\navg_frame_rate=30000/1001\n";
+        assert_eq!(parse_probe(text), Ok(((320, 180), FrameRate { rate: 30_000, scale: 1001 })));
+        let unknown = parse_probe("codec_name=h264\nwidth=2\nheight=2\navg_frame_rate=0/0").unwrap();
+        assert_eq!(unknown.1.fps(), 30.0);
+        assert_eq!(parse_probe(""), Err("no video stream"));
+        assert!(parse_probe("codec_name=sunrast\nwidth=0\nheight=0").is_err());
     }
 }

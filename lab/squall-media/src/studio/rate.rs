@@ -10,7 +10,7 @@ use crate::frame::frame_time_us;
 pub struct FrameRate {
     /// Pictures …
     pub rate: u32,
-    /// … in so many seconds. Never 0.
+    /// … in this many seconds. Never 0.
     pub scale: u32,
 }
 

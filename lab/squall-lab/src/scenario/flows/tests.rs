@@ -1,7 +1,10 @@
 use std::path::PathBuf;
 
-use crate::flow::{Distribution, Follow, FrameClasses, FrameType, Production, ReliableFrames, Traffic};
+use squall_units::{Size, Span};
+
+use crate::flow::Production;
 use crate::scenario::Scenario;
+use crate::traffic::{Distribution, Follow, FrameType, Pareto, ReliableFrames, Traffic};
 
 /// A scenario whose only flow has this kind, on line 9, and these fields, from line 10 on.
 fn text(kind: &str, fields: &str) -> String {
@@ -16,6 +19,11 @@ fn traffic(kind: &str, fields: &str) -> Traffic {
     scenario.flows[0].traffic.clone()
 }
 
+/// Of its classes, in order.
+fn priorities(traffic: &Traffic) -> Vec<u8> {
+    traffic.classes().into_iter().map(|class| class.priority).collect()
+}
+
 fn error(kind: &str, fields: &str) -> String {
     Scenario::parse(&text(kind, fields), "t.toml").expect_err("should be refused").to_string()
 }
@@ -24,17 +32,20 @@ fn error(kind: &str, fields: &str) -> String {
 fn messages_have_distributions() {
     let words = "size = { pareto = { mean = \"20kB\", shape = 1.5 } }\ninterval = { exponential = \"25ms\" }";
     let Traffic::Messages(messages) = traffic("messages", words) else { panic!("no messages") };
-    assert_eq!(messages.size, Distribution::Pareto { mean: 20_000, shape: 1.5 });
-    assert_eq!(messages.interval, Distribution::Exponential { mean: 25_000 });
-    assert_eq!((messages.deadline_us, messages.priority, messages.reliable), (None, 0, true));
+    let mean = Size::from_bytes(20_000);
+    assert_eq!(messages.size, Distribution::Pareto(Pareto { mean, shape: 1.5 }));
+    assert_eq!(messages.interval, Distribution::Exponential(Span::from_millis(25)));
+    let rest = (messages.deadline, messages.priority, messages.reliable);
+    assert_eq!(rest, (None, 0, ReliableFrames::All));
     let words = "size = { uniform = [100, \"2kB\"] }\ninterval = { poisson = \"25ms\" }\nreliable = false";
     let Traffic::Messages(messages) = traffic("messages", words) else { panic!("no messages") };
-    assert_eq!(messages.size, Distribution::Uniform { from: 100, to: 2_000 });
-    assert_eq!(messages.interval, Distribution::Poisson { mean: 25_000, step: 1_000 });
+    let bounds = (Size::from_bytes(100), Size::from_bytes(2_000));
+    assert_eq!(messages.size, Distribution::Uniform(bounds));
+    assert_eq!(messages.interval, Distribution::Poisson(Span::from_millis(25)));
     let Traffic::Messages(messages) = traffic("messages", "size = 900\ninterval = \"1ms\"") else {
         panic!("no messages")
     };
-    assert_eq!(messages.size, Distribution::Constant(900));
+    assert_eq!(messages.size, Distribution::Constant(Size::from_bytes(900)));
 }
 
 #[test]
@@ -55,11 +66,11 @@ fn blocks_come_into_being_over_a_time() {
         ("production = \"50ms\"", "t.toml:10:1: production: it must be shorter than the deadline"),
     ];
     for (words, expected) in cases {
-        let told = production(words).expect_err("should be refused").to_string();
-        assert!(told.starts_with(expected), "{words}: {told}");
+        let message = production(words).expect_err("should be refused").to_string();
+        assert!(message.starts_with(expected), "{words}: {message}");
     }
-    let told = error("bulk", "production = \"5ms\"");
-    assert!(told.contains("production: the blocks of a bulk flow are there at once"), "{told}");
+    let words = error("bulk", "production = \"5ms\"");
+    assert!(words.contains("production: the blocks of a bulk flow are there at once"), "{words}");
 }
 
 #[test]
@@ -80,9 +91,9 @@ fn wrong_messages_are_located() {
         ("{ normal = 9 }", "11:10: unknown variant `normal`, expected one of"),
     ];
     for (words, expected) in cases {
-        let told = size(words);
+        let message = size(words);
         let expected = format!("t.toml:{expected}");
-        assert!(told.starts_with(&expected), "{words}: {told}");
+        assert!(message.starts_with(&expected), "{words}: {message}");
     }
     let quick = error("messages", "size = 9\ninterval = \"99us\"");
     assert_eq!(quick, "t.toml:11:1: interval: 99 us is not within 100 and 3600000000 us");
@@ -110,11 +121,12 @@ fn groups_have_the_manners_of_the_paper_unless_told_otherwise() {
         [120_000, 60_000, 37_500]
     );
     assert!(!gop.spread);
-    let told =
+    let words =
         format!("{GOP}sizes = {{ I = 8, P = 2, B = 1 }}\npriorities = {{ B = 7 }}\nreliable = \"key\"");
-    let Traffic::Gop(gop) = traffic("gop", &told) else { panic!("no groups") };
-    assert_eq!((gop.sizes, gop.priorities), ([8.0, 2.0, 1.0], [0, 1, 7]));
+    let Traffic::Gop(gop) = traffic("gop", &words) else { panic!("no groups") };
+    assert_eq!((gop.sizes.I, gop.sizes.P, gop.sizes.B), (8.0, 2.0, 1.0));
     assert_eq!(gop.reliable, ReliableFrames::Key);
+    assert_eq!(priorities(&Traffic::Gop(gop)), [0, 1, 7]);
 }
 
 #[test]
@@ -143,9 +155,9 @@ fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
 fn film_error(name: &str, csv: &str, fields: &str) -> String {
     let scenario = text("frames", &format!("file = \"film.csv\"\n{fields}"));
     let folder = folder(name, &[("film.csv", csv), ("t.toml", &scenario)]);
-    let told = Scenario::load(&folder.join("t.toml")).expect_err("should be refused").to_string();
+    let words = Scenario::load(&folder.join("t.toml")).expect_err("should be refused").to_string();
     std::fs::remove_dir_all(&folder).expect("it is ours");
-    told.replace(&format!("{}/", folder.display()), "")
+    words.replace(&format!("{}/", folder.display()), "")
 }
 
 #[test]
@@ -155,8 +167,9 @@ fn a_film_is_loaded_from_beside_the_scenario() {
     let folder = folder("film", &[("film.csv", csv), ("t.toml", &scenario)]);
     let scenario = Scenario::load(&folder.join("t.toml"));
     std::fs::remove_dir_all(&folder).expect("it is ours");
-    let Traffic::Frames(film) = &scenario.expect("it loads").flows[0].traffic else { panic!("no film") };
-    assert_eq!(film.by, FrameClasses::Types([0, 1, 2]));
+    let scenario = scenario.expect("it loads");
+    let Traffic::Frames(film) = &scenario.flows[0].traffic else { panic!("no film") };
+    assert_eq!((film.layers, priorities(&scenario.flows[0].traffic)), (None, vec![0, 1, 2]));
     let trace = film.trace.as_ref().expect("it is loaded");
     assert_eq!((trace.pictures(), trace.bytes(), trace.duration_us()), (3, 1_200, 100_050));
     // 1 Mbps for 100.05 ms are 12,506 bytes, three quarters of them the first frame's.
@@ -197,10 +210,8 @@ fn layers_are_asked_for() {
         film_error("untyped", untyped, ""),
         "t.toml:10:1: file: it does not give the types of all frames, so it needs `layers`"
     );
-    let Traffic::Frames(film) = traffic("frames", "file = \"f\"\nlayers = 3\npriorities = { L2 = 6 }") else {
-        panic!("no film")
-    };
-    assert_eq!(film.by, FrameClasses::Layers(vec![0, 1, 6]));
+    let film = traffic("frames", "file = \"f\"\nlayers = 3\npriorities = { L2 = 6 }");
+    assert_eq!(priorities(&film), [0, 1, 6]);
     let key = error("frames", "file = \"f\"\nlayers = 3\nreliable = \"key\"");
     assert!(key.starts_with("t.toml:12:1: reliable: layers are"), "{key}");
     assert_eq!(error("frames", "file = \"f\"\nlayers = 9"), "t.toml:11:1: layers: 9 is not within 1 and 8");
@@ -209,12 +220,9 @@ fn layers_are_asked_for() {
 #[test]
 fn a_film_is_what_an_encoder_takes() {
     let Traffic::Film(film) = traffic("film", "bitrate = \"6mbps\"\nfps = 25") else { panic!("no film") };
-    let encoder = &film.clip.encoder;
-    assert_eq!(
-        (encoder.width, encoder.height, encoder.key_interval, encoder.disposable),
-        (1280, 720, 50, false)
-    );
-    assert_eq!((film.pictures, film.deadline_us, film.priorities), (250, 150_000, [0, 1, 2]));
+    assert_eq!((film.width, film.height, film.disposable), (1280, 720, false));
+    assert_eq!((film.length.micros(), film.deadline.micros()), (10_000_000, 150_000));
+    assert_eq!(priorities(&Traffic::Film(film)), [0, 1, 2]);
     let cases = [
         ("bitrate = \"1kbps\"", "10:1: encoder setting bitrate_bps = 1000: must be 10 kbps to 200 Mbps"),
         ("bitrate = 9e6\nwidth = 8", "11:1: encoder setting width = 8: must be at least 16"),
@@ -227,8 +235,8 @@ fn a_film_is_what_an_encoder_takes() {
         ),
     ];
     for (fields, expected) in cases {
-        let told = error("film", &fields.replace("9e6", "9000000"));
-        assert!(told.starts_with(&format!("t.toml:{expected}")), "{fields}: {told}");
+        let words = error("film", &fields.replace("9e6", "9000000"));
+        assert!(words.starts_with(&format!("t.toml:{expected}")), "{fields}: {words}");
     }
 }
 
@@ -237,13 +245,12 @@ fn kinds_with_feedback_have_defaults() {
     let Traffic::Game(game) = traffic("game", "bitrate_min = \"2mbps\"\nbitrate_max = \"20mbps\"") else {
         panic!("no game")
     };
-    assert_eq!((game.fps, game.share, game.group, game.deadline_us), (60, 0.9, None, 200_000));
-    assert_eq!(game.follow, Follow::Link);
+    assert_eq!((game.fps, game.keyframe_interval, game.deadline.micros()), (60, None, 200_000));
+    assert_eq!(Traffic::Game(game).follows(), Some(Follow::Link));
     let words = "bitrate_min = \"2mbps\"\nbitrate_max = \"20mbps\"\nfollow = \"safe\"\ndeadline = \"300ms\"";
-    let Traffic::Game(game) = traffic("game", words) else { panic!("no game") };
-    assert_eq!((game.follow, game.share), (Follow::Safe { within_us: 150_000 }, 1.0));
+    assert_eq!(traffic("game", words).follows(), Some(Follow::Safe { within_us: 150_000 }));
     let Traffic::Dash(dash) = traffic("dash", "bitrate = \"6592kbps\"") else { panic!("no film") };
-    assert_eq!((dash.segment_us, dash.buffer, dash.request, dash.segment_size()), (200_000, 2, 300, 164_800));
+    assert_eq!((dash.segment.micros(), dash.request.bytes(), dash.segment_size()), (200_000, 300, 164_800));
     let Traffic::Tiles(tiles) = traffic("tiles", "bitrate = \"72mbps\"\nhead = { speed = 0 }") else {
         panic!("no tiles")
     };
@@ -255,8 +262,9 @@ fn kinds_with_feedback_have_defaults() {
         panic!("no tiles")
     };
     let pictures = tiles.pictures.expect("they are real");
-    assert_eq!((pictures.width, pictures.height, pictures.pictures), (1536, 768, 15));
-    assert_eq!(tiles.sphere(&pictures).picture_bytes, [166_666, 83_333, 16_666]);
+    let sphere = tiles.sphere(&pictures);
+    assert_eq!((sphere.width, sphere.height, sphere.pictures), (1536, 768, 15));
+    assert_eq!(sphere.picture_bytes, [166_666, 83_333, 16_666]);
     let words = "size = 9\ninterval = \"1ms\"\nblocking = true";
     let Traffic::Messages(messages) = traffic("messages", words) else { panic!("no messages") };
     assert!(messages.blocking);
@@ -298,7 +306,7 @@ fn wrong_fields_of_kinds_with_feedback_are_located() {
         ("tiles", "bitrate = 9\ndeadline = \"11s\"".to_owned(), "11:1: deadline: 11000000 is not within"),
     ];
     for (kind, fields, expected) in cases {
-        let told = error(kind, &fields);
-        assert!(told.starts_with(&format!("t.toml:{expected}")), "{kind} {fields}: {told}");
+        let words = error(kind, &fields);
+        assert!(words.starts_with(&format!("t.toml:{expected}")), "{kind} {fields}: {words}");
     }
 }

@@ -1,4 +1,4 @@
-//! A player that asks for segments, and the server that sends them: both ends of the flow.
+//! A film in segments: the player that asks for them, and the server that sends them, both ends of the flow.
 //!
 //! The client asks for the next segment as soon as its buffer has room and the one before it is there: one request at
 //! a time, as DASH players do over HTTP. A request is a small reliable block towards the sender of the flow; when it is
@@ -7,16 +7,96 @@
 mod player;
 
 use rand_pcg::Pcg64Mcg;
+use squall_units::{Rate, Ratio, Size, Span};
 
 use self::player::Player;
-use super::Offer;
-use super::source::{Outcome, Source, jittered};
-use crate::flow::{Class, Dash};
+use super::fields::{Checked, MAX_BLOCK, bytes_within, largest, millis, priority, require};
+use super::source::{Kind, Outcome, Source, jittered};
+use crate::offer::{Class, Offer};
 use crate::result::Playback;
+
+/// Shortest segment in microseconds.
+const MIN_SEGMENT_US: u64 = 1_000;
+
+/// Segments of a film and the player that asks for them, one after the other (NineTails §V-C, with DASH over
+/// MPQUIC: 6,592 kbps, segments of 200 ms, a buffer of two).
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dash {
+    /// Rate of the film.
+    pub bitrate: Rate,
+    /// Length of a segment.
+    #[serde(default = "millis::<200>")]
+    pub segment: Span,
+    /// Length of the segments that the player holds beside the one it plays; two of them if not given.
+    pub buffer: Option<Span>,
+    /// Size of a request.
+    #[serde(default = "request")]
+    pub request: Size,
+    /// Sizes of segments vary uniformly by up to this share in both directions.
+    #[serde(default)]
+    pub jitter: Ratio,
+    /// Deadline after a segment is offered, if it has one. A segment that misses it is requested again.
+    pub deadline: Option<Span>,
+    /// Priority of segments and requests, 0 first.
+    #[serde(default)]
+    pub priority: u8,
+}
+
+fn request() -> Size {
+    Size::from_bytes(300)
+}
+
+impl Dash {
+    fn buffer_us(&self) -> u64 {
+        self.buffer.map_or(2 * self.segment.micros(), Span::micros)
+    }
+
+    /// Mean size of a segment in bytes, at least 1.
+    pub fn segment_size(&self) -> u64 {
+        let bytes = u128::from(self.bitrate.bps()) * u128::from(self.segment.micros()) / 8_000_000;
+        u64::try_from(bytes).unwrap_or(u64::MAX).max(1)
+    }
+
+    fn largest_segment(&self) -> u64 {
+        (self.segment_size() as f64 * (1.0 + self.jitter.as_f64())) as u64
+    }
+}
+
+impl Kind for Dash {
+    fn kind(&self) -> &'static str {
+        "dash"
+    }
+
+    fn validate(&self) -> Checked {
+        require(self.bitrate.bps() > 0, "bitrate", "0 is no film")?;
+        let segment_us = self.segment.micros();
+        let words = format_args!("it must be at least {MIN_SEGMENT_US}us");
+        require(segment_us >= MIN_SEGMENT_US, "segment", words)?;
+        let whole = self.buffer_us() > 0 && self.buffer_us().is_multiple_of(segment_us);
+        let words = format_args!("it must be a whole number of segments of {segment_us}us, at least one");
+        require(whole, "buffer", words)?;
+        bytes_within("request", self.request.bytes(), MAX_BLOCK)?;
+        priority("priority", self.priority)?;
+        largest("bitrate", "segment", self.largest_segment())
+    }
+
+    fn classes(&self) -> Vec<Class> {
+        vec![Class::new("segment", true, self.priority)]
+    }
+
+    fn deadline(&self) -> Option<Span> {
+        self.deadline
+    }
+
+    fn source(&self, rng: Pcg64Mcg, length_us: u64) -> Box<dyn Source> {
+        Box::new(Streaming::new(self, length_us, rng))
+    }
+}
 
 /// The flow from request to request.
 #[derive(Debug)]
-pub(super) struct Streaming {
+struct Streaming {
     dash: Dash,
     classes: Vec<Class>,
     rng: Pcg64Mcg,
@@ -46,13 +126,14 @@ enum Stage {
 }
 
 impl Streaming {
-    pub(super) fn new(dash: &Dash, classes: Vec<Class>, length_us: u64, rng: Pcg64Mcg) -> Self {
+    fn new(dash: &Dash, length_us: u64, rng: Pcg64Mcg) -> Self {
+        let segment_us = dash.segment.micros();
         Self {
             dash: dash.clone(),
-            classes,
+            classes: dash.classes(),
             rng,
             length_us,
-            player: Player::new(dash.segment_us, dash.buffer),
+            player: Player::new(segment_us, dash.buffer_us() / segment_us),
             stage: Stage::Ask(0),
             offers: 0,
             asked_us: None,
@@ -73,13 +154,13 @@ impl Source for Streaming {
             Stage::Ask(from_us) => {
                 let at_us = self.player.room_at(from_us);
                 self.asked_us.get_or_insert(at_us);
-                let request = Offer::new(at_us, self.dash.request, Offer::REQUEST, &self.classes[0]);
+                let request = Offer::new(at_us, self.dash.request.bytes(), Offer::REQUEST, &self.classes[0]);
                 self.offer(request, Stage::Asked)
             }
             Stage::Serve(at_us) => {
-                let size = jittered(self.dash.segment_size(), self.dash.size_jitter, &mut self.rng);
+                let size = jittered(self.dash.segment_size(), self.dash.jitter.as_f64(), &mut self.rng);
                 let segment = Offer::new(at_us, size, 0, &self.classes[0]);
-                self.offer(Offer { deadline_us: self.dash.deadline_us, ..segment }, Stage::Served)
+                self.offer(Offer { deadline_us: self.dash.deadline_us(), ..segment }, Stage::Served)
             }
             Stage::Asked(_) | Stage::Served(_) => None,
         }
@@ -98,10 +179,10 @@ impl Source for Streaming {
         }
     }
 
-    /// What does not arrive is asked for again. Whoever could not be sent to now may be a segment later.
+    /// A lost request or segment is requested again, a segment later: the path may work then.
     fn on_missed(&mut self, index: u64, at_us: u64) {
         if [Stage::Asked(index), Stage::Served(index)].contains(&self.stage) {
-            self.stage = Stage::Ask(at_us + self.dash.segment_us);
+            self.stage = Stage::Ask(at_us + self.dash.segment.micros());
         }
     }
 
@@ -115,7 +196,7 @@ impl Source for Streaming {
         let end_us = end_us.min(self.length_us);
         let film = self.player.clone().finish(end_us);
         let playback = Playback::of_segments(
-            self.dash.segment_us,
+            self.dash.segment.micros(),
             &film.begun_us,
             &film.waits_us,
             &self.fetches_us,
@@ -131,32 +212,22 @@ mod tests {
     use rand::SeedableRng;
 
     use super::*;
-    use crate::flow::Traffic;
 
     const LENGTH: u64 = 60_000_000;
 
     fn dash() -> Dash {
-        Dash {
-            bitrate_bps: 8_000_000,
-            segment_us: 200_000,
-            buffer: 2,
-            request: 300,
-            size_jitter: 0.0,
-            deadline_us: None,
-            priority: 1,
-        }
+        toml::from_str("bitrate = \"8mbps\"\npriority = 1").expect("its fields are right")
     }
 
     fn streaming(dash: &Dash) -> Streaming {
-        let classes = Traffic::Dash(dash.clone()).classes();
-        Streaming::new(dash, classes, LENGTH, Pcg64Mcg::seed_from_u64(1))
+        Streaming::new(dash, LENGTH, Pcg64Mcg::seed_from_u64(1))
     }
 
     /// Fetches a segment: `up_us` to the server, `down_us` back. Returns when it was asked for.
     fn fetch(streaming: &mut Streaming, up_us: u64, down_us: u64) -> u64 {
         let request = streaming.next().expect("there is room some time");
         assert!(request.is_request() && request.size == 300 && request.reliable);
-        assert_eq!(streaming.next(), None, "the server knows of nothing");
+        assert_eq!(streaming.next(), None, "the server has no request");
         streaming.on_delivered(streaming.offers - 1, request.at_us + up_us);
         let segment = streaming.next().expect("the server answers");
         assert_eq!((segment.at_us, segment.size, segment.class), (request.at_us + up_us, 200_000, 0));
@@ -200,7 +271,7 @@ mod tests {
         streaming.next();
         streaming.on_ended(2, 400_000, false);
         streaming.on_delivered(2, 410_000);
-        let again = streaming.next().expect("a segment that was given up is nobody's");
+        let again = streaming.next().expect("a lost segment is requested again");
         assert_eq!((again.at_us, again.is_request()), (600_000, true));
         streaming.on_ended(1, 610_000, true);
         assert_eq!(streaming.next(), None, "that request was answered long ago");
@@ -223,9 +294,8 @@ mod tests {
             jitter in 0.0..1.0f64,
             fates in proptest::collection::vec((1..400_000u64, 0..4u8), 1..200),
         ) {
-            let dash = Dash { size_jitter: jitter, ..dash() };
-            let classes = Traffic::Dash(dash.clone()).classes();
-            let mut streaming = Streaming::new(&dash, classes, u64::MAX, Pcg64Mcg::seed_from_u64(seed));
+            let dash = Dash { jitter: Ratio::from_f64(jitter).expect("it is a share"), ..dash() };
+            let mut streaming = Streaming::new(&dash, u64::MAX, Pcg64Mcg::seed_from_u64(seed));
             let mut last = 0;
             for (index, (time, fate)) in (0..).zip(fates) {
                 let offer = streaming.next();

@@ -1,9 +1,9 @@
-//! A player with a buffer: when it has room, when it plays, and how long it stands still.
+//! A player with a buffer: when it has room, when it plays, and how long it stalls.
 
 /// Plays segments of one length in order. Times are in microseconds from the start of the flow.
 ///
 /// A segment that begins to play leaves the buffer. Playing begins when the buffer is full for the first time. When a
-/// segment ends and the buffer is empty the film stands still until the next one is there: a rebuffering.
+/// segment ends and the buffer is empty the film stalls until the next one is there: a rebuffering.
 #[derive(Debug, Clone)]
 pub(super) struct Player {
     segment_us: u64,
@@ -13,7 +13,7 @@ pub(super) struct Player {
     state: State,
     /// When each segment began to play.
     begun_us: Vec<u64>,
-    /// From when to when the film stood still.
+    /// From when to when the film stalled.
     waits_us: Vec<(u64, u64)>,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Player {
 pub(super) struct Film {
     /// When each segment began to play.
     pub(super) begun_us: Vec<u64>,
-    /// From when to when the film stood still.
+    /// From when to when the film stalled.
     pub(super) waits_us: Vec<(u64, u64)>,
 }
 
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn an_empty_buffer_stops_the_film() {
-        // Plays 10 to 210 and to 410, stands still to 500, plays to 700.
+        // Plays 10 to 210 and to 410, stalls to 500, plays to 700.
         let player = fed(&[0, 10, 500]);
         assert_eq!(player.clone().finish(600), film(&[10, 210, 500], &[(410, 500)]));
         assert_eq!(player.finish(730), film(&[10, 210, 500], &[(410, 500), (700, 730)]));

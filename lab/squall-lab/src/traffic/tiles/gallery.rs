@@ -9,25 +9,30 @@ use std::sync::Arc;
 
 use squall_media::Sphere;
 use squall_media::quality::Likeness;
-use squall_media::sphere::{Coded, SphereError};
+use squall_media::sphere::Coded;
+use squall_units::Span;
 
 use super::grid::Ring;
-use crate::flow::{TilePictures, Tiles};
 use crate::result::PictureQuality;
-use crate::traffic::shelf::Shelf;
 
-static SPHERES: Shelf<squall_media::SphereConfig, Sphere> = Shelf::new();
+/// Real pictures: a generated scene on a sphere that is unrolled to yaw and pitch, each tile coded by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TilePictures {
+    /// Width of the whole sphere in pixels.
+    pub width: u32,
+    /// Height of the whole sphere in pixels.
+    pub height: u32,
+    /// Length of a round, which is repeated to the end of the flow; at least one picture.
+    pub length: Span,
+    /// Seed of the scene.
+    pub scene: u64,
+}
 
-/// The sphere, encoded: now, if it was not before.
-///
-/// # Errors
-/// When the bitrate is out of reach, or the codec fails.
-pub(in crate::traffic) fn encoded(
-    tiles: &Tiles,
-    pictures: &TilePictures,
-) -> Result<Arc<Sphere>, SphereError> {
-    let config = tiles.sphere(pictures);
-    SPHERES.get(&config, || Sphere::make(&config))
+impl Default for TilePictures {
+    fn default() -> Self {
+        Self { width: 1536, height: 768, length: Span::from_millis(2_000), scene: 1 }
+    }
 }
 
 /// What was sent of each picture, what arrived of it, and what of it was seen.
@@ -51,10 +56,8 @@ struct Picture {
 }
 
 impl Gallery {
-    pub(super) fn new(tiles: &Tiles, pictures: &TilePictures) -> Self {
-        let sphere =
-            encoded(tiles, pictures).expect("its settings are checked, and it was encoded before the run");
-        Self { sphere, qualities: tiles.qualities(), pictures: Vec::new(), arrived_us: Vec::new() }
+    pub(super) fn new(sphere: Arc<Sphere>, qualities: [Option<usize>; 3]) -> Self {
+        Self { sphere, qualities, pictures: Vec::new(), arrived_us: Vec::new() }
     }
 
     /// Size of a tile of the next picture in this ring, if any of it is sent.
@@ -135,7 +138,8 @@ fn composed(parts: impl Iterator<Item = (Likeness, f64)>) -> Likeness {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::tiles;
+    use squall_media::SphereConfig;
+
     use super::*;
 
     const SENT: [(usize, Ring); 3] = [(0, Ring::Viewport), (1, Ring::Viewport), (2, Ring::Margin)];
@@ -143,16 +147,17 @@ mod tests {
     /// Four tiles, of which the viewer sees three quarters of the first and a quarter of the second, 80 ms after each
     /// of five pictures was offered, 40 ms apart.
     fn gallery() -> Gallery {
-        let pictures = TilePictures { width: 128, height: 64, pictures: 5, scene: 1 };
-        let tiles = Tiles {
+        let config = SphereConfig {
+            width: 128,
+            height: 64,
             columns: 4,
             rows: 1,
-            bitrate_bps: 400_000,
-            outside_share: 0.0,
-            pictures: Some(pictures),
-            ..tiles()
+            pictures: 5,
+            picture_bytes: vec![2_000, 1_000],
+            seed: 1,
         };
-        let mut gallery = Gallery::new(&tiles, &pictures);
+        let sphere = Arc::new(Sphere::make(&config).expect("it can be encoded"));
+        let mut gallery = Gallery::new(sphere, [Some(0), Some(1), None]);
         for picture in 0..5 {
             let due_us = picture * 40_000 + 80_000;
             gallery.on_picture(due_us, 3 * picture, &SENT, vec![(0, 0.75), (1, 0.25)]);

@@ -1,7 +1,23 @@
 //! Which tiles a viewer sees.
 
 use super::head::Direction;
-use crate::flow::Tiles;
+
+/// What a viewer sees, in degrees: a rectangle of yaw and pitch. That is the projection of the tiles, where a view
+/// that is not level covers more yaw than this says.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Viewport {
+    /// From left to right, above 0 and at most 360.
+    pub width: f64,
+    /// From bottom to top, above 0 and at most 180.
+    pub height: f64,
+}
+
+impl Default for Viewport {
+    fn default() -> Self {
+        Self { width: 100.0, height: 90.0 }
+    }
+}
 
 /// Tiles of one size on the rectangle of yaw and pitch.
 #[derive(Debug, Clone)]
@@ -27,10 +43,10 @@ pub(super) enum Ring {
 }
 
 impl Grid {
-    pub(super) fn new(tiles: &Tiles) -> Self {
-        let (width, height) = (360.0 / f64::from(tiles.columns), 180.0 / f64::from(tiles.rows));
-        let reach = ((tiles.viewport.width + width) / 2.0, (tiles.viewport.height + height) / 2.0);
-        Self { columns: tiles.columns, rows: tiles.rows, width, height, reach }
+    pub(super) fn new(columns: u16, rows: u16, viewport: Viewport) -> Self {
+        let (width, height) = (360.0 / f64::from(columns), 180.0 / f64::from(rows));
+        let reach = ((viewport.width + width) / 2.0, (viewport.height + height) / 2.0);
+        Self { columns, rows, width, height, reach }
     }
 
     /// Number of tiles. They count from left to right, row by row from the bottom.
@@ -85,12 +101,14 @@ impl Grid {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::tests::tiles;
     use super::*;
-    use crate::flow::Viewport;
+
+    fn grid() -> Grid {
+        Grid::new(12, 6, Viewport { width: 100.0, height: 80.0 })
+    }
 
     fn rings(view: Direction) -> Vec<Vec<Ring>> {
-        let grid = Grid::new(&tiles());
+        let grid = grid();
         (0..6).map(|row| (0..12).map(|column| grid.ring(row * 12 + column, view)).collect()).collect()
     }
 
@@ -121,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_is_seen_adds_up_to_the_viewport() {
-        let grid = Grid::new(&tiles());
+        let grid = grid();
         // 130° to 230° and −25° to 55°: 20, 30, 30, 20 across; 25, 30, 25 up.
         let seen = grid.seen(Direction { yaw: 180.0, pitch: 15.0 });
         let areas: Vec<f64> = seen.iter().map(|(_, area)| *area).collect();
@@ -129,13 +147,13 @@ mod tests {
         assert_eq!(areas[..4], [500.0, 750.0, 750.0, 500.0]);
         assert_eq!((areas.len(), areas.iter().sum::<f64>()), (12, 8_000.0));
         // A viewport that is narrower than a tile is in one.
-        let narrow = Grid::new(&Tiles { viewport: Viewport { width: 10.0, height: 8.0 }, ..tiles() });
+        let narrow = Grid::new(12, 6, Viewport { width: 10.0, height: 8.0 });
         assert_eq!(narrow.seen(Direction { yaw: 193.0, pitch: 14.0 }), [(42, 80.0)]);
     }
 
     #[test]
     fn the_nearest_tile_is_first() {
-        let order = Grid::new(&tiles()).by_distance(Direction { yaw: 9.0, pitch: 10.0 });
+        let order = grid().by_distance(Direction { yaw: 9.0, pitch: 10.0 });
         assert_eq!((order.len(), order[0], order[1]), (72, 36, 47));
     }
 
@@ -149,7 +167,7 @@ mod tests {
             yaw in 0.0..360.0f64,
             pitch in -90.0..90.0f64,
         ) {
-            let grid = Grid::new(&Tiles { columns, rows, viewport: Viewport { width, height }, ..tiles() });
+            let grid = Grid::new(columns, rows, Viewport { width, height });
             let view = Direction { yaw, pitch };
             let order = grid.by_distance(view);
             prop_assert_eq!(order.len(), grid.len());

@@ -12,6 +12,23 @@ use std::collections::VecDeque;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
+/// How a head moves. The speed of the yaw is correlated for a second; the pitch returns to the horizon, critically
+/// damped, within a second too. Both are driven by white noise.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Head {
+    /// Standard deviation of the speed of the yaw, in degrees per second, 0 to 360.
+    pub speed: f64,
+    /// Standard deviation of the pitch from the horizon, in degrees, 0 to 45.
+    pub tilt: f64,
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Self { speed: 40.0, tilt: 15.0 }
+    }
+}
+
 /// A direction in degrees: yaw 0 to 360, pitch −90 (down) to 90.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Direction {
@@ -23,17 +40,14 @@ pub(super) struct Direction {
 const STEP_US: u64 = 10_000;
 /// The same in seconds.
 const STEP: f64 = 0.01;
-/// Time in which the speed of the yaw forgets itself, and in which the pitch returns, in seconds.
+/// Time for which the speed of the yaw is correlated, and in which the pitch returns, in seconds.
 const MEMORY: f64 = 1.0;
 
 /// A head that moves, as it was from the time that is still of interest up to the latest that was asked for. It takes
 /// no square roots or angles of what it computes: every machine gives the same.
 #[derive(Debug)]
 pub(super) struct Motion {
-    /// Deviation of the speed of the yaw in degrees per second.
-    speed: f64,
-    /// Deviation of the pitch in degrees.
-    tilt: f64,
+    head: Head,
     rng: Pcg64Mcg,
     /// The positions, one each [`STEP_US`], the first of them at this step.
     first: u64,
@@ -43,10 +57,11 @@ pub(super) struct Motion {
 }
 
 impl Motion {
-    pub(super) fn new(speed: f64, tilt: f64, mut rng: Pcg64Mcg) -> Self {
+    pub(super) fn new(head: Head, mut rng: Pcg64Mcg) -> Self {
+        let Head { speed, tilt } = head;
         let positions = VecDeque::from([Direction { yaw: 180.0, pitch: tilt * gauss(&mut rng) }]);
         let (yaw_speed, pitch_speed) = (speed * gauss(&mut rng), tilt / MEMORY * gauss(&mut rng));
-        Self { speed, tilt, rng, first: 0, positions, yaw_speed, pitch_speed }
+        Self { head, rng, first: 0, positions, yaw_speed, pitch_speed }
     }
 
     /// The direction at a time in microseconds, not before the last one that was forgotten.
@@ -60,7 +75,7 @@ impl Motion {
         self.positions[place]
     }
 
-    /// Nobody will ask for a time before this.
+    /// Drops positions before this time.
     pub(super) fn forget(&mut self, before_us: u64) {
         while self.first < before_us / STEP_US && self.positions.len() > 1 {
             self.positions.pop_front();
@@ -73,10 +88,10 @@ impl Motion {
         // σ²·4/τ³ for an oscillator of frequency 1/τ.
         const YAW_NOISE: f64 = 0.141_421_356_237_309_5;
         const PITCH_NOISE: f64 = 0.2;
-        let turn = self.speed * YAW_NOISE * gauss(&mut self.rng) - self.yaw_speed / MEMORY * STEP;
+        let turn = self.head.speed * YAW_NOISE * gauss(&mut self.rng) - self.yaw_speed / MEMORY * STEP;
         self.yaw_speed += turn;
         let back = 2.0 * self.pitch_speed / MEMORY + from.pitch / (MEMORY * MEMORY);
-        self.pitch_speed += self.tilt * PITCH_NOISE * gauss(&mut self.rng) - back * STEP;
+        self.pitch_speed += self.head.tilt * PITCH_NOISE * gauss(&mut self.rng) - back * STEP;
         let yaw = from.yaw + self.yaw_speed * STEP;
         // No step is a whole turn.
         let yaw = if yaw < 0.0 { yaw + 360.0 } else { yaw };
@@ -100,7 +115,7 @@ mod tests {
     use super::*;
 
     fn motion(speed: f64, tilt: f64) -> Motion {
-        Motion::new(speed, tilt, Pcg64Mcg::seed_from_u64(3))
+        Motion::new(Head { speed, tilt }, Pcg64Mcg::seed_from_u64(3))
     }
 
     fn deviation(values: impl Iterator<Item = f64>) -> f64 {
@@ -143,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_past_is_the_same_whoever_asks() {
+    fn the_past_does_not_depend_on_the_order_of_queries() {
         let (mut one, mut other) = (motion(40.0, 15.0), motion(40.0, 15.0));
         let far = one.at(5_000_000);
         let near = one.at(1_000_000);

@@ -1,6 +1,6 @@
 //! The tiles of a 360° video, by where its viewer looks.
 //!
-//! For each picture the sender knows where the viewer looked a little ago, and cuts the sphere into three rings: tiles
+//! For each picture the sender has a recent direction of the viewer, and cuts the sphere into three rings: tiles
 //! of the viewport in full, those at its margin smaller, those outside as a mask that keeps holes out of a picture when
 //! the head has turned, as STORM's application does (§5.5). Tiles are offered from the middle of the viewport outwards.
 //! What the viewer sees when the picture is shown is another matter.
@@ -11,22 +11,208 @@ mod head;
 mod perceived;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use squall_media::SphereConfig;
+use squall_media::sphere::SphereError;
+use squall_units::{Rate, Ratio, Span};
 
 use self::gallery::Gallery;
-pub(super) use self::gallery::encoded;
+pub use self::gallery::TilePictures;
+pub use self::grid::Viewport;
 use self::grid::{Grid, Ring};
+pub use self::head::Head;
 use self::head::{Direction, Motion};
 use self::perceived::Perceived;
-use super::Offer;
-use super::source::{Outcome, Source, jittered};
-use crate::flow::{Class, Tiles};
+use super::cache::Cache;
+use super::fields::{Checked, Invalid, frames_within, largest, millis, number, percent, require, within};
+use super::source::{Kind, Outcome, PictureError, Source, jittered};
+use crate::offer::{Class, Offer};
 
-/// A sphere, its viewer, and what of the one the other sees.
+/// Longest time for which the sender does not know of a head, and from sending to showing, in microseconds: the
+/// movements of the head in between are kept.
+const MAX_AGE_US: u64 = 10_000_000;
+
+/// Most bytes of luma of real pictures, which are kept.
+const MAX_PICTURE_BYTES: u64 = 512 << 20;
+
+static SPHERES: Cache<SphereConfig, squall_media::Sphere> = Cache::new();
+
+/// Pictures of the whole sphere, cut into tiles. Those in front of the viewer are sent first and in full, those
+/// around it smaller, the rest as a mask or not at all (STORM §5.5).
+#[derive(Debug, Clone, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tiles {
+    /// Pictures per second.
+    #[serde(default = "number::<30, _>")]
+    pub fps: u32,
+    /// Rate of the whole sphere in full.
+    pub bitrate: Rate,
+    /// Tiles around the horizon, each as wide as the others in degrees.
+    #[serde(default = "number::<12, _>")]
+    pub columns: u16,
+    /// Tiles from bottom to top, each as high as the others in degrees.
+    #[serde(default = "number::<6, _>")]
+    pub rows: u16,
+    /// What the viewer sees.
+    #[serde(default)]
+    pub viewport: Viewport,
+    /// How the viewer's head moves.
+    #[serde(default)]
+    pub head: Head,
+    /// Age of the viewer's direction when the sender uses it.
+    #[serde(default = "millis::<50>")]
+    pub feedback_delay: Span,
+    /// Size of a tile at the margin of the viewport, as a share of a full one; 0 for none.
+    #[serde(default = "percent::<50>")]
+    pub margin: Ratio,
+    /// Size of a tile beyond the margin, as a share of a full one; 0 for none.
+    #[serde(default = "percent::<10>")]
+    pub outside: Ratio,
+    /// Sizes vary uniformly by up to this share in both directions; not those of real pictures.
+    pub jitter: Option<Ratio>,
+    /// From offering a picture to showing it: the deadline of its tiles.
+    #[serde(default = "millis::<80>")]
+    pub deadline: Span,
+    /// Which tiles are reliable.
+    #[serde(default)]
+    pub reliable: ReliableTiles,
+    /// The pictures themselves, if they are real; their tiles have the sizes that they are encoded to.
+    pub pictures: Option<TilePictures>,
+}
+
+/// Up to which class tiles are repaired until they arrive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReliableTiles {
+    /// None is.
+    None,
+    /// Those of the viewport are.
+    Viewport,
+    /// Those of its margin are as well.
+    #[default]
+    Margin,
+    /// All are.
+    All,
+}
+
+impl Tiles {
+    /// Mean size of a full tile in bytes, at least 1.
+    pub fn tile_size(&self) -> u64 {
+        let tiles = u64::from(self.columns) * u64::from(self.rows);
+        (self.bitrate.bps() / (8 * u64::from(self.fps) * tiles)).max(1)
+    }
+
+    fn jitter(&self) -> f64 {
+        self.jitter.map_or(0.0, Ratio::as_f64)
+    }
+
+    /// Largest tile in bytes, but for real pictures.
+    fn largest_tile(&self) -> u64 {
+        (self.tile_size() as f64 * (1.0 + self.jitter())) as u64
+    }
+
+    /// By ring, the size of a tile as a share of a full one.
+    fn shares(&self) -> [f64; 3] {
+        [1.0, self.margin.as_f64(), self.outside.as_f64()]
+    }
+
+    /// By ring, the place of its quality among those of the sphere; none if nothing of it is sent.
+    fn qualities(&self) -> [Option<usize>; 3] {
+        let mut next = 0..;
+        self.shares().map(|share| if share > 0.0 { next.next() } else { None })
+    }
+
+    /// What its real pictures are encoded to.
+    pub(crate) fn sphere(&self, pictures: &TilePictures) -> SphereConfig {
+        let full = self.bitrate.bps() as f64 / (8.0 * f64::from(self.fps));
+        let shares = self.shares().into_iter().filter(|share| *share > 0.0);
+        SphereConfig {
+            width: pictures.width,
+            height: pictures.height,
+            columns: self.columns.into(),
+            rows: self.rows.into(),
+            pictures: frames_within(pictures.length, self.fps) as u32,
+            picture_bytes: shares.map(|share| (full * share) as u64).collect(),
+            seed: pictures.scene,
+        }
+    }
+
+    /// The sphere, encoded: now, if it was not before.
+    fn encoded(&self, pictures: &TilePictures) -> Result<Arc<squall_media::Sphere>, SphereError> {
+        let config = self.sphere(pictures);
+        SPHERES.get(&config, || squall_media::Sphere::make(&config))
+    }
+
+    fn check_pictures(&self, pictures: &TilePictures) -> Checked {
+        let (width, height, count) =
+            (pictures.width, pictures.height, frames_within(pictures.length, self.fps));
+        let bytes = u64::from(width).saturating_mul(height.into()).saturating_mul(count);
+        let words = format_args!("{count} of {width}x{height} pixels are above 512 MiB");
+        require(bytes <= MAX_PICTURE_BYTES, "pictures", words)?;
+        require(self.jitter.is_none(), "jitter", "real pictures have sizes of their own")?;
+        let cut = self.sphere(pictures).check();
+        cut.map_err(|error| Invalid { field: "pictures", words: format!("pictures: {error}") })
+    }
+}
+
+impl Kind for Tiles {
+    fn kind(&self) -> &'static str {
+        "tiles"
+    }
+
+    fn validate(&self) -> Checked {
+        within("fps", self.fps, 1..=1_000)?;
+        require(self.bitrate.bps() > 0, "bitrate", "0 is no video")?;
+        let degrees = [
+            ("viewport", "width", self.viewport.width, 1.0..=360.0),
+            ("viewport", "height", self.viewport.height, 1.0..=180.0),
+            ("head", "speed", self.head.speed, 0.0..=360.0),
+            ("head", "tilt", self.head.tilt, 0.0..=45.0),
+        ];
+        for (field, part, value, bounds) in degrees {
+            let (least, most) = (bounds.start(), bounds.end());
+            let words = format_args!("{part}: {value} is not within {least} and {most} degrees");
+            require(bounds.contains(&value), field, words)?;
+        }
+        within("columns", self.columns, 1..=64)?;
+        within("rows", self.rows, 1..=32)?;
+        within("feedback_delay", self.feedback_delay.micros(), 0..=MAX_AGE_US)?;
+        within("deadline", self.deadline.micros(), 0..=MAX_AGE_US)?;
+        self.pictures.as_ref().map_or(Ok(()), |pictures| self.check_pictures(pictures))?;
+        largest("bitrate", "tile", self.largest_tile())
+    }
+
+    fn classes(&self) -> Vec<Class> {
+        let class = |name, least, priority| Class::new(name, self.reliable >= least, priority);
+        vec![
+            class("viewport", ReliableTiles::Viewport, 0),
+            class("margin", ReliableTiles::Margin, 1),
+            class("outside", ReliableTiles::All, 2),
+        ]
+    }
+
+    fn deadline(&self) -> Option<Span> {
+        Some(self.deadline)
+    }
+
+    fn prepare(&self) -> Result<(), PictureError> {
+        if let Some(pictures) = &self.pictures {
+            self.encoded(pictures)?;
+        }
+        Ok(())
+    }
+
+    fn source(&self, rng: Pcg64Mcg, _length_us: u64) -> Box<dyn Source> {
+        Box::new(Sphere::new(self, rng))
+    }
+}
+
+/// A sphere, and what its viewer sees of it.
 #[derive(Debug)]
-pub(super) struct Sphere {
+struct Sphere {
     tiles: Tiles,
     /// Those of the viewport, of its margin, and outside.
     classes: Vec<Class>,
@@ -44,29 +230,33 @@ pub(super) struct Sphere {
 }
 
 impl Sphere {
-    pub(super) fn new(tiles: &Tiles, classes: Vec<Class>, mut rng: Pcg64Mcg) -> Self {
+    fn new(tiles: &Tiles, mut rng: Pcg64Mcg) -> Self {
         // Of its own, as the head is ahead of the sizes.
         let head = Pcg64Mcg::seed_from_u64(rng.random());
         Self {
             tiles: tiles.clone(),
-            classes,
-            grid: Grid::new(tiles),
+            classes: tiles.classes(),
+            grid: Grid::new(tiles.columns, tiles.rows, tiles.viewport),
             rng,
-            head: Motion::new(tiles.head.speed, tiles.head.tilt, head),
+            head: Motion::new(tiles.head, head),
             pictures: 0,
             queue: VecDeque::new(),
             blocks: 0,
             perceived: Perceived::default(),
-            gallery: tiles.pictures.as_ref().map(|pictures| Gallery::new(tiles, pictures)),
+            gallery: tiles.pictures.as_ref().map(|pictures| {
+                let sphere = tiles.encoded(pictures);
+                let sphere = sphere.expect("its settings are checked, and it was encoded before the run");
+                Gallery::new(sphere, tiles.qualities())
+            }),
         }
     }
 
     /// Cuts the next picture into blocks. None after the end of time.
     fn cut(&mut self) -> Option<()> {
         let at_us = self.pictures.checked_mul(1_000_000)? / u64::from(self.tiles.fps);
-        let due_us = at_us.checked_add(self.tiles.deadline_us)?;
+        let due_us = at_us.checked_add(self.tiles.deadline.micros())?;
         self.pictures += 1;
-        let known_us = at_us.saturating_sub(self.tiles.feedback_us);
+        let known_us = at_us.saturating_sub(self.tiles.feedback_delay.micros());
         self.head.forget(known_us);
         let (known, shown) = (self.head.at(known_us), self.head.at(due_us));
         let full: Vec<u64> = (0..self.grid.len()).map(|tile| self.full_size(tile)).collect();
@@ -94,27 +284,23 @@ impl Sphere {
     fn full_size(&mut self, tile: usize) -> u64 {
         match &self.gallery {
             Some(gallery) => gallery.size(tile, Ring::Viewport).unwrap_or(1),
-            None => jittered(self.tiles.tile_size(), self.tiles.size_jitter, &mut self.rng),
+            None => jittered(self.tiles.tile_size(), self.tiles.jitter(), &mut self.rng),
         }
     }
 
-    /// Bytes of a tile in this ring that has so many in full, if anything of it is sent.
+    /// Bytes of a tile in this ring that has `full` bytes in full, if anything of it is sent.
     fn size(&self, tile: usize, full: u64, ring: Ring) -> Option<u64> {
         if let Some(gallery) = &self.gallery {
             return gallery.size(tile, ring);
         }
-        let share = match ring {
-            Ring::Viewport => 1.0,
-            Ring::Margin => self.tiles.margin_share,
-            Ring::Outside => self.tiles.outside_share,
-        };
+        let share = self.tiles.shares()[ring as usize];
         (share > 0.0).then(|| ((full as f64 * share) as u64).max(1))
     }
 
     fn block(&self, at_us: u64, size: u64, ring: Ring) -> Offer {
         let class = ring as usize;
         let offer = Offer::new(at_us, size, class as u16, &self.classes[class]);
-        Offer { deadline_us: Some(self.tiles.deadline_us), ..offer }
+        Offer { deadline_us: self.tiles.deadline_us(), ..offer }
     }
 
     fn is_seen(&self, tile: usize, view: Direction) -> bool {
@@ -148,29 +334,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::flow::{Head, ReliableTiles, Traffic, Viewport};
 
-    pub(super) fn tiles() -> Tiles {
-        Tiles {
-            fps: 25,
-            bitrate_bps: 72_000_000,
-            columns: 12,
-            rows: 6,
-            viewport: Viewport { width: 100.0, height: 80.0 },
-            head: Head { speed: 0.0, tilt: 0.0 },
-            feedback_us: 100_000,
-            margin_share: 0.5,
-            outside_share: 0.1,
-            size_jitter: 0.0,
-            deadline_us: 80_000,
-            reliable: ReliableTiles::Margin,
-            pictures: None,
-        }
+    fn tiles() -> Tiles {
+        let fields = "fps = 25\nbitrate = \"72mbps\"\nviewport = { height = 80 }\nhead = { speed = 0, tilt = 0 }\n\
+                      feedback_delay = \"100ms\"";
+        toml::from_str(fields).expect("its fields are right")
     }
 
     fn sphere(tiles: &Tiles, seed: u64) -> Sphere {
-        let classes = Traffic::Tiles(tiles.clone()).classes();
-        Sphere::new(tiles, classes, Pcg64Mcg::seed_from_u64(seed))
+        Sphere::new(tiles, Pcg64Mcg::seed_from_u64(seed))
     }
 
     /// Offers `count` pictures, and delivers each block if it is one of these, right away.
@@ -198,7 +370,7 @@ mod tests {
         assert!(offers.windows(2).all(|pair| pair[0].at_us == pair[1].at_us));
         assert!(offers[..4].iter().all(|offer| offer.class == 0 && offer.priority == 0 && offer.reliable));
         assert!(offers.iter().all(|offer| offer.reliable == (offer.class < 2)));
-        let bare = show(&mut sphere(&Tiles { outside_share: 0.0, ..tiles() }, 1), 1, |_| true);
+        let bare = show(&mut sphere(&Tiles { outside: Ratio::ZERO, ..tiles() }, 1), 1, |_| true);
         assert_eq!(bare.len(), 36);
     }
 
@@ -216,10 +388,11 @@ mod tests {
     }
 
     #[test]
-    fn what_the_sender_knows_late_costs_what_the_viewer_sees() {
+    fn late_feedback_costs_tiles_in_view() {
         let ratio = |feedback_us, deadline_us| {
             let head = Head { speed: 60.0, tilt: 15.0 };
-            let mut sphere = sphere(&Tiles { head, feedback_us, deadline_us, ..tiles() }, 5);
+            let (feedback_delay, deadline) = (Span::from_micros(feedback_us), Span::from_micros(deadline_us));
+            let mut sphere = sphere(&Tiles { head, feedback_delay, deadline, ..tiles() }, 5);
             show(&mut sphere, 500, |_| true);
             sphere.outcome(20_000_000).perceived_ratio.expect("pictures were shown")
         };
@@ -232,7 +405,8 @@ mod tests {
         #[test]
         fn no_tile_is_out_of_bounds(seed: u64, jitter in 0.0..1.0f64, speed in 0.0..360.0f64, margin in 0.0..1.0f64) {
             let head = Head { speed, tilt: 15.0 };
-            let tiles = Tiles { head, size_jitter: jitter, margin_share: margin, ..tiles() };
+            let (jitter, margin) = (Ratio::from_f64(jitter), Ratio::from_f64(margin).expect("it is a share"));
+            let tiles = Tiles { head, jitter, margin, ..tiles() };
             let mut sphere = sphere(&tiles, seed);
             let offers = show(&mut sphere, 5, |offer| offer.size % 2 == 0);
             prop_assert!(offers.iter().all(|offer| (1..=tiles.largest_tile()).contains(&offer.size)));

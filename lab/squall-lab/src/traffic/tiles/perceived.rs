@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     /// Pictures at 0, 30 and 60, shown 80 later; each has a tile of 100 in front, sent in full, one of which half is
-    /// sent, and one that nobody sees.
+    /// sent, and one that is not seen.
     fn perceived() -> Perceived {
         let mut perceived = Perceived::default();
         for picture in 0..3 {

@@ -6,45 +6,53 @@
 //! picture is shown at its capture plus the latency, wherever its frame stands in decoding order: so what the encoder
 //! holds back is taken from the time that the network has.
 
-use std::sync::Arc;
-
 use squall_media::FrameKind;
 use squall_media::studio::{CodedFrame, Coding, FrameRate};
+use squall_units::Span;
 
-use crate::flow::{Class, Cue, Encoded, FrameType};
+use crate::offer::Class;
 use crate::traffic::references::{Anchors, Layers};
+use crate::traffic::{CycleFrame, Encoded, FrameType};
 
 /// The frames of an encode as a flow. Key frames come first, then what others need, then what none needs; all but the
 /// last are reliable. Of layers, each comes behind the one below.
 ///
 /// # Errors
 /// When a frame would leave only after its picture is to be shown: how long the latency has to be, in microseconds.
-pub fn timetable(
+pub fn schedule(
     frames: &[CodedFrame],
     coding: Coding,
     rate: FrameRate,
-    latency_us: u64,
+    latency: Span,
 ) -> Result<Encoded, u64> {
-    let hold_us = hold_us(frames, rate);
+    let (hold_us, latency_us) = (hold_us(frames, rate), latency.micros());
+    let times = |(number, frame): (u64, &CodedFrame)| {
+        (rate.time_us(number) + hold_us, rate.time_us(frame.picture) + latency_us)
+    };
+    let short = (0..).zip(frames).map(times).map(|(at_us, due_us)| (at_us + 1).saturating_sub(due_us)).max();
+    if let Some(short @ 1..) = short {
+        return Err(latency_us + short);
+    }
     let mut references = References::new(coding);
-    let cues: Arc<[Cue]> = (0u64..)
-        .zip(frames)
-        .map(|(number, frame)| Cue {
-            at_us: rate.time_us(number) + hold_us,
-            due_us: rate.time_us(frame.picture) + latency_us,
+    let frame = |(number, frame): (u64, &CodedFrame)| {
+        let (at_us, due_us) = times((number, frame));
+        CycleFrame {
+            at_us,
+            deadline_us: Some(due_us - at_us),
             size: frame.size.max(1),
             class: class(coding, frame),
             picture: frame.picture,
-            needs: references
-                .needs(number as i64, frame)
-                .map(|need| need.and_then(|need| u64::try_from(need).ok())),
-        })
-        .collect();
-    let short = cues.iter().map(|cue| (cue.at_us + 1).saturating_sub(cue.due_us)).max().unwrap_or(0);
-    if short > 0 {
-        return Err(latency_us + short);
-    }
-    Ok(Encoded { cues, classes: classes(coding), latency_us, interval_us: rate.time_us(1) })
+            base: true,
+            needs: references.needs(number as i64, frame).map(|need| need.filter(|need| *need >= 0)),
+        }
+    };
+    let frames = (0..).zip(frames).map(frame).collect();
+    Ok(Encoded { frames, classes: classes(coding), latency, picture_us: rate.time_us(1) })
+}
+
+/// When the picture of a frame is shown, in microseconds from the start of the film.
+pub(super) fn due_us(frame: &CycleFrame) -> u64 {
+    frame.at_us + frame.deadline_us.unwrap_or(0)
 }
 
 /// How long an encoder holds frames back, in microseconds: until the first that has to wait is taken.
@@ -116,25 +124,26 @@ mod tests {
         use FrameKind::{Delta, Disposable, Key};
         let frames = [(0, Key), (2, Delta), (1, Disposable), (4, Delta), (3, Disposable), (5, Key)];
         let frames = frames.map(|(picture, kind)| frame(picture, kind, 0));
-        let film = timetable(&frames, Coding::H264, RATE, 150_000).expect("there is time");
-        let told: Vec<_> = film.cues.iter().map(|cue| (cue.at_us, cue.due_us, cue.class)).collect();
-        assert_eq!(told[..3], [(40_000, 150_000, 0), (80_000, 230_000, 1), (120_000, 190_000, 2)]);
-        assert_eq!(told[5], (240_000, 350_000, 0));
-        let needs: Vec<_> = film.cues.iter().map(|cue| cue.needs).collect();
+        let film = schedule(&frames, Coding::H264, RATE, Span::from_millis(150)).expect("there is time");
+        let sent: Vec<_> =
+            film.frames.iter().map(|frame| (frame.at_us, due_us(frame), frame.class)).collect();
+        assert_eq!(sent[..3], [(40_000, 150_000, 0), (80_000, 230_000, 1), (120_000, 190_000, 2)]);
+        assert_eq!(sent[5], (240_000, 350_000, 0));
+        let needs: Vec<_> = film.frames.iter().map(|frame| frame.needs).collect();
         assert_eq!(needs[1..3], [[Some(0), None], [Some(1), Some(0)]]);
         assert_eq!((needs[4], needs[5]), ([Some(3), Some(1)], [None, None]));
         let reliable: Vec<bool> = film.classes.iter().map(|class| class.reliable).collect();
         assert_eq!(reliable, [true, true, false]);
 
         assert_eq!(
-            timetable(&frames, Coding::H264, RATE, 80_000),
+            schedule(&frames, Coding::H264, RATE, Span::from_millis(80)),
             Err(80_001),
             "the B frames leave that late"
         );
     }
 
     #[test]
-    fn layers_go_by_the_layers_below() {
+    fn layers_need_the_layers_below() {
         let frames: Vec<CodedFrame> = [0, 2, 1, 2, 0]
             .into_iter()
             .zip(0..)
@@ -143,13 +152,13 @@ mod tests {
                 frame(picture, if picture == 0 { FrameKind::Key } else { kind }, layer)
             })
             .collect();
-        let film = timetable(&frames, Coding::Svc, RATE, 100_000).expect("there is time");
-        assert_eq!(film.cues.iter().map(|cue| cue.class).collect::<Vec<_>>(), [0, 3, 2, 3, 1]);
+        let film = schedule(&frames, Coding::Svc, RATE, Span::from_millis(100)).expect("there is time");
+        assert_eq!(film.frames.iter().map(|frame| frame.class).collect::<Vec<_>>(), [0, 3, 2, 3, 1]);
         assert_eq!(
-            film.cues.iter().map(|cue| cue.at_us).collect::<Vec<_>>(),
+            film.frames.iter().map(|frame| frame.at_us).collect::<Vec<_>>(),
             [0, 40_000, 80_000, 120_000, 160_000]
         );
-        let needs: Vec<_> = film.cues.iter().map(|cue| cue.needs[1]).collect();
+        let needs: Vec<_> = film.frames.iter().map(|frame| frame.needs[1]).collect();
         assert_eq!(needs, [None, Some(0), Some(0), Some(2), Some(0)]);
         let sent: Vec<_> = film.classes.iter().map(|class| (class.name.as_str(), class.reliable)).collect();
         assert_eq!(sent, [("key", true), ("L0", true), ("L1", true), ("L2", false)]);

@@ -1,28 +1,28 @@
-//! What has been encoded, kept for the next run that needs it.
+//! Encodes that are kept for the next run that needs them.
 
 use std::sync::{Arc, Mutex};
 
 /// How many are kept: those of the longest study with some to spare.
 const MOST: usize = 4;
 
-/// The last few things made, by what they were made from. Who asks for one that is being made waits for it.
+/// The values that were used last, by key. A caller that asks for one that is being made waits for it.
 #[derive(Debug)]
-pub(super) struct Shelf<K, V> {
+pub(super) struct Cache<K, V> {
     /// The one that was used last is the last.
     rows: Mutex<Vec<(K, Place<V>)>>,
 }
 
 type Place<V> = Arc<Mutex<Option<Arc<V>>>>;
 
-impl<K: Clone + PartialEq, V> Shelf<K, V> {
+impl<K: Clone + PartialEq, V> Cache<K, V> {
     pub(super) const fn new() -> Self {
         Self { rows: Mutex::new(Vec::new()) }
     }
 
-    /// What was made from this, or is now.
+    /// The value of this key, made now if there is none.
     pub(super) fn get<E>(&self, key: &K, make: impl FnOnce() -> Result<V, E>) -> Result<Arc<V>, E> {
         let place = self.place(key);
-        let mut place = place.lock().expect("nobody panics with it");
+        let mut place = place.lock().expect("no holder panics");
         if let Some(made) = &*place {
             return Ok(made.clone());
         }
@@ -30,7 +30,7 @@ impl<K: Clone + PartialEq, V> Shelf<K, V> {
     }
 
     fn place(&self, key: &K) -> Place<V> {
-        let mut rows = self.rows.lock().expect("nobody panics with it");
+        let mut rows = self.rows.lock().expect("no holder panics");
         let known = rows.iter().position(|(known, _)| known == key).map(|row| rows.remove(row).1);
         let place = known.unwrap_or_default();
         if rows.len() == MOST {
@@ -49,14 +49,14 @@ mod tests {
 
     #[test]
     fn the_last_few_are_made_once() {
-        let shelf = Shelf::new();
+        let cache = Cache::new();
         let made = Cell::new(0);
         let get = |key: u32| {
             let make = || {
                 made.set(made.get() + 1);
                 if key == 9 { Err("nine") } else { Ok(key * 2) }
             };
-            shelf.get(&key, make).map(|value| *value)
+            cache.get(&key, make).map(|value| *value)
         };
         for key in [1, 2, 3, 4, 1, 2] {
             assert_eq!(get(key), Ok(key * 2));

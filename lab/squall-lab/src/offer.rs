@@ -1,11 +1,27 @@
-//! A block, and what it is to a player.
+//! A block that an application hands over, its class, and what it is to a player.
 
-use crate::flow::Class;
+/// Blocks of a flow that are alike, such as its key frames.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Class {
+    /// What they are, unique within the flow.
+    pub name: String,
+    /// Whether lost data is repaired until it arrives.
+    pub reliable: bool,
+    /// Priority, 0 first.
+    pub priority: u8,
+}
+
+impl Class {
+    /// A class of this name.
+    pub fn new(name: &str, reliable: bool, priority: u8) -> Self {
+        Self { name: name.to_owned(), reliable, priority }
+    }
+}
 
 /// One block that the application hands over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
-    /// When, in microseconds from the start of the run. For [`Pace::Saturate`](super::Pace::Saturate): not before.
+    /// When, in microseconds from the start of the run. For [`Pace::Saturate`](crate::traffic::Pace::Saturate): not before.
     pub at_us: u64,
     /// Size in bytes, at least 1.
     pub size: u64,
@@ -15,19 +31,19 @@ pub struct Offer {
     pub priority: u8,
     /// Whether lost data is repaired until it arrives.
     pub reliable: bool,
-    /// Which of the flow's [classes](crate::flow::Traffic::classes) it is of, or [`Self::REQUEST`].
+    /// Which of the flow's classes it is of, or [`Self::REQUEST`].
     pub class: u16,
     /// What it is to a player, if it is a picture or a part of one.
     pub frame: Option<Frame>,
     /// Channel of the session that carries it.
     pub channel: u32,
-    /// Whether it is told after the ordered one before it on its channel.
+    /// Whether it is delivered after the ordered one before it on its channel.
     pub ordered: bool,
 }
 
 impl Offer {
-    /// Class of what the receiver of a flow asks its sender for: a block against the direction of the flow, which is not
-    /// one of those that the flow is for.
+    /// Class of the requests that the receiver of a flow sends: blocks against the direction of the flow, which do not
+    /// count as its traffic.
     pub const REQUEST: u16 = u16::MAX;
 
     /// Whether it goes against the direction of its flow; see [`Self::REQUEST`].
@@ -36,7 +52,7 @@ impl Offer {
     }
 
     /// A block of this class, the `index`th of its flow, without a deadline and not a picture. The
-    /// [`Generator`](super::Generator) says which channel it takes.
+    /// [`Generator`](crate::Generator) sets the channel.
     pub(crate) fn new(at_us: u64, size: u64, index: u16, class: &Class) -> Self {
         Self {
             at_us,
@@ -57,8 +73,8 @@ impl Offer {
 pub struct Frame {
     /// Which picture it belongs to, counted from 0 in the order of display.
     pub picture: u64,
-    /// Whether the picture can be shown once this block and what it needs are there. Refinements of a
-    /// picture that can be shown without them are not the base.
+    /// Whether the picture can be shown once this block and the blocks it needs are there. Refinements of a picture
+    /// that can be shown without them are not the base.
     pub base: bool,
     /// Blocks of the flow, counted from 0 in the order of the offers, that it cannot be decoded without.
     pub needs: [Option<u64>; 2],

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::FrameType;
+use super::fields::MAX_BLOCK;
+use super::frame_type::FrameType;
 
 /// Largest file in bytes.
 const MAX_FILE: u64 = 64 << 20;
@@ -188,10 +189,9 @@ impl Columns {
                 .ok_or_else(|| format!("layer: {word:?} is not a number from 0 to 7"))?,
         };
         let word = field(self.size, "size_bytes")?;
-        let size = word.parse().ok().filter(|size| (1..=super::MAX_BLOCK).contains(size));
-        let size = size.ok_or_else(|| {
-            format!("size_bytes: {word:?} is not a whole number from 1 to {}", super::MAX_BLOCK)
-        })?;
+        let size = word.parse().ok().filter(|size| (1..=MAX_BLOCK).contains(size));
+        let size =
+            size.ok_or_else(|| format!("size_bytes: {word:?} is not a whole number from 1 to {MAX_BLOCK}"))?;
         field(self.frame, "frame")?;
         let picture = match before {
             Some(before) if same => {
@@ -232,7 +232,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_film_or_told_wrong_in_one_line(
+        fn any_text_is_a_film_or_an_error_of_one_line(
             lines in prop::collection::vec("[0-3]?,-?[0-9.]{0,4},[IPBX]?,[0-9]?,[0-9]{0,9}|\\PC{0,20}", 0..12),
         ) {
             let text = format!("frame,pts_ms,type,layer,size_bytes\n{}", lines.join("\n"));
