@@ -14,7 +14,7 @@ use crate::{
     journal::Kind,
     session::{self, Role},
     settings::session_config,
-    shared::{PendingSession, Shared},
+    shared::{Shared, UnauthenticatedSession},
     supervise,
 };
 
@@ -71,10 +71,11 @@ pub(crate) async fn run(shared: Arc<Shared>, endpoint: Endpoint) -> Result<(), S
     while let Some(session) = endpoint.accept().await {
         // A session that is over already has no address.
         let Some(remote) = session.remote() else { continue };
-        let pending = Some(PendingSession::new(&shared, remote.ip(), &session));
+        let unauthenticated = Some(UnauthenticatedSession::new(&shared, remote.ip(), &session));
         let (shared, journal) = (shared.clone(), shared.journal.clone());
         supervise::spawn(journal.clone(), format!("the session with {remote}"), async move {
-            let ended = session::run(shared.clone(), session, Role::Exit { pending, permit: None }).await;
+            let ended =
+                session::run(shared.clone(), session, Role::Exit { unauthenticated, permit: None }).await;
             if ended.agreed {
                 journal.warn(Kind::Session, format!("the session with {remote} is over: {}", ended.reason));
             } else {

@@ -33,13 +33,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     fn name(self) -> &'static str {
-        match self {
-            Self::Path => "path",
-            Self::Session => "session",
-            Self::Flow => "flow",
-            Self::Config => "config",
-            Self::Task => "task",
-        }
+        ["path", "session", "flow", "config", "task"][self as usize]
     }
 }
 

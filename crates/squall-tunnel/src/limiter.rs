@@ -23,7 +23,7 @@ const MAX_HOSTS: usize = 1024;
 /// Sessions whose peer has not presented a token yet. Their number is bounded, in total and per host: a network as in
 /// [`squall::host_network`].
 #[derive(Debug)]
-pub struct PendingSessions<T> {
+pub struct UnauthenticatedSessions<T> {
     max: usize,
     max_of_host: usize,
     /// Number of the latest session, and all sessions, oldest first.
@@ -37,7 +37,7 @@ struct Entry<T> {
     session: T,
 }
 
-impl<T> PendingSessions<T> {
+impl<T> UnauthenticatedSessions<T> {
     /// At most `max` sessions, and `max_of_host` of one host.
     pub fn new(max: usize, max_of_host: usize) -> Self {
         Self { max, max_of_host, entries: Mutex::new((0, Vec::new())) }
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn sessions_without_a_token_are_few_and_the_oldest_is_displaced() {
-        let pending = PendingSessions::new(16, 8);
+        let pending = UnauthenticatedSessions::new(16, 8);
         let ids: Vec<u64> = (0..8).map(|n| pending.enter(host(1), n).0).collect();
         let other = pending.enter(host(2), 100).0;
         assert_eq!(pending.enter(host(1), 8).1, Some(0), "its own oldest");
@@ -150,7 +150,7 @@ mod tests {
         pending.leave(other);
         assert_eq!(lock(&pending.entries).1.len(), 15);
         let address = |text: &str| text.parse().expect("is an address");
-        let pending = PendingSessions::new(9, 1);
+        let pending = UnauthenticatedSessions::new(9, 1);
         pending.enter(address("2001:db8:1:2:3:4:5:6"), 1);
         assert_eq!(pending.enter(address("2001:db8:1:2::7"), 2).1, Some(1), "a host has a network of IPv6");
     }

@@ -8,7 +8,7 @@ use crate::{
     config::{Config, FlowConfig},
     control::HELLO_TIMEOUT,
     error::StartError,
-    shared::MAX_PENDING,
+    shared::MAX_UNAUTHENTICATED,
 };
 
 /// Largest block: the largest frame that can be configured, with some reserve.
@@ -55,7 +55,7 @@ pub(crate) fn session_config(config: &Config) -> Result<squall::Config, StartErr
             // Half, so that a flood from behind the address of an entry takes a second to displace its handshake.
             handshakes_per_host: 32,
             // Beside the tunnels: sessions without a token, and as many that are being accepted or closed.
-            sessions: config.max_sessions + 2 * MAX_PENDING,
+            sessions: config.max_sessions + 2 * MAX_UNAUTHENTICATED,
             ..Limits::default()
         },
         ..squall::Config::default()

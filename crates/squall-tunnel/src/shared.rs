@@ -18,16 +18,16 @@ use crate::{
     control::code,
     flow::Registry,
     journal::Journal,
-    limiter::{PendingSessions, TokenFailures},
+    limiter::{TokenFailures, UnauthenticatedSessions},
     memory,
     status::{SessionStatus, Status, StrangersStatus},
 };
 
 /// Sessions of all hosts whose peer has not presented the token yet.
-pub(crate) const MAX_PENDING: usize = 16;
+pub(crate) const MAX_UNAUTHENTICATED: usize = 16;
 
 /// Of these, sessions of one host.
-const MAX_PENDING_OF_HOST: usize = 8;
+const MAX_UNAUTHENTICATED_OF_HOST: usize = 8;
 
 /// Capacity changes that wait for a reader; older ones are dropped.
 const BITRATES: usize = 256;
@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) registry: Registry,
     pub(crate) journal: Arc<Journal>,
-    pending: PendingSessions<Session>,
+    unauthenticated: UnauthenticatedSessions<Session>,
     token_failures: TokenFailures,
     /// One permit for each tunnel that an exit accepts.
     permits: Arc<Semaphore>,
@@ -77,7 +77,7 @@ impl Shared {
             clock,
             registry: Registry::new(clock, journal.clone()),
             journal,
-            pending: PendingSessions::new(MAX_PENDING, MAX_PENDING_OF_HOST),
+            unauthenticated: UnauthenticatedSessions::new(MAX_UNAUTHENTICATED, MAX_UNAUTHENTICATED_OF_HOST),
             token_failures: TokenFailures::default(),
             permits: Arc::new(Semaphore::new(config.max_sessions)),
             endpoint: OnceLock::new(),
@@ -191,16 +191,16 @@ impl Drop for Registered {
 
 /// A session whose peer has not presented the token yet.
 #[derive(Debug)]
-pub(crate) struct PendingSession {
+pub(crate) struct UnauthenticatedSession {
     shared: Arc<Shared>,
     number: u64,
     address: IpAddr,
 }
 
-impl PendingSession {
+impl UnauthenticatedSession {
     /// Adds a session that has come up. It may displace another one.
     pub(crate) fn new(shared: &Arc<Shared>, address: IpAddr, session: &Session) -> Self {
-        let (number, displaced) = shared.pending.enter(address, session.clone());
+        let (number, displaced) = shared.unauthenticated.enter(address, session.clone());
         if let Some(displaced) = displaced {
             displaced.close(code::FULL, "too many connections without a token");
         }
@@ -213,8 +213,8 @@ impl PendingSession {
     }
 }
 
-impl Drop for PendingSession {
+impl Drop for UnauthenticatedSession {
     fn drop(&mut self) {
-        self.shared.pending.leave(self.number);
+        self.shared.unauthenticated.leave(self.number);
     }
 }

@@ -12,7 +12,7 @@ use squall_terminal::{
     interrupt::{Interrupted, interrupted},
     note,
 };
-use squall_tunnel::limiter::{PendingSessions, Throttle};
+use squall_tunnel::limiter::{Throttle, UnauthenticatedSessions};
 use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
 
 use super::{
@@ -34,10 +34,10 @@ const RECEIPT_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_TRANSFERS: usize = 4;
 
 /// Most sessions that are not authorised yet.
-pub(super) const MAX_PENDING: usize = 48;
+pub(super) const MAX_UNAUTHENTICATED: usize = 48;
 
 /// Of these, sessions of one host.
-const MAX_PENDING_OF_HOST: usize = 4;
+const MAX_UNAUTHENTICATED_OF_HOST: usize = 4;
 
 /// Receipts that are kept for senders that lost the connection before they had theirs.
 const MAX_RECEIPTS: usize = 64;
@@ -53,7 +53,7 @@ pub(super) struct Host {
     /// Whether it ends after one transfer.
     once: bool,
     permits: Semaphore,
-    pending: PendingSessions<Session>,
+    unauthenticated: UnauthenticatedSessions<Session>,
     rejections: Throttle,
     state: Mutex<State>,
 }
@@ -102,7 +102,7 @@ impl Host {
             bounds,
             once,
             permits: Semaphore::new(transfers),
-            pending: PendingSessions::new(MAX_PENDING, MAX_PENDING_OF_HOST),
+            unauthenticated: UnauthenticatedSessions::new(MAX_UNAUTHENTICATED, MAX_UNAUTHENTICATED_OF_HOST),
             rejections: Throttle::new(REJECTION_INTERVAL),
             state: Mutex::default(),
         })
@@ -133,7 +133,7 @@ impl Host {
     async fn greet(&self, connection: &Connection) -> anyhow::Result<Header> {
         // A session without a path is over.
         let Some(remote) = connection.remote() else { return self.admission.greet(connection).await };
-        let (number, displaced) = self.pending.enter(remote, connection.session.clone());
+        let (number, displaced) = self.unauthenticated.enter(remote, connection.session.clone());
         if let Some(displaced) = displaced {
             displaced.close(FAILED, "newer senders came before this one was authorised");
         }
@@ -141,7 +141,7 @@ impl Host {
         if greeted.is_ok() {
             connection.session.trust();
         }
-        self.pending.leave(number);
+        self.unauthenticated.leave(number);
         greeted
     }
 

@@ -23,14 +23,14 @@ use tokio::{
 
 use super::{
     admission::{Admission, Bounds},
-    host::{Host, MAX_PENDING, Outcome},
+    host::{Host, MAX_UNAUTHENTICATED, Outcome},
     incoming::Summary,
     output::Target,
 };
 use crate::token::{self, TokenArgs};
 
-/// Most sessions: [`MAX_PENDING`], and those of authorised senders.
-const SESSIONS: usize = MAX_PENDING + 16;
+/// Most sessions: [`MAX_UNAUTHENTICATED`], and those of authorised senders.
+const SESSIONS: usize = MAX_UNAUTHENTICATED + 16;
 
 /// Most handshakes at a time.
 const HANDSHAKES: usize = 16;

@@ -25,7 +25,7 @@ use crate::{
     flow::SessionSender,
     journal::Kind,
     reorder::Part,
-    shared::{Bitrate, PendingSession, Registered, Shared},
+    shared::{Bitrate, Registered, Shared, UnauthenticatedSession},
     supervise,
 };
 
@@ -61,7 +61,7 @@ pub(crate) enum Role {
     /// The side that listens.
     Exit {
         /// Until the peer has presented the token.
-        pending: Option<PendingSession>,
+        unauthenticated: Option<UnauthenticatedSession>,
         /// Once the peer has presented the token.
         permit: Option<OwnedSemaphorePermit>,
     },
@@ -224,10 +224,10 @@ impl TunnelSession {
                 format!("tunnel protocol version {version} is not supported, this end has version {VERSION}");
             return self.close(code::VERSION, &reason);
         }
-        if let Role::Exit { pending, permit } = &mut self.role {
+        if let Role::Exit { unauthenticated, permit } = &mut self.role {
             if !self.shared.config().token.matches(token) {
                 // Only wrong tokens count against a host: the right one is always accepted.
-                let may_retry = pending.as_ref().is_none_or(PendingSession::wrong_token);
+                let may_retry = unauthenticated.as_ref().is_none_or(UnauthenticatedSession::wrong_token);
                 return match may_retry {
                     true => self.close(code::TOKEN, "wrong token: both ends need the same one"),
                     false => self.close(code::TOO_MANY, "too many wrong tokens: try again in a minute"),
@@ -237,7 +237,7 @@ impl TunnelSession {
             if permit.is_none() {
                 return self.close(code::FULL, "the exit carries as many tunnels as max_sessions allows");
             }
-            *pending = None;
+            *unauthenticated = None;
             self.session.trust();
             self.send(&Message::Hello { version: VERSION, token: Vec::new() });
         }
