@@ -1,7 +1,64 @@
-//! Values of arguments that several commands take, for `clap`.
+//! Arguments that several commands take.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use squall::{CongestionControl, Fingerprint};
+use squall_terminal::error::usage;
+use squall_tunnel::config::{ConnectConfig, TrustConfig};
+
+/// How to connect to the other end.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ConnectArgs {
+    /// Fingerprint of the other end's certificate, as that end prints it
+    #[arg(long, value_name = "FINGERPRINT", conflicts_with_all = ["ca", "insecure"])]
+    pin: Option<Fingerprint>,
+    /// PEM file with trusted authorities, instead of those of the system
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+    /// Accept any certificate: for tests
+    #[arg(long)]
+    insecure: bool,
+    /// Interface or local address to use; repeatable [default: all]
+    #[arg(long, value_name = "NAME|ADDR")]
+    interface: Vec<String>,
+    /// Follow the radios of the interfaces, Wi-Fi and modems; see docs/signal.md
+    #[arg(long)]
+    signal: bool,
+}
+
+impl ConnectArgs {
+    /// The same as a configuration, with the address of the other end and the metered interfaces.
+    pub(crate) fn config(&self, to: &str, metered: &[String]) -> anyhow::Result<ConnectConfig> {
+        let trust = match (self.pin, &self.ca) {
+            (Some(pin), _) => TrustConfig::Pin(pin),
+            (None, Some(file)) => TrustConfig::Ca(file.clone()),
+            (None, None) if self.insecure => TrustConfig::Insecure,
+            (None, None) => TrustConfig::System,
+        };
+        let (to, interfaces, metered) = (to.to_owned(), self.interface.clone(), metered.to_vec());
+        let connect = ConnectConfig { to, trust, interfaces, metered, signal: self.signal };
+        let at_option =
+            |(key, problem): (&str, String)| usage(format!("--{}: {problem}", key.trim_end_matches('s')));
+        connect.check().map_err(at_option)?;
+        Ok(connect)
+    }
+}
+
+/// How data is distributed over the paths.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PathArgs {
+    /// Scheduler, with options; see `squall-lab schedulers`
+    #[arg(long, value_name = "NAME", default_value = "minrtt", value_parser = parse_scheduler)]
+    pub(crate) scheduler: String,
+    #[arg(long, value_name = "NAME", default_value = "steady", help = format!(
+        "Congestion control of all paths: {}", CongestionControl::names()
+    ))]
+    pub(crate) congestion: CongestionControl,
+}
 
 /// A scheduler's description that can be built.
-pub(crate) fn parse_scheduler(text: &str) -> Result<String, String> {
+fn parse_scheduler(text: &str) -> Result<String, String> {
     squall::scheduler(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 

@@ -1,17 +1,15 @@
 //! The entry: connects, and reconnects when the session is over.
 
 use std::{
-    net::IpAddr,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
-use squall::{Connect, Interfaces, Session, Trust};
+use squall::Session;
 use tokio::sync::watch;
 
 use crate::{
-    config::{Config, ConnectConfig, Side, TrustConfig},
-    error::StartError,
+    config::{Config, ConnectConfig, Side},
     journal::Kind,
     session::{self, Ended, Role},
     settings::session_config,
@@ -82,7 +80,7 @@ async fn attempt(shared: &Arc<Shared>, reported: &mut Option<String>) -> bool {
 }
 
 async fn open(config: &Config, connect: &ConnectConfig) -> Result<Session, String> {
-    let request = request(connect).map_err(|error| error.to_string())?;
+    let request = connect.request().map_err(|error| error.to_string())?;
     let settings = session_config(config).map_err(|error| error.to_string())?;
     squall::connect(request, settings).await.map_err(|error| error.to_string())
 }
@@ -161,24 +159,4 @@ async fn follow(shared: Arc<Shared>, session: Session) -> Result<(), String> {
     })
     .await;
     Ok(())
-}
-
-fn request(connect: &ConnectConfig) -> Result<Connect, StartError> {
-    let addresses: Vec<IpAddr> = connect.interfaces.iter().filter_map(|one| one.parse().ok()).collect();
-    let interfaces = match (connect.interfaces.is_empty(), addresses.is_empty()) {
-        (true, _) => Interfaces::Auto,
-        (false, true) => Interfaces::Named(connect.interfaces.clone()),
-        (false, false) => Interfaces::Local(addresses),
-    };
-    Ok(Connect::to(&connect.to).trust(trust(connect)?).interfaces(interfaces))
-}
-
-/// How the exit proves its identity. Reads the files that this needs.
-pub(crate) fn trust(connect: &ConnectConfig) -> Result<Trust, StartError> {
-    Ok(match &connect.trust {
-        TrustConfig::System => Trust::PlatformRoots,
-        TrustConfig::Pin(fingerprint) => Trust::Pinned(*fingerprint),
-        TrustConfig::Ca(file) => Trust::Roots(squall::load_certificates(file)?),
-        TrustConfig::Insecure => Trust::InsecureAnyone,
-    })
 }

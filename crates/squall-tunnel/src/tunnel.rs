@@ -45,7 +45,7 @@ impl Tunnel {
         };
         let (exit, main) = match &config.side {
             Side::Connect(connect) => {
-                entry::trust(connect)?;
+                connect.request()?;
                 let shared = shared.clone();
                 (None, supervise::restarting(journal, "the entry", move || entry::run(shared.clone())))
             }
@@ -66,7 +66,7 @@ impl Tunnel {
     /// If one cannot be used.
     pub fn check_files(config: &Config) -> Result<(), StartError> {
         match &config.side {
-            Side::Connect(connect) => entry::trust(connect).map(drop),
+            Side::Connect(connect) => Ok(connect.request().map(drop)?),
             Side::Listen(listen) => exit::check(listen),
         }
     }
@@ -79,7 +79,7 @@ impl Tunnel {
     pub fn reload(&self, mut config: Config) -> Result<Vec<String>, StartError> {
         let before = self.shared.config();
         if let Side::Connect(connect) = &config.side {
-            entry::trust(connect)?;
+            connect.request()?;
         }
         let changes = self.shared.registry.set(&config.flows)?;
         let notes = later_changes(&before, &config);

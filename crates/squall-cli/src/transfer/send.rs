@@ -1,14 +1,13 @@
 //! `squall send`.
 
 use std::{
-    net::IpAddr,
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use clap::Args;
 use serde::Serialize;
-use squall::{Config, CongestionControl, Connect, Fingerprint, Interfaces, Limits, Trust};
+use squall::{Config, Limits};
 use squall_terminal::{
     error::{usage, whole},
     interrupt::{Interrupted, Interrupts},
@@ -23,7 +22,7 @@ use super::{
     source::Source,
 };
 use crate::{
-    arguments::{parse_host, parse_scheduler},
+    arguments::{ConnectArgs, PathArgs, parse_host},
     token::{self, TokenArgs},
 };
 
@@ -45,30 +44,12 @@ pub(crate) struct SendArgs {
     /// Address of the receiver
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_host)]
     to: String,
-    /// Fingerprint of the receiver's certificate, as the receiver prints it
-    #[arg(long, value_name = "FINGERPRINT", conflicts_with_all = ["ca", "insecure"])]
-    pin: Option<Fingerprint>,
-    /// PEM file with trusted authorities, instead of those of the system
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-    ca: Option<PathBuf>,
-    /// Accept any certificate: for tests
-    #[arg(long)]
-    insecure: bool,
-    /// Interface or local address to use; repeatable [default: all]
-    #[arg(long, value_name = "NAME|ADDR")]
-    interface: Vec<String>,
-    /// Follow the radios of the interfaces: Wi-Fi, and modems of ModemManager
-    #[arg(long)]
-    signal: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
     #[command(flatten)]
     token: TokenArgs,
-    /// Scheduler, with options; see `squall-lab schedulers`
-    #[arg(long, value_name = "NAME", default_value = "minrtt", value_parser = parse_scheduler)]
-    scheduler: String,
-    #[arg(long, value_name = "NAME", default_value = "steady", help = format!(
-        "Congestion control of all paths: {}", CongestionControl::names()
-    ))]
-    congestion: CongestionControl,
+    #[command(flatten)]
+    paths: PathArgs,
     /// Timeout of the first connection
     #[arg(long, value_name = "SPAN", default_value = "10s")]
     timeout: Span,
@@ -119,12 +100,13 @@ async fn send(args: &SendArgs) -> anyhow::Result<Summary> {
     let source = Source::open(&args.file).map_err(|error| usage(format!("{error:#}")))?;
     let header = args.header(&source)?;
     let name = header.name.clone();
+    let connect = args.connect.config(&args.to, &[])?;
     let plan = Plan {
-        request: args.request()?,
+        request: connect.request().map_err(usage)?,
         config: args.config()?,
         timeout: args.timeout,
         outage: args.outage,
-        signal: args.signal,
+        signal: connect.signal,
     };
     // From here on: to open a FIFO may have blocked.
     let mut interrupts = Interrupts::listen()?;
@@ -197,16 +179,6 @@ impl SendArgs {
         })
     }
 
-    fn request(&self) -> anyhow::Result<Connect> {
-        let trust = match (self.pin, &self.ca) {
-            (Some(pin), _) => Trust::Pinned(pin),
-            (None, Some(file)) => Trust::Roots(squall::load_certificates(file).map_err(usage)?),
-            (None, None) if self.insecure => Trust::InsecureAnyone,
-            (None, None) => Trust::PlatformRoots,
-        };
-        Ok(Connect::to(&self.to).trust(trust).interfaces(interfaces(&self.interface)?))
-    }
-
     fn config(&self) -> anyhow::Result<Config> {
         #[cfg(feature = "qlog")]
         if let Some(folder) = &self.qlog {
@@ -214,40 +186,12 @@ impl SendArgs {
                 .map_err(|error| super::failure::on_file("make", folder, &error))?;
         }
         Ok(Config {
-            scheduler: squall::scheduler(&self.scheduler).map_err(whole)?,
-            congestion: self.congestion,
+            scheduler: squall::scheduler(&self.paths.scheduler).map_err(whole)?,
+            congestion: self.paths.congestion,
             limits: Limits { queued_bytes: QUEUED, ..Limits::default() },
             #[cfg(feature = "qlog")]
             qlog_dir: self.qlog.clone(),
             ..Config::default()
         })
-    }
-}
-
-/// Names or addresses: a named interface may change its address, an address is fixed.
-fn interfaces(given: &[String]) -> anyhow::Result<Interfaces> {
-    if given.is_empty() {
-        return Ok(Interfaces::Auto);
-    }
-    let addresses: Vec<IpAddr> = given.iter().filter_map(|one| one.parse().ok()).collect();
-    match addresses.len() {
-        0 => Ok(Interfaces::Named(given.to_vec())),
-        all if all == given.len() => Ok(Interfaces::Local(addresses)),
-        _ => Err(usage("--interface: give names or addresses, not both")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn interfaces_are_names_or_addresses() {
-        let given = |all: &[&str]| interfaces(&all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>());
-        assert_eq!(given(&[]).unwrap(), Interfaces::Auto);
-        assert_eq!(given(&["wlan0"]).unwrap(), Interfaces::Named(vec!["wlan0".into()]));
-        let local = Interfaces::Local(vec!["127.0.0.2".parse().unwrap(), "::1".parse().unwrap()]);
-        assert_eq!(given(&["127.0.0.2", "::1"]).unwrap(), local);
-        assert!(given(&["wlan0", "127.0.0.2"]).is_err());
     }
 }

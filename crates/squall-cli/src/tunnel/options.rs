@@ -7,15 +7,14 @@ use std::{
 };
 
 use clap::Args;
-use squall::{CongestionControl, Fingerprint};
 use squall_terminal::error::usage;
 use squall_tunnel::{
     Config, FlowConfig,
-    config::{ConnectConfig, End, IdentityConfig, ListenConfig, Side, TrustConfig, check_flows},
+    config::{End, IdentityConfig, ListenConfig, Side, check_flows},
 };
 
 use crate::{
-    arguments::{parse_host, parse_scheduler},
+    arguments::{ConnectArgs, PathArgs, parse_host},
     token::{self, TokenArgs},
 };
 
@@ -36,15 +35,8 @@ pub(super) struct Options {
     /// Entry: address of the exit
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_host)]
     to: Option<String>,
-    /// Fingerprint of the exit's certificate, as the exit prints it
-    #[arg(long, value_name = "FINGERPRINT", conflicts_with_all = ["ca", "insecure"])]
-    pin: Option<Fingerprint>,
-    /// PEM file with trusted authorities, instead of those of the system
-    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
-    ca: Option<PathBuf>,
-    /// Accept any certificate: for tests
-    #[arg(long)]
-    insecure: bool,
+    #[command(flatten)]
+    connect: ConnectArgs,
     #[command(flatten)]
     token: TokenArgs,
     /// Flow that enters here: NAME=udp://ADDR:PORT[,media=…,latency=…,…]
@@ -53,22 +45,11 @@ pub(super) struct Options {
     /// Flow that leaves here: NAME=udp://ADDR:PORT[,playout=…,…]
     #[arg(long = "out", value_name = "FLOW", value_parser = |text: &str| FlowConfig::parse(text, false))]
     flows_out: Vec<FlowConfig>,
-    /// Interface or local address to use; repeatable [default: all]
-    #[arg(long, value_name = "NAME|ADDR")]
-    interface: Vec<String>,
     /// Interface or local address whose bytes cost money; repeatable
     #[arg(long, value_name = "NAME|ADDR")]
     metered: Vec<String>,
-    /// Follow the radios of the interfaces, Wi-Fi and modems; see docs/signal.md
-    #[arg(long)]
-    signal: bool,
-    /// Scheduler, with options; see `squall-lab schedulers`
-    #[arg(long, value_name = "NAME", default_value = "minrtt", value_parser = parse_scheduler)]
-    scheduler: String,
-    #[arg(long, value_name = "NAME", default_value = "steady", help = format!(
-        "Congestion control of all paths: {}", CongestionControl::names()
-    ))]
-    congestion: CongestionControl,
+    #[command(flatten)]
+    paths: PathArgs,
     /// Address for metrics and status, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
@@ -101,7 +82,7 @@ impl Options {
                 address: *address,
                 identity: self.state.clone().map_or(IdentityConfig::Fresh, IdentityConfig::Kept),
             }),
-            (None, Some(to)) => Side::Connect(self.connect(to)?),
+            (None, Some(to)) => Side::Connect(self.connect.config(to, &self.metered)?),
             (None, None) => {
                 return Err(usage("a configuration file, --listen ADDR:PORT or --to HOST:PORT is required"));
             }
@@ -116,31 +97,11 @@ impl Options {
             }
         };
         let mut config = Config::new(side, token);
-        config.scheduler.clone_from(&self.scheduler);
-        config.congestion = self.congestion;
+        config.scheduler.clone_from(&self.paths.scheduler);
+        config.congestion = self.paths.congestion;
         config.metrics = self.metrics;
         config.flows = self.flows()?;
         Ok(Plan { config, file: None, is_new_token, prints_bitrate: self.bitrate })
-    }
-
-    fn connect(&self, to: &str) -> anyhow::Result<ConnectConfig> {
-        let trust = match (self.pin, &self.ca) {
-            (Some(pin), _) => TrustConfig::Pin(pin),
-            (None, Some(file)) => TrustConfig::Ca(file.clone()),
-            (None, None) if self.insecure => TrustConfig::Insecure,
-            (None, None) => TrustConfig::System,
-        };
-        let connect = ConnectConfig {
-            to: to.to_owned(),
-            trust,
-            interfaces: self.interface.clone(),
-            metered: self.metered.clone(),
-            signal: self.signal,
-        };
-        connect
-            .check()
-            .map_err(|(key, problem)| usage(format!("--{}: {problem}", key.trim_end_matches('s'))))?;
-        Ok(connect)
     }
 
     fn flows(&self) -> anyhow::Result<Vec<FlowConfig>> {

@@ -15,7 +15,7 @@ use std::{
 };
 
 use serde::Deserialize;
-use squall::{CongestionControl, Fingerprint};
+use squall::{CongestionControl, Connect, Fingerprint, IdentityError, Interfaces, Trust};
 use tracing::level_filters::LevelFilter;
 
 pub use flow::{End, FlowConfig, MAX_FLOWS, MAX_LATENCY, MAX_NAME, Playout, check_flows};
@@ -89,6 +89,26 @@ impl ConnectConfig {
             Some(unused) => Err(("metered", format!("'{unused}' is not among the interfaces"))),
             None => Ok(()),
         }
+    }
+
+    /// The request for a session. Reads the file with trusted authorities, if there is one.
+    ///
+    /// # Errors
+    /// If that file cannot be used.
+    pub fn request(&self) -> Result<Connect, IdentityError> {
+        let trust = match &self.trust {
+            TrustConfig::System => Trust::PlatformRoots,
+            TrustConfig::Pin(fingerprint) => Trust::Pinned(*fingerprint),
+            TrustConfig::Ca(file) => Trust::Roots(squall::load_certificates(file)?),
+            TrustConfig::Insecure => Trust::InsecureAnyone,
+        };
+        let addresses: Vec<IpAddr> = self.interfaces.iter().filter_map(|one| one.parse().ok()).collect();
+        let interfaces = match (self.interfaces.is_empty(), addresses.is_empty()) {
+            (true, _) => Interfaces::Auto,
+            (false, true) => Interfaces::Named(self.interfaces.clone()),
+            (false, false) => Interfaces::Local(addresses),
+        };
+        Ok(Connect::to(&self.to).trust(trust).interfaces(interfaces))
     }
 }
 

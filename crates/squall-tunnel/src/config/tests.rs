@@ -82,6 +82,11 @@ fn mistakes_have_a_line_and_a_column() {
         ),
         ("latency = \"150ms\"", "gap = \"2s\"", "19:7: gap: 2s is not between 0ns and 1s"),
         ("to = \"media.example.org:4433\"", "", "6:1: missing field `to`"),
+        (
+            "interfaces = [\"wlan0\", \"wwan0\"]",
+            "interfaces = [\"wlan0\", \"127.0.0.1\"]",
+            "8:14: interfaces: give names or addresses, not both",
+        ),
         ("latency = \"150ms\"", "gap = \"2x\"", "19:7: gap: \"2x\" is not a duration"),
         ("signal = true", "pin = \"zz\"", "10:7: pin: "),
         (
@@ -104,6 +109,23 @@ fn mistakes_have_a_line_and_a_column() {
         assert!(error.starts_with(&format!("t.toml:{expected}")), "{error}");
         assert!(!error.contains('\n'), "{error}");
     }
+}
+
+#[test]
+fn interfaces_are_names_or_addresses() {
+    let request = |interfaces: &[&str]| {
+        let connect = ConnectConfig {
+            to: "host:1".to_owned(),
+            trust: TrustConfig::Insecure,
+            interfaces: interfaces.iter().map(|one| (*one).to_owned()).collect(),
+            metered: Vec::new(),
+            signal: false,
+        };
+        format!("{:?}", connect.request().expect("needs no file"))
+    };
+    assert!(request(&[]).contains("Auto"));
+    assert!(request(&["wlan0"]).contains("Named([\"wlan0\"])"));
+    assert!(request(&["127.0.0.2", "::1"]).contains("Local([127.0.0.2, ::1])"));
 }
 
 #[test]
