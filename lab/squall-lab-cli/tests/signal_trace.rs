@@ -51,7 +51,7 @@ fn mistakes_in_logs_are_told_in_a_line() {
     let walk = shown(&scratch.write("walk", PLAIN));
     let calls: [(&[&str], String, i32); 7] = [
         (&[&bad], format!("{bad}:2: \"x\" is not a number"), 1),
-        (&[&odd], format!("{odd}: its first line is of no known format; name one of ucc, "), 1),
+        (&[&odd], format!("{odd}:1: the first line is of no known format; name one of mahimahi, "), 1),
         (&[&trace], format!("{trace}: is a trace already"), 1),
         (&["missing.log"], "missing.log: ".to_owned(), 2),
         (&[&walk, "--from", "9"], "--from, --for: there are no rows then; the log has 3 s".to_owned(), 1),

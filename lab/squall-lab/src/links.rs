@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use plotters::style::text_anchor::HPos;
-use squall_trace::link::{Gaps, Recording};
+use squall_trace::{Gaps, Quantity, Recording};
 use squall_units::Micros;
 
 use crate::report::{
@@ -132,7 +132,7 @@ fn rates(link: &Recording, step: Micros, gaps: Gaps) -> Vec<(f64, f64)> {
 /// The largest round trip of each step that has one, in the middle of the step.
 fn rtts(link: &Recording, step: Micros) -> Vec<(f64, f64)> {
     let mut steps: Vec<(Micros, f64)> = Vec::new();
-    for (at, rtt) in link.rtts() {
+    for (at, rtt) in link.numbers(Quantity::Rtt) {
         match steps.last_mut() {
             Some((index, largest)) if *index == at / step => *largest = largest.max(rtt),
             _ => steps.push((at / step, rtt)),
@@ -203,7 +203,7 @@ fn runs(values: &[(f64, f64)]) -> impl Iterator<Item = &[(f64, f64)]> {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use squall_trace::link::Wishes;
+    use squall_trace::Wishes;
 
     use super::*;
 

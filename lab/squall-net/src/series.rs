@@ -112,9 +112,9 @@ impl<V: Copy> Series<V> {
             Ok(loaded) => loaded,
             Err(SeriesError::Empty) => {
                 let problem = format!("column \"{}\" has no value", source.column);
-                return Err(TraceError::File { file, problem });
+                return Err(TraceError::file(&file, problem));
             }
-            Err(error) => return Err(TraceError::File { file, problem: error.to_string() }),
+            Err(error) => return Err(TraceError::file(&file, error.to_string())),
         };
         *self = Self { source: Some(source), ..loaded };
         Ok(())

@@ -2,7 +2,11 @@
 
 use squall_units::{Rate, Ratio, Span};
 
-use crate::{TraceError, sheet::Sheet};
+use crate::{
+    TraceError,
+    own::TIME,
+    sheet::{Layout, Sheet},
+};
 
 /// A quantity that can be read from a number in a column of a table.
 pub trait Sample: Copy {
@@ -13,25 +17,13 @@ pub trait Sample: Copy {
 
 impl Sample for Rate {
     fn from_column(value: f64, column: &str) -> Option<Self> {
-        let factor = match column.rsplit('_').next()? {
-            "bps" => 1.0,
-            "kbps" => 1e3,
-            "mbps" => 1e6,
-            _ => return None,
-        };
-        whole(value * factor).map(Self::from_bps)
+        whole(value, column, [("bps", 1.0), ("kbps", 1e3), ("mbps", 1e6)]).map(Self::from_bps)
     }
 }
 
 impl Sample for Span {
     fn from_column(value: f64, column: &str) -> Option<Self> {
-        let factor = match column.rsplit('_').next()? {
-            "us" => 1.0,
-            "ms" => 1e3,
-            "s" => 1e6,
-            _ => return None,
-        };
-        whole(value * factor).map(Self::from_micros)
+        whole(value, column, [("us", 1.0), ("ms", 1e3), ("s", 1e6)]).map(Self::from_micros)
     }
 }
 
@@ -41,12 +33,14 @@ impl Sample for Ratio {
     }
 }
 
-/// The nearest whole number, unless it is negative or so large that a double no longer counts in ones.
-fn whole(value: f64) -> Option<u64> {
+/// The nearest whole number of the smallest unit, unless the column has another unit, or it is negative or so large that a
+/// double no longer counts in ones.
+fn whole(value: f64, column: &str, units: [(&str, f64); 3]) -> Option<u64> {
+    let unit = column.rsplit('_').next()?;
+    let (_, factor) = units.into_iter().find(|(name, _)| *name == unit)?;
+    let value = value * factor;
     (0.0..9e15).contains(&value).then(|| value.round() as u64)
 }
-
-const TIME: &str = "time_s";
 
 /// The values of a column, times `scale`, with their times from the column `time_s`. Rows with an empty value are
 /// left out, so there may be none. `file` is the name of the file in errors.
@@ -59,21 +53,22 @@ pub fn column<V: Sample>(
     name: &str,
     scale: f64,
 ) -> Result<Vec<(Span, V)>, TraceError> {
-    let mut sheet = Sheet::ragged(file, text)?;
-    let (time, column) = (sheet.need(TIME)?, sheet.need(name)?);
+    let mut sheet = Sheet::open(file, text, Layout::Ragged)?;
+    sheet.need(&[TIME, name])?;
     let mut steps: Vec<(Span, V)> = Vec::new();
     while let Some(cells) = sheet.next()? {
-        if cells.text(column).is_empty() {
+        if cells.text(name).is_empty() {
             continue;
         }
-        let range = |column: usize| {
+        let number = |column: &str| cells.number(column)?.ok_or_else(|| cells.fault(column, "is empty"));
+        let range = |column: &str| {
             cells.fault(column, format!("{} is out of range or of the wrong unit", cells.text(column)))
         };
-        let at = Span::from_column(cells.given(time)?, TIME).ok_or_else(|| range(time))?;
+        let at = Span::from_column(number(TIME)?, TIME).ok_or_else(|| range(TIME))?;
         if steps.last().is_some_and(|(last, _)| at < *last) {
-            return Err(cells.fault(time, format!("{at} is earlier than the row before")));
+            return Err(cells.fault(TIME, format!("{at} is earlier than the row before")));
         }
-        let value = V::from_column(cells.given(column)? * scale, name).ok_or_else(|| range(column))?;
+        let value = V::from_column(number(name)? * scale, name).ok_or_else(|| range(name))?;
         steps.push((at, value));
     }
     Ok(steps)
@@ -81,7 +76,7 @@ pub fn column<V: Sample>(
 
 /// Whether a table has a column of that name.
 pub fn has_column(text: &str, name: &str) -> bool {
-    Sheet::ragged("", text).is_ok_and(|sheet| sheet.column(name).is_some())
+    Sheet::open("", text, Layout::Ragged).is_ok_and(|sheet| sheet.has(&[name]))
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use std::ops::RangeInclusive;
 
-use super::Trace;
 use squall_signal::QualityIndex;
 use squall_units::Micros;
+
+use crate::Recording;
 
 /// The lags that are looked at, in seconds.
 pub const LAGS: RangeInclusive<i64> = -2..=5;
@@ -28,7 +29,7 @@ pub struct Lag {
     pub pairs: usize,
 }
 
-impl Trace {
+impl Recording {
     /// The correlation at each of [`LAGS`], of each rate with the index that was known that long before.
     pub fn lags(&self, index: &QualityIndex) -> Vec<Lag> {
         let qualities: Vec<(Micros, f64)> =
@@ -87,7 +88,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Row, Tech};
+    use crate::{Quantity, Row, Tech};
 
     #[test]
     fn the_order_counts_and_nothing_else() {
@@ -104,17 +105,16 @@ mod tests {
     }
 
     /// A signal that goes up and down without a pattern, and a rate that follows it `late` seconds after.
-    fn following(late: usize) -> Trace {
+    fn following(late: usize) -> Recording {
         let level = |second: usize| -50.0 - (second * second % 37) as f64;
         let tech = Tech::new("WiFi").expect("is a word");
         let row = |second: usize| Row {
-            at: second as Micros * 1_000_000,
-            down_mbps: second.checked_sub(late).map(|then| 100.0 + level(then)),
-            rssi: Some(level(second)),
             tech: tech.clone(),
-            ..Row::default()
+            ..Row::new(second as Micros * 1_000_000)
+                .with(Quantity::Down, second.checked_sub(late).map(|then| 100.0 + level(then)))
+                .with(Quantity::Rssi, level(second))
         };
-        Trace::new((0..60).map(row).collect()).expect("is one")
+        Recording::new((0..60).map(row).collect()).expect("is one")
     }
 
     #[test]
@@ -132,8 +132,8 @@ mod tests {
     #[test]
     fn an_old_index_counts_no_more() {
         let mut rows = following(0).rows().to_vec();
-        rows.iter_mut().skip(1).for_each(|row| row.rssi = None);
-        let lags = Trace::new(rows).expect("is one").lags(&QualityIndex::default());
+        rows.iter_mut().skip(1).for_each(|row| row[Quantity::Rssi] = None);
+        let lags = Recording::new(rows).expect("is one").lags(&QualityIndex::default());
         assert_eq!(lags[2].pairs, 6);
         assert_eq!(lags[2].correlation, None);
     }

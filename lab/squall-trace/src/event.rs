@@ -2,9 +2,9 @@
 
 use std::{fmt, str::FromStr};
 
-use super::Tech;
+use crate::Tech;
 
-/// Something that a recording tells of the time of a row, beside numbers.
+/// Something that happened at the time of a row, beside numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// `ho`: the serving cell is another one than in the row before.
@@ -38,25 +38,26 @@ pub enum Event {
     Disconnected,
 }
 
-/// For those who wrote something else.
-const WORDS: &str = "ho, ho_start, ho_end, tech:A>B, outage, gap, app_idle, loss=x, lost, pingloss=x, retx=n, \
-                     disassoc";
+/// The events that are a word and no more.
+const PLAIN: [(&str, Event); 8] = [
+    ("ho", Event::Handover),
+    ("ho_start", Event::HandoverStart),
+    ("ho_end", Event::HandoverEnd),
+    ("outage", Event::Outage),
+    ("gap", Event::Gap),
+    ("app_idle", Event::Idle),
+    ("lost", Event::Lost),
+    ("disassoc", Event::Disconnected),
+];
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Handover => f.write_str("ho"),
-            Self::HandoverStart => f.write_str("ho_start"),
-            Self::HandoverEnd => f.write_str("ho_end"),
             Self::Changed { from, to } => write!(f, "tech:{from}>{to}"),
-            Self::Outage => f.write_str("outage"),
-            Self::Gap => f.write_str("gap"),
-            Self::Idle => f.write_str("app_idle"),
             Self::Loss(share) => write!(f, "loss={share}"),
-            Self::Lost => f.write_str("lost"),
             Self::PingLoss(share) => write!(f, "pingloss={share}"),
             Self::Retransmits(count) => write!(f, "retx={count}"),
-            Self::Disconnected => f.write_str("disassoc"),
+            plain => f.write_str(PLAIN.iter().find(|(_, event)| event == plain).map_or("", |(word, _)| word)),
         }
     }
 }
@@ -69,37 +70,26 @@ impl FromStr for Event {
             let (from, to) = change.split_once('>').ok_or_else(|| format!("{token:?} is not tech:A>B"))?;
             return Ok(Self::Changed { from: Tech::new(from)?, to: Tech::new(to)? });
         }
-        if let Some((name, value)) = token.split_once('=') {
-            let share = || {
-                let share = value.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-                share.ok_or_else(|| format!("{token:?}: {name} is a share, 0 to 1"))
-            };
-            return match name {
-                "loss" => share().map(Self::Loss),
-                "pingloss" => share().map(Self::PingLoss),
-                "retx" => {
-                    let count = value.parse().map_err(|_| format!("{token:?}: retx is a count"))?;
-                    Ok(Self::Retransmits(count))
-                }
-                _ => Err(unknown(token)),
-            };
+        let Some((name, value)) = token.split_once('=') else {
+            let plain = PLAIN.into_iter().find(|(word, _)| *word == token);
+            return plain.map(|(_, event)| event).ok_or_else(|| unknown(token));
+        };
+        let share = || {
+            let share = value.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+            share.ok_or_else(|| format!("{token:?}: {name} is a share, 0 to 1"))
+        };
+        match name {
+            "loss" => share().map(Self::Loss),
+            "pingloss" => share().map(Self::PingLoss),
+            "retx" => value.parse().map(Self::Retransmits).map_err(|_| format!("{token:?}: retx is a count")),
+            _ => Err(unknown(token)),
         }
-        Ok(match token {
-            "ho" => Self::Handover,
-            "ho_start" => Self::HandoverStart,
-            "ho_end" => Self::HandoverEnd,
-            "outage" => Self::Outage,
-            "gap" => Self::Gap,
-            "app_idle" => Self::Idle,
-            "lost" => Self::Lost,
-            "disassoc" => Self::Disconnected,
-            _ => return Err(unknown(token)),
-        })
     }
 }
 
 fn unknown(token: &str) -> String {
-    format!("{token:?} is not an event; there are {WORDS}")
+    let words = PLAIN.map(|(word, _)| word).join(", ");
+    format!("{token:?} is not an event; there are {words}, tech:A>B, loss=x, pingloss=x, retx=n")
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@
 //! packet may need several, and what an opportunity leaves unused is lost. After the last line the trace starts
 //! again at the time of the last line.
 
-use std::{str::FromStr, sync::Arc};
+use std::{fmt::Write as _, str::FromStr, sync::Arc};
 
-use crate::TraceError;
+use crate::{RecordingError, TraceError};
 
 /// Bytes one opportunity carries.
 pub const OPPORTUNITY: u64 = 1_504;
@@ -21,27 +21,17 @@ pub struct Trace {
     millis: Arc<[u64]>,
 }
 
-/// Why times are no trace.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {problem}")]
-pub struct ScheduleError {
-    /// Which line of a file would be wrong, from 1.
-    pub line: usize,
-    /// What is wrong.
-    pub problem: String,
-}
-
 const YEAR: u64 = 366 * 24 * 3_600_000;
 
 impl FromStr for Trace {
-    type Err = ScheduleError;
+    type Err = RecordingError;
 
-    fn from_str(text: &str) -> Result<Self, ScheduleError> {
+    fn from_str(text: &str) -> Result<Self, RecordingError> {
         let time = |(index, text): (usize, &str)| {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             let millis = text.parse().ok().filter(|_| digits);
             let problem = || format!("\"{text}\" is not a whole number of milliseconds");
-            millis.ok_or_else(|| ScheduleError { line: index + 1, problem: problem() })
+            millis.ok_or_else(|| RecordingError::Opportunity { line: index + 1, problem: problem() })
         };
         Self::new(text.lines().enumerate().map(time).collect::<Result<_, _>>()?)
     }
@@ -52,8 +42,8 @@ impl Trace {
     ///
     /// # Errors
     /// If there are none, they go back in time, end at 0, or later than a year.
-    pub fn new(millis: Vec<u64>) -> Result<Self, ScheduleError> {
-        let fault = |line: usize, problem: String| Err(ScheduleError { line, problem });
+    pub fn new(millis: Vec<u64>) -> Result<Self, RecordingError> {
+        let fault = |line: usize, problem: String| Err(RecordingError::Opportunity { line, problem });
         if let Some(index) = millis.windows(2).position(|pair| pair[1] < pair[0]) {
             let (before, now) = (millis[index], millis[index + 1]);
             return fault(index + 2, format!("{now} ms is earlier than {before} ms on the line before"));
@@ -73,12 +63,25 @@ impl Trace {
     /// # Errors
     /// As [`Self::new`], and if a line is not a whole number of milliseconds.
     pub fn parse(file: &str, text: &str) -> Result<Self, TraceError> {
-        text.parse().map_err(|ScheduleError { line, problem }| TraceError::line(file, line as u64, problem))
+        text.parse().map_err(|error| match error {
+            RecordingError::Opportunity { line, problem } => TraceError::line(file, line as u64, problem),
+            error => TraceError::file(file, error.to_string()),
+        })
     }
 
     /// The opportunities of one round, in milliseconds.
     pub fn millis(&self) -> &[u64] {
         &self.millis
+    }
+
+    /// The text of a file.
+    pub fn text(&self) -> String {
+        let mut text = String::with_capacity(self.millis.len() * 7);
+        for millis in &*self.millis {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{millis}");
+        }
+        text
     }
 
     /// After how many milliseconds the trace starts again: the time of its last line.

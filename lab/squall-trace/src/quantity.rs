@@ -2,14 +2,13 @@
 
 use std::{fmt, ops::RangeInclusive};
 
-/// A number that a row of a trace may have.
+/// A number that a row of a recording may have beside its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Quantity {
-    /// Seconds from the start.
-    Time,
-    /// Rate towards the device in Mbit/s (10^6 bits).
+    /// Rate towards the device in Mbit/s (10^6 bits), from its row on until the next row that has one. It is what was
+    /// achieved, and so at most what the network could do.
     Down,
-    /// Rate from the device in Mbit/s.
+    /// Rate from the device in Mbit/s, likewise.
     Up,
     /// Round trip in milliseconds.
     Rtt,
@@ -23,50 +22,69 @@ pub enum Quantity {
     Rssi,
 }
 
+/// What a time in seconds may be.
+pub(crate) const TIMES: RangeInclusive<f64> = 0.0..=1e9;
+
 impl Quantity {
-    /// The levels of a radio.
-    pub const LEVELS: [Self; 4] = [Self::Rsrp, Self::Rsrq, Self::Sinr, Self::Rssi];
+    /// Every quantity, in the order of the columns of a file.
+    pub const ALL: [Self; 7] =
+        [Self::Down, Self::Up, Self::Rtt, Self::Rsrp, Self::Rsrq, Self::Sinr, Self::Rssi];
 
-    /// The name of its column, which says the unit.
+    /// The two directions of a rate.
+    pub const RATES: [Self; 2] = [Self::Down, Self::Up];
+
+    /// The name of its column, which tells the unit; what it may be; and the parts of a unit that importers keep.
+    ///
+    /// Levels may be wider than any radio reports (3GPP TS 36.133 §9.1 and TS 38.133 §10.1: RSRP −156…−31 dBm, RSRQ
+    /// −43…20 dB, SINR −23…40 dB), but not the numbers by which chips say that they know nothing, such as 2147483647.
+    const fn facts(self) -> (&'static str, RangeInclusive<f64>, f64) {
+        match self {
+            Self::Down => ("down_mbps", 0.0..=1e6, 1e3),
+            Self::Up => ("up_mbps", 0.0..=1e6, 1e3),
+            Self::Rtt => ("rtt_ms", 0.0..=1e7, 1e3),
+            Self::Rsrp => ("rsrp_dbm", -200.0..=0.0, 1e2),
+            Self::Rsrq => ("rsrq_db", -60.0..=30.0, 1e2),
+            Self::Sinr => ("sinr_db", -60.0..=60.0, 1e2),
+            Self::Rssi => ("rssi_dbm", -200.0..=30.0, 1e2),
+        }
+    }
+
+    /// The name of its column, which tells the unit.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Time => "time_s",
-            Self::Down => "down_mbps",
-            Self::Up => "up_mbps",
-            Self::Rtt => "rtt_ms",
-            Self::Rsrp => "rsrp_dbm",
-            Self::Rsrq => "rsrq_db",
-            Self::Sinr => "sinr_db",
-            Self::Rssi => "rssi_dbm",
-        }
+        self.facts().0
     }
 
-    /// What it may be. Wider than any radio reports (3GPP TS 36.133 §9.1 and TS 38.133 §10.1: RSRP
-    /// −156…−31 dBm, RSRQ −43…20 dB, SINR −23…40 dB), but too narrow for the numbers by which chips say that
-    /// they know nothing, such as 2147483647.
+    /// What it may be.
     pub const fn bounds(self) -> RangeInclusive<f64> {
-        match self {
-            Self::Time => 0.0..=1e9,
-            Self::Down | Self::Up => 0.0..=1e6,
-            Self::Rtt => 0.0..=1e7,
-            Self::Rsrp => -200.0..=0.0,
-            Self::Rsrq => -60.0..=30.0,
-            Self::Sinr => -60.0..=60.0,
-            Self::Rssi => -200.0..=30.0,
-        }
+        self.facts().1
     }
 
-    /// Finds fault with a value.
+    /// Rounded to what a measurement log can tell: 1 kbit/s, 1 µs, 0.01 dB.
+    pub(crate) fn rounded(self, value: f64) -> f64 {
+        let parts = self.facts().2;
+        (value * parts).round() / parts
+    }
+
+    /// Whether it is a level of a radio.
+    pub const fn is_level(self) -> bool {
+        matches!(self, Self::Rsrp | Self::Rsrq | Self::Sinr | Self::Rssi)
+    }
+
+    /// The value, if it is within the bounds.
     ///
     /// # Errors
     /// Says what it must be.
-    pub(super) fn check(self, value: f64) -> Result<f64, String> {
-        let bounds = self.bounds();
-        if bounds.contains(&value) {
-            return Ok(value);
-        }
-        Err(format!("{value} is not within {}…{}", bounds.start(), bounds.end()))
+    pub(crate) fn check(self, value: f64) -> Result<f64, String> {
+        within(value, &self.bounds())
     }
+}
+
+/// The value, if it is within these bounds; else what it must be.
+pub(crate) fn within(value: f64, bounds: &RangeInclusive<f64>) -> Result<f64, String> {
+    if bounds.contains(&value) {
+        return Ok(value);
+    }
+    Err(format!("{value} is not within {}…{}", bounds.start(), bounds.end()))
 }
 
 impl fmt::Display for Quantity {

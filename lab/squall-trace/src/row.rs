@@ -1,90 +1,88 @@
-//! A row of a trace.
+//! A row of a recording.
 
-use super::{Event, Quantity, Tech, write};
+use std::ops::{Index, IndexMut};
+
 use squall_signal::Reading;
 use squall_units::Micros;
+
+use crate::{
+    Event, Quantity, Tech, own,
+    quantity::{TIMES, within},
+};
 
 /// What was measured at one time. What was not measured, or was not valid, is `None`; that is not zero.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// Microseconds from the start of the trace.
+    /// Microseconds from the start of the recording.
     pub at: Micros,
-    /// Rate towards the device in Mbit/s, from this row on until the next row that has a rate. It is what was
-    /// achieved, and so at most what the network could do.
-    pub down_mbps: Option<f64>,
-    /// Rate from the device in Mbit/s, likewise.
-    pub up_mbps: Option<f64>,
-    /// Round trip in milliseconds.
-    pub rtt_ms: Option<f64>,
-    /// RSRP in dBm; in UMTS the RSCP.
-    pub rsrp: Option<f64>,
-    /// RSRQ in dB.
-    pub rsrq: Option<f64>,
-    /// SINR in dB.
-    pub sinr: Option<f64>,
-    /// RSSI in dBm.
-    pub rssi: Option<f64>,
+    /// What was measured, in the order of [`Quantity::ALL`]; `row[Quantity::Rtt]` is one of them.
+    pub numbers: [Option<f64>; Quantity::ALL.len()],
     /// The radio technology, as the recording calls it.
     pub tech: Tech,
     /// What happened.
     pub events: Vec<Event>,
 }
 
+impl Index<Quantity> for Row {
+    type Output = Option<f64>;
+
+    fn index(&self, quantity: Quantity) -> &Option<f64> {
+        &self.numbers[quantity as usize]
+    }
+}
+
+impl IndexMut<Quantity> for Row {
+    fn index_mut(&mut self, quantity: Quantity) -> &mut Option<f64> {
+        &mut self.numbers[quantity as usize]
+    }
+}
+
 impl Row {
-    /// The number of that kind; `None` for the time, which every row has.
-    pub fn get(&self, quantity: Quantity) -> Option<f64> {
-        match quantity {
-            Quantity::Time => None,
-            Quantity::Down => self.down_mbps,
-            Quantity::Up => self.up_mbps,
-            Quantity::Rtt => self.rtt_ms,
-            Quantity::Rsrp => self.rsrp,
-            Quantity::Rsrq => self.rsrq,
-            Quantity::Sinr => self.sinr,
-            Quantity::Rssi => self.rssi,
-        }
+    /// A row of that time without anything else.
+    pub fn new(at: Micros) -> Self {
+        Self { at, ..Self::default() }
     }
 
-    /// Sets the number of that kind; the time in whole microseconds.
-    pub(super) fn set(&mut self, quantity: Quantity, value: f64) {
-        match quantity {
-            Quantity::Time => self.at = (value * 1e6).round() as Micros,
-            Quantity::Down => self.down_mbps = Some(value),
-            Quantity::Up => self.up_mbps = Some(value),
-            Quantity::Rtt => self.rtt_ms = Some(value),
-            Quantity::Rsrp => self.rsrp = Some(value),
-            Quantity::Rsrq => self.rsrq = Some(value),
-            Quantity::Sinr => self.sinr = Some(value),
-            Quantity::Rssi => self.rssi = Some(value),
-        }
+    /// The row with a number, or without it.
+    #[must_use]
+    pub fn with(mut self, quantity: Quantity, value: impl Into<Option<f64>>) -> Self {
+        self[quantity] = value.into();
+        self
     }
 
-    /// What the radio said; `None` if it said nothing.
+    /// Whether it has nothing but a time.
+    pub(crate) fn is_bare(&self) -> bool {
+        *self == Self::new(self.at)
+    }
+
+    /// The reading of the radio, if the row has one.
     pub fn reading(&self) -> Option<Reading> {
+        use Quantity::{Rsrp, Rsrq, Rssi, Sinr};
         let disconnected = self.events.contains(&Event::Disconnected);
-        let told = disconnected || Quantity::LEVELS.iter().any(|&level| self.get(level).is_some());
-        told.then(|| Reading {
+        let (rsrp, rsrq, sinr, rssi) = (self[Rsrp], self[Rsrq], self[Sinr], self[Rssi]);
+        let has_level = [rsrp, rsrq, sinr, rssi].iter().any(Option::is_some);
+        let technology = self.tech.technology();
+        (disconnected || has_level).then_some(Reading {
             at: self.at,
-            technology: self.tech.technology(),
+            technology,
             disconnected,
-            rsrp: self.rsrp,
-            rsrq: self.rsrq,
-            sinr: self.sinr,
-            rssi: self.rssi,
+            rsrp,
+            rsrq,
+            sinr,
+            rssi,
         })
     }
 
     /// Finds fault with its numbers; `before` is the time of the row before it.
-    pub(super) fn check(&self, before: Micros) -> Result<(), (Quantity, String)> {
-        use Quantity::{Down, Rsrp, Rsrq, Rssi, Rtt, Sinr, Time, Up};
+    pub(crate) fn check(&self, before: Micros) -> Result<(), String> {
         if self.at < before {
-            let (at, before) = (write::seconds(self.at), write::seconds(before));
-            return Err((Time, format!("{at} is before the row above, {before}")));
+            let (at, before) = (own::seconds(self.at), own::seconds(before));
+            return Err(format!("time_s: {at} is before the row above, {before}"));
         }
-        Time.check(self.at as f64 / 1e6).map_err(|problem| (Time, problem))?;
-        for quantity in [Down, Up, Rtt, Rsrp, Rsrq, Sinr, Rssi] {
-            if let Some(value) = self.get(quantity) {
-                quantity.check(value).map_err(|problem| (quantity, problem))?;
+        within(self.at as f64 / 1e6, &TIMES).map_err(|problem| format!("time_s: {problem}"))?;
+        for quantity in Quantity::ALL {
+            if let Some(value) = self[quantity] {
+                quantity.check(value).map_err(|problem| format!("{quantity}: {problem}"))?;
             }
         }
         Ok(())
@@ -92,7 +90,7 @@ impl Row {
 }
 
 /// The median of the steps of time that are longer than 0; 1 s if there is none.
-pub(super) fn usual_step(rows: &[Row]) -> Micros {
+pub(crate) fn usual_step(rows: &[Row]) -> Micros {
     let steps = rows.windows(2).map(|pair| pair[1].at.saturating_sub(pair[0].at));
     let mut steps: Vec<Micros> = steps.filter(|&step| step > 0).collect();
     if steps.is_empty() {
@@ -104,16 +102,17 @@ pub(super) fn usual_step(rows: &[Row]) -> Micros {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use squall_signal::Technology;
+
+    use super::*;
 
     #[test]
     fn a_row_with_a_level_or_a_lost_network_is_a_reading() {
         let tech = Tech::new("WiFi-5").expect("is a word");
-        let silent = Row { at: 3, down_mbps: Some(9.0), tech, ..Row::default() };
+        let silent = Row { tech, ..Row::new(3).with(Quantity::Down, 9.0) };
         assert_eq!(silent.reading(), None);
-        let told = Row { rssi: Some(-61.0), ..silent.clone() };
-        assert_eq!(told.reading(), Some(Reading::wifi(3, -61.0)));
+        let heard = silent.clone().with(Quantity::Rssi, -61.0);
+        assert_eq!(heard.reading(), Some(Reading::wifi(3, -61.0)));
         let lost = Row { events: vec![Event::Outage, Event::Disconnected], ..silent };
         assert_eq!(lost.reading(), Some(Reading::disconnected(3, Technology::Wifi)));
     }

@@ -1,19 +1,18 @@
 //! Tables as text, read row by row; every mistake names its line and column.
 
-use std::str::Lines;
+use std::{ops::RangeInclusive, str::Lines};
 
 use csv::{ReaderBuilder, StringRecord};
 
-use super::{MAX_ROWS, Quantity, TraceError};
+use crate::{Quantity, TraceError, quantity::within};
 
 /// A table with a line of names.
-pub(super) struct Sheet<'t> {
+pub(crate) struct Sheet<'t> {
     file: &'t str,
     names: Vec<String>,
     source: Source<'t>,
     record: StringRecord,
     line: u64,
-    count: usize,
     /// Whether rows may be shorter than the line of names, and names may stand twice.
     ragged: bool,
 }
@@ -27,43 +26,43 @@ enum Source<'t> {
 
 /// A row of a table.
 #[derive(Clone, Copy)]
-pub(super) struct Cells<'s> {
+pub(crate) struct Cells<'s> {
     file: &'s str,
     names: &'s [String],
     record: &'s StringRecord,
     /// The row's line in the file, from 1.
-    pub(super) line: u64,
+    pub(crate) line: u64,
+}
+
+/// How a table is written.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Layout {
+    /// Cells between commas.
+    Commas,
+    /// Cells between commas, where rows may have less or more cells than there are names, and a name that is there twice
+    /// means its first column.
+    Ragged,
+    /// Cells between spaces.
+    Spaces,
 }
 
 impl<'t> Sheet<'t> {
-    /// A table with commas between its cells.
+    /// Reads the names of a table.
     ///
     /// # Errors
-    /// If it has no names, or one twice.
-    pub(super) fn with_commas(file: &'t str, text: &'t str) -> Result<Self, TraceError> {
-        Self::open(file, commas(text), false)
-    }
-
-    /// A table with commas between its cells, whose rows may have less or more cells than there are names. A name that
-    /// stands twice means its first column.
-    ///
-    /// # Errors
-    /// If it has no names.
-    pub(super) fn ragged(file: &'t str, text: &'t str) -> Result<Self, TraceError> {
-        Self::open(file, commas(text), true)
-    }
-
-    /// A table with spaces between its cells.
-    ///
-    /// # Errors
-    /// As [`Self::with_commas`].
-    pub(super) fn with_spaces(file: &'t str, text: &'t str) -> Result<Self, TraceError> {
-        Self::open(file, Source::Spaces { lines: text.lines(), line: 0 }, false)
-    }
-
-    fn open(file: &'t str, source: Source<'t>, ragged: bool) -> Result<Self, TraceError> {
+    /// If it has none, or one twice.
+    pub(crate) fn open(file: &'t str, text: &'t str, layout: Layout) -> Result<Self, TraceError> {
+        let ragged = layout == Layout::Ragged;
+        let source = match layout {
+            Layout::Spaces => Source::Spaces { lines: text.lines(), line: 0 },
+            Layout::Commas | Layout::Ragged => {
+                let reader =
+                    ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
+                Source::Commas { text, reader: Box::new(reader) }
+            }
+        };
         let (names, record) = (Vec::new(), StringRecord::new());
-        let mut sheet = Self { file, names, source, record, line: 0, count: 0, ragged };
+        let mut sheet = Self { file, names, source, record, line: 0, ragged };
         if !sheet.advance()? {
             return Err(TraceError::file(file, "is empty; a line with the names of the columns is needed"));
         }
@@ -78,40 +77,38 @@ impl<'t> Sheet<'t> {
     }
 
     /// The names of its columns.
-    pub(super) fn names(&self) -> &[String] {
+    pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Where a column is, if there is one of that name.
-    pub(super) fn column(&self, name: &str) -> Option<usize> {
-        self.names.iter().position(|known| known == name)
+    /// Whether it has all of these columns.
+    pub(crate) fn has(&self, names: &[&str]) -> bool {
+        names.iter().all(|name| self.names.iter().any(|known| known == name))
     }
 
-    /// Where a column is.
+    /// Checks that these columns are there.
     ///
     /// # Errors
-    /// If there is none of that name.
-    pub(super) fn need(&self, name: &str) -> Result<usize, TraceError> {
-        let missing = || TraceError::line(self.file, 1, format!("there is no column {name:?}"));
-        self.column(name).ok_or_else(missing)
+    /// Names the first that is not.
+    pub(crate) fn need(&self, names: &[&str]) -> Result<(), TraceError> {
+        match names.iter().find(|name| !self.has(&[name])) {
+            Some(name) => Err(TraceError::line(self.file, 1, format!("there is no column {name:?}"))),
+            None => Ok(()),
+        }
     }
 
     /// The next row.
     ///
     /// # Errors
-    /// If it has more or fewer cells than there are columns, or there are too many rows.
-    pub(super) fn next(&mut self) -> Result<Option<Cells<'_>>, TraceError> {
+    /// If it has more or fewer cells than there are columns.
+    pub(crate) fn next(&mut self) -> Result<Option<Cells<'_>>, TraceError> {
         if !self.advance()? {
             return Ok(None);
         }
-        self.count += 1;
-        let fault = |problem: String| TraceError::line(self.file, self.line, problem);
-        if self.count > MAX_ROWS && !self.ragged {
-            return Err(fault(format!("there are more than {MAX_ROWS} rows")));
-        }
         let (cells, columns) = (self.record.len(), self.names.len());
         if cells != columns && !self.ragged {
-            return Err(fault(format!("{cells} cells instead of {columns}")));
+            let problem = format!("{cells} cells instead of {columns}");
+            return Err(TraceError::line(self.file, self.line, problem));
         }
         let (file, names, record, line) = (self.file, &self.names, &self.record, self.line);
         Ok(Some(Cells { file, names, record, line }))
@@ -142,11 +139,6 @@ impl<'t> Sheet<'t> {
     }
 }
 
-fn commas(text: &str) -> Source<'_> {
-    let reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
-    Source::Commas { text, reader: Box::new(reader) }
-}
-
 /// The reader passes over them, but counts from where it was.
 fn empty_lines(text: &str, start: u64) -> u64 {
     let rest = usize::try_from(start).ok().and_then(|start| text.as_bytes().get(start..)).unwrap_or_default();
@@ -155,16 +147,17 @@ fn empty_lines(text: &str, start: u64) -> u64 {
 }
 
 impl<'s> Cells<'s> {
-    /// The text of a cell, without spaces around it.
-    pub(super) fn text(self, column: usize) -> &'s str {
-        self.record.get(column).unwrap_or_default().trim()
+    /// The text of a cell, without spaces around it; empty if there is no such column.
+    pub(crate) fn text(self, column: &str) -> &'s str {
+        let place = self.names.iter().position(|known| known == column);
+        place.and_then(|place| self.record.get(place)).unwrap_or_default().trim()
     }
 
     /// The number in a cell; `None` if it is empty, or `-`, as some logs write for the same.
     ///
     /// # Errors
     /// If it is no finite number.
-    pub(super) fn number(self, column: usize) -> Result<Option<f64>, TraceError> {
+    pub(crate) fn number(self, column: &str) -> Result<Option<f64>, TraceError> {
         let text = self.text(column);
         if text.is_empty() || text == "-" {
             return Ok(None);
@@ -173,39 +166,51 @@ impl<'s> Cells<'s> {
         number.map(Some).ok_or_else(|| self.fault(column, format!("{text:?} is not a number")))
     }
 
-    /// The number in a cell that must have one.
-    ///
-    /// # Errors
-    /// As [`Self::number`], and if it is empty.
-    pub(super) fn given(self, column: usize) -> Result<f64, TraceError> {
-        self.number(column)?.ok_or_else(|| self.fault(column, "is empty"))
-    }
-
-    /// A level of a radio. A number that no radio reports says that the level was not known.
-    ///
-    /// # Errors
-    /// As [`Self::number`].
-    pub(super) fn level(self, column: usize, quantity: Quantity) -> Result<Option<f64>, TraceError> {
-        Ok(self.number(column)?.filter(|&level| quantity.check(level).is_ok()))
-    }
-
-    /// A number within the bounds of a quantity; the cell has so many `per` unit of it.
+    /// A number within bounds; the cell has so many `per` unit.
     ///
     /// # Errors
     /// As [`Self::number`], and if it is out of bounds.
-    pub(super) fn quantity(
+    pub(crate) fn within(
         self,
-        column: usize,
+        column: &str,
+        bounds: &RangeInclusive<f64>,
+        per: f64,
+    ) -> Result<Option<f64>, TraceError> {
+        let number = self.number(column)?.map(|number| within(number / per, bounds));
+        number.transpose().map_err(|problem| self.fault(column, problem))
+    }
+
+    /// The number in a cell that must have one.
+    ///
+    /// # Errors
+    /// As [`Self::within`], and if it is empty.
+    pub(crate) fn given(self, column: &str, bounds: &RangeInclusive<f64>) -> Result<f64, TraceError> {
+        self.within(column, bounds, 1.0)?.ok_or_else(|| self.fault(column, "is empty"))
+    }
+
+    /// A quantity of which the cell has so many `per` unit. A level that no radio reports was not known.
+    ///
+    /// # Errors
+    /// As [`Self::within`].
+    pub(crate) fn quantity(
+        self,
+        column: &str,
         quantity: Quantity,
         per: f64,
     ) -> Result<Option<f64>, TraceError> {
-        let Some(number) = self.number(column)? else { return Ok(None) };
-        quantity.check(number / per).map(Some).map_err(|problem| self.fault(column, problem))
+        if quantity.is_level() {
+            return Ok(self.number(column)?.filter(|level| quantity.bounds().contains(level)));
+        }
+        self.within(column, &quantity.bounds(), per)
+    }
+
+    /// What is wrong with the row.
+    pub(crate) fn fault_of_row(self, problem: impl Into<String>) -> TraceError {
+        TraceError::line(self.file, self.line, problem)
     }
 
     /// What is wrong with a cell.
-    pub(super) fn fault(self, column: usize, problem: impl Into<String>) -> TraceError {
-        let column = self.names.get(column).cloned().unwrap_or_default();
-        TraceError::Cell { file: self.file.to_owned(), line: self.line, column, problem: problem.into() }
+    pub(crate) fn fault(self, column: &str, problem: impl Into<String>) -> TraceError {
+        TraceError::cell(self.file, self.line, column, problem)
     }
 }

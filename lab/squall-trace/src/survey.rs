@@ -1,24 +1,20 @@
-//! A trace in figures: what it has, how good the signal was, and what the watermarks would have said.
+//! Recordings in figures: what the link carried, how good the signal was, and what the watermarks would have said.
 
-use super::{Lag, Quantity, Trace};
+use std::collections::BTreeMap;
+
 use squall_signal::{AlertKind, SignalState, Watermark, WatermarkConfig, WatermarkError};
 use squall_units::Micros;
 
+use crate::{Event, Format, Gaps, Lag, Quantity, Recording, Supply, recording::measured};
+
+/// The windows over which a rate is looked at.
+const WINDOW: Micros = 1_000_000;
+
 /// How values are spread. Quantiles are the nearest values that occur.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Spread {
-    /// How many there are.
-    pub count: usize,
-    /// The least.
-    pub min: f64,
-    /// A tenth are no greater.
-    pub p10: f64,
-    /// Half are no greater.
-    pub median: f64,
-    /// Nine tenths are no greater.
-    pub p90: f64,
-    /// The greatest.
-    pub max: f64,
+    /// In order; there is at least one.
+    values: Vec<f64>,
 }
 
 impl Spread {
@@ -26,47 +22,114 @@ impl Spread {
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_unstable_by(f64::total_cmp);
-        let last = values.len().checked_sub(1)?;
-        let at = |share: f64| values[(share * last as f64).round() as usize];
-        let (min, max) = (values[0], values[last]);
-        Some(Self { count: values.len(), min, p10: at(0.1), median: at(0.5), p90: at(0.9), max })
+        (!values.is_empty()).then_some(Self { values })
+    }
+
+    /// How many values there are.
+    pub fn count(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The value of which a share, 0…1, is no greater: 0 is the least, 1 the greatest.
+    pub fn at(&self, share: f64) -> f64 {
+        self.values[(share * (self.values.len() - 1) as f64).round() as usize]
     }
 }
 
-/// How long the watermarks were in each state, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct States {
-    /// In [`SignalState::Clear`].
-    pub clear: Micros,
-    /// In [`SignalState::Warned`].
-    pub warned: Micros,
-    /// In [`SignalState::Out`].
-    pub out: Micros,
+/// A rate in figures.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RateSurvey {
+    /// Which.
+    pub column: Quantity,
+    /// The mean over the whole time, in Mbit/s.
+    pub mean_mbps: f64,
+    /// The means of windows of 1 s, in Mbit/s. A shorter one at the end does not count, unless it is the only one.
+    pub windows: Spread,
+    /// The share of the windows below 0.5 Mbit/s.
+    pub below_half: f64,
+    /// The share of the windows below 1 Mbit/s.
+    pub below_one: f64,
+    /// How long the times are in which nothing got through, in microseconds; see [`Supply::outages`].
+    pub outages: Vec<Micros>,
 }
 
-impl States {
-    /// How long one was.
-    pub fn of(&self, state: SignalState) -> Micros {
-        match state {
-            SignalState::Clear => self.clear,
-            SignalState::Warned => self.warned,
-            SignalState::Out => self.out,
+/// A recorded link in figures.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkSurvey {
+    /// How it was written.
+    pub format: Format,
+    /// How long it is, in microseconds.
+    pub duration: Micros,
+    /// The columns that have something in them.
+    pub columns: Vec<&'static str>,
+    /// The rate that counts, if there is one.
+    pub rate: Option<RateSurvey>,
+    /// The round trips in milliseconds.
+    pub rtt: Option<Spread>,
+    /// The mean of the shares of packets lost (`loss=`), over all rows; `None` if no row has one.
+    pub loss: Option<f64>,
+    /// The share of probes without an answer (`lost`); `None` if there is none.
+    pub lost: Option<f64>,
+    /// How often each event occurs, by its name.
+    pub events: BTreeMap<String, usize>,
+}
+
+impl LinkSurvey {
+    /// Surveys a recording.
+    pub fn of(recording: &Recording, gaps: Gaps) -> Self {
+        let rtt = Spread::of(recording.numbers(Quantity::Rtt).map(|(_, rtt)| rtt));
+        let rows = measured(recording.rows());
+        let events = || rows.iter().flat_map(|row| &row.events);
+        let losses: Vec<f64> = events()
+            .filter_map(|event| if let Event::Loss(share) = event { Some(*share) } else { None })
+            .collect();
+        let lost = events().filter(|event| **event == Event::Lost).count();
+        let answered = rtt.as_ref().map_or(0, Spread::count);
+        let mut counts = BTreeMap::new();
+        for event in events() {
+            let token = event.to_string();
+            let name = token.split(['=', ':']).next().unwrap_or_default();
+            *counts.entry(name.to_owned()).or_default() += 1;
+        }
+        let supply = recording.supply(gaps).zip(recording.rate());
+        Self {
+            format: recording.format(),
+            duration: recording.duration(),
+            columns: recording.columns(),
+            rate: supply.map(|(supply, column)| RateSurvey::of(&supply, column)),
+            rtt,
+            loss: (!losses.is_empty()).then(|| losses.iter().sum::<f64>() / rows.len() as f64),
+            lost: (lost > 0).then(|| lost as f64 / (lost + answered) as f64),
+            events: counts,
         }
     }
+}
 
-    fn add(&mut self, state: SignalState, time: Micros) {
-        match state {
-            SignalState::Clear => self.clear += time,
-            SignalState::Warned => self.warned += time,
-            SignalState::Out => self.out += time,
+impl RateSurvey {
+    fn of(supply: &Supply, column: Quantity) -> Self {
+        let end = supply.end();
+        let mbps = |time| supply.mean_bps(time) / 1e6;
+        let mean_mbps = mbps(0..end);
+        let windows: Vec<f64> =
+            (0..end / WINDOW).map(|index| mbps(index * WINDOW..(index + 1) * WINDOW)).collect();
+        let windows = if windows.is_empty() { vec![mean_mbps] } else { windows };
+        let below =
+            |limit: f64| windows.iter().filter(|rate| **rate < limit).count() as f64 / windows.len() as f64;
+        Self {
+            column,
+            mean_mbps,
+            below_half: below(0.5),
+            below_one: below(1.0),
+            outages: supply.outages().into_iter().map(|outage| outage.end - outage.start).collect(),
+            windows: Spread::of(windows).expect("there is at least one window"),
         }
     }
 }
 
-/// A trace in figures.
+/// A recorded radio in figures.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Survey {
-    /// How many rows it has.
+pub struct SignalSurvey {
+    /// How many rows the recording has.
     pub rows: usize,
     /// From time 0 to its last row, in microseconds.
     pub duration: Micros,
@@ -78,68 +141,72 @@ pub struct Survey {
     pub disconnected: usize,
     /// How many times the watermarks would have given each alert: warning, outage, recovery.
     pub alerts: [usize; 3],
-    /// How long they would have been in each state, from the first reading to the last row.
-    pub states: States,
+    /// How long they would have been clear, warned and out, from the first reading to the last row, in microseconds.
+    pub states: [Micros; 3],
     /// Whether the signal leads the rate.
     pub lags: Vec<Lag>,
 }
 
-impl Survey {
+impl SignalSurvey {
     /// The kinds of alerts, in the order of [`Self::alerts`].
     pub const ALERTS: [AlertKind; 3] = [AlertKind::Warning, AlertKind::Outage, AlertKind::Recovery];
 
-    /// Surveys a trace with watermarks of this kind, which are told no losses.
+    /// The states, in the order of [`Self::states`].
+    pub const STATES: [SignalState; 3] = [SignalState::Clear, SignalState::Warned, SignalState::Out];
+
+    /// Surveys a recording with watermarks of this kind, without losses.
     ///
     /// # Errors
     /// If there are no watermarks of this kind.
-    pub fn of(trace: &Trace, config: WatermarkConfig) -> Result<Self, WatermarkError> {
-        use Quantity::{Down, Rsrp, Rsrq, Rssi, Rtt, Sinr, Up};
-        let spread = |quantity: Quantity| Spread::of(trace.rows().iter().filter_map(|row| row.get(quantity)));
-        let numbers = [Down, Up, Rtt, Rsrp, Rsrq, Sinr, Rssi];
-        let (alerts, states) = watch(trace, config)?;
+    pub fn of(recording: &Recording, config: WatermarkConfig) -> Result<Self, WatermarkError> {
+        let spread = |one| Some((one, Spread::of(recording.numbers(one).map(|(_, value)| value))?));
+        let (alerts, states) = watch(recording, config)?;
         Ok(Self {
-            rows: trace.rows().len(),
-            duration: trace.duration(),
-            numbers: numbers.into_iter().filter_map(|one| Some((one, spread(one)?))).collect(),
-            quality: Spread::of(trace.readings().filter_map(|reading| config.index.base(&reading))),
-            disconnected: trace.readings().filter(|reading| reading.disconnected).count(),
+            rows: recording.rows().len(),
+            duration: recording.last(),
+            numbers: Quantity::ALL.into_iter().filter_map(spread).collect(),
+            quality: Spread::of(recording.readings().filter_map(|reading| config.index.base(&reading))),
+            disconnected: recording.readings().filter(|reading| reading.disconnected).count(),
             alerts,
             states,
-            lags: trace.lags(&config.index),
+            lags: recording.lags(&config.index),
         })
     }
 
     /// The lag with the highest correlation, the first of equals.
     pub fn best_lag(&self) -> Option<Lag> {
-        let told = self.lags.iter().filter(|lag| lag.correlation.is_some());
-        told.copied()
+        let known = self.lags.iter().filter(|lag| lag.correlation.is_some());
+        known
+            .copied()
             .max_by(|a, b| a.correlation.partial_cmp(&b.correlation).unwrap_or(std::cmp::Ordering::Equal))
     }
 }
 
-/// Runs the watermarks over the trace.
-fn watch(trace: &Trace, config: WatermarkConfig) -> Result<([usize; 3], States), WatermarkError> {
-    let mut watch =
-        Watch { watermark: Watermark::new(config)?, alerts: [0; 3], states: States::default(), now: None };
-    for reading in trace.readings() {
+/// Runs the watermarks over the recording.
+fn watch(
+    recording: &Recording,
+    config: WatermarkConfig,
+) -> Result<([usize; 3], [Micros; 3]), WatermarkError> {
+    let mut watch = Watch { watermark: Watermark::new(config)?, alerts: [0; 3], states: [0; 3], now: None };
+    for reading in recording.readings() {
         watch.advance(reading.at);
         let alert = watch.watermark.update(reading.at, &reading, None);
         watch.count(alert.map(|alert| alert.kind));
     }
-    watch.advance(trace.duration());
+    watch.advance(recording.last());
     Ok((watch.alerts, watch.states))
 }
 
 struct Watch {
     watermark: Watermark,
     alerts: [usize; 3],
-    states: States,
+    states: [Micros; 3],
     /// The time of the first reading, then of the last change.
     now: Option<Micros>,
 }
 
 impl Watch {
-    /// Goes on to a time, with what happens on the way when the radio is silent for long.
+    /// Continues to a time, with the alerts on the way when the radio is silent for long.
     fn advance(&mut self, to: Micros) {
         while let Some(silent) = self.watermark.timeout().filter(|&silent| silent <= to) {
             self.pass(silent);
@@ -151,13 +218,14 @@ impl Watch {
 
     fn pass(&mut self, to: Micros) {
         let since = self.now.replace(to).unwrap_or(to);
-        self.states.add(self.watermark.state(), to.saturating_sub(since));
+        let state = SignalSurvey::STATES.iter().position(|state| *state == self.watermark.state());
+        self.states[state.unwrap_or(0)] += to.saturating_sub(since);
     }
 
     fn count(&mut self, alert: Option<AlertKind>) {
-        let place = alert.and_then(|kind| Survey::ALERTS.iter().position(|&known| known == kind));
-        if let Some(place) = place {
-            self.alerts[place] += 1;
+        let kind = alert.and_then(|kind| SignalSurvey::ALERTS.iter().position(|&known| known == kind));
+        if let Some(kind) = kind {
+            self.alerts[kind] += 1;
         }
     }
 }
@@ -165,31 +233,59 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Event, Row, Tech};
+    use crate::{Input, Row, Tech, Wishes};
 
     #[test]
     fn quantiles_are_values_that_occur() {
-        let spread = Spread::of((0..=10).map(f64::from)).expect("there are values");
-        assert_eq!((spread.count, spread.min, spread.max), (11, 0.0, 10.0));
-        assert_eq!((spread.p10, spread.median, spread.p90), (1.0, 5.0, 9.0));
+        let spread = Spread::of((0..=100).map(f64::from)).expect("there are values");
+        assert_eq!((spread.count(), spread.at(0.0), spread.at(1.0)), (101, 0.0, 100.0));
+        assert_eq!([0.05, 0.1, 0.25, 0.5, 0.99].map(|share| spread.at(share)), [5.0, 10.0, 25.0, 50.0, 99.0]);
         assert_eq!(Spread::of([]), None);
+    }
+
+    fn link(text: &str) -> LinkSurvey {
+        let recording = Recording::parse(&[Input::new("log", text)], &Wishes::default());
+        LinkSurvey::of(&recording.expect("is read"), Gaps::Hold)
+    }
+
+    #[test]
+    fn a_table_in_figures() {
+        let told = link(
+            "time_s,down_mbps,rtt_ms,event\n0,4,20,loss=0.5\n1,0.6,,lost\n2,0,40,ho\n3,0.4,,ho;loss=0.1\n3.5,,,\n",
+        );
+        let rate = told.rate.unwrap();
+        assert_eq!((rate.column, rate.windows.count(), rate.windows.at(1.0)), (Quantity::Down, 3, 4.0));
+        assert!((rate.mean_mbps - 4.8 / 3.5).abs() < 1e-9);
+        assert_eq!((rate.below_half, rate.below_one), (1.0 / 3.0, 2.0 / 3.0));
+        assert_eq!(rate.outages, [1_000_000]);
+        assert_eq!(told.rtt.map(|rtt| (rtt.at(0.0), rtt.at(1.0))), Some((20.0, 40.0)));
+        assert_eq!((told.loss, told.lost), (Some(0.15), Some(1.0 / 3.0)));
+        let events: Vec<_> = told.events.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+        assert_eq!(events, [("ho", 2), ("loss", 2), ("lost", 1)]);
+    }
+
+    #[test]
+    fn a_short_list_in_figures() {
+        let told = link("0\n300\n");
+        let rate = told.rate.unwrap();
+        assert_eq!((told.duration, told.rtt, told.loss, told.lost), (300_000, None, None, None));
+        assert_eq!((rate.windows.count(), rate.mean_mbps), (1, 0.08));
+        assert_eq!(rate.outages, [300_000]);
     }
 
     /// A Wi-Fi at these levels, one a second.
     fn wifi(levels: &[f64]) -> Vec<Row> {
         let tech = Tech::new("WiFi").expect("is a word");
         let row = |(second, &level): (usize, &f64)| Row {
-            at: second as Micros * 1_000_000,
-            rssi: Some(level),
             tech: tech.clone(),
-            ..Row::default()
+            ..Row::new(second as Micros * 1_000_000).with(Quantity::Rssi, level)
         };
         levels.iter().enumerate().map(row).collect()
     }
 
-    fn survey(rows: Vec<Row>) -> Survey {
-        let trace = Trace::new(rows).expect("is one");
-        Survey::of(&trace, WatermarkConfig::default()).expect("the defaults are sound")
+    fn survey(rows: Vec<Row>) -> SignalSurvey {
+        let recording = Recording::new(rows).expect("is one");
+        SignalSurvey::of(&recording, WatermarkConfig::default()).expect("the defaults are sound")
     }
 
     #[test]
@@ -197,7 +293,7 @@ mod tests {
         // Good, weak (index 0.28), out (0.18), good again at once.
         let told = survey(wifi(&[-60.0, -60.0, -77.0, -81.0, -81.0, -60.0, -60.0]));
         assert_eq!(told.alerts, [1, 1, 1]);
-        assert_eq!(told.states, States { clear: 3_000_000, warned: 1_000_000, out: 2_000_000 });
+        assert_eq!(told.states, [3_000_000, 1_000_000, 2_000_000]);
         assert_eq!((told.rows, told.duration, told.disconnected), (7, 6_000_000, 0));
         assert_eq!(told.numbers.len(), 1);
     }
@@ -205,10 +301,10 @@ mod tests {
     #[test]
     fn a_silent_radio_ends_the_alert() {
         let mut rows = wifi(&[-60.0, -85.0]);
-        rows.push(Row { at: 20_000_000, ..Row::default() });
+        rows.push(Row::new(20_000_000));
         let told = survey(rows);
         assert_eq!(told.alerts, [0, 1, 1]);
-        assert_eq!(told.states, States { clear: 15_000_000, warned: 0, out: 5_000_000 });
+        assert_eq!(told.states, [15_000_000, 0, 5_000_000]);
     }
 
     #[test]
@@ -217,6 +313,6 @@ mod tests {
         rows[1].events = vec![Event::Disconnected];
         let told = survey(rows);
         assert_eq!((told.disconnected, told.alerts), (1, [0, 1, 0]));
-        assert_eq!(told.quality.expect("there is one").min, 0.0);
+        assert_eq!(told.quality.expect("there is one").at(0.0), 0.0);
     }
 }

@@ -26,7 +26,7 @@ impl Tech {
     }
 
     /// A word of ours, which is known to be one.
-    pub(super) fn of(word: &'static str) -> Self {
+    pub(crate) fn of(word: &'static str) -> Self {
         Self(word.into())
     }
 

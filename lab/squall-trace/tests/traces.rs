@@ -2,21 +2,28 @@
 
 use proptest::prelude::*;
 use squall_signal::{QualityIndex, Technology, WatermarkConfig};
-use squall_trace::{COLUMNS, Event, Quantity, Row, Survey, Tech, Trace};
+use squall_trace::{
+    COLUMNS, Event, Format, Input, Quantity, Recording, Row, SignalSurvey, Tech, TraceError, Wishes,
+};
 
-fn parse(text: &str) -> Trace {
-    Trace::parse("t.csv", text).expect("is a trace")
+fn read(text: &str) -> Result<Recording, TraceError> {
+    let wishes = Wishes { format: Some(Format::Csv), ..Wishes::default() };
+    Recording::parse(&[Input::new("t.csv", text)], &wishes)
+}
+
+fn parse(text: &str) -> Recording {
+    read(text).expect("is a trace")
 }
 
 fn refused(text: &str) -> String {
-    Trace::parse("t.csv", text).expect_err("is refused").to_string()
+    read(text).expect_err("is refused").to_string()
 }
 
 #[test]
 fn columns_may_come_in_any_order_and_be_missing() {
     let trace = parse("tech,rssi_dbm,time_s,event\nWiFi-5,-61.5,0,\n\nWiFi-5,,0.5,disassoc;retx=2\n");
     let [first, second] = trace.rows() else { panic!("{trace:?}") };
-    assert_eq!((first.at, first.rssi, first.tech.word()), (0, Some(-61.5), "WiFi-5"));
+    assert_eq!((first.at, first[Quantity::Rssi], first.tech.word()), (0, Some(-61.5), "WiFi-5"));
     assert_eq!(second.events, [Event::Disconnected, Event::Retransmits(2)]);
     let readings: Vec<_> = trace.readings().collect();
     assert_eq!(readings.len(), 2);
@@ -28,14 +35,14 @@ fn columns_may_come_in_any_order_and_be_missing() {
 fn empty_is_not_zero() {
     let trace = parse("time_s,down_mbps,sinr_db\n0,,\n1,0,0\n");
     let [first, second] = trace.rows() else { panic!("{trace:?}") };
-    assert_eq!((first.down_mbps, first.sinr, first.reading()), (None, None, None));
-    assert_eq!((second.down_mbps, second.sinr), (Some(0.0), Some(0.0)));
+    assert_eq!((first[Quantity::Down], first[Quantity::Sinr], first.reading()), (None, None, None));
+    assert_eq!((second[Quantity::Down], second[Quantity::Sinr]), (Some(0.0), Some(0.0)));
 }
 
 #[test]
 fn lines_of_other_systems_are_read() {
     let trace = parse("\u{feff}time_s,rsrp_dbm\r\n0, -90 \r\n1,-91\r\n");
-    assert_eq!(trace.rows()[0].rsrp, Some(-90.0));
+    assert_eq!(trace.rows()[0][Quantity::Rsrp], Some(-90.0));
 }
 
 #[test]
@@ -55,7 +62,7 @@ fn mistakes_are_told_with_line_and_column() {
         ("0,1,-90,LTE,ho;rain\n", "t.csv:2: event: \"rain\" is not an event; there are ho, "),
         ("0,1,-90,LTE,ho;\n", "t.csv:2: event: \"\" is not an event"),
         ("0,\"1\n2\",-90,LTE,\n", "t.csv:2: down_mbps: \"1\\n2\" is not a number"),
-        ("", "t.csv: has no rows"),
+        ("", "t.csv: there are no rows"),
     ];
     for (rows, told) in cases {
         let said = refused(&format!("{head}{rows}"));
@@ -78,11 +85,11 @@ fn names_of_columns_must_be_known_and_once() {
 #[test]
 fn a_file_that_cannot_be_read_is_named() {
     let folder = std::env::temp_dir();
-    let said = Trace::load(&folder.join("squall-no-such-trace.csv")).expect_err("is not there").to_string();
+    let said = Input::load(&folder.join("squall-no-such-trace.csv")).expect_err("is not there").to_string();
     assert!(said.contains("squall-no-such-trace.csv: "), "{said}");
     let file = folder.join(format!("squall-trace-{}.csv", std::process::id()));
     std::fs::write(&file, b"time_s\n0\n\xff\n").expect("is written");
-    let said = Trace::load(&file).expect_err("is no text").to_string();
+    let said = Input::load(&file).expect_err("is no text").to_string();
     std::fs::remove_file(&file).expect("was there");
     assert!(said.ends_with(".csv:3: is not UTF-8 text"), "{said}");
 }
@@ -96,9 +103,9 @@ fn readings_drive_the_watermarks_in_virtual_time() {
         })
         .collect();
     let trace = parse(&format!("time_s,down_mbps,rssi_dbm,tech\n{rows}"));
-    let survey = Survey::of(&trace, WatermarkConfig::default()).expect("the defaults are sound");
+    let survey = SignalSurvey::of(&trace, WatermarkConfig::default()).expect("the defaults are sound");
     assert_eq!(survey.alerts, [0, 1, 1]);
-    assert_eq!(survey.states.out, 10_000_000);
+    assert_eq!(survey.states[2], 10_000_000);
     assert_eq!(
         survey.numbers.iter().map(|(what, _)| *what).collect::<Vec<_>>(),
         [Quantity::Down, Quantity::Rssi]
@@ -145,8 +152,8 @@ prop_compose! {
         tech in tech(),
         events in prop::collection::vec(event(), 0..3),
     ) -> Row {
-        let ((down_mbps, up_mbps, rtt_ms), (rsrp, rsrq, sinr, rssi)) = (rates, levels);
-        Row { at, down_mbps, up_mbps, rtt_ms, rsrp, rsrq, sinr, rssi, tech, events }
+        let ((down, up, rtt), (rsrp, rsrq, sinr, rssi)) = (rates, levels);
+        Row { at, numbers: [down, up, rtt, rsrp, rsrq, sinr, rssi], tech, events }
     }
 }
 
@@ -154,8 +161,8 @@ proptest! {
     #[test]
     fn what_is_written_is_read_again(mut rows in prop::collection::vec(row(), 1..20)) {
         rows.sort_by_key(|row| row.at);
-        let trace = Trace::new(rows).expect("all is within bounds");
-        prop_assert_eq!(Trace::parse("t.csv", &trace.to_string()), Ok(trace));
+        let trace = Recording::new(rows).expect("all is within bounds");
+        prop_assert_eq!(read(&trace.to_string()), Ok(trace));
     }
 
     #[test]
@@ -164,7 +171,7 @@ proptest! {
         columns in prop::sample::subsequence(COLUMNS.to_vec(), 1..=COLUMNS.len()),
     ) {
         let text = format!("{}\n{}", columns.join(","), cells.join(","));
-        if let Err(error) = Trace::parse("t.csv", &text) {
+        if let Err(error) = read(&text) {
             let said = error.to_string();
             prop_assert!(said.starts_with("t.csv:"), "{}", said);
             prop_assert_eq!(said.lines().count(), 1, "{}", said);

@@ -9,7 +9,7 @@ use squall_terminal::{
     error::{usage, whole},
     input,
 };
-use squall_trace::link::{Gaps, Recording, Wishes};
+use squall_trace::{Gaps, Recording, Wishes};
 
 use super::ShellArgs;
 
@@ -51,7 +51,7 @@ fn link(text: &str) -> anyhow::Result<PathConfig> {
 /// The rate of a recording: that of this column, or the only one there is.
 fn recorded(file: &Path, column: &str) -> anyhow::Result<RateConfig> {
     let load = |column: Option<&str>| {
-        Recording::load(file, &Wishes { format: None, column: column.map(str::to_owned) })
+        Recording::load(file, &Wishes { column: column.map(str::to_owned), ..Wishes::default() })
     };
     let recording = load(Some(column)).or_else(|_| load(None)).map_err(whole)?;
     let trace = recording.mahimahi(Gaps::Hold).map_err(|error| anyhow!("{}: {error}", file.display()))?;

@@ -6,19 +6,16 @@ use std::{
 };
 
 use anyhow::anyhow;
-use clap::{
-    Args,
-    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
-};
+use clap::Args;
 
 use squall_terminal::{
     error::{usage, whole},
     output,
 };
-use squall_trace::{Format, ImportError, Input, Tech, Trace, Wishes, import};
+use squall_trace::{Format, Input, Recording, Tech, TraceError, Wishes};
 use squall_units::Micros;
 
-/// Makes a trace of a public measurement log.
+/// Converts a recording of any format, such as a public measurement log, to a trace.
 ///
 /// A trace is a CSV file with the columns time_s, down_mbps, up_mbps, rtt_ms, rsrp_dbm, rsrq_db, sinr_db, rssi_dbm,
 /// tech, event; docs/signal.md describes it. An empty cell means that nothing was measured.
@@ -34,13 +31,13 @@ pub(crate) struct ImportArgs {
     /// The log; two for the format that has two
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The log's format; told by its first line if omitted
-    #[arg(long, value_name = "NAME", value_parser = formats())]
+    /// The log's format; recognised by its first line if omitted
+    #[arg(long, value_name = "NAME", value_parser = crate::trace::formats())]
     format: Option<Format>,
     /// The trace's file; - for standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// The word for the radio technology, for logs that do not tell it, such as LTE, 5G-n78 or WiFi
+    /// The word for the radio technology, for logs without one, such as LTE, 5G-n78 or WiFi
     #[arg(long, value_name = "WORD", value_parser = Tech::new)]
     tech: Option<Tech>,
     /// Which part of a log with several
@@ -54,41 +51,44 @@ pub(crate) struct ImportArgs {
     length: Option<Micros>,
 }
 
+/// Time between the rows that are made of delivery opportunities.
+const STEP: Micros = 100_000;
+
 /// Runs the command.
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<ExitCode> {
     let load = |file: &PathBuf| Input::load(file);
     let inputs: Vec<Input> = args.files.iter().map(load).collect::<Result<_, _>>().map_err(usage)?;
-    let wishes = Wishes { tech: args.tech.clone(), part: args.part.clone() };
-    let trace = import(args.format, &inputs, &wishes).map_err(|error| match error {
-        ImportError::Files { .. } | ImportError::Part { .. } | ImportError::Wish { .. } => usage(error),
-        ImportError::File(_) | ImportError::Unknown { .. } | ImportError::Already { .. } => whole(error),
+    let is_own = |input: &Input| Format::detect(&input.text) == Some(Format::Csv);
+    if let Some(own) = inputs.iter().find(|input| args.format.is_none() && is_own(input)) {
+        return Err(anyhow!("{}: is a trace already", own.name));
+    }
+    let (tech, part) = (args.tech.clone(), args.part.clone());
+    let wishes = Wishes { format: args.format, tech, part, column: None };
+    let trace = Recording::parse(&inputs, &wishes).map_err(|error| match error {
+        TraceError::Request(_) => usage(error),
+        TraceError::Mistake { .. } => whole(error),
     })?;
+    let trace = trace.table(STEP).map_err(whole)?;
     let trace = cut(trace, args)?;
     output::write(&args.output, &trace.to_string())?;
     if !output::is_stdout(&args.output) {
-        output::print(&told(&trace, &args.output))?;
+        output::print(&summary(&trace, &args.output))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The formats, with what they are for `--help`.
-fn formats() -> impl TypedValueParser<Value = Format> {
-    let values = Format::ALL.map(|format| PossibleValue::new(format.name()).help(format.about()));
-    PossibleValuesParser::new(values).try_map(|name| name.parse::<Format>())
-}
-
-fn cut(trace: Trace, args: &ImportArgs) -> anyhow::Result<Trace> {
+fn cut(trace: Recording, args: &ImportArgs) -> anyhow::Result<Recording> {
     if args.from == 0 && args.length.is_none() {
         return Ok(trace);
     }
-    let seconds = trace.duration() as f64 / 1e6;
+    let seconds = trace.last() as f64 / 1e6;
     trace
         .cut(args.from, args.length.unwrap_or(Micros::MAX))
         .ok_or_else(|| anyhow!("--from, --for: there are no rows then; the log has {seconds} s"))
 }
 
-fn told(trace: &Trace, file: &Path) -> String {
-    let seconds = trace.duration() as f64 / 1e6;
+fn summary(trace: &Recording, file: &Path) -> String {
+    let seconds = trace.last() as f64 / 1e6;
     format!("trace: {} ({} rows, {seconds} s)\n", file.display(), trace.rows().len())
 }
 

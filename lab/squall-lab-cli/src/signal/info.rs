@@ -8,13 +8,15 @@ use std::{
 
 use clap::Args;
 use serde_json::{Value, json};
-use squall_signal::{SignalState, WatermarkConfig};
+use squall_signal::WatermarkConfig;
 
 use squall_terminal::{
     error::{usage, whole},
     input, output,
 };
-use squall_trace::{Lag, Spread, Survey, Trace};
+use squall_trace::{Input, Lag, Recording, SignalSurvey, Spread, Wishes};
+
+use crate::trace::{number, seconds};
 
 /// Says what a trace has: rates, levels, how good the signal was, what the watermarks would have said, and
 /// whether the signal led the rate.
@@ -25,7 +27,7 @@ use squall_trace::{Lag, Spread, Survey, Trace};
     no losses. The lags are rank correlations (Spearman) of the index with the rate so many seconds later: where it is \
     highest at a lag above 0, the signal leads.")]
 pub(crate) struct InfoArgs {
-    /// Traces
+    /// Recordings of any format that is one file
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Write all figures as JSON; - for standard output, instead of everything else there
@@ -38,8 +40,9 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<ExitCode> {
     let mut surveys = Vec::new();
     for file in &args.files {
         input::check(file)?;
-        let trace = Trace::load(file).map_err(usage)?;
-        let survey = Survey::of(&trace, WatermarkConfig::default()).map_err(whole)?;
+        let input = Input::load(file).map_err(usage)?;
+        let recording = Recording::parse(&[input], &Wishes::default()).map_err(usage)?;
+        let survey = SignalSurvey::of(&recording, WatermarkConfig::default()).map_err(whole)?;
         surveys.push((file.as_path(), survey));
     }
     if let Some(file) = &args.json {
@@ -53,7 +56,7 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(file: &Path, survey: &Survey) -> String {
+fn text(file: &Path, survey: &SignalSurvey) -> String {
     let mut text = format!("{}: {} rows, {} s\n", file.display(), survey.rows, seconds(survey.duration));
     let head = ["", "rows", "min", "10 %", "median", "90 %", "max"];
     push_row(&mut text, &head.map(str::to_owned));
@@ -71,9 +74,8 @@ fn text(file: &Path, survey: &Survey) -> String {
 }
 
 fn push_spread(text: &mut String, name: &str, spread: &Spread, rows: usize) {
-    let Spread { count, min, p10, median, p90, max } = *spread;
-    let share = format!("{:.0} %", 100.0 * count as f64 / rows as f64);
-    let [min, p10, median, p90, max] = [min, p10, median, p90, max].map(number);
+    let share = format!("{:.0} %", 100.0 * spread.count() as f64 / rows as f64);
+    let [min, p10, median, p90, max] = [0.0, 0.1, 0.5, 0.9, 1.0].map(|share| number(spread.at(share)));
     push_row(text, &[name.to_owned(), share, min, p10, median, p90, max]);
 }
 
@@ -84,13 +86,11 @@ fn push_row(text: &mut String, cells: &[String; 7]) {
     text.push('\n');
 }
 
-fn push_watermarks(text: &mut String, survey: &Survey) {
-    let counts = Survey::ALERTS.iter().zip(survey.alerts);
+fn push_watermarks(text: &mut String, survey: &SignalSurvey) {
+    let counts = SignalSurvey::ALERTS.iter().zip(survey.alerts);
     let counts: Vec<String> = counts.map(|(kind, count)| format!("{count} {}", kind.name())).collect();
-    let shares: Vec<String> = STATES
-        .iter()
-        .map(|&state| format!("{} {:.1} %", state.name(), 100.0 * share(survey, state)))
-        .collect();
+    let shares: Vec<String> =
+        states(survey).map(|(name, share)| format!("{name} {:.1} %", 100.0 * share)).collect();
     // Writing to a string cannot fail.
     let _ = writeln!(text, "  alerts: {}; {:.1} a minute", counts.join(", "), per_minute(survey));
     let _ = writeln!(text, "  states: {}", shares.join(", "));
@@ -99,7 +99,7 @@ fn push_watermarks(text: &mut String, survey: &Survey) {
     }
 }
 
-fn push_lags(text: &mut String, survey: &Survey) {
+fn push_lags(text: &mut String, survey: &SignalSurvey) {
     let Some(best) = survey.best_lag() else {
         text.push_str("  lags: too few rows with both an index and a rate\n");
         return;
@@ -112,20 +112,20 @@ fn push_lags(text: &mut String, survey: &Survey) {
     let _ = writeln!(text, "  lags: {}; highest at {:+} s", all.join(", "), best.seconds);
 }
 
-fn figures(file: &Path, survey: &Survey) -> Value {
+fn figures(file: &Path, survey: &SignalSurvey) -> Value {
     let spread = |spread: &Spread| {
-        let Spread { count, min, p10, median, p90, max } = *spread;
-        json!({ "count": count, "min": min, "p10": p10, "median": median, "p90": p90, "max": max })
+        let [min, p10, median, p90, max] = [0.0, 0.1, 0.5, 0.9, 1.0].map(|share| spread.at(share));
+        json!({ "count": spread.count(), "min": min, "p10": p10, "median": median, "p90": p90, "max": max })
     };
     let numbers: serde_json::Map<String, Value> =
         survey.numbers.iter().map(|(what, one)| (what.name().to_owned(), spread(one))).collect();
-    let alerts: serde_json::Map<String, Value> = Survey::ALERTS
+    let alerts: serde_json::Map<String, Value> = SignalSurvey::ALERTS
         .iter()
         .zip(survey.alerts)
         .map(|(kind, count)| (kind.name().to_owned(), count.into()))
         .collect();
     let states: serde_json::Map<String, Value> =
-        STATES.iter().map(|&state| (state.name().to_owned(), share(survey, state).into())).collect();
+        states(survey).map(|(name, share)| (name.to_owned(), share.into())).collect();
     let lags: Vec<Value> = survey
         .lags
         .iter()
@@ -146,26 +146,14 @@ fn figures(file: &Path, survey: &Survey) -> Value {
     })
 }
 
-const STATES: [SignalState; 3] = [SignalState::Clear, SignalState::Warned, SignalState::Out];
-
-/// The share of the watched time in a state.
-fn share(survey: &Survey, state: SignalState) -> f64 {
-    let all: u64 = STATES.iter().map(|&one| survey.states.of(one)).sum();
-    if all == 0 { 0.0 } else { survey.states.of(state) as f64 / all as f64 }
+/// The states with their shares of the time.
+fn states(survey: &SignalSurvey) -> impl Iterator<Item = (&'static str, f64)> + '_ {
+    let all = survey.states.iter().sum::<u64>().max(1) as f64;
+    let names = SignalSurvey::STATES.iter().map(|state| state.name());
+    names.zip(survey.states.iter().map(move |time| *time as f64 / all))
 }
 
-fn per_minute(survey: &Survey) -> f64 {
+fn per_minute(survey: &SignalSurvey) -> f64 {
     let minutes = survey.duration as f64 / 60e6;
     if minutes == 0.0 { 0.0 } else { survey.alerts.iter().sum::<usize>() as f64 / minutes }
-}
-
-fn seconds(micros: u64) -> String {
-    number(micros as f64 / 1e6)
-}
-
-/// With as many decimals as tell something.
-fn number(value: f64) -> String {
-    let decimals = if value.abs() < 10.0 { 2 } else { 1 };
-    let text = format!("{value:.decimals$}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, ValueEnum};
 use squall_terminal::{error::usage, output};
-use squall_trace::link::{self, Recording};
+use squall_trace::{OUTAGE, Recording};
 use squall_units::{Micros, Span};
 
 use super::{
@@ -72,15 +72,15 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<ExitCode> {
     if !args.force && !output::is_stdout(&args.output) && args.output.symlink_metadata().is_ok() {
         return Err(usage(format!("{output} is there already; --force overwrites it")));
     }
-    let told = |problem: &dyn std::fmt::Display| usage(format!("{input}: {problem}"));
+    let wrong = |problem: &dyn std::fmt::Display| usage(format!("{input}: {problem}"));
     let mut link = args.reading.load(&args.input)?;
     if args.start > 0 || args.length.is_some() {
-        link = link.part(args.start, args.length, args.repeat).map_err(|error| told(&error))?;
+        link = link.part(args.start, args.length, args.repeat).map_err(|error| wrong(&error))?;
     }
     if args.scale != 1.0 {
-        link = link.scaled(args.scale);
+        link = link.scaled(args.scale).map_err(|error| wrong(&error))?;
     }
-    let (text, summary) = written(&link, args).map_err(|error| told(&error))?;
+    let (text, summary) = written(&link, args).map_err(|error| wrong(&error))?;
     output::write(&args.output, &text)?;
     if !output::is_stdout(&args.output) {
         output::print(&format!("{output}: {summary}\n"))?;
@@ -102,11 +102,11 @@ fn written(link: &Recording, args: &ConvertArgs) -> anyhow::Result<(String, Stri
             let trace = link.mahimahi(args.reading.gaps())?;
             let mut summary = format!("mahimahi, {head}, {} opportunities", trace.millis().len());
             let end = trace.period() * 1_000;
-            if end + link::OUTAGE < link.duration() {
+            if end + OUTAGE < link.duration() {
                 summary
                     .push_str(&format!("; it begins again after {} s, where the last one is", seconds(end)));
             }
-            Ok((link::text(&trace), summary))
+            Ok((trace.text(), summary))
         }
     }
 }

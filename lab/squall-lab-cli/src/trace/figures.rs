@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
-use squall_trace::link::{Percentiles, RateSurvey, Survey};
+use squall_trace::{LinkSurvey, RateSurvey, Spread};
 
 /// One link at length.
-pub(super) fn text(file: &str, survey: &Survey) -> String {
+pub(super) fn text(file: &str, survey: &LinkSurvey) -> String {
     let mut text = format!("{file}: {}, {} s\n", survey.format, seconds(survey.duration));
     let columns = survey.columns.join(", ");
     // Writing to a string cannot fail, here and below.
@@ -40,21 +40,25 @@ pub(super) fn text(file: &str, survey: &Survey) -> String {
 fn push_slow(text: &mut String, rate: &RateSurvey) {
     let (half, one) = (percent(rate.below_half), percent(rate.below_one));
     let _ = writeln!(text, "  below 0.5 Mbit/s: {half} of the time; below 1 Mbit/s: {one}");
-    let outages = rate.outages;
-    let lengths = format!("longest {} s, {} s in all", seconds(outages.longest), seconds(outages.total));
-    let _ = match outages.count {
+    let (longest, total) = longest_and_total(&rate.outages);
+    let lengths = format!("longest {} s, {} s in all", seconds(longest), seconds(total));
+    let _ = match rate.outages.len() {
         0 => writeln!(text, "  outages of more than 200 ms: none"),
         count => writeln!(text, "  outages of more than 200 ms: {count}, {lengths}"),
     };
 }
 
-fn push_spread(text: &mut String, name: &str, mean: String, spread: &Percentiles) {
-    let Percentiles { min, p5, p25, p50, p75, p95, p99, max, .. } = *spread;
-    let [min, p5, p25, p50, p75, p95, p99, max] = [min, p5, p25, p50, p75, p95, p99, max].map(number);
-    push_row(text, name, &[mean, min, p5, p25, p50, p75, p95, p99, max]);
+fn longest_and_total(outages: &[u64]) -> (u64, u64) {
+    (outages.iter().copied().max().unwrap_or_default(), outages.iter().sum())
 }
 
-fn push_row(text: &mut String, name: &str, cells: &[impl std::fmt::Display; 9]) {
+fn push_spread(text: &mut String, name: &str, mean: String, spread: &Spread) {
+    let shares = [0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0];
+    let cells = shares.map(|share| number(spread.at(share)));
+    push_row(text, name, &[&[mean], cells.as_slice()].concat());
+}
+
+fn push_row(text: &mut String, name: &str, cells: &[impl std::fmt::Display]) {
     let cells: String = cells.iter().map(|cell| format!(" {cell:>8}")).collect();
     text.push_str(format!("  {name:<10}{cells}").trim_end());
     text.push('\n');
@@ -69,7 +73,7 @@ const HEAD: [&str; 17] = [
 const WORDS: [usize; 3] = [0, 1, 3];
 
 /// Many links, a row each, and what the columns are.
-pub(super) fn table(surveys: &[(String, Survey)]) -> String {
+pub(super) fn table(surveys: &[(String, LinkSurvey)]) -> String {
     let rows: Vec<[String; HEAD.len()]> = std::iter::once(HEAD.map(str::to_owned))
         .chain(surveys.iter().map(|(file, survey)| row(file, survey)))
         .collect();
@@ -91,43 +95,44 @@ pub(super) fn table(surveys: &[(String, Survey)]) -> String {
     text
 }
 
-fn row(file: &str, survey: &Survey) -> [String; HEAD.len()] {
+fn row(file: &str, survey: &LinkSurvey) -> [String; HEAD.len()] {
     let none = || "-".to_owned();
     let rate = survey.rate.as_ref();
     let of = |pick: fn(&RateSurvey) -> f64| rate.map_or_else(none, |rate| number(pick(rate)));
     let share = |pick: fn(&RateSurvey) -> f64| rate.map_or_else(none, |rate| percent(pick(rate)));
-    let rtt = |pick: fn(&Percentiles) -> f64| survey.rtt.as_ref().map_or_else(none, |rtt| number(pick(rtt)));
+    let rtt = |share: f64| survey.rtt.as_ref().map_or_else(none, |rtt| number(rtt.at(share)));
     [
         file.to_owned(),
         survey.format.to_string(),
         seconds(survey.duration),
         rate.map_or_else(none, |rate| rate.column.to_string()),
         of(|rate| rate.mean_mbps),
-        of(|rate| rate.windows.min),
-        of(|rate| rate.windows.p5),
-        of(|rate| rate.windows.p50),
-        of(|rate| rate.windows.p95),
-        of(|rate| rate.windows.max),
+        of(|rate| rate.windows.at(0.0)),
+        of(|rate| rate.windows.at(0.05)),
+        of(|rate| rate.windows.at(0.5)),
+        of(|rate| rate.windows.at(0.95)),
+        of(|rate| rate.windows.at(1.0)),
         share(|rate| rate.below_half),
         share(|rate| rate.below_one),
-        rate.map_or_else(none, |rate| rate.outages.count.to_string()),
-        rate.map_or_else(none, |rate| seconds(rate.outages.longest)),
-        rtt(|rtt| rtt.p50),
-        rtt(|rtt| rtt.p95),
+        rate.map_or_else(none, |rate| rate.outages.len().to_string()),
+        rate.map_or_else(none, |rate| seconds(longest_and_total(&rate.outages).0)),
+        rtt(0.5),
+        rtt(0.95),
         survey.loss.or(survey.lost).map_or_else(none, percent),
     ]
 }
 
 /// One link for machines.
-pub(super) fn json(file: &str, survey: &Survey) -> Value {
-    let spread = |spread: &Percentiles| {
-        let Percentiles { count, min, p5, p25, p50, p75, p95, p99, max } = *spread;
+pub(super) fn json(file: &str, survey: &LinkSurvey) -> Value {
+    let spread = |spread: &Spread| {
         json!({
-            "count": count, "min": min, "p5": p5, "p25": p25, "p50": p50, "p75": p75, "p95": p95, "p99": p99,
-            "max": max,
+            "count": spread.count(), "min": spread.at(0.0), "p5": spread.at(0.05), "p25": spread.at(0.25),
+            "p50": spread.at(0.5), "p75": spread.at(0.75), "p95": spread.at(0.95), "p99": spread.at(0.99),
+            "max": spread.at(1.0),
         })
     };
     let rate = survey.rate.as_ref().map(|rate| {
+        let (longest, total) = longest_and_total(&rate.outages);
         json!({
             "column": rate.column.name(),
             "mean_mbps": rate.mean_mbps,
@@ -135,9 +140,9 @@ pub(super) fn json(file: &str, survey: &Survey) -> Value {
             "below_half_mbps": rate.below_half,
             "below_one_mbps": rate.below_one,
             "outages": {
-                "count": rate.outages.count,
-                "longest_s": rate.outages.longest as f64 / 1e6,
-                "total_s": rate.outages.total as f64 / 1e6,
+                "count": rate.outages.len(),
+                "longest_s": longest as f64 / 1e6,
+                "total_s": total as f64 / 1e6,
             },
         })
     });
@@ -158,12 +163,12 @@ fn percent(share: f64) -> String {
     number(100.0 * share) + " %"
 }
 
-pub(super) fn seconds(micros: u64) -> String {
+pub(crate) fn seconds(micros: u64) -> String {
     number(micros as f64 / 1e6)
 }
 
-/// With as many decimals as tell something.
-pub(super) fn number(value: f64) -> String {
+/// With as many decimals as are meaningful.
+pub(crate) fn number(value: f64) -> String {
     let decimals = if value.abs() < 10.0 { 2 } else { 1 };
     let text = format!("{value:.decimals$}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

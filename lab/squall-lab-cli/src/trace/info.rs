@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use squall_terminal::output;
-use squall_trace::link::Survey;
+use squall_trace::LinkSurvey;
 
 use super::{
     figures::{json, table, text},
@@ -35,7 +35,7 @@ pub(crate) struct InfoArgs {
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<ExitCode> {
     let mut surveys = Vec::new();
     for file in &args.files {
-        let survey = Survey::of(&args.reading.load(file)?, args.reading.gaps());
+        let survey = LinkSurvey::of(&args.reading.load(file)?, args.reading.gaps());
         surveys.push((file.display().to_string(), survey));
     }
     let shown = match &surveys[..] {

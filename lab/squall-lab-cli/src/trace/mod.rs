@@ -10,6 +10,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+pub(crate) use self::{
+    figures::{number, seconds},
+    reading::formats,
+};
+
 /// Shows what recorded links are like, and makes paths of scenarios of them.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct TraceArgs {

@@ -5,6 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Args;
 use squall_lab::links::{self, MAX_LINKS};
 use squall_terminal::{error::usage, output};
+use squall_trace::Quantity;
 
 use super::reading::ReadingArgs;
 
@@ -33,7 +34,7 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<ExitCode> {
     let mut all = Vec::new();
     for file in &args.files {
         let link = args.reading.load(file)?;
-        if link.column().is_none() && link.rtts().is_empty() {
+        if link.rate().is_none() && link.numbers(Quantity::Rtt).next().is_none() {
             return Err(usage(format!(
                 "{}: there is neither a rate nor a round trip to draw",
                 file.display()

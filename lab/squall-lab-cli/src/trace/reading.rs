@@ -6,7 +6,7 @@ use clap::{
     Args, ValueEnum,
     builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
 };
-use squall_trace::link::{Format, Gaps, Recording, Wishes};
+use squall_trace::{Format, Gaps, Recording, Wishes};
 
 use squall_terminal::{error::usage, input};
 
@@ -20,6 +20,9 @@ pub(super) struct ReadingArgs {
     /// Default: down_mbps, or up_mbps if there is no other
     #[arg(long, value_name = "NAME")]
     column: Option<String>,
+    /// Which part of a log with several
+    #[arg(long, value_name = "NAME")]
+    part: Option<String>,
     /// What the link did while the recording has no rows (the event "gap")
     #[arg(long, value_name = "WHAT", default_value = "hold")]
     gaps: GapsArg,
@@ -37,7 +40,8 @@ impl ReadingArgs {
     /// Reads a file.
     pub(super) fn load(&self, file: &Path) -> anyhow::Result<Recording> {
         input::check(file)?;
-        let wishes = Wishes { format: self.from, column: self.column.clone() };
+        let wishes =
+            Wishes { format: self.from, column: self.column.clone(), part: self.part.clone(), tech: None };
         Recording::load(file, &wishes).map_err(usage)
     }
 
@@ -50,7 +54,7 @@ impl ReadingArgs {
 }
 
 /// The formats, with what they are for `--help`.
-fn formats() -> impl TypedValueParser<Value = Format> {
+pub(crate) fn formats() -> impl TypedValueParser<Value = Format> {
     let values = Format::ALL.map(|format| PossibleValue::new(format.name()).help(format.about()));
     PossibleValuesParser::new(values).try_map(|name| name.parse::<Format>())
 }

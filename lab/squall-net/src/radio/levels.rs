@@ -119,7 +119,7 @@ impl LevelSeries {
         let read = |name: &str| {
             let steps = if has_column(&text, name) { column(&file, &text, name, 1.0)? } else { Vec::new() };
             let series = (!steps.is_empty()).then(|| Series::new(steps, self.repeat)).transpose();
-            series.map_err(|error| TraceError::File { file: file.clone(), problem: error.to_string() })
+            series.map_err(|error| TraceError::file(&file, error.to_string()))
         };
         let [rsrp, sinr, rssi] = COLUMNS.map(read);
         (self.rsrp, self.sinr, self.rssi) = (rsrp?, sinr?, rssi?);
@@ -127,7 +127,7 @@ impl LevelSeries {
             return Ok(());
         }
         let problem = format!("column \"{}\" has no value", COLUMNS.join("\" or \""));
-        Err(TraceError::File { file, problem })
+        Err(TraceError::file(&file, problem))
     }
 
     /// The technology that has such levels: Wi-Fi if there is only an RSSI.

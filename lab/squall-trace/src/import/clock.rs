@@ -1,19 +1,42 @@
 //! Times of day as logs write them. Zones are not looked at: only differences count.
 
+use crate::{TraceError, sheet::Cells};
+
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
+/// The date and time in a cell, such as `2018.01.27_13.58.29`, in microseconds since 1970.
+///
+/// # Errors
+/// If it is none.
+pub(super) fn date(cells: Cells<'_>, column: &str) -> Result<i64, TraceError> {
+    let text = cells.text(column);
+    let seconds =
+        numbers(text).ok_or_else(|| cells.fault(column, format!("{text:?} is not a date and time")))?;
+    Ok(seconds * 1_000_000)
+}
+
+/// The date and time in a cell, as `date` writes it: `Thu Aug 11 13:42:06 UTC 2022`.
+///
+/// # Errors
+/// If it is none.
+pub(super) fn date_in_words(cells: Cells<'_>, column: &str) -> Result<i64, TraceError> {
+    let text = cells.text(column);
+    let fault =
+        || cells.fault(column, format!("{text:?} is not a time such as Thu Aug 11 13:42:06 UTC 2022"));
+    Ok(in_words(text).ok_or_else(fault)? * 1_000_000)
+}
+
 /// Year, month, day, hour, minute and second with anything but digits between them, such as
 /// `2018.01.27_13.58.29` and `2019-12-05 09:02:32`, in seconds since 1970.
-pub(super) fn numbers(text: &str) -> Option<i64> {
+fn numbers(text: &str) -> Option<i64> {
     let mut parts = text.trim().split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().ok());
     let mut next = || parts.next().flatten();
     let seconds = seconds([next()?, next()?, next()?, next()?, next()?, next()?])?;
     parts.next().is_none().then_some(seconds)
 }
 
-/// The way of `date`, such as `Thu Aug 11 13:42:06 UTC 2022`, in seconds since 1970.
-pub(super) fn words(text: &str) -> Option<i64> {
+fn in_words(text: &str) -> Option<i64> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [_, month, day, time, _, year] = words[..] else { return None };
     let month = MONTHS.iter().position(|known| *known == month)? as i64 + 1;
@@ -52,7 +75,7 @@ mod tests {
         assert_eq!(numbers("2018.01.27_13.58.29"), Some(1_517_061_509));
         assert_eq!(numbers("2000-02-29 23:59:59"), Some(951_868_799));
         assert_eq!(numbers("2000-03-01 00:00:00"), Some(951_868_800));
-        assert_eq!(words("Thu Aug 11 13:42:06 UTC 2022"), Some(1_660_225_326));
+        assert_eq!(in_words("Thu Aug 11 13:42:06 UTC 2022"), Some(1_660_225_326));
     }
 
     #[test]
@@ -63,7 +86,7 @@ mod tests {
         }
         for text in ["", "Thu Aug 11 13:42 UTC 2022", "Thu Agu 11 13:42:06 UTC 2022", "Aug 11 13:42:06 2022"]
         {
-            assert_eq!(words(text), None, "{text}");
+            assert_eq!(in_words(text), None, "{text}");
         }
     }
 }

@@ -2,100 +2,57 @@
 //! <https://github.com/adamiaonr/wifi-vehicles>): `final-exp-log.csv`, one row a second for each sender and
 //! receiver, with the bytes received and the mean RSSI of the frames. A pair, such as `ap1-w2`, is a part.
 //!
-//! An RSSI of −100 dBm means that no frame was heard. While iPerf is known to be off, the application was
+//! An RSSI of −100 dBm means that no frame arrived. While iPerf is known to be off, the application was
 //! idle; while it runs, a rate under 0.1 Mbit/s for 2 s and more is an outage.
 
 use super::{
-    ImportError, Input,
-    log::{Log, Verdict, idle},
+    Input,
+    log::{Log, Low, idle},
     part,
 };
 use crate::{
-    Quantity, Row, Tech, Trace, TraceError,
-    sheet::{Cells, Sheet},
+    Quantity, Recording, Row, Tech, TraceError,
+    sheet::{Cells, Layout, Sheet},
 };
 
 /// The columns by which these logs are known.
-pub(super) const MARKS: &[&str] = &["senderId", "receiverId", "systime", "rssiMean", "nBytesReceived"];
+pub(crate) const MARKS: &[&str] = &["senderId", "receiverId", "systime", "rssiMean", "nBytesReceived"];
 
-const NOTHING_HEARD: f64 = -100.0;
+/// The columns that are read.
+const COLUMNS: &[&str] =
+    &["senderId", "receiverId", "systime", "channelFreq", "isIperfOn", "rssiMean", "nBytesReceived"];
+
+const NO_FRAMES: f64 = -100.0;
 
 /// Bytes a second that are 1 Mbit/s.
 const MEGABIT: f64 = 125_000.0;
 
-/// Imports a part of a log.
-pub(super) fn import(input: &Input, wish: Option<&str>) -> Result<Trace, ImportError> {
-    let pair = part(&input.name, &pairs(input)?, wish)?;
-    let mut sheet = Sheet::with_commas(&input.name, &input.text)?;
-    let columns = Columns::of(&sheet)?;
+/// Reads a part of a log.
+pub(super) fn read(input: &Input, wish: Option<&str>) -> Result<Recording, TraceError> {
+    let pair = |cells: Cells<'_>| format!("{}-{}", cells.text("senderId"), cells.text("receiverId"));
+    let wanted = part(input, COLUMNS, pair, wish)?;
+    let mut sheet = Sheet::open(&input.name, &input.text, Layout::Commas)?;
     let mut log = Log::new(&input.name);
     while let Some(cells) = sheet.next()? {
-        if columns.pair(cells) == pair {
-            let clock = cells.given(columns.time)?;
-            if !(0.0..=1e12).contains(&clock) {
-                return Err(cells.fault(columns.time, "is not a time in seconds").into());
-            }
-            log.push(cells.line, (clock * 1e6).round() as i64, columns.row(cells)?, None)?;
+        if pair(cells) == wanted {
+            let clock = cells.given("systime", &(0.0..=1e12))?;
+            log.push(cells.line, (clock * 1e6).round() as i64, row(cells)?, None)?;
         }
     }
-    let low = |row: &Row| row.down_mbps.is_some_and(|rate| rate < 0.1);
-    log.judge(low, |length| (length >= 2_000_000).then_some(Verdict::Outage));
-    Ok(log.finish()?)
+    log.mark(Quantity::Down, 0.1, |length| (length >= 2_000_000).then_some(Low::Outage));
+    log.finish()
 }
 
-/// The pairs of sender and receiver of a file.
-fn pairs(input: &Input) -> Result<Vec<String>, TraceError> {
-    let mut sheet = Sheet::with_commas(&input.name, &input.text)?;
-    let columns = Columns::of(&sheet)?;
-    let mut pairs: Vec<String> = Vec::new();
-    while let Some(cells) = sheet.next()? {
-        let pair = columns.pair(cells);
-        if !pairs.contains(&pair) {
-            pairs.push(pair);
-        }
+fn row(cells: Cells<'_>) -> Result<Row, TraceError> {
+    let rssi = cells.quantity("rssiMean", Quantity::Rssi, 1.0)?.filter(|&rssi| rssi != NO_FRAMES);
+    let tech = band(cells.number("channelFreq")?);
+    let mut row = Row { tech, ..Row::default() }
+        .with(Quantity::Down, cells.quantity("nBytesReceived", Quantity::Down, MEGABIT)?)
+        .with(Quantity::Rssi, rssi);
+    if cells.number("isIperfOn")? == Some(0.0) {
+        idle(&mut row);
     }
-    Ok(pairs)
-}
-
-struct Columns {
-    sender: usize,
-    receiver: usize,
-    time: usize,
-    frequency: usize,
-    running: usize,
-    rssi: usize,
-    bytes: usize,
-}
-
-impl Columns {
-    fn of(sheet: &Sheet<'_>) -> Result<Self, TraceError> {
-        Ok(Self {
-            sender: sheet.need("senderId")?,
-            receiver: sheet.need("receiverId")?,
-            time: sheet.need("systime")?,
-            frequency: sheet.need("channelFreq")?,
-            running: sheet.need("isIperfOn")?,
-            rssi: sheet.need("rssiMean")?,
-            bytes: sheet.need("nBytesReceived")?,
-        })
-    }
-
-    fn pair(&self, cells: Cells<'_>) -> String {
-        format!("{}-{}", cells.text(self.sender), cells.text(self.receiver))
-    }
-
-    fn row(&self, cells: Cells<'_>) -> Result<Row, TraceError> {
-        let mut row = Row {
-            down_mbps: cells.quantity(self.bytes, Quantity::Down, MEGABIT)?,
-            rssi: cells.level(self.rssi, Quantity::Rssi)?.filter(|&rssi| rssi != NOTHING_HEARD),
-            tech: band(cells.number(self.frequency)?),
-            ..Row::default()
-        };
-        if cells.number(self.running)? == Some(0.0) {
-            idle(&mut row);
-        }
-        Ok(row)
-    }
+    Ok(row)
 }
 
 /// The word for the band of a channel in MHz: 2.4, 5 or 6 GHz (IEEE 802.11, Annex E).

@@ -4,146 +4,106 @@
 //!   <https://github.com/uccmisl/goDASHbed>): a download of large files. A rate under 0.1 Mbit/s for at most
 //!   2 s is the boundary of two files; longer, it is an outage.
 //! - Kingston (4G LTE measurements on a bus, re-published by hanifnew on GitHub): short downloads and uploads
-//!   by turns, so that the rates are lower bounds. While the uplink has 0.1 Mbit/s and more, a downlink under
+//!   in turn, so that the rates are lower bounds. While the uplink has 0.1 Mbit/s and more, a downlink under
 //!   1 Mbit/s is the application's doing, and so is a time of up to 3 s where both are low; longer, it is an
 //!   outage.
 //!
 //! Both have several rows a second, and rates in kbit/s. A second becomes one row: the means of the rates, the
 //! levels of its last row, its last ping.
 
-use super::{
-    ImportError, Input, clock,
-    log::{Log, Verdict},
-};
 use squall_signal::Technology;
 
+use super::{
+    Input, clock,
+    log::{Log, Low},
+};
 use crate::{
-    Event, Quantity, Row, Tech, Trace, TraceError,
-    sheet::{Cells, Sheet},
+    Event,
+    Quantity::{self, Down, Rsrp, Rsrq, Rssi, Rtt, Sinr, Up},
+    Recording, Row, Tech, TraceError,
+    sheet::{Cells, Layout, Sheet},
 };
 
 /// The columns by which UCC's logs are known.
-pub(super) const UCC: &[&str] = &["Timestamp", "NetworkMode", "RSRP", "DL_bitrate", "UL_bitrate"];
+pub(crate) const UCC: &[&str] = &["Timestamp", "NetworkMode", "RSRP", "DL_bitrate", "UL_bitrate"];
 
 /// The columns by which Kingston's logs are known.
-pub(super) const KINGSTON: &[&str] = &["Timestamp", "LAC", "LTERSSI", "RSRP", "DL_bitrate", "UL_bitrate"];
+pub(crate) const KINGSTON: &[&str] = &["Timestamp", "LAC", "LTERSSI", "RSRP", "DL_bitrate", "UL_bitrate"];
+
+/// What both have.
+const BOTH: [&str; 6] = ["Timestamp", "DL_bitrate", "UL_bitrate", "RSRP", "RSRQ", "SNR"];
 
 const SECOND: u64 = 1_000_000;
 
-/// Imports a log of UCC.
-pub(super) fn ucc(input: &Input) -> Result<Trace, ImportError> {
-    let mut sheet = Sheet::with_commas(&input.name, &input.text)?;
-    let columns = Columns::of(
-        &sheet,
-        "RSSI",
-        if sheet.column("RAWCELLID").is_some() { &["RAWCELLID"] } else { &["CellID"] },
-    )?;
-    let mut log = seconds(&mut sheet, &columns, &input.name)?;
-    let low = |row: &Row| row.down_mbps.is_some_and(|rate| rate < 0.1);
-    log.judge(low, |length| Some(if length > 2 * SECOND { Verdict::Outage } else { Verdict::Idle }));
-    Ok(log.finish()?)
-}
-
-/// Imports a log of Kingston.
-pub(super) fn kingston(input: &Input) -> Result<Trace, ImportError> {
-    let mut sheet = Sheet::with_commas(&input.name, &input.text)?;
-    let columns = Columns::of(&sheet, "LTERSSI", &["LAC", "CellID"])?;
-    let mut log = seconds(&mut sheet, &columns, &input.name)?;
-    let slow = |row: &Row| row.down_mbps.is_some_and(|rate| rate < 1.0);
-    let sends = |row: &Row| row.up_mbps.is_some_and(|rate| rate >= 0.1);
-    log.judge(|row| slow(row) && sends(row), |_| Some(Verdict::Idle));
-    log.judge(
-        |row| slow(row) && !sends(row),
-        |length| Some(if length > 3 * SECOND { Verdict::Outage } else { Verdict::Idle }),
-    );
-    Ok(log.finish()?)
-}
-
-/// Which column is where.
-struct Columns {
-    time: usize,
-    down: usize,
-    up: usize,
-    rsrp: usize,
-    rsrq: usize,
-    snr: usize,
-    rssi: usize,
+/// Which columns differ.
+struct Form {
+    rssi: &'static str,
     /// Together they name the serving cell.
-    cell: Vec<usize>,
-    mode: Option<usize>,
-    ping: Option<usize>,
-    ping_loss: Option<usize>,
+    cell: &'static [&'static str],
 }
 
-impl Columns {
-    fn of(sheet: &Sheet<'_>, rssi: &str, cell: &[&str]) -> Result<Self, TraceError> {
-        Ok(Self {
-            time: sheet.need("Timestamp")?,
-            down: sheet.need("DL_bitrate")?,
-            up: sheet.need("UL_bitrate")?,
-            rsrp: sheet.need("RSRP")?,
-            rsrq: sheet.need("RSRQ")?,
-            snr: sheet.need("SNR")?,
-            rssi: sheet.need(rssi)?,
-            cell: cell.iter().map(|name| sheet.need(name)).collect::<Result<_, _>>()?,
-            mode: sheet.column("NetworkMode"),
-            ping: sheet.column("PINGAVG"),
-            ping_loss: sheet.column("PINGLOSS"),
-        })
-    }
+/// Reads a log of UCC.
+pub(super) fn ucc(input: &Input) -> Result<Recording, TraceError> {
+    let sheet = Sheet::open(&input.name, &input.text, Layout::Commas)?;
+    let cell: &[&str] = if sheet.has(&["RAWCELLID"]) { &["RAWCELLID"] } else { &["CellID"] };
+    let mut log = seconds(sheet, &Form { rssi: "RSSI", cell }, &input.name)?;
+    log.mark(Down, 0.1, |length| Some(if length > 2 * SECOND { Low::Outage } else { Low::Idle }));
+    log.finish()
+}
 
-    fn time(&self, cells: Cells<'_>) -> Result<i64, TraceError> {
-        let text = cells.text(self.time);
-        let fault = || cells.fault(self.time, format!("{text:?} is not a date and time"));
-        clock::numbers(text).and_then(|seconds| seconds.checked_mul(1_000_000)).ok_or_else(fault)
-    }
+/// Reads a log of Kingston.
+pub(super) fn kingston(input: &Input) -> Result<Recording, TraceError> {
+    let sheet = Sheet::open(&input.name, &input.text, Layout::Commas)?;
+    let mut log = seconds(sheet, &Form { rssi: "LTERSSI", cell: &["LAC", "CellID"] }, &input.name)?;
+    let is_slow = |row: &Row| row[Down].is_some_and(|rate| rate < 1.0);
+    let sends = |row: &Row| row[Up].is_some_and(|rate| rate >= 0.1);
+    log.mark_where(|row| is_slow(row) && sends(row), |_| Some(Low::Idle));
+    let meaning = |length| Some(if length > 3 * SECOND { Low::Outage } else { Low::Idle });
+    log.mark_where(|row| is_slow(row) && !sends(row), meaning);
+    log.finish()
+}
 
-    /// What the radio said in a row of the log.
-    fn radio(&self, cells: Cells<'_>) -> Result<Row, TraceError> {
-        let tech = match self.mode {
-            Some(mode) if cells.text(mode) == "-" => Tech::default(),
-            Some(mode) => Tech::new(cells.text(mode)).map_err(|problem| cells.fault(mode, problem))?,
-            None => Tech::from(Technology::Lte),
+impl Form {
+    /// The levels in a row of the log.
+    fn levels(&self, cells: Cells<'_>, has_mode: bool) -> Result<Row, TraceError> {
+        let tech = match cells.text("NetworkMode") {
+            _ if !has_mode => Tech::from(Technology::Lte),
+            "-" => Tech::default(),
+            word => Tech::new(word).map_err(|problem| cells.fault("NetworkMode", problem))?,
         };
-        let rsrp = cells.level(self.rsrp, Quantity::Rsrp)?.filter(|&rsrp| rsrp != UNKNOWN_RSRP);
-        if tech.technology() == Technology::Umts {
-            // The RSCP is in the place of the RSRP; the others are left over from LTE.
-            return Ok(Row { rsrp, tech, ..Row::default() });
+        let rsrp = cells.quantity("RSRP", Rsrp, 1.0)?.filter(|&rsrp| rsrp != UNKNOWN_RSRP);
+        let mut row = Row { tech, ..Row::default() }.with(Rsrp, rsrp);
+        // Of UMTS the RSCP is in the place of the RSRP; the others are left over from LTE.
+        if row.tech.technology() != Technology::Umts {
+            for (quantity, column) in [(Rsrq, "RSRQ"), (Sinr, "SNR"), (Rssi, self.rssi)] {
+                row[quantity] = cells.quantity(column, quantity, 1.0)?;
+            }
         }
-        Ok(Row {
-            rsrp,
-            rsrq: cells.level(self.rsrq, Quantity::Rsrq)?,
-            sinr: cells.level(self.snr, Quantity::Sinr)?,
-            rssi: cells.level(self.rssi, Quantity::Rssi)?,
-            tech,
-            ..Row::default()
-        })
+        Ok(row)
     }
 
     fn cell(&self, cells: Cells<'_>) -> Option<String> {
-        let parts: Vec<&str> = self.cell.iter().map(|&column| cells.text(column)).collect();
-        let told = |part: &&str| !part.is_empty() && *part != "-" && *part != UNKNOWN_CELL;
-        parts.iter().all(told).then(|| parts.join("/"))
+        let parts: Vec<&str> = self.cell.iter().map(|column| cells.text(column)).collect();
+        let is_known = |part: &&str| !["", "-", UNKNOWN_CELL].contains(part);
+        parts.iter().all(is_known).then(|| parts.join("/"))
     }
+}
 
-    /// The round trip of a burst of pings in ms, and what share of it was lost.
-    fn ping(&self, cells: Cells<'_>) -> Result<(Option<f64>, Option<f64>), TraceError> {
-        let rtt = self.ping.map_or(Ok(None), |column| cells.quantity(column, Quantity::Rtt, 1.0))?;
-        let Some(column) = self.ping_loss else { return Ok((rtt, None)) };
-        let lost = cells.number(column)?;
-        if lost.is_some_and(|lost| !(0.0..=100.0).contains(&lost)) {
-            return Err(cells.fault(column, "is not a share or a percentage"));
-        }
-        // A burst is of a few pings, so 1 is all of them and not one in a hundred.
-        let share = lost.map(|lost| if lost > 1.0 { lost / 100.0 } else { lost });
-        Ok((rtt, share.filter(|&share| share > 0.0)))
+/// The share that was lost of a burst of pings.
+fn ping_loss(cells: Cells<'_>) -> Result<Option<f64>, TraceError> {
+    let lost = cells.number("PINGLOSS")?;
+    if lost.is_some_and(|lost| !(0.0..=100.0).contains(&lost)) {
+        return Err(cells.fault("PINGLOSS", "is not a share or a percentage"));
     }
+    // A burst is of a few pings, so 1 is all of them and not one in a hundred.
+    let share = lost.map(|lost| if lost > 1.0 { lost / 100.0 } else { lost });
+    Ok(share.filter(|&share| share > 0.0))
 }
 
 /// What G-NetTrack writes for an RSRP that it does not know.
 const UNKNOWN_RSRP: f64 = -200.0;
 
-/// What Android says for a cell that it does not know.
+/// What Android reports for a cell that it does not know.
 const UNKNOWN_CELL: &str = "2147483647";
 
 /// The rows of one second.
@@ -151,64 +111,52 @@ const UNKNOWN_CELL: &str = "2147483647";
 struct Second {
     line: u64,
     clock: i64,
-    down: Mean,
-    up: Mean,
+    /// The sums of the rates in Mbit/s, and how many there are: downlink and uplink.
+    rates: [(f64, u32); 2],
     rtt: Option<f64>,
     ping_loss: Option<f64>,
-    radio: Row,
+    levels: Row,
     cell: Option<String>,
 }
 
 impl Second {
-    fn row(self) -> (u64, i64, Row, Option<String>) {
-        let (down_mbps, up_mbps) = (self.down.value(), self.up.value());
-        let events = self.ping_loss.map(Event::PingLoss).into_iter().collect();
-        let row = Row { down_mbps, up_mbps, rtt_ms: self.rtt, events, ..self.radio };
-        (self.line, self.clock, row, self.cell)
-    }
-}
-
-#[derive(Default)]
-struct Mean {
-    sum: f64,
-    count: u32,
-}
-
-impl Mean {
-    fn add(&mut self, value: Option<f64>) {
-        if let Some(value) = value {
-            self.sum += value;
-            self.count += 1;
+    fn add(&mut self, rate: usize, mbps: Option<f64>) {
+        if let Some(mbps) = mbps {
+            self.rates[rate].0 += mbps;
+            self.rates[rate].1 += 1;
         }
     }
 
-    fn value(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum / f64::from(self.count))
+    fn push(self, log: &mut Log<'_>) -> Result<(), TraceError> {
+        let [down, up] = self.rates.map(|(sum, count)| (count > 0).then(|| sum / f64::from(count)));
+        let events = self.ping_loss.map(Event::PingLoss).into_iter().collect();
+        let row = Row { events, ..self.levels }.with(Down, down).with(Up, up).with(Rtt, self.rtt);
+        log.push(self.line, self.clock, row, self.cell)
     }
 }
 
 /// Reads all rows, a second at a time.
-fn seconds<'t>(sheet: &mut Sheet<'t>, columns: &Columns, file: &'t str) -> Result<Log<'t>, TraceError> {
+fn seconds<'t>(mut sheet: Sheet<'t>, form: &Form, file: &'t str) -> Result<Log<'t>, TraceError> {
+    sheet.need(&[&BOTH[..], &[form.rssi], form.cell].concat())?;
+    let has_mode = sheet.has(&["NetworkMode"]);
     let mut log = Log::new(file);
     let mut open: Option<Second> = None;
     while let Some(cells) = sheet.next()? {
-        let clock = columns.time(cells)?;
+        let clock = clock::date(cells, "Timestamp")?;
         if let Some(whole) = open.take_if(|open| open.clock != clock) {
-            let (line, clock, row, cell) = whole.row();
-            log.push(line, clock, row, cell)?;
+            whole.push(&mut log)?;
         }
         let second = open.get_or_insert_with(|| Second { line: cells.line, clock, ..Second::default() });
-        second.down.add(cells.quantity(columns.down, Quantity::Down, 1e3)?);
-        second.up.add(cells.quantity(columns.up, Quantity::Up, 1e3)?);
-        let (rtt, ping_loss) = columns.ping(cells)?;
-        second.rtt = rtt.or(second.rtt);
-        second.ping_loss = ping_loss.or(second.ping_loss);
-        second.radio = columns.radio(cells)?;
-        second.cell = columns.cell(cells);
+        for (index, column) in ["DL_bitrate", "UL_bitrate"].into_iter().enumerate() {
+            second.add(index, cells.quantity(column, Quantity::RATES[index], 1e3)?);
+        }
+        second.rtt = cells.quantity("PINGAVG", Rtt, 1.0)?.or(second.rtt);
+        second.ping_loss = ping_loss(cells)?.or(second.ping_loss);
+        second.levels = form.levels(cells, has_mode)?;
+        second.cell = form.cell(cells);
     }
     if let Some(whole) = open {
-        let (line, clock, row, cell) = whole.row();
-        log.push(line, clock, row, cell)?;
+        whole.push(&mut log)?;
     }
     Ok(log)
 }

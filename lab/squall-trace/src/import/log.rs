@@ -1,10 +1,14 @@
-//! Rows of a log on their way to a trace.
+//! Rows of a log on their way to a recording.
 
 use std::ops::Range;
 
 use squall_units::Micros;
 
-use crate::{Event, MAX_ROWS, Quantity, Row, Trace, TraceError, row::usual_step};
+use crate::{
+    Event, Quantity, Recording, Row, TraceError,
+    quantity::{TIMES, within},
+    row::usual_step,
+};
 
 /// The rows so far.
 pub(super) struct Log<'t> {
@@ -25,7 +29,7 @@ impl<'t> Log<'t> {
     /// row before: the serving cell, where the log tells it, and the technology.
     ///
     /// # Errors
-    /// If time goes back, or there are too many rows.
+    /// If time goes back.
     pub(super) fn push(
         &mut self,
         line: u64,
@@ -42,10 +46,7 @@ impl<'t> Log<'t> {
         row.at = since
             .filter(|&at| before.is_none_or(|before| before.at <= at))
             .ok_or_else(|| fault("its time is before that of the row above".to_owned()))?;
-        Quantity::Time.check(row.at as f64 / 1e6).map_err(fault)?;
-        if self.rows.len() == MAX_ROWS {
-            return Err(fault(format!("there are more than {MAX_ROWS} rows")));
-        }
+        within(row.at as f64 / 1e6, &TIMES).map_err(fault)?;
         if self.cell.is_some() && cell.is_some() && self.cell != cell {
             row.events.push(Event::Handover);
         }
@@ -57,7 +58,10 @@ impl<'t> Log<'t> {
             row.events.push(Event::Changed { from: before.clone(), to: row.tech.clone() });
         }
         self.cell = cell.or_else(|| self.cell.take());
-        self.rows.push(rounded(row));
+        for quantity in Quantity::ALL {
+            row[quantity] = row[quantity].map(|value| quantity.rounded(value));
+        }
+        self.rows.push(row);
         Ok(())
     }
 
@@ -66,45 +70,50 @@ impl<'t> Log<'t> {
         self.rows.last().map(|row| self.origin + row.at as i64)
     }
 
-    /// Marks rows where `low` holds for so long that `verdict` says what it means.
-    pub(super) fn judge(&mut self, low: impl Fn(&Row) -> bool, verdict: impl Fn(Micros) -> Option<Verdict>) {
+    /// Marks rows where a rate is so low for a time of which `meaning` says what it means.
+    pub(super) fn mark(&mut self, rate: Quantity, mbps: f64, meaning: impl Fn(Micros) -> Option<Low>) {
+        self.mark_where(|row| row[rate].is_some_and(|rate| rate < mbps), meaning);
+    }
+
+    /// The same of rows where `low` holds.
+    pub(super) fn mark_where(&mut self, low: impl Fn(&Row) -> bool, meaning: impl Fn(Micros) -> Option<Low>) {
         for (range, length) in runs(&self.rows, low) {
-            match verdict(length) {
-                Some(Verdict::Outage) => {
+            match meaning(length) {
+                Some(Low::Outage) => {
                     self.rows[range].iter_mut().for_each(|row| row.events.push(Event::Outage));
                 }
-                Some(Verdict::Idle) => self.rows[range].iter_mut().for_each(idle),
+                Some(Low::Idle) => self.rows[range].iter_mut().for_each(idle),
                 None => {}
             }
         }
     }
 
-    /// The trace, with its gaps marked.
+    /// The recording, with its gaps marked.
     ///
     /// # Errors
     /// If there are no rows.
-    pub(super) fn finish(mut self) -> Result<Trace, TraceError> {
+    pub(super) fn finish(mut self) -> Result<Recording, TraceError> {
         let most = 3 * usual_step(&self.rows);
         for index in 1..self.rows.len() {
             if self.rows[index].at - self.rows[index - 1].at > most {
                 self.rows[index].events.insert(0, Event::Gap);
             }
         }
-        Trace::new(self.rows).map_err(|error| TraceError::file(self.file, error.to_string()))
+        super::recording(self.file, self.rows)
     }
 }
 
 /// What a low rate means.
-pub(super) enum Verdict {
+pub(super) enum Low {
     /// The network was the cause.
     Outage,
     /// The application was.
     Idle,
 }
 
-/// Says that the application paused: the downlink's rate tells nothing then.
+/// Marks that the application paused: the downlink's rate means nothing then.
 pub(super) fn idle(row: &mut Row) {
-    row.down_mbps = None;
+    row[Quantity::Down] = None;
     row.events.push(Event::Idle);
 }
 
@@ -122,18 +131,4 @@ fn runs(rows: &[Row], low: impl Fn(&Row) -> bool) -> Vec<(Range<usize>, Micros)>
         start = end;
     }
     runs
-}
-
-fn rounded(row: Row) -> Row {
-    let to = |value: Option<f64>, parts: f64| value.map(|value| (value * parts).round() / parts);
-    Row {
-        down_mbps: to(row.down_mbps, 1e3),
-        up_mbps: to(row.up_mbps, 1e3),
-        rtt_ms: to(row.rtt_ms, 1e3),
-        rsrp: to(row.rsrp, 1e2),
-        rsrq: to(row.rsrq, 1e2),
-        sinr: to(row.sinr, 1e2),
-        rssi: to(row.rssi, 1e2),
-        ..row
-    }
 }

@@ -1,274 +1,254 @@
-//! Traces out of public measurement logs.
+//! Recordings out of files, whatever their format.
 //!
-//! One file for each format: where its logs are published, what its columns mean, and what is done with them.
-//! Common to all: time begins with the first row; rates are rounded to 1 kbit/s, round trips to 1 µs and
-//! levels to 0.01 dB; a number that no radio reports means that the level was not known; a time without rows
-//! for more than three usual steps is a [`gap`](super::Event::Gap).
+//! One file for each format: where it is published, what its columns mean, and what is done with them. Common to the
+//! measurement logs: time begins with the first row; rates are rounded to 1 kbit/s, round trips to 1 µs and levels to
+//! 0.01 dB; a number that no radio reports means that the level was not known; a time without rows for more than three
+//! usual steps is a [`gap`](crate::Event::Gap).
 
-mod cicv;
+pub(crate) mod cicv;
 mod clock;
-mod feup;
-mod gnettrack;
+pub(crate) mod feup;
+pub(crate) mod gnettrack;
+mod hsdpa;
 mod log;
-mod mtu;
-mod perama;
+pub(crate) mod mtu;
+pub(crate) mod perama;
 mod plain;
-mod sigcomm;
+mod sabre;
+mod saturatr;
+pub(crate) mod sigcomm;
 
-use std::{fmt, path::Path, str::FromStr};
+use std::path::Path;
 
-use super::{COLUMNS, Tech, Trace, TraceError, read};
+use squall_units::{Micros, Rate, Span};
 
-/// A format of public measurement logs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Format {
-    /// G-NetTrack as published by UCC, 4G (Raca et al., MMSys 2018) and 5G (MMSys 2020).
-    Ucc,
-    /// G-NetTrack on a city bus in Kingston.
-    Kingston,
-    /// The modem logs of MTU Cork (`Measurements5G`): 5G, LTE and UMTS.
-    Mtu,
-    /// Round trips of vehicles, `CICV5G`.
-    Cicv,
-    /// The merged logs of walking loops of Narayanan et al., SIGCOMM 2021.
-    Sigcomm,
-    /// Lines of two numbers, seconds and Mbit/s, such as the Lumos5G traces.
-    Plain,
-    /// Wi-Fi to a moving client (FEUP, `wifi-vehicles`), the summary of all experiments.
-    Feup,
-    /// Wi-Fi in a shipyard: iPerf3's JSON, and the output of `iw link` beside it.
-    Perama,
-}
+use crate::{
+    Format, Quantity, Recording, Row, Tech, TraceError, column, mahimahi, own,
+    sheet::{Cells, Layout, Sheet},
+};
 
-impl Format {
-    /// Every format.
-    pub const ALL: [Self; 8] = [
-        Self::Ucc,
-        Self::Kingston,
-        Self::Mtu,
-        Self::Cicv,
-        Self::Sigcomm,
-        Self::Plain,
-        Self::Feup,
-        Self::Perama,
-    ];
+/// Most bytes of a file that is read.
+const MAX_BYTES: u64 = 256 << 20;
 
-    /// Its name, in one lower-case word.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ucc => "ucc",
-            Self::Kingston => "kingston",
-            Self::Mtu => "mtu",
-            Self::Cicv => "cicv5g",
-            Self::Sigcomm => "sigcomm21",
-            Self::Plain => "plain",
-            Self::Feup => "feup",
-            Self::Perama => "perama",
-        }
-    }
+const DAY: Micros = 86_400_000_000;
 
-    /// What it is, in a line.
-    pub const fn about(self) -> &'static str {
-        match self {
-            Self::Ucc => "UCC 4G and 5G datasets (G-NetTrack): rates, levels, ping",
-            Self::Kingston => "city bus in Kingston (G-NetTrack): rates and levels of LTE",
-            Self::Mtu => "MTU Cork Measurements5G: uplink rate and levels of 5G, LTE or UMTS modems",
-            Self::Cicv => "CICV5G: round trips and levels of vehicles",
-            Self::Sigcomm => "SIGCOMM 2021 5G walking loops, merged logs: rate and levels",
-            Self::Plain => "lines of seconds and Mbit/s, such as the Lumos5G and Solis traces",
-            Self::Feup => {
-                "FEUP wifi-vehicles, final-exp-log.csv: rate and RSSI; takes a part, sender-receiver"
-            }
-            Self::Perama => "shipyard Wi-Fi: two files, of iPerf3 (JSON) and of iw link (JSON lines)",
-        }
-    }
+/// The longest link that is read, in microseconds: a week. A few digits can claim ages, and what is measured of a
+/// link takes time and memory for each second.
+pub const LONGEST: Micros = 7 * DAY;
 
-    /// How many files make one trace.
-    pub const fn files(self) -> usize {
-        match self {
-            Self::Perama => 2,
-            _ => 1,
-        }
-    }
-
-    /// The format of a text, told by its first line. `None` if it is none of these.
-    pub fn detect(text: &str) -> Option<Self> {
-        let first = text.lines().find(|line| !line.trim().is_empty())?.trim_start_matches('\u{feff}').trim();
-        if first.starts_with('{') {
-            return perama::is_its(first).then_some(Self::Perama);
-        }
-        if first.split_whitespace().next() == Some(cicv::SENT) {
-            return Some(Self::Cicv);
-        }
-        let words: Vec<&str> = first.split_whitespace().collect();
-        if words.len() == 2 && words.iter().all(|word| word.parse::<f64>().is_ok()) {
-            return Some(Self::Plain);
-        }
-        let columns: Vec<&str> = first.split(',').map(str::trim).collect();
-        let has = |names: &[&str]| names.iter().all(|name| columns.contains(name));
-        let tables = [
-            (Self::Ucc, gnettrack::UCC),
-            (Self::Kingston, gnettrack::KINGSTON),
-            (Self::Mtu, mtu::MARKS),
-            (Self::Sigcomm, sigcomm::MARKS),
-            (Self::Feup, feup::MARKS),
-        ];
-        tables.into_iter().find(|(_, names)| has(names)).map(|(format, _)| format)
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Format {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|format| format.name() == name)
-            .ok_or_else(|| format!("{name:?} is not a format; there are {}", names()))
-    }
-}
-
-fn names() -> String {
-    Format::ALL.map(Format::name).join(", ")
-}
-
-/// A file to be imported.
+/// A file to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
     /// Its name, for errors.
     pub name: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
 impl Input {
+    /// A text.
+    pub fn new(name: impl Into<String>, text: &str) -> Self {
+        Self { name: name.into(), text: text.trim_start_matches('\u{feff}').to_owned() }
+    }
+
     /// Reads a file.
     ///
     /// # Errors
-    /// If it cannot be read, is larger than 256 MiB, or is not UTF-8.
+    /// As [`read_text`].
     pub fn load(path: &Path) -> Result<Self, TraceError> {
-        Ok(Self { name: path.display().to_string(), text: read::read_text(path)? })
+        Ok(Self::new(path.display().to_string(), &read_text(path)?))
     }
 }
 
-/// What a log does not say of itself.
+/// The text of a file.
+///
+/// # Errors
+/// If it cannot be read, is larger than 256 MiB, or is not UTF-8.
+pub fn read_text(path: &Path) -> Result<String, TraceError> {
+    let file = path.display().to_string();
+    let bytes =
+        squall_file::read(path, MAX_BYTES).map_err(|error| TraceError::file(&file, error.to_string()))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let whole = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + whole.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        TraceError::line(&file, line, "is not UTF-8 text")
+    })
+}
+
+/// What a file does not say of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
-    /// The word for the radio technology, for logs that do not tell it.
+    /// Its format; recognised by its first line if `None`.
+    pub format: Option<Format>,
+    /// The column with the rate that counts: `down_mbps`, `up_mbps`, or in a CSV file any other whose name ends
+    /// with `_bps`, `_kbps` or `_mbps`. If `None`, the downlink's, or the uplink's if there is no other.
+    pub column: Option<String>,
+    /// The word for the radio technology, for logs without one.
     pub tech: Option<Tech>,
     /// Which part of a log with several; not needed when there is one.
     pub part: Option<String>,
 }
 
-/// Why there is no trace.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ImportError {
-    /// A mistake in a file.
-    #[error(transparent)]
-    File(#[from] TraceError),
-    /// The first line is of no known format.
-    #[error("{file}: its first line is of no known format; name one of {}", names())]
-    Unknown {
-        /// The file's name.
-        file: String,
-    },
-    /// It needs no import.
-    #[error("{file}: is a trace already")]
-    Already {
-        /// The file's name.
-        file: String,
-    },
-    /// The files are too few or too many.
-    #[error("{format} takes {} at a time, not {given}", files(*.format))]
-    Files {
-        /// The format.
-        format: Format,
-        /// How many were given.
-        given: usize,
-    },
-    /// The part is not there, or one must be chosen.
-    #[error("{file}: {problem}; its parts are {parts}")]
-    Part {
-        /// The file's name.
-        file: String,
-        /// What is wrong.
-        problem: String,
-        /// All parts.
-        parts: String,
-    },
-    /// What was wished for is nothing for this format.
-    #[error("{format} {problem}")]
-    Wish {
-        /// The format.
-        format: Format,
-        /// What is wrong.
-        problem: &'static str,
-    },
+impl Recording {
+    /// Reads a file with a recorded link.
+    ///
+    /// # Errors
+    /// As [`Self::parse`], and if it cannot be read, is larger than 256 MiB, is not UTF-8, has no length, or is longer
+    /// than [`LONGEST`]: most likely a time of the wrong unit.
+    pub fn load(path: &Path, wishes: &Wishes) -> Result<Self, TraceError> {
+        let input = Input::load(path)?;
+        Self::parse(std::slice::from_ref(&input), wishes)?.checked_length(&input.name)
+    }
+
+    /// The recording, if its length is one of a link. `file` is its name in errors.
+    pub(crate) fn checked_length(self, file: &str) -> Result<Self, TraceError> {
+        match self.duration() {
+            0 => Err(TraceError::file(file, "no time passes in it")),
+            long if long > LONGEST => {
+                Err(TraceError::file(file, format!("it is {} days long, and at most 7 are read", long / DAY)))
+            }
+            _ => Ok(self),
+        }
+    }
+
+    /// Reads the text of a file, or of several of a format whose recordings have several. The name of a list of
+    /// opportunities tells its direction: with a part `up` between dots, such as `drive.up`, it is the uplink.
+    ///
+    /// # Errors
+    /// Names the line of the first mistake, or says that the format is not known, or what was wished for not there.
+    pub fn parse(inputs: &[Input], wishes: &Wishes) -> Result<Self, TraceError> {
+        let Some(first) = inputs.first() else {
+            return Err(TraceError::Request("no file is named".to_owned()));
+        };
+        let unknown = || {
+            let problem = format!("the first line is of no known format; name one of {}", Format::names());
+            TraceError::line(&first.name, 1, problem)
+        };
+        let format = wishes.format.or_else(|| Format::detect(&first.text)).ok_or_else(unknown)?;
+        suits(format, inputs, wishes)?;
+        let wished = wishes.column.as_deref();
+        let rate = wished.and_then(|name| Quantity::RATES.into_iter().find(|rate| rate.name() == name));
+        if let (Some(name), None) = (wished, rate) {
+            return other_column(first, format, name);
+        }
+        let mut recording = read(format, inputs, wishes.part.as_deref())?;
+        recording.format = format;
+        if let Some(tech) = &wishes.tech {
+            recording.rows.iter_mut().for_each(|row| row.tech.clone_from(tech));
+        }
+        recording.choose(&first.name, rate)
+    }
+
+    /// Sets which rate counts.
+    fn choose(mut self, file: &str, wish: Option<Quantity>) -> Result<Self, TraceError> {
+        if self.opportunities.is_some() {
+            let named = if is_uplink(file) { Quantity::Up } else { Quantity::Down };
+            self.rate = Some(wish.unwrap_or(named));
+        } else if let Some(wish) = wish {
+            if !self.rows.iter().any(|row| row[wish].is_some()) {
+                let other = self.rate.map(|other| format!("; there is one in {other}")).unwrap_or_default();
+                return Err(TraceError::line(file, 1, format!("there is no rate in {wish}{other}")));
+            }
+            // Whoever asks for one does not need the other.
+            let other = if wish == Quantity::Down { Quantity::Up } else { Quantity::Down };
+            self.rows.iter_mut().for_each(|row| row[other] = None);
+            self.rate = Some(wish);
+        }
+        Ok(self)
+    }
 }
 
-fn files(format: Format) -> &'static str {
-    if format.files() == 1 { "one file" } else { "two files" }
+/// Whether a format takes so many files, and has what was asked for.
+fn suits(format: Format, inputs: &[Input], wishes: &Wishes) -> Result<(), TraceError> {
+    let has_parts = matches!(format, Format::Feup | Format::Sigcomm);
+    let has_no_tech = matches!(format, Format::Plain | Format::Cicv | Format::Hsdpa | Format::Sabre);
+    let problem = if inputs.len() != format.files() {
+        let files = if format.files() == 1 { "one file" } else { "two files" };
+        format!("takes {files} at a time, not {}", inputs.len())
+    } else if wishes.tech.is_some() && !has_no_tech {
+        "tells the technology itself".to_owned()
+    } else if wishes.part.is_some() && !has_parts {
+        "has no parts".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(TraceError::Request(format!("{format} {problem}")))
 }
 
-/// Makes a trace of a log; the format is told by the first file's first line if it is not given.
-///
-/// # Errors
-/// Names the line and column of the first mistake, or what else is in the way.
-pub fn import(format: Option<Format>, inputs: &[Input], wishes: &Wishes) -> Result<Trace, ImportError> {
-    let Some(first) = inputs.first() else {
-        return Err(TraceError::file("import", "no file is named").into());
-    };
-    let format = match format {
-        Some(format) => format,
-        None => told(first)?,
-    };
-    if inputs.len() != format.files() {
-        return Err(ImportError::Files { format, given: inputs.len() });
-    }
-    if wishes.tech.is_some() && !matches!(format, Format::Plain | Format::Cicv) {
-        return Err(ImportError::Wish { format, problem: "tells the technology itself" });
-    }
-    if wishes.part.is_some() && !matches!(format, Format::Feup | Format::Sigcomm) {
-        return Err(ImportError::Wish { format, problem: "has no parts" });
-    }
+fn read(format: Format, inputs: &[Input], part: Option<&str>) -> Result<Recording, TraceError> {
+    let first = &inputs[0];
     match format {
+        Format::Mahimahi => {
+            let trace = mahimahi::Trace::parse(&first.name, &first.text)?;
+            let end = trace.period() * 1_000;
+            Ok(Recording::of_opportunities(trace.millis().to_vec(), end, Vec::new()))
+        }
+        Format::Csv => recording(&first.name, own::read(&first.name, &first.text)?),
+        Format::Hsdpa => hsdpa::read(first),
+        Format::Sabre => sabre::read(first),
+        Format::Saturatr => saturatr::read(first),
+        Format::Plain => plain::read(first),
         Format::Ucc => gnettrack::ucc(first),
         Format::Kingston => gnettrack::kingston(first),
-        Format::Mtu => mtu::import(first),
-        Format::Cicv => cicv::import(first, wishes.tech.as_ref()),
-        Format::Sigcomm => sigcomm::import(first, wishes.part.as_deref()),
-        Format::Plain => plain::import(first, wishes.tech.as_ref()),
-        Format::Feup => feup::import(first, wishes.part.as_deref()),
-        Format::Perama => perama::import(inputs),
+        Format::Mtu => mtu::read(first),
+        Format::Cicv => cicv::read(first),
+        Format::Sigcomm => sigcomm::read(first, part),
+        Format::Feup => feup::read(first, part),
+        Format::Perama => perama::read(inputs),
     }
 }
 
-fn told(input: &Input) -> Result<Format, ImportError> {
-    let file = || input.name.clone();
-    Format::detect(&input.text).ok_or_else(|| {
-        let first = input.text.lines().next().unwrap_or_default();
-        let ours = first.split(',').any(|name| name.trim() == COLUMNS[0]);
-        if ours { ImportError::Already { file: file() } } else { ImportError::Unknown { file: file() } }
-    })
+/// A recording of these rows, which come from a file.
+fn recording(file: &str, rows: Vec<Row>) -> Result<Recording, TraceError> {
+    Recording::new(rows).map_err(|error| TraceError::file(file, error.to_string()))
+}
+
+/// Reads a column of a CSV file that recordings do not have, as the rate of the downlink.
+fn other_column(input: &Input, format: Format, name: &str) -> Result<Recording, TraceError> {
+    if format != Format::Csv {
+        return Err(TraceError::line(&input.name, 1, format!("there is no column {name:?} in {format}")));
+    }
+    let steps: Vec<(Span, Rate)> = column(&input.name, &input.text, name, 1.0)?;
+    let row =
+        |&(at, rate): &(Span, Rate)| Row::new(at.micros()).with(Quantity::Down, rate.bps() as f64 / 1e6);
+    recording(&input.name, steps.iter().map(row).collect())
+}
+
+/// The name of the part that is meant, of those that a table with all of these columns has.
+fn part(
+    input: &Input,
+    columns: &[&str],
+    name: impl Fn(Cells<'_>) -> String,
+    wish: Option<&str>,
+) -> Result<String, TraceError> {
+    let mut sheet = Sheet::open(&input.name, &input.text, Layout::Commas)?;
+    sheet.need(columns)?;
+    let mut parts: Vec<String> = Vec::new();
+    while let Some(cells) = sheet.next()? {
+        let part = name(cells);
+        if parts.last() != Some(&part) && !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+    chosen(&input.name, &parts, wish)
 }
 
 /// The part that is meant, of those that a file has.
-fn part(file: &str, parts: &[String], wish: Option<&str>) -> Result<String, ImportError> {
-    let fault =
-        |problem: String| Err(ImportError::Part { file: file.to_owned(), problem, parts: parts.join(", ") });
-    match (wish, parts) {
-        (Some(wish), _) if parts.iter().any(|part| part == wish) => Ok(wish.to_owned()),
-        (Some(wish), _) => fault(format!("there is no part \"{wish}\"")),
-        (None, [only]) => Ok(only.clone()),
-        (None, []) => Err(TraceError::file(file, "has no rows").into()),
-        (None, _) => fault("choose a part".to_owned()),
-    }
+fn chosen(file: &str, parts: &[String], wish: Option<&str>) -> Result<String, TraceError> {
+    let problem = match (wish, parts) {
+        (Some(wish), _) if parts.iter().any(|part| part == wish) => return Ok(wish.to_owned()),
+        (Some(wish), _) => format!("there is no part \"{wish}\""),
+        (None, [only]) => return Ok(only.clone()),
+        (None, []) => return Err(TraceError::file(file, "has no rows")),
+        (None, _) => "choose a part".to_owned(),
+    };
+    Err(TraceError::Request(format!("{file}: {problem}; its parts are {}", parts.join(", "))))
+}
+
+/// Whether a file's name has `up` between dots.
+fn is_uplink(name: &str) -> bool {
+    let file = Path::new(name).file_name().map(|file| file.to_string_lossy().into_owned());
+    file.is_some_and(|file| file.split('.').skip(1).any(|part| part == "up"))
 }
 
 #[cfg(test)]
@@ -280,39 +260,36 @@ mod tests {
         for format in Format::ALL {
             assert_eq!(format.name().parse(), Ok(format));
         }
-        assert!("pcap".parse::<Format>().unwrap_err().contains("there are ucc, kingston, "));
+        assert!("pcap".parse::<Format>().unwrap_err().contains("there are mahimahi, csv, "));
     }
 
-    fn refused(format: Option<Format>, texts: &[&str], wishes: &Wishes) -> String {
-        let input = |text: &&str| Input { name: "log".into(), text: (*text).to_owned() };
-        let inputs: Vec<Input> = texts.iter().map(input).collect();
-        import(format, &inputs, wishes).expect_err("is refused").to_string()
+    fn refused(format: Option<Format>, texts: &[&str], wishes: Wishes) -> String {
+        let inputs: Vec<Input> = texts.iter().map(|text| Input::new("log", text)).collect();
+        Recording::parse(&inputs, &Wishes { format, ..wishes }).expect_err("is refused").to_string()
     }
 
     #[test]
     fn what_is_no_log_is_refused() {
-        let none = Wishes::default();
-        assert!(
-            refused(None, &["a,b\n1,2\n"], &none).starts_with("log: its first line is of no known format")
-        );
-        assert!(refused(None, &[""], &none).starts_with("log: its first line is of no known format"));
-        assert_eq!(refused(None, &["down_mbps,time_s\n"], &none), "log: is a trace already");
-        assert_eq!(refused(None, &["0 1\n", "0 1\n"], &none), "plain takes one file at a time, not 2");
-        assert_eq!(refused(Some(Format::Perama), &["{}"], &none), "perama takes two files at a time, not 1");
-        let tech = Wishes { tech: Some(Tech::default()), part: None };
-        assert_eq!(refused(Some(Format::Ucc), &[""], &tech), "ucc tells the technology itself");
-        let part = Wishes { tech: None, part: Some("x".into()) };
-        assert_eq!(refused(Some(Format::Plain), &[""], &part), "plain has no parts");
+        let none = Wishes::default;
+        let unknown = "log:1: the first line is of no known format; name one of mahimahi, csv, hsdpa, ";
+        assert!(refused(None, &["a,b\n1,2\n"], none()).starts_with(unknown));
+        assert!(refused(None, &[""], none()).starts_with(unknown));
+        assert_eq!(refused(None, &["0 1\n", "0 1\n"], none()), "plain takes one file at a time, not 2");
+        assert_eq!(refused(Some(Format::Perama), &["{}"], none()), "perama takes two files at a time, not 1");
+        let tech = Wishes { tech: Some(Tech::default()), ..none() };
+        assert_eq!(refused(Some(Format::Ucc), &[""], tech), "ucc tells the technology itself");
+        let part = Wishes { part: Some("x".into()), ..none() };
+        assert_eq!(refused(Some(Format::Plain), &[""], part), "plain has no parts");
     }
 
     #[test]
     fn a_part_must_be_one_of_those_there_are() {
         let parts = ["a".to_owned(), "b".to_owned()];
-        assert_eq!(part("f", &parts, Some("b")).as_deref(), Ok("b"));
-        assert_eq!(part("f", &parts[..1], None).as_deref(), Ok("a"));
-        let told = |parts: &[String], wish| part("f", parts, wish).expect_err("is refused").to_string();
-        assert_eq!(told(&parts, None), "f: choose a part; its parts are a, b");
-        assert_eq!(told(&parts, Some("c")), "f: there is no part \"c\"; its parts are a, b");
-        assert_eq!(told(&[], None), "f: has no rows");
+        assert_eq!(chosen("f", &parts, Some("b")).as_deref(), Ok("b"));
+        assert_eq!(chosen("f", &parts[..1], None).as_deref(), Ok("a"));
+        let refused = |parts: &[String], wish| chosen("f", parts, wish).expect_err("is refused").to_string();
+        assert_eq!(refused(&parts, None), "f: choose a part; its parts are a, b");
+        assert_eq!(refused(&parts, Some("c")), "f: there is no part \"c\"; its parts are a, b");
+        assert_eq!(refused(&[], None), "f: has no rows");
     }
 }

@@ -3,93 +3,71 @@
 //!
 //! Three forms, by the modem: 5G NSA with its LTE anchor, LTE, UMTS. In the first, the 5G levels are 0 while
 //! there is no 5G; the row is then of LTE. The levels 0, −125 and −140 mean that there was no answer; for the
-//! SNR only −125 and −140 do, as 0 dB is nothing unusual. EC/IO of UMTS has no column in a trace.
+//! SNR only −125 and −140 do, as 0 dB is nothing unusual. EC/IO of UMTS has no column in a recording.
 
-use super::{ImportError, Input, clock, log::Log};
 use squall_signal::Technology;
 
+use super::{Input, clock, log::Log};
 use crate::{
-    Quantity, Row, Tech, Trace, TraceError,
-    sheet::{Cells, Sheet},
+    Quantity::{self, Rsrp, Rsrq, Rssi, Sinr},
+    Recording, Row, Tech, TraceError,
+    sheet::{Cells, Layout, Sheet},
 };
 
 /// The columns by which these logs are known.
-pub(super) const MARKS: &[&str] = &["Time", "Sent Bytes", RATE];
+pub(crate) const MARKS: &[&str] = &["Time", "Sent Bytes", RATE];
 
 const RATE: &str = "RATE(MBit/s)";
 
 const NO_ANSWER: [f64; 2] = [-125.0, -140.0];
 
 /// The levels of one radio, and their columns.
-struct Radio {
-    tech: Tech,
-    columns: Vec<(Quantity, usize)>,
-}
+type Radio = (Technology, &'static [(Quantity, &'static str)]);
 
-impl Radio {
-    /// `None` if the log has not all of these columns.
-    fn of(sheet: &Sheet<'_>, technology: Technology, columns: &[(Quantity, &str)]) -> Option<Self> {
-        let place = |&(quantity, name): &(Quantity, &str)| Some((quantity, sheet.column(name)?));
-        let columns = columns.iter().map(place).collect::<Option<_>>()?;
-        Some(Self { tech: Tech::from(technology), columns })
-    }
+/// The radios that a log may have, best first.
+const RADIOS: [Radio; 4] = [
+    (Technology::NrNsa, &[(Rsrp, "nr_rsrp(dBm)"), (Rsrq, "nr_rsrq(dB)"), (Rssi, "nr_rssi(dBm)")]),
+    (Technology::Lte, &[(Rsrp, "rsrp(dBm)"), (Rsrq, "rsrq(dB)"), (Rssi, "rssi(dBm)")]),
+    (
+        Technology::Lte,
+        &[
+            (Rsrp, "rsrpVal_signal_info(dBm)"),
+            (Rsrq, "rsrqVal_signal_info(dB)"),
+            (Rssi, "rssilte_signal_info(dBm)"),
+            (Sinr, "snrVal_signal_info(dB)"),
+        ],
+    ),
+    (Technology::Umts, &[(Rssi, "rssiumts_signal_info(dBm)")]),
+];
 
-    /// What it said; `None` if nothing.
-    fn row(&self, cells: Cells<'_>) -> Result<Option<Row>, TraceError> {
-        let mut row = Row { tech: self.tech.clone(), ..Row::default() };
-        for &(quantity, column) in &self.columns {
-            let zero_is_none = quantity != Quantity::Sinr;
-            let level = cells.level(column, quantity)?.filter(|level| !NO_ANSWER.contains(level));
-            if let Some(level) = level.filter(|&level| !zero_is_none || level != 0.0) {
-                row.set(quantity, level);
-            }
-        }
-        Ok(row.reading().is_some().then_some(row))
-    }
-}
-
-/// The radios of a log, best first.
-fn radios(sheet: &Sheet<'_>) -> Vec<Radio> {
-    use Quantity::{Rsrp, Rsrq, Rssi, Sinr};
-    let nr = [(Rsrp, "nr_rsrp(dBm)"), (Rsrq, "nr_rsrq(dB)"), (Rssi, "nr_rssi(dBm)")];
-    let anchor = [(Rsrp, "rsrp(dBm)"), (Rsrq, "rsrq(dB)"), (Rssi, "rssi(dBm)")];
-    let lte = [
-        (Rsrp, "rsrpVal_signal_info(dBm)"),
-        (Rsrq, "rsrqVal_signal_info(dB)"),
-        (Rssi, "rssilte_signal_info(dBm)"),
-        (Sinr, "snrVal_signal_info(dB)"),
-    ];
-    let umts = [(Rssi, "rssiumts_signal_info(dBm)")];
-    let all: [Option<Radio>; 4] = [
-        Radio::of(sheet, Technology::NrNsa, &nr),
-        Radio::of(sheet, Technology::Lte, &anchor),
-        Radio::of(sheet, Technology::Lte, &lte),
-        Radio::of(sheet, Technology::Umts, &umts),
-    ];
-    all.into_iter().flatten().collect()
-}
-
-/// Imports a log.
-pub(super) fn import(input: &Input) -> Result<Trace, ImportError> {
-    let mut sheet = Sheet::with_commas(&input.name, &input.text)?;
-    let (time, rate) = (sheet.need("Time")?, sheet.need(RATE)?);
-    let radios = radios(&sheet);
+/// Reads a log.
+pub(super) fn read(input: &Input) -> Result<Recording, TraceError> {
+    let mut sheet = Sheet::open(&input.name, &input.text, Layout::Commas)?;
+    sheet.need(&["Time", RATE])?;
+    let has = |(_, columns): &Radio| columns.iter().all(|(_, column)| sheet.has(&[column]));
+    let radios: Vec<Radio> = RADIOS.into_iter().filter(has).collect();
     let Some(last) = radios.last() else {
-        return Err(TraceError::line(&input.name, 1, "there are no columns of 5G, LTE or UMTS levels").into());
+        return Err(TraceError::line(&input.name, 1, "there are no columns of 5G, LTE or UMTS levels"));
     };
     let mut log = Log::new(&input.name);
     while let Some(cells) = sheet.next()? {
-        let text = cells.text(time);
-        let fault =
-            || cells.fault(time, format!("{text:?} is not a time such as Thu Aug 11 13:42:06 UTC 2022"));
-        let seconds = clock::words(text).ok_or_else(fault)?;
+        let at = clock::date_in_words(cells, "Time")?;
         let mut row = None;
         for radio in &radios {
-            row = row.or(radio.row(cells)?);
+            row = row.or(levels(radio, cells)?);
         }
-        let silent = || Row { tech: last.tech.clone(), ..Row::default() };
-        let up_mbps = cells.quantity(rate, Quantity::Up, 1.0)?;
-        log.push(cells.line, seconds * 1_000_000, Row { up_mbps, ..row.unwrap_or_else(silent) }, None)?;
+        let row = row.unwrap_or_else(|| Row { tech: Tech::from(last.0), ..Row::default() });
+        log.push(cells.line, at, row.with(Quantity::Up, cells.quantity(RATE, Quantity::Up, 1.0)?), None)?;
     }
-    Ok(log.finish()?)
+    log.finish()
+}
+
+/// The levels of a radio; `None` if it has none.
+fn levels((technology, columns): &Radio, cells: Cells<'_>) -> Result<Option<Row>, TraceError> {
+    let mut row = Row { tech: Tech::from(*technology), ..Row::default() };
+    for &(quantity, column) in *columns {
+        let is_answer = |level: &f64| !NO_ANSWER.contains(level) && (quantity == Sinr || *level != 0.0);
+        row[quantity] = cells.quantity(column, quantity, 1.0)?.filter(is_answer);
+    }
+    Ok(row.reading().is_some().then_some(row))
 }

@@ -2,109 +2,66 @@
 //! `merged-logs`): one row a second. The downlink is iPerf's receiver; the uplink is the interface's counter of
 //! bytes, as iPerf's sender jumps at its start.
 //!
-//! The levels are those of 5G, told only while it is connected; else the row is of LTE, and has none. A rate
+//! The levels are those of 5G, measured only while it is connected; else the row is of LTE, and has none. A rate
 //! under 0.5 Mbit/s is an outage. A file with several runs has them as parts.
 
-use super::{
-    ImportError, Input, clock,
-    log::{Log, Verdict},
-    part,
-};
 use squall_signal::Technology;
 
+use super::{
+    Input, clock,
+    log::{Log, Low},
+    part,
+};
 use crate::{
-    Quantity, Row, Tech, Trace, TraceError,
-    sheet::{Cells, Sheet},
+    Quantity, Recording, Row, Tech, TraceError,
+    sheet::{Cells, Layout, Sheet},
 };
 
 /// The columns by which these logs are known.
-pub(super) const MARKS: &[&str] =
+pub(crate) const MARKS: &[&str] =
     &["timestamp", "nrStatus", "nr_ssRsrp", "nr_ssSinr", "Throughput", "direction", "run_number"];
 
-/// Imports a log, or a part of one.
-pub(super) fn import(input: &Input, wish: Option<&str>) -> Result<Trace, ImportError> {
-    let run = part(&input.name, &runs(input)?, wish)?;
-    let mut sheet = Sheet::with_commas(&input.name, &input.text)?;
-    let columns = Columns::of(&sheet)?;
+/// The columns that are read beside these.
+const MORE: &[&str] = &["uplink_mbps", "network_type"];
+
+/// Reads a log, or a part of one.
+pub(super) fn read(input: &Input, wish: Option<&str>) -> Result<Recording, TraceError> {
+    // Runs have whole numbers, but are written as `163.0`.
+    let run = |cells: Cells<'_>| {
+        let run = cells.text("run_number");
+        run.strip_suffix(".0").unwrap_or(run).to_owned()
+    };
+    let wanted = part(input, &[MARKS, MORE].concat(), run, wish)?;
+    let mut sheet = Sheet::open(&input.name, &input.text, Layout::Commas)?;
     let mut log = Log::new(&input.name);
     while let Some(cells) = sheet.next()? {
-        if number(cells.text(columns.run)) == run {
-            let text = cells.text(columns.time);
-            let fault = || cells.fault(columns.time, format!("{text:?} is not a date and time"));
-            let seconds = clock::numbers(text).ok_or_else(fault)?;
-            log.push(cells.line, seconds * 1_000_000, columns.row(cells)?, None)?;
+        if run(cells) == wanted {
+            let at = clock::date(cells, "timestamp")?;
+            let row = row(cells)?;
+            log.push(cells.line, at, row, None)?;
         }
     }
-    let low = |row: &Row| row.down_mbps.or(row.up_mbps).is_some_and(|rate| rate < 0.5);
-    log.judge(low, |_| Some(Verdict::Outage));
-    Ok(log.finish()?)
+    for direction in Quantity::RATES {
+        log.mark(direction, 0.5, |_| Some(Low::Outage));
+    }
+    log.finish()
 }
 
-/// The runs of a file.
-fn runs(input: &Input) -> Result<Vec<String>, TraceError> {
-    let mut sheet = Sheet::with_commas(&input.name, &input.text)?;
-    let run = sheet.need("run_number")?;
-    let mut runs: Vec<String> = Vec::new();
-    while let Some(cells) = sheet.next()? {
-        let name = number(cells.text(run));
-        if runs.last().is_none_or(|last| last != name) && !runs.iter().any(|known| known == name) {
-            runs.push(name.to_owned());
+fn row(cells: Cells<'_>) -> Result<Row, TraceError> {
+    let (rate, column) = match cells.text("direction") {
+        "downlink" => (Quantity::Down, "Throughput"),
+        "uplink" => (Quantity::Up, "uplink_mbps"),
+        other => {
+            return Err(cells.fault("direction", format!("{other:?} is neither downlink nor uplink")));
         }
+    };
+    let row = Row::default().with(rate, cells.quantity(column, rate, 1.0)?);
+    if cells.text("nrStatus") != "CONNECTED" {
+        return Ok(Row { tech: Tech::from(Technology::Lte), ..row });
     }
-    Ok(runs)
-}
-
-/// Runs have whole numbers, but are written as `163.0`.
-fn number(run: &str) -> &str {
-    run.strip_suffix(".0").unwrap_or(run)
-}
-
-struct Columns {
-    time: usize,
-    run: usize,
-    status: usize,
-    rsrp: usize,
-    sinr: usize,
-    down: usize,
-    up: usize,
-    network: usize,
-    direction: usize,
-}
-
-impl Columns {
-    fn of(sheet: &Sheet<'_>) -> Result<Self, TraceError> {
-        Ok(Self {
-            time: sheet.need("timestamp")?,
-            run: sheet.need("run_number")?,
-            status: sheet.need("nrStatus")?,
-            rsrp: sheet.need("nr_ssRsrp")?,
-            sinr: sheet.need("nr_ssSinr")?,
-            down: sheet.need("Throughput")?,
-            up: sheet.need("uplink_mbps")?,
-            network: sheet.need("network_type")?,
-            direction: sheet.need("direction")?,
-        })
-    }
-
-    fn row(&self, cells: Cells<'_>) -> Result<Row, TraceError> {
-        let rates = match cells.text(self.direction) {
-            "downlink" => (cells.quantity(self.down, Quantity::Down, 1.0)?, None),
-            "uplink" => (None, cells.quantity(self.up, Quantity::Up, 1.0)?),
-            other => {
-                let problem = format!("{other:?} is neither downlink nor uplink");
-                return Err(cells.fault(self.direction, problem));
-            }
-        };
-        let row = Row { down_mbps: rates.0, up_mbps: rates.1, ..Row::default() };
-        if cells.text(self.status) != "CONNECTED" {
-            return Ok(Row { tech: Tech::from(Technology::Lte), ..row });
-        }
-        let standalone = cells.text(self.network).starts_with("SA");
-        Ok(Row {
-            rsrp: cells.level(self.rsrp, Quantity::Rsrp)?,
-            sinr: cells.level(self.sinr, Quantity::Sinr)?,
-            tech: Tech::from(if standalone { Technology::Nr } else { Technology::NrNsa }),
-            ..row
-        })
-    }
+    let is_standalone = cells.text("network_type").starts_with("SA");
+    let tech = Tech::from(if is_standalone { Technology::Nr } else { Technology::NrNsa });
+    Ok(Row { tech, ..row }
+        .with(Quantity::Rsrp, cells.quantity("nr_ssRsrp", Quantity::Rsrp, 1.0)?)
+        .with(Quantity::Sinr, cells.quantity("nr_ssSinr", Quantity::Sinr, 1.0)?))
 }

@@ -2,14 +2,13 @@
 
 use std::ops::Range;
 
-use crate::{Event, Row};
 use squall_units::Micros;
 
-use super::{Column, OUTAGE, OUTAGE_BPS, PACKET};
+use crate::{Event, OUTAGE, OUTAGE_BPS, PACKET, Quantity, Row};
 
 /// Millionths of a bit in a packet: what a rate in bits per second carries in a microsecond is a whole number of
 /// these.
-pub(super) const PACKET_MICROBITS: u128 = PACKET as u128 * 8 * 1_000_000;
+pub(crate) const PACKET_MICROBITS: u128 = PACKET as u128 * 8 * 1_000_000;
 
 /// What the link did in a `gap`: a time for which the recording has no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,30 +36,30 @@ enum Kind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Step {
-    pub(super) at: Micros,
-    pub(super) bps: u64,
+pub(crate) struct Step {
+    pub(crate) at: Micros,
+    pub(crate) bps: u64,
     /// Millionths of a bit that the link carried until `at`.
-    pub(super) before: u128,
+    pub(crate) before: u128,
 }
 
 impl Supply {
-    /// A link with the rate of a column; `None` if it has no rate in any row.
+    /// A link with a rate of these rows; `None` if no row has it.
     ///
     /// A rate holds from its row until the next row that has one, the first also before its row. Where the sender
     /// paused (`app_idle`) and there is no rate, it is on the straight line between the rates around the pause.
-    pub(super) fn of_rows(
+    pub(crate) fn of_rows(
         rows: &[Row],
         end: Micros,
         step: Micros,
-        column: Column,
+        rate: Quantity,
         gaps: Gaps,
     ) -> Option<Self> {
         let mut known = Vec::new();
         let mut idle = Vec::new();
         let mut before: Option<&Row> = None;
         for row in rows {
-            let rate = row.get(column.quantity()).map(bps);
+            let rate = row[rate].map(bps);
             let stalled = gaps == Gaps::Stall && row.events.contains(&Event::Gap);
             if let Some(silent) = before.map(|before| before.at + step).filter(|at| stalled && *at < row.at) {
                 let last = known.last().map(|&(_, rate)| rate);
@@ -85,7 +84,7 @@ impl Supply {
     }
 
     /// A link with these opportunities, in milliseconds.
-    pub(super) fn of_opportunities(millis: Vec<u64>, end: Micros) -> Self {
+    pub(crate) fn of_opportunities(millis: Vec<u64>, end: Micros) -> Self {
         Self { kind: Kind::Opportunities(millis), end }
     }
 
@@ -129,7 +128,7 @@ impl Supply {
 
     /// Millionths of a bit that the link carried from 0 until `at`. An opportunity at time 0 counts from the first
     /// moment after that.
-    pub(super) fn microbits_until(&self, at: Micros) -> u128 {
+    pub(crate) fn microbits_until(&self, at: Micros) -> u128 {
         if at == 0 {
             return 0;
         }
@@ -148,13 +147,13 @@ impl Supply {
     }
 
     /// The rate at a time, in bits per second; `None` if it is a list of opportunities.
-    pub(super) fn rate_at(&self, at: Micros) -> Option<u64> {
+    pub(crate) fn rate_at(&self, at: Micros) -> Option<u64> {
         let Kind::Steps(steps) = &self.kind else { return None };
         Some(steps[steps.partition_point(|step| step.at <= at).max(1) - 1].bps)
     }
 
     /// The steps with their ends; none if it is a list of opportunities.
-    pub(super) fn steps(&self) -> impl Iterator<Item = (Step, Micros)> {
+    pub(crate) fn steps(&self) -> impl Iterator<Item = (Step, Micros)> {
         let steps: &[Step] = match &self.kind {
             Kind::Steps(steps) => steps,
             Kind::Opportunities(_) => &[],
@@ -203,11 +202,11 @@ mod tests {
     const SECOND: Micros = 1_000_000;
 
     fn row(second: u64, down: Option<f64>, events: &[Event]) -> Row {
-        Row { at: second * SECOND, down_mbps: down, events: events.to_vec(), ..Row::default() }
+        Row { events: events.to_vec(), ..Row::new(second * SECOND).with(Quantity::Down, down) }
     }
 
     fn means(rows: &[Row], seconds: u64, gaps: Gaps) -> Vec<f64> {
-        let all = Supply::of_rows(rows, seconds * SECOND, SECOND, Column::Down, gaps).unwrap();
+        let all = Supply::of_rows(rows, seconds * SECOND, SECOND, Quantity::Down, gaps).unwrap();
         (0..seconds).map(|second| all.mean_bps(second * SECOND..(second + 1) * SECOND) / 1e6).collect()
     }
 
@@ -215,7 +214,7 @@ mod tests {
     fn a_rate_holds_until_the_next() {
         let rows = [row(1, Some(3.0), &[]), row(2, None, &[]), row(3, Some(0.5), &[])];
         assert_eq!(means(&rows, 5, Gaps::Hold), [3.0, 3.0, 3.0, 0.5, 0.5]);
-        assert_eq!(Supply::of_rows(&rows, SECOND, SECOND, Column::Up, Gaps::Hold), None);
+        assert_eq!(Supply::of_rows(&rows, SECOND, SECOND, Quantity::Up, Gaps::Hold), None);
     }
 
     #[test]
@@ -242,7 +241,7 @@ mod tests {
             row(2, Some(0.0), &[]),
             row(4, Some(0.06), &[]),
         ];
-        let steps = Supply::of_rows(&rows, 5 * SECOND, SECOND, Column::Down, Gaps::Hold).unwrap();
+        let steps = Supply::of_rows(&rows, 5 * SECOND, SECOND, Quantity::Down, Gaps::Hold).unwrap();
         let outages = steps.outages();
         assert_eq!((outages.len(), outages[0].start, outages[0].end), (1, SECOND, 4 * SECOND));
         let list = Supply::of_opportunities(vec![201, 400, 601, 700], SECOND);

@@ -1,42 +1,21 @@
 //! From rates to delivery opportunities, and back.
 
-use std::fmt::Write as _;
-
-use crate::Row;
 use squall_units::Micros;
 
-use super::{Column, PACKET, Supply, supply::PACKET_MICROBITS};
-use crate::mahimahi;
+use crate::{Quantity, RecordingError, Row, Supply, mahimahi, supply::PACKET_MICROBITS};
 
 /// Most opportunities that are made of a table: 1 Gbit/s for ten minutes.
 pub const MAX_OPPORTUNITIES: u64 = 50_000_000;
 
-/// Why a link has no opportunities.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ScheduleError {
-    /// It has no rate.
-    #[error("there is no rate in it")]
-    NoRate,
-    /// It is too slow, or too short, for a single packet.
-    #[error("the link never carries a packet of {PACKET} bytes")]
-    Never,
-    /// There are more than [`MAX_OPPORTUNITIES`].
-    #[error("there would be {0} lines, and at most {MAX_OPPORTUNITIES} are made; take a part, or scale it")]
-    TooMany(u128),
-    /// It is longer than mahimahi's clock here can hold.
-    #[error(transparent)]
-    Trace(#[from] mahimahi::ScheduleError),
-}
-
 /// The opportunities of a link whose rate changes in steps: one at each time by which it has carried another
 /// [`PACKET`], in whole milliseconds, rounded up.
-pub(super) fn opportunities(supply: &Supply) -> Result<mahimahi::Trace, ScheduleError> {
+pub(crate) fn opportunities(supply: &Supply) -> Result<mahimahi::Trace, RecordingError> {
     let count = supply.microbits_until(supply.end()) / PACKET_MICROBITS;
     if count == 0 {
-        return Err(ScheduleError::Never);
+        return Err(RecordingError::Never);
     }
     if count > u128::from(MAX_OPPORTUNITIES) {
-        return Err(ScheduleError::TooMany(count));
+        return Err(RecordingError::TooManyOpportunities { count });
     }
     let mut millis = Vec::with_capacity(count as usize);
     let mut due = PACKET_MICROBITS;
@@ -49,31 +28,14 @@ pub(super) fn opportunities(supply: &Supply) -> Result<mahimahi::Trace, Schedule
             due += PACKET_MICROBITS;
         }
     }
-    Ok(mahimahi::Trace::new(millis)?)
-}
-
-/// A trace as a file of mahimahi.
-pub fn text(trace: &mahimahi::Trace) -> String {
-    let mut text = String::with_capacity(trace.millis().len() * 7);
-    for millis in trace.millis() {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{millis}");
-    }
-    text
+    mahimahi::Trace::new(millis)
 }
 
 /// Rows with the mean rate of each step of a list of opportunities.
-pub(super) fn rows(supply: &Supply, step: Micros, column: Column) -> Vec<Row> {
+pub(crate) fn rows(supply: &Supply, step: Micros, rate: Quantity) -> Vec<Row> {
     let starts = (0..).map(|index| index * step).take_while(|at| *at < supply.end());
-    let row = |at: Micros| {
-        let mean = supply.mean_bps(at..(at + step).min(supply.end())) / 1e6;
-        let (down_mbps, up_mbps) = match column {
-            Column::Down => (Some(mean), None),
-            Column::Up => (None, Some(mean)),
-        };
-        Row { at, down_mbps, up_mbps, ..Row::default() }
-    };
-    starts.map(row).collect()
+    let mean = |at: Micros| supply.mean_bps(at..(at + step).min(supply.end())) / 1e6;
+    starts.map(|at| Row::new(at).with(rate, mean(at))).collect()
 }
 
 #[cfg(test)]
@@ -81,27 +43,26 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::link::Gaps;
+    use crate::Gaps;
 
     fn steps(rates: &[f64], step: Micros) -> Supply {
-        let row =
-            |(at, &rate): (Micros, &f64)| Row { at: at * step, down_mbps: Some(rate), ..Row::default() };
+        let row = |(at, &rate): (Micros, &f64)| Row::new(at * step).with(Quantity::Down, rate);
         let rows: Vec<Row> = (0..).zip(rates).map(row).collect();
-        Supply::of_rows(&rows, rates.len() as Micros * step, step, Column::Down, Gaps::Hold).unwrap()
+        Supply::of_rows(&rows, rates.len() as Micros * step, step, Quantity::Down, Gaps::Hold).unwrap()
     }
 
     #[test]
     fn twelve_megabits_are_a_packet_a_millisecond() {
         let trace = opportunities(&steps(&[12.0, 0.0, 6.0], 4_000)).unwrap();
         assert_eq!(trace.millis(), [1, 2, 3, 4, 10, 12]);
-        assert_eq!(text(&trace), "1\n2\n3\n4\n10\n12\n");
+        assert_eq!(trace.text(), "1\n2\n3\n4\n10\n12\n");
     }
 
     #[test]
     fn what_is_too_slow_or_too_fast_is_refused() {
-        assert_eq!(opportunities(&steps(&[0.0, 0.001], 1_000_000)), Err(ScheduleError::Never));
+        assert_eq!(opportunities(&steps(&[0.0, 0.001], 1_000_000)), Err(RecordingError::Never));
         let fast = opportunities(&steps(&[1e6], 1_000_000_000));
-        assert_eq!(fast, Err(ScheduleError::TooMany(83_333_333_333)));
+        assert_eq!(fast, Err(RecordingError::TooManyOpportunities { count: 83_333_333_333 }));
     }
 
     proptest! {
@@ -131,8 +92,8 @@ mod tests {
             millis.sort_unstable();
             let end = (millis[millis.len() - 1] + 1) * 1_000;
             let list = Supply::of_opportunities(millis, end);
-            let rows = rows(&list, step, Column::Down);
-            let steps = Supply::of_rows(&rows, end, step, Column::Down, Gaps::Hold).unwrap();
+            let rows = rows(&list, step, Quantity::Down);
+            let steps = Supply::of_rows(&rows, end, step, Quantity::Down, Gaps::Hold).unwrap();
             for at in (0..=end / step).map(|n| n * step).chain([end]) {
                 // A rate has whole bits per second.
                 let (of_list, of_steps) = (list.microbits_until(at), steps.microbits_until(at));

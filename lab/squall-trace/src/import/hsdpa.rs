@@ -8,10 +8,10 @@
 //! beginning, the position is left out. A time that belongs to no interval, and is longer than three usual ones,
 //! is a gap.
 
-use crate::{Event, Input, Quantity, Row, Trace, TraceError};
 use squall_units::Micros;
 
-use crate::link::recording::Table;
+use super::{Input, recording};
+use crate::{Event, Quantity, Recording, Row, TraceError, row::usual_step};
 
 /// An interval of a log, in microseconds of its own clock.
 struct Interval {
@@ -21,35 +21,29 @@ struct Interval {
 }
 
 /// Reads a log.
-pub(in crate::link) fn hsdpa(input: &Input) -> Result<Table, TraceError> {
+pub(super) fn read(input: &Input) -> Result<Recording, TraceError> {
     let mut intervals: Vec<Interval> = Vec::new();
     for (line, text) in (1..).zip(input.text.lines()) {
-        let fault = |problem: String| TraceError::Line { file: input.name.clone(), line, problem };
+        let fault = |problem: String| TraceError::line(&input.name, line, problem);
         let Some(interval) = interval(text).map_err(fault)? else { continue };
         if intervals.last().is_some_and(|last| interval.start < last.start) {
             return Err(fault("its interval begins before that of the line above".to_owned()));
         }
         intervals.push(interval);
     }
-    let fault = |problem: String| TraceError::File { file: input.name.clone(), problem };
     let (Some(first), Some(last)) = (intervals.first(), intervals.last()) else {
-        return Err(fault("has no intervals".to_owned()));
+        return Err(TraceError::file(&input.name, "has no intervals"));
     };
     let since = |time: f64| ((time - first.start) * 1e3).round() as Micros;
-    let row = |interval: &Interval| Row {
-        at: since(interval.start),
-        down_mbps: Some(interval.mbps),
-        ..Row::default()
-    };
-    let trace = Trace::new(intervals.iter().map(row).collect()).map_err(|error| fault(error.to_string()))?;
-    let (step, end) = (trace.step(), since(last.end));
-    let mut rows = trace.rows().to_vec();
+    let row = |interval: &Interval| Row::new(since(interval.start)).with(Quantity::Down, interval.mbps);
+    let mut rows: Vec<Row> = intervals.iter().map(row).collect();
+    let most = 3 * usual_step(&rows);
     for (row, before) in rows.iter_mut().skip(1).zip(&intervals) {
-        if row.at.saturating_sub(since(before.end)) > 3 * step {
+        if row.at.saturating_sub(since(before.end)) > most {
             row.events.push(Event::Gap);
         }
     }
-    Ok(Table { rows, end, step })
+    Ok(recording(&input.name, rows)?.ending(since(last.end)))
 }
 
 /// The interval of a line; `None` if the line has nothing, or an interval of no length.
@@ -79,16 +73,17 @@ fn interval(text: &str) -> Result<Option<Interval>, String> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Table, TraceError> {
-        hsdpa(&Input { name: "bus.log".into(), text: text.into() })
+    fn log(text: &str) -> Result<Recording, TraceError> {
+        read(&Input::new("bus.log", text))
     }
 
     #[test]
     fn a_rate_stands_where_its_interval_begins() {
         let text = "1 5000 59.9 10.7 125000 1000\n\n2 5500 59.9 10.7 0 0500\n3 5500 59.9 10.7 0 0\n\
                     4 6500 59.9 10.7 0 1000\n9 12000 59.9 10.7 250000 1000\n";
-        let table = read(text).unwrap();
-        let rows: Vec<_> = table.rows.iter().map(|row| (row.at, row.down_mbps, row.events.len())).collect();
+        let log = log(text).unwrap();
+        let rows: Vec<_> =
+            log.rows().iter().map(|row| (row.at, row[Quantity::Down], row.events.len())).collect();
         assert_eq!(
             rows,
             [
@@ -98,22 +93,22 @@ mod tests {
                 (7_000_000, Some(2.0), 1)
             ]
         );
-        assert_eq!((table.end, &table.rows[3].events), (8_000_000, &vec![Event::Gap]));
+        assert_eq!((log.duration(), &log.rows()[3].events), (8_000_000, &vec![Event::Gap]));
     }
 
     #[test]
     fn errors_name_the_line() {
-        let told = |text: &str| read(text).map(drop).unwrap_err().to_string();
-        assert_eq!(told("1 2 3 4 5\n"), "bus.log:1: 5 words instead of six numbers");
+        let refused = |text: &str| log(text).map(drop).unwrap_err().to_string();
+        assert_eq!(refused("1 2 3 4 5\n"), "bus.log:1: 5 words instead of six numbers");
         assert_eq!(
-            told("1 9 3 4 5 1\n1 9 3 4 x 1\n"),
+            refused("1 9 3 4 5 1\n1 9 3 4 x 1\n"),
             "bus.log:2: bytes \"x\" is not a number from 0 to 1000000000000"
         );
         assert_eq!(
-            told("1 9 3 4 5 1\n1 8 3 4 5 1\n"),
+            refused("1 9 3 4 5 1\n1 8 3 4 5 1\n"),
             "bus.log:2: its interval begins before that of the line above"
         );
-        assert_eq!(told("1 9 3 4 5 0\n"), "bus.log:1: 5 bytes in 0 ms is not a rate");
-        assert_eq!(told("1 9 3 4 0 0\n"), "bus.log: has no intervals");
+        assert_eq!(refused("1 9 3 4 5 0\n"), "bus.log:1: 5 bytes in 0 ms is not a rate");
+        assert_eq!(refused("1 9 3 4 0 0\n"), "bus.log: has no intervals");
     }
 }

@@ -8,10 +8,8 @@
 //! client's log (`client-TIME-ID`) they are the downlink, in a server's (`server-TIME-ID`) the uplink. Answers tell
 //! the round trip: over the measured link, and back over the other.
 
-use crate::{Input, Quantity, TraceError};
-use squall_units::Micros;
-
-use crate::{link::recording::List, mahimahi};
+use super::Input;
+use crate::{Quantity, Recording, Row, TraceError, mahimahi};
 
 /// What a line tells.
 struct Arrival<'t> {
@@ -22,11 +20,11 @@ struct Arrival<'t> {
 }
 
 /// Reads a log.
-pub(in crate::link) fn saturatr(input: &Input) -> Result<List, TraceError> {
+pub(super) fn read(input: &Input) -> Result<Recording, TraceError> {
     let (mut packets, mut answers): (Vec<i64>, Vec<(i64, f64)>) = (Vec::new(), Vec::new());
     let mut session: Option<&str> = None;
     for (line, text) in (1..).zip(input.text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
-        let fault = |problem: String| TraceError::Line { file: input.name.clone(), line, problem };
+        let fault = |problem: String| TraceError::line(&input.name, line, problem);
         let arrival = arrival(text).map_err(fault)?;
         if let Some(rtt) = arrival.rtt {
             answers.push((arrival.nanos, rtt));
@@ -44,19 +42,20 @@ pub(in crate::link) fn saturatr(input: &Input) -> Result<List, TraceError> {
         }
         packets.push(arrival.nanos);
     }
-    let fault = |problem: String| TraceError::File { file: input.name.clone(), problem };
     let Some(&origin) = packets.first() else {
-        return Err(fault("no packet was received".to_owned()));
+        return Err(TraceError::file(&input.name, "no packet was received"));
     };
     let since = |nanos: i64| nanos.abs_diff(origin);
     let millis = packets.iter().map(|&nanos| since(nanos) / 1_000_000).collect();
-    let trace = mahimahi::Trace::new(millis).map_err(|error| fault(error.to_string()))?;
+    let trace =
+        mahimahi::Trace::new(millis).map_err(|error| TraceError::file(&input.name, error.to_string()))?;
     let end = trace.period() * 1_000;
-    let rtts = answers.iter().filter(|(nanos, _)| *nanos >= origin);
-    let mut rtts: Vec<(Micros, f64)> = rtts.map(|&(nanos, rtt)| (since(nanos) / 1_000, rtt)).collect();
-    rtts.retain(|(at, _)| *at <= end);
-    rtts.sort_by_key(|(at, _)| *at);
-    Ok(List { millis: trace.millis().to_vec(), end, rtts })
+    let answers = answers.into_iter().filter(|(nanos, _)| *nanos >= origin);
+    let mut rows: Vec<Row> =
+        answers.map(|(nanos, rtt)| Row::new(since(nanos) / 1_000).with(Quantity::Rtt, rtt)).collect();
+    rows.retain(|row| row.at <= end);
+    rows.sort_by_key(|row| row.at);
+    Ok(Recording::of_opportunities(trace.millis().to_vec(), end, rows))
 }
 
 fn arrival(text: &str) -> Result<Arrival<'_>, String> {
@@ -86,8 +85,8 @@ fn arrival(text: &str) -> Result<Arrival<'_>, String> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<List, TraceError> {
-        saturatr(&Input { name: "client-9-9".into(), text: text.into() })
+    fn log(text: &str) -> Result<Recording, TraceError> {
+        read(&Input::new("client-9-9", text))
     }
 
     fn packet(session: u32, nanos: u64) -> String {
@@ -106,28 +105,29 @@ mod tests {
     fn packets_are_opportunities_and_answers_round_trips() {
         let text =
             answer(900, "0.9") + &packet(9, 1_000_000) + &answer(1_500_000, "0.0421") + &packet(9, 4_900_000);
-        let list = read(&(text + &answer(9_000_000, "0.2"))).unwrap();
-        assert_eq!((list.millis, list.end, list.rtts), (vec![0, 3], 3_000, vec![(500, 42.1)]));
+        let list = log(&(text + &answer(9_000_000, "0.2"))).unwrap();
+        let rtts: Vec<_> = list.numbers(Quantity::Rtt).collect();
+        assert_eq!((list.opportunities, list.end, rtts), (Some(vec![0, 3]), 3_000, vec![(500, 42.1)]));
     }
 
     #[test]
     fn errors_name_the_line() {
-        let told = |text: String| read(&text).map(drop).unwrap_err().to_string();
-        assert_eq!(told(answer(1, "0.1")), "client-9-9: no packet was received");
-        assert_eq!(told(packet(9, 1)), "client-9-9: line 1: the last time must be above 0");
+        let refused = |text: String| log(&text).map(drop).unwrap_err().to_string();
+        assert_eq!(refused(answer(1, "0.1")), "client-9-9: no packet was received");
+        assert_eq!(refused(packet(9, 1)), "client-9-9: line 1: the last time must be above 0");
         assert_eq!(
-            told(packet(9, 5) + "MARTIAN!\n"),
+            refused(packet(9, 5) + "MARTIAN!\n"),
             "client-9-9:2: the line begins with neither INCOMING nor OUTGOING"
         );
-        assert_eq!(told("OUTGOING ACK RECEIVED\n".to_owned()), "client-9-9:1: there is no recv_time=");
-        assert_eq!(told(answer(1, "-1")), "client-9-9:1: rtt \"-1\" is no time");
+        assert_eq!(refused("OUTGOING ACK RECEIVED\n".to_owned()), "client-9-9:1: there is no recv_time=");
+        assert_eq!(refused(answer(1, "-1")), "client-9-9:1: rtt \"-1\" is no time");
         let mixed = packet(9, 5) + &packet(8, 6);
         assert_eq!(
-            told(mixed),
+            refused(mixed),
             "client-9-9:2: a packet of session 8 after those of 9; keep the lines of one"
         );
         assert_eq!(
-            told(packet(9, 5) + &packet(9, 4)),
+            refused(packet(9, 5) + &packet(9, 4)),
             "client-9-9:2: its recv_time is before that of the packet above"
         );
     }
