@@ -99,7 +99,7 @@ findings: tools
 	@$(CARGO) build --release --locked -p squall-lab-cli
 	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" repro --all --markdown docs/findings.md --report out/report.html
 
-# Squall's tunnel beside MPTCP, SRT, RIST, plain QUIC and plain UDP, as docs/versus.md: an hour on an otherwise
+# Squall's tunnel beside MPTCP, SRT, RIST, plain QUIC and plain UDP, as docs/versus.md: four hours on an otherwise
 # idle machine. Missing transports are installed if possible, otherwise omitted with a message.
 versus: tools
 	@scripts/install-rivals.sh

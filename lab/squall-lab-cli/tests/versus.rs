@@ -10,24 +10,24 @@ use common::{Scratch, failure, lab, run, shell_is_possible};
 use squall_testing::{assert_duration, in_real_time};
 
 /// Of these those who can be tried: what is not installed cannot.
-fn ready<'a>(contenders: &[&'a str]) -> Vec<&'a str> {
+fn ready<'a>(transports: &[&'a str]) -> Vec<&'a str> {
     let listed = String::from_utf8(run(["versus", "--list"]).stdout).expect("text");
     let is_ready = |name: &str| listed.lines().any(|line| line.starts_with(name) && line.ends_with("ready"));
-    contenders.iter().copied().filter(|name| is_ready(name)).collect()
+    transports.iter().copied().filter(|name| is_ready(name)).collect()
 }
 
 /// The figures of a stream of 4 Mbps in a scenario, carried by each for so long, and the table that was shown.
 fn compared(
     scratch: &Scratch,
     scenario: &Path,
-    contenders: &[&str],
+    transports: &[&str],
     time: &str,
 ) -> (Vec<serde_json::Value>, String) {
     let json = scratch.path("figures.json");
     let output = lab()
         // `in_real_time` repeats a measurement that the machine spoils.
-        .args(["versus", "--attempts", "1", "--rate", "4mbps", "--time", time])
-        .args(["--contender", &contenders.join(",")])
+        .args(["versus", "--attempts", "1", "--seed", "1", "--rate", "4mbps", "--time", time])
+        .args(["--transport", &transports.join(",")])
         .args(["--scenario".as_ref(), scenario.as_os_str(), "--json".as_ref(), json.as_os_str()])
         .args(["--log".as_ref(), scratch.path("log").as_os_str()])
         .output()
@@ -37,12 +37,12 @@ fn compared(
     println!("{table}");
     let figures: Vec<serde_json::Value> =
         serde_json::from_slice(&std::fs::read(&json).expect("figures")).expect("JSON");
-    assert_eq!(figures.len(), contenders.len());
+    assert_eq!(figures.len(), transports.len());
     (figures, table)
 }
 
 #[test]
-fn each_contender_carries_the_same_frames() {
+fn each_transport_carries_the_same_frames() {
     in_real_time(|| {
         if !shell_is_possible() {
             return;
@@ -58,11 +58,11 @@ fn each_contender_carries_the_same_frames() {
             flow = [{ name = "frames", kind = "bulk" }]
         "#,
     );
-        let mut contenders = vec!["squall-minrtt", "noq-multipath", "quic-single"];
-        contenders.extend(ready(&["mptcp", "rist-duplicate-120ms"]));
-        let (figures, table) = compared(&scratch, &scenario, &contenders, "1s");
+        let mut transports = vec!["squall-minrtt", "noq-multipath", "quic-single"];
+        transports.extend(ready(&["mptcp", "rist-duplicate-120ms"]));
+        let (figures, table) = compared(&scratch, &scenario, &transports, "1s");
         assert!(table.contains("\nbound ") && table.contains("300 ms / bound"), "{table}");
-        for (one, name) in figures.iter().zip(contenders) {
+        for (one, name) in figures.iter().zip(transports) {
             assert!(one["contender"] == name && table.contains(name), "{one}");
             assert_eq!(one["frames"], 30, "{one}");
             // Nothing is in the way; what a busy machine delays is still there within 300 ms.
@@ -97,9 +97,9 @@ fn who_has_several_links_uses_them() {
             flow = [{ name = "frames", kind = "bulk" }]
         "#,
         );
-        let mut contenders = vec!["udp-single", "squall-minrtt", "noq-multipath"];
-        contenders.extend(ready(&["mptcp"]));
-        let (figures, _) = compared(&scratch, &scenario, &contenders, "2s");
+        let mut transports = vec!["udp-single", "squall-minrtt", "noq-multipath"];
+        transports.extend(ready(&["mptcp"]));
+        let (figures, _) = compared(&scratch, &scenario, &transports, "2s");
         let (single, several) = figures.split_first().expect("there are some");
         // In 2.3 s the link carries 6.9 of the 8 Mbit, so 86 of 100 frames at most are there 300 ms after they were taken.
         assert!(single["in_300_ms"].as_f64().is_some_and(|share| share < 0.9), "{single}");
@@ -152,7 +152,7 @@ fn a_video_is_carried_at_its_own_rate_with_each_seed() {
 
 #[test]
 fn who_is_unknown_is_said() {
-    let (said, code) = failure(&run(["versus", "--contender", "carrier-pigeon"]));
-    assert!(said.contains("no contender is called \"carrier-pigeon\""), "{said}");
+    let (said, code) = failure(&run(["versus", "--transport", "carrier-pigeon"]));
+    assert!(said.contains("no transport is called \"carrier-pigeon\""), "{said}");
     assert_eq!(code, Some(2));
 }

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use squall_shell::ShellReport;
 
 use crate::{
-    contender::Contender,
     frames::Best,
     side::{Far, Near},
     stream::Stream,
+    transport::Transport,
 };
 
 /// What was run, and the best that could come of it.
@@ -15,7 +15,7 @@ use crate::{
 pub(crate) struct Run {
     pub(crate) scenario: String,
     pub(crate) stream: Stream,
-    pub(crate) contender: Contender,
+    pub(crate) transport: Transport,
     pub(crate) seed: u64,
     pub(crate) best: Best,
 }
@@ -28,7 +28,8 @@ pub struct Figures {
     /// Which stream.
     pub stream: Stream,
     /// Who carried it.
-    pub contender: Contender,
+    #[serde(rename = "contender")]
+    pub transport: Transport,
     /// What the links' chance and the sizes of frames followed.
     pub seed: u64,
     /// Frames that were sent.
@@ -96,7 +97,7 @@ const OF_1000: [u64; 4] = [500, 950, 990, 999];
 
 impl Figures {
     pub(crate) fn of(
-        Run { scenario, stream, contender, seed, best }: Run,
+        Run { scenario, stream, transport, seed, best }: Run,
         near: &Near,
         far: &Far,
         report: &ShellReport,
@@ -119,7 +120,7 @@ impl Figures {
         Self {
             scenario,
             stream,
-            contender,
+            transport,
             seed,
             frames: near.frames,
             complete: latencies.len() as u32,
@@ -144,7 +145,7 @@ mod tests {
         Run {
             scenario: "calm".to_owned(),
             stream: Stream { rate_bps: 8_000_000, fps: 30 },
-            contender: Contender::UdpSingle,
+            transport: Transport::UdpSingle,
             seed: 1,
             best: Best { latency_us: [Some(10_000); 4], in_150_ms: 1.0, in_300_ms: 1.0 },
         }

@@ -14,7 +14,6 @@
 
 mod carrier;
 mod clock;
-mod contender;
 mod figures;
 mod frames;
 mod run;
@@ -23,12 +22,13 @@ mod sink;
 mod source;
 mod stream;
 mod table;
+mod transport;
 
 pub use carrier::{Relay, RelayEnd, relay};
-pub use contender::Contender;
 pub use figures::Figures;
 pub use frames::{Best, video};
 pub use run::{Plan, run, takes};
 pub use side::{End, SideSpec, side};
 pub use stream::Stream;
 pub use table::{MARK, markdown, text};
+pub use transport::Transport;

@@ -1,4 +1,4 @@
-//! One run: a scenario, a stream, a contender.
+//! One run: a scenario, a stream, a transport.
 
 use std::{
     fs,
@@ -13,11 +13,11 @@ use squall_shell::{Prepared, Program, terminate};
 
 use crate::{
     clock::now_us,
-    contender::Contender,
     figures::{Figures, Run},
     frames::{self, Best},
     side::{DRAIN, End, Far, HEAD_START, Near, SETTLE, SideSpec},
     stream::Stream,
+    transport::Transport,
 };
 
 /// What to run.
@@ -28,7 +28,7 @@ pub struct Plan<'a> {
     /// What is carried.
     pub stream: Stream,
     /// By whom.
-    pub contender: Contender,
+    pub transport: Transport,
     /// For how long.
     pub time: Duration,
     /// What the links' chance follows.
@@ -65,7 +65,7 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
     let program = |end: End| -> anyhow::Result<Program> {
         let spec = SideSpec {
             end,
-            contender: plan.contender,
+            transport: plan.transport,
             stream: plan.stream,
             time_ms: plan.time.as_millis() as u64,
             packets: if end == End::Near { packets.clone() } else { Vec::new() },
@@ -102,9 +102,9 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
     let far: Far = serde_json::from_slice(&fs::read(plan.folder.join("far.json"))?)?;
     let start = Duration::from_micros(near.started_us.saturating_sub(links_began));
     let best = Best::of(plan.scenario, plan.seed, start, plan.stream, &packets)?;
-    let (scenario, stream, contender, seed) =
-        (plan.scenario.name.clone(), plan.stream, plan.contender, plan.seed);
-    Ok(Figures::of(Run { scenario, stream, contender, seed, best }, &near, &far, &report, invalid))
+    let (scenario, stream, transport, seed) =
+        (plan.scenario.name.clone(), plan.stream, plan.transport, plan.seed);
+    Ok(Figures::of(Run { scenario, stream, transport, seed, best }, &near, &far, &report, invalid))
 }
 
 fn wait(child: &mut Child, name: &str, deadline: Instant, plan: &Plan<'_>) -> anyhow::Result<()> {

@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     carrier::{self, Run, SINK_PORT, SOURCE_PORT},
-    contender::Contender,
     sink, source,
     stream::Stream,
+    transport::Transport,
 };
 
 /// Which side.
@@ -40,7 +40,7 @@ pub struct SideSpec {
     /// Which it is.
     pub end: End,
     /// What carries.
-    pub contender: Contender,
+    pub transport: Transport,
     /// What is carried.
     pub stream: Stream,
     /// For so long, in milliseconds.

@@ -1,12 +1,13 @@
 //! Figures as tables, for a terminal and for a page.
 
 use squall_lab::{
+    estimate::Estimate,
     summary::{Column, Table},
     table::render,
 };
 use squall_units::format;
 
-use crate::{contender::Contender, figures::Figures};
+use crate::{figures::Figures, transport::Transport};
 
 /// A table for each scenario and stream, for a terminal.
 pub fn text(figures: &[Figures]) -> String {
@@ -52,17 +53,17 @@ fn tables(figures: &[Figures]) -> Vec<Table> {
     groups.into_iter().map(|(title, group)| table(title, &group)).collect()
 }
 
-/// The bound, and a row for each contender.
+/// The bound, and a row for each transport.
 fn table(title: String, group: &[&Figures]) -> Table {
-    let mut contenders: Vec<Contender> = Vec::new();
+    let mut transports: Vec<Transport> = Vec::new();
     for one in group {
-        if !contenders.contains(&one.contender) {
-            contenders.push(one.contender);
+        if !transports.contains(&one.transport) {
+            transports.push(one.transport);
         }
     }
-    let of = |contender| group.iter().copied().filter(|one| one.contender == contender).collect::<Vec<_>>();
+    let of = |transport| group.iter().copied().filter(|one| one.transport == transport).collect::<Vec<_>>();
     let mut rows = vec![bound(group)];
-    rows.extend(contenders.into_iter().map(|contender| row(&of(contender))));
+    rows.extend(transports.into_iter().map(|transport| row(&of(transport))));
     Table { title, columns: columns(group[0]), rows }
 }
 
@@ -83,45 +84,56 @@ fn columns(one: &Figures) -> Vec<Column> {
 /// What the clairvoyant bound has.
 fn bound(runs: &[&Figures]) -> Vec<String> {
     let mut row = vec!["bound".to_owned()];
-    row.extend((0..4).map(|i| latency(median(runs, |one| one.best.latency_us[i].map(|us| us as f64)))));
-    row.extend([mean(runs, |one| one.best.in_150_ms), mean(runs, |one| one.best.in_300_ms)].map(percent));
+    row.extend((0..4).map(|i| latency(runs, |one| one.best.latency_us[i])));
+    row.extend([percent(runs, |one| one.best.in_150_ms), percent(runs, |one| one.best.in_300_ms)]);
     row.resize(columns(runs[0]).len(), String::new());
     row
 }
 
-/// What the runs of a contender have, each with a seed of its own.
-fn row(runs: &[&Figures]) -> Vec<String> {
-    let mark = if runs.iter().any(|one| one.invalid.is_some()) { " (!)" } else { "" };
-    let mut row = vec![format!("{}{mark}", runs[0].contender.name())];
-    row.extend((0..4).map(|i| latency(median(runs, |one| one.latency_us[i].map(|us| us as f64)))));
-    row.extend([mean(runs, |one| one.in_150_ms), mean(runs, |one| one.in_300_ms)].map(percent));
-    let over = |(i, _)| median(runs, |one: &Figures| one.latency_over_bound(i));
-    row.extend(OVER_BOUND.map(over).map(|over| over.map_or("never".to_owned(), format::digits)));
-    let of_bound = [mean(runs, |one| one.of_bound()[0]), mean(runs, |one| one.of_bound()[1])];
-    row.extend(of_bound.map(percent));
-    let links = 0..runs[0].link_bytes.len();
-    row.extend(links.map(|i| format::digits(mean(runs, |one| one.link_bytes[i].1 as f64 / 1e6))));
-    row.push(format::digits(mean(runs, |one| one.cpu_s)));
+/// What the runs of a transport have, each with a seed of its own: those that count, if there are enough.
+fn row(all: &[&Figures]) -> Vec<String> {
+    let name = all[0].transport.name();
+    let good: Vec<&Figures> = all.iter().copied().filter(|one| one.invalid.is_none()).collect();
+    let mut row = vec![match (good.len(), all.len()) {
+        (good, all) if good == all => name.to_owned(),
+        (good, all) => format!("{name} (!) {good} of {all}"),
+    }];
+    if good.len() < ENOUGH.min(all.len()) {
+        row.resize(columns(all[0]).len(), "too few".to_owned());
+        return row;
+    }
+    row.extend((0..4).map(|i| latency(&good, |one| one.latency_us[i])));
+    row.extend([percent(&good, |one| one.in_150_ms), percent(&good, |one| one.in_300_ms)]);
+    row.extend(OVER_BOUND.map(|(i, _)| cell(&good, |one| one.latency_over_bound(i))));
+    row.extend([0, 1].map(|i| percent(&good, |one| one.of_bound()[i])));
+    let links = 0..all[0].link_bytes.len();
+    row.extend(links.map(|i| cell(&good, |one| Some(one.link_bytes[i].1 as f64 / 1e6))));
+    row.push(cell(&good, |one| Some(one.cpu_s)));
     row
 }
 
-fn latency(us: Option<f64>) -> String {
-    us.map_or("never".to_owned(), |us| format::digits(us / 1e3))
+/// Fewest runs that a mean and its interval are given of, where so many were made.
+const ENOUGH: usize = 3;
+
+fn latency(runs: &[&Figures], us: impl Fn(&Figures) -> Option<u64>) -> String {
+    cell(runs, |one| us(one).map(|us| us as f64 / 1e3))
 }
 
-fn percent(share: f64) -> String {
-    format::digits(share * 100.0)
+fn percent(runs: &[&Figures], share: impl Fn(&Figures) -> f64) -> String {
+    cell(runs, |one| Some(share(one) * 100.0))
 }
 
-/// The median of the runs, the higher of two in the middle; one that has no such value has the highest.
-fn median(runs: &[&Figures], value: impl Fn(&Figures) -> Option<f64>) -> Option<f64> {
-    let mut values: Vec<f64> = runs.iter().map(|one| value(one).unwrap_or(f64::INFINITY)).collect();
-    values.sort_by(f64::total_cmp);
-    Some(values[values.len() / 2]).filter(|value| value.is_finite())
-}
-
-fn mean(runs: &[&Figures], value: impl Fn(&Figures) -> f64) -> f64 {
-    runs.iter().map(|one| value(one)).sum::<f64>() / runs.len() as f64
+/// The mean of the runs, and half of its 95 % confidence interval. Where some runs have no such value, how many.
+fn cell(runs: &[&Figures], value: impl Fn(&Figures) -> Option<f64>) -> String {
+    let values: Vec<f64> = runs.iter().filter_map(|one| value(one)).collect();
+    match Estimate::of(&values) {
+        Some(Estimate { mean, half }) if values.len() == runs.len() => {
+            let half = half.map_or(String::new(), |half| format!(" ± {}", format::digits(half)));
+            format::digits(mean) + &half
+        }
+        Some(_) => format!("never in {} of {}", runs.len() - values.len(), runs.len()),
+        None => "never".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -133,7 +145,7 @@ mod tests {
         Figures {
             scenario: "calm".to_owned(),
             stream: Stream { rate_bps: 8_000_000, fps: 30 },
-            contender: Contender::UdpSingle,
+            transport: Transport::UdpSingle,
             seed: 1,
             frames: 30,
             complete: 29,
@@ -169,20 +181,43 @@ mod tests {
     }
 
     #[test]
-    fn several_seeds_make_one_row() {
+    fn several_seeds_make_one_row_of_means_and_intervals() {
         let run = |seed, p50, p99, in_300_ms| Figures {
             seed,
             latency_us: [Some(p50), Some(p50), p99, p99],
             in_300_ms,
             ..one()
         };
-        let runs = [run(1, 20_000, Some(60_000), 1.0), run(2, 30_000, None, 0.5), run(3, 90_000, None, 0.75)];
+        let runs = [run(1, 20_000, Some(60_000), 1.0), run(2, 30_000, None, 0.5), run(3, 40_000, None, 0.75)];
         let rows = cells(&runs);
         assert_eq!(rows.len(), 2);
-        assert_eq!(rows[1][1..7], ["30.0", "30.0", "never", "never", "50.0", "75.0"]);
-        assert_eq!(rows[1][7..9], ["3.00", "never"]);
-        let p99 = cells(&[runs[0].clone(), run(2, 30_000, Some(50_000), 1.0)]).remove(1).remove(3);
-        assert_eq!(p99, "60.0");
+        // 4.303 × 10 / √3, and 4.303 × 25 / √3.
+        let expected =
+            ["30.0 ± 24.8", "30.0 ± 24.8", "never in 2 of 3", "never in 2 of 3", "50.0 ± 0", "75.0 ± 62.1"];
+        assert_eq!(rows[1][1..7], expected);
+        assert_eq!(rows[1][7..9], ["3.00 ± 2.48", "never in 2 of 3"]);
+    }
+
+    #[test]
+    fn runs_that_do_not_count_are_left_out_and_too_few_are_no_mean() {
+        let run = |seed, p50, invalid: Option<&str>| Figures {
+            seed,
+            latency_us: [Some(p50); 4],
+            invalid: invalid.map(str::to_owned),
+            ..one()
+        };
+        let mut runs = vec![
+            run(1, 20_000, None),
+            run(2, 20_000, None),
+            run(3, 20_000, None),
+            run(4, 900_000, Some("late")),
+        ];
+        let row = cells(&runs).remove(1);
+        assert_eq!(row[..2], ["udp-single (!) 3 of 4", "20.0 ± 0"]);
+        runs[2].invalid = Some("late".to_owned());
+        let row = cells(&runs).remove(1);
+        assert_eq!(row[..3], ["udp-single (!) 2 of 4", "too few", "too few"]);
+        assert_eq!(cells(&[run(1, 20_000, None)]).remove(1)[1], "20.0", "one run has no interval");
     }
 
     #[test]

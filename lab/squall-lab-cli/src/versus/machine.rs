@@ -15,9 +15,10 @@ pub(super) fn about(args: &VersusArgs, figures: &[Figures], left_out: &[String])
     let model = field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut lines = vec![
+        format!("`{}`, commit {}", command(), commit()),
         format!("Measured on {}, {cores} cores of {model}, Linux {}", today(), kernel.trim()),
         format!(
-            "`squall-lab versus` {}, streams of {} each, seeds: {}",
+            "`squall-lab versus` {}, streams of {} each, seeds {}; means and their 95 % confidence intervals (Student's t)",
             env!("CARGO_PKG_VERSION"),
             args.time,
             seeds.join(", ")
@@ -39,13 +40,28 @@ pub(super) fn about(args: &VersusArgs, figures: &[Figures], left_out: &[String])
     lines
 }
 
-/// The day, in the world's time; by `date`, for there is one wherever there is a shell.
+/// How this program was called.
+fn command() -> String {
+    let arguments: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into()).collect();
+    format!("squall-lab {}", arguments.join(" "))
+}
+
+/// The commit of the repository that it was called in.
+fn commit() -> String {
+    output("git", &["describe", "--always", "--dirty"]).unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// The date in UTC.
 fn today() -> String {
-    let date = Command::new("date").args(["-u", "+%Y-%m-%d"]).output();
-    date.map_or_else(
-        |_| "a day unknown".to_owned(),
-        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-    )
+    output("date", &["-u", "+%Y-%m-%d"]).unwrap_or_else(|| "an unknown date".to_owned())
+}
+
+/// What a program that succeeds prints.
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let output =
+        Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// The value of a `name : value` line.

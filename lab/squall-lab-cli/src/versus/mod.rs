@@ -14,7 +14,7 @@ use clap::Args;
 use squall_lab::Scenario;
 use squall_shell::Awake;
 use squall_units::{Rate, Span};
-use squall_versus::{Contender, Figures, Plan, Relay, RelayEnd, SideSpec, Stream, markdown, text};
+use squall_versus::{Figures, Plan, Relay, RelayEnd, SideSpec, Stream, Transport, markdown, text};
 
 use squall_terminal::{
     error::{usage, whole},
@@ -45,23 +45,24 @@ const RATES: [u64; 2] = [30_000_000, 8_000_000];
 #[command(
     after_help = "Examples:\n  squall-lab versus --list\n  squall-lab versus --rate 8mbps --time 10s\n  \
     squall-lab versus --scenario scenarios/versus/lossy.toml \\\n      \
-    --contender squall-storm,mptcp --page out/versus.md\n  \
+    --transport squall-storm,mptcp --page out/versus.md\n  \
     squall-lab versus --scenario scenarios/limits/dark.toml --time 20s"
 )]
 pub(crate) struct VersusArgs {
     /// Scenarios instead of the five that come with it
     #[arg(long, value_name = "SCENARIO.toml", value_delimiter = ',')]
     scenario: Vec<PathBuf>,
-    /// Contenders instead of all
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = |name: &str| Contender::try_from(name.to_owned()))]
-    contender: Vec<Contender>,
+    /// Transports instead of all
+    #[arg(long, alias = "contender", value_name = "NAMES", value_delimiter = ',', value_parser = |name: &str| Transport::try_from(name.to_owned()))]
+    transport: Vec<Transport>,
     /// Rates of the stream [default: that of the scenario's video; 30mbps,8mbps where it has none]
     #[arg(long, value_name = "RATES", value_delimiter = ',')]
     rate: Vec<Rate>,
     /// How long each run's stream lasts
     #[arg(long, value_name = "TIME", default_value = "15s")]
     time: Span,
-    /// What the links' chance and the sizes of frames follow; a run with each [default: the scenario's seeds]
+    /// Seeds of the links' randomness and of the sizes of frames; a run with each [default: those of a scenario that lists
+    /// several, else 1 to 5]
     #[arg(long, value_name = "SEEDS", value_delimiter = ',')]
     seed: Vec<u64>,
     /// How often a run is made at most that does not count, as the machine was too slow for the links
@@ -110,11 +111,11 @@ const MAX_PAGE: u64 = 16 << 20;
 /// Runs the command.
 pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
     if args.list {
-        let line = |contender: Contender| {
-            let missing = contender.missing().unwrap_or_else(|| "ready".to_owned());
-            format!("{:<22}{missing}\n", contender.name())
+        let line = |transport: Transport| {
+            let missing = transport.missing().unwrap_or_else(|| "ready".to_owned());
+            format!("{:<22}{missing}\n", transport.name())
         };
-        output::print(&Contender::ALL.map(line).concat())?;
+        output::print(&Transport::ALL.map(line).concat())?;
         return Ok(ExitCode::SUCCESS);
     }
     let scenarios = scenarios(args)?;
@@ -122,7 +123,7 @@ pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
     check_time(args, &scenarios)?;
     // Before there are threads.
     squall_shell::acquire().map_err(whole)?;
-    let (ready, left_out) = contenders(args);
+    let (ready, left_out) = transports(args);
     let _awake = args.keep_awake.then(Awake::keep).transpose().map_err(whole)?;
     let (figures, failed) = measure(args, &scenarios, &ready)?;
     output::print(&text(&figures))?;
@@ -174,19 +175,30 @@ fn scenarios(args: &VersusArgs) -> anyhow::Result<Vec<Scenario>> {
 }
 
 /// Those who are ready, and those who are not with the reason.
-fn contenders(args: &VersusArgs) -> (Vec<Contender>, Vec<String>) {
-    let wanted = if args.contender.is_empty() { Contender::ALL.to_vec() } else { args.contender.clone() };
+fn transports(args: &VersusArgs) -> (Vec<Transport>, Vec<String>) {
+    let wanted = if args.transport.is_empty() { Transport::ALL.to_vec() } else { args.transport.clone() };
     let (mut ready, mut left_out) = (Vec::new(), Vec::new());
-    for contender in wanted {
-        match contender.missing() {
-            None => ready.push(contender),
-            Some(why) => left_out.push(format!("{}: {why}", contender.name())),
+    for transport in wanted {
+        match transport.missing() {
+            None => ready.push(transport),
+            Some(why) => left_out.push(format!("{}: {why}", transport.name())),
         }
     }
     for line in &left_out {
         note!("left out: {line}");
     }
     (ready, left_out)
+}
+
+/// Seeds of a scenario that does not list several.
+const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
+
+fn seeds<'a>(args: &'a VersusArgs, scenario: &'a Scenario) -> &'a [u64] {
+    match (args.seed.as_slice(), scenario.seeds.as_slice()) {
+        ([], [_]) => &SEEDS,
+        ([], listed) => listed,
+        (wanted, _) => wanted,
+    }
 }
 
 /// What is carried over the links of a scenario, at each rate.
@@ -204,7 +216,7 @@ fn streams(args: &VersusArgs, scenario: &Scenario) -> Vec<Stream> {
 fn measure(
     args: &VersusArgs,
     scenarios: &[Scenario],
-    ready: &[Contender],
+    ready: &[Transport],
 ) -> anyhow::Result<(Vec<Figures>, Vec<String>)> {
     let lab = std::env::current_exe().context("this program's own file")?;
     let squall = lab.with_file_name("squall");
@@ -217,14 +229,14 @@ fn measure(
     let mut plans = Vec::new();
     for scenario in scenarios {
         for stream in streams(args, scenario) {
-            for &contender in ready {
-                for &seed in if args.seed.is_empty() { &scenario.seeds } else { &args.seed } {
+            for &transport in ready {
+                for &seed in seeds(args, scenario) {
                     let rate = Rate::from_bps(stream.rate_bps);
-                    let name = format!("{}-{rate}-{}-{seed}", scenario.name, contender.name());
+                    let name = format!("{}-{rate}-{}-{seed}", scenario.name, transport.name());
                     let time = Duration::from_micros(args.time.micros());
                     let folder = log.join(&name);
                     let (lab, squall) = (lab.clone(), squall.clone());
-                    plans.push((name, Plan { scenario, stream, contender, time, seed, lab, squall, folder }));
+                    plans.push((name, Plan { scenario, stream, transport, time, seed, lab, squall, folder }));
                 }
             }
         }

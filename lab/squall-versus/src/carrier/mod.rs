@@ -14,8 +14,8 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    contender::Contender,
     side::{End, SideSpec},
+    transport::Transport,
 };
 
 /// Where the source's packets go on the client side, and where the sink waits on the server side.
@@ -94,23 +94,23 @@ pub fn relay(relay: Relay, end: RelayEnd) -> anyhow::Result<()> {
 /// If the folder is called what no program can be told.
 pub(crate) fn programs(spec: &SideSpec) -> anyhow::Result<(Vec<Run>, Run)> {
     let relay = |relay, links| Run::relay(&spec.lab, relay, relay_end(spec, links));
-    Ok(match spec.contender {
-        Contender::SquallMinrtt => (Vec::new(), squall::tunnel(spec, "minrtt", "steady")),
-        Contender::SquallMinrttCubic => (Vec::new(), squall::tunnel(spec, "minrtt", "cubic")),
-        Contender::SquallMinrttSalsify => (Vec::new(), squall::tunnel(spec, "minrtt", "salsify")),
-        Contender::SquallStorm => (Vec::new(), squall::tunnel(spec, "storm", "steady")),
-        Contender::NoqMultipath => (Vec::new(), relay(Relay::Noq, spec.links)?),
-        Contender::QuicSingle => (Vec::new(), relay(Relay::Noq, 1)?),
-        Contender::UdpSingle => (Vec::new(), relay(Relay::Udp, 1)?),
-        Contender::Mptcp => (mptcp::settings(spec), relay(Relay::Mptcp, spec.links)?),
-        Contender::Srt120 => (Vec::new(), srt::single(spec, 120)),
-        Contender::Srt250 => (Vec::new(), srt::single(spec, 250)),
-        Contender::SrtBroadcast => (Vec::new(), srt::group(spec, "broadcast", 250)),
-        Contender::SrtBackup => (Vec::new(), srt::group(spec, "backup", 250)),
-        Contender::RistDuplicate120 => (Vec::new(), rist::run(spec, rist::Mode::Duplicate, 120)),
-        Contender::RistDuplicate250 => (Vec::new(), rist::run(spec, rist::Mode::Duplicate, 250)),
-        Contender::RistBalanced120 => (Vec::new(), rist::run(spec, rist::Mode::Balanced, 120)),
-        Contender::RistBalanced250 => (Vec::new(), rist::run(spec, rist::Mode::Balanced, 250)),
+    Ok(match spec.transport {
+        Transport::SquallMinrtt => (Vec::new(), squall::tunnel(spec, "minrtt", "steady")),
+        Transport::SquallMinrttCubic => (Vec::new(), squall::tunnel(spec, "minrtt", "cubic")),
+        Transport::SquallMinrttSalsify => (Vec::new(), squall::tunnel(spec, "minrtt", "salsify")),
+        Transport::SquallStorm => (Vec::new(), squall::tunnel(spec, "storm", "steady")),
+        Transport::NoqMultipath => (Vec::new(), relay(Relay::Noq, spec.links)?),
+        Transport::QuicSingle => (Vec::new(), relay(Relay::Noq, 1)?),
+        Transport::UdpSingle => (Vec::new(), relay(Relay::Udp, 1)?),
+        Transport::Mptcp => (mptcp::settings(spec), relay(Relay::Mptcp, spec.links)?),
+        Transport::Srt120 => (Vec::new(), srt::single(spec, 120)),
+        Transport::Srt250 => (Vec::new(), srt::single(spec, 250)),
+        Transport::SrtBroadcast => (Vec::new(), srt::group(spec, "broadcast", 250)),
+        Transport::SrtBackup => (Vec::new(), srt::group(spec, "backup", 250)),
+        Transport::RistDuplicate120 => (Vec::new(), rist::run(spec, rist::Mode::Duplicate, 120)),
+        Transport::RistDuplicate250 => (Vec::new(), rist::run(spec, rist::Mode::Duplicate, 250)),
+        Transport::RistBalanced120 => (Vec::new(), rist::run(spec, rist::Mode::Balanced, 120)),
+        Transport::RistBalanced250 => (Vec::new(), rist::run(spec, rist::Mode::Balanced, 250)),
     })
 }
 
@@ -133,7 +133,7 @@ mod tests {
     fn a_folder_that_cannot_be_told_is_refused() {
         let spec = |folder: &[u8]| SideSpec {
             end: End::Far,
-            contender: Contender::NoqMultipath,
+            transport: Transport::NoqMultipath,
             stream: Stream { rate_bps: 8_000_000, fps: 30 },
             time_ms: 1_000,
             packets: Vec::new(),

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// A way to carry the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub enum Contender {
+pub enum Transport {
     /// Squall's tunnel with minRTT, and Steady: its defaults.
     SquallMinrtt,
     /// The same with plain CUBIC.
@@ -45,24 +45,24 @@ pub enum Contender {
     RistBalanced250,
 }
 
-impl From<Contender> for String {
-    fn from(contender: Contender) -> Self {
-        contender.name().to_owned()
+impl From<Transport> for String {
+    fn from(transport: Transport) -> Self {
+        transport.name().to_owned()
     }
 }
 
-impl TryFrom<String> for Contender {
+impl TryFrom<String> for Transport {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
         Self::named(&name).ok_or_else(|| {
             let known = Self::ALL.map(Self::name).join(", ");
-            format!("no contender is called {name:?}; there are {known}")
+            format!("no transport is called {name:?}; there are {known}")
         })
     }
 }
 
-impl Contender {
+impl Transport {
     /// All of them, in the order of tables.
     pub const ALL: [Self; 16] = [
         Self::SquallMinrtt,
@@ -107,7 +107,7 @@ impl Contender {
 
     /// The one with this name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|contender| contender.name() == name)
+        Self::ALL.into_iter().find(|transport| transport.name() == name)
     }
 
     /// What is missing to run it; `None` if nothing is.
