@@ -9,7 +9,7 @@ use super::file::CheckTable;
 use super::place::{Problem, problem};
 use super::{MAX_LIST, Scenario};
 use crate::check::Check;
-use crate::measure::{Subject, View};
+use crate::measure::{Kind, Subject, View};
 use crate::result::SAMPLE_INTERVAL_US;
 
 /// Resolves all checks against the rest of the scenario.
@@ -41,7 +41,9 @@ impl Reader<'_> {
                 ),
             ));
         }
-        if table.direction.is_some() && !(subject.has_over_time(table.measure) && subject.kind() == "path") {
+        if table.direction.is_some()
+            && !(subject.has_over_time(table.measure) && subject.kind() == Kind::Path)
+        {
             return Err(self.at("direction", "direction: only the goodput of a path has one"));
         }
         let at_least = self.limit("at_least", table.at_least.as_ref())?;

@@ -1,0 +1,328 @@
+//! One row for each measure: its name, its unit, what has it, and how it is taken.
+
+use super::Kind::{self, Class, ClassOnPath, Flow, FlowOnPath, Path, Run};
+use super::{Unit, View};
+use crate::result::{
+    ClassResult, FlowResult, Limit, PathResult, Percentiles, PictureQuality, Playback, RunResult, Tally,
+    rate_bps, ratio, round6,
+};
+
+/// What a run has of a subject.
+pub(super) struct Scope<'a> {
+    pub(super) kind: Kind,
+    pub(super) run: &'a RunResult,
+    pub(super) view: View,
+    pub(super) flow: Option<&'a FlowResult>,
+    /// The classes of the run, of the flow, or those of one name.
+    pub(super) classes: Vec<&'a ClassResult>,
+    /// The path, by its place in the run.
+    pub(super) path: Option<usize>,
+    /// The path alone, or all.
+    pub(super) paths: &'a [PathResult],
+    pub(super) tally: Tally,
+    pub(super) in_time_bytes_ratio: Option<f64>,
+    pub(super) latency: Option<&'a Percentiles>,
+    pub(super) waiting: Option<&'a Percentiles>,
+    /// The clairvoyant bound.
+    pub(super) limit: Option<Limit>,
+}
+
+/// A measure that is not a percentile.
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) unit: Unit,
+    pub(super) kinds: &'static [Kind],
+    pub(super) take: fn(&Scope<'_>) -> Option<f64>,
+}
+
+/// What has blocks.
+const BLOCKS: &[Kind] = &[Run, Flow, Class];
+/// What has packets.
+const WIRE: &[Kind] = &[Run, Path];
+
+const fn row(
+    name: &'static str,
+    unit: Unit,
+    kinds: &'static [Kind],
+    take: fn(&Scope<'_>) -> Option<f64>,
+) -> Row {
+    Row { name, unit, kinds, take }
+}
+
+/// Every [`Count`](super::Count).
+pub(super) const ROWS: [Row; 47] = [
+    // New data to the receiver's application; the whole run or a part of it.
+    row("goodput", Unit::Rate, &[Run, Path, Flow, Class], goodput),
+    // UDP payload sent by both ends.
+    row("wire_bytes", Unit::Size, WIRE, |s| Some(s.wire(PathResult::wire_bytes) as f64)),
+    // UDP payload of a path / that of all paths.
+    row("wire_ratio", Unit::Ratio, &[Path], |s| {
+        ratio(s.wire(PathResult::wire_bytes), s.wire_bytes_of_run(|_| true))
+    }),
+    // UDP payload sent over metered paths / that of all paths.
+    row("metered_ratio", Unit::Ratio, &[Run], |s| {
+        ratio(s.wire_bytes_of_run(|path| path.metered), s.wire_bytes_of_run(|_| true))
+    }),
+    // New data that arrived over a path / that of all paths; of a flow or class, its own data.
+    row("path_ratio", Unit::Ratio, &[Path, FlowOnPath, ClassOnPath], |s| {
+        let path = s.path?;
+        let here = s.classes.iter().filter_map(|class| class.path_bytes.get(path)).sum();
+        ratio(here, s.classes.iter().flat_map(|class| &class.path_bytes).sum())
+    }),
+    // Packets declared lost.
+    row("lost_packets", Unit::Number, WIRE, |s| Some(s.wire(|path| path.totals.lost_packets) as f64)),
+    // Packets declared lost / packets sent.
+    row("loss_ratio", Unit::Ratio, WIRE, |s| {
+        ratio(s.wire(|path| path.totals.lost_packets), s.wire(|path| path.totals.packets))
+    }),
+    // Block bytes sent again after they were declared lost.
+    row("retransmitted_bytes", Unit::Size, WIRE, |s| {
+        Some(s.wire(|path| path.totals.retransmitted_bytes) as f64)
+    }),
+    // Block bytes sent again, or on a further path, while the first copy was in flight.
+    row("reinjected_bytes", Unit::Size, WIRE, |s| Some(s.wire(|path| path.totals.reinjected_bytes) as f64)),
+    // Block bytes that arrived when they were already there.
+    row("duplicate_bytes", Unit::Size, WIRE, |s| Some(s.wire(|path| path.totals.duplicate_bytes) as f64)),
+    // Block bytes sent again, for whatever reason / all bytes of the sender.
+    row("retransmission_ratio", Unit::Ratio, WIRE, |s| {
+        let again = s.wire(|path| path.totals.retransmitted_bytes + path.totals.reinjected_bytes);
+        ratio(again, s.paths.iter().map(|path| path.sent_bytes(s.run.direction)).sum())
+    }),
+    // Completion rate: blocks in time / offered, undecided ones left out.
+    row("in_time_ratio", Unit::Ratio, BLOCKS, |s| s.tally.in_time_ratio()),
+    // Stall rate: blocks that were late or never came / offered, undecided ones left out.
+    row("late_ratio", Unit::Ratio, BLOCKS, |s| Some(round6(1.0 - s.tally.in_time_ratio()?))),
+    // Completion rate by packets: bytes that arrived in time / bytes offered.
+    row("in_time_bytes_ratio", Unit::Ratio, BLOCKS, |s| s.in_time_bytes_ratio),
+    // Bytes of blocks in time over the run.
+    row("in_time_bitrate", Unit::Rate, BLOCKS, |s| Some(s.rate(s.tally.in_time_bytes))),
+    // The highest completion rate that any scheduler could have had (the clairvoyant bound).
+    row("bound_in_time_ratio", Unit::Ratio, BLOCKS, |s| s.limit?.in_time_ratio()),
+    // The same by packets.
+    row("bound_in_time_bytes_ratio", Unit::Ratio, BLOCKS, |s| s.limit?.in_time_bytes_ratio()),
+    // The highest in-time bitrate that any scheduler could have had.
+    row("bound_in_time_bitrate", Unit::Rate, BLOCKS, |s| Some(s.rate(s.limit?.tally_bytes()))),
+    // Completion rate / the highest possible.
+    row("in_time_of_bound", Unit::Ratio, BLOCKS, |s| {
+        reached(s.tally.in_time_ratio(), s.limit?.in_time_ratio())
+    }),
+    // The same by packets.
+    row("in_time_bytes_of_bound", Unit::Ratio, BLOCKS, |s| {
+        reached(s.in_time_bytes_ratio, s.limit?.in_time_bytes_ratio())
+    }),
+    // Blocks delivered / offered.
+    row("delivered_ratio", Unit::Ratio, BLOCKS, |s| s.tally.delivered_ratio()),
+    // Efficiency: blocks in time / blocks delivered (DAMS §V-A).
+    row("efficiency", Unit::Ratio, BLOCKS, |s| s.tally.efficiency()),
+    // Blocks that the scheduler or the application cancelled.
+    row("cancelled_blocks", Unit::Number, BLOCKS, |s| Some(s.tally.cancelled_blocks as f64)),
+    // Blocks that never came, though some of their data did.
+    row("wasted_blocks", Unit::Number, BLOCKS, |s| Some(s.tally.wasted_blocks as f64)),
+    // Bytes that the application handed over: the bitrate of an encoder.
+    row("offered_bitrate", Unit::Rate, BLOCKS, |s| Some(s.rate(s.tally.offered_bytes))),
+    // Longest time without a delivery.
+    row("longest_gap", Unit::Time, &[Flow], |s| {
+        s.flow.filter(|flow| flow.total.offered_blocks > 0).map(|flow| flow.longest_gap_us as f64)
+    }),
+    // Pictures shown a second.
+    row("mean_fps", Unit::Number, &[Flow], |s| Some(s.playback()?.mean_fps)),
+    // Share of seconds with fewer than 24 pictures.
+    row("below_smooth_ratio", Unit::Ratio, &[Flow], |s| {
+        s.playback().filter(|all| !all.shown_per_second.is_empty()).map(|all| all.below_smooth_ratio)
+    }),
+    // Pictures shown / pictures.
+    row("shown_ratio", Unit::Ratio, &[Flow], |s| ratio(s.playback()?.shown, s.playback()?.pictures)),
+    // Times at which the film stood still.
+    row("stalls", Unit::Number, &[Flow], |s| Some(s.playback()?.stalls as f64)),
+    // The same in a minute.
+    row("stalls_per_minute", Unit::Number, &[Flow], |s| {
+        let stalls = s.playback()?.stalls as f64;
+        (s.run.duration_us > 0).then(|| round6(stalls * 6e7 / s.run.duration_us as f64))
+    }),
+    // Time for which it did.
+    row("stall_time", Unit::Time, &[Flow], |s| Some(s.playback()?.stall_us as f64)),
+    // The longest of these.
+    row("longest_stall", Unit::Time, &[Flow], |s| Some(s.playback()?.longest_stall_us as f64)),
+    row("rebuffering_time", Unit::Time, &[Flow], |s| Some(s.playback()?.rebuffering_us as f64)),
+    // Recoveries of radios that the sender received.
+    row("recoveries", Unit::Number, WIRE, |s| Some(s.wire(|path| path.recoveries) as f64)),
+    // Mean distance between the level that a radio reported last and the true one / the true one in dBm.
+    row("mean_signal_bias", Unit::Ratio, &[Path], |s| Some(s.paths[0].signal_bias?.mean)),
+    // The median of the same.
+    row("median_signal_bias", Unit::Ratio, &[Path], |s| Some(s.paths[0].signal_bias?.median)),
+    // Real time that schedulers took for a block, in microseconds; only of scenarios that are timed.
+    row("scheduling_time", Unit::Time, &[Run], |s| {
+        let spent = s.run.scheduling_ns.filter(|_| s.tally.offered_blocks > 0)?;
+        Some(round6(spent as f64 / 1e3 / s.tally.offered_blocks as f64))
+    }),
+    // User-perceived ratio of 360° video: bytes in front of the viewer that were in time / all of them.
+    row("perceived_ratio", Unit::Ratio, &[Flow], |s| s.flow?.perceived_ratio),
+    // PSNR of the pictures that were shown against their sources, the mean over the pictures.
+    row("psnr", Unit::Level, &[Flow], |s| Some(s.pictures()?.psnr.mean)),
+    row("median_psnr", Unit::Level, &[Flow], |s| Some(s.pictures()?.psnr.median)),
+    // A twentieth of the pictures have less.
+    row("p5_psnr", Unit::Level, &[Flow], |s| Some(s.pictures()?.psnr.p5)),
+    // PSNR of the mean squared error of all pictures.
+    row("total_psnr", Unit::Level, &[Flow], |s| Some(s.pictures()?.total_psnr)),
+    // How much higher the mean would be if everything had arrived in time.
+    row("psnr_loss", Unit::Level, &[Flow], |s| Some(s.pictures()?.psnr_loss)),
+    // Structural similarity of the pictures that were shown to their sources, the mean over the pictures.
+    row("ssim", Unit::Likeness, &[Flow], |s| Some(s.pictures()?.ssim.mean)),
+    row("median_ssim", Unit::Likeness, &[Flow], |s| Some(s.pictures()?.ssim.median)),
+    row("p5_ssim", Unit::Likeness, &[Flow], |s| Some(s.pictures()?.ssim.p5)),
+];
+
+impl<'a> Scope<'a> {
+    /// The sum over the paths.
+    fn wire(&self, pick: fn(&PathResult) -> u64) -> u64 {
+        self.paths.iter().map(pick).sum()
+    }
+
+    fn wire_bytes_of_run(&self, takes: fn(&PathResult) -> bool) -> u64 {
+        self.run.paths.iter().filter(|path| takes(path)).map(PathResult::wire_bytes).sum()
+    }
+
+    /// Bytes over the run in bits per second.
+    fn rate(&self, bytes: u64) -> f64 {
+        rate_bps(bytes, self.run.duration_us) as f64
+    }
+
+    /// `None` if no picture was due: a player that never began has not stalled, but it has not played either.
+    fn playback(&self) -> Option<&'a Playback> {
+        self.flow?.playback.as_ref().filter(|playback| playback.pictures > 0)
+    }
+
+    fn pictures(&self) -> Option<&'a PictureQuality> {
+        self.flow?.pictures.as_ref()
+    }
+}
+
+fn reached(reached: Option<f64>, most: Option<f64>) -> Option<f64> {
+    let most = most.filter(|most| *most > 0.0)?;
+    Some(round6(reached? / most))
+}
+
+fn goodput(s: &Scope<'_>) -> Option<f64> {
+    let window = s.view.window_us.unwrap_or((0, s.run.duration_us));
+    match (s.kind, s.flow) {
+        (Path, _) => {
+            let series = &s.paths[0].series;
+            mean_rate(&series.at_us, series.rate_bps(s.view.direction.unwrap_or(s.run.direction)), window)
+        }
+        (Flow, Some(flow)) => Some(flow.goodput_within(window)),
+        _ => Some(s.rate(s.tally.delivered_bytes)),
+    }
+}
+
+/// Mean over the samples that end within the window, each weighted by the time it covers.
+fn mean_rate(at_us: &[u64], rates: &[u64], (from_us, to_us): (u64, u64)) -> Option<f64> {
+    let starts = std::iter::once(0).chain(at_us.iter().copied());
+    let (mut weighted, mut covered) = (0.0, 0u64);
+    for ((&end, start), &rate) in at_us.iter().zip(starts).zip(rates) {
+        let overlap = end.min(to_us).saturating_sub(start.max(from_us));
+        weighted += rate as f64 * overlap as f64;
+        covered += overlap;
+    }
+    (covered > 0).then(|| weighted / covered as f64)
+}
+
+/// Which value stands for all times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Quantile {
+    /// The mean.
+    Mean,
+    /// The median.
+    P50,
+    /// 90th percentile.
+    P90,
+    /// 95th percentile.
+    P95,
+    /// 99th percentile.
+    P99,
+    /// 99.9th percentile.
+    P999,
+    /// 99.99th percentile.
+    P9999,
+    /// The largest.
+    Max,
+}
+
+/// Every quantile: its name and the value, in microseconds.
+pub(super) type QuantileRow = (Quantile, &'static str, fn(&Percentiles) -> u64);
+
+pub(super) const QUANTILES: [QuantileRow; 8] = [
+    (Quantile::Mean, "mean", |all| all.mean_us),
+    (Quantile::P50, "p50", |all| all.p50_us),
+    (Quantile::P90, "p90", |all| all.p90_us),
+    (Quantile::P95, "p95", |all| all.p95_us),
+    (Quantile::P99, "p99", |all| all.p99_us),
+    (Quantile::P999, "p999", |all| all.p999_us),
+    (Quantile::P9999, "p9999", |all| all.p9999_us),
+    (Quantile::Max, "max", |all| all.max_us),
+];
+
+impl Quantile {
+    pub(super) fn row(self) -> &'static QuantileRow {
+        &QUANTILES[self as usize]
+    }
+}
+
+/// Which times, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Times {
+    /// Block offered → delivered, of the delivered ones.
+    Latency,
+    /// Block offered → last byte sent for the first time, of the delivered ones.
+    Waiting,
+    /// Block offered → packet with new bytes of it arrived.
+    PacketDelay,
+    /// Picture offered → it can be decoded.
+    PictureLatency,
+    /// The least time from offering a block to its delivery, each with the network to itself (the clairvoyant bound).
+    LeastLatency,
+    /// Smoothed round-trip time, one value each 100 ms.
+    Rtt,
+}
+
+/// All times: their name, what has them, and where they are.
+pub(super) type TimesRow =
+    (Times, &'static str, &'static [Kind], for<'a> fn(&'a Scope<'_>) -> Option<&'a Percentiles>);
+
+pub(super) const TIMES: [TimesRow; 6] = [
+    (Times::Latency, "latency", &[Flow, Class], |s| s.latency),
+    (Times::Waiting, "waiting", &[Flow, Class], |s| s.waiting),
+    (Times::PacketDelay, "packet_delay", &[Run, Flow], |s| {
+        s.flow.map_or(&s.run.packet_delay, |flow| &flow.packet_delay).as_ref()
+    }),
+    (Times::PictureLatency, "picture_latency", &[Flow], |s| {
+        s.flow?.playback.as_ref()?.picture_latency.as_ref()
+    }),
+    (Times::LeastLatency, "least_latency", &[Flow, Class], |s| s.limit.as_ref()?.latency.as_ref()),
+    (Times::Rtt, "rtt", &[Path], |s| s.paths[0].rtt.as_ref()),
+];
+
+impl Times {
+    pub(super) fn row(self) -> &'static TimesRow {
+        &TIMES[self as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_means_over_the_window() {
+        let (at, rates) = ([0, 100, 200, 300], [0, 10, 20, 30]);
+        assert_eq!(mean_rate(&at, &rates, (0, 300)), Some(20.0));
+        assert_eq!(mean_rate(&at, &rates, (100, 200)), Some(20.0));
+        assert_eq!(mean_rate(&at, &rates, (50, 150)), Some(15.0));
+        assert_eq!(mean_rate(&at, &rates, (300, 400)), None);
+    }
+
+    #[test]
+    fn rows_are_in_the_order_of_their_names() {
+        assert!(QUANTILES.iter().all(|row| row.0.row().1 == row.1));
+        assert!(TIMES.iter().all(|row| row.0.row().1 == row.1));
+    }
+}
