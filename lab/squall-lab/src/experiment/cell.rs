@@ -5,7 +5,7 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
-use super::{AxisPoint, Experiment, traces};
+use super::{Axis, AxisPoint, Experiment, traces};
 use crate::scenario::{Scenario, ScenarioError};
 
 /// The scenario at one combination of points.
@@ -41,6 +41,12 @@ pub(super) fn cells(experiment: &Experiment, quick: bool) -> Result<Vec<Cell>, S
     }
     combinations
         .into_iter()
+        .filter(|points| {
+            let moved = |(axis, (_, point)): &(&Axis, &(&str, &AxisPoint))| {
+                axis.base.as_ref().is_some_and(|base| *base != point.name)
+            };
+            experiment.axes.iter().zip(points).filter(moved).count() <= 1
+        })
         .map(|points| {
             let mut settings = traces::settings(experiment);
             settings.extend(points.iter().flat_map(|(_, point)| point.set.clone()));
@@ -79,28 +85,41 @@ pub(super) fn patched(text: &str, settings: &[(String, Value)]) -> Result<String
     toml::to_string(&table).map_err(|error| error.to_string())
 }
 
-/// Sets a field such as `duration`, `path.fast.rate` or `path.fast.events.0.at`: entries of lists go by
-/// their name or number; tables that are not there are made.
+/// Sets a field such as `duration`, `path.fast.rate`, `path.*.radio.late` or `path.fast.events.0.at`: entries of lists
+/// go by their name or number, `*` is every entry; tables that are not there are made.
 fn set(table: &mut Table, field: &str, value: &Value) -> Result<(), String> {
-    let mut steps: Vec<&str> = field.split('.').collect();
-    let last = steps.pop().filter(|last| !last.is_empty()).ok_or("the name of a field is empty")?;
-    let at = |words: String| format!("{field}: {words}");
-    let Some((first, others)) = steps.split_first() else {
-        table.insert(last.to_owned(), value.clone());
+    let steps: Vec<&str> = field.split('.').collect();
+    match steps[..] {
+        [.., ""] => Err("the name of a field is empty".into()),
+        [name] => {
+            table.insert(name.to_owned(), value.clone());
+            Ok(())
+        }
+        [first, ref others @ ..] => inside(table, first)
+            .and_then(|here| set_in(here, others, value))
+            .map_err(|words| format!("{field}: {words}")),
+        [] => unreachable!("a text has at least one part"),
+    }
+}
+
+fn set_in(here: &mut Value, steps: &[&str], value: &Value) -> Result<(), String> {
+    let Some((step, others)) = steps.split_first() else {
+        *here = value.clone();
         return Ok(());
     };
-    let mut here = inside(table, first).map_err(at)?;
-    for step in others {
-        here = descend(here, step).map_err(at)?;
-    }
     match here {
-        Value::Table(table) => {
-            table.insert(last.to_owned(), value.clone());
+        Value::Array(list) if *step == "*" => {
+            list.iter_mut().try_for_each(|entry| set_in(entry, others, value))
         }
-        Value::Array(list) => *entry(list, last).map_err(at)? = value.clone(),
-        _ => return Err(at(format!("there is no table to set {last:?} in"))),
+        Value::Array(list) => set_in(entry(list, step)?, others, value),
+        Value::Table(table) if others.is_empty() => {
+            table.insert((*step).to_owned(), value.clone());
+            Ok(())
+        }
+        Value::Table(table) => set_in(inside(table, step)?, others, value),
+        _ if others.is_empty() => Err(format!("there is no table to set {step:?} in")),
+        _ => Err(format!("{step:?} is in no table or list")),
     }
-    Ok(())
 }
 
 /// What a table has under this name; a new table if it has nothing.
@@ -109,14 +128,6 @@ fn inside<'a>(table: &'a mut Table, step: &str) -> Result<&'a mut Value, String>
         return Err(format!("there is no {step}"));
     }
     Ok(table.entry(step).or_insert_with(|| Value::Table(Table::new())))
-}
-
-fn descend<'a>(value: &'a mut Value, step: &str) -> Result<&'a mut Value, String> {
-    match value {
-        Value::Table(table) => inside(table, step),
-        Value::Array(list) => entry(list, step),
-        _ => Err(format!("{step:?} is in no table or list")),
-    }
 }
 
 /// An entry of a list, by its name or its number from 0.
@@ -152,6 +163,10 @@ mod tests {
         let made = with("path.a.radio.late", "10ms").unwrap();
         assert_eq!(made["path"][0]["radio"]["late"].as_str(), Some("10ms"));
         assert!(!made.contains_key("quick"), "what is not the scenario's is gone");
+        let all = with("path.*.radio.late", "10ms").unwrap();
+        for path in 0..2 {
+            assert_eq!(all["path"][path]["radio"]["late"].as_str(), Some("10ms"));
+        }
     }
 
     #[test]

@@ -52,6 +52,7 @@ pub(super) struct AxisTable {
     pub(super) name: String,
     #[serde(default)]
     pub(super) unit: String,
+    pub(super) base: Option<String>,
     pub(super) points: Vec<PointTable>,
 }
 

@@ -4,7 +4,7 @@
 //! `[[axis]]` names settings of some fields, and the scenario is run at every combination of the points of
 //! all axes (a [`Cell`]); `[quick]` says what to leave out when time is short; a `[[claim]]` holds what a
 //! paper, or we, say of the results; a `[[figure]]` says how to draw them. [`Study`] runs experiments and
-//! remembers what was run; [`judge`] compares claims with it; [`report`](crate::report) draws.
+//! remembers what was run; [`judge`] compares claims with it; the crate `squall-report` draws.
 
 mod cell;
 mod claim;
@@ -79,6 +79,9 @@ pub struct Axis {
     pub name: String,
     /// Unit of the points' places on it, for drawings.
     pub unit: String,
+    /// The point that it stays at while another axis with such a point varies; without it the axis is combined with
+    /// all points of the others.
+    pub base: Option<String>,
     /// Its values, at least one.
     pub points: Vec<AxisPoint>,
 }

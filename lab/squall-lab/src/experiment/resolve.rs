@@ -111,7 +111,11 @@ fn resolve_axes(tables: Vec<AxisTable>) -> Result<Vec<Axis>, Problem> {
         if cells > MAX_CELLS {
             return Err(Problem::at(place(), format!("more than {MAX_CELLS} combinations of points")));
         }
-        axes.push(Axis { name: table.name, unit: table.unit, points });
+        if let Some(base) = table.base.as_ref().filter(|base| points.iter().all(|known| known.name != **base))
+        {
+            return Err(Problem::at(place().key("base"), format!("base: there is no point {base:?}")));
+        }
+        axes.push(Axis { name: table.name, unit: table.unit, base: table.base, points });
     }
     Ok(axes)
 }
