@@ -85,13 +85,16 @@ bench: tools
 	@$(CARGO) build --release --locked -p squall-lab-cli
 	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" bench
 
-# The pictures of the documents: the behaviour of each scheduler with the same blocks (docs/schedulers.md), the value of a radio's
-# lead (docs/signal.md), and a figure of an experiment (README). Minutes of work on two cores.
+# The pictures of the documents: the behaviour of schedulers with the same blocks (docs/schedulers.md), and a figure of an
+# experiment (README). A minute of work on two cores.
+LAB = "$${CARGO_TARGET_DIR:-target}/release/squall-lab"
 picture: tools
 	@$(CARGO) build --release --locked -p squall-lab-cli
-	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" schedulers --draw docs/pictures/schedulers.svg
-	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" signal gain --draw docs/pictures/signal-gain.svg
-	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" repro storm-fig10 --svg out/figures
+	@$(LAB) run scenarios/schedulers.toml --scheduler minrtt,redundant,dams,ras --json out/schedulers.json
+	@$(LAB) report out/schedulers.json --out out/schedulers.html --svg out/figures
+	@for name in minrtt redundant dams ras; do \
+		cp out/figures/schedulers-*-paths-$$name-1.svg docs/pictures/scheduler-$$name.svg || exit 1; done
+	@$(LAB) repro storm-fig10 --svg out/figures
 	@cp out/figures/storm-fig10-01-*.svg docs/pictures/storm-fig10.svg
 
 # The claims of the papers and their measurements, as docs/findings.md: up to an hour on two cores.

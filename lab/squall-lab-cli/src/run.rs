@@ -13,7 +13,7 @@ use squall::sched::Registry;
 use squall_lab::{
     Batch, Contender, RunResult, Scenario, ScenarioError,
     experiment::{Cell, Experiment},
-    report, result, table,
+    result, summary,
 };
 
 use squall_terminal::{
@@ -142,7 +142,7 @@ fn cell(args: &RunArgs, registry: &Registry) -> anyhow::Result<Scenario> {
     }
     let is_wanted = |cell: &Cell| wanted.iter().all(|(axis, point)| cell.point[*axis] == *point);
     let cell = experiment.cells(false)?.into_iter().find(is_wanted);
-    Ok(cell.expect("there is a cell for every combination of points").scenario)
+    Ok(cell.ok_or_else(|| anyhow!("--at: only one axis with a base can be off it"))?.scenario)
 }
 
 fn axes(experiment: &Experiment) -> String {
@@ -185,10 +185,10 @@ fn execute(batch: &Batch<'_>) -> anyhow::Result<Vec<RunResult>> {
 
 fn publish(args: &RunArgs, scenario: &Scenario, runs: &[RunResult]) -> anyhow::Result<()> {
     let quiet = args.json.as_deref().is_some_and(output::is_stdout);
-    let mut text = output::coloured(table::results(runs, wrap::width()));
+    let mut text = output::coloured(summary::results(runs, wrap::width()));
     if let Some(file) = &args.report {
         let title = if scenario.description.is_empty() { &scenario.name } else { &scenario.description };
-        output::write(file, &report::html(runs, title))?;
+        output::write(file, &squall_report::html(runs, title))?;
         text.push_str(&wrote("report", file));
     }
     if let Some(folder) = &args.qlog {

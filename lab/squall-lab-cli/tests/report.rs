@@ -26,7 +26,8 @@ fn repro_writes_the_page_and_the_figures() {
     let said = String::from_utf8(output.stdout).expect("is text");
     assert!(said.contains(&format!("report: {page_name}\n")) && said.contains("svg: 5 files"), "{said}");
     let page = std::fs::read_to_string(page).expect("was written");
-    for words in ["In time by rate", "told by the paper", "limit", "copies of everything do not fit", "holds"]
+    for words in
+        ["In time by rate", "reported by the paper", "limit", "copies of everything do not fit", "holds"]
     {
         assert!(page.contains(words), "{words}");
     }

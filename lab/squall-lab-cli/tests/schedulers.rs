@@ -1,4 +1,4 @@
-//! `squall-lab schedulers`: the list, and the picture.
+//! `squall-lab schedulers`: the list, and what is wrong in its arguments.
 
 mod common;
 
@@ -12,31 +12,22 @@ fn stdout(args: &[&str]) -> String {
 }
 
 #[test]
-fn a_picture_of_everything_has_a_panel_for_each() {
-    let scratch = Scratch::new("picture");
-    let file = scratch.path("out/all.svg");
-    let shown = file.display().to_string();
-    assert_eq!(stdout(&["schedulers", "--draw", &shown]), format!("picture: {shown}\n"));
-    let svg = std::fs::read_to_string(&file).expect("was written");
-    let json = stdout(&["schedulers", "--json", "-"]);
-    let list: serde_json::Value = serde_json::from_str(&json).expect("is JSON");
+fn the_list_and_its_json_have_the_same_schedulers() {
+    let text = stdout(&["schedulers"]);
+    let list: serde_json::Value =
+        serde_json::from_str(&stdout(&["schedulers", "--json", "-"])).expect("is JSON");
     let list = list.as_array().expect("is a list");
-    assert_eq!(svg.matches("<g class=\"panel\"").count(), list.len());
-    for entry in list {
-        assert!(svg.contains(&format!("data-scheduler={}", entry["name"])), "{}", entry["name"]);
-    }
-    assert!(!scratch.path("out/all.svg.part").exists());
-    assert_eq!(stdout(&["schedulers", "--draw", "-"]), svg, "another process draws the same");
+    assert_eq!(list.len(), text.matches("source: ").count());
+    let at = |entry: &serde_json::Value| {
+        let name = entry["name"].as_str().expect("is text");
+        text.find(&format!("\n{name} ")).or_else(|| text.starts_with(&format!("{name} ")).then_some(0))
+    };
+    let places: Vec<usize> = list.iter().map(|entry| at(entry).expect("is listed")).collect();
+    assert!(places.is_sorted(), "in the same order");
 }
 
 #[test]
 fn only_what_is_named_is_shown() {
-    let svg = stdout(&["schedulers", "rr(cap=35kB)", "minrtt-R,sp(path=1)", "--draw", "-"]);
-    let panels: Vec<&str> = svg.split("data-scheduler=\"").skip(1).collect();
-    assert_eq!(panels.len(), 3);
-    for (panel, name) in panels.iter().zip(["rr(cap=35kB)", "minrtt-R", "sp(path=1)"]) {
-        assert!(panel.starts_with(&format!("{name}\"")), "{name}");
-    }
     let text = stdout(&["schedulers", "sp", "sp(path=1)-R", "redundant"]);
     let names: Vec<&str> = text.lines().filter(|line| !line.starts_with(' ')).collect();
     assert!(names[0].starts_with("sp ") && names[2].starts_with("redundant "), "{text}");
@@ -46,34 +37,33 @@ fn only_what_is_named_is_shown() {
 
 #[test]
 fn mistakes_in_names_are_told_in_a_line() {
-    let calls: [(&[&str], &str); 5] = [
+    let calls: [(&[&str], &str); 4] = [
         (&["fastest"], "unknown scheduler 'fastest'; there are "),
-        (&["minrtt", "fastest-R", "--draw", "never.svg"], "unknown scheduler 'fastest'; there are "),
+        (&["minrtt", "fastest-R", "--json", "never.json"], "unknown scheduler 'fastest'; there are "),
         (&["sp(pth=1)"], "scheduler 'sp' has no option 'pth'; it has path, "),
         (&[",", "--json", "-"], "name a scheduler; "),
-        (&["--draw", "-", "--json", "-"], "--draw and --json: "),
     ];
     for (args, expected) in calls {
         let (said, code) = failure(&run([&["schedulers"], args].concat()));
         assert!(said.starts_with(&format!("squall-lab: {expected}")), "{said}");
         assert_eq!((said.lines().count(), code), (1, Some(2)), "{said}");
     }
-    assert!(!std::path::Path::new("never.svg").exists());
+    assert!(!std::path::Path::new("never.json").exists());
 }
 
 #[test]
 fn a_file_that_cannot_be_written_is_named_and_nothing_is_left() {
     let scratch = Scratch::new("unwritable");
-    let old = scratch.write("old.svg", b"old");
+    let old = scratch.write("old.json", b"old");
     let folder = scratch.path("folder");
     std::fs::create_dir(&folder).expect("is new");
-    let below = old.join("below.svg");
+    let below = old.join("below.json");
     for (file, problem) in [(&folder, "cannot write"), (&below, "cannot make the folder")] {
         let shown = file.display().to_string();
-        let (said, code) = failure(&run(["schedulers", "sp", "--draw", &shown]));
+        let (said, code) = failure(&run(["schedulers", "sp", "--json", &shown]));
         assert!(
             said.starts_with(&format!("squall-lab: {problem} "))
-                && said.contains("old.svg") | said.contains(&shown),
+                && said.contains("old.json") | said.contains(&shown),
             "{said}"
         );
         assert_eq!((said.lines().count(), code), (1, Some(1)), "{said}");

@@ -1,30 +1,26 @@
 //! The laboratory: experiments as data, results as records.
 //!
 //! An experiment is a [`Scenario`] file: emulated paths, flows of blocks, schedulers to compare and checks
-//! that make the file a test. [`traffic`] turns its flows into a deterministic list of [`Offer`]s. Whoever
-//! carries the blocks (the virtual-time runner or a live session) tells a [`Recorder`] what became of each,
-//! and gets a [`RunResult`]: a plain record that is byte-identical for identical runs. [`mod@table`] and
-//! [`report`] show one or many of them, in the terminal and as one self-contained HTML file.
+//! that make the file a test. [`traffic`] turns its flows into a deterministic list of [`Offer`]s. The driver that
+//! carries the blocks (the virtual-time runner or a live session) reports to a [`Recorder`] what became of each,
+//! and gets a [`RunResult`]: a plain record that is byte-identical for identical runs. [`measure`] names its numbers,
+//! [`summary`] shows them in the terminal; the crate `squall-report` draws them.
 
 pub mod bound;
 pub mod check;
 pub mod contender;
-pub mod estimate;
 pub mod experiment;
 pub mod flow;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
-pub mod gain;
-pub mod links;
 pub mod measure;
 pub mod offer;
 mod parallel;
-pub mod picture;
-pub mod report;
 pub mod result;
 pub mod runner;
 pub mod scenario;
+pub mod statistics;
 pub mod summary;
 pub mod table;
 pub mod traffic;

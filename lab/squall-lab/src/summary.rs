@@ -6,45 +6,34 @@ use std::collections::BTreeSet;
 
 use squall_units::format;
 
-use crate::result::{Extra, FlowResult, PathResult, Percentiles, PictureQuality, RunResult};
+use crate::result::{Extra, FlowResult, PathResult, RunResult};
+use crate::statistics::Estimate;
+use crate::table::{Column, Table, parts, render};
 
-/// A table of text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Table {
-    /// What it shows.
-    pub title: String,
-    /// Its columns.
-    pub columns: Vec<Column>,
-    /// As many cells as columns in each row.
-    pub rows: Vec<Vec<String>>,
-}
+/// How to read the columns of results.
+const LEGEND: &str = "in time, delivered: of the blocks that were due. limit: the most that any\n\
+    scheduler could have had in time. ±: half of the 95 % confidence interval over\n\
+    the seeds.\n";
 
-/// A column of a [`Table`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Column {
-    /// What it shows.
-    pub name: String,
-    /// Unit of its cells; empty for none.
-    pub unit: String,
-    /// Numbers are aligned to the right.
-    pub numeric: bool,
-}
-
-impl Column {
-    /// A column of words.
-    pub fn text(name: &str) -> Self {
-        Self { name: name.into(), unit: String::new(), numeric: false }
+/// All tables of these runs as text, scenario by scenario. Those that are wider than `width` columns, if that is given,
+/// are cut into parts.
+pub fn results(runs: &[RunResult], width: Option<usize>) -> String {
+    let mut text = String::new();
+    for (scenario, runs) in by_scenario(runs) {
+        text.push_str(&format!("scenario {scenario}\n\n"));
+        let tables = [blocks(&runs), pictures(&runs), paths(&runs), checks(&runs)];
+        for (index, table) in tables.iter().filter(|table| !table.rows.is_empty()).enumerate() {
+            for part in parts(table, width) {
+                text.push_str(&render(&part));
+                text.push('\n');
+            }
+            if index == 0 {
+                text.push_str(LEGEND);
+                text.push('\n');
+            }
+        }
     }
-
-    /// A column of numbers.
-    pub fn number(name: &str, unit: &str) -> Self {
-        Self { name: name.into(), unit: unit.into(), numeric: true }
-    }
-
-    /// Name and unit.
-    pub fn heading(&self) -> String {
-        if self.unit.is_empty() { self.name.clone() } else { format!("{} {}", self.name, self.unit) }
-    }
+    text
 }
 
 /// Groups runs by scenario, in order of first appearance.
@@ -57,185 +46,154 @@ pub fn by_scheduler<'a>(runs: &[&'a RunResult]) -> Vec<(&'a str, Vec<&'a RunResu
     group(runs.iter().copied(), |run| run.scheduler.as_str())
 }
 
-fn group<'a>(
-    runs: impl Iterator<Item = &'a RunResult>,
-    key: impl Fn(&'a RunResult) -> &'a str,
-) -> Vec<(&'a str, Vec<&'a RunResult>)> {
-    let mut groups: Vec<(&str, Vec<&RunResult>)> = Vec::new();
-    for run in runs {
-        let key = key(run);
+fn group<'a, T>(
+    all: impl Iterator<Item = &'a T>,
+    key: impl Fn(&'a T) -> &'a str,
+) -> Vec<(&'a str, Vec<&'a T>)> {
+    let mut groups: Vec<(&str, Vec<&T>)> = Vec::new();
+    for one in all {
+        let key = key(one);
         match groups.iter_mut().find(|(name, _)| *name == key) {
-            Some((_, members)) => members.push(run),
-            None => groups.push((key, vec![run])),
+            Some((_, members)) => members.push(one),
+            None => groups.push((key, vec![one])),
         }
     }
     groups
 }
 
-/// Per scheduler and flow: latencies, shares in time and the most that any scheduler could have had (the clairvoyant
-/// bound), gaps, goodput, bytes per path and the extra measures.
-pub fn blocks(runs: &[&RunResult]) -> Table {
-    let extras: BTreeSet<&str> = runs.iter().flat_map(|run| run.extra.keys().map(String::as_str)).collect();
-    let many_flows = flow_names(runs).len() > 1;
-    let mut columns = vec![Column::text("scheduler")];
-    columns.extend(many_flows.then(|| Column::text("flow")));
-    columns.extend(LATENCIES.iter().map(|(name, _)| Column::number(name, "ms")));
-    columns.extend([
-        Column::number("in time", "%"),
-        Column::number("limit", "%"),
-        Column::number("delivered", "%"),
-        Column::number("longest gap", "ms"),
-        Column::number("goodput", "Mbps"),
-    ]);
-    let path_names = path_names(runs);
-    columns.extend(path_names.iter().map(|name| Column::number(name, "MB")));
-    columns.extend(extras.iter().map(|name| Column::number(name, "")));
-
-    let mut rows = Vec::new();
-    for (scheduler, runs) in by_scheduler(runs) {
-        for flow in flow_names(&runs) {
-            let mut row = vec![scheduler.to_owned()];
-            row.extend(many_flows.then(|| flow.to_owned()));
-            row.extend(flow_cells(&runs, flow));
-            row.extend(path_names.iter().map(|name| wire_cell(&runs, name)));
-            row.extend(extras.iter().map(|name| extra_cell(&runs, name)));
-            rows.push(row);
-        }
-    }
-    Table {
-        title: "Latency of delivered blocks, shares of offered blocks, bytes sent per path".into(),
-        columns,
-        rows,
-    }
+fn flows<'a>(runs: &[&'a RunResult]) -> Vec<(&'a str, Vec<&'a FlowResult>)> {
+    group(runs.iter().flat_map(|run| &run.flows), |flow| &flow.name)
 }
 
-type Pick = fn(&Percentiles) -> u64;
+fn paths_of<'a>(runs: &[&'a RunResult]) -> Vec<(&'a str, Vec<&'a PathResult>)> {
+    group(runs.iter().flat_map(|run| &run.paths), |path| &path.name)
+}
 
-const LATENCIES: [(&str, Pick); 5] = [
-    ("p50", |all| all.p50_us),
-    ("p95", |all| all.p95_us),
-    ("p99", |all| all.p99_us),
-    ("p99.9", |all| all.p999_us),
-    ("max", |all| all.max_us),
+/// A column of numbers: its name, its unit, its decimals, and the value.
+type Number<T> = (&'static str, &'static str, usize, fn(&T) -> Option<f64>);
+
+const FLOWS: [Number<FlowResult>; 10] = [
+    ("p50", "ms", 1, |flow| flow.latency.map(|all| ms(all.p50_us))),
+    ("p95", "ms", 1, |flow| flow.latency.map(|all| ms(all.p95_us))),
+    ("p99", "ms", 1, |flow| flow.latency.map(|all| ms(all.p99_us))),
+    ("p99.9", "ms", 1, |flow| flow.latency.map(|all| ms(all.p999_us))),
+    ("max", "ms", 1, |flow| flow.latency.map(|all| ms(all.max_us))),
+    ("in time", "%", 2, |flow| percent(flow.completion_rate)),
+    ("limit", "%", 2, |flow| percent(flow.bound?.in_time_ratio())),
+    ("delivered", "%", 2, |flow| percent(flow.total.delivered_ratio())),
+    ("longest gap", "ms", 1, |flow| Some(ms(flow.longest_gap_us))),
+    ("goodput", "Mbps", 2, |flow| Some(flow.goodput_bps as f64 / 1e6)),
 ];
 
-fn flow_cells(runs: &[&RunResult], name: &str) -> Vec<String> {
-    let flows: Vec<&FlowResult> =
-        runs.iter().flat_map(|run| &run.flows).filter(|flow| flow.name == name).collect();
-    let over = |measure: &dyn Fn(&FlowResult) -> Option<f64>, decimals| {
-        mean_cell(flows.iter().filter_map(|flow| measure(flow)), fixed(decimals))
-    };
-    let mut cells: Vec<String> = LATENCIES
-        .iter()
-        .map(|(_, pick)| over(&|flow| flow.latency.as_ref().map(|all| pick(all) as f64 / 1e3), 1))
-        .collect();
-    cells.push(over(&|flow| percent(flow.completion_rate), 2));
-    cells.push(over(&|flow| percent(flow.bound?.in_time_ratio()), 2));
-    cells.push(over(&|flow| percent(flow.total.delivered_ratio()), 2));
-    cells.push(over(&|flow| Some(flow.longest_gap_us as f64 / 1e3), 1));
-    cells.push(over(&|flow| Some(flow.goodput_bps as f64 / 1e6), 2));
-    cells
+const PICTURES: [Number<FlowResult>; 7] = [
+    ("PSNR", "dB", 2, |flow| Some(flow.pictures?.psnr.mean)),
+    ("median", "dB", 2, |flow| Some(flow.pictures?.psnr.median)),
+    ("p5", "dB", 2, |flow| Some(flow.pictures?.psnr.p5)),
+    ("lost", "dB", 2, |flow| Some(flow.pictures?.psnr_loss)),
+    ("SSIM", "", 4, |flow| Some(flow.pictures?.ssim.mean)),
+    ("p5", "", 4, |flow| Some(flow.pictures?.ssim.p5)),
+    ("perceived", "%", 2, |flow| percent(flow.pictures.and(flow.perceived_ratio))),
+];
+
+const PATHS: [Number<PathResult>; 9] = [
+    ("down", "MB", 2, |path| Some(mega(path.totals.wire_bytes_down))),
+    ("up", "MB", 2, |path| Some(mega(path.totals.wire_bytes_up))),
+    ("goodput", "Mbps", 2, |path| Some(mega(path.goodput_down_bps + path.goodput_up_bps))),
+    ("lost", "%", 2, |path| {
+        let sent = path.totals.packets;
+        (sent > 0).then(|| path.totals.lost_packets as f64 * 100.0 / sent as f64)
+    }),
+    ("retransmitted", "MB", 2, |path| Some(mega(path.totals.retransmitted_bytes))),
+    ("reinjected", "MB", 2, |path| Some(mega(path.totals.reinjected_bytes))),
+    ("duplicate", "MB", 2, |path| Some(mega(path.totals.duplicate_bytes))),
+    ("RTT p50", "ms", 1, |path| path.rtt.map(|all| ms(all.p50_us))),
+    ("RTT p99", "ms", 1, |path| path.rtt.map(|all| ms(all.p99_us))),
+];
+
+fn ms(us: u64) -> f64 {
+    us as f64 / 1e3
+}
+
+fn mega(number: u64) -> f64 {
+    number as f64 / 1e6
 }
 
 fn percent(share: Option<f64>) -> Option<f64> {
     share.map(|share| share * 100.0)
 }
 
+fn headings<T>(numbers: &[Number<T>]) -> impl Iterator<Item = Column> {
+    numbers.iter().map(|(name, unit, ..)| Column::number(name, unit))
+}
+
+/// The cells of one row.
+fn cells<T>(numbers: &[Number<T>], all: &[&T]) -> impl Iterator<Item = String> {
+    numbers.iter().map(|(_, _, decimals, value)| {
+        mean_cell(all.iter().filter_map(|one| value(one)), |value| format!("{value:.decimals$}"))
+    })
+}
+
+/// Per scheduler and flow: latencies, shares in time and the most that any scheduler could have had (the clairvoyant
+/// bound), gaps, goodput, bytes per path and the extra measures.
+pub fn blocks(runs: &[&RunResult]) -> Table {
+    let extras: BTreeSet<&str> = runs.iter().flat_map(|run| run.extra.keys().map(String::as_str)).collect();
+    let many_flows = flows(runs).len() > 1;
+    let paths: Vec<&str> = paths_of(runs).iter().map(|path| path.0).collect();
+    let mut columns = vec![Column::text("scheduler")];
+    columns.extend(many_flows.then(|| Column::text("flow")));
+    columns.extend(headings(&FLOWS));
+    columns.extend(paths.iter().map(|name| Column::number(name, "MB")));
+    columns.extend(extras.iter().map(|name| Column::number(name, "")));
+    let mut rows = Vec::new();
+    for (scheduler, runs) in by_scheduler(runs) {
+        for (flow, all) in flows(&runs) {
+            let mut row = vec![scheduler.to_owned()];
+            row.extend(many_flows.then(|| flow.to_owned()));
+            row.extend(cells(&FLOWS, &all));
+            row.extend(paths.iter().map(|name| {
+                let own = runs.iter().flat_map(|run| &run.paths).filter(|path| path.name == *name);
+                mean_cell(own.map(|path| mega(path.wire_bytes())), |value| format!("{value:.2}"))
+            }));
+            row.extend(extras.iter().map(|name| extra_cell(&runs, name)));
+            rows.push(row);
+        }
+    }
+    let title = "Latency of delivered blocks, shares of offered blocks, bytes sent per path";
+    Table { title: title.into(), columns, rows }
+}
+
 /// Per scheduler and flow with real pictures: what a viewer saw of them.
 pub fn pictures(runs: &[&RunResult]) -> Table {
     let mut columns = vec![Column::text("scheduler"), Column::text("flow")];
-    columns.extend(PICTURES.iter().map(|(name, unit, ..)| Column::number(name, unit)));
+    columns.extend(headings(&PICTURES));
     let mut rows = Vec::new();
     for (scheduler, runs) in by_scheduler(runs) {
-        for name in flow_names(&runs) {
-            let flows = runs.iter().flat_map(|run| &run.flows).filter(|flow| flow.name == name);
-            let seen: Vec<&FlowResult> = flows.filter(|flow| flow.pictures.is_some()).collect();
-            if seen.is_empty() {
-                continue;
+        for (flow, all) in flows(&runs) {
+            if all.iter().any(|flow| flow.pictures.is_some()) {
+                let names = [scheduler, flow].map(str::to_owned).into_iter();
+                rows.push(names.chain(cells(&PICTURES, &all)).collect());
             }
-            let cell = |(_, _, decimals, pick): &(&str, &str, usize, Part)| {
-                mean_cell(
-                    seen.iter().filter_map(|flow| pick(flow, flow.pictures.as_ref()?)),
-                    fixed(*decimals),
-                )
-            };
-            let mut row = vec![scheduler.to_owned(), name.to_owned()];
-            row.extend(PICTURES.iter().map(cell));
-            rows.push(row);
         }
     }
     Table { title: "Pictures as they were shown, against those that were encoded".into(), columns, rows }
 }
 
-type Part = fn(&FlowResult, &PictureQuality) -> Option<f64>;
-
-/// Name, unit, decimals and value of each column about pictures.
-const PICTURES: [(&str, &str, usize, Part); 7] = [
-    ("PSNR", "dB", 2, |_, pictures| Some(pictures.psnr.mean)),
-    ("median", "dB", 2, |_, pictures| Some(pictures.psnr.median)),
-    ("p5", "dB", 2, |_, pictures| Some(pictures.psnr.p5)),
-    ("lost", "dB", 2, |_, pictures| Some(pictures.psnr_loss)),
-    ("SSIM", "", 4, |_, pictures| Some(pictures.ssim.mean)),
-    ("p5", "", 4, |_, pictures| Some(pictures.ssim.p5)),
-    ("perceived", "%", 2, |flow, _| flow.perceived_ratio.map(|ratio| ratio * 100.0)),
-];
-
 /// Per scheduler and path: bytes, goodput, loss, repairs and round-trip times.
 pub fn paths(runs: &[&RunResult]) -> Table {
-    let columns = vec![
-        Column::text("scheduler"),
-        Column::text("path"),
-        Column::number("down", "MB"),
-        Column::number("up", "MB"),
-        Column::number("goodput", "Mbps"),
-        Column::number("lost", "%"),
-        Column::number("retransmitted", "MB"),
-        Column::number("reinjected", "MB"),
-        Column::number("duplicate", "MB"),
-        Column::number("RTT p50", "ms"),
-        Column::number("RTT p99", "ms"),
-    ];
+    let mut columns = vec![Column::text("scheduler"), Column::text("path")];
+    columns.extend(headings(&PATHS));
     let mut rows = Vec::new();
     for (scheduler, runs) in by_scheduler(runs) {
-        for name in path_names(&runs) {
-            let mut row = vec![scheduler.to_owned(), name.to_owned()];
-            row.extend(path_cells(&runs, name));
-            rows.push(row);
+        for (path, all) in paths_of(&runs) {
+            rows.push([scheduler, path].map(str::to_owned).into_iter().chain(cells(&PATHS, &all)).collect());
         }
     }
     Table { title: "Bytes sent, new data delivered, loss, repairs, round-trip times".into(), columns, rows }
 }
 
-fn path_cells(runs: &[&RunResult], name: &str) -> Vec<String> {
-    let paths: Vec<&PathResult> =
-        runs.iter().flat_map(|run| &run.paths).filter(|path| path.name == name).collect();
-    let over = |measure: &dyn Fn(&PathResult) -> Option<f64>, decimals| {
-        mean_cell(paths.iter().filter_map(|path| measure(path)), fixed(decimals))
-    };
-    let megabytes = |pick: fn(&PathResult) -> u64| over(&|path| Some(pick(path) as f64 / 1e6), 2);
-    vec![
-        megabytes(|path| path.totals.wire_bytes_down),
-        megabytes(|path| path.totals.wire_bytes_up),
-        over(&|path| Some((path.goodput_down_bps + path.goodput_up_bps) as f64 / 1e6), 2),
-        over(
-            &|path| {
-                let sent = path.totals.packets;
-                (sent > 0).then(|| path.totals.lost_packets as f64 * 100.0 / sent as f64)
-            },
-            2,
-        ),
-        megabytes(|path| path.totals.retransmitted_bytes),
-        megabytes(|path| path.totals.reinjected_bytes),
-        megabytes(|path| path.totals.duplicate_bytes),
-        over(&|path| path.rtt.as_ref().map(|all| all.p50_us as f64 / 1e3), 1),
-        over(&|path| path.rtt.as_ref().map(|all| all.p99_us as f64 / 1e3), 1),
-    ]
-}
-
 /// Every check of every run.
 pub fn checks(runs: &[&RunResult]) -> Table {
-    let columns =
-        ["result", "scheduler", "seed", "check", "measured", "limit"].map(Column::text).into_iter().collect();
+    let columns = ["result", "scheduler", "seed", "check", "measured", "limit"].map(Column::text).into();
     let mut rows = Vec::new();
     for run in runs {
         for verdict in &run.checks {
@@ -252,87 +210,27 @@ pub fn checks(runs: &[&RunResult]) -> Table {
     Table { title: "Checks".into(), columns, rows }
 }
 
-/// Megabytes that both ends sent over a path.
-fn wire_cell(runs: &[&RunResult], name: &str) -> String {
-    let paths = runs.iter().flat_map(|run| &run.paths).filter(|path| path.name == name);
-    let bytes = paths.map(|path| (path.totals.wire_bytes_down + path.totals.wire_bytes_up) as f64);
-    mean_cell(bytes.map(|bytes| bytes / 1e6), fixed(2))
-}
-
-fn flow_names<'a>(runs: &[&'a RunResult]) -> Vec<&'a str> {
-    distinct(runs.iter().flat_map(|run| &run.flows).map(|flow| flow.name.as_str()))
-}
-
-fn path_names<'a>(runs: &[&'a RunResult]) -> Vec<&'a str> {
-    distinct(runs.iter().flat_map(|run| &run.paths).map(|path| path.name.as_str()))
-}
-
-fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut seen = Vec::new();
-    for name in names {
-        if !seen.contains(&name) {
-            seen.push(name);
-        }
-    }
-    seen
-}
-
 fn extra_cell(runs: &[&RunResult], name: &str) -> String {
     let values: Vec<&Extra> = runs.iter().filter_map(|run| run.extra.get(name)).collect();
-    let numbers: Vec<f64> = values
-        .iter()
-        .filter_map(|value| match value {
-            Extra::Number(number) => Some(*number),
-            Extra::Text(_) => None,
-        })
-        .collect();
     match values.first() {
         Some(Extra::Text(text)) => text.clone(),
-        _ => mean_cell(numbers.into_iter(), format::digits),
+        _ => {
+            let number = |value: &&Extra| match value {
+                Extra::Number(number) => Some(*number),
+                Extra::Text(_) => None,
+            };
+            mean_cell(values.iter().filter_map(number), format::digits)
+        }
     }
-}
-
-/// Shows numbers with so many decimals, so that a column lines up.
-fn fixed(decimals: usize) -> impl Fn(f64) -> String {
-    move |value| format!("{value:.decimals$}")
 }
 
 /// `mean ± half-width` of the values, the value alone if there is one, `–` if there is none.
 fn mean_cell(values: impl Iterator<Item = f64>, show: impl Fn(f64) -> String) -> String {
-    let values: Vec<f64> = values.collect();
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    match values.len() {
-        0 => "–".into(),
-        1 => show(mean),
-        n => {
-            let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
-            format!("{} ± {}", show(mean), show(student_t(n - 1) * (variance / count).sqrt()))
-        }
+    match Estimate::of(&values.collect::<Vec<_>>()) {
+        None => "–".into(),
+        Some(Estimate { mean, half: None }) => show(mean),
+        Some(Estimate { mean, half: Some(half) }) => format!("{} ± {}", show(mean), show(half)),
     }
-}
-
-/// 97.5 % quantile of Student's t distribution, the larger neighbour where the table has gaps.
-pub(crate) fn student_t(freedom: usize) -> f64 {
-    const TABLE: [(usize, f64); 16] = [
-        (1, 12.706),
-        (2, 4.303),
-        (3, 3.182),
-        (4, 2.776),
-        (5, 2.571),
-        (6, 2.447),
-        (7, 2.365),
-        (8, 2.306),
-        (9, 2.262),
-        (10, 2.228),
-        (12, 2.179),
-        (15, 2.131),
-        (20, 2.086),
-        (30, 2.042),
-        (60, 2.000),
-        (120, 1.980),
-    ];
-    TABLE.iter().rev().find(|(at, _)| *at <= freedom).map_or(TABLE[0].1, |(_, t)| *t)
 }
 
 #[cfg(test)]
@@ -351,12 +249,11 @@ mod tests {
     }
 
     #[test]
-    fn confidence_follows_student() {
+    fn cells_have_intervals_where_there_are_several_values() {
         let cell = mean_cell([1.0, 2.0, 3.0].into_iter(), |value| format!("{value:.3}"));
         assert_eq!(cell, "2.000 ± 2.484", "4.303 × 1 / √3");
         assert_eq!(mean_cell([5.0].into_iter(), format::digits), "5.00");
         assert_eq!(mean_cell(std::iter::empty(), format::digits), "–");
-        assert_eq!((student_t(1), student_t(11), student_t(10_000)), (12.706, 2.228, 1.98));
     }
 
     #[test]
@@ -368,5 +265,29 @@ mod tests {
         assert!(headings.contains(&"LTE MB".to_owned()) && headings.contains(&"stalls".to_owned()));
         assert_eq!(paths(&runs).rows.len(), 2);
         assert_eq!(checks(&runs).rows[0][0], "pass");
+    }
+
+    #[test]
+    fn every_scheduler_path_and_check_is_listed() {
+        let runs: Vec<_> = ["minrtt", "storm(alpha=0.5)"].map(|name| run(name, 1)).into();
+        let text = results(&runs, None);
+        for word in ["scenario fading", "minrtt", "storm(alpha=0.5)", "LTE", "p99.9 ms", "in_time_ratio"] {
+            assert!(text.contains(word), "{word} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_wide_table_is_cut_between_its_numbers() {
+        let runs: Vec<_> = ["minrtt", "storm(alpha=0.5)"].map(|name| run(name, 1)).into();
+        let (wide, narrow) = (results(&runs, None), results(&runs, Some(80)));
+        assert!(wide.lines().any(|line| line.chars().count() > 100));
+        let before_checks = narrow.split("Checks").next().expect("is there");
+        for line in before_checks.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        assert!(narrow.matches("(continued)").count() > 1);
+        for number in wide.split_whitespace().filter(|word| !word.contains('─')) {
+            assert!(narrow.contains(number), "{number} is lost in\n{narrow}");
+        }
     }
 }

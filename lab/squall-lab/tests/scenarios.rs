@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use squall_lab::{Batch, RunResult, Scenario, table};
+use squall_lab::{Batch, RunResult, Scenario, summary};
 use squall_proto::sched::Registry;
 
 fn load(name: &str) -> Scenario {
@@ -19,7 +19,7 @@ fn run(name: &str) -> Vec<RunResult> {
 fn run_all(scenario: &Scenario) -> Vec<RunResult> {
     let batch = Batch::of(scenario, Arc::new(Registry::standard()));
     let runs = batch.run(&|_| {}).unwrap_or_else(|error| panic!("{error}"));
-    println!("{}", table::results(&runs, None));
+    println!("{}", summary::results(&runs, None));
     assert_eq!(runs.len(), scenario.schedulers.len() * scenario.seeds.len());
     for run in &runs {
         assert!(run.extra.is_empty(), "{:?}", run.extra);
@@ -94,6 +94,22 @@ fn walking() {
 #[test]
 fn edge() {
     run("edge");
+}
+
+#[test]
+fn schedulers() {
+    let runs = run("schedulers");
+    let in_time = |name: &str, flow: usize| {
+        let run = runs.iter().find(|run| run.scheduler == name).expect("takes part");
+        run.flows[flow].total.in_time_ratio().expect("blocks were due")
+    };
+    assert_eq!(
+        runs.len(),
+        Registry::standard().entries().count() - 1,
+        "all but storm, which is ras without a radio"
+    );
+    let mean = |name: &str| (0..3).map(|flow| in_time(name, flow)).sum::<f64>() / 3.0;
+    assert!(mean("ras") > mean("minrtt") + 0.2, "it uses priorities and deadlines");
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! Figures as tables, for a terminal and for a page.
 
 use squall_lab::{
-    estimate::Estimate,
-    summary::{Column, Table},
-    table::render,
+    statistics::Estimate,
+    table::{Column, Table, render},
 };
 use squall_units::format;
 

@@ -14,8 +14,8 @@ use std::{
 use clap::Args;
 use serde::Serialize;
 use squall_lab::{
-    summary::{Column, Table},
-    table,
+    statistics,
+    table::{self, Column, Table},
 };
 use squall_units::format::digits;
 
@@ -107,7 +107,7 @@ impl Figure {
 /// Runs the command.
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     if cfg!(debug_assertions) {
-        // Nobody may be there to read it.
+        // A closed standard error is no failure.
         let _ = writeln!(stderr(), "note: this is not a release build; its figures say nothing");
     }
     // Memory first, while the heap is fresh; loopback last, as it leaves threads behind.
@@ -158,15 +158,9 @@ fn as_table(figures: &[Figure]) -> Table {
     }
 }
 
-/// The middle value, or the mean of the two in the middle.
+/// The median; no number of nothing.
 fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => sorted[n / 2],
-        n => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
-    }
+    statistics::median(values.to_vec()).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]
@@ -174,14 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
-        assert!(median(&[]).is_nan());
-    }
-
-    #[test]
-    fn a_ratio_tells_whether_the_target_is_met() {
+    fn a_ratio_shows_whether_the_target_is_met() {
         assert_eq!(Target::AtLeast(25.0).ratio(50.0), 2.0);
         assert_eq!(Target::AtMost(1_000.0).ratio(250.0), 4.0);
         let row = Figure::single("a", "ns", 250.0).target(Target::AtMost(1_000.0)).row();

@@ -2,7 +2,7 @@
 
 use squall_lab::{
     result::PathResult,
-    summary::{Column, Table},
+    table::{Column, Table},
 };
 use squall_net::RelayReport;
 

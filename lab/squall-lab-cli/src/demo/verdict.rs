@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::Context as _;
 use squall_lab::{
-    RunResult, report,
+    RunResult,
     result::{self, Extra},
     table,
 };
@@ -101,7 +101,7 @@ fn extras(
 pub(super) fn publish(args: &DemoArgs, plan: &Plan, judged: &[Judged]) -> anyhow::Result<()> {
     let runs: Vec<RunResult> = judged.iter().map(|half| half.result.clone()).collect();
     let title = format!("Squall demo: {}", plan.scenario.name);
-    report::write_html(&runs, &title, &args.report)
+    std::fs::write(&args.report, squall_report::html(&runs, &title))
         .with_context(|| format!("cannot write the report {}", args.report.display()))?;
     let mut notes = Vec::new();
     for half in judged {

@@ -14,15 +14,13 @@ use std::{
 use anyhow::Context as _;
 use clap::Args;
 use squall::sched::Registry;
-use squall_lab::{
-    experiment::{Experiment, Finding},
-    report::{Book, Chapter},
-};
+use squall_lab::experiment::{Experiment, Finding};
+use squall_report::{Chapter, Report};
 use squall_terminal::{error::usage, input, output};
 
 use crate::findings;
 use choice::Choice;
-pub(crate) use timelines::add_telling;
+pub(crate) use timelines::add_representative;
 
 /// Draws results: one self-contained page with figures, findings and single runs over time.
 ///
@@ -70,7 +68,7 @@ pub(crate) fn run(args: &ReportArgs, registry: &Arc<Registry>) -> anyhow::Result
     if !args.timelines.is_empty() {
         timelines::add(&mut chapters, &args.timelines, registry)?;
     } else if !args.no_timelines {
-        add_telling(&mut chapters, registry)?;
+        add_representative(&mut chapters, registry)?;
     }
     if let Some(file) = &args.markdown {
         let experiments: Vec<&Experiment> =
@@ -79,7 +77,8 @@ pub(crate) fn run(args: &ReportArgs, registry: &Arc<Registry>) -> anyhow::Result
         output::write(file, &findings::page(&experiments, &found))?;
     }
     let title = title(&chapters, &args.results);
-    let written = publish(&Book { title, chapters, runs: found.runs }, Some(&args.out), args.svg.as_deref())?;
+    let written =
+        publish(&Report { title, chapters, runs: found.runs }, Some(&args.out), args.svg.as_deref())?;
     if !output::is_stdout(&args.out) {
         output::print(&written)?;
     }
@@ -105,15 +104,15 @@ pub(crate) const TITLE: &str = "Experiments: what is claimed, and what was measu
 ///
 /// # Errors
 /// Names the file and what the system says.
-pub(crate) fn publish(book: &Book, page: Option<&Path>, svg: Option<&Path>) -> anyhow::Result<String> {
+pub(crate) fn publish(results: &Report, page: Option<&Path>, svg: Option<&Path>) -> anyhow::Result<String> {
     let mut said = String::new();
     if let Some(file) = page {
-        output::write(file, &book.html())?;
+        output::write(file, &results.html())?;
         said.push_str(&format!("report: {}\n", file.display()));
     }
     if let Some(folder) = svg {
         fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-        let drawings = book.drawings();
+        let drawings = results.drawings();
         for drawing in &drawings {
             output::write(&folder.join(&drawing.file), &drawing.svg)?;
         }

@@ -2,7 +2,7 @@
 
 mod csv;
 mod progress;
-mod told;
+mod terminal;
 
 use std::{
     fs,
@@ -18,10 +18,10 @@ use squall::sched::Registry;
 use squall_lab::{
     RunResult,
     experiment::{Experiment, Finding, Record, Study, StudyError, judge},
-    report::{Book, Chapter},
-    summary::{Column, Table},
-    table,
+    summary,
+    table::{self, Column, Table},
 };
+use squall_report::{Chapter, Report};
 use squall_terminal::{
     error::{usage, whole},
     input, output,
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &ReproArgs, registry: &Arc<Registry>) -> anyhow::Result<
         // The reasons in the files quote full runs.
         findings.iter_mut().for_each(|finding| finding.finding.clear());
     }
-    let failed = told::failed_checks(&records);
+    let failed = terminal::failed_checks(&records);
     publish(args, &experiments, &folder, &records, &findings)?;
     let drawn = draw(args, experiments, records, registry)?;
     if !printed_elsewhere(args) {
@@ -135,9 +135,9 @@ fn draw(
         return Ok(String::new());
     }
     let mut chapters = Chapter::of(records, experiments);
-    report::add_telling(&mut chapters, registry)?;
-    let book = Book { title: report::TITLE.into(), chapters, runs: Vec::new() };
-    report::publish(&book, args.report.as_deref(), args.svg.as_deref())
+    report::add_representative(&mut chapters, registry)?;
+    let results = Report { title: report::TITLE.into(), chapters, runs: Vec::new() };
+    report::publish(&results, args.report.as_deref(), args.svg.as_deref())
 }
 
 /// Whether standard output is for one of the files.
@@ -171,10 +171,10 @@ fn publish(
     let mut text = String::new();
     if args.tables {
         let runs: Vec<RunResult> = records.iter().map(|record| record.run.clone()).collect();
-        text.push_str(&table::results(&runs, squall_terminal::wrap::width()));
+        text.push_str(&summary::results(&runs, squall_terminal::wrap::width()));
         text.push('\n');
     }
-    text.push_str(&told::text(findings, &told::failed_checks(records)));
+    text.push_str(&terminal::text(findings, &terminal::failed_checks(records)));
     text.push_str(&format!("runs: {}\n", folder.display()));
     for (what, file) in [("csv", &args.csv), ("json", &args.json), ("markdown", &args.markdown)] {
         text.extend(file.iter().map(|file| format!("{what}: {}\n", file.display())));

@@ -1,10 +1,7 @@
 //! What the shell says at its start and at its end.
 
 use serde_json::json;
-use squall_lab::{
-    summary::{Column, Table},
-    table,
-};
+use squall_lab::table::{self, Column, Table};
 use squall_net::{LinkStats, PathConfig};
 use squall_shell::{Addresses, ShellReport};
 use squall_units::format;

@@ -1,6 +1,5 @@
-//! `squall-lab signal`: recorded radios, and what they tell of the links.
+//! `squall-lab signal`: recorded radios, and what they predict of their links.
 
-mod gain;
 mod import;
 mod info;
 
@@ -17,7 +16,6 @@ pub(crate) struct SignalArgs {
 
 #[derive(Subcommand, Clone, Debug)]
 enum SignalCommand {
-    Gain(gain::GainArgs),
     Import(import::ImportArgs),
     Info(info::InfoArgs),
 }
@@ -25,7 +23,6 @@ enum SignalCommand {
 /// Runs the command.
 pub(crate) fn run(args: &SignalArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
-        SignalCommand::Gain(args) => gain::run(args),
         SignalCommand::Import(args) => import::run(args),
         SignalCommand::Info(args) => info::run(args),
     }

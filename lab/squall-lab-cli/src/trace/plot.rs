@@ -3,7 +3,7 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use squall_lab::links::{self, MAX_LINKS};
+use squall_report::{MAX_LINKS, links};
 use squall_terminal::{error::usage, output};
 use squall_trace::Quantity;
 
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &PlotArgs) -> anyhow::Result<ExitCode> {
         }
         all.push((file.display().to_string(), link));
     }
-    output::write(&args.output, &links::svg(&all, args.reading.gaps()))?;
+    output::write(&args.output, &links(&all, args.reading.gaps()))?;
     if !output::is_stdout(&args.output) {
         output::print(&format!("picture: {}\n", args.output.display()))?;
     }

@@ -155,7 +155,7 @@ fn keep(show: &Show, shown: &Shown, folder: &Path) -> anyhow::Result<Vec<PathBuf
         fs::write(file, data).with_context(|| format!("cannot write {}", file.display()))
     };
     write(&files[0], &worst_moment(shown))?;
-    write(&files[1], video::svg(shown).as_bytes())?;
+    write(&files[1], squall_report::ssim(shown).as_bytes())?;
     let names = std::iter::once("encode").chain(show.schedulers.iter().map(String::as_str));
     for (name, from) in names.zip(&shown.files) {
         let Some(from) = from else { continue };

@@ -8,12 +8,12 @@ mod blocks;
 mod carried;
 mod demand;
 mod lane;
-mod latency;
 mod packet;
 mod supply;
 #[cfg(test)]
 mod tests;
 
+use crate::result::Percentiles;
 pub use crate::result::{Bound, ClassBound, Limit};
 pub use demand::Demand;
 pub use supply::Supply;
@@ -97,7 +97,7 @@ impl<'a> Clairvoyant<'a> {
             open_bytes: open().map(size).sum(),
             in_time_blocks: most_blocks(&self.sweep, &possible, size),
             in_time_bytes,
-            latency: latency::percentiles(members().filter_map(|index| self.latencies[index]).collect()),
+            latency: Percentiles::of(members().filter_map(|index| self.latencies[index]).collect()),
         }
     }
 }

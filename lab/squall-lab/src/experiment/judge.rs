@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 
 use super::claim::{percent, show, signed};
 use super::{Best, Claim, Expectation, Experiment, Of, Over, Point, Record};
-use crate::estimate::{Estimate, medians, spread_of_medians};
 use crate::measure::{Measure, Subject, View};
+use crate::statistics::{Estimate, medians, spread_of_medians};
 
 /// Share of the size of a claimed effect at which it holds.
 const SIZE: f64 = 0.75;

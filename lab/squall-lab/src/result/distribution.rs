@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::{LatencyPoint, LostReason, round6};
+use crate::statistics::nearest_rank;
 
 /// The longest time told apart, 24 h.
 const MAX_US: u64 = 86_400_000_000;
@@ -34,6 +35,33 @@ pub struct Percentiles {
     pub p9999_us: u64,
     /// The largest value, exact.
     pub max_us: u64,
+}
+
+impl Percentiles {
+    /// Exact ones of times in microseconds; `None` if there are none.
+    pub(crate) fn of(mut times: Vec<u64>) -> Option<Self> {
+        times.sort_unstable();
+        let max_us = *times.last()?;
+        let sum: u128 = times.iter().map(|time| u128::from(*time)).sum();
+        let mean_us = (sum / times.len() as u128) as u64;
+        let at = |share| nearest_rank(&times, share).unwrap_or(max_us);
+        Some(Self::with((times.len() as u64, mean_us, max_us), at))
+    }
+
+    /// With a count, a mean, a largest value, and the value that so many ten-thousandths do not exceed.
+    fn with((count, mean_us, max_us): (u64, u64, u64), at: impl Fn(usize) -> u64) -> Self {
+        Self {
+            count,
+            mean_us,
+            p50_us: at(5_000),
+            p90_us: at(9_000),
+            p95_us: at(9_500),
+            p99_us: at(9_900),
+            p999_us: at(9_990),
+            p9999_us: at(9_999),
+            max_us,
+        }
+    }
 }
 
 /// One point of a tail distribution.
@@ -80,23 +108,11 @@ impl Times {
         self.max_us
     }
 
-    fn mean_us(&self) -> u64 {
-        (self.sum_us / u128::from(self.histogram.len().max(1))) as u64
-    }
-
     pub(super) fn percentiles(&self) -> Option<Percentiles> {
-        let at = |quantile| self.histogram.value_at_quantile(quantile).min(self.max_us);
-        (!self.histogram.is_empty()).then(|| Percentiles {
-            count: self.histogram.len(),
-            mean_us: self.mean_us(),
-            p50_us: at(0.5),
-            p90_us: at(0.9),
-            p95_us: at(0.95),
-            p99_us: at(0.99),
-            p999_us: at(0.999),
-            p9999_us: at(0.9999),
-            max_us: self.max_us,
-        })
+        let count = self.histogram.len();
+        let mean_us = (self.sum_us / u128::from(count.max(1))) as u64;
+        let at = |share| self.histogram.value_at_quantile(share as f64 / 1e4).min(self.max_us);
+        (count > 0).then(|| Percentiles::with((count, mean_us, self.max_us), at))
     }
 
     /// The share of `decided` blocks that took longer than each recorded time, where `decided` counts the
@@ -188,6 +204,15 @@ mod tests {
         let all = Times::merged([&early, &late].into_iter()).percentiles().expect("has times");
         assert_eq!((all.count, all.p50_us, all.p99_us, all.max_us), (100, 50, 99, 5_001));
         assert_eq!(Times::merged(std::iter::empty()).percentiles(), None);
+    }
+
+    #[test]
+    fn exact_percentiles_are_times_that_occurred() {
+        let all = Percentiles::of((1..=1_000).rev().collect()).unwrap();
+        assert_eq!((all.count, all.mean_us, all.p50_us, all.p99_us), (1_000, 500, 500, 990));
+        assert_eq!((all.p999_us, all.p9999_us, all.max_us), (999, 1_000, 1_000));
+        assert_eq!(Percentiles::of(vec![7]).unwrap().p50_us, 7);
+        assert_eq!(Percentiles::of(Vec::new()), None);
     }
 
     #[test]

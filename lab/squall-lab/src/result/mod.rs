@@ -14,9 +14,9 @@ mod path_recorder;
 mod pictures;
 mod playback;
 mod recorder;
-#[cfg(test)]
-pub(crate) mod sample;
-mod verdict;
+#[cfg(any(test, feature = "sample"))]
+#[path = "tests/sample.rs"]
+pub mod sample;
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,6 @@ pub use path::{AlertWord, Interval, PathAlert, PathResult, PathSeries, PathState
 pub use pictures::{PictureQuality, Spread};
 pub use playback::Playback;
 pub use recorder::Recorder;
-pub use verdict::Verdict;
 
 /// Time between two samples of a series, in microseconds.
 pub const SAMPLE_INTERVAL_US: u64 = 100_000;
@@ -81,8 +80,7 @@ impl RunResult {
     /// Block bytes sent again, after a loss or before one is certain, as a share of all bytes that the sender of
     /// most flows sent, 0 to 1; `None` if it sent nothing.
     pub fn retransmission_ratio(&self) -> Option<f64> {
-        let again: u64 =
-            self.paths.iter().map(|p| p.totals.retransmitted_bytes + p.totals.reinjected_bytes).sum();
+        let again = self.paths.iter().map(|p| p.totals.retransmitted_bytes + p.totals.reinjected_bytes).sum();
         let sent: u64 = self.paths.iter().map(|path| path.sent_bytes(self.direction)).sum();
         ratio(again, sent)
     }
@@ -109,6 +107,19 @@ impl RunResult {
     pub fn lost_packets(&self) -> u64 {
         self.paths.iter().map(|path| path.totals.lost_packets).sum()
     }
+}
+
+/// What a check of the scenario found; `check` judges.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The check in words: target, measure and part of the run.
+    pub check: String,
+    /// What was measured.
+    pub measured: String,
+    /// What was asked for.
+    pub limit: String,
+    /// Whether the measure was within its limits.
+    pub pass: bool,
 }
 
 /// What no scheduler could have surpassed in one direction of a run.

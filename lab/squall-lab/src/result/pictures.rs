@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use squall_media::quality::{Likeness, psnr_of};
 
 use super::round6;
+use crate::statistics::nearest_rank;
 
 /// Pictures as they were shown, each against the one that should have been: the source as it was before it was encoded.
 /// Of luma; see [`squall_media::quality`] for the formulas.
@@ -60,9 +61,8 @@ impl Spread {
         let mut values: Vec<f64> = values.collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         values.sort_unstable_by(f64::total_cmp);
-        let at =
-            |share: usize| Some(round6(*values.get((values.len() * share).div_ceil(100).checked_sub(1)?)?));
-        Some(Self { mean: round6(mean), median: at(50)?, p5: at(5)? })
+        let at = |share| nearest_rank(&values, share).map(round6);
+        Some(Self { mean: round6(mean), median: at(5_000)?, p5: at(500)? })
     }
 }
 

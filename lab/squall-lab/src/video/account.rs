@@ -6,8 +6,7 @@ use squall_units::format;
 
 use super::{Figures, Playout, Seen, Show};
 use crate::result::{PathResult, RunResult, round6};
-use crate::summary::{Column, Table};
-use crate::table::render;
+use crate::table::{Column, Table, render};
 use crate::traffic::Encoded;
 
 /// What was shown, and how each scheduler fared.

@@ -2,11 +2,10 @@
 //!
 //! A [`Show`] is a run of the scenario with one flow, the frames of an [encode](Encoded). Its steps: `schedule` (when
 //! frames are sent), the run in virtual time, `playout` (the frames that the decoder gets), `screen` (the pictures that
-//! the viewer sees), `figures` and `account` (in numbers), `still` and `curve` (in pictures). ffmpeg encodes and decodes
+//! the viewer sees), `figures` and `account` (in numbers), `still` (the worst moment as a picture). ffmpeg encodes and decodes
 //! ([`squall_media::studio`]).
 
 mod account;
-mod curve;
 mod figures;
 mod playout;
 mod schedule;
@@ -31,7 +30,6 @@ use crate::runner::{Batch, RunError};
 use crate::scenario::Scenario;
 use crate::traffic::{Encoded, Traffic};
 pub use account::{Account, Accounts, PathBytes, text, to_json};
-pub use curve::svg;
 pub use figures::{Figures, Seen, worst_moment};
 pub use playout::Playout;
 pub use schedule::{hold_us, schedule};

@@ -1,0 +1,62 @@
+//! What was found, for the terminal.
+
+use squall_lab::{
+    experiment::{Finding, Record, Verdict},
+    table::{self, Column, Table},
+};
+use squall_terminal::wrap;
+
+use crate::findings::sentence;
+
+/// The checks that failed, the reasons of claims that do not hold, and all claims.
+pub(super) fn text(findings: &[Finding], failed: &Table) -> String {
+    let mut text = String::new();
+    if !failed.rows.is_empty() {
+        text.push_str(&table::render(failed));
+        text.push('\n');
+    }
+    let open = |finding: &&Finding| finding.verdict != Verdict::Holds && !finding.finding.is_empty();
+    for (place, finding) in findings.iter().filter(open).enumerate() {
+        if place == 0 {
+            text.push_str("Where claims do not hold, and why\n\n");
+        }
+        let claim = format!("{}.", finding.says);
+        text.push_str(&wrap::wrap(&format!("{}: ", finding.id), 4, &claim, wrap::width()));
+        text.push_str(&wrap::wrap("    ", 4, &format!("{}.", sentence(&finding.finding)), wrap::width()));
+    }
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    let row = |finding: &Finding| {
+        let cells = [&finding.id, &finding.says, &finding.expected, &finding.found].map(String::clone);
+        cells.into_iter().chain([finding.verdict.as_str().to_owned()]).collect()
+    };
+    let columns = ["experiment", "claim", "claimed", "here", ""].map(Column::text).into();
+    let rows = findings.iter().map(row).collect();
+    text += &table::render(&Table { title: "What is claimed, and what was measured".into(), columns, rows });
+    text + &sum(findings)
+}
+
+/// How many claims there are of each kind.
+fn sum(findings: &[Finding]) -> String {
+    let count = |kind| findings.iter().filter(|finding| finding.verdict == kind).count();
+    let counted = Verdict::ALL.map(|kind| (kind, count(kind)));
+    let counted = counted.iter().filter(|(_, count)| *count > 0);
+    let parts: Vec<String> = counted.map(|(kind, count)| format!("{count} {}", kind.of(*count))).collect();
+    let plural = if findings.len() == 1 { "" } else { "s" };
+    format!("{} claim{plural}: {}\n", findings.len(), parts.join(", "))
+}
+
+/// The checks of the scenarios that failed, of every run at every point.
+pub(super) fn failed_checks(records: &[Record]) -> Table {
+    let mut rows = Vec::new();
+    for run in records.iter().map(|record| &record.run) {
+        for verdict in run.checks.iter().filter(|verdict| !verdict.pass) {
+            let head = [run.scenario.clone(), run.scheduler.clone(), run.seed.to_string()];
+            let cells = [&verdict.check, &verdict.measured, &verdict.limit].map(String::clone);
+            rows.push(head.into_iter().chain(cells).collect());
+        }
+    }
+    let columns = ["experiment", "scheduler", "seed", "check", "measured", "limit"].map(Column::text).into();
+    Table { title: "Checks that failed".into(), columns, rows }
+}

@@ -1,0 +1,204 @@
+//! `squall-lab schedulers`: the list of schedulers, for people and for programs.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use serde::Serialize;
+use squall::sched::{COMMON_OPTIONS, Entry, OptionSpec, Registry};
+use squall_lab::Contender;
+use squall_terminal::{
+    error::usage,
+    list, output,
+    wrap::{self, wrap},
+};
+
+/// Lists the schedulers that can be picked, with their options and where they come from.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  squall-lab schedulers\n  squall-lab schedulers dams ras\n  \
+    squall-lab schedulers --json - | jq -r '.[].name'\n\n\
+    scenarios/schedulers.toml shows what they do with the same blocks on the same paths:\n  \
+    squall-lab run scenarios/schedulers.toml --scheduler 'minrtt,rr(cap=1MB)' \\\n      \
+    --report out/schedulers.html\n\n\
+    A scheduler is picked by its name, with options in brackets: sp(path=1)\n\
+    Scenarios and `squall-lab run` take it with -R at the end, too: the same with every block reliable")]
+pub(crate) struct SchedulersArgs {
+    /// Only these. Default: all
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+    /// Write the list as JSON; - for standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// From the plain to the elaborate, each after those that it builds on.
+const ORDER: [&str; 17] = [
+    "sp",
+    "rr",
+    "minrtt",
+    "ecf",
+    "blest",
+    "srpt-ecf",
+    "dems",
+    "dams",
+    "dams-c",
+    "dams-robust",
+    "ras",
+    "redundant",
+    "ninetails",
+    "raven",
+    "augur-retransmit",
+    "augur-switch",
+    "augur",
+];
+
+/// Columns below which a name stands on a line of its own.
+const NARROW: usize = 70;
+
+const SUFFIX: &str = "With -R at the end, as in minrtt-R or sp(path=1)-R, scenarios and `squall-lab run` take the \
+    same scheduler over a transport that repairs every block, unreliable ones too. With +swm at the end, as in \
+    minrtt+swm, it uses the signals of a scenario's radios, as storm does by itself.";
+
+/// Runs the command.
+pub(crate) fn run(args: &SchedulersArgs, registry: &Registry) -> anyhow::Result<ExitCode> {
+    let entries = entries(args, registry)?;
+    if let Some(file) = &args.json {
+        let all: Vec<Listed> = entries.iter().map(|entry| Listed::from(*entry)).collect();
+        output::write(file, &format!("{}\n", serde_json::to_string_pretty(&all)?))?;
+        if output::is_stdout(file) {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    output::print(&text(&entries, wrap::width()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What was named, each once, if all of it can be built; everything, if nothing was.
+fn entries<'a>(args: &SchedulersArgs, registry: &'a Registry) -> anyhow::Result<Vec<&'a Entry>> {
+    if args.names.is_empty() {
+        return Ok(in_reading_order(registry));
+    }
+    let names: Vec<&str> = args.names.iter().flat_map(|names| list::split(names)).collect();
+    if names.is_empty() {
+        return Err(usage("name a scheduler; `squall-lab schedulers` lists them"));
+    }
+    let mut entries: Vec<&Entry> = Vec::new();
+    for name in names {
+        let contender = Contender::of(name);
+        contender.check(registry).map_err(usage)?;
+        if entries.iter().all(|entry| entry.name != contender.name()) {
+            entries.extend(registry.entry(contender.name()));
+        }
+    }
+    Ok(entries)
+}
+
+/// All schedulers: those of [`ORDER`], then the others.
+fn in_reading_order(registry: &Registry) -> Vec<&Entry> {
+    let mut entries: Vec<&Entry> = registry.entries().collect();
+    let place = |entry: &&Entry| ORDER.iter().position(|name| *name == entry.name).unwrap_or(ORDER.len());
+    entries.sort_by_key(place);
+    entries
+}
+
+/// The list as text, broken at `width` columns if one is given.
+fn text(entries: &[&Entry], width: Option<usize>) -> String {
+    let longest = entries.iter().map(|entry| entry.name.len()).max().unwrap_or(0);
+    let indent = if width.is_some_and(|width| width < NARROW) { 2 } else { longest + 2 };
+    let margin = " ".repeat(indent);
+    let mut text = String::new();
+    for entry in entries {
+        let name = if indent > longest {
+            format!("{:indent$}", entry.name)
+        } else {
+            text.push_str(&format!("{}\n", entry.name));
+            margin.clone()
+        };
+        text.push_str(&wrap(&name, indent, entry.summary, width));
+        text.push_str(&wrap(&margin, indent, &format!("source: {}", entry.source), width));
+        text.push_str(&options(entry.options, indent, width));
+        text.push('\n');
+    }
+    text.push_str(&wrap("", 0, "All of them also take:", width));
+    text.push_str(&options(COMMON_OPTIONS, indent, width));
+    text.push('\n');
+    text.push_str(&wrap("", 0, SUFFIX, width));
+    text
+}
+
+fn options(options: &[OptionSpec], indent: usize, width: Option<usize>) -> String {
+    let margin = " ".repeat(indent);
+    let line =
+        |o: &OptionSpec| wrap(&margin, indent + 2, &format!("{}={}: {}", o.name, o.default, o.help), width);
+    options.iter().map(line).collect()
+}
+
+/// A scheduler as JSON.
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    summary: &'static str,
+    source: &'static str,
+    options: Vec<ListedOption>,
+}
+
+/// An option of a scheduler as JSON.
+#[derive(Serialize)]
+struct ListedOption {
+    name: &'static str,
+    default: &'static str,
+    help: &'static str,
+}
+
+impl From<&Entry> for Listed {
+    /// With the common options among its own.
+    fn from(entry: &Entry) -> Self {
+        let options = entry.options.iter().chain(COMMON_OPTIONS);
+        let listed = |o: &OptionSpec| ListedOption { name: o.name, default: o.default, help: o.help };
+        let options = options.map(listed).collect();
+        Self { name: entry.name, summary: entry.summary, source: entry.source, options }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(width: Option<usize>) -> String {
+        let registry = Registry::standard();
+        text(&registry.entries().collect::<Vec<_>>(), width)
+    }
+
+    #[test]
+    fn options_are_listed_with_their_defaults() {
+        let text = list(None);
+        assert!(text.contains("path=0: path id"), "{text}");
+        assert!(text.lines().any(|line| line.starts_with("minrtt ")), "{text}");
+        assert_eq!(text.matches("cap=none: bytes").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn the_same_words_fit_terminals_of_any_width() {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let whole = list(None);
+        let longest = words(&whole).iter().map(|word| word.chars().count()).max().unwrap_or(0);
+        for width in [40, 69, 70, 80, 200] {
+            assert!(longest + 4 < width, "no word needs more");
+            let text = list(Some(width));
+            assert_eq!(words(&text), words(&whole));
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_order_does_not_have_comes_last() {
+        let mut registry = Registry::standard();
+        let entry = *registry.entries().next().expect("there are some");
+        registry.register(Entry { name: "aaa", ..entry }, |_| unreachable!("it is only listed"));
+        let entries = in_reading_order(&registry);
+        assert_eq!(entries.first().map(|entry| entry.name), Some("sp"));
+        assert_eq!(entries.len(), registry.entries().count());
+        assert!(entries.iter().position(|entry| entry.name == "aaa") >= Some(ORDER.len()));
+    }
+}

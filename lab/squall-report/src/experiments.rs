@@ -1,0 +1,405 @@
+//! The report about experiments: what is claimed and what was found, the figures, and single runs over time.
+
+use std::collections::BTreeSet;
+
+use maud::{Markup, html};
+use squall_lab::experiment::{Axis, AxisPoint, Experiment, Finding, Point, Record, Verdict, judge};
+use squall_lab::measure::{Measure, Subject};
+use squall_lab::result::RunResult;
+use squall_lab::statistics::Estimate;
+use squall_lab::table::{Column, Table};
+use squall_units::format;
+
+use crate::figures::{Styles, drawn};
+use crate::page::{self, file_name, note};
+use crate::results::{Results, cell_words, distinct, fits};
+use crate::surface::Figure;
+use crate::{runs, timeline};
+
+/// Experiments with their results, and other runs.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// Its title.
+    pub title: String,
+    /// The experiments.
+    pub chapters: Vec<Chapter>,
+    /// Runs that belong to no experiment, as of `squall-lab run --json`.
+    pub runs: Vec<RunResult>,
+}
+
+/// An experiment with its results.
+#[derive(Debug, Clone)]
+pub struct Chapter {
+    /// Its name.
+    pub name: String,
+    /// What its file says, if that is at hand: axes, claims and figures.
+    pub experiment: Option<Experiment>,
+    /// Its runs.
+    pub records: Vec<Record>,
+    /// Some of them in full, over time.
+    pub timelines: Vec<Timeline>,
+}
+
+/// Runs with everything over time, at one cell.
+#[derive(Debug, Clone)]
+pub struct Timeline {
+    /// The cell.
+    pub point: Point,
+    /// One run of each scheduler that is to be shown.
+    pub runs: Vec<RunResult>,
+    /// Whether they are, to the byte, the recorded ones.
+    pub as_recorded: bool,
+}
+
+/// A figure as a file of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drawing {
+    /// Name of the file, without a folder.
+    pub file: String,
+    /// The file.
+    pub svg: String,
+}
+
+impl Chapter {
+    /// The chapters of these runs, in order of the experiments' names; each experiment goes to its runs.
+    pub fn of(records: Vec<Record>, mut experiments: Vec<Experiment>) -> Vec<Self> {
+        let names: BTreeSet<String> = records.iter().map(|record| record.experiment.clone()).collect();
+        let chapter = |name: String| {
+            let place = experiments.iter().position(|experiment| experiment.name() == name);
+            let experiment = place.map(|place| experiments.swap_remove(place));
+            Self { name, experiment, records: Vec::new(), timelines: Vec::new() }
+        };
+        let mut chapters: Vec<Self> = names.into_iter().map(chapter).collect();
+        for record in records {
+            if let Some(chapter) = chapters.iter_mut().find(|chapter| chapter.name == record.experiment) {
+                chapter.records.push(record);
+            }
+        }
+        chapters
+    }
+
+    /// The cell that most claims are about, and its first seed: the run to show over time by default.
+    pub fn representative(&self) -> Option<(Point, u64)> {
+        let claims = self.experiment.iter().flat_map(|experiment| &experiment.claims);
+        let claimed: Vec<&Point> = claims.map(|claim| &claim.at).filter(|at| !at.is_empty()).collect();
+        let count = |point: &Point| claimed.iter().filter(|at| fits(point, at)).count();
+        // Of several the first.
+        let first = self.records.iter().rev().max_by_key(|record| count(&record.point))?;
+        let there = self.records.iter().filter(|record| record.point == first.point);
+        Some((first.point.clone(), there.map(|record| record.run.seed).min()?))
+    }
+
+    /// What was found of its claims.
+    pub fn findings(&self) -> Vec<Finding> {
+        self.experiment.as_ref().map_or_else(Vec::new, |experiment| judge(experiment, &self.records))
+    }
+
+    pub(crate) fn results(&self) -> Results<'_> {
+        Results(&self.records)
+    }
+
+    /// Its axes; without the file, those that its runs are on.
+    pub(crate) fn axes(&self) -> Vec<Axis> {
+        if let Some(experiment) = &self.experiment {
+            return experiment.axes.clone();
+        }
+        let points = || self.records.iter().flat_map(|record| &record.point);
+        let point =
+            |name: &String| AxisPoint { name: name.clone(), at: name.parse::<f64>().ok(), set: Vec::new() };
+        let axis = |axis: &String| -> Axis {
+            let own = distinct(points().filter(|(name, _)| *name == axis).map(|(_, point)| point));
+            let points = own.into_iter().map(point).collect();
+            Axis { name: axis.clone(), unit: String::new(), base: None, points }
+        };
+        distinct(points().map(|(name, _)| name)).into_iter().map(axis).collect()
+    }
+
+    /// The drawings of its single runs.
+    fn timelines(&self, styles: &Styles, shown: &Timeline) -> Vec<Figure> {
+        let figure = |run: &RunResult| timeline::figure(styles.number(self, &run.scheduler), run);
+        shown.runs.iter().filter_map(figure).collect()
+    }
+}
+
+impl Report {
+    /// The page.
+    pub fn html(&self) -> String {
+        let styles = Styles::of(&self.chapters);
+        let body = html! {
+            @if !self.chapters.is_empty() {
+                (note(HOW))
+                (self.findings())
+                h2 id="contents" { "Experiments" }
+                ul class="contents" { @for chapter in &self.chapters { (entry(chapter)) } }
+            }
+            @for chapter in &self.chapters {
+                (head(chapter))
+                div class="pair" {
+                    @for (number, figure) in (1..).zip(drawn(chapter, &styles)) {
+                        (page::figure(&figure, &format!("{}-figure{number}", file_name(&chapter.name))))
+                    }
+                }
+                (claims(&chapter.findings(), false))
+                (numbers(chapter))
+                (single_runs(chapter, &styles))
+            }
+            (runs::body(&self.runs))
+        };
+        page::page(&self.title, &body)
+    }
+
+    /// Each figure as a file of its own.
+    pub fn drawings(&self) -> Vec<Drawing> {
+        let styles = Styles::of(&self.chapters);
+        let mut named: Vec<(String, Figure)> = Vec::new();
+        for chapter in &self.chapters {
+            let name = file_name(&chapter.name);
+            for (number, figure) in (1..).zip(drawn(chapter, &styles)) {
+                named.push((format!("{name}-{number:02}-{}.svg", file_name(&figure.name)), figure));
+            }
+            for figure in chapter.timelines.iter().flat_map(|shown| chapter.timelines(&styles, shown)) {
+                named.push((format!("{name}-{}.svg", file_name(&figure.name)), figure));
+            }
+        }
+        named.extend(runs::named_figures(&self.runs));
+        named.into_iter().map(|(file, figure)| Drawing { file, svg: figure.standalone() }).collect()
+    }
+
+    /// All findings, and how many there are of each verdict.
+    fn findings(&self) -> Markup {
+        let all: Vec<Finding> = self.chapters.iter().flat_map(Chapter::findings).collect();
+        let count = |verdict| all.iter().filter(|finding| finding.verdict == verdict).count();
+        let counted = Verdict::ALL.map(|verdict| (verdict, count(verdict)));
+        let counted = counted.into_iter().filter(|(_, count)| *count > 0).enumerate();
+        html! {
+            @if !all.is_empty() {
+                h2 id="findings" { "Findings" }
+                p {
+                    (all.len()) " claim" @if all.len() != 1 { "s" } ": "
+                    @for (place, (verdict, count)) in counted {
+                        @if place > 0 { ", " }
+                        (count) " " (badge(verdict, verdict.of(count)))
+                    }
+                    "."
+                }
+                (claims(&all, true))
+            }
+        }
+    }
+}
+
+const HOW: &str = "Each value is the mean over the seeds, with its 95 % confidence interval (Student’s t) as a band \
+    or a whisker; distributions have a band from the lowest to the highest run. Open markers are numbers that the paper \
+    states in words or tables; ticks are what a claim asks for, calculated from the measured value of the other side; the \
+    dotted line is the clairvoyant bound, which no scheduler can exceed, not even one that has the future of the \
+    network. Schedulers differ by marker and dash as well as by colour.";
+
+const DIFFERS: &str = "Run again for this page; the numbers are not those of the results above, which are of another \
+    program or another state of the file.";
+
+/// The line of a chapter in the contents.
+fn entry(chapter: &Chapter) -> Markup {
+    let (from, what) = chapter.experiment.as_ref().map_or_else(Default::default, |experiment| {
+        (source(experiment), experiment.scenario.description.clone())
+    });
+    html! {
+        li {
+            a href=(format!("#{}", file_name(&chapter.name))) { (chapter.name) }
+            @if !from.is_empty() { " (" (from) ")" }
+            @if !what.is_empty() { ": " (what) }
+        }
+    }
+}
+
+fn source(experiment: &Experiment) -> String {
+    format!("{} {}", experiment.source.paper, experiment.source.place).trim().to_owned()
+}
+
+/// Heading, source and set-up of an experiment.
+fn head(chapter: &Chapter) -> Markup {
+    html! {
+        h2 id=(file_name(&chapter.name)) { (chapter.name) }
+        @if let Some(experiment) = &chapter.experiment {
+            p class="lead" { (experiment.scenario.description) }
+            @if !source(experiment).is_empty() {
+                @let setup = experiment.source.setup.split_whitespace().collect::<Vec<_>>().join(" ");
+                p { "From: " (source(experiment)) ". " (setup) }
+            }
+        }
+        (note(&extent(chapter)))
+    }
+}
+
+/// How much was run.
+fn extent(chapter: &Chapter) -> String {
+    let Some(first) = chapter.records.first().map(|record| &record.run) else { return String::new() };
+    let seeds: BTreeSet<u64> = chapter.records.iter().map(|record| record.run.seed).collect();
+    let cells: BTreeSet<_> = chapter.records.iter().map(|record| &record.point).collect();
+    let seeds = seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let axes = chapter.axes();
+    let varied: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
+    let varied = if varied.is_empty() { String::new() } else { format!(" ({})", varied.join(" × ")) };
+    let plural = if cells.len() == 1 { "cell" } else { "cells" };
+    format!(
+        "{} runs of {} each: {} {plural}{varied}, seeds {seeds}, congestion control {}, squall {}.",
+        chapter.records.len(),
+        format::time(first.duration_us),
+        cells.len(),
+        first.congestion,
+        first.version
+    )
+}
+
+/// A table of claims: what was expected, what was found, and whether the claim holds.
+fn claims(findings: &[Finding], named: bool) -> Markup {
+    let row = |finding: &Finding| {
+        let reason = finding.finding.trim();
+        html! {
+            tr {
+                @if named {
+                    td { a href=(format!("#{}", file_name(&finding.experiment))) { (finding.experiment) } }
+                }
+                th scope="row" { (finding.says) @if !reason.is_empty() { p { "In full runs: " (reason) } } }
+                td { (finding.expected) }
+                td { (finding.found) }
+                td { (badge(finding.verdict, finding.verdict.as_str())) }
+            }
+        }
+    };
+    let heads = ["experiment", "claim", "claimed", "here", "verdict"];
+    html! {
+        @if !findings.is_empty() {
+            div class="scroll" {
+                table class="claims" {
+                    thead {
+                        tr { @for head in heads.iter().skip(usize::from(!named)) { th scope="col" { (head) } } }
+                    }
+                    tbody { @for finding in findings { (row(finding)) } }
+                }
+            }
+        }
+    }
+}
+
+/// A verdict in these words, with a sign that differs in shape.
+fn badge(verdict: Verdict, words: &str) -> Markup {
+    let (class, sign) = match verdict {
+        Verdict::Holds => ("holds", '●'),
+        Verdict::DirectionOnly => ("partly", '◐'),
+        Verdict::DoesNotHold => ("fails", '○'),
+        Verdict::Unclear => ("open", '?'),
+        Verdict::NotMeasured => ("open", '–'),
+    };
+    html! { span class=(format!("verdict {class}")) { (sign) "\u{a0}" (words.replace(' ', "\u{a0}")) } }
+}
+
+/// More rows than these are folded.
+const MANY: usize = 12;
+
+/// What is shown of each flow: heading, unit, measure, factor, decimals, and whether with its interval.
+const SHOWN: [(&str, &str, &str, f64, usize, bool); 8] = [
+    ("in time", "%", "in_time_ratio", 100.0, 1, true),
+    ("bytes in time", "%", "in_time_bytes_ratio", 100.0, 1, true),
+    ("limit", "%", "bound_in_time_bytes_ratio", 100.0, 1, false),
+    ("latency 50 %", "ms", "p50_latency", 1e-3, 1, false),
+    ("99 %", "ms", "p99_latency", 1e-3, 1, true),
+    ("99.9 %", "ms", "p999_latency", 1e-3, 1, false),
+    ("waiting 50 %", "ms", "p50_waiting", 1e-3, 1, false),
+    ("longest", "ms", "max_waiting", 1e-3, 0, false),
+];
+
+/// The numbers behind the figures: a row for each cell, flow and scheduler.
+fn numbers(chapter: &Chapter) -> Markup {
+    let table = table(chapter);
+    html! {
+        @if !table.rows.is_empty() {
+            details open[table.rows.len() <= MANY] {
+                summary { "Numbers" }
+                (page::table(&table))
+            }
+        }
+    }
+}
+
+fn table(chapter: &Chapter) -> Table {
+    let (results, axes) = (chapter.results(), chapter.axes());
+    let claims = chapter.experiment.iter().flat_map(|experiment| &experiment.claims);
+    let mut flows = distinct(claims.filter_map(|claim| claim.subject.flow.as_deref()));
+    if flows.is_empty() {
+        let all = chapter.records.iter().flat_map(|record| &record.run.flows);
+        flows = distinct(all.map(|flow| flow.name.as_str()));
+    }
+    let paths = chapter.records.iter().flat_map(|record| &record.run.paths);
+    let paths = distinct(paths.map(|path| path.name.as_str()));
+    let several = flows.len() > 1;
+    let mut columns = vec![Column::text("scheduler")];
+    columns.extend(axes.iter().map(|axis| Column::text(&axis.name)));
+    columns.extend(several.then(|| Column::text("flow")));
+    columns.extend(SHOWN.iter().map(|(name, unit, ..)| Column::number(name, unit)));
+    columns.extend(paths.iter().map(|path| Column::number(path, "%")));
+    columns.push(Column::number("sent again", "%"));
+    let mut rows = Vec::new();
+    for cell in results.cells(&Point::new()) {
+        for flow in &flows {
+            for scheduler in results.schedulers() {
+                if results.at(cell).all(|record| record.run.scheduler != scheduler) {
+                    continue;
+                }
+                let show =
+                    |subject: &Subject, measure: &str, factor: f64, decimals: usize, interval: bool| {
+                        let measure: Measure = measure.parse().expect("is the name of one");
+                        show(results.estimate(scheduler, cell, subject, measure), factor, decimals, interval)
+                    };
+                let own = Subject::flow(flow);
+                let mut row = vec![scheduler.to_owned()];
+                row.extend(axes.iter().map(|axis| cell.get(&axis.name).cloned().unwrap_or_default()));
+                row.extend(several.then(|| (*flow).to_owned()));
+                row.extend(SHOWN.map(|(_, _, measure, factor, decimals, interval)| {
+                    show(&own, measure, factor, decimals, interval)
+                }));
+                row.extend(paths.iter().map(|path| {
+                    let here = Subject { path: Some((*path).to_owned()), ..own.clone() };
+                    show(&here, "path_ratio", 100.0, 1, false)
+                }));
+                row.push(show(&Subject::RUN, "retransmission_ratio", 100.0, 1, false));
+                rows.push(row);
+            }
+        }
+    }
+    let title = "Means over the seeds, some ± half of the 95 % interval; under the names of paths, the share of the \
+        flow’s data that they brought";
+    Table { title: title.into(), columns, rows }
+}
+
+fn show(all: Option<Estimate>, factor: f64, decimals: usize, interval: bool) -> String {
+    let Some(all) = all else { return "–".into() };
+    let half = all.half.filter(|_| interval);
+    let half = half.map_or(String::new(), |half| format!(" ± {:.decimals$}", half * factor));
+    format!("{:.decimals$}{half}", all.mean * factor)
+}
+
+/// Single runs over time, folded.
+fn single_runs(chapter: &Chapter, styles: &Styles) -> Markup {
+    let mut number = 0;
+    let mut id = || {
+        number += 1;
+        format!("{}-run{number}", file_name(&chapter.name))
+    };
+    html! {
+        @for shown in &chapter.timelines {
+            @let figures = chapter.timelines(styles, shown);
+            @if let Some(run) = shown.runs.first().filter(|_| !figures.is_empty()) {
+                @let at = cell_words(&shown.point, &chapter.axes());
+                details {
+                    summary { "Single runs" @if !at.is_empty() { " at " (at) } ", seed " (run.seed) }
+                    (note(timeline::CAPTION))
+                    @if !shown.as_recorded { (note(DIFFERS)) }
+                    @for figure in &figures { (page::figure(figure, &id())) }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

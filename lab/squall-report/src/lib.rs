@@ -1,0 +1,29 @@
+//! Figures and pages of results.
+//!
+//! `squall-lab` measures; this crate draws what it measured: one self-contained HTML page about runs ([`html`]) or
+//! experiments ([`Report`]), each figure as an SVG file, the quality of a film ([`ssim`]) and recorded links ([`links`]).
+//! A page needs no network and no script, follows the reader's light or dark setting, prints, and can be read without
+//! colour: schedulers differ by dash, marker and label too.
+//!
+//! Everything is drawn on one `surface`, in CSS pixels, with the roles of `style` instead of colours. `chart` has values
+//! along an axis, `distribution` latencies, `panels` and `timeline` what happens over time; `page` and `runs` make HTML
+//! of them, and `experiments`, `results` and `figures` make figures of the runs of experiments. The same results give the same
+//! bytes.
+
+mod chart;
+mod distribution;
+mod experiments;
+mod figures;
+mod links;
+mod page;
+mod panels;
+mod results;
+mod runs;
+mod style;
+mod surface;
+mod timeline;
+
+pub use experiments::{Chapter, Drawing, Report, Timeline};
+pub use links::{MAX_LINKS, links};
+pub use panels::ssim;
+pub use runs::html;
