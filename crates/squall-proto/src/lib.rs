@@ -29,7 +29,6 @@ mod feedback;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod inbox;
-mod liveness;
 mod metering;
 mod newcomers;
 mod outbox;

@@ -15,8 +15,8 @@ use std::{
 
 use crate::{NetPath, wire::PathInfo};
 
-/// Paths of which the peer's word is kept: twice as many as a session has at a time.
-const MAX_HEARD: usize = 16;
+/// Paths of which the peer's declaration is kept: twice as many as a session has at a time.
+const MAX_RECEIVED: usize = 16;
 
 /// Largest packet that leaves: Ethernet's, for QUIC looks for no larger MTU unless told to.
 pub(crate) const MAX_PACKET: u64 = 1500;
@@ -55,9 +55,9 @@ impl Allowance {
 /// What is known of the cost of paths.
 #[derive(Debug, Default)]
 pub(crate) struct Metering {
-    /// What each metered path may carry, as the scheduler says.
+    /// What each metered path may carry, as the scheduler limits it.
     cap: Option<u64>,
-    /// What each path of a local interface may carry, as the application says.
+    /// What each path of a local interface may carry, as the application limits it.
     budgets: BTreeMap<IpAddr, u64>,
     /// What closed paths with a budget have carried, by local and remote address.
     closed: BTreeMap<(IpAddr, IpAddr), u64>,
@@ -65,8 +65,8 @@ pub(crate) struct Metering {
     refused: BTreeSet<(IpAddr, IpAddr)>,
     /// Local interfaces that cost money.
     here: BTreeSet<IpAddr>,
-    /// What the peer said last of a path, by number, with the sequence of that.
-    heard: BTreeMap<u32, (u64, bool)>,
+    /// What the peer declared last of a path, by number, with the sequence of that.
+    received: BTreeMap<u32, (u64, bool)>,
     /// Sequence of the last PATH_INFO sent.
     sequence: u64,
 }
@@ -99,9 +99,9 @@ impl Metering {
     /// What a path that has sent so much may still carry, if it has a budget. The smaller one holds.
     pub(crate) fn allowance(&self, net: NetPath, number: u32, sent: u64) -> Option<Allowance> {
         let before = self.closed.get(&ends(net)).copied();
-        // A path between addresses that had a budget has one until the peer says otherwise.
+        // A path between addresses that had a budget has one until the peer declares otherwise.
         let metered =
-            self.is_metered(net.local, number) || before.is_some() && !self.heard.contains_key(&number);
+            self.is_metered(net.local, number) || before.is_some() && !self.received.contains_key(&number);
         let cap = self.cap.filter(|_| metered);
         let limit = [cap, self.budgets.get(&net.local).copied()].into_iter().flatten().min()?;
         Some(Allowance::of(limit, sent.saturating_add(before.unwrap_or(0))))
@@ -135,25 +135,25 @@ impl Metering {
         self.here.contains(&local)
     }
 
-    /// Whether either side says that the path costs money.
+    /// Whether either side declares that the path costs money.
     pub(crate) fn is_metered(&self, local: IpAddr, number: u32) -> bool {
-        self.is_declared(local) || self.heard.get(&number).is_some_and(|(_, metered)| *metered)
+        self.is_declared(local) || self.received.get(&number).is_some_and(|(_, metered)| *metered)
     }
 
-    /// Takes in what the peer says; an older word changes nothing.
-    pub(crate) fn hear(&mut self, info: &PathInfo) {
-        let newest = self.heard.get(&info.path).is_none_or(|(sequence, _)| *sequence < info.sequence);
+    /// Takes in what the peer declares; an older declaration changes nothing.
+    pub(crate) fn receive(&mut self, info: &PathInfo) {
+        let newest = self.received.get(&info.path).is_none_or(|(sequence, _)| *sequence < info.sequence);
         if newest {
-            self.heard.insert(info.path, (info.sequence, info.metered));
+            self.received.insert(info.path, (info.sequence, info.metered));
         }
         // Numbers only grow, so the lowest belongs to a path that is gone.
-        while self.heard.len() > MAX_HEARD {
-            self.heard.pop_first();
+        while self.received.len() > MAX_RECEIVED {
+            self.received.pop_first();
         }
     }
 
-    /// What to tell the peer of a path now.
-    pub(crate) fn tell(&mut self, local: IpAddr, number: u32) -> PathInfo {
+    /// What to declare to the peer of a path now.
+    pub(crate) fn announcement(&mut self, local: IpAddr, number: u32) -> PathInfo {
         self.sequence += 1;
         PathInfo { path: number, metered: self.is_declared(local), sequence: self.sequence }
     }
@@ -162,7 +162,7 @@ impl Metering {
 /// What opening a path may take: challenges and answers, and the search for the MTU.
 const OPENING: u64 = 8 * MAX_PACKET;
 
-/// What tells paths apart over their lives: the port changes with every rebinding.
+/// What identifies a path over its lives: the port changes with every rebinding.
 fn ends(net: NetPath) -> (IpAddr, IpAddr) {
     (net.local, net.remote.ip())
 }
@@ -185,26 +185,26 @@ mod tests {
         assert!(!metering.is_metered(LOCAL, 0));
         assert!(metering.declare(LOCAL, true) && !metering.declare(LOCAL, true), "news once");
         assert!(metering.is_metered(LOCAL, 0) && metering.is_metered(LOCAL, 7));
-        metering.hear(&info(0, true, 1));
+        metering.receive(&info(0, true, 1));
         assert!(metering.declare(LOCAL, false));
         assert!(metering.is_metered(LOCAL, 0) && !metering.is_metered(LOCAL, 7));
     }
 
     #[test]
-    fn what_is_told_is_numbered_and_of_now() {
+    fn declarations_are_numbered_and_current() {
         let mut metering = Metering::default();
-        assert_eq!(metering.tell(LOCAL, 3), info(3, false, 1));
+        assert_eq!(metering.announcement(LOCAL, 3), info(3, false, 1));
         metering.declare(LOCAL, true);
-        assert_eq!(metering.tell(LOCAL, 3), info(3, true, 2));
+        assert_eq!(metering.announcement(LOCAL, 3), info(3, true, 2));
     }
 
     #[test]
     fn a_flood_of_paths_is_forgotten() {
         let mut metering = Metering::default();
         for path in 0..100_000 {
-            metering.hear(&info(path, true, 1));
+            metering.receive(&info(path, true, 1));
         }
-        assert_eq!(metering.heard.len(), MAX_HEARD);
+        assert_eq!(metering.received.len(), MAX_RECEIVED);
         assert!(metering.is_metered(LOCAL, 99_999) && !metering.is_metered(LOCAL, 99_000));
     }
 
@@ -249,12 +249,12 @@ mod tests {
     fn what_a_closed_path_carried_counts_for_the_next_between_the_same_addresses() {
         let mut metering = Metering::default();
         metering.set_cap(Some(1_000_000));
-        metering.hear(&info(0, true, 1));
+        metering.receive(&info(0, true, 1));
         metering.close(net(1), 0, 600_000);
         let data = |metering: &Metering, to, number| metering.allowance(net(to), number, 0).map(|a| a.data);
-        assert_eq!(data(&metering, 1, 1), Some(384_000), "metered until the peer says otherwise");
+        assert_eq!(data(&metering, 1, 1), Some(384_000), "metered until the peer declares otherwise");
         assert_eq!(data(&metering, 2, 1), None);
-        metering.hear(&info(1, false, 2));
+        metering.receive(&info(1, false, 2));
         assert_eq!(data(&metering, 1, 1), None);
         assert!(!metering.is_barred(net(1)));
         metering.close(net(1), 0, 380_000);
@@ -276,13 +276,13 @@ mod tests {
     }
 
     proptest! {
-        /// In whatever order the words arrive, the latest holds.
+        /// In whatever order the declarations arrive, the latest holds.
         #[test]
-        fn the_newest_word_holds(words in prop::collection::vec((0..3u32, any::<bool>(), 0..50u64), 1..40)) {
+        fn the_newest_declaration_holds(declarations in prop::collection::vec((0..3u32, any::<bool>(), 0..50u64), 1..40)) {
             let mut metering = Metering::default();
             let mut model: BTreeMap<u32, (u64, bool)> = BTreeMap::new();
-            for (path, metered, sequence) in words {
-                metering.hear(&info(path, metered, sequence));
+            for (path, metered, sequence) in declarations {
+                metering.receive(&info(path, metered, sequence));
                 let entry = model.entry(path).or_insert((sequence, metered));
                 if sequence > entry.0 {
                     *entry = (sequence, metered);

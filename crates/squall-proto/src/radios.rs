@@ -1,5 +1,5 @@
-//! The radios behind this side's interfaces: what they say, what the peer was told of it, and what the
-//! peer says of its own.
+//! The radios behind this side's interfaces: what they report, what was announced of it to the peer, and what the
+//! peer announced of its own.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -8,8 +8,8 @@ use squall_signal::{Alert, AlertKind, Reading, Watermark, WatermarkConfig, Water
 
 use crate::wire::PathAlert;
 
-/// Paths of which the peer's word is kept: twice as many as a session has at a time.
-const MAX_HEARD: usize = 16;
+/// Paths of which the peer's announcement is kept: twice as many as a session has at a time.
+const MAX_RECEIVED: usize = 16;
 
 /// Interfaces whose radio is watched at most; the application names them. A modem that is attached again may
 /// have another address each time, so the one that was read the longest ago makes room.
@@ -19,7 +19,7 @@ const MAX_WATCHED: usize = 32;
 /// costs the index two hundredths, of ten it would cost a tenth.
 const ENOUGH_PACKETS: u64 = 50;
 
-/// A window of losses that has not enough packets after this time says nothing of now, and is begun again.
+/// A window of losses that has not enough packets after this time is out of date, and is begun again.
 const LONGEST_WINDOW: Micros = 1_000_000;
 
 /// An alert that is not acknowledged is repeated after this time or a little more than a round trip, and
@@ -31,9 +31,9 @@ const LAST_REPEAT: Micros = 1_000_000;
 #[derive(Debug, Default)]
 pub(crate) struct Radios {
     watched: Vec<Watched>,
-    told: Vec<Told>,
-    /// What the peer said last of a path, by number, with the sequence of that.
-    heard: BTreeMap<u32, (u64, Alert)>,
+    announced: Vec<Announced>,
+    /// What the peer announced last of a path, by number, with the sequence of that.
+    received: BTreeMap<u32, (u64, Alert)>,
     /// Sequence of the last alert.
     sequence: u64,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Radios {
 struct Watched {
     local: IpAddr,
     watermark: Watermark,
-    /// What it said last.
+    /// What it reported last.
     alert: Option<Alert>,
     /// Packets acknowledged and lost on its paths when the window of losses began, and when that was.
     fates: (u64, u64),
@@ -64,13 +64,19 @@ impl Watched {
     }
 }
 
-/// What the peer was told of a path.
+/// An alert that was announced to the peer.
 #[derive(Debug)]
-struct Told {
+struct Announced {
     alert: PathAlert,
     acked: bool,
     repeat_at: Micros,
     interval: Micros,
+}
+
+impl Announced {
+    fn is(&self, path: u32, sequence: u64) -> bool {
+        self.alert.path == path && self.alert.sequence == sequence
+    }
 }
 
 impl Radios {
@@ -116,7 +122,7 @@ impl Radios {
         })
     }
 
-    /// What the radio behind an interface says, unless it is that all is well.
+    /// The alert of the radio behind an interface, unless it is that all is well.
     pub(crate) fn alert_of(&self, local: IpAddr) -> Option<Alert> {
         let radio = self.watched.iter().find(|radio| radio.local == local)?;
         radio.alert.filter(|alert| alert.kind != AlertKind::Recovery)
@@ -127,74 +133,69 @@ impl Radios {
         self.watched.iter().find(|radio| radio.local == local)?.watermark.quality()
     }
 
-    /// The peer is to be told this of a path, instead of what it was told before.
-    pub(crate) fn tell(&mut self, now: Micros, path: u32, alert: &Alert) {
+    /// Has an alert of a path announced to the peer, in place of an earlier one.
+    pub(crate) fn announce(&mut self, now: Micros, path: u32, alert: &Alert) {
         self.sequence += 1;
         let alert = PathAlert::new(path, alert, self.sequence);
-        self.told.retain(|told| told.alert.path != path);
-        self.told.push(Told { alert, acked: false, repeat_at: now, interval: FIRST_REPEAT });
+        self.announced.retain(|sent| sent.alert.path != path);
+        self.announced.push(Announced { alert, acked: false, repeat_at: now, interval: FIRST_REPEAT });
     }
 
     /// The next alert that is to be sent (again), on all paths. `rtt` is the best path's round trip.
     pub(crate) fn due(&mut self, now: Micros, rtt: Micros) -> Option<PathAlert> {
-        let told = self.told.iter_mut().find(|told| !told.acked && told.repeat_at <= now)?;
-        told.interval = told.interval.max(rtt + rtt / 4).min(LAST_REPEAT);
-        told.repeat_at = now + told.interval;
-        told.interval *= 2;
-        Some(told.alert)
+        let sent = self.announced.iter_mut().find(|sent| !sent.acked && sent.repeat_at <= now)?;
+        sent.interval = sent.interval.max(rtt + rtt / 4).min(LAST_REPEAT);
+        sent.repeat_at = now + sent.interval;
+        sent.interval *= 2;
+        Some(sent.alert)
     }
 
-    /// What the peer is to know of a path, if it does not know it and it is still news.
+    /// An alert that the peer does not have, if no later one has taken its place.
     pub(crate) fn pending(&self, path: u32, sequence: u64) -> Option<PathAlert> {
-        let mut told = self.told.iter().map(|told| (told.alert, told.acked));
-        let (alert, _) = told.find(|(a, acked)| a.path == path && a.sequence == sequence && !acked)?;
-        Some(alert)
+        let is_it = |sent: &&Announced| sent.is(path, sequence) && !sent.acked;
+        self.announced.iter().find(is_it).map(|sent| sent.alert)
     }
 
     /// The peer has an alert.
     pub(crate) fn on_acked(&mut self, path: u32, sequence: u64) {
-        if let Some(told) =
-            self.told.iter_mut().find(|t| t.alert.path == path && t.alert.sequence == sequence)
-        {
-            told.acked = true;
+        if let Some(sent) = self.announced.iter_mut().find(|sent| sent.is(path, sequence)) {
+            sent.acked = true;
         }
     }
 
     /// A packet with an alert was lost: it is repeated at once.
     pub(crate) fn on_lost(&mut self, now: Micros, path: u32, sequence: u64) {
-        if let Some(told) =
-            self.told.iter_mut().find(|t| t.alert.path == path && t.alert.sequence == sequence)
-        {
-            told.repeat_at = told.repeat_at.min(now);
+        if let Some(sent) = self.announced.iter_mut().find(|sent| sent.is(path, sequence)) {
+            sent.repeat_at = sent.repeat_at.min(now);
         }
     }
 
-    /// A path is gone, and with it what there was to tell of it.
+    /// A path is gone, and with it what there was to announce of it.
     pub(crate) fn forget(&mut self, path: u32) {
-        self.told.retain(|told| told.alert.path != path);
+        self.announced.retain(|sent| sent.alert.path != path);
     }
 
-    /// Takes in what the peer says; returns whether it is news.
-    pub(crate) fn hear(&mut self, alert: &PathAlert) -> bool {
-        let newest = self.heard.get(&alert.path).is_none_or(|(sequence, _)| *sequence < alert.sequence);
+    /// Takes in an alert of the peer's; returns whether it is news.
+    pub(crate) fn receive(&mut self, alert: &PathAlert) -> bool {
+        let newest = self.received.get(&alert.path).is_none_or(|(sequence, _)| *sequence < alert.sequence);
         if newest {
-            self.heard.insert(alert.path, (alert.sequence, alert.alert()));
+            self.received.insert(alert.path, (alert.sequence, alert.alert()));
         }
         // Numbers only grow, so the lowest belongs to a path that is gone.
-        while self.heard.len() > MAX_HEARD {
-            self.heard.pop_first();
+        while self.received.len() > MAX_RECEIVED {
+            self.received.pop_first();
         }
         newest
     }
 
-    /// What the peer said last of a path.
-    pub(crate) fn heard(&self, path: u32) -> Option<Alert> {
-        self.heard.get(&path).map(|(_, alert)| *alert)
+    /// The latest alert of the peer's for a path.
+    pub(crate) fn received(&self, path: u32) -> Option<Alert> {
+        self.received.get(&path).map(|(_, alert)| *alert)
     }
 
     /// When there is something to do.
     pub(crate) fn timeout(&self) -> Option<Micros> {
-        let repeats = self.told.iter().filter(|told| !told.acked).map(|told| told.repeat_at);
+        let repeats = self.announced.iter().filter(|sent| !sent.acked).map(|sent| sent.repeat_at);
         let silences = self.watched.iter().filter_map(|radio| radio.watermark.timeout());
         repeats.chain(silences).min()
     }
@@ -210,7 +211,7 @@ mod tests {
     #[test]
     fn an_alert_is_repeated_ever_more_rarely_until_it_is_acknowledged() {
         let mut radios = Radios::default();
-        radios.tell(0, 3, &OUT);
+        radios.announce(0, 3, &OUT);
         let sent: Vec<Micros> =
             (0..5_000_000).step_by(1_000).filter(|now| radios.due(*now, 20_000).is_some()).collect();
         assert_eq!(sent[..6], [0, 50_000, 150_000, 350_000, 750_000, 1_550_000]);
@@ -224,30 +225,30 @@ mod tests {
     #[test]
     fn a_later_alert_takes_the_place_of_an_earlier_one() {
         let mut radios = Radios::default();
-        radios.tell(0, 3, &OUT);
-        radios.tell(10, 3, &BACK);
+        radios.announce(0, 3, &OUT);
+        radios.announce(10, 3, &BACK);
         let due = radios.due(10, 0).expect("there is news");
         assert_eq!((due.kind, due.sequence), (AlertKind::Recovery, 2));
         assert_eq!(radios.due(10, 0), None);
         assert_eq!(radios.pending(3, 1), None);
         radios.on_acked(3, 1);
-        assert!(radios.pending(3, 2).is_some(), "the old one's acknowledgement says nothing of the new one");
+        assert!(radios.pending(3, 2).is_some(), "the old one's acknowledgement is not that of the new one");
         radios.forget(3);
         assert_eq!(radios.timeout(), None);
     }
 
     #[test]
-    fn of_what_is_heard_the_newest_holds_and_little_is_kept() {
+    fn the_newest_alert_of_the_peer_holds_and_few_are_kept() {
         let mut radios = Radios::default();
         let alert = |path, sequence, alert| PathAlert::new(path, &alert, sequence);
-        assert!(radios.hear(&alert(1, 5, BACK)));
-        assert!(!radios.hear(&alert(1, 4, OUT)));
-        assert_eq!(radios.heard(1).map(|a| a.kind), Some(AlertKind::Recovery));
+        assert!(radios.receive(&alert(1, 5, BACK)));
+        assert!(!radios.receive(&alert(1, 4, OUT)));
+        assert_eq!(radios.received(1).map(|a| a.kind), Some(AlertKind::Recovery));
         for path in 2..100 {
-            radios.hear(&alert(path, u64::from(path), OUT));
+            radios.receive(&alert(path, u64::from(path), OUT));
         }
-        assert_eq!((radios.heard.len(), radios.heard(1)), (MAX_HEARD, None));
-        assert!(radios.heard(99).is_some());
+        assert_eq!((radios.received.len(), radios.received(1)), (MAX_RECEIVED, None));
+        assert!(radios.received(99).is_some());
     }
 
     /// Reads a radio with an index of 0.33, which a loss of a tenth more brings below the Warning mark.
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_told_of_windows_with_enough_packets() {
+    fn losses_count_in_windows_with_enough_packets() {
         let mut radios = Radios::default();
         let mut read = |now, fates| read(&mut radios, now, 1, fates);
         assert_eq!(read(0, (100, 0)), None);

@@ -40,11 +40,11 @@ mod tests {
     use squall_sched::PathId;
 
     use super::*;
-    use crate::path::Sample;
+    use crate::{path::Sample, steering::QuicPath};
 
     #[test]
     fn a_window_means_what_its_controller_means() {
-        let mut path = Path::new(PathId(0), 0, 0);
+        let mut path = Path::new(PathId(0), QuicPath::detached(0), 0);
         for (at, rtt) in [(1, 10_000), (2, 10_000), (3, 90_000)] {
             path.rtt.sample(at, rtt, Sample::Data);
         }

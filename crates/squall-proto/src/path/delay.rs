@@ -156,15 +156,14 @@ pub(crate) fn signed_ticks(a: u32, b: u32) -> i64 {
 
 /// One-way delays of all paths. Their differences are exact; the level is such that the path that was
 /// quickest of all, when it was at its quickest, took half of its smallest round trip.
-pub(crate) fn one_way_delays(paths: &[Path], now: Micros) -> Vec<Micros> {
-    let quickest = paths.iter().filter(|p| p.up).min_by(|a, b| {
+pub(crate) fn one_way_delays<'a>(paths: impl Iterator<Item = &'a Path> + Clone, now: Micros) -> Vec<Micros> {
+    let quickest = paths.clone().filter(|p| p.life.is_up()).min_by(|a, b| {
         let difference = a.delay.at_least().longer_than(&b.delay.at_least()).unwrap_or(0);
         difference.cmp(&0).then(a.rtt.smoothed.cmp(&b.rtt.smoothed))
     });
     let base = quickest.map_or(0, |p| p.rtt.min / 2);
     let level = quickest.map(|p| p.delay.at_least());
     paths
-        .iter()
         .map(|path| {
             let delay = path.delay.after_pause(now.saturating_sub(path.departed_at));
             let longer = level.and_then(|level| delay.longer_than(&level));
@@ -179,7 +178,13 @@ mod tests {
     use squall_sched::PathId;
 
     use super::*;
-    use crate::path::PACKET_OVERHEAD;
+    use crate::{path::PACKET_OVERHEAD, steering::QuicPath};
+
+    fn up(id: PathId, now: Micros) -> Path {
+        let mut path = Path::new(id, QuicPath::detached(id.0.into()), now);
+        path.life.on_validated(now, 0);
+        path
+    }
 
     proptest! {
         #[test]
@@ -216,42 +221,42 @@ mod tests {
     #[test]
     fn one_way_delays_hold_the_queue_that_all_paths_have() {
         let path = |id, rtt, ticks: &[u32]| {
-            let mut path = Path { up: true, ..Path::new(PathId(id), id.into(), 0) };
+            let mut path = up(PathId(id), 0);
             path.rtt.sample(1, rtt, Sample::Data);
             ticks.iter().for_each(|delay| (0..200).for_each(|_| path.delay.sample(delay / TICK as u32)));
             path
         };
         // 5 ms and 20 ms, then 60 ms more on both; the receiver's clock is 1 s ahead.
         let calm = [path(0, 10_000, &[1_005_000]), path(1, 40_000, &[1_020_000])];
-        assert_eq!(one_way_delays(&calm, 0), [5_000, 20_000]);
+        assert_eq!(one_way_delays(calm.iter(), 0), [5_000, 20_000]);
         let queued = [path(0, 10_000, &[1_005_000, 1_065_000]), path(1, 40_000, &[1_020_000, 1_080_000])];
-        for (owd, expected) in one_way_delays(&queued, 0).into_iter().zip([65_000, 80_000]) {
+        for (owd, expected) in one_way_delays(queued.iter(), 0).into_iter().zip([65_000, 80_000]) {
             assert!(owd.abs_diff(expected) < 100, "{owd}");
         }
         // A path that sends nothing drains.
-        assert!(one_way_delays(&queued, 30_000)[0].abs_diff(35_000) < 100);
-        assert_eq!(one_way_delays(&queued, 3_000_000), [5_000, 20_000]);
+        assert!(one_way_delays(queued.iter(), 30_000)[0].abs_diff(35_000) < 100);
+        assert_eq!(one_way_delays(queued.iter(), 3_000_000), [5_000, 20_000]);
     }
 
     #[test]
     fn a_queue_that_drained_in_a_pause_is_not_counted_on_after_it() {
-        let mut path = Path { up: true, ..Path::new(PathId(0), 0, 990_000) };
+        let mut path = up(PathId(0), 990_000);
         path.rtt.sample(1, 20_000, Sample::Data);
         let report = |path: &mut Path, delay: u32| path.delay.sample(delay / TICK as u32);
         report(&mut path, 10_000);
         (0..200).for_each(|_| report(&mut path, 810_000));
         path.on_departure(1_000_000);
-        assert!(one_way_delays(std::slice::from_ref(&path), 1_000_000)[0].abs_diff(810_000) < 1_000);
+        assert!(one_way_delays([&path].into_iter(), 1_000_000)[0].abs_diff(810_000) < 1_000);
         // Half a second later the next one leaves, and a report of it says that the queue is gone.
         path.on_departure(1_500_000);
         report(&mut path, 10_000);
-        let owd = one_way_delays(std::slice::from_ref(&path), 1_500_000)[0];
+        let owd = one_way_delays([&path].into_iter(), 1_500_000)[0];
         assert!(owd.abs_diff(310_000 - 300_000 / 8) < 1_000, "{owd}");
     }
 
     #[test]
     fn a_packet_arrives_behind_what_is_in_flight() {
-        let mut path = Path { up: true, ..Path::new(PathId(0), 0, 0) };
+        let mut path = up(PathId(0), 0);
         path.rtt.sample(1, 20_000, Sample::Data);
         path.committed_bytes = 2_400;
         assert_eq!(path.view(0, 1_000, 10_000).owd, 10_000, "the rate is unknown");

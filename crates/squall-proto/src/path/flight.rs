@@ -17,7 +17,7 @@ pub(crate) enum Payload {
     /// A probe of ours, by its id; a later one replaces it.
     Probe(u64),
     /// A newer one replaces it.
-    Fleeting,
+    Ephemeral,
 }
 
 /// A range of a block in a packet.
@@ -29,7 +29,7 @@ pub(crate) struct Chunk {
     /// The path it was meant for.
     pub(crate) path: PathId,
     /// Whether it tells the length of its block.
-    pub(crate) tells_end: bool,
+    pub(crate) has_end: bool,
     /// When it was written, as its header tells: QUIC may keep it for the next packet, and then it leaves a moment later.
     pub(crate) written_at: Micros,
 }
@@ -43,9 +43,9 @@ pub(crate) enum Control {
     End(BlockId),
     /// Feedback because there is room again, or another bitrate is wanted; made up when it leaves.
     Credit,
-    /// What there is to tell of the path of that number; made up when it leaves.
-    PathInfo(u32),
-    /// What a radio says of the path of that number; sent on all paths, until one copy arrives.
+    /// What a path costs; made up when it leaves.
+    PathInfo(PathId),
+    /// What a radio reports of the path of that number; sent on all paths, until one copy arrives.
     Alert {
         path: u32,
         sequence: u64,
@@ -62,9 +62,8 @@ pub(crate) struct InFlight {
     pub(crate) more: Vec<Payload>,
     /// A probe for a larger MTU: its loss says nothing about the path's health.
     pub(crate) is_mtu_probe: bool,
-    /// Its chunk was given up for lost when the path fell silent; what noq says later about its loss is
-    /// no news.
-    pub(crate) presumed_lost: bool,
+    /// Its data was repaired when the path fell silent; its loss, when noq reports it, is no news.
+    pub(crate) repaired: bool,
     /// What the path had delivered when it left.
     pub(crate) mark: Option<Mark>,
 }
@@ -76,7 +75,7 @@ impl InFlight {
     /// A packet that leaves.
     pub(crate) fn of(sent_at: Micros, bytes: u16, payload: Option<Payload>) -> Self {
         let more = Vec::new();
-        Self { sent_at, bytes, payload, more, is_mtu_probe: false, presumed_lost: false, mark: None }
+        Self { sent_at, bytes, payload, more, is_mtu_probe: false, repaired: false, mark: None }
     }
 
     /// Whether its fate counts in the path's loss: probes are sent just where loss is expected.

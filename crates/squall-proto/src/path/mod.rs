@@ -1,62 +1,38 @@
-//! What a session knows of one path: packets in flight, delays, losses, rates, liveness.
+//! A path of a session: its life, packets in flight, delays, losses, rates, and what QUIC keeps of it.
 
 mod delay;
 mod flight;
+mod life;
 mod rate;
 
 use std::collections::VecDeque;
 
-use squall_sched::{Micros, PathId, PathState, PathView};
-use squall_signal::AlertKind;
+use squall_sched::{Micros, PathId, PathView};
 
 use crate::{
     capacity::Forecast,
-    liveness::{Expectation, Liveness},
     metering::{Allowance, MAX_PACKET},
     pacer::Pacer,
     stats::PathStats,
+    steering::{Entry, QuicPath},
     wire::Stamp,
 };
 
 pub(crate) use delay::{Delay, Reported, Rtt, Sample, one_way_delays, signed_ticks};
 pub(crate) use flight::{Chunk, Control, Flight, InFlight, Payload};
+pub(crate) use life::{Change, Expectation, Life, Packet, RadioState};
 use rate::{Bottleneck, LossWindow, RateMeter};
 
 /// QUIC and UDP overhead of a packet beyond the payload of its chunk, rounded up: short header, packet
 /// number, frame header and tag. The header of the chunk is reserved apart from it.
 pub(crate) const PACKET_OVERHEAD: u32 = 40;
 
-/// What the radios at a path's ends said of it last.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Alerts {
-    pub(crate) here: Option<Heard>,
-    pub(crate) there: Option<Heard>,
-}
-
-/// An alert, and what it makes of the path.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard {
-    pub(crate) kind: AlertKind,
-    /// F of STORM's Eq. 4.
-    pub(crate) factor: f64,
-}
-
-impl Alerts {
-    fn latest(&self) -> impl Iterator<Item = &Heard> {
-        self.here.iter().chain(&self.there)
-    }
-}
-
 /// A path of a session.
 #[derive(Debug)]
 pub(crate) struct Path {
     pub(crate) id: PathId,
-    /// Number on the wire.
-    pub(crate) number: u32,
-    /// When it was opened.
-    opened: Micros,
-    /// Validated: may carry data.
-    pub(crate) up: bool,
+    pub(crate) quic: QuicPath,
+    pub(crate) life: Life,
     /// Costs money, says either side.
     pub(crate) metered: bool,
     /// What its budget leaves, if it has one.
@@ -74,8 +50,6 @@ pub(crate) struct Path {
     pub(crate) loss: LossWindow,
     pub(crate) delivery: RateMeter,
     pub(crate) bottleneck: Bottleneck,
-    pub(crate) liveness: Liveness,
-    pub(crate) alerts: Alerts,
     /// Window as the controller says.
     pub(crate) window: u64,
     /// What the path carries as the controller estimates it, in bits per second.
@@ -84,11 +58,6 @@ pub(crate) struct Path {
     pub(crate) forecast: Forecast,
     /// Packets acknowledged when the forecast was made last.
     pub(crate) forecast_at: u64,
-    /// noq lets no data through before this, as far as is known: the path has moved and is being
-    /// validated anew.
-    pub(crate) blocked_until: Micros,
-    /// The peer marked the path: it does not hear us there, or we do not hear it.
-    pub(crate) remote_suspects: bool,
     /// Latest time of sending among the data that arrived on it.
     pub(crate) latest_sent: Option<Stamp>,
     /// When a packet last arrived on it.
@@ -103,12 +72,11 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    pub(crate) fn new(id: PathId, number: u32, now: Micros) -> Self {
+    pub(crate) fn new(id: PathId, quic: QuicPath, now: Micros) -> Self {
         Self {
             id,
-            number,
-            opened: now,
-            up: false,
+            quic,
+            life: Life::new(now),
             metered: false,
             allowance: None,
             flight: Flight::default(),
@@ -121,14 +89,10 @@ impl Path {
             loss: LossWindow::default(),
             delivery: RateMeter::default(),
             bottleneck: Bottleneck::default(),
-            liveness: Liveness::default(),
-            alerts: Alerts::default(),
             window: 0,
             capacity: None,
             forecast: Forecast::default(),
             forecast_at: 0,
-            blocked_until: 0,
-            remote_suspects: false,
             latest_sent: None,
             heard_at: now,
             probed_at: now,
@@ -138,27 +102,10 @@ impl Path {
         }
     }
 
-    pub(crate) fn state(&self) -> PathState {
-        match self.liveness.is_suspect() || self.liveness.is_narrow() {
-            _ if self.is_out() => PathState::Deactivated,
-            true => PathState::Suspect,
-            false => PathState::Active,
-        }
-    }
-
-    /// Whether a radio at either end says that the link is as good as gone.
-    pub(crate) fn is_out(&self) -> bool {
-        self.alerts.latest().any(|alert| alert.kind == AlertKind::Outage)
-    }
-
-    /// F of STORM's Eq. 4: by what its bandwidth counts when data is divided.
-    pub(crate) fn factor(&self) -> f64 {
-        self.alerts.latest().map(|alert| alert.factor).fold(1.0, f64::min)
-    }
-
-    /// Whether its budget leaves nothing for data, nor for what can take another path.
-    pub(crate) fn is_spent(&self) -> bool {
-        self.allowance.is_some_and(|allowance| allowance.data < MAX_PACKET)
+    /// What its budget leaves now, if it has one.
+    pub(crate) fn set_allowance(&mut self, allowance: Option<Allowance>) {
+        self.allowance = allowance;
+        self.life.set_spent(allowance.is_some_and(|allowance| allowance.data < MAX_PACKET));
     }
 
     /// Packets that its budget leaves, of data.
@@ -173,16 +120,6 @@ impl Path {
         Some((packets * u64::from(chunk + PACKET_OVERHEAD)).saturating_sub(self.committed_bytes))
     }
 
-    /// When a probe of the suspected path is due; a path that can carry nothing is not probed.
-    pub(crate) fn probe_at(&self) -> Option<Micros> {
-        self.liveness.probe_at().filter(|_| !self.is_spent())
-    }
-
-    /// Since when it has been of no use: silent, or opened and never heard of.
-    pub(crate) fn idle_since(&self) -> Option<Micros> {
-        if self.up { self.liveness.suspect_since() } else { Some(self.opened) }
-    }
-
     /// What its round trips say of the time that proof takes; `silence` as in the configuration.
     pub(crate) fn expectation(&self, silence: Micros) -> Expectation {
         Expectation {
@@ -195,33 +132,23 @@ impl Path {
 
     /// When a probe is due because proof of delivery is overdue.
     pub(crate) fn challenge_at(&self, silence: Micros) -> Option<Micros> {
-        self.liveness.challenge_at(self.flight.waiting_since(), &self.expectation(silence))
-    }
-
-    /// When a narrow path is probed with a full-size packet next; one that can carry nothing is not probed.
-    pub(crate) fn full_probe_at(&self) -> Option<Micros> {
-        self.liveness.full_probe_at().filter(|_| !self.is_spent() && !self.is_out())
+        self.life.challenge_at(self.flight.waiting_since(), &self.expectation(silence))
     }
 
     /// When the path is to be suspected, if no proof of delivery comes until then.
     pub(crate) fn suspect_at(&self, silence: Micros) -> Option<Micros> {
-        self.liveness.suspect_at(self.flight.waiting_since(), &self.expectation(silence))
+        self.life.suspect_at(self.flight.waiting_since(), &self.expectation(silence))
     }
 
     /// When an idle path is probed next, so that NATs keep it and its round-trip time stays fresh.
     pub(crate) fn idle_probe_at(&self, keep_alive: Micros) -> Option<Micros> {
         let due = self.rtt.sampled_at.max(self.probed_at) + keep_alive;
-        Some(due).filter(|_| !self.liveness.is_suspect() && !self.is_spent())
+        Some(due).filter(|_| !self.life.is_suspect() && !self.life.is_spent())
     }
 
     /// Window, unless the path is on probation after an outage.
     pub(crate) fn effective_window(&self) -> u64 {
-        self.liveness.cap(self.window)
-    }
-
-    /// Whether it carries data.
-    pub(crate) fn is_in_use(&self) -> bool {
-        self.up && self.state() == PathState::Active && !self.is_spent()
+        self.life.cap(self.window)
     }
 
     pub(crate) fn in_flight(&self) -> u64 {
@@ -265,8 +192,8 @@ impl Path {
         let window = self.effective_window();
         PathView {
             id: self.id,
-            state: self.state(),
-            usable: self.up && self.state() == PathState::Active && self.blocked_until <= now,
+            state: self.life.state(),
+            usable: self.life.is_usable(now),
             srtt: self.rtt.smoothed,
             latest_rtt: self.rtt.latest,
             rtt_dev: self.rtt.deviation,
@@ -277,9 +204,19 @@ impl Path {
             chunk,
             overhead: PACKET_OVERHEAD,
             bandwidth: self.bandwidth(window, now),
-            factor: self.factor(),
+            factor: self.life.factor(),
             metered: self.metered,
             budget: self.budget(chunk),
         }
+    }
+}
+
+impl Entry for Path {
+    fn quic(&self) -> &QuicPath {
+        &self.quic
+    }
+
+    fn quic_mut(&mut self) -> &mut QuicPath {
+        &mut self.quic
     }
 }

@@ -74,7 +74,7 @@ impl Session {
         self.capacity_at(self.micros(now))
     }
 
-    /// Tells the peer how many bits per second of blocks are wanted from it at most, or that it may send what it can. Its
+    /// Asks the peer for so many bits per second of blocks at most, or for as many as it can send. Its
     /// [`Capacity`] says no more than that, for its encoder to follow; what it sends all the same arrives as ever.
     pub fn request_bitrate(&mut self, bits_per_second: Option<u64>) {
         if self.wanted_rate != bits_per_second {
@@ -91,9 +91,9 @@ impl Session {
         }
         self.measure_packets();
         let (at, within) = (self.micros(now), within.as_micros() as Micros);
-        let delays = one_way_delays(&self.paths, at);
+        let delays = one_way_delays(self.conn.paths.iter(), at);
         let carriers = self.carriers();
-        let rates = self.paths.iter().zip(&delays).filter(|(path, _)| path.id.bit() & carriers != 0);
+        let rates = self.conn.paths.iter().zip(&delays).filter(|(path, _)| path.id.bit() & carriers != 0);
         let mut longest = 0;
         let bytes = rates.map(|(path, owd)| {
             let time = within.saturating_sub(*owd);
@@ -108,16 +108,16 @@ impl Session {
     }
 
     /// Takes the rates into the history, when it is time to.
-    pub(super) fn look_ahead(&mut self, at: Micros) {
+    pub(super) fn update_forecast(&mut self, at: Micros) {
         if at < self.outlook.look_at || self.stage != Stage::Open {
             return;
         }
         self.outlook.look_at = at + INTERVAL;
         self.measure_packets();
         let mut is_known = false;
-        for position in 0..self.paths.len() {
-            let rate = self.rate_in_use(&self.paths[position]);
-            let path = &mut self.paths[position];
+        for id in self.conn.paths.ids() {
+            let rate = self.rate_in_use(&self.conn.paths[id]);
+            let path = &mut self.conn.paths[id];
             // A rate that nothing is sent at is not observed, only remembered.
             let is_observed = path.stats.acked_packets != path.forecast_at;
             if is_observed || rate == 0 && path.forecast.latest() > 0 {
@@ -146,7 +146,7 @@ impl Session {
         let carriers = self.carriers();
         let is_carrier = |id: PathId| id.bit() & carriers != 0;
         let share = self.outlook.payload_share;
-        let paths: Vec<_> = self.paths.iter().map(|path| self.path_capacity(at, path)).collect();
+        let paths: Vec<_> = self.conn.paths.iter().map(|path| self.path_capacity(at, path)).collect();
         let link = self.add_up(self.carrying().map(|path| self.rate_in_use(path) as f64));
         let ahead = self.add_up(self.carrying().map(|path| self.to_come(at, path)));
         let (now, forecast) = (link * share, &self.outlook.forecast);
@@ -180,12 +180,12 @@ impl Session {
 
     fn limit(&self, at: Micros, path: &Path) -> Limit {
         let rate = self.rate_in_use(path);
-        match path.state() {
+        match path.life.state() {
             PathState::Deactivated => Limit::Radio,
-            _ if path.is_spent() => Limit::Budget,
-            _ if !path.is_in_use() => Limit::OutOfUse,
+            _ if path.life.is_spent() => Limit::Budget,
+            _ if !path.life.is_in_use() => Limit::OutOfUse,
             _ if rate < link_rate(self.config.congestion, path) => Limit::Budget,
-            _ if path.factor() < 1.0 => Limit::Radio,
+            _ if path.life.factor() < 1.0 => Limit::Radio,
             _ if path.delivery.at_present(at) as f64 >= USED_UP * rate as f64 => Limit::Network,
             _ => Limit::Application,
         }
@@ -195,23 +195,23 @@ impl Session {
     /// its budget leaves.
     fn rate_in_use(&self, path: &Path) -> u64 {
         let left = path.allowance.map_or(u64::MAX, |allowance| allowance.data.saturating_mul(8));
-        if path.is_in_use() { link_rate(self.config.congestion, path).min(left) } else { 0 }
+        if path.life.is_in_use() { link_rate(self.config.congestion, path).min(left) } else { 0 }
     }
 
     /// The same as far as it can be relied on: less while a radio warns, and the longer nothing was sent.
     fn to_come(&self, at: Micros, path: &Path) -> f64 {
-        self.rate_in_use(path) as f64 * path.factor() * path.forecast.ageing(at)
+        self.rate_in_use(path) as f64 * path.life.factor() * path.forecast.ageing(at)
     }
 
     /// The paths that the scheduler would use, as bits.
     fn carriers(&self) -> u8 {
-        let in_use = self.paths.iter().filter(|path| path.is_in_use());
+        let in_use = self.conn.paths.iter().filter(|path| path.life.is_in_use());
         self.scheduler.sharing().carriers(in_use.map(|path| (path.id, path.metered)))
     }
 
     fn carrying(&self) -> impl Iterator<Item = &Path> {
         let carriers = self.carriers();
-        self.paths.iter().filter(move |path| path.id.bit() & carriers != 0)
+        self.conn.paths.iter().filter(move |path| path.id.bit() & carriers != 0)
     }
 
     fn add_up(&self, of_paths: impl Iterator<Item = f64>) -> f64 {

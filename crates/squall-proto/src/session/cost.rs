@@ -1,8 +1,8 @@
-//! Paths that cost money: what the peer is told of them, what it tells, and what they may carry.
+//! Paths that cost money: what each side declares, and what they may carry.
 
 use std::{net::IpAddr, time::Instant};
 
-use squall_sched::SchedEvent;
+use squall_sched::{PathId, SchedEvent};
 
 use super::{Session, Stage};
 use crate::{CloseReason, NetPath, path::Control, wire::PathInfo};
@@ -17,13 +17,9 @@ impl Session {
         if !self.metering.declare(local, metered) {
             return;
         }
-        for index in 0..self.conn.paths.len() {
-            let quic = &self.conn.paths[index];
-            if quic.net.local == local {
-                let number = quic.number;
-                self.tell_cost(number);
-                self.refresh_cost(number);
-            }
+        for id in self.conn.paths.from_local(local) {
+            self.send_cost(id);
+            self.refresh_cost(id);
         }
     }
 
@@ -41,38 +37,40 @@ impl Session {
         self.duties.schedule();
     }
 
-    /// Reckons anew what budgets leave.
+    /// Computes what budgets leave.
     pub(super) fn refresh_allowances(&mut self) {
         self.metering.set_cap(self.scheduler.metered_cap());
         let limited = self.metering.has_budgets();
-        for path in &mut self.paths {
-            let index = self.conn.index_of(path.number).filter(|_| limited);
-            path.allowance = index.and_then(|index| {
-                let sent = self.conn.sent_bytes(index);
-                self.metering.allowance(self.conn.paths[index].net, path.number, sent)
-            });
+        for id in self.conn.paths.ids() {
+            let allowance = if limited {
+                let sent = self.conn.sent_bytes(id);
+                let quic = &self.conn.paths[id].quic;
+                self.metering.allowance(quic.net, quic.number, sent)
+            } else {
+                None
+            };
+            self.conn.paths[id].set_allowance(allowance);
         }
     }
 
     /// Closes what is over budget, before anything more leaves; takes back what the rest cannot pay for.
-    pub(super) fn mind_budgets(&mut self, now: Instant) {
+    pub(super) fn enforce_budgets(&mut self, now: Instant) {
         self.refresh_allowances();
         if !self.metering.has_budgets() || self.stage != Stage::Open {
             return;
         }
-        for position in 0..self.paths.len() {
-            if self.paths[position].is_spent() && !self.paths[position].committed.is_empty() {
-                self.uncommit(position);
+        for id in self.conn.paths.ids() {
+            let path = &self.conn.paths[id];
+            if path.life.is_spent() && !path.committed.is_empty() {
+                self.take_back_all(id);
             }
         }
         let mut closed = false;
-        for index in (0..self.conn.paths.len()).rev() {
-            let (net, number) = (self.conn.paths[index].net, self.conn.paths[index].number);
-            let sent = self.conn.sent_bytes(index);
-            if !self.metering.allowance(net, number, sent).is_some_and(|allowance| allowance.is_over) {
+        for id in self.conn.paths.by_number().rev() {
+            if !self.conn.paths[id].allowance.is_some_and(|allowance| allowance.is_over) {
                 continue;
             }
-            if self.conn.close_path(index, now, OVER_BUDGET).is_err() {
+            if self.conn.close_path(id, now, OVER_BUDGET).is_err() {
                 let reason = CloseReason::OverBudget;
                 self.conn.close(now, OVER_BUDGET, reason.to_string().into_bytes().into());
                 self.end(now, reason);
@@ -86,48 +84,47 @@ impl Session {
         }
     }
 
-    /// A path is gone: what it carried counts on for the next between the same addresses.
-    pub(super) fn settle_path(&mut self, number: u32, net: Option<NetPath>, sent: u64, by_peer: Option<u64>) {
-        let Some(net) = net else { return };
+    /// A path is gone: what it carried counts for the next between the same addresses.
+    pub(super) fn settle_budget(&mut self, number: u32, net: NetPath, sent: u64, by_peer: Option<u64>) {
         self.metering.close(net, number, sent);
         if by_peer == Some(OVER_BUDGET.into()) {
             self.metering.refuse(net);
         }
     }
 
-    /// Has the peer told what a path costs at this end.
-    fn tell_cost(&mut self, number: u32) {
-        self.queue_control(Control::PathInfo(number));
+    /// Sends the peer what a path costs at this end.
+    fn send_cost(&mut self, id: PathId) {
+        self.queue_control(Control::PathInfo(id));
         self.duties.flush();
     }
 
-    /// A path was opened, or came up: if it costs money the peer is to know.
-    pub(super) fn introduce(&mut self, number: u32) {
-        let net = self.conn.index_of(number).map(|index| self.conn.paths[index].net);
-        if net.is_some_and(|net| self.metering.is_declared(net.local)) {
-            self.tell_cost(number);
+    /// A path was opened, or came up: the peer is informed if it costs money.
+    pub(super) fn announce_cost(&mut self, id: PathId) {
+        if self.metering.is_declared(self.conn.paths[id].quic.net.local) {
+            self.send_cost(id);
         }
-        self.refresh_cost(number);
+        self.refresh_cost(id);
     }
 
-    /// What to tell of a path now, if it is still there.
-    pub(super) fn path_info(&mut self, number: u32) -> Option<PathInfo> {
-        let index = self.conn.index_of(number)?;
-        Some(self.metering.tell(self.conn.paths[index].net.local, number))
+    /// What to announce of a path now, if it is still there.
+    pub(super) fn path_info(&mut self, id: PathId) -> Option<PathInfo> {
+        let quic = &self.conn.paths.get(id)?.quic;
+        Some(self.metering.announcement(quic.net.local, quic.number))
     }
 
     pub(super) fn on_path_info(&mut self, info: &PathInfo) {
-        self.metering.hear(info);
-        self.refresh_cost(info.path);
+        self.metering.receive(info);
+        if let Some(id) = self.conn.paths.find(info.path) {
+            self.refresh_cost(id);
+        }
     }
 
     /// Enters what a path costs; schedulers learn of a change.
-    fn refresh_cost(&mut self, number: u32) {
-        let Some(index) = self.conn.index_of(number) else { return };
-        let metered = self.metering.is_metered(self.conn.paths[index].net.local, number);
-        let Some(path) = self.paths.iter_mut().find(|p| p.number == number) else { return };
+    fn refresh_cost(&mut self, id: PathId) {
+        let path = &mut self.conn.paths[id];
+        let metered = self.metering.is_metered(path.quic.net.local, path.quic.number);
         if std::mem::replace(&mut path.metered, metered) != metered {
-            self.sched_events.push(SchedEvent::PathChanged(path.id));
+            self.sched_events.push(SchedEvent::PathChanged(id));
             self.duties.schedule();
         }
     }

@@ -31,7 +31,7 @@ impl Session {
         }
         self.refresh_views(now);
         self.expire_unreachable(now);
-        self.tell_scheduler(now);
+        self.notify_scheduler(now);
         let mut assigned = false;
         for _ in 0..MAX_DECISIONS {
             if self.outbox.queue.is_empty() {
@@ -39,7 +39,7 @@ impl Session {
             }
             let cx = Context { now, queue: &self.outbox.queue, paths: &self.views };
             let decision = self.scheduler.next(&cx);
-            self.note_decision(now, &decision);
+            self.log_decision(now, &decision);
             match decision {
                 Decision::Send(assignment) => {
                     let Some(range) = self.commit(now, &assignment) else {
@@ -53,14 +53,14 @@ impl Session {
                 Decision::Probe(path) => self.queue_probe(now, path, false),
                 Decision::Idle { wake } => {
                     self.duties.schedule_at(wake.filter(|at| *at > now));
-                    self.note_limits();
+                    self.report_limits();
                     return assigned;
                 }
             }
         }
         // Not at the end of what can be assigned: go on after the next packets.
         self.duties.after_decisions(assigned);
-        self.note_limits();
+        self.report_limits();
         assigned
     }
 
@@ -71,7 +71,8 @@ impl Session {
     /// last block stays: a path that is given nothing is never measured again. Only where controllers estimate what
     /// paths carry: others keep queues of their own, which make the delay of the moment a poor guess.
     fn expire_unreachable(&mut self, now: Micros) {
-        let is_estimated = self.paths.iter().filter(|path| path.up).all(|path| path.capacity.is_some());
+        let is_estimated =
+            self.conn.paths.iter().filter(|path| path.life.is_up()).all(|path| path.capacity.is_some());
         let usable = || self.views.iter().filter(|view| is_estimated && view.usable);
         let Some(owd) = usable().map(|view| view.owd).min() else { return };
         let rtt = usable().map(|view| view.srtt).min().unwrap_or(0);
@@ -95,7 +96,7 @@ impl Session {
         }
     }
 
-    fn tell_scheduler(&mut self, now: Micros) {
+    fn notify_scheduler(&mut self, now: Micros) {
         let events = std::mem::take(&mut self.sched_events);
         let cx = Context { now, queue: &self.outbox.queue, paths: &self.views };
         for event in &events {
@@ -111,22 +112,22 @@ impl Session {
     fn refresh_views(&mut self, now: Micros) {
         self.refresh_allowances();
         let chunk = self.chunk_size();
-        let delays = one_way_delays(&self.paths, now);
+        let paths = self.conn.paths.iter();
+        let delays = one_way_delays(paths.clone(), now);
         self.viewed_at = now;
         self.views.clear();
-        self.views.extend(
-            self.paths.iter().zip(delays).filter(|(p, _)| p.up).map(|(p, owd)| p.view(now, chunk, owd)),
-        );
+        let up = paths.zip(delays).filter(|(path, _)| path.life.is_up());
+        self.views.extend(up.map(|(path, owd)| path.view(now, chunk, owd)));
         if self.views.iter().any(|v| v.usable) {
             return;
         }
-        // Every path is silent, or out by its radio's word. One carries what there is all the same, for a
+        // Every path is silent, or out by its radio's report. One carries what there is all the same, for a
         // session that sends nothing would never learn that it could: one that is not silent if there is
         // such a one, or else the one with the latest proof of delivery.
-        let open = self.paths.iter().filter(|p| p.up && p.blocked_until <= now);
-        let latest =
-            open.max_by_key(|p| (!Self::is_suspect(p), !p.liveness.is_narrow(), p.liveness.last_proof()));
-        if let Some(id) = latest.map(|p| p.id)
+        let lives = self.conn.paths.iter().map(|path| (path.id, &path.life));
+        let open = lives.filter(|(_, life)| life.is_up() && life.blocked_until <= now);
+        let latest = open.max_by_key(|(_, life)| (!life.is_suspect(), !life.is_narrow(), life.last_proof()));
+        if let Some((id, _)) = latest
             && let Some(view) = self.views.iter_mut().find(|v| v.id == id)
         {
             view.usable = true;
@@ -143,7 +144,7 @@ impl Session {
             return None;
         }
         let bytes = view.cost(range.end - start);
-        let path = self.paths.iter_mut().find(|p| p.id == assignment.path)?;
+        let path = self.conn.paths.get_mut(assignment.path)?;
         view.in_flight += bytes;
         view.budget = view.budget.map(|left| left.saturating_sub(bytes));
         view.waiting += bytes;
@@ -154,7 +155,7 @@ impl Session {
             range: range.clone(),
             kind: assignment.kind,
             path: path.id,
-            tells_end: false,
+            has_end: false,
             written_at: 0,
         });
         Some(range)
@@ -167,14 +168,15 @@ impl Session {
         if assignment.kind == WorkKind::Copy || !self.scheduler.may_hedge() {
             return;
         }
-        let Some(path) = self.paths.iter().position(|p| p.id == assignment.path) else { return };
-        let doubtful = |path: &Path| path.liveness.is_in_doubt(now, path.rtt.probe_timeout());
+        let paths = &self.conn.paths;
+        let doubtful = |path: &Path| path.life.is_in_doubt(now, path.rtt.probe_timeout());
+        let Some(path) = paths.get(assignment.path) else { return };
         let len = |block: &Block| block.meta().len + block.expected_bytes();
         let len = self.outbox.queue.get(assignment.block).map_or(0, len);
-        if !doubtful(&self.paths[path]) || !self.paths[path].liveness.may_hedge(len.into()) {
+        if !doubtful(path) || !path.life.may_hedge(len.into()) {
             return;
         }
-        let doubtful = |id| self.paths.iter().any(|p| p.id == id && doubtful(p));
+        let doubtful = |id| paths.get(id).is_some_and(doubtful);
         let others = self.views.iter().filter(|view| view.id != assignment.path && view.has_room());
         let Some(other) = others.min_by_key(|view| (doubtful(view.id), view.srtt, view.id)) else { return };
         let copy = Assignment {
@@ -185,19 +187,16 @@ impl Session {
             ..assignment.clone()
         };
         if let Some(range) = self.commit(now, &copy) {
-            self.paths[path].liveness.on_hedged(u64::from(range.end - range.start));
-            self.note_decision(now, &Decision::Send(copy));
+            self.conn.paths[assignment.path].life.on_hedged(u64::from(range.end - range.start));
+            self.log_decision(now, &Decision::Send(copy));
         }
     }
 
-    /// Tells the controllers which of them are held back by their window: only those may grow.
-    fn note_limits(&mut self) {
+    /// Reports to the controllers which of them are held back by their window: only those may grow.
+    fn report_limits(&mut self) {
         let packet = u64::from(self.chunk_size() + PACKET_OVERHEAD);
-        for path in &self.paths {
-            if let Some(index) = self.conn.index_of(path.number) {
-                let limited = !path.committed.is_empty() || path.is_full(packet);
-                self.conn.paths[index].ledger.book().app_limited = !limited;
-            }
+        for path in self.conn.paths.iter() {
+            path.quic.ledger.lock().window_limited = !path.committed.is_empty() || path.is_full(packet);
         }
     }
 }

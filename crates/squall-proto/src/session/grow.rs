@@ -80,12 +80,12 @@ impl Session {
 
     /// Whether bytes of a block, copies left aside, are assigned to a path and have not left.
     fn waits_for_pacer(&self, id: BlockId) -> bool {
-        let mut committed = self.paths.iter().flat_map(|path| &path.committed);
+        let mut committed = self.conn.paths.iter().flat_map(|path| &path.committed);
         committed.any(|chunk| chunk.block == id && chunk.kind != WorkKind::Copy)
     }
 
     /// Has the peer told the length of a block of which it has every byte and does not know that.
-    pub(super) fn tell_end(&mut self, id: BlockId) {
+    pub(super) fn announce_end(&mut self, id: BlockId) {
         if self.outbox.lacks_end(id) {
             self.queue_end(id);
         }

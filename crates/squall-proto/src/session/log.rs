@@ -1,4 +1,4 @@
-//! What a session did and why, for those who want to look into it.
+//! Logs of decisions, packets and arrivals, for research.
 
 use std::ops::Range;
 
@@ -42,7 +42,7 @@ pub enum PacketFate {
     Acked,
     /// It was declared lost.
     Lost,
-    /// Its path moved: nobody will ever know.
+    /// Its path moved or is gone: it will not be known.
     Unknown,
 }
 
@@ -103,7 +103,7 @@ impl Session {
         self.logs.packets.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    pub(super) fn note_decision(&mut self, at: Micros, decision: &Decision) {
+    pub(super) fn log_decision(&mut self, at: Micros, decision: &Decision) {
         if let Some(log) = &mut self.logs.decisions
             && log.len() < MAX_LOG
             && !matches!(decision, Decision::Idle { .. })
@@ -112,7 +112,7 @@ impl Session {
         }
     }
 
-    pub(super) fn note_arrival(&mut self, at: Micros, block: BlockId, path: PathId, bytes: u32) {
+    pub(super) fn log_arrival(&mut self, at: Micros, block: BlockId, path: PathId, bytes: u32) {
         if let Some(log) = &mut self.logs.arrivals
             && log.len() < MAX_LOG
             && bytes > 0
@@ -121,19 +121,20 @@ impl Session {
         }
     }
 
-    pub(super) fn note_packet(
+    pub(super) fn log_packet(
         &mut self,
         at: Micros,
-        path: u32,
+        path: PathId,
         packet: u64,
         fate: PacketFate,
         entry: &InFlight,
     ) {
+        let path = self.conn.paths[path].quic.number;
         let Some(log) = &mut self.logs.packets else { return };
         if log.len() < MAX_LOG {
             let chunk = entry.payload.as_ref().and_then(|payload| match payload {
                 Payload::Chunk(chunk) => Some((chunk.block, chunk.range.clone(), chunk.path)),
-                Payload::Control(_) | Payload::Probe(_) | Payload::Fleeting => None,
+                Payload::Control(_) | Payload::Probe(_) | Payload::Ephemeral => None,
             });
             log.push(PacketLog { at, path, packet, bytes: entry.bytes, fate, chunk });
         }

@@ -11,6 +11,7 @@ mod duties;
 mod grow;
 mod log;
 mod notices;
+mod paths;
 mod probe;
 mod receive;
 mod reopen;
@@ -27,15 +28,15 @@ use bytes::Bytes;
 use squall_sched::{BlockId, MAX_PATHS, Micros, PathId, PathView, SchedEvent, Scheduler, StreamScheduler};
 
 use crate::{
-    Block, BlockFate, Channel, CloseReason, Config, Event, Missed, NetPath, PathChange, PathStats, Priority,
-    SendError, SessionStats, WeightError,
+    Block, BlockFate, Channel, CloseReason, Config, Event, Missed, NetPath, PathStats, Priority, SendError,
+    SessionStats, WeightError,
     feedback::Reporter,
     inbox::Inbox,
     metering::Metering,
     outbox::{Ended, Ending, Outbox},
-    path::{Control, Path, Payload},
+    path::{Control, Path, Payload, one_way_delays},
     radios::Radios,
-    steering::{Connection, Handle, Sent},
+    steering::{Connection, Handle},
     varint,
     wire::Cancel,
 };
@@ -45,14 +46,14 @@ use duties::Duties;
 use log::Logs;
 pub use log::{ArrivalLog, DecisionLog, PacketFate, PacketLog};
 use notices::Notices;
-use probe::{Asked, Waiting};
+use probe::Probes;
 use reopen::Wanted;
 
 /// A session with one peer.
 pub struct Session {
     config: Config,
     epoch: Instant,
-    conn: Connection<Payload>,
+    conn: Connection<Payload, Path>,
     /// What is logged of it.
     span: tracing::Span,
     stage: Stage,
@@ -61,13 +62,8 @@ pub struct Session {
     is_client: bool,
     /// Whether the peer may use more than a stranger.
     trusted: bool,
-    paths: Vec<Path>,
     /// Paths that the application wants, on a client.
     wanted: Vec<Wanted>,
-    /// Of these, the ones to open as soon as the peer allows, and when to try next.
-    to_open: VecDeque<(Micros, NetPath)>,
-    /// Ids that paths have had, as bits.
-    issued_ids: u32,
     scheduler: Box<dyn Scheduler>,
     sched_events: Vec<SchedEvent>,
     views: Vec<PathView>,
@@ -80,22 +76,18 @@ pub struct Session {
     metering: Metering,
     outlook: Outlook,
     radios: Radios,
-    /// Alerts, each for the path of that number.
-    urgent: VecDeque<(u32, Control)>,
-    /// Probes, and answers to the peer's.
-    probes: VecDeque<Waiting>,
-    /// Our probes that were not answered yet.
-    asked: Asked,
-    /// The credit that the peer was told last.
-    told_credit: u64,
+    /// Alerts, each for a path.
+    urgent: VecDeque<(PathId, Control)>,
+    probes: Probes,
+    /// The credit that was announced to the peer last.
+    announced_credit: u64,
     /// Bits per second of blocks that the application wants from the peer at most.
     wanted_rate: Option<u64>,
     /// Highest sequence of the peer's feedback.
-    heard_feedback: u64,
+    feedback_sequence: u64,
     duties: Duties,
     /// The path that the datagrams inside noq are meant for.
-    batch_path: usize,
-    sent: Vec<Sent<Payload>>,
+    batch_path: PathId,
     notices: Notices,
     /// Whether fates of blocks become events.
     reports_fates: bool,
@@ -126,7 +118,7 @@ impl Session {
         config: &Config,
         epoch: Instant,
         now: Instant,
-        conn: Connection<Payload>,
+        conn: Connection<Payload, Path>,
         is_client: bool,
     ) -> Self {
         let trusted = is_client || !config.distrust;
@@ -139,10 +131,7 @@ impl Session {
             announced: false,
             is_client,
             trusted,
-            paths: Vec::new(),
             wanted: Vec::new(),
-            to_open: VecDeque::new(),
-            issued_ids: 0,
             scheduler: (config.scheduler)(),
             sched_events: Vec::new(),
             views: Vec::new(),
@@ -155,14 +144,12 @@ impl Session {
             outlook: Outlook::default(),
             radios: Radios::default(),
             urgent: VecDeque::new(),
-            probes: VecDeque::new(),
-            asked: Asked::default(),
-            told_credit: config.limits.reassembly,
+            probes: Probes::default(),
+            announced_credit: config.limits.reassembly,
             wanted_rate: None,
-            heard_feedback: 0,
+            feedback_sequence: 0,
             duties: Duties::new(),
-            batch_path: 0,
-            sent: Vec::new(),
+            batch_path: PathId(0),
             notices: Notices::new(config.limits.open_blocks),
             reports_fates: false,
             left: VecDeque::new(),
@@ -176,7 +163,7 @@ impl Session {
         }
         session.outbox.queue.set_streams(config.streams);
         let now = session.micros(now);
-        session.ensure_path(0, now);
+        session.admit_path(0, now);
         session
     }
 
@@ -281,11 +268,11 @@ impl Session {
     /// Closes the suspected paths, as long as there is another: noq sends the farewell on its first path
     /// alone, and answers on it whatever still arrives.
     fn leave_suspects(&mut self, now: Instant) {
-        let suspects = self.paths.iter().filter(|path| Self::is_suspect(path) || path.remote_suspects);
-        for number in suspects.map(|path| path.number).collect::<Vec<_>>() {
-            if let Some(index) = self.conn.index_of(number) {
+        for id in self.conn.paths.ids() {
+            let life = &self.conn.paths[id].life;
+            if life.is_suspect() || life.remote_suspects {
                 // The last one stays.
-                let _ = self.conn.close_path(index, now, 0);
+                let _ = self.conn.close_path(id, now, 0);
             }
         }
     }
@@ -299,10 +286,8 @@ impl Session {
         self.trusted = true;
         self.inbox.set_limits(self.config.limits);
         self.offer_credit();
-        let (at, numbers) = (self.micros(now), self.paths.iter().map(|path| path.number));
-        for number in numbers.collect::<Vec<_>>() {
-            self.heed_peer(at, number);
-        }
+        let at = self.micros(now);
+        self.conn.paths.ids().for_each(|id| self.apply_peer_alert(at, id));
     }
 
     /// Whether the session is over.
@@ -352,39 +337,40 @@ impl Session {
 
     /// Addresses and counters of every open path.
     pub fn path_stats(&mut self) -> Vec<(PathId, NetPath, PathStats)> {
-        let delays = crate::path::one_way_delays(&self.paths, self.viewed_at);
-        let mut all = Vec::with_capacity(self.paths.len());
-        for (path, owd) in self.paths.iter().zip(delays) {
-            let Some(index) = self.conn.index_of(path.number) else { continue };
-            let mut stats = path.stats.clone();
-            if let Some(counters) = self.conn.counters(index) {
-                stats.sent_bytes = counters.udp_tx.bytes;
-                stats.sent_packets = counters.udp_tx.datagrams;
-                stats.received_bytes = counters.udp_rx.bytes;
-                stats.received_packets = counters.udp_rx.datagrams;
-            }
-            let book = self.conn.paths[index].ledger.book();
-            stats.number = path.number;
-            stats.state = path.state();
-            stats.metered = path.metered;
-            stats.signal_factor = path.factor();
-            stats.signal_quality = self.radios.quality(self.conn.paths[index].net.local);
-            stats.budget = path.allowance.map(|allowance| allowance.data);
-            stats.srtt = Duration::from_micros(path.rtt.smoothed);
-            stats.min_rtt = Duration::from_micros(path.rtt.min);
-            stats.rtt_deviation = Duration::from_micros(path.rtt.deviation);
-            stats.one_way_delay = Duration::from_micros(owd);
-            stats.window = path.effective_window();
-            stats.capacity = path.capacity;
-            stats.in_flight = path.in_flight();
-            stats.delivery_rate = path.delivery.bits_per_second();
-            stats.loss = path.loss.ratio();
-            stats.congestion_events = book.congestion_events;
-            stats.spurious_events = book.spurious_events;
-            drop(book);
-            all.push((path.id, self.conn.paths[index].net, stats));
-        }
-        all
+        let delays = one_way_delays(self.conn.paths.iter(), self.viewed_at);
+        let open = self.conn.paths.ids().zip(delays);
+        open.map(|(id, owd)| {
+            let counters = self.conn.counters(id).unwrap_or_default();
+            let path = &self.conn.paths[id];
+            let net = path.quic.net;
+            let ledger = path.quic.ledger.lock();
+            let stats = PathStats {
+                number: path.quic.number,
+                state: path.life.state(),
+                metered: path.metered,
+                signal_factor: path.life.factor(),
+                signal_quality: self.radios.quality(net.local),
+                budget: path.allowance.map(|allowance| allowance.data),
+                srtt: Duration::from_micros(path.rtt.smoothed),
+                min_rtt: Duration::from_micros(path.rtt.min),
+                rtt_deviation: Duration::from_micros(path.rtt.deviation),
+                one_way_delay: Duration::from_micros(owd),
+                window: path.effective_window(),
+                capacity: path.capacity,
+                in_flight: path.in_flight(),
+                delivery_rate: path.delivery.bits_per_second(),
+                loss: path.loss.ratio(),
+                sent_bytes: counters.udp_tx.bytes,
+                sent_packets: counters.udp_tx.datagrams,
+                received_bytes: counters.udp_rx.bytes,
+                received_packets: counters.udp_rx.datagrams,
+                congestion_events: ledger.congestion_events,
+                spurious_events: ledger.spurious_events,
+                ..path.stats.clone()
+            };
+            (id, net, stats)
+        })
+        .collect()
     }
 
     fn micros(&self, at: Instant) -> Micros {
@@ -393,30 +379,6 @@ impl Session {
 
     fn instant(&self, at: Micros) -> Instant {
         self.epoch + Duration::from_micros(at)
-    }
-
-    /// Makes sure there is a path of that number; `None` when there are too many.
-    fn ensure_path(&mut self, number: u32, now: Micros) -> Option<usize> {
-        if let Some(at) = self.paths.iter().position(|p| p.number == number) {
-            return Some(at);
-        }
-        let free = self.free_id(number)?;
-        self.issued_ids |= 1 << free;
-        let at = self.paths.partition_point(|p| p.id.0 < free);
-        let mut path = Path::new(PathId(free), number, now);
-        path.span = tracing::info_span!(parent: &self.span, "path", id = free, number);
-        self.paths.insert(at, path);
-        Some(at)
-    }
-
-    /// The id for a path of that number. One that came free is that of a path that is opened anew; otherwise
-    /// the number itself, so that both ends mean the same by an id, in whatever order packets arrive.
-    fn free_id(&self, number: u32) -> Option<u8> {
-        let free = |id: &u8| !self.paths.iter().any(|path| path.id.0 == *id);
-        let all = || 0..MAX_PATHS as u8;
-        let again = all().filter(|id| self.issued_ids & (1 << id) != 0).find(free);
-        let own = || all().filter(|id| u32::from(*id) == number).find(free);
-        again.or_else(own).or_else(|| all().find(free))
     }
 
     fn end_block(&mut self, now: Micros, id: BlockId, ending: Ending) {
@@ -505,7 +467,7 @@ impl Session {
         }
     }
 
-    fn say_hello(&mut self) {
+    fn send_hello(&mut self) {
         let mut hello = Vec::new();
         varint::write(&mut hello, HELLO_VERSION);
         varint::write(&mut hello, self.config.limits.block.into());
@@ -530,7 +492,7 @@ impl Session {
         let abilities = field().unwrap_or(0);
         self.outbox.set_peer_takes_growing(abilities & TAKES_GROWING != 0);
         // Feedback that overtook the hello knows better.
-        if self.heard_feedback == 0 {
+        if self.feedback_sequence == 0 {
             self.outbox.set_credit(credit);
         }
         self.duties.schedule();
@@ -538,23 +500,11 @@ impl Session {
         Ok(())
     }
 
-    fn path_event(&mut self, id: PathId, change: PathChange) {
-        if self.stage == Stage::Closed {
-            return;
-        }
-        let span = self.paths.iter().find(|p| p.id == id).map_or(&self.span, |path| &path.span);
-        span.in_scope(|| tracing::debug!(path = id.0, ?change, "path changes"));
-        self.notices.push(Event::Path(id, change));
-        self.outlook.look_again();
-        self.sched_events.push(SchedEvent::PathChanged(id));
-        self.duties.schedule();
-    }
-
     pub(crate) fn handle(&self) -> Handle {
         self.conn.handle()
     }
 
-    pub(crate) fn conn_mut(&mut self) -> &mut Connection<Payload> {
+    pub(crate) fn conn_mut(&mut self) -> &mut Connection<Payload, Path> {
         &mut self.conn
     }
 
@@ -587,15 +537,11 @@ impl Session {
         self.end_due = false;
         self.announced = false;
     }
-
-    fn is_suspect(path: &Path) -> bool {
-        path.liveness.is_suspect()
-    }
 }
 
 /// The span of a session, for its log.
-fn span(conn: &Connection<Payload>, is_client: bool) -> tracing::Span {
-    let peer = conn.paths.first().map(|path| path.net.remote);
+fn span(conn: &Connection<Payload, Path>, is_client: bool) -> tracing::Span {
+    let peer = conn.home().remote;
     let side = if is_client { "client" } else { "server" };
     tracing::info_span!("session", number = conn.handle().0, side, ?peer)
 }

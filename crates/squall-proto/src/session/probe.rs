@@ -4,26 +4,29 @@ use std::{collections::VecDeque, time::Instant};
 
 use squall_sched::{Micros, PathId};
 
-use super::{Session, receive::MAX_PROBES};
+use super::Session;
 use crate::{
     PathChange,
-    liveness::Packet,
-    path::Sample,
+    path::{Packet, Path, Sample},
     wire::{Item, Stamp},
 };
 
-/// Probes that were not answered yet, oldest first.
+/// Probes of this side and of the peer.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct Probes {
     latest: u64,
-    open: VecDeque<Question>,
+    /// Ours that were not answered yet, oldest first.
+    unanswered: VecDeque<Sent>,
+    /// Ours, and answers to the peer's, that wait to leave.
+    waiting: VecDeque<Waiting>,
 }
 
+/// A probe of ours.
 #[derive(Clone, Copy, Debug)]
-struct Question {
+struct Sent {
     id: u64,
-    /// Number of the path it left on.
-    path: u32,
+    /// The path it is meant for.
+    path: PathId,
     at: Micros,
     full_size: bool,
 }
@@ -31,34 +34,66 @@ struct Question {
 /// A probe of ours, or the answer to one of the peer's, that waits to leave.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// Number of its path.
-    pub(super) path: u32,
+    pub(super) path: PathId,
     pub(super) item: Item<'static>,
     /// Whether it is padded to the size of a full packet.
     pub(super) full_size: bool,
 }
 
 /// Unanswered probes that are remembered.
-const MAX_OPEN: usize = 64;
+const MAX_UNANSWERED: usize = 64;
 
-impl Asked {
-    fn ask(&mut self, at: Micros, path: u32, full_size: bool) -> u64 {
-        self.latest += 1;
-        if self.open.len() == MAX_OPEN {
-            self.open.pop_front();
+/// Probes and answers that wait to leave at most: a peer that probes faster gets no more answers.
+const MAX_WAITING: usize = 16;
+
+impl Probes {
+    fn send(&mut self, at: Micros, path: PathId, full_size: bool) {
+        if self.waiting.len() < MAX_WAITING {
+            self.latest += 1;
+            if self.unanswered.len() == MAX_UNANSWERED {
+                self.unanswered.pop_front();
+            }
+            self.unanswered.push_back(Sent { id: self.latest, path, at, full_size });
+            let item = Item::Probe(self.latest, Stamp::at(at));
+            self.waiting.push_back(Waiting { path, item, full_size });
         }
-        self.open.push_back(Question { id: self.latest, path, at, full_size });
-        self.latest
     }
 
-    /// The probe left on the path of that number. On another than was meant it proves nothing.
-    pub(super) fn on_departure(&mut self, id: u64, path: u32) {
-        self.open.retain(|question| question.id != id || question.path == path);
+    /// Answers a probe of the peer's, on the path that it took.
+    pub(super) fn answer(&mut self, path: PathId, id: u64, stamp: Stamp) {
+        if self.waiting.len() < MAX_WAITING {
+            let item = Item::ProbeReply(id, stamp);
+            self.waiting.push_back(Waiting { path, item, full_size: false });
+        }
     }
 
-    fn take(&mut self, id: u64) -> Option<Question> {
-        let at = self.open.iter().position(|question| question.id == id)?;
-        self.open.remove(at)
+    pub(super) fn any_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    pub(super) fn next(&mut self) -> Option<Waiting> {
+        self.waiting.pop_front()
+    }
+
+    /// Drops what waits to leave on a path.
+    pub(super) fn drop_waiting(&mut self, path: PathId) {
+        self.waiting.retain(|probe| probe.path != path);
+    }
+
+    /// A path is gone.
+    pub(super) fn forget(&mut self, path: PathId) {
+        self.drop_waiting(path);
+        self.unanswered.retain(|sent| sent.path != path);
+    }
+
+    /// The probe left on this path. On another than was meant it proves nothing.
+    pub(super) fn on_departure(&mut self, id: u64, path: PathId) {
+        self.unanswered.retain(|sent| sent.id != id || sent.path == path);
+    }
+
+    fn take(&mut self, id: u64) -> Option<Sent> {
+        let at = self.unanswered.iter().position(|sent| sent.id == id)?;
+        self.unanswered.remove(at)
     }
 }
 
@@ -70,28 +105,23 @@ impl Session {
     }
 
     pub(super) fn queue_probe(&mut self, now: Micros, path: PathId, full_size: bool) {
-        let usable = |p: &&crate::path::Path| p.id == path && p.up && !p.is_spent();
-        if let Some(number) = self.paths.iter().find(usable).map(|p| p.number)
-            && self.probes.len() < MAX_PROBES
-        {
-            let id = self.asked.ask(now, number, full_size);
-            let item = Item::Probe(id, Stamp::at(now));
-            self.probes.push_back(Waiting { path: number, item, full_size });
+        let usable = |path: &Path| path.life.is_up() && !path.life.is_spent();
+        if self.conn.paths.get(path).is_some_and(usable) {
+            self.probes.send(now, path, full_size);
         }
     }
 
-    /// The peer answers a probe, over the path of `number` unless it suspects that one. An answer to what was not
-    /// asked proves nothing.
-    pub(super) fn on_probe_reply(&mut self, at: Micros, number: u32, id: u64) {
-        let Some(question) = self.asked.take(id) else { return };
-        let Some(position) = self.paths.iter().position(|p| p.number == question.path) else { return };
-        let path = &mut self.paths[position];
-        if number == question.path {
-            path.rtt.sample(at, (at - question.at).max(1), Sample::Probe);
+    /// The peer answers a probe, over the path that the probe took unless it suspects that one. An answer to a probe that
+    /// was not sent proves nothing.
+    pub(super) fn on_probe_reply(&mut self, at: Micros, over: Option<PathId>, id: u64) {
+        let Some(sent) = self.probes.take(id) else { return };
+        let path = &mut self.conn.paths[sent.path];
+        if over == Some(sent.path) {
+            path.rtt.sample(at, (at - sent.at).max(1), Sample::Probe);
         }
-        let packet = Packet { sent_at: question.at, full_size: question.full_size };
-        let recovery = path.liveness.on_proof(at, packet, path.rtt.steady);
-        self.on_recovery(position, recovery);
+        let packet = Packet { sent_at: sent.at, full_size: sent.full_size };
+        let change = path.life.on_proof(at, packet, path.rtt.steady);
+        self.carry_out(at, sent.path, change);
         self.duties.schedule();
     }
 
@@ -99,39 +129,36 @@ impl Session {
     pub(super) fn probe_paths(&mut self, at: Micros) {
         let silence = self.config.silence.as_micros() as Micros;
         let keep_alive = self.config.keep_alive.as_micros() as Micros;
-        for position in 0..self.paths.len() {
-            let path = &mut self.paths[position];
-            if !path.up {
+        let is_due = |due: Option<Micros>| due.is_some_and(|due| due <= at);
+        for id in self.conn.paths.ids() {
+            let path = &mut self.conn.paths[id];
+            if !path.life.is_up() {
                 continue;
             }
-            if path.full_probe_at().is_some_and(|due| due <= at) {
-                let unanswered = path.liveness.on_full_probe(at);
-                let id = path.id;
+            if is_due(path.life.full_probe_at()) {
+                let unanswered = path.life.on_full_probe(at);
                 self.queue_probe(at, id, true);
                 self.duties.flush();
                 if unanswered {
                     self.path_event(id, PathChange::Narrow);
                 }
-                continue;
-            }
-            if path.challenge_at(silence).is_some_and(|due| due <= at) {
+            } else if is_due(path.challenge_at(silence)) {
                 let expected = path.expectation(silence);
-                path.liveness.on_challenge(at, &expected);
-                self.ask(at, position);
-            } else if path.idle_probe_at(keep_alive).is_some_and(|due| due <= at) {
+                path.life.on_challenge(at, &expected);
+                self.challenge(at, id);
+            } else if is_due(path.idle_probe_at(keep_alive)) {
                 path.probed_at = at;
-                self.ask(at, position);
+                self.challenge(at, id);
             }
         }
     }
 
     /// A path that is marked as backup, because of its radio, lets a PING through and no datagram.
-    fn ask(&mut self, at: Micros, position: usize) {
-        let path = &self.paths[position];
-        if !path.is_out() {
-            self.queue_probe(at, path.id, false);
-        } else if let Some(index) = self.conn.index_of(path.number) {
-            self.conn.ping(index);
+    fn challenge(&mut self, at: Micros, id: PathId) {
+        if self.conn.paths[id].life.is_out() {
+            self.conn.ping(id);
+        } else {
+            self.queue_probe(at, id, false);
         }
         self.duties.flush();
     }
@@ -142,13 +169,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_probe_is_answered_once_and_only_so_many_are_remembered() {
-        let mut asked = Asked::default();
-        let ids: Vec<u64> = (0..100).map(|i| asked.ask(i, 3, false)).collect();
-        assert!(asked.take(ids[99]).is_some_and(|q| (q.path, q.at) == (3, 99)));
-        assert!(asked.take(ids[99]).is_none(), "answered twice");
-        assert!(asked.take(12_345).is_none(), "never asked");
-        assert!(asked.take(ids[0]).is_none(), "too long ago");
-        assert_eq!(asked.open.len(), MAX_OPEN - 1);
+    fn each_probe_is_answered_once_and_few_are_remembered() {
+        let mut probes = Probes::default();
+        for i in 0..100 {
+            probes.send(i, PathId(3), false);
+            assert!(probes.next().is_some());
+        }
+        assert!(probes.take(100).is_some_and(|sent| (sent.path, sent.at) == (PathId(3), 99)));
+        assert!(probes.take(100).is_none(), "answered twice");
+        assert!(probes.take(12_345).is_none(), "never sent");
+        assert!(probes.take(1).is_none(), "too long ago");
+        assert_eq!(probes.unanswered.len(), MAX_UNANSWERED - 1);
+        probes.on_departure(99, PathId(1));
+        assert!(probes.take(99).is_none(), "left on another path");
+        (0..100).for_each(|id| probes.answer(PathId(3), id, Stamp::at(0)));
+        assert_eq!(probes.waiting.len(), MAX_WAITING);
+        probes.forget(PathId(3));
+        assert!(!probes.any_waiting() && probes.unanswered.is_empty());
     }
 }

@@ -1,14 +1,14 @@
-//! What radios say of paths, here and at the peer, and what follows from it.
+//! Radio reports, of this side and of the peer: what they change about paths.
 
 use std::{net::IpAddr, time::Instant};
 
-use squall_sched::Micros;
+use squall_sched::{Micros, PathId};
 use squall_signal::{Alert, Reading};
 
 use super::{Session, Stage};
 use crate::{
     PathChange,
-    path::{Control, Heard},
+    path::{Control, Path, RadioState},
     wire::{Item, PathAlert},
 };
 
@@ -23,19 +23,16 @@ impl Session {
         let Some(config) = self.config.signal else { return };
         let at = self.micros(now);
         let mut fates = (0, 0);
-        for path in &self.paths {
-            if self.conn.index_of(path.number).is_some_and(|index| self.conn.paths[index].net.local == local)
-            {
-                fates.0 += path.stats.acked_packets;
-                fates.1 += path.stats.lost_packets;
-            }
+        for path in self.conn.paths.iter().filter(|path| path.quic.net.local == local) {
+            fates.0 += path.stats.acked_packets;
+            fates.1 += path.stats.lost_packets;
         }
         match self.radios.read(at, local, reading, fates, &config) {
             Ok(Some(alert)) => self.on_alert(at, local, &alert),
             Ok(None) => {}
-            Err(error) => tracing::warn!(%error, "the radio is not heeded"),
+            Err(error) => tracing::warn!(%error, "the readings of the radio are not used"),
         }
-        self.mind_radios(at);
+        self.send_alerts(at);
     }
 
     /// The quality index of the radio behind a local interface, by its last reading.
@@ -43,119 +40,94 @@ impl Session {
         self.radios.quality(local)
     }
 
-    /// A radio of ours says something new.
+    /// A radio of this side reports something new.
     fn on_alert(&mut self, at: Micros, local: IpAddr, alert: &Alert) {
-        for index in 0..self.conn.paths.len() {
-            let quic = &self.conn.paths[index];
-            if quic.net.local == local {
-                let number = quic.number;
-                self.radios.tell(at, number, alert);
-                self.heed(at, number, alert, false);
-            }
+        for id in self.conn.paths.from_local(local) {
+            self.radios.announce(at, self.conn.paths[id].quic.number, alert);
+            self.apply_alert(at, id, alert, false);
         }
     }
 
-    /// The peer's radio says something.
+    /// The peer's radio reports something.
     pub(super) fn on_path_alert(&mut self, at: Micros, alert: &PathAlert) {
-        // What a stranger says is kept until it is trusted: it is not said again.
-        if self.config.signal.is_some() && self.radios.hear(alert) && self.trusted {
-            self.heed(at, alert.path, &alert.alert(), true);
+        // The report of a peer that is not trusted is kept until it is: it is not repeated.
+        if self.config.signal.is_some()
+            && self.radios.receive(alert)
+            && self.trusted
+            && let Some(id) = self.conn.paths.find(alert.path)
+        {
+            self.apply_alert(at, id, &alert.alert(), true);
         }
     }
 
-    /// A path came up: what is known of the radios at its ends holds for it too.
-    pub(super) fn introduce_signal(&mut self, at: Micros, number: u32) {
-        let Some(index) = self.conn.index_of(number) else { return };
-        if let Some(alert) = self.radios.alert_of(self.conn.paths[index].net.local) {
-            self.radios.tell(at, number, &alert);
-            self.heed(at, number, &alert, false);
+    /// A path came up: what the radios at its ends reported holds for it too.
+    pub(super) fn announce_signal(&mut self, at: Micros, id: PathId) {
+        let quic = &self.conn.paths[id].quic;
+        if let Some(alert) = self.radios.alert_of(quic.net.local) {
+            self.radios.announce(at, quic.number, &alert);
+            self.apply_alert(at, id, &alert, false);
         }
-        self.heed_peer(at, number);
-        self.mind_radios(at);
+        self.apply_peer_alert(at, id);
+        self.send_alerts(at);
     }
 
-    /// Lets the use of a path follow from what the peer's radio said last, if the peer is trusted.
-    pub(super) fn heed_peer(&mut self, at: Micros, number: u32) {
-        if let Some(alert) = self.radios.heard(number).filter(|_| self.trusted) {
-            self.heed(at, number, &alert, true);
+    /// Applies what the peer's radio reported last of a path, if the peer is trusted.
+    pub(super) fn apply_peer_alert(&mut self, at: Micros, id: PathId) {
+        let number = self.conn.paths[id].quic.number;
+        if let Some(alert) = self.radios.received(number).filter(|_| self.trusted) {
+            self.apply_alert(at, id, &alert, true);
         }
     }
 
     /// Lets a path's use follow from an alert.
-    fn heed(&mut self, at: Micros, number: u32, alert: &Alert, by_peer: bool) {
-        // A path that is not up yet learns of it when it is.
-        let Some(position) = self.paths.iter().position(|p| p.number == number && p.up) else { return };
-        let path = &mut self.paths[position];
-        let was_out = path.is_out();
-        let side = if by_peer { &mut path.alerts.there } else { &mut path.alerts.here };
+    fn apply_alert(&mut self, at: Micros, id: PathId, alert: &Alert, by_peer: bool) {
+        let path = &mut self.conn.paths[id];
+        // A path that is not up yet gets the alert when it is.
+        if !path.life.is_up() {
+            return;
+        }
         let factor = self.config.signal.map_or(1.0, |config| config.factor(alert));
-        *side = Some(Heard { kind: alert.kind, factor });
-        let (id, out) = (path.id, path.is_out());
-        if out != was_out {
-            if out {
-                self.uncommit(position);
-            } else {
-                // The radio may be ahead of the link on the way up, too: what carries data is proof of
-                // delivery, which takes a round trip.
-                path.liveness.doubt(at, path.window);
-            }
-            self.settle_trust(position);
-        }
-        let told = PathAlert::new(number, alert, 0);
-        self.path_event(id, PathChange::Signal { kind: alert.kind, quality: told.quality, by_peer });
-    }
-
-    /// Enters whether a path is trusted by transport and radio: what noq may send on it of its own, and
-    /// whether its losses are to count as congestion.
-    pub(super) fn settle_trust(&mut self, position: usize) {
-        let path = &self.paths[position];
-        let trusted = !path.liveness.is_suspect() && !path.is_out();
-        let forgive = if trusted { path.flight.next_packet() } else { u64::MAX };
-        if let Some(index) = self.conn.index_of(path.number) {
-            // Loss on a dead path is no congestion: the controller is to find its window as it was.
-            self.conn.paths[index].ledger.book().forgive_below = forgive;
-            self.conn.set_backup(index, !trusted);
-            self.duties.flush();
-        }
+        let radio = RadioState { kind: alert.kind, factor };
+        let change = path.life.on_radio(at, by_peer, radio, path.window);
+        let quality = PathAlert::new(path.quic.number, alert, 0).quality;
+        self.carry_out(at, id, change);
+        self.path_event(id, PathChange::Signal { kind: alert.kind, quality, by_peer });
     }
 
     /// Ends the alerts of silent radios, and has alerts sent that are due, on every path that is alive.
-    pub(super) fn mind_radios(&mut self, at: Micros) {
+    pub(super) fn send_alerts(&mut self, at: Micros) {
         while let Some((local, alert)) = self.radios.silent(at) {
             self.on_alert(at, local, &alert);
         }
         if self.stage != Stage::Open {
             return;
         }
-        let alive = |p: &&crate::path::Path| p.up && !Self::is_suspect(p);
-        let rtt = self.paths.iter().filter(alive).map(|p| p.rtt.smoothed).min().unwrap_or(0);
+        let paths = &self.conn.paths;
+        let alive = |path: &&Path| path.life.is_up() && !path.life.is_suspect();
+        let rtt = paths.iter().filter(alive).map(|path| path.rtt.smoothed).min().unwrap_or(0);
+        // A path that recovers is not in use before it has delivered, and may well be the quickest. And when all are silent
+        // one of them may yet come back.
+        let none = !paths.iter().any(|path| alive(&path));
         while let Some(alert) = self.radios.due(at, rtt) {
-            // A path that recovers has yet to prove it, and may well be the quickest. And when all are silent
-            // one of them may yet come back.
-            let none = !self.paths.iter().any(|p| alive(&p));
-            let over: Vec<u32> = self
-                .paths
+            let over = paths
                 .iter()
-                .filter(|p| alive(p) || p.up && (none || p.number == alert.path))
-                .map(|p| p.number)
-                .collect();
+                .filter(|path| alive(path) || path.life.is_up() && (none || path.quic.number == alert.path));
             let control = Control::Alert { path: alert.path, sequence: alert.sequence };
             self.urgent.retain(
                 |(_, waiting)| !matches!(waiting, Control::Alert { path, .. } if *path == alert.path),
             );
-            self.urgent.extend(over.into_iter().map(|number| (number, control)));
+            self.urgent.extend(over.map(|path| (path.id, control)));
             self.duties.flush();
         }
     }
 
     /// The next alert to leave, with the path it is to leave on.
-    pub(super) fn next_urgent(&mut self) -> Option<(usize, Control, Item<'static>)> {
-        while let Some((number, control)) = self.urgent.pop_front() {
-            let Control::Alert { path, sequence } = control else { continue };
-            if let Some(index) = self.conn.index_of(number)
+    pub(super) fn next_urgent(&mut self) -> Option<(PathId, Control, Item<'static>)> {
+        while let Some((id, control)) = self.urgent.pop_front() {
+            if let Control::Alert { path, sequence } = control
                 && let Some(alert) = self.radios.pending(path, sequence)
             {
-                return Some((index, control, Item::PathAlert(alert)));
+                return Some((id, control, Item::PathAlert(alert)));
             }
         }
         None

@@ -12,103 +12,107 @@ use squall_sched::{BlockId, Micros, PathId, WorkKind};
 use super::{PacketFate, Session, Stage, decide::ACK_RESERVE, probe::Waiting};
 use crate::{
     path::{Chunk, Control, InFlight, PACKET_OVERHEAD, Path, Payload},
-    steering::{Sent, Transmit},
+    steering::{Gate, Sent, Transmit},
     wire::{self, Data, Item, Stamp},
 };
 
 /// Packets of one batch at most; the driver may allow fewer.
 const MAX_BATCH: usize = 32;
 
-/// A path that lets no data through is tried again after a round trip, within these bounds.
-const MIN_BLOCK: Micros = 5_000;
-const MAX_BLOCK: Micros = 200_000;
-
 /// Bytes that a DATAGRAM frame has beside its content at most, in a packet that has room for more (RFC 9221 §4).
 const FRAME_OVERHEAD: usize = 3;
 
-/// Heard within this time of one another, paths count as equally alive.
+/// Paths whose latest packets arrived within this time of one another count as equally alive.
 const EQUALLY_ALIVE: Micros = 10_000;
+
+/// Where packets go: the time, how many may leave at once, and the buffer that takes them.
+struct Out<'a> {
+    now: Instant,
+    at: Micros,
+    max: usize,
+    buf: &'a mut Vec<u8>,
+}
 
 impl Session {
     /// The next packets to send, written to `buf`, which must be empty.
-    pub(crate) fn poll_transmit(
-        &mut self,
-        now: Instant,
-        max_packets: usize,
-        buf: &mut Vec<u8>,
-    ) -> Option<Transmit> {
+    pub(crate) fn poll_transmit(&mut self, now: Instant, max: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         let _span = self.span.clone().entered();
-        let at = self.micros(now);
-        self.mind_budgets(now);
-        self.look_ahead(at);
+        let out = &mut Out { now, at: self.micros(now), max, buf };
+        self.enforce_budgets(now);
+        self.update_forecast(out.at);
         if self.stage != Stage::Open {
-            return self.transmit_unsteered(now, at, max_packets, buf);
+            return self.transmit_unsteered(out);
         }
         if self.conn.has_queued() {
             // What noq kept comes first, and nothing of ours is put behind it.
             return self
-                .transmit_queued(now, at, buf)
-                .or_else(|| self.transmit_probes(now, at, buf))
-                .or_else(|| self.transmit_rest(now, at, buf));
+                .transmit_queued(out)
+                .or_else(|| self.transmit_probes(out))
+                .or_else(|| self.transmit_rest(out));
         }
-        self.transmit_feedback(now, at, buf)
-            .or_else(|| self.transmit_probes(now, at, buf))
-            .or_else(|| self.transmit_control(now, at, buf))
-            .or_else(|| self.transmit_data(now, at, max_packets.min(MAX_BATCH), buf))
+        self.transmit_feedback(out)
+            .or_else(|| self.transmit_probes(out))
+            .or_else(|| self.transmit_control(out))
+            .or_else(|| self.transmit_data(out))
             // An end for which there was no data after all.
-            .or_else(|| self.transmit_control(now, at, buf))
-            .or_else(|| self.transmit_rest(now, at, buf))
+            .or_else(|| self.transmit_control(out))
+            .or_else(|| self.transmit_rest(out))
     }
 
-    /// Handshake and farewell: noq knows best.
-    fn transmit_unsteered(
-        &mut self,
-        now: Instant,
-        at: Micros,
-        max: usize,
-        buf: &mut Vec<u8>,
-    ) -> Option<Transmit> {
+    /// Polls noq, and enters what has left.
+    fn poll_quic(&mut self, gate: Gate, max: usize, out: &mut Out<'_>) -> Option<Transmit> {
+        let transmit = self.conn.poll_transmit(gate, out.now, max, out.buf);
+        self.enter_departures(out.at);
+        transmit
+    }
+
+    /// Handshake and farewell, which noq steers.
+    fn transmit_unsteered(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
         if self.duties.take_quic_timer() {
-            self.conn.on_timeout(now);
+            self.conn.on_timeout(out.now);
         }
-        let transmit = match self.stage {
-            // Once, and once more for each packet that still arrives: before the handshake is over noq writes the
-            // farewell for each kind of key again at every call.
-            Stage::Closed if !self.duties.take_flush() => None,
-            Stage::Closed => self.conn.poll_farewell(now, max, buf, &mut self.sent),
-            _ => self.conn.poll_free(now, buf, &mut self.sent),
+        let max = match self.stage {
+            // A packet for each kind of key, once, and once more for each packet that still arrives: before the handshake
+            // is over noq writes the farewell again at every call.
+            Stage::Closed => {
+                if self.duties.take_flush() {
+                    out.max
+                } else {
+                    0
+                }
+            }
+            _ => 1,
         };
-        self.sent.clear();
+        let transmit =
+            if max > 0 { self.conn.poll_transmit(Gate::Open, out.now, max, out.buf) } else { None };
+        self.conn.departures.clear();
         if self.stage == Stage::Closed
-            && let Some(index) = transmit.as_ref().and_then(|sent| self.conn.index_of_net(sent.path))
+            && let Some(number) = transmit.as_ref().and_then(|sent| self.conn.number_of(sent.path))
+            && let Some(id) = self.conn.paths.find(number)
         {
             // Should another farewell be needed, this path may have lost the first one. The last path stays.
-            let _ = self.conn.close_path(index, now, 0);
+            let _ = self.conn.close_path(id, out.now, 0);
         }
-        self.pump(at);
+        self.pump(out.at);
         transmit
     }
 
     /// Datagrams that noq kept, because the poll for them brought something else.
-    fn transmit_queued(&mut self, now: Instant, at: Micros, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let transmit = self
-            .conn
-            .poll_on(self.batch_path, now, MAX_BATCH, buf, &mut self.sent)
-            .or_else(|| self.conn.poll_free(now, buf, &mut self.sent));
-        self.book_departures(at);
-        transmit
+    fn transmit_queued(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
+        let transmit = self.poll_quic(Gate::Only(self.batch_path), MAX_BATCH, out);
+        transmit.or_else(|| self.poll_quic(Gate::Open, 1, out))
     }
 
-    fn transmit_feedback(&mut self, now: Instant, at: Micros, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn transmit_feedback(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
         let due = self.reporter.due_at()?;
         // Whatever else is about to leave would take the acknowledgements along.
-        let probing = self.is_probe_due(at) || !self.probes.is_empty();
-        if due > at && !self.duties.precede_feedback() && !probing {
+        let probing = self.is_probe_due(out.at) || self.probes.any_waiting();
+        if due > out.at && !self.duties.precede_feedback() && !probing {
             return None;
         }
-        let index = self.report_path()?;
+        let id = self.report_path()?;
         let mut datagram = Vec::with_capacity(64);
-        let mut payload = Payload::Fleeting;
+        let mut payload = Payload::Ephemeral;
         // The acknowledgement of a block that is refused must not come without the refusal.
         if let Some(at) = self.control.iter().position(|c| matches!(c, Control::Refused(..)))
             && let Some(Control::Refused(block, reason)) = self.control.remove(at)
@@ -116,9 +120,9 @@ impl Session {
             Item::Refused(block.0, reason).encode(&mut datagram);
             payload = Payload::Control(Control::Refused(block, reason));
         }
-        self.report(at, &mut datagram);
+        self.report(out.at, &mut datagram);
         let len = datagram.len();
-        let transmit = self.send_one(index, datagram, payload, now, at, buf)?;
+        let transmit = self.send_one(id, datagram, payload, out)?;
         self.reporter.on_sent(transmit.size);
         self.stats.feedback_sent += 1;
         self.stats.feedback_bytes += len as u64;
@@ -128,75 +132,75 @@ impl Session {
 
     fn report(&mut self, at: Micros, datagram: &mut Vec<u8>) {
         let mut feedback = self.reporter.report(at);
-        self.told_credit = self.inbox.credit();
-        feedback.credit = self.told_credit >> 10;
+        self.announced_credit = self.inbox.credit();
+        feedback.credit = self.announced_credit >> 10;
         feedback.duplicates = self.inbox.duplicate_bytes();
         feedback.expired = self.inbox.expired_blocks();
         feedback.wanted = self.wanted_rate;
         Item::Feedback(feedback).encode(datagram);
     }
 
-    /// The path for feedback: of those heard just now the quickest, and trusted by both sides if there is one.
+    /// The path for feedback: of those that packets arrived on just now the quickest, and trusted by both sides if there
+    /// is one.
     ///
-    /// A path that is heard and yet suspected, while the only trusted one is silent, is a contradiction:
+    /// A path that delivers and yet is suspected, while the only trusted one is silent, is a contradiction:
     /// either may be the dead one, since what is missing may be an acknowledgement that the other took along.
     /// Then they take turns, so that half of the reports get through. A path whose budget is spent is used
     /// only if no other is alive.
-    fn report_path(&self) -> Option<usize> {
-        let frugal = self.paths.iter().any(|p| p.up && !Self::is_suspect(p) && !p.is_spent());
-        let up = || self.paths.iter().filter(|p| p.up && !(frugal && p.is_spent()));
-        let latest = up().map(|p| p.heard_at).max()?;
-        let heard = up().filter(|p| p.heard_at + EQUALLY_ALIVE >= latest);
-        let best =
-            heard.min_by_key(|p| (Self::is_suspect(p), p.is_out(), p.remote_suspects, p.rtt.smoothed))?;
-        let trusted = up().filter(|p| !Self::is_suspect(p)).max_by_key(|p| p.heard_at);
-        let best = trusted
-            .filter(|_| Self::is_suspect(best) && self.stats.feedback_sent.is_multiple_of(2))
-            .unwrap_or(best);
-        self.conn.index_of(best.number)
+    fn report_path(&self) -> Option<PathId> {
+        let up = || self.conn.paths.iter().filter(|path| path.life.is_up());
+        let frugal = up().any(|path| !path.life.is_suspect() && !path.life.is_spent());
+        let up = || up().filter(|path| !(frugal && path.life.is_spent()));
+        let latest = up().map(|path| path.heard_at).max()?;
+        let alive = up().filter(|path| path.heard_at + EQUALLY_ALIVE >= latest);
+        let rank = |path: &&Path| {
+            let life = &path.life;
+            (life.is_suspect(), life.is_out(), life.remote_suspects, path.rtt.smoothed)
+        };
+        let best = alive.min_by_key(rank)?;
+        let trusted = up().filter(|path| !path.life.is_suspect()).max_by_key(|path| path.heard_at);
+        let takes_turn = best.life.is_suspect() && self.stats.feedback_sent.is_multiple_of(2);
+        Some(trusted.filter(|_| takes_turn).unwrap_or(best).id)
     }
 
     /// noq's timers, the probes they bring, and our own probes of suspected paths.
-    fn transmit_probes(&mut self, now: Instant, at: Micros, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn transmit_probes(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
         if self.duties.take_quic_timer() {
-            self.conn.on_timeout(now);
-            self.pump(at);
+            self.conn.on_timeout(out.now);
+            self.pump(out.at);
             self.duties.after_quic_timer();
         }
-        for path in &mut self.paths {
-            if path.up && path.probe_at().is_some_and(|due| due <= at) {
-                path.liveness.on_probe(at);
-                if let Some(index) = self.conn.index_of(path.number) {
-                    self.conn.ping(index);
-                    self.duties.flush();
-                }
+        for id in self.conn.paths.ids() {
+            let life = &mut self.conn.paths[id].life;
+            if life.probe_at().is_some_and(|due| due <= out.at) {
+                life.on_probe(out.at);
+                self.conn.ping(id);
+                self.duties.flush();
             }
         }
         if !self.duties.has_tail_probes() {
             return None;
         }
-        let transmit = self.conn.poll_closed(now, buf, &mut self.sent);
+        let transmit = self.poll_quic(Gate::Closed, 1, out);
         self.duties.after_tail_probe(transmit.is_some());
-        self.book_departures(at);
         transmit
     }
 
     fn is_probe_due(&self, at: Micros) -> bool {
-        self.paths.iter().any(|p| p.up && p.probe_at().is_some_and(|due| due <= at))
+        self.conn.paths.iter().any(|path| path.life.probe_at().is_some_and(|due| due <= at))
     }
 
     /// Items that are no data: probes and answers on their path, the rest on the best.
-    fn transmit_control(&mut self, now: Instant, at: Micros, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some((index, control, item)) = self.next_urgent() {
+    fn transmit_control(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
+        if let Some((id, control, item)) = self.next_urgent() {
             let mut datagram = Vec::with_capacity(16);
             item.encode(&mut datagram);
-            let transmit = self.send_one(index, datagram, Payload::Control(control), now, at, buf);
+            let transmit = self.send_one(id, datagram, Payload::Control(control), out);
             if transmit.is_some() {
                 return transmit;
             }
         }
-        while let Some(Waiting { path, item, full_size }) = self.probes.pop_front() {
-            let Some(index) = self.conn.index_of(path) else { continue };
+        while let Some(Waiting { path, item, full_size }) = self.probes.next() {
             let mut datagram = Vec::with_capacity(16);
             match item {
                 Item::Probe(id, stamp) if full_size => {
@@ -204,32 +208,34 @@ impl Session {
                 }
                 _ => item.encode(&mut datagram),
             }
-            let payload = if let Item::Probe(id, _) = item { Payload::Probe(id) } else { Payload::Fleeting };
-            if let Some(transmit) = self.send_one(index, datagram, payload, now, at, buf) {
+            let payload = if let Item::Probe(id, _) = item { Payload::Probe(id) } else { Payload::Ephemeral };
+            if let Some(transmit) = self.send_one(path, datagram, payload, out) {
                 return Some(transmit);
             }
         }
-        if matches!(self.control.front(), Some(Control::End(_))) && self.has_data_to_send(at) {
+        if matches!(self.control.front(), Some(Control::End(_))) && self.has_data_to_send(out.at) {
             return None;
         }
-        let rank = |p: &&Path| (Self::is_suspect(p), p.is_out(), p.is_spent(), p.rtt.smoothed);
-        let best = self.paths.iter().filter(|p| p.up).min_by_key(rank)?;
-        let index = self.conn.index_of(best.number)?;
+        let rank = |path: &&Path| {
+            let life = &path.life;
+            (life.is_suspect(), life.is_out(), life.is_spent(), path.rtt.smoothed)
+        };
+        let id = self.conn.paths.iter().filter(|path| path.life.is_up()).min_by_key(rank)?.id;
         let mut datagram = Vec::with_capacity(32);
         let control = loop {
             let control = self.control.pop_front()?;
             match control {
                 Control::Cancel(cancel) => Item::Cancel(cancel).encode(&mut datagram),
                 Control::Refused(block, reason) => Item::Refused(block.0, reason).encode(&mut datagram),
-                Control::Credit => self.report(at, &mut datagram),
-                Control::End(id) => match self.end_of(at, id) {
+                Control::Credit => self.report(out.at, &mut datagram),
+                Control::End(block) => match self.end_of(out.at, block) {
                     Some(end) => Item::Data(end, &[]).encode(&mut datagram),
-                    // It has ended, or the peer knows by now.
+                    // It has ended, or the peer has the end by now.
                     None => continue,
                 },
                 // Has a queue of its own.
                 Control::Alert { .. } => continue,
-                Control::PathInfo(number) => match self.path_info(number) {
+                Control::PathInfo(id) => match self.path_info(id) {
                     Some(info) => Item::PathInfo(info).encode(&mut datagram),
                     // The path is gone.
                     None => continue,
@@ -237,7 +243,7 @@ impl Session {
             }
             break control;
         };
-        self.send_one(index, datagram, Payload::Control(control), now, at, buf)
+        self.send_one(id, datagram, Payload::Control(control), out)
     }
 
     /// Whether data leaves next.
@@ -257,87 +263,69 @@ impl Session {
     /// Queues one datagram and polls the gate of its path.
     fn send_one(
         &mut self,
-        index: usize,
+        id: PathId,
         datagram: Vec<u8>,
         payload: Payload,
-        now: Instant,
-        at: Micros,
-        buf: &mut Vec<u8>,
+        out: &mut Out<'_>,
     ) -> Option<Transmit> {
-        self.batch_path = index;
+        self.batch_path = id;
         match self.conn.queue(Bytes::from(datagram), payload) {
-            Ok(()) => {}
+            Ok(()) => self.poll_quic(Gate::Only(id), 1, out),
             Err(Payload::Control(control)) => {
                 self.control.push_front(control);
-                return None;
+                None
             }
-            Err(Payload::Fleeting | Payload::Probe(_) | Payload::Chunk(_)) => {
+            Err(Payload::Ephemeral | Payload::Probe(_) | Payload::Chunk(_)) => {
                 // A later report or probe takes its place; what must arrive is a control item.
-                tracing::warn!(
-                    path = self.conn.paths[index].number,
-                    "a datagram was not taken by QUIC, and is dropped"
-                );
-                return None;
+                tracing::warn!(path = id.0, "a datagram was not taken by QUIC, and is dropped");
+                None
             }
         }
-        let transmit = self.conn.poll_on(index, now, 1, buf, &mut self.sent);
-        self.book_departures(at);
-        transmit
     }
 
     /// A batch of chunks on one path.
-    fn transmit_data(&mut self, now: Instant, at: Micros, max: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn transmit_data(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
+        let max = out.max.min(MAX_BATCH);
         loop {
-            if let Some((position, packets)) = self.ready_path(at) {
-                let index = self.conn.index_of(self.paths[position].number)?;
-                if self.queue_batch(position, at, packets.min(max)) == 0 {
+            if let Some((id, packets)) = self.ready_path(out.at) {
+                if self.queue_batch(id, out.at, packets.min(max)) == 0 {
                     continue;
                 }
-                self.batch_path = index;
-                let transmit = self.conn.poll_on(index, now, max, buf, &mut self.sent);
-                self.book_departures(at);
+                self.batch_path = id;
+                let transmit = self.poll_quic(Gate::Only(id), max, out);
                 self.duties.after_data();
                 if transmit.is_none() {
-                    self.block_path(position, at);
-                    return self.transmit_queued(now, at, buf);
+                    self.block_path(id, out.at);
+                    return self.transmit_queued(out);
                 }
                 return transmit;
             }
-            if !self.decide(at) {
-                self.note_waiting(now);
+            if !self.decide(out.at) {
+                self.report_waiting(out.now);
                 return None;
             }
         }
     }
 
     /// Reports to the controllers of paths whose pacer or window keeps data waiting.
-    fn note_waiting(&mut self, now: Instant) {
+    fn report_waiting(&mut self, now: Instant) {
         let packet = self.packet_size();
         let queued = self.outbox.queue.by_deadline().next().is_some();
-        for path in &self.paths {
+        for path in self.conn.paths.iter() {
             let waits = !path.committed.is_empty() || (queued && path.is_full(packet));
-            if let Some(index) = self.conn.index_of(path.number) {
-                self.conn.paths[index].ledger.on_waiting(now, waits);
-            }
+            path.quic.ledger.on_waiting(now, waits);
         }
     }
 
-    /// noq let nothing through on the path: it is being validated anew. It gets no data for a while.
-    pub(super) fn block_path(&mut self, position: usize, at: Micros) {
-        let path = &mut self.paths[position];
-        path.blocked_until = at + path.rtt.smoothed.clamp(MIN_BLOCK, MAX_BLOCK);
-        self.uncommit(position);
-    }
-
     /// A path with assigned data that its pacer lets go, and how many packets.
-    fn ready_path(&mut self, at: Micros) -> Option<(usize, usize)> {
+    fn ready_path(&mut self, at: Micros) -> Option<(PathId, usize)> {
         let packet = self.packet_size();
-        self.paths.iter_mut().enumerate().find_map(|(position, path)| {
+        self.conn.paths.iter_mut().find_map(|path| {
             if path.committed.is_empty() {
                 return None;
             }
             let packets = path.pacer.packets(at, packet).min(path.affordable());
-            (packets > 0).then_some((position, packets))
+            (packets > 0).then_some((path.id, packets))
         })
     }
 
@@ -347,14 +335,14 @@ impl Session {
 
     /// Queues up to `packets` chunks inside noq; returns how many. A chunk that does not fill its
     /// packet ends the batch. The first packet takes the announcement of an end along.
-    fn queue_batch(&mut self, position: usize, at: Micros, packets: usize) -> usize {
+    fn queue_batch(&mut self, id: PathId, at: Micros, packets: usize) -> usize {
         let size = self.conn.max_datagram();
         let mut queued = 0;
         let mut end = self.next_end(at);
         while queued < packets {
             let acks = if queued == 0 && self.duties.owes_acks() { ACK_RESERVE } else { 0 };
             let reserve = acks + end.as_ref().map_or(0, |(_, end)| end.len() + FRAME_OVERHEAD);
-            let Some((datagram, chunk)) = self.next_chunk(position, at, size - reserve) else { break };
+            let Some((datagram, chunk)) = self.next_chunk(id, at, size - reserve) else { break };
             let full = datagram.len() + reserve >= size;
             if let Err(Payload::Chunk(chunk)) = self.conn.queue(datagram.into(), Payload::Chunk(chunk)) {
                 // Larger than fits now: the path's MTU has just shrunk. Cut anew.
@@ -363,24 +351,24 @@ impl Session {
                 break;
             }
             queued += 1;
-            if let Some((id, datagram)) = end.take()
-                && self.conn.queue(datagram.into(), Payload::Control(Control::End(id))).is_err()
+            if let Some((block, datagram)) = end.take()
+                && self.conn.queue(datagram.into(), Payload::Control(Control::End(block))).is_err()
             {
-                self.control.push_front(Control::End(id));
+                self.control.push_front(Control::End(block));
             }
             if !full {
                 break;
             }
         }
-        if let Some((id, _)) = end {
-            self.control.push_front(Control::End(id));
+        if let Some((block, _)) = end {
+            self.control.push_front(Control::End(block));
         }
         queued
     }
 
     /// Cuts the next chunk off what is assigned to a path, as a datagram of at most `size` bytes.
-    fn next_chunk(&mut self, position: usize, at: Micros, size: usize) -> Option<(Vec<u8>, Chunk)> {
-        let path = &mut self.paths[position];
+    fn next_chunk(&mut self, id: PathId, at: Micros, size: usize) -> Option<(Vec<u8>, Chunk)> {
+        let path = &mut self.conn.paths[id];
         loop {
             let Some(front) = path.committed.front_mut() else {
                 path.committed_bytes = 0;
@@ -407,9 +395,9 @@ impl Session {
             let data = self.outbox.bytes(meta.id, &range)?;
             let mut datagram = Vec::with_capacity(header.header_len() + data.len());
             header.encode(data, &mut datagram);
-            let tells_end = header.total.is_some();
+            let has_end = header.total.is_some();
             let chunk =
-                Chunk { range: range.clone(), path: path.id, tells_end, written_at: at, ..front.clone() };
+                Chunk { range: range.clone(), path: path.id, has_end, written_at: at, ..front.clone() };
             front.range.start = range.end;
             if front.range.is_empty() {
                 path.committed.pop_front();
@@ -417,7 +405,7 @@ impl Session {
             let cost = u64::from(range.end - range.start + PACKET_OVERHEAD);
             path.committed_bytes = path.committed_bytes.saturating_sub(cost);
             if path.committed.is_empty() {
-                // What was assigned was reckoned with the longest headers there can be.
+                // What was assigned was computed with the longest headers there can be.
                 path.committed_bytes = 0;
             }
             return Some((datagram, chunk));
@@ -425,56 +413,52 @@ impl Session {
     }
 
     /// Control frames, path validation, acknowledgements that nothing else took along.
-    fn transmit_rest(&mut self, now: Instant, at: Micros, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn transmit_rest(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
         if !self.duties.has_flush() {
             return None;
         }
-        let transmit = self.conn.poll_free(now, buf, &mut self.sent);
+        let transmit = self.poll_quic(Gate::Open, 1, out);
         self.duties.after_flush(transmit.is_some());
-        self.book_departures(at);
         transmit
     }
 
-    /// Enters what has just left into the books of the paths it left on.
-    fn book_departures(&mut self, at: Micros) {
+    /// Enters what has just left at the paths it left on.
+    fn enter_departures(&mut self, at: Micros) {
         let usual = self.packet_size();
-        let mut sent = std::mem::take(&mut self.sent);
-        for Sent { path: index, packet, bytes, certain, payload } in sent.drain(..) {
-            let number = self.conn.paths[index].number;
-            let Some(position) = self.ensure_path(number, at) else { continue };
-            let path = &mut self.paths[position];
+        let mut departures = std::mem::take(&mut self.conn.departures);
+        for Sent { path: number, packet, bytes, certain, payload } in departures.drain(..) {
+            let Some(id) = self.admit_path(number, at) else { continue };
+            let path = &mut self.conn.paths[id];
             if let Some(Payload::Chunk(chunk)) = &payload {
-                let (meant, actual) = (chunk.path, path.id);
+                let meant = chunk.path;
                 count(&mut path.stats, chunk);
                 self.outlook.on_departure(chunk.range.end - chunk.range.start, bytes);
                 path.on_departure(at);
                 self.outbox.queue.mark_departed(chunk.block, chunk.range.clone(), chunk.kind, at);
-                if meant != actual {
+                if meant != id {
                     path.stats.strays += 1;
-                    self.correct_path(chunk.clone(), meant, actual, at);
+                    self.correct_path(chunk.clone(), meant, id, at);
                 }
             }
-            if let Some(Payload::Probe(id)) = payload {
-                self.asked.on_departure(id, number);
+            if let Some(Payload::Probe(probe)) = payload {
+                self.probes.on_departure(probe, id);
             }
-            self.paths[position].pacer.on_sent(bytes.into());
+            let path = &mut self.conn.paths[id];
+            path.pacer.on_sent(bytes.into());
             if !certain {
                 // No acknowledgement will ever say that it has arrived.
-                self.give_up_packet(at, position, InFlight::of(at, bytes, payload));
-                continue;
+                self.on_packet_lost(at, id, InFlight::of(at, bytes, payload));
+            } else if bytes == 0 {
+                path.flight.add(packet, payload);
+            } else {
+                let is_mtu_probe = payload.is_none() && u64::from(bytes) > usual;
+                let mark = path.bottleneck.mark(path.flight.bytes() == 0);
+                let entry = InFlight { is_mtu_probe, mark, ..InFlight::of(at, bytes, payload) };
+                self.log_packet(at, id, packet, PacketFate::Sent, &entry);
+                self.conn.paths[id].flight.insert(packet, entry);
             }
-            if bytes == 0 {
-                self.paths[position].flight.add(packet, payload);
-                continue;
-            }
-            let is_mtu_probe = payload.is_none() && u64::from(bytes) > usual;
-            let path = &mut self.paths[position];
-            let mark = path.bottleneck.mark(path.flight.bytes() == 0);
-            let entry = InFlight { is_mtu_probe, mark, ..InFlight::of(at, bytes, payload) };
-            self.note_packet(at, number, packet, PacketFate::Sent, &entry);
-            self.paths[position].flight.insert(packet, entry);
         }
-        self.sent = sent;
+        self.conn.departures = departures;
     }
 
     /// A chunk left with a tail-loss probe of another path: the ledger is right, the intention was not.

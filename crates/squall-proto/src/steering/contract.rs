@@ -8,14 +8,16 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 
-use super::{ClientTls, Connection, Heard, Listener, QuicEvent, Sent, ServerTls, Transmit};
+use squall_sched::PathId;
+
+use super::{ClientTls, Connection, Gate, Heard, Listener, QuicEvent, QuicPath, ServerTls, Transmit};
 use crate::{Config, NetPath, newcomers::Admission, pacer::MAX_BURST_PACKETS};
 
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
 const DELAY: Duration = Duration::from_millis(10);
 
 /// What is sent: a number stands for what is in the datagram.
-type Conn = Connection<u32>;
+type Conn = Connection<u32, QuicPath>;
 
 /// A packet that left: which path it took, and what it held.
 #[derive(Debug, PartialEq)]
@@ -78,8 +80,12 @@ impl Pair {
         let at = pair.now;
         pair.client().open_path(client_net(1), at).unwrap();
         pair.settle(Duration::from_secs(1));
-        assert_eq!(pair.client().paths.len(), 2);
-        assert_eq!(pair.server().paths.len(), 2);
+        for conn in pair.conns.iter_mut().flatten() {
+            for number in 0..2 {
+                assert_eq!(conn.admit(number, |_, path| path), Some(PathId(number as u8)));
+            }
+            assert_eq!(conn.admit(2, |_, path| path), None);
+        }
         pair
     }
 
@@ -123,8 +129,7 @@ impl Pair {
             let (_, side, net, data) = self.wire.remove(0);
             let mut buf = Vec::new();
             let data = BytesMut::from(&data[..]);
-            match self.listeners[side].hear::<u32>(self.now, net, None, data, |_| Admission::Accept, &mut buf)
-            {
+            match self.listeners[side].hear(self.now, net, None, data, |_| Admission::Accept, &mut buf) {
                 Heard::Packet(_, event) => {
                     let Some(conn) = &mut self.conns[side] else { continue };
                     conn.on_event(event);
@@ -150,14 +155,11 @@ impl Pair {
     }
 
     fn poll_many(&mut self, side: usize, gate: Option<usize>, max: usize) -> Vec<Left> {
-        let (mut buf, mut sent) = (Vec::new(), Vec::new());
-        let now = self.now;
+        let mut buf = Vec::new();
         let Some(conn) = &mut self.conns[side] else { return Vec::new() };
-        let transmit = match gate {
-            Some(path) => conn.poll_on(path, now, max, &mut buf, &mut sent),
-            None => conn.poll_free(now, &mut buf, &mut sent),
-        };
-        let Some(transmit) = transmit else { return Vec::new() };
+        let gate = gate.map_or(Gate::Open, |path| Gate::Only(PathId(path as u8)));
+        let Some(transmit) = conn.poll_transmit(gate, self.now, max, &mut buf) else { return Vec::new() };
+        let sent = std::mem::take(&mut conn.departures);
         conn.exchange(&mut self.listeners[side].inner);
         let path = self.carry(side, &transmit, &buf);
         vec![Left {
@@ -194,7 +196,7 @@ impl Pair {
     /// Fates of the packets of a path, learnt so far: (packet, acknowledged).
     fn fates(&mut self, side: usize, path: usize) -> Vec<(u64, bool)> {
         let conn = self.conns[side].as_mut().unwrap();
-        conn.paths[path].ledger.book().fates.drain(..).map(|f| (f.packet, f.acked)).collect()
+        conn.paths[PathId(path as u8)].ledger.lock().fates.drain(..).map(|f| (f.packet, f.acked)).collect()
     }
 }
 
@@ -223,9 +225,8 @@ fn a_datagram_takes_the_path_whose_gate_is_open() {
 fn with_every_gate_closed_a_datagram_stays() {
     let mut pair = Pair::new();
     pair.queue(SERVER_SIDE, 500, 1);
-    let (mut buf, mut sent) = (Vec::new(), Vec::<Sent<u32>>::new());
     let now = pair.now;
-    assert_eq!(pair.server().poll_closed(now, &mut buf, &mut sent), None);
+    assert_eq!(pair.server().poll_transmit(Gate::Closed, now, 1, &mut Vec::new()), None);
     assert!(pair.server().has_queued());
     assert_eq!(pair.poll(SERVER_SIDE, Some(1))[0].payloads, [1]);
 }
@@ -336,16 +337,15 @@ fn with_nothing_queued_a_tail_loss_probe_is_a_ping() {
     pair.now = pair.server().timeout().unwrap();
     let now = pair.now;
     pair.server().on_timeout(now);
-    let (mut buf, mut sent) = (Vec::new(), Vec::new());
-    let transmit = pair.server().poll_closed(now, &mut buf, &mut sent).expect("a probe");
+    let transmit = pair.server().poll_transmit(Gate::Closed, now, 1, &mut Vec::new()).expect("a probe");
     assert!(transmit.size < 60, "{} bytes", transmit.size);
-    assert!(sent.iter().all(|s| s.payload.is_none() && s.path == 0));
+    assert!(pair.server().departures.iter().all(|s| s.payload.is_none() && s.path == 0));
 }
 
 #[test]
 fn a_backup_path_carries_pings_but_no_datagram_and_no_acknowledgement() {
     let mut pair = Pair::new();
-    pair.server().set_backup(0, true);
+    pair.server().set_backup(PathId(0), true);
     pair.settle(Duration::from_millis(200));
     pair.fates(CLIENT_SIDE, 1);
     // Acknowledgements fall due at the server.
@@ -355,7 +355,7 @@ fn a_backup_path_carries_pings_but_no_datagram_and_no_acknowledgement() {
     }
     pair.now += DELAY;
     pair.deliver();
-    pair.server().ping(0);
+    pair.server().ping(PathId(0));
     pair.queue(SERVER_SIDE, 500, 1);
     let ping = pair.poll(SERVER_SIDE, Some(0)).remove(0);
     assert_eq!((ping.path, ping.payloads.len()), (0, 0));
@@ -369,7 +369,7 @@ fn a_backup_path_carries_pings_but_no_datagram_and_no_acknowledgement() {
 #[test]
 fn the_peer_is_told_of_a_backup_path() {
     let mut pair = Pair::new();
-    pair.server().set_backup(1, true);
+    pair.server().set_backup(PathId(1), true);
     while !pair.poll(SERVER_SIDE, None).is_empty() {}
     pair.now += DELAY;
     pair.wire.sort_by_key(|w| w.0);
@@ -377,8 +377,14 @@ fn the_peer_is_told_of_a_backup_path() {
     for (_, side, net, data) in std::mem::take(&mut pair.wire) {
         let mut buf = Vec::new();
         let data = BytesMut::from(&data[..]);
-        let heard =
-            pair.listeners[side].hear::<u32>(pair.now, net, None, data, |_| Admission::Accept, &mut buf);
+        let heard = pair.listeners[side].hear::<u32, QuicPath>(
+            pair.now,
+            net,
+            None,
+            data,
+            |_| Admission::Accept,
+            &mut buf,
+        );
         if let Heard::Packet(_, event) = heard {
             pair.client().on_event(event);
             while let Some(event) = pair.client().poll() {
@@ -395,9 +401,10 @@ fn every_path_has_a_controller_of_its_own() {
     for side in [CLIENT_SIDE, SERVER_SIDE] {
         let conn = pair.conns[side].as_ref().unwrap();
         assert_eq!(conn.paths.iter().map(|p| p.number).collect::<Vec<_>>(), [0, 1]);
-        assert!(!std::sync::Arc::ptr_eq(&conn.paths[0].ledger, &conn.paths[1].ledger));
+        let [first, second] = [0, 1].map(|id| &conn.paths[PathId(id)].ledger);
+        assert!(!std::sync::Arc::ptr_eq(first, second));
     }
-    let before = pair.client().paths[1].ledger.book().window;
+    let before = pair.client().paths[PathId(1)].ledger.lock().window;
     assert!(before >= 2 * 1200, "the window of the controller inside is known from the start");
 }
 
@@ -412,8 +419,8 @@ fn after_a_rebinding_older_packets_get_no_acknowledgement() {
     pair.poll(CLIENT_SIDE, Some(1));
     pair.settle(Duration::from_millis(500));
     assert!(!pair.fates(SERVER_SIDE, 1).contains(&(old, true)));
-    assert_eq!(pair.server().refresh_addresses(), [1]);
-    assert_eq!(pair.server().paths[1].net.remote.port(), 2000);
+    assert_eq!(pair.server().refresh_addresses(), [PathId(1)]);
+    assert_eq!(pair.server().paths[PathId(1)].net.remote.port(), 2000);
 }
 
 #[test]

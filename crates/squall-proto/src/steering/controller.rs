@@ -48,14 +48,14 @@ pub(crate) struct Departure {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     open: AtomicBool,
-    book: Mutex<Book>,
+    entries: Mutex<Entries>,
     /// The controller inside, if it wants to know when packets arrived.
     media: Option<Media>,
 }
 
-/// The ledger proper.
-#[derive(Debug)]
-pub(crate) struct Book {
+/// What is in a ledger.
+#[derive(Debug, Default)]
+pub(crate) struct Entries {
     /// Packets sent since the session last looked, in order.
     pub(crate) sent: Vec<Departure>,
     /// Fates learnt since the session last looked.
@@ -68,9 +68,9 @@ pub(crate) struct Book {
     pub(crate) capacity: Option<u64>,
     /// Whether the controller inside is in slow start.
     pub(crate) slow_start: bool,
-    /// Set by the session: the window was not the limit, so acknowledgements must not open it. True from
-    /// the start: the handshake is no reason to, and the sizes of its packets are random.
-    pub(crate) app_limited: bool,
+    /// Set by the session: the window is the limit, so acknowledgements may open it. Not so at the start: the handshake is
+    /// no reason to, and the sizes of its packets are random.
+    pub(crate) window_limited: bool,
     /// Set by the session: congestion signals of packets below this number are an outage's, and kept
     /// from the controller inside.
     pub(crate) forgive_below: u64,
@@ -80,33 +80,16 @@ pub(crate) struct Book {
     pub(crate) spurious_events: u64,
 }
 
-impl Default for Book {
-    fn default() -> Self {
-        Self {
-            sent: Vec::new(),
-            fates: Vec::new(),
-            window: 0,
-            pacing_rate: None,
-            capacity: None,
-            slow_start: false,
-            app_limited: true,
-            forgive_below: 0,
-            congestion_events: 0,
-            spurious_events: 0,
-        }
-    }
-}
-
 impl Ledger {
-    /// The peer has told the delay of a packet, in ticks modulo 2²⁴ and up to the offset of its clock.
+    /// The peer has reported the delay of a packet, in ticks modulo 2²⁴ and up to the offset of its clock.
     pub(crate) fn on_arrival(&self, now: Instant, packet: u64, sent: Instant, delay: u32) {
         if let Some(media) = &self.media {
             media.on_arrival(now, packet, sent, delay);
             let (window, pacing_rate, capacity) = (media.window(), media.pacing_rate(), media.capacity());
-            let mut book = self.book();
-            book.window = window;
-            book.pacing_rate = pacing_rate;
-            book.capacity = capacity;
+            let mut entries = self.lock();
+            entries.window = window;
+            entries.pacing_rate = pacing_rate;
+            entries.capacity = capacity;
         }
     }
 
@@ -121,9 +104,9 @@ impl Ledger {
         self.open.store(open, Ordering::Relaxed);
     }
 
-    pub(crate) fn book(&self) -> MutexGuard<'_, Book> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Entries> {
         // A panic while the lock was held is already on its way out of the session.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -141,10 +124,10 @@ impl SteeringController {
 
     fn refresh(&self) {
         let metrics = self.inner.metrics();
-        let mut book = self.ledger.book();
-        book.window = self.inner.window();
-        book.pacing_rate = metrics.pacing_rate;
-        book.slow_start = metrics.ssthresh.is_some_and(|t| book.window < t);
+        let mut entries = self.ledger.lock();
+        entries.window = self.inner.window();
+        entries.pacing_rate = metrics.pacing_rate;
+        entries.slow_start = metrics.ssthresh.is_some_and(|t| entries.window < t);
     }
 }
 
@@ -154,21 +137,21 @@ impl Controller for SteeringController {
     }
 
     fn on_packet_sent(&mut self, now: Instant, bytes: u16, pn: u64) {
-        self.ledger.book().sent.push(Departure { packet: pn, bytes });
+        self.ledger.lock().sent.push(Departure { packet: pn, bytes });
         self.inner.on_packet_sent(now, bytes, pn);
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, pn: u64, _: bool, rtt: &RttEstimator) {
         let app_limited = {
-            let mut book = self.ledger.book();
-            book.fates.push(Fate { packet: pn, acked: true, at: now });
-            book.app_limited
+            let mut entries = self.ledger.lock();
+            entries.fates.push(Fate { packet: pn, acked: true, at: now });
+            !entries.window_limited
         };
         self.inner.on_ack(now, sent, bytes, pn, app_limited, rtt);
     }
 
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, _: bool, largest: Option<u64>) {
-        let app_limited = self.ledger.book().app_limited;
+        let app_limited = !self.ledger.lock().window_limited;
         if !app_limited {
             self.inner.on_cwnd_limited();
         }
@@ -185,19 +168,19 @@ impl Controller for SteeringController {
         lost_bytes: u64,
         largest_lost_pn: u64,
     ) {
-        if largest_lost_pn < self.ledger.book().forgive_below {
+        if largest_lost_pn < self.ledger.lock().forgive_below {
             return;
         }
         self.inner.on_congestion_event(now, sent, persistent, is_ecn, lost_bytes, largest_lost_pn);
-        self.ledger.book().congestion_events += 1;
+        self.ledger.lock().congestion_events += 1;
         self.refresh();
     }
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
         let forgiven = {
-            let mut book = self.ledger.book();
-            book.fates.push(Fate { packet: pn, acked: false, at: now });
-            pn < book.forgive_below
+            let mut entries = self.ledger.lock();
+            entries.fates.push(Fate { packet: pn, acked: false, at: now });
+            pn < entries.forgive_below
         };
         if !forgiven {
             self.inner.on_packet_lost(lost_bytes, pn, now);
@@ -206,7 +189,7 @@ impl Controller for SteeringController {
 
     fn on_spurious_congestion_event(&mut self) {
         self.inner.on_spurious_congestion_event();
-        self.ledger.book().spurious_events += 1;
+        self.ledger.lock().spurious_events += 1;
         self.refresh();
     }
 
@@ -252,7 +235,7 @@ impl Controller for SteeringController {
 /// noq does not say for which path it wants one; the session finds out from
 /// `congestion_state(path)` afterwards, whenever [`Self::built`] has grown.
 #[derive(Debug)]
-pub(crate) struct Roster {
+pub(crate) struct Controllers {
     control: CongestionControl,
     sqp: SqpConfig,
     salsify: SalsifyConfig,
@@ -263,7 +246,7 @@ pub(crate) struct Roster {
     built: Mutex<(usize, Option<Instant>)>,
 }
 
-impl Roster {
+impl Controllers {
     pub(crate) fn new(config: &Config) -> Arc<Self> {
         let Config { congestion: control, sqp, salsify, steady, .. } = *config;
         Arc::new(Self { control, sqp, salsify, steady, group: Group::default(), built: Mutex::default() })
@@ -275,7 +258,7 @@ impl Roster {
     }
 }
 
-impl ControllerFactory for Roster {
+impl ControllerFactory for Controllers {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         let age = {
             let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,7 +12,7 @@ use noq_proto::{
     HashedConnectionIdGenerator, IdleTimeout, ServerConfig, TransportConfig,
 };
 
-use super::{ClientTls, Connection, Ecn, ServerTls, Transmit, controller::Roster};
+use super::{ClientTls, Connection, Ecn, Entry, ServerTls, Transmit, controller::Controllers};
 use crate::{Config, ConnectError, NetPath, newcomers::Admission};
 
 /// Sorts packets to connections.
@@ -23,11 +23,11 @@ pub(crate) struct Listener {
 }
 
 /// What an incoming packet was.
-pub(crate) enum Heard<P> {
+pub(crate) enum Heard<P, S> {
     /// For a connection there is.
     Packet(ConnectionHandle, ConnectionEvent),
     /// The first of a new connection, and whether its peer has proved its address.
-    New(Box<Connection<P>>, bool),
+    New(Box<Connection<P, S>>, bool),
     /// Answered at once: what the endpoint wrote to the buffer is to be sent.
     Reply(Transmit),
     /// Nothing to do.
@@ -48,21 +48,21 @@ impl Listener {
     }
 
     /// Starts a handshake over one path.
-    pub(crate) fn connect<P>(
+    pub(crate) fn connect<P, S: Entry>(
         &mut self,
         now: Instant,
         tls: &ClientTls,
         server_name: &str,
         path: NetPath,
-    ) -> Result<Connection<P>, ConnectError> {
-        let roster = Roster::new(&self.config);
+    ) -> Result<Connection<P, S>, ConnectError> {
+        let controllers = Controllers::new(&self.config);
         let mut client = ClientConfig::new(tls.crypto());
-        client.transport_config(Arc::new(transport(&self.config, &roster)));
+        client.transport_config(Arc::new(transport(&self.config, &controllers)));
         let (handle, inner) = self
             .inner
             .connect(now, client, path.remote, server_name)
             .map_err(|e| ConnectError::Local(e.to_string()))?;
-        Ok(Connection::new(inner, handle, path, roster))
+        Ok(Connection::new(inner, handle, path, controllers))
     }
 
     /// Lets go of a connection that is not over.
@@ -71,7 +71,7 @@ impl Listener {
     }
 
     /// Takes in a packet. `admit` says what becomes of a new connection, whose peer has proved its address or not.
-    pub(crate) fn hear<P>(
+    pub(crate) fn hear<P, S: Entry>(
         &mut self,
         now: Instant,
         path: NetPath,
@@ -79,7 +79,7 @@ impl Listener {
         data: BytesMut,
         admit: impl FnOnce(bool) -> Admission,
         buf: &mut Vec<u8>,
-    ) -> Heard<P> {
+    ) -> Heard<P, S> {
         let tuple = FourTuple::new(path.remote, Some(path.local));
         match self.inner.handle(now, tuple, ecn, data, buf) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => Heard::Packet(handle, event),
@@ -102,27 +102,29 @@ impl Listener {
         }
     }
 
-    fn accept<P>(
+    fn accept<P, S: Entry>(
         &mut self,
         incoming: noq_proto::Incoming,
         now: Instant,
         path: NetPath,
         buf: &mut Vec<u8>,
-    ) -> Heard<P> {
+    ) -> Heard<P, S> {
         let Some(server) = &self.server else { return Heard::Nothing };
-        // Each connection has a roster of its own, so that controllers are counted per connection.
-        let roster = Roster::new(&self.config);
+        // Each connection has controllers of its own, so that controllers are counted per connection.
+        let controllers = Controllers::new(&self.config);
         let proven = incoming.remote_address_validated();
         let mut server = ServerConfig::clone(server);
-        server.transport_config(Arc::new(transport(&self.config, &roster)));
+        server.transport_config(Arc::new(transport(&self.config, &controllers)));
         match self.inner.accept(incoming, now, buf, Some(Arc::new(server))) {
-            Ok((handle, inner)) => Heard::New(Box::new(Connection::new(inner, handle, path, roster)), proven),
+            Ok((handle, inner)) => {
+                Heard::New(Box::new(Connection::new(inner, handle, path, controllers)), proven)
+            }
             Err(error) => error.response.map_or(Heard::Nothing, |t| reply(path, &t)),
         }
     }
 }
 
-fn reply<P>(path: NetPath, transmit: &noq_proto::Transmit) -> Heard<P> {
+fn reply<P, S>(path: NetPath, transmit: &noq_proto::Transmit) -> Heard<P, S> {
     let remote: SocketAddr = transmit.destination;
     Heard::Reply(Transmit {
         path: NetPath { local: path.local, remote },
@@ -143,14 +145,14 @@ fn endpoint_config(tls: &ServerTls) -> EndpointConfig {
 
 fn server_config(config: &Config, tls: &ServerTls) -> ServerConfig {
     let mut server = ServerConfig::with_crypto(tls.crypto());
-    server.transport_config(Arc::new(transport(config, &Roster::new(config))));
+    server.transport_config(Arc::new(transport(config, &Controllers::new(config))));
     server
 }
 
-fn transport(config: &Config, roster: &Arc<Roster>) -> TransportConfig {
+fn transport(config: &Config, controllers: &Arc<Controllers>) -> TransportConfig {
     let mut transport = TransportConfig::default();
     transport
-        .congestion_controller_factory(roster.clone())
+        .congestion_controller_factory(controllers.clone())
         .max_concurrent_multipath_paths(config.limits.paths as u32)
         .max_idle_timeout(Some(idle_timeout(config.idle_timeout)))
         // Minded by the session: noq counts what a path receives only, and on one that carries media

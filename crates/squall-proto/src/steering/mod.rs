@@ -11,6 +11,7 @@ mod contract;
 mod controller;
 mod listener;
 mod media;
+mod paths;
 mod places;
 mod tls;
 mod tolerant;
@@ -26,13 +27,15 @@ use std::{
 use bytes::Bytes;
 use noq_proto::{
     ClosePathError, ConnectionError, ConnectionEvent, ConnectionHandle, Dir, Event, FourTuple,
-    PathAbandonReason, PathEvent, PathId, PathStatus, StreamEvent, VarInt, coding::Encodable as _,
+    PathAbandonReason, PathEvent, PathStatus, StreamEvent, VarInt, coding::Encodable as _,
 };
+use squall_sched::PathId;
 
 pub(crate) use controller::{Departure, Fate, Ledger};
 pub(crate) use listener::{Heard, Listener};
 pub use noq_proto::EcnCodepoint as Ecn;
 pub(crate) use noq_proto::{ConnectionEvent as PacketEvent, ConnectionHandle as Handle};
+pub(crate) use paths::{Entry, Paths, QuicPath};
 pub use tls::{ALPN, ClientTls, Fingerprint, FingerprintError, ServerTls, TlsError, fingerprint_of};
 
 use crate::{CloseReason, NetPath};
@@ -53,8 +56,8 @@ pub struct Transmit {
 /// A packet that left with one of our datagrams, or with none.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Sent<P> {
-    /// Index into [`Connection::paths`].
-    pub(crate) path: usize,
+    /// Number of the path, which the session may not have admitted yet.
+    pub(crate) path: u32,
     pub(crate) packet: u64,
     /// Size of the packet; 0 for further datagrams of a packet already named.
     pub(crate) bytes: u16,
@@ -70,7 +73,7 @@ pub(crate) enum QuicEvent {
     Confirmed,
     /// A path may carry data.
     PathUp { number: u32 },
-    /// A path is gone; no more fates of its packets will be told.
+    /// A path is gone; no more fates of its packets will be told. The session is to remove its entry.
     PathGone {
         number: u32,
         net: Option<NetPath>,
@@ -87,66 +90,115 @@ pub(crate) enum QuicEvent {
     Closed(CloseReason),
 }
 
-/// A path of the connection.
-#[derive(Debug)]
-pub(crate) struct QuicPath {
-    id: PathId,
-    /// Its number on the wire, the same on both sides.
-    pub(crate) number: u32,
-    pub(crate) net: NetPath,
-    pub(crate) ledger: Arc<Ledger>,
+/// Which paths noq may send on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// All: control frames, path validation, acknowledgements, and what is queued on the lowest path.
+    Open,
+    /// None: only tail-loss probes and acknowledgements can leave.
+    Closed,
+    /// One: what is queued leaves there.
+    Only(PathId),
 }
 
 /// Longest hello that is read.
 const MAX_HELLO: usize = 256;
 
-/// A noq connection under steering. `P` says what is in a datagram.
-pub(crate) struct Connection<P> {
+/// A noq connection under steering. `P` says what is in a datagram, `S` is what the session keeps of a path.
+pub(crate) struct Connection<P, S> {
     inner: noq_proto::Connection,
     handle: ConnectionHandle,
     /// The path of the handshake: noq does not know its local address before the first answer.
     home: NetPath,
-    roster: Arc<controller::Roster>,
+    controllers: Arc<controller::Controllers>,
     /// Controllers that have been matched to their paths.
     matched: usize,
-    /// Every path that has a controller, by ascending number.
-    pub(crate) paths: Vec<QuicPath>,
+    pub(crate) paths: Paths<S>,
+    /// Paths that have a controller, and that the session has not admitted.
+    pending: Vec<QuicPath>,
     /// What noq has queued, oldest first: length and meaning.
     queued: VecDeque<(usize, P)>,
     queued_bytes: usize,
+    /// What has left since the session last took it.
+    pub(crate) departures: Vec<Sent<P>>,
     /// Of the datagrams that have just left.
     places: Vec<Option<usize>>,
     buffer_size: usize,
     hello: Vec<u8>,
 }
 
-impl<P> Connection<P> {
+impl<P, S: Entry> Connection<P, S> {
     fn new(
-        inner: noq_proto::Connection,
+        mut inner: noq_proto::Connection,
         handle: ConnectionHandle,
         home: NetPath,
-        roster: Arc<controller::Roster>,
+        controllers: Arc<controller::Controllers>,
     ) -> Self {
+        let buffer_size = inner.datagrams().send_buffer_space();
         let mut this = Self {
             inner,
             handle,
             home,
-            roster,
+            controllers,
             matched: 0,
-            paths: Vec::new(),
+            paths: Paths::default(),
+            pending: Vec::new(),
             queued: VecDeque::new(),
             queued_bytes: 0,
+            departures: Vec::new(),
             places: Vec::new(),
-            buffer_size: 0,
+            buffer_size,
             hello: Vec::new(),
         };
-        this.buffer_size = this.inner.datagrams().send_buffer_space();
         this.match_controllers();
         this
     }
 
+    /// The path of that number, which is made one of the session if it was not; `None` when there are too many, or noq
+    /// has none of that number.
+    pub(crate) fn admit(&mut self, number: u32, entry: impl FnOnce(PathId, QuicPath) -> S) -> Option<PathId> {
+        self.paths.find(number).or_else(|| {
+            let at = self.pending.iter().position(|path| path.number == number)?;
+            let id = self.paths.free(number)?;
+            self.paths.insert(id, entry(id, self.pending.remove(at)));
+            Some(id)
+        })
+    }
+
+    /// Closes a path that was not admitted.
+    pub(crate) fn reject(&mut self, number: u32, now: Instant) {
+        if let Some(path) = self.pending.iter().find(|path| path.number == number) {
+            // Closed before, it is to be polled; the last path is always admitted.
+            let _ = self.inner.close_path(now, path.noq_id, VarInt::from_u32(0));
+        }
+    }
+
+    /// Drops the fates of packets on paths that the session has not admitted: it sent none there.
+    pub(crate) fn drop_pending_fates(&self) {
+        self.pending.iter().for_each(|path| path.ledger.lock().fates.clear());
+    }
+
+    /// Forgets every packet so far.
+    pub(crate) fn forget_packets(&self) {
+        for path in self.all_paths() {
+            let mut ledger = path.ledger.lock();
+            ledger.sent.clear();
+            ledger.fates.clear();
+        }
+    }
+
+    /// Every path, admitted or not.
+    fn all_paths(&self) -> impl Iterator<Item = &QuicPath> {
+        self.paths.iter().map(Entry::quic).chain(&self.pending)
+    }
+
     pub(crate) fn handle(&self) -> ConnectionHandle {
         self.handle
+    }
+
+    /// The path of the handshake.
+    pub(crate) fn home(&self) -> NetPath {
+        self.home
     }
 
     /// Takes in a packet or an answer of the endpoint.
@@ -202,8 +254,8 @@ impl<P> Connection<P> {
             }
             PathEvent::Abandoned { id, ref reason, .. } => {
                 let sent = self.inner.path_stats(id).map_or(0, |stats| stats.udp_tx.bytes);
-                let at = self.paths.iter().position(|p| p.id == id);
-                let net = at.map(|at| self.paths.remove(at).net);
+                let net = self.all_paths().find(|path| path.noq_id == id).map(|path| path.net);
+                self.pending.retain(|path| path.noq_id != id);
                 let by_peer = match reason {
                     PathAbandonReason::RemoteAbandoned { error_code } => Some(error_code.into_inner()),
                     _ => None,
@@ -283,8 +335,8 @@ impl<P> Connection<P> {
     }
 
     /// Closes a path with a code for the peer. Fails on the last one.
-    pub(crate) fn close_path(&mut self, index: usize, now: Instant, code: u32) -> Result<(), String> {
-        match self.inner.close_path(now, self.paths[index].id, VarInt::from_u32(code)) {
+    pub(crate) fn close_path(&mut self, path: PathId, now: Instant, code: u32) -> Result<(), String> {
+        match self.inner.close_path(now, self.paths[path].quic().noq_id, VarInt::from_u32(code)) {
             // Closed before; the event is still to be polled.
             Ok(()) | Err(ClosePathError::ClosedPath) => Ok(()),
             Err(error) => Err(error.to_string()),
@@ -292,10 +344,10 @@ impl<P> Connection<P> {
     }
 
     /// Marks a path as one that carries nothing but probes, or lifts the mark. The peer is told.
-    pub(crate) fn set_backup(&mut self, index: usize, backup: bool) {
+    pub(crate) fn set_backup(&mut self, path: PathId, backup: bool) {
         let status = if backup { PathStatus::Backup } else { PathStatus::Available };
         // Fails only on a path that is gone, which needs no mark.
-        let _ = self.inner.set_path_status(self.paths[index].id, status);
+        let _ = self.inner.set_path_status(self.paths[path].quic().noq_id, status);
     }
 
     /// Changes the keys now, while there is one path.
@@ -309,46 +361,41 @@ impl<P> Connection<P> {
     }
 
     /// Has a PING leave on the path with the next free poll.
-    pub(crate) fn ping(&mut self, index: usize) {
-        let _ = self.inner.ping_path(self.paths[index].id);
+    pub(crate) fn ping(&mut self, path: PathId) {
+        let _ = self.inner.ping_path(self.paths[path].quic().noq_id);
     }
 
     /// Smoothed, minimum and mean deviation of the RTT are kept by noq; only the smoothed is told.
-    pub(crate) fn srtt(&self, index: usize) -> Option<std::time::Duration> {
-        self.inner.rtt(self.paths[index].id)
+    pub(crate) fn srtt(&self, path: PathId) -> Option<std::time::Duration> {
+        self.inner.rtt(self.paths[path].quic().noq_id)
     }
 
     /// Counters of the path: packets and bytes both ways, congestion events.
-    pub(crate) fn counters(&mut self, index: usize) -> Option<noq_proto::PathStats> {
-        self.inner.path_stats(self.paths[index].id)
+    pub(crate) fn counters(&mut self, path: PathId) -> Option<noq_proto::PathStats> {
+        self.inner.path_stats(self.paths[path].quic().noq_id)
     }
 
     /// Bytes of UDP payload sent on the path.
-    pub(crate) fn sent_bytes(&mut self, index: usize) -> u64 {
-        self.counters(index).map_or(0, |counters| counters.udp_tx.bytes)
+    pub(crate) fn sent_bytes(&mut self, path: PathId) -> u64 {
+        self.counters(path).map_or(0, |counters| counters.udp_tx.bytes)
     }
 
-    pub(crate) fn index_of(&self, number: u32) -> Option<usize> {
-        self.paths.iter().position(|p| p.number == number)
+    /// Number of the path over which packets between these addresses run.
+    pub(crate) fn number_of(&self, net: NetPath) -> Option<u32> {
+        self.all_paths().filter(|path| path.net == net).map(|path| path.number).min()
     }
 
-    /// The path over which packets between these addresses run.
-    pub(crate) fn index_of_net(&self, net: NetPath) -> Option<usize> {
-        self.paths.iter().position(|p| p.net == net)
-    }
-
-    /// Reads the addresses of all paths again; returns the paths that moved.
-    pub(crate) fn refresh_addresses(&mut self) -> Vec<usize> {
-        let mut moved = Vec::new();
-        for (i, path) in self.paths.iter_mut().enumerate() {
-            let Ok(tuple) = self.inner.network_path(path.id) else { continue };
+    /// Reads the addresses of all paths again; returns the admitted paths that moved.
+    pub(crate) fn refresh_addresses(&mut self) -> Vec<PathId> {
+        let inner = &self.inner;
+        let has_moved = |path: &mut QuicPath| {
+            let Ok(tuple) = inner.network_path(path.noq_id) else { return false };
             let net = NetPath { local: tuple.local_ip().unwrap_or(path.net.local), remote: tuple.remote() };
-            if net != path.net {
-                path.net = net;
-                moved.push(i);
-            }
-        }
-        moved
+            std::mem::replace(&mut path.net, net) != net
+        };
+        self.pending.iter_mut().for_each(|path| _ = has_moved(path));
+        let paths = &mut self.paths;
+        paths.by_number().filter(|id| has_moved(paths[*id].quic_mut())).collect()
     }
 
     /// Queues a datagram inside noq. At most a batch for one path may be there at a time.
@@ -364,74 +411,25 @@ impl<P> Connection<P> {
         }
     }
 
-    /// Polls noq with every gate open: control frames, path validation, acknowledgements.
-    pub(crate) fn poll_free(
-        &mut self,
-        now: Instant,
-        buf: &mut Vec<u8>,
-        sent: &mut Vec<Sent<P>>,
-    ) -> Option<Transmit> {
-        self.set_gates(|_| true);
-        self.poll_transmit(now, 1, buf, sent)
-    }
-
-    /// Polls noq for the end of the connection: a packet for each kind of key, if so many may leave.
-    pub(crate) fn poll_farewell(
-        &mut self,
-        now: Instant,
-        max_packets: usize,
-        buf: &mut Vec<u8>,
-        sent: &mut Vec<Sent<P>>,
-    ) -> Option<Transmit> {
-        self.set_gates(|_| true);
-        self.poll_transmit(now, max_packets, buf, sent)
-    }
-
-    /// Polls noq with every gate closed: only tail-loss probes and acknowledgements can leave.
-    pub(crate) fn poll_closed(
-        &mut self,
-        now: Instant,
-        buf: &mut Vec<u8>,
-        sent: &mut Vec<Sent<P>>,
-    ) -> Option<Transmit> {
-        self.set_gates(|_| false);
-        self.poll_transmit(now, 1, buf, sent)
-    }
-
-    /// Polls noq with the gate of one path open: what is queued leaves there.
-    pub(crate) fn poll_on(
-        &mut self,
-        index: usize,
-        now: Instant,
-        max_packets: usize,
-        buf: &mut Vec<u8>,
-        sent: &mut Vec<Sent<P>>,
-    ) -> Option<Transmit> {
-        self.set_gates(|i| i == index);
-        self.poll_transmit(now, max_packets, buf, sent)
-    }
-
     /// Whether datagrams wait inside noq, because the poll for them was answered otherwise.
     pub(crate) fn has_queued(&self) -> bool {
         !self.queued.is_empty()
     }
 
-    fn set_gates(&self, open: impl Fn(usize) -> bool) {
-        for (i, path) in self.paths.iter().enumerate() {
-            path.ledger.open(open(i));
-        }
-    }
-
-    fn poll_transmit(
+    /// Polls noq with the gates of some paths open. What leaves is appended to [`Self::departures`].
+    pub(crate) fn poll_transmit(
         &mut self,
+        gate: Gate,
         now: Instant,
         max_packets: usize,
         buf: &mut Vec<u8>,
-        sent: &mut Vec<Sent<P>>,
     ) -> Option<Transmit> {
+        let only = if let Gate::Only(id) = gate { self.paths.get(id) } else { None };
+        let only = only.map(|path| path.quic().number);
+        self.all_paths().for_each(|path| path.ledger.open(gate == Gate::Open || Some(path.number) == only));
         let max = NonZeroUsize::new(max_packets).unwrap_or(NonZeroUsize::MIN);
         let transmit = self.inner.poll_transmit(now, max, buf)?;
-        self.attribute(sent);
+        self.attribute();
         Some(Transmit {
             path: NetPath {
                 local: transmit.src_ip.unwrap_or_else(|| self.local_of(transmit.destination)),
@@ -444,23 +442,27 @@ impl<P> Connection<P> {
     }
 
     fn local_of(&self, remote: SocketAddr) -> IpAddr {
-        self.paths.iter().find(|p| p.net.remote == remote).map_or(self.home.local, |p| p.net.local)
+        let to_remote = self.all_paths().filter(|path| path.net.remote == remote);
+        to_remote.min_by_key(|path| path.number).map_or(self.home.local, |path| path.net.local)
     }
 
     /// Finds out which datagram left in which packet, from the ledgers and from what is still queued.
-    fn attribute(&mut self, sent: &mut Vec<Sent<P>>) {
+    fn attribute(&mut self) {
         let left = self.buffer_size - self.inner.datagrams().send_buffer_space();
+        let sent = &mut self.departures;
         let first = sent.len();
-        for (path, quic) in self.paths.iter().enumerate() {
-            let mut book = quic.ledger.book();
-            sent.extend(book.sent.drain(..).map(|Departure { packet, bytes }| Sent {
-                path,
+        let mut depart = |quic: &QuicPath| {
+            let mut ledger = quic.ledger.lock();
+            sent.extend(ledger.sent.drain(..).map(|Departure { packet, bytes }| Sent {
+                path: quic.number,
                 packet,
                 bytes,
                 certain: true,
                 payload: None,
             }));
-        }
+        };
+        self.paths.by_number().for_each(|id| depart(self.paths[id].quic()));
+        self.pending.iter().for_each(depart);
         if self.queued_bytes <= left {
             return;
         }
@@ -495,7 +497,7 @@ impl<P> Connection<P> {
 
     /// Finds the path of every controller that was built since last time.
     fn match_controllers(&mut self) {
-        let built = self.roster.built();
+        let built = self.controllers.built();
         if built == self.matched {
             return;
         }
@@ -507,21 +509,22 @@ impl<P> Connection<P> {
                 continue;
             };
             let ledger = steered.ledger().clone();
-            if let Some(path) = self.paths.iter_mut().find(|p| p.id == id) {
+            let admitted = self.paths.iter_mut().map(Entry::quic_mut);
+            if let Some(path) = admitted.chain(&mut self.pending).find(|path| path.noq_id == id) {
                 path.ledger = ledger;
                 continue;
             }
             let Ok(tuple) = self.inner.network_path(id) else { continue };
             let local = tuple.local_ip().unwrap_or(self.home.local);
             let net = NetPath { local, remote: tuple.remote() };
-            self.paths.push(QuicPath { id, number: number(id), net, ledger });
+            self.pending.push(QuicPath { noq_id: id, number: number(id), net, ledger });
         }
-        self.paths.sort_by_key(|p| p.number);
+        self.pending.sort_by_key(|path| path.number);
     }
 }
 
 /// The number of a path id, which noq shows only in its wire form.
-fn number(id: PathId) -> u32 {
+fn number(id: noq_proto::PathId) -> u32 {
     let mut wire = Vec::with_capacity(8);
     id.encode(&mut wire);
     crate::varint::read(&mut wire.as_slice()).map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX))

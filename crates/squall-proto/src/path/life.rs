@@ -1,0 +1,739 @@
+//! The life of a path, as one state machine.
+//!
+//! ```text
+//!              validated                silence, or the system cannot send
+//!   Opened ──────────────────▶ InUse ───────────────────────────────▶ Suspected ◀──┐
+//!     ▲                        │  ▲                                   │   │        │ the outage
+//!     │            ten large   │  │ proof after       recent packet   │   │ only   │ is over
+//!     │ opened     packets     │  │ a round trip      arrived         │   │ small  │
+//!     │ again      lost, small │  │                   ┌───────────────┘   │ ones,  │
+//!     │ (reopen)   ones arrive │  └───── Readmitted ◀─┤                   │ again  │
+//!     │                        ▼                      │ large packet      ▼        │
+//!  (closed) ◀── any            └──────────────────────┴── arrived ───── Narrow    Out ◀── any but Opened:
+//!                                                                                     outage of a radio
+//!                Spent: of InUse and Readmitted, while the budget of the path leaves nothing for data
+//! ```
+//!
+//! Only [`Stage::InUse`] and [`Stage::Readmitted`] carry data. A closed path leaves its slot; a client opens it again under
+//! another number (`session/reopen.rs`). `session/paths.rs` carries out what a transition brings about ([`Change`]).
+//!
+//! A path is judged by proof of delivery, never by the RTT, which stays at its last good value when a path dies.
+//! `docs/liveness.md` gives the reasoning. Proof is an acknowledgement of a packet that left on the path, or the answer to a
+//! probe that did. When proof is overdue the path is *challenged*: a probe leaves on it, which the peer answers on the same
+//! path. Only a path that stays silent through a challenge is suspected, because the acknowledgement that is missing may
+//! have left on another path, which is the dead one. A suspected path carries probes only. The first probe that is
+//! acknowledged in reasonable time readmits it, on probation: with half the window it had, for a round trip (the way of
+//! Careful Resume, draft-ietf-tsvwg-careful-resume), then with all of it. If it falls silent again on probation, the window
+//! it may resume with is halved.
+//!
+//! A path whose latest proof is old is *in doubt*: the session sends a copy of what it carries on another path.
+
+use squall_sched::{Micros, PathState};
+use squall_signal::AlertKind;
+
+/// Where a path is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    /// Not validated yet.
+    Opened,
+    /// Carries data.
+    InUse,
+    /// Carries data again, on probation.
+    Readmitted,
+    /// Its budget leaves nothing for data, nor for what can take another path.
+    Spent,
+    /// Silent: carries probes only.
+    Suspected,
+    /// Small packets pass. Whether full-size ones do is asked with probes of that size.
+    Narrow,
+    /// A radio at one of its ends reports an outage.
+    Out,
+}
+
+/// What a transition brings about, for `session/paths.rs` to carry out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// It is silent, for so long by now.
+    Suspected(Micros),
+    /// It is used again, after so long.
+    Readmitted(Micros),
+    /// It was in use, and loses full-size packets.
+    Narrowed,
+    /// It was suspected, and passes small packets; it is not used until a full-size one has passed.
+    StillNarrow,
+    /// A radio takes it out of use.
+    Out,
+    /// The outage of its radio is over.
+    RadioBack,
+}
+
+/// The life of a path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Life {
+    opened: Micros,
+    state: State,
+    /// What the radios at this end and at the peer's reported last.
+    radios: [Option<RadioState>; 2],
+    spent: bool,
+    /// The peer has marked the path: it receives nothing from us there, or we receive nothing from it.
+    pub(crate) remote_suspects: bool,
+    /// noq lets no data through before this, as far as is known: the path has moved and is being validated again.
+    pub(crate) blocked_until: Micros,
+    /// When proof of delivery last came.
+    last_proof: Micros,
+    /// When the newest packet left that is known to have arrived.
+    proven: Micros,
+    challenge: Option<Challenge>,
+    /// Bytes that were copied since proof last came, because the path was in doubt.
+    hedged: u64,
+    /// Since the path was readmitted, no full-size packet is known to have arrived.
+    only_small: bool,
+    /// When the newest full-size packet left that is known to have arrived.
+    full_proven: Micros,
+    /// Full-size packets that left later and are lost.
+    full_lost: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum State {
+    #[default]
+    Opened,
+    InUse,
+    Suspected {
+        since: Micros,
+        /// Window to come back with.
+        window: u64,
+        next_probe: Micros,
+        probes: u32,
+        /// The path fell silent again before a full-size packet had passed: small ones do not readmit it.
+        wary: bool,
+    },
+    Narrow {
+        since: Micros,
+        window: u64,
+        next_probe: Micros,
+        probes: u32,
+    },
+    Readmitted {
+        window: u64,
+        until: Micros,
+    },
+}
+
+/// What a radio reported last, and what it makes of the path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RadioState {
+    pub(crate) kind: AlertKind,
+    /// F of STORM's Eq. 4.
+    pub(crate) factor: f64,
+}
+
+/// Probes that left because proof was overdue.
+#[derive(Clone, Copy, Debug)]
+struct Challenge {
+    first: Micros,
+    next: Micros,
+}
+
+/// What the path's round trips say of the time that proof takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expectation {
+    /// Smoothed round-trip time.
+    pub(crate) rtt: Micros,
+    /// Mean deviation of the round-trip time.
+    pub(crate) deviation: Micros,
+    /// Probe timeout (RFC 9002 §6.2.1).
+    pub(crate) probe_timeout: Micros,
+    /// [`Config::silence`](crate::Config::silence).
+    pub(crate) silence: Micros,
+}
+
+impl Expectation {
+    /// How long after a round trip proof is overdue: the time that a receiver may wait before it reports, and the
+    /// deviation.
+    fn patience(&self) -> Micros {
+        crate::feedback::MAX_DELAY + 2 * self.deviation.max(1_000)
+    }
+
+    /// How long the answer to a probe takes at most, as far as the round trips tell.
+    fn answer(&self) -> Micros {
+        self.rtt + (4 * self.deviation).max(1_000)
+    }
+}
+
+/// A packet whose fate is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    /// When it left.
+    pub(crate) sent_at: Micros,
+    /// Whether it had the size that QUIC needs at least (RFC 9000 §14).
+    pub(crate) full_size: bool,
+}
+
+/// Shortest silence that counts, so that a pause of the peer's machine does not.
+const MIN_SILENCE: Micros = 50_000;
+/// An acknowledgement later than this proves nothing about the present.
+const STALE: Micros = 1_000_000;
+/// Pause between two probes of a challenge at least. A single one may be lost by chance.
+const CHALLENGE_INTERVAL: Micros = 20_000;
+/// A path is in doubt when the newest packet that is known to have arrived left longer ago than this. Below the 300 ms
+/// within which a failure must cost nothing more.
+const DOUBT_AFTER: Micros = 250_000;
+/// On a long path, traffic of 20 packets a second leaves this much between the newest proof and the age at which it is
+/// overdue.
+const DOUBT_MARGIN: Micros = 50_000;
+/// Bytes that are copied while no proof comes: QUIC's initial window (RFC 9002 §7.2).
+const MAX_HEDGED: u64 = 14_720;
+/// Interval of probes in the first seconds of a suspicion; later ones come ever more rarely.
+const PROBE_INTERVAL: Micros = 25_000;
+/// At this interval a path that stays dead costs less than 1 kbit/s.
+const MAX_PROBE_INTERVAL: Micros = 1_000_000;
+/// Probes at the shortest interval: five seconds.
+const QUICK_PROBES: u32 = 200;
+/// Full-size packets lost in a row, beside smaller ones that arrive, after which the path's MTU is in question. With
+/// 30 % of random loss that happens to one packet in 170,000, and then costs a round trip.
+const FULL_LOST: u32 = 10;
+/// Pause after the first full-size probe of a narrow path, doubled after each further one up to 8 s.
+const NARROW_INTERVAL: Micros = 250_000;
+/// A path comes back with at least this window.
+const MIN_WINDOW: u64 = 4 * 1200;
+
+impl Life {
+    /// The life of a path that is opened now.
+    pub(crate) fn new(now: Micros) -> Self {
+        Self { opened: now, ..Self::default() }
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        match self.state {
+            State::Opened => Stage::Opened,
+            _ if self.is_out() => Stage::Out,
+            State::Suspected { .. } => Stage::Suspected,
+            State::Narrow { .. } => Stage::Narrow,
+            _ if self.spent => Stage::Spent,
+            State::InUse => Stage::InUse,
+            State::Readmitted { .. } => Stage::Readmitted,
+        }
+    }
+
+    /// Whether it was validated.
+    pub(crate) fn is_up(&self) -> bool {
+        !matches!(self.state, State::Opened)
+    }
+
+    /// Whether it carries data.
+    pub(crate) fn is_in_use(&self) -> bool {
+        matches!(self.stage(), Stage::InUse | Stage::Readmitted)
+    }
+
+    /// Whether schedulers may give it data now, as far as the network and its radios are concerned.
+    pub(crate) fn is_usable(&self, now: Micros) -> bool {
+        self.is_up() && self.state() == PathState::Active && self.blocked_until <= now
+    }
+
+    /// Whether it is silent, whatever its radios report.
+    pub(crate) fn is_suspect(&self) -> bool {
+        matches!(self.state, State::Suspected { .. })
+    }
+
+    /// Whether only small packets are known to pass, whatever its radios report.
+    pub(crate) fn is_narrow(&self) -> bool {
+        matches!(self.state, State::Narrow { .. })
+    }
+
+    /// Whether a radio at either end reports that the link is as good as gone.
+    pub(crate) fn is_out(&self) -> bool {
+        self.radios.iter().flatten().any(|radio| radio.kind == AlertKind::Outage)
+    }
+
+    /// Whether its budget leaves nothing for data, nor for what can take another path.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.spent
+    }
+
+    /// Whether transport and radios trust it: noq may send on it of its own, and its losses count as congestion.
+    pub(crate) fn is_trusted(&self) -> bool {
+        !self.is_suspect() && !self.is_out()
+    }
+
+    /// What schedulers and applications see.
+    pub(crate) fn state(&self) -> PathState {
+        match self.state {
+            _ if self.is_out() => PathState::Deactivated,
+            State::Suspected { .. } | State::Narrow { .. } => PathState::Suspect,
+            _ => PathState::Active,
+        }
+    }
+
+    /// F of STORM's Eq. 4: by what its bandwidth counts when data is divided.
+    pub(crate) fn factor(&self) -> f64 {
+        self.radios.iter().flatten().map(|radio| radio.factor).fold(1.0, f64::min)
+    }
+
+    /// Since when it has been of no use: silent, or opened and not validated.
+    pub(crate) fn idle_since(&self) -> Option<Micros> {
+        match self.state {
+            State::Opened => Some(self.opened),
+            State::Suspected { since, .. } => Some(since),
+            _ => None,
+        }
+    }
+
+    /// It was validated, which takes a round trip.
+    pub(crate) fn on_validated(&mut self, now: Micros, rtt: Micros) {
+        self.state = State::InUse;
+        self.on_proof(now, Packet { sent_at: now.saturating_sub(rtt), full_size: true }, rtt);
+    }
+
+    /// Whether its budget is spent now.
+    pub(crate) fn set_spent(&mut self, spent: bool) {
+        self.spent = spent;
+    }
+
+    /// A radio at this end, or at the peer's, reports something new. `window` is the path's.
+    pub(crate) fn on_radio(
+        &mut self,
+        now: Micros,
+        by_peer: bool,
+        radio: RadioState,
+        window: u64,
+    ) -> Option<Change> {
+        let was_out = self.is_out();
+        self.radios[usize::from(by_peer)] = Some(radio);
+        match (was_out, self.is_out()) {
+            (false, true) => Some(Change::Out),
+            (true, false) => {
+                // The radio may be ahead of the link on the way up, too: the path is probed at once, and used when it
+                // answers. What carries data is proof of delivery, which takes a round trip.
+                match &mut self.state {
+                    State::Suspected { next_probe, probes, .. } => (*next_probe, *probes) = (now, 0),
+                    _ => {
+                        // It was not used, which says nothing of the size of what passes.
+                        self.only_small = false;
+                        self.enter_suspicion(now, window);
+                    }
+                }
+                Some(Change::RadioBack)
+            }
+            _ => None,
+        }
+    }
+
+    /// When proof is due; `oldest` is when the oldest packet in flight left.
+    fn due(&self, oldest: Option<Micros>, expected: &Expectation) -> Option<Micros> {
+        let oldest = oldest.filter(|_| !self.is_suspect())?;
+        Some(self.last_proof.max(oldest + expected.rtt))
+    }
+
+    /// When the next probe of a challenge is due, if no proof comes until then.
+    pub(crate) fn challenge_at(&self, oldest: Option<Micros>, expected: &Expectation) -> Option<Micros> {
+        let due = self.due(oldest, expected)?;
+        Some(self.challenge.map_or(due + expected.patience(), |challenge| challenge.next))
+    }
+
+    /// A probe of a challenge leaves.
+    pub(crate) fn on_challenge(&mut self, now: Micros, expected: &Expectation) {
+        let first = self.challenge.map_or(now, |challenge| challenge.first);
+        let next = now + CHALLENGE_INTERVAL.max(expected.rtt / 2);
+        self.challenge = Some(Challenge { first, next });
+    }
+
+    /// When the path will be suspected, if no proof comes until then.
+    pub(crate) fn suspect_at(&self, oldest: Option<Micros>, expected: &Expectation) -> Option<Micros> {
+        let due = self.due(oldest, expected)?;
+        let silence = (2 * expected.probe_timeout).min(expected.silence).max(MIN_SILENCE);
+        Some((due + silence).max(self.challenge?.first + expected.answer()))
+    }
+
+    /// Whether nothing proves that the path delivers what leaves now. `overdue` is the age at which an acknowledgement
+    /// is overdue.
+    pub(crate) fn is_in_doubt(&self, now: Micros, overdue: Micros) -> bool {
+        now.saturating_sub(self.proven) > DOUBT_AFTER.max(overdue + DOUBT_MARGIN)
+    }
+
+    /// Whether a block of this size may be copied to another path.
+    pub(crate) fn may_hedge(&self, len: u64) -> bool {
+        self.hedged + len <= MAX_HEDGED
+    }
+
+    /// So many bytes were copied.
+    pub(crate) fn on_hedged(&mut self, bytes: u64) {
+        self.hedged += bytes;
+    }
+
+    /// When proof of delivery last came; 0 for never.
+    pub(crate) fn last_proof(&self) -> Micros {
+        self.last_proof
+    }
+
+    /// The path is silent: no proof came in time, or the system reports that it cannot send. `oldest` is when the oldest
+    /// packet in flight left: a path that had nothing to carry was idle, not silent.
+    pub(crate) fn suspect(&mut self, now: Micros, oldest: Option<Micros>, window: u64) -> Change {
+        let silent = now.saturating_sub(self.last_proof.max(oldest.unwrap_or(0)));
+        self.enter_suspicion(now, window);
+        Change::Suspected(silent)
+    }
+
+    fn enter_suspicion(&mut self, now: Micros, window: u64) {
+        let window = match self.state {
+            State::Readmitted { window, .. } => window / 2,
+            State::Narrow { window, .. } => window,
+            _ => window,
+        };
+        self.challenge = None;
+        let window = window.max(MIN_WINDOW);
+        self.state =
+            State::Suspected { since: now, window, next_probe: now, probes: 0, wary: self.only_small };
+    }
+
+    /// A packet is known to have arrived.
+    pub(crate) fn on_proof(&mut self, now: Micros, packet: Packet, srtt: Micros) -> Option<Change> {
+        self.last_proof = now;
+        self.proven = self.proven.max(packet.sent_at);
+        self.challenge = None;
+        self.hedged = 0;
+        self.only_small &= !packet.full_size;
+        if packet.full_size {
+            self.full_proven = self.full_proven.max(packet.sent_at);
+            self.full_lost = 0;
+        }
+        let fresh = now.saturating_sub(packet.sent_at) <= STALE;
+        match self.state {
+            State::Suspected { since, window, wary: true, .. } if fresh && !packet.full_size => {
+                self.state = State::Narrow { since, window, next_probe: now, probes: 0 };
+                Some(Change::StillNarrow)
+            }
+            State::Suspected { since, window, .. } if fresh => {
+                Some(self.readmit(now, since, window, srtt, packet))
+            }
+            State::Narrow { since, window, .. } if packet.full_size => {
+                Some(self.readmit(now, since, window, srtt, packet))
+            }
+            State::Readmitted { until, .. } if now >= until => {
+                self.state = State::InUse;
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// A packet is lost.
+    pub(crate) fn on_loss(&mut self, now: Micros, packet: Packet, window: u64) -> Option<Change> {
+        self.full_lost += u32::from(packet.full_size && packet.sent_at > self.full_proven);
+        let carried = matches!(self.state, State::InUse | State::Readmitted { .. });
+        if !carried || self.full_lost < FULL_LOST || self.proven <= packet.sent_at {
+            return None;
+        }
+        self.state = State::Narrow { since: now, window, next_probe: now, probes: 0 };
+        Some(Change::Narrowed)
+    }
+
+    fn readmit(&mut self, now: Micros, since: Micros, window: u64, srtt: Micros, packet: Packet) -> Change {
+        self.only_small = !packet.full_size;
+        self.state = State::Readmitted { window, until: now + srtt };
+        Change::Readmitted(now - since)
+    }
+
+    /// The window as far as it may be used.
+    pub(crate) fn cap(&self, window: u64) -> u64 {
+        match self.state {
+            State::Readmitted { window: resumed, .. } => window.min((resumed / 2).max(MIN_WINDOW)),
+            _ => window,
+        }
+    }
+
+    /// When the next probe of a suspected path is due; a path that can carry nothing is not probed.
+    pub(crate) fn probe_at(&self) -> Option<Micros> {
+        match self.state {
+            State::Suspected { next_probe, .. } if !self.spent => Some(next_probe),
+            _ => None,
+        }
+    }
+
+    /// A probe of the suspected path leaves.
+    pub(crate) fn on_probe(&mut self, now: Micros) {
+        if let State::Suspected { next_probe, probes, .. } = &mut self.state {
+            *probes += 1;
+            let doublings = probes.saturating_sub(QUICK_PROBES).div_ceil(20).min(6);
+            *next_probe = now + (PROBE_INTERVAL << doublings).min(MAX_PROBE_INTERVAL);
+        }
+    }
+
+    /// When a narrow path is probed with a full-size packet next; one that can carry nothing is not probed.
+    pub(crate) fn full_probe_at(&self) -> Option<Micros> {
+        match self.state {
+            State::Narrow { next_probe, .. } if !self.spent && !self.is_out() => Some(next_probe),
+            _ => None,
+        }
+    }
+
+    /// A full-size probe leaves. Returns whether it is the second: the first was not answered.
+    pub(crate) fn on_full_probe(&mut self, now: Micros) -> bool {
+        let State::Narrow { next_probe, probes, .. } = &mut self.state else { return false };
+        *next_probe = now + (NARROW_INTERVAL << (*probes).min(5));
+        *probes += 1;
+        *probes == 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::{prelude::*, strategy::ValueTree as _};
+
+    use super::*;
+
+    const SRTT: Micros = 30_000;
+    const EXPECTED: Expectation =
+        Expectation { rtt: SRTT, deviation: 5_000, probe_timeout: 60_000, silence: 200_000 };
+
+    /// A path in use that nothing is known of.
+    fn in_use() -> Life {
+        Life { state: State::InUse, ..Life::default() }
+    }
+
+    fn lost(life: &mut Life, now: Micros, packet: Packet, window: u64) -> bool {
+        life.on_loss(now, packet, window) == Some(Change::Narrowed)
+    }
+
+    fn full(sent_at: Micros) -> Packet {
+        Packet { sent_at, full_size: true }
+    }
+
+    fn small(sent_at: Micros) -> Packet {
+        Packet { sent_at, full_size: false }
+    }
+
+    #[test]
+    fn a_path_that_passes_small_packets_only_is_out_until_a_full_size_one_passes() {
+        let mut life = in_use();
+        life.suspect(1_000_000, None, 80_000);
+        let back = life.on_proof(1_100_000, small(1_090_000), SRTT);
+        assert_eq!(back, Some(Change::Readmitted(100_000)), "the first time a small one is enough");
+        life.suspect(1_300_000, None, 80_000);
+        assert_eq!(life.on_proof(1_350_000, small(1_340_000), SRTT), Some(Change::StillNarrow));
+        assert!(life.is_narrow() && !life.is_suspect());
+        assert_eq!(life.full_probe_at(), Some(1_350_000));
+        assert!(!life.on_full_probe(1_350_000));
+        assert_eq!(life.full_probe_at(), Some(1_600_000));
+        assert!(life.on_full_probe(1_600_000), "the first was not answered");
+        assert_eq!(life.full_probe_at(), Some(2_100_000));
+        assert_eq!(life.on_proof(1_700_000, small(1_690_000), SRTT), None);
+        let back = life.on_proof(1_800_000, full(1_700_000), SRTT);
+        assert_eq!(back, Some(Change::Readmitted(500_000)));
+        life.suspect(3_000_000, None, 80_000);
+        let back = life.on_proof(3_100_000, small(3_090_000), SRTT);
+        assert_eq!(back, Some(Change::Readmitted(100_000)), "a full-size packet had passed");
+    }
+
+    #[test]
+    fn a_path_that_loses_full_size_packets_and_passes_small_ones_is_narrow() {
+        let mut life = in_use();
+        life.on_proof(1_030_000, full(1_000_000), SRTT);
+        for i in 0..20 {
+            assert!(!lost(&mut life, 1_050_000, full(990_000 + i), 80_000), "older than what arrived");
+        }
+        for i in 1..10 {
+            life.on_proof(1_100_000 + i, small(1_002_000 * i), SRTT);
+            assert!(!lost(&mut life, 1_100_000 + i, full(1_001_000), 80_000));
+        }
+        assert!(!lost(&mut life, 1_200_000, small(1_001_000), 80_000));
+        assert!(lost(&mut life, 1_200_000, full(1_001_000), 80_000));
+        assert!(life.is_narrow());
+        let back = life.on_proof(1_300_000, full(1_200_000), SRTT);
+        assert_eq!(back, Some(Change::Readmitted(100_000)));
+    }
+
+    #[test]
+    fn silence_counts_from_when_proof_was_due_and_through_a_challenge() {
+        let mut life = in_use();
+        life.on_proof(1_000_000, full(970_000), SRTT);
+        assert_eq!(life.challenge_at(None, &EXPECTED), None, "nothing in flight");
+        // Sent just now: due after a round trip, overdue 20 ms later.
+        assert_eq!(life.challenge_at(Some(1_000_000), &EXPECTED), Some(1_050_000));
+        // Sent long ago, but other packets were acknowledged since.
+        assert_eq!(life.challenge_at(Some(500_000), &EXPECTED), Some(1_020_000));
+        assert_eq!(life.suspect_at(Some(500_000), &EXPECTED), None, "not challenged yet");
+        life.on_challenge(1_020_000, &EXPECTED);
+        assert_eq!(life.challenge_at(Some(500_000), &EXPECTED), Some(1_040_000));
+        assert_eq!(life.suspect_at(Some(500_000), &EXPECTED), Some(1_120_000), "two probe timeouts");
+        // Long probe timeouts are cut short, short ones are not taken literally.
+        let suspect_at =
+            |probe_timeout| life.suspect_at(Some(500_000), &Expectation { probe_timeout, ..EXPECTED });
+        assert_eq!(suspect_at(500_000), Some(1_200_000));
+        assert_eq!(suspect_at(1_000), Some(1_070_000), "the answer to the challenge may take 50 ms");
+        let silent = |now, oldest| ({ life }).suspect(now, Some(oldest), 80_000);
+        assert_eq!(silent(1_120_000, 500_000), Change::Suspected(120_000));
+        assert_eq!(silent(3_120_000, 3_000_000), Change::Suspected(120_000), "it was idle before");
+        // An answer ends the challenge.
+        life.on_proof(1_050_000, full(1_015_000), SRTT);
+        assert_eq!(life.suspect_at(Some(500_000), &EXPECTED), None);
+        assert_eq!(life.challenge_at(Some(500_000), &EXPECTED), Some(1_070_000));
+    }
+
+    #[test]
+    fn a_path_without_recent_proof_is_in_doubt_and_hedged_for_an_initial_window() {
+        let mut life = in_use();
+        life.on_proof(1_030_000, full(1_000_000), SRTT);
+        assert!(!life.is_in_doubt(1_250_000, 45_000));
+        assert!(life.is_in_doubt(1_250_001, 45_000));
+        assert!(!life.is_in_doubt(1_600_000, 600_000), "a long path proves nothing sooner");
+        assert!(life.may_hedge(MAX_HEDGED) && !life.may_hedge(MAX_HEDGED + 1));
+        life.on_hedged(14_000);
+        assert!(life.may_hedge(720) && !life.may_hedge(721));
+        life.on_proof(1_400_000, full(1_300_000), SRTT);
+        assert!(life.may_hedge(MAX_HEDGED));
+    }
+
+    #[test]
+    fn a_recent_packet_readmits_and_a_stale_one_does_not() {
+        let mut life = in_use();
+        life.suspect(1_000_000, None, 100_000);
+        assert!(life.is_suspect());
+        assert_eq!(life.on_proof(4_000_000, full(900_000), SRTT), None, "three seconds late");
+        assert!(life.is_suspect());
+        assert_eq!(life.on_proof(4_000_000, full(3_950_000), SRTT), Some(Change::Readmitted(3_000_000)));
+        assert!(!life.is_suspect());
+    }
+
+    #[test]
+    fn probation_halves_the_window_for_a_round_trip() {
+        let mut life = in_use();
+        life.suspect(0, None, 100_000);
+        life.on_proof(500_000, full(480_000), SRTT);
+        assert_eq!(life.cap(100_000), 50_000);
+        assert_eq!(life.cap(20_000), 20_000, "never above the controller's own");
+        life.on_proof(520_000, full(490_000), SRTT);
+        assert_eq!(life.cap(100_000), 50_000);
+        life.on_proof(530_000, full(500_000), SRTT);
+        assert_eq!(life.cap(100_000), 100_000);
+    }
+
+    #[test]
+    fn a_path_that_flaps_comes_back_ever_smaller() {
+        let mut life = in_use();
+        let mut caps = Vec::new();
+        for i in 0..6u64 {
+            life.suspect(i * 1_000_000, None, 80_000);
+            life.on_proof(i * 1_000_000 + 500_000, full(i * 1_000_000 + 480_000), SRTT);
+            caps.push(life.cap(80_000));
+        }
+        assert_eq!(caps, [40_000, 20_000, 10_000, 5_000, 4_800, 4_800]);
+    }
+
+    #[test]
+    fn probes_become_rarer() {
+        let mut life = in_use();
+        life.suspect(0, None, 100_000);
+        let mut at = vec![life.probe_at().unwrap()];
+        while *at.last().unwrap() < 60_000_000 {
+            life.on_probe(*at.last().unwrap());
+            at.push(life.probe_at().unwrap());
+        }
+        assert_eq!(at[1] - at[0], 25_000);
+        assert!(at[..200].last().unwrap() < &5_000_000);
+        assert_eq!(at[at.len() - 1] - at[at.len() - 2], 1_000_000);
+        assert!(at.len() < 500, "{} probes in a minute", at.len());
+    }
+
+    /// Something that happens to a path.
+    #[derive(Clone, Debug)]
+    enum Input {
+        Validated,
+        Silent,
+        /// A packet that left so long ago has arrived.
+        Arrived(Micros, bool),
+        Lost(Micros, bool),
+        Radio(bool, AlertKind),
+        Budget(bool),
+        Probe,
+        FullProbe,
+        Challenge,
+    }
+
+    fn any_input() -> impl Strategy<Value = Input> {
+        let radio = prop::sample::select(vec![AlertKind::Warning, AlertKind::Outage, AlertKind::Recovery]);
+        let arrived = (1_000..1_200_000u64, any::<bool>()).prop_map(|(age, full)| Input::Arrived(age, full));
+        let lost = (1_000..100_000u64, any::<bool>()).prop_map(|(age, full)| Input::Lost(age, full));
+        let fixed = [Input::Validated, Input::Silent, Input::Probe, Input::FullProbe, Input::Challenge];
+        prop_oneof![
+            6 => arrived,
+            12 => lost,
+            5 => prop::sample::select(fixed.to_vec()),
+            1 => (any::<bool>(), radio).prop_map(|(by_peer, kind)| Input::Radio(by_peer, kind)),
+            1 => any::<bool>().prop_map(Input::Budget),
+        ]
+    }
+
+    /// Lets something happen, as the session does; it does nothing else to a path that is not validated.
+    fn apply(life: &mut Life, now: Micros, input: &Input) -> Option<Change> {
+        let packet = |age, full_size| Packet { sent_at: now - age, full_size };
+        match *input {
+            Input::Validated if !life.is_up() => life.on_validated(now, SRTT),
+            Input::Budget(spent) => life.set_spent(spent),
+            _ if !life.is_up() => {}
+            Input::Silent if !life.is_suspect() => return Some(life.suspect(now, None, 80_000)),
+            Input::Arrived(age, full) => return life.on_proof(now, packet(age, full), SRTT),
+            Input::Lost(age, full) => return life.on_loss(now, packet(age, full), 80_000),
+            Input::Radio(by_peer, kind) => {
+                return life.on_radio(now, by_peer, RadioState { kind, factor: 0.5 }, 80_000);
+            }
+            Input::Probe => life.on_probe(now),
+            Input::FullProbe => _ = life.on_full_probe(now),
+            Input::Challenge => life.on_challenge(now, &EXPECTED),
+            Input::Validated | Input::Silent => {}
+        }
+        None
+    }
+
+    /// The transitions of the picture, with the change that each brings about.
+    fn is_legal(from: Stage, to: Stage, change: Option<Change>) -> bool {
+        use Stage::{InUse, Narrow, Opened, Out, Readmitted, Spent, Suspected};
+        match (from, to) {
+            (Opened, InUse | Spent) | (Readmitted, InUse) => change.is_none(),
+            // The budget grows, or is spent.
+            (Spent, InUse | Readmitted) | (InUse | Readmitted, Spent) => change.is_none(),
+            (InUse | Readmitted | Spent | Narrow, Suspected) => matches!(change, Some(Change::Suspected(_))),
+            (InUse | Readmitted | Spent, Narrow) => change == Some(Change::Narrowed),
+            (Suspected, Narrow) => change == Some(Change::StillNarrow),
+            (Suspected | Narrow, Readmitted | Spent) => matches!(change, Some(Change::Readmitted(_))),
+            (Opened, Out) | (Out, Opened) => false,
+            (_, Out) if from != Out => change == Some(Change::Out),
+            (Out, Suspected) => change == Some(Change::RadioBack),
+            _ => from == to,
+        }
+    }
+
+    fn check(inputs: &[(Micros, Input)]) -> Result<std::collections::BTreeSet<Stage>, TestCaseError> {
+        let (mut life, mut now) = (Life::new(2_000_000), 2_000_000);
+        let mut seen = std::collections::BTreeSet::from([life.stage()]);
+        for (step, input) in inputs {
+            now += step;
+            let from = life.stage();
+            let change = apply(&mut life, now, input);
+            let to = life.stage();
+            prop_assert!(is_legal(from, to, change), "{input:?}: {from:?} to {to:?} with {change:?}");
+            seen.insert(to);
+            prop_assert_eq!(life.is_in_use(), matches!(to, Stage::InUse | Stage::Readmitted));
+            prop_assert!(!life.is_in_use() || life.state() == PathState::Active && life.is_trusted());
+            prop_assert!(life.cap(80_000) <= 80_000);
+            prop_assert!(life.probe_at().is_none() || life.is_suspect() && !life.is_spent());
+            prop_assert!(life.full_probe_at().is_none() || to == Stage::Narrow);
+        }
+        Ok(seen)
+    }
+
+    proptest! {
+        #[test]
+        fn no_transition_is_outside_the_picture(inputs in prop::collection::vec((1u64..60_000, any_input()), 1..200)) {
+            check(&inputs)?;
+        }
+    }
+
+    #[test]
+    fn every_stage_is_reached() {
+        let mut runner = proptest::test_runner::TestRunner::deterministic();
+        let inputs = prop::collection::vec((1u64..60_000, any_input()), 2_000);
+        let seen = check(&inputs.new_tree(&mut runner).unwrap().current()).unwrap();
+        assert_eq!(seen.len(), 7, "{seen:?}");
+    }
+}

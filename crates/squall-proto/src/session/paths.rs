@@ -1,0 +1,247 @@
+//! What the transitions of a path's life bring about (`path/life.rs` has the states and the picture).
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::{Duration, Instant},
+};
+
+use squall_sched::{BlockId, Micros, PathId, SchedEvent};
+
+use super::{PacketFate, Session, Stage};
+use crate::{
+    Event, NetPath, PathChange,
+    path::{Change, Chunk, InFlight, Path, Payload},
+};
+
+/// A path that lets no data through is tried again after a round trip, within these bounds.
+const MIN_BLOCK: Micros = 5_000;
+const MAX_BLOCK: Micros = 200_000;
+
+impl Session {
+    /// The path of that number, which becomes one of the session if it was not; `None` when there are too many.
+    pub(super) fn admit_path(&mut self, number: u32, now: Micros) -> Option<PathId> {
+        let span = &self.span;
+        self.conn.admit(number, |id, quic| {
+            let mut path = Path::new(id, quic, now);
+            path.span = tracing::info_span!(parent: span, "path", id = id.0, number);
+            path
+        })
+    }
+
+    /// QUIC has validated a path.
+    pub(super) fn on_path_up(&mut self, at: Micros, number: u32) {
+        let Some(id) = self.admit_path(number, at) else {
+            // More paths than the limit: the peer may have eight.
+            self.conn.reject(number, self.instant(at));
+            return;
+        };
+        if self.conn.paths[id].life.is_up() || self.stage == Stage::Handshake {
+            return;
+        }
+        let rtt = self.conn.srtt(id).map(|rtt| rtt.as_micros() as Micros);
+        let path = &mut self.conn.paths[id];
+        path.heard_at = at;
+        if let Some(rtt) = rtt {
+            path.rtt.seed(rtt);
+        }
+        path.life.on_validated(at, path.rtt.smoothed);
+        let net = path.quic.net;
+        self.on_wanted_up(net);
+        self.refresh_path(at, id);
+        self.announce_cost(id);
+        self.announce_signal(at, id);
+        self.path_event(id, PathChange::Up(net));
+    }
+
+    /// A path is gone, and leaves its slot.
+    pub(super) fn on_path_gone(&mut self, at: Micros, number: u32) {
+        let Some(id) = self.conn.paths.find(number) else { return };
+        self.radios.forget(number);
+        self.take_back_all(id);
+        self.drop_flight(at, id);
+        self.probes.forget(id);
+        self.urgent.retain(|(path, _)| *path != id);
+        self.conn.paths.remove(id);
+        self.outbox.queue.forget_path(id);
+        self.path_event(id, PathChange::Down);
+    }
+
+    /// The peer's address changed: QUIC reports no fate of what was sent to the old one, and validates the new one.
+    pub(super) fn on_rebound(&mut self, at: Micros, id: PathId) {
+        self.drop_flight(at, id);
+        let path = &self.conn.paths[id];
+        if path.life.is_up() {
+            let net = path.quic.net;
+            self.block_path(id, at);
+            self.path_event(id, PathChange::Rebound(net));
+        }
+    }
+
+    /// noq let nothing through on the path: it is being validated again. It gets no data for a while.
+    pub(super) fn block_path(&mut self, id: PathId, at: Micros) {
+        let path = &mut self.conn.paths[id];
+        path.life.blocked_until = at + path.rtt.smoothed.clamp(MIN_BLOCK, MAX_BLOCK);
+        self.take_back_all(id);
+    }
+
+    /// The system cannot send from `local`, to `remote` or to any address: suspects the paths there. Returns whether
+    /// there were any that were not suspected before.
+    pub(crate) fn on_unreachable(&mut self, now: Instant, local: IpAddr, remote: Option<SocketAddr>) -> bool {
+        let (_span, at) = (self.span.clone().entered(), self.micros(now));
+        let meant = |net: NetPath| net.local == local && remote.is_none_or(|remote| net.remote == remote);
+        let mut found = false;
+        for id in self.conn.paths.ids() {
+            let path = &self.conn.paths[id];
+            let life = &path.life;
+            if self.stage == Stage::Open && life.is_up() && !life.is_suspect() && meant(path.quic.net) {
+                self.suspect(at, id);
+                found = true;
+            }
+        }
+        found
+    }
+
+    /// Suspects a path that is silent.
+    pub(super) fn suspect(&mut self, at: Micros, id: PathId) {
+        let path = &mut self.conn.paths[id];
+        let change = path.life.suspect(at, path.flight.waiting_since(), path.window);
+        self.carry_out(at, id, Some(change));
+    }
+
+    /// Carries out what a transition of a path's life brings about.
+    pub(super) fn carry_out(&mut self, at: Micros, id: PathId, change: Option<Change>) {
+        let Some(change) = change else { return };
+        if matches!(change, Change::Suspected(_)) {
+            self.conn.paths[id].stats.suspicions += 1;
+            // Marked as backup, the path lets no datagram through: a probe would leave on another.
+            self.probes.drop_waiting(id);
+        }
+        if change != Change::Narrowed {
+            self.update_trust(id);
+        }
+        if matches!(change, Change::Suspected(_) | Change::Narrowed | Change::Out) {
+            self.take_back_all(id);
+        }
+        match change {
+            Change::Suspected(silent) => {
+                self.repair_flight(at, id);
+                self.path_event(id, PathChange::Suspected { silent: Duration::from_micros(silent) });
+            }
+            Change::Readmitted(after) => {
+                self.path_event(id, PathChange::Readmitted { after: Duration::from_micros(after) });
+            }
+            // The application learns of an alert, and of a narrow path when a second full-size probe is due.
+            Change::Out | Change::RadioBack | Change::Narrowed | Change::StillNarrow => {}
+        }
+    }
+
+    /// Enters whether transport and radios trust a path: what noq may send on it of its own, and whether its losses count
+    /// as congestion.
+    fn update_trust(&mut self, id: PathId) {
+        let path = &self.conn.paths[id];
+        let trusted = path.life.is_trusted();
+        // Loss on a dead path is no congestion: the controller is to find its window as it was.
+        path.quic.ledger.lock().forgive_below = if trusted { path.flight.next_packet() } else { u64::MAX };
+        self.conn.set_backup(id, !trusted);
+        self.duties.flush();
+    }
+
+    /// Takes over what the path's controller has worked out.
+    pub(super) fn refresh_path(&mut self, at: Micros, id: PathId) {
+        let packet = self.packet_size();
+        let path = &mut self.conn.paths[id];
+        let ledger = path.quic.ledger.lock();
+        (path.window, path.capacity) = (ledger.window, ledger.capacity);
+        let (rate, slow_start) = (ledger.pacing_rate, ledger.slow_start);
+        drop(ledger);
+        let window = path.effective_window();
+        path.pacer.update(at, rate, window, path.rtt.steady, slow_start, packet);
+    }
+
+    /// The fates of the packets in flight on a path will not be known: their data is repaired where that is wanted.
+    fn drop_flight(&mut self, at: Micros, id: PathId) {
+        for (packet, entry) in self.conn.paths[id].flight.drain() {
+            self.log_packet(at, id, packet, PacketFate::Unknown, &entry);
+            self.on_packet_lost(at, id, entry);
+        }
+    }
+
+    /// Reliable data in flight on a suspected path is repaired at once. Unreliable data is not sent again in either case,
+    /// so its fate is left to QUIC.
+    fn repair_flight(&mut self, at: Micros, id: PathId) {
+        let mut chunks = Vec::new();
+        let mut controls = Vec::new();
+        for entry in self.conn.paths[id].flight.iter_mut().filter(|e| !e.repaired) {
+            entry.repaired = true;
+            for payload in entry.payload.iter().chain(&entry.more) {
+                match payload {
+                    Payload::Chunk(chunk) => chunks.push(chunk.clone()),
+                    Payload::Control(control) => controls.push(*control),
+                    Payload::Probe(_) | Payload::Ephemeral => {}
+                }
+            }
+        }
+        for control in controls {
+            self.repeat_control(at, control);
+        }
+        chunks.retain(|chunk: &Chunk| self.is_reliable(chunk.block));
+        for Chunk { block, range, .. } in chunks {
+            self.lose_range(at, block, range, id);
+        }
+    }
+
+    /// A packet is lost, or its fate will not be known: its data is repaired where that is wanted.
+    pub(super) fn on_packet_lost(&mut self, at: Micros, id: PathId, entry: InFlight) {
+        for payload in entry.payload.into_iter().chain(entry.more) {
+            match payload {
+                Payload::Chunk(chunk) if !entry.repaired || !self.is_reliable(chunk.block) => {
+                    self.lose_range(at, chunk.block, chunk.range, id);
+                }
+                Payload::Control(control) if !entry.repaired => self.repeat_control(at, control),
+                _ => {}
+            }
+        }
+        self.duties.schedule();
+    }
+
+    fn lose_range(&mut self, at: Micros, block: BlockId, range: std::ops::Range<u32>, path: PathId) {
+        self.sched_events.push(SchedEvent::Lost { block, range: range.clone(), path });
+        if let Some(ended) = self.outbox.on_lost(block, range, path) {
+            self.on_ended(at, &ended);
+        }
+    }
+
+    fn is_reliable(&self, block: BlockId) -> bool {
+        self.outbox.queue.get(block).is_some_and(|b| b.meta().reliable)
+    }
+
+    /// Takes back what was assigned to a path and has not left.
+    pub(super) fn take_back_all(&mut self, id: PathId) {
+        let path = &mut self.conn.paths[id];
+        path.committed_bytes = 0;
+        for chunk in std::mem::take(&mut path.committed) {
+            self.take_back(chunk, id);
+        }
+        self.duties.schedule();
+    }
+
+    /// A range assigned to a path did not leave.
+    pub(super) fn take_back(&mut self, chunk: Chunk, path: PathId) {
+        let Chunk { block, range, .. } = chunk;
+        self.outbox.on_unsent(block, range.clone(), path);
+        self.sched_events.push(SchedEvent::Unsent { block, range, path });
+        self.duties.schedule();
+    }
+
+    pub(super) fn path_event(&mut self, id: PathId, change: PathChange) {
+        if self.stage == Stage::Closed {
+            return;
+        }
+        let span = self.conn.paths.get(id).map_or(&self.span, |path| &path.span);
+        span.in_scope(|| tracing::debug!(path = id.0, ?change, "path changes"));
+        self.notices.push(Event::Path(id, change));
+        self.outlook.look_again();
+        self.sched_events.push(SchedEvent::PathChanged(id));
+        self.duties.schedule();
+    }
+}
