@@ -12,7 +12,7 @@
 //!
 //! `now` never goes backwards between calls.
 //!
-//! The way of a block: [`Session::send`] → `outbox` → [`Scheduler`](squall_sched::Scheduler) →
+//! A block's way: [`Session::send`] → `outbox` → [`Scheduler`](squall_sched::Scheduler) →
 //! [`wire`] → `steering` → noq → the driver. Back: packet → noq → [`wire`] → `inbox` → event. The fate
 //! of every packet comes from QUIC's own acknowledgements through the ledger in `steering`.
 
@@ -22,6 +22,7 @@ mod block;
 mod capacity;
 mod config;
 pub mod congestion;
+pub mod drive;
 mod endpoint;
 mod event;
 mod feedback;

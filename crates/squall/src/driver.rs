@@ -1,11 +1,12 @@
 //! The task of an endpoint: sockets on one side, the core on the other.
 //!
 //! One task for all sockets and sessions. Handles change the core under its lock and wake this task;
-//! packets therefore never cross a channel. Each turn receives a batch, lets the core act, sends its
-//! packets, and notifies the sessions; the lock is not held while packets are received.
+//! packets therefore never cross a channel. Each turn receives a batch, drives the core by the loop of
+//! [`squall_proto::drive`], and notifies sessions; the lock is not held while packets are received.
 
 use std::{
     future::Future,
+    ops::Range,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -13,7 +14,10 @@ use std::{
 };
 
 use bytes::BytesMut;
-use squall_proto::{Ecn, NetPath};
+use squall_proto::{
+    Ecn, NetPath, Transmit,
+    drive::{self, Datagram, Io, Unreachable},
+};
 
 use crate::{
     error,
@@ -94,86 +98,130 @@ impl Driver {
         self.watch = None;
     }
 
-    /// Passes packets that have arrived to the core. Returns whether there may be more.
+    /// Hands what has arrived to the core. Returns whether there may be more.
     fn receive(&mut self, cx: &mut Context<'_>) -> bool {
         let mut received = false;
         for index in 0..self.sockets.len() {
             let (socket, _) = self.sockets.at(index);
             let Poll::Ready(count) = socket.poll_receive(cx, &mut self.buffers) else { continue };
             received = true;
-            let mut since_answer = 0;
-            for entry in 0..count {
-                since_answer += self.hand_over(index, entry);
-                if since_answer >= MAX_UNANSWERED {
+            let mut entry = 0;
+            while entry < count {
+                let mut packets = 0;
+                let first = entry;
+                while entry < count && packets < MAX_UNANSWERED {
+                    let meta = self.buffers.message(entry).0;
+                    packets += meta.len.div_ceil(meta.stride.max(1));
+                    entry += 1;
+                }
+                self.turn(
+                    cx,
+                    Some(Received { index, entries: first..entry, rest: BytesMut::new() }),
+                    |turn| drive::take_in(turn),
+                );
+                if packets >= MAX_UNANSWERED {
                     self.transmit(cx);
-                    since_answer = 0;
                 }
             }
         }
         received
     }
 
-    /// Hands the packets of one received message to the core; returns how many.
-    fn hand_over(&mut self, index: usize, entry: usize) -> usize {
-        let (socket, local) = self.sockets.at(index);
-        let (meta, contents) = self.buffers.message(entry);
-        let mut core = self.shared.lock();
-        let core = &mut *core;
-        let now = Instant::now();
-        let name = core.routes.name(socket.key, local, meta.dst_ip);
-        let net = NetPath { local: name, remote: meta.addr };
-        let ecn = meta.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
-        let mut rest = BytesMut::from(contents);
-        let mut packets = 0;
-        while !rest.is_empty() {
-            let packet = rest.split_to(meta.stride.clamp(1, rest.len()));
-            core.proto.handle(now, net, ecn, packet);
-            packets += 1;
-        }
-        packets
-    }
-
-    /// Lets the core act on the time, and sends its packets. Returns whether there may be more.
+    /// Lets the core act on the time, and sends what it has. Returns whether there may be more.
     fn transmit(&mut self, cx: &mut Context<'_>) -> bool {
         for socket in self.sockets.iter_mut() {
             // Errors here are those of packets that are lost.
             let _ = socket.flush(cx);
         }
-        let most = self.sockets.max_segments();
-        let mut core = self.shared.lock();
-        let now = Instant::now();
-        let Core { radios, proto, routes, .. } = &mut *core;
-        radios.read(now, proto, routes);
-        if core.proto.poll_timeout().is_some_and(|at| at <= now) {
-            core.proto.handle_timeout(now);
-        }
-        for _ in 0..MAX_TRANSMITS {
-            self.out.clear();
-            let Some(transmit) = core.proto.poll_transmit(Instant::now(), most, &mut self.out) else {
-                core.flushes += 1;
-                return false;
-            };
-            let Some((socket, packet)) = self.sockets.route(&core.routes, &transmit) else { continue };
-            if let Err(error) = socket.send(cx, packet, &self.out[..transmit.size]) {
-                if error::is_unreachable(&error) {
-                    let NetPath { local, remote } = transmit.path;
-                    core.proto.handle_unreachable(Instant::now(), local, Some(remote));
-                }
-                core.send_error = Some((transmit.path.remote, error::plain(&error)));
-            }
-        }
-        true
+        let mut out = std::mem::take(&mut self.out);
+        let more = self.turn(cx, None, |turn| {
+            drive::take_in(turn);
+            let more = drive::send_out(turn, MAX_TRANSMITS, &mut out);
+            turn.core.flushes += u64::from(!more);
+            more
+        });
+        self.out = out;
+        more
     }
 
-    /// Sends the last packets, until the kernel accepts no more.
-    fn send_last(&mut self, core: &mut Core) {
-        for _ in 0..MAX_TRANSMITS {
-            self.out.clear();
-            let Some(transmit) = core.proto.poll_transmit(Instant::now(), 1, &mut self.out) else { break };
-            if let Some((socket, packet)) = self.sockets.route(&core.routes, &transmit) {
-                socket.send_last(&packet, &self.out[..transmit.size]);
-            }
+    /// Drives the core, which is locked meanwhile.
+    fn turn(
+        &mut self,
+        cx: &mut Context<'_>,
+        received: Option<Received>,
+        drive: impl FnOnce(&mut Turn<'_, '_>) -> bool,
+    ) -> bool {
+        let Self { shared, sockets, buffers, .. } = self;
+        drive(&mut Turn { core: &mut shared.lock(), sockets, buffers, cx: Some(cx), received })
+    }
+
+    /// Sends the farewells, as far as the kernel takes them.
+    fn send_farewells(&mut self, core: &mut Core) {
+        let Self { sockets, buffers, out, .. } = self;
+        drive::send_out(&mut Turn { core, sockets, buffers, cx: None, received: None }, MAX_TRANSMITS, out);
+    }
+}
+
+/// Messages of a socket that the core is still to take in.
+struct Received {
+    /// Of the socket.
+    index: usize,
+    entries: Range<usize>,
+    /// What is left of the message before these.
+    rest: BytesMut,
+}
+
+/// The core and the sockets, in one turn.
+struct Turn<'a, 'c> {
+    core: &'a mut Core,
+    sockets: &'a mut Sockets,
+    buffers: &'a ReceiveBuffers,
+    /// `None` when nothing waits for the sockets any more.
+    cx: Option<&'a mut Context<'c>>,
+    received: Option<Received>,
+}
+
+impl Io for Turn<'_, '_> {
+    fn endpoint(&mut self) -> &mut squall_proto::Endpoint {
+        &mut self.core.proto
+    }
+
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn receive(&mut self) -> Option<Datagram> {
+        let Received { index, entries, rest } = self.received.as_mut()?;
+        while rest.is_empty() {
+            let entry = entries.next()?;
+            *rest = BytesMut::from(self.buffers.message(entry).1);
         }
+        let (meta, _) = self.buffers.message(entries.start - 1);
+        let (socket, local) = self.sockets.at(*index);
+        let name = self.core.routes.name(socket.key, local, meta.dst_ip);
+        let data = rest.split_to(meta.stride.clamp(1, rest.len()));
+        let ecn = meta.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
+        Some(Datagram { path: NetPath { local: name, remote: meta.addr }, ecn, data })
+    }
+
+    fn read_radios(&mut self) {
+        let Core { radios, proto, routes, .. } = &mut *self.core;
+        radios.read(Instant::now(), proto, routes);
+    }
+
+    fn max_packets(&self) -> usize {
+        if self.cx.is_some() { self.sockets.max_segments() } else { 1 }
+    }
+
+    fn send(&mut self, transmit: &Transmit, data: &[u8]) -> Result<(), Unreachable> {
+        let Some((socket, packet)) = self.sockets.route(&self.core.routes, transmit) else { return Ok(()) };
+        let Some(cx) = &mut self.cx else {
+            socket.send_last(&packet, data);
+            return Ok(());
+        };
+        let Err(error) = socket.send(cx, packet, data) else { return Ok(()) };
+        self.core.send_error = Some((transmit.path.remote, error::plain(&error)));
+        if error::is_unreachable(&error) { Err(Unreachable) } else { Ok(()) }
     }
 }
 
@@ -218,7 +266,7 @@ impl Drop for Driver {
         let shared = self.shared.clone();
         let mut core = shared.lock();
         core.close_all(0, "");
-        self.send_last(&mut core);
+        self.send_farewells(&mut core);
         core.retire(&shared);
     }
 }

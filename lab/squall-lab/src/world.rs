@@ -1,9 +1,10 @@
 //! Two endpoints and the networks between them, in virtual time.
 //!
-//! The endpoints are the ones of the product; only the driver differs. A second of session takes a few
+//! The endpoints and the loop that drives them are those of the product; clock and network differ. A second of session takes a few
 //! hundredths of a second here, and every run with the same seed is the same to the byte.
 
 use std::{
+    collections::VecDeque,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     time::{Duration, Instant},
 };
@@ -12,6 +13,7 @@ use bytes::BytesMut;
 use squall_net::{Arrival, ConfigError, Direction, LinkState, Network, PathConfig};
 use squall_proto::{
     ClientTls, Config, Endpoint, Event, NetPath, ServerTls, Session, SessionId, Target, TlsError, Transmit,
+    drive::{self, Datagram, Io, Unreachable},
     pki_types::{CertificateDer, PrivateKeyDer},
     signal::Reading,
 };
@@ -80,6 +82,21 @@ struct Node {
     touched: bool,
     /// The application is busy elsewhere.
     held: bool,
+    /// What has arrived and was not taken in.
+    arrived: VecDeque<Datagram>,
+}
+
+/// A side of a world, as the loop of the endpoint sees it.
+struct At<'a> {
+    world: &'a mut World,
+    side: Side,
+}
+
+impl Node {
+    fn new(endpoint: Endpoint, session: Option<SessionId>) -> Self {
+        let (touched, arrived) = (session.is_some(), VecDeque::new());
+        Self { endpoint, session, connected: false, touched, held: false, arrived }
+    }
 }
 
 impl World {
@@ -104,14 +121,8 @@ impl World {
             network,
             origin: 0,
             former: None,
-            client: Node {
-                endpoint: client,
-                session: Some(session),
-                connected: false,
-                touched: true,
-                held: false,
-            },
-            server: Node { endpoint: server, session: None, connected: false, touched: false, held: false },
+            client: Node::new(client, Some(session)),
+            server: Node::new(server, None),
             now: 0,
             write_time: 0,
             epoch,
@@ -280,13 +291,9 @@ impl World {
         self.now = next;
         self.rebind();
         self.receive();
-        self.read_radios();
-        let now = self.instant();
-        for node in [&mut self.client, &mut self.server] {
-            if node.endpoint.poll_timeout().is_some_and(|at| at <= now) {
-                node.endpoint.handle_timeout(now);
-                node.touched = true;
-            }
+        for side in [Side::Client, Side::Server] {
+            let acted = drive::take_in(&mut At { world: self, side });
+            self.node(side).touched |= acted;
         }
         true
     }
@@ -297,33 +304,21 @@ impl World {
         }
     }
 
-    /// Gives the client what its radios report.
-    fn read_radios(&mut self) {
-        while let Some((path, reading)) = self.network.poll_report(self.now - self.origin) {
-            self.signal(path, &reading);
-        }
-    }
-
+    /// Sorts what has arrived to the two sides.
     fn receive(&mut self) {
-        let now = self.instant();
         while let Some(arrival) = self.arrival() {
             let mut data = BytesMut::from(arrival.item.as_slice());
             if let Some(damage) = arrival.damage {
                 damage.apply(&mut data);
             }
-            match arrival.direction {
+            let (side, path) = match arrival.direction {
                 Direction::Up => {
                     let remote = SocketAddr::new(client_address(arrival.path), self.ports[arrival.path]);
-                    let net = NetPath { local: SERVER.ip(), remote };
-                    self.server.endpoint.handle(now, net, None, data);
-                    self.server.touched = true;
+                    (Side::Server, NetPath { local: SERVER.ip(), remote })
                 }
-                Direction::Down => {
-                    let net = client_path(arrival.path);
-                    self.client.endpoint.handle(now, net, None, data);
-                    self.client.touched = true;
-                }
-            }
+                Direction::Down => (Side::Client, client_path(arrival.path)),
+            };
+            self.node(side).arrived.push_back(Datagram { path, ecn: None, data });
         }
     }
 
@@ -340,20 +335,13 @@ impl World {
     }
 
     fn drive(&mut self, side: Side) {
-        if !std::mem::take(&mut self.node(side).touched) {
-            return;
-        }
-        let mut buf = Vec::with_capacity(BATCH * 1500);
-        loop {
-            buf.clear();
-            let now = self.instant();
-            let Some(transmit) = self.node(side).endpoint.poll_transmit(now, BATCH, &mut buf) else { break };
-            self.send(side, &transmit, &buf);
-            self.now += self.write_time;
+        if std::mem::take(&mut self.node(side).touched) {
+            let mut buf = Vec::with_capacity(BATCH * 1500);
+            drive::send_out(&mut At { world: self, side }, usize::MAX, &mut buf);
         }
     }
 
-    fn send(&mut self, side: Side, transmit: &Transmit, buf: &[u8]) {
+    fn send(&mut self, side: Side, transmit: &Transmit, data: &[u8]) {
         let direction = match side {
             Side::Client => Direction::Up,
             Side::Server => Direction::Down,
@@ -363,7 +351,6 @@ impl World {
         if side == Side::Server && transmit.path.remote.port() != self.ports[path] {
             return;
         }
-        let data = &buf[..transmit.size];
         for packet in data.chunks(transmit.segment_size.unwrap_or(data.len()).max(1)) {
             let long_header = packet[0] & 0x80 != 0;
             let size = if long_header { LONG_HEADER_SIZE } else { packet.len() };
@@ -408,6 +395,39 @@ impl World {
             Side::Client => &mut self.client,
             Side::Server => &mut self.server,
         }
+    }
+}
+
+impl Io for At<'_> {
+    fn endpoint(&mut self) -> &mut Endpoint {
+        &mut self.world.node(self.side).endpoint
+    }
+
+    fn now(&self) -> Instant {
+        self.world.instant()
+    }
+
+    fn receive(&mut self) -> Option<Datagram> {
+        self.world.node(self.side).arrived.pop_front()
+    }
+
+    fn read_radios(&mut self) {
+        let world = &mut *self.world;
+        while self.side == Side::Client
+            && let Some((path, reading)) = world.network.poll_report(world.now - world.origin)
+        {
+            world.signal(path, &reading);
+        }
+    }
+
+    fn max_packets(&self) -> usize {
+        BATCH
+    }
+
+    fn send(&mut self, transmit: &Transmit, data: &[u8]) -> Result<(), Unreachable> {
+        self.world.send(self.side, transmit, data);
+        self.world.now += self.world.write_time;
+        Ok(())
     }
 }
 

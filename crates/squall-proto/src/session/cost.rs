@@ -17,7 +17,7 @@ impl Session {
         if !self.metering.declare(local, metered) {
             return;
         }
-        for id in self.conn.paths.from_local(local) {
+        for id in self.conn.paths.at_local(local) {
             self.send_cost(id);
             self.refresh_cost(id);
         }

@@ -45,7 +45,7 @@ impl Session {
         while let Some(datagram) = self.conn.recv() {
             match self.on_datagram(at, path, &datagram) {
                 Ok(data) => media |= data,
-                Err(error) => return self.break_off(at, error),
+                Err(error) => return self.break_off(at, &error),
             }
         }
         self.pump(at);
@@ -57,7 +57,7 @@ impl Session {
     }
 
     /// The peer broke the protocol.
-    fn break_off(&mut self, at: Micros, error: BadPeer) {
+    fn break_off(&mut self, at: Micros, error: &BadPeer) {
         if self.stage == Stage::Closed {
             return;
         }
@@ -100,7 +100,7 @@ impl Session {
                 }
                 QuicEvent::Hello(hello) => {
                     if let Err(error) = hello.and_then(|hello| self.on_hello(&hello)) {
-                        self.break_off(at, BadPeer::Hello(error));
+                        self.break_off(at, &BadPeer::Hello(error));
                     }
                 }
                 QuicEvent::Closed(reason) => {

@@ -38,7 +38,7 @@ impl Session {
     /// until another is up.
     pub fn remove_interface(&mut self, now: Instant, local: IpAddr) {
         self.wanted.retain(|wanted| wanted.net.local != local);
-        for id in self.conn.paths.from_local(local).into_iter().rev() {
+        for id in self.conn.paths.at_local(local).into_iter().rev() {
             // Fails on the last path, which goes with the session.
             let _ = self.conn.close_path(id, now, 0);
         }

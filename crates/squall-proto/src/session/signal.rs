@@ -42,7 +42,7 @@ impl Session {
 
     /// A radio of this side reports something new.
     fn on_alert(&mut self, at: Micros, local: IpAddr, alert: &Alert) {
-        for id in self.conn.paths.from_local(local) {
+        for id in self.conn.paths.at_local(local) {
             self.radios.announce(at, self.conn.paths[id].quic.number, alert);
             self.apply_alert(at, id, alert, false);
         }

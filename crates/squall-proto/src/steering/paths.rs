@@ -97,7 +97,7 @@ impl<S: Entry> Paths<S> {
     }
 
     /// The paths from a local address, by ascending number.
-    pub(crate) fn from_local(&self, local: std::net::IpAddr) -> Vec<PathId> {
+    pub(crate) fn at_local(&self, local: std::net::IpAddr) -> Vec<PathId> {
         self.by_number().filter(|id| self[*id].quic().net.local == local).collect()
     }
 }
