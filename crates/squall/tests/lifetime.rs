@@ -115,6 +115,38 @@ fn a_path_that_falls_silent_does_not_stop_the_data() {
 }
 
 #[test]
+fn the_path_that_won_the_race_is_opened_again_when_it_died() {
+    within(async || {
+        let config = Config { path_idle_timeout: Duration::from_secs(1), ..Config::default() };
+        let (endpoint, identity) = server(config.clone());
+        let addr = endpoint.local_addrs()[0];
+        let relays = [Relay::start(addr).await, Relay::start(addr).await];
+        let any = "127.0.0.2:0".parse().expect("is an address");
+        let pairs = Interfaces::Pairs(relays.iter().map(|relay| (any, relay.addr)).collect());
+        let request = Connect::to(addr).trust(Trust::Pinned(identity.fingerprint())).interfaces(pairs);
+        let client = squall::connect(request, config).await.expect("connects");
+        let accepted = endpoint.accept().await.expect("listens");
+        paths_up(&client, 2).await;
+        let paths = client.path_stats();
+        let winner = paths.iter().find(|path| path.stats.number == 0).expect("it is up");
+        let relay = relays.iter().find(|relay| relay.addr == winner.remote).expect("is one of the two");
+        relay.set_open(false);
+        let follow = async |expected: fn(&PathChange) -> bool| {
+            while !client.path_event().await.is_some_and(|e| e.path == winner.id && expected(&e.change)) {}
+        };
+        let outage = async {
+            follow(|change| *change == PathChange::Down).await;
+            relay.set_open(true);
+            follow(|change| matches!(change, PathChange::Up(_))).await;
+        };
+        tokio::join!(outage, send_steadily(&client, &accepted, 50, Duration::from_millis(10)));
+        let again = client.path_stats().into_iter().find(|path| path.id == winner.id).expect("it is back");
+        assert_eq!(again.remote, winner.remote);
+        assert!(again.stats.number > 0, "a path that is opened again has a new number");
+    });
+}
+
+#[test]
 fn finishing_waits_for_what_is_under_way() {
     within(async || {
         let (_endpoint, client, server) = pair(Config::default()).await;
