@@ -194,8 +194,8 @@ impl Run {
             if contested || self.fates.get(&before) == Some(&Fate::Arrived) {
                 return true;
             }
-            let untold = self.inbox.untold() > 0 && self.before.contains_key(&before);
-            if !untold && !self.fates.contains_key(&before) {
+            let unreported = self.inbox.unreported() > 0 && self.before.contains_key(&before);
+            if !unreported && !self.fates.contains_key(&before) {
                 return false;
             }
             id = before;
@@ -219,7 +219,7 @@ impl Run {
         }
         assert_eq!(self.inbox.held_bytes(), 0);
         assert_eq!(self.inbox.timeout(), None);
-        let told = self.fates.len() as u64 + self.inbox.untold();
+        let told = self.fates.len() as u64 + self.inbox.unreported();
         assert_eq!(told, self.before.len() as u64, "every block has a fate");
     }
 }

@@ -1,4 +1,4 @@
-//! Sorts packets to sessions, minds their timers, and connects.
+//! Sorts packets to sessions, runs their timers, and connects.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
@@ -12,7 +12,7 @@ use crate::{
     AdmissionStats, CloseReason, Config, ConnectError, Event, NetPath, ServerTls, Session, Target,
     newcomers::{Newcomers, Standing},
     race::Attempt,
-    steering::{Ecn, Handle, Heard, Listener, Transmit},
+    steering::{Ecn, Handle, Incoming, Listener, Transmit},
 };
 
 /// A session of an endpoint.
@@ -111,15 +111,15 @@ impl Endpoint {
             newcomers.admit(proven, open, sessions.len() - open, |key| standing(sessions, key))
         };
         let mut buf = Vec::new();
-        match self.listener.hear(now, net, ecn, data, admit, &mut buf) {
-            Heard::Packet(handle, event) => {
+        match self.listener.receive(now, net, ecn, data, admit, &mut buf) {
+            Incoming::Packet(handle, event) => {
                 let Some(&key) = self.by_handle.get(&handle) else { return };
                 if let Some(session) = self.sessions.get_mut(&key) {
                     session.on_packet(now, net, event);
                     self.after(now, key);
                 }
             }
-            Heard::New(conn, proven) => {
+            Incoming::New(conn, proven) => {
                 let key = self.new_key();
                 self.by_handle.insert(conn.handle(), key);
                 let session = Session::new(&self.config, self.epoch, now, *conn, false);
@@ -130,11 +130,11 @@ impl Endpoint {
                     self.forget(key);
                 }
             }
-            Heard::Reply(transmit) if self.replies.len() < MAX_REPLIES => {
+            Incoming::Reply(transmit) if self.replies.len() < MAX_REPLIES => {
                 buf.truncate(transmit.size);
                 self.replies.push_back((transmit, buf));
             }
-            Heard::Reply(_) | Heard::Nothing => {}
+            Incoming::Reply(_) | Incoming::Nothing => {}
         }
     }
 
@@ -235,7 +235,7 @@ impl Endpoint {
         let session = self.sessions.get_mut(&id.0).filter(|s| s.is_announced() || s.is_closed())?;
         let announced = session.is_announced();
         let event = poll(session);
-        // Room in the inbox may be worth telling the peer.
+        // Room in the inbox may be announced to the peer.
         self.dirty.insert(id.0);
         // A racer that lost, or a peer that left before it said hello, has no application.
         event.filter(|_| announced)
@@ -282,7 +282,7 @@ impl Endpoint {
                 self.newcomers.leave(key);
             }
         }
-        self.judge_racer(now, key);
+        self.check_racer(now, key);
         self.ready.insert(key);
         self.dirty.insert(key);
     }
@@ -338,13 +338,13 @@ impl Endpoint {
         self.ready.remove(&key);
     }
 
-    /// Starts racers that are due, and gives up attempts that failed.
+    /// Starts racers that are due, and ends attempts that failed.
     fn race(&mut self, now: Instant, id: u64) -> Result<(), ConnectError> {
         let delay = self.config.race_delay;
         loop {
             let Some(attempt) = self.attempts.get_mut(&id) else { return Ok(()) };
-            if let Some(reason) = attempt.verdict(now) {
-                self.give_up(now, id, reason);
+            if let Some(reason) = attempt.failed(now) {
+                self.fail(now, id, reason);
                 return Ok(());
             }
             let Some(net) = attempt.next_path(now, delay) else { return Ok(()) };
@@ -362,17 +362,17 @@ impl Endpoint {
     }
 
     /// Sees whether a racer has won or failed.
-    fn judge_racer(&mut self, now: Instant, key: u64) {
+    fn check_racer(&mut self, now: Instant, key: u64) {
         let found = self.attempts.iter().find_map(|(id, attempt)| {
             attempt.racers.iter().find(|(racer, _)| *racer == key).map(|(_, net)| (*id, *net))
         });
         let Some((id, net)) = found else { return };
         let Some(session) = self.sessions.get_mut(&key) else { return };
         if session.is_open() {
-            self.crown(now, id, key, net);
+            self.promote(now, id, key, net);
         } else if session.is_closed() {
             let reason = session.close_reason().cloned().unwrap_or(CloseReason::Local);
-            session.mute();
+            session.discard();
             if let Some(attempt) = self.attempts.get_mut(&id) {
                 attempt.on_failure(key, net.remote, reason);
             }
@@ -382,7 +382,7 @@ impl Endpoint {
     }
 
     /// The racer `key` has won: it becomes the session of the attempt.
-    fn crown(&mut self, now: Instant, id: u64, key: u64, net: NetPath) {
+    fn promote(&mut self, now: Instant, id: u64, key: u64, net: NetPath) {
         let (Some(attempt), Some(mut session)) = (self.attempts.remove(&id), self.sessions.remove(&key))
         else {
             return;
@@ -405,12 +405,12 @@ impl Endpoint {
     fn drop_racer(&mut self, now: Instant, key: u64) {
         if let Some(session) = self.sessions.get_mut(&key) {
             session.close(now, 0, "another interface was quicker");
-            session.mute();
+            session.discard();
             self.dirty.insert(key);
         }
     }
 
-    fn give_up(&mut self, now: Instant, id: u64, reason: CloseReason) {
+    fn fail(&mut self, now: Instant, id: u64, reason: CloseReason) {
         let Some(attempt) = self.attempts.remove(&id) else { return };
         for (racer, _) in attempt.racers {
             self.drop_racer(now, racer);

@@ -12,7 +12,7 @@ use crate::{ClientTls, CloseReason, NetPath};
 /// Pairs of interface and address that are tried at most.
 const MAX_TRIES: usize = 32;
 
-/// Whom to connect to, and over what.
+/// The server to connect to, and the paths to it.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// How the server is known.
@@ -92,7 +92,7 @@ impl Attempt {
     }
 
     /// Why the attempt has failed, if it has: when its time is up, or nothing is left to hope for.
-    pub(crate) fn verdict(&self, now: Instant) -> Option<CloseReason> {
+    pub(crate) fn failed(&self, now: Instant) -> Option<CloseReason> {
         if now >= self.deadline {
             return Some(self.failure.clone().unwrap_or(CloseReason::TimedOut));
         }
@@ -154,10 +154,10 @@ mod tests {
         let refused = CloseReason::Transport("unknown certificate".into());
         attempt.on_failure(7, net(1, 1).remote, refused.clone());
         assert_eq!(attempt.waiting, [net(1, 2)], "the other interface leads to the same server");
-        assert_eq!(attempt.verdict(now), None);
+        assert_eq!(attempt.failed(now), None);
         let next = attempt.next_path(now, Duration::ZERO).expect("is tried");
         attempt.racers.push((8, next));
         attempt.on_failure(8, net(1, 2).remote, CloseReason::TimedOut);
-        assert_eq!(attempt.verdict(now), Some(refused));
+        assert_eq!(attempt.failed(now), Some(refused));
     }
 }

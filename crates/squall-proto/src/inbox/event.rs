@@ -30,7 +30,7 @@ pub struct Arrived {
     /// Bytes that came over each path, duplicates included.
     pub over: [u32; MAX_PATHS],
     /// Bytes of it that were handed over before, as [parts](Part).
-    pub told: u32,
+    pub handed_over: u32,
 }
 
 /// Bytes of a block that is handed over as it grows: those that follow the part before.
@@ -57,15 +57,15 @@ impl Arrived {
             label: Label { id: self.id, channel: self.channel, priority: self.priority },
             reliable: self.reliable,
             deadline: self.deadline,
-            offset: self.told,
-            data: self.data.slice(self.told as usize..),
+            offset: self.handed_over,
+            data: self.data.slice(self.handed_over as usize..),
             is_last: true,
         }
     }
 }
 
 /// What the inbox tells. Each block that it took notice of ends in exactly one of these, a part that is not the last
-/// left aside; see [`Inbox::untold`](super::Inbox::untold) for the one exception.
+/// left aside; see [`Inbox::unreported`](super::Inbox::unreported) for the one exception.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InboxEvent {
     /// A block is whole, and its turn has come.
@@ -76,7 +76,7 @@ pub enum InboxEvent {
     Expired(Label),
     /// The sender gave an incomplete block up.
     GivenUp(Label, CancelReason),
-    /// A block that this side will not take; the sender is to be told.
+    /// A block that this side will not take; the sender is to be informed.
     Refused(Label, RefuseReason),
 }
 

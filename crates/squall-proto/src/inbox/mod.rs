@@ -47,7 +47,7 @@ struct Partial {
     /// Its length, once it is final.
     total: Option<u32>,
     /// Bytes that were handed over, as parts.
-    told: u32,
+    handed_over: u32,
     buffer: Vec<u8>,
     have: Spans,
     over: [u32; MAX_PATHS],
@@ -68,11 +68,11 @@ pub struct Inbox {
     /// Of those, bytes that wait for the application or for their turn.
     ready: u64,
     events: VecDeque<InboxEvent>,
-    /// Refusals the sender is to be told of.
+    /// Refusals to send to the sender.
     refusals: VecDeque<(BlockId, RefuseReason)>,
     duplicates: u64,
     expired: u64,
-    untold: u64,
+    unreported: u64,
 }
 
 impl Inbox {
@@ -91,7 +91,7 @@ impl Inbox {
             refusals: VecDeque::new(),
             duplicates: 0,
             expired: 0,
-            untold: 0,
+            unreported: 0,
         }
     }
 
@@ -101,7 +101,7 @@ impl Inbox {
     }
 
     /// Takes in a chunk, as [`Items`](crate::wire::Items) decodes it. `transit` is an estimate of its
-    /// one-way delay: the deadline is told as the time left when the chunk was sent.
+    /// one-way delay: the deadline is given as the time left when the chunk was sent.
     ///
     /// # Errors
     /// If the peer breaks the protocol; the session must be closed.
@@ -189,7 +189,7 @@ impl Inbox {
             deadline,
             first_at: now,
             total: None,
-            told: 0,
+            handed_over: 0,
             buffer: Vec::new(),
             have: Spans::default(),
             over: [0; MAX_PATHS],
@@ -257,7 +257,7 @@ impl Inbox {
             whole_at: now,
             deadline: partial.deadline,
             over: partial.over,
-            told: partial.told,
+            handed_over: partial.handed_over,
         };
         let next = self.order.arrive(before(id, partial.previous), Box::new(arrived), &mut self.events);
         self.on_turn(next);
@@ -280,7 +280,7 @@ impl Inbox {
         let label = Label { id: BlockId(id), channel: cancel.channel, priority: cancel.priority };
         let room = self.events.len() < self.limits.open_blocks;
         self.skip_unseen(id, cancel.previous, room.then_some(InboxEvent::GivenUp(label, cancel.reason)))?;
-        self.untold += u64::from(!room);
+        self.unreported += u64::from(!room);
         Ok(())
     }
 
@@ -341,18 +341,18 @@ impl Inbox {
 
     /// The next thing to tell.
     pub fn poll(&mut self) -> Option<InboxEvent> {
-        // A block that is whole leaves no part behind, and none is told before its turn: ends go first.
+        // A block that is whole leaves no part behind, and none is reported before its turn: ends go first.
         let Some(event) = self.events.pop_front() else { return self.poll_part() };
         let InboxEvent::Arrived(arrived) = event else { return Some(event) };
         let len = arrived.data.len() as u64;
         self.held -= len;
         self.ready -= len;
-        let in_parts = arrived.told > 0 || self.parts.are_wanted(arrived.channel);
+        let in_parts = arrived.handed_over > 0 || self.parts.are_wanted(arrived.channel);
         let whole = |arrived| InboxEvent::Arrived(arrived);
         Some(if in_parts { InboxEvent::Part(Box::new(arrived.into_last_part())) } else { whole(arrived) })
     }
 
-    /// A block refused since last time, to be told to the sender at once: the application may be slow to
+    /// A block refused since last time, to be sent to the sender at once: the application may be slow to
     /// hear of it.
     pub fn take_refusal(&mut self) -> Option<(BlockId, RefuseReason)> {
         self.refusals.pop_front()
@@ -363,7 +363,7 @@ impl Inbox {
         !self.events.is_empty() || self.parts.any()
     }
 
-    /// Labels of all blocks that were begun and not told of, which end with the session: incomplete
+    /// Labels of all blocks that were begun and not reported, which end with the session: incomplete
     /// ones, and whole ones that wait for another. What [`Self::poll`] has to tell stays.
     pub fn end_all(&mut self) -> Vec<Label> {
         let ids: Vec<_> = self.open.keys().copied().collect();
@@ -399,10 +399,10 @@ impl Inbox {
         self.expired
     }
 
-    /// Blocks given up by the sender before any of their bytes came, and not told of because
+    /// Blocks given up by the sender before any of their bytes came, and not reported because
     /// [`Limits::open_blocks`] other events waited for the application.
-    pub fn untold(&self) -> u64 {
-        self.untold
+    pub fn unreported(&self) -> u64 {
+        self.unreported
     }
 }
 

@@ -1,6 +1,6 @@
 //! The order of ordered channels: what waits for what.
 //!
-//! Each block of an ordered channel names the one before it. It is told when that one has been told,
+//! Each block of an ordered channel names the one before it. It is reported when that one has been,
 //! or will never be and everything before it is out of the way. Ids belong to the session, so one map
 //! serves all channels.
 
@@ -67,13 +67,13 @@ impl Order {
         before.is_some_and(|before| self.has_place(before, id))
     }
 
-    /// A block is whole. It and what waited for it is told, now or later. Returns the incomplete block whose turn
+    /// A block is whole. It and what waited for it is reported, now or later. Returns the incomplete block whose turn
     /// has come by it, if there is one.
     pub(super) fn arrive(
         &mut self,
         before: Option<u64>,
         arrived: Box<Arrived>,
-        told: &mut VecDeque<InboxEvent>,
+        events: &mut VecDeque<InboxEvent>,
     ) -> Option<u64> {
         let id = arrived.id.0;
         match before.filter(|before| self.has_place(*before, id)) {
@@ -83,8 +83,8 @@ impl Order {
                 None
             }
             None => {
-                told.push_back(InboxEvent::Arrived(arrived));
-                self.settle(id, told)
+                events.push_back(InboxEvent::Arrived(arrived));
+                self.settle(id, events)
             }
         }
     }
@@ -94,14 +94,14 @@ impl Order {
         &mut self,
         before: Option<u64>,
         id: u64,
-        told: &mut VecDeque<InboxEvent>,
+        events: &mut VecDeque<InboxEvent>,
     ) -> Option<u64> {
         match before.filter(|before| self.has_place(*before, id)) {
             Some(before) => {
                 self.wait(before, id, Follower::Hole(id));
                 None
             }
-            None => self.settle(id, told),
+            None => self.settle(id, events),
         }
     }
 
@@ -140,7 +140,7 @@ impl Order {
 
     /// The block `id`, and all before it, is out of the way: those that waited for it follow. Returns the incomplete
     /// one that is next, if there is one.
-    fn settle(&mut self, mut id: u64, told: &mut VecDeque<InboxEvent>) -> Option<u64> {
+    fn settle(&mut self, mut id: u64, events: &mut VecDeque<InboxEvent>) -> Option<u64> {
         while let Some(follower) = self.after.remove(&id) {
             let next = match follower.waiting() {
                 Ok(next) => next,
@@ -149,7 +149,7 @@ impl Order {
             self.behind.remove(&next);
             if let Follower::Whole(arrived) = follower {
                 self.whole -= 1;
-                told.push_back(InboxEvent::Arrived(arrived));
+                events.push_back(InboxEvent::Arrived(arrived));
             }
             id = next;
         }

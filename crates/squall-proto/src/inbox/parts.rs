@@ -50,9 +50,9 @@ impl Inbox {
     /// More of a block may be there than was handed over.
     pub(super) fn note_growth(&mut self, id: u64) {
         let Some(partial) = self.open.get(&id) else { return };
-        let in_parts = partial.told > 0 || self.parts.are_wanted(partial.label.channel);
+        let in_parts = partial.handed_over > 0 || self.parts.are_wanted(partial.label.channel);
         if in_parts
-            && partial.have.contiguous() > partial.told
+            && partial.have.contiguous() > partial.handed_over
             && !self.order.holds(before(id, partial.previous), id)
         {
             self.parts.grown.insert(id);
@@ -69,8 +69,8 @@ impl Inbox {
     pub(super) fn poll_part(&mut self) -> Option<InboxEvent> {
         let id = self.parts.grown.pop_first()?;
         let partial = self.open.get_mut(&id)?;
-        let (offset, end) = (partial.told, partial.have.contiguous());
-        partial.told = end;
+        let (offset, end) = (partial.handed_over, partial.have.contiguous());
+        partial.handed_over = end;
         Some(InboxEvent::Part(Box::new(Part {
             label: partial.label,
             reliable: partial.reliable,

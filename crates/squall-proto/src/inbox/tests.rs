@@ -67,14 +67,14 @@ impl Case {
     }
 
     fn all(&mut self, header: &Data) -> Result<(), InboxError> {
-        self.chunk(header, 0, header.total.expect("is told"))
+        self.chunk(header, 0, header.total.expect("is announced"))
     }
 
     fn cancel(&mut self, id: u64, previous: Option<u64>) -> Result<(), InboxError> {
         self.inbox.on_cancel(&cancelled(id, previous))
     }
 
-    fn told(&mut self) -> Vec<(u64, Fate)> {
+    fn outcomes(&mut self) -> Vec<(u64, Fate)> {
         let mut fates = Vec::new();
         while let Some(event) = self.inbox.poll() {
             match event {
@@ -88,11 +88,11 @@ impl Case {
     /// A part follows the one before it.
     fn part(&mut self, part: &Part) -> Option<(u64, Fate)> {
         let id = part.label.id.0;
-        let told = self.parts.entry(id).or_default();
-        assert_eq!(part.offset, *told, "block {id}");
-        assert!(part.data.iter().zip(*told..).all(|(byte, at)| *byte == content(id, at)), "block {id}");
+        let reported = self.parts.entry(id).or_default();
+        assert_eq!(part.offset, *reported, "block {id}");
+        assert!(part.data.iter().zip(*reported..).all(|(byte, at)| *byte == content(id, at)), "block {id}");
         assert!(part.is_last || !part.data.is_empty());
-        *told += part.data.len() as u32;
+        *reported += part.data.len() as u32;
         part.is_last.then_some((id, Here))
     }
 
@@ -156,9 +156,9 @@ fn a_block_that_grows_is_whole_when_its_end_is_known() {
     assert_eq!(case.chunk(&header, 50, 90), Ok(()));
     assert_eq!(case.inbox.held_bytes(), 90, "charged as it grows");
     assert_eq!(case.chunk(&header, 0, 50), Ok(()));
-    assert_eq!(case.told(), []);
+    assert_eq!(case.outcomes(), []);
     assert_eq!(case.end(&header, 90), Ok(()));
-    assert_eq!(case.told(), [(0, Here)]);
+    assert_eq!(case.outcomes(), [(0, Here)]);
     assert_eq!((case.end(&header, 90), case.inbox.held_bytes()), (Ok(()), 0), "known, once more");
 
     let header = growing(1);
@@ -166,7 +166,7 @@ fn a_block_that_grows_is_whole_when_its_end_is_known() {
     assert_eq!(case.inbox.held_bytes(), 40);
     assert_eq!(case.chunk(&header, 0, 30), Ok(()));
     assert_eq!(case.chunk(&Data { total: Some(40), ..header }, 30, 40), Ok(()));
-    assert_eq!(case.told(), [(1, Here)]);
+    assert_eq!(case.outcomes(), [(1, Here)]);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_block_is_refused_when_it_grows_too_large() {
     }
     assert_eq!(case.chunk(&growing(1), 800, 901), Ok(()));
     assert_eq!(case.inbox.take_refusal(), Some((BlockId(1), RefuseReason::NoMemory)));
-    assert_eq!(case.told(), [(0, Fate::TooLarge), (1, Fate::NoMemory)]);
+    assert_eq!(case.outcomes(), [(0, Fate::TooLarge), (1, Fate::NoMemory)]);
     assert_eq!(case.inbox.held_bytes(), 1600);
 }
 
@@ -218,13 +218,13 @@ fn parts_follow_one_another_and_the_last_one_says_so() {
 
     let other = Data { channel: 1, ..growing(1) };
     assert_eq!(case.chunk(&other, 0, 10), Ok(()));
-    assert_eq!(case.told(), [], "another channel's blocks come whole");
+    assert_eq!(case.outcomes(), [], "another channel's blocks come whole");
     case.inbox.set_in_parts(1, true);
-    assert_eq!(case.told(), []);
+    assert_eq!(case.outcomes(), []);
     assert_eq!(case.parts[&1], 10, "from now on in parts");
     case.inbox.set_in_parts(1, false);
     assert_eq!(case.end(&other, 10), Ok(()));
-    assert_eq!(case.told(), [(1, Here)], "and to its end");
+    assert_eq!(case.outcomes(), [(1, Here)], "and to its end");
 }
 
 #[test]
@@ -234,14 +234,14 @@ fn a_block_ends_once_though_parts_were_handed_over() {
         case.inbox.set_in_parts(0, true);
         let header = Data { left: Some(1000), ..growing(0) };
         assert_eq!(case.chunk(&header, 0, 20), Ok(()));
-        assert_eq!(case.told(), []);
+        assert_eq!(case.outcomes(), []);
         assert_eq!(case.chunk(&header, 20, 30), Ok(()));
         if cancelled {
             assert_eq!(case.cancel(0, None), Ok(()));
         } else {
             case.inbox.on_time(1000);
         }
-        assert_eq!(case.told(), [(0, if cancelled { GivenUp } else { Expired })]);
+        assert_eq!(case.outcomes(), [(0, if cancelled { GivenUp } else { Expired })]);
         assert_eq!((case.parts[&0], case.inbox.held_bytes()), (20, 0), "nothing follows");
     }
 }
@@ -252,9 +252,9 @@ fn parts_of_an_ordered_block_wait_for_the_block_before() {
     case.inbox.set_in_parts(0, true);
     let second = Data { previous: Some(1), ..growing(1) };
     assert_eq!(case.chunk(&second, 0, 30), Ok(()));
-    assert_eq!((case.told(), case.parts.get(&1)), (vec![], None));
+    assert_eq!((case.outcomes(), case.parts.get(&1)), (vec![], None));
     assert_eq!(case.all(&ordered(0, 0, 10)), Ok(()));
-    assert_eq!(case.told(), [(0, Here)]);
+    assert_eq!(case.outcomes(), [(0, Here)]);
     assert_eq!(case.parts[&1], 30, "its turn has come");
 }
 
@@ -263,15 +263,15 @@ fn chunks_overlap_repeat_and_come_in_any_order() {
     let mut case = case();
     let header = block(0, 100);
     for (start, end) in [(60, 100), (0, 10), (60, 80), (5, 70)] {
-        assert_eq!(case.told(), []);
+        assert_eq!(case.outcomes(), []);
         assert_eq!(case.chunk(&header, start, end), Ok(()));
     }
-    assert_eq!(case.told(), [(0, Here)]);
+    assert_eq!(case.outcomes(), [(0, Here)]);
     // 20 of the third and 5 + 10 of the fourth chunk.
     assert_eq!(case.inbox.duplicate_bytes(), 35);
     assert_eq!(case.all(&header), Ok(()));
     assert_eq!(case.inbox.duplicate_bytes(), 135, "what comes for a block that has ended is in vain");
-    assert_eq!(case.told(), []);
+    assert_eq!(case.outcomes(), []);
 }
 
 #[test]
@@ -281,13 +281,13 @@ fn an_incomplete_block_expires_once() {
     assert_eq!(case.inbox.on_data(10_000, PATH, 2000, &header, &[0; 10]), Ok(()));
     assert_eq!(case.inbox.timeout(), Some(13_000), "it was under way for 2 ms");
     case.inbox.on_time(12_999);
-    assert_eq!(case.told(), []);
+    assert_eq!(case.outcomes(), []);
     case.inbox.on_time(13_000);
-    assert_eq!(case.told(), [(0, Expired)]);
+    assert_eq!(case.outcomes(), [(0, Expired)]);
     assert_eq!((case.inbox.timeout(), case.inbox.held_bytes(), case.inbox.expired_blocks()), (None, 0, 1));
     assert_eq!(case.cancel(0, None), Ok(()));
     assert_eq!(case.all(&header), Ok(()));
-    assert_eq!(case.told(), []);
+    assert_eq!(case.outcomes(), []);
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn a_block_whole_on_arrival_does_not_expire() {
     let header = Data { left: Some(0), ..block(0, 100) };
     assert_eq!(case.all(&header), Ok(()));
     case.inbox.on_time(1_000_000);
-    assert_eq!(case.told(), [(0, Here)]);
+    assert_eq!(case.outcomes(), [(0, Here)]);
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn a_deadline_beyond_all_time_does_not_overflow() {
     let header = Data { left: Some(u64::MAX - 255), ..block(0, 100) };
     assert_eq!(case.chunk(&header, 0, 10), Ok(()));
     case.inbox.on_time(1 << 50);
-    assert_eq!(case.told(), []);
+    assert_eq!(case.outcomes(), []);
     assert_eq!(case.inbox.timeout(), Some(u64::MAX));
 }
 
@@ -317,7 +317,7 @@ fn a_cancelled_block_is_given_up_once() {
     for id in [0, 1, 0, 1] {
         assert_eq!(case.cancel(id, None), Ok(()));
     }
-    assert_eq!(case.told(), [(0, GivenUp), (1, GivenUp)]);
+    assert_eq!(case.outcomes(), [(0, GivenUp), (1, GivenUp)]);
     assert_eq!(case.inbox.held_bytes(), 0);
 }
 
@@ -327,13 +327,13 @@ fn ordered_blocks_wait_for_the_one_before() {
     assert_eq!(case.all(&ordered(2, 1, 10)), Ok(()));
     assert_eq!(case.all(&block(3, 10)), Ok(()));
     assert_eq!(case.chunk(&ordered(1, 1, 10), 0, 5), Ok(()));
-    assert_eq!(case.told(), [(3, Here)], "unordered blocks do not");
+    assert_eq!(case.outcomes(), [(3, Here)], "unordered blocks do not");
     assert_eq!(case.all(&ordered(0, 0, 10)), Ok(()));
-    assert_eq!(case.told(), [(0, Here)]);
+    assert_eq!(case.outcomes(), [(0, Here)]);
     assert_eq!(case.inbox.held_bytes(), 20, "one begun, one waits");
     assert_eq!(case.inbox.credit(), limits().reassembly - 10);
     assert_eq!(case.chunk(&ordered(1, 1, 10), 5, 10), Ok(()));
-    assert_eq!(case.told(), [(1, Here), (2, Here)]);
+    assert_eq!(case.outcomes(), [(1, Here), (2, Here)]);
 }
 
 #[test]
@@ -342,9 +342,9 @@ fn a_block_that_expires_makes_way() {
     let late = Data { left: Some(1000), ..ordered(0, 0, 10) };
     assert_eq!(case.chunk(&late, 0, 5), Ok(()));
     assert_eq!(case.all(&ordered(1, 1, 10)), Ok(()));
-    assert_eq!(case.told(), []);
+    assert_eq!(case.outcomes(), []);
     case.inbox.on_time(1000);
-    assert_eq!(case.told(), [(0, Expired), (1, Here)]);
+    assert_eq!(case.outcomes(), [(0, Expired), (1, Here)]);
 }
 
 #[test]
@@ -352,18 +352,18 @@ fn a_refused_block_makes_way() {
     let mut case = case();
     assert_eq!(case.all(&ordered(2, 1, 10)), Ok(()));
     assert_eq!(case.chunk(&ordered(1, 1, 1001), 0, 1), Ok(()));
-    assert_eq!(case.told(), [(1, Fate::TooLarge)], "block 2 still waits for block 0");
+    assert_eq!(case.outcomes(), [(1, Fate::TooLarge)], "block 2 still waits for block 0");
     assert_eq!(case.all(&ordered(0, 0, 10)), Ok(()));
-    assert_eq!(case.told(), [(0, Here), (2, Here)]);
+    assert_eq!(case.outcomes(), [(0, Here), (2, Here)]);
 }
 
 #[test]
 fn an_unordered_block_that_another_names_makes_way() {
     let mut case = case();
     assert_eq!(case.all(&ordered(1, 1, 10)), Ok(()));
-    assert_eq!(case.told(), []);
+    assert_eq!(case.outcomes(), []);
     assert_eq!(case.all(&block(0, 10)), Ok(()));
-    assert_eq!(case.told(), [(0, Here), (1, Here)]);
+    assert_eq!(case.outcomes(), [(0, Here), (1, Here)]);
 }
 
 /// Calls `with` on every order of `0..n`.
@@ -396,7 +396,7 @@ fn order_holds_whatever_is_cancelled_whenever() {
             for id in (0..5).filter(|id| is_begun(*id)) {
                 assert_eq!(case.chunk(&header(id), 0, 5), Ok(()));
             }
-            let mut told = Vec::new();
+            let mut reported = Vec::new();
             for id in ids {
                 let done = if is_cancelled(*id) {
                     case.cancel(*id, header(*id).previous)
@@ -404,11 +404,11 @@ fn order_holds_whatever_is_cancelled_whenever() {
                     case.chunk(&header(*id), 0, 10)
                 };
                 assert_eq!(done, Ok(()));
-                let news = case.told();
-                told.extend(news.into_iter().filter(|(_, fate)| *fate == Here).map(|(id, _)| id));
+                let news = case.outcomes();
+                reported.extend(news.into_iter().filter(|(_, fate)| *fate == Here).map(|(id, _)| id));
             }
             let all: Vec<_> = (0..5).filter(|id| !is_cancelled(*id)).collect();
-            assert_eq!(told, all, "order {ids:?}, pattern {pattern:#b}");
+            assert_eq!(reported, all, "order {ids:?}, pattern {pattern:#b}");
             assert_eq!((case.inbox.order.len(), case.inbox.held_bytes()), (0, 0), "nothing is left behind");
             runs += 1;
         }
@@ -424,12 +424,12 @@ fn a_run_of_holes_takes_one_place() {
     for id in 1..5000 {
         assert_eq!(case.cancel(id, Some(1)), Ok(()));
         assert!(case.inbox.order.len() <= 1);
-        case.told();
+        case.outcomes();
     }
     assert_eq!(case.all(&ordered(5000, 1, 10)), Ok(()));
-    assert_eq!(case.told(), []);
+    assert_eq!(case.outcomes(), []);
     assert_eq!(case.all(&ordered(0, 0, 10)), Ok(()));
-    assert_eq!(case.told(), [(0, Here), (5000, Here)]);
+    assert_eq!(case.outcomes(), [(0, Here), (5000, Here)]);
 }
 
 #[test]
@@ -453,13 +453,13 @@ fn what_is_too_large_or_too_many_is_refused() {
     for id in 1..=3 {
         assert_eq!(case.chunk(&block(id, 1000), 0, 1), Ok(()));
     }
-    assert_eq!(case.told(), [(0, Fate::TooLarge), (3, Fate::NoMemory)]);
+    assert_eq!(case.outcomes(), [(0, Fate::TooLarge), (3, Fate::NoMemory)]);
     for id in 4..=10 {
         assert_eq!(case.chunk(&block(id, 10), 0, 1), Ok(()));
     }
-    assert_eq!(case.told(), [(10, Fate::TooManyBlocks)], "eight are open");
+    assert_eq!(case.outcomes(), [(10, Fate::TooManyBlocks)], "eight are open");
     assert_eq!(case.all(&block(10, 10)), Ok(()));
-    assert_eq!(case.told(), [], "told once");
+    assert_eq!(case.outcomes(), [], "reported once");
 }
 
 #[test]
@@ -469,9 +469,9 @@ fn blocks_not_taken_count_as_open_once() {
         assert_eq!(case.all(&block(id, 10)), Ok(()));
     }
     assert_eq!(case.all(&block(8, 10)), Ok(()));
-    let told = case.told();
-    assert_eq!(told.len(), 9);
-    assert_eq!(told[8], (8, Fate::TooManyBlocks));
+    let reported = case.outcomes();
+    assert_eq!(reported.len(), 9);
+    assert_eq!(reported[8], (8, Fate::TooManyBlocks));
 }
 
 #[test]
@@ -481,7 +481,7 @@ fn a_block_in_dust_is_refused() {
     for piece in 0..500 {
         assert_eq!(case.chunk(&header, 2 * piece, 2 * piece + 1), Ok(()));
     }
-    assert_eq!(case.told(), [(0, Fate::NoMemory)]);
+    assert_eq!(case.outcomes(), [(0, Fate::NoMemory)]);
     assert_eq!(case.inbox.held_bytes(), 0);
 }
 
@@ -491,8 +491,8 @@ fn a_slow_application_is_not_told_of_all_that_never_came() {
     for id in 0..20 {
         assert_eq!(case.cancel(id, None), Ok(()));
     }
-    assert_eq!(case.inbox.untold(), 12);
-    assert_eq!(case.told().len(), 8);
+    assert_eq!(case.inbox.unreported(), 12);
+    assert_eq!(case.outcomes().len(), 8);
 }
 
 #[test]
@@ -544,7 +544,7 @@ fn refusals_that_nobody_fetches_are_a_flood() {
     let answers: Vec<_> = (0..40).map(|id| case.all(&block(id, 1001))).collect();
     assert_eq!(answers.iter().filter(|a| a.is_ok()).count(), 16);
     assert_eq!(answers[16..], [Err(InboxError::Flood); 24]);
-    assert_eq!(case.told().len(), 16);
+    assert_eq!(case.outcomes().len(), 16);
 }
 
 #[test]
@@ -566,7 +566,7 @@ fn the_session_ends_what_has_not_ended() {
     let ids: Vec<_> = case.inbox.end_all().into_iter().map(|label| label.id.0).collect();
     assert_eq!(ids, [0, 2, 3]);
     assert_eq!((case.inbox.held_bytes(), case.inbox.timeout()), (10, None));
-    assert_eq!(case.told(), [(4, Here)]);
+    assert_eq!(case.outcomes(), [(4, Here)]);
     assert_eq!(case.inbox.held_bytes(), 0);
     assert_eq!(case.inbox.end_all(), []);
 }

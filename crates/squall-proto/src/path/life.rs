@@ -1,21 +1,20 @@
 //! The life of a path, as one state machine.
 //!
 //! ```text
-//!              validated                silence, or the system cannot send
-//!   Opened ──────────────────▶ InUse ───────────────────────────────▶ Suspected ◀──┐
-//!     ▲                        │  ▲                                   │   │        │ the outage
-//!     │            ten large   │  │ proof after       recent packet   │   │ only   │ is over
-//!     │ opened     packets     │  │ a round trip      arrived         │   │ small  │
-//!     │ again      lost, small │  │                   ┌───────────────┘   │ ones,  │
-//!     │ (reopen)   ones arrive │  └───── Readmitted ◀─┤                   │ again  │
-//!     │                        ▼                      │ large packet      ▼        │
-//!  (closed) ◀── any            └──────────────────────┴── arrived ───── Narrow    Out ◀── any but Opened:
-//!                                                                                     outage of a radio
-//!                Spent: of InUse and Readmitted, while the budget of the path leaves nothing for data
+//! (free) ──opened──▶ Opened ──validated──▶ InUse
+//!
+//! InUse, Readmitted, Narrow ──silent, or unreachable──────▶ Suspected
+//! InUse, Readmitted ──only small packets arrive───────────▶ Narrow
+//! Suspected ──recent packet acknowledged──────────────────▶ Readmitted ──a round trip──▶ InUse
+//! Suspected ──only small packets arrive, again────────────▶ Narrow
+//! Narrow ──full-size packet acknowledged──────────────────▶ Readmitted
+//! InUse, Readmitted ──budget used──▶ Spent ──budget raised▶ as before
+//! any but Opened ──outage of a radio──▶ Out ──it is over──▶ Suspected
+//! any ──closed──▶ (free) ──by a client, after a pause─────▶ Opened, under another number (`session/reopen.rs`)
 //! ```
 //!
-//! Only [`Stage::InUse`] and [`Stage::Readmitted`] carry data. A closed path leaves its slot; a client opens it again under
-//! another number (`session/reopen.rs`). `session/paths.rs` carries out what a transition brings about ([`Change`]).
+//! Only [`Stage::InUse`] and [`Stage::Readmitted`] carry data. A spent path can be silent, narrow or out as well.
+//! `session/paths.rs` carries out what a transition brings about ([`Change`]).
 //!
 //! A path is judged by proof of delivery, never by the RTT, which stays at its last good value when a path dies.
 //! `docs/liveness.md` gives the reasoning. Proof is an acknowledgement of a packet that left on the path, or the answer to a

@@ -61,7 +61,7 @@ pub(crate) struct Path {
     /// Latest time of sending among the data that arrived on it.
     pub(crate) latest_sent: Option<Stamp>,
     /// When a packet last arrived on it.
-    pub(crate) heard_at: Micros,
+    pub(crate) received_at: Micros,
     /// When it was last probed for want of traffic.
     pub(crate) probed_at: Micros,
     /// When a packet with data last left on it.
@@ -94,7 +94,7 @@ impl Path {
             forecast: Forecast::default(),
             forecast_at: 0,
             latest_sent: None,
-            heard_at: now,
+            received_at: now,
             probed_at: now,
             departed_at: now,
             stats: PathStats::default(),

@@ -16,6 +16,7 @@ mod probe;
 mod receive;
 mod reopen;
 mod signal;
+mod stats;
 mod transmit;
 mod watch;
 
@@ -28,13 +29,13 @@ use bytes::Bytes;
 use squall_sched::{BlockId, MAX_PATHS, Micros, PathId, PathView, SchedEvent, Scheduler, StreamScheduler};
 
 use crate::{
-    Block, BlockFate, Channel, CloseReason, Config, Event, Missed, NetPath, PathStats, Priority, SendError,
-    SessionStats, WeightError,
+    Block, BlockFate, Channel, CloseReason, Config, Event, Missed, Priority, SendError, SessionStats,
+    WeightError,
     feedback::Reporter,
     inbox::Inbox,
     metering::Metering,
     outbox::{Ended, Ending, Outbox},
-    path::{Control, Path, Payload, one_way_delays},
+    path::{Control, Path, Payload},
     radios::Radios,
     steering::{Connection, Handle},
     varint,
@@ -57,7 +58,7 @@ pub struct Session {
     /// What is logged of it.
     span: tracing::Span,
     stage: Stage,
-    /// Whether [`Event::Connected`] was told.
+    /// Whether [`Event::Connected`] was reported.
     announced: bool,
     is_client: bool,
     /// Whether the peer may use more than a stranger.
@@ -191,7 +192,7 @@ impl Session {
         Ok(id)
     }
 
-    /// Takes a block back. Its fate is told as [`BlockFate::Cancelled`], unless it had ended before.
+    /// Takes a block back. It ends with [`BlockFate::Cancelled`], unless it had ended before.
     pub fn cancel(&mut self, now: Instant, id: BlockId) {
         let now = self.micros(now);
         self.end_block(now, id, Ending::Cancelled("taken back by the application"));
@@ -255,7 +256,7 @@ impl Session {
         waiting || self.is_live() && changed
     }
 
-    /// Ends the session at once: unfinished blocks end with it. The peer is told.
+    /// Ends the session at once: unfinished blocks end with it. The peer is notified.
     pub fn close(&mut self, now: Instant, code: u32, reason: &str) {
         if self.stage == Stage::Closed {
             return;
@@ -319,58 +320,6 @@ impl Session {
     /// Bytes handed over that are not known to have arrived.
     pub fn queued_bytes(&self) -> u64 {
         self.outbox.queued_bytes()
-    }
-
-    /// Counters of the session.
-    pub fn stats(&self) -> SessionStats {
-        let (fates_dropped, path_events_dropped) = self.notices.dropped();
-        SessionStats {
-            fates_dropped,
-            path_events_dropped,
-            queued_bytes: self.outbox.queued_bytes(),
-            open_blocks: self.outbox.open_blocks(),
-            held_bytes: self.inbox.held_bytes(),
-            duplicates: self.inbox.duplicate_bytes(),
-            ..self.stats.clone()
-        }
-    }
-
-    /// Addresses and counters of every open path.
-    pub fn path_stats(&mut self) -> Vec<(PathId, NetPath, PathStats)> {
-        let delays = one_way_delays(self.conn.paths.iter(), self.viewed_at);
-        let open = self.conn.paths.ids().zip(delays);
-        open.map(|(id, owd)| {
-            let counters = self.conn.counters(id).unwrap_or_default();
-            let path = &self.conn.paths[id];
-            let net = path.quic.net;
-            let ledger = path.quic.ledger.lock();
-            let stats = PathStats {
-                number: path.quic.number,
-                state: path.life.state(),
-                metered: path.metered,
-                signal_factor: path.life.factor(),
-                signal_quality: self.radios.quality(net.local),
-                budget: path.allowance.map(|allowance| allowance.data),
-                srtt: Duration::from_micros(path.rtt.smoothed),
-                min_rtt: Duration::from_micros(path.rtt.min),
-                rtt_deviation: Duration::from_micros(path.rtt.deviation),
-                one_way_delay: Duration::from_micros(owd),
-                window: path.effective_window(),
-                capacity: path.capacity,
-                in_flight: path.in_flight(),
-                delivery_rate: path.delivery.bits_per_second(),
-                loss: path.loss.ratio(),
-                sent_bytes: counters.udp_tx.bytes,
-                sent_packets: counters.udp_tx.datagrams,
-                received_bytes: counters.udp_rx.bytes,
-                received_packets: counters.udp_rx.datagrams,
-                congestion_events: ledger.congestion_events,
-                spurious_events: ledger.spurious_events,
-                ..path.stats.clone()
-            };
-            (id, net, stats)
-        })
-        .collect()
     }
 
     fn micros(&self, at: Instant) -> Micros {
@@ -458,11 +407,11 @@ impl Session {
         self.end_due = true;
     }
 
-    /// Both sides are up: tell the application, once.
+    /// Both sides are up: reports it to the application, once.
     fn announce(&mut self) {
         if !self.announced {
             self.announced = true;
-            // Whatever happened before the application knew of the session comes after.
+            // Whatever happened before comes after.
             self.notices.push_first(Event::Connected);
         }
     }
@@ -471,7 +420,7 @@ impl Session {
         let mut hello = Vec::new();
         varint::write(&mut hello, HELLO_VERSION);
         varint::write(&mut hello, self.config.limits.block.into());
-        // The whole memory, before anything has arrived: the peer goes by it in what it ever sends.
+        // The whole memory, before anything has arrived: the peer never sends a block that does not fit it.
         varint::write(&mut hello, self.config.limits.reassembly >> 10);
         varint::write(&mut hello, TAKES_GROWING);
         self.conn.send_hello(&hello);
@@ -491,7 +440,7 @@ impl Session {
         // Peers from before there were such blocks do not write the field.
         let abilities = field().unwrap_or(0);
         self.outbox.set_peer_takes_growing(abilities & TAKES_GROWING != 0);
-        // Feedback that overtook the hello knows better.
+        // Feedback that overtook the hello is newer.
         if self.feedback_sequence == 0 {
             self.outbox.set_credit(credit);
         }
@@ -520,7 +469,7 @@ impl Session {
         self.stage == Stage::Handshake
     }
 
-    /// Whether the application was told of the session, or is to be.
+    /// Whether the session was reported to the application, or is to be.
     pub(crate) fn is_announced(&self) -> bool {
         self.announced
     }
@@ -530,8 +479,8 @@ impl Session {
         self.close_reason.as_ref()
     }
 
-    /// Nobody will hear of this session: it raced and lost.
-    pub(crate) fn mute(&mut self) {
+    /// This session raced and lost: the application gets none of its events.
+    pub(crate) fn discard(&mut self) {
         self.notices.clear();
         self.left.clear();
         self.end_due = false;

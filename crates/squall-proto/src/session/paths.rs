@@ -40,7 +40,7 @@ impl Session {
         }
         let rtt = self.conn.srtt(id).map(|rtt| rtt.as_micros() as Micros);
         let path = &mut self.conn.paths[id];
-        path.heard_at = at;
+        path.received_at = at;
         if let Some(rtt) = rtt {
             path.rtt.seed(rtt);
         }

@@ -75,7 +75,7 @@ impl Session {
             self.conn.number_of(net)
         });
         let id = self.conn.paths.find(number.unwrap_or(0))?;
-        self.conn.paths[id].heard_at = at;
+        self.conn.paths[id].received_at = at;
         Some(id)
     }
 

@@ -151,14 +151,14 @@ impl Session {
         let up = || self.conn.paths.iter().filter(|path| path.life.is_up());
         let frugal = up().any(|path| !path.life.is_suspect() && !path.life.is_spent());
         let up = || up().filter(|path| !(frugal && path.life.is_spent()));
-        let latest = up().map(|path| path.heard_at).max()?;
-        let alive = up().filter(|path| path.heard_at + EQUALLY_ALIVE >= latest);
+        let latest = up().map(|path| path.received_at).max()?;
+        let alive = up().filter(|path| path.received_at + EQUALLY_ALIVE >= latest);
         let rank = |path: &&Path| {
             let life = &path.life;
             (life.is_suspect(), life.is_out(), life.remote_suspects, path.rtt.smoothed)
         };
         let best = alive.min_by_key(rank)?;
-        let trusted = up().filter(|path| !path.life.is_suspect()).max_by_key(|path| path.heard_at);
+        let trusted = up().filter(|path| !path.life.is_suspect()).max_by_key(|path| path.received_at);
         let takes_turn = best.life.is_suspect() && self.stats.feedback_sent.is_multiple_of(2);
         Some(trusted.filter(|_| takes_turn).unwrap_or(best).id)
     }

@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 
 use squall_sched::PathId;
 
-use super::{ClientTls, Connection, Gate, Heard, Listener, QuicEvent, QuicPath, ServerTls, Transmit};
+use super::{ClientTls, Connection, Gate, Incoming, Listener, QuicEvent, QuicPath, ServerTls, Transmit};
 use crate::{Config, NetPath, newcomers::Admission, pacer::MAX_BURST_PACKETS};
 
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
@@ -41,7 +41,7 @@ struct Pair {
     /// Datagrams that arrived, by side.
     arrived: [Vec<(NetPath, Bytes)>; 2],
     /// Packets that arrived at the client, by path.
-    heard: [usize; 2],
+    received: [usize; 2],
 }
 
 const CLIENT_SIDE: usize = 0;
@@ -72,7 +72,7 @@ impl Pair {
             cut: [false; 2],
             ports: [1000; 2],
             arrived: [Vec::new(), Vec::new()],
-            heard: [0; 2],
+            received: [0; 2],
         };
         let conn = pair.listeners[CLIENT_SIDE].connect(now, &client, "squall.test", client_net(0)).unwrap();
         pair.conns[CLIENT_SIDE] = Some(Box::new(conn));
@@ -129,8 +129,8 @@ impl Pair {
             let (_, side, net, data) = self.wire.remove(0);
             let mut buf = Vec::new();
             let data = BytesMut::from(&data[..]);
-            match self.listeners[side].hear(self.now, net, None, data, |_| Admission::Accept, &mut buf) {
-                Heard::Packet(_, event) => {
+            match self.listeners[side].receive(self.now, net, None, data, |_| Admission::Accept, &mut buf) {
+                Incoming::Packet(_, event) => {
                     let Some(conn) = &mut self.conns[side] else { continue };
                     conn.on_event(event);
                     conn.exchange(&mut self.listeners[side].inner);
@@ -140,11 +140,11 @@ impl Pair {
                     }
                     if side == CLIENT_SIDE {
                         let path = usize::from(net == client_net(1));
-                        self.heard[path] += 1;
+                        self.received[path] += 1;
                     }
                 }
-                Heard::New(conn, _) => self.conns[side] = Some(conn),
-                Heard::Reply(_) | Heard::Nothing => {}
+                Incoming::New(conn, _) => self.conns[side] = Some(conn),
+                Incoming::Reply(_) | Incoming::Nothing => {}
             }
         }
     }
@@ -367,17 +367,17 @@ fn a_backup_path_carries_pings_but_no_datagram_and_no_acknowledgement() {
 }
 
 #[test]
-fn the_peer_is_told_of_a_backup_path() {
+fn the_peer_is_notified_of_a_backup_path() {
     let mut pair = Pair::new();
     pair.server().set_backup(PathId(1), true);
     while !pair.poll(SERVER_SIDE, None).is_empty() {}
     pair.now += DELAY;
     pair.wire.sort_by_key(|w| w.0);
-    let mut told = false;
+    let mut notified = false;
     for (_, side, net, data) in std::mem::take(&mut pair.wire) {
         let mut buf = Vec::new();
         let data = BytesMut::from(&data[..]);
-        let heard = pair.listeners[side].hear::<u32, QuicPath>(
+        let incoming = pair.listeners[side].receive::<u32, QuicPath>(
             pair.now,
             net,
             None,
@@ -385,14 +385,14 @@ fn the_peer_is_told_of_a_backup_path() {
             |_| Admission::Accept,
             &mut buf,
         );
-        if let Heard::Packet(_, event) = heard {
+        if let Incoming::Packet(_, event) = incoming {
             pair.client().on_event(event);
             while let Some(event) = pair.client().poll() {
-                told |= matches!(event, QuicEvent::RemoteStatus { number: 1, backup: true });
+                notified |= matches!(event, QuicEvent::RemoteStatus { number: 1, backup: true });
             }
         }
     }
-    assert!(told);
+    assert!(notified);
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub(crate) struct Listener {
 }
 
 /// What an incoming packet was.
-pub(crate) enum Heard<P, S> {
+pub(crate) enum Incoming<P, S> {
     /// For a connection there is.
     Packet(ConnectionHandle, ConnectionEvent),
     /// The first of a new connection, and whether its peer has proved its address.
@@ -71,7 +71,7 @@ impl Listener {
     }
 
     /// Takes in a packet. `admit` says what becomes of a new connection, whose peer has proved its address or not.
-    pub(crate) fn hear<P, S: Entry>(
+    pub(crate) fn receive<P, S: Entry>(
         &mut self,
         now: Instant,
         path: NetPath,
@@ -79,10 +79,10 @@ impl Listener {
         data: BytesMut,
         admit: impl FnOnce(bool) -> Admission,
         buf: &mut Vec<u8>,
-    ) -> Heard<P, S> {
+    ) -> Incoming<P, S> {
         let tuple = FourTuple::new(path.remote, Some(path.local));
         match self.inner.handle(now, tuple, ecn, data, buf) {
-            Some(DatagramEvent::ConnectionEvent(handle, event)) => Heard::Packet(handle, event),
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => Incoming::Packet(handle, event),
             Some(DatagramEvent::Response(transmit)) => reply(path, &transmit),
             Some(DatagramEvent::NewConnection(incoming)) => {
                 match admit(incoming.remote_address_validated()) {
@@ -90,15 +90,15 @@ impl Listener {
                     Admission::Refuse => reply(path, &self.inner.refuse(incoming, buf)),
                     Admission::Ignore => {
                         self.inner.ignore(incoming);
-                        Heard::Nothing
+                        Incoming::Nothing
                     }
                     Admission::Retry => match self.inner.retry(incoming, buf) {
                         Ok(transmit) => reply(path, &transmit),
-                        Err(_) => Heard::Nothing,
+                        Err(_) => Incoming::Nothing,
                     },
                 }
             }
-            None => Heard::Nothing,
+            None => Incoming::Nothing,
         }
     }
 
@@ -108,8 +108,8 @@ impl Listener {
         now: Instant,
         path: NetPath,
         buf: &mut Vec<u8>,
-    ) -> Heard<P, S> {
-        let Some(server) = &self.server else { return Heard::Nothing };
+    ) -> Incoming<P, S> {
+        let Some(server) = &self.server else { return Incoming::Nothing };
         // Each connection has controllers of its own, so that controllers are counted per connection.
         let controllers = Controllers::new(&self.config);
         let proven = incoming.remote_address_validated();
@@ -117,16 +117,16 @@ impl Listener {
         server.transport_config(Arc::new(transport(&self.config, &controllers)));
         match self.inner.accept(incoming, now, buf, Some(Arc::new(server))) {
             Ok((handle, inner)) => {
-                Heard::New(Box::new(Connection::new(inner, handle, path, controllers)), proven)
+                Incoming::New(Box::new(Connection::new(inner, handle, path, controllers)), proven)
             }
-            Err(error) => error.response.map_or(Heard::Nothing, |t| reply(path, &t)),
+            Err(error) => error.response.map_or(Incoming::Nothing, |t| reply(path, &t)),
         }
     }
 }
 
-fn reply<P, S>(path: NetPath, transmit: &noq_proto::Transmit) -> Heard<P, S> {
+fn reply<P, S>(path: NetPath, transmit: &noq_proto::Transmit) -> Incoming<P, S> {
     let remote: SocketAddr = transmit.destination;
-    Heard::Reply(Transmit {
+    Incoming::Reply(Transmit {
         path: NetPath { local: path.local, remote },
         size: transmit.size,
         segment_size: transmit.segment_size,
@@ -155,7 +155,7 @@ fn transport(config: &Config, controllers: &Arc<Controllers>) -> TransportConfig
         .congestion_controller_factory(controllers.clone())
         .max_concurrent_multipath_paths(config.limits.paths as u32)
         .max_idle_timeout(Some(idle_timeout(config.idle_timeout)))
-        // Minded by the session: noq counts what a path receives only, and on one that carries media
+        // Checked by the session: noq counts what a path receives only, and on one that carries media
         // one way nothing comes back, since the acknowledgements take another.
         .default_path_max_idle_timeout(None)
         // Reordering is not loss: repair decisions rest on time (RFC 9002 §6.1.2), and a packet

@@ -1,4 +1,4 @@
-//! Steering: everything Squall knows of noq, and the only place that imports it.
+//! Steering: everything that depends on noq, and the only place that imports it.
 //!
 //! noq has no scheduler to plug into: it sends what is queued on the lowest path id with window left,
 //! and every path's acknowledgements on the lowest usable path. Both decisions are taken over from
@@ -9,6 +9,7 @@
 #[cfg(test)]
 mod contract;
 mod controller;
+mod hello;
 mod listener;
 mod media;
 mod paths;
@@ -26,13 +27,13 @@ use std::{
 
 use bytes::Bytes;
 use noq_proto::{
-    ClosePathError, ConnectionError, ConnectionEvent, ConnectionHandle, Dir, Event, FourTuple,
-    PathAbandonReason, PathEvent, PathStatus, StreamEvent, VarInt, coding::Encodable as _,
+    ClosePathError, ConnectionError, ConnectionEvent, ConnectionHandle, Event, FourTuple, PathAbandonReason,
+    PathEvent, PathStatus, StreamEvent, VarInt, coding::Encodable as _,
 };
 use squall_sched::PathId;
 
 pub(crate) use controller::{Departure, Fate, Ledger};
-pub(crate) use listener::{Heard, Listener};
+pub(crate) use listener::{Incoming, Listener};
 pub use noq_proto::EcnCodepoint as Ecn;
 pub(crate) use noq_proto::{ConnectionEvent as PacketEvent, ConnectionHandle as Handle};
 pub(crate) use paths::{Entry, Paths, QuicPath};
@@ -73,7 +74,7 @@ pub(crate) enum QuicEvent {
     Confirmed,
     /// A path may carry data.
     PathUp { number: u32 },
-    /// A path is gone; no more fates of its packets will be told. The session is to remove its entry.
+    /// A path is gone; no more fates of its packets will be reported. The session is to remove its entry.
     PathGone {
         number: u32,
         net: Option<NetPath>,
@@ -100,9 +101,6 @@ pub(crate) enum Gate {
     /// One: what is queued leaves there.
     Only(PathId),
 }
-
-/// Longest hello that is read.
-const MAX_HELLO: usize = 256;
 
 /// A noq connection under steering. `P` says what is in a datagram, `S` is what the session keeps of a path.
 pub(crate) struct Connection<P, S> {
@@ -269,41 +267,6 @@ impl<P, S: Entry> Connection<P, S> {
         }
     }
 
-    /// Reads the peer's first stream; `Some` when it is whole.
-    fn read_hello(&mut self) -> Option<Result<Vec<u8>, &'static str>> {
-        let _ = self.inner.streams().accept(Dir::Uni);
-        let side = match self.inner.side() {
-            noq_proto::Side::Client => noq_proto::Side::Server,
-            noq_proto::Side::Server => noq_proto::Side::Client,
-        };
-        let id = noq_proto::StreamId::new(side, Dir::Uni, 0);
-        let mut stream = self.inner.recv_stream(id);
-        let Ok(mut chunks) = stream.read(true) else { return None };
-        let whole = loop {
-            match chunks.next(MAX_HELLO) {
-                Ok(Some(chunk)) if self.hello.len() + chunk.bytes.len() <= MAX_HELLO => {
-                    self.hello.extend_from_slice(&chunk.bytes);
-                }
-                Ok(Some(_)) => break Some(Err("the hello is too long")),
-                Ok(None) => break Some(Ok(std::mem::take(&mut self.hello))),
-                Err(noq_proto::ReadError::Blocked) => break None,
-                Err(noq_proto::ReadError::Reset(_)) => break Some(Err("the hello was broken off")),
-            }
-        };
-        let _ = chunks.finalize();
-        whole
-    }
-
-    /// Sends our hello, reliably, on a stream of its own.
-    pub(crate) fn send_hello(&mut self, hello: &[u8]) {
-        if let Some(id) = self.inner.streams().open(Dir::Uni) {
-            let mut stream = self.inner.send_stream(id);
-            // The first 256 bytes of the first stream always fit the initial flow control.
-            let _ = stream.write(hello);
-            let _ = stream.finish();
-        }
-    }
-
     /// Next datagram that arrived.
     pub(crate) fn recv(&mut self) -> Option<Bytes> {
         self.inner.datagrams().recv()
@@ -343,7 +306,7 @@ impl<P, S: Entry> Connection<P, S> {
         }
     }
 
-    /// Marks a path as one that carries nothing but probes, or lifts the mark. The peer is told.
+    /// Marks a path as one that carries nothing but probes, or lifts the mark. The peer is notified.
     pub(crate) fn set_backup(&mut self, path: PathId, backup: bool) {
         let status = if backup { PathStatus::Backup } else { PathStatus::Available };
         // Fails only on a path that is gone, which needs no mark.
@@ -352,7 +315,7 @@ impl<P, S: Entry> Connection<P, S> {
 
     /// Changes the keys now, while there is one path.
     ///
-    /// noq does so by itself after 10 to 1,000 packets, and tells old keys from new ones by the number of the packet at
+    /// noq does so by itself after 10 to 1,000 packets, and distinguishes old keys from new ones by the number of the packet at
     /// which the change was seen, without regard to its path: packets with old keys that are in flight on other paths
     /// are dropped if their numbers are higher. After this the next change is due when the cipher demands it, for
     /// AES-GCM after eight million packets (RFC 9001 §6.6).
@@ -365,7 +328,7 @@ impl<P, S: Entry> Connection<P, S> {
         let _ = self.inner.ping_path(self.paths[path].quic().noq_id);
     }
 
-    /// Smoothed, minimum and mean deviation of the RTT are kept by noq; only the smoothed is told.
+    /// Smoothed, minimum and mean deviation of the RTT are kept by noq; only the smoothed is public.
     pub(crate) fn srtt(&self, path: PathId) -> Option<std::time::Duration> {
         self.inner.rtt(self.paths[path].quic().noq_id)
     }
@@ -541,7 +504,7 @@ fn close_reason(error: ConnectionError) -> CloseReason {
     }
 }
 
-/// What a peer says, fit for a log or a terminal: no control characters, no more than [`MAX_REASON`] characters.
+/// The words of a peer, fit for a log or a terminal: no control characters, no more than [`MAX_REASON`] characters.
 fn printable(words: &[u8]) -> String {
     let text = String::from_utf8_lossy(words);
     text.chars().take(MAX_REASON).map(|c| if c.is_control() { ' ' } else { c }).collect()
@@ -555,7 +518,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_peer_says_is_fit_for_a_terminal() {
+    fn the_words_of_a_peer_are_fit_for_a_terminal() {
         assert_eq!(printable(b"no\nERROR all is lost\x1b[2J \xff"), "no ERROR all is lost [2J \u{fffd}");
         assert_eq!(printable(&[b'a'; 1000]).len(), MAX_REASON);
     }

@@ -38,7 +38,7 @@ struct Delays {
 }
 
 /// A path in a group; it leaves when dropped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Member {
     group: Group,
     number: u64,

@@ -130,9 +130,10 @@ impl Default for SteadyConfig {
 }
 
 /// What governs the window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     /// Nothing is known of the path yet.
+    #[default]
     Start,
     /// The delay bound, and the loss bound if there is one.
     Alone,
@@ -145,7 +146,7 @@ enum Phase {
 }
 
 /// Steady on one path.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Steady {
     config: SteadyConfig,
     mtu: u64,
@@ -218,42 +219,10 @@ impl Steady {
             config,
             mtu,
             member: group.join(offset),
-            phase: Phase::Start,
-            round_end: 0,
-            before: Before::default(),
-            unconfirmed: 0,
-            short: 0,
-            loss: LossBound::default(),
-            losses: Losses::default(),
             sharing: 1.0,
             rate: ArrivalRate::new(mtu),
-            capacity: 0.0,
-            rtts: Minimum::default(),
-            smoothed_rtt: 0.0,
-            delay: 0,
-            smallest: Minimum::default(),
-            largest: Maximum::default(),
-            recent: Minimum::default(),
-            jitter: 0.0,
-            pauses: VecDeque::new(),
-            standing: 0,
-            free: 0,
-            flat: (0, 0.0),
-            empty: 0,
-            stands_since: 0,
             share: 1.0,
-            judged: 0,
-            beside_since: 0,
-            calm: Maximum::default(),
-            waited: None,
-            sent_at: 0,
-            next: 0,
-            answered: 0,
-            in_flight: 0,
-            delivered: 0,
-            started: 0,
-            newest: None,
-            acked: 0,
+            ..Self::default()
         }
     }
 

@@ -26,7 +26,7 @@ const RATES: (f64, f64) = (1e3, 1.5e8);
 
 /// Bytes over the time between arrivals. The silences of the application are left out, those of the window and the pacer
 /// are not: otherwise a small window could never show that it is the limit.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ArrivalRate {
     mtu: f64,
     /// Means of bytes and of microseconds.

@@ -9,16 +9,16 @@ struct Model {
 }
 
 struct ModelBlock {
-    /// As it is told while its length is known.
+    /// As it is announced while its length is known.
     header: Data,
     have: Vec<bool>,
-    /// Whether a receiver was told the length.
+    /// Whether a receiver was given the length.
     known: bool,
-    /// Whether its end was told before any of its bytes.
+    /// Whether its end was announced before any of its bytes.
     begun: bool,
     deadline: Option<Micros>,
     ended: Option<Fate>,
-    told: bool,
+    reported: bool,
 }
 
 impl Model {
@@ -29,7 +29,7 @@ impl Model {
             let previous = ordered.then(|| last.replace(id).map_or(0, |last| id - last));
             let header = Data { channel, previous, left, ..block(id, total) };
             let (have, known) = (vec![false; total as usize], !grows);
-            ModelBlock { header, have, known, begun: false, deadline: None, ended: None, told: false }
+            ModelBlock { header, have, known, begun: false, deadline: None, ended: None, reported: false }
         });
         Self { blocks: blocks.collect() }
     }
@@ -49,7 +49,7 @@ impl Model {
         duplicates as u64
     }
 
-    /// The length is told.
+    /// The length is announced.
     fn end(&mut self, now: Micros, id: usize) {
         let block = &mut self.blocks[id];
         if block.ended.is_none() {
@@ -70,28 +70,28 @@ impl Model {
         }
     }
 
-    /// What is to be told now: missed blocks at once, whole ones when every ordered block before them
-    /// on their channel was told.
-    fn told(&mut self) -> Vec<(u64, Fate)> {
-        let mut told = Vec::new();
+    /// What is to be reported now: missed blocks at once, whole ones when every ordered block before them
+    /// on their channel was reported.
+    fn outcomes(&mut self) -> Vec<(u64, Fate)> {
+        let mut reported = Vec::new();
         for id in 0..self.blocks.len() {
             let block = &self.blocks[id];
-            let (Some(fate), false) = (block.ended, block.told) else { continue };
+            let (Some(fate), false) = (block.ended, block.reported) else { continue };
             let mut before = self.blocks[..id].iter().filter(|b| b.header.channel == block.header.channel);
             let waits =
-                block.header.previous.is_some() && before.any(|b| b.header.previous.is_some() && !b.told);
+                block.header.previous.is_some() && before.any(|b| b.header.previous.is_some() && !b.reported);
             if fate != Here || !waits {
-                self.blocks[id].told = true;
-                told.push((id as u64, fate));
+                self.blocks[id].reported = true;
+                reported.push((id as u64, fate));
             }
         }
-        told
+        reported
     }
 
     fn held(&self) -> u64 {
         let holds = |b: &&ModelBlock| match b.ended {
             None => b.is_begun(),
-            Some(fate) => fate == Here && !b.told,
+            Some(fate) => fate == Here && !b.reported,
         };
         self.blocks.iter().filter(holds).map(|b| b.reach() as u64).sum()
     }
@@ -159,7 +159,7 @@ proptest! {
                 Step::Chunk(id, start, len) => {
                     let id = id.index(shapes.len());
                     let header = model.blocks[id].header.clone();
-                    let total = header.total.expect("is told");
+                    let total = header.total.expect("is announced");
                     let start = start.index(total as usize) as u32;
                     let end = start + 1 + len.index((total - start) as usize) as u32;
                     let header = Data { total: header.total.filter(|_| model.blocks[id].known), ..header };
@@ -170,7 +170,7 @@ proptest! {
                     let id = id.index(shapes.len());
                     let header = model.blocks[id].header.clone();
                     model.end(case.now, id);
-                    prop_assert_eq!(case.end(&header, header.total.expect("is told")), Ok(()));
+                    prop_assert_eq!(case.end(&header, header.total.expect("is announced")), Ok(()));
                 }
                 Step::Cancel(id) => {
                     let id = id.index(shapes.len());
@@ -183,11 +183,11 @@ proptest! {
                     case.inbox.on_time(case.now);
                 }
             }
-            let mut told = case.told();
-            told.sort_unstable();
+            let mut reported = case.outcomes();
+            reported.sort_unstable();
             // The model tells in one pass what a missed block let through.
-            prop_assert_eq!(&told, &model.told());
-            fates.extend(told);
+            prop_assert_eq!(&reported, &model.outcomes());
+            fates.extend(reported);
             prop_assert_eq!(case.inbox.held_bytes(), model.held());
             prop_assert_eq!(case.inbox.duplicate_bytes(), duplicates);
             let next = model.blocks.iter().filter(|b| b.ended.is_none()).filter_map(|b| b.deadline).min();

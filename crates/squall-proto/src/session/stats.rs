@@ -1,0 +1,62 @@
+//! Counters of a session and its paths.
+
+use std::time::Duration;
+
+use squall_sched::PathId;
+
+use super::Session;
+use crate::{NetPath, PathStats, SessionStats, path::one_way_delays};
+
+impl Session {
+    /// Counters of the session.
+    pub fn stats(&self) -> SessionStats {
+        let (fates_dropped, path_events_dropped) = self.notices.dropped();
+        SessionStats {
+            fates_dropped,
+            path_events_dropped,
+            queued_bytes: self.outbox.queued_bytes(),
+            open_blocks: self.outbox.open_blocks(),
+            held_bytes: self.inbox.held_bytes(),
+            duplicates: self.inbox.duplicate_bytes(),
+            ..self.stats.clone()
+        }
+    }
+
+    /// Addresses and counters of every open path.
+    pub fn path_stats(&mut self) -> Vec<(PathId, NetPath, PathStats)> {
+        let delays = one_way_delays(self.conn.paths.iter(), self.viewed_at);
+        let open = self.conn.paths.ids().zip(delays);
+        open.map(|(id, owd)| {
+            let counters = self.conn.counters(id).unwrap_or_default();
+            let path = &self.conn.paths[id];
+            let net = path.quic.net;
+            let ledger = path.quic.ledger.lock();
+            let stats = PathStats {
+                number: path.quic.number,
+                state: path.life.state(),
+                metered: path.metered,
+                signal_factor: path.life.factor(),
+                signal_quality: self.radios.quality(net.local),
+                budget: path.allowance.map(|allowance| allowance.data),
+                srtt: Duration::from_micros(path.rtt.smoothed),
+                min_rtt: Duration::from_micros(path.rtt.min),
+                rtt_deviation: Duration::from_micros(path.rtt.deviation),
+                one_way_delay: Duration::from_micros(owd),
+                window: path.effective_window(),
+                capacity: path.capacity,
+                in_flight: path.in_flight(),
+                delivery_rate: path.delivery.bits_per_second(),
+                loss: path.loss.ratio(),
+                sent_bytes: counters.udp_tx.bytes,
+                sent_packets: counters.udp_tx.datagrams,
+                received_bytes: counters.udp_rx.bytes,
+                received_packets: counters.udp_rx.datagrams,
+                congestion_events: ledger.congestion_events,
+                spurious_events: ledger.spurious_events,
+                ..path.stats.clone()
+            };
+            (id, net, stats)
+        })
+        .collect()
+    }
+}
