@@ -14,7 +14,7 @@ use std::{
 const PENDING: [(&str, usize); 9] = [
     ("crates/squall", 1),
     ("crates/squall-cli", 86),
-    ("crates/squall-proto", 672),
+    ("crates/squall-proto", 211),
     ("lab/squall-lab", 778),
     ("lab/squall-lab-cli", 255),
     ("lab/squall-net", 149),

@@ -155,8 +155,8 @@ impl Driver {
         drive(&mut Turn { core: &mut shared.lock(), sockets, buffers, cx: Some(cx), received })
     }
 
-    /// Sends the farewells, as far as the kernel takes them.
-    fn send_farewells(&mut self, core: &mut Core) {
+    /// Sends the last packets, until the kernel accepts no more.
+    fn send_last(&mut self, core: &mut Core) {
         let Self { sockets, buffers, out, .. } = self;
         drive::send_out(&mut Turn { core, sockets, buffers, cx: None, received: None }, MAX_TRANSMITS, out);
     }
@@ -266,7 +266,7 @@ impl Drop for Driver {
         let shared = self.shared.clone();
         let mut core = shared.lock();
         core.close_all(0, "");
-        self.send_farewells(&mut core);
+        self.send_last(&mut core);
         core.retire(&shared);
     }
 }
