@@ -9,9 +9,9 @@ use serde_json::Value;
 
 const EXPERIMENT: &str = include_str!("common/narrow.toml");
 
-/// Runs `examples/own_scheduler.rs`.
+/// Runs `examples/own_laboratory.rs`.
 fn run(args: &[&str]) -> Output {
-    Command::new(squall_testing::program::sibling(LAB, "examples/own_scheduler"))
+    Command::new(squall_testing::program::sibling(LAB, "examples/own_laboratory"))
         .args(args)
         .output()
         .expect("starts")

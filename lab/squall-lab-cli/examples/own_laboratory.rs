@@ -1,4 +1,4 @@
-//! The laboratory with a scheduler of one's own: `cargo run --example own_scheduler -- run scenarios/metered.toml
+//! The laboratory with a scheduler of one's own: `cargo run --example own_laboratory -- run scenarios/metered.toml
 //! --scheduler 'minrtt,thrifty,thrifty(margin=50)' --report out/thrifty.html`.
 
 use std::process::ExitCode;
