@@ -35,7 +35,7 @@ fn it_runs_in_scenarios_and_is_reported() {
         let run = runs.as_array().expect("is a list").iter().find(|run| run["scheduler"] == scheduler);
         let run = run.unwrap_or_else(|| panic!("{scheduler}"));
         let lte = run["paths"].as_array().expect("are paths").iter().find(|path| path["name"] == "LTE");
-        let lte = &lte.expect("is a path")["totals"];
+        let lte = lte.expect("is a path");
         let bytes = lte["wire_bytes_up"].as_u64().expect("is a number");
         let in_time = run["flows"][0]["total"]["in_time_blocks"].as_u64().expect("is a number");
         (bytes, in_time)
