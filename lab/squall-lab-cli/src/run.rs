@@ -11,7 +11,7 @@ use anyhow::{anyhow, bail, ensure};
 use clap::Args;
 use squall::sched::Registry;
 use squall_lab::{
-    Batch, Contender, RunResult, Scenario, ScenarioError,
+    Batch, RunResult, Scenario, ScenarioError, Variant,
     experiment::{Cell, Experiment},
     result, summary,
 };
@@ -156,7 +156,7 @@ fn batch<'a>(args: &RunArgs, scenario: &'a Scenario, registry: Arc<Registry>) ->
         batch.schedulers = list::split(list).into_iter().map(str::to_owned).collect();
         ensure!(!batch.schedulers.is_empty(), "--scheduler: name one; `squall-lab schedulers` lists them");
         for scheduler in &batch.schedulers {
-            Contender::of(scheduler)
+            Variant::of(scheduler)
                 .check_in(scenario, &batch.registry)
                 .map_err(|error| anyhow!("--scheduler: {error}"))?;
         }

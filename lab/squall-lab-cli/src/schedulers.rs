@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Args;
 use serde::Serialize;
 use squall::sched::{COMMON_OPTIONS, Entry, OptionSpec, Registry};
-use squall_lab::Contender;
+use squall_lab::Variant;
 use squall_terminal::{
     error::usage,
     list, output,
@@ -83,10 +83,10 @@ fn entries<'a>(args: &SchedulersArgs, registry: &'a Registry) -> anyhow::Result<
     }
     let mut entries: Vec<&Entry> = Vec::new();
     for name in names {
-        let contender = Contender::of(name);
-        contender.check(registry).map_err(usage)?;
-        if entries.iter().all(|entry| entry.name != contender.name()) {
-            entries.extend(registry.entry(contender.name()));
+        let variant = Variant::of(name);
+        variant.check(registry).map_err(usage)?;
+        if entries.iter().all(|entry| entry.name != variant.name()) {
+            entries.extend(registry.entry(variant.name()));
         }
     }
     Ok(entries)

@@ -8,7 +8,6 @@
 
 pub mod bound;
 pub mod check;
-pub mod contender;
 pub mod experiment;
 pub mod flow;
 #[cfg(any(test, fuzzing))]
@@ -24,11 +23,11 @@ pub mod statistics;
 pub mod summary;
 pub mod table;
 pub mod traffic;
+pub mod variant;
 pub mod video;
 pub mod world;
 
 pub use check::{Check, Verdict};
-pub use contender::Contender;
 pub use flow::{Direction, Flow, Multiplexer};
 pub use measure::{Measure, Subject};
 pub use offer::Offer;
@@ -36,3 +35,4 @@ pub use result::{Recorder, RunInfo, RunResult};
 pub use runner::{Batch, RunError, run};
 pub use scenario::{Scenario, ScenarioError};
 pub use traffic::{Generator, Traffic};
+pub use variant::Variant;

@@ -4,7 +4,7 @@ mod stage;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use squall_lab::{Contender, Scenario, run, world::Side};
+use squall_lab::{Scenario, Variant, run, world::Side};
 use squall_proto::{
     Block, Capacity, Config, CongestionControl, Event, Limit, PathChange,
     sched::{PathId, Registry},
@@ -15,7 +15,7 @@ use squall_units::Micros;
 use stage::{Stage, TWO_PATHS};
 
 fn config(scheduler: &str) -> Config {
-    Contender::of(scheduler).config(&Arc::new(Registry::standard())).expect("is known")
+    Variant::of(scheduler).config(&Arc::new(Registry::standard())).expect("is known")
 }
 
 fn stage(seed: u64, scheduler: &str) -> Stage {

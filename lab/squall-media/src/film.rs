@@ -1,4 +1,4 @@
-//! A film that is encoded and decoded once, and then judged for any number of viewers.
+//! A film that is encoded once, and then judged for any number of viewers.
 //!
 //! What a viewer sees in a slot is one of the film's own decoded pictures, or nothing yet: a decoder that conceals
 //! nothing gives for a frame either the picture that it gives when nothing is missing, bit by bit, or none (see
@@ -44,19 +44,34 @@ pub enum FilmError {
 pub struct Film {
     clip: Clip,
     /// By the picture shown, none if that is black, and the one that should have been.
-    known: Mutex<BTreeMap<(Option<u64>, u64), Likeness>>,
+    known: Mutex<BTreeMap<Shown, Likeness>>,
+    /// Whoever compares holds it, so that no pair is compared twice.
+    comparing: Mutex<()>,
 }
 
+/// The frame whose picture stands in a slot, none if that is black, and the slot.
+pub type Shown = (Option<u64>, u64);
+
 impl Film {
-    /// Draws, encodes, decodes and compares `seconds` of the scene (at least one frame).
+    /// Draws and encodes `seconds` of the scene (at least one frame).
     ///
     /// # Errors
     /// When a setting is out of range, or the codec fails.
     pub fn make(config: ClipConfig, seconds: f64) -> Result<Self, FilmError> {
-        let film = Self { clip: Clip::generate(config, seconds)?, known: Mutex::default() };
-        let all: Vec<_> = (0..film.frames().len() as u64).map(|index| (Some(index), index)).collect();
-        film.compare(&all)?;
-        Ok(film)
+        Self::make_with(config, seconds, |_, _| {})
+    }
+
+    /// The same; calls `progress` after each frame with how many are done, and of how many.
+    ///
+    /// # Errors
+    /// As [`Self::make`].
+    pub fn make_with(
+        config: ClipConfig,
+        seconds: f64,
+        progress: impl FnMut(u64, u64),
+    ) -> Result<Self, FilmError> {
+        let clip = Clip::generate_with(config, seconds, progress)?;
+        Ok(Self { clip, known: Mutex::default(), comparing: Mutex::default() })
     }
 
     /// The frames of one round, which are repeated endlessly.
@@ -71,22 +86,25 @@ impl Film {
         self.clip.bitrate_bps()
     }
 
-    /// How well the pictures that were shown stand for those that should have been: in slot `n` of the endless film the
-    /// frame that is the `n`th of `shown`, or black.
+    /// How well the pictures that were shown stand for those that should have been, in the order of `shown`. Frames and
+    /// slots count from the beginning of the endless film.
     ///
-    /// The first time that a picture stands in the place of another one takes some milliseconds.
-    #[must_use]
-    pub fn judge(&self, shown: &[Option<u64>]) -> Vec<Likeness> {
+    /// The first time that a picture stands in the place of another one, or in its own, takes some milliseconds.
+    ///
+    /// # Errors
+    /// If the decoder does not take what the encoder made.
+    pub fn judge(&self, shown: impl IntoIterator<Item = Shown>) -> Result<Vec<Likeness>, FilmError> {
         let length = self.frames().len() as u64;
-        let round = |(slot, shown): (u64, &Option<u64>)| (shown.map(|shown| shown % length), slot % length);
-        let pairs: Vec<_> = (0..).zip(shown).map(round).collect();
-        self.compare(&pairs).expect("every frame was decoded when the film was made");
+        let round = |(shown, slot): Shown| (shown.map(|shown| shown % length), slot % length);
+        let pairs: Vec<Shown> = shown.into_iter().map(round).collect();
+        self.compare(&pairs)?;
         let known = self.known();
-        pairs.iter().map(|pair| known[pair]).collect()
+        Ok(pairs.iter().map(|pair| known[pair]).collect())
     }
 
-    /// Sees to it that these pairs are known.
-    fn compare(&self, pairs: &[(Option<u64>, u64)]) -> Result<(), FilmError> {
+    /// Compares those of these pairs that are not known.
+    fn compare(&self, pairs: &[Shown]) -> Result<(), FilmError> {
+        let _comparing = self.comparing.lock().expect("no holder panics");
         let missing: BTreeMap<Option<u64>, Vec<u64>> = {
             let known = self.known();
             let mut missing: BTreeMap<_, Vec<u64>> = BTreeMap::new();
@@ -111,7 +129,7 @@ impl Film {
         Ok(())
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<(Option<u64>, u64), Likeness>> {
+    fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<Shown, Likeness>> {
         self.known.lock().expect("no holder panics")
     }
 }
@@ -166,8 +184,8 @@ mod tests {
     fn perfect_delivery_is_the_decoded_film() {
         let film = Film::make(config(false), 1.0).unwrap();
         let (scene, mut decoder) = (crate::Scene::new(160, 90, 4).unwrap(), Decoder::new().unwrap());
-        let shown: Vec<_> = (0..60).map(Some).collect();
-        for (index, seen) in film.judge(&shown).into_iter().enumerate() {
+        let seen = film.judge((0..60).map(|slot| (Some(slot), slot))).unwrap();
+        for (index, seen) in seen.into_iter().enumerate() {
             let data = &film.frames()[index % 30].data;
             let picture = decoder.decode(data).unwrap().unwrap();
             assert_eq!(seen, likeness(&scene.render(index as u64 % 30), &picture).unwrap(), "{index}");
@@ -197,17 +215,17 @@ mod tests {
                 seen.push(likeness(&source, picture).unwrap());
             }
             assert!(shown.windows(2).any(|pair| pair[0] == pair[1]), "nothing froze: {shown:?}");
-            assert_eq!(film.judge(&shown), seen);
+            assert_eq!(film.judge(shown.into_iter().zip(0..)).unwrap(), seen);
         }
     }
 
     #[test]
     fn a_freeze_costs_quality() {
         let film = Film::make(config(false), 1.0).unwrap();
-        let still: Vec<_> = (0..20).map(|slot| Some(slot.min(10))).collect();
-        let psnr: Vec<f64> = film.judge(&still).iter().map(Likeness::psnr).collect();
+        let still = film.judge((0..20).map(|slot| (Some(slot.min(10)), slot))).unwrap();
+        let psnr: Vec<f64> = still.iter().map(Likeness::psnr).collect();
         assert!(psnr[11] < psnr[10] - 5.0, "{psnr:?}");
-        let black = film.judge(&[None])[0];
+        let black = film.judge([(None, 0)]).unwrap()[0];
         assert!(black.psnr() < 12.0, "{black:?}");
     }
 }

@@ -503,3 +503,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_delayed_path_begins_later_and_is_as_at_its_beginning_until_then() {
+    let written = path(
+        r#"
+        name = "wifi"
+        rate = "20mbps"
+        events = [{ at = "5s", outage = "3s" }]
+        radio = { series = { rssi = [["0s", -55], ["4s", -92]] } }
+        "#,
+    );
+    let delayed = written.delayed(Span::from_millis(1_000));
+    assert_eq!(delayed.events[0].at, Span::from_millis(6_000));
+    let steps = |path: &PathConfig| match path.radio.as_ref().map(|radio| &radio.source) {
+        Some(Source::Series(levels)) => {
+            let rssi = levels.rssi.as_ref().expect("is written");
+            rssi.steps().iter().map(|(at, _)| at.micros()).collect::<Vec<_>>()
+        }
+        _ => panic!("has levels"),
+    };
+    assert_eq!((steps(&written), steps(&delayed)), (vec![0, 4_000_000], vec![1_000_000, 5_000_000]));
+    let mut network: Network<u64> = Network::new(&[delayed], 1).expect("is valid");
+    let first = network.air(0, 0).and_then(|air| air.levels.rssi);
+    assert_eq!(first, Some(-55.0), "the first level holds until the script begins");
+}

@@ -1,202 +1,129 @@
-//! `squall-lab demo`: the same video at the same time over the same failing links, once for each scheduler.
+//! `squall-lab demo`: one scenario live, at the same time with several schedulers.
 
-mod comparison;
-mod frame;
-mod ladder;
-mod path;
-mod plan;
-mod radio;
-mod record;
+mod args;
+mod outcome;
+mod scenario;
 mod screen;
-mod script;
 mod show;
-mod side;
-mod verdict;
 
 use std::{
-    path::PathBuf,
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
-use clap::Args;
 use squall::sched::Registry;
-use squall_media::Clip;
-use squall_terminal::{note, output, progress::Progress};
-use squall_units::Rate;
+use squall_lab::{RunResult, Scenario, Variant, runner::LiveRun};
+use squall_net::RelayReport;
+use squall_terminal::{
+    error::{usage, whole},
+    list, note, output,
+    progress::Progress,
+};
 
-use self::{ladder::Ladder, plan::Plan, show::Show, side::Side};
-
-/// Plays a video over two emulated links that fade and fail, with several schedulers side by side.
-///
-/// Real H.264 frames travel in real time through real UDP sockets on loopback addresses; relays in between
-/// behave like Wi-Fi and LTE by a script, and their radios report. Schedulers to whom that belongs go by the
-/// reports (storm, or any with +swm after its name); the others see only what becomes of their packets. With +follow
-/// after its name the encoder makes what the session says it can carry. On a terminal the run can be watched;
-/// afterwards there are a table and a report.
-#[derive(Args, Clone, Debug)]
-#[command(
-    after_help = "Examples:\n  squall-lab demo\n  squall-lab demo --schedulers minrtt,minrtt+swm,ras,storm\n  \
-                        squall-lab demo --schedulers storm,storm+follow --bitrate 40mbps\n  \
-                        squall-lab demo --scenario scenarios/outage-second.toml \\\n      \
-                        --report out/outage.html"
-)]
-pub(crate) struct DemoArgs {
-    /// Schedulers to compare, one to four, separated by commas
-    #[arg(long, alias = "scheduler", value_name = "LIST", default_value = "minrtt,storm,storm+follow")]
-    schedulers: String,
-    /// Length; the scenario's if not given
-    #[arg(long, value_name = "N")]
-    seconds: Option<u32>,
-    /// Links, script and video; the built-in "coverage" if not given
-    #[arg(long, value_name = "FILE")]
-    scenario: Option<PathBuf>,
-    /// Size of the picture
-    #[arg(long, value_name = "WxH", default_value = "1280x720", value_parser = parse_size)]
-    size: (u32, u32),
-    /// Frames per second; the scenario's if not given
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=240))]
-    fps: Option<u32>,
-    /// Rate of the video, such as 20mbps; the scenario's if not given
-    #[arg(long, value_name = "RATE")]
-    bitrate: Option<Rate>,
-    /// Whether every second frame is one that no other needs, left unrepaired; if not given, so it is in the
-    /// built-in scenario, and not in others
-    #[arg(long, value_name = "true|false", num_args = 0..=1, default_missing_value = "true")]
-    disposable: Option<bool>,
-    /// Seed of links and picture; the scenario's if not given
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// Where to write the report
-    #[arg(long, value_name = "FILE", default_value = "out/demo.html")]
-    report: PathBuf,
-    /// Also write all measurements as JSON; - for standard output, instead of everything else there
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Print progress lines instead of the live view
-    #[arg(long)]
-    no_live: bool,
-}
+pub(crate) use self::args::{DemoArgs, parse_size};
+use self::{scenario::film, show::Show};
 
 /// Runs the command.
 pub(crate) fn run(args: &DemoArgs, registry: &Arc<Registry>) -> anyhow::Result<ExitCode> {
-    let plan = Arc::new(Plan::new(args, registry)?);
+    let scenario = Arc::new(scenario::load(args)?);
+    let schedulers = schedulers(&args.schedulers, &scenario, registry)?;
     output::make_folder_of(&args.report)?;
-    let clip = Arc::new(encode(&plan)?);
-    let ladder = if plan.follows() { Some(Arc::new(encode_ladder(&plan)?)) } else { None };
+    encode(&scenario, &schedulers)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let played = runtime.block_on(play(args, &plan, &clip, ladder.as_ref()))?;
+    let runs = runtime.block_on(play(args, &scenario, &schedulers, registry))?;
     runtime.shutdown_timeout(Duration::from_secs(1));
-    let judged = verdict::judge(&plan, &clip, played)?;
-    verdict::publish(args, &plan, &judged)?;
+    outcome::publish(args, &scenario, runs)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Encodes the clip before the run, so that the run spends its time on the network.
-fn encode(plan: &Plan) -> anyhow::Result<Clip> {
-    let mut progress = Progress::default();
-    let config = plan.clip.clone();
-    let (width, height, fps) = (config.encoder.width, config.encoder.height, config.encoder.fps);
-    let begin = Instant::now();
-    let clip = Clip::generate_with(config, plan.clip_seconds, |done, of| {
-        progress.show(&format!("encoding {width}x{height} H.264: frame {done} of {of}"));
-    })?;
-    let asked = plan.video.bitrate.bps() as f64;
-    progress.done(&format!(
-        "encoded {:.1} s of {width}x{height} H.264 at {fps:.0} fps, {:.1} Mbps, in {:.1} s",
-        plan.clip_seconds,
-        clip.bitrate_bps() / 1e6,
-        begin.elapsed().as_secs_f64()
-    ));
-    if clip.bitrate_bps() < asked * 0.9 {
-        note!("note: pictures of this size cannot use {:.1} Mbps; give a larger --size", asked / 1e6);
+fn schedulers(words: &str, scenario: &Scenario, registry: &Registry) -> anyhow::Result<Vec<String>> {
+    let names = list::split(words);
+    if !(1..=4).contains(&names.len()) {
+        return Err(usage(format!("--schedulers: give 1 to 4 of them, not {}", names.len())));
     }
-    Ok(clip)
+    for name in &names {
+        let known = Variant::of(name).check_in(scenario, registry);
+        known.map_err(|error| usage(format!("--schedulers: {error}")))?;
+    }
+    Ok(names.into_iter().map(str::to_owned).collect())
 }
 
-fn encode_ladder(plan: &Plan) -> anyhow::Result<Ladder> {
-    let progress = Mutex::new(Progress::default());
-    let show = |text: String, is_last: bool| {
-        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_last { progress.done(&text) } else { progress.show(&text) }
-    };
-    let begin = Instant::now();
-    let ladder = Ladder::generate(&plan.clip, plan.clip_seconds, |done, of| {
-        show(format!("encoding at lower bitrates: frame {done} of {of}"), false);
-    })?;
-    show(format!("encoded the same at lower bitrates in {:.1} s", begin.elapsed().as_secs_f64()), true);
-    Ok(ladder)
+/// Encodes before the run, so that the run spends its time on the network: for encoders that do not follow, and for those
+/// that do.
+fn encode(scenario: &Scenario, schedulers: &[String]) -> anyhow::Result<()> {
+    let follows = |name: &String| Variant::of(name).follow;
+    let wanted = [
+        schedulers.iter().find(|name| !follows(name)).map(|name| (name, "")),
+        schedulers.iter().find(|name| follows(name)).map(|name| (name, " and lower bitrates")),
+    ];
+    let film = film(scenario);
+    let (asked, fps) = (film.bitrate.bps() as f64, film.fps);
+    let size = format!("{}x{} H.264", film.width, film.height);
+    for (name, and_lower) in wanted.into_iter().flatten() {
+        let (progress, begin) = (Mutex::new(Progress::default()), Instant::now());
+        let progress = || progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let encoded = Variant::of(name).flow(&scenario.flows[0]).traffic.prepare(&|done, of| {
+            progress().show(&format!("encoding {size}: frame {done} of {of}"));
+        })?;
+        let bps = encoded.unwrap_or(asked);
+        progress().done(&format!(
+            "encoded {:.1} s of {size} at {fps} fps, {:.1} Mbps{and_lower}, in {:.1} s",
+            film.pictures() as f64 / f64::from(fps),
+            bps / 1e6,
+            begin.elapsed().as_secs_f64()
+        ));
+        if bps < asked * 0.9 {
+            note!("note: pictures of this size cannot use {:.1} Mbps; give a larger --size", asked / 1e6);
+        }
+    }
+    Ok(())
 }
 
 /// Plays until the end, or until the viewer has seen enough.
 async fn play(
     args: &DemoArgs,
-    plan: &Arc<Plan>,
-    clip: &Arc<Clip>,
-    ladder: Option<&Arc<Ladder>>,
-) -> anyhow::Result<Vec<side::Played>> {
-    let mut sides = Vec::new();
-    // All relays begin their script within a millisecond; the handshakes run meanwhile.
-    for (name, config) in &plan.schedulers {
-        sides.push(Side::start(plan, name, config.clone())?);
-    }
+    scenario: &Arc<Scenario>,
+    schedulers: &[String],
+    registry: &Arc<Registry>,
+) -> anyhow::Result<Vec<(RunResult, RelayReport)>> {
+    // All links begin their script within a millisecond; the handshakes run meanwhile.
+    let start = |name: &String| LiveRun::start(scenario, name, scenario.seeds[0], registry);
+    let runs: Vec<LiveRun> = schedulers.iter().map(start).collect::<Result<_, _>>().map_err(whole)?;
     let (stop, stopped) = tokio::sync::watch::channel(false);
-    let views = sides.iter().map(Side::view).collect();
-    let show = Show::start(plan.clone(), views, stop.clone(), !args.no_live && !args.json_to_stdout())?;
-    let start = |side: Side| {
-        let ladder = ladder.filter(|_| side.follows()).cloned();
-        tokio::spawn(side.play(clip.clone(), ladder, stopped.clone()))
-    };
-    let tasks: Vec<_> = sides.into_iter().map(start).collect();
-    let signals = tokio::spawn(stop_on_signal(stop));
-    let mut played = Vec::new();
-    let mut failure = None;
-    for task in tasks {
-        match task.await.context("a part of the demo broke off").and_then(|played| played) {
-            Ok(one) => played.push(one),
-            Err(error) => failure = failure.or(Some(error)),
+    let live = !args.no_live && !args.json_to_stdout();
+    let show = Show::start(scenario, runs.iter().map(LiveRun::view).collect(), stop.clone(), live)?;
+    let tasks: Vec<_> = runs.into_iter().map(|run| tokio::spawn(run.run(stopped.clone()))).collect();
+    let signals = tokio::spawn(async move {
+        // Asked to end from outside, the demo ends like by its key: with the results so far.
+        if squall_terminal::interrupt::interrupted().await.is_ok() {
+            stop.send_replace(true);
         }
+    });
+    let mut all = Vec::new();
+    for task in tasks {
+        all.push(task.await.context("a part of the demo broke off"));
     }
     signals.abort();
     // The terminal is as it was before anything else is said.
     show.end();
-    failure.map_or(Ok(played), Err)
+    all.into_iter().map(|run| run?.map_err(whole)).collect()
 }
 
-/// Asked to end from outside, the demo ends like by its key: with the results so far.
-async fn stop_on_signal(stop: tokio::sync::watch::Sender<bool>) {
-    if squall_terminal::interrupt::interrupted().await.is_ok() {
-        stop.send_replace(true);
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-pub(crate) fn parse_size(text: &str) -> Result<(u32, u32), String> {
-    let sides = text.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
-    sides.ok_or_else(|| "expected WIDTHxHEIGHT, such as 1280x720".to_owned())
-}
-
-impl DemoArgs {
-    fn json_to_stdout(&self) -> bool {
-        self.json.as_deref().is_some_and(output::is_stdout)
-    }
-
-    /// What `squall-lab demo` means.
-    #[cfg(test)]
-    fn example() -> Self {
-        Self {
-            schedulers: "minrtt,storm".into(),
-            seconds: None,
-            scenario: None,
-            size: (1280, 720),
-            fps: None,
-            bitrate: None,
-            disposable: None,
-            seed: None,
-            report: "out/demo.html".into(),
-            json: None,
-            no_live: true,
+    #[test]
+    fn one_to_four_known_schedulers_are_compared() {
+        let scenario = scenario::load(&DemoArgs::example()).expect("is valid");
+        let registry = Registry::standard();
+        let names = schedulers("minrtt, storm+follow", &scenario, &registry).expect("are known");
+        assert_eq!(names, ["minrtt", "storm+follow"]);
+        for (list, word) in [("fastest", "'fastest'"), (",", "1 to 4"), ("rr,rr,rr,rr,rr", "1 to 4")] {
+            let error = schedulers(list, &scenario, &registry).expect_err("is refused");
+            assert!(format!("{error:#}").contains(word), "{error}");
         }
     }
 }

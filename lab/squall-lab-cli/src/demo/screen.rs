@@ -8,15 +8,20 @@ use ratatui::{
     widgets::{Block, Gauge, Paragraph, Sparkline, SparklineBar},
 };
 use squall::signal::{Marks, SignalState};
-use squall_lab::result::PathState;
-
-use super::{
-    path::PathNow,
-    plan::Plan,
-    record::{Reading, SAMPLE},
-    script,
-    side::View,
+use squall_lab::{
+    Scenario,
+    result::{PathState, SAMPLE_INTERVAL_US},
+    runner::{PathStatus, Status, View},
 };
+use squall_net::{LinkEvent, radio::Air};
+
+use super::scenario::film;
+
+/// Samples over which a rate on the screen is the mean.
+const RATE_SAMPLES: usize = 5;
+
+/// What is shown of the frames of a column is about the last second.
+const WINDOW_US: u64 = 1_000_000;
 
 /// Lines of words about the frames.
 const FRAME_LINES: u16 = 3;
@@ -37,10 +42,54 @@ const FULL_QUEUE: f64 = 256e3;
 pub(super) struct Now {
     /// Microseconds since the first frame.
     pub(super) at_us: u64,
-    /// How late the emulation is.
-    pub(super) slip_us: u64,
     /// Whether the demo is about to end early.
     pub(super) quitting: bool,
+}
+
+/// The frames of one run.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    /// Frames of the last second that were in time.
+    pub(super) fps: usize,
+    /// Latency of the newest frame in microseconds; none when none came in the last second.
+    pub(super) latest_us: Option<u64>,
+    /// Whether none came for a while.
+    silent: bool,
+    p95_us: Option<u64>,
+    worst_us: Option<u64>,
+    /// All frames so far that came too late.
+    late: usize,
+    /// The greatest latency in each sample interval, by the time of arrival; none when no frame came.
+    history: Vec<Option<u64>>,
+}
+
+impl Frames {
+    /// Of what is known of a run whose frames are due after this time.
+    pub(super) fn of(status: &Status, due_us: u64) -> Self {
+        let now = status.at_us;
+        let mut arrivals: Vec<(u64, u64)> =
+            status.latencies.iter().map(|point| (point.at_us + point.latency_us, point.latency_us)).collect();
+        arrivals.sort_unstable();
+        let mut history = vec![None; (now / SAMPLE_INTERVAL_US) as usize];
+        for (arrived, latency) in &arrivals {
+            if let Some(worst) = history.get_mut((arrived / SAMPLE_INTERVAL_US) as usize) {
+                *worst = (*worst).max(Some(*latency));
+            }
+        }
+        let recent = arrivals.iter().filter(|(arrived, _)| arrived + WINDOW_US > now);
+        let mut latencies: Vec<u64> = recent.map(|(_, latency)| *latency).collect();
+        let newest = arrivals.last().filter(|_| !latencies.is_empty());
+        latencies.sort_unstable();
+        Self {
+            fps: latencies.partition_point(|latency| *latency <= due_us),
+            latest_us: newest.map(|(_, latency)| *latency),
+            silent: newest.is_none_or(|(arrived, _)| arrived + 300_000 < now),
+            p95_us: latencies.get((latencies.len() * 95).div_ceil(100).saturating_sub(1)).copied(),
+            worst_us: latencies.last().copied(),
+            late: arrivals.iter().filter(|(_, latency)| *latency > due_us).count(),
+            history,
+        }
+    }
 }
 
 /// What is the same for all drawings over time.
@@ -54,7 +103,7 @@ struct Scale {
 }
 
 /// Draws everything.
-pub(super) fn draw(frame: &mut Frame<'_>, plan: &Plan, now: &Now, views: &[View], readings: &[Reading]) {
+pub(super) fn draw(frame: &mut Frame<'_>, scenario: &Scenario, now: &Now, views: &[View], runs: &[Status]) {
     let rows = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
@@ -62,48 +111,49 @@ pub(super) fn draw(frame: &mut Frame<'_>, plan: &Plan, now: &Now, views: &[View]
         Constraint::Length(1),
     ]);
     let [title, time, columns, foot] = rows.areas(frame.area());
-    frame.render_widget(title_line(plan), title);
-    frame.render_widget(time_bar(plan, now), time);
-    let areas = Layout::horizontal(readings.iter().map(|_| Constraint::Fill(1))).spacing(1).split(columns);
-    for ((view, reading), area) in views.iter().zip(readings).zip(areas.iter()) {
-        draw_column(frame, *area, plan, now, &view.scheduler, reading);
+    frame.render_widget(title_line(scenario), title);
+    frame.render_widget(time_bar(scenario, now), time);
+    let areas = Layout::horizontal(runs.iter().map(|_| Constraint::Fill(1))).spacing(1).split(columns);
+    for ((view, status), area) in views.iter().zip(runs).zip(areas.iter()) {
+        draw_column(frame, *area, scenario, now, view, status);
     }
-    frame.render_widget(foot_line(plan, now), foot);
+    let slip_us = runs.iter().map(|status| status.slip_us).max().unwrap_or(0);
+    frame.render_widget(foot_line(scenario, now, slip_us), foot);
 }
 
-fn title_line(plan: &Plan) -> Line<'static> {
-    let encoder = &plan.clip.encoder;
+fn title_line(scenario: &Scenario) -> Line<'static> {
+    let film = film(scenario);
     Line::from(vec![
         Span::from("squall-lab demo").bold(),
         Span::from(format!(
-            "  {}x{} at {:.0} fps, {:.0} Mbps; frames are due after {} ms",
-            encoder.width,
-            encoder.height,
-            encoder.fps,
-            plan.video.bitrate.bps() as f64 / 1e6,
-            plan.due_us() / 1000
+            "  {}x{} at {} fps, {:.0} Mbps; frames are due after {} ms",
+            film.width,
+            film.height,
+            film.fps,
+            film.bitrate.bps() as f64 / 1e6,
+            film.deadline.micros() / 1000
         )),
     ])
 }
 
-fn time_bar(plan: &Plan, now: &Now) -> Gauge<'static> {
-    let at_us = now.at_us.min(plan.duration_us);
+fn time_bar(scenario: &Scenario, now: &Now) -> Gauge<'static> {
+    let at_us = now.at_us.min(scenario.duration_us);
     let label = match now.at_us {
         0 => "connecting".to_owned(),
-        _ => format!("{:.1} of {:.0} s", at_us as f64 / 1e6, plan.duration_us as f64 / 1e6),
+        _ => format!("{:.1} of {:.0} s", at_us as f64 / 1e6, scenario.duration_us as f64 / 1e6),
     };
     Gauge::default()
-        .ratio(at_us as f64 / plan.duration_us as f64)
+        .ratio(at_us as f64 / scenario.duration_us as f64)
         .label(label)
         .gauge_style(Style::new().fg(Color::Blue).bg(Color::DarkGray))
 }
 
-fn foot_line(plan: &Plan, now: &Now) -> Line<'static> {
+fn foot_line(scenario: &Scenario, now: &Now, slip_us: u64) -> Line<'static> {
     if now.quitting {
         return Line::from("ending").bold();
     }
-    let mut words = format!("q ends it   emulation late {:.1} ms", now.slip_us as f64 / 1e3);
-    if plan.has_radios() {
+    let mut words = format!("q ends it   emulation late {:.1} ms", slip_us as f64 / 1e3);
+    if has_radios(scenario) {
         let Marks { warning, outage, .. } = Marks::default();
         words.push_str(&format!("   signal: warning below {warning}, outage {outage}"));
     }
@@ -113,16 +163,16 @@ fn foot_line(plan: &Plan, now: &Now) -> Line<'static> {
 fn draw_column(
     frame: &mut Frame<'_>,
     area: Rect,
-    plan: &Plan,
+    scenario: &Scenario,
     now: &Now,
-    scheduler: &str,
-    reading: &Reading,
+    view: &View,
+    status: &Status,
 ) {
-    let border = Block::bordered().title(Line::from(format!(" {scheduler} ")).bold());
+    let border = Block::bordered().title(Line::from(format!(" {} ", view.scheduler)).bold());
     let inside = border.inner(area);
     frame.render_widget(border, area);
-    let paths = reading.paths.len() as u16;
-    let words = PATH_LINES + u16::from(plan.has_radios());
+    let paths = scenario.paths.len() as u16;
+    let words = PATH_LINES + u16::from(has_radios(scenario));
     // What the words leave goes to the latencies first, then to the rates.
     let spare = inside.height.saturating_sub(FRAME_LINES + 1 + words * paths);
     let latencies = spare.min(MAX_DRAWING);
@@ -133,33 +183,105 @@ fn draw_column(
         Constraint::Length(1),
         Constraint::Min(0),
     ]);
-    let [frames, drawing, caption, path_area] = rows.areas(inside);
-    frame.render_widget(Paragraph::new(frame_lines(plan, reading)), frames);
-    draw_latencies(frame, drawing, plan, reading);
-    let caption_text = format!("worst latency; top {} ms; × no frame", plan.due_us() * 2 / 1000);
+    let [frame_area, drawing, caption, path_area] = rows.areas(inside);
+    let due_us = film(scenario).deadline.micros();
+    let frames = Frames::of(status, due_us);
+    frame.render_widget(Paragraph::new(frame_lines(scenario, &frames, status)), frame_area);
+    draw_latencies(frame, drawing, scenario, &frames);
+    let caption_text = format!("worst latency; top {} ms; × no frame", due_us * 2 / 1000);
     frame.render_widget(Line::from(caption_text).dim(), caption);
-    let scale = Scale { bps: largest_rate(plan), samples: samples(plan), words };
-    for (index, (path, config)) in reading.paths.iter().zip(&plan.scenario.paths).enumerate() {
+    let direction = scenario.direction();
+    let scale = Scale { bps: largest_rate(scenario), samples: samples(scenario), words };
+    for (index, (path, config)) in status.paths.iter().zip(&scenario.paths).enumerate() {
         let height = words + rates;
         let place = Rect { y: path_area.y + height * index as u16, height, ..path_area };
-        let doing = script::words(&config.link(plan.direction()).events, path.air.as_ref(), now.at_us);
-        draw_path(frame, place.intersection(path_area), path, &doing, &scale);
+        let shown = Path {
+            name: &config.name,
+            status: path,
+            rates: path.series.rate_bps(direction),
+            signal: view.uses_radios.then(|| signal(path)),
+            doing: doing(&config.link(direction).events, path.air.as_ref(), now.at_us),
+        };
+        draw_path(frame, place.intersection(path_area), &shown, &scale);
+    }
+}
+
+/// A path of a column.
+struct Path<'a> {
+    name: &'a str,
+    status: &'a PathStatus,
+    /// New data that came over it, in bits per second, at each sample.
+    rates: &'a [u64],
+    /// What the sender made of the radio; none if it uses none.
+    signal: Option<SignalState>,
+    /// What happens to the link, in words.
+    doing: String,
+}
+
+/// What the sender has made of the reports of a path's radio.
+pub(super) fn signal(path: &PathStatus) -> SignalState {
+    match path.series.factor.last() {
+        _ if path.state == PathState::Deactivated => SignalState::Out,
+        Some(factor) if *factor < 1_000 => SignalState::Warned,
+        _ => SignalState::Clear,
+    }
+}
+
+/// Whether the link of a path carries nothing.
+pub(super) fn is_out(path: &PathStatus) -> bool {
+    path.series.link_bps.last() == Some(&Some(0))
+}
+
+fn has_radios(scenario: &Scenario) -> bool {
+    scenario.paths.iter().any(|path| path.radio.is_some())
+}
+
+/// What happens to a link by script, or else what its radio makes of it.
+fn doing(events: &[LinkEvent], air: Option<&Air>, now_us: u64) -> String {
+    let back = events.iter().filter_map(|event| {
+        let (from, to) = (event.at.micros(), event.at.micros() + event.outage?.micros());
+        (from..to).contains(&now_us).then_some(to)
+    });
+    if let Some(back) = back.max() {
+        return format!("no signal, back in {:.1} s", (back - now_us) as f64 / 1e6);
+    }
+    let moving = events.iter().rev().find(|event| {
+        let over = event.over.map_or(0, squall_units::Span::micros);
+        (event.at.micros()..event.at.micros() + over).contains(&now_us)
+    });
+    let Some(event) = moving else {
+        return air.map_or_else(|| "steady".to_owned(), air_words);
+    };
+    let rate = event.rate.map(|rate| format!("rate on its way to {rate}"));
+    let delay = event.delay.map(|delay| format!("delay on its way to {delay}"));
+    [rate, delay].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// The level that decides, and what it leaves of the rate.
+fn air_words(air: &Air) -> String {
+    let levels = &air.levels;
+    let all = [("SINR", levels.sinr, "dB"), ("RSRP", levels.rsrp, "dBm"), ("RSSI", levels.rssi, "dBm")];
+    let level = all.into_iter().find_map(|(name, level, unit)| Some(format!("{name} {:.0} {unit}", level?)));
+    match level.filter(|_| !levels.detached) {
+        None => "in no network".to_owned(),
+        Some(level) if air.conditions.outage => format!("{level}, nothing passes"),
+        Some(level) => format!("{level} gives {:.0} %", air.conditions.share.as_f64() * 100.0),
     }
 }
 
 /// Samples of the whole demo.
-fn samples(plan: &Plan) -> usize {
-    (plan.duration_us / SAMPLE.as_micros() as u64).max(1) as usize
+fn samples(scenario: &Scenario) -> usize {
+    (scenario.duration_us / SAMPLE_INTERVAL_US).max(1) as usize
 }
 
 /// The most that a link ever carries, for a scale that does not change.
-fn largest_rate(plan: &Plan) -> u64 {
-    let links = plan.scenario.paths.iter().map(|path| path.link(plan.direction()));
+fn largest_rate(scenario: &Scenario) -> u64 {
+    let links = scenario.paths.iter().map(|path| path.link(scenario.direction()));
     let rates = links.flat_map(|link| {
         let scripted = link.events.iter().filter_map(|event| Some(event.rate?.bps())).collect::<Vec<_>>();
         scripted.into_iter().chain(link.rate.mean_bps())
     });
-    rates.max().unwrap_or(plan.video.bitrate.bps() * 2)
+    rates.max().unwrap_or(film(scenario).bitrate.bps() * 2)
 }
 
 /// Spreads the samples so far over a width that stands for all of them; each column gets those it covers.
@@ -172,118 +294,127 @@ fn columns<T>(history: &[T], samples: usize, width: u16) -> impl Iterator<Item =
     })
 }
 
-fn frame_lines(plan: &Plan, reading: &Reading) -> Vec<Line<'static>> {
+fn frame_lines(scenario: &Scenario, frames: &Frames, status: &Status) -> Vec<Line<'static>> {
     let ms = |us: Option<u64>| us.map_or_else(|| "  –".to_owned(), |us| format!("{:3}", us / 1000));
-    let frames = &reading.frames;
-    let enough = f64::from(frames.fps) >= f64::from(plan.video.fps) * 0.9;
-    let colour = if enough { Color::Green } else { Color::Red };
-    let silent = frames.silence_us.is_none_or(|silence| silence > 300_000);
-    let now = if silent { Span::from("none").fg(Color::Red).bold() } else { ms(frames.latency_us).bold() };
+    let fps = f64::from(film(scenario).fps);
+    let colour = if frames.fps as f64 >= fps * 0.9 { Color::Green } else { Color::Red };
+    let now =
+        if frames.silent { Span::from("none").fg(Color::Red).bold() } else { ms(frames.latest_us).bold() };
+    let tally = &status.tally;
+    let lost = tally.expired_blocks + tally.cancelled_blocks + tally.refused_blocks + tally.closed_blocks;
     vec![
         Line::from(vec![
             Span::from("in time  "),
             Span::from(format!("{:3} fps", frames.fps)).fg(colour).bold(),
-            Span::from(format!(" of {}", plan.video.fps)),
+            Span::from(format!(" of {fps:.0}")),
         ]),
         Line::from(vec![
             Span::from("latency  "),
             now,
-            Span::from(format!(" ms   p95 {}   worst {}", ms(reading.p95_us), ms(frames.max_latency_us))),
+            Span::from(format!(" ms   p95 {}   worst {}", ms(frames.p95_us), ms(frames.worst_us))),
         ]),
-        Line::from(format!("so far   {} late, {} given up", frames.late, reading.given_up)),
+        Line::from(format!("so far   {} late, {lost} dropped", frames.late)),
     ]
 }
 
 /// What is late is red.
-fn draw_latencies(frame: &mut Frame<'_>, area: Rect, plan: &Plan, reading: &Reading) {
+fn draw_latencies(frame: &mut Frame<'_>, area: Rect, scenario: &Scenario, frames: &Frames) {
     // Before the first frame is due none is missing.
-    let due = plan.due_us().div_ceil(SAMPLE.as_micros() as u64) as usize;
-    let first = reading.history.iter().position(Option::is_some).unwrap_or(usize::MAX).min(due);
+    let due_us = film(scenario).deadline.micros();
+    let due = due_us.div_ceil(SAMPLE_INTERVAL_US) as usize;
+    let first = frames.history.iter().position(Option::is_some).unwrap_or(usize::MAX).min(due);
     let history: Vec<Option<u64>> =
-        reading.history.iter().enumerate().map(|(at, worst)| worst.or((at < first).then_some(0))).collect();
-    let bars = columns(&history, samples(plan), area.width).map(|covered| {
+        frames.history.iter().enumerate().map(|(at, worst)| worst.or((at < first).then_some(0))).collect();
+    let bars = columns(&history, samples(scenario), area.width).map(|covered| {
         let worst =
             covered.iter().copied().collect::<Option<Vec<u64>>>().and_then(|all| all.into_iter().max());
-        let late = worst.is_some_and(|us| us > plan.due_us());
+        let late = worst.is_some_and(|us| us > due_us);
         SparklineBar::from(worst).style(Style::new().fg(if late { Color::Red } else { Color::Green }))
     });
     let drawing = Sparkline::default()
         .data(bars.collect::<Vec<_>>())
-        .max(plan.due_us() * 2)
+        .max(due_us * 2)
         .absent_value_symbol("×")
         .absent_value_style(Style::new().fg(Color::Red));
     frame.render_widget(drawing, area);
 }
 
 /// Words, and the rate over time if there is room.
-fn draw_path(frame: &mut Frame<'_>, area: Rect, path: &PathNow, doing: &str, scale: &Scale) {
+fn draw_path(frame: &mut Frame<'_>, area: Rect, path: &Path<'_>, scale: &Scale) {
     let [words, drawing] =
         Layout::vertical([Constraint::Length(scale.words), Constraint::Min(0)]).areas(area);
-    frame.render_widget(Paragraph::new(path_lines(path, doing, scale, area.width)), words);
-    let bars = columns(&path.rates, scale.samples, drawing.width)
+    frame.render_widget(Paragraph::new(path_lines(path, scale, area.width)), words);
+    let bars = columns(path.rates, scale.samples, drawing.width)
         .map(|covered| covered.iter().sum::<u64>() / covered.len() as u64);
     let rates = Sparkline::default().data(bars.collect::<Vec<_>>()).max(scale.bps);
     frame.render_widget(rates.style(Style::new().fg(Color::Cyan)), drawing);
 }
 
-fn path_lines(path: &PathNow, doing: &str, scale: &Scale, width: u16) -> Vec<Line<'static>> {
-    let link = &path.link;
-    let (dot, colour) = match path.state {
+fn path_lines(path: &Path<'_>, scale: &Scale, width: u16) -> Vec<Line<'static>> {
+    let PathStatus { state, series, .. } = path.status;
+    let (dot, colour) = match state {
         PathState::Active => ("●", Color::Green),
         PathState::Opening => ("○", Color::Gray),
         PathState::Suspect => ("●", Color::Yellow),
         _ => ("●", Color::Red),
     };
-    let capacity = if link.outage { 0 } else { link.rate.unwrap_or(0) };
+    let last = |column: &[u64]| column.last().copied().unwrap_or(0);
+    let (capacity, queued) = (series.link_bps.last().copied().flatten().unwrap_or(0), last(&series.queue));
+    let recent = &path.rates[path.rates.len().saturating_sub(RATE_SAMPLES)..];
+    let rate_bps = recent.iter().sum::<u64>() / recent.len().max(1) as u64;
     let megabits = |bps: u64| bps as f64 / 1e6;
     let queued_ms = match capacity {
         0 => String::new(),
-        bps => format!(", {} ms", link.queue_bytes * 8000 / bps),
+        bps => format!(", {} ms", queued * 8000 / bps),
     };
     // A bar that is too short to read takes no room from the numbers.
     let bar_width =
         Some(usize::from(width.saturating_sub(30)).min(40)).filter(|width| *width >= 5).unwrap_or(0);
-    let rate = bar(path.rate_bps as f64 / scale.bps as f64, bar_width, Color::Cyan);
-    let queue = bar(link.queue_bytes as f64 / FULL_QUEUE, bar_width, Color::Magenta);
+    let rate = bar(rate_bps as f64 / scale.bps as f64, bar_width, Color::Cyan);
+    let queue = bar(queued as f64 / FULL_QUEUE, bar_width, Color::Magenta);
     let mut lines = vec![
         Line::default(),
         Line::from(vec![
-            Span::from(path.name.clone()).bold(),
+            Span::from(path.name.to_owned()).bold(),
             Span::from("  "),
-            Span::from(format!("{dot} {}", path.state.as_str())).fg(colour),
-            Span::from(format!("   RTT {} ms", path.srtt_us / 1000)),
+            Span::from(format!("{dot} {}", state.as_str())).fg(colour),
+            Span::from(format!("   RTT {} ms", last(&series.srtt_us) / 1000)),
         ]),
         Line::from(vec![
             Span::from("  rate   "),
             rate,
-            Span::from(format!(" {:4.1} of {:.1} Mbps", megabits(path.rate_bps), megabits(capacity))),
+            Span::from(format!(" {:4.1} of {:.1} Mbps", megabits(rate_bps), megabits(capacity))),
         ]),
         Line::from(vec![
             Span::from("  queue  "),
             queue,
-            Span::from(format!(" {:3} kB{queued_ms}", link.queue_bytes / 1000)),
+            Span::from(format!(" {:3} kB{queued_ms}", queued / 1000)),
         ]),
     ];
-    lines.extend(path.air.is_some().then(|| signal_line(path, bar_width)));
-    let urgent =
-        if link.outage { Style::new().fg(Color::Red).add_modifier(Modifier::BOLD) } else { Style::new() };
-    lines.push(Line::from(vec![Span::from("  link   "), Span::from(doing.to_owned()).style(urgent)]));
+    lines.extend(path.status.air.is_some().then(|| signal_line(path, bar_width)));
+    let urgent = if is_out(path.status) {
+        Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)
+    } else {
+        Style::new()
+    };
+    lines.push(Line::from(vec![Span::from("  link   "), Span::from(path.doing.clone()).style(urgent)]));
     lines
 }
 
-/// What the radio tells, and what the sender made of it.
-fn signal_line(path: &PathNow, bar_width: usize) -> Line<'static> {
+/// What the radio reports, and what the sender made of it.
+fn signal_line(path: &Path<'_>, bar_width: usize) -> Line<'static> {
     let (word, colour) = match path.signal {
-        None => ("not heeded", Color::Gray),
+        None => ("not used", Color::Gray),
         Some(SignalState::Clear) => (SignalState::Clear.name(), Color::Green),
         Some(SignalState::Warned) => (SignalState::Warned.name(), Color::Yellow),
         Some(SignalState::Out) => (SignalState::Out.name(), Color::Red),
     };
-    let told = path.quality.map_or_else(|| "   –".to_owned(), |quality| format!("{quality:4.2}"));
+    let quality = path.status.quality;
+    let index = quality.map_or_else(|| "   –".to_owned(), |quality| format!("{quality:4.2}"));
     Line::from(vec![
         Span::from("  signal "),
-        bar(path.quality.unwrap_or(0.0), bar_width, colour),
-        Span::from(format!(" {told} ")),
+        bar(quality.unwrap_or(0.0), bar_width, colour),
+        Span::from(format!(" {index} ")),
         Span::from(word).fg(colour).bold(),
     ])
 }
@@ -293,4 +424,58 @@ fn bar(share: f64, width: usize, colour: Color) -> Span<'static> {
     let eighths = (share.clamp(0.0, 1.0) * (width * 8) as f64).round() as usize;
     let filled = format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8]);
     Span::from(format!("{filled:<width$}")).fg(colour).bg(Color::DarkGray)
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_lab::result::LatencyPoint;
+    use squall_net::radio::{Levels, WifiMap};
+
+    use super::*;
+
+    #[test]
+    fn frames_of_the_last_second_are_counted() {
+        let point = |at_us, latency_us| LatencyPoint { at_us, latency_us };
+        let latencies = vec![point(0, 250_000), point(900_000, 20_000), point(1_500_000, 160_000)];
+        let frames = Frames::of(&Status { at_us: 2_000_000, latencies, ..Status::default() }, 150_000);
+        assert_eq!((frames.fps, frames.late, frames.history.len()), (0, 2, 20));
+        assert_eq!((frames.latest_us, frames.worst_us, frames.silent), (Some(160_000), Some(160_000), true));
+        assert_eq!(
+            (frames.history[2], frames.history[9], frames.history[10]),
+            (Some(250_000), Some(20_000), None)
+        );
+        let none = Frames::of(&Status::default(), 150_000);
+        assert!(none.silent && none.latest_us.is_none() && none.history.is_empty());
+    }
+
+    #[test]
+    fn what_the_script_does_is_shown_in_words() {
+        let path: squall_net::PathConfig =
+            Scenario::parse(include_str!("../../../../scenarios/fading.toml"), "fading.toml")
+                .expect("is valid")
+                .paths
+                .swap_remove(0);
+        let events = path.link(squall_net::Direction::Down).events;
+        for (at_ms, expected) in [
+            (1_000, "steady"),
+            (3_100, "rate on its way to 10mbps"),
+            (5_200, "no signal, back in 1.0 s"),
+            (6_300, "steady"),
+        ] {
+            assert_eq!(doing(&events, None, at_ms * 1_000), expected);
+        }
+    }
+
+    #[test]
+    fn where_no_script_acts_the_radio_is_shown() {
+        let levels = |rssi, detached| Levels { rssi: Some(rssi), detached, ..Levels::default() };
+        for (levels, expected) in [
+            (levels(-70.0, false), "RSSI -70 dBm gives 50 %"),
+            (levels(-92.0, false), "RSSI -92 dBm, nothing passes"),
+            (levels(-92.0, true), "in no network"),
+        ] {
+            let conditions = WifiMap::default().conditions(&levels);
+            assert_eq!(doing(&[], Some(&Air { levels, conditions, quality: None }), 0), expected);
+        }
+    }
 }

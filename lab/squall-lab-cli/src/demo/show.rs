@@ -15,11 +15,15 @@ use ratatui::{
     crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers},
 };
 use squall::signal::SignalState;
-use squall_lab::result::PathState;
+use squall_lab::{
+    Scenario,
+    result::PathState,
+    runner::{Status, View},
+};
 use squall_terminal::note;
 use tokio::sync::watch;
 
-use super::{plan::Plan, screen, side::View};
+use super::{scenario::film, screen};
 
 /// Time between two drawings.
 const FRAME: Duration = Duration::from_millis(100);
@@ -40,23 +44,23 @@ impl Show {
     /// # Errors
     /// What the system says about the terminal or the thread.
     pub(super) fn start(
-        plan: Arc<Plan>,
+        scenario: &Arc<Scenario>,
         views: Vec<View>,
         stop: watch::Sender<bool>,
         live: bool,
     ) -> io::Result<Self> {
         let over = Arc::new(AtomicBool::new(false));
-        let ended = over.clone();
+        let (scenario, ended) = (scenario.clone(), over.clone());
         let thread = std::thread::Builder::new().name("squall-show".to_owned());
         let thread = if live && io::stdout().is_terminal() && io::stdin().is_terminal() {
             // Restores the terminal when the program panics, too.
             let terminal = ratatui::try_init()?;
             thread.spawn(move || {
-                live_view(terminal, &plan, &views, &stop, &ended);
+                live_view(terminal, &scenario, &views, &stop, &ended);
                 ratatui::restore();
             })
         } else {
-            thread.spawn(move || lines(&plan, &views, &ended))
+            thread.spawn(move || lines(&scenario, &views, &ended))
         };
         Ok(Self { thread: thread?, over })
     }
@@ -72,22 +76,17 @@ impl Show {
 
 fn live_view(
     mut terminal: DefaultTerminal,
-    plan: &Plan,
+    scenario: &Scenario,
     views: &[View],
     stop: &watch::Sender<bool>,
     over: &AtomicBool,
 ) {
     let mut quitting = false;
-    let (mut slip_us, mut slip_at) = (0, Instant::now());
     while !over.load(Ordering::Relaxed) {
-        let readings: Vec<_> = views.iter().map(View::reading).collect();
-        // Seldom, as the relays have to be held for it.
-        if slip_at.elapsed() > Duration::from_secs(1) {
-            (slip_us, slip_at) = (slip(views), Instant::now());
-        }
-        let now = screen::Now { at_us: run_time(views), slip_us, quitting };
+        let runs: Vec<Status> = views.iter().map(status).collect();
+        let now = screen::Now { at_us: run_time(views), quitting };
         // A terminal that is gone ends the demo.
-        if terminal.draw(|frame| screen::draw(frame, plan, &now, views, &readings)).is_err()
+        if terminal.draw(|frame| screen::draw(frame, scenario, &now, views, &runs)).is_err()
             || asked_to_quit()
         {
             quitting = true;
@@ -120,12 +119,12 @@ fn is_quit(event: &Event) -> bool {
         )
 }
 
-fn lines(plan: &Plan, views: &[View], over: &AtomicBool) {
-    let names: Vec<_> = plan.schedulers.iter().map(|(name, _)| name.as_str()).collect();
+fn lines(scenario: &Scenario, views: &[View], over: &AtomicBool) {
+    let names: Vec<_> = views.iter().map(|view| view.scheduler.as_str()).collect();
     note!(
         "playing {} s through {} emulated links over real UDP sockets: {}",
-        plan.duration_us / 1_000_000,
-        plan.scenario.paths.len(),
+        scenario.duration_us / 1_000_000,
+        scenario.paths.len(),
         names.join(" and ")
     );
     let mut next = Instant::now() + LINE;
@@ -133,28 +132,31 @@ fn lines(plan: &Plan, views: &[View], over: &AtomicBool) {
         std::thread::sleep(FRAME);
         if Instant::now() >= next && !over.load(Ordering::Relaxed) {
             next += LINE;
-            note!("{}", line(views));
+            note!("{}", line(scenario, views));
         }
     }
 }
 
-fn line(views: &[View]) -> String {
+fn line(scenario: &Scenario, views: &[View]) -> String {
     let mut text = format!("{:5.1} s", run_time(views) as f64 / 1e6);
     for (index, view) in views.iter().enumerate() {
-        let reading = view.reading();
-        let latency =
-            reading.frames.latency_us.map_or_else(|| "none".to_owned(), |us| format!("{} ms", us / 1000));
+        let status = status(view);
+        let frames = screen::Frames::of(&status, film(scenario).deadline.micros());
+        let latency = frames.latest_us.map_or_else(|| "none".to_owned(), |us| format!("{} ms", us / 1000));
         let mut paths: Vec<String> = Vec::new();
-        if index == 0 {
-            let out = reading.paths.iter().filter(|path| path.link.outage);
-            paths.extend(out.map(|path| format!("{} is out", path.name)));
+        for (path, config) in status.paths.iter().zip(&scenario.paths) {
+            let (name, signal) = (&config.name, screen::signal(path));
+            let news = [
+                (index == 0 && screen::is_out(path), format!("{name} is out")),
+                (path.state == PathState::Suspect, format!("{name} suspected")),
+                (
+                    view.uses_radios && signal != SignalState::Clear,
+                    format!("{name}'s radio: {}", signal.name()),
+                ),
+            ];
+            paths.extend(news.into_iter().filter(|(is_so, _)| *is_so).map(|(_, words)| words));
         }
-        let suspect = reading.paths.iter().filter(|path| path.state == PathState::Suspect);
-        paths.extend(suspect.map(|path| format!("{} suspected", path.name)));
-        let warned = reading.paths.iter().filter_map(|path| Some((&path.name, path.signal?)));
-        let warned = warned.filter(|(_, signal)| *signal != SignalState::Clear);
-        paths.extend(warned.map(|(name, signal)| format!("{name}'s radio: {}", signal.name())));
-        text.push_str(&format!("  {}: {} fps, {latency}", view.scheduler, reading.frames.fps));
+        text.push_str(&format!("  {}: {} fps, {latency}", view.scheduler, frames.fps));
         if !paths.is_empty() {
             text.push_str(&format!(" ({})", paths.join(", ")));
         }
@@ -164,9 +166,10 @@ fn line(views: &[View]) -> String {
 
 /// Microseconds since the first frame, the same for all sides but for a millisecond.
 fn run_time(views: &[View]) -> u64 {
-    views.first().map_or(0, View::run_time_us)
+    // `elapsed` is 0 for what is still to come.
+    views.first().map_or(0, |view| view.begin.elapsed().as_micros() as u64)
 }
 
-fn slip(views: &[View]) -> u64 {
-    views.iter().map(View::slip_us).max().unwrap_or(0)
+fn status(view: &View) -> Status {
+    view.status.borrow().clone()
 }

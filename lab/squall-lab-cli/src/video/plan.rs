@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{anyhow, ensure};
 use squall::sched::Registry;
-use squall_lab::{Contender, Scenario, video::Show};
+use squall_lab::{Scenario, Variant, video::Show};
 use squall_media::studio::{self, Footage, Programs};
 use squall_terminal::list;
 use squall_units::Span;
@@ -60,7 +60,7 @@ fn schedulers(words: &str, registry: &Registry) -> anyhow::Result<Vec<String>> {
         "--scheduler: give 1 to {MAX_SCHEDULERS} of them, not {count}"
     );
     for name in &names {
-        Contender::of(name).check(registry).map_err(|error| anyhow!("--scheduler: {error}"))?;
+        Variant::of(name).check(registry).map_err(|error| anyhow!("--scheduler: {error}"))?;
     }
     Ok(names.into_iter().map(str::to_owned).collect())
 }

@@ -8,9 +8,9 @@ use squall_sched::Registry;
 use super::claim::{Against, Way};
 use super::file::{AxisTable, ClaimTable, ExperimentFile, IdsFile};
 use super::{Axis, AxisPoint, Claim, Expectation, Experiment, MAX_CELLS, Of, Over, Reduced, Source, cell};
-use crate::contender::Contender;
 use crate::measure::{Measure, Subject};
 use crate::scenario::{MAX_LIST, Place, Problem, Quantity, Scenario, ScenarioError, Text};
+use crate::variant::Variant;
 
 pub(super) fn load(file: &Path, registry: &Registry) -> Result<Experiment, ScenarioError> {
     let text = Text::read(file)?;
@@ -43,7 +43,7 @@ pub(super) fn ids(file: &Path) -> Result<Vec<String>, ScenarioError> {
 
 fn check_schedulers(scenario: &Scenario, registry: &Registry) -> Result<(), String> {
     scenario.schedulers.iter().try_for_each(|label| {
-        Contender::of(label).check_in(scenario, registry).map_err(|error| format!("schedulers: {error}"))
+        Variant::of(label).check_in(scenario, registry).map_err(|error| format!("schedulers: {error}"))
     })
 }
 

@@ -161,8 +161,8 @@ impl Thinned {
         }
     }
 
-    pub(super) fn into_points(self) -> Vec<LatencyPoint> {
-        self.slots.into_iter().flatten().collect()
+    pub(super) fn points(&self) -> Vec<LatencyPoint> {
+        self.slots.iter().copied().flatten().collect()
     }
 }
 
@@ -274,7 +274,7 @@ mod tests {
             for &(at_us, latency_us) in &points {
                 thinned.record(LatencyPoint { at_us, latency_us });
             }
-            let kept = thinned.into_points();
+            let kept = thinned.points();
             prop_assert!(kept.len() <= MAX_POINTS);
             prop_assert_eq!(kept.iter().map(|p| p.latency_us).max(), points.iter().map(|p| p.1).max());
         }

@@ -200,6 +200,11 @@ impl FlowRecorder {
         self.classes.iter().fold(Tally::default(), |sum, class| sum.plus(&class.tally))
     }
 
+    /// The latencies so far, as in [`FlowResult::latencies`].
+    pub(super) fn latencies(&self) -> Vec<LatencyPoint> {
+        self.points.points()
+    }
+
     /// Blocks without a fate: the ones that were due are lost, the others stay open.
     fn settle(&mut self, end_us: u64) {
         for open in self.open.values() {
@@ -257,7 +262,7 @@ impl FlowRecorder {
             goodput_bps: rate_bps(total.delivered_bytes, end_us),
             stray_deliveries: self.stray_deliveries,
             distribution: latency.tail(total.decided_blocks()),
-            latencies: self.points.into_points(),
+            latencies: self.points.points(),
             missing_at_us,
             missing_why,
             delivered_blocks: self.delivered_blocks,

@@ -72,6 +72,11 @@ impl PathRecorder {
         self.totals = totals;
     }
 
+    /// The samples so far, and the last state.
+    pub(super) fn so_far(&self) -> (&PathSeries, Option<PathState>) {
+        (&self.series, self.states.last().map(|last| last.state))
+    }
+
     pub(super) fn finish(mut self, name: String, metered: bool, end_us: u64) -> PathResult {
         self.note_outages(end_us);
         self.forget_signals();

@@ -6,7 +6,10 @@ use super::distribution::Times;
 use super::flow_recorder::FlowRecorder;
 use super::inputs::{PathSample, PathTotals, RunInfo};
 use super::path_recorder::PathRecorder;
-use super::{AlertWord, Extra, LostReason, PathAlert, PathState, PictureQuality, Playback, RunResult, Tally};
+use super::{
+    AlertWord, Extra, LatencyPoint, LostReason, PathAlert, PathSeries, PathState, PictureQuality, Playback,
+    RunResult, Tally,
+};
 use crate::offer::Offer;
 
 /// Collects events and makes a [`RunResult`] of them. Times are microseconds from the start of the run.
@@ -113,6 +116,16 @@ impl Recorder {
     /// What became of a flow's blocks so far; undecided ones are only in `offered`.
     pub fn tally(&self, flow: usize) -> Tally {
         self.flows[flow].total()
+    }
+
+    /// The latencies of a flow's blocks so far, as in [`FlowResult::latencies`](super::FlowResult::latencies).
+    pub fn latencies(&self, flow: usize) -> Vec<LatencyPoint> {
+        self.flows[flow].latencies()
+    }
+
+    /// The samples of a path so far, and its state, if there is one.
+    pub fn path(&self, path: usize) -> (&PathSeries, Option<PathState>) {
+        self.paths[path].so_far()
     }
 
     /// Ends the run at `at_us`.

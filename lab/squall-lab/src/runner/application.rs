@@ -1,28 +1,26 @@
 //! The application at both ends: offers the blocks of the flows, and tells the recorder what became of them.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, time::Duration};
 
 use bytes::Bytes;
 use squall_proto::{
-    Block, BlockFate, BlockOptions, Channel, Event, OpenError, PathChange, Priority, SendError, Session,
-    WriteError, sched::BlockId,
+    Block, BlockFate, BlockOptions, Channel, Event, OpenError, PathChange, Priority, Received, SendError,
+    sched::BlockId,
 };
 use squall_units::Micros;
 
 use super::clairvoyant::Offered;
+use super::ends::Ends;
 use super::growth::{Growth, Step};
 use super::sampler::Sampler;
 use super::source::{Source, other, sender};
-use crate::contender::Contender;
 use crate::flow::Flow;
 use crate::offer::Offer;
 use crate::result::{LostReason, Recorder, RunResult};
 use crate::scenario::Scenario;
-use crate::traffic::{Allowed, Follow, Outcome, Pace};
-use crate::world::{Side, World};
+use crate::traffic::{Outcome, Pace};
+use crate::variant::Variant;
+use crate::world::Side;
 
 pub(super) struct Application {
     /// Channels whose weight is not 1, with their sender.
@@ -44,7 +42,7 @@ pub(super) struct Application {
     /// Blocks that no session took, for their numbers.
     refused: u64,
     ended: Option<String>,
-    /// Whether the transport is told of deadlines.
+    /// Whether the transport gets deadlines.
     tells_deadlines: bool,
 }
 
@@ -62,14 +60,15 @@ struct Sent {
 
 impl Application {
     pub(super) fn new(scenario: &Scenario, scheduler: &str, seed: u64, recorder: Recorder) -> Self {
-        let flows = scenario.flows.iter().enumerate();
+        let variant = Variant::of(scheduler);
+        let flows = scenario.flows.iter().map(|flow| variant.flow(flow)).enumerate();
         Self {
             weights: scenario.flows.iter().flat_map(weights).collect(),
             start: 0,
             begun: false,
             recorder,
             offered: Offered::default(),
-            sources: flows.map(|(index, flow)| Source::new(flow, index, seed)).collect(),
+            sources: flows.map(|(index, flow)| Source::new(&flow, index, seed)).collect(),
             growth: Growth::default(),
             news: false,
             blocks: [HashMap::new(), HashMap::new()],
@@ -77,7 +76,7 @@ impl Application {
             filler: Bytes::new(),
             refused: 0,
             ended: None,
-            tells_deadlines: !Contender::of(scheduler).late,
+            tells_deadlines: !variant.late,
         }
     }
 
@@ -87,19 +86,11 @@ impl Application {
     }
 
     /// The flows begin now.
-    pub(super) fn begin(&mut self, world: &mut World) {
+    pub(super) fn begin(&mut self, world: &mut impl Ends) {
         self.start = world.now();
         self.begun = true;
-        for side in [Side::Client, Side::Server] {
-            if let Some(session) = world.session(side) {
-                session.keep_arrivals(true);
-            }
-        }
         for (side, channel, weight) in &self.weights {
-            if let Some(session) = world.session(*side) {
-                let set = session.set_channel_weight(Channel::new(*channel), *weight);
-                set.expect("the scenario's channels and weights were checked");
-            }
+            world.set_channel_weight(*side, Channel::new(*channel), *weight);
         }
         self.sampler.begin(world, &mut self.recorder);
         for flow in 0..self.sources.len() {
@@ -120,7 +111,7 @@ impl Application {
     }
 
     /// Offers what it is time for.
-    pub(super) fn offer(&mut self, world: &mut World) {
+    pub(super) fn offer(&mut self, world: &mut impl Ends) {
         let now = world.now() - self.start;
         self.news = false;
         for flow in 0..self.sources.len() {
@@ -140,7 +131,7 @@ impl Application {
     }
 
     /// A block begins to come into being.
-    fn produce(&mut self, world: &mut World, flow: usize, offer: &Offer) {
+    fn produce(&mut self, world: &mut impl Ends, flow: usize, offer: &Offer) {
         let Source { production, index, .. } = self.sources[flow];
         if production.time_us == 0 || offer.is_request() {
             self.send(world, flow, index, offer);
@@ -152,25 +143,18 @@ impl Application {
         }
     }
 
-    fn grow(&mut self, world: &mut World, step: Step) {
+    fn grow(&mut self, world: &mut impl Ends, step: Step) {
         match step {
             Step::Whole { flow, index, offer } => _ = self.send(world, flow, index, &offer),
             Step::Piece { side, block, bytes, is_last } => {
                 let data = self.payload(bytes as usize);
-                let now = world.instant();
-                let Some(session) = world.session(side) else { return };
-                match session.append(block, data) {
-                    Ok(()) if is_last => _ = session.finish(now, block),
-                    Ok(()) | Err(WriteError::Ended) => {}
-                    // No room for all of it: it is lost like a block that is not taken.
-                    Err(_) => session.cancel(now, block),
-                }
+                world.append(side, block, data, is_last);
             }
         }
     }
 
     /// Opens a block that grows.
-    fn open(&mut self, world: &mut World, flow: usize, index: u64, offer: &Offer) {
+    fn open(&mut self, world: &mut impl Ends, flow: usize, index: u64, offer: &Offer) {
         let options = BlockOptions {
             deadline: self.deadline(offer, 0),
             priority: Priority::new(offer.priority),
@@ -179,8 +163,8 @@ impl Application {
             ordered: offer.ordered,
             expected_len: None,
         };
-        let (side, now) = (self.sources[flow].side, world.instant());
-        let opened = world.session(side).map_or(Err(OpenError::Closed), |s| s.open(now, &options));
+        let side = self.sources[flow].side;
+        let opened = world.open(side, &options);
         let Ok(block) = opened else {
             self.on_refused(flow, index, offer, opened == Err(OpenError::Closed));
             return;
@@ -200,7 +184,7 @@ impl Application {
     }
 
     /// Keeps the queue of a bulk flow full.
-    fn fill(&mut self, world: &mut World, flow: usize) {
+    fn fill(&mut self, world: &mut impl Ends, flow: usize) {
         let Pace::Saturate { start_us, end_us, backlog } = self.sources[flow].pace else { return };
         let now = world.now() - self.start;
         if now < start_us {
@@ -221,33 +205,31 @@ impl Application {
     }
 
     /// Goes on to the next block of a flow. An encoder is told before what its session allows.
-    fn advance(&mut self, world: &mut World, flow: usize) {
-        let (now, at_us) = (world.instant(), world.now() - self.start);
+    fn advance(&mut self, world: &mut impl Ends, flow: usize) {
         let source = &mut self.sources[flow];
         if let Some(follow) = source.generator.follows() {
-            let allowed = world.look_at(source.side).map(|session| allowed(session, follow, now));
-            source.generator.on_allowed(at_us, allowed.unwrap_or_default());
+            let at_us = world.now() - self.start;
+            source.generator.on_allowed(at_us, world.allowed(source.side, follow));
         }
         source.advance();
     }
 
     /// Hands a block over; returns whether the session took it. What it does not take for lack of room is
     /// lost, unless the flow will try again.
-    fn send(&mut self, world: &mut World, flow: usize, index: u64, offer: &Offer) -> bool {
+    fn send(&mut self, world: &mut impl Ends, flow: usize, index: u64, offer: &Offer) -> bool {
         let source = &self.sources[flow];
         let (side, retries) = (source.sender(offer), source.pace != Pace::Clock);
+        let data = source.generator.data(index).filter(|_| !offer.is_request());
         let passed_us = if offer.is_request() { 0 } else { source.production.time_us };
         let block = Block {
-            data: self.payload(offer.size as usize),
+            data: data.unwrap_or_else(|| self.payload(offer.size as usize)),
             deadline: self.deadline(offer, passed_us),
             priority: Priority::new(offer.priority),
             reliable: offer.reliable,
             channel: Channel::new(offer.channel as u16),
             ordered: offer.ordered,
         };
-        let now = world.instant();
-        let sent = world.session(side).map_or(Err(SendError::Closed), |session| session.send(now, block));
-        match sent {
+        match world.send(side, block) {
             Ok(id) => {
                 self.on_taken(side, id, flow, index, offer);
                 true
@@ -293,11 +275,11 @@ impl Application {
         self.filler.slice(..size)
     }
 
-    pub(super) fn on_event(&mut self, world: &mut World, side: Side, event: Event) {
+    pub(super) fn on_event(&mut self, world: &mut impl Ends, side: Side, event: Event) {
         // Before a block is told as whole, the packets that made it so.
         self.take_arrivals(world, side);
         match event {
-            Event::Received(block) => self.on_received(world.now() - self.start, other(side), block.id),
+            Event::Received(block) => self.on_received(world.now() - self.start, other(side), &block),
             Event::Finished { id, fate } => {
                 self.on_finished(world.now() - self.start, side, id, &fate);
                 self.refill(world, side);
@@ -322,9 +304,8 @@ impl Application {
         }
     }
 
-    fn take_arrivals(&mut self, world: &mut World, side: Side) {
-        let arrivals = world.look_at(side).map(Session::take_arrivals).unwrap_or_default();
-        for arrival in arrivals {
+    fn take_arrivals(&mut self, world: &mut impl Ends, side: Side) {
+        for arrival in world.take_arrivals(side) {
             let sent = self.blocks[other(side) as usize].get(&arrival.block);
             if let Some(sent) = sent.filter(|sent| !sent.request) {
                 let at_us = arrival.at.saturating_sub(self.start);
@@ -334,7 +315,7 @@ impl Application {
         }
     }
 
-    fn refill(&mut self, world: &mut World, side: Side) {
+    fn refill(&mut self, world: &mut impl Ends, side: Side) {
         for flow in 0..self.sources.len() {
             if self.sources[flow].side == side {
                 self.fill(world, flow);
@@ -342,12 +323,17 @@ impl Application {
         }
     }
 
-    fn on_received(&mut self, at_us: u64, from: Side, id: BlockId) {
+    fn on_received(&mut self, at_us: u64, from: Side, block: &Received) {
+        let id = block.id;
         let Some(sent) = self.blocks[from as usize].get_mut(&id) else { return };
+        let source = &mut self.sources[sent.flow];
         if !sent.request {
+            // Other bytes than were sent are no delivery.
+            if source.generator.data(sent.index).is_some_and(|data| data != block.data) {
+                return;
+            }
             self.recorder.on_delivered(sent.flow, id.0, at_us);
         }
-        let source = &mut self.sources[sent.flow];
         source.generator.on_delivered(sent.index, at_us);
         self.news |= source.wake();
         sent.received = true;
@@ -392,7 +378,7 @@ impl Application {
     }
 
     /// Reads all paths.
-    pub(super) fn sample(&mut self, world: &mut World) {
+    pub(super) fn sample(&mut self, world: &mut impl Ends) {
         let at_us = world.now() - self.start;
         for side in [Side::Client, Side::Server] {
             self.take_arrivals(world, side);
@@ -400,8 +386,13 @@ impl Application {
         self.sampler.sample(world, at_us, &mut self.recorder);
     }
 
-    pub(super) fn finish(mut self, scenario: &Scenario) -> RunResult {
-        let end_us = scenario.duration_us;
+    /// What was recorded so far.
+    pub(super) fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    /// Ends the record; also returns what was offered.
+    pub(super) fn finish(mut self, end_us: u64) -> (RunResult, Offered) {
         if let Some(reason) = self.ended {
             self.recorder.set_extra("session ended", reason.as_str());
         }
@@ -419,26 +410,9 @@ impl Application {
             }
             self.recorder.set_arrivals(flow, arrivals_us);
         }
-        let mut result = self.recorder.finish(end_us);
-        self.offered.bound(scenario, &mut result);
-        result
+        (self.recorder.finish(end_us), self.offered)
     }
 }
-
-/// What a session allows an encoder now.
-fn allowed(session: &mut Session, follow: Follow, now: Instant) -> Allowed {
-    let capacity = session.capacity(now);
-    match follow {
-        Follow::Link => Allowed { bps: capacity.link, frame: u64::MAX },
-        Follow::Safe { within_us } => {
-            let within = Duration::from_micros(within_us);
-            Allowed { bps: capacity.safe, frame: session.deliverable(now, within, SURE) }
-        }
-    }
-}
-
-/// Probability with which a frame is to arrive in time: that of the rate.
-const SURE: f64 = 0.9;
 
 /// The weights that a flow asks for.
 fn weights(flow: &Flow) -> impl Iterator<Item = (Side, u16, u16)> + use<> {

@@ -7,10 +7,10 @@ use squall_proto::{Config, sched::Registry};
 use squall_units::Micros;
 
 use super::{RunError, application::Application, stopwatch::Stopwatch};
-use crate::contender::Contender;
 use crate::result::{Recorder, RunResult, SAMPLE_INTERVAL_US};
 use crate::scenario::Scenario;
-use crate::world::World;
+use crate::variant::Variant;
+use crate::world::{Side, World};
 
 /// Time to connect, besides a number of round trips.
 const CONNECT_TIME: Micros = 1_000_000;
@@ -26,8 +26,9 @@ pub(super) fn run(
     qlog_dir: Option<PathBuf>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<RunResult, RunError> {
+    let variant = Variant::of(scheduler);
     for flow in &scenario.flows {
-        flow.traffic.prepare().map_err(|source| RunError::Pictures {
+        variant.flow(flow).traffic.prepare(&|_, _| {}).map_err(|source| RunError::Pictures {
             scenario: scenario.name.clone(),
             flow: flow.name.clone(),
             source,
@@ -54,6 +55,11 @@ pub(super) fn run(
         return Err(RunError::NotConnected { scenario, scheduler: scheduler.to_owned(), seed, path });
     }
     world.enter(&scenario.paths, seed).map_err(|error| problem(error.into()))?;
+    for side in [Side::Client, Side::Server] {
+        if let Some(session) = world.session(side) {
+            session.keep_arrivals(true);
+        }
+    }
     application.begin(&mut world);
     let mut next_sample = SAMPLE_INTERVAL_US;
     loop {
@@ -77,20 +83,22 @@ pub(super) fn run(
             break;
         }
     }
-    let mut result = application.finish(scenario);
+    let (mut result, offered) = application.finish(scenario.duration_us);
+    offered.bound(scenario, &mut result);
     result.scheduling_ns = stopwatch.map(|stopwatch| stopwatch.nanos());
     result.checks = scenario.judge(&result);
     Ok(result)
 }
 
-fn config(
+/// How the sessions of a run behave.
+pub(super) fn config(
     scenario: &Scenario,
     scheduler: &str,
     registry: &Arc<Registry>,
     qlog_dir: Option<PathBuf>,
     stopwatch: Option<&Stopwatch>,
 ) -> Result<Config, RunError> {
-    let config = Contender::of(scheduler)
+    let config = Variant::of(scheduler)
         .config(registry)
         .map_err(|source| RunError::Scheduler { scenario: scenario.name.clone(), source })?;
     let scheduler = match stopwatch {

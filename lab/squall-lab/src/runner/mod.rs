@@ -6,15 +6,20 @@
 //! and seed give the same record, to the byte.
 //!
 //! `course` leads one run, `application` offers and receives the blocks, each flow's from a `source`, `sampler` reads
-//! the paths, `clairvoyant` says what would have been possible.
+//! the paths, `clairvoyant` says what would have been possible. `live` leads a run in real time: what differs is behind
+//! `ends`.
 
 mod application;
 mod clairvoyant;
 mod course;
+mod ends;
 mod growth;
+mod live;
 mod sampler;
 mod source;
 mod stopwatch;
+
+pub use live::{LiveError, LiveRun, PathStatus, Status, View};
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::ops::{Add, Sub};
 
 use squall_proto::{
-    NetPath, PathChange, PathStats,
+    PathChange, PathStats,
     sched::{self, PathId},
     signal::AlertKind,
 };
 
+use super::ends::Ends;
 use crate::flow::Direction;
 use crate::result::{PathSample, PathState, PathTotals, Recorder, thousandths};
-use crate::world::{Side, World};
+use crate::world::Side;
 
 const SIDES: [Side; 2] = [Side::Client, Side::Server];
 
@@ -68,7 +69,7 @@ impl Sampler {
     }
 
     /// Counts from now on.
-    pub(super) fn begin(&mut self, world: &mut World, recorder: &mut Recorder) {
+    pub(super) fn begin(&mut self, world: &mut impl Ends, recorder: &mut Recorder) {
         self.sample(world, 0, recorder);
         for end in self.paths.iter_mut().flatten() {
             end.before = end.total();
@@ -81,7 +82,7 @@ impl Sampler {
     /// Notes a change; returns the path and its new state, if it is for the record.
     pub(super) fn on_change(
         &mut self,
-        world: &World,
+        world: &impl Ends,
         side: Side,
         id: PathId,
         change: &PathChange,
@@ -116,12 +117,12 @@ impl Sampler {
     }
 
     /// Tells the recorder how every path is now.
-    pub(super) fn sample(&mut self, world: &mut World, at_us: u64, recorder: &mut Recorder) {
+    pub(super) fn sample(&mut self, world: &mut impl Ends, at_us: u64, recorder: &mut Recorder) {
         let mut views = vec![PathStats::default(); self.paths.len()];
         let mut open = vec![false; self.paths.len()];
         let mut quality = vec![None; self.paths.len()];
         for side in SIDES {
-            for (path, stats) in read(world, side) {
+            for (path, stats) in world.paths(side) {
                 self.paths[path][side as usize].read(&stats);
                 if side == Side::Client {
                     quality[path] = stats.signal_quality.map(thousandths);
@@ -190,13 +191,6 @@ impl Sampler {
             Direction::Up => Side::Client,
         }
     }
-}
-
-/// The open paths of a side.
-fn read(world: &mut World, side: Side) -> Vec<(usize, PathStats)> {
-    let all: Vec<(PathId, NetPath, PathStats)> =
-        world.session(side).map(squall_proto::Session::path_stats).unwrap_or_default();
-    all.into_iter().filter_map(|(_, net, stats)| Some((world.path_of(side, net)?, stats))).collect()
 }
 
 /// What only grows.

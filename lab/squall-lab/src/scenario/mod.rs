@@ -19,10 +19,10 @@ use squall_proto::{CongestionControl, signal::WatermarkConfig};
 use squall_sched::Registry;
 
 use crate::check::{Check, Verdict};
-use crate::contender::Contender;
 use crate::flow::{Direction, Flow};
 use crate::measure::{BY_RELIABILITY, Subject};
 use crate::result::{FlowInfo, Interval, PathInfo, RunInfo, RunResult};
+use crate::variant::Variant;
 use place::{Outline, problem};
 pub(crate) use place::{Place, Problem, Step};
 pub(crate) use quantity::Quantity;
@@ -54,7 +54,7 @@ pub struct Scenario {
     pub duration_us: u64,
     /// Seeds to run each scheduler with, at least one.
     pub seeds: Vec<u64>,
-    /// Schedulers to compare, at least one: labels as [`Contender::of`] takes them.
+    /// Schedulers to compare, at least one: labels as [`Variant::of`] takes them.
     pub schedulers: Vec<String>,
     /// Congestion control of all paths.
     pub congestion: CongestionControl,
@@ -125,7 +125,7 @@ impl Scenario {
     pub fn load_with(path: &Path, registry: &Registry) -> Result<Self, ScenarioError> {
         Self::load_checked(path, |scenario| {
             scenario.schedulers.iter().enumerate().try_for_each(|(index, scheduler)| {
-                let known = Contender::of(scheduler).check_in(scenario, registry);
+                let known = Variant::of(scheduler).check_in(scenario, registry);
                 known.map_err(|error| problem(&["schedulers"], index, &[], error))
             })
         })

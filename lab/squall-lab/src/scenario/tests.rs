@@ -1,9 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::contender::Contender;
 use crate::measure::Subject;
 use crate::traffic::Traffic;
+use crate::variant::Variant;
 
 const HEAD: &str = r#"name = "t"
 duration = "10s"
@@ -213,8 +213,8 @@ fn channels_take_turns_only_under_schedulers_that_follow_the_queue() {
     let fifo = Scenario::parse(&format!("{HEAD}{PATH}{FLOW}"), "t.toml").unwrap();
     let mut refused = Vec::new();
     for entry in registry.entries() {
-        assert_eq!(Contender::of(entry.name).check_in(&fifo, &registry), Ok(()), "{}", entry.name);
-        if let Err(error) = Contender::of(entry.name).check_in(&turns, &registry) {
+        assert_eq!(Variant::of(entry.name).check_in(&fifo, &registry), Ok(()), "{}", entry.name);
+        if let Err(error) = Variant::of(entry.name).check_in(&turns, &registry) {
             assert!(error.to_string().contains("has an order of its own"), "{error}");
             refused.push(entry.name);
         }

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-/// How many are kept: those of the longest study with some to spare.
-const MOST: usize = 4;
+/// How many are kept: those of the longest study, or of a film at all its bitrates, with some to spare.
+const MOST: usize = 8;
 
 /// The values that were used last, by key. A caller that asks for one that is being made waits for it.
 #[derive(Debug)]
@@ -58,13 +58,13 @@ mod tests {
             };
             cache.get(&key, make).map(|value| *value)
         };
-        for key in [1, 2, 3, 4, 1, 2] {
+        for key in [1, 2, 3, 4, 5, 6, 7, 8, 1, 2] {
             assert_eq!(get(key), Ok(key * 2));
         }
-        assert_eq!(made.get(), 4);
-        // The fifth takes the place of the one that was used longest ago.
-        assert_eq!((get(5), get(1), made.get()), (Ok(10), Ok(2), 5));
-        assert_eq!((get(3), made.get()), (Ok(6), 6));
-        assert_eq!((get(9), get(9), made.get()), (Err("nine"), Err("nine"), 8));
+        assert_eq!(made.get(), 8);
+        // The next takes the place of the one that was used longest ago.
+        assert_eq!((get(10), get(1), made.get()), (Ok(20), Ok(2), 9));
+        assert_eq!((get(3), made.get()), (Ok(6), 10));
+        assert_eq!((get(9), get(9), made.get()), (Err("nine"), Err("nine"), 12));
     }
 }

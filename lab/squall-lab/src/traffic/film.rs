@@ -6,11 +6,14 @@
 //! The same rule makes the flow's [`Playback`](crate::result::Playback).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use rand_pcg::Pcg64Mcg;
 use squall_media::encoder::EncodeError;
 use squall_media::film::FilmError;
 use squall_media::frame::frame_time_us;
+use squall_media::quality::Likeness;
 use squall_media::{ClipConfig, EncodedFrame, EncoderConfig, FrameKind};
 use squall_units::{Rate, Span};
 
@@ -18,13 +21,27 @@ use super::cache::Cache;
 use super::cycle::{Cycle, CycleFrame, Repeater};
 use super::fields::{Checked, Invalid, frames_within, millis, number, priority, require};
 use super::frame_type::{FrameType, ReliableFrames};
-use super::source::{Kind, Outcome, PictureError, Source};
+use super::source::{Allowed, Follow, Kind, Outcome, PictureError, Source};
 use crate::offer::{Class, Offer};
+use crate::parallel;
 use crate::result::PictureQuality;
 
 /// Longest round of a film, in microseconds: it is kept in memory.
 const MAX_LENGTH_US: u64 = 60_000_000;
 
+/// Bitrates of an encoder that follows, as shares of the film's, the highest first.
+const RUNGS: [f64; 5] = [1.0, 0.7, 0.5, 0.35, 0.2];
+
+/// The bitrate changes with a key frame, so an encoder that follows makes so many in a second.
+const KEYS_PER_SECOND: f64 = 3.0;
+
+/// Share of what the session can carry that the encoder makes: its frames are not all of their mean size.
+const USED: f64 = 0.85;
+
+/// The class of key frames.
+const KEY: u16 = 0;
+
+/// By what it shows and how it is encoded, and by its length in pictures.
 static FILMS: Cache<(ClipConfig, u64), squall_media::Film> = Cache::new();
 
 /// A generated moving scene, encoded with H.264 when the flow is first needed, over and over to the end of the flow.
@@ -69,6 +86,12 @@ pub struct Film {
     /// Which frames are reliable.
     #[serde(default = "ReliableFrames::reference")]
     pub reliable: ReliableFrames,
+    /// Of how many pictures one is compared with its source, at least 1. No scenario file says so.
+    #[serde(skip, default = "number::<1, _>")]
+    pub compared_every: u32,
+    /// Whether the encoder makes what the session can carry, at most the bitrate of the film. No scenario file says so.
+    #[serde(skip)]
+    pub follow: bool,
 }
 
 fn width() -> u32 {
@@ -80,7 +103,7 @@ fn height() -> u32 {
 }
 
 impl Film {
-    /// The scene, and how it is encoded.
+    /// The scene, and how it is encoded at most.
     fn clip(&self) -> ClipConfig {
         let encoder = EncoderConfig {
             width: self.width,
@@ -94,10 +117,42 @@ impl Film {
         ClipConfig { encoder, seed: self.scene }
     }
 
-    /// The film, encoded: now, if it was not before.
-    fn encoded(&self) -> Result<Arc<squall_media::Film>, FilmError> {
-        let key = (self.clip(), frames_within(self.length, self.fps));
-        FILMS.get(&key, || squall_media::Film::make(key.0.clone(), key.1 as f64 / key.0.encoder.fps))
+    /// The clips that it is encoded as, those of higher bitrates first.
+    fn clips(&self) -> Vec<ClipConfig> {
+        let clip = self.clip();
+        if !self.follow {
+            return vec![clip];
+        }
+        let encoder = &clip.encoder;
+        // An even number of frames, which disposable ones need.
+        let between_keys = 2 * (encoder.fps / KEYS_PER_SECOND / 2.0).round().max(1.0) as u32;
+        let rung = |share: f64| EncoderConfig {
+            bitrate_bps: (f64::from(encoder.bitrate_bps) * share) as u32,
+            key_interval: between_keys.min(encoder.key_interval),
+            ..encoder.clone()
+        };
+        RUNGS.iter().map(|share| ClipConfig { encoder: rung(*share), ..clip.clone() }).collect()
+    }
+
+    /// Pictures of a round.
+    pub fn pictures(&self) -> u64 {
+        frames_within(self.length, self.fps)
+    }
+
+    /// The film as each of its clips, encoded on all processors: now, if it was not before. `progress` is called with
+    /// the frames that are encoded, and all that are to be.
+    fn encoded(
+        &self,
+        progress: &(dyn Fn(u64, u64) + Sync),
+    ) -> Result<Vec<Arc<squall_media::Film>>, FilmError> {
+        let (clips, pictures, done) = (self.clips(), self.pictures(), AtomicU64::new(0));
+        let all = pictures * clips.len() as u64;
+        let count = |_, _| progress(done.fetch_add(1, Ordering::Relaxed) + 1, all);
+        parallel::each(&clips, |clip| {
+            let seconds = pictures as f64 / clip.encoder.fps;
+            let make = || squall_media::Film::make_with(clip.clone(), seconds, count);
+            FILMS.get(&(clip.clone(), pictures), make)
+        })
     }
 
     /// One round of the film.
@@ -113,7 +168,7 @@ impl Film {
                 deadline_us: self.deadline_us(),
                 size: frame.data.len() as u64,
                 class: match frame.kind {
-                    FrameKind::Key => 0,
+                    FrameKind::Key => KEY,
                     FrameKind::Delta => 1,
                     FrameKind::Disposable => 2,
                 },
@@ -127,10 +182,14 @@ impl Film {
         Cycle { frames, pictures, period_us: frame_time_us(pictures, self.fps.into()) }
     }
 
-    fn viewer(&self, rng: Pcg64Mcg) -> Viewer {
-        let film = self.encoded().expect("its settings are checked, and it was encoded before the run");
-        let repeater = Repeater::new(self.cycle(film.frames()), 0.0, self.classes(), rng);
-        Viewer { film: Some(film), repeater, frames: Vec::new() }
+    fn viewer(&self, rng: &Pcg64Mcg) -> Viewer {
+        let films =
+            self.encoded(&|_, _| {}).expect("its settings are checked, and it was encoded before the run");
+        let repeater = |film: &Arc<squall_media::Film>| {
+            Repeater::new(self.cycle(film.frames()), 0.0, self.classes(), rng.clone())
+        };
+        let repeaters = films.iter().map(repeater).collect();
+        Viewer { films, compared_every: self.compared_every as usize, ..Viewer::new(repeaters) }
     }
 }
 
@@ -166,13 +225,16 @@ impl Kind for Film {
         Some((1e6 / f64::from(self.fps)).round() as u64)
     }
 
-    fn prepare(&self) -> Result<(), PictureError> {
-        self.encoded()?;
-        Ok(())
+    fn follows(&self) -> Option<Follow> {
+        self.follow.then_some(Follow::Safe { within_us: self.deadline.micros() })
+    }
+
+    fn prepare(&self, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Option<f64>, PictureError> {
+        Ok(self.encoded(progress)?.first().map(|film| film.bitrate_bps()))
     }
 
     fn source(&self, rng: Pcg64Mcg, _length_us: u64) -> Box<dyn Source> {
-        Box::new(self.viewer(rng))
+        Box::new(self.viewer(&rng))
     }
 }
 
@@ -228,22 +290,28 @@ impl Kind for Encoded {
         let (frames, pictures) = (self.frames.to_vec(), self.frames.len() as u64);
         let cycle = Cycle { frames, pictures, period_us: u64::MAX };
         let repeater = Repeater::new(cycle, 0.0, self.classes(), rng);
-        Box::new(Viewer { film: None, repeater, frames: Vec::new() })
+        Box::new(Viewer::new(vec![repeater]))
     }
 }
 
 /// Offers the frames of a film, and records what becomes of them.
 #[derive(Debug)]
 struct Viewer {
-    /// The film that the pictures are judged with, if not by the caller.
-    film: Option<Arc<squall_media::Film>>,
-    repeater: Repeater,
+    /// The same film at falling bitrates, with which the pictures are judged; none if the caller judges them.
+    films: Vec<Arc<squall_media::Film>>,
+    /// Those of the films.
+    repeaters: Vec<Repeater>,
+    /// At which of them the film is encoded.
+    rung: usize,
+    allowed_bps: u64,
+    compared_every: usize,
     /// In the order of the offers.
     frames: Vec<Sent>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Sent {
+    rung: usize,
     due_us: u64,
     /// The frame before it that it needs.
     needs: Option<u64>,
@@ -251,6 +319,24 @@ struct Sent {
 }
 
 impl Viewer {
+    fn new(repeaters: Vec<Repeater>) -> Self {
+        Self { films: Vec::new(), repeaters, rung: 0, allowed_bps: 0, compared_every: 1, frames: Vec::new() }
+    }
+
+    /// How good these pictures are, each in its slot.
+    fn judge(&self, shown: &[Option<u64>]) -> Vec<Likeness> {
+        let rung_of = |shown: Option<u64>| shown.map_or(0, |shown| self.frames[shown as usize].rung);
+        let slots: Vec<_> = shown.iter().copied().zip(0..).step_by(self.compared_every).collect();
+        let mut seen: Vec<Vec<Likeness>> = Vec::new();
+        for (rung, film) in self.films.iter().enumerate() {
+            let own = slots.iter().copied().filter(|(shown, _)| rung_of(*shown) == rung);
+            let mut own = film.judge(own).expect("the decoder takes what the encoder makes");
+            own.reverse();
+            seen.push(own);
+        }
+        slots.iter().filter_map(|(shown, _)| seen[rung_of(*shown)].pop()).collect()
+    }
+
     /// For each slot that ended before `end_us`, the picture that stood in it, if there was one.
     fn shown(&self, end_us: u64) -> Vec<Option<u64>> {
         let mut ready: Vec<Option<u64>> = Vec::with_capacity(self.frames.len());
@@ -271,11 +357,28 @@ impl Viewer {
 
 impl Source for Viewer {
     fn next(&mut self) -> Option<Offer> {
-        let offer = self.repeater.next()?;
+        let offers: Option<Vec<Offer>> = self.repeaters.iter_mut().map(Source::next).collect();
+        let mut offers = offers?;
+        // A frame that needs another one is of the same rung.
+        if offers[self.rung].class == KEY {
+            let room = USED * self.allowed_bps as f64;
+            let fits = self.films.iter().position(|film| film.bitrate_bps() <= room);
+            self.rung = fits.unwrap_or(self.repeaters.len() - 1);
+        }
+        let offer = offers.swap_remove(self.rung);
         let needs = offer.frame.and_then(|frame| frame.needs[0]);
         let due_us = offer.at_us.saturating_add(offer.deadline_us.unwrap_or(0));
-        self.frames.push(Sent { due_us, needs, arrived_us: None });
+        self.frames.push(Sent { rung: self.rung, due_us, needs, arrived_us: None });
         Some(offer)
+    }
+
+    fn data(&self, index: u64) -> Option<Bytes> {
+        let frames = self.films.get(self.frames.get(index as usize)?.rung)?.frames();
+        Some(frames[index as usize % frames.len()].data.clone())
+    }
+
+    fn on_allowed(&mut self, _at_us: u64, allowed: Allowed) {
+        self.allowed_bps = allowed.bps;
     }
 
     fn on_delivered(&mut self, index: u64, at_us: u64) {
@@ -285,13 +388,13 @@ impl Source for Viewer {
     }
 
     fn outcome(&self, end_us: u64) -> Outcome {
-        let Some(film) = &self.film else {
+        if self.films.is_empty() {
             let arrivals_us = self.frames.iter().map(|frame| frame.arrived_us).collect();
             return Outcome { arrivals_us, ..Outcome::default() };
-        };
+        }
         let shown = self.shown(end_us);
         let intact: Vec<Option<u64>> = (0..shown.len() as u64).map(Some).collect();
-        let pictures = PictureQuality::of(&film.judge(&shown), &film.judge(&intact));
+        let pictures = PictureQuality::of(&self.judge(&shown), &self.judge(&intact));
         Outcome { pictures, ..Outcome::default() }
     }
 }
@@ -310,7 +413,7 @@ mod tests {
     }
 
     fn viewer(film: &Film) -> Viewer {
-        film.viewer(Pcg64Mcg::seed_from_u64(1))
+        film.viewer(&Pcg64Mcg::seed_from_u64(1))
     }
 
     /// Two seconds of a film whose frames arrive this long after they are offered, or not.
@@ -329,8 +432,8 @@ mod tests {
     #[test]
     fn frames_are_offered_as_they_are_encoded() {
         let film = film(true);
-        let encoded = film.encoded().expect("it can be encoded");
         let mut viewer = viewer(&film);
+        let encoded = viewer.films[0].clone();
         let offers: Vec<Offer> = std::iter::from_fn(|| viewer.next()).take(60).collect();
         let sizes: Vec<u64> = encoded.frames().iter().map(|frame| frame.data.len() as u64).collect();
         assert!(offers.iter().map(|offer| offer.size).eq(sizes.iter().chain(&sizes).copied()));
@@ -345,7 +448,7 @@ mod tests {
         let film: Film = toml::from_str("bitrate = \"6mbps\"\nfps = 25").expect("its fields are right");
         let encoder = film.clip().encoder;
         assert_eq!((encoder.key_interval, encoder.width, encoder.bitrate_bps), (50, 1280, 6_000_000));
-        assert_eq!(frames_within(film.length, film.fps), 250);
+        assert_eq!(film.pictures(), 250);
     }
 
     #[test]
@@ -353,7 +456,7 @@ mod tests {
         let (viewer, pictures) = viewed(&film(false), |_| Some(20_000));
         assert_eq!((pictures.compared, pictures.psnr_loss, pictures.ssim_loss), (60, 0.0, 0.0));
         let all: Vec<_> = (0..60).map(Some).collect();
-        let decoded = viewer.film.as_ref().expect("it is judged").judge(&all);
+        let decoded = viewer.judge(&all);
         assert_eq!(Some(pictures), PictureQuality::of(&decoded, &decoded));
     }
 
@@ -425,5 +528,37 @@ mod tests {
         source.on_delivered(1, 160);
         source.on_delivered(7, 160);
         assert_eq!(source.outcome(500).arrivals_us, [None, Some(150), None]);
+    }
+
+    #[test]
+    fn the_bitrate_steps_at_key_frames_and_nowhere_else() {
+        let film = Film { follow: true, ..film(false) };
+        let mut viewer = viewer(&film);
+        let rates: Vec<f64> = viewer.films.iter().map(|film| film.bitrate_bps()).collect();
+        assert!(rates.is_sorted_by(|high, low| high > low), "{rates:?}");
+        let mut rung = |bps: f64| {
+            viewer.on_allowed(0, Allowed { bps: bps as u64, frame: u64::MAX });
+            let offer = viewer.next().expect("a film goes on");
+            let index = viewer.frames.len() - 1;
+            let rung = viewer.frames[index].rung;
+            let frame = &viewer.films[rung].frames()[index % 30];
+            assert_eq!(viewer.data(index as u64), Some(frame.data.clone()));
+            assert_eq!(offer.size, frame.data.len() as u64);
+            (offer.class, rung)
+        };
+        assert_eq!(rung(0.0), (0, 4), "nothing is known of the network yet");
+        assert_eq!(rung(1e9), (1, 4), "it needs the frame before");
+        let later: Vec<_> = (2..10).map(|_| rung(1e9)).collect();
+        assert!(later.iter().all(|frame| *frame == (1, 4)), "{later:?}");
+        assert_eq!(rung(1e9), (0, 0));
+        for _ in 11..20 {
+            rung(0.0);
+        }
+        assert_eq!(rung(rates[2] / USED + 1.0), (0, 2));
+        for index in 0..21 {
+            viewer.on_delivered(index, viewer.frames[index as usize].due_us - 80_000);
+        }
+        let pictures = viewer.outcome(10_000_000).pictures.expect("pictures were shown");
+        assert_eq!((pictures.compared, pictures.psnr_loss), (21, 0.0));
     }
 }

@@ -29,6 +29,7 @@ mod video;
 
 use std::ops::Deref;
 
+use bytes::Bytes;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
@@ -184,6 +185,11 @@ impl Generator {
     /// The session that sends allows this much since `at_us`, in microseconds from the start of the run.
     pub fn on_allowed(&mut self, at_us: u64, allowed: Allowed) {
         self.source.on_allowed(at_us.saturating_sub(self.flow.start_us), allowed);
+    }
+
+    /// The bytes of the `index`th block of the flow, where they are not any bytes of its size.
+    pub fn data(&self, index: u64) -> Option<Bytes> {
+        self.source.data(index)
     }
 
     /// What the receiving end made of the flow, when the run ends at `end_us` from its start.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 use squall_media::film::FilmError;
@@ -50,12 +51,13 @@ pub trait Kind {
     }
 
     /// Encodes its pictures, if it has some, for all sources of it in this process. A source that finds none encodes
-    /// them itself.
+    /// them itself. Calls `progress` with the frames of a film that are encoded, and all that are to be. Returns the
+    /// highest bitrate of a film, in bits per second.
     ///
     /// # Errors
     /// When the codec fails.
-    fn prepare(&self) -> Result<(), PictureError> {
-        Ok(())
+    fn prepare(&self, _progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Option<f64>, PictureError> {
+        Ok(None)
     }
 
     /// The blocks of a flow that lasts `length_us`; `rng` is theirs alone.
@@ -113,6 +115,11 @@ pub trait Source: fmt::Debug + Send {
     /// The session allows this much now. Called before each block is made, if the traffic
     /// [follows it](Kind::follows).
     fn on_allowed(&mut self, _at_us: u64, _allowed: Allowed) {}
+
+    /// The bytes of the `index`th block, where they are not any bytes of its size.
+    fn data(&self, _index: u64) -> Option<Bytes> {
+        None
+    }
 
     /// What the receiving end made of all blocks until `end_us`.
     fn outcome(&self, _end_us: u64) -> Outcome {

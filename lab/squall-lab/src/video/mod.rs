@@ -53,7 +53,7 @@ pub struct Show {
     pub length_us: Option<u64>,
     /// Paths, radios and events. Its flows give way to the film, which goes in the direction of most of them.
     pub scenario: Scenario,
-    /// Schedulers to compare, as [`Contender`](crate::Contender) takes them.
+    /// Schedulers to compare, as [`Variant`](crate::Variant) takes them.
     pub schedulers: Vec<String>,
     /// Seed of the run.
     pub seed: u64,

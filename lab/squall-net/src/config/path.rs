@@ -16,7 +16,7 @@ use crate::{
     loss::LossConfig,
     policer::PolicerConfig,
     queue::QueueConfig,
-    radio::RadioConfig,
+    radio::{RadioConfig, Source},
     rate::RateConfig,
     script::{LinkEvent, OutageMode},
     stall::{self, StallConfig},
@@ -205,6 +205,23 @@ impl PathConfig {
             stalls: Vec::new(),
             events: Vec::new(),
         }
+    }
+
+    /// The path with its script later by this time: until then links and radio are as at its beginning. Levels that
+    /// repeat or are drawn by lot, and traces, have no beginning to wait for and stay.
+    #[must_use]
+    pub fn delayed(&self, by: Span) -> Self {
+        let mut path = self.clone();
+        let links = [&mut path.up.events, &mut path.down.events].into_iter().flatten();
+        let times = path.events.iter_mut().map(|event| &mut event.at);
+        for at in times.chain(links.map(|event| &mut event.at)) {
+            *at = Span::from_micros(at.micros() + by.micros());
+        }
+        let source = path.radio.as_mut().map(|radio| &mut radio.source);
+        if let Some(Source::Series(levels) | Source::Trace(levels)) = source {
+            levels.delay(by);
+        }
+        path
     }
 
     /// One direction with the path's events that concern it.

@@ -107,6 +107,18 @@ impl LevelSeries {
         [self.rsrp.as_ref(), self.sinr.as_ref(), self.rssi.as_ref()]
     }
 
+    /// Lets levels that do not repeat begin later; the first holds until then.
+    pub(crate) fn delay(&mut self, by: Span) {
+        let columns = [&mut self.rsrp, &mut self.sinr, &mut self.rssi].into_iter().flatten();
+        for column in columns.filter(|_| self.repeat.is_none()) {
+            let later = |(at, level): &(Span, Level)| (Span::from_micros(at.micros() + by.micros()), *level);
+            // Steps in order stay in order.
+            if let Ok(later) = Series::new(column.steps().iter().map(later).collect(), None) {
+                *column = later;
+            }
+        }
+    }
+
     pub(super) fn is_loaded(&self) -> bool {
         self.columns().iter().any(Option::is_some)
     }

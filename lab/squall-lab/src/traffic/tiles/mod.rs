@@ -198,11 +198,11 @@ impl Kind for Tiles {
         Some(self.deadline)
     }
 
-    fn prepare(&self) -> Result<(), PictureError> {
+    fn prepare(&self, _progress: &(dyn Fn(u64, u64) + Sync)) -> Result<Option<f64>, PictureError> {
         if let Some(pictures) = &self.pictures {
             self.encoded(pictures)?;
         }
-        Ok(())
+        Ok(None)
     }
 
     fn source(&self, rng: Pcg64Mcg, _length_us: u64) -> Box<dyn Source> {

@@ -7,45 +7,53 @@ use squall_proto::{
     sched::{BuildError, Registry, StreamScheduler},
 };
 
+use crate::flow::Flow;
 use crate::scenario::Scenario;
+use crate::traffic::Traffic;
 
 /// What stands behind the scheduler's name when every block is to be reliable, as in STORM's MPQUIC-R and
 /// DAMS-R (§2.2): the same scheduler over a transport that repairs everything.
 pub const ALL_RELIABLE: &str = "-R";
 
-/// What stands behind the scheduler's name when it is to go by radio signals, as in "SWM over minRTT": STORM's
+/// What stands behind the scheduler's name when it is to use radio signals, as in "SWM over minRTT": STORM's
 /// signal-watermark mechanism (§3.2) under a scheduler that does not have it by itself.
 pub const WITH_SIGNAL: &str = "+swm";
 
-/// What stands behind the scheduler's name when the transport is told of no deadline: it sends to the end what is
-/// late, as the MPQUIC of all four papers does. Results are judged by the deadlines all the same.
+/// What stands behind the scheduler's name when the transport gets no deadlines: it sends late blocks to the end, as
+/// the MPQUIC of all four papers does. Results are judged by the deadlines all the same.
 pub const WITHOUT_DEADLINES: &str = "+late";
 
-/// What takes part in a comparison.
+/// What stands behind the scheduler's name when the encoder of films makes what the session can carry.
+pub const FOLLOWING: &str = "+follow";
+
+/// What takes part in a comparison: a scheduler, and what changes around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Contender<'a> {
+pub struct Variant<'a> {
     /// Name and options, as the registry takes them.
     pub scheduler: &'a str,
-    /// Whether it is asked to go by radio signals; see [`Self::heeds_signals`].
+    /// Whether it is asked to use radio signals; see [`Self::uses_radios`].
     pub signal: bool,
-    /// Whether the transport is told of no deadline.
+    /// Whether the encoders of films follow what the session can carry.
+    pub follow: bool,
+    /// Whether the transport gets no deadlines.
     pub late: bool,
     /// Whether every block is sent as a reliable one; see [`Config::all_reliable`].
     pub all_reliable: bool,
 }
 
-impl<'a> Contender<'a> {
-    /// Takes a label such as `minrtt`, `minrtt-R`, `minrtt+late`, `minrtt+swm` or `sp(path=1)+swm+late-R` apart.
+impl<'a> Variant<'a> {
+    /// Takes a label such as `minrtt`, `minrtt-R`, `storm+follow` or `sp(path=1)+swm+follow+late-R` apart.
     pub fn of(label: &'a str) -> Self {
         let label = label.trim();
         let (label, all_reliable) = split(label, ALL_RELIABLE);
         let (label, late) = split(label, WITHOUT_DEADLINES);
+        let (label, follow) = split(label, FOLLOWING);
         let (scheduler, signal) = split(label, WITH_SIGNAL);
-        Self { scheduler, signal, late, all_reliable }
+        Self { scheduler, signal, follow, late, all_reliable }
     }
 
-    /// Whether it goes by radio signals: because it is asked to, or because they belong to the scheduler.
-    pub fn heeds_signals(&self, registry: &Registry) -> bool {
+    /// Whether it uses radio signals: because it is asked to, or because they belong to the scheduler.
+    pub fn uses_radios(&self, registry: &Registry) -> bool {
         self.signal || registry.entry(self.name()).is_some_and(|entry| entry.signal)
     }
 
@@ -59,7 +67,7 @@ impl<'a> Contender<'a> {
     /// # Errors
     /// If the registry has none of that name, or it does not take its options.
     pub fn factory(&self, registry: &Arc<Registry>) -> Result<SchedulerFactory, BuildError> {
-        // Building one now tells of mistakes before there is a session.
+        // Building one now reports mistakes before there is a session.
         self.check(registry)?;
         let (registry, scheduler) = (registry.clone(), self.scheduler.to_owned());
         Ok(Arc::new(move || registry.build(&scheduler).expect("it was built before")))
@@ -85,6 +93,15 @@ impl<'a> Contender<'a> {
         Err(BuildError::OwnOrder(self.name().to_owned()))
     }
 
+    /// A flow as its application offers it.
+    pub fn flow(&self, flow: &Flow) -> Flow {
+        let mut flow = flow.clone();
+        if let Traffic::Film(film) = &mut flow.traffic {
+            film.follow |= self.follow;
+        }
+        flow
+    }
+
     /// How sessions are to behave.
     ///
     /// # Errors
@@ -92,7 +109,7 @@ impl<'a> Contender<'a> {
     pub fn config(&self, registry: &Arc<Registry>) -> Result<Config, BuildError> {
         let scheduler = self.factory(registry)?;
         let config = Config::default();
-        let signal = config.signal.filter(|_| self.heeds_signals(registry));
+        let signal = config.signal.filter(|_| self.uses_radios(registry));
         Ok(Config { scheduler, signal, all_reliable: self.all_reliable, ..config })
     }
 }
@@ -108,26 +125,30 @@ mod tests {
 
     #[test]
     fn the_suffix_is_no_part_of_the_schedulers_name() {
-        let contender =
-            |scheduler, signal, all_reliable| Contender { scheduler, signal, late: false, all_reliable };
-        assert_eq!(Contender::of("minrtt"), contender("minrtt", false, false));
-        assert_eq!(Contender::of("minrtt-R"), contender("minrtt", false, true));
-        assert_eq!(Contender::of("minrtt+swm"), contender("minrtt", true, false));
-        assert_eq!(Contender::of(" sp(path=1)+swm-R "), contender("sp(path=1)", true, true));
-        assert_eq!(
-            Contender::of("minrtt+late"),
-            Contender { late: true, ..contender("minrtt", false, false) }
-        );
-        assert_eq!(Contender::of("sp+swm+late-R"), Contender { late: true, ..contender("sp", true, true) });
-        assert_eq!(Contender::of("minrtt-r"), contender("minrtt-r", false, false));
-        assert_eq!(Contender::of("sp (path=1)-R").name(), "sp");
-        assert!(Contender::of("-R").check(&Registry::standard()).is_err());
+        let variant = |scheduler, signal, all_reliable| Variant {
+            scheduler,
+            signal,
+            follow: false,
+            late: false,
+            all_reliable,
+        };
+        assert_eq!(Variant::of("minrtt"), variant("minrtt", false, false));
+        assert_eq!(Variant::of("minrtt-R"), variant("minrtt", false, true));
+        assert_eq!(Variant::of("minrtt+swm"), variant("minrtt", true, false));
+        assert_eq!(Variant::of(" sp(path=1)+swm-R "), variant("sp(path=1)", true, true));
+        assert_eq!(Variant::of("minrtt+late"), Variant { late: true, ..variant("minrtt", false, false) });
+        assert_eq!(Variant::of("sp+swm+late-R"), Variant { late: true, ..variant("sp", true, true) });
+        let follows = Variant { follow: true, ..variant("storm", false, false) };
+        assert_eq!(Variant::of("storm+follow"), follows);
+        assert_eq!(Variant::of("minrtt-r"), variant("minrtt-r", false, false));
+        assert_eq!(Variant::of("sp (path=1)-R").name(), "sp");
+        assert!(Variant::of("-R").check(&Registry::standard()).is_err());
     }
 
     #[test]
     fn signals_are_for_those_they_belong_to_and_those_that_ask() {
         let registry = Arc::new(Registry::standard());
-        let signal = |label| Contender::of(label).config(&registry).unwrap().signal.is_some();
+        let signal = |label| Variant::of(label).config(&registry).unwrap().signal.is_some();
         assert!(signal("storm") && signal("storm(alpha=0.2)-R") && signal("minrtt+swm"));
         assert!(!signal("ras") && !signal("minrtt") && !signal("dams-R"));
     }
@@ -136,7 +157,7 @@ mod tests {
     fn no_scheduler_can_be_mistaken_for_the_reliable_one_of_another() {
         for entry in Registry::standard().entries() {
             assert!(
-                ![ALL_RELIABLE, WITH_SIGNAL, WITHOUT_DEADLINES]
+                ![ALL_RELIABLE, WITH_SIGNAL, WITHOUT_DEADLINES, FOLLOWING]
                     .iter()
                     .any(|suffix| entry.name.ends_with(suffix)),
                 "{}",

@@ -1,0 +1,129 @@
+//! What a run needs of the two ends of a session and of the links between them, in virtual time or in real time.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use squall_net::{Direction, LinkState};
+use squall_proto::{
+    ArrivalLog, Block, BlockOptions, Capacity, Channel, NetPath, OpenError, PathStats, SendError, Session,
+    WriteError, sched::BlockId,
+};
+use squall_units::Micros;
+
+use crate::traffic::{Allowed, Follow};
+use crate::world::{Side, World};
+
+/// Probability with which a frame is to arrive in time: that of the rate.
+const SURE: f64 = 0.9;
+
+/// Both ends of a session, and the links between them.
+pub(super) trait Ends {
+    /// Microseconds since a moment before the run.
+    fn now(&self) -> Micros;
+
+    /// Hands a block over at one end.
+    fn send(&mut self, side: Side, block: Block) -> Result<BlockId, SendError>;
+
+    /// Opens a block that grows.
+    fn open(&mut self, side: Side, options: &BlockOptions) -> Result<BlockId, OpenError>;
+
+    /// Adds bytes to a block that grows. A block without room for all of it is cancelled.
+    fn append(&mut self, side: Side, block: BlockId, data: Bytes, is_last: bool);
+
+    /// Sets the weight of a channel, which the scenario's reader has checked.
+    fn set_channel_weight(&mut self, side: Side, channel: Channel, weight: u16);
+
+    /// What the session allows an encoder at this end.
+    fn allowed(&mut self, side: Side, follow: Follow) -> Allowed;
+
+    /// The chunks that arrived at this end since the last call, where they are recorded.
+    fn take_arrivals(&mut self, side: Side) -> Vec<ArrivalLog>;
+
+    /// The path of the scenario that a session's pair of addresses runs over.
+    fn path_of(&self, side: Side, net: NetPath) -> Option<usize>;
+
+    /// The open paths of this end, with their place in the scenario.
+    fn paths(&mut self, side: Side) -> Vec<(usize, PathStats)>;
+
+    /// One direction of a path of the scenario now.
+    fn link(&mut self, path: usize, direction: Direction) -> LinkState;
+
+    /// How far the reported level of a path's radio is from the true one, as a share of it.
+    fn signal_bias(&mut self, path: usize) -> Option<f64>;
+}
+
+/// What a session of this capacity allows. `deliverable` gives the bytes that arrive within a time with a probability.
+pub(super) fn allowed(
+    follow: Follow,
+    capacity: &Capacity,
+    deliverable: impl FnOnce(Duration, f64) -> u64,
+) -> Allowed {
+    match follow {
+        Follow::Link => Allowed { bps: capacity.link, frame: u64::MAX },
+        Follow::Safe { within_us } => {
+            Allowed { bps: capacity.safe, frame: deliverable(Duration::from_micros(within_us), SURE) }
+        }
+    }
+}
+
+impl Ends for World {
+    fn now(&self) -> Micros {
+        World::now(self)
+    }
+
+    fn send(&mut self, side: Side, block: Block) -> Result<BlockId, SendError> {
+        let now = self.instant();
+        self.session(side).map_or(Err(SendError::Closed), |session| session.send(now, block))
+    }
+
+    fn open(&mut self, side: Side, options: &BlockOptions) -> Result<BlockId, OpenError> {
+        let now = self.instant();
+        self.session(side).map_or(Err(OpenError::Closed), |session| session.open(now, options))
+    }
+
+    fn append(&mut self, side: Side, block: BlockId, data: Bytes, is_last: bool) {
+        let now = self.instant();
+        let Some(session) = self.session(side) else { return };
+        match session.append(block, data) {
+            Ok(()) if is_last => _ = session.finish(now, block),
+            Ok(()) | Err(WriteError::Ended) => {}
+            Err(_) => session.cancel(now, block),
+        }
+    }
+
+    fn set_channel_weight(&mut self, side: Side, channel: Channel, weight: u16) {
+        if let Some(session) = self.session(side) {
+            session.set_channel_weight(channel, weight).expect("channels and weights were checked");
+        }
+    }
+
+    fn allowed(&mut self, side: Side, follow: Follow) -> Allowed {
+        let now: Instant = self.instant();
+        let Some(session) = self.look_at(side) else { return Allowed::default() };
+        let capacity = session.capacity(now);
+        allowed(follow, &capacity, |within, probability| session.deliverable(now, within, probability))
+    }
+
+    fn take_arrivals(&mut self, side: Side) -> Vec<ArrivalLog> {
+        self.look_at(side).map(Session::take_arrivals).unwrap_or_default()
+    }
+
+    fn path_of(&self, side: Side, net: NetPath) -> Option<usize> {
+        World::path_of(self, side, net)
+    }
+
+    fn paths(&mut self, side: Side) -> Vec<(usize, PathStats)> {
+        let all = self.session(side).map(Session::path_stats).unwrap_or_default();
+        all.into_iter()
+            .filter_map(|(_, net, stats)| Some((World::path_of(self, side, net)?, stats)))
+            .collect()
+    }
+
+    fn link(&mut self, path: usize, direction: Direction) -> LinkState {
+        World::link(self, path, direction)
+    }
+
+    fn signal_bias(&mut self, path: usize) -> Option<f64> {
+        World::signal_bias(self, path)
+    }
+}

@@ -1,0 +1,487 @@
+//! Runs a scenario in real time: sessions of the product over UDP sockets, through emulated links on loopback addresses.
+//!
+//! The same [`Application`] offers the blocks as in virtual time, and the same recorder takes what became of them. The links
+//! begin [`LEAD`] before the flows, as they are at the beginning of their script, so that the handshake is over by then.
+
+use std::{
+    collections::HashMap,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use squall::{
+    Arrival, BlockHandle, BlockWriter, Config, Connect, ConnectError, Endpoint, Identity, IdentityError,
+    Interfaces, ListenError, Session, TlsError, Trust, UnknownInterface,
+    signal::{QualityIndex, board},
+};
+use squall_net::{Direction, LinkState, Relay, RelayReport, live::PathSnapshot, radio::Air};
+use squall_proto::{
+    ArrivalLog, Block, BlockOptions, Channel, Event, NetPath, OpenError, PathStats, SendError, sched::BlockId,
+};
+use squall_sched::Registry;
+use squall_units::{Micros, Span};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::{MissedTickBehavior, interval, sleep_until, timeout},
+};
+
+use super::{
+    RunError,
+    application::Application,
+    course,
+    ends::{Ends, allowed},
+    source::sender,
+};
+
+use crate::result::{LatencyPoint, PathSeries, PathState, Recorder, RunResult, SAMPLE_INTERVAL_US, Tally};
+use crate::scenario::Scenario;
+use crate::traffic::{Allowed, Follow};
+use crate::world::Side;
+
+/// From the start of the links to the first block.
+const LEAD: Span = Span::from_millis(1_000);
+
+/// How long the handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+
+/// How long blocks may be under way after the last was offered, beyond their deadline or, without one, two seconds.
+const TAIL: Duration = Duration::from_secs(1);
+
+/// Why a live run was not possible.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// The scheduler, or something else that is wrong in virtual time too.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// There is no certificate for the server.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The server cannot be started.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The links cannot be started.
+    #[error("cannot start the emulated links: {0}")]
+    Links(#[from] std::io::Error),
+    /// The session did not come up.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The server did not see its client.
+    #[error("the server did not see its client")]
+    NotAccepted,
+    /// The client has no such interface.
+    #[error(transparent)]
+    Interface(#[from] UnknownInterface),
+}
+
+/// A run in real time, whose links have begun.
+pub struct LiveRun {
+    scenario: Arc<Scenario>,
+    scheduler: String,
+    seed: u64,
+    config: Config,
+    relay: Arc<Relay>,
+    endpoint: Endpoint,
+    request: Connect,
+    status: watch::Sender<Status>,
+}
+
+/// A live run, to follow from outside.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// Its scheduler, as it was asked for.
+    pub scheduler: String,
+    /// Whether its session uses the radios.
+    pub uses_radios: bool,
+    /// When its flows begin.
+    pub begin: Instant,
+    /// What is known of it, after each sample.
+    pub status: watch::Receiver<Status>,
+}
+
+/// What is known of a live run at its last sample.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    /// When, in microseconds from the start of the flows.
+    pub at_us: u64,
+    /// Blocks of the first flow.
+    pub tally: Tally,
+    /// Their latencies.
+    pub latencies: Vec<LatencyPoint>,
+    /// The paths in the order of the scenario.
+    pub paths: Vec<PathStatus>,
+    /// How late 99 of 100 datagrams left the emulation, in microseconds.
+    pub slip_us: u64,
+}
+
+/// A path of a live run.
+#[derive(Clone, Debug)]
+pub struct PathStatus {
+    /// How the sender sees it.
+    pub state: PathState,
+    /// All samples so far.
+    pub series: PathSeries,
+    /// The quality index of its radio's last report, whether the session goes by it or not.
+    pub quality: Option<f64>,
+    /// What the link truly follows, if it has a radio.
+    pub air: Option<Air>,
+}
+
+impl LiveRun {
+    /// Starts the links and the server. Must be called within a runtime.
+    ///
+    /// # Errors
+    /// If there is no such scheduler, the links cannot be built, or the system has no sockets left.
+    pub fn start(
+        scenario: &Arc<Scenario>,
+        scheduler: &str,
+        seed: u64,
+        registry: &Arc<Registry>,
+    ) -> Result<Self, LiveError> {
+        let config = course::config(scenario, scheduler, registry, None, None)?;
+        let config = Config { connect_timeout: HANDSHAKE, ..config };
+        let identity = Identity::self_signed("localhost")?;
+        let endpoint = Endpoint::listen("127.0.0.1:0", &identity.server_tls()?, config.clone())?;
+        let server = endpoint.local_addrs()[0];
+        let paths: Vec<_> = scenario.paths.iter().map(|path| path.delayed(LEAD)).collect();
+        let relay = Relay::start(&paths, server, seed)?;
+        let pairs = (0..paths.len()).map(|path| (SocketAddr::from((local(path), 0)), relay.address(path)));
+        let request = Connect::to(server)
+            .server_name("localhost")
+            .trust(Trust::Pinned(identity.fingerprint()))
+            .interfaces(Interfaces::Pairs(pairs.collect()));
+        let (scenario, scheduler) = (scenario.clone(), scheduler.to_owned());
+        let (relay, status) = (Arc::new(relay), watch::Sender::default());
+        Ok(Self { scenario, scheduler, seed, config, relay, endpoint, request, status })
+    }
+
+    /// To follow the run from outside.
+    pub fn view(&self) -> View {
+        View {
+            scheduler: self.scheduler.clone(),
+            uses_radios: self.config.signal.is_some(),
+            begin: self.relay.started() + LEAD.duration(),
+            status: self.status.subscribe(),
+        }
+    }
+
+    /// Connects, and runs until the end of the scenario, or until `stopped` is true. Checks are not judged.
+    ///
+    /// # Errors
+    /// If the session does not come up.
+    pub async fn run(self, stopped: watch::Receiver<bool>) -> Result<(RunResult, RelayReport), LiveError> {
+        let client = squall::connect(self.request.clone(), self.config.clone()).await?;
+        let accepted = timeout(HANDSHAKE, self.endpoint.accept()).await;
+        let server = accepted.ok().flatten().ok_or(LiveError::NotAccepted)?;
+        for (path, config) in self.scenario.paths.iter().enumerate() {
+            client.set_metered(&local(path).to_string(), config.metered)?;
+        }
+        let radios =
+            if self.config.signal.is_some() { self.publish_radios(&client)? } else { JoinSet::new() };
+        let (give, events) = mpsc::unbounded_channel();
+        let result = Live::new(&self, [client, server], give).run(&self, events, stopped).await;
+        drop(radios);
+        Ok((result, self.relay.report()))
+    }
+
+    /// Has the client go by the radio of each path that has one, until the tasks are dropped.
+    fn publish_radios(&self, client: &Session) -> Result<JoinSet<()>, LiveError> {
+        let mut tasks = JoinSet::new();
+        for (path, config) in self.scenario.paths.iter().enumerate() {
+            let Some(radio) = &config.radio else { continue };
+            let (mut publisher, subscriber) = board();
+            client.set_signal(&local(path).to_string(), Some(subscriber))?;
+            let (relay, mut clock) = (self.relay.clone(), interval(radio.capture.duration()));
+            clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            tasks.spawn(async move {
+                loop {
+                    clock.tick().await;
+                    if let Some(reading) = relay.signal(path) {
+                        publisher.publish(&reading);
+                    }
+                }
+            });
+        }
+        Ok(tasks)
+    }
+}
+
+/// What happened at an end of the session.
+type Happened = (Instant, Side, Event);
+
+/// Both ends of a running session.
+struct Live {
+    /// The client's and the server's.
+    sessions: [Session; 2],
+    relay: Arc<Relay>,
+    /// When the flows begin.
+    begin: Instant,
+    /// The time of what happens now.
+    now: Instant,
+    give: mpsc::UnboundedSender<Happened>,
+    /// Tasks that wait for events and fates.
+    tasks: JoinSet<()>,
+    growing: [HashMap<BlockId, BlockWriter>; 2],
+    /// The links at this sample.
+    links: Vec<PathSnapshot>,
+}
+
+impl Live {
+    fn new(run: &LiveRun, sessions: [Session; 2], give: mpsc::UnboundedSender<Happened>) -> Self {
+        let mut live = Self {
+            sessions,
+            relay: run.relay.clone(),
+            begin: run.relay.started() + LEAD.duration(),
+            now: run.relay.started(),
+            give,
+            tasks: JoinSet::new(),
+            growing: Default::default(),
+            links: run.relay.snapshot(),
+        };
+        for side in [Side::Client, Side::Server] {
+            live.pass_on(side);
+        }
+        live
+    }
+
+    /// Passes on what happens at an end.
+    fn pass_on(&mut self, side: Side) {
+        let (session, give) = (self.sessions[side as usize].clone(), self.give.clone());
+        self.tasks.spawn(async move {
+            while let Some(arrival) = session.recv_any().await {
+                let event = match arrival {
+                    Arrival::Block(block) => (block.whole_at, side, Event::Received(block)),
+                    Arrival::Missed(block) => {
+                        let squall::MissedBlock { id, channel, priority, why, .. } = block;
+                        (Instant::now(), side, Event::Missed { id, channel, priority, why })
+                    }
+                    _ => continue,
+                };
+                let _ = give.send(event);
+            }
+        });
+        let (session, give) = (self.sessions[side as usize].clone(), self.give.clone());
+        self.tasks.spawn(async move {
+            while let Some(event) = session.path_event().await {
+                let _ = give.send((Instant::now(), side, Event::Path(event.path, event.change)));
+            }
+            let _ = give.send((Instant::now(), side, Event::Closed(session.closed().await)));
+        });
+    }
+
+    /// Passes on the fate of a block.
+    fn await_fate(&mut self, side: Side, handle: BlockHandle) {
+        let give = self.give.clone();
+        self.tasks.spawn(async move {
+            let id = handle.id();
+            let fate = handle.await;
+            let _ = give.send((Instant::now(), side, Event::Finished { id, fate }));
+        });
+        // Those that are over.
+        while self.tasks.try_join_next().is_some() {}
+    }
+
+    async fn run(
+        mut self,
+        run: &LiveRun,
+        mut events: mpsc::UnboundedReceiver<Happened>,
+        mut stopped: watch::Receiver<bool>,
+    ) -> RunResult {
+        let recorder = Recorder::new(run.scenario.run_info(&run.scheduler, run.seed));
+        let mut application = Application::new(&run.scenario, &run.scheduler, run.seed, recorder);
+        while Instant::now() < self.begin {
+            self.events(&mut application, &mut events, self.begin).await;
+        }
+        self.now = self.begin;
+        application.begin(&mut self);
+        let (end_us, mut next_sample) = (run.scenario.duration_us, SAMPLE_INTERVAL_US);
+        let ended_us = loop {
+            self.now = Instant::now();
+            let now_us = self.since_begin();
+            application.offer(&mut self);
+            if now_us >= next_sample {
+                self.sample(&mut application, run);
+                next_sample = now_us - now_us % SAMPLE_INTERVAL_US + SAMPLE_INTERVAL_US;
+            }
+            if now_us >= end_us {
+                break end_us;
+            }
+            let next = application.next_offer(now_us).unwrap_or(u64::MAX).min(next_sample).min(end_us);
+            let next = self.begin + Duration::from_micros(next);
+            tokio::select! {
+                () = self.events(&mut application, &mut events, next) => {}
+                _ = stopped.wait_for(|stop| *stop) => break now_us,
+            }
+        };
+        self.finish(run, &mut application, &mut events).await;
+        self.sample(&mut application, run);
+        application.finish(ended_us).0
+    }
+
+    /// Waits for what is under way. Blocks have their deadline; those without one are cut off.
+    async fn finish(
+        &mut self,
+        run: &LiveRun,
+        application: &mut Application,
+        events: &mut mpsc::UnboundedReceiver<Happened>,
+    ) {
+        let deadlines = run.scenario.flows.iter().map(|flow| flow.traffic.deadline_us().unwrap_or(2_000_000));
+        let longest = Duration::from_micros(deadlines.max().unwrap_or(0));
+        let session = self.sessions[sender(run.scenario.direction()) as usize].clone();
+        let mut end = tokio::spawn(async move { session.finish(longest + TAIL).await.is_ok() });
+        while !end.is_finished() {
+            let later = Instant::now() + Duration::from_millis(20);
+            self.events(application, events, later).await;
+        }
+        let _ = (&mut end).await;
+        let soon = Instant::now() + Duration::from_millis(50);
+        self.events(application, events, soon).await;
+        self.now = Instant::now();
+    }
+
+    /// Hands events over until this time, or until a flow that waited for something has a block.
+    async fn events(
+        &mut self,
+        application: &mut Application,
+        events: &mut mpsc::UnboundedReceiver<Happened>,
+        until: Instant,
+    ) {
+        loop {
+            tokio::select! {
+                biased;
+                Some((at, side, event)) = events.recv() => {
+                    // What began before the flows counts from their beginning on.
+                    self.now = if Instant::now() < self.begin { at } else { at.max(self.begin) };
+                    application.on_event(self, side, event);
+                    if application.has_news() {
+                        return;
+                    }
+                }
+                () = sleep_until(until.into()) => return,
+            }
+        }
+    }
+
+    fn since_begin(&self) -> u64 {
+        self.now.saturating_duration_since(self.begin).as_micros() as u64
+    }
+
+    /// Reads all paths, for the record and for those who follow the run.
+    fn sample(&mut self, application: &mut Application, run: &LiveRun) {
+        self.links = self.relay.snapshot();
+        application.sample(self);
+        let recorder = application.recorder();
+        let path = |index| {
+            let (series, state) = recorder.path(index);
+            let reading = self.relay.signal(index);
+            PathStatus {
+                state: state.unwrap_or(PathState::Opening),
+                series: series.clone(),
+                quality: reading.and_then(|reading| QualityIndex::default().base(&reading)),
+                air: self.relay.air(index),
+            }
+        };
+        let at_us = self.since_begin();
+        // Once a second, as the links have to be held for it.
+        let slip_us = if at_us % 1_000_000 < SAMPLE_INTERVAL_US {
+            self.relay.report().live.slip.p99
+        } else {
+            run.status.borrow().slip_us
+        };
+        run.status.send_replace(Status {
+            at_us,
+            tally: recorder.tally(0),
+            latencies: recorder.latencies(0),
+            paths: (0..self.links.len()).map(path).collect(),
+            slip_us,
+        });
+    }
+}
+
+impl Ends for Live {
+    fn now(&self) -> Micros {
+        self.now.saturating_duration_since(self.relay.started()).as_micros() as Micros
+    }
+
+    fn send(&mut self, side: Side, block: Block) -> Result<BlockId, SendError> {
+        let handle = self.sessions[side as usize].try_send(block)?;
+        let id = handle.id();
+        self.await_fate(side, handle);
+        Ok(id)
+    }
+
+    fn open(&mut self, side: Side, options: &BlockOptions) -> Result<BlockId, OpenError> {
+        let writer = self.sessions[side as usize].try_open(options)?;
+        let id = writer.id();
+        self.growing[side as usize].insert(id, writer);
+        Ok(id)
+    }
+
+    fn append(&mut self, side: Side, block: BlockId, data: Bytes, is_last: bool) {
+        let Some(mut writer) = self.growing[side as usize].remove(&block) else { return };
+        match writer.try_append(data) {
+            Ok(()) if !is_last => _ = self.growing[side as usize].insert(block, writer),
+            Ok(()) => _ = writer.finish().map(|handle| self.await_fate(side, handle)),
+            Err(_) => self.await_fate(side, writer.cancel()),
+        }
+    }
+
+    fn set_channel_weight(&mut self, side: Side, channel: Channel, weight: u16) {
+        // A session that is over needs none.
+        let _ = self.sessions[side as usize].set_channel_weight(channel, weight);
+    }
+
+    fn allowed(&mut self, side: Side, follow: Follow) -> Allowed {
+        let session = &self.sessions[side as usize];
+        allowed(follow, &session.capacity(), |within, probability| session.deliverable(within, probability))
+    }
+
+    /// Sessions of the product do not record them.
+    fn take_arrivals(&mut self, _: Side) -> Vec<ArrivalLog> {
+        Vec::new()
+    }
+
+    fn path_of(&self, side: Side, net: NetPath) -> Option<usize> {
+        let of_client = |remote| (0..self.links.len()).find(|path| self.relay.address(*path) == remote);
+        match side {
+            Side::Client => of_client(net.remote),
+            // Both ends number a path alike, and the client sends to its link.
+            Side::Server => {
+                let server = self.sessions[1].path_stats();
+                let number = server.iter().rfind(|path| path.remote == net.remote)?.stats.number;
+                let client = self.sessions[0].path_stats();
+                of_client(client.iter().find(|path| path.stats.number == number)?.remote)
+            }
+        }
+    }
+
+    fn paths(&mut self, side: Side) -> Vec<(usize, PathStats)> {
+        let place = |path: squall::PathInfo| {
+            let net = NetPath { local: path.local.ip(), remote: path.remote };
+            Some((self.path_of(side, net)?, path.stats))
+        };
+        self.sessions[side as usize].path_stats().into_iter().filter_map(place).collect()
+    }
+
+    fn link(&mut self, path: usize, direction: Direction) -> LinkState {
+        match direction {
+            Direction::Down => self.links[path].down,
+            Direction::Up => self.links[path].up,
+        }
+    }
+
+    fn signal_bias(&mut self, _: usize) -> Option<f64> {
+        None
+    }
+}
+
+/// The client's own address on each path, by which its radios are told apart.
+fn local(path: usize) -> Ipv4Addr {
+    // There are at most eight paths.
+    Ipv4Addr::new(127, 0, 0, 2 + path as u8)
+}
