@@ -1,6 +1,6 @@
 //! The measures of a run, by name: checks assert them, claims compare them, figures show them.
 //!
-//! [`table`] has one row for each measure. [`Subject`] names what it is taken of.
+//! `table` has one row for each measure. [`Subject`] names what it is taken of.
 
 mod subject;
 mod table;

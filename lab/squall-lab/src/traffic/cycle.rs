@@ -5,7 +5,7 @@ use rand_pcg::Pcg64Mcg;
 use super::source::{Source, jittered};
 use crate::offer::{Class, Frame, Offer};
 
-/// A frame of a [`Cycle`].
+/// A frame of a `Cycle`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CycleFrame {
     /// When it is offered, in microseconds from the start of the cycle.
