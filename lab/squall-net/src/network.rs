@@ -6,7 +6,6 @@ mod stalls;
 use squall_units::{Micros, Size};
 
 use crate::{
-    capacity::{Forecast, Tree},
     config::{Direction, LinkConfig, PathConfig},
     damage::Damage,
     error::ConfigError,
@@ -244,23 +243,13 @@ impl<T: Clone> Network<T> {
         self.due[self.links.len() + trunk] = self.trunks[trunk].poll_timeout().unwrap_or(IDLE);
     }
 
-    /// The future of every link of one direction, by serialiser. Nothing may be on its way.
-    pub(crate) fn into_trees(self, direction: Direction, until: Micros) -> Vec<Tree> {
-        let forecasts: Vec<_> = self.trunks.into_iter().map(|trunk| Forecast::of(trunk, until)).collect();
-        let mut trees: Vec<(Option<usize>, Tree)> = Vec::new();
-        for (index, Route { link, trunk }) in self.links.into_iter().enumerate() {
-            if index != slot(index / 2, direction) {
-                continue;
-            }
-            let shared = trees.iter().position(|(other, _)| trunk.is_some() && *other == trunk);
-            let place = shared.unwrap_or_else(|| {
-                let root = trunk.map(|trunk| forecasts[trunk].clone());
-                trees.push((trunk, Tree { trunk: root, paths: Vec::new() }));
-                trees.len() - 1
-            });
-            trees[place].1.paths.push((index / 2, Forecast::of(link, until)));
-        }
-        trees.into_iter().map(|(_, tree)| tree).collect()
+    /// The shared serialisers, and by path the links of one direction, each with the number of its serialiser.
+    pub(crate) fn into_links(
+        self,
+        direction: Direction,
+    ) -> (Vec<Link<impl Clone>>, impl Iterator<Item = (Link<impl Clone>, Option<usize>)>) {
+        let links = self.links.into_iter().skip(slot(0, direction)).step_by(2);
+        (self.trunks, links.map(|Route { link, trunk }| (link, trunk)))
     }
 
     /// The next path whose client has got a new source port by `now`.

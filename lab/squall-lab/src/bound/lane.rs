@@ -22,9 +22,9 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(lane: capacity::Lane) -> Self {
-        let packet = Packet::largest(lane.mtu);
-        let mut stretches = lane.stretches;
+    pub(super) fn new(bottleneck: capacity::Bottleneck) -> Self {
+        let packet = Packet::largest(bottleneck.mtu);
+        let mut stretches = bottleneck.stretches;
         if packet.payload == 0 {
             stretches.clear();
         }

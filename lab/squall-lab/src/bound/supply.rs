@@ -23,8 +23,8 @@ impl Supply {
         duration_us: u64,
         direction: Direction,
     ) -> Result<Self, ConfigError> {
-        let lanes = capacity::lanes(paths, seed, direction, duration_us)?;
-        Ok(Self { lanes: lanes.into_iter().map(Lane::new).collect(), duration_us })
+        let bottlenecks = capacity::bottlenecks(paths, seed, direction, duration_us)?;
+        Ok(Self { lanes: bottlenecks.into_iter().map(Lane::new).collect(), duration_us })
     }
 
     /// Length of the run in microseconds.

@@ -1,9 +1,9 @@
-//! What one link does over time, and how a shared serialiser and its paths go together.
+//! What one link does over time.
 
 use squall_trace::mahimahi;
 use squall_units::Micros;
 
-use super::{Lane, Volume, stretch, trunk};
+use super::Volume;
 use crate::link::{Link, Outlook, Service};
 
 /// What a mahimahi opportunity carries of packets, without the TUN header of a packet of full size.
@@ -16,7 +16,7 @@ pub(crate) struct Forecast {
     pub(super) stages: Vec<Stage>,
     pub(super) drops: bool,
     pub(super) delays_first: bool,
-    mtu: u32,
+    pub(super) mtu: u32,
 }
 
 /// What a link does from one time to another, or at one moment if it is a burst.
@@ -76,27 +76,4 @@ fn burst(now: Micros, before: Outlook, outlook: Outlook) -> Option<Stage> {
         delay: outlook.delay,
         is_up: true,
     })
-}
-
-/// A serialiser and the paths behind it.
-#[derive(Debug)]
-pub(crate) struct Tree {
-    /// The shared serialiser; `None` if the only path has its own.
-    pub(crate) trunk: Option<Forecast>,
-    pub(crate) paths: Vec<(usize, Forecast)>,
-}
-
-impl Tree {
-    pub(super) fn lane(&self) -> Lane {
-        let links = || self.paths.iter().map(|(_, link)| link);
-        let own = links().map(|link| link.mtu).max().unwrap_or(0);
-        let (mtu, stretches) = match &self.trunk {
-            None => (own, links().flat_map(stretch::stretches).collect()),
-            Some(trunk) => {
-                let mtu = trunk.mtu.min(own);
-                (mtu, trunk::stretches(trunk, links(), mtu))
-            }
-        };
-        Lane { paths: self.paths.iter().map(|(path, _)| *path).collect(), mtu, stretches }
-    }
 }

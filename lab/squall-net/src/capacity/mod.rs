@@ -1,10 +1,10 @@
-//! What a network can carry, known before anything is sent: the most that whoever sees its future could use.
+//! What a network can carry, computed before anything is sent: the most that a sender with its future could use.
 //!
-//! [`lanes`] lets the links of a network run without packets and writes down what they would have done for
-//! some: the same code that serves packets tells its rates, opportunities, delays and outages, so the two
-//! cannot disagree. What is told is never less than what packets get. It is more in these points:
+//! [`bottlenecks`] lets the links of a network run without packets and writes down what they would have done for
+//! some: the code that serves packets also reports its rates, opportunities, delays and outages, so the two
+//! cannot disagree. The forecast is never less than what packets get. It is more in these points:
 //!
-//! - Random loss and full queues are left out: who knows the future loses nothing to either.
+//! - Random loss and full queues are left out: a sender with the future loses nothing to either.
 //! - Policers are left out too: a link that has one counts with its rate.
 //! - Jitter counts as its least possible value, and a packet never waits for one before it on the line.
 //! - When the delay falls, what was carried shortly before counts as arriving with what is carried after it.
@@ -26,7 +26,7 @@ mod tests;
 
 use squall_units::Micros;
 
-pub(crate) use self::forecast::{Forecast, Tree};
+use self::forecast::Forecast;
 pub use self::reach::Reach;
 use crate::{
     config::{Direction, PathConfig},
@@ -36,7 +36,7 @@ use crate::{
 
 /// One serialiser with the paths that share it; mostly that is one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lane {
+pub struct Bottleneck {
     /// The paths, in the order of the configuration. The clairvoyant sends each packet over the best of them.
     pub paths: Vec<usize>,
     /// The largest packet it takes, in bytes (IP size).
@@ -45,7 +45,7 @@ pub struct Lane {
     pub stretches: Vec<Stretch>,
 }
 
-/// What a lane can carry for a while.
+/// What a bottleneck can carry for a while.
 ///
 /// A byte that is carried at a moment `x` of the stretch (`from <= x < to`, or `x = from` of a moment, where
 /// both are equal) was handed over at `x` at the latest, and is there at `x + lag` at the earliest.
@@ -68,26 +68,54 @@ pub struct Stretch {
 pub enum Volume {
     /// Whatever is there.
     Unlimited,
-    /// So many bits per second (IP size).
+    /// Bits per second (IP size).
     Rate(u64),
-    /// So many bytes in all (IP size).
+    /// Bytes in all (IP size).
     Burst(u64),
 }
 
-/// What the links of one direction can carry from time 0 until `until`, lane by lane.
+/// What the links of one direction can carry from time 0 until `until`, bottleneck by bottleneck.
 ///
-/// The same paths and seed as for [`Network::new`] tell the future of that network.
+/// The same paths and seed as for [`Network::new`] give the future of that network.
 ///
 /// # Errors
 ///
 /// Those of [`Network::new`].
-pub fn lanes(
+pub fn bottlenecks(
     paths: &[PathConfig],
     seed: u64,
     direction: Direction,
     until: Micros,
-) -> Result<Vec<Lane>, ConfigError> {
-    let network = Network::<()>::new(paths, seed)?;
+) -> Result<Vec<Bottleneck>, ConfigError> {
     // What ends at `until` itself still counts.
-    Ok(network.into_trees(direction, until.saturating_add(1)).iter().map(Tree::lane).collect())
+    let until = until.saturating_add(1);
+    let (trunks, links) = Network::<()>::new(paths, seed)?.into_links(direction);
+    let trunks: Vec<_> = trunks.into_iter().map(|trunk| Forecast::of(trunk, until)).collect();
+    let mut groups: Vec<(_, Vec<_>)> = Vec::new();
+    for (path, (link, trunk)) in links.into_iter().enumerate() {
+        let link = (path, Forecast::of(link, until));
+        match groups.iter_mut().find(|(other, _)| trunk.is_some() && *other == trunk) {
+            Some((_, links)) => links.push(link),
+            None => groups.push((trunk, vec![link])),
+        }
+    }
+    let of =
+        |(trunk, links): &(Option<usize>, Vec<_>)| Bottleneck::of(trunk.map(|trunk| &trunks[trunk]), links);
+    Ok(groups.iter().map(of).collect())
+}
+
+impl Bottleneck {
+    /// A shared serialiser with the paths behind it; without one, the serialiser of the only path.
+    fn of(trunk: Option<&Forecast>, paths: &[(usize, Forecast)]) -> Self {
+        let links = || paths.iter().map(|(_, link)| link);
+        let own = links().map(|link| link.mtu).max().unwrap_or(0);
+        let (mtu, stretches) = match trunk {
+            None => (own, links().flat_map(stretch::stretches).collect()),
+            Some(trunk) => {
+                let mtu = trunk.mtu.min(own);
+                (mtu, trunk::stretches(trunk, links(), mtu))
+            }
+        };
+        Self { paths: paths.iter().map(|(path, _)| *path).collect(), mtu, stretches }
+    }
 }

@@ -4,7 +4,7 @@ use squall_units::Micros;
 
 use super::Stretch;
 
-/// The latest moments of a lane, by time of arrival.
+/// The latest moments of a bottleneck, by time of arrival.
 ///
 /// What is carried before a moment may end in the same packet as what is carried at it, and arrive with it: so
 /// whatever is carried up to [`Reach::latest`] may be in time, and nothing after it.

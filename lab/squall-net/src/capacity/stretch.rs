@@ -2,10 +2,13 @@
 
 use squall_units::Micros;
 
-use super::{Forecast, Reach, Stretch, Volume, forecast::Stage};
+use super::{
+    Reach, Stretch, Volume,
+    forecast::{Forecast, Stage},
+};
 
-/// A link whose delay before the serialiser has become longer serves for a while what was handed over before:
-/// that is told in pieces of this length.
+/// A link whose delay before the serialiser has become longer serves for a while what was handed over before,
+/// in pieces of this length.
 const PIECE: Micros = 1_000;
 
 /// What the link can carry, in order of time.
@@ -104,7 +107,7 @@ fn served(volume: Volume, mut now: Micros, end: Micros, reach: &Reach, stretches
             now = until;
             continue;
         }
-        // Nobody arrives now: what is served was handed over before the delay became longer.
+        // Nothing arrives now: what is served was handed over before the delay became longer.
         let rest = end.min(last.until);
         let (until, volume) = match volume {
             Volume::Rate(bps) => {

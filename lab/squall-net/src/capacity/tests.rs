@@ -1,4 +1,4 @@
-//! Saturated links against what was told of them.
+//! Saturated links against the forecast.
 
 use proptest::prelude::*;
 use squall_units::Span;
@@ -44,16 +44,19 @@ fn saturated(paths: &[PathConfig], seed: u64) -> Vec<Micros> {
     arrivals
 }
 
-/// Never less than what arrives, and no more than so many packets above it.
+/// Never less than what arrives, and at most this number of packets more.
 fn assert_close(texts: &[&str], seed: u64, packets: f64) {
     let paths = paths(texts);
-    let lanes = lanes(&paths, seed, Direction::Up, END).unwrap();
+    let bottlenecks = bottlenecks(&paths, seed, Direction::Up, END).unwrap();
     let arrivals = saturated(&paths, seed);
-    let told = |by| lanes.iter().map(|lane| carried(&lane.stretches, by)).sum::<f64>();
+    let forecast = |by| bottlenecks.iter().map(|bottleneck| carried(&bottleneck.stretches, by)).sum::<f64>();
     let near = |arrived: usize, by: Micros| {
-        let (arrived, told) = ((arrived * SIZE) as f64, told(by));
-        assert!(arrived <= told + 1e-3, "{arrived} > {told} at {by}: {texts:?}");
-        assert!(told <= arrived + packets * SIZE as f64 + 1e-3, "{told} >> {arrived} at {by}: {texts:?}");
+        let (arrived, forecast) = ((arrived * SIZE) as f64, forecast(by));
+        assert!(arrived <= forecast + 1e-3, "{arrived} > {forecast} at {by}: {texts:?}");
+        assert!(
+            forecast <= arrived + packets * SIZE as f64 + 1e-3,
+            "{forecast} >> {arrived} at {by}: {texts:?}"
+        );
     };
     for (before, at) in arrivals.iter().enumerate().filter(|(index, _)| index % 7 == 0) {
         let same = arrivals[before..].iter().take_while(|other| *other == at).count();
@@ -71,7 +74,7 @@ fn link(text: &str) -> String {
 }
 
 #[test]
-fn a_full_link_gives_what_was_told_of_it() {
+fn a_full_link_carries_what_was_forecast() {
     for (text, packets) in [
         ("rate='8mbps'\ndelay='20ms'", 1.0),
         ("rate='7mbps'\ndelay='20ms'\ndelay_first=true", 1.0),
@@ -110,23 +113,23 @@ fn radios_are_followed_with_the_seed_of_the_network() {
     for seed in 1..=3 {
         assert_close(&[&walk], seed, 4.0);
     }
-    let of = |seed| lanes(&paths(&[&walk]), seed, Direction::Down, 20 * END).unwrap();
+    let of = |seed| bottlenecks(&paths(&[&walk]), seed, Direction::Down, 20 * END).unwrap();
     assert_eq!(of(1), of(1));
     assert_ne!(of(1), of(2));
 }
 
 #[test]
-fn a_shared_serialiser_is_one_lane_with_the_shortest_way() {
+fn a_shared_serialiser_is_one_bottleneck_with_the_shortest_way() {
     let owner = link("rate='8mbps'\ndelay='30ms'\nevents=[{at='1s',outage='500ms'}]");
     let guest = "name='b'\nbottleneck='a'\ndelay='10ms'\nevents=[{at='1200ms',outage='100ms'}]";
-    let lanes = lanes(&paths(&[&owner, guest]), 1, Direction::Up, END).unwrap();
-    assert_eq!(lanes.len(), 1);
-    assert_eq!(lanes[0].paths, [0, 1]);
-    let told = |by| carried(&lanes[0].stretches, by);
-    assert_eq!(told(110_000), 100_000.0, "a byte each microsecond, 10 ms later");
-    // From 10 ms before the guest's outage until its end nobody lives: one packet may end after it.
-    assert_eq!(told(1_310_000) - told(1_200_000), 1_500.0);
-    assert_eq!(told(1_320_000) - told(1_310_000), 10_000.0);
+    let bottlenecks = bottlenecks(&paths(&[&owner, guest]), 1, Direction::Up, END).unwrap();
+    assert_eq!(bottlenecks.len(), 1);
+    assert_eq!(bottlenecks[0].paths, [0, 1]);
+    let forecast = |by| carried(&bottlenecks[0].stretches, by);
+    assert_eq!(forecast(110_000), 100_000.0, "a byte each microsecond, 10 ms later");
+    // From 10 ms before the guest's outage until its end no path is up: one packet may end after it.
+    assert_eq!(forecast(1_310_000) - forecast(1_200_000), 1_500.0);
+    assert_eq!(forecast(1_320_000) - forecast(1_310_000), 10_000.0);
     assert_close(
         &["name='a'\nrate='8mbps'\nqueue='60 packets'\ndelay='5ms'", "name='b'\nbottleneck='a'\ndelay='5ms'"],
         1,
@@ -138,7 +141,7 @@ fn a_shared_serialiser_is_one_lane_with_the_shortest_way() {
 fn jitter_counts_as_the_least() {
     let lag = |text: &str| {
         let link = text.parse().unwrap();
-        lanes(&[PathConfig::symmetric("a", link)], 1, Direction::Up, END).unwrap()[0].stretches[0].lag
+        bottlenecks(&[PathConfig::symmetric("a", link)], 1, Direction::Up, END).unwrap()[0].stretches[0].lag
     };
     assert_eq!(lag("delay=20ms,jitter=3ms"), 17_000);
     assert_eq!(lag("delay=20ms,jitter=normal:3ms"), 2_000);
@@ -148,8 +151,8 @@ fn jitter_counts_as_the_least() {
 #[test]
 fn a_delay_before_the_serialiser_is_behind_what_was_handed_over() {
     let text = link("delay_first=true\nrate='8mbps'\ndelay={steps=[['0s','10ms'],['1s','50ms']]}");
-    let lanes = lanes(&paths(&[&text]), 1, Direction::Up, 2_000_000).unwrap();
-    let stretches = &lanes[0].stretches;
+    let bottlenecks = bottlenecks(&paths(&[&text]), 1, Direction::Up, 2_000_000).unwrap();
+    let stretches = &bottlenecks[0].stretches;
     assert!(stretches.windows(2).all(|pair| pair[0].from <= pair[1].from));
     let until = |lag| stretches.iter().filter(|stretch| stretch.lag == lag).map(|stretch| stretch.to).max();
     assert_eq!((stretches[0].from, until(10_000)), (0, Some(1_000_000)));
@@ -163,7 +166,7 @@ fn a_delay_before_the_serialiser_is_behind_what_was_handed_over() {
 #[test]
 fn what_cannot_be_built_is_refused() {
     let unread: PathConfig = "name=a,mahimahi=nowhere".parse().unwrap();
-    let error = lanes(&[unread], 1, Direction::Up, END).unwrap_err();
+    let error = bottlenecks(&[unread], 1, Direction::Up, END).unwrap_err();
     assert_eq!(error.to_string(), "path \"a\": rate: the trace has not been loaded");
 }
 
@@ -171,7 +174,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn no_link_gives_more_than_was_told(
+    fn no_link_carries_more_than_was_forecast(
         rate in 1u64..30,
         delay in 0u64..60,
         jitter in 0u64..20,
@@ -200,10 +203,10 @@ proptest! {
             }
         }).collect();
         let paths = [path];
-        let lanes = lanes(&paths, 1, Direction::Up, END).unwrap();
+        let bottlenecks = bottlenecks(&paths, 1, Direction::Up, END).unwrap();
         for (index, at) in saturated(&paths, 1).iter().enumerate() {
-            let (arrived, told) = (((index + 1) * SIZE) as f64, carried(&lanes[0].stretches, *at));
-            prop_assert!(arrived <= told + 1e-3, "{} > {} at {}", arrived, told, at);
+            let (arrived, forecast) = (((index + 1) * SIZE) as f64, carried(&bottlenecks[0].stretches, *at));
+            prop_assert!(arrived <= forecast + 1e-3, "{} > {} at {}", arrived, forecast, at);
         }
     }
 }

@@ -3,8 +3,8 @@
 use squall_units::Micros;
 
 use super::{
-    Forecast, Stretch, Volume,
-    forecast::Stage,
+    Stretch, Volume,
+    forecast::{Forecast, Stage},
     stretch::{bytes, spells},
 };
 
@@ -18,7 +18,7 @@ struct Way {
 
 /// What the trunk can carry, in order of time. Each packet goes over the path that is the shortest then.
 ///
-/// Where no path lives what the trunk carries is lost, but for one packet, at most so large, that ends when one
+/// Where no path lives what the trunk carries is lost, but for one packet of at most `mtu` that ends when one
 /// does again.
 pub(super) fn stretches<'a>(
     trunk: &Forecast,
