@@ -60,7 +60,7 @@ enum Command {
     Shell(shell::ShellArgs),
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
-    ShellKeeper(shell::KeeperArgs),
+    ShellInit(shell::InitArgs),
     Video(video::VideoArgs),
     #[cfg(target_os = "linux")]
     Versus(versus::VersusArgs),
@@ -91,7 +91,7 @@ pub fn main(registry: sched::Registry) -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::Shell(args) => shell::run(&args),
         #[cfg(target_os = "linux")]
-        Command::ShellKeeper(args) => Ok(shell::keep(&args)),
+        Command::ShellInit(args) => Ok(shell::init(&args)),
         Command::Video(args) => video::run(&args, &registry),
         #[cfg(target_os = "linux")]
         Command::Versus(args) => versus::run(&args),

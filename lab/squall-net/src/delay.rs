@@ -169,7 +169,7 @@ impl Delay {
         }
     }
 
-    /// The least delay from `now` until a later time, and that time. A ramp is told in steps of a millisecond.
+    /// The least delay from `now` until a later time, and that time. A ramp is reported in steps of a millisecond.
     pub(crate) fn outlook(&self, now: Nanos) -> (Nanos, Nanos) {
         match self {
             Self::Series(series) => (self.at(now), series.at(micros_before(now)).1.map_or(NEVER, nanos)),

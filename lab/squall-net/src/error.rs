@@ -34,7 +34,7 @@ pub enum ConfigError {
     /// An event makes no sense.
     #[error("events: {0}")]
     Event(#[from] EventError),
-    /// The path's name tells which path is meant.
+    /// A mistake in the path of this name.
     #[error("path \"{path}\": {problem}")]
     Path {
         /// The path.

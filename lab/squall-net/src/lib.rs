@@ -9,7 +9,7 @@
 //!
 //! A link has no clock and no sockets: time is an argument, and the same seed and pushes give the same result.
 //! [`Network`] drives the two links of each of several paths in virtual time, [`Live`] in real time, [`Relay`] between
-//! UDP sockets. [`capacity`] tells what a network could carry before anything is sent.
+//! UDP sockets. [`capacity`] computes what a network could carry before anything is sent.
 
 pub mod capacity;
 mod codel;

@@ -29,8 +29,8 @@ impl FromStr for PolicerConfig {
         let (rate, burst) = text
             .split_once(':')
             .ok_or_else(|| format!("\"{text}\" is not a rate and a burst such as \"20mbps:50kB\""))?;
-        let told = |problem: UnitError| problem.to_string();
-        Ok(Self { rate: rate.parse().map_err(told)?, burst: burst.parse().map_err(told)? })
+        let text = |problem: UnitError| problem.to_string();
+        Ok(Self { rate: rate.parse().map_err(text)?, burst: burst.parse().map_err(text)? })
     }
 }
 
@@ -70,7 +70,7 @@ impl Policer {
         Self { rate: config.rate.bps().into(), most, tokens: most, at: 0 }
     }
 
-    /// Whether a packet of so many bytes passes; what passes is taken out.
+    /// Whether a packet of this length passes. A packet that passes takes its bytes from the bucket.
     pub(crate) fn passes(&mut self, now: Nanos, bytes: u32) -> bool {
         // The product of a rate and a time of 64 bits each does not overflow; its sum with the tokens may.
         self.tokens = (self.rate * u128::from(now - self.at)).saturating_add(self.tokens).min(self.most);
@@ -125,8 +125,8 @@ mod tests {
         let config: PolicerConfig = "20mbps:50kB".parse().unwrap();
         assert_eq!((config.rate.bps(), config.burst.bytes()), (20_000_000, 50_000));
         assert_eq!(config.to_string().parse(), Ok(config));
-        let told = |text: &str| text.parse::<PolicerConfig>().unwrap_err();
-        assert_eq!(told("20mbps"), "\"20mbps\" is not a rate and a burst such as \"20mbps:50kB\"");
-        assert!(told("fast:50kB").contains("fast") && told("20mbps:much").contains("much"));
+        let refused = |text: &str| text.parse::<PolicerConfig>().unwrap_err();
+        assert_eq!(refused("20mbps"), "\"20mbps\" is not a rate and a burst such as \"20mbps:50kB\"");
+        assert!(refused("fast:50kB").contains("fast") && refused("20mbps:much").contains("much"));
     }
 }

@@ -37,7 +37,7 @@ pub enum Limit {
     BandwidthDelay,
     /// Everything.
     Infinite,
-    /// At most so many bytes and so many packets.
+    /// At most this number of bytes and of packets.
     At {
         /// Bytes; `None` means any number.
         bytes: Option<Size>,

@@ -45,8 +45,8 @@ pub enum OutageMode {
     /// Packets pushed during the outage, and those waiting or under way when it begins, are dropped.
     #[default]
     Drop,
-    /// Sending stops: packets under way still arrive, those waiting stay, and new ones join the queue as far
-    /// as it holds them.
+    /// Sending stops: packets under way still arrive, those waiting stay, and new ones join the queue
+    /// while it has room.
     Hold,
 }
 

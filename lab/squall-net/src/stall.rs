@@ -287,12 +287,12 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         let fixed: RateConfig = RateConfig::Fixed(squall_units::Rate::from_bps(1));
-        let told =
+        let refused =
             |stall: StallConfig, rate: &RateConfig| check(&[stall], [rate, rate]).unwrap_err().to_string();
-        assert_eq!(told(config(0, 1, 1), &fixed), "stalls: every: 0us is not within 1 ms and 24 h");
-        assert_eq!(told(config(1, 5, 1), &fixed), "stalls: length: 5ms is more than 1ms");
+        assert_eq!(refused(config(0, 1, 1), &fixed), "stalls: every: 0us is not within 1 ms and 24 h");
+        assert_eq!(refused(config(1, 5, 1), &fixed), "stalls: length: 5ms is more than 1ms");
         let share = StallConfig { left: Ratio::from_f64(0.5).unwrap(), ..config(1, 1, 1) };
-        assert!(told(share, &RateConfig::Unlimited).starts_with("stalls: left: there is a share only of"));
+        assert!(refused(share, &RateConfig::Unlimited).starts_with("stalls: left: there is a share only of"));
         assert!("5ms..x".parse::<StallLength>().is_err());
     }
 }

@@ -64,9 +64,9 @@ fn reports_come_at_their_pace_in_whole_decibels_until_the_series_ends() {
     let times: Vec<Micros> = (0..=15).map(|number| number * 200_000).collect();
     assert_eq!(all.iter().map(|(at, _)| *at).collect::<Vec<_>>(), times);
     assert!(all.iter().all(|(at, reading)| *at == reading.at && reading.technology == Technology::Wifi));
-    let told = |number: usize| all[number].1.rssi;
+    let reported = |number: usize| all[number].1.rssi;
     assert_eq!(
-        [told(4), told(5), told(9), told(10), told(15)],
+        [reported(4), reported(5), reported(9), reported(10), reported(15)],
         [-50.0, -72.0, -72.0, -90.0, -60.0].map(Some)
     );
     assert_eq!(network.next_report(), None);
@@ -124,8 +124,8 @@ fn the_lead_moves_the_link_and_not_the_reports() {
     assert_eq!(times(STEPS), [0, 1_000_000, 2_000_000, 3_000_000]);
     assert_eq!(times(&with("1.3s")), [0, 2_300_000, 3_300_000, 4_300_000]);
     assert_eq!(times(&with("-300ms")), [0, 700_000, 1_700_000, 2_700_000]);
-    let told = |lead| levels(&reports(&mut network(&with(lead)), 9_000_000));
-    assert_eq!(told("1.3s"), told("-300ms"));
+    let reported = |lead| levels(&reports(&mut network(&with(lead)), 9_000_000));
+    assert_eq!(reported("1.3s"), reported("-300ms"));
 }
 
 #[test]
@@ -225,10 +225,10 @@ fn a_handover_interrupts_the_link_for_its_length_and_delayed_by_the_lead() {
         // A packet at the fading cell's rate, 0.9 Mbit/s at −4 dB, takes some milliseconds.
         assert!((130_000..145_000).contains(&pause.0), "{pause:?}");
         assert!((start - 15_000..=start).contains(&pause.1), "{pause:?}");
-        let told = reports(&mut network, 6_000_000);
-        let lowest = told.iter().min_by_key(|(_, reading)| reading.rsrp.map(|rsrp| rsrp as i64)).unwrap();
+        let reported = reports(&mut network, 6_000_000);
+        let lowest = reported.iter().min_by_key(|(_, reading)| reading.rsrp.map(|rsrp| rsrp as i64)).unwrap();
         assert_eq!((lowest.0, lowest.1.rsrp), (3_000_000, Some(-112.0)));
-        assert!(told.iter().all(|(_, reading)| !reading.disconnected));
+        assert!(reported.iter().all(|(_, reading)| !reading.disconnected));
     }
 }
 
@@ -272,11 +272,11 @@ fn the_loss_of_storms_figure_comes_from_the_queue() {
 fn noise_is_as_large_as_said_and_leaves_the_link_alone() {
     let quiet = "rate = '10mbps'\nradio.quantum = 0\nradio.series = { rssi = [['0s', -60], ['1000s', -60]] }";
     let noisy = quiet.replace("radio.quantum = 0", "radio.quantum = 0\nradio.noise = 3.0");
-    let told = |text: &str| -> Vec<f64> {
+    let reported = |text: &str| -> Vec<f64> {
         reports(&mut network(text), 1_000_000_000).iter().filter_map(|(_, reading)| reading.rssi).collect()
     };
-    assert!(told(quiet).iter().all(|level| *level == -60.0));
-    let levels = told(&noisy);
+    assert!(reported(quiet).iter().all(|level| *level == -60.0));
+    let levels = reported(&noisy);
     assert_eq!(levels.len(), 10_001);
     let variance = levels.iter().map(|level| (level + 60.0).powi(2)).sum::<f64>() / 10_001.0;
     assert!((variance.sqrt() - 3.0).abs() < 0.1, "{variance}");
@@ -316,11 +316,11 @@ fn the_same_seed_gives_the_same_radio_whatever_is_sent_and_another_another() {
                 (0..60_000_000).step_by(500_000).map(|now| network.air(now, 0).unwrap().levels).collect();
             (airs, reports(&mut network, 60_000_000))
         };
-        let (airs, told) = run(1, false);
-        assert_eq!((&airs, &told), (&run(1, true).0, &run(1, true).1));
-        let (others, other_told) = run(2, false);
+        let (airs, reported) = run(1, false);
+        assert_eq!((&airs, &reported), (&run(1, true).0, &run(1, true).1));
+        let (others, other_reported) = run(2, false);
         assert!(still || airs != others, "{:?}", path.radio);
-        assert_ne!(told, other_told, "the noise has the network's seed");
+        assert_ne!(reported, other_reported, "the noise has the network's seed");
     }
 }
 
@@ -330,12 +330,12 @@ fn a_seed_of_its_own_keeps_the_levels_and_not_the_noise() {
     let path = scene_path(radio);
     let run = |seed| {
         let mut network: Network<u64> = Network::new(std::slice::from_ref(&path), seed).unwrap();
-        let told = reports(&mut network, 20_000_000);
-        (network.air(20_000_000, 0), told)
+        let reported = reports(&mut network, 20_000_000);
+        (network.air(20_000_000, 0), reported)
     };
-    let ((air, told), (other_air, other_told)) = (run(1), run(2));
+    let ((air, reported), (other_air, other_reported)) = (run(1), run(2));
     assert_eq!(air, other_air);
-    assert_ne!(told, other_told);
+    assert_ne!(reported, other_reported);
 }
 
 #[test]
@@ -343,9 +343,9 @@ fn every_scene_has_good_times_and_bad_ones() {
     let index = QualityIndex::default();
     for radio in scenes() {
         let mut network: Network<u64> = Network::new(&[scene_path(radio.clone())], 3).unwrap();
-        let told = reports(&mut network, 300_000_000);
-        let qualities: Vec<f64> = told.iter().filter_map(|(_, reading)| index.base(reading)).collect();
-        assert_eq!(qualities.len(), told.len());
+        let reported = reports(&mut network, 300_000_000);
+        let qualities: Vec<f64> = reported.iter().filter_map(|(_, reading)| index.base(reading)).collect();
+        assert_eq!(qualities.len(), reported.len());
         let share = |low: f64, high: f64| {
             qualities.iter().filter(|quality| (low..high).contains(*quality)).count() as f64
                 / qualities.len() as f64
@@ -428,7 +428,7 @@ fn levels_and_rate_come_from_one_file() {
 }
 
 #[test]
-fn a_relay_tells_what_the_radio_reports_now() {
+fn a_relay_reports_what_the_radio_reports_now() {
     let server = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let paths =
         [path("rate = '10mbps'\nradio.series = { rssi = [['0s', -61], ['60s', -61]] }"), path("name = 'b'")];
@@ -467,8 +467,8 @@ fn every_field_of_a_scene_is_documented() {
         for (field, value) in table[name].as_table().unwrap() {
             assert!(row.contains(&format!("`{field}`")), "{name}: {field}");
             if let Some(number) = value.as_float() {
-                let told = format!("`{field}` {number}").replace('-', "−");
-                assert!(row.contains(&told), "{name}: {told}");
+                let listed = format!("`{field}` {number}").replace('-', "−");
+                assert!(row.contains(&listed), "{name}: {listed}");
             }
         }
     }

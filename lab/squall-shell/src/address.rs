@@ -47,7 +47,7 @@ impl Addresses {
         Ipv4Addr::new(10, 77, self.subnet, 1)
     }
 
-    /// What the server takes for the client's address after so many rebindings.
+    /// What the server takes for the client's address after this number of rebindings.
     pub(crate) fn seen(self, rebindings: u32) -> Ipv4Addr {
         // Below 255 by construction.
         Ipv4Addr::new(10, 77, self.subnet, CLIENT + (rebindings % ALIASES) as u8)

@@ -49,16 +49,16 @@ impl Awake {
         let mut awake = Self { over: Arc::default(), threads: Vec::new() };
         for processor in processors()? {
             let over = Arc::clone(&awake.over);
-            let (tell, told) = sync_channel(1);
+            let (sender, settled) = sync_channel(1);
             awake.threads.push(thread::Builder::new().name(NAME.to_owned()).spawn(move || {
-                let settled = settle(processor);
-                let stays = settled.is_ok();
-                let _ = tell.send(settled);
+                let outcome = settle(processor);
+                let stays = outcome.is_ok();
+                let _ = sender.send(outcome);
                 while stays && !over.load(Ordering::Relaxed) {
                     (0..ROUNDS).for_each(|_| hint::spin_loop());
                 }
             })?);
-            told.recv().map_err(io::Error::other)??;
+            settled.recv().map_err(io::Error::other)??;
         }
         Ok(awake)
     }
@@ -97,7 +97,7 @@ mod tests {
 
     /// The scheduling policies and processor times (in ticks) of the threads that keep processors awake; see proc(5).
     fn keeping() -> Vec<(u32, u64)> {
-        let threads = fs::read_dir("/proc/self/task").expect("Linux tells");
+        let threads = fs::read_dir("/proc/self/task").expect("Linux has it");
         let of = |thread: io::Result<fs::DirEntry>| {
             // A thread may end meanwhile.
             let stat = fs::read_to_string(thread.ok()?.path().join("stat")).ok()?;
@@ -116,12 +116,12 @@ mod tests {
         const SCHED_IDLE: u32 = 5;
         let awake = Awake::keep().expect("it may");
         let first = keeping();
-        assert_eq!(first.len(), processors().expect("Linux tells").count());
+        assert_eq!(first.len(), processors().expect("Linux has it").count());
         assert!(first.iter().all(|(policy, _)| *policy == SCHED_IDLE), "{first:?}");
         let start = std::time::Instant::now();
         let used = |threads: &[(u32, u64)]| threads.iter().map(|(_, ticks)| ticks).sum::<u64>();
         while used(&keeping()) == used(&first) {
-            assert!(start.elapsed().as_secs() < 60, "they have something to do, if nobody else has");
+            assert!(start.elapsed().as_secs() < 60, "they are busy even if no other thread is");
         }
         drop(awake);
         assert_eq!(keeping(), []);

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_has_no_devices_is_told_to_get_them() {
+    fn only_a_system_without_devices_is_reported_as_such() {
         let said = |number| refused("wifi", io::Error::from_raw_os_error(number)).to_string();
         for number in [ENOENT, EPERM, ENODEV] {
             assert!(said(number).starts_with("/dev/net/tun cannot be used"), "{}", said(number));

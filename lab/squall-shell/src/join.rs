@@ -45,7 +45,7 @@ pub enum End {
 pub struct Joined {
     /// Readable when the shell has ended.
     shell: OwnedFd,
-    /// What the shell told its own programs.
+    /// Variables that the shell has set for its own programs.
     variables: Vec<(String, String)>,
 }
 
@@ -79,33 +79,32 @@ pub fn join(end: End, pid: Option<u32>) -> Result<Joined, ShellError> {
 }
 
 impl Joined {
-    /// Runs a program there and answers with its exit code, as [`Side::start`](crate::Side::start) does: `keeper` is
-    /// the program that becomes its keeper. 137 if the shell ended first.
+    /// Runs a program there and answers with its exit code, as [`Side::start`](crate::Side::start) does: `init` is
+    /// the program that becomes its init process. 137 if the shell ended first.
     ///
     /// # Errors
     ///
-    /// If the keeper cannot be started.
-    pub fn run(self, keeper: Vec<OsString>, command: Vec<OsString>) -> Result<u8, ShellError> {
+    /// If the init process cannot be started.
+    pub fn run(self, init: Vec<OsString>, command: Vec<OsString>) -> Result<u8, ShellError> {
         let (reader, alive) = io::pipe()?;
         // Those of the keyboard reach the program without help; this process stays to see it end.
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])?;
         // No thread can be started once children belong to another process namespace.
-        let (to_terminate, keeper_to_terminate) = channel();
-        let (to_kill, keeper_to_kill) = channel();
+        let (to_terminate, init_to_terminate) = channel();
+        let (to_kill, init_to_kill) = channel();
         thread("squall-signals", move || {
-            let Ok(keeper) = keeper_to_terminate.recv() else { return };
+            let Ok(init) = init_to_terminate.recv() else { return };
             let asked = signals.forever().filter(|signal| matches!(*signal, SIGTERM | SIGHUP));
-            asked.for_each(|_| side::terminate(keeper));
+            asked.for_each(|_| side::terminate(init));
         })?;
         let shell = self.shell;
         thread("squall-joined", move || {
-            let Ok(keeper) = keeper_to_kill.recv() else { return };
+            let Ok(init) = init_to_kill.recv() else { return };
             wait_for(&shell);
-            kill(keeper);
+            kill(init);
         })?;
         unshare(CloneFlags::CLONE_NEWPID).map_err(io::Error::from)?;
-        let mut child =
-            side::start_keeper(keeper, command, self.variables, &reader, |mut start| start.spawn())?;
+        let mut child = side::start_init(init, command, self.variables, &reader, |mut start| start.spawn())?;
         // Both threads are there as long as this process.
         let _ = (to_terminate.send(child.id()), to_kill.send(child.id()));
         let code = child.wait()?.code();
@@ -123,9 +122,9 @@ fn wait_for(process: &OwnedFd) {
     while poll(&mut [PollFd::new(process, PollFlags::IN)], None).is_err() {}
 }
 
-/// Everything in the process namespace of a keeper ends with it.
-fn kill(keeper: u32) {
-    if let Some(pid) = Pid::from_raw(keeper.cast_signed()) {
+/// Everything in the process namespace of an init process ends with it.
+fn kill(init: u32) {
+    if let Some(pid) = Pid::from_raw(init.cast_signed()) {
         let _ = kill_process(pid, Signal::KILL);
     }
 }
@@ -185,8 +184,8 @@ fn thread_called(pid: u32, name: &str) -> Option<u32> {
 /// The variables that the shell gave the program that this thread started; none where the kernel lists no children.
 fn variables(thread: &Path) -> Option<Vec<(String, String)>> {
     let children = fs::read_to_string(thread.join("children")).ok()?;
-    let keeper = children.split_whitespace().next()?;
-    let all = fs::read_to_string(format!("/proc/{keeper}/environ")).ok()?;
+    let init = children.split_whitespace().next()?;
+    let all = fs::read_to_string(format!("/proc/{init}/environ")).ok()?;
     let all = all.split('\0').filter_map(|variable| variable.split_once('='));
     Some(
         all.filter(|(name, _)| name.starts_with(VARIABLES))

@@ -16,7 +16,7 @@
 //! is carried.
 //!
 //! Nothing of this outlives the program that made it, however that ends: the devices are not persistent, the namespaces
-//! have no names, and the programs have a process namespace whose first process dies with the shell ([`keeper`]).
+//! have no names, and the programs have a process namespace whose first process dies with the shell ([`init`]).
 //!
 //! Linux only; without root it takes a user namespace ([`acquire`]).
 
@@ -27,8 +27,8 @@ mod address;
 mod awake;
 mod device;
 mod error;
+pub mod init;
 mod join;
-pub mod keeper;
 mod logs;
 mod nat;
 mod ports;

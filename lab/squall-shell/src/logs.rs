@@ -16,7 +16,7 @@ use squall_net::{Direction, Live, PathConfig, log::MahimahiLog};
 
 use crate::{error::ShellError, ports::Packet};
 
-/// Writes the logs until it is told to finish.
+/// Writes the logs until [`Logs::finish`].
 #[derive(Debug)]
 pub(crate) struct Logs {
     stop: Arc<AtomicBool>,
@@ -62,10 +62,10 @@ impl Logs {
             }
         }
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("squall-logs".to_owned()).spawn(move || {
-            let outcome = keep_writing(&mut logs, &live, &told);
-            // Nobody takes the records any more: after an error they would grow for as long as the links run.
+            let outcome = keep_writing(&mut logs, &live, &stopped);
+            // No thread takes the records any more: after an error they would grow for as long as the links run.
             for log in &logs {
                 live.keep_records(log.path, log.direction, false);
             }
@@ -92,13 +92,13 @@ impl Logs {
 impl Drop for Logs {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            // Who wants to know calls `finish`.
+            // Errors are reported by `finish`.
             let _ = self.end();
         }
     }
 }
 
-/// Writes what happens until it is told to finish, or cannot.
+/// Writes what happens until `stop` is set, or an error.
 fn keep_writing(logs: &mut [Log], live: &Live<Packet>, stop: &AtomicBool) -> Result<(), ShellError> {
     loop {
         let last = stop.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What the links' radios say, for the programs behind them.
+//! What the links' radios report, for the programs behind them.
 
 use std::{
     fs::{self, File, Permissions},
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use crate::{error::ShellError, ports::Packet};
 
-/// Tells of the radios in a folder of its own, until it is dropped.
+/// Writes the reports of the radios to a folder of its own, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Radios {
     #[expect(dead_code, reason = "the folder is there until this is dropped")]
@@ -29,9 +29,9 @@ pub(crate) struct Radios {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where radios will tell of themselves: a folder with an empty file for each interface whose path has a radio.
+/// The place of the reports: a folder with an empty file for each interface whose path has a radio.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct ReportFiles {
     folder: Folder,
     /// By path.
     files: Vec<Option<File>>,
@@ -49,18 +49,18 @@ struct Folder {
 /// How often the radios are asked: far more often than they report.
 const PERIOD: Duration = Duration::from_millis(5);
 
-/// What the names of such folders begin with. The rest is random, so that nobody can be there first.
+/// What the names of such folders begin with. The rest is random, so that no other user can be there first.
 const NAME: &str = "squall-shell-";
 
 /// A folder that is younger than this may be about to be locked.
 const GROWN: Duration = Duration::from_secs(60);
 
-/// Who may do what with the folder: others may open what they know the name of, since programs behind the links need
-/// not run as the shell's user. Nobody but that user may add or replace anything.
+/// Permissions of the folder: others may open a file whose name they have, since programs behind the links need not run
+/// as the shell's user. Only that user may add or replace anything.
 const FOLDER_MODE: u32 = 0o711;
 const FILE_MODE: u32 = 0o644;
 
-impl Told {
+impl ReportFiles {
     /// The folder, and the files of these interfaces; an empty name stands for a path without a radio.
     pub(crate) fn prepare(interfaces: &[&str]) -> Result<Self, ShellError> {
         let base = std::env::temp_dir();
@@ -88,7 +88,7 @@ impl Folder {
         let private = Permissions::from_mode(0o700);
         let place = tempfile::Builder::new().prefix(NAME).permissions(private).tempdir_in(base)?;
         let lock = File::open(place.path())?;
-        // Where there are no locks nobody takes the folder for a left one either.
+        // Where there are no locks no shell takes the folder for a left one either.
         let _ = flock(&lock, FlockOperation::NonBlockingLockExclusive);
         // By itself, since a mode at the making is subject to the umask.
         lock.set_permissions(Permissions::from_mode(FOLDER_MODE))?;
@@ -104,18 +104,18 @@ fn readable(path: &Path) -> io::Result<File> {
 }
 
 impl Radios {
-    /// Begins to tell.
-    pub(crate) fn start(external: Told, live: Arc<Live<Packet>>) -> Result<Self, ShellError> {
-        let Told { folder, mut files } = external;
+    /// Starts the thread that writes them.
+    pub(crate) fn start(external: ReportFiles, live: Arc<Live<Packet>>) -> Result<Self, ShellError> {
+        let ReportFiles { folder, mut files } = external;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("squall-radios".to_owned()).spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 while let Some((path, reading)) = live.poll_report() {
-                    // What the radio says is known from when it is said; how old it is counts from then.
+                    // A report is available from its arrival; its age counts from then.
                     let now = live.started().elapsed().as_micros() as u64;
                     if let Some(file) = &mut files[path] {
-                        // A full disk does not stop the links; programs see a radio that says nothing.
+                        // A full disk does not stop the links; programs see a silent radio.
                         let _ = writeln!(file, "{}", external::line(&reading, now));
                     }
                 }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_can_read_and_nobody_else_can_write() {
+    fn everybody_can_read_and_only_the_user_can_write() {
         let base = tempfile::tempdir().expect("a folder");
         let folder = Folder::new(base.path()).expect("it is made");
         let path = folder.place.path().to_owned();

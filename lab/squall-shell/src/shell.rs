@@ -11,7 +11,7 @@ use crate::{
     error::ShellError,
     logs::Logs,
     ports::{Devices, Packet},
-    radios::{self, Radios, Told},
+    radios::{self, Radios, ReportFiles},
     report::ShellReport,
     side::Side,
     wiring::{self, Interface},
@@ -26,14 +26,14 @@ pub struct Prepared {
     network: Network<Packet>,
     devices: Vec<(SyncDevice, SyncDevice)>,
     paths: Vec<PathConfig>,
-    radios: Option<Told>,
+    radios: Option<ReportFiles>,
 }
 
 /// Running links. Dropping it stops them and kills every program on either side.
 #[derive(Debug)]
 pub struct Shell {
     logs: Option<Logs>,
-    #[expect(dead_code, reason = "it tells of the radios until it is dropped")]
+    #[expect(dead_code, reason = "it writes the reports of the radios until it is dropped")]
     radios: Option<Radios>,
     live: Arc<Live<Packet>>,
     sides: Sides,
@@ -84,13 +84,13 @@ impl Prepared {
         let (client, at_client) = side("client", ends(0), wiring::wire_client)?;
         let (server, at_server) = side("server", ends(1), wiring::wire_server)?;
         let devices = at_client.into_iter().zip(at_server).collect();
-        let told: Vec<&str> = interfaces
+        let reporting: Vec<&str> = interfaces
             .iter()
             .zip(paths)
             .map(|([client, _], path)| if path.radio.is_some() { client.name.as_str() } else { "" })
             .collect();
-        let has_radio = told.iter().any(|name| !name.is_empty());
-        let radios = has_radio.then(|| Told::prepare(&told)).transpose()?;
+        let has_radio = reporting.iter().any(|name| !name.is_empty());
+        let radios = has_radio.then(|| ReportFiles::prepare(&reporting)).transpose()?;
         let sides = Sides { client, server, interfaces };
         Ok(Self { sides, network, devices, paths: paths.to_vec(), radios })
     }
@@ -100,10 +100,10 @@ impl Prepared {
         self.sides.interfaces.iter().map(|[client, _]| client.name.clone()).collect()
     }
 
-    /// The folder with a file for each interface whose path has a radio, in which that tells what it measures; see
+    /// The folder with a file for each interface whose path has a radio, in which that reports what it measures; see
     /// [`external`](squall_signal::external). `None` if no path has one.
     pub fn radios(&self) -> Option<&Path> {
-        self.radios.as_ref().map(Told::folder)
+        self.radios.as_ref().map(ReportFiles::folder)
     }
 
     /// The server's side, whose program may start before the links do.
@@ -122,7 +122,7 @@ impl Prepared {
         let ports = Devices::new(self.devices);
         let live = Arc::new(Live::start(self.network, ports, "squall-links")?);
         let logs = logs.map(|folder| Logs::start(folder, &self.paths, &names, live.clone())).transpose()?;
-        let radios = self.radios.map(|told| Radios::start(told, live.clone())).transpose()?;
+        let radios = self.radios.map(|files| Radios::start(files, live.clone())).transpose()?;
         Ok(Shell { logs, radios, live, sides: self.sides })
     }
 }
@@ -142,7 +142,7 @@ impl Shell {
     ///
     /// # Errors
     ///
-    /// If the kernel does not tell what it has dropped.
+    /// If the kernel does not report what it has dropped.
     pub fn report(&self) -> Result<ShellReport, ShellError> {
         let Sides { client, server, interfaces } = &self.sides;
         let ends = |end: usize| interfaces.iter().map(|both| both[end].clone()).collect::<Vec<_>>();

@@ -20,19 +20,19 @@ pub struct Side {
     /// `None` when it is over.
     work: Option<Sender<Task>>,
     thread: Option<JoinHandle<()>>,
-    /// Keepers see by its end that the shell is gone.
+    /// Init processes detect by its end that the shell is gone.
     alive: PipeWriter,
     reader: io::PipeReader,
 }
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// A program to run on a side: its keeper runs it.
+/// A program to run on a side, by its init process.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// The program that becomes the keeper and the arguments that make it one; it must hand what follows them to
-    /// [`keeper::run`](crate::keeper::run). Usually the running program itself.
-    pub keeper: Vec<OsString>,
+    /// The program that becomes the init process and the arguments that make it one; it must hand what follows them to
+    /// [`init::run`](crate::init::run). Usually the running program itself.
+    pub init: Vec<OsString>,
     /// What to run, and its arguments.
     pub command: Vec<OsString>,
     /// Environment variables beyond those of the shell.
@@ -50,7 +50,7 @@ impl Side {
         let thread =
             std::thread::Builder::new().name(format!("squall-{name}")).spawn(move || serve(&tasks))?;
         let side = Self { name, work: Some(work), thread: Some(thread), alive, reader };
-        // The process namespace is that of the first program started here, which is its keeper.
+        // The process namespace is that of the first program started here, which is its init process.
         let flags = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID;
         side.within(move || unshare(flags))
             .map_err(|errno| ShellError::Privilege { problem: errno.into() })?;
@@ -71,7 +71,7 @@ impl Side {
     pub fn within<R: Send + 'static>(&self, task: impl FnOnce() -> R + Send + 'static) -> R {
         let (answer, done) = channel();
         let task = move || {
-            // Whoever asked waits for it.
+            // The caller waits for it.
             let _ = answer.send(task());
         };
         let work = self.work.as_ref().expect("the thread is there until the side is dropped");
@@ -79,23 +79,23 @@ impl Side {
         done.recv().expect("the task has ended without an answer: it has panicked")
     }
 
-    /// Asks the program of this side to end, `keeper` being the process id of its keeper. It may not be there any more.
-    pub fn terminate(&self, keeper: u32) {
-        // A keeper that does not receive signals yet reads this instead, before it starts its program.
+    /// Asks the program of this side to end, `init` being the process id of its init process. It may not be there any more.
+    pub fn terminate(&self, init: u32) {
+        // An init process that does not receive signals yet reads this instead, before it starts its program.
         let _ = (&self.alive).write(&[0]);
-        terminate(keeper);
+        terminate(init);
     }
 
     /// Starts the one program of this side, with the shell's own standard output and error. It and all it starts are
-    /// killed when its keeper ends.
+    /// killed when its init process ends.
     ///
     /// # Errors
     ///
-    /// If the keeper cannot be started, as when this is the second program. That the program itself cannot be started is
-    /// for the keeper to say.
+    /// If the init process cannot be started, as when this is the second program. That the program itself cannot be started is
+    /// for the init process to report.
     pub fn start(&self, program: Program) -> Result<Child, ShellError> {
-        let Program { keeper, command, variables, reads_input } = program;
-        start_keeper(keeper, command, variables, &self.reader, |mut start| {
+        let Program { init, command, variables, reads_input } = program;
+        start_init(init, command, variables, &self.reader, |mut start| {
             if !reads_input {
                 start.stdin(Stdio::null());
             }
@@ -104,20 +104,20 @@ impl Side {
     }
 }
 
-/// Starts a keeper for a command, from whichever thread `spawn` starts it. It sees by the end of the pipe that `alive`
+/// Starts an init process for a command, from whichever thread `spawn` starts it. It detects by the end of the pipe that `alive`
 /// reads from that its shell is gone.
-pub(crate) fn start_keeper(
-    keeper: Vec<OsString>,
+pub(crate) fn start_init(
+    init: Vec<OsString>,
     command: Vec<OsString>,
     variables: Vec<(String, String)>,
     alive: &io::PipeReader,
     spawn: impl FnOnce(Command) -> io::Result<Child>,
 ) -> Result<Child, ShellError> {
-    let mut words = keeper.into_iter();
+    let mut words = init.into_iter();
     let program = words.next().unwrap_or_default();
     let mut start = Command::new(&program);
     start.args(words).arg(alive.as_raw_fd().to_string()).args(command).envs(variables);
-    // The keeper inherits it.
+    // The init process inherits it.
     rustix::io::fcntl_setfd(alive, rustix::io::FdFlags::empty()).map_err(io::Error::from)?;
     let child = spawn(start).map_err(|problem| ShellError::Program { program, problem });
     rustix::io::fcntl_setfd(alive, rustix::io::FdFlags::CLOEXEC).map_err(io::Error::from)?;
@@ -128,7 +128,7 @@ impl Drop for Side {
     fn drop(&mut self) {
         self.work = None;
         if let Some(thread) = self.thread.take() {
-            // A task that has panicked was told of where it was asked for.
+            // The caller of a task that has panicked has panicked too.
             let _ = thread.join();
         }
     }
@@ -140,9 +140,9 @@ fn serve(tasks: &Receiver<Task>) {
     }
 }
 
-/// Asks the program of a keeper that receives signals to end, by its process id; see [`Side::terminate`].
-pub fn terminate(keeper: u32) {
-    if let Some(pid) = rustix::process::Pid::from_raw(keeper.cast_signed()) {
+/// Asks the program of an init process that receives signals to end, by its process id; see [`Side::terminate`].
+pub fn terminate(init: u32) {
+    if let Some(pid) = rustix::process::Pid::from_raw(init.cast_signed()) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     }
 }

@@ -45,14 +45,14 @@ pub(crate) fn wire_client(interfaces: &[Interface]) -> Result<(), ShellError> {
                 .output_interface(index)
                 .pref_source(addresses.client());
             net.route(name, route.clone().table_id(addresses.table())).await?;
-            // Who binds to nothing takes the first path.
+            // A socket that binds to nothing uses the first path.
             net.route(name, route.priority(place as u32 + 1)).await?;
             let rule =
                 || net.handle.rule().add().v4().table_id(addresses.table()).action(RuleAction::ToTable);
             let from = rule().source_prefix(addresses.client(), 32);
-            net.told(name, from.priority(BY_ADDRESS + place as u32).execute().await)?;
+            net.checked(name, from.priority(BY_ADDRESS + place as u32).execute().await)?;
             let through = rule().output_interface(name.clone());
-            net.told(name, through.priority(BY_INTERFACE + place as u32).execute().await)?;
+            net.checked(name, through.priority(BY_INTERFACE + place as u32).execute().await)?;
         }
         Ok(())
     })
@@ -97,7 +97,7 @@ fn connected(
     connected_to(side, async |net| {
         let lo = net.index("lo").await?;
         let up = LinkMessageBuilder::<LinkUnspec>::new().index(lo).up().build();
-        net.told("lo", net.handle.link().change(up).execute().await)?;
+        net.checked("lo", net.handle.link().change(up).execute().await)?;
         work(net).await
     })
 }
@@ -129,8 +129,8 @@ fn settle() {
 }
 
 impl Net {
-    /// The outcome of a request about something, in this side's words.
-    fn told<T>(&self, what: &str, outcome: Result<T, impl Display>) -> Result<T, ShellError> {
+    /// The outcome of a request, with the name of the side and of the device in its error.
+    fn checked<T>(&self, what: &str, outcome: Result<T, impl Display>) -> Result<T, ShellError> {
         outcome.map_err(|problem| ShellError::Wiring {
             side: self.side,
             what: what.to_owned(),
@@ -140,16 +140,16 @@ impl Net {
 
     async fn index(&self, name: &str) -> Result<u32, ShellError> {
         let mut links = self.handle.link().get().match_name(name).execute();
-        let found = self.told(name, links.try_next().await)?;
-        self.told(name, found.map(|link| link.header.index).ok_or("there is no such device"))
+        let found = self.checked(name, links.try_next().await)?;
+        self.checked(name, found.map(|link| link.header.index).ok_or("there is no such device"))
     }
 
     async fn address(&self, name: &str, index: u32, address: Ipv4Addr, prefix: u8) -> Result<(), ShellError> {
-        self.told(name, self.handle.address().add(index, address.into(), prefix).execute().await)
+        self.checked(name, self.handle.address().add(index, address.into(), prefix).execute().await)
     }
 
     async fn route(&self, name: &str, route: RouteMessageBuilder<Ipv4Addr>) -> Result<(), ShellError> {
-        self.told(name, self.handle.route().add(route.build()).execute().await)
+        self.checked(name, self.handle.route().add(route.build()).execute().await)
     }
 
     /// Gives a device its MTU and address and switches it on.
@@ -158,14 +158,14 @@ impl Net {
         let index = self.index(name).await?;
         let up =
             LinkMessageBuilder::<LinkUnspec>::new().index(index).mtu(*mtu).txqueuelen(BACKLOG).up().build();
-        self.told(name, self.handle.link().change(up).execute().await)?;
+        self.checked(name, self.handle.link().change(up).execute().await)?;
         self.address(name, index, address, PREFIX).await?;
         Ok(index)
     }
 
     async fn dropped(&self, name: &str) -> Result<u64, ShellError> {
         let mut links = self.handle.link().get().match_name(name).execute();
-        let link = self.told(name, links.try_next().await)?;
+        let link = self.checked(name, links.try_next().await)?;
         let counters =
             link.into_iter().flat_map(|link| link.attributes).find_map(|attribute| match attribute {
                 LinkAttribute::Stats64(Stats64 { tx_dropped, .. }) => Some(tx_dropped),

@@ -1,4 +1,4 @@
-//! One column of any table, by the unit that the end of its name tells.
+//! One column of any table, by the unit at the end of its name.
 
 use squall_units::{Rate, Ratio, Span};
 

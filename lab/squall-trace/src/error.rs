@@ -6,7 +6,7 @@ pub enum TraceError {
     /// A mistake in it.
     #[error("{place}: {problem}")]
     Mistake {
-        /// The file, its line and its column, as far as they are known: `drive.csv:7: rtt_ms`.
+        /// The file, and its line and its column if the mistake has them: `drive.csv:7: rtt_ms`.
         place: String,
         /// What is wrong.
         problem: String,

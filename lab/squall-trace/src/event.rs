@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn other_tokens_are_refused() {
-        for (token, told) in [
+        for (token, expected) in [
             ("loss=1.5", "loss is a share"),
             ("pingloss=", "pingloss is a share"),
             ("loss=NaN", "loss is a share"),
@@ -126,7 +126,7 @@ mod tests {
             ("", "there are ho, "),
         ] {
             let error = token.parse::<Event>().expect_err(token);
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

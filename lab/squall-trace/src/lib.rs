@@ -2,7 +2,7 @@
 //!
 //! [`Recording::load`] recognises the [`Format`] of a file and reads it: Squall's own table (see [`COLUMNS`]), or one of the
 //! formats in which recordings are published. A [`Recording`] has rows of rates, round trips, levels and events by time,
-//! or delivery opportunities in the place of rates; [`Recording::supply`] tells of both how much the link carried up to any
+//! or delivery opportunities in the place of rates; [`Recording::supply`] computes from both how much the link carried up to any
 //! moment, [`Recording::readings`] what the radio reported.
 //!
 //! [`LinkSurvey`] and [`SignalSurvey`] sum a recording up. [`Recording::part`] and [`Recording::scaled`] make another of it,

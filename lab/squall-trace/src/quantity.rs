@@ -33,7 +33,7 @@ impl Quantity {
     /// The two directions of a rate.
     pub const RATES: [Self; 2] = [Self::Down, Self::Up];
 
-    /// The name of its column, which tells the unit; what it may be; and the parts of a unit that importers keep.
+    /// The name of its column, which has the unit; what it may be; and the parts of a unit that importers keep.
     ///
     /// Levels may be wider than any radio reports (3GPP TS 36.133 §9.1 and TS 38.133 §10.1: RSRP −156…−31 dBm, RSRQ
     /// −43…20 dB, SINR −23…40 dB), but not the numbers by which chips say that they know nothing, such as 2147483647.
@@ -49,7 +49,7 @@ impl Quantity {
         }
     }
 
-    /// The name of its column, which tells the unit.
+    /// The name of its column, which has the unit.
     pub const fn name(self) -> &'static str {
         self.facts().0
     }
@@ -59,7 +59,7 @@ impl Quantity {
         self.facts().1
     }
 
-    /// Rounded to what a measurement log can tell: 1 kbit/s, 1 µs, 0.01 dB.
+    /// Rounded to what a measurement log can hold: 1 kbit/s, 1 µs, 0.01 dB.
     pub(crate) fn rounded(self, value: f64) -> f64 {
         let parts = self.facts().2;
         (value * parts).round() / parts

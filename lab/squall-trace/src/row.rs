@@ -111,8 +111,8 @@ mod tests {
         let tech = Tech::new("WiFi-5").expect("is a word");
         let silent = Row { tech, ..Row::new(3).with(Quantity::Down, 9.0) };
         assert_eq!(silent.reading(), None);
-        let heard = silent.clone().with(Quantity::Rssi, -61.0);
-        assert_eq!(heard.reading(), Some(Reading::wifi(3, -61.0)));
+        let received = silent.clone().with(Quantity::Rssi, -61.0);
+        assert_eq!(received.reading(), Some(Reading::wifi(3, -61.0)));
         let lost = Row { events: vec![Event::Outage, Event::Disconnected], ..silent };
         assert_eq!(lost.reading(), Some(Reading::disconnected(3, Technology::Wifi)));
     }

@@ -166,7 +166,7 @@ impl<'s> Cells<'s> {
         number.map(Some).ok_or_else(|| self.fault(column, format!("{text:?} is not a number")))
     }
 
-    /// A number within bounds; the cell has so many `per` unit.
+    /// A number within bounds; the cell has `per` of them in a unit.
     ///
     /// # Errors
     /// As [`Self::number`], and if it is out of bounds.
@@ -188,7 +188,7 @@ impl<'s> Cells<'s> {
         self.within(column, bounds, 1.0)?.ok_or_else(|| self.fault(column, "is empty"))
     }
 
-    /// A quantity of which the cell has so many `per` unit. A level that no radio reports was not known.
+    /// A quantity of which the cell has `per` in a unit. A level that no radio reports was not known.
     ///
     /// # Errors
     /// As [`Self::within`].

@@ -250,25 +250,25 @@ mod tests {
 
     #[test]
     fn a_table_in_figures() {
-        let told = link(
+        let survey = link(
             "time_s,down_mbps,rtt_ms,event\n0,4,20,loss=0.5\n1,0.6,,lost\n2,0,40,ho\n3,0.4,,ho;loss=0.1\n3.5,,,\n",
         );
-        let rate = told.rate.unwrap();
+        let rate = survey.rate.unwrap();
         assert_eq!((rate.column, rate.windows.count(), rate.windows.at(1.0)), (Quantity::Down, 3, 4.0));
         assert!((rate.mean_mbps - 4.8 / 3.5).abs() < 1e-9);
         assert_eq!((rate.below_half, rate.below_one), (1.0 / 3.0, 2.0 / 3.0));
         assert_eq!(rate.outages, [1_000_000]);
-        assert_eq!(told.rtt.map(|rtt| (rtt.at(0.0), rtt.at(1.0))), Some((20.0, 40.0)));
-        assert_eq!((told.loss, told.lost), (Some(0.15), Some(1.0 / 3.0)));
-        let events: Vec<_> = told.events.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+        assert_eq!(survey.rtt.map(|rtt| (rtt.at(0.0), rtt.at(1.0))), Some((20.0, 40.0)));
+        assert_eq!((survey.loss, survey.lost), (Some(0.15), Some(1.0 / 3.0)));
+        let events: Vec<_> = survey.events.iter().map(|(name, count)| (name.as_str(), *count)).collect();
         assert_eq!(events, [("ho", 2), ("loss", 2), ("lost", 1)]);
     }
 
     #[test]
     fn a_short_list_in_figures() {
-        let told = link("0\n300\n");
-        let rate = told.rate.unwrap();
-        assert_eq!((told.duration, told.rtt, told.loss, told.lost), (300_000, None, None, None));
+        let survey = link("0\n300\n");
+        let rate = survey.rate.unwrap();
+        assert_eq!((survey.duration, survey.rtt, survey.loss, survey.lost), (300_000, None, None, None));
         assert_eq!((rate.windows.count(), rate.mean_mbps), (1, 0.08));
         assert_eq!(rate.outages, [300_000]);
     }
@@ -291,28 +291,28 @@ mod tests {
     #[test]
     fn alerts_and_states_are_those_of_the_watermarks() {
         // Good, weak (index 0.28), out (0.18), good again at once.
-        let told = survey(wifi(&[-60.0, -60.0, -77.0, -81.0, -81.0, -60.0, -60.0]));
-        assert_eq!(told.alerts, [1, 1, 1]);
-        assert_eq!(told.states, [3_000_000, 1_000_000, 2_000_000]);
-        assert_eq!((told.rows, told.duration, told.disconnected), (7, 6_000_000, 0));
-        assert_eq!(told.numbers.len(), 1);
+        let survey = survey(wifi(&[-60.0, -60.0, -77.0, -81.0, -81.0, -60.0, -60.0]));
+        assert_eq!(survey.alerts, [1, 1, 1]);
+        assert_eq!(survey.states, [3_000_000, 1_000_000, 2_000_000]);
+        assert_eq!((survey.rows, survey.duration, survey.disconnected), (7, 6_000_000, 0));
+        assert_eq!(survey.numbers.len(), 1);
     }
 
     #[test]
     fn a_silent_radio_ends_the_alert() {
         let mut rows = wifi(&[-60.0, -85.0]);
         rows.push(Row::new(20_000_000));
-        let told = survey(rows);
-        assert_eq!(told.alerts, [0, 1, 1]);
-        assert_eq!(told.states, [15_000_000, 0, 5_000_000]);
+        let survey = survey(rows);
+        assert_eq!(survey.alerts, [0, 1, 1]);
+        assert_eq!(survey.states, [15_000_000, 0, 5_000_000]);
     }
 
     #[test]
     fn a_lost_network_is_out() {
         let mut rows = wifi(&[-60.0, -60.0]);
         rows[1].events = vec![Event::Disconnected];
-        let told = survey(rows);
-        assert_eq!((told.disconnected, told.alerts), (1, [0, 1, 0]));
-        assert_eq!(told.quality.expect("there is one").at(0.0), 0.0);
+        let survey = survey(rows);
+        assert_eq!((survey.disconnected, survey.alerts), (1, [0, 1, 0]));
+        assert_eq!(survey.quality.expect("there is one").at(0.0), 0.0);
     }
 }

@@ -61,7 +61,7 @@ fn short_pauses_of_ucc_are_of_the_application_and_long_ones_are_outages() {
         [at("40", 2000), at("41", 99), at("42", 0), at("43", 2000), at("44", 0), at("47", 2000), at("55", 0)];
     let log = ucc(&all.each_ref().map(|(time, rest)| (*time, rest.as_str())));
     let trace = import(None, &[input(&log)], &Wishes::default()).expect("is a log");
-    let told: Vec<(Option<f64>, String)> = trace
+    let found: Vec<(Option<f64>, String)> = trace
         .rows()
         .iter()
         .map(|row| {
@@ -77,11 +77,11 @@ fn short_pauses_of_ucc_are_of_the_application_and_long_ones_are_outages() {
         (Some(2.0), ""),
         (None, "gap;app_idle"),
     ];
-    assert_eq!(told, expected.map(|(rate, events)| (rate, events.to_owned())));
+    assert_eq!(found, expected.map(|(rate, events)| (rate, events.to_owned())));
 }
 
 #[test]
-fn mistakes_in_ucc_are_told_with_their_place() {
+fn mistakes_in_ucc_are_reported_with_their_place() {
     let good = "1,LTE,-90,-10,5,8,-60,1000,100,D,-,-,-,-,-,7";
     let cases = [
         (ucc(&[("50", good), ("49", good)]), "log:3: its time is before that of the row above"),
@@ -92,13 +92,13 @@ fn mistakes_in_ucc_are_told_with_their_place() {
         (ucc(&[]), "log: there are no rows"),
         (UCC.replace("SNR", "CINR"), "log:1: there is no column \"SNR\""),
     ];
-    for (log, told) in cases {
-        assert_eq!(refused(Format::Ucc, &log), told);
+    for (log, expected) in cases {
+        assert_eq!(refused(Format::Ucc, &log), expected);
     }
 }
 
 #[test]
-fn the_bus_of_kingston_sends_and_receives_by_turns() {
+fn the_bus_of_kingston_sends_and_receives_alternately() {
     let mut log = "Timestamp,Longitude,Latitude,Speed,Operator,CellID,LAC,LTERSSI,RSRP,RSRQ,SNR,DL_bitrate,\
                    UL_bitrate\n"
         .to_owned();
@@ -136,7 +136,7 @@ fn the_bus_of_kingston_sends_and_receives_by_turns() {
 }
 
 #[test]
-fn modems_of_mtu_tell_their_own_levels() {
+fn modems_of_mtu_report_their_own_levels() {
     let nsa = "Time,rsrp(dBm),rsrq(dB),rssi(dBm),nr_rsrp(dBm),nr_rsrq(dB),nr_rssi(dBm),Sent Bytes,RATE(MBit/s)\n\
                Thu Aug 11 23:59:58 UTC 2022,-96,-10,-65,0,0,0,100,15.25\n\
                Fri Aug 12 00:00:01 UTC 2022,-89,-11,-58,-95,-14,-80,200,58.5\n\
@@ -205,7 +205,7 @@ fn plain_lines_are_times_and_rates() {
 }
 
 #[test]
-fn the_client_of_feup_hears_several_stations() {
+fn the_client_of_feup_receives_several_stations() {
     let head = "senderId,receiverId,systime,channelFreq,isIperfOn,rssiMean,nBytesReceived\n";
     let log = head.to_owned()
         + "ap1,w2,1548778993,2437,0.0,-100.0,0\n\
@@ -277,7 +277,7 @@ fn the_shipyard_is_joined_by_time() {
 }
 
 #[test]
-fn mistakes_in_the_shipyard_are_told_with_their_place() {
+fn mistakes_in_the_shipyard_are_reported_with_their_place() {
     let refused = |transfer: &str, radio: &str| {
         let files = [input(transfer), input(radio)];
         import(Some(Format::Perama), &files, &Wishes::default()).expect_err("is refused").to_string()

@@ -1,4 +1,4 @@
-//! Trace files: what is written is read again, and what is wrong is told with its place.
+//! Trace files: what is written is read again, and what is wrong is reported with its place.
 
 use proptest::prelude::*;
 use squall_signal::{QualityIndex, Technology, WatermarkConfig};
@@ -46,7 +46,7 @@ fn lines_of_other_systems_are_read() {
 }
 
 #[test]
-fn mistakes_are_told_with_line_and_column() {
+fn mistakes_are_reported_with_line_and_column() {
     let head = "time_s,down_mbps,rsrp_dbm,tech,event\n";
     let cases = [
         ("0,1,-90,LTE\n", "t.csv:2: 4 cells instead of 5"),
@@ -64,9 +64,9 @@ fn mistakes_are_told_with_line_and_column() {
         ("0,\"1\n2\",-90,LTE,\n", "t.csv:2: down_mbps: \"1\\n2\" is not a number"),
         ("", "t.csv: there are no rows"),
     ];
-    for (rows, told) in cases {
+    for (rows, expected) in cases {
         let said = refused(&format!("{head}{rows}"));
-        assert!(said.starts_with(told), "{rows:?}: {said}");
+        assert!(said.starts_with(expected), "{rows:?}: {said}");
     }
 }
 

@@ -33,7 +33,7 @@ pub struct Plan<'a> {
     pub time: Duration,
     /// What the links' chance follows.
     pub seed: u64,
-    /// The `squall-lab` program, which is keeper, relay and side.
+    /// The `squall-lab` program, which is init process, relay and side.
     pub lab: PathBuf,
     /// The `squall` program, whose tunnel is measured.
     pub squall: PathBuf,
@@ -80,7 +80,7 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
             .iter()
             .map(|folder| (squall_signal::external::FOLDER.to_owned(), folder.display().to_string()));
         Ok(Program {
-            keeper: vec![plan.lab.clone().into(), "shell-keeper".into()],
+            init: vec![plan.lab.clone().into(), "shell-init".into()],
             command: vec![plan.lab.clone().into(), "versus-side".into(), words.into()],
             variables: folder.collect(),
             reads_input: false,

@@ -100,15 +100,15 @@ enum Side {
 
 /// The first process behind the links on one side, for `squall-lab shell` alone.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct KeeperArgs {
+pub(crate) struct InitArgs {
     alive: i32,
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
 }
 
-/// Runs the keeper.
-pub(crate) fn keep(args: &KeeperArgs) -> ExitCode {
-    ExitCode::from(squall_shell::keeper::run(args.alive, &args.command))
+/// Runs the init process.
+pub(crate) fn init(args: &InitArgs) -> ExitCode {
+    ExitCode::from(squall_shell::init::run(args.alive, &args.command))
 }
 
 /// Runs the command.
@@ -169,6 +169,6 @@ fn join(args: &ShellArgs, side: Side) -> anyhow::Result<ExitCode> {
         ShellError::Join(_) => usage(error),
         error => whole(error),
     })?;
-    let code = joined.run(programs::keeper(), programs::program_or_shell(&args.program)).map_err(whole)?;
+    let code = joined.run(programs::init(), programs::program_or_shell(&args.program)).map_err(whole)?;
     Ok(ExitCode::from(code))
 }

@@ -27,7 +27,7 @@ pub(super) struct Programs {
     /// What has happened, from the threads that wait for it.
     events: Receiver<Event>,
     notify: Sender<Event>,
-    /// The keepers' process ids while they run.
+    /// The process ids of the init processes while they run.
     client: Option<u32>,
     server: Option<u32>,
 }
@@ -85,7 +85,7 @@ impl Programs {
     }
 
     fn program(&self, command: Vec<OsString>, reads_input: bool) -> Program {
-        Program { keeper: keeper(), command, variables: self.variables.clone(), reads_input }
+        Program { init: init(), command, variables: self.variables.clone(), reads_input }
     }
 
     fn watch(&self, mut child: Child, event: fn(ExitStatus) -> Event) -> Result<(), ShellError> {
@@ -149,9 +149,9 @@ impl Programs {
 
     /// Asks all that runs to end, and waits a while for that; a second Ctrl-C ends the waiting.
     fn end(&mut self, shell: &Shell) -> anyhow::Result<()> {
-        for (side, keeper) in [(shell.client(), self.client), (shell.server(), self.server)] {
-            if let Some(keeper) = keeper {
-                side.terminate(keeper);
+        for (side, init) in [(shell.client(), self.client), (shell.server(), self.server)] {
+            if let Some(init) = init {
+                side.terminate(init);
             }
         }
         let deadline = Some(Instant::now() + GRACE);
@@ -184,17 +184,17 @@ pub(super) fn program_or_shell(program: &[OsString]) -> Vec<OsString> {
     }
 }
 
-/// What starts a keeper. The file may have been replaced since this program started; what runs is still there under
+/// What starts an init process. The file may have been replaced since this program started; what runs is still there under
 /// this name.
-pub(super) fn keeper() -> Vec<OsString> {
-    vec!["/proc/self/exe".into(), "shell-keeper".into()]
+pub(super) fn init() -> Vec<OsString> {
+    vec!["/proc/self/exe".into(), "shell-init".into()]
 }
 
 fn by_shell(command: &str) -> Vec<OsString> {
     ["/bin/sh", "-c", command].map(OsString::from).to_vec()
 }
 
-/// The exit code; keepers give one even if a signal has ended their program.
+/// The exit code; init processes return one even if a signal has ended their program.
 fn code(status: ExitStatus) -> u8 {
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }

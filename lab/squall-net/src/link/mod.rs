@@ -133,9 +133,9 @@ pub(crate) struct Outlook {
 /// How packets leave the queue.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Service {
-    /// At so many bits per second; `None` means unlimited.
+    /// Bits per second; `None` means unlimited.
     Rate(Option<u64>),
-    /// At opportunities; the next come at that time, so many together.
+    /// At opportunities; the next `count` come at that time.
     Opportunities { at: Micros, count: u64 },
 }
 

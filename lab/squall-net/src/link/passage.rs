@@ -48,7 +48,7 @@ impl<T: Clone> Link<T> {
         self.outages == 0 && (self.serving.is_some() || self.queue.len() > 0)
     }
 
-    /// Lets the opportunities go by that nobody can use.
+    /// Skips the opportunities that no packet can use.
     pub(super) fn pass_opportunities(&mut self, until: Nanos) {
         if self.uses_opportunities() {
             return;

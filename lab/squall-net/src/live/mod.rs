@@ -46,7 +46,7 @@ pub trait Ports: Send + 'static {
     /// What ends the emulation.
     fn receive(&mut self, ready: &[bool], inbox: &mut Inbox<Self::Packet>) -> io::Result<()>;
 
-    /// Gives a packet that has come out of its link to whom it is for.
+    /// Hands a packet that has come out of its link to its receiver.
     fn hand_over(&mut self, arrival: &Arrival<Self::Packet>) -> Outcome;
 
     /// Changes what the far side takes for the client's address on a path, as a NAT does that has forgotten it.
@@ -64,7 +64,7 @@ pub enum Outcome {
     Sent,
     /// The kernel did not take it.
     Refused,
-    /// There is nobody it is for.
+    /// It has no receiver.
     Stray,
 }
 
@@ -86,8 +86,8 @@ struct Incoming<T> {
 }
 
 impl<T> Inbox<T> {
-    /// Takes a packet of `size` bytes (IP size) that has just been read, and tells the time, in microseconds since the
-    /// start.
+    /// Takes a packet of `size` bytes (IP size) that has just been read, and returns the time, in microseconds since
+    /// the start.
     pub fn push(&mut self, path: usize, direction: Direction, size: usize, packet: T) -> Micros {
         let at = micros_since(self.start);
         self.packets.push(Incoming { at, path, direction, size, packet });
@@ -130,7 +130,7 @@ pub struct LiveReport {
     pub paths: Vec<PathReport>,
     /// How late packets were handed to the kernel.
     pub slip: SlipReport,
-    /// Packets that came out of a link with nobody they are for.
+    /// Packets that came out of a link and had no receiver.
     pub strays: u64,
     /// Packets that the kernel did not take (its buffer was full, or the other side is gone).
     pub refused: u64,

@@ -27,7 +27,7 @@ pub struct SlipReport {
     pub max: Micros,
 }
 
-/// The longest slip that is told apart from longer ones: a minute.
+/// The longest slip that is measured: a minute. Longer ones count as a minute.
 const LONGEST: Micros = 60_000_000;
 
 impl Slip {

@@ -36,7 +36,7 @@ pub struct CellularMap {
     /// not above `min_sinr`.
     pub edge_sinr: f64,
     /// The loss at `min_sinr`; from there it falls evenly to 0 at `edge_sinr`. Default 10 %. No standard gives
-    /// this number: RLC repeats what HARQ has lost, until it gives up.
+    /// this number: RLC repeats what HARQ has lost, up to a limit.
     pub edge_loss: Ratio,
 }
 

@@ -140,7 +140,7 @@ impl Follower {
         let all = self.map.conditions(&levels);
         self.conditions = match self.parts {
             Parts::All => all,
-            // A trunk that stands still is as good as an outage to those behind it.
+            // For the links behind it a stalled trunk equals an outage.
             Parts::Share => Conditions { share: all.share, ..Conditions::FULL },
             Parts::Rest => Conditions { share: Ratio::ONE, ..all },
         };

@@ -66,11 +66,11 @@ pub struct RadioConfig {
     pub granularity: Span,
     /// How long after it was asked its answer arrives. Default 0.
     pub late: Span,
-    /// Standard deviation of what it tells from what is true, in dB. Default 0.
+    /// Standard deviation of the reported from the true level, in dB. Default 0.
     pub noise: f64,
     /// The time within which that noise keeps 1/e of its correlation. Default 0: each measurement for itself.
     pub noise_correlation: Span,
-    /// What it rounds to, in dB; 0 for no rounding. Default 1, as chips tell it.
+    /// What it rounds to, in dB; 0 for no rounding. Default 1, as chips report it.
     pub quantum: f64,
     /// The seed of the levels. Default: one for each path, from the seed of the network. The noise always
     /// follows the seed of the network.

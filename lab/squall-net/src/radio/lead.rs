@@ -1,4 +1,4 @@
-//! By how much a radio knows earlier than its link.
+//! By how much a radio is earlier than its link.
 
 use std::{fmt, str::FromStr};
 
@@ -26,7 +26,7 @@ impl Lead {
     /// The longest lead or lag.
     pub const LIMIT: Span = Span::from_millis(60_000);
 
-    /// So many microseconds; negative if the radio is later than the link. Held within a minute.
+    /// Microseconds; negative if the radio is later than the link. Held within a minute.
     pub fn from_micros(micros: i64) -> Self {
         let limit = Self::LIMIT.micros() as i64;
         Self(micros.clamp(-limit, limit))

@@ -25,7 +25,7 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// These levels as a radio of this technology would tell them at `at`.
+    /// These levels as a radio of this technology would report them at `at`.
     pub(super) fn reading(&self, at: Micros, technology: Technology) -> Reading {
         let Self { rsrp, sinr, rssi, detached, .. } = *self;
         if detached {
@@ -123,7 +123,7 @@ impl LevelSeries {
         self.columns().iter().any(Option::is_some)
     }
 
-    /// Reads the file, if it is not read yet. A level that has no column there, or no value in it, is not told.
+    /// Reads the file, if it is not read yet. A level without a column there, or without a value in it, is not reported.
     pub(super) fn load(&mut self, base: &Path) -> Result<(), TraceError> {
         let Some(csv) = self.csv.clone().filter(|_| !self.is_loaded()) else { return Ok(()) };
         let path = base.join(csv);

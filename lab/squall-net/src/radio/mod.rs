@@ -1,4 +1,4 @@
-//! Radios: levels over time, what the link makes of them, and what the radio tells of them.
+//! Radios: levels over time, what the link makes of them, and what the radio reports of them.
 //!
 //! A path may have a radio ([`RadioConfig`]). Its *levels* (RSRP, SINR, RSSI) come from a series of measured
 //! values or from a seeded scene: a walk through a building, a street canyon, a tunnel, a train. Two things
@@ -6,7 +6,7 @@
 //!
 //! - The link: a map ([`CellularMap`], [`WifiMap`]) makes of the levels a share of the link's rate, a loss, or
 //!   an outage ([`Conditions`]). The rate of the link in the configuration is what the best levels give.
-//! - The reports: what a radio would tell its host, with noise, in whole decibels, at the pace and with the
+//! - The reports: what a radio would report to its host, with noise, in whole decibels, at the pace and with the
 //!   delay of a real one ([`Network::report`](crate::Network::report),
 //!   [`Network::poll_report`](crate::Network::poll_report)).
 //!

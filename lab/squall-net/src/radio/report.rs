@@ -1,4 +1,4 @@
-//! What a radio tells of its levels: late, noisy, in whole decibels.
+//! What a radio reports of its levels: late, noisy, in whole decibels.
 
 use rand_pcg::{Pcg64Mcg, rand_core::SeedableRng};
 use squall_signal::{Reading, Technology};
@@ -62,7 +62,7 @@ impl Radio {
 struct Reporter {
     course: Course,
     technology: Technology,
-    /// How much later than their time the levels are told; negative if earlier.
+    /// How much later than their time the levels are reported; negative if earlier.
     shift: Lead,
     capture: Micros,
     granularity: Micros,
@@ -124,7 +124,7 @@ impl Reporter {
     }
 
     fn ask(&mut self, at: Micros) -> Option<Reading> {
-        // What it tells is what it measured last, by its own pace.
+        // It reports its last measurement, which it takes at its own pace.
         let measuring = if self.granularity == 0 { at } else { at - at % self.granularity };
         if self.measured.is_none_or(|reading| reading.at < measuring) {
             let air = self.shift.after(measuring);
@@ -140,8 +140,8 @@ impl Reporter {
         let passed = self.measured.map_or(0, |last| at - last.at);
         let (levels, _) = self.course.at(air);
         let mut reading = levels.reading(at, self.technology);
-        let told = [&mut reading.rsrp, &mut reading.sinr, &mut reading.rssi];
-        for (level, noise) in told.into_iter().zip(&mut self.noise) {
+        let reported = [&mut reading.rsrp, &mut reading.sinr, &mut reading.rssi];
+        for (level, noise) in reported.into_iter().zip(&mut self.noise) {
             let off = noise.pass(passed, &mut self.random);
             let quantum = self.quantum;
             *level = level.map(|level| {

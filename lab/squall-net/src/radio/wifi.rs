@@ -30,10 +30,10 @@ pub struct WifiMap {
     pub margin: f64,
     /// Width of the channel in MHz: 20, 40, 80 or 160. Each doubling costs 3 dB (Table 21-25). Default 20.
     pub width: u32,
-    /// From a tenth of the frames damaged to all of them, in dB. Default 4. An assumption: the standard tells
+    /// From a tenth of the frames damaged to all of them, in dB. Default 4. An assumption: the standard has
     /// only the one point.
     pub cliff: f64,
-    /// How often a frame is sent until it is given up. Default 7 (dot11ShortRetryLimit).
+    /// How often a frame is sent until it is dropped. Default 7 (dot11ShortRetryLimit).
     pub attempts: u32,
 }
 

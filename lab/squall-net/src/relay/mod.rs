@@ -45,11 +45,11 @@ pub struct Relay {
 /// What the relay has done so far.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelayReport {
-    /// Of the links, and how late datagrams were. Strays are datagrams for a client that the relay no longer knew.
+    /// Of the links, and how late datagrams were. Strays are datagrams for a client that the relay had removed.
     #[serde(flatten)]
     pub live: LiveReport,
     /// Datagrams that the kernel dropped because the relay read them too late; `None` where the kernel does not
-    /// tell (it does on Linux with IPv4). Those of sockets that a rebind has closed are forgotten.
+    /// count them (it does on Linux with IPv4). Those of sockets that a rebind has closed are forgotten.
     pub overruns: Option<u64>,
 }
 

@@ -163,7 +163,7 @@ impl Sockets {
         }
     }
 
-    /// Tells whoever makes a report which sockets there are.
+    /// Publishes the addresses of the sockets, for reports.
     fn publish(&self) {
         *self.server_sides.lock() =
             self.flows.iter().filter_map(|flow| flow.socket.local_addr().ok()).collect();

@@ -15,7 +15,7 @@ pub(super) fn client_side(path: usize, server: SocketAddr) -> io::Result<UdpSock
     bind(if server.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { loopback(path, 1) })
 }
 
-/// A socket from which the server hears one client of a path: 127.77.*path + 1*.2 and a fresh port, or any
+/// A socket from which the server receives one client of a path: 127.77.*path + 1*.2 and a fresh port, or any
 /// address if the server is elsewhere.
 pub(super) fn server_side(path: usize, server: SocketAddr) -> io::Result<UdpSocket> {
     let local = match server.ip() {

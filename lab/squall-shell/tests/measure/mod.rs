@@ -22,7 +22,7 @@ pub(crate) const TESTS: [(&str, fn()); 9] = [
     ("tcp_fills_a_link", tcp_fills_a_link),
     ("each_address_and_interface_has_its_path", each_address_and_interface_has_its_path),
     ("a_rebinding_changes_the_address", a_rebinding_changes_the_address),
-    ("logs_tell_of_every_packet", logs_tell_of_every_packet),
+    ("logs_have_every_packet", logs_have_every_packet),
 ];
 
 /// Bytes of IPv4 and UDP header.
@@ -289,12 +289,12 @@ fn a_rebinding_changes_the_address() {
     let after = echo();
     assert_ne!(before.ip(), after.ip());
     assert_eq!(before.port(), after.port());
-    // Nobody has the old address any more.
+    // The old address has no owner any more.
     server.send_to(b"lost", before).expect("a link");
     assert!(client.recv(&mut [0; 100]).is_err());
 }
 
-fn logs_tell_of_every_packet() {
+fn logs_have_every_packet() {
     let folder = std::env::temp_dir().join(format!("squall-calibration-{}", std::process::id()));
     let path: PathConfig = "name=wifi,rate=1mbps,queue=3packets".parse().expect("a link");
     let mut shell = Prepared::new(&[path], 1).expect("a shell").start(Some(&folder)).expect("links");

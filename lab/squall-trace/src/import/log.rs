@@ -26,7 +26,7 @@ impl<'t> Log<'t> {
     }
 
     /// Takes a row of a time in microseconds by the log's clock, from a line, and marks what is new since the
-    /// row before: the serving cell, where the log tells it, and the technology.
+    /// row before: the serving cell, where the log has it, and the technology.
     ///
     /// # Errors
     /// If time goes back.

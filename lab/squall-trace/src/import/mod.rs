@@ -112,7 +112,7 @@ impl Recording {
     }
 
     /// Reads the text of a file, or of several of a format whose recordings have several. The name of a list of
-    /// opportunities tells its direction: with a part `up` between dots, such as `drive.up`, it is the uplink.
+    /// opportunities has its direction: with a part `up` between dots, such as `drive.up`, it is the uplink.
     ///
     /// # Errors
     /// Names the line of the first mistake, or says that the format is not known, or what was wished for not there.
@@ -149,7 +149,7 @@ impl Recording {
                 let other = self.rate.map(|other| format!("; there is one in {other}")).unwrap_or_default();
                 return Err(TraceError::line(file, 1, format!("there is no rate in {wish}{other}")));
             }
-            // Whoever asks for one does not need the other.
+            // A wish for one direction drops the other.
             let other = if wish == Quantity::Down { Quantity::Up } else { Quantity::Down };
             self.rows.iter_mut().for_each(|row| row[other] = None);
             self.rate = Some(wish);
@@ -158,7 +158,7 @@ impl Recording {
     }
 }
 
-/// Whether a format takes so many files, and has what was asked for.
+/// Whether a format takes this number of files, and has what was asked for.
 fn suits(format: Format, inputs: &[Input], wishes: &Wishes) -> Result<(), TraceError> {
     let has_parts = matches!(format, Format::Feup | Format::Sigcomm);
     let has_no_tech = matches!(format, Format::Plain | Format::Cicv | Format::Hsdpa | Format::Sabre);
@@ -166,7 +166,7 @@ fn suits(format: Format, inputs: &[Input], wishes: &Wishes) -> Result<(), TraceE
         let files = if format.files() == 1 { "one file" } else { "two files" };
         format!("takes {files} at a time, not {}", inputs.len())
     } else if wishes.tech.is_some() && !has_no_tech {
-        "tells the technology itself".to_owned()
+        "names the technology itself".to_owned()
     } else if wishes.part.is_some() && !has_parts {
         "has no parts".to_owned()
     } else {
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(refused(None, &["0 1\n", "0 1\n"], none()), "plain takes one file at a time, not 2");
         assert_eq!(refused(Some(Format::Perama), &["{}"], none()), "perama takes two files at a time, not 1");
         let tech = Wishes { tech: Some(Tech::default()), ..none() };
-        assert_eq!(refused(Some(Format::Ucc), &[""], tech), "ucc tells the technology itself");
+        assert_eq!(refused(Some(Format::Ucc), &[""], tech), "ucc names the technology itself");
         let part = Wishes { part: Some("x".into()), ..none() };
         assert_eq!(refused(Some(Format::Plain), &[""], part), "plain has no parts");
     }

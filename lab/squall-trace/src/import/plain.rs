@@ -2,7 +2,7 @@
 //! Lumos5G traces (IMC 2020) as <https://github.com/SIGCOMM21-5G/artifact> has them, Zhuge, Solis, Pensieve. The first line
 //! may have names.
 //!
-//! A rate of 0 is an outage. Of several rows of one time the first counts. Such a log does not tell the
+//! A rate of 0 is an outage. Of several rows of one time the first counts. Such a log does not have the
 //! technology: it is `cellular` unless another word is wished for.
 
 use super::{

@@ -5,13 +5,13 @@
 //! for an answer that came back over the other one; then follow `senderid=`, `seq=`, `send_time=`, `recv_time=`
 //! in nanoseconds, and `1delay=` or `rtt=` in seconds. Packets fill an MTU of 1,500 bytes, so each is an
 //! opportunity of mahimahi, in whole milliseconds since the first, rounded down as the tool's own script does. In a
-//! client's log (`client-TIME-ID`) they are the downlink, in a server's (`server-TIME-ID`) the uplink. Answers tell
-//! the round trip: over the measured link, and back over the other.
+//! client's log (`client-TIME-ID`) they are the downlink, in a server's (`server-TIME-ID`) the uplink. Answers
+//! measure the round trip: over the measured link, and back over the other.
 
 use super::Input;
 use crate::{Quantity, Recording, Row, TraceError, mahimahi};
 
-/// What a line tells.
+/// The values of a line.
 struct Arrival<'t> {
     sender: &'t str,
     nanos: i64,

@@ -18,7 +18,7 @@ fn column(name: &str) -> Wishes {
 const BOTH: &str = "\u{feff}time_s,down_mbps,up_mbps,rtt_ms,event\n0,8,2,,\n1,4,,50,ho\n";
 
 #[test]
-fn a_table_knows_its_columns_and_its_end() {
+fn a_table_has_its_columns_and_its_end() {
     let both = read("log", BOTH, &Wishes::default()).unwrap();
     assert_eq!((both.format(), both.rate()), (Format::Csv, Some(Quantity::Down)));
     assert_eq!(both.columns(), ["down_mbps", "up_mbps", "rtt_ms", "event"]);
@@ -66,7 +66,7 @@ fn what_is_missing_is_refused() {
 }
 
 #[test]
-fn the_name_of_a_list_tells_its_direction() {
+fn the_name_of_a_list_has_its_direction() {
     let of = |name: &str, wishes: &Wishes| read(name, "1\n2\n", wishes).unwrap().rate();
     assert_eq!(of("up/drive.down", &Wishes::default()), Some(Quantity::Down));
     assert_eq!(of("drive.up.mahi", &Wishes::default()), Some(Quantity::Up));

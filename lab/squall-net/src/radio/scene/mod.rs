@@ -126,7 +126,7 @@ fn together(one: f64, other: f64) -> f64 {
 /// Noise of a receiver in a resource element in dBm, as in [`CellularMap`](super::CellularMap).
 const NOISE: f64 = -123.2;
 
-/// The highest SINR that modems tell, in dB.
+/// The highest SINR that modems report, in dB.
 const HIGHEST_SINR: f64 = 30.0;
 
 /// RSRP and the SINR that goes with it over this interference (in dBm in a resource element).

@@ -77,7 +77,7 @@ impl Shadow {
         Self { deviation, value: gauss(random), kept, renewed: (1.0 - kept * kept).sqrt() }
     }
 
-    /// What it adds now, in dB; then a step goes by.
+    /// What it adds now, in dB; then advances by a step.
     pub(super) fn go(&mut self, random: &mut Pcg64Mcg) -> f64 {
         let here = self.deviation * self.value;
         self.value = self.kept * self.value + self.renewed * gauss(random);

@@ -9,8 +9,8 @@ use crate::{error::ConfigError, radio::Levels};
 
 /// On foot from an access point to the edge of its coverage outdoors and back, for ever.
 ///
-/// Path loss and shadowing are those of a street without line of sight. A station that hears too little loses
-/// its association, and needs a while to get it back.
+/// Path loss and shadowing are those of a street without line of sight. A station that receives too little
+/// loses its association, and needs a while to get it back.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WifiEdge {
@@ -60,7 +60,7 @@ pub(in super::super) struct State {
     edge: WifiEdge,
     way: Shuttle,
     shadow: Shadow,
-    /// Seconds until it is associated again, once it hears enough.
+    /// Seconds until it is associated again, once it receives enough.
     away: Option<f64>,
 }
 

@@ -1,7 +1,7 @@
 //! The first process of a side's process namespace: when it ends, the kernel kills all others there.
 //!
 //! So nothing that was started behind the links survives them, not what has put itself into the background, and not when
-//! the shell is killed, for then the kernel kills its keepers.
+//! the shell is killed, for then the kernel kills its init processes.
 
 use std::{
     ffi::OsString,
@@ -34,7 +34,7 @@ const NOT_EXECUTABLE: i32 = 126;
 const BY_SIGNAL: i32 = 128;
 
 /// Runs a program and waits for it: the last act of a process. `alive` and `command` are what
-/// [`Side::start`](crate::Side::start) has added to the keeper's arguments. Answers with the exit code: the program's,
+/// [`Side::start`](crate::Side::start) has added to the arguments of the init process. Answers with the exit code: the program's,
 /// 128 and the signal's number if one ended it, 127 if there is no such program.
 pub fn run(alive: RawFd, command: &[OsString]) -> u8 {
     u8::try_from(wait_for(alive, command)).unwrap_or(1)
