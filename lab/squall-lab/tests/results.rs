@@ -1,6 +1,6 @@
 //! The results of the shipped scenarios as a snapshot: a change of behaviour is a difference to review.
 //!
-//! `UPDATE_RESULTS=1 cargo test -p squall-lab --test results` writes `scenarios/results.txt` again.
+//! `UPDATE_RESULTS=1 cargo test -p squall-lab --test results` writes `results.txt` beside this file again.
 
 use std::{fs, path::PathBuf, sync::Arc};
 
@@ -69,7 +69,7 @@ fn shipped_scenarios_give_the_recorded_results() {
         let runs = batch.run(&|_| {}).unwrap_or_else(|error| panic!("{error}"));
         found.extend(runs.iter().map(row));
     }
-    let file = folder().join("results.txt");
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/results.txt");
     if std::env::var_os("UPDATE_RESULTS").is_some() {
         fs::write(&file, &found).expect("can be written");
     }
@@ -82,7 +82,7 @@ fn shipped_scenarios_give_the_recorded_results() {
         .collect();
     assert!(
         recorded == found,
-        "results differ from scenarios/results.txt; if that is intended, write it again (see the file)\n{}",
+        "results differ from tests/results.txt; if that is intended, write it again (see the file)\n{}",
         changed.join("\n")
     );
 }
