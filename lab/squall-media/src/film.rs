@@ -45,7 +45,7 @@ pub struct Film {
     clip: Clip,
     /// By the picture shown, none if that is black, and the one that should have been.
     known: Mutex<BTreeMap<Shown, Likeness>>,
-    /// Whoever compares holds it, so that no pair is compared twice.
+    /// The thread that compares holds it, so that no pair is compared twice.
     comparing: Mutex<()>,
 }
 
