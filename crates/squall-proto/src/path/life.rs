@@ -269,7 +269,7 @@ impl Life {
         self.radios.iter().flatten().map(|radio| radio.factor).fold(1.0, f64::min)
     }
 
-    /// Since when it has been of no use: silent, or opened and not validated.
+    /// Since when it delivers nothing: silent, or opened and not validated.
     pub(crate) fn idle_since(&self) -> Option<Micros> {
         match self.state {
             State::Opened => Some(self.opened),

@@ -85,7 +85,7 @@ impl Session {
         }
     }
 
-    /// Closes a path that has been of no use for too long; a client opens it again later.
+    /// Closes a path that has delivered nothing for too long; a client opens it again later.
     fn close_idle(&mut self, at: Micros) {
         let idle = self.config.path_idle_timeout.as_micros() as Micros;
         let now = self.instant(at);

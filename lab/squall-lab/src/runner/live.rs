@@ -126,7 +126,7 @@ pub struct PathStatus {
     pub state: PathState,
     /// All samples so far.
     pub series: PathSeries,
-    /// The quality index of its radio's last report, whether the session goes by it or not.
+    /// The quality index of its radio's last report, whether or not the session uses it.
     pub quality: Option<f64>,
     /// What the link truly follows, if it has a radio.
     pub air: Option<Air>,
