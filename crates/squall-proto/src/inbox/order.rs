@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque, hash_map::Entry};
 
-use super::{Arrived, InboxEvent};
+use super::event::{Arrived, InboxEvent};
 
 /// What follows a block that is not out of the way.
 #[derive(Debug)]

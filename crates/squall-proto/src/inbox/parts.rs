@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Inbox, InboxEvent, Part, before};
+use super::{
+    Inbox, before,
+    event::{InboxEvent, Part},
+};
 use crate::wire::MAX_CHANNELS;
 
 /// Which channels' blocks are wanted in parts, and which blocks have bytes to hand over.

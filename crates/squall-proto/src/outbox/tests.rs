@@ -1,0 +1,228 @@
+use std::time::Duration;
+
+use super::*;
+use crate::Channel;
+
+const PATH: PathId = PathId(1);
+
+fn outbox() -> Outbox {
+    let limits = Limits { queued_bytes: 10_000, open_blocks: 4, block: 5_000, ..Limits::default() };
+    let mut outbox = Outbox::new(limits, false);
+    outbox.set_credit(6_000);
+    outbox.set_capacity(6_000);
+    outbox
+}
+
+fn block(len: usize) -> Block {
+    Block::new(vec![7; len])
+}
+
+/// Lets waiting blocks in; returns which.
+fn queued(outbox: &mut Outbox) -> Vec<BlockId> {
+    let queued = |event| if let SchedEvent::Queued(id) = event { Some(id) } else { None };
+    outbox.admit().into_iter().filter_map(queued).collect()
+}
+
+fn opened(outbox: &mut Outbox, options: &BlockOptions) -> BlockId {
+    let id = outbox.open(0, options).unwrap();
+    outbox.admit();
+    id
+}
+
+fn write(outbox: &mut Outbox, id: BlockId, len: usize) -> Result<(), WriteError> {
+    outbox.append(id, vec![7; len].into())?;
+    outbox.admit();
+    Ok(())
+}
+
+/// Bytes of a block that schedulers see.
+fn shown(outbox: &Outbox, id: BlockId) -> u32 {
+    outbox.queue.get(id).unwrap().meta().len
+}
+
+#[test]
+fn what_is_written_to_an_open_block_is_shown_as_it_comes() {
+    let mut outbox = outbox();
+    outbox.set_peer_takes_growing(true);
+    let id = opened(&mut outbox, &BlockOptions::new());
+    assert_eq!((shown(&outbox, id), outbox.total(id)), (0, None));
+    write(&mut outbox, id, 700).unwrap();
+    write(&mut outbox, id, 300).unwrap();
+    assert_eq!((shown(&outbox, id), outbox.queued_bytes()), (1_000, 1_000));
+    outbox.queue.mark_sent(id, 0..1_000, PATH, 1);
+    assert_eq!(outbox.on_acked(id, 0..1_000, PATH, false), None, "more may come");
+    outbox.finish(id).unwrap();
+    outbox.admit();
+    assert_eq!((outbox.total(id), outbox.lacks_end(id)), (Some(1_000), true));
+    assert!(outbox.take_end(id) && !outbox.take_end(id), "announced once");
+    assert_eq!(outbox.on_end_known(id).map(|ended| ended.ending), Some(Ending::Delivered));
+    assert_eq!(write(&mut outbox, id, 1), Err(WriteError::Ended));
+    assert_eq!((outbox.finish(id), outbox.queued_bytes()), (Err(WriteError::Ended), 0));
+}
+
+#[test]
+fn a_chunk_that_tells_the_length_needs_no_announcement() {
+    let mut outbox = outbox();
+    outbox.set_peer_takes_growing(true);
+    let id = opened(&mut outbox, &BlockOptions::new());
+    write(&mut outbox, id, 1_000).unwrap();
+    outbox.finish(id).unwrap();
+    outbox.admit();
+    outbox.queue.mark_sent(id, 0..1_000, PATH, 1);
+    assert_eq!(outbox.on_acked(id, 500..1_000, PATH, true), None);
+    assert!(!outbox.take_end(id));
+    assert!(outbox.on_acked(id, 0..500, PATH, false).is_some());
+}
+
+#[test]
+fn an_earlier_peer_gets_what_is_written_as_a_whole() {
+    let mut outbox = outbox();
+    let id = opened(&mut outbox, &BlockOptions::new());
+    write(&mut outbox, id, 700).unwrap();
+    outbox.send(0, block(100)).unwrap();
+    assert_eq!(queued(&mut outbox), [BlockId(1)], "it holds up no other");
+    assert_eq!(shown(&outbox, id), 0);
+    outbox.finish(id).unwrap();
+    outbox.admit();
+    assert_eq!((shown(&outbox, id), outbox.total(id)), (700, Some(700)));
+}
+
+#[test]
+fn an_open_block_keeps_to_the_limits_as_it_grows() {
+    let mut outbox = outbox();
+    outbox.set_peer_takes_growing(true);
+    let [first, second] = [0; 2].map(|_| opened(&mut outbox, &BlockOptions::new()));
+    let too_large = WriteError::TooLarge { len: 5_001, limit: 5_000 };
+    assert_eq!(write(&mut outbox, first, 5_001), Err(too_large));
+    write(&mut outbox, first, 4_000).unwrap();
+    write(&mut outbox, second, 4_000).unwrap();
+    assert_eq!((shown(&outbox, first), shown(&outbox, second)), (4_000, 2_000), "the peer's credit");
+    write(&mut outbox, first, 1_000).unwrap();
+    assert_eq!(shown(&outbox, first), 5_000, "the oldest grows whatever the credit");
+    let third = opened(&mut outbox, &BlockOptions::new());
+    assert_eq!(write(&mut outbox, third, 1_001), Err(WriteError::Full(vec![7; 1_001].into())));
+    outbox.end(first, Ending::Cancelled("test")).unwrap();
+    assert!(outbox.take_writable());
+    outbox.admit();
+    assert_eq!(shown(&outbox, second), 4_000);
+    (0..2).for_each(|_| _ = opened(&mut outbox, &BlockOptions::new()));
+    assert_eq!(outbox.open(0, &BlockOptions::new()), Err(OpenError::Full), "four blocks are open");
+}
+
+#[test]
+fn an_open_block_ends_by_its_deadline_or_by_a_loss() {
+    let mut outbox = outbox();
+    outbox.set_peer_takes_growing(true);
+    let options = BlockOptions::new().unreliable().deadline(Duration::from_millis(10));
+    let id = opened(&mut outbox, &options);
+    assert_eq!(outbox.overdue(10_000), Some(id), "from when it was opened");
+    assert_eq!(outbox.finish(id), Err(WriteError::Empty));
+    write(&mut outbox, id, 1_000).unwrap();
+    outbox.queue.mark_sent(id, 0..1_000, PATH, 1);
+    assert_eq!(outbox.on_lost(id, 0..500, PATH).map(|ended| ended.ending), Some(Ending::Lost));
+    assert_eq!(write(&mut outbox, id, 1), Err(WriteError::Ended));
+    assert_eq!((outbox.next_deadline(), outbox.open_blocks()), (None, 0));
+}
+
+#[test]
+fn what_cannot_be_sent_is_told_and_handed_back() {
+    let mut outbox = outbox();
+    assert_eq!(outbox.send(0, block(0)), Err(SendError::Empty));
+    assert_eq!(outbox.send(0, block(5_001)), Err(SendError::TooLarge { len: 5_001, limit: 5_000 }));
+    outbox.send(0, block(5_000)).unwrap();
+    outbox.send(0, block(4_000)).unwrap();
+    assert_eq!(outbox.send(0, block(1_001)), Err(SendError::Full(block(1_001))));
+    assert!(!outbox.is_writable());
+    outbox.end(BlockId(0), Ending::Cancelled("test")).unwrap();
+    assert!(outbox.take_writable());
+    assert!(!outbox.take_writable(), "once");
+    for _ in 0..3 {
+        outbox.send(0, block(1)).unwrap();
+    }
+    assert!(matches!(outbox.send(0, block(1)), Err(SendError::Full(_))), "four blocks are open");
+}
+
+#[test]
+fn blocks_beyond_the_peers_credit_wait() {
+    let mut outbox = outbox();
+    for len in [4_000, 3_000, 1_000] {
+        outbox.send(0, block(len)).unwrap();
+    }
+    assert_eq!(queued(&mut outbox), [BlockId(0)]);
+    outbox.queue.mark_sent(BlockId(0), 0..4_000, PATH, 1);
+    let ended = outbox.on_acked(BlockId(0), 0..4_000, PATH, false).unwrap();
+    assert_eq!((ended.ending, ended.over[1]), (Ending::Delivered, 4_000));
+    assert_eq!(queued(&mut outbox), [BlockId(1), BlockId(2)]);
+    outbox.set_credit(0);
+    outbox.end_all();
+    outbox.send(0, block(2_000)).unwrap();
+    assert!(outbox.admit().is_empty(), "the peer's application is slow");
+    outbox.set_capacity(1_000);
+    assert_eq!(queued(&mut outbox), [BlockId(3)], "the peer can never take it, and is to say so");
+}
+
+#[test]
+fn an_unreliable_block_ends_when_its_last_byte_has_its_fate() {
+    let mut outbox = outbox();
+    outbox.send(0, block(2_000).unreliable()).unwrap();
+    outbox.admit();
+    outbox.queue.mark_sent(BlockId(0), 0..2_000, PATH, 1);
+    assert_eq!(outbox.on_lost(BlockId(0), 0..1_000, PATH), None);
+    let ended = outbox.on_acked(BlockId(0), 1_000..2_000, PATH, false).unwrap();
+    assert_eq!((ended.ending, ended.acked), (Ending::Lost, 1_000));
+    assert_eq!(outbox.on_acked(BlockId(0), 0..1_000, PATH, false), None, "one fate");
+    assert_eq!((outbox.queued_bytes(), outbox.open_blocks()), (0, 0));
+}
+
+#[test]
+fn an_unreliable_block_that_lost_bytes_is_not_sent_to_its_end() {
+    let mut outbox = outbox();
+    outbox.send(0, block(3_000).unreliable()).unwrap();
+    outbox.send(0, block(2_000)).unwrap();
+    outbox.admit();
+    for id in [0, 1].map(BlockId) {
+        outbox.queue.mark_sent(id, 0..1_000, PATH, 1);
+        outbox.queue.mark_sent(id, 0..1_000, PathId(0), 1);
+        assert_eq!(outbox.on_lost(id, 0..1_000, PATH), None, "a copy is on its way");
+    }
+    let ended = outbox.on_lost(BlockId(0), 500..1_000, PathId(0)).unwrap();
+    assert_eq!((ended.ending, ended.acked), (Ending::Lost, 0));
+    assert_eq!(outbox.on_lost(BlockId(1), 0..1_000, PathId(0)), None, "a reliable one is repaired");
+    assert_eq!(outbox.open_blocks(), 1);
+}
+
+#[test]
+fn everything_may_be_reliable_by_order() {
+    let mut outbox = Outbox::new(Limits { queued_bytes: 100, ..Limits::default() }, true);
+    outbox.send(0, block(60).unreliable()).unwrap();
+    let back = outbox.send(0, block(60).unreliable());
+    assert_eq!(back, Err(SendError::Full(block(60).unreliable())), "handed back as it came");
+    outbox.admit();
+    assert!(outbox.queue.get(BlockId(0)).unwrap().meta().reliable);
+    outbox.queue.mark_sent(BlockId(0), 0..60, PATH, 1);
+    assert_eq!(outbox.on_lost(BlockId(0), 0..60, PATH), None, "to be sent again");
+}
+
+#[test]
+fn deadlines_come_in_order_and_end_with_the_block() {
+    let mut outbox = outbox();
+    outbox.send(0, block(10).deadline(Duration::from_millis(20))).unwrap();
+    outbox.send(0, block(10).deadline(Duration::from_millis(10))).unwrap();
+    assert_eq!(outbox.next_deadline(), Some(10_000));
+    assert_eq!(outbox.overdue(9_999), None);
+    assert_eq!(outbox.overdue(10_000), Some(BlockId(1)));
+    outbox.end(BlockId(1), Ending::Expired).unwrap();
+    assert_eq!(outbox.next_deadline(), Some(20_000));
+    assert_eq!(outbox.end(BlockId(1), Ending::Expired), None, "one fate");
+}
+
+#[test]
+fn ordered_blocks_name_the_one_before_on_their_channel() {
+    let mut outbox = outbox();
+    outbox.send(0, block(1).channel(Channel::new(3)).ordered()).unwrap();
+    outbox.send(0, block(1).channel(Channel::new(3))).unwrap();
+    outbox.send(0, block(1).channel(Channel::new(4)).ordered()).unwrap();
+    outbox.send(0, block(1).channel(Channel::new(3)).ordered()).unwrap();
+    let previous: Vec<_> = (0..4).map(|i| outbox.previous(BlockId(i))).collect();
+    assert_eq!(previous, [Some(0), None, Some(0), Some(3)]);
+}

@@ -1,0 +1,258 @@
+use proptest::{prelude::*, strategy::ValueTree as _};
+
+use super::*;
+
+const SRTT: Micros = 30_000;
+const EXPECTED: Expectation =
+    Expectation { rtt: SRTT, deviation: 5_000, probe_timeout: 60_000, silence: 200_000 };
+
+/// A path in use that nothing is known of.
+fn in_use() -> Life {
+    Life { state: State::InUse, ..Life::default() }
+}
+
+fn lost(life: &mut Life, now: Micros, packet: Packet, window: u64) -> bool {
+    life.on_loss(now, packet, window) == Some(Change::Narrowed)
+}
+
+fn full(sent_at: Micros) -> Packet {
+    Packet { sent_at, full_size: true }
+}
+
+fn small(sent_at: Micros) -> Packet {
+    Packet { sent_at, full_size: false }
+}
+
+#[test]
+fn a_path_that_passes_small_packets_only_is_out_until_a_full_size_one_passes() {
+    let mut life = in_use();
+    life.suspect(1_000_000, None, 80_000);
+    let back = life.on_proof(1_100_000, small(1_090_000), SRTT);
+    assert_eq!(back, Some(Change::Readmitted(100_000)), "the first time a small one is enough");
+    life.suspect(1_300_000, None, 80_000);
+    assert_eq!(life.on_proof(1_350_000, small(1_340_000), SRTT), Some(Change::StillNarrow));
+    assert!(life.is_narrow() && !life.is_suspect());
+    assert_eq!(life.full_probe_at(), Some(1_350_000));
+    assert!(!life.on_full_probe(1_350_000));
+    assert_eq!(life.full_probe_at(), Some(1_600_000));
+    assert!(life.on_full_probe(1_600_000), "the first was not answered");
+    assert_eq!(life.full_probe_at(), Some(2_100_000));
+    assert_eq!(life.on_proof(1_700_000, small(1_690_000), SRTT), None);
+    let back = life.on_proof(1_800_000, full(1_700_000), SRTT);
+    assert_eq!(back, Some(Change::Readmitted(500_000)));
+    life.suspect(3_000_000, None, 80_000);
+    let back = life.on_proof(3_100_000, small(3_090_000), SRTT);
+    assert_eq!(back, Some(Change::Readmitted(100_000)), "a full-size packet had passed");
+}
+
+#[test]
+fn a_path_that_loses_full_size_packets_and_passes_small_ones_is_narrow() {
+    let mut life = in_use();
+    life.on_proof(1_030_000, full(1_000_000), SRTT);
+    for i in 0..20 {
+        assert!(!lost(&mut life, 1_050_000, full(990_000 + i), 80_000), "older than what arrived");
+    }
+    for i in 1..10 {
+        life.on_proof(1_100_000 + i, small(1_002_000 * i), SRTT);
+        assert!(!lost(&mut life, 1_100_000 + i, full(1_001_000), 80_000));
+    }
+    assert!(!lost(&mut life, 1_200_000, small(1_001_000), 80_000));
+    assert!(lost(&mut life, 1_200_000, full(1_001_000), 80_000));
+    assert!(life.is_narrow());
+    let back = life.on_proof(1_300_000, full(1_200_000), SRTT);
+    assert_eq!(back, Some(Change::Readmitted(100_000)));
+}
+
+#[test]
+fn silence_counts_from_when_proof_was_due_and_through_a_challenge() {
+    let mut life = in_use();
+    life.on_proof(1_000_000, full(970_000), SRTT);
+    assert_eq!(life.challenge_at(None, &EXPECTED), None, "nothing in flight");
+    // Sent just now: due after a round trip, overdue 20 ms later.
+    assert_eq!(life.challenge_at(Some(1_000_000), &EXPECTED), Some(1_050_000));
+    // Sent long ago, but other packets were acknowledged since.
+    assert_eq!(life.challenge_at(Some(500_000), &EXPECTED), Some(1_020_000));
+    assert_eq!(life.suspect_at(Some(500_000), &EXPECTED), None, "not challenged yet");
+    life.on_challenge(1_020_000, &EXPECTED);
+    assert_eq!(life.challenge_at(Some(500_000), &EXPECTED), Some(1_040_000));
+    assert_eq!(life.suspect_at(Some(500_000), &EXPECTED), Some(1_120_000), "two probe timeouts");
+    // Long probe timeouts are cut short, short ones are not taken literally.
+    let suspect_at =
+        |probe_timeout| life.suspect_at(Some(500_000), &Expectation { probe_timeout, ..EXPECTED });
+    assert_eq!(suspect_at(500_000), Some(1_200_000));
+    assert_eq!(suspect_at(1_000), Some(1_070_000), "the answer to the challenge may take 50 ms");
+    let silent = |now, oldest| ({ life }).suspect(now, Some(oldest), 80_000);
+    assert_eq!(silent(1_120_000, 500_000), Change::Suspected(120_000));
+    assert_eq!(silent(3_120_000, 3_000_000), Change::Suspected(120_000), "it was idle before");
+    // An answer ends the challenge.
+    life.on_proof(1_050_000, full(1_015_000), SRTT);
+    assert_eq!(life.suspect_at(Some(500_000), &EXPECTED), None);
+    assert_eq!(life.challenge_at(Some(500_000), &EXPECTED), Some(1_070_000));
+}
+
+#[test]
+fn a_path_without_recent_proof_is_in_doubt_and_hedged_for_an_initial_window() {
+    let mut life = in_use();
+    life.on_proof(1_030_000, full(1_000_000), SRTT);
+    assert!(!life.is_in_doubt(1_250_000, 45_000));
+    assert!(life.is_in_doubt(1_250_001, 45_000));
+    assert!(!life.is_in_doubt(1_600_000, 600_000), "a long path proves nothing sooner");
+    assert!(life.may_hedge(MAX_HEDGED) && !life.may_hedge(MAX_HEDGED + 1));
+    life.on_hedged(14_000);
+    assert!(life.may_hedge(720) && !life.may_hedge(721));
+    life.on_proof(1_400_000, full(1_300_000), SRTT);
+    assert!(life.may_hedge(MAX_HEDGED));
+}
+
+#[test]
+fn a_recent_packet_readmits_and_a_stale_one_does_not() {
+    let mut life = in_use();
+    life.suspect(1_000_000, None, 100_000);
+    assert!(life.is_suspect());
+    assert_eq!(life.on_proof(4_000_000, full(900_000), SRTT), None, "three seconds late");
+    assert!(life.is_suspect());
+    assert_eq!(life.on_proof(4_000_000, full(3_950_000), SRTT), Some(Change::Readmitted(3_000_000)));
+    assert!(!life.is_suspect());
+}
+
+#[test]
+fn probation_halves_the_window_for_a_round_trip() {
+    let mut life = in_use();
+    life.suspect(0, None, 100_000);
+    life.on_proof(500_000, full(480_000), SRTT);
+    assert_eq!(life.cap(100_000), 50_000);
+    assert_eq!(life.cap(20_000), 20_000, "never above the controller's own");
+    life.on_proof(520_000, full(490_000), SRTT);
+    assert_eq!(life.cap(100_000), 50_000);
+    life.on_proof(530_000, full(500_000), SRTT);
+    assert_eq!(life.cap(100_000), 100_000);
+}
+
+#[test]
+fn a_path_that_flaps_comes_back_ever_smaller() {
+    let mut life = in_use();
+    let mut caps = Vec::new();
+    for i in 0..6u64 {
+        life.suspect(i * 1_000_000, None, 80_000);
+        life.on_proof(i * 1_000_000 + 500_000, full(i * 1_000_000 + 480_000), SRTT);
+        caps.push(life.cap(80_000));
+    }
+    assert_eq!(caps, [40_000, 20_000, 10_000, 5_000, 4_800, 4_800]);
+}
+
+#[test]
+fn probes_become_rarer() {
+    let mut life = in_use();
+    life.suspect(0, None, 100_000);
+    let mut at = vec![life.probe_at().unwrap()];
+    while *at.last().unwrap() < 60_000_000 {
+        life.on_probe(*at.last().unwrap());
+        at.push(life.probe_at().unwrap());
+    }
+    assert_eq!(at[1] - at[0], 25_000);
+    assert!(at[..200].last().unwrap() < &5_000_000);
+    assert_eq!(at[at.len() - 1] - at[at.len() - 2], 1_000_000);
+    assert!(at.len() < 500, "{} probes in a minute", at.len());
+}
+
+/// Something that happens to a path.
+#[derive(Clone, Debug)]
+enum Input {
+    Validated,
+    Silent,
+    /// A packet that left so long ago has arrived.
+    Arrived(Micros, bool),
+    Lost(Micros, bool),
+    Radio(bool, AlertKind),
+    Budget(bool),
+    Probe,
+    FullProbe,
+    Challenge,
+}
+
+fn any_input() -> impl Strategy<Value = Input> {
+    let radio = prop::sample::select(vec![AlertKind::Warning, AlertKind::Outage, AlertKind::Recovery]);
+    let arrived = (1_000..1_200_000u64, any::<bool>()).prop_map(|(age, full)| Input::Arrived(age, full));
+    let lost = (1_000..100_000u64, any::<bool>()).prop_map(|(age, full)| Input::Lost(age, full));
+    let fixed = [Input::Validated, Input::Silent, Input::Probe, Input::FullProbe, Input::Challenge];
+    prop_oneof![
+        6 => arrived,
+        12 => lost,
+        5 => prop::sample::select(fixed.to_vec()),
+        1 => (any::<bool>(), radio).prop_map(|(by_peer, kind)| Input::Radio(by_peer, kind)),
+        1 => any::<bool>().prop_map(Input::Budget),
+    ]
+}
+
+/// Lets something happen, as the session does; it does nothing else to a path that is not validated.
+fn apply(life: &mut Life, now: Micros, input: &Input) -> Option<Change> {
+    let packet = |age, full_size| Packet { sent_at: now - age, full_size };
+    match *input {
+        Input::Validated if !life.is_up() => life.on_validated(now, SRTT),
+        Input::Budget(spent) => life.set_spent(spent),
+        _ if !life.is_up() => {}
+        Input::Silent if !life.is_suspect() => return Some(life.suspect(now, None, 80_000)),
+        Input::Arrived(age, full) => return life.on_proof(now, packet(age, full), SRTT),
+        Input::Lost(age, full) => return life.on_loss(now, packet(age, full), 80_000),
+        Input::Radio(by_peer, kind) => {
+            return life.on_radio(now, by_peer, RadioState { kind, factor: 0.5 }, 80_000);
+        }
+        Input::Probe => life.on_probe(now),
+        Input::FullProbe => _ = life.on_full_probe(now),
+        Input::Challenge => life.on_challenge(now, &EXPECTED),
+        Input::Validated | Input::Silent => {}
+    }
+    None
+}
+
+/// The transitions of the picture, with the change that each brings about.
+fn is_legal(from: Stage, to: Stage, change: Option<Change>) -> bool {
+    use Stage::{InUse, Narrow, Opened, Out, Readmitted, Spent, Suspected};
+    match (from, to) {
+        (Opened, InUse | Spent) | (Readmitted, InUse) => change.is_none(),
+        // The budget grows, or is spent.
+        (Spent, InUse | Readmitted) | (InUse | Readmitted, Spent) => change.is_none(),
+        (InUse | Readmitted | Spent | Narrow, Suspected) => matches!(change, Some(Change::Suspected(_))),
+        (InUse | Readmitted | Spent, Narrow) => change == Some(Change::Narrowed),
+        (Suspected, Narrow) => change == Some(Change::StillNarrow),
+        (Suspected | Narrow, Readmitted | Spent) => matches!(change, Some(Change::Readmitted(_))),
+        (Opened, Out) | (Out, Opened) => false,
+        (_, Out) if from != Out => change == Some(Change::Out),
+        (Out, Suspected) => change == Some(Change::RadioBack),
+        _ => from == to,
+    }
+}
+
+fn check(inputs: &[(Micros, Input)]) -> Result<std::collections::BTreeSet<Stage>, TestCaseError> {
+    let (mut life, mut now) = (Life::new(2_000_000), 2_000_000);
+    let mut seen = std::collections::BTreeSet::from([life.stage()]);
+    for (step, input) in inputs {
+        now += step;
+        let from = life.stage();
+        let change = apply(&mut life, now, input);
+        let to = life.stage();
+        prop_assert!(is_legal(from, to, change), "{input:?}: {from:?} to {to:?} with {change:?}");
+        seen.insert(to);
+        prop_assert_eq!(life.is_in_use(), matches!(to, Stage::InUse | Stage::Readmitted));
+        prop_assert!(!life.is_in_use() || life.state() == PathState::Active && life.is_trusted());
+        prop_assert!(life.cap(80_000) <= 80_000);
+        prop_assert!(life.probe_at().is_none() || life.is_suspect() && !life.is_spent());
+        prop_assert!(life.full_probe_at().is_none() || to == Stage::Narrow);
+    }
+    Ok(seen)
+}
+
+proptest! {
+    #[test]
+    fn no_transition_is_outside_the_picture(inputs in prop::collection::vec((1u64..60_000, any_input()), 1..200)) {
+        check(&inputs)?;
+    }
+}
+
+#[test]
+fn every_stage_is_reached() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let inputs = prop::collection::vec((1u64..60_000, any_input()), 2_000);
+    let seen = check(&inputs.new_tree(&mut runner).unwrap().current()).unwrap();
+    assert_eq!(seen.len(), 7, "{seen:?}");
+}
