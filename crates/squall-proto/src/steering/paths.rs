@@ -29,7 +29,8 @@ pub(crate) trait Entry {
 /// The paths of a session by [`PathId`].
 #[derive(Debug)]
 pub(crate) struct Paths<S> {
-    slots: [Option<S>; MAX_PATHS],
+    /// Boxed, as most sessions have one or two of the eight.
+    slots: [Option<Box<S>>; MAX_PATHS],
     /// Ids that were in use at any time, as bits.
     issued: u8,
 }
@@ -42,20 +43,20 @@ impl<S> Default for Paths<S> {
 
 impl<S> Paths<S> {
     pub(crate) fn get(&self, id: PathId) -> Option<&S> {
-        self.slots.get(usize::from(id.0))?.as_ref()
+        self.slots.get(usize::from(id.0))?.as_deref()
     }
 
     pub(crate) fn get_mut(&mut self, id: PathId) -> Option<&mut S> {
-        self.slots.get_mut(usize::from(id.0))?.as_mut()
+        self.slots.get_mut(usize::from(id.0))?.as_deref_mut()
     }
 
     /// The paths by ascending id.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &S> + Clone {
-        self.slots.iter().flatten()
+        self.slots.iter().filter_map(Option::as_deref)
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut S> {
-        self.slots.iter_mut().flatten()
+        self.slots.iter_mut().filter_map(Option::as_deref_mut)
     }
 
     /// The ids in use, ascending. The table may change meanwhile.
@@ -66,11 +67,11 @@ impl<S> Paths<S> {
 
     pub(super) fn insert(&mut self, id: PathId, path: S) {
         self.issued |= id.bit();
-        self.slots[usize::from(id.0)] = Some(path);
+        self.slots[usize::from(id.0)] = Some(Box::new(path));
     }
 
     pub(crate) fn remove(&mut self, id: PathId) -> Option<S> {
-        self.slots.get_mut(usize::from(id.0))?.take()
+        self.slots.get_mut(usize::from(id.0))?.take().map(|path| *path)
     }
 
     /// The id for a path of that number. One that came free is that of a path that is opened again; otherwise the
