@@ -24,6 +24,8 @@ UNJUDGED = $(abspath $(or $(CARGO_TARGET_DIR),target))/unjudged
 test: tools
 	@rm -f "$(UNJUDGED)"
 	$(CARGO) fmt --all --check
+	@if command -v python3 >/dev/null; then scripts/structure.py --check 2; \
+	else printf 'skipped\tstructure\twithout python3\n' >> "$(UNJUDGED)"; fi
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) clippy -p squall-cli --no-default-features --features tunnel --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
