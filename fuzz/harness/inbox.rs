@@ -155,7 +155,7 @@ impl Run {
                 self.fate(id, Fate::Arrived);
             }
             InboxEvent::Part(part) => self.part(&part),
-            InboxEvent::Expired(label) | InboxEvent::GivenUp(label, _) | InboxEvent::Refused(label, _) => {
+            InboxEvent::Expired(label) | InboxEvent::Cancelled(label, _) | InboxEvent::Refused(label, _) => {
                 self.missed(label);
             }
         }

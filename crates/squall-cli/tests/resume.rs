@@ -106,7 +106,7 @@ fn a_transfer_survives_an_outage_longer_than_the_idle_timeout() {
     assert_eq!(sent.status.code(), Some(0), "{notes}");
     assert!(said.contains("sessions: 2, as the connection was lost on the way"), "{said}");
     assert!(
-        notes.contains("note: nothing heard from the peer for too long: trying to connect again"),
+        notes.contains("note: nothing received from the peer for too long: trying to connect again"),
         "{notes}"
     );
     println!("done {:?} after the outage", begin.elapsed());

@@ -88,8 +88,8 @@ pub struct BlockOptions {
     pub channel: Channel,
     /// Whether the receiver gets it after the ordered block before it on this channel. Default: no.
     pub ordered: bool,
-    /// How many bytes it is likely to have. It binds nobody: schedulers that plan go by it. `None`, the default, for
-    /// the mean of the latest blocks on its channel with its priority.
+    /// How many bytes it is likely to have. A hint for schedulers that plan; the block may
+    /// get any length. `None`, the default, for the mean of the latest blocks on its channel with its priority.
     pub expected_len: Option<u32>,
 }
 
@@ -129,7 +129,7 @@ impl BlockOptions {
         Self { ordered: true, ..self }
     }
 
-    /// Likely to have so many bytes.
+    /// Likely to have this many bytes.
     #[must_use]
     pub fn expected_len(self, bytes: u32) -> Self {
         Self { expected_len: Some(bytes), ..self }

@@ -97,21 +97,21 @@ pub struct Config {
     pub streams: StreamScheduler,
     /// Congestion controller of every path. Default: CUBIC.
     pub congestion: CongestionControl,
-    /// What [`CongestionControl::Sqp`] goes by.
+    /// Settings of [`CongestionControl::Sqp`].
     pub sqp: SqpConfig,
-    /// What [`CongestionControl::Salsify`] goes by.
+    /// Settings of [`CongestionControl::Salsify`].
     pub salsify: SalsifyConfig,
-    /// What [`CongestionControl::Steady`] goes by.
+    /// Settings of [`CongestionControl::Steady`].
     pub steady: SteadyConfig,
     /// Whether blocks that are handed over as unreliable are sent as reliable ones, as if the application
     /// had asked for it. The peer sees no difference. Default: no.
     pub all_reliable: bool,
     /// Bounds of memory and counts.
     pub limits: Limits,
-    /// A session that hears nothing for this long is over. Default: 30 s.
+    /// A session that receives nothing for this long is over. Default: 30 s.
     pub idle_timeout: Duration,
-    /// A path that is silent for this long, or is opened and does not come up, is closed; a client opens
-    /// it anew later. Default: 30 s.
+    /// A path that is silent for this long, or is opened and does not come up, is closed; a client reopens
+    /// it later. Default: 30 s.
     pub path_idle_timeout: Duration,
     /// How often an idle path is probed, so that NATs keep it and its round-trip time stays fresh. Default: 5 s, which
     /// costs less than 1 kbit/s.
@@ -140,8 +140,8 @@ pub struct Config {
     /// Silence after which a path with packets in flight is suspected, counted from when an
     /// acknowledgement was due; two probe timeouts if those are sooner. Default: 200 ms.
     pub silence: Duration,
-    /// What becomes of readings of this side's radios ([`Session::on_signal`](crate::Session::on_signal)),
-    /// and whether the peer's alerts are heeded; `None` for neither. Default: STORM's watermarks.
+    /// How readings of this side's radios ([`Session::on_signal`](crate::Session::on_signal)) become alerts;
+    /// `None` ignores the readings, and the peer's alerts too. Default: STORM's watermarks.
     pub signal: Option<WatermarkConfig>,
     /// Where to write qlog files of every connection, if anywhere. Needs the feature `qlog`.
     #[cfg(feature = "qlog")]

@@ -264,7 +264,7 @@ impl Endpoint {
         self.newcomers.stats()
     }
 
-    /// Whether nothing is left: no session, no attempt, no farewell under way.
+    /// Whether nothing is left: no session, no attempt, no close under way.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty() && self.attempts.is_empty()
     }
@@ -306,7 +306,7 @@ impl Endpoint {
             return;
         }
         if let Some(at) = session.timeout(now) {
-            // Never in the past, so that a driver that stands still in time does not spin.
+            // Never in the past, so that a driver whose clock stops does not spin.
             let at = at.max(now);
             self.timers.insert((at, key));
             self.timer_of.insert(key, at);

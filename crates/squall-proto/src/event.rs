@@ -1,4 +1,4 @@
-//! What a session tells its application.
+//! Events and errors that a session reports to its application.
 
 use std::time::{Duration, Instant};
 
@@ -170,8 +170,8 @@ pub enum BlockFate {
 pub enum Missed {
     /// Its deadline passed first.
     Expired,
-    /// The sender gave it up.
-    GivenUp(wire::CancelReason),
+    /// The sender cancelled it.
+    Cancelled(wire::CancelReason),
     /// This side would not take it.
     Refused(wire::RefuseReason),
     /// The session ended first.
@@ -186,7 +186,7 @@ pub enum PathChange {
     Up(NetPath),
     /// It fell silent with packets in flight and carries no new data.
     Suspected {
-        /// How long nothing was heard.
+        /// How long nothing arrived.
         silent: Duration,
     },
     /// It proved to deliver again.
@@ -227,8 +227,8 @@ pub enum CloseReason {
         /// The peer's words.
         reason: String,
     },
-    /// Nothing was heard for too long.
-    #[error("nothing heard from the peer for too long")]
+    /// Nothing arrived from the peer for too long.
+    #[error("nothing received from the peer for too long")]
     TimedOut,
     /// The byte budget of the last path is used up.
     #[error("the byte budget of the last path is used up")]

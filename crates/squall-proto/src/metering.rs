@@ -5,7 +5,7 @@
 //! whatever it was for. QUIC sends some of that unasked (acknowledgements, probes for loss and for the MTU,
 //! keep-alives), so a part of every budget is kept from data, the reserve, and of that a last part is kept
 //! from everything: when only it is left the path is closed, so that whatever a single poll of QUIC sends
-//! stays within the budget. A path that was opened anew between the same addresses goes on where the last
+//! stays within the budget. A path that is reopened between the same addresses continues where the last
 //! one ended.
 
 use std::{
@@ -18,14 +18,14 @@ use crate::{NetPath, wire::PathInfo};
 /// Paths of which the peer's declaration is kept: twice as many as a session has at a time.
 const MAX_RECEIVED: usize = 16;
 
-/// Largest packet that leaves: Ethernet's, for QUIC looks for no larger MTU unless told to.
+/// Largest packet that leaves: Ethernet's, for QUIC looks for no larger MTU by default.
 pub(crate) const MAX_PACKET: u64 = 1500;
 
 /// Most of a budget that is kept from data: eleven full packets, enough for hours of keep-alives, for the
 /// acknowledgements under way when the data ended, and for the search for the MTU.
 const MAX_RESERVE: u64 = 16_000;
 
-/// Most of a budget that is kept from everything: two full packets and a farewell.
+/// Most of a budget that is kept from everything: two full packets and a close.
 const MAX_LAST: u64 = 4_000;
 
 /// Address pairs of closed paths whose bytes are remembered; a peer can have paths from many addresses.

@@ -49,10 +49,10 @@ struct Payload {
     /// See [`Data::previous`](crate::wire::Data::previous).
     previous: Option<u64>,
     over: [u32; MAX_PATHS],
-    /// Whether the peer knows its length, or learns it with any of its bytes.
+    /// Whether the peer has its length, or learns it with any of its bytes.
     end_known: bool,
     /// Whether the end is announced by an item of its own.
-    end_told: bool,
+    end_announced: bool,
 }
 
 #[derive(Debug)]
@@ -191,7 +191,7 @@ impl Outbox {
         }
     }
 
-    /// Whether [`Self::append`] takes so many bytes now.
+    /// Whether [`Self::append`] takes this many bytes now.
     pub(crate) fn has_bytes_free(&self, bytes: u64) -> bool {
         self.queued_bytes + bytes <= self.limits.queued_bytes
     }
@@ -217,7 +217,7 @@ impl Outbox {
             self.deadlines.insert((deadline, id));
         }
         let end_known = data.is_final();
-        let payload = Payload { data, previous, over: [0; MAX_PATHS], end_known, end_told: false };
+        let payload = Payload { data, previous, over: [0; MAX_PATHS], end_known, end_announced: false };
         self.payloads.insert(id, payload);
         self.queued_bytes += u64::from(len);
         self.waiting.push_back(BlockMeta {
@@ -232,8 +232,7 @@ impl Outbox {
         id
     }
 
-    /// Lets what was written, and waiting blocks, into the queue as far as the peer has room for them; returns what
-    /// changes by it.
+    /// Moves written bytes and waiting blocks into the queue, within the peer's credit; returns what changes by it.
     pub(crate) fn admit(&mut self) -> Vec<SchedEvent> {
         let mut events = Vec::new();
         let written: Vec<_> = self.written.iter().copied().collect();
@@ -264,7 +263,7 @@ impl Outbox {
         events
     }
 
-    /// Lets what was written to a block into the queue, as far as the peer has room for it. The oldest block may grow
+    /// Moves the bytes written to a block into the queue, within the peer's credit. The oldest block may grow
     /// whatever the credit, so that blocks that hold the credit together do not hold each other up for good.
     fn grow(&mut self, id: BlockId, events: &mut Vec<SchedEvent>) {
         let Some(data) = self.payloads.get(&id).map(|payload| &payload.data) else { return };
@@ -362,7 +361,7 @@ impl Outbox {
         self.queue.get(id).is_some_and(|b| b.fresh_bytes() == 0 && b.meta().len as usize == written)
     }
 
-    /// Whether the peer knows the length of a block that has not ended.
+    /// Whether the peer has the length of a block that has not ended.
     pub(crate) fn is_end_known(&self, id: BlockId) -> bool {
         self.payloads.get(&id).is_some_and(|payload| payload.end_known)
     }
@@ -376,10 +375,10 @@ impl Outbox {
     /// Whether the end of a block is to be announced; true once.
     pub(crate) fn take_end(&mut self, id: BlockId) -> bool {
         let payload = self.payloads.get_mut(&id).filter(|payload| !payload.end_known);
-        payload.is_some_and(|payload| !std::mem::replace(&mut payload.end_told, true))
+        payload.is_some_and(|payload| !std::mem::replace(&mut payload.end_announced, true))
     }
 
-    /// The peer knows the length of a block.
+    /// The peer has received the length of a block.
     pub(crate) fn on_end_known(&mut self, id: BlockId) -> Option<Ended> {
         self.payloads.get_mut(&id)?.end_known = true;
         let complete = self.queue.get(id)?.is_complete();
@@ -401,12 +400,12 @@ impl Outbox {
         id: BlockId,
         range: Range<u32>,
         path: PathId,
-        tells_end: bool,
+        has_end: bool,
     ) -> Option<Ended> {
         let news = self.queue.mark_acked(id, range);
         if let Some(payload) = self.payloads.get_mut(&id) {
             payload.over[usize::from(path.0)] += news;
-            payload.end_known |= tells_end;
+            payload.end_known |= has_end;
         }
         if self.queue.get(id)?.is_complete() {
             return if self.is_end_known(id) { self.end(id, Ending::Delivered) } else { None };
@@ -462,7 +461,7 @@ impl Outbox {
 }
 
 impl Ending {
-    /// What the peer is told, if anything.
+    /// The reason in the CANCEL for the peer; `None` if it needs none.
     pub(crate) fn cancel_reason(self) -> Option<CancelReason> {
         match self {
             Self::Expired => Some(CancelReason::Expired),

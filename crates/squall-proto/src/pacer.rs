@@ -17,7 +17,7 @@ pub(crate) struct Pacer {
 const BURST_PACKETS: u64 = 10;
 /// At high rates the burst is what leaves in this time, so that wake-ups stay rare.
 const BURST_TIME: Micros = 2_000;
-/// At one instant no more than this leaves: noq's own pacer, though told of a rate without bound, lets
+/// At one instant no more than this leaves: noq's own pacer, though its rate is unbounded, lets
 /// 256 packets pass before time must go on.
 pub(crate) const MAX_BURST_PACKETS: u64 = 128;
 

@@ -80,8 +80,8 @@ impl Announced {
 }
 
 impl Radios {
-    /// Takes in a reading of the radio behind an interface, whose paths have had so many packets
-    /// acknowledged and lost. Returns what changes.
+    /// Takes in a reading of the radio behind an interface, with the packets acknowledged and lost on its paths.
+    /// Returns what changes.
     pub(crate) fn read(
         &mut self,
         now: Micros,

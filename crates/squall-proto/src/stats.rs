@@ -61,7 +61,7 @@ pub struct PathStats {
     pub data_received: u64,
     /// Of these, bytes that were here already.
     pub duplicate_bytes: u64,
-    /// Congestion events the controller was told of.
+    /// Congestion events reported to the controller.
     pub congestion_events: u64,
     /// Of these, how many turned out to be reordering.
     pub spurious_events: u64,
@@ -78,7 +78,7 @@ pub struct SessionStats {
     pub blocks_offered: u64,
     /// Of these, delivered whole.
     pub blocks_delivered: u64,
-    /// Of these, given up because the deadline passed.
+    /// Of these, ended by their deadline.
     pub blocks_expired: u64,
     /// Of these, unreliable and lost in part.
     pub blocks_lost: u64,

@@ -31,7 +31,7 @@ fn identity() -> ServerTls {
     ServerTls::new(vec![made.cert.der().clone()], key).expect("belong together")
 }
 
-/// A client of QUIC that says what it is told and nothing else.
+/// A client of QUIC that sends what the test writes and nothing else.
 struct Stranger {
     addr: SocketAddr,
     endpoint: noq_proto::Endpoint,
@@ -404,7 +404,7 @@ fn what_is_held_for_a_stranger_is_bounded() {
     assert!(held(&mut world) > 300_000, "all of it once it is trusted");
 }
 
-/// noq writes the farewell again at every call as long as the handshake is not over.
+/// noq writes the close again at every call as long as the handshake is not over.
 #[test]
 fn a_client_that_does_not_trust_a_server_says_so_once() {
     let mut world = World::new();

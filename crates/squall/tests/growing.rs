@@ -78,7 +78,7 @@ fn a_writer_that_is_dropped_cancels_its_block() {
             match server.recv_any().await {
                 Some(Arrival::Part(part)) => assert!(!part.is_last),
                 Some(Arrival::Missed(missed)) => {
-                    assert!(missed.id == id && matches!(missed.why, Missed::GivenUp(_)));
+                    assert!(missed.id == id && matches!(missed.why, Missed::Cancelled(_)));
                     break;
                 }
                 other => panic!("{other:?}"),

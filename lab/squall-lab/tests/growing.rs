@@ -162,7 +162,7 @@ fn a_block_that_is_not_finished_ends_by_its_deadline_or_when_it_is_cancelled() {
     assert!([late, taken_back].iter().all(|id| parts[id].0 == 10_000 && !parts[id].2));
     assert_eq!(
         stage.missed(Side::Client),
-        [(taken_back, Missed::GivenUp(CancelReason::Cancelled)), (late, Missed::Expired)]
+        [(taken_back, Missed::Cancelled(CancelReason::Cancelled)), (late, Missed::Expired)]
     );
     let ended =
         |e: &&(u64, Side, Event)| matches!(e.2, Event::Finished { fate: BlockFate::Expired { .. }, .. });
@@ -186,7 +186,7 @@ fn an_open_block_ends_with_the_session_and_one_without_bytes_is_cancelled() {
     stage.world.session(Side::Server).expect("session").close(now, 0, "");
     stage.run_for(200 * MS);
     let missed = stage.missed(Side::Client);
-    assert!(missed.contains(&(empty, Missed::GivenUp(CancelReason::Cancelled))), "{missed:?}");
+    assert!(missed.contains(&(empty, Missed::Cancelled(CancelReason::Cancelled))), "{missed:?}");
     assert!(missed.contains(&(open, Missed::SessionClosed)), "{missed:?}");
     assert_eq!(stage.append(after, 0, 1), Err(WriteError::Ended));
 }

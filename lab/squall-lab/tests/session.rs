@@ -192,7 +192,7 @@ fn a_cancelled_block_is_sent_no_further() {
     stage.run_for(3_000_000);
     assert_eq!(stage.world.session(Side::Server).unwrap().path_stats()[0].2.fresh_bytes, sent);
     assert!(matches!(stage.fates(Side::Server)[..], [(i, BlockFate::Cancelled { .. })] if i == id));
-    assert_eq!(stage.missed(Side::Client), [(id, Missed::GivenUp(CancelReason::Cancelled))]);
+    assert_eq!(stage.missed(Side::Client), [(id, Missed::Cancelled(CancelReason::Cancelled))]);
 }
 
 #[test]

@@ -170,6 +170,6 @@ mod tests {
         assert_eq!((kind, text.as_str()), (Kind::PathSuspected, "silent for 200ms"));
         let flat = flatten(Event::Closed(CloseReason::TimedOut)).expect("is told");
         assert_eq!((flat.kind, flat.block), (Kind::Closed, -1));
-        assert!(flat.text.starts_with("nothing heard"));
+        assert!(flat.text.starts_with("nothing received"));
     }
 }

@@ -12,18 +12,18 @@ const INTERVAL: Micros = 50_000;
 /// What was reported last.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Changes {
-    told: u64,
-    told_at: Micros,
+    reported: u64,
+    reported_at: Micros,
 }
 
 impl Changes {
     /// Whether `safe` is to be reported; if so, it counts as reported.
     pub(crate) fn is_news(&mut self, now: Micros, safe: u64) -> bool {
-        let (old, new) = (self.told as f64, safe as f64);
+        let (old, new) = (self.reported as f64, safe as f64);
         let has_fallen = new < old * (1.0 - DOWN);
-        let has_risen = new > old * (1.0 + UP) && now >= self.told_at + INTERVAL;
+        let has_risen = new > old * (1.0 + UP) && now >= self.reported_at + INTERVAL;
         if has_fallen || has_risen {
-            (self.told, self.told_at) = (safe, now);
+            (self.reported, self.reported_at) = (safe, now);
         }
         has_fallen || has_risen
     }

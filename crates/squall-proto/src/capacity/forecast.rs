@@ -22,7 +22,7 @@ const SECOND: usize = 10;
 const LONGEST: usize = 30;
 /// Slots for which a rate counts although nothing was observed.
 const HELD: u64 = 10;
-/// Ratios below which there is no history to go by: ten seconds.
+/// Ratios below which the history is too short to forecast from: ten seconds.
 const ENOUGH: usize = 100;
 /// The quantile of `safe`.
 const SAFE: f64 = 0.1;
@@ -128,7 +128,7 @@ impl Forecast {
         pairs.filter(|(slot, mean)| slot.first > 0.0 && !mean.is_nan())
     }
 
-    /// The quantile `q` of the mean over a horizon of so many slots, over the rate at its start.
+    /// The quantile `q` of the mean over a horizon of `horizon` slots, over the rate at its start.
     fn ratio(&self, horizon: usize, q: f64) -> f64 {
         let mut ratios: Vec<f32> = self.pairs(horizon).map(|(slot, mean)| mean / slot.first).collect();
         if ratios.len() < ENOUGH {
@@ -186,7 +186,7 @@ mod tests {
 
     const STEP: Micros = 20_000;
 
-    /// A rate of 10 Mbps whose logarithm walks at random, `sigma` a square root of second, for so many seconds.
+    /// A rate of 10 Mbps whose logarithm walks at random, `sigma` a square root of second.
     fn walk(sigma: f64, seconds: u64, seed: u64) -> Vec<f64> {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let mut log = 0.0f64;

@@ -66,7 +66,7 @@ pub trait Controller: fmt::Debug + Send {
     /// A packet of `bytes`, sent at `sent`, is acknowledged.
     fn on_ack(&mut self, now: Micros, packet: u64, sent: Micros, bytes: u64);
 
-    /// All acknowledgements that came together have been told; `in_flight` bytes remain.
+    /// All acknowledgements that came together have been reported; `in_flight` bytes remain.
     fn on_end_acks(&mut self, now: Micros, in_flight: u64);
 
     /// The time of arrival of a packet that was acknowledged just now, the newest of its lump.

@@ -1,8 +1,8 @@
 //! Where losses come from: full queues, or the medium.
 //!
-//! Radio loses packets that no slower sender would have saved, and a controller that goes by loss takes each for
-//! a full queue: over 1 % of random loss CUBIC carries a third of a link. TCP Veno (Fu, Liew: "TCP Veno: TCP
-//! Enhancement for Transmission Over Wireless Access Networks", IEEE JSAC 21(2), 2003) tells the two apart by the
+//! Radio loses packets that no slower sender would have saved, and a loss-based controller takes each for a full
+//! queue: over 1 % of random loss CUBIC carries a third of a link. TCP Veno (Fu, Liew: "TCP Veno: TCP
+//! Enhancement for Transmission Over Wireless Access Networks", IEEE JSAC 21(2), 2003) distinguishes the two by the
 //! round trip: where nothing waits, nothing overflows. What is done here:
 //!
 //! - A loss is by **congestion** where packets have been waiting lately: where even the smallest round trip of the
@@ -21,8 +21,8 @@ use squall_sched::Micros;
 
 use super::minimum::Minimum;
 
-/// Over so many microseconds the smallest round trip is taken for that of packets that did not wait for others of
-/// their frame.
+/// The smallest round trip over this time, in microseconds, is taken for that of packets that did not wait for others
+/// of their frame.
 const RECENT: Micros = 100_000;
 /// A queue stands if even that is longer than the smallest of all by this many microseconds …
 const QUEUE: Micros = 5_000;
@@ -33,7 +33,7 @@ const WEIGHT: f64 = 0.002;
 /// A larger share is congestion in any case.
 const TOLERATED: f64 = 0.1;
 
-/// Tells of the losses of one path where they come from.
+/// Classifies the losses of one path by their origin.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Origin {
     /// The smallest round trip of all, in microseconds.

@@ -31,7 +31,7 @@
 //!   `τ`.
 //!
 //! Findings (`docs/congestion.md`): the round trip stays at `d` wherever the queue is deep enough. Where it is
-//! not, nothing tells Salsify so: over a queue of 10 kB a transfer loses a third of its packets. Reordering
+//! not, Salsify does not detect it: over a queue of 10 kB a transfer loses a third of its packets. Reordering
 //! makes the estimate jump, and three times `d` was measured.
 
 use std::collections::VecDeque;
@@ -52,7 +52,7 @@ const MIN_WINDOW: u64 = 2;
 const FIRST_GAPS: f64 = INITIAL_PACKETS as f64;
 /// Silences of the sender up to this long are no pauses, in microseconds …
 const SILENCE: Micros = 5_000;
-/// … nor are those in which so many packets arrive.
+/// … nor are those in which this many packets arrive.
 const SILENT_PACKETS: f64 = 4.0;
 /// Pauses that are remembered at most; their packets are long lost then.
 const MAX_PAUSES: usize = 1 << 12;

@@ -67,8 +67,8 @@ const MIN_TRAIN: u64 = 3;
 const CUT_TRAIN: u64 = 2 * MIN_TRAIN;
 /// Silences up to this long do not end a train, in microseconds …
 const SILENCE: Micros = 4_000;
-/// … nor do those of so many packets at the pacing rate, if the window was full: acknowledgements come in
-/// pairs, and let packets go that way, each pair in the time of four at twice the estimate. Were it as
+/// … nor do those of this many packets at the pacing rate, if the window was full: acknowledgements come in
+/// pairs, and release packets in pairs, each in the time of four at twice the estimate. Were it as
 /// much as [`MIN_WINDOW`] at the estimate, a window so small would pass for a train without end.
 const SILENT_PACKETS: f64 = 4.0;
 /// Smallest window in packets: enough for a train that shows a rate.

@@ -67,7 +67,7 @@ struct Meeting {
     silent: bool,
     sent: u64,
     /// Datagrams of the honest side, the latest few.
-    heard: VecDeque<Bytes>,
+    received: VecDeque<Bytes>,
 }
 
 impl Meeting {
@@ -95,7 +95,7 @@ impl Meeting {
             connection,
             silent: false,
             sent: 0,
-            heard: VecDeque::new(),
+            received: VecDeque::new(),
         }
     }
 
@@ -162,7 +162,7 @@ impl Meeting {
         self.say(datagram);
     }
 
-    /// The hello's stream, and others that nobody expects.
+    /// The hello's stream, and unexpected ones.
     fn on_stream(&mut self, op: u8, input: &mut Input<'_>) {
         let dir = if op & 0x80 == 0 { Dir::Uni } else { Dir::Bi };
         let Some(id) = self.connection.streams().open(dir) else { return };
@@ -222,7 +222,7 @@ impl Meeting {
                 self.connection.handle_timeout(self.now);
             }
             self.honest.handle_timeout(self.now);
-            // Time passes, if little, so that no timer stands still.
+            // Time passes, if little, so that every timer fires.
             self.now += Duration::from_micros(1);
         }
         self.now = self.now.max(end);
@@ -286,8 +286,8 @@ impl Meeting {
             self.connection.handle_event(event);
         }
         while let Some(datagram) = self.connection.datagrams().recv() {
-            self.heard.push_back(datagram);
-            self.heard.truncate(64);
+            self.received.push_back(datagram);
+            self.received.truncate(64);
         }
     }
 
@@ -325,7 +325,7 @@ mod tests {
 
     /// Lengths and payloads of the DATA that the honest side sent.
     fn data(meeting: &Meeting) -> Vec<(Option<u32>, usize)> {
-        let items = meeting.heard.iter().flat_map(|datagram| Items::of(datagram));
+        let items = meeting.received.iter().flat_map(|datagram| Items::of(datagram));
         let data = items.filter_map(|item| match item {
             Ok(Item::Data(data, payload)) => Some((data.total, payload.len())),
             _ => None,

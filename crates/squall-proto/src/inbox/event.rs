@@ -1,4 +1,4 @@
-//! What the inbox tells, and what it holds against a peer.
+//! Events of the inbox, and violations of the protocol that it detects.
 
 use bytes::Bytes;
 use squall_sched::{BlockId, MAX_PATHS, Micros};
@@ -64,7 +64,7 @@ impl Arrived {
     }
 }
 
-/// What the inbox tells. Each block that it took notice of ends in exactly one of these, a part that is not the last
+/// An event of the inbox. Each block that it took notice of ends in exactly one of these, a part that is not the last
 /// left aside; see [`Inbox::unreported`](super::Inbox::unreported) for the one exception.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InboxEvent {
@@ -74,8 +74,8 @@ pub enum InboxEvent {
     Part(Box<Part>),
     /// The deadline of an incomplete block passed.
     Expired(Label),
-    /// The sender gave an incomplete block up.
-    GivenUp(Label, CancelReason),
+    /// The sender cancelled an incomplete block.
+    Cancelled(Label, CancelReason),
     /// A block that this side will not take; the sender is to be informed.
     Refused(Label, RefuseReason),
 }

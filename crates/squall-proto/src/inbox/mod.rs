@@ -6,7 +6,7 @@
 //!   full length before its buffer is taken, or with its bytes as it grows;
 //! - the buffers of blocks that grow: a quarter more, so that their bytes are seldom moved;
 //! - which of these bytes are there: a sixteenth of that, as one span in 256 bytes is kept;
-//! - books, places in ordered channels, events: 1 KiB for each of [`Limits::open_blocks`];
+//! - records of blocks, places in ordered channels, events: 1 KiB for each of [`Limits::open_blocks`];
 //! - the record of ended blocks: 512 KiB, as ids reach at most 2²⁰ past the oldest one not ended.
 //!
 //! `tests/flood.rs` measures it.
@@ -134,7 +134,7 @@ impl Inbox {
         if id >= oldest + ID_SPAN { Err(InboxError::TooFarAhead { id, oldest }) } else { Ok(()) }
     }
 
-    /// Why a block of which so many bytes are known is not begun.
+    /// Why a block of which this many bytes are known is not begun.
     fn why_not(&self, bytes: u32) -> Option<RefuseReason> {
         if self.open.len() + self.events.len() + self.order.whole() >= self.limits.open_blocks {
             return Some(RefuseReason::TooManyBlocks);
@@ -239,7 +239,7 @@ impl Inbox {
 
     fn refuse_begun(&mut self, id: u64, reason: RefuseReason) {
         self.note_refusal(BlockId(id), reason);
-        self.give_up(id, |label| InboxEvent::Refused(label, reason));
+        self.abandon(id, |label| InboxEvent::Refused(label, reason));
     }
 
     fn complete(&mut self, now: Micros, id: u64) {
@@ -263,7 +263,7 @@ impl Inbox {
         self.on_turn(next);
     }
 
-    /// The sender gave a block up.
+    /// The sender cancelled a block.
     ///
     /// # Errors
     /// If the peer breaks the protocol; the session must be closed.
@@ -274,12 +274,12 @@ impl Inbox {
         }
         self.check_window(id)?;
         if self.open.contains_key(&id) {
-            self.give_up(id, |label| InboxEvent::GivenUp(label, cancel.reason));
+            self.abandon(id, |label| InboxEvent::Cancelled(label, cancel.reason));
             return Ok(());
         }
         let label = Label { id: BlockId(id), channel: cancel.channel, priority: cancel.priority };
         let room = self.events.len() < self.limits.open_blocks;
-        self.skip_unseen(id, cancel.previous, room.then_some(InboxEvent::GivenUp(label, cancel.reason)))?;
+        self.skip_unseen(id, cancel.previous, room.then_some(InboxEvent::Cancelled(label, cancel.reason)))?;
         self.unreported += u64::from(!room);
         Ok(())
     }
@@ -312,7 +312,7 @@ impl Inbox {
                 break;
             }
             self.expired += 1;
-            self.give_up(id, InboxEvent::Expired);
+            self.abandon(id, InboxEvent::Expired);
         }
     }
 
@@ -321,7 +321,7 @@ impl Inbox {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    fn give_up(&mut self, id: u64, event: impl FnOnce(Label) -> InboxEvent) {
+    fn abandon(&mut self, id: u64, event: impl FnOnce(Label) -> InboxEvent) {
         let Some(partial) = self.close(id) else { return };
         self.events.push_back(event(partial.label));
         let next = self.order.skip(before(id, partial.previous), id, &mut self.events);
@@ -339,7 +339,7 @@ impl Inbox {
         Some(partial)
     }
 
-    /// The next thing to tell.
+    /// The next event.
     pub fn poll(&mut self) -> Option<InboxEvent> {
         // A block that is whole leaves no part behind, and none is reported before its turn: ends go first.
         let Some(event) = self.events.pop_front() else { return self.poll_part() };
@@ -353,18 +353,18 @@ impl Inbox {
     }
 
     /// A block refused since last time, to be sent to the sender at once: the application may be slow to
-    /// hear of it.
+    /// fetch the event.
     pub fn take_refusal(&mut self) -> Option<(BlockId, RefuseReason)> {
         self.refusals.pop_front()
     }
 
-    /// Whether there is something to tell.
+    /// Whether an event waits.
     pub fn has_events(&self) -> bool {
         !self.events.is_empty() || self.parts.any()
     }
 
     /// Labels of all blocks that were begun and not reported, which end with the session: incomplete
-    /// ones, and whole ones that wait for another. What [`Self::poll`] has to tell stays.
+    /// ones, and whole ones that wait for another. Events that wait for [`Self::poll`] stay.
     pub fn end_all(&mut self) -> Vec<Label> {
         let ids: Vec<_> = self.open.keys().copied().collect();
         let mut labels: Vec<_> = ids.into_iter().filter_map(|id| Some(self.close(id)?.label)).collect();
@@ -399,7 +399,7 @@ impl Inbox {
         self.expired
     }
 
-    /// Blocks given up by the sender before any of their bytes came, and not reported because
+    /// Blocks cancelled by the sender before any of their bytes came, and not reported because
     /// [`Limits::open_blocks`] other events waited for the application.
     pub fn unreported(&self) -> u64 {
         self.unreported

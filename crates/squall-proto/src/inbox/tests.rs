@@ -106,14 +106,14 @@ impl Case {
 enum Fate {
     Arrived,
     Expired,
-    GivenUp,
+    Cancelled,
     TooLarge,
     NoMemory,
     TooManyBlocks,
     SessionClosed,
 }
 
-use Fate::{Arrived as Here, Expired, GivenUp};
+use Fate::{Arrived as Here, Cancelled, Expired};
 
 fn fate(event: &InboxEvent) -> (u64, Fate) {
     match event {
@@ -124,7 +124,7 @@ fn fate(event: &InboxEvent) -> (u64, Fate) {
         }
         InboxEvent::Part(part) => panic!("{part:?}"),
         InboxEvent::Expired(label) => (label.id.0, Expired),
-        InboxEvent::GivenUp(label, _) => (label.id.0, GivenUp),
+        InboxEvent::Cancelled(label, _) => (label.id.0, Cancelled),
         InboxEvent::Refused(label, RefuseReason::TooLarge) => (label.id.0, Fate::TooLarge),
         InboxEvent::Refused(label, RefuseReason::NoMemory) => (label.id.0, Fate::NoMemory),
         InboxEvent::Refused(label, RefuseReason::TooManyBlocks) => (label.id.0, Fate::TooManyBlocks),
@@ -241,7 +241,7 @@ fn a_block_ends_once_though_parts_were_handed_over() {
         } else {
             case.inbox.on_time(1000);
         }
-        assert_eq!(case.outcomes(), [(0, if cancelled { GivenUp } else { Expired })]);
+        assert_eq!(case.outcomes(), [(0, if cancelled { Cancelled } else { Expired })]);
         assert_eq!((case.parts[&0], case.inbox.held_bytes()), (20, 0), "nothing follows");
     }
 }
@@ -311,13 +311,13 @@ fn a_deadline_beyond_all_time_does_not_overflow() {
 }
 
 #[test]
-fn a_cancelled_block_is_given_up_once() {
+fn a_cancelled_block_ends_once() {
     let mut case = case();
     assert_eq!(case.chunk(&block(0, 100), 0, 50), Ok(()));
     for id in [0, 1, 0, 1] {
         assert_eq!(case.cancel(id, None), Ok(()));
     }
-    assert_eq!(case.outcomes(), [(0, GivenUp), (1, GivenUp)]);
+    assert_eq!(case.outcomes(), [(0, Cancelled), (1, Cancelled)]);
     assert_eq!(case.inbox.held_bytes(), 0);
 }
 
@@ -420,7 +420,7 @@ fn order_holds_whatever_is_cancelled_whenever() {
 fn a_run_of_holes_takes_one_place() {
     let limits = Limits { open_blocks: 4, ..limits() };
     let mut case = case_with(limits);
-    // Block 0 is long in coming, and thousands after it were given up meanwhile.
+    // Block 0 is long in coming, and thousands after it are cancelled meanwhile.
     for id in 1..5000 {
         assert_eq!(case.cancel(id, Some(1)), Ok(()));
         assert!(case.inbox.order.len() <= 1);
@@ -486,7 +486,7 @@ fn a_block_in_dust_is_refused() {
 }
 
 #[test]
-fn a_slow_application_is_not_told_of_all_that_never_came() {
+fn cancels_beyond_the_limit_are_counted_instead_of_reported() {
     let mut case = case();
     for id in 0..20 {
         assert_eq!(case.cancel(id, None), Ok(()));
@@ -539,7 +539,7 @@ fn two_blocks_cannot_have_the_same_place() {
 }
 
 #[test]
-fn refusals_that_nobody_fetches_are_a_flood() {
+fn refusals_that_are_not_fetched_are_a_flood() {
     let mut case = case();
     let answers: Vec<_> = (0..40).map(|id| case.all(&block(id, 1001))).collect();
     assert_eq!(answers.iter().filter(|a| a.is_ok()).count(), 16);

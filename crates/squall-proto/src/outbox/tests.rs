@@ -41,7 +41,7 @@ fn shown(outbox: &Outbox, id: BlockId) -> u32 {
 }
 
 #[test]
-fn what_is_written_to_an_open_block_is_shown_as_it_comes() {
+fn bytes_written_to_an_open_block_are_shown_at_once() {
     let mut outbox = outbox();
     outbox.set_peer_takes_growing(true);
     let id = opened(&mut outbox, &BlockOptions::new());
@@ -61,7 +61,7 @@ fn what_is_written_to_an_open_block_is_shown_as_it_comes() {
 }
 
 #[test]
-fn a_chunk_that_tells_the_length_needs_no_announcement() {
+fn a_chunk_with_the_length_needs_no_announcement() {
     let mut outbox = outbox();
     outbox.set_peer_takes_growing(true);
     let id = opened(&mut outbox, &BlockOptions::new());
@@ -125,7 +125,7 @@ fn an_open_block_ends_by_its_deadline_or_by_a_loss() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_told_and_handed_back() {
+fn a_block_that_does_not_fit_is_handed_back_with_the_reason() {
     let mut outbox = outbox();
     assert_eq!(outbox.send(0, block(0)), Err(SendError::Empty));
     assert_eq!(outbox.send(0, block(5_001)), Err(SendError::TooLarge { len: 5_001, limit: 5_000 }));

@@ -33,7 +33,7 @@ pub(crate) enum Sample {
 
 /// What was measured before a pause of this length says nothing of the time after it.
 const OBSOLETE: Micros = 2_000_000;
-/// Nor does a longer round trip before a pause of so many shorter ones.
+/// Nor does a longer round trip before a pause of this many shorter ones.
 pub(super) const OBSOLETE_ROUND_TRIPS: Micros = 4;
 
 impl Default for Rtt {
@@ -117,7 +117,7 @@ impl Delay {
         Self { smoothed: self.least, ..self }
     }
 
-    /// The same after a pause: a queue that nothing is added to drains, as far as it was ours.
+    /// The same after a pause: a queue that nothing is added to drains, if it was ours.
     pub(super) fn after_pause(self, pause: Micros) -> Self {
         let pause = i64::try_from(pause).unwrap_or(i64::MAX);
         Self { smoothed: self.smoothed.saturating_sub(pause).max(self.least), ..self }
@@ -137,12 +137,12 @@ pub(crate) struct Reported {
     pub(crate) at: Micros,
     /// Its delay in ticks, up to the offset of the peer's clock.
     pub(crate) delay: u32,
-    /// When it departed, if the peer tells.
+    /// When it departed, if the peer reports it.
     pub(crate) departure: Option<Stamp>,
 }
 
 impl Reported {
-    /// How many microseconds after `sent` that packet departed, as far as the peer tells.
+    /// How many microseconds after `sent` that packet departed; 0 if the peer does not report it.
     pub(crate) fn departed_after(&self, sent: Micros) -> i64 {
         self.departure.map_or(0, |departure| signed_ticks(departure.since(Stamp::at(sent)), 0) * TICK as i64)
     }
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(
             Reported { at: 0, delay: 0, departure: None }.departed_after(1_000_000),
             0,
-            "nothing tells"
+            "no report of a departure"
         );
     }
 

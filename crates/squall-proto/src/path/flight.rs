@@ -28,9 +28,9 @@ pub(crate) struct Chunk {
     pub(crate) kind: WorkKind,
     /// The path it was meant for.
     pub(crate) path: PathId,
-    /// Whether it tells the length of its block.
+    /// Whether its header has the length of its block.
     pub(crate) has_end: bool,
-    /// When it was written, as its header tells: QUIC may keep it for the next packet, and then it leaves a moment later.
+    /// When it was written, which its header states: QUIC may keep it for the next packet, and then it leaves a moment later.
     pub(crate) written_at: Micros,
 }
 
@@ -193,7 +193,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_flight_is_a_map_that_knows_its_bytes(ops in prop::collection::vec((1u64..4, any::<prop::sample::Index>(), 1u16..1500), 1..300)) {
+        fn the_flight_is_a_map_that_counts_its_bytes(ops in prop::collection::vec((1u64..4, any::<prop::sample::Index>(), 1u16..1500), 1..300)) {
             let mut flight = Flight::default();
             let mut model: BTreeMap<u64, u16> = BTreeMap::new();
             let mut next = 5;

@@ -76,7 +76,7 @@ pub(crate) struct Life {
     spent: bool,
     /// The peer has marked the path: it receives nothing from us there, or we receive nothing from it.
     pub(crate) remote_suspects: bool,
-    /// noq lets no data through before this, as far as is known: the path has moved and is being validated again.
+    /// noq is expected to send no data before this: the path has moved and is being validated again.
     pub(crate) blocked_until: Micros,
     /// When proof of delivery last came.
     last_proof: Micros,
@@ -154,7 +154,7 @@ impl Expectation {
         crate::feedback::MAX_DELAY + 2 * self.deviation.max(1_000)
     }
 
-    /// How long the answer to a probe takes at most, as far as the round trips tell.
+    /// How long the answer to a probe takes at most, by the measured round trips.
     fn answer(&self) -> Micros {
         self.rtt + (4 * self.deviation).max(1_000)
     }
@@ -225,7 +225,7 @@ impl Life {
         matches!(self.stage(), Stage::InUse | Stage::Readmitted)
     }
 
-    /// Whether schedulers may give it data now, as far as the network and its radios are concerned.
+    /// Whether the network and its radios allow schedulers to give it data now; its budget does not count here.
     pub(crate) fn is_usable(&self, now: Micros) -> bool {
         self.is_up() && self.state() == PathState::Active && self.blocked_until <= now
     }
@@ -355,7 +355,7 @@ impl Life {
         self.hedged + len <= MAX_HEDGED
     }
 
-    /// So many bytes were copied.
+    /// This many bytes were copied.
     pub(crate) fn on_hedged(&mut self, bytes: u64) {
         self.hedged += bytes;
     }
@@ -433,7 +433,7 @@ impl Life {
         Change::Readmitted(now - since)
     }
 
-    /// The window as far as it may be used.
+    /// The part of the window that may be used.
     pub(crate) fn cap(&self, window: u64) -> u64 {
         match self.state {
             State::Readmitted { window: resumed, .. } => window.min((resumed / 2).max(MIN_WINDOW)),

@@ -62,7 +62,7 @@ pub(crate) struct Path {
     pub(crate) latest_sent: Option<Stamp>,
     /// When a packet last arrived on it.
     pub(crate) received_at: Micros,
-    /// When it was last probed for want of traffic.
+    /// When it was last probed for lack of traffic.
     pub(crate) probed_at: Micros,
     /// When a packet with data last left on it.
     pub(crate) departed_at: Micros,
@@ -113,7 +113,7 @@ impl Path {
         self.allowance.map_or(usize::MAX, |a| usize::try_from(a.data / MAX_PACKET).unwrap_or(usize::MAX))
     }
 
-    /// What schedulers see of the budget. It is reckoned in the largest packets there can be and told in
+    /// What schedulers see of the budget. It is counted in the largest packets there can be and stated in
     /// what a packet takes of the window, less what is assigned and has not left.
     fn budget(&self, chunk: u32) -> Option<u64> {
         let packets = self.allowance?.data / MAX_PACKET;
@@ -180,7 +180,7 @@ impl Path {
         self.departed_at = at;
     }
 
-    /// One-way delay of a packet of so many bytes that leaves now: what is in flight arrives before it, at the rate that
+    /// One-way delay of a packet of this size that leaves now: what is in flight arrives before it, at the rate that
     /// the path carries, and takes half a round trip to be known.
     fn owd_behind(&self, bytes: u64) -> Option<Micros> {
         let time = 8_000_000 * (self.in_flight() + bytes) / self.capacity.filter(|rate| *rate > 0)?;

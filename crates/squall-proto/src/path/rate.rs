@@ -110,7 +110,7 @@ impl Bottleneck {
     const SHORTEST: Micros = 10_000;
 
     /// For a packet that leaves now; `idle` when nothing else is in flight. None as long as no acknowledgement
-    /// came since: the round trip until the first one is nobody's rate.
+    /// came since: bytes over the time until the first one are no rate.
     pub(crate) fn mark(&mut self, idle: bool) -> Option<Mark> {
         if idle {
             (self.latest, self.first) = (None, None);
@@ -191,20 +191,20 @@ mod tests {
     }
 
     #[test]
-    fn a_full_path_tells_its_bottleneck() {
+    fn a_full_path_shows_its_bottleneck() {
         // 1,250 bytes a millisecond, offered twice as fast.
         let rate = bottleneck(500, 1_000).expect("the path was full");
         assert!((9_500_000..10_500_000).contains(&rate), "{rate}");
     }
 
     #[test]
-    fn a_path_that_keeps_up_tells_nothing() {
+    fn a_path_that_keeps_up_shows_nothing() {
         assert_eq!(bottleneck(2_000, 1_000), None);
         assert_eq!(bottleneck(1_000, 1_000), None);
     }
 
     #[test]
-    fn a_short_train_after_a_pause_tells_it_too() {
+    fn a_short_train_after_a_pause_shows_it_too() {
         // Twenty packets at once each second, a millisecond each on the link, 100 ms of round trip.
         let mut bottleneck = Bottleneck::default();
         for start in [0, 1_000_000] {

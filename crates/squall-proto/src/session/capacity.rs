@@ -74,7 +74,7 @@ impl Session {
         self.capacity_at(self.micros(now))
     }
 
-    /// Asks the peer for so many bits per second of blocks at most, or for as many as it can send. Its
+    /// Asks the peer for at most this rate of blocks, or for as much as it can send. Its
     /// [`Capacity`] says no more than that, for its encoder to follow; what it sends all the same arrives as ever.
     pub fn request_bitrate(&mut self, bits_per_second: Option<u64>) {
         if self.wanted_rate != bits_per_second {
@@ -198,7 +198,7 @@ impl Session {
         if path.life.is_in_use() { link_rate(self.config.congestion, path).min(left) } else { 0 }
     }
 
-    /// The same as far as it can be relied on: less while a radio warns, and the longer nothing was sent.
+    /// The part of it that can be relied on: less while a radio warns, and the longer nothing was sent.
     fn to_come(&self, at: Micros, path: &Path) -> f64 {
         self.rate_in_use(path) as f64 * path.life.factor() * path.forecast.ageing(at)
     }

@@ -12,7 +12,7 @@ const OVER_BUDGET: u32 = 3;
 
 impl Session {
     /// Declares the bytes of an interface to cost money, or not, for its paths of now and later. The peer
-    /// is told, so that schedulers at both ends see it.
+    /// is notified, so that schedulers at both ends see it.
     pub fn set_metered(&mut self, local: IpAddr, metered: bool) {
         if !self.metering.declare(local, metered) {
             return;
@@ -28,7 +28,7 @@ impl Session {
     /// holds.
     ///
     /// Of a budget a reserve is kept from data, a quarter but at most 16 kB: for acknowledgements, probes,
-    /// control and the farewell. Once data has used the rest, nothing takes the path that can take another.
+    /// control and the close. Once data has used the rest, nothing takes the path that can take another.
     /// When the reserve is nearly used as well the path is closed, and not opened again unless the budget
     /// grows. Without another path the session ends then, with [`CloseReason::OverBudget`]. A budget below
     /// 20 kB may be exceeded by what it takes to open the path.

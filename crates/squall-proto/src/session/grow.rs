@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Session {
-    /// Opens a block whose bytes follow with [`Self::append`] and are sent as they come. It ends as every block
+    /// Opens a block whose bytes follow with [`Self::append`] and are sent at once. It ends as every block
     /// does, at the latest by its deadline, which counts from now, or with the session. Until it is finished it cannot
     /// be delivered, and what was written counts against the limits.
     ///
@@ -60,7 +60,7 @@ impl Session {
         finished?;
         self.duties.schedule();
         if self.outbox.is_sent(id) && !self.waits_for_pacer(id) {
-            // No packet of it is left that could tell its length.
+            // No packet of it is left that could carry its length.
             self.queue_end(id);
         }
         Ok(())
@@ -84,7 +84,7 @@ impl Session {
         committed.any(|chunk| chunk.block == id && chunk.kind != WorkKind::Copy)
     }
 
-    /// Has the peer told the length of a block of which it has every byte and does not know that.
+    /// Announces the length of a block to a peer that has every byte of it and not its length.
     pub(super) fn announce_end(&mut self, id: BlockId) {
         if self.outbox.lacks_end(id) {
             self.queue_end(id);
@@ -97,7 +97,7 @@ impl Session {
         }
     }
 
-    /// What tells the length of a block; `None` if it has ended, or the peer knows.
+    /// The item that announces the length of a block; `None` if it has ended, or the peer has its length.
     pub(super) fn end_of(&self, at: Micros, id: BlockId) -> Option<Data> {
         let meta = self.outbox.queue.get(id).filter(|_| !self.outbox.is_end_known(id))?.meta();
         let total = self.outbox.total(id)?;

@@ -68,7 +68,7 @@ pub struct ArrivalLog {
 /// Entries kept at most; later ones are dropped until they are taken.
 const MAX_LOG: usize = 1 << 20;
 
-/// What is logged, as far as it was asked for.
+/// The logs that were asked for.
 #[derive(Debug, Default)]
 pub(super) struct Logs {
     decisions: Option<Vec<DecisionLog>>,

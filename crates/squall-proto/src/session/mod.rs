@@ -169,7 +169,7 @@ impl Session {
     }
 
     /// Has the fate of every block that ends from now on reported by [`Event::Finished`], or not.
-    /// Default: not. Of fates that nobody takes, the oldest beyond [`Limits::open_blocks`](crate::Limits)
+    /// Default: not. Of fates that are not fetched, the oldest beyond [`Limits::open_blocks`](crate::Limits)
     /// are dropped and counted in [`SessionStats::fates_dropped`].
     pub fn report_fates(&mut self, on: bool) {
         self.reports_fates = on;
@@ -266,7 +266,7 @@ impl Session {
         self.end(now, CloseReason::Local);
     }
 
-    /// Closes the suspected paths, as long as there is another: noq sends the farewell on its first path
+    /// Closes the suspected paths, as long as there is another: noq sends the close on its first path
     /// alone, and answers on it whatever still arrives.
     fn leave_suspects(&mut self, now: Instant) {
         for id in self.conn.paths.ids() {

@@ -15,7 +15,7 @@ pub(super) struct Notices {
     paths: Bounded,
 }
 
-/// A kind of event, of which only so many wait.
+/// A kind of event, of which at most `most` wait.
 #[derive(Debug)]
 struct Bounded {
     most: usize,

@@ -395,7 +395,7 @@ impl Session {
             }
             InboxEvent::Part(part) => return Some(Event::Part(self.on_part(*part))),
             InboxEvent::Expired(label) => (label, Missed::Expired),
-            InboxEvent::GivenUp(label, reason) => (label, Missed::GivenUp(reason)),
+            InboxEvent::Cancelled(label, reason) => (label, Missed::Cancelled(reason)),
             InboxEvent::Refused(label, reason) => (label, Missed::Refused(reason)),
         };
         self.stats.blocks_missed += 1;

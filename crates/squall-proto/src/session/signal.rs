@@ -14,11 +14,11 @@ use crate::{
 
 impl Session {
     /// Takes in a reading of the radio behind a local interface. What changes for its paths takes effect
-    /// here at once, and the peer is told by PATH_ALERT. Without [`Config::signal`](crate::Config::signal)
+    /// here at once, and the peer is notified by PATH_ALERT. Without [`Config::signal`](crate::Config::signal)
     /// nothing happens.
     ///
-    /// The loss that the quality index goes by (STORM Eq. 2) is that of the packets this side sent on the
-    /// interface's paths, feedback included; it knows of no other.
+    /// The loss in the quality index (STORM Eq. 2) is that of the packets this side sent on the interface's paths,
+    /// feedback included; no other is known here.
     pub fn on_signal(&mut self, now: Instant, local: IpAddr, reading: &Reading) {
         let Some(config) = self.config.signal else { return };
         let at = self.micros(now);

@@ -66,14 +66,14 @@ impl Session {
         transmit
     }
 
-    /// Handshake and farewell, which noq steers.
+    /// Handshake and close, which noq steers.
     fn transmit_unsteered(&mut self, out: &mut Out<'_>) -> Option<Transmit> {
         if self.duties.take_quic_timer() {
             self.conn.on_timeout(out.now);
         }
         let max = match self.stage {
             // A packet for each kind of key, once, and once more for each packet that still arrives: before the handshake
-            // is over noq writes the farewell again at every call.
+            // is over noq writes the close again at every call.
             Stage::Closed => {
                 if self.duties.take_flush() {
                     out.max
@@ -90,7 +90,7 @@ impl Session {
             && let Some(number) = transmit.as_ref().and_then(|sent| self.conn.number_of(sent.path))
             && let Some(id) = self.conn.paths.find(number)
         {
-            // Should another farewell be needed, this path may have lost the first one. The last path stays.
+            // Should another close be needed, this path may have lost the first one. The last path stays.
             let _ = self.conn.close_path(id, out.now, 0);
         }
         self.pump(out.at);
@@ -345,7 +345,7 @@ impl Session {
             let Some((datagram, chunk)) = self.next_chunk(id, at, size - reserve) else { break };
             let full = datagram.len() + reserve >= size;
             if let Err(Payload::Chunk(chunk)) = self.conn.queue(datagram.into(), Payload::Chunk(chunk)) {
-                // Larger than fits now: the path's MTU has just shrunk. Cut anew.
+                // Larger than fits now: the path's MTU has just shrunk. Cut again.
                 let path = chunk.path;
                 self.take_back(chunk, path);
                 break;

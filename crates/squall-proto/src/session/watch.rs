@@ -39,7 +39,7 @@ impl Session {
         }
         let silence = self.config.silence.as_micros() as Micros;
         let packet = self.packet_size();
-        // What noq could not send goes before anything else of ours, and noq knows when to try again.
+        // What noq could not send goes before anything else of ours, and noq decides when to try again.
         let held_up = self.conn.has_queued() || !self.conn.paths.iter().any(|path| path.life.is_up());
         let mut next = [
             self.outbox.next_deadline(),

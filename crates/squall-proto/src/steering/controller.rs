@@ -1,9 +1,9 @@
 //! The congestion controller that steers: a gate in front of the window, and a ledger of packets.
 //!
 //! noq asks its controller how large the window is before it puts anything that is congestion
-//! controlled on a path, and tells it the number of every packet that was sent, acknowledged or lost.
-//! So a controller that answers 0 keeps a path closed, and one that writes down what it is told knows
-//! the fate of every packet. The real controller sits inside and never learns of the gate.
+//! controlled on a path, and reports the number of every packet that was sent, acknowledged or lost to it.
+//! So a controller that answers 0 keeps a path closed, and one that keeps these reports has the fate of
+//! every packet. The real controller sits inside and never learns of the gate.
 
 use std::{
     any::Any,

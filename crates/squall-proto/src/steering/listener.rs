@@ -135,7 +135,7 @@ fn reply<P, S>(path: NetPath, transmit: &noq_proto::Transmit) -> Incoming<P, S> 
 }
 
 /// What a server derives from its private key is the same after a restart, so that its peers believe the stateless resets
-/// by which it says that it knows their sessions no more (RFC 9000 §10.3.2).
+/// by which it says that it no longer has their sessions (RFC 9000 §10.3.2).
 fn endpoint_config(tls: &ServerTls) -> EndpointConfig {
     let mut endpoint = EndpointConfig::new(tls.reset_key());
     let ids = tls.id_key();

@@ -42,12 +42,12 @@ struct State {
 /// by half of it in the life of a path does no harm.
 #[derive(Clone, Copy, Debug, Default)]
 struct Clock {
-    /// The ticks told last, and what they were taken for in microseconds.
+    /// The ticks reported last, and the delay that they stand for in microseconds.
     last: Option<(u32, i64)>,
 }
 
 impl Clock {
-    /// The delay in microseconds, from the first one told.
+    /// The delay in microseconds, from the first one reported.
     fn micros(&mut self, ticks: u32) -> i64 {
         let micros = self.last.map_or(0, |(last, micros)| micros + signed_ticks(ticks, last) * TICK as i64);
         self.last = Some((ticks, micros));
@@ -61,7 +61,7 @@ impl Media {
         Self(Arc::new(Shared { epoch, initial_window: INITIAL_PACKETS * u64::from(mtu), state }))
     }
 
-    /// The peer has told the delay of a packet, in ticks.
+    /// The peer has reported the delay of a packet, in ticks.
     pub(super) fn on_arrival(&self, now: Instant, packet: u64, sent: Instant, delay: u32) {
         let (now, sent) = (self.micros(now), self.micros(sent));
         let mut state = self.state();
@@ -166,8 +166,8 @@ mod tests {
     #[test]
     fn delays_count_on_across_the_wrap() {
         let mut clock = Clock::default();
-        let told = [0xff_fff0, 0xff_fffa, 0x00_0004, 0xff_fff0].map(|ticks| clock.micros(ticks));
-        assert_eq!(told, [0, 40, 80, 0]);
+        let delays = [0xff_fff0, 0xff_fffa, 0x00_0004, 0xff_fff0].map(|ticks| clock.micros(ticks));
+        assert_eq!(delays, [0, 40, 80, 0]);
         // A clock that gains a quarter of the range with each delay passes the whole of it.
         let micros = (0..8).map(|i| clock.micros(i << 22 & 0xff_ffff)).last();
         assert_eq!(micros, Some(64 + 7 * (4 << 22)));

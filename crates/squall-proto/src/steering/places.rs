@@ -24,7 +24,7 @@ pub(super) fn places(packets: &[usize], datagrams: &[usize], places: &mut Vec<Op
     }
 }
 
-/// Packets as they are filled, each as far as it can be.
+/// Packets in the order in which they are filled, each with all that fits.
 struct Filling<I> {
     packets: std::iter::Enumerate<I>,
     open: Option<(usize, usize)>,

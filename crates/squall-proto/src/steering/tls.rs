@@ -29,7 +29,7 @@ impl TlsError {
     }
 }
 
-/// How a client knows its server.
+/// How a client authenticates its server.
 #[derive(Clone)]
 pub struct ClientTls {
     crypto: Arc<QuicClientConfig>,
@@ -79,7 +79,7 @@ impl ClientTls {
         Self::with_verifier(Some(fingerprint))
     }
 
-    /// Trusts whoever answers: encrypted, but open to a man in the middle. For tests on one machine.
+    /// Trusts any server that answers: encrypted, but open to a man in the middle. For tests on one machine.
     ///
     /// # Errors
     /// If the TLS library refuses the configuration.

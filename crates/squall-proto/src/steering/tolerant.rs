@@ -1,4 +1,4 @@
-//! A controller of noq's that is told of losses by congestion only.
+//! A controller of noq's that gets reports of losses by congestion only.
 
 use std::{
     any::Any,
@@ -20,13 +20,13 @@ pub(super) struct Tolerant {
     /// Times count from here.
     epoch: Instant,
     origin: Origin,
-    /// Whether the controller inside was told of the last loss, and may be told that there was none.
-    told: bool,
+    /// Whether the last loss was passed to the controller inside; only then is its revocation passed on too.
+    passed_on: bool,
 }
 
 impl Tolerant {
     pub(super) fn new(epoch: Instant, inner: Box<dyn Controller>) -> Self {
-        Self { inner, epoch, origin: Origin::default(), told: false }
+        Self { inner, epoch, origin: Origin::default(), passed_on: false }
     }
 }
 
@@ -75,15 +75,15 @@ impl Controller for Tolerant {
         lost_bytes: u64,
         largest_lost_pn: u64,
     ) {
-        self.told = persistent || is_ecn || self.origin.is_congestion();
-        if self.told {
+        self.passed_on = persistent || is_ecn || self.origin.is_congestion();
+        if self.passed_on {
             self.inner.on_congestion_event(now, sent, persistent, is_ecn, lost_bytes, largest_lost_pn);
         }
     }
 
     fn on_spurious_congestion_event(&mut self) {
         // Otherwise it would take back the last reduction it made, for a loss that was one.
-        if self.told {
+        if self.passed_on {
             self.inner.on_spurious_congestion_event();
         }
     }
@@ -105,8 +105,13 @@ impl Controller for Tolerant {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        let Self { inner, epoch, origin, told } = self;
-        Box::new(Self { inner: inner.clone_box(), epoch: *epoch, origin: origin.clone(), told: *told })
+        let Self { inner, epoch, origin, passed_on } = self;
+        Box::new(Self {
+            inner: inner.clone_box(),
+            epoch: *epoch,
+            origin: origin.clone(),
+            passed_on: *passed_on,
+        })
     }
 
     fn initial_window(&self) -> u64 {

@@ -5,7 +5,7 @@ use squall_sched::PRIORITIES;
 use super::{WireError, check_channel, check_previous, next};
 use crate::varint;
 
-/// A block that its sender gave up.
+/// A block that its sender cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancel {
     /// Id of the block.

@@ -9,7 +9,7 @@ const RELIABLE: u64 = 0x10;
 const ORDERED: u64 = 0x08;
 const PRIORITY: u64 = 0x07;
 
-/// The deadline left is told in units of this many microseconds.
+/// Unit of the time left to the deadline, in microseconds.
 const DEADLINE_UNIT: u64 = 256;
 
 /// Longest header of a DATA item in bytes, with every field at its largest.
@@ -109,7 +109,7 @@ impl Data {
     }
 }
 
-/// Longest time that is told, in units: 584,000 years, so that it fits `u64` in microseconds.
+/// Longest time that can be stated, in units: 584,000 years, so that it fits `u64` in microseconds.
 const MAX_LEFT: u64 = u64::MAX / DEADLINE_UNIT;
 
 fn encode_left(left: Option<u64>) -> u64 {

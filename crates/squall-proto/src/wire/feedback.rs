@@ -32,7 +32,7 @@ pub struct Feedback {
     pub duplicates: u64,
     /// Blocks that missed their deadline while incomplete, since the session began.
     pub expired: u64,
-    /// One for each path on which something arrived since the feedback before; at most 16 are told.
+    /// One for each path on which something arrived since the feedback before; at most 16 are sent.
     pub samples: Vec<Sample>,
     /// Bits per second of blocks that the receiver wants at most, if it says so.
     pub wanted: Option<u64>,
@@ -56,7 +56,7 @@ impl Feedback {
         for departure in samples.iter().map_while(|sample| sample.departure) {
             write_u24(body, departure.0);
         }
-        // Behind all departures, as nothing else tells where those end.
+        // Behind all departures, as nothing else marks where those end.
         if let Some(wanted) = self.wanted.filter(|_| samples.iter().all(|sample| sample.departure.is_some()))
         {
             varint::write(body, wanted.min(varint::MAX));
@@ -81,8 +81,8 @@ impl Feedback {
         for sample in &mut samples {
             sample.departure = read_u24(input).ok().map(Stamp);
         }
-        let is_told = samples.iter().all(|sample| sample.departure.is_some());
-        let wanted = if is_told { next(input).ok() } else { None };
+        let with_departures = samples.iter().all(|sample| sample.departure.is_some());
+        let wanted = if with_departures { next(input).ok() } else { None };
         Ok(Self { sequence, credit, duplicates, expired, samples, wanted })
     }
 }

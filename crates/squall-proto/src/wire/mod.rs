@@ -39,7 +39,7 @@ const DATA_BITS: u64 = 0x1f;
 pub(crate) const TICK: u64 = 4;
 const TICK_MASK: u32 = 0xff_ffff;
 
-/// A point in time modulo 2²⁴ ticks of 4 µs (67 s): enough to tell delays.
+/// A point in time modulo 2²⁴ ticks of 4 µs (67 s): enough for every delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp(u32);
 

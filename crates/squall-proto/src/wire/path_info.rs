@@ -1,4 +1,4 @@
-//! PATH_INFO: what one side knows of a path and the other cannot.
+//! PATH_INFO: properties of a path that only one side has.
 
 use super::{WireError, check_path, next};
 use crate::varint;

@@ -130,7 +130,7 @@ fn vectors_decode_and_encode() {
 }
 
 #[test]
-fn bad_vectors_tell_why() {
+fn bad_vectors_fail_with_their_reason() {
     for (hex, error) in bad_vectors() {
         assert_eq!(decode(&bytes(hex)), Err(error), "{hex}");
     }
@@ -161,12 +161,12 @@ fn unknown_items_and_fields_are_skipped() {
 
 #[test]
 fn unknown_flags_of_a_path_are_ignored() {
-    let told = |flags: &str| match decode(&bytes(&format!("07 06 01 {flags} 04"))).as_deref() {
+    let is_metered = |flags: &str| match decode(&bytes(&format!("07 06 01 {flags} 04"))).as_deref() {
         Ok([Item::PathInfo(info)]) => info.metered,
         other => panic!("{other:?}"),
     };
-    assert!(told("80ff0001"));
-    assert!(!told("bffffffe"));
+    assert!(is_metered("80ff0001"));
+    assert!(!is_metered("bffffffe"));
 }
 
 #[test]

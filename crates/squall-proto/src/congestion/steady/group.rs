@@ -2,7 +2,7 @@
 //!
 //! Packets that wait in the same queue are late by the same time. So the one-way delays of two paths go up and down together,
 //! by as much, whatever else differs between them. RFC 8382 finds shared bottlenecks by the shape of delays, as its flows
-//! have receivers of their own; here one sender knows all delays, and compares them moment by moment.
+//! have receivers of their own; here one sender has all delays, and compares them moment by moment.
 
 use std::{
     collections::VecDeque,
@@ -11,8 +11,8 @@ use std::{
 
 use squall_sched::Micros;
 
-/// Delays are means over so many microseconds: longer than a burst of ours, shorter than the waves of a queue. Of 10 to 50 ms
-/// two paths through one queue of 100 kB are told less often for one, and two separate ones more often.
+/// Microseconds over which delays are averaged: longer than a burst of ours, shorter than the waves of a queue. With 10 to
+/// 50 ms two paths through one queue of 100 kB are detected less often, and two separate ones are taken for one more often.
 const SLOT: Micros = 100_000;
 /// Slots that are compared at most: the waves that a TCP connection makes take seconds. Over 20 and 30 s waves of two queues go
 /// together by chance.
@@ -25,7 +25,7 @@ const DIFFERENCE: f64 = 0.25;
 /// Variance in square microseconds below which there is nothing to compare: a tenth of a millisecond is the receiver's clock.
 const FLAT: f64 = 1e4;
 
-/// The paths of a session, as far as their delays are known.
+/// The paths of a session whose delays are known.
 #[derive(Clone, Debug, Default)]
 pub struct Group(Arc<Mutex<Vec<Delays>>>);
 
@@ -137,8 +137,8 @@ impl Spread {
 mod tests {
     use super::*;
 
-    /// What the second of two paths finds, whose delays in milliseconds are these functions of the time in seconds, after so
-    /// many seconds.
+    /// The result of the second of two paths after `seconds`. `one` and `another` give the delays in milliseconds at a time
+    /// in seconds.
     fn sharing(seconds: u64, one: impl Fn(f64) -> f64, another: impl Fn(f64) -> f64) -> f64 {
         let group = Group::default();
         let (first, second) = (group.join(0), group.join(5_000_000));
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn delays_that_go_together_are_of_one_queue() {
         assert_eq!(sharing(10, saw, |time| saw(time) + noise(time) + 30.0), 2.0);
-        assert_eq!(sharing(2, saw, saw), 1.0, "two seconds tell nothing");
+        assert_eq!(sharing(2, saw, saw), 1.0, "two seconds are too few");
     }
 
     #[test]

@@ -14,7 +14,7 @@ const BETA: f64 = 0.7;
 const CUBIC: f64 = 0.4;
 /// Growth in packets a round trip that is fair beside Reno, `3·(1 − β)/(1 + β)` (RFC 9438 §4.3).
 const RENO: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// Past so many times the window that met congestion the bound has outlived the queue it was made for …
+/// Past this multiple of the window that met congestion the bound has outlived the queue it was made for …
 const OUTLIVED: f64 = 1.15;
 /// … and grows by this factor a round.
 const PROBE: f64 = 1.25;
@@ -93,7 +93,7 @@ impl LossBound {
         self.window
     }
 
-    /// A loss by congestion with so many bytes in flight; fast convergence is that of RFC 9438 §4.7.
+    /// A loss by congestion with `in_flight` bytes; fast convergence is that of RFC 9438 §4.7.
     pub(super) fn cut(&mut self, now: Micros, in_flight: f64) {
         self.before = (self.most, self.window);
         let used = self.window.min(in_flight);
@@ -112,8 +112,9 @@ impl LossBound {
         }
     }
 
-    /// So many bytes are acknowledged; times in microseconds (RFC 9438 §4.2 to §4.5). So many flows grow as slowly as takes one
-    /// flow's share together: by 1/n² and 1/n⁴, as the window goes with the root of Reno's growth and the fourth root of `C`.
+    /// `acked` bytes are acknowledged; times in microseconds (RFC 9438 §4.2 to §4.5). `flows` of them grow as slowly as takes
+    /// the share of one flow together: by 1/n² and 1/n⁴, as the window is proportional to the root of Reno's growth and to the
+    /// fourth root of `C`.
     pub(super) fn grow(&mut self, now: Micros, acked: u64, rtt: f64, mtu: u64, flows: f64) {
         if self.window.is_infinite() {
             return;
@@ -146,7 +147,7 @@ mod tests {
     const MTU: u64 = 1_250;
     const RTT: f64 = 40_000.0;
 
-    /// Whether a loss is by congestion, after so many packets of which one in so many is lost, with and without a queue.
+    /// Whether a loss is by congestion, where one packet in `queued` is lost with a queue and one in `clear` without.
     fn is_congestion(queued: u64, clear: u64, met_queue: bool) -> bool {
         let mut losses = Losses::default();
         for packet in 1..4_000 {

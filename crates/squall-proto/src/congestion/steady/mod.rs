@@ -1,6 +1,6 @@
 //! Steady: high rates with short queues for real-time media, and a fair share beside others.
 //!
-//! Controllers that go by loss keep the queue of a link full: 50 to 100 ms on every path that is used up, and schedulers
+//! Loss-based controllers keep the queue of a link full: 50 to 100 ms on every path that is used up, and schedulers
 //! plan by delays that their own traffic made. Controllers that keep a rate (C4) hold it too long where a
 //! radio fades. This one keeps in flight no more than arrives within a bounded delay at the present rate.
 //!
@@ -26,13 +26,13 @@
 //! rounds. If the queue falls as the missing bytes explain, it was ours. If not, others keep it, and a delay bound would
 //! leave them everything: CUBIC alone governs then, and dips find out whether the others are gone, the first ones each eight
 //! seconds, later ones after half as long as the others have been there, up to 16 seconds. A flow that others have squeezed to a
-//! few packets cannot tell, as it has nothing to leave out: it sends twice as much for a while, and if its share grows while
+//! few packets cannot test this way, as it has nothing to leave out: it sends twice as much for a while, and if its share grows while
 //! the queue does not, the link was not its own.
 //!
 //! A radio that loses its rate during a dip leaves the queue as high as others do. On the way back it shows: the queue of a
 //! link that is all ours grows by all that is in flight again. So does a queue that doubles while the rate halves.
 //!
-//! **Paths that share a bottleneck** are told by delays that go up and down together (`group.rs`). Where CUBIC governs, `n` of them
+//! **Paths that share a bottleneck** are detected by delays that go up and down together (`group.rs`). Where CUBIC governs, `n` of them
 //! grow as slowly as takes one flow's share.
 //!
 //! **Jitter.** `J` is the mean excess delay of the first packets after a pause, and of those in a dip: they met no queue of
@@ -73,9 +73,9 @@ use super::{
 const MIN_WINDOW: u64 = 6;
 /// The same while a queue stands: on a path of 300 kbps six packets are one of a fifth of a second.
 const MIN_WINDOW_QUEUED: u64 = 2;
-/// Extremes are those of so many microseconds, as BBR has it for the round trip: routes change more rarely.
+/// Microseconds over which extremes are taken, as BBR has it for the round trip: routes change more rarely.
 const MEMORY: Micros = 10_000_000;
-/// The round trip is the smallest of so many, as acknowledgements wait for one another.
+/// Round trips of which the smallest counts, as acknowledgements wait for one another.
 const ROUND_TRIPS: Micros = 5;
 /// The target is as configured at this rate, in bytes per second, and falls slowly with it: at high rates the same delay is
 /// many more packets than a scheduler or a burst has use for.
@@ -105,7 +105,7 @@ const FLAT_ROUNDS: u8 = 12;
 const AFTER_DIP: Micros = 500_000;
 /// Packets after a pause of this many microseconds measure the path's own jitter …
 const PAUSE: Micros = 10_000;
-/// … so many of them.
+/// … this many of them.
 const FREE_PACKETS: u64 = 10;
 /// Pauses that are remembered at most; their packets are long lost then.
 const MAX_PAUSES: usize = 100;
@@ -137,9 +137,9 @@ enum Phase {
     Start,
     /// The delay bound, and the loss bound if there is one.
     Alone,
-    /// Half a pipe is in flight, for so many rounds more, to learn whose queue it is.
+    /// Half a pipe is in flight, for `rounds` more, to learn whose queue it is.
     Dip { rounds: u8, beside: bool },
-    /// Twice as much is in flight, for so many rounds more, to learn the same; once more if it has been twice as much already.
+    /// Twice as much is in flight, for `rounds` more, to learn the same; `again` if it has been twice as much already.
     Lift { rounds: u8, again: bool },
     /// The loss bound: others keep a queue.
     Beside,
@@ -212,8 +212,8 @@ pub struct Steady {
 }
 
 impl Steady {
-    /// A controller for a path whose packets are up to `mtu` bytes, and which began so many microseconds after the `group` of
-    /// all paths of its session.
+    /// A controller for a path whose packets are up to `mtu` bytes, and which began `offset` microseconds after the `group`
+    /// of all paths of its session.
     pub fn new(config: SteadyConfig, mtu: u64, group: &Group, offset: Micros) -> Self {
         Self {
             config,

@@ -66,7 +66,7 @@ pub(super) struct Flow {
 }
 
 impl Net {
-    /// A link of so many Mbps with a round trip of so many milliseconds and a queue of 1 MB.
+    /// A link with a queue of 1 MB.
     pub(super) fn new(mbps: f64, round_trip_ms: u64) -> Self {
         Self {
             now: 0,
@@ -104,7 +104,7 @@ impl Net {
         self
     }
 
-    /// The last flow sends frames of so many bytes, each so many microseconds.
+    /// The last flow sends a frame of `bytes` every `interval`.
     pub(super) fn frames(mut self, bytes: u64, interval: Micros) -> Self {
         self.flows.last_mut().expect("a flow").frames = Some((bytes, interval));
         self
@@ -114,7 +114,7 @@ impl Net {
         self.rate = mbps / 8.0;
     }
 
-    /// Runs until so many seconds from the start.
+    /// Runs until this time from the start.
     pub(super) fn run_until(&mut self, seconds: f64) {
         while (self.now as f64) < seconds * 1e6 {
             self.now += STEP;
@@ -127,7 +127,7 @@ impl Net {
         }
     }
 
-    /// Runs for so many seconds, and returns what each flow got, in Mbps.
+    /// Runs for this time, and returns the goodput of each flow, in Mbps.
     pub(super) fn measure(&mut self, seconds: f64) -> Vec<f64> {
         self.begin_measure();
         self.run_until(self.now as f64 / 1e6 + seconds);

@@ -6,14 +6,14 @@ use squall_sched::Micros;
 
 use super::super::Arrival;
 
-/// Bytes and time are means over so many packets. With 15 or 20 frames of recorded networks arrive more rarely in time;
+/// Packets over which bytes and time are averaged. With 15 or 20 frames of recorded networks arrive more rarely in time;
 /// with fewer the receiver's pairs show through.
 const PACKETS: f64 = 10.0;
-/// Over a path with jitter they are means over so many times the jitter, as gaps of that size say nothing.
+/// Over a path with jitter they are averaged over this multiple of the jitter, as gaps of its size say nothing.
 const JITTERS: f64 = 2.0;
 /// Silences of the application up to this long are none, in microseconds …
 const SILENCE: f64 = 5_000.0;
-/// … nor are those in which so many packets arrive.
+/// … nor are those in which this many packets arrive.
 const SILENT_PACKETS: f64 = 4.0;
 /// Gaps of this or more are outages, and say nothing of the rate, in microseconds.
 const OUTAGE: f64 = 200_000.0;
@@ -100,7 +100,7 @@ impl ArrivalRate {
         self.acked += bytes as f64;
     }
 
-    /// A time of arrival is known, on a path that adds so many microseconds of jitter.
+    /// A time of arrival is known, on a path with this jitter in microseconds.
     pub(super) fn on_arrival(&mut self, arrival: Arrival, jitter: f64) {
         if self.last.is_some_and(|last| last.packet >= arrival.packet) {
             return;
@@ -158,8 +158,8 @@ mod tests {
             Self { rate: ArrivalRate::new(MTU), next: 0 }
         }
 
-        /// So many packets that leave and arrive so far from one another, from `at` on; data waits after each if the
-        /// window is the limit.
+        /// `count` packets that leave and arrive every `gap`, the first at `from`; data waits after each if the window is
+        /// the limit.
         fn packets(&mut self, count: u64, from: Micros, gap: Micros, waits: bool) {
             for at in (0..count).map(|i| from + i * gap) {
                 self.rate.on_sent(at, self.next, 100.0);

@@ -108,7 +108,7 @@ impl ModelBlock {
         }
     }
 
-    /// As far as it is known to go.
+    /// Its known length.
     fn reach(&self) -> usize {
         let seen = self.have.iter().rposition(|there| *there).map_or(0, |last| last + 1);
         if self.known { self.have.len() } else { seen }
@@ -174,7 +174,7 @@ proptest! {
                 }
                 Step::Cancel(id) => {
                     let id = id.index(shapes.len());
-                    model.end_if(GivenUp, |i, _| i == id);
+                    model.end_if(Cancelled, |i, _| i == id);
                     prop_assert_eq!(case.cancel(id as u64, model.blocks[id].header.previous), Ok(()));
                 }
                 Step::Wait(time) => {
@@ -185,7 +185,7 @@ proptest! {
             }
             let mut reported = case.outcomes();
             reported.sort_unstable();
-            // The model tells in one pass what a missed block let through.
+            // The model reports in one pass the blocks that a missed one held up.
             prop_assert_eq!(&reported, &model.outcomes());
             fates.extend(reported);
             prop_assert_eq!(case.inbox.held_bytes(), model.held());
@@ -198,6 +198,6 @@ proptest! {
         let begun = |b: &&ModelBlock| b.ended.is_some() || b.is_begun();
         let fated: Vec<_> = fates.iter().map(|(id, _)| *id).collect();
         let noticed: Vec<_> = model.blocks.iter().filter(begun).map(|b| b.header.block).collect();
-        prop_assert_eq!(fated, noticed, "one fate for each block that was heard of");
+        prop_assert_eq!(fated, noticed, "one fate for each block of which anything arrived");
     }
 }
