@@ -42,17 +42,17 @@ fn a_recording_gives_a_line_for_each_reading_and_alert() {
         (&readings[0]["rssi_dbm"], &readings[0]["state"]),
         (&Value::from(-50.0), &Value::from("clear"))
     );
-    assert!((readings[0]["quality"].as_f64().expect("is told") - 0.928).abs() < 0.001);
+    assert!((readings[0]["quality"].as_f64().expect("is present") - 0.928).abs() < 0.001);
     assert_eq!((readings[3]["disconnected"].as_bool(), readings[3].get("rssi_dbm")), (Some(true), None));
     assert_eq!(readings[3]["quality"], 0.0);
     let times: Vec<f64> =
-        readings.iter().map(|reading| reading["time_s"].as_f64().expect("is told")).collect();
+        readings.iter().map(|reading| reading["time_s"].as_f64().expect("is present")).collect();
     assert!((times[5] - times[0] - 0.5).abs() < 0.15, "{times:?}");
     let alerts: Vec<_> = lines.iter().filter(|line| line["type"] == "alert").collect();
-    let kinds: Vec<_> = alerts.iter().map(|alert| alert["kind"].as_str().expect("is told")).collect();
+    let kinds: Vec<_> = alerts.iter().map(|alert| alert["kind"].as_str().expect("is present")).collect();
     assert_eq!(kinds, ["warning", "outage", "recovery"], "{alerts:?}");
     assert_eq!((&alerts[0]["silent"], &alerts[2]["factor"]), (&Value::from(false), &Value::from(1.0)));
-    let factor = alerts[0]["factor"].as_f64().expect("is told");
+    let factor = alerts[0]["factor"].as_f64().expect("is present");
     assert!(factor > 0.5 && factor < 1.0, "{factor}");
 }
 
@@ -64,7 +64,7 @@ fn without_a_terminal_there_are_lines_to_read() {
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), b"".as_slice()));
     let text = String::from_utf8(output.stdout).expect("is text");
     // How many lines there are depends on how busy the machine is.
-    let state = text.lines().find(|line| line.contains("  wifi ")).expect("is told");
+    let state = text.lines().find(|line| line.contains("  wifi ")).expect("is present");
     assert!(state.contains("RSSI -") && state.contains("quality 0."), "{text}");
     for alert in ["warning at 0.28", "outage at 0.07", "recovery at 0.88"] {
         assert_eq!(text.matches(alert).count(), 1, "{text}");
@@ -72,7 +72,7 @@ fn without_a_terminal_there_are_lines_to_read() {
 }
 
 #[test]
-fn it_ends_when_it_was_told_to() {
+fn it_ends_after_the_given_time() {
     let scratch = Scratch::new("watch-for");
     let file = scratch.write("long.csv", b"time_s,rssi_dbm\n0,-50\n1,-51\n3600,-52\n");
     let begin = std::time::Instant::now();
@@ -83,7 +83,7 @@ fn it_ends_when_it_was_told_to() {
 }
 
 #[test]
-fn mistakes_are_told_in_a_line() {
+fn mistakes_are_reported_in_a_line() {
     let scratch = Scratch::new("watch-wrong");
     let bad = scratch.write("bad.csv", b"time_s,rssi_dbm\n0,-50\n1,loud\n").display().to_string();
     let mute = scratch.write("mute.csv", b"time_s,down_mbps\n0,5\n").display().to_string();
@@ -211,7 +211,7 @@ mod linux {
     }
 
     #[test]
-    fn an_interface_without_a_radio_is_told_with_every_reason() {
+    fn an_interface_without_a_radio_is_reported_with_every_reason() {
         let output = watch(NOWHERE, &["--interface", "lo"]).output().expect("the program starts");
         let (said, code) = failure(&output);
         assert_eq!((said.lines().count(), code), (1, Some(1)), "{said}");

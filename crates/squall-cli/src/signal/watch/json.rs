@@ -1,10 +1,10 @@
-//! Readings and alerts as JSON Lines. docs/signal.md tells the fields.
+//! Readings and alerts as JSON Lines. docs/signal.md lists the fields.
 
 use serde::Serialize;
 use squall_signal::{Micros, Reading};
 use squall_terminal::output;
 
-use super::watched::{Told, Watched};
+use super::watched::{Raised, Watched};
 
 /// Standard output.
 pub(super) struct Json;
@@ -43,30 +43,30 @@ enum Line<'a> {
 impl Json {
     /// A reading that `one` has just taken in.
     pub(super) fn reading(&mut self, one: &Watched, reading: &Reading) -> anyhow::Result<()> {
-        let told = |level: Option<f64>| level.filter(|level| level.is_finite());
+        let finite = |level: Option<f64>| level.filter(|level| level.is_finite());
         write(&Line::Reading {
             time_s: seconds(reading.at),
             radio: one.name(),
             technology: reading.technology.name(),
             disconnected: reading.disconnected,
-            rsrp_dbm: told(reading.rsrp),
-            rsrq_db: told(reading.rsrq),
-            sinr_db: told(reading.sinr),
-            rssi_dbm: told(reading.rssi),
+            rsrp_dbm: finite(reading.rsrp),
+            rsrq_db: finite(reading.rsrq),
+            sinr_db: finite(reading.sinr),
+            rssi_dbm: finite(reading.rssi),
             quality: one.quality(),
             state: one.state().name(),
         })
     }
 
-    pub(super) fn alert(&mut self, one: &Watched, told: &Told) -> anyhow::Result<()> {
+    pub(super) fn alert(&mut self, one: &Watched, raised: &Raised) -> anyhow::Result<()> {
         write(&Line::Alert {
-            time_s: seconds(told.at),
+            time_s: seconds(raised.at),
             radio: one.name(),
-            kind: told.alert.kind.name(),
-            quality: told.alert.quality,
-            gap: told.alert.gap,
-            factor: told.alert.factor(),
-            silent: told.silent,
+            kind: raised.alert.kind.name(),
+            quality: raised.alert.quality,
+            gap: raised.alert.gap,
+            factor: raised.alert.factor(),
+            silent: raised.silent,
         })
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Whether there is a terminal to draw on, and one to hear keys from.
+    /// Whether there is a terminal to draw on, and one to read keys from.
     pub(super) fn is_possible() -> bool {
         io::stdout().is_terminal() && io::stdin().is_terminal()
     }
@@ -168,17 +168,17 @@ fn age(one: &Watched, now: Micros) -> Cell<'static> {
     if age > OLD { cell.style(Style::new().fg(Color::Red)) } else { cell }
 }
 
-/// The last alert; or why the radio tells nothing.
+/// The last alert; or why the radio has no readings.
 fn last(one: &Watched, now: Micros) -> Cell<'static> {
     if let Some(error) = one.error() {
         return Cell::from(error.problem()).style(Style::new().fg(Color::Red));
     }
-    let Some(told) = one.alert else { return Cell::from("none").style(Modifier::DIM) };
-    let ago = now.saturating_sub(told.at) / 1_000_000;
-    let colour = colour(told.alert.kind.state());
-    let kept = told.alert.kind == AlertKind::Recovery;
+    let Some(raised) = one.alert else { return Cell::from("none").style(Modifier::DIM) };
+    let ago = now.saturating_sub(raised.at) / 1_000_000;
+    let colour = colour(raised.alert.kind.state());
+    let kept = raised.alert.kind == AlertKind::Recovery;
     let style = if kept { Style::new() } else { Style::new().fg(colour) };
-    Cell::from(format!("{}, {ago} s ago", text::alert(&told))).style(style)
+    Cell::from(format!("{}, {ago} s ago", text::alert(&raised))).style(style)
 }
 
 fn colour(state: SignalState) -> Color {

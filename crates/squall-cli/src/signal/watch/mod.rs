@@ -68,19 +68,19 @@ pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<ExitCode> {
     }
     let sources = sources(args)?;
     let clock = Clock::new(Instant::now());
-    let (send, heard) = mpsc::unbounded_channel();
+    let (send, readings) = mpsc::unbounded_channel();
     let mut all = Vec::new();
     for (index, source) in sources.into_iter().enumerate() {
         let send = send.clone();
-        let tell = move |reading: &Reading| {
-            // Nobody listens to the last ones.
+        let forward = move |reading: &Reading| {
+            // The last ones arrive after the watch has ended.
             let _ = send.send((index, *reading));
         };
-        all.push(Watched::start(source, clock, period, tell)?);
+        all.push(Watched::start(source, clock, period, forward)?);
     }
     let show = Show::new(args.json, all.len())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(watch(all, heard, show, clock, args.duration.map(Span::duration)))?;
+    runtime.block_on(watch(all, readings, show, clock, args.duration.map(Span::duration)))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -136,7 +136,7 @@ impl Show {
 /// Watches until something ends it.
 async fn watch(
     mut all: Vec<Watched>,
-    mut heard: mpsc::UnboundedReceiver<(usize, Reading)>,
+    mut readings: mpsc::UnboundedReceiver<(usize, Reading)>,
     mut show: Show,
     clock: Clock,
     duration: Option<Duration>,
@@ -158,10 +158,10 @@ async fn watch(
     let mut tick = tokio::time::interval(TICK);
     loop {
         tokio::select! {
-            Some((index, reading)) = heard.recv() => hear(&mut all[index], &reading, clock, &mut show)?,
+            Some((index, reading)) = readings.recv() => take_in(&mut all[index], &reading, clock, &mut show)?,
             _ = tick.tick() => {
                 // All that was read before is shown before a radio is taken for ended.
-                let ended = all.iter().all(Watched::is_over) && heard.is_empty();
+                let ended = all.iter().all(Watched::is_over) && readings.is_empty();
                 let quit = look(&mut all, clock, &mut show)?;
                 if ended {
                     return end(&all);
@@ -176,9 +176,9 @@ async fn watch(
     }
 }
 
-/// Takes a reading in.
-fn hear(one: &mut Watched, reading: &Reading, clock: Clock, show: &mut Show) -> anyhow::Result<()> {
-    let alert = one.hear(reading, clock.now());
+/// Updates the watermarks of a radio with a reading.
+fn take_in(one: &mut Watched, reading: &Reading, clock: Clock, show: &mut Show) -> anyhow::Result<()> {
+    let alert = one.on_reading(reading, clock.now());
     match show {
         Show::Live(_) => {}
         Show::Text(text) => alert.map_or(Ok(()), |alert| text.alert(one, &alert))?,

@@ -14,14 +14,14 @@ pub(super) struct Watched {
     /// Its latest reading.
     pub(super) reading: Option<Reading>,
     /// The latest alert.
-    pub(super) alert: Option<Told>,
-    /// The error that was told last, so that it is told once.
-    told: Option<SourceError>,
+    pub(super) alert: Option<Raised>,
+    /// The error that was reported last, so that it is reported once.
+    reported: Option<SourceError>,
 }
 
 /// An alert and when it came.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Told {
+pub(super) struct Raised {
     pub(super) at: Micros,
     pub(super) alert: Alert,
     /// Whether it ends an older one only because the radio fell silent.
@@ -34,11 +34,11 @@ impl Watched {
         source: Box<dyn SignalSource>,
         clock: Clock,
         period: Duration,
-        heard: impl FnMut(&Reading) + Send + 'static,
+        on_reading: impl FnMut(&Reading) + Send + 'static,
     ) -> anyhow::Result<Self> {
         let watermark = Watermark::new(WatermarkConfig::default())?;
-        let monitor = Monitor::start_with(source, clock, period, heard)?;
-        Ok(Self { monitor, watermark, reading: None, alert: None, told: None })
+        let monitor = Monitor::start_with(source, clock, period, on_reading)?;
+        Ok(Self { monitor, watermark, reading: None, alert: None, reported: None })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -51,20 +51,20 @@ impl Watched {
     }
 
     /// Takes a reading in.
-    pub(super) fn hear(&mut self, reading: &Reading, now: Micros) -> Option<Told> {
+    pub(super) fn on_reading(&mut self, reading: &Reading, now: Micros) -> Option<Raised> {
         self.reading = Some(*reading);
         let alert = self.watermark.update(now, reading, None)?;
-        self.remember(Told { at: now, alert, silent: false })
+        self.remember(Raised { at: now, alert, silent: false })
     }
 
     /// Ends an alert of a radio that has been silent for too long.
-    pub(super) fn on_time(&mut self, now: Micros) -> Option<Told> {
+    pub(super) fn on_time(&mut self, now: Micros) -> Option<Raised> {
         let alert = self.watermark.on_time(now)?;
-        self.remember(Told { at: now, alert, silent: true })
+        self.remember(Raised { at: now, alert, silent: true })
     }
 
-    fn remember(&mut self, told: Told) -> Option<Told> {
-        self.alert = Some(told);
+    fn remember(&mut self, raised: Raised) -> Option<Raised> {
+        self.alert = Some(raised);
         self.alert
     }
 
@@ -77,7 +77,7 @@ impl Watched {
         self.watermark.state()
     }
 
-    /// Why it tells nothing new.
+    /// Why no new readings come.
     pub(super) fn error(&self) -> Option<SourceError> {
         self.monitor.error()
     }
@@ -85,8 +85,8 @@ impl Watched {
     /// The same once for each error; that a recording ends is none.
     pub(super) fn new_error(&mut self) -> Option<SourceError> {
         let error = self.error().filter(|error| !matches!(error, SourceError::Ended(_)));
-        let is_new = error != self.told;
-        self.told.clone_from(&error);
+        let is_new = error != self.reported;
+        self.reported.clone_from(&error);
         error.filter(|_| is_new)
     }
 
