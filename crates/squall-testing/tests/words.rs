@@ -11,8 +11,7 @@ use std::{
 
 /// Folders with code that still has to be reworded, and the highest number of occurrences. A number may only fall, and a folder without
 /// occurrences leaves the list. Folders that are not listed, and all documents, must have none.
-const PENDING: [(&str, usize); 3] =
-    [("lab/squall-lab", 778), ("lab/squall-lab-cli", 255), ("lab/squall-versus", 110)];
+const PENDING: [(&str, usize); 1] = [("lab/squall-lab", 778)];
 
 /// Words and phrases that documents and code avoid, and their replacement. `a|b` are alternatives for one word.
 const PHRASES: [(&str, &str); 20] = [
@@ -57,9 +56,12 @@ const NAMES: [(&str, &str); 14] = [
 ];
 
 /// Occurrences that stay: a file or folder, one of the words, and the reason.
-const EXCEPTIONS: [(&str, &str, &str); 10] = [
+const EXCEPTIONS: [(&str, &str, &str); 13] = [
     ("crates/squall-testing/tests/words.rs", "", "the list itself"),
     ("crates/squall-testing/tests/public_api.rs", "visit", "syn's trait"),
+    ("lab/squall-lab-cli/src/versus", "contender", "an alias of --transport"),
+    ("lab/squall-lab-cli/tests/versus.rs", "contender", "the alias, and a field in JSON"),
+    ("lab/squall-versus/src/figures.rs", "contender", "a field in JSON"),
     ("crates/squall-units/src/lib.rs", "visit", "serde's trait"),
     ("lab/squall-lab/src/scenario", "visit", "serde's trait"),
     ("lab/squall-lab/src/traffic", "visit", "serde's trait"),

@@ -147,7 +147,7 @@ fn a_run_shows_tables_and_writes_files() {
     ]);
     let text = stdout(&output);
     assert!(output.status.success(), "{text}");
-    assert!(output.stderr.is_empty(), "no progress where nobody watches");
+    assert!(output.stderr.is_empty(), "no progress without a terminal");
     for words in
         ["scenario small", "in time %", "pass", &format!("report: {report}"), &format!("json: {json}")]
     {
@@ -161,7 +161,7 @@ fn a_run_shows_tables_and_writes_files() {
 }
 
 #[test]
-fn a_check_that_fails_is_told_by_the_exit_code() {
+fn a_check_that_fails_sets_the_exit_code() {
     let folder = Folder::new("check");
     let file = folder.file("s.toml", &SCENARIO.replace("at_least = \"50%\"", "at_most = \"1%\""));
     let output = lab(&["run", &file]);

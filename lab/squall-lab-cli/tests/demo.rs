@@ -8,7 +8,7 @@ use common::{Scratch, run};
 use squall_testing::{assert_duration, in_real_time};
 
 #[test]
-fn a_short_demo_tells_what_it_measured() {
+fn a_short_demo_reports_what_it_measured() {
     in_real_time(|| {
         let scratch = Scratch::new("demo");
         let report = scratch.path("new/folder/demo.html");
@@ -37,9 +37,9 @@ fn a_short_demo_tells_what_it_measured() {
         let storm = alerts(&runs[1]);
         assert!(storm.contains(&"warning".to_owned()) && storm.contains(&"outage".to_owned()), "{storm:?}");
         let quality = runs[1]["paths"][0]["series"]["quality"].as_array().expect("the radio was read");
-        let told: Vec<u64> = quality.iter().filter_map(serde_json::Value::as_u64).collect();
-        assert!(told.iter().any(|q| *q > 700) && told.iter().any(|q| *q < 210), "{told:?}");
-        assert!(alerts(&runs[0]).is_empty(), "minrtt goes by no radio");
+        let read: Vec<u64> = quality.iter().filter_map(serde_json::Value::as_u64).collect();
+        assert!(read.iter().any(|q| *q > 700) && read.iter().any(|q| *q < 210), "{read:?}");
+        assert!(alerts(&runs[0]).is_empty(), "minrtt uses no radio");
         assert!(runs[0]["paths"][0]["series"].get("quality").is_none());
         let page = fs::read_to_string(&report).expect("the folder is made and the report written");
         assert!(page.contains("storm") && page.contains("LTE") && page.contains("0.32"));

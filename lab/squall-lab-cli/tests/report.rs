@@ -61,7 +61,7 @@ fn any_results_are_drawn() {
 }
 
 #[test]
-fn mistakes_are_told_in_a_line() {
+fn mistakes_are_reported_in_a_line() {
     let scratch = Scratch::new("report-mistakes");
     let (file, out) = results(&scratch);
     let empty = scratch.path("empty");

@@ -87,7 +87,7 @@ fn a_figure_that_another_experiment_covers_is_found() {
 }
 
 #[test]
-fn mistakes_are_told_in_a_line() {
+fn mistakes_are_reported_in_a_line() {
     let scratch = Scratch::new("repro-mistakes");
     let wrong = EXPERIMENT.replace("is = \"less\"", "is = \"fewer\"");
     let line = wrong.lines().position(|line| line.contains("fewer")).expect("is there") + 1;
@@ -108,8 +108,8 @@ fn mistakes_are_told_in_a_line() {
 }
 
 #[test]
-fn reasons_tables_and_a_page_are_told() {
-    let scratch = Scratch::new("repro-told");
+fn reasons_tables_and_a_page_are_written() {
+    let scratch = Scratch::new("repro-written");
     let found = EXPERIMENT.replace("is = \"less\"", "is = \"more\"\nfinding = \"they need twice the rate\"");
     let file = scratch.write("narrow.toml", found.as_bytes()).display().to_string();
     let (out, page) = (scratch.path("out").display().to_string(), scratch.path("found.md"));

@@ -7,7 +7,7 @@ use common::{Scratch, failure, run};
 fn stdout(args: &[&str]) -> String {
     let output = run(args);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(output.stderr.is_empty(), "no progress where nobody watches");
+    assert!(output.stderr.is_empty(), "no progress without a terminal");
     String::from_utf8(output.stdout).expect("is text")
 }
 
@@ -36,7 +36,7 @@ fn only_what_is_named_is_shown() {
 }
 
 #[test]
-fn mistakes_in_names_are_told_in_a_line() {
+fn mistakes_in_names_are_reported_in_a_line() {
     let calls: [(&[&str], &str); 4] = [
         (&["fastest"], "unknown scheduler 'fastest'; there are "),
         (&["minrtt", "fastest-R", "--json", "never.json"], "unknown scheduler 'fastest'; there are "),

@@ -144,7 +144,7 @@ fn processors_are_kept_awake_by_a_thread_on_each_if_that_is_asked_for() {
         assert_eq!(child.wait_with_output().expect("the shell ends").status.code(), Some(130));
         threads
     };
-    let processors = std::thread::available_parallelism().expect("Linux tells").get();
+    let processors = std::thread::available_parallelism().expect("Linux reports it").get();
     assert!(keep_awake(&["--keep-awake"]) >= processors, "a control group may allow less than there are");
     assert_eq!(keep_awake(&[]), 0);
 }
@@ -272,9 +272,10 @@ fn programs_of_another_user_read_the_radios_but_cannot_list_or_write() {
     }
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/walking.toml");
     // Without root the shell has no other user to give.
-    let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+    let other_user = "setpriv --reuid=65534 --regid=65534 --clear-groups";
     let client = format!(
-        "{nobody} true 2>/dev/null && as='{nobody}'; sleep 1; echo $as; $as cat $SQUALL_RADIOS/Wi-Fi.jsonl | head -n 1; \
+        "{other_user} true 2>/dev/null && as='{other_user}'; sleep 1; echo $as; \
+         $as cat $SQUALL_RADIOS/Wi-Fi.jsonl | head -n 1; \
          test -z \"$as\" || $as ls $SQUALL_RADIOS || $as touch $SQUALL_RADIOS/Wi-Fi.jsonl $SQUALL_RADIOS/more || echo refused"
     );
     let output = lab()

@@ -27,15 +27,15 @@ fn a_log_becomes_a_trace() {
         + "0,40,,,,,,,cellular,\n1,0,,,,,,,cellular,outage\n2,17,,,,,,,cellular,\n3,18,,,,,,,cellular,\n";
     assert_eq!(stdout(&["signal", "import", &log]), expected);
     let file = scratch.path("out/walk.csv");
-    let told = stdout(&["signal", "import", "--format", "plain", &log, "-o", &shown(&file)]);
-    assert_eq!(told, format!("trace: {} (4 rows, 3 s)\n", file.display()));
+    let printed = stdout(&["signal", "import", "--format", "plain", &log, "-o", &shown(&file)]);
+    assert_eq!(printed, format!("trace: {} (4 rows, 3 s)\n", file.display()));
     assert_eq!(std::fs::read_to_string(&file).expect("was written"), expected);
     let part = stdout(&["signal", "import", &log, "--tech", "LTE", "--from", "1", "--for", "1.5"]);
     assert_eq!(part, HEAD.to_owned() + "0,0,,,,,,,LTE,outage\n1,17,,,,,,,LTE,\n");
 }
 
 #[test]
-fn help_tells_every_format() {
+fn help_lists_every_format() {
     let help = stdout(&["signal", "import", "--help"]);
     for name in ["ucc:", "kingston:", "mtu:", "cicv5g:", "sigcomm21:", "plain:", "feup:", "perama:"] {
         assert!(help.contains(name), "{name} is not in {help}");
@@ -43,7 +43,7 @@ fn help_tells_every_format() {
 }
 
 #[test]
-fn mistakes_in_logs_are_told_in_a_line() {
+fn mistakes_in_logs_are_reported_in_a_line() {
     let scratch = Scratch::new("import-bad");
     let bad = shown(&scratch.write("bad", b"0 1\n1 x\n"));
     let odd = shown(&scratch.write("odd", b"hello\n"));
@@ -58,10 +58,10 @@ fn mistakes_in_logs_are_told_in_a_line() {
         (&[&walk, &walk], "plain takes one file at a time, not 2".to_owned(), 2),
         (&[&walk, "--part", "x"], "plain has no parts".to_owned(), 2),
     ];
-    for (args, told, code) in calls {
-        let (said, ended) = failure(&run([&["signal", "import"], args].concat()));
-        assert!(said.starts_with(&format!("squall-lab: {told}")), "{said}");
-        assert_eq!((said.lines().count(), ended), (1, Some(code)), "{said}");
+    for (args, expected, code) in calls {
+        let (error, ended) = failure(&run([&["signal", "import"], args].concat()));
+        assert!(error.starts_with(&format!("squall-lab: {expected}")), "{error}");
+        assert_eq!((error.lines().count(), ended), (1, Some(code)), "{error}");
     }
     for wrong in [["--format", "pcap"], ["--tech", "L,TE"], ["--for", "-1"], ["--from", "soon"]] {
         let (said, code) = failure(&run([&["signal", "import", &walk], wrong.as_slice()].concat()));
@@ -77,7 +77,7 @@ fn fading() -> String {
 }
 
 #[test]
-fn a_trace_is_told_in_figures() {
+fn a_trace_is_summarised_in_figures() {
     let scratch = Scratch::new("info");
     let fading = shown(&scratch.write("fading.csv", fading().as_bytes()));
     let silent = shown(&scratch.write("silent.csv", b"time_s,down_mbps\n0,1\n2,3\n"));
@@ -88,7 +88,7 @@ fn a_trace_is_told_in_figures() {
     assert!(text.contains("  alerts: 0 warning, 1 outage, 1 recovery; 2.0 a minute\n"), "{text}");
     assert!(text.contains("  states: clear 83.1 %, warning 0.0 %, outage 16.9 %\n"), "{text}");
     assert!(text.contains("+2 s 1.00, ") && text.contains("; highest at +2 s\n"), "{text}");
-    assert!(text.ends_with("  nothing is told of a radio\n"), "{text}");
+    assert!(text.ends_with("  no levels of a radio\n"), "{text}");
     let json = stdout(&["signal", "info", &fading, &silent, "--json", "-"]);
     let all: serde_json::Value = serde_json::from_str(&json).expect("is JSON");
     assert_eq!((&all[0]["best_lag_s"], &all[0]["alerts"]["outage"]), (&2.into(), &1.into()));
@@ -97,13 +97,13 @@ fn a_trace_is_told_in_figures() {
 }
 
 #[test]
-fn a_bad_trace_is_told_in_a_line_and_nothing_else_is() {
+fn a_bad_trace_is_reported_in_a_line_and_nothing_else_is_printed() {
     let scratch = Scratch::new("info-bad");
     let good = shown(&scratch.write("good.csv", b"time_s\n0\n"));
     let bad = shown(&scratch.write("bad.csv", b"time_s,rssi_dbm\n0,-50\n1,loud\n"));
     let output = run(["signal", "info", &good, &bad]);
     assert!(output.stdout.is_empty());
-    let told = format!("squall-lab: {bad}:3: rssi_dbm: \"loud\" is not a number");
-    assert_eq!(failure(&output), (told, Some(2)));
+    let error = format!("squall-lab: {bad}:3: rssi_dbm: \"loud\" is not a number");
+    assert_eq!(failure(&output), (error, Some(2)));
     assert_eq!(failure(&run(["signal", "info"])).1, Some(2));
 }

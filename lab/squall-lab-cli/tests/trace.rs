@@ -22,7 +22,7 @@ const DRIVE: &[u8] =
     b"time_s,down_mbps,up_mbps,rtt_ms,event\n0,12,2,30,\n1,0.6,2,,ho\n2,0,2,90,\n3,6,2,50,\n";
 
 #[test]
-fn a_link_is_told_in_figures() {
+fn a_link_is_summarised_in_figures() {
     let scratch = Scratch::new("trace-info");
     let drive = shown(&scratch.write("drive.csv", DRIVE));
     let text = stdout(&["info", &drive]);
@@ -82,8 +82,8 @@ fn every_format_becomes_a_path() {
         let info: Value = serde_json::from_str(&stdout(&["info", "--json", &log])).expect("is JSON");
         assert_eq!(info["format"], format, "{text}");
         let out = scratch.path(&format!("log{index}.mahi"));
-        let told = stdout(&["convert", &log, &shown(&out), "--to", "mahimahi", "--from", format]);
-        assert!(told.ends_with(&format!(", {lines} opportunities\n")), "{told}");
+        let printed = stdout(&["convert", &log, &shown(&out), "--to", "mahimahi", "--from", format]);
+        assert!(printed.ends_with(&format!(", {lines} opportunities\n")), "{printed}");
         assert!(fs::read_to_string(&out).expect("was written").lines().count().to_string() == lines);
         let table = stdout(&["convert", &log, "-", "--to", "csv"]);
         assert!(table.starts_with("time_s,down_mbps,") && table.contains(&format!("\n0,{rate},")), "{table}");
@@ -102,10 +102,10 @@ fn a_part_can_be_taken_repeated_and_scaled() {
     assert_eq!(long.lines().count(), 250 + 500 + 25 + 250 + 500);
     assert_eq!((long.lines().next(), long.lines().last()), (Some("4"), Some("6000")));
     let out = shown(&scratch.path("tail.mahi"));
-    let told = stdout(&["convert", &drive, &out, "--to", "mahimahi", "--length", "3s"]);
+    let printed = stdout(&["convert", &drive, &out, "--to", "mahimahi", "--length", "3s"]);
     let expected =
         "mahimahi, 3 s, 4.2 Mbit/s, 1050 opportunities; it begins again after 2 s, where the last one is\n";
-    assert_eq!(told, format!("{out}: {expected}"));
+    assert_eq!(printed, format!("{out}: {expected}"));
 }
 
 #[test]
@@ -128,10 +128,10 @@ fn nothing_is_overwritten_unasked_and_nothing_left_half_done() {
     let scratch = Scratch::new("trace-force");
     let drive = shown(&scratch.write("drive.csv", DRIVE));
     let out = scratch.write("out.mahi", b"precious");
-    let told = format!("squall-lab: {} is there already; --force overwrites it", out.display());
+    let error = format!("squall-lab: {} is there already; --force overwrites it", out.display());
     assert_eq!(
         failure(&run(["trace", "convert", &drive, &shown(&out), "--to", "mahimahi"])),
-        (told, Some(2))
+        (error, Some(2))
     );
     assert_eq!(fs::read(&out).expect("is there"), b"precious");
     stdout(&["convert", &drive, &shown(&out), "--to", "mahimahi", "--force"]);
@@ -148,7 +148,7 @@ fn nothing_is_overwritten_unasked_and_nothing_left_half_done() {
 }
 
 #[test]
-fn mistakes_are_told_in_a_line() {
+fn mistakes_are_reported_in_a_line() {
     let scratch = Scratch::new("trace-bad");
     let drive = shown(&scratch.write("drive.csv", DRIVE));
     let bad = shown(&scratch.write("bad.csv", b"time_s,down_mbps\n0,1\n1,fast\n"));
@@ -178,10 +178,10 @@ fn mistakes_are_told_in_a_line() {
         ),
         (&["plot", &quiet, "-o", "-"], format!("{quiet}: there is neither a rate nor a round trip")),
     ];
-    for (args, told) in calls {
-        let (said, code) = failure(&run([&["trace"], args].concat()));
-        assert!(said.starts_with(&format!("squall-lab: {told}")), "{said}");
-        assert_eq!((said.lines().count(), code), (1, Some(2)), "{said}");
+    for (args, expected) in calls {
+        let (error, code) = failure(&run([&["trace"], args].concat()));
+        assert!(error.starts_with(&format!("squall-lab: {expected}")), "{error}");
+        assert_eq!((error.lines().count(), code), (1, Some(2)), "{error}");
     }
     let many = [vec!["trace", "plot", "-o", "-"], vec![drive.as_str(); 9]].concat();
     assert_eq!(
@@ -197,7 +197,7 @@ fn mistakes_are_told_in_a_line() {
 }
 
 #[test]
-fn help_tells_every_format() {
+fn help_lists_every_format() {
     let help = stdout(&["info", "--help"]);
     for name in ["mahimahi:", "csv:", "hsdpa:", "sabre:", "saturatr:", "plain:", "ucc:", "sigcomm21:"] {
         assert!(help.contains(name), "{name} is not in {help}");
@@ -210,8 +210,8 @@ fn links_are_drawn_together() {
     let drive = shown(&scratch.write("drive.csv", DRIVE));
     let walk = shown(&scratch.write("walk.mahi", b"100\n3000\n"));
     let picture = scratch.path("out/links.svg");
-    let told = stdout(&["plot", &drive, &walk, "-o", &shown(&picture)]);
-    assert_eq!(told, format!("picture: {}\n", picture.display()));
+    let printed = stdout(&["plot", &drive, &walk, "-o", &shown(&picture)]);
+    assert_eq!(printed, format!("picture: {}\n", picture.display()));
     let svg = fs::read_to_string(&picture).expect("was written");
     for words in ["<svg", "drive.csv", "walk.mahi", "Rate in Mbit/s", "Round trip in ms"] {
         assert!(svg.contains(words), "{words} is not in the picture");

@@ -50,7 +50,7 @@ struct Play<'a> {
     /// UDP ports that the players open.
     ports: &'a [u16],
     players: &'a [String],
-    /// Whether they end by themselves when nothing comes any more. Others are told to, 5 s after the sender has ended.
+    /// Whether they end by themselves when the stream ends. Others are ended 5 s after the sender.
     players_end: bool,
     sender: String,
 }
@@ -110,7 +110,7 @@ fn until(condition: &str) -> String {
     format!("until {condition}; do sleep 0.05; done")
 }
 
-/// Whether programs are here; else the test is skipped for want of the first that is not.
+/// Whether programs are installed; else the test is skipped, and names the first that is missing.
 fn have(programs: &[(&str, &[&str])]) -> bool {
     for (program, args) in programs {
         let run = Command::new(program).args(*args).stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -157,8 +157,8 @@ fn film(scratch: &Scratch, name: &str, audio: &str) {
 /// Which frames nothing refers to, in order of display.
 fn disposable(scratch: &Scratch, film: &str) -> Vec<bool> {
     let args = format!("-select_streams v -show_entries frame=pict_type -of csv=p=0 {film}");
-    let told = ffmpeg("ffprobe", &scratch.path("."), &args);
-    told.lines().filter(|line| !line.is_empty()).map(|line| line.starts_with('B')).collect()
+    let types = ffmpeg("ffprobe", &scratch.path("."), &args);
+    types.lines().filter(|line| !line.is_empty()).map(|line| line.starts_with('B')).collect()
 }
 
 /// The hashes in a framehash file: the sixth column, which those of side data may follow.
@@ -272,7 +272,7 @@ fn rtp_of_two_kinds_is_played_as_it_was_sent() {
     .run();
     let video = hashes_of(&scratch, "film.mkv", "0:v -fps_mode passthrough");
     let mut frames = missing(&video, &played(&scratch, "film.video"));
-    // When it is told to end, ffmpeg forgets frames that its decoder has not put in order yet.
+    // When ffmpeg is ended from outside, it forgets frames that its decoder has not put in order yet.
     let held = frames.iter().rev().zip((0..video.len()).rev()).take_while(|(one, last)| *one == last).count();
     assert!(held <= 3, "{frames:?} are missing");
     frames.truncate(frames.len() - held);

@@ -133,7 +133,7 @@ fn the_same_seed_shows_the_same() {
 }
 
 #[test]
-fn what_cannot_be_shown_is_told_in_one_line() {
+fn what_cannot_be_shown_is_reported_in_one_line() {
     let scratch = Scratch::new("video-errors");
     let ideal = scenario(&scratch, "ideal", "");
     let ideal = ideal.to_str().expect("is text");
@@ -142,7 +142,7 @@ fn what_cannot_be_shown_is_told_in_one_line() {
     let empty = scratch.write("empty.mp4", b"").display().to_string();
     let show =
         |film: &str, more: &[&str]| failure(&run(["video", film, "--scenario", ideal].iter().chain(more)));
-    let told = |film: &str, more: &[&str], words: &str| {
+    let reports = |film: &str, more: &[&str], words: &str| {
         let (said, code) = show(film, more);
         assert!(
             said.starts_with("squall-lab: ") && said.contains(words) && said.lines().count() == 1,
@@ -150,24 +150,24 @@ fn what_cannot_be_shown_is_told_in_one_line() {
         );
         assert_eq!(code, Some(2), "{said}");
     };
-    told("scene", &["--scheduler", "fastest"], "'fastest'");
-    told("scene", &["--scheduler", ","], "1 to 7");
+    reports("scene", &["--scheduler", "fastest"], "'fastest'");
+    reports("scene", &["--scheduler", ","], "1 to 7");
     let (said, code) = show("scene", &["--codec", "av1"]);
     assert!(said.contains("none of h264, vp9, svc") && code == Some(2), "{said}");
     if !equipped() {
         return;
     }
-    told(&missing, &[], "film.mp4: No such file");
-    told(&empty, &[], "empty.mp4: the file is empty");
-    told(&text, &[], "notes.txt: no video found");
-    told(scratch.path("").to_str().expect("is text"), &[], "Is a directory");
-    told("scene", &["--size", "191x108"], "191x108");
-    told("scene", &["--latency", "60ms", "--size", "192x108", "--seconds", "1"], "too short");
-    told("scene", &["--latency", "5s"], "before the first picture");
+    reports(&missing, &[], "film.mp4: No such file");
+    reports(&empty, &[], "empty.mp4: the file is empty");
+    reports(&text, &[], "notes.txt: no video found");
+    reports(scratch.path("").to_str().expect("is text"), &[], "Is a directory");
+    reports("scene", &["--size", "191x108"], "191x108");
+    reports("scene", &["--latency", "60ms", "--size", "192x108", "--seconds", "1"], "too short");
+    reports("scene", &["--latency", "5s"], "before the first picture");
 }
 
 #[test]
-fn a_machine_without_ffmpeg_is_told_what_to_install() {
+fn without_ffmpeg_the_error_names_what_to_install() {
     let scratch = Scratch::new("video-without");
     let ideal = scenario(&scratch, "ideal", "");
     let output = lab()

@@ -27,7 +27,7 @@ pub struct Figures {
     pub scenario: String,
     /// Which stream.
     pub stream: Stream,
-    /// Who carried it.
+    /// What carried it.
     #[serde(rename = "contender")]
     pub transport: Transport,
     /// What the links' chance and the sizes of frames followed.
@@ -36,7 +36,7 @@ pub struct Figures {
     pub frames: u32,
     /// Frames that became complete at all.
     pub complete: u32,
-    /// Latencies in microseconds that 50, 95, 99 and 99.9 of 100 frames kept; `None` where so many never came.
+    /// Latencies in microseconds that 50, 95, 99 and 99.9 of 100 frames kept; `None` where fewer frames arrived.
     pub latency_us: [Option<u64>; 4],
     /// Share of the frames that were complete within 150 ms.
     pub in_150_ms: f64,
@@ -48,7 +48,7 @@ pub struct Figures {
     pub link_bytes: Vec<(String, u64)>,
     /// Processor seconds of the carrier at both ends.
     pub cpu_s: f64,
-    /// Packets that sockets at both ends dropped because whoever was to read them was late.
+    /// Packets that sockets at both ends dropped because their reader was late.
     pub overflows: u64,
     /// Why the run does not count, if it does not.
     pub invalid: Option<String>,
@@ -57,7 +57,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Makes a run until one counts, so often at most, and then keeps the last; `again` is told of each that is made again.
+    /// Makes runs until one counts, at most `attempts`, and returns the last; `again` is called before each repetition.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Figures {
 }
 
 impl Figures {
-    /// One of the latencies over the bound's; `None` where so many frames never came.
+    /// One of the latencies over the bound's; `None` where too few frames arrived.
     pub(crate) fn latency_over_bound(&self, index: usize) -> Option<f64> {
         Some(self.latency_us[index]? as f64 / self.best.latency_us[index]? as f64)
     }
@@ -167,10 +167,10 @@ mod tests {
 
     /// Which run is kept of those that end so, after how many, and how often one was said to be made again.
     fn kept(attempts: u32, runs: &[Option<&str>]) -> (Option<String>, u32, u32) {
-        let (mut left, mut told) = (runs.iter(), 0);
+        let (mut left, mut repeated) = (runs.iter(), 0);
         let run = || left.next().map(|invalid| figures(*invalid)).ok_or(());
-        let kept = Figures::that_count(attempts, run, |_| told += 1).expect("a run");
-        (kept.invalid, kept.attempts, told)
+        let kept = Figures::that_count(attempts, run, |_| repeated += 1).expect("a run");
+        (kept.invalid, kept.attempts, repeated)
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(crate) fn packets(scenario: &Scenario, stream: Stream, time: Duration, seed:
     sizes.map(|packets| u16::try_from(packets).unwrap_or(u16::MAX)).take(frames).collect()
 }
 
-/// What a sender could have had that knows the future of the links, and of the frames: see `docs/bound.md`.
+/// The result of a sender with full knowledge of the future of the links and of the frames: see `docs/bound.md`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Best {
     /// The least latencies in microseconds of 50, 95, 99 and 99.9 of 100 frames.
@@ -46,7 +46,7 @@ pub struct Best {
 }
 
 impl Best {
-    /// Of frames of so many packets, the first of which is handed over `start` after the links began.
+    /// Of frames with these numbers of packets, the first of which is handed over `start` after the links began.
     pub(crate) fn of(
         scenario: &Scenario,
         seed: u64,

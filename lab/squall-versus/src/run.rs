@@ -25,9 +25,9 @@ use crate::{
 pub struct Plan<'a> {
     /// Over which links.
     pub scenario: &'a Scenario,
-    /// What is carried.
+    /// The stream.
     pub stream: Stream,
-    /// By whom.
+    /// What carries it.
     pub transport: Transport,
     /// For how long.
     pub time: Duration,

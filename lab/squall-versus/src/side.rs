@@ -47,7 +47,7 @@ pub struct SideSpec {
     pub time_ms: u64,
     /// Packets of each frame; the sink needs none of it.
     pub packets: Vec<u16>,
-    /// Over so many links.
+    /// The number of links.
     pub links: usize,
     /// Whether the links have radios.
     pub radios: bool,
@@ -163,7 +163,7 @@ fn end(child: &mut Child) -> anyhow::Result<u64> {
     Ok((usage.user_time() + usage.system_time()).num_microseconds().unsigned_abs())
 }
 
-/// Packets that UDP sockets of this side's namespace dropped for want of room; 0 if the kernel does not tell.
+/// Packets that UDP sockets of this side's namespace dropped for lack of room; 0 if the kernel does not report it.
 fn overflows() -> u64 {
     let text = fs::read_to_string("/proc/net/snmp").unwrap_or_default();
     let mut lines = text.lines().filter(|line| line.starts_with("Udp: "));

@@ -7,13 +7,13 @@ use crate::{
     stream::{PACKET, Stamp, Stream},
 };
 
-/// An encoder's packets leave it over so long a time, for whoever reads them has a buffer like any socket's.
+/// Time over which the packets of a frame leave, as from an encoder: the socket that receives them has a finite buffer.
 const SPREAD_US: u64 = 5_000;
 
 /// Packets at a time.
 const BURST: u16 = 8;
 
-/// Hands over frames of so many packets each; when the first one was.
+/// Hands over frames with these numbers of packets; returns the time of the first.
 ///
 /// # Errors
 ///

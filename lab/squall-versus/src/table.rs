@@ -13,10 +13,10 @@ pub fn text(figures: &[Figures]) -> String {
     tables(figures).iter().map(|table| render(table) + "\n").collect()
 }
 
-/// The line that a page has before the figures: what is before this line stays when they are measured anew.
+/// The line that a page has before the figures: the text before it stays when they are measured again.
 pub const MARK: &str = "<!-- figures -->";
 
-/// The figures for a page, behind what `page` says before the line `<!-- figures -->`; `about` tells where and when they
+/// The figures for a page, behind what `page` says before the line `<!-- figures -->`; `about` says where and when they
 /// were measured, and what was left out.
 pub fn markdown(page: &str, about: &[String], figures: &[Figures]) -> String {
     let before = page.split_once(MARK).map_or("", |(before, _)| before);
@@ -111,7 +111,7 @@ fn row(all: &[&Figures]) -> Vec<String> {
     row
 }
 
-/// Fewest runs that a mean and its interval are given of, where so many were made.
+/// Fewest valid runs from which a mean and its interval are shown, unless fewer were made at all.
 const ENOUGH: usize = 3;
 
 fn latency(runs: &[&Figures], us: impl Fn(&Figures) -> Option<u64>) -> String {

@@ -17,13 +17,13 @@ pub enum Transport {
     SquallMinrttCubic,
     /// The same with Salsify's congestion control.
     SquallMinrttSalsify,
-    /// Squall's tunnel with STORM, which goes by the radios where there are some.
+    /// Squall's tunnel with STORM, which uses the radios where there are some.
     SquallStorm,
     /// The multipath QUIC under Squall as it is, a stream for each frame.
     NoqMultipath,
     /// The same on the first link alone.
     QuicSingle,
-    /// Nothing: datagrams as they come, on the first link alone.
+    /// Nothing: plain datagrams on the first link alone.
     UdpSingle,
     /// Multipath TCP of the kernel, with its default scheduler.
     Mptcp,
@@ -156,7 +156,7 @@ fn needs(program: &str, package: &str) -> Option<String> {
 const NO_GROUPS: &str =
     "the installed srt-live-transmit does not support groups (libsrt is built without bonding)";
 
-/// Whether SRT's tool knows groups: it ends at once if it does not.
+/// Whether SRT's tool supports groups: it ends at once if it does not.
 fn takes_groups() -> bool {
     let group = "srt:////group?type=broadcast&nodes=127.0.0.1:9,127.0.0.2:9";
     let tool = Command::new("srt-live-transmit")

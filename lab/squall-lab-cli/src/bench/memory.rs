@@ -111,7 +111,7 @@ fn drain(endpoint: &mut Endpoint) {
     }
 }
 
-/// Memory of this process, where the system tells.
+/// Memory of this process, where the system reports it.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

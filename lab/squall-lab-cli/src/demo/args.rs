@@ -9,9 +9,9 @@ use squall_units::Rate;
 /// Plays a video over two emulated links that fade and fail, with several schedulers side by side.
 ///
 /// Real H.264 frames travel in real time through real UDP sockets on loopback addresses; relays in between
-/// behave like Wi-Fi and LTE by a script, and their radios report. Schedulers to whom that belongs use the
-/// reports (storm, or any with +swm after its name); the others see only what becomes of their packets. With +follow
-/// after its name the encoder makes what the session says it can carry. On a terminal the run can be watched;
+/// behave like Wi-Fi and LTE by a script, and their radios report. Schedulers that act on signal strength use the
+/// reports (storm, or any with +swm after its name); the others see only the fate of their packets. With +follow
+/// after its name the encoder follows the capacity that the session forecasts. On a terminal the run can be watched;
 /// afterwards there are a table and a report.
 #[derive(Args, Clone, Debug)]
 #[command(

@@ -95,7 +95,7 @@ fn live_view(
     }
 }
 
-/// Waits for the time of a drawing, and tells whether a key asked to quit.
+/// Waits for the time of a drawing, and returns whether a key asked to quit.
 fn asked_to_quit() -> bool {
     let until = Instant::now() + FRAME;
     let mut quit = false;

@@ -73,12 +73,12 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
-        let told = |text: &str| text.parse::<Choice>().unwrap_err();
-        assert_eq!(told(":dams"), "it begins with the name of an experiment");
-        assert_eq!(told("fig10[rtt=30"), "a ] is missing");
-        assert_eq!(told("fig10[rtt]"), "\"rtt\" is no AXIS=POINT");
-        assert_eq!(told("fig10[rtt=30]dams"), "expected a : where \"dams\" begins");
-        assert_eq!(told("fig10:dams:x"), "\"x\" is no seed");
+    fn mistakes_are_reported() {
+        let error = |text: &str| text.parse::<Choice>().unwrap_err();
+        assert_eq!(error(":dams"), "it begins with the name of an experiment");
+        assert_eq!(error("fig10[rtt=30"), "a ] is missing");
+        assert_eq!(error("fig10[rtt]"), "\"rtt\" is no AXIS=POINT");
+        assert_eq!(error("fig10[rtt=30]dams"), "expected a : where \"dams\" begins");
+        assert_eq!(error("fig10:dams:x"), "\"x\" is no seed");
     }
 }

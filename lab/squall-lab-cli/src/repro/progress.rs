@@ -66,8 +66,8 @@ mod tests {
     #[test]
     fn the_rest_takes_as_long_as_what_was_done() {
         let now = StudyProgress { runs: (1, 4), known: 0, work: (25, 100) };
-        let told = words(now, Duration::from_secs(60));
-        assert_eq!(told, "[######..................] 1 of 4 runs, 25 %, 3:00 left");
+        let line = words(now, Duration::from_secs(60));
+        assert_eq!(line, "[######..................] 1 of 4 runs, 25 %, 3:00 left");
         assert_eq!(clock(3_723), "1:02:03");
     }
 

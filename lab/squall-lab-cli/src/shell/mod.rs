@@ -123,7 +123,7 @@ pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
         ShellError::Links(_) | ShellError::Mtu { .. } => usage(error),
         error => whole(error),
     })?;
-    // From now on there is something to clean up; whoever waits for the programs sees a signal from before.
+    // From now on there is something to clean up. A signal that arrives earlier is seen by the wait for the programs.
     let _interrupts = Interrupts::listen()?;
     if !args.quiet && std::io::stderr().is_terminal() {
         output::on_stderr(&summary::welcome(&prepared.interfaces(), &paths, args.server.is_some()));

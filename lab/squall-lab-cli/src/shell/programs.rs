@@ -47,7 +47,7 @@ pub(super) enum Ended {
 }
 
 impl Programs {
-    /// Programs that know the interfaces, and the folder in which radios tell of themselves.
+    /// Programs with the interfaces, and the folder with the readings of the radios, in their environment.
     pub(super) fn new(interfaces: &[String], radios: Option<&Path>) -> Self {
         let clients: Vec<String> =
             (0..interfaces.len()).map(|path| Addresses::of(path).client().to_string()).collect();
@@ -92,7 +92,7 @@ impl Programs {
         let notify = self.notify.clone();
         std::thread::Builder::new().name("squall-wait".to_owned()).spawn(move || {
             if let Ok(status) = child.wait() {
-                // Nobody may want to know any more.
+                // The receiver may have ended already.
                 let _ = notify.send(event(status));
             }
         })?;

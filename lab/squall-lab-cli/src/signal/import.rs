@@ -43,10 +43,10 @@ pub(crate) struct ImportArgs {
     /// Which part of a log with several
     #[arg(long, value_name = "NAME")]
     part: Option<String>,
-    /// Leave out what is before so many seconds
+    /// Leave out the first seconds of the log
     #[arg(long, value_name = "S", default_value = "0", value_parser = parse_seconds)]
     from: Micros,
-    /// Take so many seconds and no more
+    /// Take at most this many seconds
     #[arg(long = "for", value_name = "S", value_parser = parse_seconds)]
     length: Option<Micros>,
 }

@@ -23,9 +23,9 @@ use crate::trace::{number, seconds};
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall-lab signal info scenarios/traces/drive.csv\n  \
     squall-lab signal info scenarios/traces/*.csv --json - | jq '.[].alerts'\n\n\
-    The index is that of docs/signal.md, 0 to 1, from the levels alone. The watermarks get each row as it comes, and \
-    no losses. The lags are rank correlations (Spearman) of the index with the rate so many seconds later: where it is \
-    highest at a lag above 0, the signal leads.")]
+    The index is that of docs/signal.md, 0 to 1, from the levels alone. The watermarks get the rows in order, and \
+    no losses. The lags are rank correlations (Spearman) of the index with the rate that number of seconds later: where \
+    it is highest at a lag above 0, the signal leads.")]
 pub(crate) struct InfoArgs {
     /// Recordings of any format that is one file
     #[arg(value_name = "FILE", required = true)]
@@ -68,7 +68,7 @@ fn text(file: &Path, survey: &SignalSurvey) -> String {
         push_watermarks(&mut text, survey);
         push_lags(&mut text, survey);
     } else {
-        text.push_str("  nothing is told of a radio\n");
+        text.push_str("  no levels of a radio\n");
     }
     text
 }

@@ -13,7 +13,7 @@ use squall_terminal::{error::usage, input};
 /// What the files do not say of themselves.
 #[derive(Args, Clone, Debug)]
 pub(super) struct ReadingArgs {
-    /// Format of the input; told by its first line if omitted
+    /// Format of the input; recognised by its first line if omitted
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     from: Option<Format>,
     /// The rate that counts: down_mbps, up_mbps, or any column of a CSV file that ends with _bps, _kbps or _mbps.

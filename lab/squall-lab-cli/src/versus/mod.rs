@@ -257,7 +257,7 @@ fn measure(
             Ok(run) => {
                 does_not_count(&run, "");
                 if run.overflows > 0 {
-                    note!("{name}: sockets dropped {} packets for want of room", run.overflows);
+                    note!("{name}: sockets dropped {} packets for lack of room", run.overflows);
                 }
                 figures.push(run);
                 // What an hour has shown is not lost when the next minute is.

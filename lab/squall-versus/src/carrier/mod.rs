@@ -52,14 +52,14 @@ pub enum Relay {
     Mptcp,
     /// A connection of the QUIC that is under Squall.
     Noq,
-    /// Datagrams as they come.
+    /// Datagrams, in order of arrival.
     Udp,
 }
 
 /// Which end of a relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RelayEnd {
-    /// On the client side, over so many links.
+    /// On the client side, over a number of links.
     Client {
         /// How many of them.
         links: usize,
@@ -91,7 +91,7 @@ pub fn relay(relay: Relay, end: RelayEnd) -> anyhow::Result<()> {
 ///
 /// # Errors
 ///
-/// If the folder is called what no program can be told.
+/// If the path of the folder cannot be an argument of a program.
 pub(crate) fn programs(spec: &SideSpec) -> anyhow::Result<(Vec<Run>, Run)> {
     let relay = |relay, links| Run::relay(&spec.lab, relay, relay_end(spec, links));
     Ok(match spec.transport {
@@ -130,7 +130,7 @@ mod tests {
     use crate::stream::Stream;
 
     #[test]
-    fn a_folder_that_cannot_be_told_is_refused() {
+    fn a_folder_that_cannot_be_an_argument_is_refused() {
         let spec = |folder: &[u8]| SideSpec {
             end: End::Far,
             transport: Transport::NoqMultipath,

@@ -1,4 +1,4 @@
-//! The QUIC under Squall as it comes: a stream for each frame, on as many paths as there are links.
+//! The QUIC under Squall, unmodified: a stream for each frame, on as many paths as there are links.
 //!
 //! All its settings are the defaults, but that streams are served first come, first served: in turns, as by default, every frame
 //! would be late as soon as one is.
@@ -117,7 +117,7 @@ async fn server(certificate: &Path) -> anyhow::Result<()> {
     let part = certificate.with_extension("part");
     std::fs::write(&part, certified.cert.der())?;
     std::fs::rename(&part, certificate)?;
-    let connection = endpoint.accept().await.context("nobody has come")?.await?;
+    let connection = endpoint.accept().await.context("no connection has arrived")?.await?;
     while let Ok(stream) = connection.accept_uni().await {
         tokio::spawn(receive(stream));
     }

@@ -46,7 +46,7 @@ fn gather(socket: &UdpSocket, give: &SyncSender<Frame>) {
     }
 }
 
-/// Sends packets to where the sink waits, out of bytes as they come.
+/// Splits a stream of bytes into packets, and sends them to the sink.
 #[derive(Debug)]
 pub(super) struct Scatter {
     socket: UdpSocket,

@@ -32,7 +32,7 @@ pub(super) fn tunnel(spec: &SideSpec, scheduler: &str, congestion: &str) -> Run 
         ]
         .to_vec(),
     });
-    // As in the laboratory, where the others heed signals with `+swm` only.
+    // As in the laboratory, where the others use signals with `+swm` only.
     if spec.end == End::Near && spec.radios && scheduler == "storm" {
         arguments.push("--signal".to_owned());
     }

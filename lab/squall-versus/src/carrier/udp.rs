@@ -34,7 +34,7 @@ fn forward(at: (IpAddr, u16), from: (IpAddr, u16), to: (IpAddr, u16)) -> anyhow:
     let mut buffer = vec![0; DATAGRAM];
     loop {
         let length = incoming.recv(&mut buffer)?;
-        // Told of the datagram before, when nobody took it.
+        // The error reports the datagram before, when no socket was open for it.
         if let Err(error) = outgoing.send(&buffer[..length])
             && error.kind() != io::ErrorKind::ConnectionRefused
         {
