@@ -1,6 +1,6 @@
 //! Documents and code use the field's terms (`docs/glossary.md`). This test searches for the words and phrases that they replace.
 //!
-//! `SQUALL_WORDS=lab/squall-net cargo test -p squall-testing --test words` prints every occurrence that is left in a folder.
+//! `SQUALL_WORDS=lab/squall-net cargo test -p squall-testing --test words` prints the occurrences in a folder.
 
 use std::{
     collections::BTreeMap,
@@ -8,10 +8,6 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
-
-/// Folders with code that still has to be reworded, and the highest number of occurrences. A number may only fall, and a folder without
-/// occurrences leaves the list. Folders that are not listed, and all documents, must have none.
-const PENDING: [(&str, usize); 1] = [("lab/squall-lab", 778)];
 
 /// Words and phrases that documents and code avoid, and their replacement. `a|b` are alternatives for one word.
 const PHRASES: [(&str, &str); 20] = [
@@ -243,26 +239,10 @@ fn code_uses_the_terms_of_the_field() {
         patterns.search(&file, &text, &mut found);
     }
     if let Ok(folder) = std::env::var("SQUALL_WORDS") {
-        print!("{}", listed(&found.iter().filter(|at| at.file.starts_with(&folder)).collect::<Vec<_>>()));
+        let within = |at: &&Occurrence| Path::new(&at.file).starts_with(&folder);
+        print!("{}", listed(&found.iter().filter(within).collect::<Vec<_>>()));
     }
-    let mut folders: BTreeMap<String, Vec<&Occurrence>> = BTreeMap::new();
-    for occurrence in &found {
-        let folder = occurrence.file.splitn(3, '/').take(2).collect::<Vec<_>>().join("/");
-        folders.entry(folder).or_default().push(occurrence);
-    }
-    let pending: BTreeMap<&str, usize> = PENDING.into_iter().collect();
-    let mut failed = String::new();
-    for (folder, occurrences) in &folders {
-        let most = pending.get(folder.as_str()).copied().unwrap_or(0);
-        if occurrences.len() > most {
-            let shown = if most == 0 { listed(occurrences) } else { String::new() };
-            let _ = writeln!(failed, "{folder}: {} occurrences, at most {most}\n{shown}", occurrences.len());
-        }
-    }
-    for (folder, _) in PENDING.iter().filter(|(folder, _)| !folders.contains_key(*folder)) {
-        let _ = writeln!(failed, "{folder} is clean: remove it from the list");
-    }
-    assert!(failed.is_empty(), "\n{failed}list them with SQUALL_WORDS=FOLDER");
+    assert!(found.is_empty(), "\n{}", listed(&found.iter().collect::<Vec<_>>()));
 }
 
 #[test]

@@ -71,7 +71,7 @@ pub fn median(mut values: Vec<f64>) -> Option<f64> {
     Some(if values.len() % 2 == 1 { upper } else { (values[values.len() / 2 - 1] + upper) / 2.0 })
 }
 
-/// The smallest of these sorted values that so many ten-thousandths of them do not exceed (nearest rank); none of
+/// The smallest of these sorted values that `share` ten-thousandths of them do not exceed (nearest rank); none of
 /// nothing.
 pub(crate) fn nearest_rank<T: Copy>(sorted: &[T], share: usize) -> Option<T> {
     sorted.get((sorted.len() * share).div_ceil(10_000).max(1) - 1).copied()

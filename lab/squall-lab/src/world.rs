@@ -153,7 +153,7 @@ impl World {
         let reported = self.network.report(now, path).filter(|reading| !reading.disconnected)?;
         let levels = self.network.air(now, path)?.levels;
         let both = reported.rsrp.zip(levels.rsrp).or(reported.rssi.zip(levels.rssi));
-        both.filter(|(_, truth)| *truth != 0.0).map(|(told, truth)| ((told - truth) / truth).abs())
+        both.filter(|(_, truth)| *truth != 0.0).map(|(reported, truth)| ((reported - truth) / truth).abs())
     }
 
     /// Microseconds since the start.
@@ -198,7 +198,7 @@ impl World {
         (0..self.ports.len()).find(|i| client_address(*i) == address)
     }
 
-    /// Tells the client that a path costs money, or does not; once its session is up.
+    /// Reports to the client whether a path costs money, if its session is up.
     pub fn set_metered(&mut self, path: usize, metered: bool) {
         if let Some(session) = self.session(Side::Client) {
             session.set_metered(client_address(path), metered);
@@ -220,7 +220,7 @@ impl World {
         }
     }
 
-    /// Sets how many microseconds pass whenever a side writes a batch of packets; none unless told.
+    /// Sets how many microseconds pass whenever a side writes a batch of packets; 0 by default.
     pub fn set_write_time(&mut self, time: Micros) {
         self.write_time = time;
     }
@@ -347,7 +347,7 @@ impl World {
             Side::Server => Direction::Down,
         };
         let Some(path) = self.path_of(side, transmit.path) else { return };
-        // The NAT has forgotten the port: nobody is there.
+        // The NAT has forgotten the port: the packet has no receiver.
         if side == Side::Server && transmit.path.remote.port() != self.ports[path] {
             return;
         }

@@ -56,8 +56,8 @@ fn compare(name: &str) {
             scenario.flows.iter().filter(|flow| flow.direction == direction).count() == flows.len();
         for run in &runs {
             if all_clocked {
-                let told = run.bounds.iter().find(|told| told.direction == direction);
-                assert_eq!(told.map(|told| &told.bound), Some(&bound), "the run tells its own bound");
+                let own = run.bounds.iter().find(|own| own.direction == direction);
+                assert_eq!(own.map(|own| &own.bound), Some(&bound), "the run has its own bound");
             }
             println!("{name} with {}, seed {seed}", run.scheduler);
             assert_in_time(&bound, run, &flows);

@@ -67,7 +67,7 @@ fn the_rate_is_that_of_the_links_less_headers() {
 }
 
 #[test]
-fn a_receiver_that_wants_less_is_heard_over_a_network_that_loses() {
+fn the_wish_of_a_receiver_for_less_arrives_over_a_network_that_loses() {
     let lossy = TWO_PATHS.map(|path| format!("{path}\nloss='5%'"));
     let mut stage = Stage::with(&lossy.each_ref().map(String::as_str), 3, config("minrtt"), config("minrtt"));
     follow(&mut stage, 5_000_000, 0.3);
@@ -231,7 +231,7 @@ fn a_radio_that_announces_a_fade_lowers_the_rate_before_the_link_does() {
 }
 
 /// Of a run of a shipped scenario whose encoder follows the session, the share of frames in time, and of the bytes that its
-/// links, of so many bits per second in the mean, could have carried.
+/// links, of `links_bps` in the mean, could have carried.
 fn followed(name: &str, scheduler: &str, links_bps: f64) -> (f64, f64) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/limits");
     let scenario = Scenario::load(&folder.join(format!("{name}.toml"))).expect("it ships");

@@ -249,7 +249,7 @@ fn on_harder_links_all_keep_going() {
     }
 }
 
-/// A transfer with Steady over a link, for so many seconds.
+/// A transfer with Steady over a link, for a number of seconds.
 fn transfer(link: &str, seconds: u64) -> RunResult {
     let text = format!(
         "name = \"congestion\"\nduration = \"{seconds}s\"\nseeds = [1]\nschedulers = [\"minrtt\"]\n\
@@ -259,7 +259,7 @@ fn transfer(link: &str, seconds: u64) -> RunResult {
     Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs").swap_remove(0)
 }
 
-/// Longest p95 of the round trip that is wanted, over a link of so many Mbps and milliseconds.
+/// Longest p95 of the round trip that is wanted, over a link with this rate in Mbps and this round trip in milliseconds.
 fn longest_rtt(mbps: f64, base: f64) -> f64 {
     base + f64::max(25.0, base / 8.0).max(4.0 * 1.5 * 8.0 / mbps)
 }

@@ -59,7 +59,7 @@ against = "minrtt"
 change = -0.2
 
 [[claim]]
-says = "nobody is better than minRTT"
+says = "none is better than minRTT"
 flow = "blocks"
 measure = "in_time_ratio"
 scheduler = "minrtt"
@@ -151,7 +151,7 @@ fn a_changed_scenario_is_run_again_where_it_changed() {
     let experiment = folder.load(&text).expect("loads");
     folder.study(&experiment, false, 1);
     let changed = text.replace("\"path.a.rate\" = \"8mbps\"", "\"path.a.rate\" = \"9mbps\"");
-    let changed = changed.replace("says = \"nobody", "says = \"Nobody");
+    let changed = changed.replace("says = \"none", "says = \"None");
     let experiment = folder.load(&changed).expect("loads");
     let (runs, known, _) = folder.study(&experiment, false, 1);
     assert_eq!((runs, known), (4, 4), "claims do not count");
@@ -252,9 +252,10 @@ fn a_median_is_that_of_all_runs() {
     let findings = judge(&experiment, &records);
     assert_eq!([findings[3].verdict, findings[4].verdict], [Verdict::Holds; 2], "{findings:#?}");
     assert!(findings[4].found.contains(" ± "), "{}", findings[4].found);
-    let told = folder.load(&text.replace("of = \"median\"", "of = \"median\"\nover = \"most\""));
+    let error = folder.load(&text.replace("of = \"median\"", "of = \"median\"\nover = \"most\""));
     assert!(
-        told.expect_err("is refused")
+        error
+            .expect_err("is refused")
             .ends_with("of: the median is one of all runs, with neither best nor over")
     );
 }
@@ -278,25 +279,25 @@ fn recordings_take_the_place_of_what_is_made_up() {
 fn claims_name_the_figure_they_are_from() {
     let folder = Folder::new();
     let text = SCENARIO.to_owned() + &AXES.replace("[paper]", "[paper]\nalso = [\"wide\"]");
-    let claims = text.replace("says = \"nobody", "id = \"wide\"\nsays = \"nobody");
+    let claims = text.replace("says = \"none", "id = \"wide\"\nsays = \"none");
     let experiment = folder.load(&claims).expect("loads");
     assert_eq!(experiment.ids().collect::<Vec<_>>(), ["narrow", "wide"]);
     let ids: Vec<String> = judge(&experiment, &[]).into_iter().map(|finding| finding.id).collect();
     assert_eq!(ids, ["narrow", "wide", "narrow"]);
-    let told = folder.load(&claims.replace("id = \"wide\"", "id = \"tall\"")).expect_err("is refused");
-    assert!(told.ends_with("id: \"tall\" is none of narrow, wide"), "{told}");
+    let error = folder.load(&claims.replace("id = \"wide\"", "id = \"tall\"")).expect_err("is refused");
+    assert!(error.ends_with("id: \"tall\" is none of narrow, wide"), "{error}");
 }
 
 #[test]
-fn mistakes_are_told_where_they_are() {
+fn mistakes_are_reported_with_their_line() {
     let folder = Folder::new();
     let line_of =
         |text: &str, words: &str| text.lines().position(|line| line.contains(words)).expect("is there") + 1;
     let refused = |from: &str, to: &str, at: &str, expected: &str| {
         let text = (SCENARIO.to_owned() + AXES).replace(from, to);
-        let told = folder.load(&text).expect_err("is refused");
+        let error = folder.load(&text).expect_err("is refused");
         let line = line_of(&text, at);
-        assert!(told.starts_with(&format!("t.toml:{line}:")) && told.ends_with(expected), "{told}");
+        assert!(error.starts_with(&format!("t.toml:{line}:")) && error.ends_with(expected), "{error}");
     };
     refused(
         "\"path.a.rate\" = \"8mbps\"",
@@ -365,10 +366,10 @@ fn figures_that_cannot_be_drawn_are_refused() {
     let folder = Folder::new();
     let refused = |from: &str, to: &str, expected: &str| {
         let text = SCENARIO.to_owned() + AXES + &FIGURES.replacen(from, to, 1);
-        let told = folder.load(&text).expect_err("is refused");
+        let error = folder.load(&text).expect_err("is refused");
         let wrong = to.lines().last().expect("has a line");
         let line = 1 + text.lines().position(|line| line.contains(wrong)).expect("is there");
-        assert!(told.starts_with(&format!("t.toml:{line}:")) && told.contains(expected), "{told}");
+        assert!(error.starts_with(&format!("t.toml:{line}:")) && error.contains(expected), "{error}");
     };
     refused("x = \"rate\"", "x = \"load\"", "x: no axis is called \"load\"");
     refused("[\"99.5%\", nan]", "[\"99.5%\"]", "1 numbers where the figure has 2");

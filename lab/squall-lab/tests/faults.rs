@@ -34,7 +34,7 @@ impl Outcome {
     }
 }
 
-/// The bytes of a block, which tell it from others.
+/// The bytes of a block, which differ from those of others.
 fn content(number: usize) -> Vec<u8> {
     (0..SIZE).map(|at| (at * 31 + number * 7) as u8).collect()
 }
@@ -46,7 +46,7 @@ fn paths(first: &str, second: &str) -> [String; 2] {
 
 /// Streams for ten seconds from each side; every block that arrives is whole, and arrives once.
 fn stream(paths: &[String; 2], deadline: Option<Duration>, after: Micros) -> (Outcome, Stage) {
-    // Ten per cent of random loss would stop CUBIC, whoever schedules.
+    // Ten per cent of random loss would stop CUBIC, whatever the scheduler.
     let config = Config { congestion: CongestionControl::CubicTolerant, ..Config::default() };
     let mut stage = Stage::with(&[&paths[0], &paths[1]], 1, config.clone(), config);
     let mut sent: BTreeMap<(bool, BlockId), (usize, Micros)> = BTreeMap::new();

@@ -22,7 +22,7 @@ const SIZE: u32 = 30_000;
 const BLOCKS: u32 = 300;
 const REBINDING: Micros = 4_000_000;
 
-/// What the emulator knows of a packet.
+/// What the emulator records of a packet.
 #[derive(Debug, Default)]
 struct Seen {
     at: Micros,
@@ -97,14 +97,14 @@ fn compare_path(path: usize, log: &[&PacketLog], seen: &BTreeMap<u64, Seen>) {
         }
         let push = pushes.next_if(|p| p.at == entry.at);
         if push.is_none() {
-            // Sent to the port that the NAT had just given up.
+            // Sent to the port that the NAT had just released.
             assert!(
                 (REBINDING..REBINDING + 200_000).contains(&entry.at),
                 "path {path}: {entry:?} never left"
             );
         }
         assert!(sent.insert(entry.packet, push).is_none(), "packet {} twice", entry.packet);
-        // Only what was queued for the path that moved may leave elsewhere; the ledger knows where.
+        // Only what was queued for the path that moved may leave elsewhere; the ledger shows where.
         let stray = entry.chunk.as_ref().is_some_and(|(_, _, meant)| *meant != PathId(path as u8));
         assert!(!stray || (REBINDING..REBINDING + 300_000).contains(&entry.at), "{entry:?} on path {path}");
     }

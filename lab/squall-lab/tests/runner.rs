@@ -73,11 +73,11 @@ fn the_same_scenario_and_seed_give_the_same_bytes() {
 fn results_come_in_order_and_differ_by_seed() {
     let scenario = scenario(RANDOM);
     let batch = Batch::of(&scenario, registry());
-    let told = Mutex::new(0);
-    let runs = batch.run(&|piece| *told.lock().unwrap() += piece).expect("runs");
+    let reported = Mutex::new(0);
+    let runs = batch.run(&|piece| *reported.lock().unwrap() += piece).expect("runs");
     let order: Vec<_> = runs.iter().map(|run| (run.scheduler.as_str(), run.seed)).collect();
     assert_eq!(order, [("minrtt", 1), ("minrtt", 2), ("redundant", 1), ("redundant", 2)]);
-    assert_eq!(*told.lock().unwrap(), batch.work_us());
+    assert_eq!(*reported.lock().unwrap(), batch.work_us());
     assert_eq!(batch.work_us(), 12_000_000);
     assert_ne!(runs[0].flows, runs[1].flows);
 }
@@ -110,7 +110,7 @@ fn every_block_is_accounted_for() {
 }
 
 #[test]
-fn copies_are_told_from_new_data() {
+fn copies_are_counted_apart_from_new_data() {
     let text = "name = \"copies\"\nduration = \"4s\"\nschedulers = [\"redundant\"]\n\
         [[path]]\nname = \"a\"\nrate = \"10mbps\"\ndelay = \"10ms\"\n\
         [[path]]\nname = \"b\"\nrate = \"10mbps\"\ndelay = \"30ms\"\n\

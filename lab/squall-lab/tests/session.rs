@@ -155,7 +155,7 @@ fn the_first_path_may_be_dead_at_the_start() {
 }
 
 #[test]
-fn nobody_there_is_told_after_the_connect_timeout() {
+fn an_absent_server_is_reported_after_the_connect_timeout() {
     let dead = "name='a'\nrate='8mbps'\ndelay='20ms'\nevents=[{at='0s', outage='60s'}]";
     let mut stage = Stage::unconnected(&[dead], 7, Config::default(), Config::default());
     stage.run_until(15_000_000);
@@ -347,9 +347,9 @@ fn closing_ends_every_block_at_both_ends() {
     assert!(matches!(last.2, Event::Closed(_)), "the last event");
 }
 
-/// noq sends the farewell on its first path alone, and answers on that path whatever still arrives.
+/// noq sends the close on its first path alone, and answers on that path whatever still arrives.
 #[test]
-fn a_farewell_reaches_the_peer_whichever_path_is_dead() {
+fn a_close_reaches_the_peer_whichever_path_is_dead() {
     // Before the end, and so shortly before it that the path is not suspected yet.
     for (dead, before) in [(0, 1_000_000), (1, 1_000_000), (0, 20_000), (1, 20_000)] {
         for side in [Side::Client, Side::Server] {
@@ -501,7 +501,7 @@ fn a_servers_scheduler_sees_which_paths_are_metered_at_the_client() {
         assert_eq!(now_seen(&mut stage, 2_990_000), [false, false], "seed {seed}");
         stage.world.set_metered(1, true);
         assert_eq!(now_seen(&mut stage, 2_000_000), is_second(&mut stage), "seed {seed}");
-        // It changes its mind, more than once.
+        // It changes back and forth.
         for metered in [false, true, false, true, false] {
             stage.world.set_metered(1, metered);
         }
@@ -533,7 +533,7 @@ fn rr() -> Config {
 }
 
 #[test]
-fn a_path_with_a_small_mtu_carries_data_and_keeps_its_books() {
+fn a_path_with_a_small_mtu_carries_data_and_counts_it() {
     // Probes for a larger MTU are lost on it, and noq does not say so.
     let small = format!("{}\nmtu=1300", TWO_PATHS[0]);
     let mut stage = Stage::connected(&[&small, TWO_PATHS[1]], 22);
@@ -577,7 +577,7 @@ fn a_block_that_the_peer_can_never_take_is_refused_by_name() {
 
 #[test]
 fn a_path_that_carries_data_one_way_only_stays_open() {
-    // Acknowledgements take the quicker path, so the sender hears nothing on the slower one.
+    // Acknowledgements take the quicker path, so the sender receives nothing on the slower one.
     let short = Config { path_idle_timeout: Duration::from_secs(3), ..Config::default() };
     let mut stage = Stage::with(TWO_PATHS, 25, short.clone(), short);
     stage.saturate(Side::Server, 9_000_000, 100_000);
@@ -590,7 +590,7 @@ fn a_path_that_carries_data_one_way_only_stays_open() {
 }
 
 #[test]
-fn a_path_that_is_silent_for_long_is_closed_and_opened_anew() {
+fn a_path_that_is_silent_for_long_is_closed_and_reopened() {
     let path = format!("{}\nevents=[{{at='2s', outage='6s'}}]", TWO_PATHS[1]);
     let short = Config { path_idle_timeout: Duration::from_secs(3), ..Config::default() };
     let mut stage = Stage::with(&[TWO_PATHS[0], &path], 26, short.clone(), short);
@@ -660,8 +660,8 @@ fn a_block_arrives_with_its_deadline() {
     stage.run_for(500_000);
     let deadlines: Vec<_> = stage.received(Side::Client).map(|block| block.deadline).collect();
     assert_eq!(deadlines.len(), 2);
-    let told = stage.world.micros(deadlines[0].expect("has one"));
-    assert!(told.abs_diff(sent + 300_000) < 5_000, "{told} for {}", sent + 300_000);
+    let deadline = stage.world.micros(deadlines[0].expect("has one"));
+    assert!(deadline.abs_diff(sent + 300_000) < 5_000, "{deadline} for {}", sent + 300_000);
     assert_eq!(deadlines[1], None);
 }
 

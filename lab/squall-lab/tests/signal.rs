@@ -113,10 +113,10 @@ fn an_alert_arrives_after_the_delay_of_the_best_other_path() {
         let said = stage.world.now();
         wifi(&mut stage, GONE);
         stage.run_for(60_000);
-        let heard = alerts(&stage, Side::Server);
-        assert_eq!(heard.len(), 1, "{heard:?}");
-        let took = heard[0].0 - said;
-        println!("heard after {took} µs");
+        let received = alerts(&stage, Side::Server);
+        assert_eq!(received.len(), 1, "{received:?}");
+        let took = received[0].0 - said;
+        println!("received after {took} µs");
         assert!(took <= 41_000, "{took}");
     }
 }
@@ -159,9 +159,9 @@ fn an_alert_is_repeated_until_it_arrives() {
         enter(&mut stage, "up={loss='70%'}", seed);
         wifi(&mut stage, GONE);
         stage.run_for(4_900_000);
-        let heard = alerts(&stage, Side::Server);
-        assert_eq!(heard.iter().map(|(_, kind)| *kind).collect::<Vec<_>>(), [AlertKind::Outage]);
-        println!("heard after {} µs", heard[0].0 - 1_000_000);
+        let received = alerts(&stage, Side::Server);
+        assert_eq!(received.iter().map(|(_, kind)| *kind).collect::<Vec<_>>(), [AlertKind::Outage]);
+        println!("received after {} µs", received[0].0 - 1_000_000);
     }
 }
 
@@ -256,7 +256,7 @@ fn a_path_that_comes_back_is_as_its_radio_says() {
 }
 
 #[test]
-fn a_session_without_watermarks_heeds_nobody() {
+fn a_session_without_watermarks_ignores_radios() {
     let deaf = Config { signal: None, ..Config::default() };
     let mut stage = Stage::with(TWO_PATHS, 1, Config::default(), deaf.clone());
     wifi(&mut stage, GONE);

@@ -1,8 +1,8 @@
 //! The most blocks in time.
 
-use super::{carried::Sweep, lane::PER_BYTE};
+use super::{carried::Sweep, serialiser::PER_BYTE};
 
-/// Most sizes that are told apart. More of them make the bound tighter where sizes vary, and slower.
+/// Most sizes that are distinguished. More of them make the bound tighter where sizes vary, and slower.
 const SIZES: usize = 16;
 
 /// An upper bound of how many of these blocks can be whole in time. `members` ascend; each can by itself.

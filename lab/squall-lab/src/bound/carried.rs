@@ -1,8 +1,8 @@
 //! The most bytes in time: one sweep over the time of the run.
 //!
-//! A moment of a lane can carry a block if the block was handed over by then and the moment is not beyond the
-//! lane's reach for the block's deadline. Of two blocks that are both there, whatever moment from then on, on
-//! whatever lane, can carry the one with the earlier deadline, can carry the other one too. So each moment, in
+//! A moment of a serialiser can carry a block if the block was handed over by then and the moment is not beyond the
+//! serialiser's reach for the block's deadline. Of two blocks that are both there, whatever moment from then on, on
+//! whatever serialiser, can carry the one with the earlier deadline, can carry the other one too. So each moment, in
 //! order of time, may go to the block with the earliest deadline of those it can carry: had another plan given
 //! it to a later one, the two could change places, and had it left it idle, something later could be carried
 //! now. No plan carries more bytes than this one.
@@ -13,19 +13,19 @@ use squall_net::capacity::Volume;
 use squall_units::Micros;
 
 use super::{
-    lane::{Lane, PER_BYTE, is_over},
+    serialiser::{PER_BYTE, Serialiser, is_over},
     supply::Supply,
 };
 
 /// Releases and deadlines of blocks against a supply.
 pub(super) struct Sweep<'a> {
-    lanes: Vec<Reached<'a>>,
+    serialisers: Vec<Reached<'a>>,
     jobs: Vec<Job>,
 }
 
-/// A lane with the end of its reach for each deadline: the first moment that is too late.
+/// A serialiser with the end of its reach for each deadline: the first moment that is too late.
 struct Reached<'a> {
-    lane: &'a Lane,
+    serialiser: &'a Serialiser,
     ends: Vec<Micros>,
 }
 
@@ -43,7 +43,7 @@ struct Left {
     carried: u128,
 }
 
-/// Where a lane is in its course.
+/// Where a serialiser is in its course.
 #[derive(Clone, Copy, Default)]
 struct Place {
     stretch: usize,
@@ -62,11 +62,14 @@ impl<'a> Sweep<'a> {
             release,
             due: due.map(|due| dues.partition_point(|other| *other < due)),
         };
-        let reached = |lane: &'a Lane| {
-            let end = |due: &Micros| lane.latest(*due).map_or(0, |latest| latest + 1);
-            Reached { lane, ends: dues.iter().map(end).collect() }
+        let reached = |serialiser: &'a Serialiser| {
+            let end = |due: &Micros| serialiser.latest(*due).map_or(0, |latest| latest + 1);
+            Reached { serialiser, ends: dues.iter().map(end).collect() }
         };
-        Self { jobs: blocks.iter().map(job).collect(), lanes: supply.lanes().iter().map(reached).collect() }
+        Self {
+            jobs: blocks.iter().map(job).collect(),
+            serialisers: supply.serialisers().iter().map(reached).collect(),
+        }
     }
 
     /// The most bytes of these blocks that can arrive before their deadlines. `members` ascend; `size` is in
@@ -79,7 +82,7 @@ impl<'a> Sweep<'a> {
     /// The same in millionths of bytes.
     pub(super) fn carried(&self, members: &[usize], size: impl Fn(usize) -> u64) -> u128 {
         let mut left = Left::default();
-        let mut places = vec![Place::default(); self.lanes.len()];
+        let mut places = vec![Place::default(); self.serialisers.len()];
         let mut members = members.iter().copied().peekable();
         while let Some(&first) = members.peek() {
             let now = self.jobs[first].release;
@@ -87,13 +90,13 @@ impl<'a> Sweep<'a> {
                 left.add(self.jobs[index].due, size(index));
             }
             let next = members.peek().map_or(Micros::MAX, |index| self.jobs[*index].release);
-            for (lane, place) in self.lanes.iter().zip(&mut places) {
+            for (serialiser, place) in self.serialisers.iter().zip(&mut places) {
                 if left.amounts.is_empty() {
                     break;
                 }
-                lane.carry(place, now, next, &mut left);
+                serialiser.carry(place, now, next, &mut left);
             }
-            // What no lane reaches any more only stands in the way.
+            // What no serialiser reaches any more only stands in the way.
             let due = places.iter().map(|place| place.due).min().unwrap_or(0);
             left.amounts = left.amounts.split_off(&due);
         }
@@ -104,7 +107,7 @@ impl<'a> Sweep<'a> {
 impl Reached<'_> {
     /// Carries from `now` on, up to `next`, what it can.
     fn carry(&self, place: &mut Place, now: Micros, next: Micros, left: &mut Left) {
-        let stretches = self.lane.stretches();
+        let stretches = self.serialiser.stretches();
         let over = |place: &Place| stretches.get(place.stretch).is_some_and(|stretch| is_over(stretch, now));
         while over(place) {
             place.stretch += 1;
@@ -122,7 +125,7 @@ impl Reached<'_> {
                     return;
                 }
                 let until = if is_moment { stretch.to } else { end.min(self.ends[place.due] - 1) };
-                left.take(place.due, self.lane.share(stretch, at, until));
+                left.take(place.due, self.serialiser.share(stretch, at, until));
                 at = until;
                 if is_moment {
                     break;

@@ -1,14 +1,14 @@
-//! The clairvoyant bound: what no scheduler can surpass, even one that knew the whole future of the network.
+//! The clairvoyant bound: what no scheduler can surpass, even with full knowledge of the future of the network.
 //!
 //! [`Supply`] is what the emulated paths can carry in one direction, for the same paths and seed as a run;
-//! [`Demand`] is a block of the run. [`Bound::of`] tells the most bytes and blocks that can be in time, by
+//! [`Demand`] is a block of the run. [`Bound::of`] computes the most bytes and blocks that can be in time, by
 //! priority, and the least latencies. `docs/bound.md` says why these are bounds and what they leave out.
 
 mod blocks;
 mod carried;
 mod demand;
-mod lane;
 mod packet;
+mod serialiser;
 mod supply;
 #[cfg(test)]
 mod tests;
@@ -27,7 +27,7 @@ impl Bound {
     }
 }
 
-/// Somebody who knows the future of the network, and all blocks that are to be carried in one direction.
+/// The future of the network, and all blocks that are to be carried in one direction.
 pub struct Clairvoyant<'a> {
     /// In order of their release, each with its place among all that were given.
     demands: Vec<(usize, Demand)>,
@@ -39,7 +39,7 @@ pub struct Clairvoyant<'a> {
 }
 
 impl<'a> Clairvoyant<'a> {
-    /// Somebody who has these blocks before them, in any order.
+    /// For these blocks, in any order.
     pub fn new(supply: &'a Supply, demands: &[Demand]) -> Self {
         let mut demands: Vec<(usize, Demand)> =
             demands.iter().copied().enumerate().filter(|(_, demand)| demand.size > 0).collect();
@@ -68,7 +68,7 @@ impl<'a> Clairvoyant<'a> {
         priorities.dedup();
         let classes = priorities.iter().map(|&priority| {
             let so_far = self.limit_of(|(_, demand)| demand.priority <= priority);
-            // The first class has nobody before it.
+            // No class is before the first.
             let is_first = priority == priorities[0];
             let alone =
                 if is_first { so_far } else { self.limit_of(|(_, demand)| demand.priority == priority) };

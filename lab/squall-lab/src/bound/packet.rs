@@ -35,7 +35,7 @@ impl Packet {
         Self { size, payload: size.saturating_sub(overhead()) }
     }
 
-    /// Block bytes that fit into packets of so many bytes altogether, one packet after the other.
+    /// Block bytes that fit into packets of `bytes` altogether, one packet after the other.
     pub(super) fn payload_of(&self, bytes: u64) -> u64 {
         if self.payload == 0 {
             return 0;

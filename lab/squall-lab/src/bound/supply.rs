@@ -2,12 +2,12 @@
 
 use squall_net::{ConfigError, Direction, PathConfig, capacity};
 
-use super::{demand::Demand, lane::Lane};
+use super::{demand::Demand, serialiser::Serialiser};
 
 /// The future of the paths of a run, in one direction: all that a clairvoyant needs to know.
 #[derive(Debug, Clone)]
 pub struct Supply {
-    lanes: Vec<Lane>,
+    serialisers: Vec<Serialiser>,
     duration_us: u64,
 }
 
@@ -24,7 +24,7 @@ impl Supply {
         direction: Direction,
     ) -> Result<Self, ConfigError> {
         let bottlenecks = capacity::bottlenecks(paths, seed, direction, duration_us)?;
-        Ok(Self { lanes: bottlenecks.into_iter().map(Lane::new).collect(), duration_us })
+        Ok(Self { serialisers: bottlenecks.into_iter().map(Serialiser::new).collect(), duration_us })
     }
 
     /// Length of the run in microseconds.
@@ -36,7 +36,9 @@ impl Supply {
     /// being its own. `None`: any number.
     pub fn most_bytes(&self, from_us: u64, by_us: u64) -> Option<u64> {
         let by_us = by_us.min(self.duration_us);
-        self.lanes.iter().try_fold(0u64, |sum, lane| Some(sum.saturating_add(lane.most(from_us, by_us)?)))
+        self.serialisers
+            .iter()
+            .try_fold(0u64, |sum, serialiser| Some(sum.saturating_add(serialiser.most(from_us, by_us)?)))
     }
 
     /// The least time in microseconds from handing over to arrival, if the block has the network to itself.
@@ -65,7 +67,7 @@ impl Supply {
         Some(most)
     }
 
-    pub(super) fn lanes(&self) -> &[Lane] {
-        &self.lanes
+    pub(super) fn serialisers(&self) -> &[Serialiser] {
+        &self.serialisers
     }
 }

@@ -86,7 +86,7 @@ pub(super) fn patched(text: &str, settings: &[(String, Value)]) -> Result<String
 }
 
 /// Sets a field such as `duration`, `path.fast.rate`, `path.*.radio.late` or `path.fast.events.0.at`: entries of lists
-/// go by their name or number, `*` is every entry; tables that are not there are made.
+/// are addressed by their name or number, `*` is every entry; tables that are not there are made.
 fn set(table: &mut Table, field: &str, value: &Value) -> Result<(), String> {
     let steps: Vec<&str> = field.split('.').collect();
     match steps[..] {
@@ -170,12 +170,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told() {
-        let told = |field: &str| with(field, "x").unwrap_err();
-        assert_eq!(told("path.c.rate"), "path.c.rate: there is no \"c\", only a, b");
-        assert_eq!(told("path.a.events.1.at"), "path.a.events.1.at: there is no \"1\", only 0 to 0");
-        assert_eq!(told("flow.f.size"), "flow.f.size: there is no flow");
-        assert_eq!(told("duration.x"), "duration.x: there is no table to set \"x\" in");
-        assert_eq!(told(""), "the name of a field is empty");
+    fn the_message_names_what_is_missing() {
+        let error = |field: &str| with(field, "x").unwrap_err();
+        assert_eq!(error("path.c.rate"), "path.c.rate: there is no \"c\", only a, b");
+        assert_eq!(error("path.a.events.1.at"), "path.a.events.1.at: there is no \"1\", only 0 to 0");
+        assert_eq!(error("flow.f.size"), "flow.f.size: there is no flow");
+        assert_eq!(error("duration.x"), "duration.x: there is no table to set \"x\" in");
+        assert_eq!(error(""), "the name of a field is empty");
     }
 }

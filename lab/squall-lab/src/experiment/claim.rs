@@ -95,9 +95,9 @@ pub enum Expectation {
     Value(f64),
     /// Compared with another it is by this share higher or lower: −0.49 for −49 %.
     Change(f64),
-    /// It is so many times that of another.
+    /// It is this many times that of another.
     Times(f64),
-    /// It is by so much higher or lower than another.
+    /// It is higher or lower than another by this much.
     Difference(f64),
     /// It is clearly lower than another, whatever by.
     Less,

@@ -25,7 +25,7 @@ pub(super) struct ExperimentFile {
     pub(super) plots: Vec<PlotTable>,
 }
 
-/// What tells which experiments of a paper a file covers.
+/// The part of a file that names the experiments of a paper that it covers.
 #[derive(Debug, Deserialize)]
 pub(super) struct IdsFile {
     pub(super) name: String,

@@ -62,7 +62,7 @@ pub enum Verdict {
     DirectionOnly,
     /// It does not.
     DoesNotHold,
-    /// What was found may be chance: more seeds would tell.
+    /// What was found may be chance: more seeds would decide.
     Unclear,
     /// There was nothing to measure, or nothing to compare with.
     NotMeasured,
@@ -101,11 +101,11 @@ pub fn judge(experiment: &Experiment, records: &[Record]) -> Vec<Finding> {
     experiment
         .claims
         .iter()
-        .map(|claim| Court { claim, records: &records }.judge(experiment.name()))
+        .map(|claim| Evaluator { claim, records: &records }.judge(experiment.name()))
         .collect()
 }
 
-struct Court<'a> {
+struct Evaluator<'a> {
     claim: &'a Claim,
     records: &'a [&'a Record],
 }
@@ -162,7 +162,7 @@ impl Interval {
     }
 }
 
-impl Court<'_> {
+impl Evaluator<'_> {
     fn judge(&self, experiment: &str) -> Finding {
         let claim = self.claim;
         let outcome = match claim.expectation {
@@ -410,7 +410,7 @@ mod tests {
     use crate::experiment::claim::Against;
     use crate::result::sample::run;
 
-    /// A run that cancelled so many blocks.
+    /// A run that cancelled `cancelled` blocks.
     fn record(scheduler: &str, place: &str, seed: u64, cancelled: u64) -> Record {
         let mut run = run(scheduler, seed);
         for class in &mut run.flows[0].classes {
@@ -452,7 +452,7 @@ mod tests {
             finding: String::new(),
         };
         let records: Vec<&Record> = records.iter().collect();
-        let finding = Court { claim: &claim, records: &records }.judge("e");
+        let finding = Evaluator { claim: &claim, records: &records }.judge("e");
         (finding.verdict, finding.found)
     }
 

@@ -38,7 +38,7 @@ pub enum PlotKind {
         /// How the vertical axis goes; none: as it suits the values.
         scale: Option<PlotScale>,
         /// The numbers of the paper, for each scheduler one at each place of `along`, in the unit of the
-        /// measure; none where the paper tells none.
+        /// measure; none where the paper has none.
         paper: BTreeMap<String, Vec<Option<f64>>>,
     },
     /// The share of blocks of the flow that took longer than a time, both on logarithmic axes.
@@ -138,9 +138,9 @@ impl Reader<'_> {
             }
         }
         let places = along.places(&self.experiment.axes);
-        let paper = table.paper.iter().map(|(scheduler, told)| {
+        let paper = table.paper.iter().map(|(scheduler, numbers)| {
             self.runs("paper", scheduler)?;
-            Ok((scheduler.clone(), self.told(told, measure, places)?))
+            Ok((scheduler.clone(), self.published(numbers, measure, places)?))
         });
         Ok(PlotKind::Values {
             paper: paper.collect::<Result<_, Problem>>()?,
@@ -181,11 +181,16 @@ impl Reader<'_> {
     }
 
     /// The numbers of the paper for one scheduler.
-    fn told(&self, told: &[Quantity], measure: Measure, places: usize) -> Result<Vec<Option<f64>>, Problem> {
-        if told.len() != places {
+    fn published(
+        &self,
+        numbers: &[Quantity],
+        measure: Measure,
+        places: usize,
+    ) -> Result<Vec<Option<f64>>, Problem> {
+        if numbers.len() != places {
             let words = format!(
-                "paper: {} numbers where the figure has {places}; nan for those not told",
-                told.len()
+                "paper: {} numbers where the figure has {places}; nan for those not published",
+                numbers.len()
             );
             return Err(self.at("paper", words));
         }
@@ -193,6 +198,6 @@ impl Reader<'_> {
             let value = (!number.is_absent()).then(|| number.value(measure.unit())).transpose();
             value.map_err(|words| self.at("paper", format!("paper: {words}")))
         };
-        told.iter().map(value).collect()
+        numbers.iter().map(value).collect()
     }
 }

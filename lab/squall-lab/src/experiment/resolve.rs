@@ -18,7 +18,7 @@ pub(super) fn load(file: &Path, registry: &Registry) -> Result<Experiment, Scena
     let tables: ExperimentFile = text.parse()?;
     let base = file.parent().unwrap_or(Path::new(""));
     let experiment = resolve(tables, scenario, &text).map_err(|problem| text.located(&problem))?;
-    // One after the other, so that a mistake is told at the point that makes it.
+    // One after the other, so that a mistake is reported at its point.
     for (index, axis) in experiment.axes.iter().enumerate() {
         for (at, point) in axis.points.iter().enumerate() {
             let place = || Place::of("axis").index(index).key("points").index(at).key("set");

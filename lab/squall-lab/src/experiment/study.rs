@@ -133,9 +133,9 @@ impl<'a> Study<'a> {
         let files = self.open_files()?;
         let (done, work, total) = (AtomicUsize::new(0), AtomicU64::new(0), self.progress());
         let fresh = parallel::each(&self.jobs, |job| {
-            let mut told = 0;
+            let mut ran = 0;
             let record = self.carry_out(job, &files, &mut |piece| {
-                told += piece;
+                ran += piece;
                 let now = work.fetch_add(piece, Ordering::Relaxed) + piece;
                 let runs = (done.load(Ordering::Relaxed), total.runs.1);
                 progress(StudyProgress { runs, work: (now, total.work.1), ..total });
@@ -153,10 +153,10 @@ impl<'a> Study<'a> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<Record, StudyError> {
         let Cell { scenario, point, .. } = job.cell.as_ref();
-        let (paths, mut told) = (scenario.paths.len() as u64, 0);
+        let (paths, mut reported) = (scenario.paths.len() as u64, 0);
         let run = runner::run(scenario, &job.scheduler, job.seed, &self.registry, &mut |at| {
-            progress((at - told) * paths);
-            told = at;
+            progress((at - reported) * paths);
+            reported = at;
         })?;
         let experiment = self.experiments[job.experiment].name();
         let record = Record {

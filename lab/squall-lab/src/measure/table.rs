@@ -132,7 +132,7 @@ pub(super) const ROWS: [Row; 47] = [
     }),
     // Pictures shown / pictures.
     row("shown_ratio", Unit::Ratio, &[Flow], |s| ratio(s.playback()?.shown, s.playback()?.pictures)),
-    // Times at which the film stood still.
+    // Times at which the film stalled.
     row("stalls", Unit::Number, &[Flow], |s| Some(s.playback()?.stalls as f64)),
     // The same in a minute.
     row("stalls_per_minute", Unit::Number, &[Flow], |s| {

@@ -71,7 +71,7 @@ impl ClassRecorder {
         self.tally.wasted_blocks += 1;
     }
 
-    /// The run ends before a block is decided, of which so many bytes have arrived.
+    /// The run ends before a block is decided; `timely_bytes` of it have arrived.
     pub(super) fn on_open(&mut self, size: u64, timely_bytes: u64) {
         self.tally.open_blocks += 1;
         self.tally.open_bytes += size;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{LatencyPoint, LostReason, round6};
 use crate::statistics::nearest_rank;
 
-/// The longest time told apart, 24 h.
+/// Longer times count as this one, 24 h.
 const MAX_US: u64 = 86_400_000_000;
 
 /// Most points kept of a latency series.
@@ -48,7 +48,7 @@ impl Percentiles {
         Some(Self::with((times.len() as u64, mean_us, max_us), at))
     }
 
-    /// With a count, a mean, a largest value, and the value that so many ten-thousandths do not exceed.
+    /// With a count, a mean, a largest value, and `at`: the value that a share in ten-thousandths does not exceed.
     fn with((count, mean_us, max_us): (u64, u64, u64), at: impl Fn(usize) -> u64) -> Self {
         Self {
             count,

@@ -44,7 +44,7 @@ impl OpenBlock {
 #[derive(Debug)]
 pub(super) struct FlowRecorder {
     open: BTreeMap<u64, OpenBlock>,
-    /// Class of blocks whose sender has not told yet that they have ended.
+    /// Class of blocks whose sender has not yet reported that they have ended.
     delivered: BTreeMap<u64, usize>,
     classes: Vec<ClassRecorder>,
     offers: u64,

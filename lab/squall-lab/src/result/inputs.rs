@@ -74,8 +74,8 @@ pub struct PathSample {
     pub link_bps: Option<u64>,
     /// Its state as the sending end sees it.
     pub state: PathState,
-    /// Quality index of the radio at the client's end in [`thousandths`](super::thousandths), if the client goes
-    /// by it.
+    /// Quality index of the radio at the client's end in [`thousandths`](super::thousandths), if the client
+    /// uses it.
     pub quality: Option<u16>,
     /// Signal factor of the sending end in thousandths; 1,000 without signals.
     pub factor: u16,

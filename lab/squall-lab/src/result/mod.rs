@@ -64,8 +64,8 @@ pub struct RunResult {
     /// that differs when a run is repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduling_ns: Option<u64>,
-    /// The clairvoyant bound of each direction that had blocks; a live session has none, as nobody knows what its
-    /// networks could have carried.
+    /// The clairvoyant bound of each direction that had blocks; a live session has none, as what its networks
+    /// could have carried is unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<DirectionBound>,
     /// What the scenario's checks found.
@@ -186,7 +186,7 @@ pub struct Tally {
     pub in_time_bytes: u64,
     /// Not delivered: the deadline passed.
     pub expired_blocks: u64,
-    /// Not delivered: given up by the scheduler or the application.
+    /// Not delivered: cancelled by the scheduler or the application.
     pub cancelled_blocks: u64,
     /// Not delivered: the session at either end would not take it.
     pub refused_blocks: u64,
@@ -328,7 +328,7 @@ pub struct FlowResult {
     pub latencies: Vec<LatencyPoint>,
     /// When blocks that never arrived were offered, in microseconds; thinned likewise.
     pub missing_at_us: Vec<u64>,
-    /// Why, for each of these; empty in records of programs that did not tell.
+    /// Why, for each of these; empty in records of programs that did not note it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_why: Vec<LostReason>,
     /// Blocks delivered in each sample interval.

@@ -27,11 +27,11 @@ pub struct PathResult {
     pub states: Vec<StateChange>,
     /// Times at which the emulated link carried nothing: by script, or where samples found it so, as by a radio.
     pub outages: Vec<Interval>,
-    /// What the sending end heard of the radios at both ends of the path; empty for a session that does not go
-    /// by signals.
+    /// What the radios at both ends of the path reported to the sending end; empty for a session that does not
+    /// use signals.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alerts: Vec<PathAlert>,
-    /// How often the sending end heard that a radio had recovered.
+    /// How often a radio reported its recovery to the sending end.
     #[serde(default)]
     pub recoveries: u64,
     /// How far what the radio reported was from the truth, if the path has a radio.
@@ -70,7 +70,7 @@ pub enum PathState {
     Suspect,
     /// Taken out of use by the signal layer or the application.
     Deactivated,
-    /// Given up until it proves itself.
+    /// Carries no data until it proves itself.
     Down,
     /// Proved itself, not yet at full rate.
     Recovering,
@@ -103,7 +103,7 @@ pub struct StateChange {
     pub state: PathState,
 }
 
-/// The sending end heard of a radio.
+/// A radio reported to the sending end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathAlert {
     /// When, in microseconds.
@@ -172,7 +172,7 @@ pub struct PathSeries {
     pub queue: Vec<u64>,
     /// What the emulated link could carry, in bits per second, where known.
     pub link_bps: Vec<Option<u64>>,
-    /// Quality index of the radio at the client's end, in thousandths, where the client goes by it. Empty if it
+    /// Quality index of the radio at the client's end, in thousandths, where the client uses it. Empty if it
     /// never did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quality: Vec<Option<u16>>,

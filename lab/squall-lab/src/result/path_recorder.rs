@@ -96,7 +96,7 @@ impl PathRecorder {
         }
     }
 
-    /// Adds the outages that no script told of: a radio's are known only when they are there. Each lasts from the
+    /// Adds the outages that are in no script: a radio's are known only when they are there. Each lasts from the
     /// first sample that found the link dead to the next that did not.
     fn note_outages(&mut self, end_us: u64) {
         let PathSeries { at_us, link_bps, .. } = &self.series;
@@ -183,9 +183,9 @@ mod tests {
         recorder.on_sample(100_000, &PathSample { quality: Some(250), factor: 781, ..plain() });
         let alert = PathAlert { at_us: 50_000, kind: AlertWord::Warning };
         recorder.on_alert(alert);
-        let heard = recorder.finish("wifi".into(), false, 100_000);
-        assert_eq!(heard.series.quality, [None, Some(250)]);
-        assert_eq!((heard.series.factor, heard.alerts), (vec![1_000, 781], vec![alert]));
+        let path = recorder.finish("wifi".into(), false, 100_000);
+        assert_eq!(path.series.quality, [None, Some(250)]);
+        assert_eq!((path.series.factor, path.alerts), (vec![1_000, 781], vec![alert]));
     }
 
     fn plain() -> PathSample {

@@ -1,4 +1,4 @@
-//! What a player would have shown: pictures that could be decoded in time, and where the film stood still.
+//! What a player would have shown: pictures that could be decoded in time, and where the film stalled.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,9 +24,9 @@ pub struct Playback {
     /// Pictures shown in each whole second.
     pub shown_per_second: Vec<u16>,
     /// Share of those seconds with fewer than 24, or than the film has if it has fewer; for a player with a buffer, in
-    /// which it stood still.
+    /// which it stalled.
     pub below_smooth_ratio: f64,
-    /// Times at which the film stood still: the next picture came later than three picture intervals and
+    /// Times at which the film stalled: the next picture came later than three picture intervals and
     /// than one and 150 ms (`freezeCount` of the W3C's webrtc-stats).
     pub stalls: u64,
     /// Time for which it did, in microseconds.
@@ -42,7 +42,7 @@ pub struct Playback {
 
 impl Playback {
     /// What a player with a buffer showed until `end_us`: segments of one length, when each began to play, from when to
-    /// when the film stood still because the buffer was empty, and how long each took from request to arrival. All that
+    /// when the film stalled because the buffer was empty, and how long each took from request to arrival. All that
     /// begins is shown, so a segment counts as a picture, and a wait as a stall however short it is.
     pub(crate) fn of_segments(
         segment_us: u64,
@@ -59,7 +59,7 @@ impl Playback {
                 *shown += 1;
             }
         }
-        let stood_still = |second: &u64| {
+        let stalled = |second: &u64| {
             let from = first + second * 1_000_000;
             waits_us.iter().any(|(since, until)| *since < from + 1_000_000 && *until > from)
         };
@@ -74,7 +74,7 @@ impl Playback {
             pictures: shown,
             shown,
             mean_fps: share(shown as f64 * 1e6, (shown * segment_us + stall_us) as f64),
-            below_smooth_ratio: share((0..seconds).filter(stood_still).count() as f64, seconds as f64),
+            below_smooth_ratio: share((0..seconds).filter(stalled).count() as f64, seconds as f64),
             shown_per_second,
             stalls: waits_us.len() as u64,
             stall_us,
@@ -197,7 +197,7 @@ impl Pictures {
         }
     }
 
-    /// How long the film stood still each time: from when the next picture was due to when one came.
+    /// How long the film stalled each time: from when the next picture was due to when one came.
     fn stalls(&self, decided: &[bool]) -> Vec<u64> {
         let least = (3 * self.interval_us).max(self.interval_us + 150_000);
         let gaps = decided.split(|shown| *shown).map(|missing| missing.len() as u64);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_player_that_waits_is_told_by_its_waits() {
+    fn the_waits_of_a_player_are_its_stalls() {
         // Segments of 400 ms from 100 ms on: three, a wait of 900 ms from 1.3 s to 2.2 s, two, and a wait to the end.
         let begun = [100_000, 500_000, 900_000, 2_200_000, 2_600_000];
         let waits = [(1_300_000, 2_200_000), (3_000_000, 3_150_000)];

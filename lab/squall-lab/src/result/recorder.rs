@@ -41,13 +41,13 @@ impl Recorder {
         self.flows[flow].on_sent(block, at_us);
     }
 
-    /// The sender tells, when a block has ended, how long it waited until its last byte left for the first
+    /// The sender reports, when a block has ended, how long it waited until its last byte left for the first
     /// time: instead of [`Self::on_sent`].
     pub fn on_waited(&mut self, flow: usize, block: u64, waited_us: u64) {
         self.flows[flow].on_waited(block, waited_us);
     }
 
-    /// A packet with so many new bytes of a block arrived over a path.
+    /// A packet with `bytes` new bytes of a block arrived over a path.
     pub fn on_packet(&mut self, flow: usize, block: u64, at_us: u64, path: usize, bytes: u32) {
         self.flows[flow].on_packet(block, at_us, path, bytes);
     }
@@ -72,8 +72,8 @@ impl Recorder {
         self.flows[flow].set_arrivals(arrivals_us);
     }
 
-    /// The receiver's application has the whole block. Overrules an earlier loss: the sender may have given
-    /// up what arrived after all.
+    /// The receiver's application has the whole block. Overrules an earlier loss: the sender may have
+    /// cancelled what arrived after all.
     pub fn on_delivered(&mut self, flow: usize, block: u64, at_us: u64) {
         self.flows[flow].on_delivered(block, at_us);
     }
@@ -93,7 +93,7 @@ impl Recorder {
         self.paths[path].on_state(at_us, state);
     }
 
-    /// The sending end heard of a radio at one of the path's ends.
+    /// A radio at one of the path's ends reported to the sending end.
     pub fn on_alert(&mut self, path: usize, at_us: u64, kind: AlertWord) {
         self.paths[path].on_alert(PathAlert { at_us, kind });
     }

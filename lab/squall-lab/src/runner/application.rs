@@ -1,4 +1,4 @@
-//! The application at both ends: offers the blocks of the flows, and tells the recorder what became of them.
+//! The application at both ends: offers the blocks of the flows, and reports their outcomes to the recorder.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -32,7 +32,7 @@ pub(super) struct Application {
     offered: Offered,
     sources: Vec<Source>,
     growth: Growth,
-    /// A flow has a block that nobody knew of before.
+    /// A flow has a block that it did not have before.
     news: bool,
     /// The blocks under way from the client, and from the server.
     blocks: [HashMap<BlockId, Sent>; 2],
@@ -43,7 +43,7 @@ pub(super) struct Application {
     refused: u64,
     ended: Option<String>,
     /// Whether the transport gets deadlines.
-    tells_deadlines: bool,
+    has_deadlines: bool,
 }
 
 /// A block under way.
@@ -76,7 +76,7 @@ impl Application {
             filler: Bytes::new(),
             refused: 0,
             ended: None,
-            tells_deadlines: !variant.late,
+            has_deadlines: !variant.late,
         }
     }
 
@@ -177,10 +177,10 @@ impl Application {
         }
     }
 
-    /// What the session is told of a deadline, when so much of it has passed.
+    /// The deadline that the session gets when `passed_us` of it have passed.
     fn deadline(&self, offer: &Offer, passed_us: u64) -> Option<Duration> {
         let left = |deadline: u64| Duration::from_micros(deadline.saturating_sub(passed_us));
-        offer.deadline_us.filter(|_| self.tells_deadlines).map(left)
+        offer.deadline_us.filter(|_| self.has_deadlines).map(left)
     }
 
     /// Keeps the queue of a bulk flow full.
@@ -204,7 +204,7 @@ impl Application {
         }
     }
 
-    /// Goes on to the next block of a flow. An encoder is told before what its session allows.
+    /// Goes on to the next block of a flow. An encoder first receives what its session allows.
     fn advance(&mut self, world: &mut impl Ends, flow: usize) {
         let source = &mut self.sources[flow];
         if let Some(follow) = source.generator.follows() {
@@ -276,7 +276,7 @@ impl Application {
     }
 
     pub(super) fn on_event(&mut self, world: &mut impl Ends, side: Side, event: Event) {
-        // Before a block is told as whole, the packets that made it so.
+        // The packets that completed a block are reported before the block.
         self.take_arrivals(world, side);
         match event {
             Event::Received(block) => self.on_received(world.now() - self.start, other(side), &block),
@@ -363,7 +363,7 @@ impl Application {
                 None
             }
             BlockFate::Expired { .. } => Some(LostReason::Expired),
-            // Given up: an unreliable block of which something was lost is of no use.
+            // An unreliable block of which something was lost is worthless and cancelled.
             BlockFate::Lost { .. } | BlockFate::Cancelled { .. } => Some(LostReason::Cancelled),
             BlockFate::Refused(_) => Some(LostReason::Refused),
             _ => Some(LostReason::Closed),

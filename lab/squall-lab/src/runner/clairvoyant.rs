@@ -21,7 +21,7 @@ impl Offered {
         self.0.push(Block { flow, class: offer.class, demand: offer.into() });
     }
 
-    /// Writes the bounds into the result: of each flow and class as if nobody else had anything to send, and of
+    /// Writes the bounds into the result: of each flow and class as if the others had nothing to send, and of
     /// all blocks of a direction together, by priority.
     pub(super) fn bound(&self, scenario: &Scenario, result: &mut RunResult) {
         for direction in [Direction::Down, Direction::Up] {
@@ -48,7 +48,7 @@ impl Offered {
     }
 }
 
-/// `class_of` tells the class of a block of the flow by its place, and `None` for those of other flows.
+/// `class_of` returns the class of a block of the flow by its place, and `None` for those of other flows.
 fn bound_flow<'a>(
     flow: &mut FlowResult,
     clairvoyant: &Clairvoyant<'_>,

@@ -189,7 +189,7 @@ impl LiveRun {
         Ok((result, self.relay.report()))
     }
 
-    /// Has the client go by the radio of each path that has one, until the tasks are dropped.
+    /// Publishes the radio of each path that has one to the client, until the tasks are dropped.
     fn publish_radios(&self, client: &Session) -> Result<JoinSet<()>, LiveError> {
         let mut tasks = JoinSet::new();
         for (path, config) in self.scenario.paths.iter().enumerate() {
@@ -480,7 +480,7 @@ impl Ends for Live {
     }
 }
 
-/// The client's own address on each path, by which its radios are told apart.
+/// The client's own address on each path, which identifies its radios.
 fn local(path: usize) -> Ipv4Addr {
     // There are at most eight paths.
     Ipv4Addr::new(127, 0, 0, 2 + path as u8)

@@ -86,10 +86,10 @@ pub enum RunError {
 
 /// Runs a scenario with one scheduler and one seed, and judges it by the scenario's checks.
 ///
-/// `progress` is told the time that has been run, in microseconds, every tenth of a second of it.
+/// `progress` receives the time that has been run, in microseconds, every tenth of a second of it.
 ///
 /// # Errors
-/// [`RunError`] names the scenario and what is wrong with it. A session that ends early is a result, told
+/// [`RunError`] names the scenario and what is wrong with it. A session that ends early is a result, noted
 /// in [`RunResult::extra`] as `session ended`, and no error.
 pub fn run(
     scenario: &Scenario,
@@ -134,7 +134,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Runs everything, on as many threads as there are processors. The results come scheduler by
-    /// scheduler, seed by seed, whatever finishes first. `progress` is told each piece of virtual time that
+    /// scheduler, seed by seed, whatever finishes first. `progress` receives each piece of virtual time that
     /// has been run, in microseconds; [`Self::work_us`] is their sum.
     ///
     /// # Errors
@@ -159,10 +159,10 @@ impl<'a> Batch<'a> {
                 scheduler.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
             dir.join(format!("{}-{seed}", plain.trim_matches('-')))
         });
-        let mut told = 0;
+        let mut reported = 0;
         course::run(self.scenario, scheduler, seed, &self.registry, qlog_dir, &mut |at| {
-            progress(at - told);
-            told = at;
+            progress(at - reported);
+            reported = at;
         })
     }
 }

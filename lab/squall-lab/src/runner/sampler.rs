@@ -1,4 +1,4 @@
-//! Reads the paths of both sessions, and keeps count when a path is closed and opened anew.
+//! Reads the paths of both sessions, and keeps count when a path is closed and reopened.
 
 use std::collections::HashMap;
 use std::ops::{Add, Sub};
@@ -116,7 +116,7 @@ impl Sampler {
         self.ids[side as usize].get(&id).copied()
     }
 
-    /// Tells the recorder how every path is now.
+    /// Records the present state of every path.
     pub(super) fn sample(&mut self, world: &mut impl Ends, at_us: u64, recorder: &mut Recorder) {
         let mut views = vec![PathStats::default(); self.paths.len()];
         let mut open = vec![false; self.paths.len()];
@@ -151,7 +151,7 @@ impl Sampler {
                 link_bps: if link.outage { Some(0) } else { link.rate },
                 state,
                 quality: quality[path],
-                // A path that is not open is weighed by nobody.
+                // A path that is not open has no factor.
                 factor: if open[path] { thousandths(view.signal_factor) } else { 1_000 },
                 signal_bias,
             };

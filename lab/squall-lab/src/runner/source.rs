@@ -36,7 +36,7 @@ impl Source {
         self.next = self.generator.next();
     }
 
-    /// The generator was told something; returns whether it has a block for it that it did not have before.
+    /// The generator received something; returns whether it therefore has a block that it did not have before.
     pub(super) fn wake(&mut self) -> bool {
         let waits = self.next.is_none() && self.pace == Pace::Clock;
         if waits {

@@ -11,7 +11,7 @@ use squall_proto::{
     sched::{Context, Decision, SchedEvent, Scheduler, Sharing},
 };
 
-/// The processor time of schedulers, as far as a clock tells: what a run in virtual time measures in real time.
+/// The processor time of schedulers by a clock: what a run in virtual time measures in real time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Stopwatch(Arc<AtomicU64>);
 

@@ -32,7 +32,7 @@ const MAX_LENGTH_US: u64 = 60_000_000;
 /// Bitrates of an encoder that follows, as shares of the film's, the highest first.
 const RUNGS: [f64; 5] = [1.0, 0.7, 0.5, 0.35, 0.2];
 
-/// The bitrate changes with a key frame, so an encoder that follows makes so many in a second.
+/// The bitrate changes with a key frame, so an encoder that follows makes this many in a second.
 const KEYS_PER_SECOND: f64 = 3.0;
 
 /// Share of what the session can carry that the encoder makes: its frames are not all of their mean size.

@@ -29,8 +29,8 @@
 //!   the first stall's. The δ of the paper, 1.75 and 3.5, lie within 10 % of one another here.
 
 use crate::{
+    runs::Runs,
     scene::{events, path},
-    trial::Trial,
 };
 
 const GAME: &str = r#"
@@ -62,76 +62,76 @@ fn lte() -> String {
 }
 
 /// A game over Wi-Fi that stalls now and then, and LTE.
-fn stalling(outage: &str, length: &str, schedulers: &[&str]) -> Trial {
+fn stalling(outage: &str, length: &str, schedulers: &[&str]) -> Runs {
     let stalls = events(&STALLS, &format!("outage = {length:?}"));
     let body = wifi(&format!("outage = {outage:?}\n{stalls}")) + &lte() + GAME;
-    Trial::run(&format!("stalls of {length}, {outage}"), 40, &body, schedulers, 1..=3)
+    Runs::run(&format!("stalls of {length}, {outage}"), 40, &body, schedulers, 1..=3)
 }
 
 /// Frames later than 200 ms, once a stall was seen.
-fn late(trial: &Trial, scheduler: &str) -> f64 {
-    trial.later_than(scheduler, "game", 200, LEARNED) as f64
+fn late(runs: &Runs, scheduler: &str) -> f64 {
+    runs.later_than(scheduler, "game", 200, LEARNED) as f64
 }
 
-fn on_lte(trial: &Trial, scheduler: &str) -> f64 {
-    trial.path_bytes(scheduler, "LTE")
+fn on_lte(runs: &Runs, scheduler: &str) -> f64 {
+    runs.path_bytes(scheduler, "LTE")
 }
 
 #[test]
 fn stalls_are_bridged_with_a_tenth_of_the_bytes_of_minrtt() {
-    let trial = stalling("hold", "400ms", &["augur", "minrtt", SINGLE]);
-    assert!(late(&trial, SINGLE) > 100.0);
-    assert!(late(&trial, "augur") < 0.05 * late(&trial, SINGLE));
-    let at = |scheduler, percentile| trial.latency_ms(scheduler, "game", percentile);
+    let runs = stalling("hold", "400ms", &["augur", "minrtt", SINGLE]);
+    assert!(late(&runs, SINGLE) > 100.0);
+    assert!(late(&runs, "augur") < 0.05 * late(&runs, SINGLE));
+    let at = |scheduler, percentile| runs.latency_ms(scheduler, "game", percentile);
     assert!(at("augur", 99.9) < 0.7 * at(SINGLE, 99.9));
-    assert!(on_lte(&trial, "augur") < 0.12 * on_lte(&trial, "minrtt"));
+    assert!(on_lte(&runs, "augur") < 0.12 * on_lte(&runs, "minrtt"));
     assert!(at("augur", 50.0) < 0.6 * at("minrtt", 50.0), "minRTT stays on LTE");
 }
 
 #[test]
 fn where_stalls_drop_packets_minrtt_does_as_well() {
-    let trial = stalling("drop", "400ms", &["augur", "minrtt", SINGLE]);
+    let runs = stalling("drop", "400ms", &["augur", "minrtt", SINGLE]);
     for scheduler in ["augur", "minrtt"] {
-        assert!(late(&trial, scheduler) < 0.05 * late(&trial, SINGLE), "{scheduler}");
+        assert!(late(&runs, scheduler) < 0.05 * late(&runs, SINGLE), "{scheduler}");
     }
-    assert!((0.75..1.25).contains(&(on_lte(&trial, "augur") / on_lte(&trial, "minrtt"))));
+    assert!((0.75..1.25).contains(&(on_lte(&runs, "augur") / on_lte(&runs, "minrtt"))));
 }
 
 #[test]
 fn more_budget_lowers_the_tail_and_costs_more() {
-    let trial = stalling("hold", "400ms", &["augur(delta=1.75)", "augur(delta=20)"]);
-    let p99 = |scheduler| trial.latency_ms(scheduler, "game", 99.0);
+    let runs = stalling("hold", "400ms", &["augur(delta=1.75)", "augur(delta=20)"]);
+    let p99 = |scheduler| runs.latency_ms(scheduler, "game", 99.0);
     assert!(p99("augur(delta=20)") < 0.85 * p99("augur(delta=1.75)"));
-    assert!(on_lte(&trial, "augur(delta=20)") > 1.2 * on_lte(&trial, "augur(delta=1.75)"));
+    assert!(on_lte(&runs, "augur(delta=20)") > 1.2 * on_lte(&runs, "augur(delta=1.75)"));
 }
 
 #[test]
 fn each_half_carries_long_stalls_where_the_transport_suspects_a_silent_path() {
     let all = ["augur", "augur-retransmit", "augur-switch", SINGLE];
-    let trial = stalling("hold", "400ms", &all);
+    let runs = stalling("hold", "400ms", &all);
     for half in ["augur-switch", "augur-retransmit"] {
-        assert!(late(&trial, half) < 0.05 * late(&trial, SINGLE), "{half}");
-        assert!((0.8..1.1).contains(&(on_lte(&trial, half) / on_lte(&trial, "augur"))), "{half}");
+        assert!(late(&runs, half) < 0.05 * late(&runs, SINGLE), "{half}");
+        assert!((0.8..1.1).contains(&(on_lte(&runs, half) / on_lte(&runs, "augur"))), "{half}");
     }
-    let trial = stalling("hold", "250ms", &["augur-retransmit", SINGLE]);
-    assert!(late(&trial, "augur-retransmit") < 0.3 * late(&trial, SINGLE), "short stalls");
+    let runs = stalling("hold", "250ms", &["augur-retransmit", SINGLE]);
+    assert!(late(&runs, "augur-retransmit") < 0.3 * late(&runs, SINGLE), "short stalls");
 }
 
 #[test]
 fn the_backup_keeps_to_its_cap() {
     let capped = "augur(cap=1500kB)";
-    let trial = stalling("hold", "400ms", &[capped, "augur"]);
-    for run in trial.of(capped) {
+    let runs = stalling("hold", "400ms", &[capped, "augur"]);
+    for run in runs.of(capped) {
         let down = run.paths[1].totals.wire_bytes_down;
         assert!((1_200_000..=1_500_000).contains(&down), "seed {}: {down}", run.seed);
     }
-    assert!(on_lte(&trial, "augur") > 1.5 * on_lte(&trial, capped));
-    assert!(late(&trial, "augur") < 0.1 * late(&trial, capped), "then stalls are felt again");
+    assert!(on_lte(&runs, "augur") > 1.5 * on_lte(&runs, capped));
+    assert!(late(&runs, "augur") < 0.1 * late(&runs, capped), "then stalls are felt again");
 }
 
 /// Share of the new data that LTE brought between two times, in seconds, over all seeds.
-fn share_on_lte(trial: &Trial, scheduler: &str, from: u64, to: u64) -> f64 {
-    trial.mean(scheduler, |run| {
+fn share_on_lte(runs: &Runs, scheduler: &str, from: u64, to: u64) -> f64 {
+    runs.mean(scheduler, |run| {
         let sum = |path: usize| {
             let series = &run.paths[path].series;
             let within = |at: u64| (from * 1_000_000..to * 1_000_000).contains(&at);
@@ -147,24 +147,24 @@ fn leaves_a_path_that_is_degraded_and_comes_back() {
     let script = "outage = \"hold\"\nevents = [{ at = \"3s\", outage = \"400ms\" }, \
                   { at = \"12s\", rate = \"1mbps\" }, { at = \"18s\", rate = \"30mbps\" }]";
     let (body, primary) = (wifi(script) + &lte() + GAME, "augur(learn=primary)");
-    let trial = Trial::run("1 Mbps for 6 s", 34, &body, &["augur", primary, "minrtt", SINGLE], 1..=3);
+    let runs = Runs::run("1 Mbps for 6 s", 34, &body, &["augur", primary, "minrtt", SINGLE], 1..=3);
     for scheduler in ["augur", primary] {
-        let share = |from, to| share_on_lte(&trial, scheduler, from, to);
+        let share = |from, to| share_on_lte(&runs, scheduler, from, to);
         assert!(share(8, 12) < 0.05, "{scheduler}");
         assert!(share(14, 18) > 0.9, "{scheduler}");
         assert!(share(20, 26) < 0.05, "{scheduler}");
-        assert!(late(&trial, scheduler) < 0.5 * late(&trial, SINGLE), "{scheduler}");
+        assert!(late(&runs, scheduler) < 0.5 * late(&runs, SINGLE), "{scheduler}");
     }
-    assert!(late(&trial, primary) < 0.1 * late(&trial, "augur"), "see the findings");
-    assert!(share_on_lte(&trial, "minrtt", 30, 34) < 0.1, "minRTT comes back after the next probe of Wi-Fi");
+    assert!(late(&runs, primary) < 0.1 * late(&runs, "augur"), "see the findings");
+    assert!(share_on_lte(&runs, "minrtt", 30, 34) < 0.1, "minRTT comes back after the next probe of Wi-Fi");
 }
 
 #[test]
-fn the_sender_knows_which_path_is_metered_whatever_their_order() {
+fn the_metered_path_is_found_whatever_the_order_of_the_paths() {
     for direction in ["down", "up"] {
         let body = lte() + &wifi("") + GAME + &format!("direction = {direction:?}\n");
-        let trial = Trial::run(&format!("LTE first, {direction}"), 5, &body, &["augur", "sp(path=0)"], 1..=2);
-        assert!(on_lte(&trial, "augur") < 0.02 * trial.path_bytes("augur", "Wi-Fi"), "{direction}");
-        assert!(on_lte(&trial, SINGLE) > 50.0 * trial.path_bytes(SINGLE, "Wi-Fi"), "{direction}");
+        let runs = Runs::run(&format!("LTE first, {direction}"), 5, &body, &["augur", "sp(path=0)"], 1..=2);
+        assert!(on_lte(&runs, "augur") < 0.02 * runs.path_bytes("augur", "Wi-Fi"), "{direction}");
+        assert!(on_lte(&runs, SINGLE) > 50.0 * runs.path_bytes(SINGLE, "Wi-Fi"), "{direction}");
     }
 }

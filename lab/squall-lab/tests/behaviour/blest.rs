@@ -4,37 +4,37 @@
 //!
 //! - With a buffer of a given size BLEST does over unequal paths what it is for: bursts of 300 kB over 8.6 and
 //!   0.3 Mbps take a third of the time that they take with minRTT, and the slow path carries next to nothing.
-//! - What the buffer stands for does not exist here: sessions share no receive window and blocks are told each
+//! - What the buffer stands for does not exist here: sessions share no receive window and each block is reported
 //!   when it is whole, so that nothing is blocked. What BLEST gains is only that fewer blocks end on the slow path.
 //! - The automatic buffer, which RFC 6182 recommends so that no path ever blocks another, is twice what the
 //!   fast path can send in the slow one's round trip. Against it the estimate, 1.2 times that, all but never says
 //!   "blocks": BLEST is minRTT then, up to round trips of 20 against 200 ms; at 600 ms it is no better either.
-//!   Whoever compares with BLEST should give a size.
+//!   A comparison with BLEST should set a size.
 //! - A buffer that is smaller than what two like paths hold together leaves one of them idle, and bursts take nearly
 //!   twice as long: the estimate looks at one round trip, not at what there is to send.
 //! - As with ECF, repairs have to be put to the estimate too, or the fast path's losses fill the slow one.
 
 use crate::{
+    runs::Runs,
     scene::{blocks, path},
-    trial::Trial,
 };
 
 /// Bursts over 8.6 Mbps and a path of another rate and delay.
-fn bursts(rate: &str, delays: [&str; 2], interval: &str, schedulers: &[&str]) -> Trial {
+fn bursts(rate: &str, delays: [&str; 2], interval: &str, schedulers: &[&str]) -> Runs {
     let paths = path("fast", "8.6mbps", delays[0], "") + &path("slow", rate, delays[1], "");
     let body = paths + &blocks("burst", "300kB", interval);
     let name = format!("300 kB each {interval}, 8.6 Mbps {} and {rate} {}", delays[0], delays[1]);
-    Trial::run(&name, 20, &body, schedulers, 1..=3)
+    Runs::run(&name, 20, &body, schedulers, 1..=3)
 }
 
 #[test]
 fn with_a_limited_buffer_bursts_do_not_wait_for_a_slow_path() {
     let limited = "blest(window=100000)";
     for (rate, share) in [("0.3mbps", 0.5), ("1.1mbps", 0.8), ("2.2mbps", 0.9)] {
-        let trial = bursts(rate, ["10ms", "50ms"], "1s", &[limited, "minrtt"]);
-        let mean = |scheduler| trial.mean_latency_ms(scheduler, "burst");
+        let runs = bursts(rate, ["10ms", "50ms"], "1s", &[limited, "minrtt"]);
+        let mean = |scheduler| runs.mean_latency_ms(scheduler, "burst");
         assert!(mean(limited) < share * mean("minrtt"), "{rate}");
-        let on_slow = |scheduler| trial.path_bytes(scheduler, "slow");
+        let on_slow = |scheduler| runs.path_bytes(scheduler, "slow");
         assert!(on_slow(limited) < 0.5 * on_slow("minrtt"), "{rate}");
     }
 }
@@ -42,8 +42,8 @@ fn with_a_limited_buffer_bursts_do_not_wait_for_a_slow_path() {
 #[test]
 fn with_the_recommended_buffer_it_is_minrtt() {
     for slow in ["20ms", "50ms", "100ms"] {
-        let trial = bursts("2.2mbps", ["10ms", slow], "1s", &["blest", "minrtt"]);
-        let mean = |scheduler| trial.mean_latency_ms(scheduler, "burst");
+        let runs = bursts("2.2mbps", ["10ms", slow], "1s", &["blest", "minrtt"]);
+        let mean = |scheduler| runs.mean_latency_ms(scheduler, "burst");
         assert!((0.85..1.15).contains(&(mean("blest") / mean("minrtt"))), "{slow}");
     }
 }
@@ -51,8 +51,8 @@ fn with_the_recommended_buffer_it_is_minrtt() {
 #[test]
 fn like_paths_are_both_used_unless_the_buffer_is_too_small_for_them() {
     let [enough, small] = ["blest(window=400000)", "blest(window=60000)"];
-    let trial = bursts("8.6mbps", ["20ms", "20ms"], "500ms", &["blest", enough, small, "minrtt"]);
-    let mean = |scheduler| trial.mean_latency_ms(scheduler, "burst");
+    let runs = bursts("8.6mbps", ["20ms", "20ms"], "500ms", &["blest", enough, small, "minrtt"]);
+    let mean = |scheduler| runs.mean_latency_ms(scheduler, "burst");
     for scheduler in ["blest", enough] {
         assert!((0.9..1.1).contains(&(mean(scheduler) / mean("minrtt"))), "{scheduler}");
     }

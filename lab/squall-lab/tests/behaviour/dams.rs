@@ -17,7 +17,7 @@
 //! - With the bandwidths swinging between 0.5 and 2 Mbps every second (Fig. 11) Robust is level with DAMS. The
 //!   deviation of the RTT says little of the next second's bandwidth.
 
-use crate::trial::Trial;
+use crate::runs::Runs;
 
 /// Two paths with a little loss.
 fn paths(rates: [&str; 2], delays: [&str; 2], events: [&str; 2]) -> String {
@@ -57,10 +57,10 @@ fn blocks(name: &str, size: &str, interval: &str, deadline: &str, priority: u8) 
 fn just_enough_bandwidth_is_enough() {
     let body = paths(["2mbps", "2.5mbps"], ["5ms", "10ms"], STEADY) + LIVE;
     let all = ["dams", "dams-c", "dams-robust", "dems", "minrtt", "rr"];
-    let trial = Trial::run("4.5 Mbps for 4.3", 30, &body, &all, 1..=5);
+    let runs = Runs::run("4.5 Mbps for 4.3", 30, &body, &all, 1..=5);
     for ours in ["dams", "dams-c", "dams-robust"] {
         for other in ["dems", "minrtt", "rr"] {
-            assert!(trial.in_time(ours, "live") > 1.2 * trial.in_time(other, "live"), "{ours} and {other}");
+            assert!(runs.in_time(ours, "live") > 1.2 * runs.in_time(other, "live"), "{ours} and {other}");
         }
     }
 }
@@ -68,14 +68,14 @@ fn just_enough_bandwidth_is_enough() {
 #[test]
 fn too_little_bandwidth_serves_some_blocks_instead_of_none() {
     let body = paths(["1.5mbps", "2mbps"], ["5ms", "10ms"], STEADY) + LIVE;
-    let trial = Trial::run(
+    let runs = Runs::run(
         "3.5 Mbps for 4.3",
         30,
         &body,
         &["dams", "dams-c", "dams-robust", "dems", "srpt-ecf"],
         1..=5,
     );
-    let in_time = |scheduler| trial.in_time(scheduler, "live");
+    let in_time = |scheduler| runs.in_time(scheduler, "live");
     for ours in ["dams", "dams-c", "dams-robust"] {
         assert!(in_time(ours) > 10.0 * in_time("dems"), "{ours}");
     }
@@ -86,22 +86,22 @@ fn too_little_bandwidth_serves_some_blocks_instead_of_none() {
 fn what_matters_more_is_served_first() {
     let flows = blocks("high", "10kB", "33ms", "200ms", 0) + &blocks("low", "10kB", "33ms", "200ms", 5);
     let body = paths(["2mbps", "2.5mbps"], ["5ms", "10ms"], STEADY) + &flows;
-    let trial = Trial::run("two priorities", 20, &body, &["dams", "dams-c", "dams-robust", "dems"], 1..=3);
+    let runs = Runs::run("two priorities", 20, &body, &["dams", "dams-c", "dams-robust", "dems"], 1..=3);
     for ours in ["dams", "dams-c", "dams-robust"] {
-        assert!(trial.in_time(ours, "high") > 1.3 * trial.in_time(ours, "low"), "{ours}");
+        assert!(runs.in_time(ours, "high") > 1.3 * runs.in_time(ours, "low"), "{ours}");
     }
-    assert!(trial.in_time("dems", "high") < 1.3 * trial.in_time("dems", "low"), "all the same to DEMS");
+    assert!(runs.in_time("dems", "high") < 1.3 * runs.in_time("dems", "low"), "all the same to DEMS");
 }
 
 #[test]
 fn a_preempted_block_is_complete_sooner_than_with_the_placement_of_dems() {
     let flows = blocks("patient", "80kB", "200ms", "600ms", 2) + &blocks("urgent", "6kB", "40ms", "150ms", 0);
     let body = paths(["2mbps", "3mbps"], ["5ms", "80ms"], STEADY) + &flows;
-    let trial = Trial::run("preemption", 20, &body, &["dams", "dams-c", "dams-robust", "dems"], 1..=3);
+    let runs = Runs::run("preemption", 20, &body, &["dams", "dams-c", "dams-robust", "dems"], 1..=3);
     for ours in ["dams", "dams-c", "dams-robust"] {
-        assert!(trial.in_time(ours, "urgent") > 2.0 * trial.in_time("dems", "urgent"), "{ours}");
+        assert!(runs.in_time(ours, "urgent") > 2.0 * runs.in_time("dems", "urgent"), "{ours}");
     }
-    let patient = |scheduler| trial.latency_ms(scheduler, "patient", 50.0);
+    let patient = |scheduler| runs.latency_ms(scheduler, "patient", 50.0);
     assert!(patient("dams") < 0.95 * patient("dams-c"));
 }
 
@@ -116,8 +116,8 @@ fn swinging_bandwidth() {
     };
     let waves = [wave("0.5mbps", "2mbps"), wave("1mbps", "2.5mbps")];
     let body = paths(["2mbps", "2.5mbps"], ["5ms", "20ms"], [&waves[0], &waves[1]]) + LIVE;
-    let trial = Trial::run("square wave", 31, &body, &["dams", "dams-c", "dams-robust", "dems"], 1..=5);
-    let in_time = |scheduler| trial.in_time(scheduler, "live");
+    let runs = Runs::run("square wave", 31, &body, &["dams", "dams-c", "dams-robust", "dems"], 1..=5);
+    let in_time = |scheduler| runs.in_time(scheduler, "live");
     for ours in ["dams", "dams-c", "dams-robust"] {
         assert!(in_time(ours) > 2.0 * in_time("dems"), "{ours}");
     }

@@ -7,7 +7,7 @@
 //! - An honest bandwidth helps: with window over RTT alone, which is what the papers use, the median of the blocks
 //!   was 91 ms, with the bound that a full path's deliveries set 87; minRTT 99.
 
-use crate::trial::Trial;
+use crate::runs::Runs;
 
 /// A bulk transfer to open the windows, then blocks that both paths can share.
 const LARGE_BLOCKS: &str = r#"
@@ -38,8 +38,8 @@ start = "5s"
 
 #[test]
 fn large_blocks_are_complete_sooner() {
-    let trial = Trial::run("large blocks", 25, LARGE_BLOCKS, &["dems", "minrtt", "rr"], 1..=5);
-    let median = |scheduler| trial.latency_ms(scheduler, "blocks", 50.0);
+    let runs = Runs::run("large blocks", 25, LARGE_BLOCKS, &["dems", "minrtt", "rr"], 1..=5);
+    let median = |scheduler| runs.latency_ms(scheduler, "blocks", 50.0);
     for other in ["minrtt", "rr"] {
         assert!(median("dems") < 0.95 * median(other), "{other}");
     }
@@ -49,8 +49,8 @@ fn large_blocks_are_complete_sooner() {
 fn over_three_paths_too() {
     let third = "[[path]]\nname = \"third\"\nrate = \"10mbps\"\ndelay = \"30ms\"\nqueue = \"100kB\"\n";
     let body = format!("{third}{LARGE_BLOCKS}");
-    let trial = Trial::run("large blocks, three paths", 25, &body, &["dems", "minrtt", "rr"], 1..=5);
-    let median = |scheduler| trial.latency_ms(scheduler, "blocks", 50.0);
+    let runs = Runs::run("large blocks, three paths", 25, &body, &["dems", "minrtt", "rr"], 1..=5);
+    let median = |scheduler| runs.latency_ms(scheduler, "blocks", 50.0);
     for other in ["minrtt", "rr"] {
         assert!(median("dems") < 0.95 * median(other), "{other}");
     }

@@ -11,7 +11,7 @@ mod ecf;
 mod ninetails;
 mod ras;
 mod raven;
+mod runs;
 mod scene;
 mod srpt_ecf;
 mod storm;
-mod trial;

@@ -11,11 +11,11 @@
 //!   minRTT; the figures above are of 16 to 24 seeds, and of sets that the tests do not use.
 //! - On the paths of the paper (50 Mbps/50 ms, 2 Mbps/2 ms, 0.1 %; uncoupled CUBIC) NineTails is far ahead of
 //!   `redundant` with 20 kB (p99 half as long), level with it with 200 kB, and its median is minRTT's or a little ahead, but in the tail
-//!   no difference to minRTT can be told from that between seeds (p99 from a tenth less to a quarter more).
+//!   a difference to minRTT does not exceed that between seeds (p99 from a tenth less to a quarter more).
 //!   The paper has up to 150 ms between them.
 //!   Two circumstances differ. Sessions here repair a loss after about 1.25 round trips, also at the end of a
 //!   message, where the paper's QUIC waited for a timeout of at least 200 ms; so there is less to gain. And what
-//!   sets the tail here is CUBIC that gives up window on the mobile path, and the queue of the Wi-Fi
+//!   sets the tail here is CUBIC that loses window on the mobile path, and the queue of the Wi-Fi
 //!   path (at least 30 kB, 120 ms), which copies fill as data does.
 //! - `remaining=queue` against `remaining=block`: no difference while there is time between messages. At eight
 //!   tenths of the capacity `block` goes on repeating while messages queue, and they take three times as long, as the
@@ -24,8 +24,8 @@
 use std::ops::RangeInclusive;
 
 use crate::{
+    runs::Runs,
     scene::{blocks, path},
-    trial::Trial,
 };
 
 const ALL: [&str; 3] = ["ninetails", "minrtt", "redundant"];
@@ -38,28 +38,28 @@ fn like_paths(
     seconds: u64,
     schedulers: &[&str],
     seeds: RangeInclusive<u64>,
-) -> Trial {
+) -> Runs {
     let more = format!("loss = {loss:?}");
     let paths = path("near", "8mbps", "25ms", &more) + &path("far", "6mbps", "35ms", &more);
     let name = format!("{size} each {interval} over 8 and 6 Mbps, {loss} lost");
-    Trial::run(&name, seconds, &(paths + &blocks("message", size, interval)), schedulers, seeds)
+    Runs::run(&name, seconds, &(paths + &blocks("message", size, interval)), schedulers, seeds)
 }
 
-fn bytes(trial: &Trial, scheduler: &str) -> f64 {
-    trial.path_bytes(scheduler, "near") + trial.path_bytes(scheduler, "far")
+fn bytes(runs: &Runs, scheduler: &str) -> f64 {
+    runs.path_bytes(scheduler, "near") + runs.path_bytes(scheduler, "far")
 }
 
 #[test]
 fn losses_near_the_end_are_not_waited_for() {
     for (message, share) in [(("20kB", "100ms"), 0.7), (("80kB", "400ms"), 0.95), (("200kB", "1s"), 1.05)] {
-        let trial = like_paths("1%", message, 40, &ALL, 1..=16);
-        let p99 = |scheduler| trial.latency_ms(scheduler, "message", 99.0);
+        let runs = like_paths("1%", message, 40, &ALL, 1..=16);
+        let p99 = |scheduler| runs.latency_ms(scheduler, "message", 99.0);
         assert!(p99("ninetails") < share * p99("minrtt"), "{message:?}");
         assert!(p99("ninetails") < 0.9 * p99("redundant"), "{message:?}");
-        assert!(bytes(&trial, "ninetails") > 1.2 * bytes(&trial, "minrtt"), "{message:?}: tails go twice");
+        assert!(bytes(&runs, "ninetails") > 1.2 * bytes(&runs, "minrtt"), "{message:?}: tails go twice");
         if message.0 != "20kB" {
             assert!(
-                bytes(&trial, "ninetails") < 0.9 * bytes(&trial, "redundant"),
+                bytes(&runs, "ninetails") < 0.9 * bytes(&runs, "redundant"),
                 "{message:?}: only tails do"
             );
             assert!(p99("redundant") > p99("minrtt"), "{message:?}: redundancy alone is the worst");
@@ -74,8 +74,8 @@ fn on_the_papers_paths_redundant_is_far_behind_and_minrtt_close() {
     for (size, interval, behind) in [("20kB", "25ms", 0.8), ("200kB", "250ms", 1.1)] {
         let name = format!("{size} each {interval} over 50 and 2 Mbps");
         let body = paths.clone() + &blocks("message", size, interval);
-        let trial = Trial::run(&name, 30, &body, &ALL, 1..=5);
-        let at = |scheduler, percentile| trial.latency_ms(scheduler, "message", percentile);
+        let runs = Runs::run(&name, 30, &body, &ALL, 1..=5);
+        let at = |scheduler, percentile| runs.latency_ms(scheduler, "message", percentile);
         assert!((0.8..1.1).contains(&(at("ninetails", 50.0) / at("minrtt", 50.0))), "{size}");
         assert!((0.5..1.5).contains(&(at("ninetails", 99.0) / at("minrtt", 99.0))), "{size}");
         assert!(at("ninetails", 99.0) < behind * at("redundant", 99.0), "{size}");
@@ -85,12 +85,12 @@ fn on_the_papers_paths_redundant_is_far_behind_and_minrtt_close() {
 #[test]
 fn queued_data_ends_the_redundancy() {
     let all = ["ninetails", BY_BLOCK, "minrtt", "redundant"];
-    let trial = like_paths("0.1%", ("20kB", "14ms"), 20, &all, 1..=5);
-    let mean = |scheduler| trial.mean_latency_ms(scheduler, "message");
+    let runs = like_paths("0.1%", ("20kB", "14ms"), 20, &all, 1..=5);
+    let mean = |scheduler| runs.mean_latency_ms(scheduler, "message");
     assert!(mean("ninetails") < 0.6 * mean(BY_BLOCK));
     assert!(mean(BY_BLOCK) < 0.5 * mean("redundant"));
     assert!(mean("minrtt") < mean("ninetails"), "copies cost windows");
-    let trial = like_paths("1%", ("20kB", "100ms"), 15, &["ninetails", BY_BLOCK], 1..=5);
-    let mean = |scheduler| trial.mean_latency_ms(scheduler, "message");
+    let runs = like_paths("1%", ("20kB", "100ms"), 15, &["ninetails", BY_BLOCK], 1..=5);
+    let mean = |scheduler| runs.mean_latency_ms(scheduler, "message");
     assert!((0.95..1.05).contains(&(mean("ninetails") / mean(BY_BLOCK))), "no queue, no difference");
 }

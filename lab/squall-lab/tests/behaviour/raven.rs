@@ -16,8 +16,8 @@
 //!   changes, so that one stall is remembered for ever; hence the jitter of 2 to 4 ms in these tests.
 
 use crate::{
+    runs::Runs,
     scene::{blocks, events, path},
-    trial::Trial,
 };
 
 const ALL: [&str; 3] = ["raven", "minrtt", "redundant"];
@@ -36,8 +36,8 @@ fn paths_that_stall_in_turn_are_both_used() {
     let paths = like("one", "15ms", &one) + &like("other", "17ms", &other);
     for size in ["160B", "1kB"] {
         let body = paths.clone() + &blocks("message", size, "20ms");
-        let trial = Trial::run(&format!("{size} each 20 ms, stalls in turn"), 24, &body, &ALL, 1..=5);
-        let at = |scheduler, percentile| trial.latency_ms(scheduler, "message", percentile);
+        let runs = Runs::run(&format!("{size} each 20 ms, stalls in turn"), 24, &body, &ALL, 1..=5);
+        let at = |scheduler, percentile| runs.latency_ms(scheduler, "message", percentile);
         for percentile in [99.0, 100.0] {
             assert!(at("raven", percentile) < 0.3 * at("minrtt", percentile), "{size}, {percentile}");
             assert!(at("raven", percentile) < 1.1 * at("redundant", percentile), "{size}, {percentile}");
@@ -49,21 +49,21 @@ fn paths_that_stall_in_turn_are_both_used() {
 fn the_luckier_of_two_jittering_paths_counts() {
     let like = |name| path(name, "10mbps", "15ms", "jitter = \"30ms\"");
     let body = like("one") + &like("other") + &blocks("message", "1kB", "20ms");
-    let trial = Trial::run("1 kB each 20 ms, jitter", 15, &body, &ALL, 1..=5);
-    assert!(trial.mean_latency_ms("raven", "message") < 0.8 * trial.mean_latency_ms("minrtt", "message"));
-    assert!(trial.latency_ms("raven", "message", 95.0) < 0.85 * trial.latency_ms("minrtt", "message", 95.0));
+    let runs = Runs::run("1 kB each 20 ms, jitter", 15, &body, &ALL, 1..=5);
+    assert!(runs.mean_latency_ms("raven", "message") < 0.8 * runs.mean_latency_ms("minrtt", "message"));
+    assert!(runs.latency_ms("raven", "message", 95.0) < 0.85 * runs.latency_ms("minrtt", "message", 95.0));
 }
 
 #[test]
 fn hardly_anything_is_sent_twice_while_predictions_are_good() {
     let like = |name, delay| path(name, "10mbps", delay, "jitter = \"2ms\"");
     let body = like("near", "15ms") + &like("far", "40ms") + &blocks("message", "1kB", "20ms");
-    let trial = Trial::run("1 kB each 20 ms, one path nearer", 20, &body, &ALL, 1..=5);
-    assert!(trial.path_bytes("raven", "far") < 0.1 * trial.path_bytes("redundant", "far"));
-    let p99 = |scheduler| trial.latency_ms(scheduler, "message", 99.0);
+    let runs = Runs::run("1 kB each 20 ms, one path nearer", 20, &body, &ALL, 1..=5);
+    assert!(runs.path_bytes("raven", "far") < 0.1 * runs.path_bytes("redundant", "far"));
+    let p99 = |scheduler| runs.latency_ms(scheduler, "message", 99.0);
     assert!(p99("raven") < 1.05 * p99("minrtt"));
     assert!(
-        trial.path_bytes("raven", "far") > trial.path_bytes("minrtt", "far"),
+        runs.path_bytes("raven", "far") > runs.path_bytes("minrtt", "far"),
         "but the other path is measured now and then"
     );
 }
@@ -73,14 +73,14 @@ fn a_stall_out_of_the_blue_is_not_foreseen() {
     let near = format!("jitter = \"2ms\"\n{}", stalls(&[3_500, 7_500, 11_500, 15_500, 19_500]));
     let paths = path("near", "10mbps", "15ms", &near) + &path("far", "10mbps", "40ms", "jitter = \"2ms\"");
     let body = paths + &blocks("message", "1kB", "20ms");
-    let trial = Trial::run("1 kB each 20 ms, the nearer path stalls", 24, &body, &ALL, 1..=5);
-    let at = |scheduler, percentile| trial.latency_ms(scheduler, "message", percentile);
+    let runs = Runs::run("1 kB each 20 ms, the nearer path stalls", 24, &body, &ALL, 1..=5);
+    let at = |scheduler, percentile| runs.latency_ms(scheduler, "message", percentile);
     assert!(at("raven", 100.0) > 2.0 * at("redundant", 100.0));
     assert!(
         at("raven", 99.0) > 0.8 * at("minrtt", 99.0),
         "no better than minRTT, which is away from that path"
     );
-    assert!(trial.mean_latency_ms("raven", "message") < 0.9 * trial.mean_latency_ms("minrtt", "message"));
-    let far = |scheduler| trial.path_bytes(scheduler, "far");
+    assert!(runs.mean_latency_ms("raven", "message") < 0.9 * runs.mean_latency_ms("minrtt", "message"));
+    let far = |scheduler| runs.path_bytes(scheduler, "far");
     assert!((0.2..0.8).contains(&(far("raven") / far("redundant"))), "for a while after each stall");
 }

@@ -2,9 +2,9 @@
 //!
 //! # Findings
 //!
-//! - An outage that the radio tells of before it happens costs no data, one or two probes and copies of the alert
-//!   apart; without the signal one costs as much as is on its way until the path is missed. When the radio tells only
-//!   of what already is, STORM loses what was sent until the alert came: a capture period and the delay of the
+//! - An outage that the radio announces before it happens costs no data, one or two probes and copies of the alert
+//!   apart; without the signal one costs as much as is on its way until the path is missed. When the radio reports only
+//!   what already is, STORM loses what was sent until the alert came: a capture period and the delay of the
 //!   other path.
 //! - "Reactivated immediately" (§3.3) is too soon when the radio is ahead of the link on the way up as well: with a
 //!   lead of 300 ms each of three recoveries cost minRTT with watermarks a window of packets (45 lost, 4 when the path
@@ -20,7 +20,7 @@ use std::ops::RangeInclusive;
 
 use squall_lab::RunResult;
 
-use crate::trial::Trial;
+use crate::runs::Runs;
 
 /// How much an outage catches varies threefold from seed to seed.
 const SEEDS: RangeInclusive<u64> = 1..=12;
@@ -46,7 +46,7 @@ fn paths(wifi: &str, lte: &str) -> String {
     )
 }
 
-/// Three times in eighteen seconds the Wi-Fi is lost within a moment, for two seconds; its radio tells `lead` before.
+/// Three times in eighteen seconds the Wi-Fi is lost within a moment, for two seconds; its radio announces it by `lead`.
 fn outages(lead: &str) -> String {
     let steps: Vec<String> = (0..3)
         .flat_map(|i| {
@@ -88,15 +88,15 @@ fn lost(run: &RunResult) -> f64 {
 }
 
 /// Prints what the paper's Fig. 18 and 19 have, as means over the seeds.
-fn print(trial: &Trial, schedulers: &[&str]) {
+fn print(runs: &Runs, schedulers: &[&str]) {
     for scheduler in schedulers {
         println!(
             "  {scheduler:<12} packets p99 {:.0} ms, max {:.0} ms; {:.3} % sent again; {:.1} packets lost on Wi-Fi; {:.2} % of blocks in time",
-            trial.mean(scheduler, p99),
-            trial.mean(scheduler, max),
-            100.0 * trial.mean(scheduler, |run| run.retransmission_ratio().expect("something was sent")),
-            trial.mean(scheduler, lost),
-            100.0 * trial.in_time(scheduler, ""),
+            runs.mean(scheduler, p99),
+            runs.mean(scheduler, max),
+            100.0 * runs.mean(scheduler, |run| run.retransmission_ratio().expect("something was sent")),
+            runs.mean(scheduler, lost),
+            100.0 * runs.in_time(scheduler, ""),
         );
     }
 }
@@ -107,16 +107,16 @@ fn an_outage_that_is_announced_costs_no_packet() {
     // Of each outage: with a lead, probes; without, what it takes to see that nothing comes back.
     for (lead, most) in [("300ms", 2.0), ("0s", 8.0)] {
         let body = outages(lead) + &groups(DEADLINE);
-        let trial = Trial::run(&format!("three outages, lead {lead}"), 18, &body, &ALL, SEEDS);
-        print(&trial, &ALL);
-        let lost = |scheduler| trial.mean(scheduler, lost);
+        let runs = Runs::run(&format!("three outages, lead {lead}"), 18, &body, &ALL, SEEDS);
+        print(&runs, &ALL);
+        let lost = |scheduler| runs.mean(scheduler, lost);
         assert!(lost("ras") >= 60.0, "each of three outages catches what is on its way");
         assert!(lost("storm") <= 3.0 * most, "{}", lost("storm"));
         // minRTT fills the path at once when it is back, so without a lead its window is lost all the same.
         let saved = if lead == "0s" { 1.2 } else { 0.2 };
         assert!(lost("minrtt+swm") <= saved * lost("minrtt"), "{}", lost("minrtt+swm"));
-        assert!(trial.in_time("minrtt+swm", "") > trial.in_time("minrtt", ""));
-        assert!(trial.in_time("storm", "") >= trial.in_time("ras", ""));
+        assert!(runs.in_time("minrtt+swm", "") > runs.in_time("minrtt", ""));
+        assert!(runs.in_time("storm", "") >= runs.in_time("ras", ""));
     }
 }
 
@@ -125,26 +125,23 @@ fn walks_lose_their_tail() {
     const ALL: [&str; 5] = ["minrtt", "minrtt+swm", "dams", "ras", "storm"];
     for (name, wifi, lte) in [("building", WALK, STREET), ("edge", EDGE, STREET)] {
         let body = paths(wifi, lte) + &groups(DEADLINE);
-        let trial = Trial::run(&format!("walk: {name}"), 30, &body, &ALL, SEEDS);
-        print(&trial, &ALL);
+        let runs = Runs::run(&format!("walk: {name}"), 30, &body, &ALL, SEEDS);
+        print(&runs, &ALL);
         for other in ["minrtt", "ras", "dams"] {
-            assert!(
-                trial.mean("storm", max) < 0.85 * trial.mean(other, max),
-                "{name}, {other}: largest delay"
-            );
-            assert!(trial.mean("storm", lost) < 0.6 * trial.mean(other, lost), "{name}, {other}: losses");
-            assert!(trial.in_time("storm", "") > trial.in_time(other, ""), "{name}, {other}: in time");
+            assert!(runs.mean("storm", max) < 0.85 * runs.mean(other, max), "{name}, {other}: largest delay");
+            assert!(runs.mean("storm", lost) < 0.6 * runs.mean(other, lost), "{name}, {other}: losses");
+            assert!(runs.in_time("storm", "") > runs.in_time(other, ""), "{name}, {other}: in time");
         }
     }
 }
 
-/// The paper's MPQUIC knows no deadlines: what is late goes on to be sent, and delays what follows.
+/// The paper's MPQUIC has no deadlines: what is late goes on to be sent, and delays what follows.
 #[test]
 fn against_a_transport_that_sends_what_is_late() {
     let body = paths(EDGE, STREET);
-    let storm = Trial::run("edge, 300 ms", 30, &(body.clone() + &groups(DEADLINE)), &["ras", "storm"], SEEDS);
+    let storm = Runs::run("edge, 300 ms", 30, &(body.clone() + &groups(DEADLINE)), &["ras", "storm"], SEEDS);
     let mpquic =
-        Trial::run("edge, nothing expires", 30, &(body + &groups("")), &["minrtt", "minrtt-R"], SEEDS);
+        Runs::run("edge, nothing expires", 30, &(body + &groups("")), &["minrtt", "minrtt-R"], SEEDS);
     print(&storm, &["ras", "storm"]);
     print(&mpquic, &["minrtt", "minrtt-R"]);
     let gain = 1.0 - storm.mean("storm", p99) / mpquic.mean("minrtt", p99);

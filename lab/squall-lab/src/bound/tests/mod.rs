@@ -24,7 +24,7 @@ fn path(name: &str, more: &str) -> String {
     format!("name='{name}'\n{RATE}\n{more}")
 }
 
-/// A block of so many full packets; times in milliseconds.
+/// A block of `packets` full packets; times in milliseconds.
 fn block(release: u64, packets: u64, deadline: u64, priority: u8) -> Demand {
     Demand {
         release_us: release * 1_000,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use squall_net::{Direction, Network, PathConfig};
 
-use super::super::{Bound, Demand, Supply, carried::Sweep, lane::Lane};
+use super::super::{Bound, Demand, Supply, carried::Sweep, serialiser::Serialiser};
 
 const END: u64 = 400_000;
 
@@ -71,11 +71,11 @@ fn due(block: &Demand) -> u64 {
 /// be carried than the others have and what the moments can that serve any of the chosen.
 fn least_cut(supply: &Supply, blocks: &[Demand]) -> u128 {
     let mut amounts: BTreeMap<u32, u128> = BTreeMap::new();
-    for lane in supply.lanes() {
-        let reach: Vec<Option<u64>> = blocks.iter().map(|block| lane.latest(due(block))).collect();
+    for serialiser in supply.serialisers() {
+        let reach: Vec<Option<u64>> = blocks.iter().map(|block| serialiser.latest(due(block))).collect();
         let mut cuts: Vec<u64> = blocks.iter().map(|block| block.release_us).collect();
         cuts.extend(reach.iter().flatten());
-        for (from, to, amount) in pieces(lane, &mut cuts) {
+        for (from, to, amount) in pieces(serialiser, &mut cuts) {
             let serves = |block: usize| {
                 blocks[block].release_us <= from && reach[block].is_some_and(|latest| to <= latest)
             };
@@ -96,15 +96,15 @@ fn least_cut(supply: &Supply, blocks: &[Demand]) -> u128 {
     (0..1u32 << blocks.len()).map(cut).min().unwrap_or(0)
 }
 
-/// A lane cut at these times: begin, end and amount of each piece.
-fn pieces(lane: &Lane, cuts: &mut [u64]) -> Vec<(u64, u64, u64)> {
+/// A serialiser cut at these times: begin, end and amount of each piece.
+fn pieces(serialiser: &Serialiser, cuts: &mut [u64]) -> Vec<(u64, u64, u64)> {
     cuts.sort_unstable();
     let mut all = Vec::new();
-    for stretch in lane.stretches() {
+    for stretch in serialiser.stretches() {
         let mut from = stretch.from;
         let inner = cuts.iter().filter(|cut| stretch.from < **cut && **cut < stretch.to);
         for &to in inner.chain([&stretch.to]) {
-            all.push((from, to, lane.share(stretch, from, to).expect("every rate is limited")));
+            all.push((from, to, serialiser.share(stretch, from, to).expect("every rate is limited")));
             from = to;
         }
     }

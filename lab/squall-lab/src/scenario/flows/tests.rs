@@ -108,7 +108,7 @@ fn wrong_messages_are_located() {
 const GOP: &str = "pattern = \"IPPPBB\"\ninterval = \"100ms\"\nbitrate = \"30mbps\"\n";
 
 #[test]
-fn groups_have_the_manners_of_the_paper_unless_told_otherwise() {
+fn groups_are_those_of_the_paper_by_default() {
     let Traffic::Gop(gop) = traffic("gop", GOP) else { panic!("no groups") };
     let classes: Vec<_> = Traffic::Gop(gop.clone())
         .classes()

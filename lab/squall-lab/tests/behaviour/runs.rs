@@ -9,12 +9,12 @@ use squall_lab::{
 use squall_proto::sched::Registry;
 
 /// The runs of a scenario, by scheduler.
-pub(crate) struct Trial {
+pub(crate) struct Runs {
     runs: Vec<RunResult>,
     seeds: usize,
 }
 
-impl Trial {
+impl Runs {
     /// Runs `body` (paths and flows of a scenario, for `seconds`) with each scheduler and seed, and prints
     /// what each flow and path saw. Paths have CUBIC, as the published systems had.
     pub(crate) fn run(
@@ -31,12 +31,12 @@ impl Trial {
         );
         let scenario = Scenario::parse(&text, name).unwrap_or_else(|error| panic!("{error}"));
         let batch = Batch::of(&scenario, Arc::new(Registry::standard()));
-        let trial = Self { runs: batch.run(&|_| {}).expect("runs"), seeds: seeds.len() };
+        let runs = Self { runs: batch.run(&|_| {}).expect("runs"), seeds: seeds.len() };
         println!("{name}, seeds {seeds:?}");
         for scheduler in schedulers {
-            trial.print(scheduler);
+            runs.print(scheduler);
         }
-        trial
+        runs
     }
 
     fn print(&self, scheduler: &str) {

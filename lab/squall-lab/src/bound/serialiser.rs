@@ -11,7 +11,7 @@ pub(super) const PER_BYTE: u64 = 1_000_000;
 
 /// A serialiser.
 #[derive(Debug, Clone)]
-pub(super) struct Lane {
+pub(super) struct Serialiser {
     packet: Packet,
     stretches: Vec<Stretch>,
     reach: Reach,
@@ -21,7 +21,7 @@ pub(super) struct Lane {
     unlimited: Vec<usize>,
 }
 
-impl Lane {
+impl Serialiser {
     pub(super) fn new(bottleneck: capacity::Bottleneck) -> Self {
         let packet = Packet::largest(bottleneck.mtu);
         let mut stretches = bottleneck.stretches;
