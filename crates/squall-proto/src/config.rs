@@ -140,6 +140,13 @@ pub struct Config {
     /// Silence after which a path with packets in flight is suspected, counted from when an
     /// acknowledgement was due; two probe timeouts if those are sooner. Default: 200 ms.
     pub silence: Duration,
+    /// Whether silent paths are suspected, probed, repaired on other paths and readmitted (`docs/liveness.md`). Without it a
+    /// path that fails keeps its data until it returns, or for [`Self::path_idle_timeout`], and the losses of an outage
+    /// reduce its window, as in standard multipath QUIC. For comparisons; see [`Self::standard`]. Default: yes.
+    pub liveness: bool,
+    /// Whether the receiver reports on the path that delivers best, and acknowledgements leave with the reports; else on
+    /// the path with the lowest id, as noq does. For comparisons. Default: yes.
+    pub steer_acks: bool,
     /// How readings of this side's radios ([`Session::on_signal`](crate::Session::on_signal)) become alerts;
     /// `None` ignores the readings, and the peer's alerts too. Default: STORM's watermarks.
     pub signal: Option<WatermarkConfig>,
@@ -170,10 +177,21 @@ impl Default for Config {
             packet_threshold: 32,
             time_threshold: 1.25,
             silence: Duration::from_millis(200),
+            liveness: true,
+            steer_acks: true,
             signal: Some(WatermarkConfig::default()),
             #[cfg(feature = "qlog")]
             qlog_dir: None,
         }
+    }
+}
+
+impl Config {
+    /// The same with loss recovery as RFC 9002 has it, on every path by itself: no [`Self::liveness`], and thresholds of 3
+    /// packets and 9/8 of a round trip (§6.1). The multipath QUIC that the papers compared with.
+    #[must_use]
+    pub fn standard(self) -> Self {
+        Self { liveness: false, packet_threshold: 3, time_threshold: 9.0 / 8.0, ..self }
     }
 }
 

@@ -1,4 +1,4 @@
-//! A scheduler as a scenario names it: a registry's name with options, and perhaps the suffixes `+swm` and `-R`.
+//! A scheduler as a scenario names it: a registry's name with options, and suffixes in any order, such as `+late` and `-R`.
 
 use std::sync::Arc;
 
@@ -26,6 +26,22 @@ pub const WITHOUT_DEADLINES: &str = "+late";
 /// What stands behind the scheduler's name when the encoder of films makes what the session can carry.
 pub const FOLLOWING: &str = "+follow";
 
+/// What stands behind the scheduler's name when the transport is standard multipath QUIC, without suspicion of silent
+/// paths; see [`Config::standard`].
+pub const STOCK: &str = "+stock";
+
+/// What stands behind the scheduler's name when all reliable blocks are one ordered stream: each is delivered after those
+/// before it.
+pub const ONE_STREAM: &str = "+stream";
+
+/// What stands behind the scheduler's name when acknowledgements leave on the first path, whichever that is; see
+/// [`Config::steer_acks`].
+pub const UNSTEERED_ACKS: &str = "+unsteered";
+
+/// All suffixes.
+const SUFFIXES: [&str; 7] =
+    [ALL_RELIABLE, WITH_SIGNAL, WITHOUT_DEADLINES, FOLLOWING, STOCK, ONE_STREAM, UNSTEERED_ACKS];
+
 /// What takes part in a comparison: a scheduler, and what changes around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Variant<'a> {
@@ -39,17 +55,34 @@ pub struct Variant<'a> {
     pub late: bool,
     /// Whether every block is sent as a reliable one; see [`Config::all_reliable`].
     pub all_reliable: bool,
+    /// Whether paths recover as in standard multipath QUIC.
+    pub stock: bool,
+    /// Whether reliable blocks are delivered in order.
+    pub one_stream: bool,
+    /// Whether acknowledgements leave on the first path.
+    pub unsteered_acks: bool,
 }
 
 impl<'a> Variant<'a> {
     /// Takes a label such as `minrtt`, `minrtt-R`, `storm+follow` or `sp(path=1)+swm+follow+late-R` apart.
     pub fn of(label: &'a str) -> Self {
-        let label = label.trim();
-        let (label, all_reliable) = split(label, ALL_RELIABLE);
-        let (label, late) = split(label, WITHOUT_DEADLINES);
-        let (label, follow) = split(label, FOLLOWING);
-        let (scheduler, signal) = split(label, WITH_SIGNAL);
-        Self { scheduler, signal, follow, late, all_reliable }
+        let mut scheduler = label.trim();
+        let mut found = Vec::new();
+        while let Some((rest, suffix)) = split(scheduler) {
+            scheduler = rest;
+            found.push(suffix);
+        }
+        let has = |suffix| found.contains(&suffix);
+        Self {
+            scheduler,
+            signal: has(WITH_SIGNAL),
+            follow: has(FOLLOWING),
+            late: has(WITHOUT_DEADLINES),
+            all_reliable: has(ALL_RELIABLE),
+            stock: has(STOCK),
+            one_stream: has(ONE_STREAM),
+            unsteered_acks: has(UNSTEERED_ACKS),
+        }
     }
 
     /// Whether it uses radio signals: because it is asked to, or because they belong to the scheduler.
@@ -108,15 +141,16 @@ impl<'a> Variant<'a> {
     /// As [`Self::factory`].
     pub fn config(&self, registry: &Arc<Registry>) -> Result<Config, BuildError> {
         let scheduler = self.factory(registry)?;
-        let config = Config::default();
+        let config = if self.stock { Config::default().standard() } else { Config::default() };
         let signal = config.signal.filter(|_| self.uses_radios(registry));
-        Ok(Config { scheduler, signal, all_reliable: self.all_reliable, ..config })
+        let steer_acks = !self.unsteered_acks;
+        Ok(Config { scheduler, signal, all_reliable: self.all_reliable, steer_acks, ..config })
     }
 }
 
-/// The label without the suffix, and whether it had it.
-fn split<'a>(label: &'a str, suffix: &str) -> (&'a str, bool) {
-    label.strip_suffix(suffix).map_or((label, false), |rest| (rest, true))
+/// The label without its last suffix, and that suffix.
+fn split(label: &str) -> Option<(&str, &'static str)> {
+    SUFFIXES.into_iter().find_map(|suffix| Some((label.strip_suffix(suffix)?, suffix)))
 }
 
 #[cfg(test)]
@@ -128,9 +162,8 @@ mod tests {
         let variant = |scheduler, signal, all_reliable| Variant {
             scheduler,
             signal,
-            follow: false,
-            late: false,
             all_reliable,
+            ..Variant::of(scheduler)
         };
         assert_eq!(Variant::of("minrtt"), variant("minrtt", false, false));
         assert_eq!(Variant::of("minrtt-R"), variant("minrtt", false, true));
@@ -140,6 +173,10 @@ mod tests {
         assert_eq!(Variant::of("sp+swm+late-R"), Variant { late: true, ..variant("sp", true, true) });
         let follows = Variant { follow: true, ..variant("storm", false, false) };
         assert_eq!(Variant::of("storm+follow"), follows);
+        let stock = Variant { stock: true, late: true, one_stream: true, ..variant("minrtt", false, true) };
+        for label in ["minrtt+stream+late+stock-R", "minrtt-R+stock+late+stream"] {
+            assert_eq!(Variant::of(label), stock);
+        }
         assert_eq!(Variant::of("minrtt-r"), variant("minrtt-r", false, false));
         assert_eq!(Variant::of("sp (path=1)-R").name(), "sp");
         assert!(Variant::of("-R").check(&Registry::standard()).is_err());
@@ -156,13 +193,7 @@ mod tests {
     #[test]
     fn no_scheduler_can_be_mistaken_for_the_reliable_one_of_another() {
         for entry in Registry::standard().entries() {
-            assert!(
-                ![ALL_RELIABLE, WITH_SIGNAL, WITHOUT_DEADLINES, FOLLOWING]
-                    .iter()
-                    .any(|suffix| entry.name.ends_with(suffix)),
-                "{}",
-                entry.name
-            );
+            assert!(!SUFFIXES.iter().any(|suffix| entry.name.ends_with(suffix)), "{}", entry.name);
         }
     }
 }

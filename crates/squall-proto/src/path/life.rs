@@ -70,6 +70,8 @@ pub(crate) enum Change {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Life {
     opened: Micros,
+    /// Silence and losses change nothing: only radios and the budget take the path out of use.
+    unwatched: bool,
     state: State,
     /// What the radios at this end and at the peer's reported last.
     radios: [Option<RadioState>; 2],
@@ -203,6 +205,11 @@ impl Life {
         Self { opened: now, ..Self::default() }
     }
 
+    /// The same without suspicion, as in standard multipath QUIC ([`Config::liveness`](crate::Config::liveness)).
+    pub(crate) fn unwatched(now: Micros) -> Self {
+        Self { unwatched: true, ..Self::new(now) }
+    }
+
     pub(crate) fn stage(&self) -> Stage {
         match self.state {
             State::Opened => Stage::Opened,
@@ -243,6 +250,11 @@ impl Life {
     /// Whether a radio at either end reports that the link is as good as gone.
     pub(crate) fn is_out(&self) -> bool {
         self.radios.iter().flatten().any(|radio| radio.kind == AlertKind::Outage)
+    }
+
+    /// Whether silence suspends it.
+    pub(crate) fn is_watched(&self) -> bool {
+        !self.unwatched
     }
 
     /// Whether its budget leaves nothing for data, nor for what can take another path.
@@ -301,6 +313,8 @@ impl Life {
         self.radios[usize::from(by_peer)] = Some(radio);
         match (was_out, self.is_out()) {
             (false, true) => Some(Change::Out),
+            // As in STORM: used at once, with the window that it had.
+            (true, false) if self.unwatched => Some(Change::RadioBack),
             (true, false) => {
                 // The radio may be ahead of the link on the way up, too: the path is probed at once, and used when it
                 // answers. What carries data is proof of delivery, which takes a round trip.
@@ -320,7 +334,7 @@ impl Life {
 
     /// When proof is due; `oldest` is when the oldest packet in flight left.
     fn due(&self, oldest: Option<Micros>, expected: &Expectation) -> Option<Micros> {
-        let oldest = oldest.filter(|_| !self.is_suspect())?;
+        let oldest = oldest.filter(|_| !self.is_suspect() && !self.unwatched)?;
         Some(self.last_proof.max(oldest + expected.rtt))
     }
 
@@ -347,7 +361,7 @@ impl Life {
     /// Whether nothing proves that the path delivers what leaves now. `overdue` is the age at which an acknowledgement
     /// is overdue.
     pub(crate) fn is_in_doubt(&self, now: Micros, overdue: Micros) -> bool {
-        now.saturating_sub(self.proven) > DOUBT_AFTER.max(overdue + DOUBT_MARGIN)
+        !self.unwatched && now.saturating_sub(self.proven) > DOUBT_AFTER.max(overdue + DOUBT_MARGIN)
     }
 
     /// Whether a block of this size may be copied to another path.
@@ -420,7 +434,7 @@ impl Life {
     pub(crate) fn on_loss(&mut self, now: Micros, packet: Packet, window: u64) -> Option<Change> {
         self.full_lost += u32::from(packet.full_size && packet.sent_at > self.full_proven);
         let carried = matches!(self.state, State::InUse | State::Readmitted { .. });
-        if !carried || self.full_lost < FULL_LOST || self.proven <= packet.sent_at {
+        if self.unwatched || !carried || self.full_lost < FULL_LOST || self.proven <= packet.sent_at {
             return None;
         }
         self.state = State::Narrow { since: now, window, next_probe: now, probes: 0 };

@@ -10,7 +10,7 @@ use squall_sched::{BlockId, Micros, PathId, SchedEvent};
 use super::{PacketFate, Session, Stage};
 use crate::{
     Event, NetPath, PathChange,
-    path::{Change, Chunk, InFlight, Path, Payload},
+    path::{Change, Chunk, InFlight, Life, Path, Payload},
 };
 
 /// A path that lets no data through is tried again after a round trip, within these bounds.
@@ -20,9 +20,12 @@ const MAX_BLOCK: Micros = 200_000;
 impl Session {
     /// The path of that number, which becomes one of the session if it was not; `None` when there are too many.
     pub(super) fn admit_path(&mut self, number: u32, now: Micros) -> Option<PathId> {
-        let span = &self.span;
+        let (span, liveness) = (&self.span, self.config.liveness);
         self.conn.admit(number, |id, quic| {
             let mut path = Path::new(id, quic, now);
+            if !liveness {
+                path.life = Life::unwatched(now);
+            }
             path.span = tracing::info_span!(parent: span, "path", id = id.0, number);
             path
         })
@@ -93,7 +96,8 @@ impl Session {
         for id in self.conn.paths.ids() {
             let path = &self.conn.paths[id];
             let life = &path.life;
-            if self.stage == Stage::Open && life.is_up() && !life.is_suspect() && meant(path.quic.net) {
+            let watched = life.is_watched() && !life.is_suspect();
+            if self.stage == Stage::Open && life.is_up() && watched && meant(path.quic.net) {
                 self.suspect(at, id);
                 found = true;
             }
@@ -140,8 +144,11 @@ impl Session {
     fn update_trust(&mut self, id: PathId) {
         let path = &self.conn.paths[id];
         let trusted = path.life.is_trusted();
-        // Loss on a dead path is no congestion: the controller is to find its window as it was.
-        path.quic.ledger.lock().forgive_below = if trusted { path.flight.next_packet() } else { u64::MAX };
+        if path.life.is_watched() {
+            // Loss on a dead path is no congestion: the controller is to find its window as it was.
+            path.quic.ledger.lock().forgive_below =
+                if trusted { path.flight.next_packet() } else { u64::MAX };
+        }
         self.conn.set_backup(id, !trusted);
         self.duties.flush();
     }

@@ -149,6 +149,9 @@ impl Session {
     /// only if no other is alive.
     fn report_path(&self) -> Option<PathId> {
         let up = || self.conn.paths.iter().filter(|path| path.life.is_up());
+        if !self.config.steer_acks {
+            return up().map(|path| path.id).min();
+        }
         let frugal = up().any(|path| !path.life.is_suspect() && !path.life.is_spent());
         let up = || up().filter(|path| !(frugal && path.life.is_spent()));
         let latest = up().map(|path| path.received_at).max()?;

@@ -44,6 +44,8 @@ pub(super) struct Application {
     ended: Option<String>,
     /// Whether the transport gets deadlines.
     has_deadlines: bool,
+    /// Which blocks are delivered in order, on one channel.
+    stream: Stream,
 }
 
 /// A block under way.
@@ -56,6 +58,31 @@ struct Sent {
     size: u64,
     received: bool,
     finished: bool,
+}
+
+/// Which blocks are one ordered stream, beside what the flows themselves ask for.
+#[derive(Clone, Copy)]
+struct Stream {
+    reliable: bool,
+    unreliable: bool,
+}
+
+impl Stream {
+    fn of(variant: &Variant<'_>) -> Self {
+        Self { reliable: variant.one_stream, unreliable: variant.one_stream && variant.all_reliable }
+    }
+
+    fn has(self, offer: &Offer) -> bool {
+        if offer.reliable { self.reliable } else { self.unreliable }
+    }
+
+    fn channel(self, offer: &Offer) -> Channel {
+        Channel::new(if self.has(offer) { 0 } else { offer.channel as u16 })
+    }
+
+    fn is_ordered(self, offer: &Offer) -> bool {
+        offer.ordered || self.has(offer)
+    }
 }
 
 impl Application {
@@ -77,6 +104,7 @@ impl Application {
             refused: 0,
             ended: None,
             has_deadlines: !variant.late,
+            stream: Stream::of(&variant),
         }
     }
 
@@ -159,8 +187,8 @@ impl Application {
             deadline: self.deadline(offer, 0),
             priority: Priority::new(offer.priority),
             unreliable: !offer.reliable,
-            channel: Channel::new(offer.channel as u16),
-            ordered: offer.ordered,
+            channel: self.stream.channel(offer),
+            ordered: self.stream.is_ordered(offer),
             expected_len: None,
         };
         let side = self.sources[flow].side;
@@ -226,8 +254,8 @@ impl Application {
             deadline: self.deadline(offer, passed_us),
             priority: Priority::new(offer.priority),
             reliable: offer.reliable,
-            channel: Channel::new(offer.channel as u16),
-            ordered: offer.ordered,
+            channel: self.stream.channel(offer),
+            ordered: self.stream.is_ordered(offer),
         };
         match world.send(side, block) {
             Ok(id) => {

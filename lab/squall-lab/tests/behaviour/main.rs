@@ -14,4 +14,5 @@ mod raven;
 mod runs;
 mod scene;
 mod srpt_ecf;
+mod stock;
 mod storm;
