@@ -37,8 +37,8 @@ pub enum DecodeError {
 ///
 /// **Missing frames.** Error concealment is off. After a lost reference frame OpenH264 therefore refuses
 /// the frames that follow (an error, no picture) until the next key frame, instead of drawing on wrong
-/// references. The last good picture stays on the screen, frozen. That is the
-/// rule of [`Player`](crate::Player) and the usual behaviour of conferencing software.
+/// references. The last good picture stays on the screen, frozen: the usual behaviour of conferencing software, and what
+/// [`Film`](crate::Film) assumes.
 pub struct Decoder {
     raw: openh264::decoder::Decoder,
 }

@@ -9,30 +9,22 @@
 //! | encode and decode H.264 | [`Encoder`], [`Decoder`] |
 //! | send video without encoding while measuring | [`Clip`] |
 //! | write the frames that arrived to a playable file | [`ivf::IvfWriter`] |
-//! | judge what a viewer saw | [`Player`], [`LiveMeter`] |
 //! | compare two pictures | [`quality`] |
 //! | encode and decode any video with ffmpeg | [`studio`] |
 //! | judge many viewings of one film | [`Film`], or [`Sphere`] for 360° video in tiles |
 //!
-//! A frame's way: [`Scene`] → [`Encoder`] → [`EncodedFrame`] → (network) → [`Player`] → [`PlayReport`],
-//! and, when there is time for it, [`Player::quality`] → [`QualityReport`].
-//!
 //! ```
-//! use squall_media::{Clip, ClipConfig, EncoderConfig, Player, PlayerConfig};
+//! use squall_media::{Decoder, Encoder, EncoderConfig, Scene, quality::likeness};
 //!
-//! let encoder = EncoderConfig { width: 160, height: 90, bitrate_bps: 300_000, ..Default::default() };
-//! let clip = Clip::generate(ClipConfig { encoder, seed: 1 }, 1.0)?;
-//! let mut player = Player::new(PlayerConfig::default())?;
-//! for index in 0..60 {
-//!     let frame = clip.frame(index);
-//!     let captured_us = frame.pts_us;
-//!     player.on_sent(index, captured_us, frame.kind);
-//!     if index != 40 {
-//!         player.on_frame(captured_us + 20_000, captured_us, frame); // 20 ms on the way
-//!     }
+//! let scene = Scene::new(160, 90, 1)?;
+//! let mut encoder = Encoder::new(EncoderConfig { width: 160, height: 90, ..Default::default() })?;
+//! let mut decoder = Decoder::new()?;
+//! for index in 0..10 {
+//!     let picture = scene.render(index);
+//!     let frame = encoder.encode(&picture, false)?;
+//!     let shown = decoder.decode(&frame.data)?.expect("a picture for each frame");
+//!     assert!(likeness(&picture, &shown)?.psnr() > 30.0);
 //! }
-//! let report = player.finish();
-//! assert_eq!((report.frames.shown, report.frames.undecodable, report.stalls.count), (40, 19, 1));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -47,10 +39,8 @@ pub mod frame;
 pub mod fuzz;
 pub mod glyphs;
 pub mod ivf;
-pub mod live;
 mod noise;
 pub mod picture;
-pub mod player;
 pub mod quality;
 pub mod scene;
 pub mod sphere;
@@ -61,8 +51,6 @@ pub use decoder::Decoder;
 pub use encoder::{Encoder, EncoderConfig};
 pub use film::Film;
 pub use frame::{EncodedFrame, FrameKind};
-pub use live::{LiveMeter, LiveReading};
 pub use picture::Picture;
-pub use player::{LatePolicy, PlayReport, Player, PlayerConfig, QualityReport};
 pub use scene::Scene;
 pub use sphere::{Sphere, SphereConfig};
