@@ -101,8 +101,8 @@ mod tests {
     use super::*;
     use crate::clip::{Clip, ClipConfig};
     use crate::encoder::EncoderConfig;
-    use crate::quality::psnr;
-    use crate::scene::read_index;
+    use crate::quality::likeness;
+    use crate::scene::tests::read_index;
 
     fn clip() -> Clip {
         let encoder = EncoderConfig {
@@ -122,8 +122,8 @@ mod tests {
         for index in 0..60 {
             let picture = decoder.decode(&clip.frame(index).data).unwrap().unwrap();
             assert_eq!(read_index(&picture), Some(index % 30));
-            let psnr = psnr(&clip.source_picture(index), &picture).unwrap();
-            assert!(psnr.y > 30.0, "frame {index}: {psnr:?}");
+            let psnr = likeness(&clip.source_picture(index), &picture).unwrap().psnr();
+            assert!(psnr > 30.0, "frame {index}: {psnr}");
         }
     }
 

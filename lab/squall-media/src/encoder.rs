@@ -289,7 +289,7 @@ mod tests {
     use super::*;
     use crate::decoder::Decoder;
     use crate::frame::FrameKind;
-    use crate::scene::{Scene, read_index};
+    use crate::scene::{Scene, tests::read_index};
 
     fn small(bitrate_bps: u32, key_interval: u32) -> EncoderConfig {
         EncoderConfig { width: 320, height: 180, bitrate_bps, key_interval, ..Default::default() }
@@ -362,7 +362,7 @@ mod tests {
                 let frames = [0; 3].map(|_| encoder.encode(&picture, false).unwrap());
                 assert!(frames.iter().all(|frame| frame.kind == FrameKind::Key));
                 let decoded = Decoder::new().unwrap().decode(&frames[2].data).unwrap().unwrap();
-                (frames[2].data.len(), crate::quality::psnr(&picture, &decoded).unwrap().y)
+                (frames[2].data.len(), crate::quality::likeness(&picture, &decoded).unwrap().psnr())
             })
             .collect();
         assert!(results.windows(2).all(|pair| pair[0].0 > pair[1].0 && pair[0].1 > pair[1].1), "{results:?}");

@@ -10,7 +10,6 @@
 //! of ffmpeg's `ssim` filter, and not the paper's Gaussian of 11×11: that is several times as fast, and gives the
 //! numbers that encoders are compared by. The two agree to 0.00001, though that filter has a smaller C₁.
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::picture::Picture;
@@ -28,29 +27,6 @@ pub struct CompareError {
     pub left: (u32, u32),
     /// Width and height of the second picture.
     pub right: (u32, u32),
-}
-
-/// Peak signal-to-noise ratio of one picture, in dB, capped at [`PSNR_CAP_DB`].
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Psnr {
-    /// Of the luma plane alone.
-    pub y: f64,
-    /// Of the three planes, their ratios weighted 6:1:1 (as customary for 4:2:0 video).
-    pub yuv: f64,
-}
-
-/// Compares two pictures: `10 log10(255² / mean squared error)` for each plane.
-///
-/// # Errors
-/// When the pictures differ in size.
-pub fn psnr(left: &Picture, right: &Picture) -> Result<Psnr, CompareError> {
-    if !left.same_size(right) {
-        return Err(CompareError { left: (left.width, left.height), right: (right.width, right.height) });
-    }
-    let y = plane_psnr(&left.y, &right.y);
-    let u = plane_psnr(&left.u, &right.u);
-    let v = plane_psnr(&left.v, &right.v);
-    Ok(Psnr { y, yuv: (6.0 * y + u + v) / 8.0 })
 }
 
 /// The luma of a picture against that of its source.
@@ -94,10 +70,6 @@ pub fn psnr_of(mean_squared_error: f64) -> f64 {
     (10.0 * (255.0 * 255.0 / mean_squared_error).log10()).min(PSNR_CAP_DB)
 }
 
-fn plane_psnr(left: &[u8], right: &[u8]) -> f64 {
-    psnr_of(squared_error(left, right) as f64 / left.len() as f64)
-}
-
 fn squared_error(left: &[u8], right: &[u8]) -> u64 {
     // 4096 squares of at most 255² fit in 32 bits, which keeps the inner loop in wide registers.
     let block = |(a, b): (&[u8], &[u8])| -> u64 {
@@ -110,35 +82,30 @@ fn squared_error(left: &[u8], right: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    fn flat(y: u8, u: u8, v: u8) -> Picture {
+    fn flat(y: u8) -> Picture {
         let mut picture = Picture::new(4, 2).unwrap();
         picture.y.fill(y);
-        picture.u.fill(u);
-        picture.v.fill(v);
         picture
     }
 
     #[test]
     fn identical_pictures_reach_the_cap() {
-        let psnr = psnr(&flat(50, 60, 70), &flat(50, 60, 70)).unwrap();
-        assert_eq!(psnr, Psnr { y: 100.0, yuv: 100.0 });
+        assert_eq!(likeness(&flat(50), &flat(50)).unwrap().psnr(), 100.0);
     }
 
     #[test]
     fn worked_by_hand() {
         // Luma off by 5 everywhere: MSE 25, 255²/25 = 2601, 34.1514 dB. One luma sample of eight off by
-        // 20: MSE 50, 1300.5, 31.1411 dB. Chroma off by 255 everywhere: 0 dB.
-        let five = psnr(&flat(100, 60, 70), &flat(105, 60, 70)).unwrap();
-        assert!((five.y - 34.1514).abs() < 1e-4, "{five:?}");
-        assert!((five.yuv - (6.0 * 34.1514 + 200.0) / 8.0).abs() < 1e-4, "{five:?}");
+        // 20: MSE 50, 1300.5, 31.1411 dB. Off by 255 everywhere: 0 dB.
+        let five = likeness(&flat(100), &flat(105)).unwrap().psnr();
+        assert!((five - 34.1514).abs() < 1e-4, "{five}");
 
-        let mut one = flat(100, 60, 70);
+        let mut one = flat(100);
         one.y[3] = 80;
-        let one = psnr(&flat(100, 60, 70), &one).unwrap();
-        assert!((one.y - 31.1411).abs() < 1e-4, "{one:?}");
+        let one = likeness(&flat(100), &one).unwrap().psnr();
+        assert!((one - 31.1411).abs() < 1e-4, "{one}");
 
-        let chroma = psnr(&flat(100, 0, 255), &flat(100, 255, 0)).unwrap();
-        assert!((chroma.yuv - 75.0).abs() < 1e-9, "{chroma:?}");
+        assert_eq!(likeness(&flat(0), &flat(255)).unwrap().psnr(), 0.0);
     }
 
     #[test]
@@ -149,7 +116,7 @@ mod tests {
 
     #[test]
     fn sizes_must_agree() {
-        let error = psnr(&flat(0, 0, 0), &Picture::new(2, 2).unwrap()).unwrap_err();
+        let error = likeness(&flat(0), &Picture::new(2, 2).unwrap()).unwrap_err();
         assert_eq!(error.to_string(), "cannot compare a picture of 4x2 with one of 2x2");
     }
 }

@@ -3,7 +3,7 @@
 //! Clouds, hills and a field pass by at different speeds (the field the faster the nearer), spinning balls
 //! fly through, and fresh grain covers every frame. The field and the grain make an encoder work: 1080p at
 //! 30 frames a second can use about 20 Mbps. The counter at the top left shows the frame number to people,
-//! and the bar code under it shows it to [`read_index`].
+//! and the bar code under it shows it to tests.
 //!
 //! Everything that does not change is painted once, in [`Scene::new`]; a frame is then mostly copying.
 
@@ -75,25 +75,6 @@ impl Scene {
     }
 }
 
-/// Reads the bar code that [`Scene::render`] drew: the frame number modulo 65536.
-///
-/// `None` when the picture is too small to have one, or its cells are not clearly black or white. The code
-/// survives compression, so it identifies which frame a decoded picture really is.
-#[must_use]
-pub fn read_index(picture: &Picture) -> Option<u64> {
-    let code = CodePlace::of(picture)?;
-    let mut index = 0;
-    for bit in 0..CODE_BITS {
-        let (x, y) = (code.left + bit * code.cell + code.cell / 2, code.top + code.cell / 2);
-        let luma = picture.y[(y * picture.width + x) as usize];
-        if (81..=170).contains(&luma) {
-            return None;
-        }
-        index = index << 1 | u64::from(luma > 170);
-    }
-    Some(index)
-}
-
 /// Where the bar code is, in pixels.
 struct CodePlace {
     left: u32,
@@ -137,8 +118,26 @@ fn grain(seed: u64, samples: usize) -> Vec<i8> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Reads the bar code that `Scene::render` drew: the frame number modulo 65536.
+    ///
+    /// `None` when the picture is too small to have one, or its cells are not clearly black or white. The code
+    /// survives compression, so it identifies which frame a decoded picture really is.
+    pub(crate) fn read_index(picture: &Picture) -> Option<u64> {
+        let code = CodePlace::of(picture)?;
+        let mut index = 0;
+        for bit in 0..CODE_BITS {
+            let (x, y) = (code.left + bit * code.cell + code.cell / 2, code.top + code.cell / 2);
+            let luma = picture.y[(y * picture.width + x) as usize];
+            if (81..=170).contains(&luma) {
+                return None;
+            }
+            index = index << 1 | u64::from(luma > 170);
+        }
+        Some(index)
+    }
 
     #[test]
     fn a_frame_depends_on_seed_and_index_only() {

@@ -168,7 +168,7 @@ fn pictures_keep_their_places_after_a_lost_key_frame() {
         assert!(last == intact[120..], "{coding}: all is well from the next key frame on");
         // The counter in the picture identifies the frame.
         let true_place = |(place, picture): &(u64, Picture)| {
-            crate::scene::read_index(picture).map(|index| (index, *place))
+            crate::scene::tests::read_index(picture).map(|index| (index, *place))
         };
         assert!(
             seen.iter().filter(|one| one.0 < 60).filter_map(true_place).all(|(index, place)| index == place)
