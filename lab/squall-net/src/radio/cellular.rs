@@ -1,55 +1,40 @@
 //! What a mobile network makes of its levels.
 
-use serde::{Deserialize, Serialize};
 use squall_units::Ratio;
 
 use super::{
     Levels,
     conditions::{Conditions, share_of},
-    config::within,
+    model::model,
 };
-use crate::error::ConfigError;
 
-/// Share of the rate and loss of a mobile network by SINR and RSRP: a truncated Shannon bound.
-///
-/// 3GPP TR 36.942 Annex A.1 gives the throughput of LTE as `attenuation · log2(1 + SINR)` bit/s/Hz, 0 below
-/// `min_sinr` and at most `max_efficiency`, for its downlink. The share is that throughput over its maximum,
-/// which is reached at 22.1 dB. Both directions of a path use it.
-///
-/// Coverage is the limit that noise alone sets: the SINR counts as at most RSRP − `noise_floor`. Where no SINR
-/// is known, that alone decides.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct CellularMap {
-    /// What real links reach of the Shannon bound. Default 0.6 (TR 36.942 Table A.1, downlink).
-    pub attenuation: f64,
-    /// The highest throughput in bit/s/Hz. Default 4.4 (ibid.).
-    pub max_efficiency: f64,
-    /// The lowest SINR in dB at which anything passes. Default −10 (ibid.). Below it is an outage.
-    pub min_sinr: f64,
-    /// Noise of the receiver in a resource element in dBm. Default −123.2: thermal noise in 15 kHz (−132.2) and
-    /// the noise figure of 9 dB of TR 36.942's terminals.
-    pub noise_floor: f64,
-    /// The SINR in dB below which packets are lost in spite of retransmission at the link layer. Default −6.7,
-    /// where link-level studies put the lowest of LTE's modulation and coding schemes (CQI 1) at its target of
-    /// 10 % block errors: lower than this there is nothing more robust to change to. Nothing is lost so if it is
-    /// not above `min_sinr`.
-    pub edge_sinr: f64,
-    /// The loss at `min_sinr`; from there it falls evenly to 0 at `edge_sinr`. Default 10 %. No standard gives
-    /// this number: RLC repeats what HARQ has lost, up to a limit.
-    pub edge_loss: Ratio,
-}
-
-impl Default for CellularMap {
-    fn default() -> Self {
-        Self {
-            attenuation: 0.6,
-            max_efficiency: 4.4,
-            min_sinr: -10.0,
-            noise_floor: -123.2,
-            edge_sinr: -6.7,
-            edge_loss: Ratio::from_billionths(100_000_000),
-        }
+model! {
+    /// Share of the rate and loss of a mobile network by SINR and RSRP: a truncated Shannon bound.
+    ///
+    /// 3GPP TR 36.942 Annex A.1 gives the throughput of LTE as `attenuation · log2(1 + SINR)` bit/s/Hz, 0 below
+    /// `min_sinr` and at most `max_efficiency`, for its downlink. The share is that throughput over its maximum,
+    /// which is reached at 22.1 dB. Both directions of a path use it.
+    ///
+    /// Coverage is the limit that noise alone sets: the SINR counts as at most RSRP − `noise_floor`. Where no SINR
+    /// is known, that alone decides.
+    pub struct CellularMap in "radio.cellular" as map {
+        /// What real links reach of the Shannon bound. Default 0.6 (TR 36.942 Table A.1, downlink).
+        attenuation: f64 = 0.6, within [0.01, 1.0];
+        /// The highest throughput in bit/s/Hz. Default 4.4 (ibid.).
+        max_efficiency: f64 = 4.4, within [0.1, 30.0];
+        /// The lowest SINR in dB at which anything passes. Default −10 (ibid.). Below it is an outage.
+        min_sinr: f64 = -10.0, within [-40.0, 40.0];
+        /// Noise of the receiver in a resource element in dBm. Default −123.2: thermal noise in 15 kHz (−132.2) and
+        /// the noise figure of 9 dB of TR 36.942's terminals.
+        noise_floor: f64 = -123.2, within [-200.0, 0.0];
+        /// The SINR in dB below which packets are lost in spite of retransmission at the link layer. Default −6.7,
+        /// where link-level studies put the lowest of LTE's modulation and coding schemes (CQI 1) at its target of
+        /// 10 % block errors: lower than this there is nothing more robust to change to. Nothing is lost so if it is
+        /// not above `min_sinr`.
+        edge_sinr: f64 = -6.7, within [-40.0, 40.0];
+        /// The loss at `min_sinr`; from there it falls evenly to 0 at `edge_sinr`. Default 10 %. No standard gives
+        /// this number: RLC repeats what HARQ has lost, up to a limit.
+        edge_loss: Ratio = Ratio::from_billionths(100_000_000);
     }
 }
 
@@ -86,19 +71,6 @@ impl CellularMap {
             (sinr, coverage) => sinr.or(coverage),
         };
         known.or_else(|| levels.rssi.map(|rssi| rssi - WIDE_NOISE))
-    }
-
-    /// Finds what is out of range.
-    ///
-    /// # Errors
-    ///
-    /// The first such field.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        within("radio.cellular.attenuation", self.attenuation, 0.01, 1.0)?;
-        within("radio.cellular.max_efficiency", self.max_efficiency, 0.1, 30.0)?;
-        within("radio.cellular.noise_floor", self.noise_floor, -200.0, 0.0)?;
-        within("radio.cellular.min_sinr", self.min_sinr, -40.0, 40.0)?;
-        within("radio.cellular.edge_sinr", self.edge_sinr, -40.0, 40.0)
     }
 }
 

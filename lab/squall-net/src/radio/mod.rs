@@ -23,6 +23,7 @@ mod config;
 mod course;
 mod lead;
 mod levels;
+mod model;
 mod report;
 mod scene;
 mod wifi;

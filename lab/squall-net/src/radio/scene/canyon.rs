@@ -1,57 +1,40 @@
 //! Streets of a city with small cells.
 
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
 
 use super::{
-    STEP_SECONDS, cell, check_all,
+    STEP_SECONDS, cell,
     random::{Shadow, between},
 };
-use crate::{error::ConfigError, radio::Levels};
+use crate::radio::{Levels, model::model};
 
-/// Through the streets of a city with cells below the roofs, for ever: a block in sight of a cell, then round the
-/// corner a block out of its sight.
-///
-/// ITU-R P.1411 §4.1.3 puts the loss at a corner at 20 dB in urban streets, and 3GPP TR 38.901 (UMi street canyon)
-/// the difference between its two path losses at 15 to 25 dB over the usual distances: each corner draws from
-/// there. The interference comes over the roofs and does not know of corners.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Canyon {
-    /// In m/s. Default 8.3: 30 km/h.
-    pub speed: f64,
-    /// Length of a block in metres. Default 80, an assumption.
-    pub block: f64,
-    /// RSRP in sight of a cell in dBm. Default −80, an assumption.
-    pub rsrp: f64,
-    /// Interference and noise of others in a resource element in dBm. Default −105, an assumption.
-    pub interference: f64,
-    /// The mean loss of a corner in dB. Default 20.
-    pub corner: f64,
-    /// The most that a corner's loss is away from the mean, in dB. Default 5.
-    pub spread: f64,
-    /// Within how many metres the loss comes. Default 10. P.1411 has 30 for slow changes along the street; the
-    /// drop itself is steeper where the street is narrow.
-    pub turn: f64,
-    /// Deviation of the shadowing in dB. Default 4 (TR 38.901 Table 7.4.1-1, UMi, line of sight).
-    pub shadow: f64,
-    /// Its correlation distance in metres. Default 10 (ibid., Table 7.5-6).
-    pub decorrelation: f64,
-}
-
-impl Default for Canyon {
-    fn default() -> Self {
-        Self {
-            speed: 8.3,
-            block: 80.0,
-            rsrp: -80.0,
-            interference: -105.0,
-            corner: 20.0,
-            spread: 5.0,
-            turn: 10.0,
-            shadow: 4.0,
-            decorrelation: 10.0,
-        }
+model! {
+    /// Through the streets of a city with cells below the roofs, for ever: a block in sight of a cell, then round the
+    /// corner a block out of its sight.
+    ///
+    /// ITU-R P.1411 §4.1.3 puts the loss at a corner at 20 dB in urban streets, and 3GPP TR 38.901 (UMi street canyon)
+    /// the difference between its two path losses at 15 to 25 dB over the usual distances: each corner draws from
+    /// there. The interference comes over the roofs and does not know of corners.
+    pub struct Canyon in "radio.canyon" as canyon {
+        /// In m/s. Default 8.3: 30 km/h.
+        speed: f64 = 8.3, within [0.01, 100.0];
+        /// Length of a block in metres. Default 80, an assumption.
+        block: f64 = 80.0, within [1.0, 100_000.0];
+        /// RSRP in sight of a cell in dBm. Default −80, an assumption.
+        rsrp: f64 = -80.0, within [-160.0, 0.0];
+        /// Interference and noise of others in a resource element in dBm. Default −105, an assumption.
+        interference: f64 = -105.0, within [-200.0, 0.0];
+        /// The mean loss of a corner in dB. Default 20.
+        corner: f64 = 20.0, within [0.0, 100.0];
+        /// The most that a corner's loss is away from the mean, in dB. Default 5.
+        spread: f64 = 5.0, within [0.0, canyon.corner];
+        /// Within how many metres the loss comes. Default 10. P.1411 has 30 for slow changes along the street; the
+        /// drop itself is steeper where the street is narrow.
+        turn: f64 = 10.0, within [0.01, canyon.block / 2.0];
+        /// Deviation of the shadowing in dB. Default 4 (TR 38.901 Table 7.4.1-1, UMi, line of sight).
+        shadow: f64 = 4.0, within [0.0, 30.0];
+        /// Its correlation distance in metres. Default 10 (ibid., Table 7.5-6).
+        decorrelation: f64 = 10.0, within [0.1, 10_000.0];
     }
 }
 
@@ -83,20 +66,6 @@ impl Canyon {
     fn depth(&self, at: f64) -> f64 {
         let (into, left) = ((at - self.block) / self.turn, (2.0 * self.block - at) / self.turn);
         into.min(left).clamp(0.0, 1.0)
-    }
-
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        check_all(&[
-            ("radio.canyon.speed", self.speed, 0.01, 100.0),
-            ("radio.canyon.block", self.block, 1.0, 100_000.0),
-            ("radio.canyon.rsrp", self.rsrp, -160.0, 0.0),
-            ("radio.canyon.interference", self.interference, -200.0, 0.0),
-            ("radio.canyon.corner", self.corner, 0.0, 100.0),
-            ("radio.canyon.spread", self.spread, 0.0, self.corner),
-            ("radio.canyon.turn", self.turn, 0.01, self.block / 2.0),
-            ("radio.canyon.shadow", self.shadow, 0.0, 30.0),
-            ("radio.canyon.decorrelation", self.decorrelation, 0.1, 10_000.0),
-        ])
     }
 }
 

@@ -1,41 +1,27 @@
 //! One handover.
 
-use serde::{Deserialize, Serialize};
 use squall_units::{Micros, Span};
 
-use super::{STEP, cell, check_all};
-use crate::{error::ConfigError, radio::Levels};
+use super::{STEP, cell};
+use crate::radio::{Levels, model::model};
 
-/// One handover: a cell fades, for a moment nothing passes, and then there is a better one. Nothing in it is
-/// random.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Handover {
-    /// When the interruption begins. Default 10 s.
-    pub at: Span,
-    /// How long nothing passes. Default 50 ms, LTE's 49.5 ms in 3GPP TR 36.881 rounded. One that fails takes
-    /// 0.5 to 3.7 s: the worst round trip that STORM (Fig. 7) met was 3.75 s on the wireless link.
-    pub interruption: Span,
-    /// How long before the interruption the cell begins to fade. Default 4 s, an assumption.
-    pub fading: Span,
-    /// RSRP before and after in dBm. Default −85.
-    pub rsrp: f64,
-    /// RSRP at the end of the fade in dBm. Default −112.
-    pub lowest: f64,
-    /// Interference in a resource element in dBm. Default −108, so that the old cell ends at about −4 dB.
-    pub interference: f64,
-}
-
-impl Default for Handover {
-    fn default() -> Self {
-        Self {
-            at: Span::from_millis(10_000),
-            interruption: Span::from_millis(50),
-            fading: Span::from_millis(4_000),
-            rsrp: -85.0,
-            lowest: -112.0,
-            interference: -108.0,
-        }
+model! {
+    /// One handover: a cell fades, for a moment nothing passes, and then there is a better one. Nothing in it is
+    /// random.
+    pub struct Handover in "radio.handover" as handover {
+        /// When the interruption begins. Default 10 s.
+        at: Span = Span::from_millis(10_000);
+        /// How long nothing passes. Default 50 ms, LTE's 49.5 ms in 3GPP TR 36.881 rounded. One that fails takes
+        /// 0.5 to 3.7 s: the worst round trip that STORM (Fig. 7) met was 3.75 s on the wireless link.
+        interruption: Span = Span::from_millis(50);
+        /// How long before the interruption the cell begins to fade. Default 4 s, an assumption.
+        fading: Span = Span::from_millis(4_000);
+        /// RSRP before and after in dBm. Default −85.
+        rsrp: f64 = -85.0, within [-160.0, 0.0];
+        /// RSRP at the end of the fade in dBm. Default −112.
+        lowest: f64 = -112.0, within [-160.0, handover.rsrp];
+        /// Interference in a resource element in dBm. Default −108, so that the old cell ends at about −4 dB.
+        interference: f64 = -108.0, within [-200.0, 0.0];
     }
 }
 
@@ -59,14 +45,6 @@ impl Handover {
         let left = at.saturating_sub(now);
         let faded = if left >= fading { 0.0 } else { 1.0 - left as f64 / fading as f64 };
         self.rsrp + (self.lowest - self.rsrp) * faded
-    }
-
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        check_all(&[
-            ("radio.handover.rsrp", self.rsrp, -160.0, 0.0),
-            ("radio.handover.lowest", self.lowest, -160.0, self.rsrp),
-            ("radio.handover.interference", self.interference, -200.0, 0.0),
-        ])
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) use self::random::{Drift, gauss};
 pub use self::{
     canyon::Canyon, handover::Handover, rail::Rail, tunnel::Tunnel, walk::Walk, wifi_edge::WifiEdge,
 };
-use super::{Levels, Source, config::within};
+use super::{Levels, Source};
 use crate::error::ConfigError;
 
 /// How long levels hold: short against the second within which people and trains leave a shadow, long against a
@@ -73,17 +73,10 @@ impl Scene {
             Source::WifiEdge(edge) => edge.check(),
             Source::Canyon(canyon) => canyon.check(),
             Source::Tunnel(tunnel) => tunnel.check(),
-            Source::Rail(rail) => rail.check(),
+            Source::Rail(rail) => rail.check().and_then(|()| rail.check_failures()),
             Source::Handover(handover) => handover.check(),
         }
     }
-}
-
-/// A number of a scene with its bounds.
-type Bound = (&'static str, f64, f64, f64);
-
-fn check_all(bounds: &[Bound]) -> Result<(), ConfigError> {
-    bounds.iter().try_for_each(|&(field, value, least, most)| within(field, value, least, most))
 }
 
 /// Somebody who goes from one place to another and back, in metres.

@@ -1,74 +1,55 @@
 //! A train that runs from cell to cell.
 
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
 use squall_units::{Micros, Ratio, Span};
 
 use super::{
-    STEP, STEP_SECONDS, cell, check_all, log_distance,
+    STEP, STEP_SECONDS, cell, log_distance,
     random::{Shadow, between, uniform},
 };
-use crate::{error::ConfigError, radio::Levels};
+use crate::{
+    error::ConfigError,
+    radio::{Levels, config::within, model::model},
+};
 
-/// A train along a line of cells, for ever, with a handover at each.
-///
-/// Two cells count at a time, the one in use and the next, each with path loss and shadowing of its own. Once the
-/// next has been stronger by the hysteresis for the time to trigger (event A3 of 3GPP TS 36.331 §5.5.4.4), the
-/// train changes over: nothing passes for the interruption. Now and then that fails, and it takes much longer
-/// until a cell is found again. What the next cell sends is the interference.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Rail {
-    /// In m/s. Default 83.3: 300 km/h.
-    pub speed: f64,
-    /// From site to site in metres. Default 580, which is seven seconds; the shorter of the two distances in 3GPP
-    /// TR 38.913 §6.1.5. The longer is 1732.
-    pub spacing: f64,
-    /// From the track to the sites in metres. Default 100 (ibid.).
-    pub aside: f64,
-    /// RSRP beside a site in dBm. Default −75, an assumption.
-    pub rsrp: f64,
-    /// By the power of which it falls with the distance. Default 2, as 3GPP TR 38.901 has it for RMa in line of
-    /// sight at first order.
-    pub exponent: f64,
-    /// Deviation of the shadowing in dB. Default 4 (ibid., Table 7.4.1-1).
-    pub shadow: f64,
-    /// Its correlation distance in metres. Default 37 (ibid., Table 7.5-6).
-    pub decorrelation: f64,
-    /// How much of the time the next cell sends. Default 50 %, an assumption.
-    pub load: Ratio,
-    /// By how many dB the next cell must be stronger. Default 3, an assumption.
-    pub hysteresis: f64,
-    /// And for how long. Default 160 ms, an assumption from the values that TS 36.331 allows.
-    pub trigger: Span,
-    /// How long nothing passes in a handover. Default 50 ms (49.5 ms in 3GPP TR 36.881).
-    pub interruption: Span,
-    /// The share of handovers that fail. Default 5 %, an assumption.
-    pub failure: Ratio,
-    /// The shortest time without a cell after a failure. Default 0.5 s.
-    pub shortest: Span,
-    /// The longest. Default 3.7 s, about the worst that STORM (Fig. 7) met.
-    pub longest: Span,
-}
-
-impl Default for Rail {
-    fn default() -> Self {
-        Self {
-            speed: 83.3,
-            spacing: 580.0,
-            aside: 100.0,
-            rsrp: -75.0,
-            exponent: 2.0,
-            shadow: 4.0,
-            decorrelation: 37.0,
-            load: Ratio::from_billionths(500_000_000),
-            hysteresis: 3.0,
-            trigger: Span::from_millis(160),
-            interruption: Span::from_millis(50),
-            failure: Ratio::from_billionths(50_000_000),
-            shortest: Span::from_millis(500),
-            longest: Span::from_millis(3_700),
-        }
+model! {
+    /// A train along a line of cells, for ever, with a handover at each.
+    ///
+    /// Two cells count at a time, the one in use and the next, each with path loss and shadowing of its own. Once the
+    /// next has been stronger by the hysteresis for the time to trigger (event A3 of 3GPP TS 36.331 §5.5.4.4), the
+    /// train changes over: nothing passes for the interruption. Now and then that fails, and it takes much longer
+    /// until a cell is found again. What the next cell sends is the interference.
+    pub struct Rail in "radio.rail" as rail {
+        /// In m/s. Default 83.3: 300 km/h.
+        speed: f64 = 83.3, within [0.1, 300.0];
+        /// From site to site in metres. Default 580, which is seven seconds; the shorter of the two distances in 3GPP
+        /// TR 38.913 §6.1.5. The longer is 1732.
+        spacing: f64 = 580.0, within [50.0, 1e5];
+        /// From the track to the sites in metres. Default 100 (ibid.).
+        aside: f64 = 100.0, within [1.0, 10_000.0];
+        /// RSRP beside a site in dBm. Default −75, an assumption.
+        rsrp: f64 = -75.0, within [-160.0, 0.0];
+        /// By the power of which it falls with the distance. Default 2, as 3GPP TR 38.901 has it for RMa in line of
+        /// sight at first order.
+        exponent: f64 = 2.0, within [0.1, 10.0];
+        /// Deviation of the shadowing in dB. Default 4 (ibid., Table 7.4.1-1).
+        shadow: f64 = 4.0, within [0.0, 30.0];
+        /// Its correlation distance in metres. Default 37 (ibid., Table 7.5-6).
+        decorrelation: f64 = 37.0, within [0.1, 10_000.0];
+        /// How much of the time the next cell sends. Default 50 %, an assumption.
+        load: Ratio = Ratio::from_billionths(500_000_000);
+        /// By how many dB the next cell must be stronger. Default 3, an assumption.
+        hysteresis: f64 = 3.0, within [0.0, 30.0];
+        /// And for how long. Default 160 ms, an assumption from the values that TS 36.331 allows.
+        trigger: Span = Span::from_millis(160);
+        /// How long nothing passes in a handover. Default 50 ms (49.5 ms in 3GPP TR 36.881).
+        interruption: Span = Span::from_millis(50);
+        /// The share of handovers that fail. Default 5 %, an assumption.
+        failure: Ratio = Ratio::from_billionths(50_000_000);
+        /// The shortest time without a cell after a failure. Default 0.5 s.
+        shortest: Span = Span::from_millis(500);
+        /// The longest. Default 3.7 s, about the worst that STORM (Fig. 7) met.
+        longest: Span = Span::from_millis(3_700);
     }
 }
 
@@ -107,24 +88,11 @@ impl Rail {
         log_distance(self.rsrp, self.exponent, along.hypot(self.aside) / self.aside)
     }
 
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        check_all(&[
-            ("radio.rail.speed", self.speed, 0.1, 300.0),
-            ("radio.rail.spacing", self.spacing, 50.0, 1e5),
-            ("radio.rail.aside", self.aside, 1.0, 10_000.0),
-            ("radio.rail.rsrp", self.rsrp, -160.0, 0.0),
-            ("radio.rail.exponent", self.exponent, 0.1, 10.0),
-            ("radio.rail.shadow", self.shadow, 0.0, 30.0),
-            ("radio.rail.decorrelation", self.decorrelation, 0.1, 10_000.0),
-            ("radio.rail.hysteresis", self.hysteresis, 0.0, 30.0),
-            ("radio.rail.shortest in s", self.shortest.duration().as_secs_f64(), 0.0, 3_600.0),
-            (
-                "radio.rail.longest in s",
-                self.longest.duration().as_secs_f64(),
-                self.shortest.duration().as_secs_f64(),
-                3_600.0,
-            ),
-        ])
+    /// Finds whether the times without a cell are out of range.
+    pub(super) fn check_failures(&self) -> Result<(), ConfigError> {
+        let [shortest, longest] = [self.shortest, self.longest].map(|span| span.duration().as_secs_f64());
+        within("radio.rail.shortest in s", shortest, 0.0, 3_600.0)?;
+        within("radio.rail.longest in s", longest, shortest, 3_600.0)
     }
 }
 

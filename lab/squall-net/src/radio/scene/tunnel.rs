@@ -1,56 +1,38 @@
 //! Tunnels without an antenna in them.
 
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
 
-use super::{STEP_SECONDS, cell, check_all, random::Shadow};
-use crate::{error::ConfigError, radio::Levels};
+use super::{STEP_SECONDS, cell, random::Shadow};
+use crate::radio::{Levels, model::model};
 
-/// On a road or line with a tunnel every so often, none of which has an antenna inside.
-///
-/// The signal falls at the mouth, where the cell goes out of sight, and then with every metre, until the middle,
-/// from where on the other mouth is nearer. Interference falls with it, so that noise alone is the limit inside.
-/// No standard gives these losses: they differ from tunnel to tunnel, and all numbers here are assumptions but
-/// the shadowing.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Tunnel {
-    /// In m/s. Default 20: 72 km/h.
-    pub speed: f64,
-    /// From tunnel to tunnel in metres; the way begins with it. Default 600.
-    pub open: f64,
-    /// Length of a tunnel in metres. Default 300.
-    pub length: f64,
-    /// RSRP outside in dBm. Default −85.
-    pub rsrp: f64,
-    /// Interference in a resource element outside in dBm. Default −105.
-    pub interference: f64,
-    /// Loss at the mouth in dB. Default 20, that of a street's corner (ITU-R P.1411 §4.1.3).
-    pub entry: f64,
-    /// Within how many metres that comes. Default 30 (ibid.).
-    pub mouth: f64,
-    /// Further loss in dB for each metre. Default 0.2.
-    pub fade: f64,
-    /// Deviation of the shadowing in dB. Default 4 (3GPP TR 38.901 Table 7.4.1-1, UMa, line of sight).
-    pub shadow: f64,
-    /// Its correlation distance in metres. Default 37 (ibid., Table 7.5-6).
-    pub decorrelation: f64,
-}
-
-impl Default for Tunnel {
-    fn default() -> Self {
-        Self {
-            speed: 20.0,
-            open: 600.0,
-            length: 300.0,
-            rsrp: -85.0,
-            interference: -105.0,
-            entry: 20.0,
-            mouth: 30.0,
-            fade: 0.2,
-            shadow: 4.0,
-            decorrelation: 37.0,
-        }
+model! {
+    /// On a road or line with a tunnel every so often, none of which has an antenna inside.
+    ///
+    /// The signal falls at the mouth, where the cell goes out of sight, and then with every metre, until the middle,
+    /// from where on the other mouth is nearer. Interference falls with it, so that noise alone is the limit inside.
+    /// No standard gives these losses: they differ from tunnel to tunnel, and all numbers here are assumptions but
+    /// the shadowing.
+    pub struct Tunnel in "radio.tunnel" as tunnel {
+        /// In m/s. Default 20: 72 km/h.
+        speed: f64 = 20.0, within [0.01, 200.0];
+        /// From tunnel to tunnel in metres; the way begins with it. Default 600.
+        open: f64 = 600.0, within [0.0, 1e6];
+        /// Length of a tunnel in metres. Default 300.
+        length: f64 = 300.0, within [1.0, 1e5];
+        /// RSRP outside in dBm. Default −85.
+        rsrp: f64 = -85.0, within [-160.0, 0.0];
+        /// Interference in a resource element outside in dBm. Default −105.
+        interference: f64 = -105.0, within [-200.0, 0.0];
+        /// Loss at the mouth in dB. Default 20, that of a street's corner (ITU-R P.1411 §4.1.3).
+        entry: f64 = 20.0, within [0.0, 100.0];
+        /// Within how many metres that comes. Default 30 (ibid.).
+        mouth: f64 = 30.0, within [0.01, 10_000.0];
+        /// Further loss in dB for each metre. Default 0.2.
+        fade: f64 = 0.2, within [0.0, 10.0];
+        /// Deviation of the shadowing in dB. Default 4 (3GPP TR 38.901 Table 7.4.1-1, UMa, line of sight).
+        shadow: f64 = 4.0, within [0.0, 30.0];
+        /// Its correlation distance in metres. Default 37 (ibid., Table 7.5-6).
+        decorrelation: f64 = 37.0, within [0.1, 10_000.0];
     }
 }
 
@@ -75,21 +57,6 @@ impl Tunnel {
             return 0.0;
         }
         self.entry * (inside / self.mouth).min(1.0) + self.fade * (inside - self.mouth).max(0.0)
-    }
-
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        check_all(&[
-            ("radio.tunnel.speed", self.speed, 0.01, 200.0),
-            ("radio.tunnel.open", self.open, 0.0, 1e6),
-            ("radio.tunnel.length", self.length, 1.0, 1e5),
-            ("radio.tunnel.rsrp", self.rsrp, -160.0, 0.0),
-            ("radio.tunnel.interference", self.interference, -200.0, 0.0),
-            ("radio.tunnel.entry", self.entry, 0.0, 100.0),
-            ("radio.tunnel.mouth", self.mouth, 0.01, 10_000.0),
-            ("radio.tunnel.fade", self.fade, 0.0, 10.0),
-            ("radio.tunnel.shadow", self.shadow, 0.0, 30.0),
-            ("radio.tunnel.decorrelation", self.decorrelation, 0.1, 10_000.0),
-        ])
     }
 }
 

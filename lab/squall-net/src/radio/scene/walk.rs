@@ -1,56 +1,38 @@
 //! A walk through a building, away from an access point and back.
 
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
 
-use super::{Shuttle, check_all, log_distance, random::Shadow};
-use crate::{error::ConfigError, radio::Levels};
+use super::{Shuttle, log_distance, random::Shadow};
+use crate::radio::{Levels, model::model};
 
-/// A walk through a building, away from an access point and back, for ever.
-///
-/// The RSSI falls with the distance as in free space and by a fixed loss for each wall on the way (the multi-wall
-/// model of COST 231, final report §4.7), with log-normal shadowing. Walls are crossed through doors, so that
-/// their loss comes within a step or two.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Walk {
-    /// In m/s. Default 1.4.
-    pub speed: f64,
-    /// The nearest point in metres. Default 2.
-    pub near: f64,
-    /// The farthest point in metres. Default 30.
-    pub far: f64,
-    /// RSSI one metre away in dBm. Default −26: 20 dBm less 46 dB, the first metre at 5.2 GHz (ITU-R P.1238).
-    pub reference: f64,
-    /// By the power of which it falls with the distance. Default 2, free space, as COST 231 has it beside walls.
-    pub exponent: f64,
-    /// From wall to wall in metres. Default 6, an assumption.
-    pub room: f64,
-    /// Loss of a wall in dB. Default 6.9, a heavy wall of COST 231; a light one has 3.4.
-    pub wall: f64,
-    /// Within how many metres behind a wall its loss comes. Default 1, an assumption: a door.
-    pub door: f64,
-    /// Deviation of the shadowing in dB. Default 3 (3GPP TR 38.901 Table 7.4.1-1, indoor office, line of sight:
-    /// the walls are apart).
-    pub shadow: f64,
-    /// Its correlation distance in metres. Default 10 (ibid., Table 7.5-6).
-    pub decorrelation: f64,
-}
-
-impl Default for Walk {
-    fn default() -> Self {
-        Self {
-            speed: 1.4,
-            near: 2.0,
-            far: 30.0,
-            reference: -26.0,
-            exponent: 2.0,
-            room: 6.0,
-            wall: 6.9,
-            door: 1.0,
-            shadow: 3.0,
-            decorrelation: 10.0,
-        }
+model! {
+    /// A walk through a building, away from an access point and back, for ever.
+    ///
+    /// The RSSI falls with the distance as in free space and by a fixed loss for each wall on the way (the multi-wall
+    /// model of COST 231, final report §4.7), with log-normal shadowing. Walls are crossed through doors, so that
+    /// their loss comes within a step or two.
+    pub struct Walk in "radio.walk" as walk {
+        /// In m/s. Default 1.4.
+        speed: f64 = 1.4, within [0.01, 100.0];
+        /// The nearest point in metres. Default 2.
+        near: f64 = 2.0, within [0.0, 10_000.0];
+        /// The farthest point in metres. Default 30.
+        far: f64 = 30.0, within [walk.near + 0.1, 20_000.0];
+        /// RSSI one metre away in dBm. Default −26: 20 dBm less 46 dB, the first metre at 5.2 GHz (ITU-R P.1238).
+        reference: f64 = -26.0, within [-100.0, 50.0];
+        /// By the power of which it falls with the distance. Default 2, free space, as COST 231 has it beside walls.
+        exponent: f64 = 2.0, within [0.1, 10.0];
+        /// From wall to wall in metres. Default 6, an assumption.
+        room: f64 = 6.0, within [0.1, 10_000.0];
+        /// Loss of a wall in dB. Default 6.9, a heavy wall of COST 231; a light one has 3.4.
+        wall: f64 = 6.9, within [0.0, 100.0];
+        /// Within how many metres behind a wall its loss comes. Default 1, an assumption: a door.
+        door: f64 = 1.0, within [0.01, walk.room];
+        /// Deviation of the shadowing in dB. Default 3 (3GPP TR 38.901 Table 7.4.1-1, indoor office, line of sight:
+        /// the walls are apart).
+        shadow: f64 = 3.0, within [0.0, 30.0];
+        /// Its correlation distance in metres. Default 10 (ibid., Table 7.5-6).
+        decorrelation: f64 = 10.0, within [0.1, 10_000.0];
     }
 }
 
@@ -76,21 +58,6 @@ impl Walk {
         let behind = rooms.fract() * self.room;
         let crossed = if rooms >= 1.0 { rooms.floor() - 1.0 + (behind / self.door).min(1.0) } else { 0.0 };
         crossed * self.wall
-    }
-
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        check_all(&[
-            ("radio.walk.speed", self.speed, 0.01, 100.0),
-            ("radio.walk.near", self.near, 0.0, 10_000.0),
-            ("radio.walk.far", self.far, self.near + 0.1, 20_000.0),
-            ("radio.walk.reference", self.reference, -100.0, 50.0),
-            ("radio.walk.exponent", self.exponent, 0.1, 10.0),
-            ("radio.walk.room", self.room, 0.1, 10_000.0),
-            ("radio.walk.wall", self.wall, 0.0, 100.0),
-            ("radio.walk.door", self.door, 0.01, self.room),
-            ("radio.walk.shadow", self.shadow, 0.0, 30.0),
-            ("radio.walk.decorrelation", self.decorrelation, 0.1, 10_000.0),
-        ])
     }
 }
 

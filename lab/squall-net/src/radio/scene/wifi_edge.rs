@@ -1,57 +1,39 @@
 //! To the edge of an access point's coverage and back.
 
 use rand_pcg::Pcg64Mcg;
-use serde::{Deserialize, Serialize};
 use squall_units::Span;
 
-use super::{STEP_SECONDS, Shuttle, check_all, log_distance, random::Shadow};
-use crate::{error::ConfigError, radio::Levels};
+use super::{STEP_SECONDS, Shuttle, log_distance, random::Shadow};
+use crate::radio::{Levels, model::model};
 
-/// On foot from an access point to the edge of its coverage outdoors and back, for ever.
-///
-/// Path loss and shadowing are those of a street without line of sight. A station that receives too little
-/// loses its association, and needs a while to get it back.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct WifiEdge {
-    /// In m/s. Default 1.4.
-    pub speed: f64,
-    /// The nearest point in metres. Default 3.
-    pub near: f64,
-    /// The farthest point in metres. Default 40, where the mean RSSI is that of the slowest scheme, −82 dBm.
-    pub far: f64,
-    /// RSSI one metre away in dBm. Default −26, as in [`Walk`](super::Walk).
-    pub reference: f64,
-    /// By the power of which it falls with the distance. Default 3.53 (3GPP TR 38.901 Table 7.4.1-1, UMi street
-    /// canyon without line of sight).
-    pub exponent: f64,
-    /// Deviation of the shadowing in dB. Default 7.82 (ibid.).
-    pub shadow: f64,
-    /// Its correlation distance in metres. Default 13 (ibid., Table 7.5-6).
-    pub decorrelation: f64,
-    /// Below this RSSI in dBm the association is lost. Default −92, an assumption: beacons are sent with the
-    /// slowest scheme, and several must be missed.
-    pub lost: f64,
-    /// From this RSSI in dBm on the station associates again. Default −85, an assumption.
-    pub found: f64,
-    /// How long that takes. Default 1 s, an assumption: scan, association, key exchange, address.
-    pub rejoin: Span,
-}
-
-impl Default for WifiEdge {
-    fn default() -> Self {
-        Self {
-            speed: 1.4,
-            near: 3.0,
-            far: 40.0,
-            reference: -26.0,
-            exponent: 3.53,
-            shadow: 7.82,
-            decorrelation: 13.0,
-            lost: -92.0,
-            found: -85.0,
-            rejoin: Span::from_millis(1_000),
-        }
+model! {
+    /// On foot from an access point to the edge of its coverage outdoors and back, for ever.
+    ///
+    /// Path loss and shadowing are those of a street without line of sight. A station that receives too little
+    /// loses its association, and needs a while to get it back.
+    pub struct WifiEdge in "radio.wifi_edge" as edge {
+        /// In m/s. Default 1.4.
+        speed: f64 = 1.4, within [0.01, 100.0];
+        /// The nearest point in metres. Default 3.
+        near: f64 = 3.0, within [0.0, 10_000.0];
+        /// The farthest point in metres. Default 40, where the mean RSSI is that of the slowest scheme, −82 dBm.
+        far: f64 = 40.0, within [edge.near + 0.1, 20_000.0];
+        /// RSSI one metre away in dBm. Default −26, as in [`Walk`](super::Walk).
+        reference: f64 = -26.0, within [-100.0, 50.0];
+        /// By the power of which it falls with the distance. Default 3.53 (3GPP TR 38.901 Table 7.4.1-1, UMi street
+        /// canyon without line of sight).
+        exponent: f64 = 3.53, within [0.1, 10.0];
+        /// Deviation of the shadowing in dB. Default 7.82 (ibid.).
+        shadow: f64 = 7.82, within [0.0, 30.0];
+        /// Its correlation distance in metres. Default 13 (ibid., Table 7.5-6).
+        decorrelation: f64 = 13.0, within [0.1, 10_000.0];
+        /// Below this RSSI in dBm the association is lost. Default −92, an assumption: beacons are sent with the
+        /// slowest scheme, and several must be missed.
+        lost: f64 = -92.0, within [-200.0, 0.0];
+        /// From this RSSI in dBm on the station associates again. Default −85, an assumption.
+        found: f64 = -85.0, within [edge.lost, 0.0];
+        /// How long that takes. Default 1 s, an assumption: scan, association, key exchange, address.
+        rejoin: Span = Span::from_millis(1_000);
     }
 }
 
@@ -72,20 +54,6 @@ impl WifiEdge {
             shadow: Shadow::new(self.shadow, self.decorrelation, self.speed, random),
             away: None,
         }
-    }
-
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
-        check_all(&[
-            ("radio.wifi_edge.speed", self.speed, 0.01, 100.0),
-            ("radio.wifi_edge.near", self.near, 0.0, 10_000.0),
-            ("radio.wifi_edge.far", self.far, self.near + 0.1, 20_000.0),
-            ("radio.wifi_edge.reference", self.reference, -100.0, 50.0),
-            ("radio.wifi_edge.exponent", self.exponent, 0.1, 10.0),
-            ("radio.wifi_edge.shadow", self.shadow, 0.0, 30.0),
-            ("radio.wifi_edge.decorrelation", self.decorrelation, 0.1, 10_000.0),
-            ("radio.wifi_edge.lost", self.lost, -200.0, 0.0),
-            ("radio.wifi_edge.found", self.found, self.lost, 0.0),
-        ])
     }
 }
 

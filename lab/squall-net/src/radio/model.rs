@@ -1,0 +1,52 @@
+//! Models of radios as data.
+
+/// Declares a model of numbers that a file may leave out: each field with its default and its bounds, so that the three
+/// stay together. The model has [`Default`], serde, and `check`, which returns the first field that is out of bounds.
+///
+/// Errors call a field `radio.walk.near`. Bounds include both ends, and may use other fields of the model:
+///
+/// ```text
+/// model! {
+///     pub struct Walk in "radio.walk" as walk {
+///         near: f64 = 2.0, within [0.0, 10_000.0];
+///         far: f64 = 30.0, within [walk.near + 0.1, 20_000.0];
+///     }
+/// }
+/// ```
+macro_rules! model {
+    (
+        $(#[$about:meta])*
+        pub struct $name:ident in $key:literal as $model:ident {
+            $(
+                $(#[$doc:meta])*
+                $field:ident: $type:ty = $default:expr $(, within [$least:expr, $most:expr])?;
+            )*
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct $name {
+            $($(#[$doc])* pub $field: $type,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        impl $name {
+            pub(in crate::radio) fn check(&self) -> Result<(), crate::error::ConfigError> {
+                let $model = self;
+                $($(
+                    let field = concat!($key, ".", stringify!($field));
+                    crate::radio::config::within(field, $model.$field, $least, $most)?;
+                )?)*
+                Ok(())
+            }
+        }
+    };
+}
+
+pub(super) use model;
