@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use rand_pcg::{Pcg64Mcg, rand_core::Rng};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use squall_units::{Rate, Span};
 
 use crate::{
@@ -44,26 +44,6 @@ impl TextOrTable for DelayConfig {
     fn from_table(table: Self::Table) -> Result<Self, String> {
         table.series()?.map(Self::Series).ok_or_else(|| "a delay is given by steps or csv".to_owned())
     }
-
-    fn to_text(&self) -> Option<String> {
-        match self {
-            Self::Fixed(delay) => Some(delay.to_string()),
-            Self::Series(_) => None,
-        }
-    }
-
-    fn to_table(&self) -> Self::Table {
-        match self {
-            Self::Series(series) => SeriesTable::of(series),
-            Self::Fixed(delay) => SeriesTable {
-                steps: Some(vec![(Span::default(), *delay)]),
-                csv: None,
-                column: None,
-                scale: None,
-                repeat: None,
-            },
-        }
-    }
 }
 
 impl DelayConfig {
@@ -99,14 +79,12 @@ pub enum JitterShape {
     Normal,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JitterTable {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     uniform: Option<Span>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     normal: Option<Span>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     reorder: bool,
 }
 
@@ -132,22 +110,6 @@ impl TextOrTable for JitterConfig {
             (None, Some(size)) => Ok(Self { shape: JitterShape::Normal, size, reorder }),
             _ => Err("a jitter is given by either uniform or normal".to_owned()),
         }
-    }
-
-    fn to_text(&self) -> Option<String> {
-        match self.shape {
-            _ if self.reorder => None,
-            JitterShape::Uniform => Some(self.size.to_string()),
-            JitterShape::Normal => Some(format!("normal:{}", self.size)),
-        }
-    }
-
-    fn to_table(&self) -> JitterTable {
-        let (uniform, normal) = match self.shape {
-            JitterShape::Uniform => (Some(self.size), None),
-            JitterShape::Normal => (None, Some(self.size)),
-        };
-        JitterTable { uniform, normal, reorder: self.reorder }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{fmt, marker::PhantomData};
 
 use serde::{
-    Deserialize, Deserializer, Serialize, Serializer,
+    Deserialize, Deserializer,
     de::{self, value::MapAccessDeserializer},
 };
 
@@ -13,23 +13,11 @@ pub(crate) trait TextOrTable: Sized {
     const EXPECTED: &'static str;
 
     /// The table's fields.
-    type Table: Serialize + for<'de> Deserialize<'de>;
+    type Table: for<'de> Deserialize<'de>;
 
     fn from_text(text: &str) -> Result<Self, String>;
 
     fn from_table(table: Self::Table) -> Result<Self, String>;
-
-    /// The short spelling, if this value has one.
-    fn to_text(&self) -> Option<String>;
-
-    fn to_table(&self) -> Self::Table;
-}
-
-pub(crate) fn serialize<V: TextOrTable, S: Serializer>(value: &V, serializer: S) -> Result<S::Ok, S::Error> {
-    match value.to_text() {
-        Some(text) => serializer.serialize_str(&text),
-        None => value.to_table().serialize(serializer),
-    }
 }
 
 pub(crate) fn deserialize<'de, V: TextOrTable, D: Deserializer<'de>>(deserializer: D) -> Result<V, D::Error> {
@@ -67,15 +55,9 @@ impl<'de, V: TextOrTable> de::Visitor<'de> for Visitor<V> {
     }
 }
 
-/// Gives a [`TextOrTable`] type serde and [`FromStr`](std::str::FromStr) by its two spellings.
+/// Gives a [`TextOrTable`] type [`Deserialize`] and [`FromStr`](std::str::FromStr) by its two spellings.
 macro_rules! text_or_table {
     ($($value:ty),* $(,)?) => {$(
-        impl serde::Serialize for $value {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                $crate::form::serialize(self, serializer)
-            }
-        }
-
         impl<'de> serde::Deserialize<'de> for $value {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 $crate::form::deserialize(deserializer)

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use rand_pcg::{Pcg64Mcg, rand_core::Rng};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use squall_units::{Ratio, Span, UnitError};
 
 use crate::{
@@ -67,28 +67,18 @@ impl Default for LossConfig {
     }
 }
 
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LossTable {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     to_bad: Option<Ratio>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     to_good: Option<Ratio>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     loss_good: Option<Ratio>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     loss_bad: Option<Ratio>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     list: Option<Vec<u64>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     steps: Option<Vec<(Span, Ratio)>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     csv: Option<PathBuf>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     column: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     scale: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     repeat: Option<Span>,
 }
 
@@ -125,33 +115,6 @@ impl TextOrTable for LossConfig {
             (None, None, Some(list), None) if plain => Ok(Self::List(list)),
             (None, None, None, Some(series)) if plain => Ok(Self::Series(series)),
             _ => Err("a loss is given by one of to_bad and to_good, list, steps or csv".to_owned()),
-        }
-    }
-
-    fn to_text(&self) -> Option<String> {
-        match self {
-            Self::Bernoulli(ratio) => Some(ratio.to_string()),
-            _ => None,
-        }
-    }
-
-    fn to_table(&self) -> LossTable {
-        match self {
-            Self::Bernoulli(ratio) => {
-                LossTable { steps: Some(vec![(Span::default(), *ratio)]), ..LossTable::default() }
-            }
-            Self::GilbertElliott(chain) => LossTable {
-                to_bad: Some(chain.to_bad),
-                to_good: Some(chain.to_good),
-                loss_good: Some(chain.loss_good),
-                loss_bad: Some(chain.loss_bad),
-                ..LossTable::default()
-            },
-            Self::List(list) => LossTable { list: Some(list.clone()), ..LossTable::default() },
-            Self::Series(series) => {
-                let SeriesTable { steps, csv, column, scale, repeat } = SeriesTable::of(series);
-                LossTable { steps, csv, column, scale, repeat, ..LossTable::default() }
-            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use squall_units::{Rate, Size, UnitError};
 
 use crate::{rate::WORK_PER_BIT, time::Nanos};
@@ -13,8 +13,8 @@ use crate::{rate::WORK_PER_BIT, time::Nanos};
 /// time 0, and never holds more than the burst.
 ///
 /// In files and as text: `"20mbps:50kB"`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct PolicerConfig {
     /// What passes for long.
     pub rate: Rate,
@@ -39,12 +39,6 @@ impl TryFrom<String> for PolicerConfig {
 
     fn try_from(text: String) -> Result<Self, String> {
         text.parse()
-    }
-}
-
-impl From<PolicerConfig> for String {
-    fn from(config: PolicerConfig) -> Self {
-        config.to_string()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use squall_units::{Size, Span, UnitError};
 
 use crate::{
@@ -121,7 +121,19 @@ impl TextOrTable for QueueConfig {
         };
         Ok(Self { limit, drop, codel })
     }
+}
 
+/// As a text if there is one for it, else as a table: the log of a link names its queue.
+impl Serialize for QueueConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.to_text() {
+            Some(text) => serializer.serialize_str(&text),
+            None => self.to_table().serialize(serializer),
+        }
+    }
+}
+
+impl QueueConfig {
     fn to_text(&self) -> Option<String> {
         let kind = match (self.drop, self.codel) {
             (DropEnd::Tail, None) => "",

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use squall_trace::{TraceError, mahimahi::Trace, read_text};
 use squall_units::{Rate, Ratio, Span};
 
@@ -38,24 +38,17 @@ pub enum RateConfig {
     },
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RateTable {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     mahimahi: Option<PathBuf>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     millis: Option<Vec<u64>>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     once: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     steps: Option<Vec<(Span, Rate)>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     csv: Option<PathBuf>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     column: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     scale: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     repeat: Option<Span>,
 }
 
@@ -89,30 +82,6 @@ impl TextOrTable for RateConfig {
                     .to_owned())
             }
         }
-    }
-
-    fn to_text(&self) -> Option<String> {
-        match self {
-            Self::Unlimited => Some("unlimited".to_owned()),
-            Self::Fixed(rate) => Some(rate.to_string()),
-            Self::Series(_) | Self::Mahimahi { .. } => None,
-        }
-    }
-
-    fn to_table(&self) -> RateTable {
-        let series = match self {
-            Self::Series(series) => SeriesTable::of(series),
-            _ => SeriesTable { steps: None, csv: None, column: None, scale: None, repeat: None },
-        };
-        let (mahimahi, millis, once) = match self {
-            Self::Mahimahi { file: Some(file), once, .. } => (Some(file.clone()), None, *once),
-            Self::Mahimahi { file: None, trace, once } => {
-                (None, trace.as_ref().map(|trace| trace.millis().to_vec()), *once)
-            }
-            _ => (None, None, false),
-        };
-        let SeriesTable { steps, csv, column, scale, repeat } = series;
-        RateTable { mahimahi, millis, once, steps, csv, column, scale, repeat }
     }
 }
 

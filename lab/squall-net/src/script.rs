@@ -1,6 +1,6 @@
 //! Changes at given times: rate, delay, loss, outages.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use squall_units::{Rate, Size, Span};
 
 use crate::{
@@ -10,36 +10,30 @@ use crate::{
 };
 
 /// Something that happens to one direction of a link at a given time. An event may change several things.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkEvent {
     /// When, from the start of the run.
     pub at: Span,
     /// The rate from now on, also instead of a trace or series, which does not come back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// The propagation delay from now on. Without `over` a shorter delay does not let packets overtake those
     /// under way, unless the link's jitter reorders.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
     /// Rate and delay do not jump but move evenly to their new values within this time (the rate in steps
     /// of a millisecond).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<Span>,
     /// The loss from now on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<LossConfig>,
     /// The largest packet from now on, within the bounds of [`LinkConfig::mtu`](crate::LinkConfig::mtu). What is
     /// waiting or under way arrives.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<Size>,
     /// An outage of this length begins. Outages may overlap; the link is back after the last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outage: Option<Span>,
 }
 
 /// What an outage does to packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutageMode {
     /// Packets pushed during the outage, and those waiting or under way when it begins, are dropped.

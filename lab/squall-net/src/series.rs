@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use squall_trace::{Sample, TraceError, column, read_text};
 use squall_units::{Micros, Span};
 
@@ -126,18 +126,13 @@ impl<V: Copy> Series<V> {
 }
 
 /// The fields by which a table describes a series.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SeriesTable<V> {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) steps: Option<Vec<(Span, V)>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) csv: Option<PathBuf>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) column: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) scale: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) repeat: Option<Span>,
 }
 
@@ -154,17 +149,6 @@ impl<V: Copy> SeriesTable<V> {
             }
             (None, None, None) if self.scale.is_none() && self.repeat.is_none() => Ok(None),
             _ => Err("a series is given by steps, or by csv and column (and scale)".to_owned()),
-        }
-    }
-
-    pub(crate) fn of(series: &Series<V>) -> Self {
-        let source = series.source.clone();
-        Self {
-            steps: source.is_none().then(|| series.steps.to_vec()),
-            csv: source.as_ref().map(|source| source.csv.clone()),
-            scale: source.as_ref().map(|source| source.scale).filter(|scale| *scale != 1.0),
-            column: source.map(|source| source.column),
-            repeat: series.repeat,
         }
     }
 }

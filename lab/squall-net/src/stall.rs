@@ -11,7 +11,7 @@ use rand_pcg::{
     Pcg64Mcg,
     rand_core::{Rng, SeedableRng},
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use squall_units::{Micros, Ratio, Span};
 
 use crate::{
@@ -44,7 +44,7 @@ pub const MAX_STALLS: usize = 8;
 /// "#).unwrap();
 /// assert_eq!(path.stalls[1].left.as_f64(), 0.2);
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StallConfig {
     /// Mean time from the end of one to the begin of the next, 1 ms to 24 h.
@@ -59,8 +59,8 @@ pub struct StallConfig {
 
 /// How long stalls take: `"80ms"`, or `"50ms..400ms"` for one drawn between these, evenly in the logarithm: as many
 /// from 50 to 100 ms as from 100 to 200.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct StallLength {
     /// The shortest, at least 1 ms.
     pub least: Span,
@@ -85,12 +85,6 @@ impl TryFrom<String> for StallLength {
 
     fn try_from(text: String) -> Result<Self, ConfigError> {
         text.parse()
-    }
-}
-
-impl From<StallLength> for String {
-    fn from(length: StallLength) -> Self {
-        length.to_string()
     }
 }
 

@@ -1,7 +1,11 @@
 //! Paths as they are written in files and on command lines.
 
-use squall_net::{DelayConfig, Direction, GilbertElliott, LinkConfig, LossConfig, PathConfig, RateConfig};
-use squall_units::{Rate, Span};
+use squall_net::{
+    CodelConfig, DelayConfig, Direction, DropEnd, GilbertElliott, JitterConfig, JitterShape, Limit,
+    LinkConfig, LinkEvent, LossConfig, OutageMode, PathConfig, QueueConfig, RateConfig,
+    series::{CsvSource, Series},
+};
+use squall_units::{Rate, Ratio, Span};
 
 #[derive(serde::Deserialize)]
 struct File {
@@ -52,10 +56,8 @@ fn events_go_to_their_directions() {
 }
 
 #[test]
-fn what_is_written_reads_back() {
-    let mut path = wifi();
-    path.metered = true;
-    path.down = toml::from_str(
+fn every_field_of_a_link_is_read() {
+    let link: LinkConfig = toml::from_str(
         r#"
         rate = { steps = [["0s", "20mbps"], ["5s", "1.5mbps"]], repeat = "10s" }
         delay = { csv = "ping.csv", column = "rtt_ms", scale = 0.5 }
@@ -63,18 +65,58 @@ fn what_is_written_reads_back() {
         loss = { to_bad = "1%", to_good = 0.2 }
         duplicate = "0.5%"
         corrupt = "0.1%"
+        mtu = "1400B"
         queue = { bytes = "75kB", packets = 40, drop = "head", codel = { target = "10ms" } }
+        policer = "20mbps:50kB"
         outage = "hold"
         delay_first = true
-        events = [{ at = "1s", loss = "2%/5", mtu = "1400B" }]
+        events = [{ at = "1s", loss = "2%/5", mtu = "1300B" }]
         "#,
     )
     .unwrap();
-    path.up.rate = toml::from_str::<LinkConfig>("rate = { mahimahi = 'lte.up', once = true }").unwrap().rate;
-    let toml = toml::to_string(&path).unwrap();
-    assert_eq!(toml::from_str::<PathConfig>(&toml).unwrap(), path, "{toml}");
-    let json = serde_json::to_string(&path).unwrap();
-    assert_eq!(serde_json::from_str::<PathConfig>(&json).unwrap(), path, "{json}");
+    let (at, size) = (Span::from_millis, |text: &str| text.parse().unwrap());
+    let steps = vec![(at(0), Rate::from_bps(20_000_000)), (at(5_000), Rate::from_bps(1_500_000))];
+    let ping = CsvSource { csv: "ping.csv".into(), column: "rtt_ms".into(), scale: 0.5 };
+    let expected = LinkConfig {
+        rate: RateConfig::Series(Series::new(steps, Some(at(10_000))).unwrap()),
+        delay: DelayConfig::Series(Series::from_file(ping, None)),
+        jitter: JitterConfig { shape: JitterShape::Normal, size: at(3), reorder: true },
+        loss: LossConfig::GilbertElliott(GilbertElliott {
+            to_bad: ratio("1%"),
+            to_good: ratio("20%"),
+            loss_good: ratio("0%"),
+            loss_bad: ratio("100%"),
+        }),
+        duplicate: ratio("0.5%"),
+        corrupt: ratio("0.1%"),
+        mtu: size("1400B"),
+        queue: QueueConfig {
+            limit: Limit::At { bytes: Some(size("75kB")), packets: Some(40) },
+            drop: DropEnd::Head,
+            codel: Some(CodelConfig { target: at(10), ..CodelConfig::default() }),
+        },
+        policer: Some("20mbps:50kB".parse().unwrap()),
+        outage: OutageMode::Hold,
+        delay_first: true,
+        events: vec![LinkEvent {
+            at: at(1_000),
+            loss: Some("2%/5".parse().unwrap()),
+            mtu: Some(size("1300B")),
+            ..LinkEvent::default()
+        }],
+    };
+    assert_eq!(link, expected);
+    let mahimahi: LinkConfig = toml::from_str("rate = { mahimahi = 'lte.up', once = true }").unwrap();
+    let file = Some("lte.up".into());
+    assert_eq!(mahimahi.rate, RateConfig::Mahimahi { file, trace: None, once: true });
+    assert_eq!(
+        serde_json::from_str::<LinkConfig>(r#"{"rate": "8mbps"}"#).unwrap(),
+        "rate=8mbps".parse().unwrap()
+    );
+}
+
+fn ratio(text: &str) -> Ratio {
+    text.parse().unwrap()
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod path;
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use squall_trace::TraceError;
 use squall_units::{Rate, Ratio, Size};
 
@@ -26,7 +26,7 @@ use crate::{
 /// In TOML every field may be left out; as text it is `rate=20mbps,delay=15ms,queue=100kB,loss=0.1%`, with the
 /// keys `rate`, `mahimahi` (a trace file), `delay`, `jitter`, `reorder`, `loss`, `duplicate`, `corrupt`, `mtu`,
 /// `queue`, `policer`, `outage` and `delay_first`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "LinkPatch")]
 pub struct LinkConfig {
     /// How fast packets are sent. Default: unlimited.

@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, str::FromStr};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use squall_units::{Ratio, Size};
 
 use super::LinkConfig;
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The fields of a [`LinkConfig`], each of which may be missing.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct LinkPatch {
     pub(crate) rate: Option<RateConfig>,

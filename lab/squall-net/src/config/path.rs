@@ -47,7 +47,7 @@ pub enum Direction {
 /// "#).unwrap();
 /// assert_eq!(path.up.rate.mean_bps(), Some(5_000_000));
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "PathTable")]
 pub struct PathConfig {
     /// What the path is called in reports. Default: empty, which a network replaces by `path0`, `path1`, ...
@@ -60,49 +60,39 @@ pub struct PathConfig {
     pub metered: bool,
     /// The name of another path whose queue and serialiser this path's packets pass, in both directions, before
     /// their own loss and delay. Default: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bottleneck: Option<String>,
     /// The radio that both directions depend on, if there is one: their rate is then what it gives at best.
     /// Default: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub radio: Option<RadioConfig>,
     /// Times at random in which both directions carry less, or nothing. Not beside a shared bottleneck. Default: none.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stalls: Vec<StallConfig>,
     /// What changes, and when, in one or both directions.
     pub events: Vec<PathEvent>,
 }
 
 /// Something that happens to a path at a given time. An event may change several things.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathEvent {
     /// When, from the start of the run.
     pub at: Span,
     /// The direction concerned. Default: both.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<Direction>,
     /// As [`LinkEvent::rate`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// As [`LinkEvent::delay`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
     /// As [`LinkEvent::over`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<Span>,
     /// As [`LinkEvent::loss`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<LossConfig>,
     /// As [`LinkEvent::mtu`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<Size>,
     /// As [`LinkEvent::outage`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outage: Option<Span>,
     /// A NAT on the way forgets the client: from now on the server sees it at another port, and what it sends
     /// to the old one is lost. Default: no.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default)]
     pub rebind: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, de};
 use squall_signal::Technology;
 use squall_trace::TraceError;
 use squall_units::Span;
@@ -49,8 +49,8 @@ pub enum Source {
 /// "#).unwrap();
 /// assert_eq!(path.radio.unwrap().lead.micros(), 500_000);
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "RadioTable", into = "RadioTable")]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "RadioTable")]
 pub struct RadioConfig {
     /// Where the levels come from.
     pub source: Source,
@@ -153,58 +153,33 @@ pub(super) fn within(field: &str, value: f64, least: f64, most: f64) -> Result<(
 }
 
 /// A radio as it is written.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct RadioTable {
-    #[serde(skip_serializing_if = "Option::is_none")]
     series: Option<LevelSeries>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     trace: Option<LevelSeries>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     walk: Option<Walk>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     wifi_edge: Option<WifiEdge>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     canyon: Option<Canyon>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     tunnel: Option<Tunnel>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     rail: Option<Rail>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     handover: Option<Handover>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     technology: Option<Named>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     lead: Option<Lead>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     capture: Option<Span>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     granularity: Option<Span>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     late: Option<Span>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     noise: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     noise_correlation: Option<Span>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     quantum: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     cellular: Option<CellularMap>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     wifi: Option<WifiMap>,
 }
 
 /// A technology by its name.
 #[derive(Debug, Clone, Copy)]
 struct Named(Technology);
-
-impl Serialize for Named {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0.name())
-    }
-}
 
 impl<'de> Deserialize<'de> for Named {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -248,35 +223,5 @@ impl TryFrom<RadioTable> for RadioConfig {
         // Here already, so that a file's error has its line.
         config.check().map_err(|problem| problem.to_string())?;
         Ok(config)
-    }
-}
-
-impl From<RadioConfig> for RadioTable {
-    fn from(config: RadioConfig) -> Self {
-        let mut table = Self {
-            technology: config.technology.map(Named),
-            lead: Some(config.lead),
-            capture: Some(config.capture),
-            granularity: Some(config.granularity),
-            late: Some(config.late),
-            noise: Some(config.noise),
-            noise_correlation: Some(config.noise_correlation),
-            quantum: Some(config.quantum),
-            seed: config.seed,
-            cellular: Some(config.cellular),
-            wifi: Some(config.wifi),
-            ..Self::default()
-        };
-        match config.source {
-            Source::Series(series) => table.series = Some(series),
-            Source::Trace(series) => table.trace = Some(series),
-            Source::Walk(walk) => table.walk = Some(walk),
-            Source::WifiEdge(edge) => table.wifi_edge = Some(edge),
-            Source::Canyon(canyon) => table.canyon = Some(canyon),
-            Source::Tunnel(tunnel) => table.tunnel = Some(tunnel),
-            Source::Rail(rail) => table.rail = Some(rail),
-            Source::Handover(handover) => table.handover = Some(handover),
-        }
-        table
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use squall_signal::{Reading, Technology};
 use squall_trace::{Sample, TraceError, column, has_column, read_text};
 use squall_units::{Micros, Span};
@@ -36,8 +36,8 @@ impl Levels {
 }
 
 /// A level in dBm or dB, from −200 to 100.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "f64", into = "f64")]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(try_from = "f64")]
 pub struct Level(f64);
 
 impl Level {
@@ -79,8 +79,8 @@ impl Sample for Level {
 /// `rssi_dbm` beside `time_s`, or steps: `{ rssi = [["0s", -55], ["8s", -82.5]] }`. With `repeat = "10s"` it
 /// starts again after that time; without, the last levels hold, but the radio reports nothing after the last
 /// of all steps.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "LevelTable", into = "LevelTable")]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(try_from = "LevelTable")]
 pub struct LevelSeries {
     /// The file that [`load`](crate::PathConfig::load) reads, if the levels come from a file.
     pub csv: Option<PathBuf>,
@@ -169,18 +169,13 @@ impl LevelSeries {
 }
 
 /// Levels as they are written.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct LevelTable {
-    #[serde(skip_serializing_if = "Option::is_none")]
     csv: Option<PathBuf>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     rsrp: Option<Vec<(Span, Level)>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     sinr: Option<Vec<(Span, Level)>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     rssi: Option<Vec<(Span, Level)>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     repeat: Option<Span>,
 }
 
@@ -199,20 +194,5 @@ impl TryFrom<LevelTable> for LevelSeries {
             return Err("levels are given by csv, or by steps of rsrp, sinr or rssi".to_owned());
         }
         Ok(levels)
-    }
-}
-
-impl From<LevelSeries> for LevelTable {
-    fn from(levels: LevelSeries) -> Self {
-        let written = levels.csv.is_none();
-        let steps =
-            |series: Option<Series<Level>>| series.filter(|_| written).map(|series| series.steps().to_vec());
-        Self {
-            rsrp: steps(levels.rsrp),
-            sinr: steps(levels.sinr),
-            rssi: steps(levels.rssi),
-            csv: levels.csv,
-            repeat: levels.repeat,
-        }
     }
 }

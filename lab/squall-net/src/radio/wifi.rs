@@ -1,6 +1,6 @@
 //! What Wi-Fi makes of its RSSI.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::{
     Levels,
@@ -23,7 +23,7 @@ use crate::error::ConfigError;
 /// step itself and all are `cliff` dB below it, with a constant number of decibels for each factor between. Each
 /// is tried `attempts` times. What of a fade is seen as loss is therefore little until the very edge; the share
 /// falls first, and a sender that does not slow down loses packets in the queue, as in Fig. 3 of the STORM paper.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WifiMap {
     /// By how many dB the receiver is better than the standard asks. Default 0.
