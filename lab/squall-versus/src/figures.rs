@@ -145,7 +145,7 @@ mod tests {
         Run {
             scenario: "calm".to_owned(),
             stream: Stream { rate_bps: 8_000_000, fps: 30 },
-            transport: Transport::UdpSingle,
+            transport: Transport::named("udp-single").expect("it is one"),
             seed: 1,
             best: Best { latency_us: [Some(10_000); 4], in_150_ms: 1.0, in_300_ms: 1.0 },
         }

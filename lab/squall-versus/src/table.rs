@@ -144,7 +144,7 @@ mod tests {
         Figures {
             scenario: "calm".to_owned(),
             stream: Stream { rate_bps: 8_000_000, fps: 30 },
-            transport: Transport::UdpSingle,
+            transport: Transport::named("udp-single").expect("it is one"),
             seed: 1,
             frames: 30,
             complete: 29,

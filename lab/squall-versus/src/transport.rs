@@ -1,53 +1,56 @@
-//! Who is compared.
+//! The transports that are compared.
 
 use std::{
     process::{Command, Stdio},
     time::Duration,
 };
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A way to carry the stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub enum Transport {
-    /// Squall's tunnel with minRTT, and Steady: its defaults.
-    SquallMinrtt,
-    /// The same with plain CUBIC.
-    SquallMinrttCubic,
-    /// The same with Salsify's congestion control.
-    SquallMinrttSalsify,
-    /// Squall's tunnel with STORM, which uses the radios where there are some.
-    SquallStorm,
-    /// The multipath QUIC under Squall as it is, a stream for each frame.
-    NoqMultipath,
-    /// The same on the first link alone.
-    QuicSingle,
-    /// Nothing: plain datagrams on the first link alone.
-    UdpSingle,
-    /// Multipath TCP of the kernel, with its default scheduler.
-    Mptcp,
-    /// SRT on the first link alone, with a buffer of 120 ms.
-    Srt120,
-    /// SRT on the first link alone, with a buffer of 250 ms.
-    Srt250,
-    /// SRT's broadcast group.
-    SrtBroadcast,
-    /// SRT's backup group.
-    SrtBackup,
-    /// RIST with every packet on every link, with a buffer of 120 ms.
-    RistDuplicate120,
-    /// RIST with every packet on every link, with a buffer of 250 ms.
-    RistDuplicate250,
-    /// RIST with packets on the links in turn, with a buffer of 120 ms.
-    RistBalanced120,
-    /// RIST with packets on the links in turn, with a buffer of 250 ms.
-    RistBalanced250,
+/// A way to carry the stream, by its name in tables and options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transport {
+    name: &'static str,
+    pub(crate) carrier: Carrier,
 }
 
-impl From<Transport> for String {
-    fn from(transport: Transport) -> Self {
-        transport.name().to_owned()
+/// What carries the stream, with its settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    /// Squall's tunnel with this scheduler and congestion control. STORM uses the radios where there are some.
+    Squall { scheduler: &'static str, congestion: &'static str },
+    /// The multipath QUIC under Squall as it is, a stream for each frame: on all links, or on the first alone.
+    Noq { multipath: bool },
+    /// Nothing: plain datagrams on the first link alone.
+    Udp,
+    /// Multipath TCP of the kernel, with its default scheduler.
+    Mptcp,
+    /// SRT on the first link alone, with a buffer of this many milliseconds.
+    Srt { buffer_ms: u32 },
+    /// SRT's group of this kind on all links.
+    SrtGroup { kind: &'static str, buffer_ms: u32 },
+    /// RIST on all links.
+    Rist { mode: RistMode, buffer_ms: u32 },
+}
+
+/// What RIST does with several links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RistMode {
+    /// Every packet on every link.
+    Duplicate,
+    /// Each packet on one of them, in turn: equal weights.
+    Balanced,
+}
+
+impl Serialize for Transport {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name)
+    }
+}
+
+impl<'de> Deserialize<'de> for Transport {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.try_into().map_err(de::Error::custom)
     }
 }
 
@@ -65,44 +68,32 @@ impl TryFrom<String> for Transport {
 impl Transport {
     /// All of them, in the order of tables.
     pub const ALL: [Self; 16] = [
-        Self::SquallMinrtt,
-        Self::SquallMinrttCubic,
-        Self::SquallMinrttSalsify,
-        Self::SquallStorm,
-        Self::NoqMultipath,
-        Self::QuicSingle,
-        Self::UdpSingle,
-        Self::Mptcp,
-        Self::Srt120,
-        Self::Srt250,
-        Self::SrtBroadcast,
-        Self::SrtBackup,
-        Self::RistDuplicate120,
-        Self::RistDuplicate250,
-        Self::RistBalanced120,
-        Self::RistBalanced250,
+        // The defaults of the tunnel.
+        Self::new("squall-minrtt", Carrier::Squall { scheduler: "minrtt", congestion: "steady" }),
+        Self::new("squall-minrtt-cubic", Carrier::Squall { scheduler: "minrtt", congestion: "cubic" }),
+        Self::new("squall-minrtt-salsify", Carrier::Squall { scheduler: "minrtt", congestion: "salsify" }),
+        Self::new("squall-storm", Carrier::Squall { scheduler: "storm", congestion: "steady" }),
+        Self::new("noq-multipath", Carrier::Noq { multipath: true }),
+        Self::new("quic-single", Carrier::Noq { multipath: false }),
+        Self::new("udp-single", Carrier::Udp),
+        Self::new("mptcp", Carrier::Mptcp),
+        Self::new("srt-120ms", Carrier::Srt { buffer_ms: 120 }),
+        Self::new("srt-250ms", Carrier::Srt { buffer_ms: 250 }),
+        Self::new("srt-broadcast", Carrier::SrtGroup { kind: "broadcast", buffer_ms: 250 }),
+        Self::new("srt-backup", Carrier::SrtGroup { kind: "backup", buffer_ms: 250 }),
+        Self::new("rist-duplicate-120ms", Carrier::Rist { mode: RistMode::Duplicate, buffer_ms: 120 }),
+        Self::new("rist-duplicate-250ms", Carrier::Rist { mode: RistMode::Duplicate, buffer_ms: 250 }),
+        Self::new("rist-balanced-120ms", Carrier::Rist { mode: RistMode::Balanced, buffer_ms: 120 }),
+        Self::new("rist-balanced-250ms", Carrier::Rist { mode: RistMode::Balanced, buffer_ms: 250 }),
     ];
+
+    const fn new(name: &'static str, carrier: Carrier) -> Self {
+        Self { name, carrier }
+    }
 
     /// Its name in tables and options.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::SquallMinrtt => "squall-minrtt",
-            Self::SquallMinrttCubic => "squall-minrtt-cubic",
-            Self::SquallMinrttSalsify => "squall-minrtt-salsify",
-            Self::SquallStorm => "squall-storm",
-            Self::NoqMultipath => "noq-multipath",
-            Self::QuicSingle => "quic-single",
-            Self::UdpSingle => "udp-single",
-            Self::Mptcp => "mptcp",
-            Self::Srt120 => "srt-120ms",
-            Self::Srt250 => "srt-250ms",
-            Self::SrtBroadcast => "srt-broadcast",
-            Self::SrtBackup => "srt-backup",
-            Self::RistDuplicate120 => "rist-duplicate-120ms",
-            Self::RistDuplicate250 => "rist-duplicate-250ms",
-            Self::RistBalanced120 => "rist-balanced-120ms",
-            Self::RistBalanced250 => "rist-balanced-250ms",
-        }
+        self.name
     }
 
     /// The one with this name.
@@ -112,15 +103,9 @@ impl Transport {
 
     /// What is missing to run it; `None` if nothing is.
     pub fn missing(self) -> Option<String> {
-        match self {
-            Self::SquallMinrtt
-            | Self::SquallMinrttCubic
-            | Self::SquallMinrttSalsify
-            | Self::SquallStorm
-            | Self::NoqMultipath
-            | Self::QuicSingle
-            | Self::UdpSingle => None,
-            Self::Mptcp => {
+        match self.carrier {
+            Carrier::Squall { .. } | Carrier::Noq { .. } | Carrier::Udp => None,
+            Carrier::Mptcp => {
                 let socket = socket2::Socket::new(
                     socket2::Domain::IPV4,
                     socket2::Type::STREAM,
@@ -131,13 +116,10 @@ impl Transport {
                     Ok(_) => needs("ip", "iproute2"),
                 }
             }
-            Self::Srt120 | Self::Srt250 => needs("srt-live-transmit", "srt-tools"),
-            Self::SrtBroadcast | Self::SrtBackup => needs("srt-live-transmit", "srt-tools")
+            Carrier::Srt { .. } => needs("srt-live-transmit", "srt-tools"),
+            Carrier::SrtGroup { .. } => needs("srt-live-transmit", "srt-tools")
                 .or_else(|| (!takes_groups()).then(|| NO_GROUPS.to_owned())),
-            Self::RistDuplicate120
-            | Self::RistDuplicate250
-            | Self::RistBalanced120
-            | Self::RistBalanced250 => needs("ristsender", "rist-tools"),
+            Carrier::Rist { .. } => needs("ristsender", "rist-tools"),
         }
     }
 }

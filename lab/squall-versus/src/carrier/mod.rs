@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     side::{End, SideSpec},
-    transport::Transport,
+    transport::Carrier,
 };
 
 /// Where the source's packets go on the client side, and where the sink waits on the server side.
@@ -94,24 +94,18 @@ pub fn relay(relay: Relay, end: RelayEnd) -> anyhow::Result<()> {
 /// If the path of the folder cannot be an argument of a program.
 pub(crate) fn programs(spec: &SideSpec) -> anyhow::Result<(Vec<Run>, Run)> {
     let relay = |relay, links| Run::relay(&spec.lab, relay, relay_end(spec, links));
-    Ok(match spec.transport {
-        Transport::SquallMinrtt => (Vec::new(), squall::tunnel(spec, "minrtt", "steady")),
-        Transport::SquallMinrttCubic => (Vec::new(), squall::tunnel(spec, "minrtt", "cubic")),
-        Transport::SquallMinrttSalsify => (Vec::new(), squall::tunnel(spec, "minrtt", "salsify")),
-        Transport::SquallStorm => (Vec::new(), squall::tunnel(spec, "storm", "steady")),
-        Transport::NoqMultipath => (Vec::new(), relay(Relay::Noq, spec.links)?),
-        Transport::QuicSingle => (Vec::new(), relay(Relay::Noq, 1)?),
-        Transport::UdpSingle => (Vec::new(), relay(Relay::Udp, 1)?),
-        Transport::Mptcp => (mptcp::settings(spec), relay(Relay::Mptcp, spec.links)?),
-        Transport::Srt120 => (Vec::new(), srt::single(spec, 120)),
-        Transport::Srt250 => (Vec::new(), srt::single(spec, 250)),
-        Transport::SrtBroadcast => (Vec::new(), srt::group(spec, "broadcast", 250)),
-        Transport::SrtBackup => (Vec::new(), srt::group(spec, "backup", 250)),
-        Transport::RistDuplicate120 => (Vec::new(), rist::run(spec, rist::Mode::Duplicate, 120)),
-        Transport::RistDuplicate250 => (Vec::new(), rist::run(spec, rist::Mode::Duplicate, 250)),
-        Transport::RistBalanced120 => (Vec::new(), rist::run(spec, rist::Mode::Balanced, 120)),
-        Transport::RistBalanced250 => (Vec::new(), rist::run(spec, rist::Mode::Balanced, 250)),
-    })
+    let carrier = spec.transport.carrier;
+    let settings = if carrier == Carrier::Mptcp { mptcp::settings(spec) } else { Vec::new() };
+    let carries = match carrier {
+        Carrier::Squall { scheduler, congestion } => squall::tunnel(spec, scheduler, congestion),
+        Carrier::Noq { multipath } => relay(Relay::Noq, if multipath { spec.links } else { 1 })?,
+        Carrier::Udp => relay(Relay::Udp, 1)?,
+        Carrier::Mptcp => relay(Relay::Mptcp, spec.links)?,
+        Carrier::Srt { buffer_ms } => srt::single(spec, buffer_ms),
+        Carrier::SrtGroup { kind, buffer_ms } => srt::group(spec, kind, buffer_ms),
+        Carrier::Rist { mode, buffer_ms } => rist::run(spec, mode, buffer_ms),
+    };
+    Ok((settings, carries))
 }
 
 fn relay_end(spec: &SideSpec, links: usize) -> RelayEnd {
@@ -127,13 +121,13 @@ mod tests {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
 
     use super::*;
-    use crate::stream::Stream;
+    use crate::{stream::Stream, transport::Transport};
 
     #[test]
     fn a_folder_that_cannot_be_an_argument_is_refused() {
         let spec = |folder: &[u8]| SideSpec {
             end: End::Far,
-            transport: Transport::NoqMultipath,
+            transport: Transport::named("noq-multipath").expect("it is one"),
             stream: Stream { rate_bps: 8_000_000, fps: 30 },
             time_ms: 1_000,
             packets: Vec::new(),

@@ -3,24 +3,18 @@
 use squall_shell::Addresses;
 
 use super::{PORT, Run, SINK_PORT, SOURCE_PORT};
-use crate::side::{End, SideSpec};
-
-/// What to do with several links.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
-    /// Every packet on every link.
-    Duplicate,
-    /// Each packet on one of them, in turn: equal weights.
-    Balanced,
-}
+use crate::{
+    side::{End, SideSpec},
+    transport::RistMode,
+};
 
 /// RIST counts ports in pairs.
 const STEP: u16 = 2;
 
-pub(super) fn run(spec: &SideSpec, mode: Mode, buffer_ms: u32) -> Run {
+pub(super) fn run(spec: &SideSpec, mode: RistMode, buffer_ms: u32) -> Run {
     let weight = match mode {
-        Mode::Duplicate => "",
-        Mode::Balanced => "&weight=5",
+        RistMode::Duplicate => "",
+        RistMode::Balanced => "&weight=5",
     };
     let links: Vec<String> = (0..spec.links)
         .map(|link| {
