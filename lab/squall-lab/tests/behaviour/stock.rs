@@ -1,8 +1,8 @@
 //! Standard multipath QUIC (`+stock`), which the papers compared with, beside Squall's transport under the same scheduler.
 
 use crate::{
+    runs::Runs,
     scene::{blocks, events, path},
-    trial::Trial,
 };
 
 /// Three outages of two seconds on the fast path, blocks without deadlines.
@@ -16,16 +16,16 @@ fn outages() -> String {
 /// What is in flight when a path dies waits for its return, or is repaired on the other path at once.
 #[test]
 fn a_stock_transport_strands_what_is_in_flight() {
-    let trial =
-        Trial::run("outages", 21, &outages(), &["minrtt", "minrtt+stock", "minrtt+stock+stream"], 1..=3);
-    let worst = |scheduler| trial.latency_ms(scheduler, "messages", 100.0);
+    let runs =
+        Runs::run("outages", 21, &outages(), &["minrtt", "minrtt+stock", "minrtt+stock+stream"], 1..=3);
+    let worst = |scheduler| runs.latency_ms(scheduler, "messages", 100.0);
     assert!(worst("minrtt") < 300.0, "{}", worst("minrtt"));
     assert!(worst("minrtt+stock") > 2_000.0, "{}", worst("minrtt+stock"));
     for scheduler in ["minrtt", "minrtt+stock", "minrtt+stock+stream"] {
-        assert_eq!(trial.tally(scheduler, "messages").delivered_ratio(), Some(1.0), "{scheduler}");
+        assert_eq!(runs.tally(scheduler, "messages").delivered_ratio(), Some(1.0), "{scheduler}");
     }
     // In one ordered stream everything behind a stranded block waits with it.
-    let late = |scheduler| trial.later_than(scheduler, "messages", 500, 1);
+    let late = |scheduler| runs.later_than(scheduler, "messages", 500, 1);
     assert!(late("minrtt+stock+stream") > 3 * late("minrtt+stock"), "{}", late("minrtt+stock+stream"));
     assert_eq!(late("minrtt"), 0);
     // minRTT gives data to the dead path until its window of ten packets is full, which is two blocks. The acknowledgement
