@@ -20,7 +20,7 @@ use noq_proto::{
 };
 use squall_sched::Micros;
 
-use super::{media::Media, tolerant::Tolerant};
+use super::{media::Media, tolerant::Tolerance};
 use crate::{
     Config, CongestionControl,
     congestion::{Group, Salsify, SalsifyConfig, Sqp, SqpConfig, Steady, SteadyConfig},
@@ -115,9 +115,17 @@ impl Ledger {
 pub(crate) struct SteeringController {
     inner: Box<dyn Controller>,
     ledger: Arc<Ledger>,
+    /// Keeps losses of the medium from a controller that would answer them.
+    pub(super) tolerance: Option<Tolerance>,
 }
 
 impl SteeringController {
+    pub(super) fn new(inner: Box<dyn Controller>, ledger: Ledger, tolerance: Option<Tolerance>) -> Self {
+        let controller = Self { inner, ledger: Arc::new(ledger), tolerance };
+        controller.refresh();
+        controller
+    }
+
     pub(crate) fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
     }
@@ -147,6 +155,9 @@ impl Controller for SteeringController {
             entries.fates.push(Fate { packet: pn, acked: true, at: now });
             !entries.window_limited
         };
+        if let Some(tolerance) = &mut self.tolerance {
+            tolerance.on_ack(now, sent);
+        }
         self.inner.on_ack(now, sent, bytes, pn, app_limited, rtt);
     }
 
@@ -171,7 +182,9 @@ impl Controller for SteeringController {
         if largest_lost_pn < self.ledger.lock().forgive_below {
             return;
         }
-        self.inner.on_congestion_event(now, sent, persistent, is_ecn, lost_bytes, largest_lost_pn);
+        if self.tolerance.as_mut().is_none_or(|tolerance| tolerance.passes_on(persistent, is_ecn)) {
+            self.inner.on_congestion_event(now, sent, persistent, is_ecn, lost_bytes, largest_lost_pn);
+        }
         self.ledger.lock().congestion_events += 1;
         self.refresh();
     }
@@ -183,12 +196,17 @@ impl Controller for SteeringController {
             pn < entries.forgive_below
         };
         if !forgiven {
+            if let Some(tolerance) = &mut self.tolerance {
+                tolerance.on_packet_lost();
+            }
             self.inner.on_packet_lost(lost_bytes, pn, now);
         }
     }
 
     fn on_spurious_congestion_event(&mut self) {
-        self.inner.on_spurious_congestion_event();
+        if self.tolerance.as_ref().is_none_or(Tolerance::passes_on_revocation) {
+            self.inner.on_spurious_congestion_event();
+        }
         self.ledger.lock().spurious_events += 1;
         self.refresh();
     }
@@ -218,7 +236,8 @@ impl Controller for SteeringController {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Self { inner: self.inner.clone_box(), ledger: self.ledger.clone() })
+        let Self { inner, ledger, tolerance } = self;
+        Box::new(Self { inner: inner.clone_box(), ledger: ledger.clone(), tolerance: tolerance.clone() })
     }
 
     fn initial_window(&self) -> u64 {
@@ -271,11 +290,9 @@ impl ControllerFactory for Controllers {
             let media = Media::new(now, current_mtu, controller);
             (Box::new(media.clone()) as Box<dyn Controller>, Some(media))
         };
-        let cubic = || Arc::new(CubicConfig::default()).build(now, current_mtu);
         let (inner, media) = match self.control {
-            CongestionControl::Cubic => (cubic(), None),
-            CongestionControl::CubicTolerant => {
-                (Box::new(Tolerant::new(now, cubic())) as Box<dyn Controller>, None)
+            CongestionControl::Cubic | CongestionControl::CubicTolerant => {
+                (Arc::new(CubicConfig::default()).build(now, current_mtu), None)
             }
             CongestionControl::NewReno => (Arc::new(NewRenoConfig::default()).build(now, current_mtu), None),
             CongestionControl::Bbr3 => (Arc::new(Bbr3Config::default()).build(now, current_mtu), None),
@@ -283,10 +300,9 @@ impl ControllerFactory for Controllers {
             CongestionControl::Salsify => own(Box::new(Salsify::new(self.salsify, mtu))),
             CongestionControl::Steady => own(Box::new(Steady::new(self.steady, mtu, &self.group, age))),
         };
-        let ledger = Arc::new(Ledger { media, ..Ledger::default() });
+        let ledger = Ledger { media, ..Ledger::default() };
         ledger.open(true);
-        let controller = SteeringController { inner, ledger };
-        controller.refresh();
-        Box::new(controller)
+        let tolerance = (self.control == CongestionControl::CubicTolerant).then(|| Tolerance::new(now));
+        Box::new(SteeringController::new(inner, ledger, tolerance))
     }
 }
