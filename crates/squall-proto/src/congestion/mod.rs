@@ -16,6 +16,7 @@
 mod minimum;
 mod origin;
 pub mod salsify;
+mod silences;
 pub mod sqp;
 pub mod steady;
 mod train;

@@ -34,11 +34,9 @@
 //! not, Salsify does not detect it: over a queue of 10 kB a transfer loses a third of its packets. Reordering
 //! makes the estimate jump, and three times `d` was measured.
 
-use std::collections::VecDeque;
-
 use squall_sched::Micros;
 
-use super::{Arrival, Controller, INITIAL_PACKETS, MAX_WINDOW};
+use super::{Arrival, Controller, INITIAL_PACKETS, MAX_WINDOW, silences::Silences};
 
 /// Shortest time per packet in microseconds: 1.2 Gbit/s of full packets.
 const MIN_GAP: f64 = 8.0;
@@ -54,8 +52,6 @@ const FIRST_GAPS: f64 = INITIAL_PACKETS as f64;
 const SILENCE: Micros = 5_000;
 /// … nor are those in which this many packets arrive.
 const SILENT_PACKETS: f64 = 4.0;
-/// Pauses that are remembered at most; their packets are long lost then.
-const MAX_PAUSES: usize = 1 << 12;
 
 /// What can be set of Salsify's congestion control.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -90,8 +86,7 @@ pub struct Salsify {
     counted: f64,
     /// When the last packet's time by the pacing rate is over.
     paced_until: Option<Micros>,
-    /// Packets that left with a pause before, of those whose arrival is open: number and pause.
-    pauses: VecDeque<(u64, Micros)>,
+    pauses: Silences,
     /// The last packet whose time of arrival is known.
     last: Option<Arrival>,
     /// Bytes acknowledged since.
@@ -107,7 +102,7 @@ impl Salsify {
             gap: None,
             counted: 0.0,
             paced_until: None,
-            pauses: VecDeque::new(),
+            pauses: Silences::default(),
             last: None,
             acked: 0,
         }
@@ -123,18 +118,6 @@ impl Salsify {
         let arriving = (SILENT_PACKETS * self.gap.unwrap_or(0.0)) as Micros;
         let pause = now.saturating_sub(self.paced_until?);
         (pause > arriving.max(SILENCE)).then_some(pause)
-    }
-
-    /// Pauses of the sender between the last packet that is known to have arrived and this one.
-    fn pause_before(&mut self, packet: u64) -> Micros {
-        let mut pause = 0;
-        while let Some(&(at, length)) = self.pauses.front()
-            && at <= packet
-        {
-            pause += length;
-            self.pauses.pop_front();
-        }
-        pause
     }
 
     /// Takes in a gap of `time` microseconds in which `bytes` arrived.
@@ -157,10 +140,7 @@ impl Salsify {
 impl Controller for Salsify {
     fn on_sent(&mut self, now: Micros, packet: u64, bytes: u64) {
         if let Some(pause) = self.pause(now) {
-            if self.pauses.len() == MAX_PAUSES {
-                self.pauses.pop_front();
-            }
-            self.pauses.push_back((packet, pause));
+            self.pauses.add(packet, pause);
         }
         let time = self.pacing_rate().map_or(0, |rate| bytes * 8_000_000 / rate);
         self.paced_until = Some(now + time);
@@ -174,7 +154,7 @@ impl Controller for Salsify {
 
     fn on_arrival(&mut self, _now: Micros, arrival: Arrival) {
         let Some(last) = self.last else {
-            self.pause_before(arrival.packet);
+            self.pauses.take_until(arrival.packet);
             self.acked = 0;
             self.last = Some(arrival);
             return;
@@ -182,7 +162,7 @@ impl Controller for Salsify {
         if last.packet >= arrival.packet {
             return;
         }
-        let pause = self.pause_before(arrival.packet);
+        let pause = self.pauses.take_until(arrival.packet);
         let bytes = std::mem::take(&mut self.acked);
         self.last = Some(arrival);
         // Times go backwards only where packets were reordered; that errs towards a longer gap next.
@@ -316,7 +296,7 @@ mod tests {
         let mut salsify = warm();
         salsify.on_sent(60_000, 11, MTU);
         salsify.on_sent(64_000, 12, MTU);
-        assert_eq!(salsify.pauses, [(11, 60_000)], "the first packets left at 0");
+        assert_eq!(salsify.pauses.0, [(11, 60_000)], "the first packets left at 0");
     }
 
     #[test]

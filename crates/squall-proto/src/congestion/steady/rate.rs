@@ -1,10 +1,8 @@
 //! The rate at which packets arrive at present.
 
-use std::collections::VecDeque;
-
 use squall_sched::Micros;
 
-use super::super::Arrival;
+use super::super::{Arrival, silences::Silences};
 
 /// Packets over which bytes and time are averaged. With 15 or 20 frames of recorded networks arrive more rarely in time;
 /// with fewer the receiver's pairs show through.
@@ -17,8 +15,6 @@ const SILENCE: f64 = 5_000.0;
 const SILENT_PACKETS: f64 = 4.0;
 /// Gaps of this or more are outages, and say nothing of the rate, in microseconds.
 const OUTAGE: f64 = 200_000.0;
-/// Silences that are remembered at most; their packets are long lost then.
-const MAX_SILENCES: usize = 1 << 12;
 /// Shortest time in microseconds between two arrivals: the resolution of the stamps.
 const RESOLUTION: f64 = 8.0;
 /// Bounds of the rate in bytes per second: 8 kbps to 1.2 Gbps.
@@ -41,8 +37,8 @@ pub(super) struct ArrivalRate {
     silent_from: Option<Micros>,
     /// Data waits for the window or the pacer.
     waits: bool,
-    /// Packets before which the application was silent, of those whose arrival is open: number and microseconds.
-    silences: VecDeque<(u64, f64)>,
+    /// Silences of the application.
+    silences: Silences,
 }
 
 impl ArrivalRate {
@@ -56,7 +52,7 @@ impl ArrivalRate {
             acked: 0.0,
             silent_from: None,
             waits: false,
-            silences: VecDeque::new(),
+            silences: Silences::default(),
         }
     }
 
@@ -78,12 +74,9 @@ impl ArrivalRate {
     /// A packet left that takes `paced` microseconds at the pacing rate.
     pub(super) fn on_sent(&mut self, now: Micros, packet: u64, paced: f64) {
         let arriving = self.get().map_or(0.0, |rate| SILENT_PACKETS * self.mtu * 1e6 / rate);
-        let silence = self.silent_from.map_or(0, |from| now.saturating_sub(from)) as f64;
-        if !self.waits && silence > arriving.max(SILENCE) {
-            if self.silences.len() == MAX_SILENCES {
-                self.silences.pop_front();
-            }
-            self.silences.push_back((packet, silence));
+        let silence = self.silent_from.map_or(0, |from| now.saturating_sub(from));
+        if !self.waits && silence as f64 > arriving.max(SILENCE) {
+            self.silences.add(packet, silence);
         }
         self.silent_from = Some(now + paced as Micros);
     }
@@ -105,7 +98,7 @@ impl ArrivalRate {
         if self.last.is_some_and(|last| last.packet >= arrival.packet) {
             return;
         }
-        let silence = self.silence_before(arrival.packet);
+        let silence = self.silences.take_until(arrival.packet) as f64;
         let bytes = std::mem::take(&mut self.acked);
         let Some(last) = self.last.replace(arrival) else { return };
         let time = (arrival.at - last.at) as f64 - silence;
@@ -117,17 +110,6 @@ impl ArrivalRate {
         if silence == 0.0 || !is_faster {
             self.add(bytes, time, jitter);
         }
-    }
-
-    fn silence_before(&mut self, packet: u64) -> f64 {
-        let mut silence = 0.0;
-        while let Some(&(at, length)) = self.silences.front()
-            && at <= packet
-        {
-            silence += length;
-            self.silences.pop_front();
-        }
-        silence
     }
 
     fn add(&mut self, bytes: f64, time: f64, jitter: f64) {
@@ -144,6 +126,7 @@ impl ArrivalRate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::congestion::silences::MAX_SILENCES;
 
     const MTU: u64 = 1_250;
 
@@ -243,6 +226,6 @@ mod tests {
             rate.on_sent(packet * 100_000, packet, 100.0);
             rate.on_waiting(packet * 100_000, false);
         }
-        assert_eq!(rate.silences.len(), MAX_SILENCES);
+        assert_eq!(rate.silences.0.len(), MAX_SILENCES);
     }
 }
