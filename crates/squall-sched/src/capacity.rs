@@ -10,7 +10,7 @@
 //! pays for. Whether a block can arrive in time follows from comparing this with its own bytes and those of the blocks
 //! before it, whatever paths they take.
 
-use crate::{Micros, PathView};
+use crate::{BlockId, Context, Micros, PathView};
 
 /// Bytes that the usable paths can bring to the peer by `deadline`; unlimited without one.
 ///
@@ -51,7 +51,10 @@ pub(crate) fn time_for(path: &PathView, bytes: u64) -> Micros {
     time.map_or(Micros::MAX / 4, |time| time.min(u128::from(Micros::MAX / 4)) as Micros)
 }
 
-/// The shortest time in which anything can reach the peer, over the open paths.
-pub(crate) fn shortest_delay(paths: &[PathView]) -> Option<Micros> {
-    paths.iter().filter(|p| p.is_open()).map(|p| p.owd).min()
+/// The first block with bytes to send, reliable or not, that could not arrive in time even if they left now (Eq. 5 of STORM,
+/// USENIX ATC 2025).
+pub(crate) fn hopeless(cx: &Context<'_>) -> Option<BlockId> {
+    let shortest_delay = cx.paths.iter().filter(|p| p.is_open()).map(|p| p.owd).min()?;
+    let first = cx.queue.by_deadline().next()?.meta();
+    first.deadline.is_some_and(|deadline| deadline <= cx.now + shortest_delay).then_some(first.id)
 }

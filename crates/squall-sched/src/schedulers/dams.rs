@@ -172,7 +172,7 @@ impl Scheduler for Dams {
     fn next(&mut self, cx: &Context<'_>) -> Decision {
         let margin = margin(self.alpha, cx.paths);
         if self.plan.is_obsolete(cx) {
-            if let Some(block) = hopeless(cx) {
+            if let Some(block) = capacity::hopeless(cx) {
                 return Decision::Cancel { block, reason: "cannot arrive in time any more" };
             }
             self.arrangement.make(cx, self.credit, margin);
@@ -206,13 +206,6 @@ impl Scheduler for Dams {
 fn margin(alpha: f64, paths: &[PathView]) -> Micros {
     let deviation = paths.iter().filter(|p| p.usable).map(|p| p.rtt_dev).max().unwrap_or(0);
     (alpha * 1.25 * deviation as f64 / 2.0) as Micros
-}
-
-/// The first block with bytes to send that could not arrive in time even if they left now.
-fn hopeless(cx: &Context<'_>) -> Option<BlockId> {
-    let soonest = cx.now + capacity::shortest_delay(cx.paths)?;
-    let first = cx.queue.by_deadline().next()?.meta();
-    first.deadline.is_some_and(|deadline| deadline <= soonest).then_some(first.id)
 }
 
 /// Which blocks at the front go first, and which wait until those are sent.

@@ -142,7 +142,7 @@ impl Ras {
 impl Scheduler for Ras {
     fn next(&mut self, cx: &Context<'_>) -> Decision {
         if self.plan.is_obsolete(cx) {
-            if let Some(block) = expired(cx) {
+            if let Some(block) = capacity::hopeless(cx) {
                 return Decision::Cancel { block, reason: "no residual time on any path" };
             }
             if let Some(block) = self.beyond_repair(cx) {
@@ -281,13 +281,6 @@ impl Ras {
         let opening = opening.map(|pause| cx.now + pause);
         review.into_iter().chain(opening).min()
     }
-}
-
-/// The first block, reliable or not, that could not arrive in time even if it left now (Eq. 5).
-fn expired(cx: &Context<'_>) -> Option<BlockId> {
-    let soonest = cx.now + capacity::shortest_delay(cx.paths)?;
-    let first = cx.queue.by_deadline().next()?.meta();
-    first.deadline.is_some_and(|deadline| deadline <= soonest).then_some(first.id)
 }
 
 /// The usable paths, one bit each.
