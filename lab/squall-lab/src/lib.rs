@@ -2,7 +2,7 @@
 //!
 //! An experiment is a [`Scenario`] file: emulated paths, flows of blocks, schedulers to compare and checks
 //! that make the file a test. [`traffic`] turns its flows into a deterministic list of [`Offer`]s. The driver that
-//! carries the blocks (the virtual-time runner or a live session) reports to a [`Recorder`] what became of each,
+//! carries the blocks (the virtual-time runner or a live session) reports to a recorder what became of each,
 //! and gets a [`RunResult`]: a plain record that is byte-identical for identical runs. [`measure`] names its numbers,
 //! [`summary`] shows them in the terminal; the crate `squall-report` draws them.
 
@@ -31,7 +31,7 @@ pub use check::{Check, Verdict};
 pub use flow::{Direction, Flow, Multiplexer};
 pub use measure::{Measure, Subject};
 pub use offer::Offer;
-pub use result::{Recorder, RunInfo, RunResult};
+pub use result::RunResult;
 pub use runner::{Batch, RunError, run};
 pub use scenario::{Scenario, ScenarioError};
 pub use traffic::{Generator, Traffic};

@@ -1,80 +1,67 @@
 //! Collects the blocks of one class of a flow.
 
 use super::distribution::Times;
-use super::{ClassResult, LostReason, Tally, ratio};
-use crate::offer::Class;
+use super::{ClassResult, LostReason, Tally, add_at, ratio};
 
 #[derive(Debug)]
 pub(super) struct ClassRecorder {
-    class: Class,
-    pub(super) tally: Tally,
-    latency: Times,
-    waiting: Times,
+    result: ClassResult,
+    pub(super) latency: Times,
+    pub(super) waiting: Times,
     /// Bytes that arrived before their block's deadline.
     timely_bytes: u64,
     /// The same of blocks that were undecided at the end.
     timely_open_bytes: u64,
-    path_bytes: Vec<u64>,
 }
 
 impl ClassRecorder {
-    pub(super) fn new(class: Class) -> Self {
-        Self {
-            class,
-            tally: Tally::default(),
-            latency: Times::new(),
-            waiting: Times::new(),
-            timely_bytes: 0,
-            timely_open_bytes: 0,
-            path_bytes: Vec::new(),
-        }
+    pub(super) fn new(result: ClassResult) -> Self {
+        Self { result, latency: Times::new(), waiting: Times::new(), timely_bytes: 0, timely_open_bytes: 0 }
+    }
+
+    pub(super) fn tally(&self) -> &Tally {
+        &self.result.tally
     }
 
     pub(super) fn on_offer(&mut self, size: u64) {
-        self.tally.offered_blocks += 1;
-        self.tally.offered_bytes += size;
-    }
-
-    pub(super) fn on_waited(&mut self, waited_us: u64) {
-        self.waiting.record(waited_us);
+        self.result.tally.offered_blocks += 1;
+        self.result.tally.offered_bytes += size;
     }
 
     pub(super) fn on_packet(&mut self, path: usize, bytes: u64, timely: bool) {
-        if self.path_bytes.len() <= path {
-            self.path_bytes.resize(path + 1, 0);
-        }
-        self.path_bytes[path] += bytes;
+        add_at(&mut self.result.path_bytes, path, bytes);
         self.timely_bytes += if timely { bytes } else { 0 };
     }
 
     pub(super) fn on_delivered(&mut self, size: u64, latency_us: u64, timely: bool) {
-        self.tally.delivered_blocks += 1;
-        self.tally.delivered_bytes += size;
+        let tally = &mut self.result.tally;
+        tally.delivered_blocks += 1;
+        tally.delivered_bytes += size;
         if timely {
-            self.tally.in_time_blocks += 1;
-            self.tally.in_time_bytes += size;
+            tally.in_time_blocks += 1;
+            tally.in_time_bytes += size;
         }
         self.latency.record(latency_us);
     }
 
     pub(super) fn on_lost(&mut self, why: LostReason) {
-        *lost_blocks(&mut self.tally, why) += 1;
+        *lost_blocks(&mut self.result.tally, why) += 1;
     }
 
     /// What was lost has arrived after all.
     pub(super) fn on_found(&mut self, why: LostReason) {
-        *lost_blocks(&mut self.tally, why) -= 1;
+        *lost_blocks(&mut self.result.tally, why) -= 1;
     }
 
     /// Some of a block has arrived, and never the rest.
     pub(super) fn on_wasted(&mut self) {
-        self.tally.wasted_blocks += 1;
+        self.result.tally.wasted_blocks += 1;
     }
 
     /// The run ends before a block is decided; `timely_bytes` of it have arrived.
     pub(super) fn on_open(&mut self, size: u64, timely_bytes: u64) {
-        self.tally.open_blocks += 1;
-        self.tally.open_bytes += size;
+        self.result.tally.open_blocks += 1;
+        self.result.tally.open_bytes += size;
         self.timely_open_bytes += timely_bytes;
     }
 
@@ -83,33 +70,20 @@ impl ClassRecorder {
         self.latency.max_us() < waited_us
     }
 
-    pub(super) fn latency(&self) -> &Times {
-        &self.latency
-    }
-
-    pub(super) fn waiting(&self) -> &Times {
-        &self.waiting
-    }
-
     /// Timely bytes of decided blocks, and all bytes of decided blocks.
     pub(super) fn timely(&self) -> (u64, u64) {
-        let Tally { offered_bytes, open_bytes, .. } = self.tally;
+        let Tally { offered_bytes, open_bytes, .. } = self.result.tally;
         (self.timely_bytes - self.timely_open_bytes, offered_bytes - open_bytes)
     }
 
     /// `None` without any block.
     pub(super) fn finish(self) -> Option<ClassResult> {
         let (timely, decided) = self.timely();
-        (self.tally.offered_blocks > 0).then(|| ClassResult {
-            name: self.class.name,
-            reliable: self.class.reliable,
-            priority: self.class.priority,
-            tally: self.tally,
+        (self.result.tally.offered_blocks > 0).then(|| ClassResult {
             latency: self.latency.percentiles(),
             waiting: self.waiting.percentiles(),
             in_time_bytes_ratio: ratio(timely, decided),
-            path_bytes: self.path_bytes,
-            bound: None,
+            ..self.result
         })
     }
 }

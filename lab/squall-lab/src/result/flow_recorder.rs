@@ -4,11 +4,8 @@ use std::collections::BTreeMap;
 
 use super::class_recorder::ClassRecorder;
 use super::distribution::{Missing, Thinned, Times};
-use super::inputs::FlowInfo;
-use super::playback::{Pictures, Playback};
-use super::{
-    FlowResult, LatencyPoint, LostReason, PictureQuality, SAMPLE_INTERVAL_US, Tally, rate_bps, ratio,
-};
+use super::playback::Pictures;
+use super::{FlowResult, LatencyPoint, LostReason, SAMPLE_INTERVAL_US, Tally, add_at, rate_bps, ratio};
 use crate::offer::Offer;
 
 #[derive(Debug)]
@@ -23,7 +20,6 @@ struct OpenBlock {
     timely_bytes: u64,
     /// Whether anything of it has arrived.
     begun: bool,
-    sent: bool,
     lost: Option<LostReason>,
 }
 
@@ -42,52 +38,40 @@ impl OpenBlock {
 }
 
 #[derive(Debug)]
-pub(super) struct FlowRecorder {
+pub(crate) struct FlowRecorder {
+    result: FlowResult,
     open: BTreeMap<u64, OpenBlock>,
     /// Class of blocks whose sender has not yet reported that they have ended.
     delivered: BTreeMap<u64, usize>,
     classes: Vec<ClassRecorder>,
     offers: u64,
-    packet_delay: Times,
+    /// Delays of all packets with new bytes.
+    pub(super) packet_delay: Times,
     points: Thinned,
     missing: Missing,
     pictures: Option<Pictures>,
-    playback: Option<Playback>,
-    perceived_ratio: Option<f64>,
-    quality: Option<PictureQuality>,
-    arrivals_us: Vec<Option<u64>>,
     /// Last delivery, or the first offer before there was one.
     quiet_since_us: Option<u64>,
-    longest_gap_us: u64,
-    stray_deliveries: u64,
-    delivered_blocks: Vec<u64>,
-    delivered_bytes: Vec<u64>,
 }
 
 impl FlowRecorder {
-    pub(super) fn new(info: &FlowInfo, duration_us: u64) -> Self {
+    pub(super) fn new(mut result: FlowResult, duration_us: u64) -> Self {
         Self {
             open: BTreeMap::new(),
             delivered: BTreeMap::new(),
-            classes: info.classes.iter().cloned().map(ClassRecorder::new).collect(),
+            classes: std::mem::take(&mut result.classes).into_iter().map(ClassRecorder::new).collect(),
             offers: 0,
             packet_delay: Times::new(),
             points: Thinned::new(duration_us),
             missing: Missing::new(duration_us),
-            pictures: info.picture_us.map(Pictures::new),
-            playback: None,
-            perceived_ratio: None,
-            quality: None,
-            arrivals_us: Vec::new(),
+            pictures: result.picture_us.take().map(Pictures::new),
             quiet_since_us: None,
-            longest_gap_us: 0,
-            stray_deliveries: 0,
-            delivered_blocks: Vec::new(),
-            delivered_bytes: Vec::new(),
+            result,
         }
     }
 
-    pub(super) fn on_offer(&mut self, block: u64, offer: &Offer) {
+    /// The application hands over a block, named by any number that is unique in its flow.
+    pub(crate) fn on_offer(&mut self, block: u64, offer: &Offer) {
         let class = usize::from(offer.class);
         self.classes[class].on_offer(offer.size);
         self.quiet_since_us.get_or_insert(offer.at_us);
@@ -104,30 +88,22 @@ impl FlowRecorder {
                 index: self.offers,
                 timely_bytes: 0,
                 begun: false,
-                sent: false,
                 lost: None,
             },
         );
         self.offers += 1;
     }
 
-    pub(super) fn on_sent(&mut self, block: u64, at_us: u64) {
-        if let Some(open) = self.open.get_mut(&block)
-            && !open.sent
-        {
-            open.sent = true;
-            self.classes[open.class].on_waited(at_us.saturating_sub(open.at_us));
-        }
-    }
-
-    pub(super) fn on_waited(&mut self, block: u64, waited_us: u64) {
+    /// The sender reports, when a block has ended, how long it waited until its last byte left for the first time.
+    pub(crate) fn on_waited(&mut self, block: u64, waited_us: u64) {
         let open = self.open.get(&block).map(|open| open.class);
         if let Some(class) = open.or_else(|| self.delivered.remove(&block)) {
-            self.classes[class].on_waited(waited_us);
+            self.classes[class].waiting.record(waited_us);
         }
     }
 
-    pub(super) fn on_packet(&mut self, block: u64, at_us: u64, path: usize, bytes: u32) {
+    /// A packet with `bytes` new bytes of a block arrived over a path.
+    pub(crate) fn on_packet(&mut self, block: u64, at_us: u64, path: usize, bytes: u32) {
         let Some(open) = self.open.get_mut(&block) else { return };
         let delay_us = at_us.saturating_sub(open.at_us);
         let timely = open.deadline_us.is_none_or(|deadline| delay_us <= deadline);
@@ -137,14 +113,11 @@ impl FlowRecorder {
         self.packet_delay.record(delay_us);
     }
 
-    /// Delays of all packets with new bytes.
-    pub(super) fn packet_delay(&self) -> &Times {
-        &self.packet_delay
-    }
-
-    pub(super) fn on_delivered(&mut self, block: u64, at_us: u64) {
+    /// The receiver's application has the whole block. Overrules an earlier loss: the sender may have
+    /// cancelled what arrived after all.
+    pub(crate) fn on_delivered(&mut self, block: u64, at_us: u64) {
         let Some(open) = self.open.remove(&block) else {
-            self.stray_deliveries += 1;
+            self.result.stray_deliveries += 1;
             return;
         };
         let latency_us = at_us.saturating_sub(open.at_us);
@@ -161,11 +134,12 @@ impl FlowRecorder {
         self.points.record(LatencyPoint { at_us: open.at_us, latency_us });
         self.end_gap(at_us);
         let slot = (at_us / SAMPLE_INTERVAL_US) as usize;
-        add_at(&mut self.delivered_blocks, slot, 1);
-        add_at(&mut self.delivered_bytes, slot, open.size);
+        add_at(&mut self.result.delivered_blocks, slot, 1);
+        add_at(&mut self.result.delivered_bytes, slot, open.size);
     }
 
-    pub(super) fn on_lost(&mut self, block: u64, why: LostReason) {
+    /// The block will not be delivered. Ignored for one that was: the acknowledgement came too late.
+    pub(crate) fn on_lost(&mut self, block: u64, why: LostReason) {
         if let Some(open) = self.open.get_mut(&block)
             && open.lost.is_none()
         {
@@ -174,34 +148,19 @@ impl FlowRecorder {
         }
     }
 
-    pub(super) fn set_playback(&mut self, playback: Playback) {
-        self.playback = Some(playback);
-    }
-
-    pub(super) fn set_perceived_ratio(&mut self, ratio: f64) {
-        self.perceived_ratio = Some(ratio);
-    }
-
-    pub(super) fn set_pictures(&mut self, quality: PictureQuality) {
-        self.quality = Some(quality);
-    }
-
-    pub(super) fn set_arrivals(&mut self, arrivals_us: Vec<Option<u64>>) {
-        self.arrivals_us = arrivals_us;
-    }
-
     fn end_gap(&mut self, at_us: u64) {
         if let Some(since) = self.quiet_since_us.replace(at_us) {
-            self.longest_gap_us = self.longest_gap_us.max(at_us.saturating_sub(since));
+            self.result.longest_gap_us = self.result.longest_gap_us.max(at_us.saturating_sub(since));
         }
     }
 
-    pub(super) fn total(&self) -> Tally {
-        self.classes.iter().fold(Tally::default(), |sum, class| sum.plus(&class.tally))
+    /// What became of the blocks so far; undecided ones are only in `offered`.
+    pub(crate) fn total(&self) -> Tally {
+        self.classes.iter().fold(Tally::default(), |sum, class| sum.plus(class.tally()))
     }
 
     /// The latencies so far, as in [`FlowResult::latencies`].
-    pub(super) fn latencies(&self) -> Vec<LatencyPoint> {
+    pub(crate) fn latencies(&self) -> Vec<LatencyPoint> {
         self.points.points()
     }
 
@@ -229,61 +188,40 @@ impl FlowRecorder {
         }
     }
 
-    pub(super) fn finish(mut self, info: FlowInfo, end_us: u64) -> FlowResult {
+    pub(super) fn finish(mut self, end_us: u64) -> FlowResult {
         self.settle(end_us);
         let total = self.total();
         let slots = end_us.div_ceil(SAMPLE_INTERVAL_US) as usize;
-        for column in [&mut self.delivered_blocks, &mut self.delivered_bytes] {
+        for column in [&mut self.result.delivered_blocks, &mut self.result.delivered_bytes] {
             column.resize(slots.max(column.len()), 0);
         }
-        let latency = Times::merged(self.classes.iter().map(ClassRecorder::latency));
-        let waiting = Times::merged(self.classes.iter().map(ClassRecorder::waiting));
+        let latency = Times::merged(self.classes.iter().map(|class| &class.latency));
+        let waiting = Times::merged(self.classes.iter().map(|class| &class.waiting));
         let timely = self.classes.iter().map(ClassRecorder::timely);
         let timely = timely.fold((0, 0), |(timely, all), (t, a)| (timely + t, all + a));
         let (missing_at_us, missing_why) = self.missing.into_columns();
-        let shown = self.pictures.map(|pictures| pictures.finish(end_us));
         FlowResult {
-            name: info.name,
-            kind: info.kind,
-            direction: info.direction,
-            deadline_us: info.deadline_us,
             total,
             in_time_bytes_ratio: ratio(timely.0, timely.1),
-            bound: None,
-            playback: self.playback.or(shown),
-            perceived_ratio: self.perceived_ratio,
-            pictures: self.quality,
-            arrivals_us: self.arrivals_us,
+            playback: self.pictures.map(|pictures| pictures.finish(end_us)),
             completion_rate: total.in_time_ratio(),
             latency: latency.percentiles(),
             waiting: waiting.percentiles(),
             packet_delay: self.packet_delay.percentiles(),
-            longest_gap_us: self.longest_gap_us,
             goodput_bps: rate_bps(total.delivered_bytes, end_us),
-            stray_deliveries: self.stray_deliveries,
             distribution: latency.tail(total.decided_blocks()),
             latencies: self.points.points(),
             missing_at_us,
             missing_why,
-            delivered_blocks: self.delivered_blocks,
-            delivered_bytes: self.delivered_bytes,
             classes: self.classes.into_iter().filter_map(ClassRecorder::finish).collect(),
+            ..self.result
         }
     }
-}
-
-fn add_at(column: &mut Vec<u64>, slot: usize, amount: u64) {
-    if column.len() <= slot {
-        column.resize(slot + 1, 0);
-    }
-    column[slot] += amount;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use squall_net::Direction;
-
     use crate::offer::Class;
 
     fn offer(at_us: u64) -> Offer {
@@ -300,24 +238,14 @@ mod tests {
         }
     }
 
-    fn info() -> FlowInfo {
-        FlowInfo {
-            name: "f".into(),
-            kind: "blocks".into(),
-            direction: Direction::Down,
-            deadline_us: Some(100_000),
-            classes: vec![Class::new("block", false, 1)],
-            picture_us: None,
-        }
-    }
-
-    fn finish(recorder: FlowRecorder, end_us: u64) -> FlowResult {
-        recorder.finish(info(), end_us)
+    fn recorder() -> FlowRecorder {
+        let classes = vec![Class::new("block", false, 1).into()];
+        FlowRecorder::new(FlowResult { classes, ..FlowResult::default() }, 1_000_000)
     }
 
     #[test]
     fn packets_in_time_count_whatever_becomes_of_their_block() {
-        let mut recorder = FlowRecorder::new(&info(), 1_000_000);
+        let mut recorder = recorder();
         for (block, at_us) in [(0, 0), (1, 200_000), (2, 950_000)] {
             recorder.on_offer(block, &offer(at_us));
         }
@@ -327,7 +255,7 @@ mod tests {
         recorder.on_packet(1, 250_000, 1, 500);
         recorder.on_lost(1, LostReason::Cancelled);
         recorder.on_packet(2, 960_000, 1, 100);
-        let result = finish(recorder, 1_000_000);
+        let result = recorder.finish(1_000_000);
         assert_eq!(result.in_time_bytes_ratio, Some(0.55), "1,100 of 2,000; the last block is undecided");
         assert_eq!((result.completion_rate, result.total.open_bytes), (Some(0.0), 1_000));
         assert_eq!(result.classes[0].path_bytes, [600, 1_000]);
@@ -336,18 +264,17 @@ mod tests {
 
     #[test]
     fn every_block_has_one_fate() {
-        let mut recorder = FlowRecorder::new(&info(), 1_000_000);
+        let mut recorder = recorder();
         for (block, at_us) in [(0, 0), (1, 100_000), (2, 200_000), (3, 300_000), (4, 950_000)] {
             recorder.on_offer(block, &offer(at_us));
         }
-        recorder.on_sent(0, 5_000);
-        recorder.on_sent(0, 9_000);
+        recorder.on_waited(0, 5_000);
         recorder.on_delivered(0, 40_000);
         recorder.on_delivered(0, 41_000);
         recorder.on_delivered(1, 250_000);
         recorder.on_lost(1, LostReason::Expired);
         recorder.on_lost(2, LostReason::Cancelled);
-        let result = finish(recorder, 1_000_000);
+        let result = recorder.finish(1_000_000);
         let tally = result.total;
         assert_eq!((tally.offered_blocks, tally.delivered_blocks, tally.in_time_blocks), (5, 2, 1));
         assert_eq!((tally.cancelled_blocks, tally.expired_blocks, tally.open_blocks), (1, 1, 1));
@@ -363,13 +290,13 @@ mod tests {
 
     #[test]
     fn delivery_overrules_an_earlier_loss() {
-        let mut recorder = FlowRecorder::new(&info(), 1_000_000);
+        let mut recorder = recorder();
         recorder.on_offer(7, &offer(0));
         recorder.on_lost(7, LostReason::Expired);
         recorder.on_lost(7, LostReason::Closed);
         assert_eq!(recorder.total().expired_blocks, 1);
         recorder.on_delivered(7, 90_000);
-        let result = finish(recorder, 500_000);
+        let result = recorder.finish(500_000);
         assert_eq!((result.total.expired_blocks, result.total.closed_blocks), (0, 0));
         assert_eq!((result.total.in_time_blocks, result.stray_deliveries), (1, 0));
         assert_eq!(result.longest_gap_us, 90_000);
@@ -377,7 +304,7 @@ mod tests {
 
     #[test]
     fn an_empty_flow_has_no_ratios() {
-        let result = finish(FlowRecorder::new(&info(), 1_000_000), 1_000_000);
+        let result = recorder().finish(1_000_000);
         assert_eq!((result.completion_rate, result.in_time_bytes_ratio), (None, None));
         assert_eq!((result.longest_gap_us, result.goodput_bps, result.latency), (0, 0, None));
         assert_eq!((result.total.delivered_ratio(), result.total.efficiency()), (None, None));
@@ -385,12 +312,12 @@ mod tests {
 
     /// Blocks offered every 100 ms of a second, of which the first `delivered` took 40 ms.
     fn half(deadline_us: Option<u64>, delivered: u64) -> FlowResult {
-        let mut recorder = FlowRecorder::new(&info(), 1_000_000);
+        let mut recorder = recorder();
         for block in 0..10 {
             recorder.on_offer(block, &Offer { deadline_us, ..offer(block * 100_000) });
         }
         (0..delivered).for_each(|block| recorder.on_delivered(block, block * 100_000 + 40_000));
-        finish(recorder, 1_000_000)
+        recorder.finish(1_000_000)
     }
 
     #[test]
@@ -403,12 +330,12 @@ mod tests {
             assert_eq!(failed.missing_why, [LostReason::Closed; 5]);
             assert_eq!(failed.distribution.last().map(|point| point.later), Some(0.5));
         }
-        let mut recorder = FlowRecorder::new(&info(), 1_000_000);
+        let mut recorder = recorder();
         for (block, at_us) in [(0, 0), (1, 970_000)] {
             recorder.on_offer(block, &Offer { deadline_us: None, ..offer(at_us) });
         }
         recorder.on_delivered(0, 40_000);
-        let result = finish(recorder, 1_000_000);
+        let result = recorder.finish(1_000_000);
         assert_eq!((result.completion_rate, result.total.open_blocks), (Some(1.0), 1), "on its way");
     }
 
@@ -416,9 +343,9 @@ mod tests {
     fn a_deadline_after_the_end_leaves_a_block_undecided() {
         let result = half(Some(900_000), 0);
         assert_eq!((result.completion_rate, result.total.open_blocks), (Some(0.0), 9));
-        let mut recorder = FlowRecorder::new(&info(), 1_000_000);
+        let mut recorder = recorder();
         recorder.on_offer(0, &offer(950_000));
-        let result = finish(recorder, 1_000_000);
+        let result = recorder.finish(1_000_000);
         assert_eq!(
             (result.completion_rate, result.in_time_bytes_ratio, result.total.open_blocks),
             (None, None, 1)

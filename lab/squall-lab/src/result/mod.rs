@@ -23,20 +23,22 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use squall_net::Direction;
 
+use crate::offer::Class;
 pub use distribution::{DistributionPoint, Percentiles};
-pub use inputs::{FlowInfo, PathInfo, PathSample, PathTotals, RunInfo};
+pub(crate) use inputs::PathSample;
+pub use inputs::PathTotals;
 pub use json::{MAX_FILE, ReadError, from_json, read, to_json, write};
 pub use limit::{Bound, ClassBound, Limit};
 pub use path::{AlertWord, Interval, PathAlert, PathResult, PathSeries, PathState, SignalBias, StateChange};
 pub use pictures::{PictureQuality, Spread};
 pub use playback::Playback;
-pub use recorder::Recorder;
+pub(crate) use recorder::Recorder;
 
 /// Time between two samples of a series, in microseconds.
 pub const SAMPLE_INTERVAL_US: u64 = 100_000;
 
 /// Everything one run measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
     /// Name of the scenario.
     pub scenario: String,
@@ -244,7 +246,7 @@ impl Tally {
 }
 
 /// The blocks of one class.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClassResult {
     /// What they are, unique within the flow.
     pub name: String,
@@ -268,8 +270,14 @@ pub struct ClassResult {
     pub bound: Option<Limit>,
 }
 
+impl From<Class> for ClassResult {
+    fn from(Class { name, reliable, priority }: Class) -> Self {
+        Self { name, reliable, priority, ..Self::default() }
+    }
+}
+
 /// What became of one flow.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowResult {
     /// Its name.
     pub name: String,
@@ -299,6 +307,10 @@ pub struct FlowResult {
     /// How good the pictures were that a viewer saw, if the flow has real ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pictures: Option<PictureQuality>,
+    /// Time from one picture to the next in microseconds, if its blocks are pictures; none after the run, as only the
+    /// recorder needs it.
+    #[serde(skip)]
+    pub picture_us: Option<u64>,
     /// By block, when it was whole at its receiver, in microseconds from the start of the run; only of a film that was
     /// [encoded before](crate::traffic::Encoded), for a caller that decodes the frames that arrived. No file has it.
     #[serde(skip)]
@@ -376,6 +388,14 @@ pub fn round6(value: f64) -> f64 {
 pub fn thousandths(share: f64) -> u16 {
     // Between 0 and 1,000; what is no number becomes 0.
     (share.clamp(0.0, 1.0) * 1e3).round() as u16
+}
+
+/// Adds to a place of a column, which grows up to it if it is shorter.
+fn add_at(column: &mut Vec<u64>, slot: usize, amount: u64) {
+    if column.len() <= slot {
+        column.resize(slot + 1, 0);
+    }
+    column[slot] += amount;
 }
 
 /// Bytes over a time as bits per second; 0 for no time.

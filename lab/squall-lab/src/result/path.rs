@@ -7,7 +7,7 @@ use squall_proto::signal::AlertKind;
 use super::{Percentiles, inputs::PathTotals};
 
 /// What one path did.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathResult {
     /// Its name.
     pub name: String,

@@ -1,105 +1,78 @@
 //! Collects what one path does.
 
 use super::distribution::Times;
-use super::inputs::{PathSample, PathTotals};
+use super::inputs::PathSample;
 use super::{
-    AlertWord, Interval, PathAlert, PathResult, PathSeries, PathState, SignalBias, StateChange, rate_bps,
-    round6,
+    AlertWord, Interval, PathResult, PathSeries, PathState, SignalBias, StateChange, rate_bps, round6,
 };
 
 #[derive(Debug)]
-pub(super) struct PathRecorder {
-    series: PathSeries,
-    states: Vec<StateChange>,
-    outages: Vec<Interval>,
-    alerts: Vec<PathAlert>,
+pub(crate) struct PathRecorder {
+    /// Totals, states, alerts and samples so far.
+    pub(crate) result: PathResult,
     rtt: Times,
     biases: Vec<f64>,
-    totals: PathTotals,
     delivered_down: u64,
     delivered_up: u64,
 }
 
 impl PathRecorder {
-    pub(super) fn new(outages: Vec<Interval>) -> Self {
-        Self {
-            series: PathSeries::default(),
-            states: Vec::new(),
-            outages,
-            alerts: Vec::new(),
-            rtt: Times::new(),
-            biases: Vec::new(),
-            totals: PathTotals::default(),
-            delivered_down: 0,
-            delivered_up: 0,
-        }
+    pub(super) fn new(result: PathResult) -> Self {
+        Self { result, rtt: Times::new(), biases: Vec::new(), delivered_down: 0, delivered_up: 0 }
     }
 
-    pub(super) fn on_sample(&mut self, at_us: u64, sample: &PathSample) {
-        let since_us = at_us.saturating_sub(self.series.at_us.last().copied().unwrap_or(0));
+    /// The path now, every [`SAMPLE_INTERVAL_US`](super::SAMPLE_INTERVAL_US).
+    pub(crate) fn on_sample(&mut self, at_us: u64, sample: &PathSample) {
+        let series = &mut self.result.series;
+        let since_us = at_us.saturating_sub(series.at_us.last().copied().unwrap_or(0));
         let down = sample.delivered_down.saturating_sub(self.delivered_down);
         let up = sample.delivered_up.saturating_sub(self.delivered_up);
         (self.delivered_down, self.delivered_up) = (sample.delivered_down, sample.delivered_up);
-        self.series.at_us.push(at_us);
-        self.series.down_bps.push(rate_bps(down, since_us));
-        self.series.up_bps.push(rate_bps(up, since_us));
-        self.series.srtt_us.push(sample.srtt_us);
-        self.series.in_flight.push(sample.in_flight);
-        self.series.window.push(sample.window);
-        self.series.queue.push(sample.queue);
-        self.series.link_bps.push(sample.link_bps);
-        self.series.quality.push(sample.quality);
-        self.series.factor.push(sample.factor);
+        series.at_us.push(at_us);
+        series.down_bps.push(rate_bps(down, since_us));
+        series.up_bps.push(rate_bps(up, since_us));
+        series.srtt_us.push(sample.srtt_us);
+        series.in_flight.push(sample.in_flight);
+        series.window.push(sample.window);
+        series.queue.push(sample.queue);
+        series.link_bps.push(sample.link_bps);
+        series.quality.push(sample.quality);
+        series.factor.push(sample.factor);
         self.biases.extend(sample.signal_bias);
         self.on_state(at_us, sample.state);
     }
 
-    pub(super) fn on_state(&mut self, at_us: u64, state: PathState) {
-        if self.states.last().is_none_or(|last| last.state != state) {
-            self.states.push(StateChange { at_us, state });
+    /// The path changes state between two samples.
+    pub(crate) fn on_state(&mut self, at_us: u64, state: PathState) {
+        let states = &mut self.result.states;
+        if states.last().is_none_or(|last| last.state != state) {
+            states.push(StateChange { at_us, state });
         }
     }
 
-    pub(super) fn on_rtt(&mut self, rtt_us: u64) {
+    /// One measurement of the round-trip time.
+    pub(crate) fn on_rtt(&mut self, rtt_us: u64) {
         self.rtt.record(rtt_us);
     }
 
-    pub(super) fn on_alert(&mut self, alert: PathAlert) {
-        self.alerts.push(alert);
-    }
-
-    pub(super) fn set_totals(&mut self, totals: PathTotals) {
-        self.totals = totals;
-    }
-
-    /// The samples so far, and the last state.
-    pub(super) fn so_far(&self) -> (&PathSeries, Option<PathState>) {
-        (&self.series, self.states.last().map(|last| last.state))
-    }
-
-    pub(super) fn finish(mut self, name: String, metered: bool, end_us: u64) -> PathResult {
+    pub(super) fn finish(mut self, end_us: u64) -> PathResult {
         self.note_outages(end_us);
         self.forget_signals();
+        let recoveries = self.result.alerts.iter().filter(|alert| alert.kind == AlertWord::Recovery).count();
         PathResult {
-            name,
-            metered,
-            totals: self.totals,
             goodput_down_bps: rate_bps(self.delivered_down, end_us),
             goodput_up_bps: rate_bps(self.delivered_up, end_us),
             rtt: self.rtt.percentiles(),
-            states: self.states,
-            outages: self.outages,
-            recoveries: self.alerts.iter().filter(|alert| alert.kind == AlertWord::Recovery).count() as u64,
+            recoveries: recoveries as u64,
             signal_bias: signal_bias(self.biases),
-            alerts: self.alerts,
-            series: self.series,
+            ..self.result
         }
     }
 
     /// Adds the outages that are in no script: a radio's are known only when they are there. Each lasts from the
     /// first sample that found the link dead to the next that did not.
     fn note_outages(&mut self, end_us: u64) {
-        let PathSeries { at_us, link_bps, .. } = &self.series;
+        let PathResult { series: PathSeries { at_us, link_bps, .. }, outages, .. } = &mut self.result;
         let mut found: Vec<Interval> = Vec::new();
         for (place, at) in at_us.iter().enumerate().filter(|(place, _)| link_bps[*place] == Some(0)) {
             let to_us = at_us.get(place + 1).copied().unwrap_or(end_us);
@@ -108,20 +81,21 @@ impl PathRecorder {
                 _ => found.push(Interval { from_us: *at, to_us }),
             }
         }
-        let scripted = self.outages.clone();
+        let scripted = outages.clone();
         let is_known =
             |new: &Interval| scripted.iter().any(|old| new.from_us <= old.to_us && old.from_us <= new.to_us);
-        self.outages.extend(found.into_iter().filter(|new| new.from_us < new.to_us && !is_known(new)));
-        self.outages.sort_by_key(|outage| (outage.from_us, outage.to_us));
+        outages.extend(found.into_iter().filter(|new| new.from_us < new.to_us && !is_known(new)));
+        outages.sort_by_key(|outage| (outage.from_us, outage.to_us));
     }
 
     /// Columns without news are left out.
     fn forget_signals(&mut self) {
-        if self.series.quality.iter().all(Option::is_none) {
-            self.series.quality.clear();
+        let series = &mut self.result.series;
+        if series.quality.iter().all(Option::is_none) {
+            series.quality.clear();
         }
-        if self.series.factor.iter().all(|factor| *factor == 1_000) {
-            self.series.factor.clear();
+        if series.factor.iter().all(|factor| *factor == 1_000) {
+            series.factor.clear();
         }
     }
 }
@@ -135,12 +109,12 @@ fn signal_bias(mut biases: Vec<f64>) -> Option<SignalBias> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::AlertWord;
+    use super::super::PathAlert;
     use super::*;
 
     #[test]
     fn samples_become_rates_and_state_changes() {
-        let mut recorder = PathRecorder::new(vec![]);
+        let mut recorder = recorder(vec![]);
         let sample =
             |down, state| PathSample { delivered_down: down, link_bps: Some(20_000_000), state, ..plain() };
         recorder.on_sample(0, &sample(0, PathState::Opening));
@@ -148,7 +122,7 @@ mod tests {
         recorder.on_sample(200_000, &sample(375_000, PathState::Active));
         recorder.on_state(250_000, PathState::Down);
         recorder.on_rtt(31_000);
-        let path = recorder.finish("wifi".into(), false, 200_000);
+        let path = recorder.finish(200_000);
         assert_eq!(path.series.down_bps, [0, 20_000_000, 10_000_000]);
         assert_eq!(path.goodput_down_bps, 15_000_000);
         let states: Vec<_> = path.states.iter().map(|change| (change.at_us, change.state)).collect();
@@ -160,32 +134,37 @@ mod tests {
     #[test]
     fn outages_are_those_of_the_script_and_those_that_were_seen() {
         let scripted = Interval { from_us: 150_000, to_us: 350_000 };
-        let mut recorder = PathRecorder::new(vec![scripted]);
+        let mut recorder = recorder(vec![scripted]);
         for (step, dead) in (0..).zip([false, false, true, true, false, true, true, false, true]) {
             let link_bps = Some(if dead { 0 } else { 1_000 });
             recorder.on_sample(step * 100_000, &PathSample { link_bps, ..plain() });
         }
-        let path = recorder.finish("wifi".into(), false, 900_000);
+        let path = recorder.finish(900_000);
         let found: Vec<_> = path.outages.iter().map(|outage| (outage.from_us, outage.to_us)).collect();
         assert_eq!(found, [(150_000, 350_000), (500_000, 700_000), (800_000, 900_000)]);
     }
 
     #[test]
     fn signals_are_recorded_where_there_are_any() {
-        let mut recorder = PathRecorder::new(vec![]);
+        let mut recorder = recorder(vec![]);
         recorder.on_sample(0, &plain());
-        assert!(recorder.series.quality.len() == 1 && recorder.series.factor.len() == 1);
-        let silent = recorder.finish("wifi".into(), false, 100_000).series;
+        let PathSeries { quality, factor, .. } = &recorder.result.series;
+        assert!(quality.len() == 1 && factor.len() == 1);
+        let silent = recorder.finish(100_000).series;
         assert!(silent.quality.is_empty() && silent.factor.is_empty());
 
-        let mut recorder = PathRecorder::new(vec![]);
+        let mut recorder = recorder(vec![]);
         recorder.on_sample(0, &plain());
         recorder.on_sample(100_000, &PathSample { quality: Some(250), factor: 781, ..plain() });
         let alert = PathAlert { at_us: 50_000, kind: AlertWord::Warning };
-        recorder.on_alert(alert);
-        let path = recorder.finish("wifi".into(), false, 100_000);
+        recorder.result.alerts.push(alert);
+        let path = recorder.finish(100_000);
         assert_eq!(path.series.quality, [None, Some(250)]);
         assert_eq!((path.series.factor, path.alerts), (vec![1_000, 781], vec![alert]));
+    }
+
+    fn recorder(outages: Vec<Interval>) -> PathRecorder {
+        PathRecorder::new(PathResult { outages, ..PathResult::default() })
     }
 
     fn plain() -> PathSample {

@@ -16,7 +16,7 @@ use super::sampler::Sampler;
 use super::source::{Source, other, sender};
 use crate::flow::Flow;
 use crate::offer::Offer;
-use crate::result::{LostReason, Recorder, RunResult};
+use crate::result::{LostReason, PathAlert, Recorder, RunResult};
 use crate::scenario::Scenario;
 use crate::traffic::{Outcome, Pace};
 use crate::variant::Variant;
@@ -277,7 +277,7 @@ impl Application {
         let sent = Sent { flow, index, request, size: offer.size, received: false, finished: false };
         self.blocks[side as usize].insert(id, sent);
         if !request {
-            self.recorder.on_offer(flow, id.0, offer);
+            self.recorder.flows[flow].on_offer(id.0, offer);
             self.offered.add(flow, offer);
         }
     }
@@ -289,9 +289,9 @@ impl Application {
         let number = u64::MAX - self.refused;
         let why = if is_closed { LostReason::Closed } else { LostReason::Refused };
         if !offer.is_request() {
-            self.recorder.on_offer(flow, number, offer);
+            self.recorder.flows[flow].on_offer(number, offer);
             self.offered.add(flow, offer);
-            self.recorder.on_lost(flow, number, why);
+            self.recorder.flows[flow].on_lost(number, why);
         }
         self.sources[flow].generator.on_ended(index, offer.at_us, false);
     }
@@ -316,12 +316,13 @@ impl Application {
             Event::Path(id, change) => {
                 let state = self.sampler.on_change(world, side, id, &change);
                 if let Some((path, state)) = state.filter(|_| self.begun) {
-                    self.recorder.on_state(path, world.now() - self.start, state);
+                    self.recorder.paths[path].on_state(world.now() - self.start, state);
                 }
                 if let (true, PathChange::Signal { kind, .. }) = (self.begun, change)
                     && let Some(path) = self.sampler.sending_path(side, id)
                 {
-                    self.recorder.on_alert(path, world.now() - self.start, kind.into());
+                    let alert = PathAlert { at_us: world.now() - self.start, kind: kind.into() };
+                    self.recorder.paths[path].result.alerts.push(alert);
                 }
             }
             Event::Closed(reason) => {
@@ -338,7 +339,7 @@ impl Application {
             if let Some(sent) = sent.filter(|sent| !sent.request) {
                 let at_us = arrival.at.saturating_sub(self.start);
                 let Some(path) = self.sampler.path(side, arrival.path) else { continue };
-                self.recorder.on_packet(sent.flow, arrival.block.0, at_us, path, arrival.bytes);
+                self.recorder.flows[sent.flow].on_packet(arrival.block.0, at_us, path, arrival.bytes);
             }
         }
     }
@@ -360,7 +361,7 @@ impl Application {
             if source.generator.data(sent.index).is_some_and(|data| data != block.data) {
                 return;
             }
-            self.recorder.on_delivered(sent.flow, id.0, at_us);
+            self.recorder.flows[sent.flow].on_delivered(id.0, at_us);
         }
         source.generator.on_delivered(sent.index, at_us);
         self.news |= source.wake();
@@ -386,7 +387,7 @@ impl Application {
         let why = match fate {
             BlockFate::Delivered { waited, .. } => {
                 if !sent.request {
-                    self.recorder.on_waited(sent.flow, id.0, waited.as_micros() as u64);
+                    self.recorder.flows[sent.flow].on_waited(id.0, waited.as_micros() as u64);
                 }
                 None
             }
@@ -397,7 +398,7 @@ impl Application {
             _ => Some(LostReason::Closed),
         };
         if let Some(why) = why.filter(|_| !sent.request) {
-            self.recorder.on_lost(sent.flow, id.0, why);
+            self.recorder.flows[sent.flow].on_lost(id.0, why);
         }
         sent.finished = true;
         if sent.received {
@@ -420,25 +421,20 @@ impl Application {
     }
 
     /// Ends the record; also returns what was offered.
-    pub(super) fn finish(mut self, end_us: u64) -> (RunResult, Offered) {
+    pub(super) fn finish(self, end_us: u64) -> (RunResult, Offered) {
+        let mut result = self.recorder.finish(end_us);
         if let Some(reason) = self.ended {
-            self.recorder.set_extra("session ended", reason.as_str());
+            result.extra.insert("session ended".to_owned(), reason.as_str().into());
         }
-        for (flow, source) in self.sources.iter().enumerate() {
+        for (flow, source) in result.flows.iter_mut().zip(&self.sources) {
             let Outcome { playback, perceived_ratio, pictures, arrivals_us } =
                 source.generator.outcome(end_us);
-            if let Some(playback) = playback {
-                self.recorder.set_playback(flow, playback);
-            }
-            if let Some(ratio) = perceived_ratio {
-                self.recorder.set_perceived_ratio(flow, ratio);
-            }
-            if let Some(pictures) = pictures {
-                self.recorder.set_pictures(flow, pictures);
-            }
-            self.recorder.set_arrivals(flow, arrivals_us);
+            // A player of the flow's own counts, not the one that its pictures are shown to.
+            flow.playback = playback.or(flow.playback.take());
+            (flow.perceived_ratio, flow.pictures) = (perceived_ratio, pictures);
+            flow.arrivals_us = arrivals_us;
         }
-        (self.recorder.finish(end_us), self.offered)
+        (result, self.offered)
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn run(
     let config = Config { race_delay: Duration::from_micros(start), ..config };
     let problem = |source| RunError::World { scenario: scenario.name.clone(), source };
     let mut world = World::new(&calm, config.clone(), config, seed).map_err(problem)?;
-    let recorder = Recorder::new(scenario.run_info(scheduler, seed));
+    let recorder = Recorder::new(scenario.unmeasured(scheduler, seed));
     let mut application = Application::new(scenario, scheduler, seed, recorder);
     // Both sides know of metered paths before the flows begin.
     world.run_until(start / 2, |world, side, event| application.on_event(world, side, event));

@@ -292,7 +292,7 @@ impl Live {
         mut events: mpsc::UnboundedReceiver<Happened>,
         mut stopped: watch::Receiver<bool>,
     ) -> RunResult {
-        let recorder = Recorder::new(run.scenario.run_info(&run.scheduler, run.seed));
+        let recorder = Recorder::new(run.scenario.unmeasured(&run.scheduler, run.seed));
         let mut application = Application::new(&run.scenario, &run.scheduler, run.seed, recorder);
         while Instant::now() < self.begin {
             self.events(&mut application, &mut events, self.begin).await;
@@ -377,11 +377,11 @@ impl Live {
         application.sample(self);
         let recorder = application.recorder();
         let path = |index| {
-            let (series, state) = recorder.path(index);
+            let path = &recorder.paths[index].result;
             let reading = self.relay.signal(index);
             PathStatus {
-                state: state.unwrap_or(PathState::Opening),
-                series: series.clone(),
+                state: path.states.last().map_or(PathState::Opening, |last| last.state),
+                series: path.series.clone(),
                 quality: reading.and_then(|reading| QualityIndex::default().base(&reading)),
                 air: self.relay.air(index),
             }
@@ -395,8 +395,8 @@ impl Live {
         };
         run.status.send_replace(Status {
             at_us,
-            tally: recorder.tally(0),
-            latencies: recorder.latencies(0),
+            tally: recorder.flows[0].total(),
+            latencies: recorder.flows[0].latencies(),
             paths: (0..self.links.len()).map(path).collect(),
             slip_us,
         });

@@ -75,7 +75,7 @@ impl Sampler {
             end.before = end.total();
         }
         for path in 0..self.paths.len() {
-            recorder.set_totals(path, self.totals(path));
+            recorder.paths[path].result.totals = self.totals(path);
         }
     }
 
@@ -134,12 +134,13 @@ impl Sampler {
             }
         }
         for (path, view) in views.iter().enumerate() {
+            let recorder = &mut recorder.paths[path];
             let link = world.link(path, self.direction);
             let signal_bias = world.signal_bias(path);
             let [client, server] = &self.paths[path];
             let state = self.state(path, open[path], view.state);
             if open[path] && state == PathState::Active {
-                recorder.on_rtt(path, view.srtt.as_micros() as u64);
+                recorder.on_rtt(view.srtt.as_micros() as u64);
             }
             let sample = PathSample {
                 delivered_down: client.total().new_data(),
@@ -155,8 +156,8 @@ impl Sampler {
                 factor: if open[path] { thousandths(view.signal_factor) } else { 1_000 },
                 signal_bias,
             };
-            recorder.on_sample(path, at_us, sample);
-            recorder.set_totals(path, self.totals(path));
+            recorder.on_sample(at_us, &sample);
+            recorder.result.totals = self.totals(path);
         }
     }
 

@@ -21,7 +21,7 @@ use squall_sched::Registry;
 use crate::check::{Check, Verdict};
 use crate::flow::{Direction, Flow};
 use crate::measure::{BY_RELIABILITY, Subject};
-use crate::result::{FlowInfo, Interval, PathInfo, RunInfo, RunResult};
+use crate::result::{ClassResult, FlowResult, Interval, PathResult, RunResult};
 use crate::variant::Variant;
 use place::{Outline, problem};
 pub(crate) use place::{Place, Problem, Step};
@@ -177,26 +177,29 @@ impl Scenario {
         if up * 2 > self.flows.len() { Direction::Up } else { Direction::Down }
     }
 
-    /// What a recorder needs to know of a run with this scheduler and seed.
-    pub fn run_info(&self, scheduler: &str, seed: u64) -> RunInfo {
+    /// The record of a run before anything is measured: its flows with their classes, its paths with their scripted
+    /// outages, and the planned length.
+    pub(crate) fn unmeasured(&self, scheduler: &str, seed: u64) -> RunResult {
         let direction = self.direction();
-        RunInfo {
+        RunResult {
             scenario: self.name.clone(),
             scheduler: scheduler.to_owned(),
             congestion: self.congestion.to_string(),
             seed,
             duration_us: self.duration_us,
             direction,
-            flows: self.flows.iter().map(FlowInfo::from).collect(),
+            flows: self.flows.iter().map(FlowResult::from).collect(),
             paths: self
                 .paths
                 .iter()
-                .map(|path| PathInfo {
+                .map(|path| PathResult {
                     name: path.name.clone(),
                     metered: path.metered,
                     outages: outages(path, direction, self.duration_us),
+                    ..PathResult::default()
                 })
                 .collect(),
+            ..RunResult::default()
         }
     }
 
@@ -240,15 +243,16 @@ impl Scenario {
     }
 }
 
-impl From<&Flow> for FlowInfo {
+impl From<&Flow> for FlowResult {
     fn from(flow: &Flow) -> Self {
         Self {
             name: flow.name.clone(),
             kind: flow.traffic.kind().to_owned(),
             direction: flow.direction,
             deadline_us: flow.traffic.deadline_us(),
-            classes: flow.traffic.classes(),
+            classes: flow.traffic.classes().into_iter().map(ClassResult::from).collect(),
             picture_us: flow.traffic.picture_us(),
+            ..Self::default()
         }
     }
 }

@@ -223,14 +223,14 @@ fn channels_take_turns_only_under_schedulers_that_follow_the_queue() {
 }
 
 #[test]
-fn run_info_joins_outages() {
+fn outages_of_a_run_are_joined() {
     let events = "events = [{ at = \"1s\", outage = \"2s\" }, { at = \"2s\", outage = \"2s\", direction = \"down\" },\n\
         { at = \"9s\", outage = \"5s\" }]\n";
     let scenario = Scenario::parse(&format!("{HEAD}{PATH}{events}{FLOW}"), "t.toml").unwrap();
-    let info = scenario.run_info("minrtt", 3);
-    let outages: Vec<_> = info.paths[0].outages.iter().map(|o| (o.from_us, o.to_us)).collect();
+    let run = scenario.unmeasured("minrtt", 3);
+    let outages: Vec<_> = run.paths[0].outages.iter().map(|o| (o.from_us, o.to_us)).collect();
     assert_eq!(outages, [(1_000_000, 4_000_000), (9_000_000, 10_000_000)]);
-    assert_eq!((info.seed, info.flows[0].kind.as_str()), (3, "bulk"));
+    assert_eq!((run.seed, run.flows[0].kind.as_str()), (3, "bulk"));
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn every_congestion_control_can_be_named_and_others_are_refused() {
         let text = format!("congestion = \"{name}\"\n{HEAD}{PATH}{FLOW}");
         let scenario = Scenario::parse(&text, "t.toml").expect("it is known");
         assert_eq!(
-            (scenario.congestion, scenario.run_info("minrtt", 1).congestion.as_str()),
+            (scenario.congestion, scenario.unmeasured("minrtt", 1).congestion.as_str()),
             (control, name)
         );
     }

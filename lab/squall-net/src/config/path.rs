@@ -23,12 +23,13 @@ use crate::{
 };
 
 /// One of the two directions of a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// From the client to the server.
     Up,
-    /// From the server to the client.
+    /// From the server to the client, as most flows go.
+    #[default]
     Down,
 }
 

@@ -5,9 +5,10 @@ use rand_pcg::Pcg64Mcg;
 use squall_units::{Rate, Ratio, Span};
 
 use super::{
-    AlertWord, FlowInfo, Interval, LostReason, PathInfo, PathSample, PathState, PathTotals, Recorder,
-    RunInfo, RunResult,
+    AlertWord, FlowResult, Interval, LostReason, PathAlert, PathResult, PathSample, PathState, PathTotals,
+    Recorder, RunResult,
 };
+use super::{flow_recorder::FlowRecorder, path_recorder::PathRecorder};
 use crate::flow::{Direction, Flow};
 use crate::offer::Class;
 use crate::traffic::{Generator, ReliableFrames, Traffic, Video};
@@ -33,13 +34,13 @@ fn trouble(scheduler: &str) -> (u64, f64) {
 /// One run of this scheduler; the same for the same arguments.
 pub fn run(scheduler: &str, seed: u64) -> RunResult {
     let mut rng = Pcg64Mcg::seed_from_u64(seed + scheduler.len() as u64);
-    let mut recorder = Recorder::new(info(scheduler, seed));
-    record_frames(&mut recorder, scheduler, seed, &mut rng);
+    let mut recorder = Recorder::new(unmeasured(scheduler, seed));
+    record_frames(&mut recorder.flows[0], scheduler, seed, &mut rng);
     for path in 0..2 {
-        record_path(&mut recorder, path, scheduler, &mut rng);
+        record_path(&mut recorder.paths[path], path, scheduler, &mut rng);
     }
-    recorder.set_extra("stalls", trouble(scheduler).0 as f64 / 300_000.0);
     let mut run = recorder.finish(DURATION_US);
+    run.extra.insert("stalls".into(), (trouble(scheduler).0 as f64 / 300_000.0).into());
     let in_time = run.flows[0].completion_rate.expect("frames were due");
     run.checks = vec![super::Verdict {
         check: "flow camera: in_time_ratio".into(),
@@ -50,32 +51,35 @@ pub fn run(scheduler: &str, seed: u64) -> RunResult {
     run
 }
 
-fn info(scheduler: &str, seed: u64) -> RunInfo {
-    let path = |index: usize, name: &str| PathInfo {
+fn unmeasured(scheduler: &str, seed: u64) -> RunResult {
+    let path = |index: usize, name: &str| PathResult {
         name: name.into(),
         metered: index == 1,
         outages: OUTAGES[index].to_vec(),
+        ..PathResult::default()
     };
-    RunInfo {
+    RunResult {
         scenario: "fading".into(),
         scheduler: scheduler.into(),
         congestion: "cubic".into(),
         seed,
         duration_us: DURATION_US,
         direction: Direction::Down,
-        flows: vec![FlowInfo {
+        flows: vec![FlowResult {
             name: "camera".into(),
             kind: "video".into(),
             direction: Direction::Down,
             deadline_us: Some(100_000),
-            classes: vec![Class::new("key", true, 0), Class::new("delta", false, 1)],
+            classes: vec![Class::new("key", true, 0).into(), Class::new("delta", false, 1).into()],
             picture_us: Some(33_333),
+            ..FlowResult::default()
         }],
         paths: vec![path(0, "Wi-Fi <5 GHz>"), path(1, "LTE")],
+        ..RunResult::default()
     }
 }
 
-fn record_frames(recorder: &mut Recorder, scheduler: &str, seed: u64, rng: &mut Pcg64Mcg) {
+fn record_frames(recorder: &mut FlowRecorder, scheduler: &str, seed: u64, rng: &mut Pcg64Mcg) {
     let video = Video {
         fps: 30,
         bitrate: Rate::from_bps(20_000_000),
@@ -91,8 +95,8 @@ fn record_frames(recorder: &mut Recorder, scheduler: &str, seed: u64, rng: &mut 
     let (extra_us, dropped) = trouble(scheduler);
     let mut deliveries = Vec::new();
     for (block, offer) in (0u64..).zip(Generator::new(&flow, 0, seed)) {
-        recorder.on_offer(0, block, &offer);
-        recorder.on_sent(0, block, offer.at_us + offer.size / 10);
+        recorder.on_offer(block, &offer);
+        recorder.on_waited(block, offer.size / 10);
         let since = OUTAGES.iter().flat_map(|list| list.iter()).find_map(|outage| {
             let inside = (outage.from_us..outage.from_us + 1_200_000).contains(&offer.at_us);
             inside.then(|| offer.at_us - outage.from_us)
@@ -100,18 +104,18 @@ fn record_frames(recorder: &mut Recorder, scheduler: &str, seed: u64, rng: &mut 
         let late = since.map_or(0, |since| extra_us.saturating_sub(since * extra_us / 1_200_000));
         let latency = 22_000 + rng.random_range(0..9_000) + offer.size / 12 + late;
         if since.is_some() && !offer.reliable && rng.random_bool(dropped) {
-            recorder.on_lost(0, block, LostReason::Expired);
+            recorder.on_lost(block, LostReason::Expired);
         } else {
             deliveries.push((offer.at_us + latency, block));
         }
     }
     deliveries.sort_unstable();
     for (at_us, block) in deliveries.into_iter().filter(|(at_us, _)| *at_us < DURATION_US) {
-        recorder.on_delivered(0, block, at_us);
+        recorder.on_delivered(block, at_us);
     }
 }
 
-fn record_path(recorder: &mut Recorder, path: usize, scheduler: &str, rng: &mut Pcg64Mcg) {
+fn record_path(recorder: &mut PathRecorder, path: usize, scheduler: &str, rng: &mut Pcg64Mcg) {
     let mut delivered = 0;
     let rates = [40_000_000u64, 25_000_000];
     let signal = scheduler.starts_with("storm");
@@ -130,11 +134,10 @@ fn record_path(recorder: &mut Recorder, path: usize, scheduler: &str, rng: &mut 
         let near = OUTAGES[path].iter().any(|o| (o.from_us - 500_000..o.to_us).contains(&at_us));
         let quality = if near { 100 } else { 250 + (fade as u16) * 100 };
         let srtt_us = 30_000 + path as u64 * 40_000 + rng.random_range(0..8_000);
-        recorder.on_rtt(path, srtt_us);
+        recorder.on_rtt(srtt_us);
         recorder.on_sample(
-            path,
             at_us,
-            PathSample {
+            &PathSample {
                 delivered_down: delivered,
                 delivered_up: 0,
                 srtt_us,
@@ -151,21 +154,20 @@ fn record_path(recorder: &mut Recorder, path: usize, scheduler: &str, rng: &mut 
     }
     if signal {
         for outage in OUTAGES[path] {
-            recorder.on_alert(path, outage.from_us - 600_000, AlertWord::Warning);
-            recorder.on_alert(path, outage.from_us - 300_000, AlertWord::Outage);
-            recorder.on_alert(path, outage.to_us + 400_000, AlertWord::Recovery);
+            recorder.result.alerts.extend([
+                PathAlert { at_us: outage.from_us - 600_000, kind: AlertWord::Warning },
+                PathAlert { at_us: outage.from_us - 300_000, kind: AlertWord::Outage },
+                PathAlert { at_us: outage.to_us + 400_000, kind: AlertWord::Recovery },
+            ]);
         }
     }
-    recorder.set_totals(
-        path,
-        PathTotals {
-            wire_bytes_down: delivered + delivered / 20,
-            wire_bytes_up: delivered / 60,
-            packets: delivered / 1_200,
-            lost_packets: delivered / 120_000,
-            retransmitted_bytes: delivered / 90,
-            reinjected_bytes: delivered / 200,
-            duplicate_bytes: if scheduler == "redundant" { delivered / 2 } else { delivered / 300 },
-        },
-    );
+    recorder.result.totals = PathTotals {
+        wire_bytes_down: delivered + delivered / 20,
+        wire_bytes_up: delivered / 60,
+        packets: delivered / 1_200,
+        lost_packets: delivered / 120_000,
+        retransmitted_bytes: delivered / 90,
+        reinjected_bytes: delivered / 200,
+        duplicate_bytes: if scheduler == "redundant" { delivered / 2 } else { delivered / 300 },
+    };
 }
