@@ -104,8 +104,11 @@ impl Chapter {
             return experiment.axes.clone();
         }
         let points = || self.records.iter().flat_map(|record| &record.point);
-        let point =
-            |name: &String| AxisPoint { name: name.clone(), at: name.parse::<f64>().ok(), set: Vec::new() };
+        let point = |name: &String| AxisPoint {
+            name: name.clone(),
+            at: name.parse::<f64>().ok(),
+            set: Default::default(),
+        };
         let axis = |axis: &String| -> Axis {
             let own = distinct(points().filter(|(name, _)| *name == axis).map(|(_, point)| point));
             let points = own.into_iter().map(point).collect();

@@ -55,7 +55,7 @@ pub(super) fn cells(experiment: &Experiment, quick: bool) -> Result<Vec<Cell>, S
             }
             let point: Point =
                 points.iter().map(|(axis, point)| ((*axis).to_owned(), point.name.clone())).collect();
-            let text = patched(&experiment.text, &settings).map_err(|words| ScenarioError::Invalid {
+            let text = patched(&experiment.text, settings).map_err(|words| ScenarioError::Invalid {
                 name: name.clone(),
                 line: 1,
                 column: 1,
@@ -74,13 +74,16 @@ pub(super) fn cells(experiment: &Experiment, quick: bool) -> Result<Vec<Cell>, S
 ///
 /// # Errors
 /// The first field that is nowhere, in words.
-pub(super) fn patched(text: &str, settings: &[(String, Value)]) -> Result<String, String> {
+pub(super) fn patched(
+    text: &str,
+    settings: impl IntoIterator<Item = (String, Value)>,
+) -> Result<String, String> {
     let mut table: Table = text.parse().map_err(|error: toml::de::Error| error.message().to_owned())?;
     for ours in OURS {
         table.remove(ours);
     }
     for (field, value) in settings {
-        set(&mut table, field, value)?;
+        set(&mut table, &field, &value)?;
     }
     toml::to_string(&table).map_err(|error| error.to_string())
 }
@@ -150,7 +153,7 @@ mod tests {
                         [[path]]\nname = \"b\"\n[quick]\nduration = \"2s\"\n";
 
     fn with(field: &str, value: &str) -> Result<Table, String> {
-        let text = patched(TEXT, &[(field.to_owned(), Value::from(value))])?;
+        let text = patched(TEXT, [(field.to_owned(), Value::from(value))])?;
         Ok(text.parse().expect("is TOML"))
     }
 

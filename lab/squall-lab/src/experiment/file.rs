@@ -3,22 +3,22 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use squall_units::Span;
 
+use super::{Axis, Reduced, Source};
 use crate::measure::Measure;
 use crate::scenario::Quantity;
 
 /// The tables of an experiment. What else is in the file is the scenario's, which refuses what it does not know.
 #[derive(Debug, Deserialize)]
 pub(super) struct ExperimentFile {
-    #[serde(default)]
-    pub(super) paper: PaperTable,
+    #[serde(rename = "paper", default)]
+    pub(super) source: Source,
     #[serde(rename = "axis", default)]
-    pub(super) axes: Vec<AxisTable>,
+    pub(super) axes: Vec<Axis>,
     #[serde(default)]
     pub(super) traces: toml::Table,
-    #[serde(default)]
-    pub(super) quick: QuickTable,
+    #[serde(rename = "quick", default)]
+    pub(super) reduced: Reduced,
     #[serde(rename = "claim", default)]
     pub(super) claims: Vec<ClaimTable>,
     #[serde(rename = "figure", default)]
@@ -29,48 +29,8 @@ pub(super) struct ExperimentFile {
 #[derive(Debug, Deserialize)]
 pub(super) struct IdsFile {
     pub(super) name: String,
-    #[serde(default)]
-    pub(super) paper: PaperTable,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PaperTable {
-    #[serde(default)]
-    pub(super) system: String,
-    #[serde(default)]
-    pub(super) place: String,
-    #[serde(default)]
-    pub(super) setup: String,
-    #[serde(default)]
-    pub(super) also: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct AxisTable {
-    pub(super) name: String,
-    #[serde(default)]
-    pub(super) unit: String,
-    pub(super) base: Option<String>,
-    pub(super) points: Vec<PointTable>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct PointTable {
-    pub(super) name: String,
-    pub(super) at: Option<f64>,
-    pub(super) set: toml::Table,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct QuickTable {
-    pub(super) duration: Option<Span>,
-    pub(super) seeds: Option<Vec<u64>>,
-    #[serde(default)]
-    pub(super) points: BTreeMap<String, Vec<String>>,
+    #[serde(rename = "paper", default)]
+    pub(super) source: Source,
 }
 
 #[derive(Debug, Deserialize)]

@@ -19,6 +19,7 @@ mod traces;
 
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use squall_sched::Registry;
 
 pub use cell::{Cell, Point};
@@ -39,7 +40,7 @@ pub const MAX_CELLS: usize = 1_000;
 pub struct Experiment {
     /// The file it is from.
     pub file: PathBuf,
-    /// What it is about: `paper` of the file.
+    /// What it is about.
     pub source: Source,
     /// The scenario as it stands in the file. Its name is that of the experiment.
     pub scenario: Scenario,
@@ -52,17 +53,19 @@ pub struct Experiment {
     /// What to leave out when time is short.
     pub reduced: Reduced,
     /// Recordings that can stand in for what is made up: `traces` of the file.
-    pub traces: Vec<(String, toml::Value)>,
+    pub traces: toml::Table,
     /// Where they are, if they do.
     recorded: Option<PathBuf>,
     /// The text of the file.
     text: String,
 }
 
-/// Where an experiment comes from.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// Where an experiment comes from: `[paper]` of the file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Source {
     /// The system or paper: `STORM`; empty for an experiment of our own.
+    #[serde(rename = "system")]
     pub paper: String,
     /// Where in it: `§5.2, Fig. 10`.
     pub place: String,
@@ -72,12 +75,14 @@ pub struct Source {
     pub also: Vec<String>,
 }
 
-/// A parameter that varies.
-#[derive(Debug, Clone, PartialEq)]
+/// A parameter that varies: an `[[axis]]` of the file.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Axis {
     /// Its name.
     pub name: String,
     /// Unit of the points' places on it, for drawings.
+    #[serde(default)]
     pub unit: String,
     /// The point that it stays at while another axis with such a point varies; without it the axis is combined with
     /// all points of the others.
@@ -87,14 +92,15 @@ pub struct Axis {
 }
 
 /// One value of a parameter.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AxisPoint {
     /// Its name.
     pub name: String,
     /// Where it is drawn, if it is a number.
     pub at: Option<f64>,
     /// Fields of the scenario and their values: `path.fast.rate` and `"20mbps"`.
-    pub set: Vec<(String, toml::Value)>,
+    pub set: toml::Table,
 }
 
 impl Experiment {

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use squall_units::Span;
 use toml::Value;
 
-/// What `[quick]` says.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// `[quick]` of the file.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Reduced {
     /// Length of a run.
     pub duration: Option<Span>,

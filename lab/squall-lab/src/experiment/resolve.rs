@@ -6,8 +6,8 @@ use std::path::Path;
 use squall_sched::Registry;
 
 use super::claim::{Against, Way};
-use super::file::{AxisTable, ClaimTable, ExperimentFile, IdsFile};
-use super::{Axis, AxisPoint, Claim, Expectation, Experiment, MAX_CELLS, Of, Over, Reduced, Source, cell};
+use super::file::{ClaimTable, ExperimentFile, IdsFile};
+use super::{Axis, Claim, Expectation, Experiment, MAX_CELLS, Of, Over, Source, cell};
 use crate::measure::{Measure, Subject};
 use crate::scenario::{MAX_LIST, Place, Problem, Quantity, Scenario, ScenarioError, Text};
 use crate::variant::Variant;
@@ -23,7 +23,7 @@ pub(super) fn load(file: &Path, registry: &Registry) -> Result<Experiment, Scena
         for (at, point) in axis.points.iter().enumerate() {
             let place = || Place::of("axis").index(index).key("points").index(at).key("set");
             let refuse = |words: String| text.located(&Problem::at(place(), words));
-            let patched = cell::patched(&experiment.text, &point.set).map_err(refuse)?;
+            let patched = cell::patched(&experiment.text, point.set.clone()).map_err(refuse)?;
             let scenario = Scenario::load_text(&patched, &text.name, base)
                 .map_err(|error| text.located(&Problem::at(place(), error.problem())))?;
             check_schedulers(&scenario, registry)
@@ -37,8 +37,8 @@ pub(super) fn load(file: &Path, registry: &Registry) -> Result<Experiment, Scena
 }
 
 pub(super) fn ids(file: &Path) -> Result<Vec<String>, ScenarioError> {
-    let IdsFile { name, paper } = Text::read(file)?.parse()?;
-    Ok(std::iter::once(name).chain(paper.also).collect())
+    let IdsFile { name, source } = Text::read(file)?.parse()?;
+    Ok(std::iter::once(name).chain(source.also).collect())
 }
 
 fn check_schedulers(scenario: &Scenario, registry: &Registry) -> Result<(), String> {
@@ -48,16 +48,17 @@ fn check_schedulers(scenario: &Scenario, registry: &Registry) -> Result<(), Stri
 }
 
 fn resolve(tables: ExperimentFile, scenario: Scenario, text: &Text) -> Result<Experiment, Problem> {
-    let ExperimentFile { paper, axes, traces, quick, claims, plots } = tables;
+    let ExperimentFile { source, axes, traces, reduced, claims, plots } = tables;
+    check_axes(&axes)?;
     let mut experiment = Experiment {
         file: text.file.clone(),
-        source: Source { paper: paper.system, place: paper.place, setup: paper.setup, also: paper.also },
-        axes: resolve_axes(axes)?,
-        reduced: Reduced { duration: quick.duration, seeds: quick.seeds, points: quick.points },
+        source,
+        axes,
+        reduced,
         scenario,
         claims: Vec::new(),
         plots: Vec::new(),
-        traces: traces.into_iter().collect(),
+        traces,
         recorded: None,
         text: text.text.clone(),
     };
@@ -88,36 +89,33 @@ fn check_also(source: &Source) -> Result<(), Problem> {
     })
 }
 
-fn resolve_axes(tables: Vec<AxisTable>) -> Result<Vec<Axis>, Problem> {
-    let mut axes: Vec<Axis> = Vec::new();
+fn check_axes(axes: &[Axis]) -> Result<(), Problem> {
     let mut cells = 1usize;
-    for (index, table) in tables.into_iter().enumerate() {
+    for (index, axis) in axes.iter().enumerate() {
+        let at = |place: Place, words: String| Err(Problem::at(place, words));
         let place = || Place::of("axis").index(index);
-        if axes.iter().any(|axis| axis.name == table.name) {
-            return Err(Problem::at(place().key("name"), format!("name: {:?} is there twice", table.name)));
+        if axes[..index].iter().any(|other| other.name == axis.name) {
+            return at(place().key("name"), format!("name: {:?} is there twice", axis.name));
         }
-        if table.points.is_empty() {
-            return Err(Problem::at(place().key("points"), "points: there is none"));
+        if axis.points.is_empty() {
+            return at(place().key("points"), "points: there is none".into());
         }
-        let mut points: Vec<AxisPoint> = Vec::new();
-        for (at, point) in table.points.into_iter().enumerate() {
-            if points.iter().any(|known| known.name == point.name) {
-                let place = place().key("points").index(at).key("name");
-                return Err(Problem::at(place, format!("name: {:?} is there twice", point.name)));
+        for (number, point) in axis.points.iter().enumerate() {
+            if axis.points[..number].iter().any(|other| other.name == point.name) {
+                let place = place().key("points").index(number).key("name");
+                return at(place, format!("name: {:?} is there twice", point.name));
             }
-            points.push(AxisPoint { name: point.name, at: point.at, set: point.set.into_iter().collect() });
         }
-        cells = cells.saturating_mul(points.len());
+        cells = cells.saturating_mul(axis.points.len());
         if cells > MAX_CELLS {
-            return Err(Problem::at(place(), format!("more than {MAX_CELLS} combinations of points")));
+            return at(place(), format!("more than {MAX_CELLS} combinations of points"));
         }
-        if let Some(base) = table.base.as_ref().filter(|base| points.iter().all(|known| known.name != **base))
-        {
-            return Err(Problem::at(place().key("base"), format!("base: there is no point {base:?}")));
+        let is_point = |base: &String| axis.points.iter().any(|point| point.name == *base);
+        if let Some(base) = axis.base.as_ref().filter(|base| !is_point(base)) {
+            return at(place().key("base"), format!("base: there is no point {base:?}"));
         }
-        axes.push(Axis { name: table.name, unit: table.unit, base: table.base, points });
     }
-    Ok(axes)
+    Ok(())
 }
 
 fn check_reduced(experiment: &Experiment) -> Result<(), Problem> {
@@ -252,7 +250,7 @@ impl Reader<'_> {
     /// Points may have schedulers of their own.
     pub(super) fn runs(&self, field: &'static str, scheduler: &str) -> Result<(), Problem> {
         let points = self.experiment.axes.iter().flat_map(|axis| &axis.points);
-        let set = points.flat_map(|point| &point.set).filter(|(name, _)| name == "schedulers");
+        let set = points.flat_map(|point| &point.set).filter(|(name, _)| *name == "schedulers");
         let listed = set.filter_map(|(_, value)| value.as_array()).flatten().filter_map(toml::Value::as_str);
         let own = self.experiment.scenario.schedulers.iter().map(String::as_str);
         if own.chain(listed).any(|known| known == scheduler) {

@@ -12,7 +12,7 @@ const FILES: [&str; 2] = ["csv", "mahimahi"];
 /// The fields that they set, if they are to be used.
 pub(super) fn settings(experiment: &Experiment) -> Vec<(String, Value)> {
     let Some(folder) = &experiment.recorded else { return Vec::new() };
-    let set = experiment.traces.iter().cloned();
+    let set = experiment.traces.clone().into_iter();
     set.map(|(field, value)| (field, placed(value, folder))).collect()
 }
 

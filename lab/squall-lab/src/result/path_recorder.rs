@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn samples_become_rates_and_state_changes() {
-        let mut recorder = recorder(vec![]);
+        let mut recorder = with_outages(vec![]);
         let sample =
             |down, state| PathSample { delivered_down: down, link_bps: Some(20_000_000), state, ..plain() };
         recorder.on_sample(0, &sample(0, PathState::Opening));
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn outages_are_those_of_the_script_and_those_that_were_seen() {
         let scripted = Interval { from_us: 150_000, to_us: 350_000 };
-        let mut recorder = recorder(vec![scripted]);
+        let mut recorder = with_outages(vec![scripted]);
         for (step, dead) in (0..).zip([false, false, true, true, false, true, true, false, true]) {
             let link_bps = Some(if dead { 0 } else { 1_000 });
             recorder.on_sample(step * 100_000, &PathSample { link_bps, ..plain() });
@@ -146,14 +146,14 @@ mod tests {
 
     #[test]
     fn signals_are_recorded_where_there_are_any() {
-        let mut recorder = recorder(vec![]);
+        let mut recorder = with_outages(vec![]);
         recorder.on_sample(0, &plain());
         let PathSeries { quality, factor, .. } = &recorder.result.series;
         assert!(quality.len() == 1 && factor.len() == 1);
         let silent = recorder.finish(100_000).series;
         assert!(silent.quality.is_empty() && silent.factor.is_empty());
 
-        let mut recorder = recorder(vec![]);
+        let mut recorder = with_outages(vec![]);
         recorder.on_sample(0, &plain());
         recorder.on_sample(100_000, &PathSample { quality: Some(250), factor: 781, ..plain() });
         let alert = PathAlert { at_us: 50_000, kind: AlertWord::Warning };
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!((path.series.factor, path.alerts), (vec![1_000, 781], vec![alert]));
     }
 
-    fn recorder(outages: Vec<Interval>) -> PathRecorder {
+    fn with_outages(outages: Vec<Interval>) -> PathRecorder {
         PathRecorder::new(PathResult { outages, ..PathResult::default() })
     }
 

@@ -376,7 +376,7 @@ impl Live {
         self.links = self.relay.snapshot();
         application.sample(self);
         let recorder = application.recorder();
-        let path = |index| {
+        let path = |index: usize| {
             let path = &recorder.paths[index].result;
             let reading = self.relay.signal(index);
             PathStatus {
