@@ -153,7 +153,7 @@ fn a_run_shows_tables_and_writes_files() {
     {
         assert!(text.contains(words), "{words} in\n{text}");
     }
-    let runs = squall_lab::result::read(json.as_ref()).unwrap();
+    let runs = squall_lab::result::from_json(&std::fs::read_to_string(&json).unwrap(), &json).unwrap();
     assert_eq!((runs.len(), runs[0].seed, runs[0].scheduler.as_str()), (1, 7, "rr"));
     assert!(std::fs::read_to_string(&report).unwrap().contains("<svg"));
     let logs = std::fs::read_dir(folder.0.join("qlog/rr-7")).unwrap().count();

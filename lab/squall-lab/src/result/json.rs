@@ -1,31 +1,18 @@
 //! Result records as JSON files: an array of runs.
 
-use std::path::{Path, PathBuf};
-
 use super::RunResult;
 
 /// Largest result file in bytes.
 pub const MAX_FILE: u64 = 256 << 20;
 
-/// A result file that can't be read.
+/// A text that isn't a result file of this version.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The file can't be opened or read.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// It isn't a result file of this version.
-    #[error("{name}:{}:{}: not a result file: {source}", source.line(), source.column())]
-    Format {
-        /// The file.
-        name: String,
-        /// What is wrong and where.
-        source: serde_json::Error,
-    },
+#[error("{name}:{}:{}: not a result file: {source}", source.line(), source.column())]
+pub struct ReadError {
+    /// The file.
+    name: String,
+    /// What is wrong and where.
+    source: serde_json::Error,
 }
 
 /// The runs as JSON text: one run per line within an array, byte-identical for identical runs.
@@ -40,27 +27,9 @@ pub fn to_json(runs: &[RunResult]) -> String {
 /// Reads what [`to_json`] wrote; `name` is for the error.
 ///
 /// # Errors
-/// [`ReadError::Format`] names the line and column.
+/// [`ReadError`] names the line and column of what is wrong.
 pub fn from_json(text: &str, name: &str) -> Result<Vec<RunResult>, ReadError> {
-    serde_json::from_str(text).map_err(|source| ReadError::Format { name: name.to_owned(), source })
-}
-
-/// Writes a result file.
-///
-/// # Errors
-/// What the system says.
-pub fn write(runs: &[RunResult], path: &Path) -> std::io::Result<()> {
-    std::fs::write(path, to_json(runs))
-}
-
-/// Reads a result file.
-///
-/// # Errors
-/// [`ReadError`] names the file, and line and column of what is wrong in it.
-pub fn read(path: &Path) -> Result<Vec<RunResult>, ReadError> {
-    let text = squall_file::read_text(path, MAX_FILE)
-        .map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
-    from_json(&text, &path.display().to_string())
+    serde_json::from_str(text).map_err(|source| ReadError { name: name.to_owned(), source })
 }
 
 #[cfg(test)]
@@ -91,7 +60,5 @@ mod tests {
     fn errors_name_the_place() {
         let error = from_json("[\n{ \"scenario\": 3 }]", "r.json").unwrap_err().to_string();
         assert!(error.starts_with("r.json:2:15: not a result file: "), "{error}");
-        let error = read(Path::new("/nonexistent/r.json")).unwrap_err().to_string();
-        assert!(error.starts_with("/nonexistent/r.json: "), "{error}");
     }
 }
