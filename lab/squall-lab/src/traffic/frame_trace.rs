@@ -1,6 +1,8 @@
 //! Frame sizes of a film, from a CSV file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use squall_trace::TraceError;
 
 use super::fields::MAX_BLOCK;
 use super::frame_type::FrameType;
@@ -10,29 +12,6 @@ const MAX_FILE: u64 = 64 << 20;
 
 /// Latest presentation time in milliseconds: 24 h.
 const MAX_PTS_MS: f64 = 86_400_000.0;
-
-/// Why a file of frame sizes can't be used.
-#[derive(Debug, thiserror::Error)]
-pub enum FrameTraceError {
-    /// It can't be read.
-    #[error("{}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// A line is wrong.
-    #[error("{name}:{line}: {problem}")]
-    Line {
-        /// The file.
-        name: String,
-        /// Line, from 1.
-        line: usize,
-        /// What is wrong, and with which field.
-        problem: String,
-    },
-}
 
 /// One frame, or one layer of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,11 +42,11 @@ impl FrameTrace {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`FrameTraceError`] names the file and the line.
-    pub fn load(path: &Path) -> Result<Self, FrameTraceError> {
-        let read = |source| FrameTraceError::Read { path: path.to_owned(), source };
-        let text = squall_file::read_text(path, MAX_FILE).map_err(read)?;
-        Self::parse(&text, &path.display().to_string())
+    /// [`TraceError`] names the file and the line.
+    pub fn load(path: &Path) -> Result<Self, TraceError> {
+        let name = path.display().to_string();
+        let text = squall_file::read_text(path, MAX_FILE);
+        Self::parse(&text.map_err(|error| TraceError::file(&name, error.to_string()))?, &name)
     }
 
     /// Reads a text; `name` stands for the file in errors. The first line names the columns: `frame`, a number or
@@ -75,9 +54,9 @@ impl FrameTrace {
     /// (from 0, rising within a picture); others are passed over. Lines that begin with `#` are remarks.
     ///
     /// # Errors
-    /// [`FrameTraceError::Line`].
-    pub fn parse(text: &str, name: &str) -> Result<Self, FrameTraceError> {
-        let wrong = |line, problem| FrameTraceError::Line { name: name.to_owned(), line, problem };
+    /// [`TraceError`] names the line.
+    pub fn parse(text: &str, name: &str) -> Result<Self, TraceError> {
+        let wrong = |line: usize, problem: String| TraceError::file(&format!("{name}:{line}"), problem);
         let lines = text.lines().map(|line| line.trim_end_matches('\r')).enumerate();
         let mut lines = lines
             .map(|(index, line)| (index + 1, line))

@@ -42,7 +42,7 @@ pub use dash::Dash;
 pub use distribution::{Distribution, Pareto};
 pub use fields::{Checked, Invalid};
 pub use film::{Encoded, Film};
-pub use frame_trace::{FrameRow, FrameTrace, FrameTraceError};
+pub use frame_trace::{FrameRow, FrameTrace};
 pub use frame_type::{FrameType, Priorities, ReliableFrames};
 pub use frames::Frames;
 pub use game::{Forecast, Game};
