@@ -9,6 +9,7 @@
 pub mod bound;
 pub mod check;
 pub mod experiment;
+mod file;
 pub mod flow;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -28,6 +29,7 @@ pub mod video;
 pub mod world;
 
 pub use check::{Check, Verdict};
+pub use file::FileError;
 pub use flow::{Direction, Flow, Multiplexer};
 pub use measure::{Measure, Subject};
 pub use offer::Offer;

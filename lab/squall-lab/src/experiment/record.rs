@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::Point;
+use crate::file::FileError;
 use crate::result::{MAX_FILE, RunResult};
 
 /// A run and what it was a run of.
@@ -25,13 +26,8 @@ pub struct Record {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadRecordsError {
     /// The file can't be read.
-    #[error("{}: {source}", file.display())]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] FileError),
     /// A line is no record.
     #[error("{}:{line}: {source}", file.display())]
     Line {
@@ -49,8 +45,7 @@ pub enum ReadRecordsError {
 /// # Errors
 /// The file, or the line of it that is no record.
 pub fn read_records(file: &Path) -> Result<Vec<Record>, ReadRecordsError> {
-    let problem = |source| ReadRecordsError::Read { file: file.to_owned(), source };
-    parse_records(&squall_file::read_text(file, MAX_FILE).map_err(problem)?, file)
+    parse_records(&squall_file::read_text(file, MAX_FILE).map_err(FileError::of(file))?, file)
 }
 
 /// Reads the text of a file, as [`read_records`] does.

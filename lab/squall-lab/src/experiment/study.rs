@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use squall_sched::Registry;
 
 use super::{Cell, Experiment, ReadRecordsError, Record, read_records, record_line};
+use crate::file::FileError;
 use crate::parallel;
 use crate::runner::{self, RunError};
 use crate::scenario::ScenarioError;
@@ -28,13 +29,8 @@ pub enum StudyError {
     #[error(transparent)]
     Read(#[from] ReadRecordsError),
     /// A result cannot be written.
-    #[error("{}: {source}", file.display())]
-    Write {
-        /// The file or folder.
-        file: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Write(#[from] FileError),
 }
 
 /// How far a study is.
@@ -129,7 +125,7 @@ impl<'a> Study<'a> {
     /// # Errors
     /// The first thing that went wrong; no further run begins then.
     pub fn run(self, progress: &(dyn Fn(StudyProgress) + Sync)) -> Result<Vec<Record>, StudyError> {
-        fs::create_dir_all(&self.folder).map_err(|source| self.write_error(&self.folder, source))?;
+        fs::create_dir_all(&self.folder).map_err(FileError::of(&self.folder))?;
         let files = self.open_files()?;
         let (done, work, total) = (AtomicUsize::new(0), AtomicU64::new(0), self.progress());
         let fresh = parallel::each(&self.jobs, |job| {
@@ -167,7 +163,7 @@ impl<'a> Study<'a> {
         };
         let mut file = lock(&files[&job.experiment]);
         let written = file.write_all(record_line(&record).as_bytes());
-        written.map_err(|source| self.write_error(&self.file(experiment), source))?;
+        written.map_err(FileError::of(&self.file(experiment)))?;
         Ok(record)
     }
 
@@ -177,9 +173,9 @@ impl<'a> Study<'a> {
         for (index, experiment) in self.experiments.iter().enumerate() {
             let path = self.file(experiment.name());
             let known: String = self.of(experiment, &self.known).map(record_line).collect();
-            put(&path, &known).map_err(|source| self.write_error(&path, source))?;
+            put(&path, &known).map_err(FileError::of(&path))?;
             let file = OpenOptions::new().append(true).open(&path);
-            files.insert(index, Mutex::new(file.map_err(|source| self.write_error(&path, source))?));
+            files.insert(index, Mutex::new(file.map_err(FileError::of(&path))?));
         }
         Ok(files)
     }
@@ -196,7 +192,7 @@ impl<'a> Study<'a> {
             });
             let path = self.file(experiment.name());
             let text: String = own.iter().map(record_line).collect();
-            put(&path, &text).map_err(|source| self.write_error(&path, source))?;
+            put(&path, &text).map_err(FileError::of(&path))?;
             sorted.extend(own);
             all = others;
         }
@@ -220,10 +216,6 @@ impl<'a> Study<'a> {
 
     fn file(&self, experiment: &str) -> PathBuf {
         self.folder.join(format!("{experiment}.jsonl"))
-    }
-
-    fn write_error(&self, file: &Path, source: std::io::Error) -> StudyError {
-        StudyError::Write { file: file.to_owned(), source }
     }
 }
 

@@ -7,6 +7,7 @@ use squall_proto::{Config, sched::Registry};
 use squall_units::Micros;
 
 use super::{RunError, application::Application, stopwatch::Stopwatch};
+use crate::file::FileError;
 use crate::result::{Recorder, RunResult, SAMPLE_INTERVAL_US};
 use crate::scenario::Scenario;
 use crate::variant::Variant;
@@ -108,7 +109,7 @@ pub(super) fn config(
     let signal = config.signal.map(|_| scenario.signal);
     let config = Config { streams: scenario.streams, scheduler, signal, ..config };
     if let Some(path) = &qlog_dir {
-        std::fs::create_dir_all(path).map_err(|source| RunError::Qlog { path: path.clone(), source })?;
+        std::fs::create_dir_all(path).map_err(FileError::of(path))?;
     }
     Ok(Config { congestion: scenario.congestion, qlog_dir, ..config })
 }

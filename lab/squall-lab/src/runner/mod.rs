@@ -25,6 +25,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use squall_proto::sched::{BuildError, Registry};
 
+use crate::file::FileError;
 use crate::parallel;
 use crate::result::RunResult;
 use crate::scenario::Scenario;
@@ -75,13 +76,8 @@ pub enum RunError {
         path: String,
     },
     /// The folder for qlog files could not be made.
-    #[error("{}: {source}", path.display())]
-    Qlog {
-        /// The folder.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Qlog(#[from] FileError),
 }
 
 /// Runs a scenario with one scheduler and one seed, and judges it by the scenario's checks.

@@ -12,13 +12,14 @@ mod quantity;
 mod signal;
 mod text;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use squall_net::PathConfig;
 use squall_proto::{CongestionControl, signal::WatermarkConfig};
 use squall_sched::Registry;
 
 use crate::check::{Check, Verdict};
+use crate::file::FileError;
 use crate::flow::{Direction, Flow};
 use crate::measure::{BY_RELIABILITY, Subject};
 use crate::result::{ClassResult, FlowResult, Interval, PathResult, RunResult};
@@ -78,13 +79,8 @@ pub struct Scenario {
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// The file can't be read.
-    #[error("{}: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] FileError),
     /// Something in it is wrong.
     #[error("{name}:{line}:{column}: {problem}")]
     Invalid {
@@ -104,7 +100,7 @@ impl ScenarioError {
     pub fn problem(&self) -> String {
         match self {
             Self::Invalid { problem, .. } => problem.clone(),
-            Self::Read { .. } => self.to_string(),
+            Self::Read(_) => self.to_string(),
         }
     }
 }

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::ScenarioError;
 use super::place::{Outline, Problem};
+use crate::file::FileError;
 
 /// Largest file in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -29,8 +30,7 @@ impl Text {
 
     /// The text of a file.
     pub(crate) fn read(file: &Path) -> Result<Self, ScenarioError> {
-        let problem = |source| ScenarioError::Read { path: file.to_owned(), source };
-        let bytes = squall_file::read(file, MAX_FILE).map_err(problem)?;
+        let bytes = squall_file::read(file, MAX_FILE).map_err(FileError::of(file))?;
         let name = file.display().to_string();
         Ok(Self { file: file.to_owned(), ..Self::of_bytes(&bytes, &name)? })
     }

@@ -24,6 +24,7 @@ use squall_media::studio::{CodedFrame, Coding, Encoding, Footage, StudioError, e
 use squall_sched::Registry;
 use squall_units::Span;
 
+use crate::file::FileError;
 use crate::flow::Flow;
 use crate::result::Interval;
 use crate::runner::{Batch, RunError};
@@ -86,13 +87,8 @@ pub enum VideoError {
         scenario: String,
     },
     /// A file of the work folder cannot be written or read.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
 }
 
 /// Progress of a show.
@@ -197,7 +193,7 @@ impl Show {
             bitrate_bps: self.bitrate_bps,
             pictures,
         };
-        let out = File::create(file).map_err(failed(file))?;
+        let out = File::create(file).map_err(FileError::of(file))?;
         let report = |done| progress(Step::Encoding(done, pictures));
         Ok(encode(&self.footage, &encoding, BufWriter::new(out), report)?)
     }
@@ -245,14 +241,9 @@ impl Show {
     }
 }
 
-fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> VideoError {
-    let path = path.to_owned();
-    move |source| VideoError::File { path, source }
-}
-
 /// Writes the frames that the decoder gets.
 fn copy(playout: &Playout, encode: &Path, to: &Path) -> Result<(), VideoError> {
-    let from = BufReader::new(File::open(encode).map_err(failed(encode))?);
-    let out = BufWriter::new(File::create(to).map_err(failed(to))?);
-    playout.copy(from, out).map_err(failed(to))
+    let from = BufReader::new(File::open(encode).map_err(FileError::of(encode))?);
+    let out = BufWriter::new(File::create(to).map_err(FileError::of(to))?);
+    Ok(playout.copy(from, out).map_err(FileError::of(to))?)
 }
