@@ -134,7 +134,7 @@ impl Serialize for QueueConfig {
 }
 
 impl QueueConfig {
-    fn to_text(&self) -> Option<String> {
+    fn to_text(self) -> Option<String> {
         let kind = match (self.drop, self.codel) {
             (DropEnd::Tail, None) => "",
             (DropEnd::Head, None) => "head:",
@@ -151,7 +151,7 @@ impl QueueConfig {
         Some(format!("{kind}{limit}"))
     }
 
-    fn to_table(&self) -> QueueTable {
+    fn to_table(self) -> QueueTable {
         let (bytes, packets) = match self.limit {
             Limit::At { bytes, packets } => (bytes, packets),
             Limit::BandwidthDelay | Limit::Infinite => (None, None),
