@@ -155,7 +155,12 @@ fn batch<'a>(args: &RunArgs, scenario: &'a Scenario, registry: Arc<Registry>) ->
     if let Some(list) = &args.scheduler {
         batch.schedulers = list::split(list).into_iter().map(str::to_owned).collect();
         ensure!(!batch.schedulers.is_empty(), "--scheduler: name one; `squall-lab schedulers` lists them");
-        for scheduler in &batch.schedulers {
+        for (index, scheduler) in batch.schedulers.iter().enumerate() {
+            // Run twice, it would count as two runs that agree, and narrow the interval.
+            ensure!(
+                !batch.schedulers[..index].contains(scheduler),
+                "--scheduler: {scheduler:?} is there twice"
+            );
             Variant::of(scheduler)
                 .check_in(scenario, &batch.registry)
                 .map_err(|error| anyhow!("--scheduler: {error}"))?;

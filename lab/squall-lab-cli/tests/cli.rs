@@ -101,6 +101,8 @@ fn an_unknown_scheduler_is_answered_with_those_there_are() {
     let file = folder.file("s.toml", SCENARIO);
     let words = complaint(&["run", &file, "--scheduler", "minrtt,fastest"], 2);
     assert!(words.starts_with("squall-lab: --scheduler: unknown scheduler 'fastest'; there are "), "{words}");
+    let words = complaint(&["run", &file, "--scheduler", "minrtt,rr,minrtt"], 2);
+    assert_eq!(words, "squall-lab: --scheduler: \"minrtt\" is there twice");
     let file = folder.file("u.toml", &SCENARIO.replace("\"rr\"", "\"sp(pth=1)\""));
     let words = complaint(&["run", &file], 2);
     assert_eq!(

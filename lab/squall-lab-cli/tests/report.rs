@@ -61,6 +61,29 @@ fn any_results_are_drawn() {
 }
 
 #[test]
+fn equal_runs_count_once_and_different_ones_are_refused() {
+    let scratch = Scratch::new("report-twice");
+    let file = scratch.write("narrow.toml", EXPERIMENT.as_bytes()).display().to_string();
+    let [one, two, page] = ["one.json", "two.json", "page.html"].map(|name| scratch.path(name));
+    let [one_name, two_name, page_name] = [&one, &two, &page].map(|path| path.display().to_string());
+    let ran = run(["run", &file, "--scheduler", "rr", "--seeds", "2", "--json", &one_name]);
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    let drawn = |args: &[&str]| {
+        let output = run([&["report", "--out", &page_name], args].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        std::fs::read_to_string(&page).expect("was written")
+    };
+    assert_eq!(drawn(&[&one_name]), drawn(&[&one_name, &one_name]), "no interval becomes narrower");
+    let mut other: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&one).expect("was written")).expect("is JSON");
+    other[0]["paths"][0]["packets"] = 7.into();
+    std::fs::write(&two, other.to_string()).expect("is written");
+    let (said, code) = failure(&run(["report", "--out", &page_name, &one_name, &two_name]));
+    let expected = "two different runs of rr with seed 1; give the results of one program and one scenario";
+    assert!(said.contains(expected) && code == Some(2), "{said}");
+}
+
+#[test]
 fn mistakes_are_reported_in_a_line() {
     let scratch = Scratch::new("report-mistakes");
     let (file, out) = results(&scratch);

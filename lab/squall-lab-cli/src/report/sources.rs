@@ -40,7 +40,8 @@ pub(super) fn read(paths: &[PathBuf]) -> anyhow::Result<Found> {
             read_file(path, &mut found)?;
         }
     }
-    found.records = once(found.records)?;
+    found.records = records_once(found.records)?;
+    found.runs = runs_once(found.runs)?;
     ensure!(!found.records.is_empty() || !found.runs.is_empty(), "there is no result in these files");
     Ok(found)
 }
@@ -68,8 +69,34 @@ fn read_file(file: &Path, found: &mut Found) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Each run once. Of runs without an experiment no key shows whether they are of one program, so their results must agree.
+fn runs_once(runs: Vec<RunResult>) -> anyhow::Result<Vec<RunResult>> {
+    let id = |run: &RunResult| {
+        (run.scenario.clone(), run.scheduler.clone(), run.congestion.clone(), run.seed, run.duration_us)
+    };
+    let mut kept: BTreeMap<_, RunResult> = BTreeMap::new();
+    let mut order = Vec::with_capacity(runs.len());
+    for run in runs {
+        let untimed = RunResult { scheduling_ns: None, ..run.clone() };
+        match kept.get(&id(&run)) {
+            Some(known) if RunResult { scheduling_ns: None, ..known.clone() } == untimed => {}
+            Some(_) => bail!(
+                "{}: two different runs of {} with seed {}; give the results of one program and one scenario",
+                run.scenario,
+                run.scheduler,
+                run.seed
+            ),
+            None => {
+                order.push(id(&run));
+                kept.insert(id(&run), run);
+            }
+        }
+    }
+    Ok(order.iter().filter_map(|id| kept.remove(id)).collect())
+}
+
 /// Each run once.
-fn once(records: Vec<Record>) -> anyhow::Result<Vec<Record>> {
+fn records_once(records: Vec<Record>) -> anyhow::Result<Vec<Record>> {
     let mut seen: BTreeMap<(String, Point, String, u64), String> = BTreeMap::new();
     let mut kept = Vec::with_capacity(records.len());
     for record in records {
