@@ -45,6 +45,51 @@ against = "minrtt"
 is = "less"
 "#;
 
+/// Four processes share the runs, a fifth merges and judges: the findings are those of one process.
+#[test]
+fn shards_add_up_to_the_whole() {
+    let scratch = Scratch::new("repro-shards");
+    let file = scratch.write("narrow.toml", EXPERIMENT.as_bytes()).display().to_string();
+    let folders: Vec<String> =
+        (1..=4).map(|i| scratch.path(&format!("part-{i}")).display().to_string()).collect();
+    let counts: Vec<usize> = std::thread::scope(|scope| {
+        let parts: Vec<_> = (1..)
+            .zip(&folders)
+            .map(|(i, out)| {
+                let (file, shard) = (&file, format!("{i}/4"));
+                scope.spawn(move || {
+                    let output = run(["repro", file, "--shard", &shard, "--out", out]);
+                    let said = String::from_utf8(output.stdout).expect("is text");
+                    let count = said
+                        .strip_prefix(&format!("shard {shard}: "))
+                        .and_then(|rest| rest.split_once(" runs in "));
+                    count.unwrap_or_else(|| panic!("{said}")).0.parse().expect("is a number")
+                })
+            })
+            .collect();
+        parts.into_iter().map(|part| part.join().expect("ends")).collect()
+    });
+    assert_eq!(counts, [2; 4], "eight runs");
+    let findings = |out: &str, merge: &[&str]| {
+        let out = scratch.path(out).display().to_string();
+        let output = run([&["repro", &file, "--out", &out, "--json", "-"], merge].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        (
+            String::from_utf8(output.stdout).expect("is text"),
+            String::from_utf8(output.stderr).expect("is text"),
+        )
+    };
+    let merge: Vec<&str> = ["--merge"].into_iter().chain(folders.iter().map(String::as_str)).collect();
+    let (merged, said) = findings("merged", &merge);
+    assert!(said.contains("part-4: 2 runs taken over\n") && said.contains("0 runs in "), "{said}");
+    assert_eq!(merged, findings("whole", &[]).0);
+    // What a shard did not do is done by the one that merges.
+    let (partial, said) = findings("partial", &merge[..3]);
+    assert!(said.contains("4 runs in ") && partial == merged, "{said}");
+    let (said, code) = failure(&run(["repro", &file, "--shard", "5/4"]));
+    assert!(said.contains("NUMBER/PARTS") && code == Some(2), "{said}");
+}
+
 #[test]
 fn claims_are_judged_and_runs_remembered() {
     let scratch = Scratch::new("repro");

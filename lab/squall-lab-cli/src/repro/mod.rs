@@ -17,14 +17,14 @@ use clap::Args;
 use squall::sched::Registry;
 use squall_lab::{
     RunResult,
-    experiment::{Experiment, Finding, Record, Study, StudyError, judge},
+    experiment::{Experiment, Finding, Record, Shard, Study, StudyError, judge},
     summary,
     table::{self, Column, Table},
 };
 use squall_report::{Chapter, Report};
 use squall_terminal::{
     error::{usage, whole},
-    input, output,
+    input, note, output,
 };
 
 use crate::{findings, report};
@@ -84,6 +84,17 @@ pub(crate) struct ReproArgs {
     /// Write each figure as a file of its own, for papers
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
+    /// Run only this part of all runs, such as 2/4, and judge nothing; each part can run on a machine of its own
+    #[arg(
+        long,
+        value_name = "NUMBER/PARTS",
+        conflicts_with_all = ["list", "csv", "json", "markdown", "tables", "report", "svg", "merge"]
+    )]
+    shard: Option<Shard>,
+    /// Take over the runs in these folders, those of --shard, from the same program and files. Runs that no folder has
+    /// are carried out
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with = "list")]
+    merge: Vec<PathBuf>,
 }
 
 /// Runs the command.
@@ -94,11 +105,23 @@ pub(crate) fn run(args: &ReproArgs, registry: &Arc<Registry>) -> anyhow::Result<
         return Ok(ExitCode::SUCCESS);
     }
     let folder = args.out.clone().unwrap_or_else(|| usual_folder(args));
-    let study =
+    let mut study =
         Study::new(&experiments, registry.clone(), &folder, args.quick, program()?).map_err(explain)?;
+    for folder in &args.merge {
+        let count = study.adopt(folder).map_err(explain)?;
+        note!("squall-lab: {}: {count} runs taken over", folder.display());
+    }
+    if let Some(shard) = args.shard {
+        study = study.shard(shard);
+    }
     let progress = Remaining::new(study.progress());
     let records = study.run(&|now| progress.show(now)).map_err(explain)?;
     progress.done();
+    if let Some(shard) = args.shard {
+        let count = records.len();
+        output::print(&format!("shard {shard}: {count} runs in {}\n", folder.display()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut findings: Vec<Finding> =
         experiments.iter().flat_map(|experiment| judge(experiment, &records)).collect();
     if args.quick {
@@ -121,7 +144,8 @@ pub(crate) fn run(args: &ReproArgs, registry: &Arc<Registry>) -> anyhow::Result<
 fn usual_folder(args: &ReproArgs) -> PathBuf {
     let traces = if args.traces.is_some() { "-traces" } else { "" };
     let quick = if args.quick { "-quick" } else { "" };
-    PathBuf::from(format!("out/repro{traces}{quick}"))
+    let shard = args.shard.map_or(String::new(), |shard| format!("-shard-{shard}").replace('/', "-of-"));
+    PathBuf::from(format!("out/repro{traces}{quick}{shard}"))
 }
 
 /// The page and the figures, if they are wanted.

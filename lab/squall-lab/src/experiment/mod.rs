@@ -14,6 +14,7 @@ mod plot;
 mod record;
 mod reduced;
 mod resolve;
+mod shard;
 mod study;
 mod traces;
 
@@ -28,6 +29,7 @@ pub use judge::{Finding, Verdict, judge};
 pub use plot::{Along, Plot, PlotKind, PlotScale};
 pub use record::{ReadRecordsError, Record, parse_records, read_records, record_line};
 pub use reduced::Reduced;
+pub use shard::Shard;
 pub use study::{Study, StudyError, StudyProgress};
 
 use crate::scenario::{Scenario, ScenarioError};

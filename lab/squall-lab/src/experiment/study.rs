@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use squall_sched::Registry;
 
-use super::{Cell, Experiment, ReadRecordsError, Record, read_records, record_line};
+use super::{Cell, Experiment, ReadRecordsError, Record, Shard, read_records, record_line};
 use crate::file::FileError;
 use crate::parallel;
 use crate::runner::{self, RunError};
@@ -57,6 +57,8 @@ pub struct Study<'a> {
 /// One run.
 #[derive(Debug)]
 struct Job {
+    /// Which of all runs of the study it is, known ones included.
+    index: usize,
     experiment: usize,
     cell: Arc<Cell>,
     scheduler: String,
@@ -84,33 +86,53 @@ impl<'a> Study<'a> {
         quick: bool,
         program: u64,
     ) -> Result<Self, StudyError> {
-        let mut study =
-            Self { experiments, registry, folder: folder.to_owned(), jobs: Vec::new(), known: Vec::new() };
+        let mut jobs = Vec::new();
         for (index, experiment) in experiments.iter().enumerate() {
-            let mut jobs = Vec::new();
             for cell in experiment.cells(quick)? {
                 let cell = Arc::new(cell);
                 for scheduler in &cell.scenario.schedulers {
                     for &seed in &cell.scenario.seeds {
                         let key = key(&cell, scheduler, seed, program);
                         let (cell, scheduler) = (cell.clone(), scheduler.clone());
-                        jobs.push(Job { experiment: index, cell, scheduler, seed, key });
+                        jobs.push(Job { index: 0, experiment: index, cell, scheduler, seed, key });
                     }
                 }
             }
-            let file = study.file(experiment.name());
-            let before = if file.exists() { read_records(&file)? } else { Vec::new() };
-            let wanted: HashSet<&str> = jobs.iter().map(|job| job.key.as_str()).collect();
-            let kept: Vec<Record> =
-                before.into_iter().filter(|record| wanted.contains(record.key.as_str())).collect();
-            let known: HashSet<String> = kept.iter().map(|record| record.key.clone()).collect();
-            jobs.retain(|job| !known.contains(&job.key));
-            study.known.extend(kept);
-            study.jobs.extend(jobs);
         }
         // The long ones first, so that the processors end together.
-        study.jobs.sort_by_key(|job| std::cmp::Reverse(job.work()));
+        jobs.sort_by_key(|job| std::cmp::Reverse(job.work()));
+        for (index, job) in jobs.iter_mut().enumerate() {
+            job.index = index;
+        }
+        let mut study = Self { experiments, registry, folder: folder.to_owned(), jobs, known: Vec::new() };
+        study.adopt(folder)?;
         Ok(study)
+    }
+
+    /// Takes over the runs in another folder, such as that of a shard, that would be the same. Returns how many were missing.
+    ///
+    /// # Errors
+    /// If a file in the folder cannot be read.
+    pub fn adopt(&mut self, folder: &Path) -> Result<usize, StudyError> {
+        let mut wanted: HashSet<&str> = self.jobs.iter().map(|job| job.key.as_str()).collect();
+        let mut found = Vec::new();
+        for experiment in self.experiments {
+            let file = folder.join(file_name(experiment.name()));
+            let records = if file.exists() { read_records(&file)? } else { Vec::new() };
+            found.extend(records.into_iter().filter(|record| wanted.remove(record.key.as_str())));
+        }
+        let keys: HashSet<&str> = found.iter().map(|record| record.key.as_str()).collect();
+        self.jobs.retain(|job| !keys.contains(job.key.as_str()));
+        let count = found.len();
+        self.known.extend(found);
+        Ok(count)
+    }
+
+    /// Leaves out the runs of the other parts. The parts are the same whatever is known already.
+    #[must_use]
+    pub fn shard(mut self, shard: Shard) -> Self {
+        self.jobs.retain(|job| shard.has(job.index));
+        self
     }
 
     /// Before anything is run.
@@ -215,8 +237,12 @@ impl<'a> Study<'a> {
     }
 
     fn file(&self, experiment: &str) -> PathBuf {
-        self.folder.join(format!("{experiment}.jsonl"))
+        self.folder.join(file_name(experiment))
     }
+}
+
+fn file_name(experiment: &str) -> String {
+    format!("{experiment}.jsonl")
 }
 
 /// Stands for everything that a run depends on. The traces are in the scenario, which has read them.
