@@ -1,72 +1,206 @@
 //! The latest reading of a radio, handed from the thread that reads the radio to those that send.
 //!
-//! Those that send never wait for a radio: a look that meets the publisher within its store finds nothing new, and the next
-//! look finds the reading.
+//! Neither side ever waits for the other: a publication is six stores, a look at it a handful of loads. The
+//! readings go round in a ring, so the writer may be stopped in the middle of one and the one before stays
+//! readable; a counter on each side of the copy shows a reader that the writer has overtaken it, as in
+//! a seqlock. `board/model.rs` checks that with every order of memory the language allows.
 
-use std::sync::{Arc, PoisonError, RwLock, TryLockError};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{self, AtomicU64, Ordering},
+    },
+};
 
-use crate::Reading;
+use crate::{Reading, Technology};
+
+/// How many readings the ring holds. An attempt to read fails if the writer begins this many within its nanoseconds.
+const PLACES: usize = 8;
+
+/// How often a look that the writer overtook is repeated.
+const LOOKS: usize = 16;
+
+/// A reading's time, levels and kind.
+const WORDS: usize = 3;
 
 /// Makes a board: the side that publishes readings, and the side that reads them. The latter can be cloned.
 pub fn board() -> (Publisher, Subscriber) {
-    let latest = Arc::default();
-    (Publisher(Arc::clone(&latest)), Subscriber(latest))
+    let ring = Arc::new(Ring::new());
+    (Publisher { ring: ring.clone() }, Subscriber { ring })
 }
 
 /// The radio's side of a [`board`].
-#[derive(Debug)]
-pub struct Publisher(Arc<RwLock<Option<Reading>>>);
+pub struct Publisher {
+    ring: Arc<Ring<AtomicU64, PLACES>>,
+}
 
 impl Publisher {
-    /// Makes a reading the latest. A level that is no number is left out.
+    /// Makes a reading the latest. Wait-free.
+    ///
+    /// Levels are kept to a hundredth of a dB within ±327.67; a level that is no number is left out.
     pub fn publish(&mut self, reading: &Reading) {
-        let number = |level: Option<f64>| level.filter(|level| !level.is_nan());
-        let reading = Reading {
-            rsrp: number(reading.rsrp),
-            rsrq: number(reading.rsrq),
-            sinr: number(reading.sinr),
-            rssi: number(reading.rssi),
-            ..*reading
-        };
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(reading);
+        self.ring.publish(pack(reading));
+    }
+}
+
+impl fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Publisher").finish_non_exhaustive()
     }
 }
 
 /// The reading side of a [`board`]. Clones see the same readings.
-#[derive(Clone, Debug)]
-pub struct Subscriber(Arc<RwLock<Option<Reading>>>);
+#[derive(Clone)]
+pub struct Subscriber {
+    ring: Arc<Ring<AtomicU64, PLACES>>,
+}
 
 impl Subscriber {
     /// The latest reading, as one whole; `None` before the first.
     ///
-    /// Never waits, and never older than what an earlier call gave. It also gives `None`, "nothing new", during the
-    /// moment in which the publisher stores a reading.
+    /// Wait-free, and never older than what an earlier call of the same thread gave. It also gives `None`,
+    /// "nothing new", if the publisher published more than a hundred readings during the call, which
+    /// no radio does.
     pub fn latest(&self) -> Option<Reading> {
-        match self.0.try_read() {
-            Ok(latest) => *latest,
-            Err(TryLockError::Poisoned(latest)) => *latest.into_inner(),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        self.ring.latest().map(unpack)
     }
 }
+
+impl fmt::Debug for Subscriber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscriber").field("latest", &self.latest()).finish()
+    }
+}
+
+/// A word of memory that threads share: the machine's, or a model's.
+trait Word {
+    fn new(value: u64) -> Self;
+    fn load(&self, order: Ordering) -> u64;
+    fn store(&self, value: u64, order: Ordering);
+    fn fence(order: Ordering);
+}
+
+impl Word for AtomicU64 {
+    fn new(value: u64) -> Self {
+        Self::new(value)
+    }
+
+    fn load(&self, order: Ordering) -> u64 {
+        self.load(order)
+    }
+
+    fn store(&self, value: u64, order: Ordering) {
+        self.store(value, order);
+    }
+
+    fn fence(order: Ordering) {
+        atomic::fence(order);
+    }
+}
+
+/// A ring with one writer. Publications count from 1; number n is in place n modulo `N`.
+struct Ring<W, const N: usize> {
+    /// The last publication that was begun.
+    begun: W,
+    /// The last that is complete.
+    done: W,
+    places: [[W; WORDS]; N],
+}
+
+impl<W: Word, const N: usize> Ring<W, N> {
+    fn new() -> Self {
+        let place = |_| std::array::from_fn(|_| W::new(0));
+        Self { begun: W::new(0), done: W::new(0), places: std::array::from_fn(place) }
+    }
+
+    /// To be called by one thread at a time only.
+    fn publish(&self, words: [u64; WORDS]) {
+        let number = self.done.load(Ordering::Relaxed) + 1;
+        self.begun.store(number, Ordering::Relaxed);
+        // A reader that sees a word of this publication sees after its own fence that it was begun.
+        W::fence(Ordering::Release);
+        for (word, value) in self.place(number).iter().zip(words) {
+            word.store(value, Ordering::Relaxed);
+        }
+        self.done.store(number, Ordering::Release);
+    }
+
+    fn latest(&self) -> Option<[u64; WORDS]> {
+        (0..LOOKS).find_map(|_| self.look()).flatten()
+    }
+
+    /// One attempt: nothing yet, or words; `None` if the writer has overtaken it.
+    fn look(&self) -> Option<Option<[u64; WORDS]>> {
+        let number = self.done.load(Ordering::Acquire);
+        if number == 0 {
+            return Some(None);
+        }
+        let place = self.place(number);
+        let words = std::array::from_fn(|i| place[i].load(Ordering::Relaxed));
+        W::fence(Ordering::Acquire);
+        // The next to write here is the one a whole round later.
+        let intact = self.begun.load(Ordering::Relaxed) < number + N as u64;
+        intact.then_some(Some(words))
+    }
+
+    fn place(&self, number: u64) -> &[W; WORDS] {
+        // The remainder is below the length of an array.
+        &self.places[(number % N as u64) as usize]
+    }
+}
+
+const DISCONNECTED: u64 = 1 << 8;
+
+fn pack(reading: &Reading) -> [u64; WORDS] {
+    let levels = [reading.rsrp, reading.rsrq, reading.sinr, reading.rssi];
+    let levels = levels.iter().fold(0, |word, &level| word << 16 | u64::from(pack_level(level)));
+    let kind = u64::from(reading.technology.code());
+    [reading.at, levels, if reading.disconnected { kind | DISCONNECTED } else { kind }]
+}
+
+fn unpack([at, levels, kind]: [u64; WORDS]) -> Reading {
+    let level = |place: u32| unpack_level((levels >> (16 * place)) as u16);
+    Reading {
+        at,
+        technology: Technology::from_code(kind as u8),
+        disconnected: kind & DISCONNECTED != 0,
+        rsrp: level(3),
+        rsrq: level(2),
+        sinr: level(1),
+        rssi: level(0),
+    }
+}
+
+/// Hundredths of a dB in two's complement; the lowest number stands for no level.
+fn pack_level(level: Option<f64>) -> u16 {
+    let bounded = |level: f64| (level * 100.0).round().clamp(-32_767.0, 32_767.0) as i16;
+    level.filter(|level| !level.is_nan()).map_or(i16::MIN, bounded).cast_unsigned()
+}
+
+fn unpack_level(packed: u16) -> Option<f64> {
+    let hundredths = packed.cast_signed();
+    (hundredths != i16::MIN).then(|| f64::from(hundredths) / 100.0)
+}
+
+#[cfg(test)]
+mod model;
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::Technology;
 
     fn level() -> impl Strategy<Value = Option<f64>> {
         prop::option::of((-32_767i32..=32_767).prop_map(|hundredths| f64::from(hundredths) / 100.0))
     }
 
     fn reading() -> impl Strategy<Value = Reading> {
-        let technology = prop::sample::select(Technology::ALL.to_vec());
-        (any::<u64>(), technology, any::<bool>(), [level(), level(), level(), level()]).prop_map(
-            |(at, technology, disconnected, [rsrp, rsrq, sinr, rssi])| Reading {
+        (any::<u64>(), 0u8..7, any::<bool>(), [level(), level(), level(), level()]).prop_map(
+            |(at, code, disconnected, [rsrp, rsrq, sinr, rssi])| Reading {
                 at,
-                technology,
+                technology: Technology::from_code(code),
                 disconnected,
                 rsrp,
                 rsrq,
@@ -91,18 +225,18 @@ mod tests {
     }
 
     #[test]
-    fn levels_that_are_no_number_are_left_out() {
+    fn levels_that_cannot_be_kept_are_bounded_or_left_out() {
         let (mut publisher, subscriber) = board();
-        publisher.publish(&Reading { rsrp: Some(f64::NAN), rssi: Some(-70.004), ..Reading::default() });
-        assert_eq!(subscriber.latest(), Some(Reading { rssi: Some(-70.004), ..Reading::default() }));
-    }
-
-    #[test]
-    fn a_look_during_a_publication_does_not_wait() {
-        let (publisher, subscriber) = board();
-        let storing = publisher.0.write();
-        assert_eq!(subscriber.latest(), None);
-        drop(storing);
+        publisher.publish(&Reading {
+            rsrp: Some(f64::NAN),
+            rsrq: Some(f64::NEG_INFINITY),
+            sinr: Some(1e9),
+            rssi: Some(-70.004),
+            ..Reading::default()
+        });
+        let seen = subscriber.latest().expect("was published");
+        assert_eq!((seen.rsrp, seen.rsrq), (None, Some(-327.67)));
+        assert_eq!((seen.sinr, seen.rssi), (Some(327.67), Some(-70.0)));
     }
 
     #[test]
