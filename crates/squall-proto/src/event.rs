@@ -220,7 +220,7 @@ pub enum CloseReason {
     #[error("closed by this side")]
     Local,
     /// The peer closed it.
-    #[error("closed by the peer with code {code}: {reason}")]
+    #[error("closed by the peer{}", close_words(*code, reason))]
     ByPeer {
         /// The peer's code; 0 for a normal end.
         code: u64,
@@ -239,6 +239,13 @@ pub enum CloseReason {
     /// QUIC or TLS failed.
     #[error("{0}")]
     Transport(String),
+}
+
+/// Code and reason of a close, for messages. A normal end has no code, and neither end has to give a reason.
+fn close_words(code: u64, reason: &str) -> String {
+    let code = if code == 0 { String::new() } else { format!(" with code {code}") };
+    let reason = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    code + &reason
 }
 
 impl CloseReason {

@@ -205,9 +205,7 @@ fn certificate_fault(why: &str) -> String {
     match why {
         "UnknownIssuer" => "signed by an unknown authority".into(),
         // What no authority of this machine could have signed; the rest lists algorithms by their bytes.
-        other if other.starts_with("UnsupportedSignatureAlgorithm") => {
-            "signed by none of the known authorities, nor in a way they use".into()
-        }
+        other if other.starts_with("UnsupportedSignatureAlgorithm") => "signed by no known authority".into(),
         other => other.to_owned(),
     }
 }
@@ -269,7 +267,7 @@ mod tests {
             (
                 "the cryptographic handshake failed: error 51: invalid peer certificate: \
                  UnsupportedSignatureAlgorithmForPublicKeyContext { signature_algorithm_id: [6, 8],",
-                "is not trusted (signed by none of the known authorities, nor in a way they use)",
+                "is not trusted (signed by no known authority)",
             ),
             (
                 "the cryptographic handshake failed: error 50: invalid peer certificate: \

@@ -137,7 +137,7 @@ impl PathManager {
         let core = &mut *shared.lock();
         let now = Instant::now();
         for (candidate, lease) in leased {
-            tracing::info!(?candidate, "path opened, its interface has appeared");
+            tracing::info!("{}: path opened, the interface has appeared", label(&candidate));
             let net = self.take(candidate, lease, core);
             if let Some(session) = core.proto.session(self.session) {
                 session.add_path(now, net);
@@ -155,7 +155,7 @@ impl PathManager {
             candidate.local.ip() == lost.ip && device.is_none_or(|device| *device == lost.name)
         };
         for Kept { net, candidate, .. } in self.kept.iter().filter(|kept| from(&kept.candidate)) {
-            tracing::info!(?candidate, "interface is down or has lost its address");
+            tracing::info!("{}: the interface is down or has lost its address", label(candidate));
             shared.lock().proto.handle_unreachable(Instant::now(), net.local, None);
         }
     }
@@ -169,7 +169,7 @@ impl PathManager {
             if !self.kept.iter().any(|kept| kept.net.local == net.local)
                 && let Some(session) = core.proto.session(self.session)
             {
-                tracing::info!(?candidate, "path closed, its interface is gone");
+                tracing::info!("{}: path closed, the interface is gone", label(&candidate));
                 session.remove_interface(Instant::now(), net.local);
             }
             if sockets.release(lease.key) {
@@ -220,8 +220,12 @@ impl PathManager {
 }
 
 fn failure(candidate: &Candidate, error: &io::Error) -> String {
-    let name = candidate.name().map_or_else(|| candidate.local.ip().to_string(), str::to_owned);
-    format!("{name}: {}", error::plain(error))
+    format!("{}: {}", label(candidate), error::plain(error))
+}
+
+/// Interface, network or address of a path, for messages.
+fn label(candidate: &Candidate) -> String {
+    candidate.name().map_or_else(|| candidate.local.ip().to_string(), str::to_owned)
 }
 
 /// Why there is no path to try.

@@ -12,7 +12,11 @@ use noq_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use socket2::SockRef;
 use tokio::{io::Interest, net::UdpSocket};
 
-use crate::{Network, send_errors::SendErrors};
+use crate::{
+    Network,
+    error::{is_unreachable, plain},
+    send_errors::SendErrors,
+};
 
 /// Kernel buffer for what arrives while the driver is elsewhere, in bytes: 30 ms at 1 Gbps. Linux
 /// grants no more than `net.core.rmem_max`.
@@ -32,6 +36,8 @@ const MAX_READ_ERRORS: u32 = 64;
 /// A socket of one interface or address.
 pub(crate) struct Socket {
     pub(crate) key: SocketKey,
+    /// Interface, network or address, for messages.
+    name: String,
     io: UdpSocket,
     state: UdpSocketState,
     pending: VecDeque<Pending>,
@@ -96,8 +102,14 @@ impl Socket {
         }
         let io = UdpSocket::from_std(socket)?;
         let state = UdpSocketState::new((&io).into())?;
+        let name = match binding {
+            Binding::Address => addr.ip().to_string(),
+            Binding::Device(device) => device.to_owned(),
+            Binding::Network(network) => network.name().to_owned(),
+        };
         Ok(Self {
             key,
+            name,
             io,
             state,
             pending: VecDeque::new(),
@@ -203,16 +215,35 @@ impl Socket {
     }
 
     /// A packet that is larger than the link takes is a path MTU probe that found its answer. Other
-    /// errors are logged once for each peer and second; the session detects by itself that the path is silent.
+    /// errors are logged now and then for each peer. A missing route is no warning: the session reports that the path is
+    /// silent, and every attempt to connect has a socket of its own, whose first error would be another line.
     fn log_error(&mut self, remote: SocketAddr, sent: io::Result<()>) -> io::Result<()> {
         let Err(error) = sent else { return Ok(()) };
         if noq_udp::is_msg_size_err(&error) {
             return Ok(());
         }
         if let Some(before) = self.send_errors.record(Instant::now(), remote.ip()) {
-            tracing::warn!(local = ?self.local_addr().ok(), %remote, %error, before, "sending failed");
+            let words = describe(&self.name, remote, &error, before);
+            match is_unreachable(&error) {
+                true => tracing::debug!("{words}"),
+                false => tracing::warn!("{words}"),
+            }
         }
         Err(error)
+    }
+}
+
+/// A failed send, with the number of those before it that were not logged.
+fn describe(name: &str, remote: SocketAddr, error: &io::Error, before: u64) -> String {
+    use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable};
+    let words = match error.kind() {
+        HostUnreachable | NetworkDown | NetworkUnreachable => format!("{name}: no route to {remote}"),
+        _ => format!("{name}: cannot send to {remote}: {}", plain(error)),
+    };
+    match before {
+        0 => words,
+        1 => format!("{words} (1 send failed since the last line)"),
+        _ => format!("{words} ({before} sends failed since the last line)"),
     }
 }
 
@@ -270,5 +301,24 @@ impl ReceiveBuffers {
     pub(crate) fn message(&self, entry: usize) -> (&RecvMeta, &[u8]) {
         let meta = &self.meta[entry];
         (meta, &self.memory[entry * self.slot..][..meta.len])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn send_errors_are_in_words() {
+        let remote = SocketAddr::from(([192, 0, 2, 1], 4433));
+        let words = |kind: io::ErrorKind, before| describe("wlan0", remote, &kind.into(), before);
+        let route = "wlan0: no route to 192.0.2.1:4433";
+        assert_eq!(words(io::ErrorKind::NetworkUnreachable, 0), route);
+        assert_eq!(
+            words(io::ErrorKind::HostUnreachable, 36),
+            format!("{route} (36 sends failed since the last line)")
+        );
+        let denied = "wlan0: cannot send to 192.0.2.1:4433: permission denied";
+        assert_eq!(words(io::ErrorKind::PermissionDenied, 0), denied);
     }
 }
