@@ -31,6 +31,9 @@ pub(crate) async fn run(shared: Arc<Shared>) -> Result<(), String> {
     let mut stopping = shared.stopping.subscribe();
     let mut pause = MIN_PAUSE;
     let mut reported = None;
+    if let Side::Connect(connect) = &shared.config().side {
+        shared.journal.info(Kind::Session, format!("connecting to {}", connect.to));
+    }
     while !*stopping.borrow() {
         tokio::select! {
             was_stable = attempt(&shared, &mut reported) => {
@@ -63,11 +66,17 @@ async fn attempt(shared: &Arc<Shared>, reported: &mut Option<String>) -> bool {
             let ended = carry(shared, &config, connect, session).await;
             if ended.agreed {
                 *reported = None;
-                let words = format!("the session is over: {}; reconnecting", ended.reason);
-                shared.journal.warn(Kind::Session, words);
+                let words = format!("the session is over: {ended}; reconnecting");
+                match ended.is_normal() {
+                    true => shared.journal.info(Kind::Session, words),
+                    false => shared.journal.warn(Kind::Session, words),
+                }
                 return begun.elapsed() >= STABLE;
             }
-            format!("{} does not agree: {}", connect.to, ended.reason)
+            match ended.refusal() {
+                Some(words) => format!("{} refused: {words}", connect.to),
+                None => format!("{}: {ended}", connect.to),
+            }
         }
         Err(problem) => problem,
     };

@@ -76,11 +76,16 @@ pub(crate) async fn run(shared: Arc<Shared>, endpoint: Endpoint) -> Result<(), S
         supervise::spawn(journal.clone(), format!("the session with {remote}"), async move {
             let ended =
                 session::run(shared.clone(), session, Role::Exit { unauthenticated, permit: None }).await;
-            if ended.agreed {
-                journal.warn(Kind::Session, format!("the session with {remote} is over: {}", ended.reason));
-            } else {
-                shared.failed.fetch_add(1, Relaxed);
-                journal.rejected(&format!("{remote} was rejected: {}", ended.reason));
+            let over = format!("the session with {remote} is over: {ended}");
+            match (ended.agreed, ended.is_normal()) {
+                (true, true) => journal.info(Kind::Session, over),
+                (true, false) => journal.warn(Kind::Session, over),
+                // Such as the attempt of an entry that another one of it has overtaken.
+                (false, true) => tracing::debug!("{remote} connected and sent no token: {ended}"),
+                (false, false) => {
+                    shared.failed.fetch_add(1, Relaxed);
+                    journal.rejected(&format!("{remote} was rejected: {ended}"));
+                }
             }
         });
     }

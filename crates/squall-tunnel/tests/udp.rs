@@ -141,7 +141,7 @@ fn a_wrong_token_is_reported_at_both_ends() {
         let entry = Tunnel::start(config.clone()).await.expect("starts");
         until(&entry, "refused", |status| status.sessions_failed >= 2).await;
         assert!(
-            words(&entry).contains("does not agree: closed by the peer with code 17: wrong token"),
+            words(&entry).contains("refused: wrong token (both ends need the same one)"),
             "{}",
             words(&entry)
         );

@@ -5,6 +5,7 @@ mod paths;
 
 use std::{
     collections::VecDeque,
+    fmt,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
@@ -41,10 +42,37 @@ const STALL: Duration = Duration::from_millis(500);
 /// How a session ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// Why: the reason of this side if it closed the session.
-    pub(crate) reason: String,
+    /// Why this side closed the session because of the peer, if it did.
+    closed: Option<String>,
+    reason: CloseReason,
     /// Whether both ends had agreed on the token.
     pub(crate) agreed: bool,
+}
+
+impl Ended {
+    /// Whether one of the ends closed the session without a fault of the other.
+    pub(crate) fn is_normal(&self) -> bool {
+        self.closed.is_none() && self.reason.is_normal()
+    }
+
+    /// The words of a peer that refused the session, if it did.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        match &self.reason {
+            CloseReason::ByPeer { code: 1.., reason } if !self.agreed && self.closed.is_none() => {
+                Some(reason)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.closed {
+            Some(why) => f.write_str(why),
+            None => self.reason.fmt(f),
+        }
+    }
 }
 
 /// The role of this side in a session.
@@ -159,11 +187,11 @@ impl TunnelSession {
             }
             self.flows.output(self.shared.clock.now());
         };
-        self.finish(&reason)
+        self.finish(reason)
     }
 
     /// The session is over. Blocks that have arrived still leave, at their time.
-    fn finish(mut self, reason: &CloseReason) -> Ended {
+    fn finish(mut self, reason: CloseReason) -> Ended {
         self.sample();
         self.report_bitrate(0, Limit::OutOfUse);
         let Self { shared, registered, role, agreed, closed, mut flows, .. } = self;
@@ -180,7 +208,7 @@ impl TunnelSession {
                 flows.output(shared.clock.now());
             }
         });
-        Ended { reason: closed.unwrap_or_else(|| reason.to_string()), agreed }
+        Ended { closed, reason, agreed }
     }
 
     /// Blocks of flows arrive in parts; whole blocks of other channels belong to flows that have ended here.
@@ -229,7 +257,7 @@ impl TunnelSession {
                 // Only wrong tokens count against a host: the right one is always accepted.
                 let may_retry = unauthenticated.as_ref().is_none_or(UnauthenticatedSession::wrong_token);
                 return match may_retry {
-                    true => self.close(code::TOKEN, "wrong token: both ends need the same one"),
+                    true => self.close(code::TOKEN, "wrong token (both ends need the same one)"),
                     false => self.close(code::TOO_MANY, "too many wrong tokens: try again in a minute"),
                 };
             }

@@ -60,9 +60,11 @@ impl Paths {
         Self { is_entry, samples: HashMap::new(), main: None, events: HashMap::new() }
     }
 
-    /// The names of paths, for messages.
+    /// The names of the paths that have delivered, for messages. Each of the others is reported when it comes up.
     pub(super) fn names(&self, infos: &[PathInfo]) -> String {
-        infos.iter().map(|info| self.name(info)).collect::<Vec<_>>().join(", ")
+        let has_delivered = |info: &&PathInfo| !info.stats.min_rtt.is_zero();
+        let names: Vec<String> = infos.iter().filter(has_delivered).map(|info| self.name(info)).collect();
+        names.join(", ")
     }
 
     /// Takes a sample of all paths, and returns their status. Nothing is reported of sessions that are not `agreed` on.
