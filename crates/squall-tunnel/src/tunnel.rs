@@ -39,6 +39,9 @@ impl Tunnel {
         let shared = Arc::new(Shared::new(config));
         let (config, journal) = (shared.config(), shared.journal.clone());
         shared.registry.set(&config.flows)?;
+        if let Some(warning) = config.warning() {
+            journal.warn(Kind::Config, warning);
+        }
         let web = match config.metrics {
             Some(address) => Some(web::serve(address, shared.clone()).await?),
             None => None,
@@ -83,6 +86,7 @@ impl Tunnel {
         }
         let changes = self.shared.registry.set(&config.flows)?;
         let notes = later_changes(&before, &config);
+        let warning = config.warning();
         if before.is_entry() != config.is_entry() {
             config.side = before.side.clone();
         }
@@ -90,6 +94,9 @@ impl Tunnel {
         let journal = &self.shared.journal;
         journal.info(Kind::Config, format!("the configuration was reloaded: {changes}"));
         notes.iter().for_each(|note| journal.info(Kind::Config, note.clone()));
+        if let Some(warning) = warning {
+            journal.warn(Kind::Config, warning);
+        }
         Ok(notes)
     }
 

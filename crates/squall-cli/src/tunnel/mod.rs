@@ -10,7 +10,7 @@ mod service;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use squall_terminal::{error::usage, output};
+use squall_terminal::{error::usage, note, output};
 
 use self::options::Options;
 
@@ -50,6 +50,9 @@ pub(crate) fn run(args: &TunnelArgs) -> anyhow::Result<ExitCode> {
         let config = options::load(config)?;
         squall_tunnel::Tunnel::check_files(&config).map_err(usage)?;
         output::print(&options::describe(&config))?;
+        if let Some(warning) = config.warning() {
+            note!("warning: {warning}");
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let plan = args.options.plan()?;

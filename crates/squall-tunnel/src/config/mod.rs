@@ -12,6 +12,7 @@ mod token;
 use std::{
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
+    str::FromStr,
 };
 
 use serde::Deserialize;
@@ -234,9 +235,36 @@ impl Config {
         file.check(folder).map_err(|mistake| mistake.locate(name, text))
     }
 
+    /// A setting without effect, if there is one: metered interfaces that the scheduler does not spare.
+    pub fn warning(&self) -> Option<String> {
+        let Side::Connect(ConnectConfig { metered, .. }) = &self.side else { return None };
+        let name = self.scheduler.split('(').next().unwrap_or_default().trim();
+        let spares = name.starts_with("augur")
+            || squall::scheduler(&self.scheduler).is_ok_and(|factory| factory().metered_cap().is_some());
+        if metered.is_empty() || spares {
+            return None;
+        }
+        let registry = squall::sched::Registry::standard();
+        let summary = registry.entry(name).map_or("", |entry| entry.summary);
+        Some(format!(
+            "metered has no effect with {name} ({summary}): use {name}(cap=250MB), with a cap of your own, or augur"
+        ))
+    }
+
     /// Whether this end connects.
     pub fn is_entry(&self) -> bool {
         matches!(self.side, Side::Connect(_))
+    }
+}
+
+/// An address with a port; the error shows the form.
+struct Address(SocketAddr);
+
+impl FromStr for Address {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self).map_err(|_| "expected ADDR:PORT, such as 127.0.0.1:9464")
     }
 }
 
@@ -250,7 +278,7 @@ struct File {
     token_file: Option<PathBuf>,
     scheduler: Option<String>,
     congestion: Option<Parsed<CongestionControl>>,
-    metrics: Option<SocketAddr>,
+    metrics: Option<Parsed<Address>>,
     max_sessions: Option<usize>,
     #[serde(default)]
     log: LogConfig,
@@ -292,7 +320,7 @@ impl File {
             config.scheduler = scheduler;
         }
         config.congestion = self.congestion.map_or(config.congestion, |Parsed(congestion)| congestion);
-        config.metrics = self.metrics;
+        config.metrics = self.metrics.map(|Parsed(Address(address))| address);
         config.max_sessions = bounded("max_sessions", self.max_sessions, 1..=1024, config.max_sessions)?;
         config.log = self.log;
         for (index, flow) in self.flow.into_iter().enumerate() {
@@ -345,7 +373,7 @@ impl ConnectTable {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ListenTable {
-    address: SocketAddr,
+    address: Parsed<Address>,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
     state: Option<PathBuf>,
@@ -363,6 +391,7 @@ impl ListenTable {
             (None, Some(_), None) => return Err(Mistake::new("key", "certificate is missing")),
             (_, _, Some(_)) => return Err(Mistake::new("state", "certificate and key are given too")),
         };
-        Ok(ListenConfig { address: self.address, identity })
+        let Parsed(Address(address)) = self.address;
+        Ok(ListenConfig { address, identity })
     }
 }

@@ -171,5 +171,31 @@ fn the_files_that_ship_can_be_used() {
         let text = text.replace(line, "token = \"correct horse battery\"");
         let config = Config::parse(file, &text, &folder).expect(file);
         assert_eq!(config.flows.len(), 3, "{file}");
+        assert_eq!(config.warning(), None, "{file}");
+    }
+}
+
+#[test]
+fn metered_interfaces_need_a_scheduler_that_spares_them() {
+    let warning = |scheduler: &str, metered: &[&str]| {
+        let connect = ConnectConfig {
+            to: "host:1".to_owned(),
+            trust: TrustConfig::System,
+            interfaces: Vec::new(),
+            metered: metered.iter().map(|name| (*name).to_owned()).collect(),
+            signal: false,
+        };
+        let token = Token::new("correct horse battery").expect("is long enough");
+        Config { scheduler: scheduler.to_owned(), ..Config::new(Side::Connect(connect), token) }.warning()
+    };
+    assert!(warning("minrtt", &["usb0"]).expect("is due").contains("no effect with minrtt ("));
+    assert!(warning("ras(alpha=2)", &["usb0"]).is_some_and(|words| words.contains("use ras(cap=")));
+    for (scheduler, metered) in [
+        ("minrtt", &[][..]),
+        ("minrtt(cap=250MB)", &["usb0"]),
+        ("augur", &["usb0"]),
+        ("augur(cap=1MB)", &["usb0"]),
+    ] {
+        assert_eq!(warning(scheduler, metered), None, "{scheduler}");
     }
 }
