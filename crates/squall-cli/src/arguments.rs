@@ -1,6 +1,6 @@
 //! Arguments that several commands take.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
 use squall::{CongestionControl, Fingerprint};
@@ -48,7 +48,7 @@ impl ConnectArgs {
 /// How data is distributed over the paths.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PathArgs {
-    /// Scheduler, with options; see `squall-lab schedulers`
+    /// Scheduler, with options, such as augur or minrtt(cap=250MB); see docs/schedulers.md
     #[arg(long, value_name = "NAME", default_value = "minrtt", value_parser = parse_scheduler)]
     pub(crate) scheduler: String,
     #[arg(long, value_name = "NAME", default_value = "steady", help = format!(
@@ -60,6 +60,11 @@ pub(crate) struct PathArgs {
 /// A scheduler's description that can be built.
 fn parse_scheduler(text: &str) -> Result<String, String> {
     squall::scheduler(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// An address and a port.
+pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "expected ADDR:PORT, such as 127.0.0.1:9464".to_owned())
 }
 
 /// A host and a port.
@@ -80,6 +85,14 @@ fn is_host(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_have_ports() {
+        assert!(["127.0.0.1:0", "[::1]:9464"].iter().all(|address| parse_address(address).is_ok()));
+        for wrong in ["4433", ":4433", "0.0.0.0:80000", "localhost", "localhost:9464"] {
+            assert!(parse_address(wrong).expect_err(wrong).contains("ADDR:PORT"));
+        }
+    }
 
     #[test]
     fn hosts_have_ports() {

@@ -161,7 +161,10 @@ fn a_tunnel_runs_from_flags_and_shows_what_it_does() {
     assert_eq!(exit.stop().0, Some(0));
     let (said, code) = failure(&run(["top", &metrics, "--once"]));
     assert_eq!(code, Some(1));
-    assert!(said.starts_with(&format!("squall: no tunnel answers on {metrics}")), "{said}");
+    assert!(
+        said.starts_with(&format!("squall: no tunnel answers on {metrics} (--metrics {metrics}, or")),
+        "{said}"
+    );
 }
 
 #[test]
@@ -239,6 +242,24 @@ fn a_file_is_read_again_and_a_broken_one_is_not_taken() {
 }
 
 #[test]
+fn a_log_of_json_has_no_other_lines() {
+    let scratch = Scratch::new("tunnel-json");
+    let file = scratch.path("exit.toml");
+    let text = format!(
+        "token = \"{TOKEN}\"\nmetrics = \"127.0.0.1:0\"\n[listen]\naddress = \"127.0.0.1:0\"\n\
+         [log]\nformat = \"json\"\n[[flow]]\nname = \"x\"\nout = \"udp://127.0.0.1:9\"\n"
+    );
+    fs::write(&file, text).expect("is written");
+    let mut exit = Tunnel::start(&[&file]);
+    let lines = [exit.line("listening on 127.0.0.1:"), exit.line("metrics on http://127.0.0.1:")];
+    let (code, rest) = exit.stop();
+    assert_eq!(code, Some(0));
+    for line in lines.iter().map(String::as_str).chain(rest.lines()) {
+        serde_json::from_str::<serde_json::Value>(line).expect(line);
+    }
+}
+
+#[test]
 fn check_prints_a_summary_of_a_file_or_its_mistake() {
     let scratch = Scratch::new("tunnel-check");
     let file = scratch.path("c.toml");
@@ -254,6 +275,16 @@ fn check_prints_a_summary_of_a_file_or_its_mistake() {
     let summary = "entry: connects to host:1, scheduler minrtt, congestion steady\n\
                 flow x: in udp://127.0.0.1:5000, ts, 300 ms, priority 2\n";
     assert_eq!(String::from_utf8_lossy(&checked.stdout), summary);
+    assert!(checked.stderr.is_empty());
+    let text = fs::read_to_string(&file).expect("is there");
+    fs::write(&file, text.replace("[connect]\n", "[connect]\nmetered = [\"127.0.0.3\"]\n"))
+        .expect("is written");
+    let checked = squall().args(["tunnel", "check"]).arg(&file).output().expect("starts");
+    assert_eq!((checked.status.code(), &*String::from_utf8_lossy(&checked.stdout)), (Some(0), summary));
+    let warning = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(
+        warning.starts_with("warning: metered has no effect with minrtt (") && warning.lines().count() == 1
+    );
     write_entry(
         &file,
         "host:1",
@@ -293,6 +324,11 @@ fn mistakes_in_options_are_reported_in_a_line() {
     let output =
         squall().args(["tunnel", "missing.toml"]).env("SQUALL_TOKEN", "short").output().expect("starts");
     assert!(failure(&output).0.contains("missing.toml: "), "{}", failure(&output).0);
+    for wrong in ["4433", ":4433", "0.0.0.0:80000"] {
+        let (said, code) = failure(&run(["tunnel", "--listen", wrong, "--out", "x=udp://127.0.0.1:1"]));
+        assert_eq!(code, Some(2));
+        assert!(said.contains("expected ADDR:PORT, such as"), "{said}");
+    }
     let many = (0..65).flat_map(|n| ["--out".to_owned(), format!("x{n}=udp://127.0.0.1:1")]);
     let (said, code) =
         failure(&run(["tunnel", "--listen", "127.0.0.1:0"].map(str::to_owned).into_iter().chain(many)));

@@ -18,7 +18,9 @@ const MAX_ANSWER: u64 = 8 << 20;
 /// The status now.
 pub(super) fn status(address: SocketAddr) -> anyhow::Result<Status> {
     let answer = get(address).with_context(|| {
-        format!("no tunnel answers on {address}: is its status served there (metrics = \"{address}\")?")
+        format!(
+            "no tunnel answers on {address} (--metrics {address}, or metrics = \"{address}\" in its file)"
+        )
     })?;
     let Some((head, body)) = answer.split_once("\r\n\r\n") else {
         bail!("what answers on {address} is no tunnel");

@@ -29,7 +29,7 @@ const INTERVAL: Duration = Duration::from_millis(500);
 )]
 pub(crate) struct TopArgs {
     /// Address of metrics and status of the tunnel
-    #[arg(default_value = "127.0.0.1:9464")]
+    #[arg(default_value = "127.0.0.1:9464", value_name = "ADDR:PORT", value_parser = crate::arguments::parse_address)]
     address: SocketAddr,
     /// Print the status once, as text
     #[arg(long)]
@@ -62,7 +62,7 @@ fn text(status: &Status, before: (&Status, f64)) -> String {
         text.push_str(&table.text());
         text.push('\n');
     }
-    for event in &status.events {
+    for event in rows::events(status) {
         text.push_str(&rows::event(event, status.uptime_s, wrap::width()));
     }
     text

@@ -138,13 +138,13 @@ pub(super) fn paths(status: &Status) -> Table {
             "down",
             "RTT ms",
             "loss",
-            "kB sent/window",
+            "kB in flight/window",
             "lost",
             "suspected",
         ],
         rows: all.collect(),
         left: 3,
-        spare: &["session", "lost", "kB sent/window", "suspected", "cost", "loss"],
+        spare: &["session", "lost", "kB in flight/window", "suspected", "cost", "loss"],
     }
 }
 
@@ -207,6 +207,13 @@ fn flow_rate(flow: &FlowStatus, then: &Status, seconds: f64) -> u64 {
     if seconds > 0.0 { (bytes(flow).saturating_sub(before) as f64 * 8.0 / seconds) as u64 } else { 0 }
 }
 
+/// The events to show, oldest first. A new main path is in the rates of the paths, and would fill the list.
+pub(super) fn events(status: &Status) -> Vec<&EventStatus> {
+    let is_shown =
+        |event: &&EventStatus| !(event.kind == "path" && event.words.contains(" carries most data ("));
+    status.events.iter().filter(is_shown).collect()
+}
+
 /// An event with its age at `now`, in lines of at most `width`.
 pub(super) fn event(event: &EventStatus, now: f64, width: Option<usize>) -> String {
     let mark = if event.level == "warn" { "!" } else { " " };
@@ -253,6 +260,19 @@ mod tests {
         let table = table.fit(11);
         assert_eq!(table.head.len(), 2);
         assert_eq!(table.fit(10).text(), "name\na\nlonger\n");
+    }
+
+    #[test]
+    fn a_new_main_path_is_no_event_to_show() {
+        let event = |kind: &str, words: &str| EventStatus {
+            kind: kind.to_owned(),
+            words: words.to_owned(),
+            ..EventStatus::default()
+        };
+        let main = "usb0 carries most data (80 %, active) instead of wlan0 (active)";
+        let status =
+            Status { events: vec![event("path", main), event("path", "usb0 is down")], ..Status::default() };
+        assert_eq!(events(&status).iter().map(|event| &event.words).collect::<Vec<_>>(), ["usb0 is down"]);
     }
 
     #[test]

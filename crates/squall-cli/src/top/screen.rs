@@ -160,8 +160,9 @@ fn colour(text: &str) -> Style {
 fn draw_events(frame: &mut Frame<'_>, area: Rect, status: &Status) {
     let room = usize::from(area.height.saturating_sub(2));
     let width = usize::from(area.width.saturating_sub(2));
-    let newest = status.events.len().saturating_sub(room);
-    let lines: Vec<Line<'_>> = status.events[newest..]
+    let events = rows::events(status);
+    let newest = events.len().saturating_sub(room);
+    let lines: Vec<Line<'_>> = events[newest..]
         .iter()
         .flat_map(|event| {
             let words = rows::event(event, status.uptime_s, Some(width));

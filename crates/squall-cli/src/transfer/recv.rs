@@ -27,7 +27,10 @@ use super::{
     incoming::Summary,
     output::Target,
 };
-use crate::token::{self, TokenArgs};
+use crate::{
+    arguments::parse_address,
+    token::{self, TokenArgs},
+};
 
 /// Most sessions: [`MAX_UNAUTHENTICATED`], and those of authorised senders.
 const SESSIONS: usize = MAX_UNAUTHENTICATED + 16;
@@ -56,7 +59,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
     docs/transfer.md describes what happens when the connection is lost.")]
 pub(crate) struct RecvArgs {
     /// Address to listen on; port 0 selects a free port
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_address)]
     listen: SocketAddr,
     /// File or folder for the output, - for standard output [default: the current folder]
     #[arg(long, value_name = "FILE|DIR|-")]

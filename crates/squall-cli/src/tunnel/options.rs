@@ -14,7 +14,7 @@ use squall_tunnel::{
 };
 
 use crate::{
-    arguments::{ConnectArgs, PathArgs, parse_host},
+    arguments::{ConnectArgs, PathArgs, parse_address, parse_host},
     token::{self, TokenArgs},
 };
 
@@ -26,7 +26,7 @@ pub(super) struct Options {
         "insecure", "interface", "metered", "signal", "state", "scheduler", "congestion", "metrics"])]
     config: Option<PathBuf>,
     /// Exit: address to listen on
-    #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["to", "pin", "ca", "insecure", "interface", "metered",
+    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_address, conflicts_with_all = ["to", "pin", "ca", "insecure", "interface", "metered",
         "signal"])]
     listen: Option<SocketAddr>,
     /// File for the certificate, created if it does not exist [default: a new certificate on every start]
@@ -51,7 +51,7 @@ pub(super) struct Options {
     #[command(flatten)]
     paths: PathArgs,
     /// Address for metrics and status, such as 127.0.0.1:9464
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_address)]
     metrics: Option<SocketAddr>,
     /// Print the capacity of the session, a line per change: BIT/S LIMIT SESSION
     #[arg(long)]

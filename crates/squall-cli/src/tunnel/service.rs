@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use squall_terminal::{error::whole, interrupt::Interrupts, note, output};
-use squall_tunnel::{Bitrate, Config, Tunnel};
+use squall_tunnel::{Bitrate, Config, Tunnel, config::LogFormat};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::options::Plan;
 
 /// Runs until the program is stopped.
 pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
-    let token = plan.is_new_token.then(|| plan.config.token.clone());
+    let (token, format) = (plan.is_new_token.then(|| plan.config.token.clone()), plan.config.log.format);
     // Signals first: they may arrive as soon as the tunnel reports that it is up.
     let (mut hangups, mut interrupts) = (Hangups::listen()?, Interrupts::listen()?);
     // To open a FIFO may block.
@@ -19,7 +19,7 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
         started = started => started?.map_err(whole)?,
         () = interrupts.next() => return Ok(()),
     };
-    announce(&tunnel, token.as_ref().map(squall_tunnel::config::Token::reveal));
+    announce(&tunnel, format, token.as_ref().map(squall_tunnel::config::Token::reveal));
     notify(&[sd_notify::NotifyState::Ready]);
     if plan.prints_bitrate {
         tokio::spawn(print_bitrates(tunnel.bitrates()));
@@ -58,19 +58,23 @@ async fn print_bitrates(mut changes: Receiver<Bitrate>) {
     }
 }
 
-/// Prints the options of the other end on standard error.
-fn announce(tunnel: &Tunnel, is_new_token: Option<&str>) {
+/// Prints the options of the other end on standard error; as lines of the log if a machine reads it.
+fn announce(tunnel: &Tunnel, format: LogFormat, is_new_token: Option<&str>) {
+    let say = |line: String| match format {
+        LogFormat::Text => note!("{line}"),
+        LogFormat::Json => tracing::info!("{line}"),
+    };
     if let (Some(address), Some(fingerprint)) = (tunnel.listening(), tunnel.fingerprint()) {
-        note!("listening on {address}, fingerprint {fingerprint}");
+        say(format!("listening on {address}, fingerprint {fingerprint}"));
         if let Some(token) = is_new_token {
-            note!(
-                "connect with: squall tunnel --to HOST:{} --pin {fingerprint} --token {token} --in …",
-                address.port()
-            );
+            let port = address.port();
+            say(format!(
+                "connect with: squall tunnel --to HOST:{port} --pin {fingerprint} --token {token} --in …"
+            ));
         }
     }
     if let Some(address) = tunnel.metrics() {
-        note!("metrics on http://{address}/metrics, live view: squall top {address}");
+        say(format!("metrics on http://{address}/metrics, live view: squall top {address}"));
     }
 }
 
