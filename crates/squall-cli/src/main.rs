@@ -15,9 +15,10 @@ mod tunnel;
 
 use std::process::ExitCode;
 
-#[cfg(any(test, feature = "man"))]
-use clap::CommandFactory as _;
-use clap::{Parser, Subcommand};
+use clap::{
+    CommandFactory as _, Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 /// Carries real-time media and files over several unreliable networks at once.
 #[derive(Parser)]
@@ -43,7 +44,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let cli = Cli::try_parse().unwrap_or_else(|error| explained(error).exit());
+    let outcome = match cli.command {
         Command::Send(args) => transfer::send::run(&args),
         Command::Recv(args) => transfer::recv::run(&args),
         #[cfg(feature = "tunnel")]
@@ -56,6 +58,22 @@ fn main() -> ExitCode {
         Command::Manual(command) => command.run(Cli::command()),
     };
     outcome.unwrap_or_else(|error| squall_terminal::error::report("squall", &error))
+}
+
+/// A word that is no subcommand of `squall tunnel` counts as its file, and the next one as another subcommand.
+fn explained(error: clap::Error) -> clap::Error {
+    let ContextValue::String(second) =
+        error.get(ContextKind::InvalidSubcommand).unwrap_or(&ContextValue::None)
+    else {
+        return error;
+    };
+    if error.kind() != ErrorKind::ArgumentConflict {
+        return error;
+    }
+    let words = format!(
+        "unexpected '{second}': `squall tunnel FILE` takes one file; to check it: squall tunnel check FILE"
+    );
+    Cli::command().error(ErrorKind::ArgumentConflict, words)
 }
 
 #[cfg(test)]

@@ -324,6 +324,9 @@ fn mistakes_in_options_are_reported_in_a_line() {
     let output =
         squall().args(["tunnel", "missing.toml"]).env("SQUALL_TOKEN", "short").output().expect("starts");
     assert!(failure(&output).0.contains("missing.toml: "), "{}", failure(&output).0);
+    let (said, code) = failure(&run(["tunnel", "chek", "f.toml"]));
+    assert_eq!(code, Some(2));
+    assert!(said.contains("unexpected 'f.toml'") && said.contains("squall tunnel check FILE"), "{said}");
     for wrong in ["4433", ":4433", "0.0.0.0:80000"] {
         let (said, code) = failure(&run(["tunnel", "--listen", wrong, "--out", "x=udp://127.0.0.1:1"]));
         assert_eq!(code, Some(2));

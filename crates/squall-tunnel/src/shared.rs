@@ -101,6 +101,11 @@ impl Shared {
         *lock(&self.config) = Arc::new(config);
     }
 
+    /// The configurations with which the current sessions began.
+    pub(crate) fn session_configs(&self) -> Vec<Arc<Config>> {
+        lock(&self.sessions).iter().map(|session| session.config.clone()).collect()
+    }
+
     /// Marks the tunnel as unable to continue.
     pub(crate) fn fail(&self, why: &str) {
         self.journal.task_failed("the tunnel", why);
@@ -148,6 +153,8 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct LiveStatus {
     since: Instant,
+    /// The configuration at its begin.
+    config: Arc<Config>,
     status: Mutex<SessionStatus>,
 }
 
@@ -169,9 +176,10 @@ impl Registered {
     pub(crate) fn new(shared: &Arc<Shared>, peer: Option<SocketAddr>) -> Self {
         let id = shared.last_session.fetch_add(1, Relaxed) + 1;
         let peer = peer.map_or_else(|| "?".to_owned(), |peer| peer.to_string());
-        let scheduler = shared.config().scheduler.clone();
+        let config = shared.config();
+        let scheduler = config.scheduler.clone();
         let status = Mutex::new(SessionStatus { id, peer, scheduler, ..SessionStatus::default() });
-        let live = Arc::new(LiveStatus { since: Instant::now(), status });
+        let live = Arc::new(LiveStatus { since: Instant::now(), config, status });
         lock(&shared.sessions).push(live.clone());
         Self { shared: shared.clone(), id, live }
     }

@@ -25,6 +25,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Tunnel {
     shared: Arc<Shared>,
+    /// The configuration at the start, parts of which stay in use.
+    started: Arc<Config>,
     exit: Option<Exit>,
     web: Option<Web>,
     main: Supervised,
@@ -60,7 +62,7 @@ impl Tunnel {
                 (Some(exit), supervise::restarting(journal, "the exit", run))
             }
         };
-        Ok(Self { shared, exit, web, main })
+        Ok(Self { shared, started: config, exit, web, main })
     }
 
     /// Checks the certificates that a configuration names. A certificate that would be created is not checked.
@@ -85,7 +87,7 @@ impl Tunnel {
             connect.request()?;
         }
         let changes = self.shared.registry.set(&config.flows)?;
-        let notes = later_changes(&before, &config);
+        let notes = later_changes(&self.started, &self.shared.session_configs(), &config);
         let warning = config.warning();
         if before.is_entry() != config.is_entry() {
             config.side = before.side.clone();
@@ -152,26 +154,64 @@ impl Tunnel {
     }
 }
 
-/// The changes of a new configuration that do not take effect at once.
-fn later_changes(before: &Config, after: &Config) -> Vec<String> {
-    let (session, start) = ("next session", "next start");
-    let endpoint = if before.is_entry() { session } else { start };
-    let side = match (&before.side, &after.side) {
-        (Side::Connect(one), Side::Connect(other)) => (one != other, "[connect]", session),
-        (Side::Listen(one), Side::Listen(other)) => (one != other, "[listen]", start),
-        _ => (true, "the change between [connect] and [listen]", start),
+/// Values that come into use with the next session, or with the next start.
+const SESSION: &str = "next session";
+const START: &str = "next start";
+
+/// The values of a new configuration that are not in use yet: current sessions and the endpoint of an exit keep theirs.
+fn later_changes(started: &Config, sessions: &[Arc<Config>], new: &Config) -> Vec<String> {
+    let of = |config, scope| differences(config, new).into_iter().filter(move |(_, when)| *when == scope);
+    let mut changes: Vec<_> = of(started, START).collect();
+    changes.extend(sessions.iter().flat_map(|session| of(session, SESSION)));
+    let mut notes = Vec::new();
+    for (what, when) in changes {
+        let note = format!("{what} takes effect with the {when}");
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
+}
+
+/// The values in which two configurations differ, and when another one comes into use. Flows change at once.
+fn differences(one: &Config, other: &Config) -> Vec<(&'static str, &'static str)> {
+    let endpoint = if one.is_entry() { SESSION } else { START };
+    let side = match (&one.side, &other.side) {
+        (Side::Connect(one), Side::Connect(other)) => (one != other, "[connect]", SESSION),
+        (Side::Listen(one), Side::Listen(other)) => (one != other, "[listen]", START),
+        _ => (true, "the change between [connect] and [listen]", START),
     };
-    let silences = silence(&before.flows) != silence(&after.flows);
-    let changes = [
-        (before.scheduler != after.scheduler, "scheduler", session),
-        (before.congestion != after.congestion, "congestion", endpoint),
+    let silences = silence(&one.flows) != silence(&other.flows);
+    let all = [
+        (one.scheduler != other.scheduler, "scheduler", SESSION),
+        (one.congestion != other.congestion, "congestion", endpoint),
         (silences, "the silence after which a path is suspected", endpoint),
-        (before.max_sessions != after.max_sessions, "max_sessions", start),
-        (before.token != after.token, "the token", session),
+        (one.max_sessions != other.max_sessions, "max_sessions", START),
+        (one.token != other.token, "the token", SESSION),
         side,
-        (before.metrics != after.metrics, "metrics", start),
-        (before.log != after.log, "[log]", start),
+        (one.metrics != other.metrics, "metrics", START),
+        (one.log != other.log, "[log]", START),
     ];
-    let changed = changes.into_iter().filter(|(changed, ..)| *changed);
-    changed.map(|(_, what, when)| format!("{what} takes effect with the {when}")).collect()
+    all.into_iter().filter(|(differs, ..)| *differs).map(|(_, what, when)| (what, when)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{IdentityConfig, ListenConfig, Token};
+
+    #[test]
+    fn only_values_that_are_not_in_use_take_effect_later() {
+        let listen = ListenConfig { address: ([127, 0, 0, 1], 4433).into(), identity: IdentityConfig::Fresh };
+        let token = Token::new("correct horse battery").expect("is long enough");
+        let started = Config::new(Side::Listen(listen), token);
+        let other = Config { scheduler: "ecf".to_owned(), max_sessions: 3, ..started.clone() };
+        let sessions = [Arc::new(started.clone())];
+        let notes = later_changes(&started, &sessions, &other);
+        let expected =
+            ["max_sessions takes effect with the next start", "scheduler takes effect with the next session"];
+        assert_eq!(notes, expected);
+        assert_eq!(later_changes(&started, &[], &other), expected[..1]);
+        assert!(later_changes(&started, &sessions, &started).is_empty(), "back to the values in use");
+    }
 }
