@@ -127,7 +127,7 @@ public class SessionTest {
             Eventually.holds("the price is known", () -> path(session, Transport.CELLULAR).metered);
             assertTrue(!path(session, Transport.WIFI).metered);
         }
-        assertTrue(peer.next("closed").contains("code 0"));
+        assertTrue(peer.next("closed").contains("closed by the peer"));
     }
 
     @Test
