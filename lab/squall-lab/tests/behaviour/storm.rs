@@ -23,7 +23,8 @@ use squall_lab::RunResult;
 use crate::runs::Runs;
 
 /// How much an outage catches varies threefold from seed to seed.
-const SEEDS: RangeInclusive<u64> = 1..=12;
+const OF_OUTAGES: RangeInclusive<u64> = 1..=12;
+const OF_WALKS: RangeInclusive<u64> = 1..=6;
 
 /// The groups of pictures of the paper's microbenchmark (§5.2) at 20 Mbps.
 fn groups(deadline: &str) -> String {
@@ -107,7 +108,7 @@ fn an_outage_that_is_announced_costs_no_packet() {
     // Of each outage: with a lead, probes; without, what it takes to see that nothing comes back.
     for (lead, most) in [("300ms", 2.0), ("0s", 8.0)] {
         let body = outages(lead) + &groups(DEADLINE);
-        let runs = Runs::run(&format!("three outages, lead {lead}"), 18, &body, &ALL, SEEDS);
+        let runs = Runs::run(&format!("three outages, lead {lead}"), 18, &body, &ALL, OF_OUTAGES);
         print(&runs, &ALL);
         let lost = |scheduler| runs.mean(scheduler, lost);
         assert!(lost("ras") >= 60.0, "each of three outages catches what is on its way");
@@ -125,7 +126,7 @@ fn walks_lose_their_tail() {
     const ALL: [&str; 5] = ["minrtt", "minrtt+swm", "dams", "ras", "storm"];
     for (name, wifi, lte) in [("building", WALK, STREET), ("edge", EDGE, STREET)] {
         let body = paths(wifi, lte) + &groups(DEADLINE);
-        let runs = Runs::run(&format!("walk: {name}"), 30, &body, &ALL, SEEDS);
+        let runs = Runs::run(&format!("walk: {name}"), 30, &body, &ALL, OF_WALKS);
         print(&runs, &ALL);
         for other in ["minrtt", "ras", "dams"] {
             assert!(runs.mean("storm", max) < 0.85 * runs.mean(other, max), "{name}, {other}: largest delay");
@@ -139,9 +140,9 @@ fn walks_lose_their_tail() {
 #[test]
 fn against_a_transport_that_sends_what_is_late() {
     let body = paths(EDGE, STREET);
-    let storm = Runs::run("edge, 300 ms", 30, &(body.clone() + &groups(DEADLINE)), &["ras", "storm"], SEEDS);
+    let storm = Runs::run("edge, 300 ms", 30, &(body.clone() + &groups(DEADLINE)), &["ras", "storm"], OF_WALKS);
     let mpquic =
-        Runs::run("edge, nothing expires", 30, &(body + &groups("")), &["minrtt", "minrtt-R"], SEEDS);
+        Runs::run("edge, nothing expires", 30, &(body + &groups("")), &["minrtt", "minrtt-R"], OF_WALKS);
     print(&storm, &["ras", "storm"]);
     print(&mpquic, &["minrtt", "minrtt-R"]);
     let gain = 1.0 - storm.mean("storm", p99) / mpquic.mean("minrtt", p99);
