@@ -58,8 +58,8 @@ fn each_transport_carries_the_same_frames() {
             flow = [{ name = "frames", kind = "bulk" }]
         "#,
     );
-        let mut transports = vec!["squall-minrtt", "noq-multipath", "quic-single"];
-        transports.extend(ready(&["mptcp", "rist-duplicate-120ms"]));
+        let mut transports = vec!["squall-minrtt", "quic-single"];
+        transports.extend(ready(&["rist-duplicate-120ms"]));
         let (figures, table) = compared(&scratch, &scenario, &transports, "1s");
         assert!(table.contains("\nbound ") && table.contains("300 ms / bound"), "{table}");
         for (one, name) in figures.iter().zip(transports) {

@@ -1,10 +1,6 @@
 //! The fault matrix with real processes: programs that freeze, and programs that run out of what the system has.
 //! `docs/reliability.md` has the table.
 
-#![cfg(target_os = "linux")]
-
-mod common;
-
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpStream, UdpSocket},
@@ -141,7 +137,7 @@ fn a_program_that_froze_continues() {
 
 #[test]
 fn an_exit_that_is_killed_is_used_again_within_a_second_of_its_restart() {
-    let scratch = common::Scratch::new("killed");
+    let scratch = crate::common::Scratch::new("killed");
     let state = scratch.path("id.pem").display().to_string();
     let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port is free");
     let at = free.to_string();

@@ -1,7 +1,5 @@
 //! Transfers whose connection is lost on the way.
 
-mod common;
-
 use std::{
     collections::HashMap,
     fs,
@@ -16,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{
+use crate::common::{
     Receiver, Scratch,
     peer::{Peer, header},
     squall,
@@ -208,7 +206,7 @@ fn what_cannot_be_written_leaves_nothing_and_later_transfers_work() {
     let (large, small) =
         (scratch.write("large", &pattern(8_000_000, 1)), scratch.write("small", &pattern(50_000, 2)));
     let refused = receiver.send(&large, &[]);
-    let (said, code) = common::failure(&refused);
+    let (said, code) = crate::common::failure(&refused);
     assert_eq!(code, Some(1));
     assert!(said.ends_with("the receiver stopped: it cannot write the file: file too large"), "{said}");
     assert_eq!(fs::read_dir(&folder).expect("is there").count(), 0, "something is left");
