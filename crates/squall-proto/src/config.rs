@@ -106,6 +106,9 @@ pub struct Config {
     /// Whether blocks that are handed over as unreliable are sent as reliable ones, as if the application
     /// had asked for it. The peer sees no difference. Default: no.
     pub all_reliable: bool,
+    /// Whether a block ends at its deadline. Without it only the scheduler uses deadlines, and a late block is sent to its end:
+    /// the peer receives no deadline ([`Received::deadline`](crate::Received::deadline) is `None`). For comparisons. Default: yes.
+    pub expire: bool,
     /// Bounds of memory and counts.
     pub limits: Limits,
     /// A session that receives nothing for this long is over. Default: 30 s.
@@ -165,6 +168,7 @@ impl Default for Config {
             salsify: SalsifyConfig::default(),
             steady: SteadyConfig::default(),
             all_reliable: false,
+            expire: true,
             limits: Limits::default(),
             idle_timeout: Duration::from_secs(30),
             path_idle_timeout: Duration::from_secs(30),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use squall_sched::{BlockId, BlockMeta, BlockQueue, MAX_PATHS, Micros, PathId, SchedEvent};
 
 use crate::{
-    Block, BlockOptions, Limits, OpenError, SendError, WriteError,
+    Block, BlockOptions, Config, Limits, OpenError, SendError, WriteError,
     wire::{CancelReason, RefuseReason},
 };
 
@@ -82,6 +82,8 @@ pub(crate) struct Outbox {
     limits: Limits,
     /// See [`Config::all_reliable`](crate::Config::all_reliable).
     all_reliable: bool,
+    /// See [`Config::expire`](crate::Config::expire).
+    expire: bool,
     /// What schedulers see: the blocks the peer has room for.
     pub(crate) queue: BlockQueue,
     /// Blocks that wait for the peer to have room, in order.
@@ -106,10 +108,12 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    pub(crate) fn new(limits: Limits, all_reliable: bool) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
+        let Config { limits, all_reliable, expire, .. } = *config;
         Self {
             limits,
             all_reliable,
+            expire,
             queue: BlockQueue::new(),
             waiting: VecDeque::new(),
             payloads: BTreeMap::new(),
@@ -213,7 +217,7 @@ impl Outbox {
             let last = self.last_ordered.insert(options.channel.get(), id.0);
             last.map_or(0, |last| id.0 - last)
         });
-        if let Some(deadline) = deadline {
+        if let Some(deadline) = deadline.filter(|_| self.expire) {
             self.deadlines.insert((deadline, id));
         }
         let end_known = data.is_final();
@@ -383,6 +387,11 @@ impl Outbox {
         self.payloads.get_mut(&id)?.end_known = true;
         let complete = self.queue.get(id)?.is_complete();
         if complete { self.end(id, Ending::Delivered) } else { None }
+    }
+
+    /// What is left at `at` until a block expires, for the peer; `None` if it does not.
+    pub(crate) fn time_left(&self, meta: &BlockMeta, at: Micros) -> Option<Micros> {
+        meta.deadline.filter(|_| self.expire).map(|deadline| deadline.saturating_sub(at))
     }
 
     /// When the next block expires.

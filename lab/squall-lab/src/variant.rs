@@ -23,6 +23,10 @@ pub const WITH_SIGNAL: &str = "+swm";
 /// the MPQUIC of all four papers does. Results are judged by the deadlines all the same.
 pub const WITHOUT_DEADLINES: &str = "+late";
 
+/// What stands behind the scheduler's name when the scheduler has the deadlines and the transport sends late blocks to the
+/// end, as the DAMS that STORM compares with (§5.2.1); see [`Config::expire`].
+pub const KEEPING_LATE: &str = "+keep";
+
 /// What stands behind the scheduler's name when the encoder of films makes what the session can carry.
 pub const FOLLOWING: &str = "+follow";
 
@@ -39,8 +43,16 @@ pub const ONE_STREAM: &str = "+stream";
 pub const UNSTEERED_ACKS: &str = "+unsteered";
 
 /// All suffixes.
-const SUFFIXES: [&str; 7] =
-    [ALL_RELIABLE, WITH_SIGNAL, WITHOUT_DEADLINES, FOLLOWING, STOCK, ONE_STREAM, UNSTEERED_ACKS];
+const SUFFIXES: [&str; 8] = [
+    ALL_RELIABLE,
+    WITH_SIGNAL,
+    WITHOUT_DEADLINES,
+    KEEPING_LATE,
+    FOLLOWING,
+    STOCK,
+    ONE_STREAM,
+    UNSTEERED_ACKS,
+];
 
 /// What takes part in a comparison: a scheduler, and what changes around it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +65,8 @@ pub struct Variant<'a> {
     pub follow: bool,
     /// Whether the transport gets no deadlines.
     pub late: bool,
+    /// Whether blocks outlive their deadlines, which only the scheduler uses.
+    pub keep: bool,
     /// Whether every block is sent as a reliable one; see [`Config::all_reliable`].
     pub all_reliable: bool,
     /// Whether paths recover as in standard multipath QUIC.
@@ -78,6 +92,7 @@ impl<'a> Variant<'a> {
             signal: has(WITH_SIGNAL),
             follow: has(FOLLOWING),
             late: has(WITHOUT_DEADLINES),
+            keep: has(KEEPING_LATE),
             all_reliable: has(ALL_RELIABLE),
             stock: has(STOCK),
             one_stream: has(ONE_STREAM),
@@ -143,8 +158,8 @@ impl<'a> Variant<'a> {
         let scheduler = self.factory(registry)?;
         let config = if self.stock { Config::default().standard() } else { Config::default() };
         let signal = config.signal.filter(|_| self.uses_radios(registry));
-        let steer_acks = !self.unsteered_acks;
-        Ok(Config { scheduler, signal, all_reliable: self.all_reliable, steer_acks, ..config })
+        let (expire, steer_acks) = (!self.keep, !self.unsteered_acks);
+        Ok(Config { scheduler, signal, all_reliable: self.all_reliable, expire, steer_acks, ..config })
     }
 }
 
@@ -177,6 +192,7 @@ mod tests {
         for label in ["minrtt+stream+late+stock-R", "minrtt-R+stock+late+stream"] {
             assert_eq!(Variant::of(label), stock);
         }
+        assert_eq!(Variant::of("dams+keep"), Variant { keep: true, ..variant("dams", false, false) });
         assert_eq!(Variant::of("minrtt-r"), variant("minrtt-r", false, false));
         assert_eq!(Variant::of("sp (path=1)-R").name(), "sp");
         assert!(Variant::of("-R").check(&Registry::standard()).is_err());
@@ -188,6 +204,15 @@ mod tests {
         let signal = |label| Variant::of(label).config(&registry).unwrap().signal.is_some();
         assert!(signal("storm") && signal("storm(alpha=0.2)-R") && signal("minrtt+swm"));
         assert!(!signal("ras") && !signal("minrtt") && !signal("dams-R"));
+    }
+
+    #[test]
+    fn blocks_outlive_their_deadlines_on_request() {
+        let registry = Arc::new(Registry::standard());
+        let expire = |label| Variant::of(label).config(&registry).unwrap().expire;
+        assert!(
+            expire("dams") && expire("dams+late") && !expire("dams+keep") && !expire("dams+stock+keep-R")
+        );
     }
 
     #[test]

@@ -10,7 +10,8 @@ use std::{
 
 use squall_lab::world::Side;
 use squall_proto::{
-    Block, BlockFate, Channel, CloseReason, Config, Event, Limits, Missed, PathChange, SendError,
+    Block, BlockFate, Channel, CloseReason, Config, CongestionControl, Event, Limits, Missed, PathChange,
+    SendError,
     sched::{BlockId, Context, Decision, PathId, Registry, Scheduler},
     wire::{CancelReason, RefuseReason},
 };
@@ -663,6 +664,32 @@ fn a_block_arrives_with_its_deadline() {
     let deadline = stage.world.micros(deadlines[0].expect("has one"));
     assert!(deadline.abs_diff(sent + 300_000) < 5_000, "{deadline} for {}", sent + 300_000);
     assert_eq!(deadlines[1], None);
+}
+
+/// What has arrived of two blocks that take 0.8 s each, 2.5 s after the hand-over, and how many ended otherwise.
+fn late_blocks(expire: bool, congestion: CongestionControl) -> (Vec<u8>, usize) {
+    let narrow = "name='a'\nrate='1mbps'\ndelay='10ms'\nqueue='100kB'";
+    let config = || Config { expire, congestion, ..Config::default() };
+    let mut stage = Stage::with(&[narrow], 44, config(), config());
+    for kind in [1, 2] {
+        let block = Block::new(vec![kind; 100_000]).deadline(Duration::from_millis(300));
+        stage.send(Side::Server, block);
+    }
+    stage.run_for(2_500_000);
+    let received = stage.received(Side::Client).inspect(|block| assert_eq!(block.deadline, None));
+    let received = received.map(|block| block.data[0]).collect();
+    let missed = stage.missed(Side::Client).len();
+    let is_missed = |(_, fate): &&(BlockId, BlockFate)| !matches!(fate, BlockFate::Delivered { .. });
+    (received, missed + stage.fates(Side::Server).iter().filter(is_missed).count())
+}
+
+#[test]
+fn late_blocks_arrive_where_deadlines_are_for_the_scheduler_alone() {
+    for congestion in [CongestionControl::Steady, CongestionControl::Cubic] {
+        assert_eq!(late_blocks(false, congestion), (vec![1, 2], 0), "{congestion}");
+        let (received, missed) = late_blocks(true, congestion);
+        assert!(received.is_empty() && missed > 0, "{congestion}: {received:?}, {missed} missed");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ const PATH: PathId = PathId(1);
 
 fn outbox() -> Outbox {
     let limits = Limits { queued_bytes: 10_000, open_blocks: 4, block: 5_000, ..Limits::default() };
-    let mut outbox = Outbox::new(limits, false);
+    let mut outbox = Outbox::new(&Config { limits, ..Config::default() });
     outbox.set_credit(6_000);
     outbox.set_capacity(6_000);
     outbox
@@ -193,7 +193,8 @@ fn an_unreliable_block_that_lost_bytes_is_not_sent_to_its_end() {
 
 #[test]
 fn everything_may_be_reliable_by_order() {
-    let mut outbox = Outbox::new(Limits { queued_bytes: 100, ..Limits::default() }, true);
+    let limits = Limits { queued_bytes: 100, ..Limits::default() };
+    let mut outbox = Outbox::new(&Config { limits, all_reliable: true, ..Config::default() });
     outbox.send(0, block(60).unreliable()).unwrap();
     let back = outbox.send(0, block(60).unreliable());
     assert_eq!(back, Err(SendError::Full(block(60).unreliable())), "handed back as it came");
@@ -201,6 +202,21 @@ fn everything_may_be_reliable_by_order() {
     assert!(outbox.queue.get(BlockId(0)).unwrap().meta().reliable);
     outbox.queue.mark_sent(BlockId(0), 0..60, PATH, 1);
     assert_eq!(outbox.on_lost(BlockId(0), 0..60, PATH), None, "to be sent again");
+}
+
+#[test]
+fn deadlines_may_be_for_the_scheduler_alone() {
+    for (expire, left) in [(true, Some(15_000)), (false, None)] {
+        let mut outbox = Outbox::new(&Config { expire, ..Config::default() });
+        outbox.send(0, block(10).deadline(Duration::from_millis(20))).unwrap();
+        outbox.admit();
+        let meta = *outbox.queue.get(BlockId(0)).unwrap().meta();
+        assert_eq!(meta.deadline, Some(20_000), "the scheduler has it");
+        assert_eq!(outbox.time_left(&meta, 5_000), left);
+        assert_eq!(outbox.next_deadline().is_some(), expire);
+        assert_eq!(outbox.overdue(30_000).is_some(), expire);
+        assert!(outbox.end(BlockId(0), Ending::Delivered).is_some());
+    }
 }
 
 #[test]

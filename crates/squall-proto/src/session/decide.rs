@@ -71,6 +71,9 @@ impl Session {
     /// last block stays: a path that is given nothing is never measured again. Only where controllers estimate what
     /// paths carry: others keep queues of their own, which make the delay of the moment a poor guess.
     fn expire_unreachable(&mut self, now: Micros) {
+        if !self.config.expire {
+            return;
+        }
         let is_estimated =
             self.conn.paths.iter().filter(|path| path.life.is_up()).all(|path| path.capacity.is_some());
         let usable = || self.views.iter().filter(|view| is_estimated && view.usable);

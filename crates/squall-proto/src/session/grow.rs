@@ -109,7 +109,7 @@ impl Session {
             offset: total,
             total: Some(total),
             channel: meta.channel,
-            left: meta.deadline.map(|deadline| deadline.saturating_sub(at)),
+            left: self.outbox.time_left(meta, at),
             sent: Stamp::at(at),
         })
     }

@@ -137,7 +137,7 @@ impl Session {
             sched_events: Vec::new(),
             views: Vec::new(),
             viewed_at: 0,
-            outbox: Outbox::new(config.limits, config.all_reliable),
+            outbox: Outbox::new(config),
             inbox: Inbox::new(if trusted { config.limits } else { config.limits.of_a_stranger() }),
             reporter: Reporter::default(),
             control: VecDeque::new(),

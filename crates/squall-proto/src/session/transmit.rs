@@ -390,7 +390,7 @@ impl Session {
                 offset: front.range.start,
                 total: self.outbox.total(meta.id),
                 channel: meta.channel,
-                left: meta.deadline.map(|deadline| deadline.saturating_sub(at)),
+                left: self.outbox.time_left(&meta, at),
                 sent: Stamp::at(at),
             };
             let room = size.saturating_sub(header.header_len()).max(1) as u32;
