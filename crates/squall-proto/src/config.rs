@@ -32,6 +32,9 @@ pub enum CongestionControl {
     /// CUBIC that takes a loss for congestion only where packets queue, or more than a tenth of them is lost; for
     /// media over radio. See `docs/congestion.md`.
     CubicTolerant,
+    /// CUBIC that takes the share of this many connections, 1 to 8, and of a loss the consequences for one of them, as quic-go's
+    /// does for two. For comparisons with systems that were built on it; see `docs/congestion.md`.
+    CubicConnections(u8),
     /// NewReno (RFC 9002 §7).
     NewReno,
     /// BBR version 3. Not the default: when the application limits the rate it does not pace
@@ -47,10 +50,11 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    /// All of them, by name.
-    pub const ALL: [(&'static str, Self); 7] = [
+    /// All of them, by name. [`Self::CubicConnections`] also has other numbers.
+    pub const ALL: [(&'static str, Self); 8] = [
         ("steady", Self::Steady),
         ("cubic", Self::Cubic),
+        ("cubic(connections=2)", Self::CubicConnections(2)),
         ("cubic-tolerant", Self::CubicTolerant),
         ("newreno", Self::NewReno),
         ("bbr3", Self::Bbr3),
@@ -68,15 +72,24 @@ impl std::str::FromStr for CongestionControl {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let known = Self::ALL.iter().find(|(n, _)| *n == name);
+        let known = Self::ALL.iter().find(|(n, _)| *n == name).map(|(_, control)| *control);
         known
-            .map(|(_, control)| *control)
+            .or_else(|| connections(name).map(Self::CubicConnections))
             .ok_or_else(|| format!("unknown congestion control '{name}'; there are {}", Self::names()))
     }
 }
 
+/// The number in `cubic(connections=2)`.
+fn connections(name: &str) -> Option<u8> {
+    let number = name.strip_prefix("cubic(connections=")?.strip_suffix(')')?.parse().ok()?;
+    (1..=8).contains(&number).then_some(number)
+}
+
 impl fmt::Display for CongestionControl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::CubicConnections(connections) = self {
+            return write!(f, "cubic(connections={connections})");
+        }
         let name = Self::ALL.iter().find(|(_, c)| c == self).map_or("?", |(name, _)| name);
         f.write_str(name)
     }

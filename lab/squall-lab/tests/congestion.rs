@@ -83,6 +83,26 @@ fn packets_of_a_transfer_wait_a_fraction_of_what_they_do_with_cubic() {
     }
 }
 
+#[test]
+fn two_connections_carry_twice_as_much_over_random_loss() {
+    let lossy = "[[path]]\nname = \"link\"\nrate = \"50mbps\"\ndelay = \"50ms\"\nloss = \"0.1%\"\n";
+    let carried = |congestion: &str| {
+        let text = format!(
+            "name = \"connections\"\nduration = \"40s\"\nseeds = [1, 2]\nschedulers = [\"minrtt\"]\n\
+             congestion = \"{congestion}\"\n{lossy}{BULK}"
+        );
+        let scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
+        let runs = Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs");
+        let mbps = runs.iter().map(|run| goodput(run, 0, 10, 40)).sum::<f64>() / runs.len() as f64;
+        println!("{congestion}: {mbps:.2} Mbps");
+        mbps
+    };
+    // √(3 / 2p) = 38.7 packets a round trip, of 1.35 kB of data, for each connection.
+    let [library, one, two] = ["cubic", "cubic(connections=1)", "cubic(connections=2)"].map(carried);
+    assert!((3.0..6.0).contains(&one) && (0.7..1.4).contains(&(one / library)), "{one} and {library} Mbps");
+    assert!((7.0..10.0).contains(&two) && two > 1.6 * one, "{two} and {one} Mbps");
+}
+
 /// When the last frame was offered that came later than `limit_us` or not at all, in microseconds.
 fn last_late(run: &RunResult, limit_us: u64) -> u64 {
     let flow = &run.flows[0];

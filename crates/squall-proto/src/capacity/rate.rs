@@ -5,7 +5,7 @@
 //!
 //! | control | rate | because |
 //! | --- | --- | --- |
-//! | `cubic`, `cubic-tolerant`, `newreno`, `steady` as long as it has no estimate | window / smoothed RTT | a window leaves each round trip |
+//! | `cubic`, `cubic(connections=2)`, `cubic-tolerant`, `newreno`, `steady` as long as it has no estimate | window / smoothed RTT | a window leaves each round trip |
 //! | `bbr3` | window / (2 · smallest RTT) | the window is twice what the path carries in its shortest round trip |
 //! | `sqp` | window / (smallest RTT + a frame interval) | that is how the window comes from the target rate |
 //! | `salsify` | window / (100 ms, or the smoothed RTT if it is longer) | the window is what arrives within that delay |
@@ -26,6 +26,7 @@ pub(crate) fn link_rate(control: CongestionControl, path: &Path) -> u64 {
     let within: Micros = match control {
         CongestionControl::Cubic
         | CongestionControl::CubicTolerant
+        | CongestionControl::CubicConnections(_)
         | CongestionControl::NewReno
         | CongestionControl::Steady => path.rtt.smoothed,
         CongestionControl::Bbr3 => 2 * path.rtt.min,

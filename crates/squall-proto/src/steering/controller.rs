@@ -20,7 +20,7 @@ use noq_proto::{
 };
 use squall_sched::Micros;
 
-use super::{media::Media, tolerant::Tolerance};
+use super::{cubic::Cubic, media::Media, tolerant::Tolerance};
 use crate::{
     Config, CongestionControl,
     congestion::{Group, Salsify, SalsifyConfig, Sqp, SqpConfig, Steady, SteadyConfig},
@@ -293,6 +293,9 @@ impl ControllerFactory for Controllers {
         let (inner, media) = match self.control {
             CongestionControl::Cubic | CongestionControl::CubicTolerant => {
                 (Arc::new(CubicConfig::default()).build(now, current_mtu), None)
+            }
+            CongestionControl::CubicConnections(connections) => {
+                (Box::new(Cubic::new(connections, current_mtu)) as Box<dyn Controller>, None)
             }
             CongestionControl::NewReno => (Arc::new(NewRenoConfig::default()).build(now, current_mtu), None),
             CongestionControl::Bbr3 => (Arc::new(Bbr3Config::default()).build(now, current_mtu), None),

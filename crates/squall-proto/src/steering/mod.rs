@@ -9,6 +9,7 @@
 #[cfg(test)]
 mod contract;
 mod controller;
+mod cubic;
 mod hello;
 mod listener;
 mod media;

@@ -275,7 +275,7 @@ fn every_congestion_control_can_be_named_and_others_are_refused() {
         );
     }
     let words = error(&format!("congestion = \"reno\"\n{HEAD}{PATH}{FLOW}"));
-    let known = "unknown congestion control 'reno'; there are steady, cubic, cubic-tolerant, newreno, bbr3, sqp, salsify";
+    let known = "unknown congestion control 'reno'; there are steady, cubic, cubic(connections=2), cubic-tolerant, newreno, bbr3, sqp, salsify";
     assert!(words.starts_with("t.toml:1:14: ") && words.contains(known), "{words}");
 }
 
