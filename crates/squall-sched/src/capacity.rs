@@ -26,9 +26,19 @@ use crate::{BlockId, Context, Micros, PathView};
 /// assert_eq!(capacity::before(Some(5_000), 7_000, &paths), 0);
 /// ```
 pub fn before(deadline: Option<Micros>, now: Micros, paths: &[PathView]) -> u64 {
+    before_with(deadline, now, paths, |path| path.owd)
+}
+
+/// The same where a path takes `delay` beyond sending.
+pub(crate) fn before_with(
+    deadline: Option<Micros>,
+    now: Micros,
+    paths: &[PathView],
+    delay: impl Fn(&PathView) -> Micros,
+) -> u64 {
     let Some(deadline) = deadline else { return u64::MAX };
     let on_each = paths.iter().filter(|p| p.usable).map(|path| {
-        let time = deadline.saturating_sub(now + path.owd).saturating_sub(time_for(path, path.waiting));
+        let time = deadline.saturating_sub(now + delay(path)).saturating_sub(time_for(path, path.waiting));
         on_path(path, time).min(path.affordable())
     });
     on_each.fold(0, u64::saturating_add)

@@ -74,6 +74,13 @@ fn the_credit_can_be_steeper() {
         let b = stage.hand_over(due(40_000, 80, 1));
         assert_eq!(order(&stage.send_all()) == [a, b], larger_first, "{scheduler}");
     }
+    // Exponential: 128 / 70,000 against 64 / 10,000. Steep: 10⁷ / 70,000 against 10⁶ / 10,000.
+    for (scheduler, larger_first) in [("dams(credit=exponential)", false), ("dams(credit=steep)", true)] {
+        let mut stage = Stage::paced(scheduler, &[(10_000, 10)]);
+        let a = stage.hand_over(due(70_000, 70, 0));
+        let b = stage.hand_over(due(10_000, 72, 1));
+        assert_eq!(order(&stage.send_all()) == [a, b], larger_first, "{scheduler}");
+    }
 }
 
 #[test]
@@ -174,6 +181,68 @@ fn a_shaky_rtt_moves_deadlines_earlier() {
         let a = stage.hand_over(due(30_000, 60, 7));
         let b = stage.hand_over(due(30_000, 61, 0));
         assert_eq!(order(&stage.send_all()), if both_kept { [a, b] } else { [b, a] }, "{scheduler}");
+    }
+}
+
+#[test]
+fn unreliable_blocks_may_leave_in_order_of_arrival() {
+    let mut stage = Stage::paced("dams(unreliable=minrtt)", &[(20_000, 15), (10_000, 40)]);
+    let unreliable = |len, ms| Wanted { reliable: false, ..due(len, ms, 7) };
+    let reliable = stage.hand_over(due(90_000, 500, 0));
+    // Deadlines play no part, not even one that cannot be met.
+    let late =
+        [unreliable(6_000, 400), unreliable(6_000, 10), unreliable(6_000, 200)].map(|b| stage.hand_over(b));
+    let packets = stage.send_all();
+    let apart: Vec<_> = packets.iter().filter(|p| p.block != reliable).cloned().collect();
+    assert_eq!(order(&apart), late);
+    assert!(stage.cancelled.is_empty());
+    // The path with the lowest RTT has window left; the plan divides reliable blocks 2 : 1 as ever.
+    assert!(apart.iter().all(|packet| packet.path == 0), "{apart:?}");
+    let sent = bytes(&packets);
+    assert_eq!((sent[&(reliable, 0)], sent[&(reliable, 1)]), (60_000, 30_000));
+    // Without room on it they take the next.
+    stage.path(0).in_flight = stage.path(0).window;
+    stage.hand_over(unreliable(6_000, 300));
+    assert_eq!(stage.send_all().iter().map(|p| p.path).collect::<Vec<_>>(), [1; 5]);
+}
+
+#[test]
+fn on_one_path_the_older_of_a_planned_and_an_unreliable_block_goes_first() {
+    // The plan has block 2 before block 0, as it is due earlier; block 1 is older than block 2, and block 3 younger than both.
+    for (scheduler, expected) in [("dams(unreliable=minrtt)", [1, 2, 0, 3]), ("dams", [3, 2, 1, 0])] {
+        let mut stage = Stage::paced(scheduler, &[(10_000, 10)]);
+        let wanted = |(reliable, ms)| Wanted { reliable, ..due(3_000, ms, 0) };
+        let blocks =
+            [(true, 600), (false, 500), (true, 400), (false, 300)].map(wanted).map(|b| stage.hand_over(b));
+        assert_eq!(order(&stage.send_all()), expected.map(|i| blocks[i]), "{scheduler}");
+    }
+}
+
+#[test]
+fn what_was_taken_back_leaves_again_before_younger_blocks() {
+    let mut stage = Stage::paced("dams(unreliable=minrtt)", &[(10_000, 10)]);
+    let first = stage.unreliable(2 * CHUNK);
+    let sent = stage.send_all();
+    let second = stage.unreliable(CHUNK);
+    stage.take_back(&sent[1]);
+    assert_eq!(order(&stage.send_all()), [first, second]);
+}
+
+#[test]
+fn what_has_begun_to_leave_may_be_sent_to_its_end() {
+    for (scheduler, keeps) in [("dams", false), ("dams(cancel=false)", true)] {
+        let mut stage = Stage::paced(scheduler, &[(10_000, 10)]);
+        stage.path(0).window = 10 * u64::from(CHUNK);
+        let begun = stage.hand_over(due(20 * CHUNK, 100, 0));
+        assert_eq!(stage.send_all().len(), 10);
+        stage.elapse(95_000);
+        stage.path(0).in_flight = 0;
+        let [never, in_time] = [due(CHUNK, 5, 0), due(CHUNK, 100, 7)].map(|b| stage.hand_over(b));
+        let sent = stage.send_all();
+        // It cannot make it, so it waits until the others are sent.
+        let expected = if keeps { vec![in_time, begun] } else { vec![in_time] };
+        let cancelled = if keeps { vec![never] } else { vec![begun, never] };
+        assert_eq!((order(&sent), stage.cancelled), (expected, cancelled), "{scheduler}");
     }
 }
 

@@ -5,14 +5,17 @@ use squall_sched::{Block, BlockId, Registry, Segment, SegmentState, StreamSchedu
 
 use crate::stage::{CHUNK, Packet, Stage, Wanted, block};
 
-/// Every scheduler there is, with its defaults.
+/// DAMS as STORM compares with it.
+const DAMS_OF_STORM: &str = "dams(unreliable=minrtt,cancel=false)";
+
+/// Every scheduler there is, with its defaults, and one that options make another.
 pub(crate) fn names() -> Vec<&'static str> {
-    Registry::standard().entries().map(|entry| entry.name).collect()
+    Registry::standard().entries().map(|entry| entry.name).chain([DAMS_OF_STORM]).collect()
 }
 
 /// Schedulers with an order of their own. The others send blocks in the order of handing over, and repairs
 /// before anything else.
-const OWN_ORDER: [&str; 6] = ["dams", "dams-c", "dams-robust", "ras", "srpt-ecf", "storm"];
+const OWN_ORDER: [&str; 7] = ["dams", DAMS_OF_STORM, "dams-c", "dams-robust", "ras", "srpt-ecf", "storm"];
 
 /// Every scheduler but these, which must exist.
 pub(crate) fn names_but(these: &[&str]) -> Vec<&'static str> {

@@ -1,0 +1,303 @@
+//! DAMS, DAMS-C and DAMS-Robust: the deadline-aware multipath scheduler and its variants.
+//!
+//! Source: Zuo et al., "Deadline-aware Multipath Transmission for Streaming Blocks" (INFOCOM 2022).
+//!
+//! **Order** (§III-B). Blocks stand by deadline. The paths can bring, before the deadline `D` of a block,
+//!
+//! ```text
+//! C = Σ max(0, D − now − OWD_j) · BW_j                                                         (Eq. 1)
+//! ```
+//!
+//! bytes, of which the blocks ahead use up theirs. Going through the blocks by deadline, as soon as one does
+//! not fit into what is left for it, the block with the smallest normalised credit
+//!
+//! ```text
+//! d = c / (s · r)      c: credit, s: size, r: share of it not sent yet
+//! ```
+//!
+//! among those so far is put behind all others, until the rest fits. Blocks that fit are never delayed. A
+//! block that nothing can bring in time any more is cancelled.
+//!
+//! **Placement** (§III-C). The paths finish *sending* a block together, so that what comes in between
+//! preempts one block and not several. What would arrive after the deadline on a path moves to the others,
+//! the one with the lowest delay first. DAMS-C keeps the order and places as DEMS does: the paths' parts
+//! *arrive* together.
+//!
+//! **Robust** (§III-D). Deadlines are moved earlier by a share of the RTT's deviation:
+//!
+//! ```text
+//! D' = D − α · std(RTT) / 2                                                                    (Eq. 2)
+//! ```
+//!
+//! | option | unit | default | source |
+//! | --- | --- | --- | --- |
+//! | `alpha` (dams-robust) | factor | 1 | §V-C2 |
+//! | `credit` | `linear`, `exponential` or `steep` | `linear` | not in the paper |
+//! | `unreliable` | `plan` or `minrtt` | `plan` | `minrtt`: STORM, §5.2.1 |
+//! | `cancel` | `true` or `false` | `true` | `false`: STORM, §5.2.1 |
+//!
+//! **As STORM compares with it** (Hu and Li, USENIX ATC 2025, §5.2.1, Table 3): `dams(unreliable=minrtt,cancel=false)`, over a
+//! session that lets late blocks live. "DAMS, however, utilizes both paths for reliable data and defaults to MPQUIC's approach
+//! for unreliable data." Only reliable blocks are planned. Unreliable ones leave in the order of arrival, each packet on the path
+//! with the lowest RTT among those with window left, and are not cancelled; on one path the older of a planned and an unreliable
+//! block goes first. Delays of up to 6.60 s (§A.2) show that nothing is recalled once it has begun to leave; without `cancel` such
+//! a block is delayed when it does not fit, and one that has not begun is still cancelled.
+//!
+//! Where the paper is silent:
+//!
+//! - Credit grows with importance. Linear: 8 for priority 0 to 1 for priority 7. Exponential: each
+//!   priority is worth twice the next; steep: ten times.
+//! - A block that would not fit even if it were alone is delayed itself, whatever its credit: delaying
+//!   others cannot help it.
+//! - Delayed blocks use what the others leave, in order of deadline. Blocks without a deadline come last
+//!   and always fit.
+//! - A block is cancelled when its deadline is closer than the shortest one-way delay and bytes of it are
+//!   still to be sent. The paper cancels past the deadline; what leaves in between would arrive too late.
+//! - `OWD` is measured by the peer's receive times where the paper halves the RTT. `BW` is window over
+//!   smoothed RTT, as in the paper. The standard deviation is 1.25 times the mean deviation that QUIC keeps
+//!   (the ratio of the normal distribution), of the path where it is largest.
+//! - Lost bytes of reliable blocks are part of their block (§IV); those of unreliable ones are gone.
+//! - The order is made for the 64 blocks at the front when a block arrives or ends, bytes are lost, a path
+//!   changes by a tenth, or 10 ms have passed (§IV, "triggering the scheduler"; §III-C bounds it likewise).
+//!
+//! Any number of paths (§VI, "Path extension").
+
+mod arrivals;
+mod order;
+mod placement;
+
+pub use self::order::Credit;
+use self::{arrivals::Arrivals, order::Arrangement, placement::equal_sending_end};
+use super::dems::equal_arrival;
+use crate::{
+    Assignment, Block, BlockId, BuildError, Context, Decision, Entry, MAX_PATHS, Micros, OptionSpec, Options,
+    PathView, SchedEvent, Scheduler,
+    plan::{FRONT, Plan},
+};
+
+const CREDIT: OptionSpec = OptionSpec {
+    name: "credit",
+    default: "linear",
+    help: "how credit falls with priority: linear (8 to 1), exponential (halves) or steep (a tenth)",
+};
+const UNRELIABLE: OptionSpec = OptionSpec {
+    name: "unreliable",
+    default: "plan",
+    help: "unreliable blocks: plan (as reliable ones) or minrtt (in order of arrival, lowest RTT with window left)",
+};
+const CANCEL: OptionSpec = OptionSpec {
+    name: "cancel",
+    default: "true",
+    help: "true or false; false: a block that has begun to leave is not cancelled",
+};
+
+pub(super) const DAMS: Entry = Entry {
+    name: "dams",
+    summary: "by deadline, keeping what fits; paths finish sending a block together",
+    source: "Zuo et al., INFOCOM 2022",
+    options: &[CREDIT, UNRELIABLE, CANCEL],
+    signal: false,
+};
+
+pub(super) const DAMS_C: Entry = Entry {
+    name: "dams-c",
+    summary: "the order of DAMS with the placement of DEMS",
+    source: "Zuo et al., INFOCOM 2022, §V",
+    options: &[CREDIT, UNRELIABLE, CANCEL],
+    signal: false,
+};
+
+pub(super) const DAMS_ROBUST: Entry = Entry {
+    name: "dams-robust",
+    summary: "DAMS with deadlines moved earlier by the deviation of the RTT",
+    source: "Zuo et al., INFOCOM 2022, §III-D",
+    options: &[
+        OptionSpec { name: "alpha", default: "1", help: "share of half the RTT's deviation, 0 to 100" },
+        CREDIT,
+        UNRELIABLE,
+        CANCEL,
+    ],
+    signal: false,
+};
+
+pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
+    with(options, Settings::default())
+}
+
+pub(super) fn build_c(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
+    with(options, Settings { placement: Placement::EqualArrival, ..Settings::default() })
+}
+
+pub(super) fn build_robust(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
+    let alpha = options.take_in("alpha", 1.0, 0.0..=100.0)?;
+    with(options, Settings { alpha, ..Settings::default() })
+}
+
+fn with(options: &mut Options, settings: Settings) -> Result<Box<dyn Scheduler>, BuildError> {
+    let credit = options.take("credit", settings.credit)?;
+    let unreliable = options.take("unreliable", settings.unreliable)?;
+    let cancel = options.take("cancel", settings.cancel)?;
+    Ok(Box::new(Dams::new(Settings { credit, unreliable, cancel, ..settings })))
+}
+
+/// How a block is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// The paths finish sending together: DAMS.
+    EqualSendingEnd,
+    /// Its parts arrive together: DEMS, and so DAMS-C.
+    EqualArrival,
+}
+
+/// What becomes of unreliable blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreliable {
+    /// The same as of reliable ones.
+    Plan,
+    /// They leave in the order of arrival, each packet on the path with the lowest RTT that has window left.
+    MinRtt,
+}
+
+impl std::str::FromStr for Unreliable {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "plan" => Ok(Self::Plan),
+            "minrtt" => Ok(Self::MinRtt),
+            _ => Err("must be plan or minrtt"),
+        }
+    }
+}
+
+/// What distinguishes DAMS and its variants. The default is DAMS.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How a block is divided.
+    pub placement: Placement,
+    /// What a block is worth.
+    pub credit: Credit,
+    /// Share of half the RTT's standard deviation by which deadlines are moved. Default: 0.
+    pub alpha: f64,
+    /// What becomes of unreliable blocks. Default: they are planned.
+    pub unreliable: Unreliable,
+    /// Whether a block that has begun to leave is cancelled when it cannot arrive in time. Default: yes.
+    pub cancel: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            placement: Placement::EqualSendingEnd,
+            credit: Credit::Linear,
+            alpha: 0.0,
+            unreliable: Unreliable::Plan,
+            cancel: true,
+        }
+    }
+}
+
+/// DAMS, with the placement of the paper or of DEMS.
+#[derive(Clone, Debug)]
+pub struct Dams {
+    settings: Settings,
+    plan: Plan,
+    arrangement: Arrangement,
+    /// By how much deadlines are moved earlier on each path, by its id (Eq. 2).
+    margins: [Micros; MAX_PATHS],
+    arrivals: Arrivals,
+}
+
+impl Dams {
+    /// DAMS, DAMS-Robust with `alpha` above 0, DAMS-C with equal arrival.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            plan: Plan::default(),
+            arrangement: Arrangement::default(),
+            margins: [0; MAX_PATHS],
+            arrivals: Arrivals::default(),
+        }
+    }
+
+    fn plans_all(&self) -> bool {
+        self.settings.unreliable == Unreliable::Plan
+    }
+
+    /// The first planned block with bytes to send that could not arrive in time even if they left now, and may be cancelled.
+    fn hopeless(&self, cx: &Context<'_>) -> Option<BlockId> {
+        let shortest = cx.paths.iter().filter(|p| p.is_open()).map(|p| p.owd).min()?;
+        let late = |block: &&Block| block.meta().deadline.is_some_and(|at| at <= cx.now + shortest);
+        let mut late = order::by_deadline(cx.queue, self.plans_all()).take(FRONT).take_while(late);
+        late.find(|block| self.settings.cancel || block.first_sent().is_none()).map(|block| block.meta().id)
+    }
+
+    /// Makes order and margins again.
+    fn begin(&mut self, cx: &Context<'_>) {
+        let deviation = cx.paths.iter().filter(|p| p.usable).map(|p| p.rtt_dev).max().unwrap_or(0);
+        self.margins = [(self.settings.alpha * 1.25 * deviation as f64 / 2.0) as Micros; MAX_PATHS];
+        let margins = &self.margins;
+        let delay = |path: &PathView| path.owd + margins[usize::from(path.id.0)];
+        let blocks = order::by_deadline(cx.queue, self.plans_all());
+        self.arrangement.make(cx, blocks, self.settings.credit, delay);
+        self.plan.begin(cx, self.arrangement.order());
+    }
+
+    /// The next part of the plan.
+    fn planned(&mut self, cx: &Context<'_>) -> Option<Assignment> {
+        let (placement, arrangement, margins) = (self.settings.placement, &self.arrangement, &self.margins);
+        let place = |plan: &mut Plan, block: &Block| match placement {
+            Placement::EqualArrival => equal_arrival(plan, cx, block),
+            Placement::EqualSendingEnd => {
+                let deadline = block.meta().deadline.filter(|_| !arrangement.delays(block.meta().id));
+                let delay = |path: &PathView| path.owd + margins[usize::from(path.id.0)];
+                equal_sending_end(plan, cx, block, deadline, delay);
+            }
+        };
+        self.plan.next(cx, |_| "by deadline", place)
+    }
+
+    /// The next packets of the oldest unreliable block, if those do not follow the plan.
+    fn arrived(&mut self, cx: &Context<'_>) -> Option<Assignment> {
+        if self.plans_all() {
+            return None;
+        }
+        let path = cx.fastest_with_room()?;
+        let work = self.arrivals.next(cx.queue)?;
+        Some(Assignment::new(work, path.id, "unreliable, lowest RTT with window left"))
+    }
+}
+
+impl Scheduler for Dams {
+    fn next(&mut self, cx: &Context<'_>) -> Decision {
+        if self.plan.is_obsolete(cx) {
+            if let Some(block) = self.hopeless(cx) {
+                return Decision::Cancel { block, reason: "cannot arrive in time any more" };
+            }
+            self.begin(cx);
+        }
+        let (planned, arrived) = (self.planned(cx), self.arrived(cx));
+        let next = match (planned, arrived) {
+            (Some(planned), Some(arrived)) => {
+                let first = arrived.path == planned.path && arrived.block < planned.block;
+                Some(if first { arrived } else { planned })
+            }
+            (planned, arrived) => planned.or(arrived),
+        };
+        match next {
+            Some(assignment) => Decision::Send(assignment),
+            None => Decision::Idle { wake: self.plan.review_at(cx) },
+        }
+    }
+
+    fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
+        self.plan.on_event(event);
+        if !self.plans_all() {
+            self.arrivals.on_event(event, cx.queue);
+        }
+    }
+
+    fn follows_queue(&self) -> bool {
+        false
+    }
+}
