@@ -7,13 +7,52 @@ use crate::Micros;
 /// Longest latency that is reckoned with, a minute: sums of squares stay within range.
 const LONGEST: Micros = 60_000_000;
 
+/// Mean and deviation of measurements that come and go.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Moments {
+    count: u64,
+    sum: u64,
+    squares: u128,
+}
+
+impl Moments {
+    pub(crate) fn add(&mut self, latency: Micros) {
+        let latency = latency.min(LONGEST);
+        self.count += 1;
+        self.sum += latency;
+        self.squares += square(latency);
+    }
+
+    /// Takes out what was added.
+    pub(crate) fn remove(&mut self, latency: Micros) {
+        let latency = latency.min(LONGEST);
+        self.count -= 1;
+        self.sum -= latency;
+        self.squares -= square(latency);
+    }
+
+    /// Mean of the measurements; 0 without any.
+    pub(crate) fn mean(&self) -> f64 {
+        self.sum as f64 / self.count.max(1) as f64
+    }
+
+    /// Standard deviation, estimated from the measurements; 0 of fewer than two.
+    pub(crate) fn deviation(&self) -> f64 {
+        let n = u128::from(self.count);
+        if n < 2 {
+            return 0.0;
+        }
+        let spread = n * self.squares - u128::from(self.sum) * u128::from(self.sum);
+        (spread as f64 / (n * (n - 1)) as f64).sqrt()
+    }
+}
+
 /// A window of measurements that keeps their mean and their deviation.
 #[derive(Clone, Debug)]
 pub(crate) struct LatencyWindow {
     samples: VecDeque<Micros>,
     capacity: usize,
-    sum: u64,
-    squares: u128,
+    moments: Moments,
     /// When the path last delivered.
     delivered: Micros,
 }
@@ -21,7 +60,8 @@ pub(crate) struct LatencyWindow {
 impl LatencyWindow {
     /// Of at most `capacity` measurements.
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { samples: VecDeque::with_capacity(capacity), capacity, sum: 0, squares: 0, delivered: 0 }
+        let samples = VecDeque::with_capacity(capacity);
+        Self { samples, capacity, moments: Moments::default(), delivered: 0 }
     }
 
     /// Notes that the path's latest measurement is `latency`. The same as before may be the same measurement,
@@ -43,20 +83,17 @@ impl LatencyWindow {
     fn push(&mut self, latency: Micros, now: Micros) {
         let latency = latency.min(LONGEST);
         if self.samples.len() == self.capacity {
-            let oldest = self.samples.pop_front().unwrap_or(0);
-            self.sum -= oldest;
-            self.squares -= square(oldest);
+            self.samples.pop_front().into_iter().for_each(|oldest| self.moments.remove(oldest));
         }
         self.samples.push_back(latency);
-        self.sum += latency;
-        self.squares += square(latency);
+        self.moments.add(latency);
         self.delivered = now;
     }
 
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.samples.clear();
-        (self.sum, self.squares, self.delivered) = (0, 0, 0);
+        (self.moments, self.delivered) = (Moments::default(), 0);
     }
 
     /// Number of measurements.
@@ -66,17 +103,12 @@ impl LatencyWindow {
 
     /// Mean of the measurements; 0 without any.
     pub(crate) fn mean(&self) -> f64 {
-        self.sum as f64 / self.samples.len().max(1) as f64
+        self.moments.mean()
     }
 
     /// Standard deviation, estimated from the measurements; 0 of fewer than two.
     pub(crate) fn deviation(&self) -> f64 {
-        let n = self.samples.len() as u128;
-        if n < 2 {
-            return 0.0;
-        }
-        let spread = n * self.squares - u128::from(self.sum) * u128::from(self.sum);
-        (spread as f64 / (n * (n - 1)) as f64).sqrt()
+        self.moments.deviation()
     }
 
     /// Time since the path last delivered.

@@ -171,16 +171,69 @@ fn dams_c_places_as_dems_does() {
     }
 }
 
+/// Packets of the first path have taken these round trips in milliseconds, 100 ms apart; those of the others always the same.
+fn measured(scheduler: &str, paths: &[(u64, u64)], rtts: &[u64]) -> Stage {
+    let mut stage = Stage::paced(scheduler, paths);
+    for rtt in rtts {
+        stage.elapse(100_000);
+        stage.path(0).latest_rtt = rtt * 1_000;
+        stage.reliable(paths.len() as u32 * CHUNK);
+        for packet in stage.send_all() {
+            stage.arrive(&packet);
+        }
+    }
+    stage.elapse(100_000);
+    assert!(stage.queue.iter().all(squall_sched::Block::is_complete));
+    stage
+}
+
 #[test]
 fn a_shaky_rtt_moves_deadlines_earlier() {
-    // Two blocks of 30 kB until 60 ms, where 62.5 kB fit. With a mean deviation of 16 ms the deadlines are
-    // 1.25 · 16 / 2 = 10 ms earlier: 50 kB, and one block is too many.
-    for (scheduler, both_kept) in [("dams", true), ("dams-robust", false), ("dams-robust(alpha=0.1)", true)] {
-        let mut stage = Stage::paced(scheduler, &[(10_000, 10)]);
-        stage.path(0).rtt_dev = 16_000;
+    // Two blocks of 30 kB until 60 ms, where 62.5 kB fit. Round trips of 20, 40 and 60 ms deviate by 20 ms, so the deadlines are
+    // 20 / 2 = 10 ms earlier: 50 kB, and one block is too many.
+    for (scheduler, both_kept) in [
+        ("dams", true),
+        ("dams-robust(alpha=0)", true),
+        ("dams-robust", false),
+        ("dams-robust(alpha=0.1)", true),
+    ] {
+        let mut stage = measured(scheduler, &[(10_000, 10)], &[20, 40, 60]);
         let a = stage.hand_over(due(30_000, 60, 7));
         let b = stage.hand_over(due(30_000, 61, 0));
         assert_eq!(order(&stage.send_all()), if both_kept { [a, b] } else { [b, a] }, "{scheduler}");
+    }
+}
+
+#[test]
+fn the_deviation_is_that_of_the_past_seconds() {
+    // 1.6 s after the last measurement, 2.1 s after it, and with a longer memory.
+    for (scheduler, pause, both_kept) in
+        [("dams-robust", 1_500, false), ("dams-robust", 2_000, true), ("dams-robust(window=3)", 2_000, false)]
+    {
+        let mut stage = measured(scheduler, &[(10_000, 10)], &[20, 40, 60]);
+        stage.elapse(pause * 1_000);
+        let a = stage.hand_over(due(30_000, 60, 7));
+        let b = stage.hand_over(due(30_000, 61, 0));
+        assert_eq!(
+            order(&stage.send_all()),
+            if both_kept { [a, b] } else { [b, a] },
+            "{scheduler}, {pause} ms"
+        );
+    }
+}
+
+#[test]
+fn a_shaky_path_costs_the_steady_one_nothing() {
+    // Until 60 ms each path brings 62.5 kB, the shaky one 50 with its margin of 10 ms: 112.5 kB, enough for two of 55; of 57 kB
+    // one is too many.
+    for (bytes, both_kept) in [(55_000, true), (57_000, false)] {
+        let mut stage = measured("dams-robust", &[(10_000, 10), (10_000, 10)], &[20, 40, 60]);
+        let a = stage.hand_over(due(bytes, 60, 7));
+        let b = stage.hand_over(due(bytes, 60, 0));
+        let sent = stage.send_all();
+        assert_eq!(order(&sent), if both_kept { [a, b] } else { [b, a] }, "{bytes}");
+        let on_shaky: u32 = sent.iter().filter(|p| p.path == 0).map(Packet::len).sum();
+        assert!(!both_kept || on_shaky <= 50_000 + CHUNK, "{on_shaky} would be late");
     }
 }
 

@@ -32,6 +32,7 @@
 //! | option | unit | default | source |
 //! | --- | --- | --- | --- |
 //! | `alpha` (dams-robust) | factor | 1 | §V-C2 |
+//! | `window` (dams-robust) | seconds over which the deviation is taken, 1 to 60 | 2 | not in the paper |
 //! | `credit` | `linear`, `exponential` or `steep` | `linear` | not in the paper |
 //! | `unreliable` | `plan` or `minrtt` | `plan` | `minrtt`: STORM, §5.2.1 |
 //! | `cancel` | `true` or `false` | `true` | `false`: STORM, §5.2.1 |
@@ -54,8 +55,9 @@
 //! - A block is cancelled when its deadline is closer than the shortest one-way delay and bytes of it are
 //!   still to be sent. The paper cancels past the deadline; what leaves in between would arrive too late.
 //! - `OWD` is measured by the peer's receive times where the paper halves the RTT. `BW` is window over
-//!   smoothed RTT, as in the paper. The standard deviation is 1.25 times the mean deviation that QUIC keeps
-//!   (the ratio of the normal distribution), of the path where it is largest.
+//!   smoothed RTT, as in the paper.
+//! - The standard deviation of the RTT, "collected in the past period of time", is that of each path over two seconds, one cycle
+//!   of the bandwidths of §V-C2, and moves the deadlines for that path.
 //! - Lost bytes of reliable blocks are part of their block (§IV); those of unreliable ones are gone.
 //! - The order is made for the 64 blocks at the front when a block arrives or ends, bytes are lost, a path
 //!   changes by a tenth, or 10 ms have passed (§IV, "triggering the scheduler"; §III-C bounds it likewise).
@@ -63,11 +65,12 @@
 //! Any number of paths (§VI, "Path extension").
 
 mod arrivals;
+mod deviation;
 mod order;
 mod placement;
 
 pub use self::order::Credit;
-use self::{arrivals::Arrivals, order::Arrangement, placement::equal_sending_end};
+use self::{arrivals::Arrivals, deviation::Deviations, order::Arrangement, placement::equal_sending_end};
 use super::dems::equal_arrival;
 use crate::{
     Assignment, Block, BlockId, BuildError, Context, Decision, Entry, MAX_PATHS, Micros, OptionSpec, Options,
@@ -113,6 +116,7 @@ pub(super) const DAMS_ROBUST: Entry = Entry {
     source: "Zuo et al., INFOCOM 2022, §III-D",
     options: &[
         OptionSpec { name: "alpha", default: "1", help: "share of half the RTT's deviation, 0 to 100" },
+        OptionSpec { name: "window", default: "2", help: "s, 1 to 60; over which the deviation is taken" },
         CREDIT,
         UNRELIABLE,
         CANCEL,
@@ -130,7 +134,8 @@ pub(super) fn build_c(options: &mut Options) -> Result<Box<dyn Scheduler>, Build
 
 pub(super) fn build_robust(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
     let alpha = options.take_in("alpha", 1.0, 0.0..=100.0)?;
-    with(options, Settings { alpha, ..Settings::default() })
+    let window = 1_000_000 * options.take_in("window", 2, 1..=60_u64)?;
+    with(options, Settings { alpha, window, ..Settings::default() })
 }
 
 fn with(options: &mut Options, settings: Settings) -> Result<Box<dyn Scheduler>, BuildError> {
@@ -179,6 +184,8 @@ pub struct Settings {
     pub credit: Credit,
     /// Share of half the RTT's standard deviation by which deadlines are moved. Default: 0.
     pub alpha: f64,
+    /// Over which the standard deviation is taken, in microseconds. Default: 2 s.
+    pub window: Micros,
     /// What becomes of unreliable blocks. Default: they are planned.
     pub unreliable: Unreliable,
     /// Whether a block that has begun to leave is cancelled when it cannot arrive in time. Default: yes.
@@ -191,6 +198,7 @@ impl Default for Settings {
             placement: Placement::EqualSendingEnd,
             credit: Credit::Linear,
             alpha: 0.0,
+            window: 2_000_000,
             unreliable: Unreliable::Plan,
             cancel: true,
         }
@@ -203,6 +211,7 @@ pub struct Dams {
     settings: Settings,
     plan: Plan,
     arrangement: Arrangement,
+    deviations: Deviations,
     /// By how much deadlines are moved earlier on each path, by its id (Eq. 2).
     margins: [Micros; MAX_PATHS],
     arrivals: Arrivals,
@@ -215,6 +224,7 @@ impl Dams {
             settings,
             plan: Plan::default(),
             arrangement: Arrangement::default(),
+            deviations: Deviations::new(settings.window),
             margins: [0; MAX_PATHS],
             arrivals: Arrivals::default(),
         }
@@ -234,8 +244,11 @@ impl Dams {
 
     /// Makes order and margins again.
     fn begin(&mut self, cx: &Context<'_>) {
-        let deviation = cx.paths.iter().filter(|p| p.usable).map(|p| p.rtt_dev).max().unwrap_or(0);
-        self.margins = [(self.settings.alpha * 1.25 * deviation as f64 / 2.0) as Micros; MAX_PATHS];
+        self.deviations.forget(cx.now);
+        for path in cx.paths {
+            let deviation = self.deviations.of(path.id);
+            self.margins[usize::from(path.id.0)] = (self.settings.alpha * deviation / 2.0) as Micros;
+        }
         let margins = &self.margins;
         let delay = |path: &PathView| path.owd + margins[usize::from(path.id.0)];
         let blocks = order::by_deadline(cx.queue, self.plans_all());
@@ -292,6 +305,9 @@ impl Scheduler for Dams {
 
     fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
         self.plan.on_event(event);
+        if self.settings.alpha > 0.0 {
+            self.deviations.on_event(event, cx);
+        }
         if !self.plans_all() {
             self.arrivals.on_event(event, cx.queue);
         }
