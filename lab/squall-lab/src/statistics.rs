@@ -5,6 +5,7 @@ use rand_pcg::{
     rand_core::{Rng, SeedableRng},
 };
 use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Samples of a bootstrap, and how many of them are beyond each end of the interval.
 const SAMPLES: usize = 1_000;
@@ -22,6 +23,12 @@ pub struct Estimate {
 impl Estimate {
     /// Of these values; none if there is none.
     pub fn of(values: &[f64]) -> Option<Self> {
+        Self::among(values, 1)
+    }
+
+    /// Of these values, if they are chosen from several such lists for what they show: the interval is one of
+    /// 1 − 5 %/choices (Bonferroni).
+    pub(crate) fn among(values: &[f64], choices: usize) -> Option<Self> {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
         match values.len() {
@@ -30,38 +37,30 @@ impl Estimate {
             n => {
                 let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
                 let error = (squares / (count - 1.0) / count).sqrt();
-                Some(Self { mean, half: Some(student_t(n - 1) * error) })
+                let beyond = 0.05 / choices.max(1) as f64;
+                Some(Self { mean, half: Some(student_t(n - 1, beyond) * error) })
             }
         }
     }
 }
 
-/// How far off what `effect` makes of the medians of both sides of these pairs may be: half of the 95 % interval
-/// of the bootstrap (Efron, Annals of Statistics 7(1), 1979), which draws pairs from all pairs, as many as there
-/// are, with repetition. The same pairs give the same interval; none for one pair.
-pub(crate) fn spread_of_medians(
-    pairs: &[(f64, f64)],
-    effect: impl Fn((f64, f64)) -> Option<f64>,
-) -> Option<f64> {
-    if pairs.len() < 2 {
+/// Between what `effect` of these runs may be: the 95 % interval of the bootstrap (Efron, Annals of Statistics 7(1),
+/// 1979), which draws runs from all runs, as many as there are, with repetition. The same runs give the same
+/// interval; none for one run.
+pub(crate) fn bootstrap<T>(runs: &[T], effect: impl Fn(&[&T]) -> Option<f64>) -> Option<(f64, f64)> {
+    if runs.len() < 2 {
         return None;
     }
-    let mut random = Pcg64Mcg::seed_from_u64(pairs.len() as u64);
-    let mut draw = || pairs[(random.next_u64() % pairs.len() as u64) as usize];
-    let sample = |_| {
-        let sample: Vec<(f64, f64)> = pairs.iter().map(|_| draw()).collect();
-        effect(medians(&sample)?)
+    let mut random = Pcg64Mcg::seed_from_u64(runs.len() as u64);
+    let mut sample = |_| {
+        let sample: Vec<&T> =
+            runs.iter().map(|_| &runs[(random.next_u64() % runs.len() as u64) as usize]).collect();
+        effect(&sample)
     };
-    let mut effects: Vec<f64> = (0..SAMPLES).filter_map(sample).collect();
+    let mut effects: Vec<f64> = (0..SAMPLES).filter_map(&mut sample).collect();
     effects.sort_unstable_by(f64::total_cmp);
     let inner = effects.get(BEYOND..effects.len().saturating_sub(BEYOND))?;
-    Some((inner.last()? - inner.first()?) / 2.0)
-}
-
-/// The medians of both sides; none of nothing.
-pub(crate) fn medians(pairs: &[(f64, f64)]) -> Option<(f64, f64)> {
-    let (own, other): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-    Some((median(own)?, median(other)?))
+    Some((*inner.first()?, *inner.last()?))
 }
 
 /// The middle value, or the mean of the two in the middle; none of nothing.
@@ -77,27 +76,10 @@ pub(crate) fn nearest_rank<T: Copy>(sorted: &[T], share: usize) -> Option<T> {
     sorted.get((sorted.len() * share).div_ceil(10_000).max(1) - 1).copied()
 }
 
-/// 97.5 % quantile of Student's t distribution, the larger neighbour where the table has gaps.
-fn student_t(freedom: usize) -> f64 {
-    const TABLE: [(usize, f64); 16] = [
-        (1, 12.706),
-        (2, 4.303),
-        (3, 3.182),
-        (4, 2.776),
-        (5, 2.571),
-        (6, 2.447),
-        (7, 2.365),
-        (8, 2.306),
-        (9, 2.262),
-        (10, 2.228),
-        (12, 2.179),
-        (15, 2.131),
-        (20, 2.086),
-        (30, 2.042),
-        (60, 2.000),
-        (120, 1.980),
-    ];
-    TABLE.iter().rev().find(|(at, _)| *at <= freedom).map_or(TABLE[0].1, |(_, t)| *t)
+/// What a value of Student's t distribution exceeds, on either side, in a share `beyond` of all cases.
+fn student_t(freedom: usize, beyond: f64) -> f64 {
+    let distribution = StudentsT::new(0.0, 1.0, freedom as f64).expect("there are two values or more");
+    distribution.inverse_cdf(1.0 - beyond / 2.0)
 }
 
 #[cfg(test)]
@@ -114,8 +96,20 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_of_student_round_to_wider_intervals() {
-        assert_eq!((student_t(1), student_t(11), student_t(10_000)), (12.706, 2.228, 1.98));
+    fn a_choice_among_many_widens_the_interval() {
+        let half =
+            |choices| Estimate::among(&[1.0, 2.0, 3.0], choices).and_then(|e| e.half).expect("has three");
+        // 99 % for five: 9.925 / √3.
+        assert!((half(1) - 2.484).abs() < 1e-3 && (half(5) - 5.730).abs() < 1e-3, "{} {}", half(1), half(5));
+    }
+
+    #[test]
+    fn quantiles_of_student_are_those_of_tables() {
+        for (freedom, beyond, t) in [(1, 0.05, 12.706), (4, 0.05, 2.776), (11, 0.05, 2.201), (9, 0.01, 3.250)]
+        {
+            assert!((student_t(freedom, beyond) - t).abs() < 1e-3, "{freedom}, {beyond}");
+        }
+        assert!((student_t(10_000, 0.05) - 1.960).abs() < 1e-3);
     }
 
     #[test]
@@ -133,20 +127,15 @@ mod tests {
     }
 
     #[test]
-    fn medians_are_not_moved_by_what_is_far_off() {
-        let pairs: Vec<(f64, f64)> = (1..=41).map(|n| (f64::from(n), 2.0 * f64::from(n))).collect();
-        assert_eq!(medians(&pairs), Some((21.0, 42.0)));
-        let ratio = |(own, other): (f64, f64)| (other != 0.0).then(|| own / other);
-        let half = spread_of_medians(&pairs, ratio).expect("has many");
-        assert!(half < 1e-9, "each sample has the same ratio");
-        let mut wild = pairs.clone();
-        wild[40].0 = 1e9;
-        let own = |(own, _): (f64, f64)| Some(own);
-        assert_eq!(medians(&wild), medians(&pairs));
-        let half = spread_of_medians(&wild, own).expect("has many");
-        assert!((3.0..12.0).contains(&half), "{half}");
-        assert_eq!(spread_of_medians(&wild, own), Some(half), "the same again");
-        assert_eq!((medians(&[]), spread_of_medians(&wild[..1], own)), (None, None));
-        assert_eq!(medians(&[(1.0, 0.0), (4.0, 0.0)]), Some((2.5, 0.0)));
+    fn a_bootstrap_is_the_same_each_time_and_not_moved_by_what_is_far_off() {
+        let own = |sample: &[&f64]| median(sample.iter().copied().copied().collect());
+        let mut values: Vec<f64> = (1..=41).map(f64::from).collect();
+        let (low, high) = bootstrap(&values, own).expect("has many");
+        assert!((10.0..20.0).contains(&low) && (22.0..32.0).contains(&high), "{low} to {high}");
+        values[40] = 1e9;
+        let wild = bootstrap(&values, own);
+        assert_eq!(wild, bootstrap(&values, own), "the same again");
+        assert!(wild.is_some_and(|(_, high)| high < 32.0), "{wild:?}");
+        assert_eq!(bootstrap(&values[..1], own), None);
     }
 }

@@ -120,7 +120,7 @@ fn every_point_is_run_and_every_claim_judged() {
     assert_eq!(order[..3], [("4", "minrtt", 1), ("4", "minrtt", 2), ("4", "redundant", 1)]);
     let findings = judge(&experiment, &records);
     let verdicts: Vec<Verdict> = findings.iter().map(|finding| finding.verdict).collect();
-    assert_eq!(verdicts, [Verdict::Holds; 3], "{findings:#?}");
+    assert_eq!(verdicts, [Verdict::Holds, Verdict::Tied, Verdict::Holds], "{findings:#?}");
     assert_eq!(findings[0].expected, "-20.0 %");
 }
 
@@ -251,12 +251,12 @@ fn a_median_is_that_of_all_runs() {
     let (_, _, records) = folder.study(&experiment, false, 1);
     let findings = judge(&experiment, &records);
     assert_eq!([findings[3].verdict, findings[4].verdict], [Verdict::Holds; 2], "{findings:#?}");
-    assert!(findings[4].found.contains(" ± "), "{}", findings[4].found);
+    assert!(findings[4].found.contains(" to "), "{}", findings[4].found);
     let error = folder.load(&text.replace("of = \"median\"", "of = \"median\"\nover = \"most\""));
     assert!(
         error
             .expect_err("is refused")
-            .ends_with("of: the median is one of all runs, with neither best nor over")
+            .ends_with("of: median and pooled are of all runs together, with neither best nor over")
     );
 }
 
@@ -379,4 +379,54 @@ fn figures_that_cannot_be_drawn_are_refused() {
     refused("kind = \"tail\"", "kind = \"tail\"\npath = \"a\"", "a distribution is of the latencies");
     refused("kind = \"tail\"", "kind = \"curve\"", "unknown variant `curve`");
     refused("at = { rate = \"8\" }", "at = { rate = \"9\" }", "at: rate has no point \"9\"");
+}
+
+#[test]
+fn claims_are_judged_at_each_point_and_over_a_stock_transport() {
+    let folder = Folder::new();
+    let text = SCENARIO.replace("schedulers = [", "schedulers = [\"minrtt+stock\", ") + AXES;
+    let text = text.replace("system = \"Ours\"", "system = \"Ours\"\nstock = { minrtt = \"minrtt+stock\" }");
+    let each = "\n[[claim]]\nsays = \"all arrive\"\neach = \"rate\"\nflow = \"blocks\"\n\
+                measure = \"in_time_ratio\"\nscheduler = \"minrtt\"\nat_least = \"50%\"\n";
+    let ladder = "\n[[figure]]\ntitle = \"steps\"\nkind = \"ladder\"\nflow = \"blocks\"\nmeasures = [\"in_time_ratio\"]\n\
+                  steps = [{ name = \"stock\", scheduler = \"minrtt+stock\" }, { name = \"ours\", scheduler = \"minrtt\" }]\n";
+    let experiment = folder.load(&(text.clone() + each + ladder)).expect("loads");
+    let says: Vec<&str> = experiment.claims[3..].iter().map(|claim| claim.says.as_str()).collect();
+    assert_eq!(says, ["all arrive: 4", "all arrive: 8"]);
+    let PlotKind::Ladder { steps, .. } = &experiment.plots[0].kind else { panic!("{:?}", experiment.plots) };
+    assert_eq!(steps.len(), 2);
+    let (_, _, records) = folder.study(&experiment, false, 1);
+    let findings = judge(&experiment, &records);
+    assert!(findings[0].stock.is_some(), "it is against minrtt");
+    assert!(findings[2].stock.is_none(), "it is about redundant alone");
+    assert_eq!(findings[3].verdict_on_stock(), findings[3].verdict, "nothing fails here");
+
+    let error = |text: &str| folder.load(text).expect_err("is refused");
+    let unknown = error(&text.replace("minrtt = \"minrtt+stock\"", "minrtt = \"rr\""));
+    assert!(unknown.ends_with("stock: the experiment does not run \"rr\""), "{unknown}");
+    let axis = error(&(text.clone() + &each.replace("each = \"rate\"", "each = \"place\"")));
+    assert!(axis.ends_with("each: no axis is called \"place\""), "{axis}");
+    let steps = error(&(text + &ladder.replace("scheduler = \"minrtt\"", "scheduler = \"ecf\"")));
+    assert!(steps.ends_with("steps: the experiment does not run \"ecf\""), "{steps}");
+}
+
+#[test]
+fn recorded_points_replace_those_of_an_axis() {
+    let folder = Folder::new();
+    let recorded = "\n[traces]\n\"axis.rate\" = [{ name = \"walk\", set = { \"path.a.rate\" = { csv = \"walk.csv\", column = \"down_mbps\" }, \"path.a.radio\" = \"none\" } }]\n";
+    let text = SCENARIO.to_owned() + AXES + recorded;
+    let traces = folder.0.join("traces");
+    fs::create_dir_all(&traces).expect("is made");
+    fs::write(traces.join("walk.csv"), "time_s,down_mbps\n0,4\n1,6\n").expect("is written");
+    let made_up = folder.load(&text).expect("loads");
+    assert_eq!((made_up.axes[0].points.len(), made_up.claims.len()), (2, 3));
+    let recorded = made_up.with_traces(&traces).expect("has the recording");
+    let names: Vec<&str> = recorded.axes[0].points.iter().map(|point| point.name.as_str()).collect();
+    let says: Vec<&str> = recorded.claims.iter().map(|claim| claim.says.as_str()).collect();
+    assert_eq!(names, ["walk"]);
+    assert_eq!(says, ["none is better than minRTT"], "the others are about points that are gone");
+    let cells = [false, true].map(|quick| recorded.cells(quick).expect("cells").len());
+    assert_eq!(cells, [1, 1]);
+    let error = folder.load(&text.replace("axis.rate", "axis.place")).expect_err("is refused");
+    assert!(error.ends_with("axis.place: no axis is called \"place\""), "{error}");
 }

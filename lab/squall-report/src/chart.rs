@@ -379,6 +379,7 @@ fn label(unit: Unit, value: f64) -> String {
         Unit::Rate => format!("{} Mbps", show(value / 1e6)),
         Unit::Size => format!("{} MB", show(value / 1e6)),
         Unit::Level => format!("{} dB", show(value)),
+        Unit::Frames => format!("{} fps", show(value)),
         Unit::Likeness | Unit::Number => show(value),
     }
 }

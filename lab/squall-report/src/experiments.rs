@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use squall_lab::experiment::{Axis, AxisPoint, Experiment, Finding, Point, Record, Verdict, judge};
+use squall_lab::experiment::{
+    Axis, AxisPoint, Experiment, Finding, Plot, PlotKind, Point, Record, Step, Verdict, judge,
+};
 use squall_lab::measure::{Measure, Subject};
 use squall_lab::result::RunResult;
 use squall_lab::statistics::Estimate;
@@ -12,7 +14,7 @@ use squall_units::format;
 
 use crate::figures::{Styles, drawn};
 use crate::page::{self, file_name, note};
-use crate::results::{Results, cell_words, distinct, fits};
+use crate::results::{Results, cell_words, distinct, fits, measure_words};
 use crate::surface::Figure;
 use crate::{runs, timeline};
 
@@ -92,6 +94,33 @@ impl Chapter {
     /// What was found of its claims.
     pub fn findings(&self) -> Vec<Finding> {
         self.experiment.as_ref().map_or_else(Vec::new, |experiment| judge(experiment, &self.records))
+    }
+
+    /// Its ladders as tables: a row for each measure, a column for each step, with the change that the step makes.
+    pub fn ladders(&self) -> Vec<Table> {
+        let plots = self.experiment.iter().flat_map(|experiment| &experiment.plots);
+        plots.filter_map(|plot| self.ladder(plot)).collect()
+    }
+
+    fn ladder(&self, plot: &Plot) -> Option<Table> {
+        let PlotKind::Ladder { steps, measures, .. } = &plot.kind else { return None };
+        let row = |measure: &Measure| {
+            let mean = |step: &Step| {
+                Some(self.results().estimate(&step.scheduler, &plot.at, &plot.subject, *measure)?.mean)
+            };
+            let means: Vec<Option<f64>> = steps.iter().map(mean).collect();
+            let cell = |step: usize| {
+                let Some(own) = means[step] else { return "–".to_owned() };
+                let before =
+                    step.checked_sub(1).and_then(|before| means[before]).filter(|before| *before > 0.0);
+                let change = before.map(|before| format!(" ({:+.0} %)", 100.0 * (own / before - 1.0)));
+                measure.unit().show(own) + &change.unwrap_or_default()
+            };
+            std::iter::once(measure_words(*measure)).chain((0..steps.len()).map(cell)).collect()
+        };
+        let names = steps.iter().map(|step| format!("{} ({})", step.name, step.scheduler));
+        let columns = std::iter::once(String::new()).chain(names).map(|name| Column::text(&name)).collect();
+        Some(Table { title: plot.title.clone(), columns, rows: measures.iter().map(row).collect() })
     }
 
     pub(crate) fn results(&self) -> Results<'_> {
@@ -184,6 +213,9 @@ impl Report {
                         (count) " " (badge(verdict, verdict.of(count)))
                     }
                     "."
+                    @if all.iter().any(|finding| finding.stock.is_some()) {
+                        " Against baselines over a stock transport " (on_stock(&all)) "."
+                    }
                 }
                 (claims(&all, true))
             }
@@ -255,6 +287,7 @@ fn extent(chapter: &Chapter) -> String {
 
 /// A table of claims: what was expected, what was found, and whether the claim holds.
 fn claims(findings: &[Finding], named: bool) -> Markup {
+    let with_stock = findings.iter().any(|finding| finding.stock.is_some());
     let row = |finding: &Finding| {
         let reason = finding.finding.trim();
         html! {
@@ -264,18 +297,23 @@ fn claims(findings: &[Finding], named: bool) -> Markup {
                 }
                 th scope="row" { (finding.says) @if !reason.is_empty() { p { "In full runs: " (reason) } } }
                 td { (finding.expected) }
-                td { (finding.found) }
+                td { (finding.found) @if let Some(seeds) = finding.seeds { " (about " (seeds) " seeds would decide)" } }
                 td { (badge(finding.verdict, finding.verdict.as_str())) }
+                @if with_stock {
+                    td { @if let Some(stock) = &finding.stock { (stock.found) } }
+                    td { @if let Some(stock) = &finding.stock { (badge(stock.verdict, stock.verdict.as_str())) } }
+                }
             }
         }
     };
-    let heads = ["experiment", "claim", "claimed", "here", "verdict"];
+    let heads = ["experiment", "claim", "claimed", "here", "verdict", "stock baseline", "verdict"];
+    let heads = &heads[usize::from(!named)..heads.len() - if with_stock { 0 } else { 2 }];
     html! {
         @if !findings.is_empty() {
             div class="scroll" {
                 table class="claims" {
                     thead {
-                        tr { @for head in heads.iter().skip(usize::from(!named)) { th scope="col" { (head) } } }
+                        tr { @for head in heads { th scope="col" { (head) } } }
                     }
                     tbody { @for finding in findings { (row(finding)) } }
                 }
@@ -284,11 +322,19 @@ fn claims(findings: &[Finding], named: bool) -> Markup {
     }
 }
 
+/// How many claims hold where baselines are as the papers had them.
+fn on_stock(findings: &[Finding]) -> String {
+    let hold = findings.iter().filter(|finding| finding.verdict_on_stock() == Verdict::Holds).count();
+    format!("{hold} {}", Verdict::Holds.of(hold))
+}
+
 /// A verdict in these words, with a sign that differs in shape.
 fn badge(verdict: Verdict, words: &str) -> Markup {
     let (class, sign) = match verdict {
         Verdict::Holds => ("holds", '●'),
         Verdict::DirectionOnly => ("partly", '◐'),
+        Verdict::Tied => ("partly", '='),
+        Verdict::Saturated => ("partly", '≈'),
         Verdict::DoesNotHold => ("fails", '○'),
         Verdict::Unclear => ("open", '?'),
         Verdict::NotMeasured => ("open", '–'),

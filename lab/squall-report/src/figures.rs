@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use squall_lab::experiment::{Along, Axis, AxisPoint, Plot, PlotKind, PlotScale, Point};
+use squall_lab::experiment::{Along, Axis, AxisPoint, Plot, PlotKind, PlotScale, Point, Step};
 use squall_lab::measure::{Measure, Subject, Unit};
 
 use crate::chart::{Chart, Row};
@@ -82,6 +82,9 @@ fn derived(chapter: &Chapter) -> Vec<Plot> {
 pub(crate) fn drawn(chapter: &Chapter, styles: &Styles) -> Vec<Figure> {
     let figure = |plot: &Plot| match &plot.kind {
         PlotKind::Values { .. } => chart(chapter, styles, plot)?.figure(),
+        PlotKind::Ladder { steps, measures, scale } => {
+            ladder(chapter, plot, steps, measures, *scale).figure()
+        }
         PlotKind::Tail => spread(chapter, styles, plot, Side::Longer),
         PlotKind::Cdf => spread(chapter, styles, plot, Side::Within),
     };
@@ -135,12 +138,9 @@ fn chart(chapter: &Chapter, styles: &Styles, plot: &Plot) -> Option<Chart> {
         Along::Measures(measures) => common_times(measures).unwrap_or_else(|| measure_words(*measure)),
         _ => measure_words(*measure),
     };
-    let cells = results.cells(&first.at).len();
-    let at = (!plot.at.is_empty()).then(|| format!("At {}.", cell_words(&plot.at, &chapter.axes())));
-    let mean = (cells > 1).then(|| format!("Mean over {cells} cells."));
     Some(Chart {
         title: plot.title.clone(),
-        caption: at.into_iter().chain(mean).collect::<Vec<_>>().join(" "),
+        caption: caption(chapter, plot, &first.at),
         what: what + &subject_words(&plot.subject),
         unit: measure.unit(),
         log: scale.map(|scale| scale == PlotScale::Log),
@@ -149,6 +149,47 @@ fn chart(chapter: &Chapter, styles: &Styles, plot: &Plot) -> Option<Chart> {
         bound: sites.iter().map(bound).collect(),
         places: sites.into_iter().map(|site| (site.name, site.place)).collect(),
     })
+}
+
+/// A line for each measure, from step to step.
+fn ladder(
+    chapter: &Chapter,
+    plot: &Plot,
+    steps: &[Step],
+    measures: &[Measure],
+    scale: Option<PlotScale>,
+) -> Chart {
+    let results = chapter.results();
+    let row = |(series, measure): (usize, &Measure)| Row {
+        series,
+        name: measure_words(*measure),
+        values: steps
+            .iter()
+            .map(|one| results.estimate(&one.scheduler, &plot.at, &plot.subject, *measure))
+            .collect(),
+        paper: vec![None; steps.len()],
+        claimed: vec![Vec::new(); steps.len()],
+    };
+    Chart {
+        title: plot.title.clone(),
+        caption: caption(chapter, plot, &plot.at),
+        what: common_times(measures).unwrap_or_else(|| measure_words(measures[0]))
+            + &subject_words(&plot.subject),
+        unit: measures[0].unit(),
+        log: scale.map(|scale| scale == PlotScale::Log),
+        along: "each step has the mechanisms to its left".into(),
+        rows: measures.iter().enumerate().map(row).collect(),
+        bound: vec![None; steps.len()],
+        places: steps.iter().map(|step| (step.name.clone(), None)).collect(),
+    }
+}
+
+/// At which points a figure is, and of how many cells it shows the mean.
+fn caption(chapter: &Chapter, plot: &Plot, first: &Point) -> String {
+    let cells = chapter.results().cells(first).len();
+    let at = (!plot.at.is_empty()).then(|| format!("At {}.", cell_words(&plot.at, &chapter.axes())));
+    let mean = (cells > 1).then(|| format!("Mean over {cells} cells."));
+    at.into_iter().chain(mean).collect::<Vec<_>>().join(" ")
 }
 
 fn sites(chapter: &Chapter, plot: &Plot, along: &Along, measure: Measure) -> Vec<Site> {

@@ -73,8 +73,9 @@ pub(crate) fn run(args: &ReportArgs, registry: &Arc<Registry>) -> anyhow::Result
     if let Some(file) = &args.markdown {
         let experiments: Vec<&Experiment> =
             chapters.iter().filter_map(|chapter| chapter.experiment.as_ref()).collect();
+        let ladders: Vec<_> = chapters.iter().flat_map(Chapter::ladders).collect();
         let found: Vec<Finding> = chapters.iter().flat_map(Chapter::findings).collect();
-        output::write(file, &findings::page(&experiments, &found))?;
+        output::write(file, &findings::page(&experiments, &found, &ladders))?;
     }
     let title = title(&chapters, &args.results);
     let written =

@@ -186,8 +186,10 @@ fn publish(
         output::write(file, &(serde_json::to_string_pretty(findings)? + "\n"))?;
     }
     if let Some(file) = &args.markdown {
+        let chapters = Chapter::of(records.to_vec(), experiments.to_vec());
+        let ladders: Vec<_> = chapters.iter().flat_map(Chapter::ladders).collect();
         let experiments: Vec<&Experiment> = experiments.iter().collect();
-        output::write(file, &findings::page(&experiments, findings))?;
+        output::write(file, &findings::page(&experiments, findings, &ladders))?;
     }
     if printed_elsewhere(args) {
         return Ok(());

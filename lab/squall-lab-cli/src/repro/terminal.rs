@@ -6,7 +6,7 @@ use squall_lab::{
 };
 use squall_terminal::wrap;
 
-use crate::findings::sentence;
+use crate::findings::{found, sentence};
 
 /// The checks that failed, the reasons of claims that do not hold, and all claims.
 pub(super) fn text(findings: &[Finding], failed: &Table) -> String {
@@ -27,11 +27,16 @@ pub(super) fn text(findings: &[Finding], failed: &Table) -> String {
     if !text.is_empty() {
         text.push('\n');
     }
+    let with_stock = findings.iter().any(|finding| finding.stock.is_some());
     let row = |finding: &Finding| {
-        let cells = [&finding.id, &finding.says, &finding.expected, &finding.found].map(String::clone);
-        cells.into_iter().chain([finding.verdict.as_str().to_owned()]).collect()
+        let cells = [finding.id.clone(), finding.says.clone(), finding.expected.clone(), found(finding)];
+        let stock = || finding.stock.as_ref().map_or("", |stock| stock.verdict.as_str());
+        let verdicts = std::iter::once(finding.verdict.as_str()).chain(with_stock.then(stock));
+        cells.into_iter().chain(verdicts.map(str::to_owned)).collect()
     };
-    let columns = ["experiment", "claim", "claimed", "here", ""].map(Column::text).into();
+    let columns = ["experiment", "claim", "claimed", "here", "", "stock baseline"];
+    let columns =
+        columns[..columns.len() - usize::from(!with_stock)].iter().copied().map(Column::text).collect();
     let rows = findings.iter().map(row).collect();
     text += &table::render(&Table { title: "What is claimed, and what was measured".into(), columns, rows });
     text + &sum(findings)
@@ -44,7 +49,13 @@ fn sum(findings: &[Finding]) -> String {
     let counted = counted.iter().filter(|(_, count)| *count > 0);
     let parts: Vec<String> = counted.map(|(kind, count)| format!("{count} {}", kind.of(*count))).collect();
     let plural = if findings.len() == 1 { "" } else { "s" };
-    format!("{} claim{plural}: {}\n", findings.len(), parts.join(", "))
+    let on_stock = findings.iter().filter(|finding| finding.verdict_on_stock() == Verdict::Holds).count();
+    let stock = if findings.iter().any(|finding| finding.stock.is_some()) {
+        format!("; against stock baselines {on_stock} {}", Verdict::Holds.of(on_stock))
+    } else {
+        String::new()
+    };
+    format!("{} claim{plural}: {}{stock}\n", findings.len(), parts.join(", "))
 }
 
 /// The checks of the scenarios that failed, of every run at every point.

@@ -76,6 +76,9 @@ pub enum Of {
     Mean,
     /// The median of the runs of all cells and seeds, as in "for half of the sessions".
     Median,
+    /// That of the blocks of all runs together, as in a distribution of all frames: for percentiles of the latency
+    /// of a flow.
+    Pooled,
 }
 
 /// Which is better.
@@ -105,7 +108,9 @@ pub enum Expectation {
     More,
     /// No other scheduler of the experiment has a better one.
     Best(Best),
-    /// It is not below, or the change is not.
+    /// Compared with another it is not lower by more than this share: −0.01 for "as much".
+    ChangeAtLeast(f64),
+    /// It is not below.
     AtLeast(f64),
     /// It is not above.
     AtMost(f64),
@@ -114,17 +119,27 @@ pub enum Expectation {
 impl Expectation {
     /// Whether it is about two results.
     pub fn compares(self) -> bool {
-        matches!(self, Self::Change(_) | Self::Times(_) | Self::Difference(_) | Self::Less | Self::More)
+        !matches!(self, Self::Value(_) | Self::Best(_) | Self::AtLeast(_) | Self::AtMost(_))
     }
 }
 
 impl Claim {
+    /// The same claim about these schedulers instead of those that they stand for; none if it is about none of them.
+    pub(super) fn with(&self, stock: &BTreeMap<String, String>) -> Option<Self> {
+        let replaced = |name: &String| stock.get(name).unwrap_or(name).clone();
+        let scheduler = replaced(&self.scheduler);
+        let against = Against { scheduler: replaced(&self.against.scheduler), ..self.against.clone() };
+        let is_other = scheduler != self.scheduler || against != self.against;
+        is_other.then(|| Self { scheduler, against, ..self.clone() })
+    }
+
     /// What is claimed, in a few words: `-49.0 %`.
     pub fn expected(&self) -> String {
         let unit = self.measure.unit();
         match self.expectation {
             Expectation::Value(value) => show(unit, value),
             Expectation::Change(share) => percent(share),
+            Expectation::ChangeAtLeast(share) => format!("at least {}", percent(share)),
             Expectation::Times(times) => format!("× {times:.2}"),
             Expectation::Difference(value) => signed(value, &show(unit, value.abs())),
             Expectation::Less => "less".into(),

@@ -40,6 +40,7 @@ pub(super) struct ClaimTable {
     pub(super) says: String,
     #[serde(default)]
     pub(super) at: BTreeMap<String, String>,
+    pub(super) each: Option<String>,
     #[serde(default)]
     pub(super) over: super::Over,
     #[serde(default)]
@@ -55,6 +56,7 @@ pub(super) struct ClaimTable {
     pub(super) against_class: Option<String>,
     pub(super) value: Option<Quantity>,
     pub(super) change: Option<f64>,
+    pub(super) change_at_least: Option<f64>,
     pub(super) times: Option<f64>,
     pub(super) difference: Option<Quantity>,
     pub(super) is: Option<super::claim::Way>,
@@ -84,6 +86,8 @@ pub(super) struct PlotTable {
     pub(super) schedulers: Vec<String>,
     pub(super) scale: Option<super::PlotScale>,
     #[serde(default)]
+    pub(super) steps: Vec<super::Step>,
+    #[serde(default)]
     pub(super) paper: BTreeMap<String, Vec<Quantity>>,
 }
 
@@ -92,6 +96,7 @@ pub(super) struct PlotTable {
 pub(super) enum KindWord {
     #[default]
     Values,
+    Ladder,
     Tail,
     Cdf,
 }

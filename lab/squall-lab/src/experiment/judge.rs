@@ -13,24 +13,44 @@
 //!   outside, and is unclear otherwise.
 //! - *At least* and *at most* hold or do not if the whole interval is on one side of the limit, and are unclear
 //!   otherwise.
-//! - *Best* holds if no other scheduler has a better mean in any cell, beyond the confidence interval of the
-//!   difference; in direction only, if none has in most of the cells.
+//! - *Best* holds if the scheduler is ahead of every other one in every cell, beyond the confidence interval of the
+//!   difference. It is tied if nobody is ahead of it and it is not ahead of all, holds in direction only if it is ahead
+//!   of all in most cells and others are in few, and does not hold otherwise.
+//! - A *value* in decibels may be 1 dB off, which is a quarter more or less noise, frames per second may be 1 off, and
+//!   a share is judged by the smaller of what it has and what it lacks: 98 % is not near 92 %, since 2 % lack and not
+//!   8 %.
+//! - A value or a limit that every scheduler of the experiment meets alike, within a hundredth, is *saturated*: the
+//!   scenario does not tell one from the other.
 //! - Several cells count as one by their means: the change of the mean, not the mean of the changes, which a cell
-//!   with next to nothing would decide. Anything is infinitely more than nothing.
+//!   with next to nothing would decide. A change of something against nothing has no size: it goes the way that is
+//!   claimed at best.
+//! - The interval of a change is that of the logarithm of the ratio, seed by seed, so that one outlier does not make
+//!   chance of what all seeds show. Where a seed has nothing, it is that of the difference.
+//! - The cell in which an effect is greatest or least is the outcome of a choice among k: its interval is one of
+//!   1 − 5 %/k (Bonferroni).
 //! - Of a *median* of all runs the interval is that of 1,000 samples drawn from them with repetition.
+//! - What is unclear says how many seeds would probably decide, since an interval shrinks with the root of their
+//!   number.
 
 use serde::{Deserialize, Serialize};
 
 use super::claim::{percent, show, signed};
 use super::{Best, Claim, Expectation, Experiment, Of, Over, Point, Record};
-use crate::measure::{Measure, Subject, View};
-use crate::statistics::{Estimate, medians, spread_of_medians};
+use crate::measure::{Measure, Subject, Unit, View};
+use crate::result::DistributionPoint;
+use crate::statistics::{Estimate, bootstrap, median};
 
 /// Share of the size of a claimed effect at which it holds.
 const SIZE: f64 = 0.75;
 
 /// How far from a claimed value a measured one may be, as a share of it.
 const NEAR: f64 = 0.25;
+
+/// How far apart all schedulers may be where a scenario does not tell one from the other, as a share of the claimed one.
+const ALIKE: f64 = 0.01;
+
+/// More seeds than this are no advice.
+const MOST_SEEDS: f64 = 10_000.0;
 
 /// What became of a claim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,8 +68,31 @@ pub struct Finding {
     pub found: String,
     /// Whether it holds.
     pub verdict: Verdict,
+    /// How many seeds would probably decide what is unclear.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seeds: Option<u32>,
+    /// The same where the baseline is over a stock transport, as the paper had it; none if the claim is about no such
+    /// baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stock: Option<Stock>,
     /// Why, if somebody looked into it.
     pub finding: String,
+}
+
+/// What became of a claim about a baseline over a stock transport.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stock {
+    /// What was found.
+    pub found: String,
+    /// Whether it holds.
+    pub verdict: Verdict,
+}
+
+impl Finding {
+    /// The verdict where the baseline is as the paper had it.
+    pub fn verdict_on_stock(&self) -> Verdict {
+        self.stock.as_ref().map_or(self.verdict, |stock| stock.verdict)
+    }
 }
 
 /// Whether a claim holds.
@@ -60,6 +103,10 @@ pub enum Verdict {
     Holds,
     /// The effect goes the way that is claimed, and is smaller, or not certain to be as large.
     DirectionOnly,
+    /// Nobody is ahead, but not all are behind.
+    Tied,
+    /// It does, and every other scheduler has the same.
+    Saturated,
     /// It does not.
     DoesNotHold,
     /// What was found may be chance: more seeds would decide.
@@ -70,8 +117,15 @@ pub enum Verdict {
 
 impl Verdict {
     /// Every one, the best first.
-    pub const ALL: [Self; 5] =
-        [Self::Holds, Self::DirectionOnly, Self::DoesNotHold, Self::Unclear, Self::NotMeasured];
+    pub const ALL: [Self; 7] = [
+        Self::Holds,
+        Self::DirectionOnly,
+        Self::Tied,
+        Self::Saturated,
+        Self::DoesNotHold,
+        Self::Unclear,
+        Self::NotMeasured,
+    ];
 
     /// In words that follow a count of claims.
     pub fn of(self, count: usize) -> &'static str {
@@ -87,6 +141,8 @@ impl Verdict {
         match self {
             Self::Holds => "holds",
             Self::DirectionOnly => "direction only",
+            Self::Tied => "tied",
+            Self::Saturated => "saturated",
             Self::DoesNotHold => "does not hold",
             Self::Unclear => "unclear",
             Self::NotMeasured => "not measured",
@@ -98,46 +154,73 @@ impl Verdict {
 pub fn judge(experiment: &Experiment, records: &[Record]) -> Vec<Finding> {
     let records: Vec<&Record> =
         records.iter().filter(|record| record.experiment == experiment.name()).collect();
-    experiment
-        .claims
-        .iter()
-        .map(|claim| Evaluator { claim, records: &records }.judge(experiment.name()))
-        .collect()
+    let stock = &experiment.source.stock;
+    let judge = |claim: &Claim| {
+        let own = Evaluator { claim, records: &records, apart: &stock.values().collect::<Vec<_>>() };
+        let apart: Vec<&String> = stock.keys().collect();
+        let other = |claim: &Claim| {
+            let Outcome { verdict, found, .. } =
+                Evaluator { claim, records: &records, apart: &apart }.outcome();
+            Stock { found, verdict }
+        };
+        let Outcome { verdict, found, seeds } = own.outcome();
+        Finding {
+            experiment: experiment.name().to_owned(),
+            id: claim.id.clone(),
+            says: claim.says.clone(),
+            expected: claim.expected(),
+            found,
+            verdict,
+            seeds,
+            stock: claim.with(stock).as_ref().map(other),
+            finding: claim.finding.clone(),
+        }
+    };
+    experiment.claims.iter().map(judge).collect()
 }
 
 struct Evaluator<'a> {
     claim: &'a Claim,
     records: &'a [&'a Record],
+    /// Schedulers that are no rivals here.
+    apart: &'a [&'a String],
 }
 
-/// What one cell has to say, or several together.
+/// What became of a claim.
+struct Outcome {
+    verdict: Verdict,
+    found: String,
+    seeds: Option<u32>,
+}
+
+impl Outcome {
+    fn of(verdict: Verdict, found: String) -> Self {
+        Self { verdict, found, seeds: None }
+    }
+}
+
+/// What was found: the most likely size of an effect, and between what it may be.
+#[derive(Clone, Copy, Debug)]
 struct Effect {
-    /// What was measured, or by how much more than the other.
-    amount: f64,
-    /// Half of its confidence interval; none for one seed.
-    half: Option<f64>,
-    /// What it is a share of: what the other has, or 1.
-    base: f64,
-}
-
-impl Effect {
-    /// More than nothing is infinitely more.
-    fn size(&self) -> f64 {
-        if self.amount == 0.0 { 0.0 } else { self.amount / self.base }
-    }
-
-    fn half(&self) -> Option<f64> {
-        self.half.filter(|_| self.base > 0.0).map(|half| half / self.base)
-    }
+    size: f64,
+    /// None for one seed.
+    interval: Option<Interval>,
+    /// How many runs it rests on.
+    runs: usize,
 }
 
 /// Between what an effect may be.
+#[derive(Clone, Copy, Debug)]
 struct Interval {
     low: f64,
     high: f64,
 }
 
 impl Interval {
+    fn around(middle: f64, half: f64) -> Self {
+        Self { low: middle - half, high: middle + half }
+    }
+
     /// Beside a claimed difference, whose sign is the way it goes.
     fn compared(&self, claimed: f64) -> Verdict {
         let ends = [self.low, self.high].map(|end| claimed.signum() * end);
@@ -162,130 +245,197 @@ impl Interval {
     }
 }
 
-impl Evaluator<'_> {
-    fn judge(&self, experiment: &str) -> Finding {
-        let claim = self.claim;
-        let outcome = match claim.expectation {
-            Expectation::Best(best) => self.ranking(best),
-            expectation => self.measured(expectation),
-        };
-        let (verdict, found) = outcome.unwrap_or((Verdict::NotMeasured, "nothing".into()));
-        Finding {
-            experiment: experiment.to_owned(),
-            id: claim.id.clone(),
-            says: claim.says.clone(),
-            expected: claim.expected(),
-            found,
-            verdict,
-            finding: claim.finding.clone(),
-        }
-    }
+/// What a claim asks of an effect.
+enum Asked {
+    /// To go this way, and to be about so large.
+    Size(f64),
+    /// To be between these.
+    Within(f64, f64),
+}
 
-    fn measured(&self, expectation: Expectation) -> Option<(Verdict, String)> {
-        let effect = match self.claim.of {
-            Of::Mean => {
-                let points = self.points();
-                let effects = points.iter().filter_map(|point| self.effect(expectation, point)).collect();
-                self.together(expectation, effects)?
-            }
-            Of::Median => self.median_effect(expectation)?,
-        };
-        let (size, half, unit) = (effect.size(), effect.half(), self.claim.measure.unit());
-        if effect.base == 0.0 && effect.amount == 0.0 {
-            return Some((Verdict::NotMeasured, "none in either".into()));
-        }
-        if size.is_infinite() {
-            let verdict = match effect.half {
-                Some(half) if half < effect.amount && claims_more(expectation) => Verdict::Holds,
-                Some(half) if half < effect.amount => Verdict::DoesNotHold,
-                _ => Verdict::Unclear,
-            };
-            return Some((verdict, format!("{} against none", show(unit, effect.amount))));
-        }
-        let margin = |scale: f64| half.map(|half| half * scale);
-        let interval = half.map(|half| Interval { low: size - half, high: size + half });
-        let judged = |rule: &dyn Fn(&Interval) -> Verdict| interval.as_ref().map_or(Verdict::Unclear, rule);
-        let compared = |claimed: f64| judged(&|interval| interval.compared(claimed));
+impl Asked {
+    fn of(expectation: Expectation, unit: Unit) -> Option<Self> {
         // Any effect that is clear of chance is three quarters of nothing.
-        let compared_way = |way: f64| compared(way * f64::MIN_POSITIVE);
-        let within = |least: f64, most: f64| judged(&|interval| interval.within(least, most));
-        let change =
-            |half: Option<f64>| percent(size) + &half.map_or(String::new(), |half| format!(" ± {half:.1}"));
-        let own_half = half.map_or(String::new(), |half| format!(" ± {}", show(unit, half)));
-        let value = show(unit, size) + &own_half;
+        let way = f64::MIN_POSITIVE;
         Some(match expectation {
-            Expectation::Change(claimed) => (compared(claimed), change(margin(100.0))),
-            Expectation::Times(times) => {
-                let half = half.map_or(String::new(), |half| format!(" ± {half:.2}"));
-                (compared(times - 1.0), format!("× {:.2}{half}", size + 1.0))
-            }
-            Expectation::Less => (compared_way(-1.0), change(margin(100.0))),
-            Expectation::More => (compared_way(1.0), change(margin(100.0))),
-            Expectation::Difference(claimed) => {
-                (compared(claimed), signed(size, &show(unit, size.abs())) + &own_half)
-            }
+            Expectation::Change(claimed) | Expectation::Difference(claimed) => Self::Size(claimed),
+            Expectation::Times(times) => Self::Size(times - 1.0),
+            Expectation::Less => Self::Size(-way),
+            Expectation::More => Self::Size(way),
             Expectation::Value(claimed) => {
-                let near = NEAR * claimed.abs();
-                (within(claimed - near, claimed + near), value)
+                let near = tolerance(unit, claimed);
+                Self::Within(claimed - near, claimed + near)
             }
-            Expectation::AtLeast(limit) => (within(limit, f64::INFINITY), value),
-            Expectation::AtMost(limit) => (within(f64::NEG_INFINITY, limit), value),
+            Expectation::AtLeast(limit) | Expectation::ChangeAtLeast(limit) => {
+                Self::Within(limit, f64::INFINITY)
+            }
+            Expectation::AtMost(limit) => Self::Within(f64::NEG_INFINITY, limit),
             Expectation::Best(_) => return None,
         })
     }
 
-    /// The effect of several cells as one.
-    fn together(&self, expectation: Expectation, effects: Vec<Effect>) -> Option<Effect> {
-        let way = if claims_more(expectation) { 1.0 } else { -1.0 };
-        let strength = |effect: &Effect| way * effect.size();
-        match self.claim.over {
-            Over::Most => effects.into_iter().max_by(|a, b| strength(a).total_cmp(&strength(b))),
-            Over::Least => effects.into_iter().min_by(|a, b| strength(a).total_cmp(&strength(b))),
-            Over::Mean => {
-                let count = effects.len() as f64;
-                let mean = |sum: f64| sum / count;
-                // Cells are independent of one another.
-                let half =
-                    effects.iter().map(|effect| effect.half.map(|half| half * half)).sum::<Option<f64>>();
-                (count > 0.0).then(|| Effect {
-                    amount: mean(effects.iter().map(|effect| effect.amount).sum()),
-                    half: half.map(|sum| mean(sum.sqrt())),
-                    base: mean(effects.iter().map(|effect| effect.base).sum()),
-                })
-            }
+    fn judge(&self, effect: &Effect) -> Verdict {
+        match (self, &effect.interval) {
+            (_, None) => Verdict::Unclear,
+            (Self::Size(claimed), Some(interval)) => interval.compared(*claimed),
+            (Self::Within(least, most), Some(interval)) => interval.within(*least, *most),
         }
     }
 
-    fn effect(&self, expectation: Expectation, point: &Point) -> Option<Effect> {
-        if !expectation.compares() {
-            let estimate = Estimate::of(&self.own(point))?;
-            return Some(Effect { amount: estimate.mean, half: estimate.half, base: 1.0 });
-        }
-        let pairs = self.pairs(point);
-        let differences: Vec<f64> = pairs.iter().map(|(own, other)| own - other).collect();
-        let estimate = Estimate::of(&differences)?;
-        let base = match expectation {
-            Expectation::Difference(_) => 1.0,
-            _ => pairs.iter().map(|(_, other)| other).sum::<f64>() / pairs.len() as f64,
+    /// How many runs would probably decide: the ends of the interval are then nearer to its middle than the limits
+    /// that the claim sets. None where the middle is on a limit.
+    fn seeds(&self, effect: &Effect) -> Option<u32> {
+        let interval = effect.interval?;
+        let limits = match self {
+            Self::Size(_) => [0.0, 0.0],
+            Self::Within(least, most) => [*least, *most],
         };
-        Some(Effect { amount: estimate.mean, half: estimate.half, base })
+        let room = limits.map(|limit| (effect.size - limit).abs()).into_iter().fold(f64::INFINITY, f64::min);
+        let seeds = effect.runs as f64 * ((interval.high - interval.low) / 2.0 / room).powi(2);
+        (seeds <= MOST_SEEDS).then(|| seeds.ceil() as u32)
+    }
+}
+
+/// How far from a claimed value a measured one may be.
+fn tolerance(unit: Unit, claimed: f64) -> f64 {
+    match unit {
+        Unit::Level | Unit::Frames => 1.0,
+        Unit::Ratio | Unit::Likeness if claimed <= 1.0 => NEAR * claimed.abs().min(1.0 - claimed),
+        _ => NEAR * claimed.abs(),
+    }
+}
+
+/// The claimed scheduler's values and those it is compared with, run by run.
+type Pairs = Vec<(f64, f64)>;
+
+impl Evaluator<'_> {
+    fn outcome(&self) -> Outcome {
+        let outcome = match self.claim.expectation {
+            Expectation::Best(best) => self.ranking(best),
+            expectation => self.measured(expectation),
+        };
+        outcome.unwrap_or_else(|| Outcome::of(Verdict::NotMeasured, "nothing".into()))
+    }
+
+    fn measured(&self, expectation: Expectation) -> Option<Outcome> {
+        let unit = self.claim.measure.unit();
+        let asked = Asked::of(expectation, unit)?;
+        let has_size = expectation.compares() && !matches!(expectation, Expectation::Difference(_));
+        let pairs: Pairs = self.points().iter().flat_map(|point| self.pairs(point)).collect();
+        if has_size && !pairs.is_empty() && pairs.iter().all(|(_, other)| *other == 0.0) {
+            return Some(self.against_nothing(&asked, &pairs));
+        }
+        let effect = self.effect(expectation)?;
+        let mut verdict = asked.judge(&effect);
+        if verdict == Verdict::Holds && !expectation.compares() && self.is_saturated(expectation) {
+            verdict = Verdict::Saturated;
+        }
+        let seeds = (verdict == Verdict::Unclear).then(|| asked.seeds(&effect)).flatten();
+        Some(Outcome { verdict, found: describe(expectation, unit, &effect), seeds })
+    }
+
+    /// Beside nothing, a change has a direction and no size.
+    fn against_nothing(&self, asked: &Asked, pairs: &[(f64, f64)]) -> Outcome {
+        let own: Vec<f64> = pairs.iter().map(|(own, _)| *own).collect();
+        let amount = Effect::of(&own, 1).expect("is not empty");
+        if amount.size == 0.0 {
+            return Outcome::of(Verdict::NotMeasured, "none in either".into());
+        }
+        let verdict = match asked.judge(&amount) {
+            Verdict::Holds if !matches!(asked, Asked::Size(size) if size.abs() <= f64::MIN_POSITIVE) => {
+                Verdict::DirectionOnly
+            }
+            verdict => verdict,
+        };
+        Outcome::of(verdict, format!("{} against none", show(self.claim.measure.unit(), amount.size)))
+    }
+
+    /// Whether every other scheduler has nearly the same.
+    fn is_saturated(&self, expectation: Expectation) -> bool {
+        let points = self.points();
+        let mut rivals: Vec<String> = points.iter().flat_map(|point| self.rivals(point)).collect();
+        rivals.sort_unstable();
+        rivals.dedup();
+        let size = |scheduler: &str| {
+            let claim = Claim { scheduler: scheduler.to_owned(), ..self.claim.clone() };
+            Evaluator { claim: &claim, ..*self }.effect(expectation).map(|effect| effect.size)
+        };
+        let Some(own) = size(&self.claim.scheduler) else { return false };
+        let near = |rival: &String| size(rival).is_some_and(|other| (other - own).abs() <= ALIKE * own.abs());
+        !rivals.is_empty() && rivals.iter().all(near)
+    }
+
+    /// The effect of all cells that the claim is about.
+    fn effect(&self, expectation: Expectation) -> Option<Effect> {
+        match self.claim.of {
+            Of::Mean => {}
+            Of::Median => return self.effect_of_medians(expectation),
+            Of::Pooled => return self.effect_of_pooled(expectation),
+        }
+        let compares = expectation.compares();
+        let alone = |point: &Point| self.own(point).into_iter().map(|own| (own, 0.0)).collect();
+        let cells: Vec<Pairs> =
+            self.points().iter().map(|p| if compares { self.pairs(p) } else { alone(p) }).collect();
+        let cells: Vec<Pairs> = cells.into_iter().filter(|pairs| !pairs.is_empty()).collect();
+        let way = if claims_more(expectation) { 1.0 } else { -1.0 };
+        let each = || cells.iter().filter_map(|pairs| compare(expectation, pairs, cells.len()));
+        match self.claim.over {
+            Over::Most => each().max_by(|a, b| (way * a.size).total_cmp(&(way * b.size))),
+            Over::Least => each().min_by(|a, b| (way * a.size).total_cmp(&(way * b.size))),
+            Over::Mean => compare(expectation, &mean_of_cells(&cells), 1),
+        }
     }
 
     /// That of the medians of all runs.
-    fn median_effect(&self, expectation: Expectation) -> Option<Effect> {
+    fn effect_of_medians(&self, expectation: Expectation) -> Option<Effect> {
         let points = self.points();
-        let pairs: Vec<(f64, f64)> = if expectation.compares() {
+        let pairs: Pairs = if expectation.compares() {
             points.iter().flat_map(|point| self.pairs(point)).collect()
         } else {
             points.iter().flat_map(|point| self.own(point)).map(|own| (own, 0.0)).collect()
         };
-        let (own, other) = medians(&pairs)?;
-        let relative = expectation.compares() && !matches!(expectation, Expectation::Difference(_));
-        let base = if relative { other } else { 1.0 };
-        let half = spread_of_medians(&pairs, |(own, other)| {
-            if relative { (other > 0.0).then(|| own / other) } else { Some(own - other) }
+        let medians = |pairs: &[&(f64, f64)]| {
+            let own = median(pairs.iter().map(|pair| pair.0).collect())?;
+            Some((own, median(pairs.iter().map(|pair| pair.1).collect())?))
+        };
+        resampled(&pairs, |sample| sized(expectation, medians(sample)?))
+    }
+
+    /// That of a percentile of the blocks of all runs together.
+    fn effect_of_pooled(&self, expectation: Expectation) -> Option<Effect> {
+        let Claim { scheduler, subject, against, .. } = self.claim;
+        let share = self.claim.measure.share_of_latency()?;
+        let points = self.points();
+        let tails = |scheduler: &str, at: &Point, subject: &Subject| {
+            let elsewhere = points.iter().map(|point| {
+                let mut point = point.clone();
+                point.extend(at.clone());
+                point
+            });
+            elsewhere.flat_map(|point| self.tails(scheduler, &point, subject)).collect::<Vec<_>>()
+        };
+        let own = tails(scheduler, &Point::new(), subject);
+        let other = if expectation.compares() {
+            tails(&against.scheduler, &against.at, &against.subject)
+        } else {
+            own.clone()
+        };
+        let runs: Vec<(Tail<'_>, Tail<'_>)> = own.into_iter().zip(other).collect();
+        resampled(&runs, |sample| {
+            let own = pooled(sample.iter().map(|run| run.0), share)?;
+            sized(expectation, (own, pooled(sample.iter().map(|run| run.1), share)?))
+        })
+    }
+
+    /// How the latencies of a flow are distributed, run by run.
+    fn tails(&self, scheduler: &str, point: &Point, subject: &Subject) -> Vec<Tail<'_>> {
+        let runs = self.records.iter().filter(|one| one.run.scheduler == scheduler && one.point == *point);
+        let flows = runs.filter_map(|record| {
+            record.run.flows.iter().find(|flow| Some(&flow.name) == subject.flow.as_ref())
         });
-        Some(Effect { amount: own - other, half: half.map(|half| half * base), base })
+        flows
+            .map(|flow| Tail { decided: flow.total.decided_blocks() as f64, points: &flow.distribution })
+            .collect()
     }
 
     /// What the claim is about, seed by seed.
@@ -305,47 +455,47 @@ impl Evaluator<'_> {
         own.iter().filter_map(|(seed, value)| Some((*value, of(*seed)?))).collect()
     }
 
-    fn ranking(&self, best: Best) -> Option<(Verdict, String)> {
+    fn ranking(&self, best: Best) -> Option<Outcome> {
         let (measure, unit) = (self.claim.measure, self.claim.measure.unit());
-        let (mut cells, mut beaten, mut worst): (usize, usize, Option<(f64, String)>) = (0, 0, None);
-        let mut certain = true;
-        for point in self.points() {
-            let own = self.values(&self.claim.scheduler, &point, &self.claim.subject);
-            if own.is_empty() {
-                continue;
-            }
-            cells += 1;
-            let mut by: Option<(f64, String)> = None;
-            for rival in self.rivals(&point) {
-                let other = self.values(&rival, &point, &self.claim.subject);
-                let ahead: Vec<f64> = other
-                    .iter()
-                    .filter_map(|(seed, value)| {
-                        let own = own.iter().find(|(own, _)| own == seed)?.1;
-                        Some(if best == Best::Highest { value - own } else { own - value })
-                    })
-                    .collect();
-                let Some(lead) = Estimate::of(&ahead) else { continue };
-                certain &= lead.half.is_some();
-                let clear = lead.mean > lead.half.unwrap_or(0.0) && lead.mean > 0.0;
-                if clear && by.as_ref().is_none_or(|(most, _)| lead.mean > *most) {
-                    by = Some((lead.mean, format!("{rival} by {}{}", show(unit, lead.mean), place(&point))));
-                }
-            }
-            beaten += usize::from(by.is_some());
-            if by.as_ref().map(|(lead, _)| *lead) > worst.as_ref().map(|(lead, _)| *lead) {
-                worst = by;
-            }
-        }
-        let verdict = match (cells, beaten) {
-            (0, _) => return None,
-            _ if !certain => Verdict::Unclear,
-            (_, 0) => Verdict::Holds,
-            (cells, beaten) if beaten * 2 < cells => Verdict::DirectionOnly,
+        let leads: Vec<Lead> = self.points().iter().filter_map(|point| self.lead(best, point)).collect();
+        let count = |what: fn(&Lead) -> bool| leads.iter().filter(|lead| what(lead)).count();
+        let (cells, ahead, beaten) = (leads.len(), count(Lead::is_ahead), count(Lead::is_beaten));
+        let verdict = match cells {
+            0 => return None,
+            _ if leads.iter().any(|lead| lead.of.half.is_none()) => Verdict::Unclear,
+            _ if ahead == cells => Verdict::Holds,
+            _ if 2 * ahead > cells && 2 * beaten < cells => Verdict::DirectionOnly,
+            _ if beaten == 0 => Verdict::Tied,
             _ => Verdict::DoesNotHold,
         };
-        let first = format!("in {} of {cells}", cells - beaten);
-        Some((verdict, worst.map_or(first.clone(), |(_, who)| format!("{first}; {measure}: {who}"))))
+        let mut found = format!("ahead in {ahead} of {cells}");
+        if let Some(worst) =
+            leads.iter().min_by(|a, b| a.of.mean.total_cmp(&b.of.mean)).filter(|_| ahead < cells)
+        {
+            let (word, lead) =
+                if worst.is_beaten() { ("behind", -worst.of.mean) } else { ("beside", worst.of.mean) };
+            let by = signed(lead, &show(unit, lead.abs()));
+            found += &format!("; {measure}: {word} {} by {by}{}", worst.rival, worst.place);
+        }
+        Some(Outcome::of(verdict, found))
+    }
+
+    /// How far the scheduler is ahead of the best of the others in a cell.
+    fn lead(&self, best: Best, point: &Point) -> Option<Lead> {
+        let own = self.values(&self.claim.scheduler, point, &self.claim.subject);
+        let ahead_of = |rival: String| {
+            let other = self.values(&rival, point, &self.claim.subject);
+            let leads: Vec<f64> = other
+                .iter()
+                .filter_map(|(seed, value)| {
+                    let own = own.iter().find(|(own, _)| own == seed)?.1;
+                    Some(if best == Best::Highest { own - value } else { value - own })
+                })
+                .collect();
+            Some(Lead { of: Estimate::of(&leads)?, rival, place: place(point) })
+        };
+        let leads = self.rivals(point).into_iter().filter_map(ahead_of);
+        leads.min_by(|a, b| a.least().total_cmp(&b.least()))
     }
 
     /// The cells that it is about, in order of the runs.
@@ -365,7 +515,7 @@ impl Evaluator<'_> {
         let mut rivals: Vec<String> = Vec::new();
         for record in self.records.iter().filter(|record| record.point == *point) {
             let name = &record.run.scheduler;
-            if *name != self.claim.scheduler && !rivals.contains(name) {
+            if *name != self.claim.scheduler && !self.apart.contains(&name) && !rivals.contains(name) {
                 rivals.push(name.clone());
             }
         }
@@ -382,6 +532,134 @@ impl Evaluator<'_> {
                 Some((record.run.seed, subject.measure(measure, View::default(), &record.run)?))
             })
             .collect()
+    }
+}
+
+/// By how much a scheduler is ahead of another one.
+struct Lead {
+    of: Estimate,
+    rival: String,
+    /// In which cell, for the end of a sentence.
+    place: String,
+}
+
+impl Lead {
+    fn half(&self) -> f64 {
+        self.of.half.unwrap_or(0.0)
+    }
+
+    /// What it is at least.
+    fn least(&self) -> f64 {
+        self.of.mean - self.half()
+    }
+
+    fn is_ahead(&self) -> bool {
+        self.least() > 0.0
+    }
+
+    fn is_beaten(&self) -> bool {
+        self.of.mean + self.half() < 0.0
+    }
+}
+
+impl Effect {
+    /// The mean of these values as one of several that it is chosen from.
+    fn of(values: &[f64], choices: usize) -> Option<Self> {
+        let Estimate { mean, half } = Estimate::among(values, choices)?;
+        Some(Self { size: mean, interval: half.map(|half| Interval::around(mean, half)), runs: values.len() })
+    }
+}
+
+/// The effect that runs show, as one of several cells that it is chosen from.
+fn compare(expectation: Expectation, pairs: &[(f64, f64)], choices: usize) -> Option<Effect> {
+    let of = |value: &dyn Fn(&(f64, f64)) -> f64| {
+        Effect::of(&pairs.iter().map(value).collect::<Vec<_>>(), choices)
+    };
+    match expectation {
+        _ if !expectation.compares() => of(&|(own, _)| *own),
+        Expectation::Difference(_) => of(&|(own, other)| own - other),
+        _ if pairs.iter().all(|(own, other)| *own > 0.0 && *other > 0.0) => {
+            let Effect { size, interval, runs } = of(&|(own, other)| (own / other).ln())?;
+            let interval =
+                interval.map(|Interval { low, high }| Interval { low: low.exp_m1(), high: high.exp_m1() });
+            Some(Effect { size: size.exp_m1(), interval, runs })
+        }
+        _ => {
+            let base = pairs.iter().map(|(_, other)| other).sum::<f64>() / pairs.len() as f64;
+            of(&|(own, other)| (own - other) / base).filter(|_| base > 0.0)
+        }
+    }
+}
+
+/// The first run of every cell as one, the second of every cell, and so on: the means of what they have.
+fn mean_of_cells(cells: &[Pairs]) -> Pairs {
+    let runs = cells.iter().map(Vec::len).min().unwrap_or(0);
+    let mean = |run: usize, of: fn(&(f64, f64)) -> f64| {
+        cells.iter().map(|cell| of(&cell[run])).sum::<f64>() / cells.len() as f64
+    };
+    (0..runs).map(|run| (mean(run, |pair| pair.0), mean(run, |pair| pair.1))).collect()
+}
+
+/// What a claim says of one value beside another.
+fn sized(expectation: Expectation, (own, other): (f64, f64)) -> Option<f64> {
+    match expectation {
+        _ if !expectation.compares() => Some(own),
+        Expectation::Difference(_) => Some(own - other),
+        _ => (other > 0.0).then(|| own / other - 1.0),
+    }
+}
+
+/// The effect of all runs together, with the interval of the bootstrap.
+fn resampled<T>(runs: &[T], effect: impl Fn(&[&T]) -> Option<f64>) -> Option<Effect> {
+    let size = effect(&runs.iter().collect::<Vec<_>>())?;
+    let interval = bootstrap(runs, effect).map(|(low, high)| Interval { low, high });
+    Some(Effect { size, interval, runs: runs.len() })
+}
+
+/// How latencies of a run are distributed.
+#[derive(Clone, Copy)]
+struct Tail<'a> {
+    /// How many blocks arrived or were given up.
+    decided: f64,
+    points: &'a [DistributionPoint],
+}
+
+impl Tail<'_> {
+    /// The share of blocks that took longer.
+    fn later(&self, latency_us: u64) -> f64 {
+        let after = self.points.partition_point(|point| point.latency_us <= latency_us);
+        after.checked_sub(1).map_or(1.0, |at| self.points[at].later)
+    }
+}
+
+/// The latency in microseconds that a share of the blocks of all runs do not exceed; none if so many never arrived.
+fn pooled<'a>(runs: impl Iterator<Item = Tail<'a>>, share: f64) -> Option<f64> {
+    let runs: Vec<Tail<'_>> = runs.collect();
+    let all: f64 = runs.iter().map(|run| run.decided).sum();
+    let mut latencies: Vec<u64> =
+        runs.iter().flat_map(|run| run.points).map(|point| point.latency_us).collect();
+    latencies.sort_unstable();
+    latencies.dedup();
+    let later = |latency: u64| runs.iter().map(|run| run.decided * run.later(latency)).sum::<f64>();
+    let at = latencies.partition_point(|latency| later(*latency) > (1.0 - share) * all);
+    latencies.get(at).map(|latency| *latency as f64)
+}
+
+/// What was found, in words.
+fn describe(expectation: Expectation, unit: Unit, effect: &Effect) -> String {
+    let ends = |text: &dyn Fn(f64) -> String| {
+        effect
+            .interval
+            .map_or(String::new(), |Interval { low, high }| format!(" ({} to {})", text(low), text(high)))
+    };
+    let plain = |text: &dyn Fn(f64) -> String| text(effect.size) + &ends(text);
+    match expectation {
+        Expectation::Change(_) | Expectation::ChangeAtLeast(_) | Expectation::Less | Expectation::More => {
+            plain(&percent)
+        }
+        Expectation::Times(_) => plain(&|size| format!("× {:.2}", size + 1.0)),
+        Expectation::Difference(_) => plain(&|size| signed(size, &show(unit, size.abs()))),
+        _ => plain(&|size| show(unit, size)),
     }
 }
 
@@ -421,20 +699,9 @@ mod tests {
         Record { experiment: "e".into(), point, key: String::new(), run }
     }
 
-    /// The verdict on these cells, each run twice with the same outcome.
-    fn found_twice(expectation: Expectation, over: Over, cells: &[(&str, u64, u64)]) -> (Verdict, String) {
-        found(expectation, over, &[cells, cells].concat())
-    }
-
-    fn found(expectation: Expectation, over: Over, numbers: &[(&str, u64, u64)]) -> (Verdict, String) {
-        let records: Vec<Record> = numbers
-            .iter()
-            .zip(1..)
-            .flat_map(|(&(place, own, other), seed)| {
-                [record("storm", place, seed, own), record("minrtt", place, seed, other)]
-            })
-            .collect();
-        let claim = Claim {
+    /// A claim of `storm` against `minrtt`.
+    fn claim(expectation: Expectation, over: Over) -> Claim {
+        Claim {
             id: String::new(),
             of: Of::Mean,
             says: String::new(),
@@ -450,9 +717,25 @@ mod tests {
             },
             expectation,
             finding: String::new(),
-        };
+        }
+    }
+
+    /// The verdict on these cells, each run twice with the same outcome.
+    fn found_twice(expectation: Expectation, over: Over, cells: &[(&str, u64, u64)]) -> (Verdict, String) {
+        found(expectation, over, &[cells, cells].concat())
+    }
+
+    fn found(expectation: Expectation, over: Over, numbers: &[(&str, u64, u64)]) -> (Verdict, String) {
+        let records: Vec<Record> = numbers
+            .iter()
+            .zip(1..)
+            .flat_map(|(&(place, own, other), seed)| {
+                [record("storm", place, seed, own), record("minrtt", place, seed, other)]
+            })
+            .collect();
+        let claim = claim(expectation, over);
         let records: Vec<&Record> = records.iter().collect();
-        let finding = Evaluator { claim: &claim, records: &records }.judge("e");
+        let finding = Evaluator { claim: &claim, records: &records, apart: &[] }.outcome();
         (finding.verdict, finding.found)
     }
 
@@ -460,9 +743,9 @@ mod tests {
     fn a_cell_with_next_to_nothing_does_not_decide() {
         let cells = [("hall", 50, 100), ("street", 2, 1)];
         let mean = found_twice(Expectation::Change(-0.5), Over::Mean, &cells);
-        assert_eq!(mean, (Verdict::Holds, "-48.5 % ± 0.0".into()));
+        assert_eq!(mean, (Verdict::Holds, "-48.5 % (-48.5 % to -48.5 %)".into()));
         let least = found_twice(Expectation::Change(-0.5), Over::Least, &cells);
-        assert_eq!(least, (Verdict::DoesNotHold, "+100.0 % ± 0.0".into()));
+        assert_eq!(least, (Verdict::DoesNotHold, "+100.0 % (+100.0 % to +100.0 %)".into()));
     }
 
     #[test]
@@ -488,7 +771,7 @@ mod tests {
         let seeds = [("hall", 5, 10), ("hall", 12, 10), ("hall", 7, 10)];
         assert_eq!(found(Expectation::Less, Over::Mean, &seeds).0, Verdict::Unclear);
         let seeds = [("hall", 5, 10), ("hall", 6, 10), ("hall", 5, 10)];
-        // -46.7 % ± 14.3.
+        // -46.9 % (-59.1 % to -31.0 %).
         assert_eq!(found(Expectation::Change(-0.4), Over::Mean, &seeds).0, Verdict::Holds);
         assert_eq!(found(Expectation::Change(-0.5), Over::Mean, &seeds).0, Verdict::DirectionOnly);
         assert_eq!(found(Expectation::Change(-0.9), Over::Mean, &seeds).0, Verdict::DirectionOnly);
@@ -533,5 +816,117 @@ mod tests {
             );
         }
         assert_eq!(found(Expectation::More, Over::Mean, &[("hall", 7, 0)]).0, Verdict::Unclear);
+    }
+
+    /// Runs of any number of schedulers in one place; the claim is about the first.
+    fn all(schedulers: &[(&str, &[u64])]) -> Vec<Record> {
+        let runs = schedulers.iter().flat_map(|(name, values)| {
+            values.iter().zip(1..).map(|(value, seed)| record(name, "hall", seed, *value))
+        });
+        runs.collect()
+    }
+
+    fn among(expectation: Expectation, schedulers: &[(&str, &[u64])]) -> Outcome {
+        let records = all(schedulers);
+        let records: Vec<&Record> = records.iter().collect();
+        let claim = claim(expectation, Over::Mean);
+        Evaluator { claim: &claim, records: &records, apart: &[] }.outcome()
+    }
+
+    #[test]
+    fn the_best_is_ahead_of_all_and_not_only_behind_none() {
+        let lowest =
+            |schedulers: &[(&str, &[u64])]| among(Expectation::Best(Best::Lowest), schedulers).verdict;
+        let own: (&str, &[u64]) = ("storm", &[10, 11, 10]);
+        assert_eq!(lowest(&[own, ("minrtt", &[20, 21, 20]), ("ecf", &[30, 31, 30])]), Verdict::Holds);
+        assert_eq!(lowest(&[own, ("minrtt", &[20, 21, 20]), ("ecf", &[10, 12, 9])]), Verdict::Tied);
+        assert_eq!(lowest(&[own, ("minrtt", &[20, 21, 20]), ("ecf", &[5, 6, 5])]), Verdict::DoesNotHold);
+    }
+
+    #[test]
+    fn a_value_that_all_have_says_nothing() {
+        let value = |schedulers: &[(&str, &[u64])]| among(Expectation::Value(100.0), schedulers).verdict;
+        let own: (&str, &[u64]) = ("storm", &[100, 101, 100]);
+        assert_eq!(value(&[own, ("minrtt", &[100, 100, 100])]), Verdict::Saturated);
+        assert_eq!(value(&[own, ("minrtt", &[104, 104, 104])]), Verdict::Holds);
+        assert_eq!(value(&[own]), Verdict::Holds, "there is nobody else");
+    }
+
+    #[test]
+    fn an_outlier_does_not_hide_what_all_seeds_show() {
+        // The difference of the means is 504 ± 1,090.
+        let more = among(
+            Expectation::More,
+            &[("storm", &[110, 2_600, 130, 120, 125]), ("minrtt", &[80, 83, 85, 82, 84])],
+        );
+        assert_eq!(more.verdict, Verdict::Unclear, "even so: {}", more.found);
+        let more = among(
+            Expectation::More,
+            &[("storm", &[160, 2_600, 180, 170, 175]), ("minrtt", &[40, 43, 45, 42, 44])],
+        );
+        assert_eq!(more.verdict, Verdict::Holds, "{}", more.found);
+    }
+
+    #[test]
+    fn what_is_unclear_says_how_many_seeds_would_decide() {
+        let less = among(Expectation::Less, &[("storm", &[5, 12, 7]), ("minrtt", &[10, 10, 10])]);
+        // The interval of the logarithm is -0.29 ± 1.09: 3 · (1.09 / 0.29)² for the plain numbers.
+        assert!(
+            less.verdict == Verdict::Unclear && less.seeds.is_some_and(|n| (10..200).contains(&n)),
+            "{:?}",
+            less.seeds
+        );
+        let clear = among(Expectation::Less, &[("storm", &[5, 6, 5]), ("minrtt", &[10, 10, 10])]);
+        assert_eq!(clear.seeds, None);
+    }
+
+    #[test]
+    fn the_greatest_of_many_needs_more() {
+        // Four cells alike: each alone would be less, and to be the least of four takes more.
+        let runs = [("hall", 5, 10), ("street", 5, 10), ("yard", 5, 10), ("lane", 5, 10)];
+        let noisy = [("hall", 9, 10), ("street", 9, 10), ("yard", 9, 10), ("lane", 9, 10)];
+        let third = [("hall", 6, 10), ("street", 6, 10), ("yard", 6, 10), ("lane", 6, 10)];
+        let cells = [runs, noisy, third].concat();
+        assert_eq!(found(Expectation::Less, Over::Most, &cells[..]).0, Verdict::Unclear);
+        let one: Vec<_> = cells.iter().filter(|cell| cell.0 == "hall").copied().collect();
+        assert_eq!(found(Expectation::Less, Over::Most, &one).0, Verdict::Unclear);
+    }
+
+    #[test]
+    fn tolerances_suit_the_unit() {
+        assert_eq!((tolerance(Unit::Level, 46.1), tolerance(Unit::Frames, 29.6)), (1.0, 1.0));
+        assert!((tolerance(Unit::Ratio, 0.92) - 0.02).abs() < 1e-9, "8 % lack");
+        assert!((tolerance(Unit::Ratio, 0.04) - 0.01).abs() < 1e-9);
+        assert!((tolerance(Unit::Time, 100.0) - 25.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn pooled_percentiles_are_those_of_all_blocks() {
+        let point = |latency_us, later| DistributionPoint { latency_us, later };
+        let good = [point(0, 1.0), point(10, 0.001), point(20, 0.0)];
+        let bad = [point(0, 1.0), point(10, 0.5), point(300, 0.01), point(400, 0.0)];
+        let tails = [Tail { decided: 900.0, points: &good }, Tail { decided: 100.0, points: &bad }];
+        // Of 1,000 blocks one more than 300 and fewer than 50.9 more than 10.
+        assert_eq!(pooled(tails.into_iter(), 0.9), Some(10.0));
+        assert_eq!(pooled(tails.into_iter(), 0.99), Some(300.0));
+        assert_eq!(pooled(tails.into_iter(), 0.9999), Some(400.0));
+        let lost = [point(0, 1.0), point(10, 0.2)];
+        assert_eq!(
+            pooled([Tail { decided: 10.0, points: &lost }].into_iter(), 0.9),
+            None,
+            "a fifth never arrived"
+        );
+    }
+
+    #[test]
+    fn rivals_over_another_transport_are_no_rivals() {
+        let records =
+            all(&[("storm", &[10, 11, 10]), ("minrtt", &[20, 21, 20]), ("minrtt+stock", &[5, 6, 5])]);
+        let records: Vec<&Record> = records.iter().collect();
+        let claim = claim(Expectation::Best(Best::Lowest), Over::Mean);
+        let verdict = |apart: &str| {
+            Evaluator { claim: &claim, records: &records, apart: &[&apart.to_owned()] }.outcome().verdict
+        };
+        assert_eq!((verdict("minrtt+stock"), verdict("minrtt")), (Verdict::Holds, Verdict::DoesNotHold));
     }
 }

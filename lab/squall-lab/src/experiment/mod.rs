@@ -18,6 +18,7 @@ mod shard;
 mod study;
 mod traces;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -26,7 +27,7 @@ use squall_sched::Registry;
 pub use cell::{Cell, Point};
 pub use claim::{Against, Best, Claim, Expectation, Of, Over};
 pub use judge::{Finding, Verdict, judge};
-pub use plot::{Along, Plot, PlotKind, PlotScale};
+pub use plot::{Along, Plot, PlotKind, PlotScale, Step};
 pub use record::{ReadRecordsError, Record, parse_records, read_records, record_line};
 pub use reduced::Reduced;
 pub use shard::Shard;
@@ -75,6 +76,9 @@ pub struct Source {
     pub setup: String,
     /// Names of further experiments of the paper that its claims cover.
     pub also: Vec<String>,
+    /// The baselines as the paper had them, over a stock transport, by the name of Squall's: claims about the latter are
+    /// judged for the former as well.
+    pub stock: BTreeMap<String, String>,
 }
 
 /// A parameter that varies: an `[[axis]]` of the file.
@@ -141,6 +145,7 @@ impl Experiment {
     pub fn with_traces(mut self, folder: &Path) -> Result<Self, ScenarioError> {
         if !self.traces.is_empty() {
             self.recorded = Some(folder.to_owned());
+            traces::replace_axes(&mut self, folder);
             self.cells(false)?;
         }
         Ok(self)

@@ -41,10 +41,29 @@ pub enum PlotKind {
         /// measure; none where the paper has none.
         paper: BTreeMap<String, Vec<Option<f64>>>,
     },
+    /// Measures of one unit from step to step: what each mechanism adds to those before it.
+    Ladder {
+        /// What is added, and by which scheduler it is shown.
+        steps: Vec<Step>,
+        /// What is measured.
+        measures: Vec<Measure>,
+        /// How the vertical axis goes; none: as it suits the values.
+        scale: Option<PlotScale>,
+    },
     /// The share of blocks of the flow that took longer than a time, both on logarithmic axes.
     Tail,
     /// The share of blocks of the flow that took at most a time.
     Cdf,
+}
+
+/// A step of a ladder.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// What it adds.
+    pub name: String,
+    /// The scheduler, with suffixes, that has this and all before it.
+    pub scheduler: String,
 }
 
 /// What varies from left to right.
@@ -95,11 +114,44 @@ impl Reader<'_> {
             Subject { flow: table.flow.clone(), class: table.class.clone(), path: table.path.clone() };
         let kind = match table.kind {
             KindWord::Values => self.values(&table, &subject)?,
+            KindWord::Ladder => self.ladder(&table, &subject)?,
             kind => self.distribution(&table, kind)?,
         };
         let known = self.experiment.scenario.check_subject(&subject);
         known.map_err(|(field, words)| self.at(field, words))?;
         Ok(Plot { title: table.title, kind, at: table.at, subject, schedulers: table.schedulers })
+    }
+
+    fn ladder(&self, table: &PlotTable, subject: &Subject) -> Result<PlotKind, Problem> {
+        let foreign = [
+            ("x", table.x.is_some()),
+            ("measure", table.measure.is_some()),
+            ("classes", table.classes.is_some()),
+            ("schedulers", !table.schedulers.is_empty()),
+            ("paper", !table.paper.is_empty()),
+        ];
+        if let Some((field, _)) = foreign.iter().find(|(_, given)| *given) {
+            return Err(self.at(field, format!("{field}: a ladder has steps and measures")));
+        }
+        let measures = table.measures.clone().unwrap_or_default();
+        if measures.is_empty() || table.steps.is_empty() {
+            return Err(self.at("kind", "kind: a ladder needs steps and measures"));
+        }
+        for step in &table.steps {
+            self.runs("steps", &step.scheduler)?;
+        }
+        self.one_unit(&measures)?;
+        for measure in &measures {
+            self.subject(subject, *measure)?;
+        }
+        Ok(PlotKind::Ladder { steps: table.steps.clone(), measures, scale: table.scale })
+    }
+
+    fn one_unit(&self, measures: &[Measure]) -> Result<(), Problem> {
+        let Some((first, others)) = measures.split_first() else { return Ok(()) };
+        others.iter().find(|other| other.unit() != first.unit()).map_or(Ok(()), |other| {
+            Err(self.at("measures", format!("measures: {first} and {other} have different units")))
+        })
     }
 
     fn distribution(&self, table: &PlotTable, kind: KindWord) -> Result<PlotKind, Problem> {
@@ -111,6 +163,7 @@ impl Reader<'_> {
             ("class", table.class.is_some()),
             ("path", table.path.is_some()),
             ("scale", table.scale.is_some()),
+            ("steps", !table.steps.is_empty()),
             ("paper", !table.paper.is_empty()),
         ];
         if let Some((field, _)) = foreign.iter().find(|(_, given)| *given) {
@@ -123,12 +176,12 @@ impl Reader<'_> {
     }
 
     fn values(&self, table: &PlotTable, subject: &Subject) -> Result<PlotKind, Problem> {
+        if !table.steps.is_empty() {
+            return Err(self.at("steps", "steps: only a ladder has them"));
+        }
         let (along, measures) = self.along(table)?;
         let measure = measures[0];
-        if let Some(other) = measures.iter().find(|other| other.unit() != measure.unit()) {
-            let words = format!("measures: {measure} and {other} have different units");
-            return Err(self.at("measures", words));
-        }
+        self.one_unit(&measures)?;
         for measure in measures {
             match &along {
                 Along::Classes(classes) => classes.iter().try_for_each(|class| {

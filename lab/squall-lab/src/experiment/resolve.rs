@@ -7,7 +7,7 @@ use squall_sched::Registry;
 
 use super::claim::{Against, Way};
 use super::file::{ClaimTable, ExperimentFile, IdsFile};
-use super::{Axis, Claim, Expectation, Experiment, MAX_CELLS, Of, Over, Source, cell};
+use super::{Axis, AxisPoint, Claim, Expectation, Experiment, MAX_CELLS, Of, Over, Source, cell, traces};
 use crate::measure::{Measure, Subject};
 use crate::scenario::{MAX_LIST, Place, Problem, Quantity, Scenario, ScenarioError, Text};
 use crate::variant::Variant;
@@ -64,6 +64,11 @@ fn resolve(tables: ExperimentFile, scenario: Scenario, text: &Text) -> Result<Ex
     };
     check_reduced(&experiment)?;
     check_also(&experiment.source)?;
+    check_stock(&experiment)?;
+    traces::axes(&experiment).map_err(|(key, words)| {
+        let place = Place::of("traces");
+        Problem::at(place, format!("{key}: {words}"))
+    })?;
     for (list, count) in [("claim", claims.len()), ("figure", plots.len())] {
         if count > MAX_LIST {
             let words = format!("{count} [[{list}]] tables, expected at most {MAX_LIST}");
@@ -71,9 +76,9 @@ fn resolve(tables: ExperimentFile, scenario: Scenario, text: &Text) -> Result<Ex
         }
     }
     let claims = claims.into_iter().enumerate();
-    experiment.claims = claims
-        .map(|(index, table)| Reader { list: "claim", index, experiment: &experiment }.claim(table))
-        .collect::<Result<_, _>>()?;
+    let read = |(index, table)| Reader { list: "claim", index, experiment: &experiment }.claims(table);
+    let read: Vec<Vec<Claim>> = claims.map(read).collect::<Result<_, _>>()?;
+    experiment.claims = read.into_iter().flatten().collect();
     let plots = plots.into_iter().enumerate();
     experiment.plots = plots
         .map(|(index, table)| Reader { list: "figure", index, experiment: &experiment }.plot(table))
@@ -87,6 +92,24 @@ fn check_also(source: &Source) -> Result<(), Problem> {
         let words = format!("also: {:?} is no name of an experiment", source.also[index]);
         Err(Problem::at(Place::of("paper").key("also").index(index), words))
     })
+}
+
+fn check_stock(experiment: &Experiment) -> Result<(), Problem> {
+    let stock = &experiment.source.stock;
+    let unknown = stock.iter().flat_map(|(own, other)| [own, other]).find(|name| !is_run(experiment, name));
+    unknown.map_or(Ok(()), |name| {
+        let place = Place::of("paper").key("stock");
+        Err(Problem::at(place, format!("stock: the experiment does not run {name:?}")))
+    })
+}
+
+/// Whether a scheduler takes part. Points may have schedulers of their own.
+fn is_run(experiment: &Experiment, scheduler: &str) -> bool {
+    let points = experiment.axes.iter().flat_map(|axis| &axis.points);
+    let set = points.flat_map(|point| &point.set).filter(|(name, _)| *name == "schedulers");
+    let listed = set.filter_map(|(_, value)| value.as_array()).flatten().filter_map(toml::Value::as_str);
+    let own = experiment.scenario.schedulers.iter().map(String::as_str);
+    own.chain(listed).any(|known| known == scheduler)
 }
 
 fn check_axes(axes: &[Axis]) -> Result<(), Problem> {
@@ -142,6 +165,23 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// The claim, or one for each point of an axis.
+    fn claims(&self, mut table: ClaimTable) -> Result<Vec<Claim>, Problem> {
+        let Some(name) = table.each.take() else { return Ok(vec![self.claim(table)?]) };
+        let axis = self.experiment.axes.iter().find(|axis| axis.name == name);
+        let axis = axis.ok_or_else(|| self.at("each", format!("each: no axis is called {name:?}")))?;
+        if table.at.contains_key(&name) {
+            return Err(self.at("each", format!("each: at fixes {name}")));
+        }
+        let claim = self.claim(table)?;
+        let at_point = |point: &AxisPoint| {
+            let mut claim = Claim { says: format!("{}: {}", claim.says, point.name), ..claim.clone() };
+            claim.at.insert(name.clone(), point.name.clone());
+            claim
+        };
+        Ok(axis.points.iter().map(at_point).collect())
+    }
+
     fn claim(&self, table: ClaimTable) -> Result<Claim, Problem> {
         let expectation = self.expectation(&table)?;
         self.points("at", &table.at)?;
@@ -152,11 +192,10 @@ impl Reader<'_> {
         }
         let compared =
             table.against.is_some() || !table.against_at.is_empty() || table.against_class.is_some();
-        let about = !matches!(expectation, Expectation::AtLeast(_) | Expectation::AtMost(_));
         if expectation.compares() && !compared {
             return Err(self.at("scheduler", "the claim compares, and does not say with what: against"));
         }
-        if compared && !expectation.compares() && about {
+        if compared && !expectation.compares() {
             return Err(
                 self.at("against", "against: the claim does not compare: change, times, difference or is")
             );
@@ -166,8 +205,13 @@ impl Reader<'_> {
             let known: Vec<&str> = self.experiment.ids().collect();
             return Err(self.at("id", format!("id: {id:?} is none of {}", known.join(", "))));
         }
-        if table.of == Of::Median && (table.best.is_some() || table.over != Over::Mean) {
-            return Err(self.at("of", "of: the median is one of all runs, with neither best nor over"));
+        if table.of != Of::Mean && (table.best.is_some() || table.over != Over::Mean) {
+            return Err(
+                self.at("of", "of: median and pooled are of all runs together, with neither best nor over")
+            );
+        }
+        if table.of == Of::Pooled && (table.measure.share_of_latency().is_none() || table.class.is_some()) {
+            return Err(self.at("of", "of: pooled are only percentiles of the latency of a flow"));
         }
         let subject = Subject { flow: table.flow, class: table.class, path: table.path };
         let other = table
@@ -206,6 +250,7 @@ impl Reader<'_> {
         let all = [
             read("value", &table.value)?.map(Expectation::Value),
             table.change.map(Expectation::Change),
+            table.change_at_least.map(Expectation::ChangeAtLeast),
             table.times.map(Expectation::Times),
             difference.map(Expectation::Difference),
             table.is.map(|way| match way {
@@ -221,7 +266,7 @@ impl Reader<'_> {
             (Some(one), None) => Ok(one),
             _ => Err(self.at(
                 "says",
-                "a claim has one of value, change, times, difference, is, best, at_least and at_most",
+                "a claim has one of value, change, change_at_least, times, difference, is, best, at_least and at_most",
             )),
         }
     }
@@ -247,13 +292,9 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Points may have schedulers of their own.
+    /// Whether a scheduler takes part.
     pub(super) fn runs(&self, field: &'static str, scheduler: &str) -> Result<(), Problem> {
-        let points = self.experiment.axes.iter().flat_map(|axis| &axis.points);
-        let set = points.flat_map(|point| &point.set).filter(|(name, _)| *name == "schedulers");
-        let listed = set.filter_map(|(_, value)| value.as_array()).flatten().filter_map(toml::Value::as_str);
-        let own = self.experiment.scenario.schedulers.iter().map(String::as_str);
-        if own.chain(listed).any(|known| known == scheduler) {
+        if is_run(self.experiment, scheduler) {
             return Ok(());
         }
         Err(self.at(field, format!("{field}: the experiment does not run {scheduler:?}")))

@@ -51,6 +51,8 @@ pub enum Unit {
     Level,
     /// A likeness, 1 for equal pictures.
     Likeness,
+    /// Frames per second.
+    Frames,
     /// None.
     Number,
 }
@@ -65,6 +67,7 @@ impl Unit {
             Unit::Time => format::time(value as u64),
             Unit::Level => format!("{value:.2} dB"),
             Unit::Likeness => format!("{value:.4}"),
+            Unit::Frames => format!("{} fps", format::digits(value)),
             Unit::Number => format::digits(value),
         }
     }
@@ -101,6 +104,21 @@ impl Measure {
             Measure::Time(quantile, Times::Latency) => Some(Measure::Time(quantile, Times::LeastLatency)),
             Measure::Time(..) => None,
             Measure::Count(_) => format!("bound_{self}").parse().ok(),
+        }
+    }
+
+    /// The share of blocks that a percentile of the latency is not exceeded by; none for other measures.
+    pub(crate) fn share_of_latency(self) -> Option<f64> {
+        let Measure::Time(quantile, Times::Latency) = self else { return None };
+        match quantile {
+            Quantile::Mean => None,
+            Quantile::P50 => Some(0.5),
+            Quantile::P90 => Some(0.9),
+            Quantile::P95 => Some(0.95),
+            Quantile::P99 => Some(0.99),
+            Quantile::P999 => Some(0.999),
+            Quantile::P9999 => Some(0.9999),
+            Quantile::Max => Some(1.0),
         }
     }
 

@@ -125,7 +125,7 @@ pub(super) const ROWS: [Row; 47] = [
         s.flow.filter(|flow| flow.total.offered_blocks > 0).map(|flow| flow.longest_gap_us as f64)
     }),
     // Pictures shown a second.
-    row("mean_fps", Unit::Number, &[Flow], |s| Some(s.playback()?.mean_fps)),
+    row("mean_fps", Unit::Frames, &[Flow], |s| Some(s.playback()?.mean_fps)),
     // Share of seconds with fewer than 24 pictures.
     row("below_smooth_ratio", Unit::Ratio, &[Flow], |s| {
         s.playback().filter(|all| !all.shown_per_second.is_empty()).map(|all| all.below_smooth_ratio)

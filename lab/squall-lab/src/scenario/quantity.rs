@@ -28,7 +28,7 @@ impl Quantity {
             Unit::Size => read::<Size>(text)?.bytes() as f64,
             Unit::Time => read::<Span>(text)?.micros() as f64,
             Unit::Ratio => read::<Ratio>(text)?.as_f64(),
-            Unit::Level | Unit::Likeness | Unit::Number => read::<f64>(text)?,
+            Unit::Level | Unit::Likeness | Unit::Frames | Unit::Number => read::<f64>(text)?,
         })
     }
 

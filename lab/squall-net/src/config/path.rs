@@ -13,6 +13,7 @@ use super::{
 use crate::{
     delay::{DelayConfig, JitterConfig},
     error::ConfigError,
+    form::{self, TextOrTable},
     loss::LossConfig,
     policer::PolicerConfig,
     queue::QueueConfig,
@@ -108,6 +109,21 @@ impl PathEvent {
     }
 }
 
+/// `"none"` is what a point of an experiment sets where the path has no radio.
+impl TextOrTable for Option<RadioConfig> {
+    const EXPECTED: &'static str = "the table of a radio, or \"none\"";
+
+    type Table = RadioConfig;
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        if text == "none" { Ok(None) } else { Err(format!("{text:?} is no radio: a table, or \"none\"")) }
+    }
+
+    fn from_table(table: RadioConfig) -> Result<Self, String> {
+        Ok(Some(table))
+    }
+}
+
 /// A path as it is written: the fields of a link beside those of the path.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -115,6 +131,7 @@ struct PathTable {
     name: String,
     metered: bool,
     bottleneck: Option<String>,
+    #[serde(deserialize_with = "form::deserialize")]
     radio: Option<RadioConfig>,
     stalls: Vec<StallConfig>,
     up: LinkPatch,
