@@ -2,7 +2,7 @@
 
 mod stage;
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use squall_lab::world::Side;
 use squall_net::{Direction, log};
@@ -199,6 +199,40 @@ fn a_warning_lowers_the_factor_at_both_ends_and_recovery_restores_it() {
     for side in [Side::Client, Side::Server] {
         assert_eq!(stage.path_stats(side)[0].signal_factor, 1.0);
     }
+}
+
+#[test]
+fn of_two_radios_the_worse_one_holds() {
+    let mut stage = stage(TWO_PATHS, 1, "minrtt");
+    stage.run_for(500_000);
+    let servers = |stage: &mut Stage, rssi: f64| {
+        let now = stage.world.instant();
+        let session = stage.world.session(Side::Server).expect("is up");
+        session.on_signal(now, IpAddr::from([192, 0, 2, 1]), &Reading::wifi(0, rssi));
+        stage.run_for(250_000);
+    };
+    let states = |stage: &mut Stage| [Side::Client, Side::Server].map(|side| stage.path_stats(side)[0].state);
+    wifi(&mut stage, STRONG);
+    servers(&mut stage, GONE);
+    assert_eq!(states(&mut stage), [PathState::Deactivated; 2], "the server's radio alone");
+    wifi(&mut stage, GONE);
+    servers(&mut stage, STRONG);
+    assert_eq!(states(&mut stage), [PathState::Deactivated; 2], "now the client's");
+    wifi(&mut stage, STRONG);
+    stage.run_for(500_000);
+    assert_eq!(states(&mut stage), [PathState::Active; 2]);
+}
+
+#[test]
+fn an_alert_does_not_wait_for_data() {
+    // Without a block there is no packet that would carry it.
+    let mut stage = stage(TWO_PATHS, 1, "minrtt");
+    stage.run_for(500_000);
+    let said = stage.world.now();
+    wifi(&mut stage, GONE);
+    stage.run_for(60_000);
+    let received = alerts(&stage, Side::Server);
+    assert!(received.first().is_some_and(|(at, _)| at - said <= 41_000), "{received:?}");
 }
 
 #[test]

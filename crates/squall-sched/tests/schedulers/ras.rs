@@ -79,6 +79,57 @@ fn alpha_decides_between_urgency_and_priority() {
     }
 }
 
+/// The blocks in the order in which their first packets leave.
+fn order(stage: &mut Stage) -> Vec<squall_sched::BlockId> {
+    let mut order = Vec::new();
+    for packet in stage.send_all() {
+        if !order.contains(&packet.block) {
+            order.push(packet.block);
+        }
+    }
+    order
+}
+
+#[test]
+fn a_block_that_is_half_sent_goes_before_a_whole_one_of_the_same_gap() {
+    let mut stage = Stage::paced("ras(alpha=1)", &[(10_000, 10)]);
+    let half = stage.hand_over(due(34 * CHUNK, 200, 0));
+    (0..17).for_each(|_| assert!(stage.send().is_some_and(|packet| packet.block == half)));
+    // 20.4 kB are left of both: Gbw = 10 − 8·20.4/190 = 9.14 and 10 − 8·20.4/189 = 9.14; R = 0.5 and 1.
+    let whole = stage.hand_over(due(17 * CHUNK, 199, 0));
+    assert_eq!(order(&mut stage), [half, whole]);
+}
+
+#[test]
+fn priorities_count_by_the_lowest_that_waits() {
+    let mut stage = Stage::paced("ras", &[(10_000, 10)]);
+    // Gbw of 0.67 and 9.84 of 10 Mbps: 0.5·0.067 + 0.5·2/2 = 0.53, and 0.5·0.984 = 0.49. With P/7 it would be 0.18.
+    let unimportant = stage.hand_over(due(105_000, 100, 2));
+    let important = stage.hand_over(due(10_000, 500, 0));
+    assert_eq!(order(&mut stage), [important, unimportant]);
+}
+
+#[test]
+fn the_gap_is_that_of_the_path_where_bandwidth_is_scarcest() {
+    let mut stage = Stage::paced("ras(alpha=1)", &[(20_000, 10), (10_000, 40)]);
+    // The first alone: 20 − 8·54/30 = 5.6 Mbps.
+    let alone = stage.hand_over(due(54_000, 40, 0));
+    // 91.7 and 8.3 kB: 20 − 8·91.7/50 = 5.3 and 10 − 8·8.3/20 = 6.7, of which the mean would be 6.0.
+    let both = stage.hand_over(due(100_000, 60, 0));
+    assert_eq!(order(&mut stage), [both, alone]);
+}
+
+#[test]
+fn a_warned_path_leaves_more_for_the_others_to_carry() {
+    let mut stage = Stage::paced("ras(alpha=1)", &[(20_000, 40), (10_000, 10)]);
+    stage.path(0).factor = 0.5;
+    // The second alone: 10 − 8·22.5/30 = 4.0 Mbps.
+    let alone = stage.hand_over(due(22_500, 40, 0));
+    // With F = 0.5 81 and 119 kB: 10 − 8·119/140 = 3.2 on the second. Without it would be 4.8 with 92 kB.
+    let both = stage.hand_over(due(200_000, 150, 0));
+    assert_eq!(order(&mut stage), [both, alone]);
+}
+
 #[test]
 fn a_block_that_cannot_make_it_is_postponed() {
     let mut stage = Stage::paced("ras", &[(10_000, 10)]);
