@@ -132,21 +132,8 @@ fn a_run_shows_tables_and_writes_files() {
     let folder = Folder::new("files");
     let file = folder.file("s.toml", SCENARIO);
     let (json, report) = (folder.path("out/s.json"), folder.path("out/s.html"));
-    let qlog = folder.path("qlog");
-    let output = lab(&[
-        "run",
-        &file,
-        "--seed",
-        "7",
-        "--scheduler",
-        "rr",
-        "--json",
-        &json,
-        "--report",
-        &report,
-        "--qlog",
-        &qlog,
-    ]);
+    let output =
+        lab(&["run", &file, "--seed", "7", "--scheduler", "rr", "--json", &json, "--report", &report]);
     let text = stdout(&output);
     assert!(output.status.success(), "{text}");
     assert!(output.stderr.is_empty(), "no progress without a terminal");

@@ -38,6 +38,17 @@ pub enum Side {
     Server,
 }
 
+/// What becomes of the bytes of packets in virtual time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protection {
+    /// They stay as they are, with a checksum in the place of the tag. Everything that happens is the same as with
+    /// [`Self::Tls`], in less time.
+    #[default]
+    Checksum,
+    /// They are encrypted, as on a network.
+    Tls,
+}
+
 /// Why a world could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
@@ -106,8 +117,28 @@ impl World {
     /// # Errors
     /// If a path is described wrongly.
     pub fn new(paths: &[PathConfig], client: Config, server: Config, seed: u64) -> Result<Self, WorldError> {
+        Self::protected(Protection::default(), paths, client, server, seed)
+    }
+
+    /// As [`Self::new`], with a choice of what becomes of the bytes of packets.
+    ///
+    /// # Errors
+    /// If a path is described wrongly.
+    pub fn protected(
+        protection: Protection,
+        paths: &[PathConfig],
+        client: Config,
+        server: Config,
+        seed: u64,
+    ) -> Result<Self, WorldError> {
         let network = Network::new(paths, seed)?;
-        let (server_tls, client_tls) = identity()?;
+        let (server_tls, client_tls) = match protection {
+            Protection::Tls => identity()?,
+            Protection::Checksum => {
+                let (server, client) = identity()?;
+                (server.unprotected(), client.unprotected())
+            }
+        };
         let epoch = Instant::now();
         let mut client = Endpoint::new(client, None, Some(endpoint_seed(seed, 1)), epoch);
         let server = Endpoint::new(server, Some(&server_tls), Some(endpoint_seed(seed, 2)), epoch);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use squall_lab::{Batch, RunError, RunResult, Scenario, result, run};
+use squall_lab::{Batch, RunError, RunResult, Scenario, result, run, world::Protection};
 use squall_proto::sched::Registry;
 
 /// Everything that is random: losses, jitter, sizes.
@@ -67,6 +67,18 @@ fn the_same_scenario_and_seed_give_the_same_bytes() {
     let alone = run(&scenario, "redundant", 2, &registry(), &mut |_| {}).expect("runs");
     let together = batch.run(&|_| {}).expect("runs");
     assert_eq!(result::to_json(&[alone]), result::to_json(&together[3..]));
+}
+
+#[test]
+fn encryption_changes_nothing_that_is_recorded() {
+    let damaging = RANDOM.replace("loss = \"1%\"", "loss = \"1%\"\ncorrupt = \"1%\"");
+    assert_ne!(damaging, RANDOM);
+    let scenario = scenario(&damaging);
+    let [plain, encrypted] = [Protection::Checksum, Protection::Tls].map(|protection| {
+        let batch = Batch { protection, ..Batch::of(&scenario, registry()) };
+        result::to_json(&batch.run(&|_| {}).expect("runs"))
+    });
+    assert!(plain == encrypted, "the results differ");
 }
 
 #[test]

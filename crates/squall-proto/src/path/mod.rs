@@ -140,6 +140,16 @@ impl Path {
         self.life.suspect_at(self.flight.waiting_since(), &self.expectation(silence))
     }
 
+    /// When the first of these is due.
+    pub(crate) fn judged_at(&self, silence: Micros) -> Option<Micros> {
+        let oldest = self.flight.waiting_since()?;
+        let expected = self.expectation(silence);
+        let challenge = self.life.challenge_at(Some(oldest), &expected)?;
+        Some(
+            self.life.suspect_at(Some(oldest), &expected).map_or(challenge, |suspect| challenge.min(suspect)),
+        )
+    }
+
     /// When an idle path is probed next, so that NATs keep it and its round-trip time stays fresh.
     pub(crate) fn idle_probe_at(&self, keep_alive: Micros) -> Option<Micros> {
         let due = self.rtt.sampled_at.max(self.probed_at) + keep_alive;

@@ -17,6 +17,8 @@ mod paths;
 mod places;
 mod tls;
 mod tolerant;
+#[cfg(any(test, feature = "unprotected"))]
+mod unprotected;
 
 use std::{
     collections::VecDeque,

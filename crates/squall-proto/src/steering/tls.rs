@@ -2,7 +2,10 @@
 
 use std::{fmt, fmt::Write as _, str::FromStr, sync::Arc};
 
-use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use noq_proto::crypto::{
+    self,
+    rustls::{QuicClientConfig, QuicServerConfig},
+};
 use ring::hmac;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
@@ -14,6 +17,9 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime},
     version::TLS13,
 };
+
+#[cfg(any(test, feature = "unprotected"))]
+use super::unprotected::Unprotected;
 
 /// The protocol's name in the TLS handshake.
 pub const ALPN: &[u8] = b"squall/1";
@@ -32,7 +38,7 @@ impl TlsError {
 /// How a client authenticates its server.
 #[derive(Clone)]
 pub struct ClientTls {
-    crypto: Arc<QuicClientConfig>,
+    crypto: Arc<dyn crypto::ClientConfig>,
 }
 
 impl ClientTls {
@@ -99,7 +105,16 @@ impl ClientTls {
         Ok(Self { crypto: Arc::new(crypto) })
     }
 
-    pub(crate) fn crypto(&self) -> Arc<QuicClientConfig> {
+    /// The same handshake, after which packets are neither encrypted nor authenticated: anyone can read and forge them. For
+    /// runs in virtual time, of which encryption takes a part of the time. Sizes of packets stay, and packets that were
+    /// damaged on the way are dropped. Both sides must do so.
+    #[cfg(any(test, feature = "unprotected"))]
+    #[must_use]
+    pub fn unprotected(self) -> Self {
+        Self { crypto: Arc::new(Unprotected(self.crypto)) }
+    }
+
+    pub(crate) fn crypto(&self) -> Arc<dyn crypto::ClientConfig> {
         self.crypto.clone()
     }
 }
@@ -107,7 +122,7 @@ impl ClientTls {
 /// How a server proves who it is.
 #[derive(Clone)]
 pub struct ServerTls {
-    crypto: Arc<QuicServerConfig>,
+    crypto: Arc<dyn crypto::ServerConfig>,
     /// Derives further keys from the private key.
     derive: hmac::Key,
 }
@@ -144,7 +159,14 @@ impl ServerTls {
         secret.as_ref().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
     }
 
-    pub(crate) fn crypto(&self) -> Arc<QuicServerConfig> {
+    /// The other side of [`ClientTls::unprotected`].
+    #[cfg(any(test, feature = "unprotected"))]
+    #[must_use]
+    pub fn unprotected(self) -> Self {
+        Self { crypto: Arc::new(Unprotected(self.crypto)), ..self }
+    }
+
+    pub(crate) fn crypto(&self) -> Arc<dyn crypto::ServerConfig> {
         self.crypto.clone()
     }
 }

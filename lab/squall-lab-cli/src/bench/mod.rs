@@ -117,7 +117,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     step("decision");
     figures.push(decision::measure());
     step("virtual time");
-    figures.push(virtual_time::measure()?);
+    figures.extend(virtual_time::measure()?);
     step("loopback");
     figures.extend(loopback::measure()?);
     if let Some(file) = &args.json {

@@ -11,7 +11,7 @@ use crate::file::FileError;
 use crate::result::{Recorder, RunResult, SAMPLE_INTERVAL_US};
 use crate::scenario::Scenario;
 use crate::variant::Variant;
-use crate::world::{Side, World};
+use crate::world::{Protection, Side, World};
 
 /// Time to connect, besides a number of round trips.
 const CONNECT_TIME: Micros = 1_000_000;
@@ -19,14 +19,23 @@ const CONNECT_TIME: Micros = 1_000_000;
 /// Round trips to connect: the handshake, the further paths, and the search for the largest packet.
 const CONNECT_ROUNDS: u64 = 10;
 
+/// How the packets of a run are treated, beside what the scenario says.
+#[derive(Default)]
+pub(super) struct Handling {
+    pub(super) protection: Protection,
+    /// Where to write qlog files, if anywhere.
+    pub(super) qlog_dir: Option<PathBuf>,
+}
+
 pub(super) fn run(
     scenario: &Scenario,
     scheduler: &str,
     seed: u64,
     registry: &Arc<Registry>,
-    qlog_dir: Option<PathBuf>,
+    handling: Handling,
     progress: &mut dyn FnMut(u64),
 ) -> Result<RunResult, RunError> {
+    let Handling { protection, qlog_dir } = handling;
     let variant = Variant::of(scheduler);
     for flow in &scenario.flows {
         variant.flow(flow).traffic.prepare(&|_, _| {}).map_err(|source| RunError::Pictures {
@@ -42,7 +51,8 @@ pub(super) fn run(
     // Not even a far first path loses the race: ids of paths are those of the file.
     let config = Config { race_delay: Duration::from_micros(start), ..config };
     let problem = |source| RunError::World { scenario: scenario.name.clone(), source };
-    let mut world = World::new(&calm, config.clone(), config, seed).map_err(problem)?;
+    let mut world =
+        World::protected(handling.protection, &calm, config.clone(), config, seed).map_err(problem)?;
     let recorder = Recorder::new(scenario.unmeasured(scheduler, seed));
     let mut application = Application::new(scenario, scheduler, seed, recorder);
     // Both sides know of metered paths before the flows begin.

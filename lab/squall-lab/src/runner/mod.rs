@@ -30,7 +30,8 @@ use crate::parallel;
 use crate::result::RunResult;
 use crate::scenario::Scenario;
 use crate::traffic::PictureError;
-use crate::world::WorldError;
+use crate::world::{Protection, WorldError};
+use course::Handling;
 
 /// Why a scenario could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +95,7 @@ pub fn run(
     registry: &Arc<Registry>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<RunResult, RunError> {
-    course::run(scenario, scheduler, seed, registry, None, progress)
+    course::run(scenario, scheduler, seed, registry, Handling::default(), progress)
 }
 
 /// Several runs of one scenario: each scheduler with each seed.
@@ -110,6 +111,8 @@ pub struct Batch<'a> {
     pub registry: Arc<Registry>,
     /// Where to write qlog files, one folder for each run, if anywhere.
     pub qlog_dir: Option<PathBuf>,
+    /// Whether packets are encrypted, which changes nothing but the time that runs take. Default: they are not.
+    pub protection: Protection,
 }
 
 impl<'a> Batch<'a> {
@@ -121,6 +124,7 @@ impl<'a> Batch<'a> {
             seeds: scenario.seeds.clone(),
             registry,
             qlog_dir: None,
+            protection: Protection::default(),
         }
     }
 
@@ -156,7 +160,8 @@ impl<'a> Batch<'a> {
             dir.join(format!("{}-{seed}", plain.trim_matches('-')))
         });
         let mut reported = 0;
-        course::run(self.scenario, scheduler, seed, &self.registry, qlog_dir, &mut |at| {
+        let handling = Handling { protection: self.protection, qlog_dir };
+        course::run(self.scenario, scheduler, seed, &self.registry, handling, &mut |at| {
             progress(at - reported);
             reported = at;
         })
