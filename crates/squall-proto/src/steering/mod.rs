@@ -125,6 +125,8 @@ pub(crate) struct Connection<P, S> {
     /// Of the datagrams that have just left.
     places: Vec<Option<usize>>,
     buffer_size: usize,
+    /// What [`Self::max_datagram`] found, until noq has been called again.
+    max_datagram: Option<usize>,
     hello: Vec<u8>,
 }
 
@@ -149,6 +151,7 @@ impl<P, S: Entry> Connection<P, S> {
             departures: Vec::new(),
             places: Vec::new(),
             buffer_size,
+            max_datagram: None,
             hello: Vec::new(),
         };
         this.match_controllers();
@@ -169,6 +172,7 @@ impl<P, S: Entry> Connection<P, S> {
     /// Closes a path that was not admitted.
     pub(crate) fn reject(&mut self, number: u32, now: Instant) {
         if let Some(path) = self.pending.iter().find(|path| path.number == number) {
+            self.max_datagram = None;
             // Closed before, it is to be polled; the last path is always admitted.
             let _ = self.inner.close_path(now, path.noq_id, VarInt::from_u32(0));
         }
@@ -204,6 +208,7 @@ impl<P, S: Entry> Connection<P, S> {
 
     /// Takes in a packet or an answer of the endpoint.
     pub(crate) fn on_event(&mut self, event: ConnectionEvent) {
+        self.max_datagram = None;
         self.inner.handle_event(event);
         self.match_controllers();
     }
@@ -213,6 +218,7 @@ impl<P, S: Entry> Connection<P, S> {
     }
 
     pub(crate) fn on_timeout(&mut self, now: Instant) {
+        self.max_datagram = None;
         self.inner.handle_timeout(now);
     }
 
@@ -220,6 +226,7 @@ impl<P, S: Entry> Connection<P, S> {
     pub(crate) fn exchange(&mut self, endpoint: &mut noq_proto::Endpoint) {
         while let Some(event) = self.inner.poll_endpoint_events() {
             if let Some(answer) = endpoint.handle_event(self.handle, event) {
+                self.max_datagram = None;
                 self.inner.handle_event(answer);
             }
         }
@@ -277,7 +284,11 @@ impl<P, S: Entry> Connection<P, S> {
 
     /// Largest datagram that fits every path now.
     pub(crate) fn max_datagram(&mut self) -> usize {
-        self.inner.datagrams().max_size().unwrap_or(0)
+        let asked = |inner: &mut noq_proto::Connection| inner.datagrams().max_size().unwrap_or(0);
+        // noq goes through all paths and connection ids, and the session asks several times for each packet.
+        let known = *self.max_datagram.get_or_insert_with(|| asked(&mut self.inner));
+        debug_assert_eq!(known, asked(&mut self.inner), "noq was called and the size not forgotten");
+        known
     }
 
     pub(crate) fn is_drained(&self) -> bool {
@@ -289,12 +300,14 @@ impl<P, S: Entry> Connection<P, S> {
     }
 
     pub(crate) fn close(&mut self, now: Instant, code: u32, reason: Bytes) {
+        self.max_datagram = None;
         self.inner.close(now, VarInt::from_u32(code), reason);
     }
 
     /// Opens a path; only clients may. Returns its number, or why not.
     pub(crate) fn open_path(&mut self, net: NetPath, now: Instant) -> Result<u32, String> {
         let tuple = FourTuple::new(net.remote, Some(net.local));
+        self.max_datagram = None;
         let id = self.inner.open_path(tuple, PathStatus::Available, now).map_err(|e| e.to_string())?;
         self.match_controllers();
         Ok(number(id))
@@ -302,6 +315,7 @@ impl<P, S: Entry> Connection<P, S> {
 
     /// Closes a path with a code for the peer. Fails on the last one.
     pub(crate) fn close_path(&mut self, path: PathId, now: Instant, code: u32) -> Result<(), String> {
+        self.max_datagram = None;
         match self.inner.close_path(now, self.paths[path].quic().noq_id, VarInt::from_u32(code)) {
             // Closed before; the event is still to be polled.
             Ok(()) | Err(ClosePathError::ClosedPath) => Ok(()),
@@ -323,6 +337,7 @@ impl<P, S: Entry> Connection<P, S> {
     /// are dropped if their numbers are higher. After this the next change is due when the cipher demands it, for
     /// AES-GCM after eight million packets (RFC 9001 §6.6).
     pub(crate) fn change_keys(&mut self) {
+        self.max_datagram = None;
         self.inner.force_key_update();
     }
 
@@ -394,6 +409,7 @@ impl<P, S: Entry> Connection<P, S> {
         let only = only.map(|path| path.quic().number);
         self.all_paths().for_each(|path| path.ledger.open(gate == Gate::Open || Some(path.number) == only));
         let max = NonZeroUsize::new(max_packets).unwrap_or(NonZeroUsize::MIN);
+        self.max_datagram = None;
         let transmit = self.inner.poll_transmit(now, max, buf)?;
         self.attribute();
         Some(Transmit {
