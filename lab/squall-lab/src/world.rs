@@ -69,11 +69,11 @@ pub enum WorldError {
 /// A client, a server, and the paths between them.
 pub struct World {
     /// The emulated paths.
-    pub network: Network<Vec<u8>>,
+    pub network: Network<BytesMut>,
     /// Time 0 of the network.
     origin: Micros,
     /// The network before the last [`Self::enter`], and its time 0: what is under way there still arrives.
-    former: Option<(Network<Vec<u8>>, Micros)>,
+    former: Option<(Network<BytesMut>, Micros)>,
     client: Node,
     server: Node,
     now: Micros,
@@ -82,6 +82,8 @@ pub struct World {
     epoch: Instant,
     /// The port under which the server sees the client, by path; a rebinding changes it.
     ports: Vec<u16>,
+    /// Takes the packets that leave.
+    buf: Vec<u8>,
 }
 
 struct Node {
@@ -158,6 +160,7 @@ impl World {
             write_time: 0,
             epoch,
             ports: vec![CLIENT_PORT; paths.len()],
+            buf: Vec::with_capacity(BATCH * 1500),
         })
     }
 
@@ -338,7 +341,7 @@ impl World {
     /// Sorts what has arrived to the two sides.
     fn receive(&mut self) {
         while let Some(arrival) = self.arrival() {
-            let mut data = BytesMut::from(arrival.item.as_slice());
+            let mut data = arrival.item;
             if let Some(damage) = arrival.damage {
                 damage.apply(&mut data);
             }
@@ -353,7 +356,7 @@ impl World {
         }
     }
 
-    fn arrival(&mut self) -> Option<Arrival<Vec<u8>>> {
+    fn arrival(&mut self) -> Option<Arrival<BytesMut>> {
         if let Some((old, origin)) = &mut self.former {
             if let Some(arrival) = old.poll(self.now - *origin) {
                 return Some(arrival);
@@ -367,8 +370,9 @@ impl World {
 
     fn drive(&mut self, side: Side) {
         if std::mem::take(&mut self.node(side).touched) {
-            let mut buf = Vec::with_capacity(BATCH * 1500);
+            let mut buf = std::mem::take(&mut self.buf);
             drive::send_out(&mut At { world: self, side }, usize::MAX, &mut buf);
+            self.buf = buf;
         }
     }
 
@@ -390,7 +394,7 @@ impl World {
                 path,
                 direction,
                 size + UDP_OVERHEAD,
-                packet.to_vec(),
+                BytesMut::from(packet),
             );
         }
     }
