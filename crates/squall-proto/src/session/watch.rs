@@ -41,18 +41,17 @@ impl Session {
         let packet = self.packet_size();
         // What noq could not send goes before anything else of ours, and noq decides when to try again.
         let held_up = self.conn.has_queued() || !self.conn.paths.iter().any(|path| path.life.is_up());
-        let mut next = [
-            self.outbox.next_deadline(),
-            self.inbox.timeout(),
-            self.reporter.due_at().filter(|_| !held_up),
-            self.duties.wake().filter(|_| !held_up),
-            self.radios.timeout(),
-            self.open_at(),
-        ]
-        .into_iter()
-        .flatten()
-        .min();
-        let mut consider = |at: Option<Micros>| next = [next, at].into_iter().flatten().min();
+        // No time is so late: this runs for every packet, and a plain minimum is quickest.
+        let mut next = Micros::MAX;
+        let mut consider = |at: Option<Micros>| next = next.min(at.unwrap_or(Micros::MAX));
+        consider(self.outbox.next_deadline());
+        consider(self.inbox.timeout());
+        consider(self.radios.timeout());
+        consider(self.open_at());
+        if !held_up {
+            consider(self.reporter.due_at());
+            consider(self.duties.wake());
+        }
         let idle = self.config.path_idle_timeout.as_micros() as Micros;
         let keep_alive = self.config.keep_alive.as_micros() as Micros;
         for path in self.conn.paths.iter() {
@@ -60,8 +59,7 @@ impl Session {
             consider(path.life.idle_since().map(|since| (since + idle).max(now + IDLE_STEP)));
         }
         for path in self.conn.paths.iter().filter(|path| path.life.is_up()) {
-            consider(path.challenge_at(silence));
-            consider(path.suspect_at(silence));
+            consider(path.judged_at(silence));
             consider(path.life.probe_at());
             consider(path.idle_probe_at(keep_alive));
             consider(path.life.full_probe_at());
@@ -70,7 +68,8 @@ impl Session {
                 consider(Some(path.pacer.ready_at(packet)));
             }
         }
-        [quic, next.map(|at| self.instant(at))].into_iter().flatten().min()
+        let own = (next != Micros::MAX).then(|| self.instant(next));
+        quic.into_iter().chain(own).min()
     }
 
     fn watch_paths(&mut self, at: Micros) {
