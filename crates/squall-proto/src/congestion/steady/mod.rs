@@ -52,7 +52,7 @@ mod rate;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::{cell::Cell, collections::VecDeque};
 
 use squall_sched::Micros;
 
@@ -189,6 +189,7 @@ pub struct Steady {
     stands_since: Micros,
     /// Share of the target that is left.
     share: f64,
+    power: Power,
     /// When the last dip was judged.
     judged: Micros,
     /// Since when others are known to be there.
@@ -209,6 +210,21 @@ pub struct Steady {
     /// Of the acknowledgements that are coming in: newest packet and when it left, and bytes.
     newest: Option<(u64, Micros)>,
     acked: u64,
+}
+
+/// How `T` depends on the rate: the last one, since the window is asked for several times at each.
+#[derive(Debug, Default)]
+struct Power(Cell<Option<(f64, f64)>>);
+
+impl Power {
+    fn of(&self, rate: f64) -> f64 {
+        if let Some((_, power)) = self.0.get().filter(|(last, _)| *last == rate) {
+            return power;
+        }
+        let power = (TARGET_RATE / rate).powf(TARGET_EXPONENT);
+        self.0.set(Some((rate, power)));
+        power
+    }
 }
 
 impl Steady {
@@ -256,7 +272,7 @@ impl Steady {
 
     /// `T` at a rate, in microseconds.
     fn target(&self, rate: f64) -> f64 {
-        self.config.target as f64 * (TARGET_RATE / rate).powf(TARGET_EXPONENT) * self.share
+        self.config.target as f64 * self.power.of(rate) * self.share
     }
 
     fn delay_bound(&self) -> f64 {
