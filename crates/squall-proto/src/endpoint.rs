@@ -1,7 +1,7 @@
 //! Sorts packets to sessions, runs their timers, and connects.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     net::{IpAddr, SocketAddr},
     time::Instant,
 };
@@ -26,11 +26,11 @@ pub struct Endpoint {
     listener: Listener,
     /// Sessions, racers included, by key.
     sessions: BTreeMap<u64, Session>,
-    by_handle: HashMap<Handle, u64>,
+    by_handle: BTreeMap<Handle, u64>,
     attempts: BTreeMap<u64, Attempt>,
     next_key: u64,
     timers: BTreeSet<(Instant, u64)>,
-    timer_of: HashMap<u64, Instant>,
+    timer_of: BTreeMap<u64, Instant>,
     /// Sessions that may have packets to send.
     dirty: BTreeSet<u64>,
     /// Sessions that may have events.
@@ -68,11 +68,11 @@ impl Endpoint {
             config,
             epoch,
             sessions: BTreeMap::new(),
-            by_handle: HashMap::new(),
+            by_handle: BTreeMap::new(),
             attempts: BTreeMap::new(),
             next_key: 0,
             timers: BTreeSet::new(),
-            timer_of: HashMap::new(),
+            timer_of: BTreeMap::new(),
             dirty: BTreeSet::new(),
             ready: BTreeSet::new(),
             replies: VecDeque::new(),

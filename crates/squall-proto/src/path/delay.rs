@@ -156,20 +156,21 @@ pub(crate) fn signed_ticks(a: u32, b: u32) -> i64 {
 
 /// One-way delays of all paths. Their differences are exact; the level is such that the path that was
 /// quickest of all, when it was at its quickest, took half of its smallest round trip.
-pub(crate) fn one_way_delays<'a>(paths: impl Iterator<Item = &'a Path> + Clone, now: Micros) -> Vec<Micros> {
+pub(crate) fn one_way_delays<'a>(
+    paths: impl Iterator<Item = &'a Path> + Clone,
+    now: Micros,
+) -> impl Iterator<Item = Micros> {
     let quickest = paths.clone().filter(|p| p.life.is_up()).min_by(|a, b| {
         let difference = a.delay.at_least().longer_than(&b.delay.at_least()).unwrap_or(0);
         difference.cmp(&0).then(a.rtt.smoothed.cmp(&b.rtt.smoothed))
     });
     let base = quickest.map_or(0, |p| p.rtt.min / 2);
     let level = quickest.map(|p| p.delay.at_least());
-    paths
-        .map(|path| {
-            let delay = path.delay.after_pause(now.saturating_sub(path.departed_at));
-            let longer = level.and_then(|level| delay.longer_than(&level));
-            longer.map_or(path.rtt.smoothed / 2, |longer| base.saturating_add_signed(longer))
-        })
-        .collect()
+    paths.map(move |path| {
+        let delay = path.delay.after_pause(now.saturating_sub(path.departed_at));
+        let longer = level.and_then(|level| delay.longer_than(&level));
+        longer.map_or(path.rtt.smoothed / 2, |longer| base.saturating_add_signed(longer))
+    })
 }
 
 #[cfg(test)]
@@ -179,6 +180,10 @@ mod tests {
 
     use super::*;
     use crate::{path::PACKET_OVERHEAD, steering::QuicPath};
+
+    fn delays<'a>(paths: impl IntoIterator<Item = &'a Path, IntoIter: Clone>, now: Micros) -> Vec<Micros> {
+        one_way_delays(paths.into_iter(), now).collect()
+    }
 
     fn up(id: PathId, now: Micros) -> Path {
         let mut path = Path::new(id, QuicPath::detached(id.0.into()), now);
@@ -228,14 +233,14 @@ mod tests {
         };
         // 5 ms and 20 ms, then 60 ms more on both; the receiver's clock is 1 s ahead.
         let calm = [path(0, 10_000, &[1_005_000]), path(1, 40_000, &[1_020_000])];
-        assert_eq!(one_way_delays(calm.iter(), 0), [5_000, 20_000]);
+        assert_eq!(delays(&calm, 0), [5_000, 20_000]);
         let queued = [path(0, 10_000, &[1_005_000, 1_065_000]), path(1, 40_000, &[1_020_000, 1_080_000])];
-        for (owd, expected) in one_way_delays(queued.iter(), 0).into_iter().zip([65_000, 80_000]) {
+        for (owd, expected) in delays(&queued, 0).into_iter().zip([65_000, 80_000]) {
             assert!(owd.abs_diff(expected) < 100, "{owd}");
         }
         // A path that sends nothing drains.
-        assert!(one_way_delays(queued.iter(), 30_000)[0].abs_diff(35_000) < 100);
-        assert_eq!(one_way_delays(queued.iter(), 3_000_000), [5_000, 20_000]);
+        assert!(delays(&queued, 30_000)[0].abs_diff(35_000) < 100);
+        assert_eq!(delays(&queued, 3_000_000), [5_000, 20_000]);
     }
 
     #[test]
@@ -246,11 +251,11 @@ mod tests {
         report(&mut path, 10_000);
         (0..200).for_each(|_| report(&mut path, 810_000));
         path.on_departure(1_000_000);
-        assert!(one_way_delays([&path].into_iter(), 1_000_000)[0].abs_diff(810_000) < 1_000);
+        assert!(delays([&path], 1_000_000)[0].abs_diff(810_000) < 1_000);
         // Half a second later the next one leaves, and a report of it says that the queue is gone.
         path.on_departure(1_500_000);
         report(&mut path, 10_000);
-        let owd = one_way_delays([&path].into_iter(), 1_500_000)[0];
+        let owd = delays([&path], 1_500_000)[0];
         assert!(owd.abs_diff(310_000 - 300_000 / 8) < 1_000, "{owd}");
     }
 

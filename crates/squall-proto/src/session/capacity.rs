@@ -93,10 +93,10 @@ impl Session {
         let (at, within) = (self.micros(now), within.as_micros() as Micros);
         let delays = one_way_delays(self.conn.paths.iter(), at);
         let carriers = self.carriers();
-        let rates = self.conn.paths.iter().zip(&delays).filter(|(path, _)| path.id.bit() & carriers != 0);
+        let rates = self.conn.paths.iter().zip(delays).filter(|(path, _)| path.id.bit() & carriers != 0);
         let mut longest = 0;
         let bytes = rates.map(|(path, owd)| {
-            let time = within.saturating_sub(*owd);
+            let time = within.saturating_sub(owd);
             longest = longest.max(time);
             let bytes = self.to_come(at, path) * time as f64 / 8e6;
             path.allowance.map_or(bytes, |allowance| bytes.min(allowance.data as f64))

@@ -219,6 +219,9 @@ impl Session {
         if matches!(self.control.front(), Some(Control::End(_))) && self.has_data_to_send(out.at) {
             return None;
         }
+        if self.control.is_empty() {
+            return None;
+        }
         let rank = |path: &&Path| {
             let life = &path.life;
             (life.is_suspect(), life.is_out(), life.is_spent(), path.rtt.smoothed)
