@@ -62,7 +62,7 @@ pub(crate) struct RunArgs {
     /// Also write a report that any browser shows
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Also write qlog files of all connections, a folder for each run
+    /// Also write qlog files of all connections, a folder for each run; only in a build with the feature qlog
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
 }
@@ -151,7 +151,15 @@ fn axes(experiment: &Experiment) -> String {
 }
 
 fn batch<'a>(args: &RunArgs, scenario: &'a Scenario, registry: Arc<Registry>) -> anyhow::Result<Batch<'a>> {
-    let mut batch = Batch { qlog_dir: args.qlog.clone(), ..Batch::of(scenario, registry) };
+    let mut batch = Batch::of(scenario, registry);
+    #[cfg(feature = "qlog")]
+    batch.qlog_dir.clone_from(&args.qlog);
+    #[cfg(not(feature = "qlog"))]
+    ensure!(
+        args.qlog.is_none(),
+        "--qlog: this build writes no qlog, which costs time in every run; \
+         `cargo install --locked --path lab/squall-lab-cli --features qlog` makes one that does"
+    );
     if let Some(list) = &args.scheduler {
         batch.schedulers = list::split(list).into_iter().map(str::to_owned).collect();
         ensure!(!batch.schedulers.is_empty(), "--scheduler: name one; `squall-lab schedulers` lists them");

@@ -145,8 +145,21 @@ fn a_run_shows_tables_and_writes_files() {
     let runs = squall_lab::result::from_json(&std::fs::read_to_string(&json).unwrap(), &json).unwrap();
     assert_eq!((runs.len(), runs[0].seed, runs[0].scheduler.as_str()), (1, 7, "rr"));
     assert!(std::fs::read_to_string(&report).unwrap().contains("<svg"));
-    let logs = std::fs::read_dir(folder.0.join("qlog/rr-7")).unwrap().count();
-    assert!(logs >= 2, "one of each end, not {logs}");
+}
+
+#[test]
+fn a_run_writes_qlog_in_a_build_that_can() {
+    let folder = Folder::new("qlog");
+    let file = folder.file("s.toml", SCENARIO);
+    let args = ["run", &file, "--seed", "7", "--scheduler", "rr", "--qlog", &folder.path("qlog")];
+    if cfg!(feature = "qlog") {
+        assert!(lab(&args).status.success());
+        let logs = std::fs::read_dir(folder.0.join("qlog/rr-7")).unwrap().count();
+        assert!(logs >= 2, "one of each end, not {logs}");
+    } else {
+        let words = complaint(&args, 2);
+        assert!(words.contains("this build writes no qlog"), "{words}");
+    }
 }
 
 #[test]

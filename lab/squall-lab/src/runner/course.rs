@@ -1,12 +1,15 @@
 //! The course of one run.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+#[cfg(feature = "qlog")]
+use std::path::PathBuf;
+use std::{sync::Arc, time::Duration};
 
 use squall_net::{DelayConfig, Direction, LinkConfig, PathConfig};
 use squall_proto::{Config, sched::Registry};
 use squall_units::Micros;
 
 use super::{RunError, application::Application, stopwatch::Stopwatch};
+#[cfg(feature = "qlog")]
 use crate::file::FileError;
 use crate::result::{Recorder, RunResult, SAMPLE_INTERVAL_US};
 use crate::scenario::Scenario;
@@ -24,6 +27,7 @@ const CONNECT_ROUNDS: u64 = 10;
 pub(super) struct Handling {
     pub(super) protection: Protection,
     /// Where to write qlog files, if anywhere.
+    #[cfg(feature = "qlog")]
     pub(super) qlog_dir: Option<PathBuf>,
 }
 
@@ -35,7 +39,6 @@ pub(super) fn run(
     handling: Handling,
     progress: &mut dyn FnMut(u64),
 ) -> Result<RunResult, RunError> {
-    let Handling { protection, qlog_dir } = handling;
     let variant = Variant::of(scheduler);
     for flow in &scenario.flows {
         variant.flow(flow).traffic.prepare(&|_, _| {}).map_err(|source| RunError::Pictures {
@@ -47,7 +50,9 @@ pub(super) fn run(
     let calm: Vec<PathConfig> = scenario.paths.iter().map(calm).collect();
     let start = connect_time(&calm);
     let stopwatch = scenario.timed.then(Stopwatch::default);
-    let config = config(scenario, scheduler, registry, qlog_dir, stopwatch.as_ref())?;
+    let config = config(scenario, scheduler, registry, stopwatch.as_ref())?;
+    #[cfg(feature = "qlog")]
+    let config = Config { qlog_dir: make(handling.qlog_dir)?, ..config };
     // Not even a far first path loses the race: ids of paths are those of the file.
     let config = Config { race_delay: Duration::from_micros(start), ..config };
     let problem = |source| RunError::World { scenario: scenario.name.clone(), source };
@@ -106,7 +111,6 @@ pub(super) fn config(
     scenario: &Scenario,
     scheduler: &str,
     registry: &Arc<Registry>,
-    qlog_dir: Option<PathBuf>,
     stopwatch: Option<&Stopwatch>,
 ) -> Result<Config, RunError> {
     let config = Variant::of(scheduler)
@@ -117,11 +121,16 @@ pub(super) fn config(
         None => config.scheduler.clone(),
     };
     let signal = config.signal.map(|_| scenario.signal);
-    let config = Config { streams: scenario.streams, scheduler, signal, ..config };
-    if let Some(path) = &qlog_dir {
+    Ok(Config { streams: scenario.streams, scheduler, signal, congestion: scenario.congestion, ..config })
+}
+
+/// Makes a folder that is not there.
+#[cfg(feature = "qlog")]
+fn make(folder: Option<PathBuf>) -> Result<Option<PathBuf>, RunError> {
+    if let Some(path) = &folder {
         std::fs::create_dir_all(path).map_err(FileError::of(path))?;
     }
-    Ok(Config { congestion: scenario.congestion, qlog_dir, ..config })
+    Ok(folder)
 }
 
 /// The path with the delay it starts with, and nothing else that could disturb.

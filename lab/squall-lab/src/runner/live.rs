@@ -143,7 +143,7 @@ impl LiveRun {
         seed: u64,
         registry: &Arc<Registry>,
     ) -> Result<Self, LiveError> {
-        let config = course::config(scenario, scheduler, registry, None, None)?;
+        let config = course::config(scenario, scheduler, registry, None)?;
         let config = Config { connect_timeout: HANDSHAKE, ..config };
         let identity = Identity::self_signed("localhost")?;
         let endpoint = Endpoint::listen("127.0.0.1:0", &identity.server_tls()?, config.clone())?;

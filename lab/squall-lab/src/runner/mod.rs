@@ -21,10 +21,13 @@ mod stopwatch;
 
 pub use live::{LiveError, LiveRun, PathStatus, Status, View};
 
-use std::{path::PathBuf, sync::Arc};
+#[cfg(feature = "qlog")]
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use squall_proto::sched::{BuildError, Registry};
 
+#[cfg(feature = "qlog")]
 use crate::file::FileError;
 use crate::parallel;
 use crate::result::RunResult;
@@ -77,6 +80,7 @@ pub enum RunError {
         path: String,
     },
     /// The folder for qlog files could not be made.
+    #[cfg(feature = "qlog")]
     #[error(transparent)]
     Qlog(#[from] FileError),
 }
@@ -109,7 +113,8 @@ pub struct Batch<'a> {
     pub seeds: Vec<u64>,
     /// Who makes the schedulers.
     pub registry: Arc<Registry>,
-    /// Where to write qlog files, one folder for each run, if anywhere.
+    /// Where to write qlog files, one folder for each run, if anywhere. Default: nowhere.
+    #[cfg(feature = "qlog")]
     pub qlog_dir: Option<PathBuf>,
     /// Whether packets are encrypted, which changes nothing but the time that runs take. Default: they are not.
     pub protection: Protection,
@@ -123,6 +128,7 @@ impl<'a> Batch<'a> {
             schedulers: scenario.schedulers.clone(),
             seeds: scenario.seeds.clone(),
             registry,
+            #[cfg(feature = "qlog")]
             qlog_dir: None,
             protection: Protection::default(),
         }
@@ -154,13 +160,16 @@ impl<'a> Batch<'a> {
         seed: u64,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<RunResult, RunError> {
-        let qlog_dir = self.qlog_dir.as_ref().map(|dir| {
-            let plain: String =
-                scheduler.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
-            dir.join(format!("{}-{seed}", plain.trim_matches('-')))
-        });
         let mut reported = 0;
-        let handling = Handling { protection: self.protection, qlog_dir };
+        let handling = Handling {
+            protection: self.protection,
+            #[cfg(feature = "qlog")]
+            qlog_dir: self.qlog_dir.as_ref().map(|dir| {
+                let plain: String =
+                    scheduler.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
+                dir.join(format!("{}-{seed}", plain.trim_matches('-')))
+            }),
+        };
         course::run(self.scenario, scheduler, seed, &self.registry, handling, &mut |at| {
             progress(at - reported);
             reported = at;
