@@ -84,8 +84,7 @@ impl Ledger {
     /// The peer has reported the delay of a packet, in ticks modulo 2²⁴ and up to the offset of its clock.
     pub(crate) fn on_arrival(&self, now: Instant, packet: u64, sent: Instant, delay: u32) {
         if let Some(media) = &self.media {
-            media.on_arrival(now, packet, sent, delay);
-            let (window, pacing_rate, capacity) = (media.window(), media.pacing_rate(), media.capacity());
+            let (window, pacing_rate, capacity) = media.on_arrival(now, packet, sent, delay);
             let mut entries = self.lock();
             entries.window = window;
             entries.pacing_rate = pacing_rate;
@@ -115,13 +114,23 @@ impl Ledger {
 pub(crate) struct SteeringController {
     inner: Box<dyn Controller>,
     ledger: Arc<Ledger>,
+    metrics: Metrics,
     /// Keeps losses of the medium from a controller that would answer them.
     pub(super) tolerance: Option<Tolerance>,
 }
 
+/// What the controller inside reported last: noq asks at every poll for every path.
+#[derive(Clone, Copy, Debug, Default)]
+struct Metrics {
+    window: u64,
+    ssthresh: Option<u64>,
+    bandwidth: Option<u64>,
+}
+
 impl SteeringController {
     pub(super) fn new(inner: Box<dyn Controller>, ledger: Ledger, tolerance: Option<Tolerance>) -> Self {
-        let controller = Self { inner, ledger: Arc::new(ledger), tolerance };
+        let (ledger, metrics) = (Arc::new(ledger), Metrics::default());
+        let mut controller = Self { inner, ledger, metrics, tolerance };
         controller.refresh();
         controller
     }
@@ -130,12 +139,14 @@ impl SteeringController {
         &self.ledger
     }
 
-    fn refresh(&self) {
+    fn refresh(&mut self) {
         let metrics = self.inner.metrics();
         let mut entries = self.ledger.lock();
         entries.window = self.inner.window();
         entries.pacing_rate = metrics.pacing_rate;
         entries.slow_start = metrics.ssthresh.is_some_and(|t| entries.window < t);
+        let (window, bandwidth) = (entries.window, metrics.bandwidth_estimate);
+        self.metrics = Metrics { window, ssthresh: metrics.ssthresh, bandwidth };
     }
 }
 
@@ -227,17 +238,19 @@ impl Controller for SteeringController {
     }
 
     fn metrics(&self) -> ControllerMetrics {
-        let mut metrics = self.inner.metrics();
-        metrics.congestion_window = self.inner.window();
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = self.metrics.window;
+        metrics.ssthresh = self.metrics.ssthresh;
+        metrics.bandwidth_estimate = self.metrics.bandwidth;
         // So high that noq's own pacer never holds a packet; the session paces.
         metrics.pacing_rate = Some(1 << 40);
-        metrics.send_quantum = None;
         metrics
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        let Self { inner, ledger, tolerance } = self;
-        Box::new(Self { inner: inner.clone_box(), ledger: ledger.clone(), tolerance: tolerance.clone() })
+        let Self { inner, ledger, metrics, tolerance } = self;
+        let (inner, ledger) = (inner.clone_box(), ledger.clone());
+        Box::new(Self { inner, ledger, metrics: *metrics, tolerance: tolerance.clone() })
     }
 
     fn initial_window(&self) -> u64 {

@@ -61,12 +61,20 @@ impl Media {
         Self(Arc::new(Shared { epoch, initial_window: INITIAL_PACKETS * u64::from(mtu), state }))
     }
 
-    /// The peer has reported the delay of a packet, in ticks.
-    pub(super) fn on_arrival(&self, now: Instant, packet: u64, sent: Instant, delay: u32) {
+    /// The peer has reported the delay of a packet, in ticks. Returns the window in bytes, the pacing rate in bytes per second,
+    /// and what the path carries in bits per second.
+    pub(super) fn on_arrival(
+        &self,
+        now: Instant,
+        packet: u64,
+        sent: Instant,
+        delay: u32,
+    ) -> (u64, Option<u64>, Option<u64>) {
         let (now, sent) = (self.micros(now), self.micros(sent));
         let mut state = self.state();
         let delay = state.clock.micros(delay);
         state.controller.on_arrival(now, Arrival { packet, sent, at: sent as i64 + delay });
+        (state.controller.window(), state.pacing_rate(), state.controller.capacity())
     }
 
     /// Data waits for the path's pacer or window.
@@ -82,15 +90,12 @@ impl Media {
         // A panic while the lock was held is already on its way out of the session.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// What the path carries, in bits per second.
-    pub(super) fn capacity(&self) -> Option<u64> {
-        self.state().controller.capacity()
-    }
-
+impl State {
     /// Pacing rate in bytes per second.
-    pub(super) fn pacing_rate(&self) -> Option<u64> {
-        self.state().controller.pacing_rate().map(|rate| rate / 8)
+    fn pacing_rate(&self) -> Option<u64> {
+        self.controller.pacing_rate().map(|rate| rate / 8)
     }
 }
 
@@ -140,9 +145,9 @@ impl Controller for Media {
     }
 
     fn metrics(&self) -> ControllerMetrics {
-        let mut metrics = ControllerMetrics::default();
-        metrics.congestion_window = self.window();
-        metrics.pacing_rate = self.pacing_rate();
+        let (state, mut metrics) = (self.state(), ControllerMetrics::default());
+        metrics.congestion_window = state.controller.window();
+        metrics.pacing_rate = state.pacing_rate();
         metrics
     }
 
