@@ -29,7 +29,7 @@ const CHANGE: f64 = 0.1;
 
 /// Oldest plan. Sums up changes below [`CHANGE`], and bounds the time for which a path that drains faster
 /// than it was thought to has nothing to send.
-const MAX_AGE: Micros = 10_000;
+pub(crate) const MAX_AGE: Micros = 10_000;
 
 /// A part of a block that a path is to carry: a number of the bytes that are still to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +109,13 @@ impl std::ops::Deref for Pipes {
 impl std::ops::DerefMut for Pipes {
     fn deref_mut(&mut self) -> &mut [Pipe] {
         &mut self.all[..self.count]
+    }
+}
+
+impl Pipes {
+    /// Takes some of the paths out.
+    pub(crate) fn close(&mut self, paths: &[PathView], is_closed: impl Fn(&PathView) -> bool) {
+        self.iter_mut().zip(paths).filter(|(_, path)| is_closed(path)).for_each(|(pipe, _)| *pipe = CLOSED);
     }
 }
 

@@ -23,7 +23,7 @@
 //! Takes no options, and any number of paths: the paper's two are the case of the sum above with two terms.
 
 use crate::{
-    Block, BuildError, Context, Decision, Entry, Options, SchedEvent, Scheduler,
+    Block, BuildError, Context, Decision, Entry, Options, PathView, SchedEvent, Scheduler,
     plan::{FRONT, Plan},
 };
 
@@ -70,7 +70,18 @@ impl Scheduler for Dems {
 
 /// Divides a block so that its parts arrive at the same time.
 pub(super) fn equal_arrival(plan: &mut Plan, cx: &Context<'_>, block: &Block) {
-    let pipes = plan.pipes(cx, |path| path.owd);
+    equal_arrival_over(plan, cx, block, |_| false);
+}
+
+/// The same without the paths that are closed to the block.
+pub(super) fn equal_arrival_over(
+    plan: &mut Plan,
+    cx: &Context<'_>,
+    block: &Block,
+    is_closed: impl Fn(&PathView) -> bool,
+) {
+    let mut pipes = plan.pipes(cx, |path| path.owd);
+    pipes.close(cx.paths, is_closed);
     let shares = Plan::divide(block, cx.paths, &pipes);
     plan.place(block.meta().id, cx.paths, &shares);
 }

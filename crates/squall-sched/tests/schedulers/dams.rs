@@ -282,20 +282,64 @@ fn what_was_taken_back_leaves_again_before_younger_blocks() {
 }
 
 #[test]
-fn what_has_begun_to_leave_may_be_sent_to_its_end() {
+fn what_is_late_may_be_sent_to_its_end() {
     for (scheduler, keeps) in [("dams", false), ("dams(cancel=false)", true)] {
         let mut stage = Stage::paced(scheduler, &[(10_000, 10)]);
         stage.path(0).window = 10 * u64::from(CHUNK);
-        let begun = stage.hand_over(due(20 * CHUNK, 100, 0));
+        let begun = stage.hand_over(due(15 * CHUNK, 100, 0));
         assert_eq!(stage.send_all().len(), 10);
         stage.elapse(95_000);
         stage.path(0).in_flight = 0;
         let [never, in_time] = [due(CHUNK, 5, 0), due(CHUNK, 100, 7)].map(|b| stage.hand_over(b));
         let sent = stage.send_all();
-        // It cannot make it, so it waits until the others are sent.
-        let expected = if keeps { vec![in_time, begun] } else { vec![in_time] };
-        let cancelled = if keeps { vec![never] } else { vec![begun, never] };
+        // The others cannot make it, so they wait until it is sent.
+        let expected = if keeps { vec![in_time, begun, never] } else { vec![in_time] };
+        let cancelled = if keeps { vec![] } else { vec![begun, never] };
         assert_eq!((order(&sent), stage.cancelled), (expected, cancelled), "{scheduler}");
+    }
+}
+
+#[test]
+fn what_cannot_make_it_may_be_held_while_a_queue_stands() {
+    for (scheduler, queue, is_sent) in [
+        ("dams", 20, true),
+        ("dams(hold=15)", 20, false),
+        ("dams(hold=15)", 15, true),
+        ("dams-c(hold=15)", 20, false),
+    ] {
+        let mut stage = Stage::paced(scheduler, &[(10_000, 10)]);
+        stage.send_all();
+        // Until 40 ms 37.5 kB fit, less what the queue takes.
+        stage.path(0).owd = 10_000 + queue * 1_000;
+        let [too_large, fits] = [due(50_000, 40, 0), due(5_000, 90, 7)].map(|b| stage.hand_over(b));
+        let expected = if is_sent { vec![fits, too_large] } else { vec![fits] };
+        assert_eq!(order(&stage.send_all()), expected, "{scheduler} behind {queue} ms");
+        if !is_sent {
+            assert_eq!(stage.wake, Some(10_000), "the queue may be shorter then");
+        }
+    }
+}
+
+#[test]
+fn a_held_block_uses_the_path_without_a_queue() {
+    let mut stage = Stage::paced("dams(hold=15)", &[(10_000, 10), (10_000, 10)]);
+    stage.send_all();
+    stage.path(0).owd = 30_000;
+    let too_large = stage.hand_over(due(100_000, 40, 0));
+    let sent = bytes(&stage.send_all());
+    assert_eq!((sent.get(&(too_large, 0)), sent[&(too_large, 1)]), (None, 100_000));
+}
+
+#[test]
+fn the_delay_may_be_reckoned_from_the_bytes_in_flight() {
+    // 10 Mbps, 10 ms away, 20 ms round trip, of which 25 kB fill the pipe; 62.5 kB in flight are a queue of 30 ms, which the
+    // smoothed delay does not show yet. Until 60 ms 62.5 kB fit by the one and 25 by the other.
+    for (scheduler, both_kept) in [("dams", true), ("dams(delay=in-flight)", false)] {
+        let mut stage = measured(scheduler, &[(10_000, 10)], &[20]);
+        stage.path(0).in_flight = 62_500;
+        let a = stage.hand_over(due(20_000, 60, 7));
+        let b = stage.hand_over(due(20_000, 61, 0));
+        assert_eq!(order(&stage.send_all()), if both_kept { [a, b] } else { [b, a] }, "{scheduler}");
     }
 }
 

@@ -121,6 +121,11 @@ impl Arrangement {
         kept.chain(self.delayed.iter().copied())
     }
 
+    /// Whether any block waits until the others are sent.
+    pub(super) fn delays_any(&self) -> bool {
+        !self.delayed.is_empty()
+    }
+
     /// Whether a block waits until the others are sent.
     pub(super) fn delays(&self, block: BlockId) -> bool {
         self.delayed.contains(&block)

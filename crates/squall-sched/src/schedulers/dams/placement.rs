@@ -10,8 +10,10 @@ pub(super) fn equal_sending_end(
     block: &Block,
     deadline: Option<Micros>,
     delay: impl Fn(&PathView) -> Micros,
+    is_closed: impl Fn(&PathView) -> bool,
 ) {
-    let pipes = plan.pipes(cx, |_| 0);
+    let mut pipes = plan.pipes(cx, |_| 0);
+    pipes.close(cx.paths, is_closed);
     let mut shares = Plan::divide(block, cx.paths, &pipes);
     if let Some(deadline) = deadline {
         let affordable = |path: &PathView| plan.affordable(path);
