@@ -4,7 +4,9 @@
 //! [`StreamScheduler::WeightedRoundRobin`] is deficit round robin (Shreedhar & Varghese, SIGCOMM 1995,
 //! §III): each channel with new data has a deficit counter; a turn adds quantum × weight to it, and the
 //! channel sends while its counter is above zero. One thing differs: a counter may fall below zero by less
-//! than a packet, which the next turn pays back, so that no packet is cut short to fit a counter.
+//! than a packet, which the next turns pay back, so that no packet is cut short to fit a counter. So a channel that
+//! runs out of data keeps its place and its counter until its turn comes, for else it would forget what it owes, and
+//! get more than the share of its weight by running out. What it has left then is lost, as in the paper.
 //!
 //! It orders new data between channels. Within a channel blocks keep the order in which they were handed
 //! over, and repairs go before new data, since they hold up what was sent before.
@@ -42,7 +44,7 @@ impl StreamScheduler {
     }
 }
 
-/// A channel with new data.
+/// A channel with new data, or one without that may owe bytes.
 #[derive(Debug)]
 struct Channel {
     /// Its place in line.
@@ -61,7 +63,7 @@ pub(crate) struct Streams {
     /// Weights other than 1.
     weights: BTreeMap<u16, u16>,
     channels: BTreeMap<u16, Channel>,
-    /// Who is next: channels by their place in line. The first one has a deficit above zero.
+    /// Who is next: channels by their place in line. The first one has new data and a deficit above zero.
     line: BTreeMap<u64, u16>,
     last_turn: u64,
 }
@@ -104,15 +106,11 @@ impl Streams {
         entry.blocks.insert(block);
     }
 
-    /// A block has no new data any more. A channel without any leaves the line, and what it was owed.
+    /// A block has no new data any more.
     pub(crate) fn leave(&mut self, channel: u16, block: BlockId) {
         let Some(entry) = self.channels.get_mut(&channel) else { return };
         entry.blocks.remove(&block);
-        if entry.blocks.is_empty() {
-            self.line.remove(&entry.turn);
-            self.channels.remove(&channel);
-            self.settle();
-        }
+        self.settle();
     }
 
     /// New data of a channel was sent, or, with a negative number, taken back.
@@ -122,12 +120,20 @@ impl Streams {
         self.settle();
     }
 
-    /// Ends turns until the first in line may send. Each turn ended was paid for by bytes sent before.
+    /// Ends turns until the first in line may send. Each turn ended was paid for by bytes sent before. A channel that owes
+    /// nothing and has no new data leaves the line.
     fn settle(&mut self) {
         while let Some((&turn, &channel)) = self.line.first_key_value() {
             let share = self.share(channel);
-            let Some(entry) = self.channels.get_mut(&channel).filter(|c| c.deficit <= 0) else { return };
+            let may_send = |entry: &Channel| entry.deficit > 0 && !entry.blocks.is_empty();
+            let Some(entry) = self.channels.get_mut(&channel).filter(|entry| !may_send(entry)) else {
+                return;
+            };
             self.line.remove(&turn);
+            if entry.deficit > 0 {
+                self.channels.remove(&channel);
+                continue;
+            }
             self.last_turn += 1;
             entry.turn = self.last_turn;
             entry.deficit += share;

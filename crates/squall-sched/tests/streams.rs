@@ -89,6 +89,35 @@ proptest! {
         prop_assert!(most - least <= bound, "{:?} for weights {:?}", sent, weights);
     }
 
+    /// A channel that runs out of data now and then gains nothing by it over one that never does.
+    #[test]
+    fn a_channel_that_empties_forgets_no_debt(
+        weights in prop::collection::vec(1u16..=16, 2..6),
+        quantum in prop_oneof![64u32..3000, Just(PACKET)],
+        messages in prop::collection::vec((1u32..2 * PACKET, any::<bool>()), 1..40),
+        packets in 1usize..600,
+    ) {
+        let mut queue = queue(StreamScheduler::WeightedRoundRobin { quantum }, &weights);
+        queue.insert(meta(0, 0, 2_000_000));
+        let mut ids = 1..;
+        let mut messages = messages.into_iter().cycle();
+        let mut sent = vec![0u64; weights.len()];
+        for _ in 0..packets {
+            for channel in 1..weights.len() as u16 {
+                let (len, comes) = messages.next().expect("endless");
+                if comes && !queue.with_fresh().any(|block| block.meta().channel == channel) {
+                    queue.insert(meta(ids.next().expect("endless"), channel, len));
+                }
+            }
+            let (channel, bytes) = send(&mut queue, PACKET).expect("the first has more than enough");
+            sent[usize::from(channel)] += u64::from(bytes);
+        }
+        let turns: Vec<f64> = sent.iter().zip(&weights).map(|(b, w)| *b as f64 / f64::from(*w)).collect();
+        let most = turns.iter().copied().fold(0.0, f64::max);
+        let bound = f64::from(quantum) + 2.0 * f64::from(PACKET);
+        prop_assert!(most - turns[0] <= bound, "{:?} for weights {:?}", sent, weights);
+    }
+
     /// Whatever comes, is sent, lost or taken back: everything gets its turn, each channel in its order.
     #[test]
     fn nothing_starves_and_channels_keep_their_order(
