@@ -140,7 +140,7 @@ fn a_narrow_link_keeps_what_is_in_front() {
 }
 
 #[test]
-fn blocked_messages_go_one_by_one() {
+fn blocked_messages_wait_for_room_in_the_send_buffer() {
     let path = "rate = \"20mbps\"\ndelay = \"45ms\"";
     let offered = |more: &str| {
         let messages = format!("kind = \"messages\"\nsize = \"20kB\"\ninterval = \"25ms\"\n{more}");
@@ -148,15 +148,12 @@ fn blocked_messages_go_one_by_one() {
     };
     assert_eq!(offered(""), 400);
     // Each takes 90 ms there and back, the 8 ms that the link takes, and what pacing adds.
-    let blocked = offered("blocking = true");
-    assert!((70..=101).contains(&blocked), "{blocked}");
-    // Where the acknowledgement, which may wait 25 ms, is there before the interval is over nothing waits.
-    let quick = flow(
-        "rate = \"100mbps\"\ndelay = \"2ms\"",
-        "kind = \"messages\"\nsize = \"20kB\"\n\
-        interval = \"50ms\"\nblocking = true",
-    );
-    assert_eq!(quick.total.offered_blocks, 200);
+    let one = offered("blocking = true\nsend_buffer = \"20kB\"");
+    assert!((70..=101).contains(&one), "{one}");
+    let two = offered("blocking = true\nsend_buffer = \"40kB\"");
+    assert!((17 * one / 10..=21 * one / 10).contains(&two), "{two}, {one} with half the buffer");
+    // Ten fit by default, and fewer are under way.
+    assert_eq!(offered("blocking = true"), 400);
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Messages whose size and pace vary.
 
+use std::collections::BTreeMap;
+
 use rand_pcg::Pcg64Mcg;
 use squall_units::{Size, Span};
 
 use super::distribution::{Distribution, Draw, Quantity};
-use super::fields::{Checked, MAX_BLOCK, MIN_INTERVAL_US, priority};
+use super::fields::{Checked, MAX_BLOCK, MIN_INTERVAL_US, bytes_within, priority, require};
 use super::frame_type::ReliableFrames;
 use super::source::{Kind, Source};
 use crate::offer::{Class, Offer};
@@ -38,14 +40,23 @@ pub struct Messages {
     /// Whether lost data is repaired until it arrives: all or none.
     #[serde(default)]
     pub reliable: ReliableFrames,
-    /// Whether a message waits for the one before it.
+    /// Whether a message waits for room in the send buffer.
     ///
-    /// MAppLE's generator writes into a queue that mimics a blocked or a non-blocked socket (NineTails §III). The paper
-    /// does not say when a blocked one continues. Here it does when the session that sends is done with the message: it
-    /// was acknowledged or dropped.
+    /// MAppLE's generator writes into a queue that mimics a blocked or a non-blocked socket and emulates TCP's send queue
+    /// (NineTails §III): a blocked one continues when there is room in it.
     #[serde(default)]
     pub blocking: bool,
+    /// Bytes that the send buffer of a blocking flow holds, 1 B to 64 MiB; 212,992 B, the default of sockets in Linux
+    /// (`net.core.wmem_default`), if not given. As in TCP a message leaves it when it is acknowledged, or dropped. A larger
+    /// message than that waits until it is empty.
+    pub send_buffer: Option<Size>,
 }
+
+/// Largest send buffer: most bytes that a session queues.
+const MAX_BUFFER: u64 = 64 << 20;
+
+/// Default of the send buffer.
+const BUFFER: u64 = 212_992;
 
 impl Kind for Messages {
     fn kind(&self) -> &'static str {
@@ -56,6 +67,10 @@ impl Kind for Messages {
         SIZES.check("size", self.size)?;
         INTERVALS.check("interval", self.interval)?;
         priority("priority", self.priority)?;
+        if let Some(buffer) = self.send_buffer {
+            require(self.blocking, "send_buffer", "only a blocking flow waits for room in it")?;
+            bytes_within("send_buffer", buffer.bytes(), MAX_BUFFER)?;
+        }
         self.reliable.check_blocks()
     }
 
@@ -81,10 +96,41 @@ struct Irregular {
     rng: Pcg64Mcg,
     /// The next message is not offered before.
     at_us: u64,
-    offers: u64,
-    blocking: bool,
-    /// The latest message has not ended, and the next one waits for that.
-    blocked: bool,
+    /// Of a blocking flow.
+    buffer: Option<Buffer>,
+    /// The size of a message that waits for room.
+    blocked: Option<u64>,
+}
+
+/// A send buffer.
+#[derive(Debug)]
+struct Buffer {
+    capacity: u64,
+    used: u64,
+    /// Messages in it, by their number in the flow: their sizes.
+    messages: BTreeMap<u64, u64>,
+    /// Number of the next message.
+    next: u64,
+}
+
+impl Buffer {
+    fn new(capacity: u64) -> Self {
+        Self { capacity, used: 0, messages: BTreeMap::new(), next: 0 }
+    }
+
+    fn fits(&self, size: u64) -> bool {
+        self.used == 0 || self.used.saturating_add(size) <= self.capacity
+    }
+
+    fn add(&mut self, size: u64) {
+        self.messages.insert(self.next, size);
+        self.next += 1;
+        self.used += size;
+    }
+
+    fn remove(&mut self, index: u64) {
+        self.used -= self.messages.remove(&index).unwrap_or(0);
+    }
 }
 
 impl Irregular {
@@ -96,30 +142,32 @@ impl Irregular {
             classes: messages.classes(),
             rng,
             at_us: 0,
-            offers: 0,
-            blocking: messages.blocking,
-            blocked: false,
+            buffer: messages.blocking.then(|| Buffer::new(messages.send_buffer.map_or(BUFFER, Size::bytes))),
+            blocked: None,
         }
     }
 }
 
 impl Source for Irregular {
     fn next(&mut self) -> Option<Offer> {
-        if self.blocked {
-            return None;
+        let size = self.blocked.take().unwrap_or_else(|| self.size.next(&mut self.rng));
+        if let Some(buffer) = &mut self.buffer {
+            if !buffer.fits(size) {
+                self.blocked = Some(size);
+                return None;
+            }
+            buffer.add(size);
         }
         let at_us = self.at_us;
-        let size = self.size.next(&mut self.rng);
         self.at_us = at_us.checked_add(self.interval.next(&mut self.rng))?;
-        self.offers += 1;
-        self.blocked = self.blocking;
         let offer = Offer::new(at_us, size, 0, &self.classes[0]);
         Some(Offer { deadline_us: self.deadline_us, ..offer })
     }
 
     fn on_ended(&mut self, index: u64, at_us: u64, _delivered: bool) {
-        if self.blocked && index + 1 == self.offers {
-            self.blocked = false;
+        let Some(buffer) = &mut self.buffer else { return };
+        buffer.remove(index);
+        if self.blocked.is_some() {
             self.at_us = self.at_us.max(at_us);
         }
     }
@@ -131,14 +179,16 @@ mod tests {
 
     use super::*;
 
-    fn irregular(blocking: bool) -> Irregular {
+    /// Messages of 1 kB each 10 ms, blocking with a send buffer of this size.
+    fn irregular(buffer: Option<u64>) -> Irregular {
         let messages = Messages {
             size: Distribution::Constant(Size::from_bytes(1_000)),
             interval: Distribution::Constant(Span::from_millis(10)),
             deadline: None,
             priority: 0,
             reliable: ReliableFrames::All,
-            blocking,
+            blocking: buffer.is_some(),
+            send_buffer: buffer.map(Size::from_bytes),
         };
         Irregular::new(&messages, Pcg64Mcg::seed_from_u64(1))
     }
@@ -148,22 +198,32 @@ mod tests {
     }
 
     #[test]
-    fn a_message_waits_for_the_one_before_and_for_its_interval() {
-        let mut messages = irregular(true);
+    fn a_message_waits_for_room_in_the_buffer_and_for_its_interval() {
+        let mut messages = irregular(Some(2_999));
+        let first: Vec<_> = (0..3).map(|_| next_us(&mut messages)).collect();
+        assert_eq!(first, [Some(0), Some(10_000), None], "two fit");
+        messages.on_ended(1, 14_000, true);
+        assert_eq!(next_us(&mut messages), Some(20_000), "not before its interval");
+        assert_eq!(next_us(&mut messages), None);
+        messages.on_ended(1, 32_000, true);
+        assert_eq!(next_us(&mut messages), None, "that had left the buffer");
+        messages.on_ended(0, 57_000, false);
+        assert_eq!(next_us(&mut messages), Some(57_000), "a lost message has ended");
+        messages.on_ended(2, 58_000, true);
+        assert_eq!(next_us(&mut messages), Some(67_000), "an interval after the last");
+    }
+
+    #[test]
+    fn a_message_larger_than_the_buffer_waits_until_it_is_empty() {
+        let mut messages = irregular(Some(1));
         assert_eq!((next_us(&mut messages), next_us(&mut messages)), (Some(0), None));
-        messages.on_ended(0, 4_000, true);
-        assert_eq!(next_us(&mut messages), Some(10_000), "not before its interval");
-        messages.on_ended(0, 12_000, true);
-        assert_eq!(next_us(&mut messages), None, "that was another one");
-        messages.on_ended(1, 37_000, false);
-        assert_eq!(next_us(&mut messages), Some(37_000), "a lost message has ended");
-        messages.on_ended(2, 38_000, true);
-        assert_eq!(next_us(&mut messages), Some(47_000), "an interval after the last");
+        messages.on_ended(0, 30_000, true);
+        assert_eq!((next_us(&mut messages), next_us(&mut messages)), (Some(30_000), None));
     }
 
     #[test]
     fn without_blocking_only_the_interval_counts() {
-        let mut messages = irregular(false);
+        let mut messages = irregular(None);
         let times: Vec<_> = (0..3).map(|_| next_us(&mut messages)).collect();
         assert_eq!(times, [Some(0), Some(10_000), Some(20_000)]);
         messages.on_ended(0, 90_000, true);

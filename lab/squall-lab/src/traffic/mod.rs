@@ -329,6 +329,7 @@ mod tests {
         ) {
             let messages = Messages {
                 size, interval, deadline: None, priority: 0, reliable: ReliableFrames::All, blocking: false,
+                send_buffer: None,
             };
             let endless = Flow { start_us: 0, end_us: u64::MAX, ..flow(Traffic::Messages(messages)) };
             let offers: Vec<_> = Generator::new(&endless, 0, seed).take(50).collect();

@@ -265,9 +265,9 @@ fn kinds_with_feedback_have_defaults() {
     let sphere = tiles.sphere(&pictures);
     assert_eq!((sphere.width, sphere.height, sphere.pictures), (1536, 768, 15));
     assert_eq!(sphere.picture_bytes, [166_666, 83_333, 16_666]);
-    let words = "size = 9\ninterval = \"1ms\"\nblocking = true";
+    let words = "size = 9\ninterval = \"1ms\"\nblocking = true\nsend_buffer = \"64kB\"";
     let Traffic::Messages(messages) = traffic("messages", words) else { panic!("no messages") };
-    assert!(messages.blocking);
+    assert!(messages.blocking && messages.send_buffer.is_some_and(|buffer| buffer.bytes() == 64_000));
 }
 
 #[test]
@@ -284,6 +284,16 @@ fn wrong_fields_of_kinds_with_feedback_are_located() {
         ("game", format!("{rates}bitrate = 1"), "12:1: bitrate: a flow of kind \"game\" has no such field"),
         ("game", "bitrate_min = 9\nbitrate_max = 8".to_owned(), "10:1: bitrate_min: it must be above 0, and"),
         ("game", format!("{rates}key_ratio = 0.5"), "12:1: key_ratio: 0.5 is not within 1 and 100"),
+        (
+            "messages",
+            "size = 9\ninterval = \"1ms\"\nsend_buffer = 9".to_owned(),
+            "12:1: send_buffer: only a blocking flow waits for room in it",
+        ),
+        (
+            "messages",
+            "size = 9\ninterval = \"1ms\"\nblocking = true\nsend_buffer = 0".to_owned(),
+            "13:1: send_buffer: 0 is not within 1 and 67108864 bytes",
+        ),
         ("dash", "bitrate = 9\nbuffer = \"300ms\"".to_owned(), "11:1: buffer: it must be a whole number of"),
         ("dash", "bitrate = 9\nsegment = \"10us\"".to_owned(), "11:1: segment: it must be at least 1000us"),
         ("dash", "bitrate = \"900gbps\"".to_owned(), "10:1: bitrate: its largest segment of"),
