@@ -131,7 +131,7 @@ pub(crate) fn measure_words(measure: Measure) -> String {
         Measure::Time(quantile, _) => {
             let times = times_words(measure).unwrap_or_default();
             match quantile {
-                Quantile::Mean | Quantile::P50 | Quantile::Max => {
+                Quantile::Mean | Quantile::P50 | Quantile::Max | Quantile::Min => {
                     format!("{} {times}", quantile_words(quantile))
                 }
                 _ => format!("{times}, {}", quantile_words(quantile)),
@@ -167,6 +167,7 @@ pub(crate) fn quantile_words(quantile: Quantile) -> &'static str {
         Quantile::P999 => "99.9 %",
         Quantile::P9999 => "99.99 %",
         Quantile::Max => "longest",
+        Quantile::Min => "shortest",
     }
 }
 

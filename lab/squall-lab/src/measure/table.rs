@@ -245,12 +245,14 @@ pub enum Quantile {
     P9999,
     /// The largest.
     Max,
+    /// The smallest.
+    Min,
 }
 
 /// Every quantile: its name and the value, in microseconds.
 pub(super) type QuantileRow = (Quantile, &'static str, fn(&Percentiles) -> u64);
 
-pub(super) const QUANTILES: [QuantileRow; 8] = [
+pub(super) const QUANTILES: [QuantileRow; 9] = [
     (Quantile::Mean, "mean", |all| all.mean_us),
     (Quantile::P50, "p50", |all| all.p50_us),
     (Quantile::P90, "p90", |all| all.p90_us),
@@ -259,6 +261,7 @@ pub(super) const QUANTILES: [QuantileRow; 8] = [
     (Quantile::P999, "p999", |all| all.p999_us),
     (Quantile::P9999, "p9999", |all| all.p9999_us),
     (Quantile::Max, "max", |all| all.max_us),
+    (Quantile::Min, "min", |all| all.min_us),
 ];
 
 impl Quantile {

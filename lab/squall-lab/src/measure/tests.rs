@@ -14,8 +14,10 @@ fn names_are_read_as_they_are_written() {
     for name in Measure::all().map(|measure| measure.to_string()) {
         assert_eq!(name.parse::<Measure>().map(|measure| measure.to_string()), Ok(name.clone()));
     }
-    assert_eq!(Measure::all().count(), 47 + 8 * 6);
-    for name in ["p50_latency", "p9999_packet_delay", "max_waiting", "mean_picture_latency", "p99_rtt"] {
+    assert_eq!(Measure::all().count(), 47 + 9 * 6);
+    for name in
+        ["p50_latency", "p9999_packet_delay", "max_waiting", "min_latency", "mean_picture_latency", "p99_rtt"]
+    {
         assert_eq!(name.parse::<Measure>().map(|measure| measure.to_string()), Ok(name.to_owned()));
     }
     let error = "p98_latency".parse::<Measure>().unwrap_err();

@@ -35,21 +35,25 @@ pub struct Percentiles {
     pub p9999_us: u64,
     /// The largest value, exact.
     pub max_us: u64,
+    /// The smallest value, exact; 0 in results of versions that did not record it.
+    #[serde(default)]
+    pub min_us: u64,
 }
 
 impl Percentiles {
     /// Exact ones of times in microseconds; `None` if there are none.
     pub(crate) fn of(mut times: Vec<u64>) -> Option<Self> {
         times.sort_unstable();
-        let max_us = *times.last()?;
+        let (min_us, max_us) = (*times.first()?, *times.last()?);
         let sum: u128 = times.iter().map(|time| u128::from(*time)).sum();
         let mean_us = (sum / times.len() as u128) as u64;
         let at = |share| nearest_rank(&times, share).unwrap_or(max_us);
-        Some(Self::with((times.len() as u64, mean_us, max_us), at))
+        Some(Self::with((times.len() as u64, mean_us, min_us, max_us), at))
     }
 
-    /// With a count, a mean, a largest value, and `at`: the value that a share in ten-thousandths does not exceed.
-    fn with((count, mean_us, max_us): (u64, u64, u64), at: impl Fn(usize) -> u64) -> Self {
+    /// With a count, a mean, a smallest and a largest value, and `at`: the value that a share in ten-thousandths does
+    /// not exceed.
+    fn with((count, mean_us, min_us, max_us): (u64, u64, u64, u64), at: impl Fn(usize) -> u64) -> Self {
         Self {
             count,
             mean_us,
@@ -60,6 +64,7 @@ impl Percentiles {
             p999_us: at(9_990),
             p9999_us: at(9_999),
             max_us,
+            min_us,
         }
     }
 }
@@ -77,6 +82,7 @@ pub struct DistributionPoint {
 #[derive(Debug, Clone)]
 pub(super) struct Times {
     histogram: Histogram<u64>,
+    min_us: u64,
     max_us: u64,
     sum_us: u128,
 }
@@ -84,10 +90,11 @@ pub(super) struct Times {
 impl Times {
     pub(super) fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, MAX_US, 3).expect("constant bounds are valid");
-        Self { histogram, max_us: 0, sum_us: 0 }
+        Self { histogram, min_us: u64::MAX, max_us: 0, sum_us: 0 }
     }
 
     pub(super) fn record(&mut self, us: u64) {
+        self.min_us = self.min_us.min(us);
         self.max_us = self.max_us.max(us);
         self.sum_us += u128::from(us);
         self.histogram.saturating_record(us.clamp(1, MAX_US));
@@ -96,6 +103,7 @@ impl Times {
     /// The times of several.
     pub(super) fn merged<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
         all.fold(Self::new(), |mut sum, times| {
+            sum.min_us = sum.min_us.min(times.min_us);
             sum.max_us = sum.max_us.max(times.max_us);
             sum.sum_us += times.sum_us;
             sum.histogram.add(&times.histogram).expect("bounds are the same");
@@ -112,7 +120,7 @@ impl Times {
         let count = self.histogram.len();
         let mean_us = (self.sum_us / u128::from(count.max(1))) as u64;
         let at = |share| self.histogram.value_at_quantile(share as f64 / 1e4).min(self.max_us);
-        (count > 0).then(|| Percentiles::with((count, mean_us, self.max_us), at))
+        (count > 0).then(|| Percentiles::with((count, mean_us, self.min_us, self.max_us), at))
     }
 
     /// The share of `decided` blocks that took longer than each recorded time, where `decided` counts the
@@ -202,7 +210,8 @@ mod tests {
         (1..=99).for_each(|us| early.record(us));
         late.record(5_001);
         let all = Times::merged([&early, &late].into_iter()).percentiles().expect("has times");
-        assert_eq!((all.count, all.p50_us, all.p99_us, all.max_us), (100, 50, 99, 5_001));
+        assert_eq!((all.count, all.p50_us, all.p99_us), (100, 50, 99));
+        assert_eq!((all.min_us, all.max_us), (1, 5_001));
         assert_eq!(Times::merged(std::iter::empty()).percentiles(), None);
     }
 
@@ -210,7 +219,7 @@ mod tests {
     fn exact_percentiles_are_times_that_occurred() {
         let all = Percentiles::of((1..=1_000).rev().collect()).unwrap();
         assert_eq!((all.count, all.mean_us, all.p50_us, all.p99_us), (1_000, 500, 500, 990));
-        assert_eq!((all.p999_us, all.p9999_us, all.max_us), (999, 1_000, 1_000));
+        assert_eq!((all.p999_us, all.p9999_us, all.min_us, all.max_us), (999, 1_000, 1, 1_000));
         assert_eq!(Percentiles::of(vec![7]).unwrap().p50_us, 7);
         assert_eq!(Percentiles::of(Vec::new()), None);
     }
@@ -221,7 +230,7 @@ mod tests {
         assert_eq!(times.percentiles(), None);
         (1..=1_000).for_each(|ms| times.record(ms * 1_000));
         let p = times.percentiles().unwrap();
-        assert_eq!((p.count, p.max_us), (1_000, 1_000_000));
+        assert_eq!((p.count, p.min_us, p.max_us), (1_000, 1_000, 1_000_000));
         for (value, exact) in [(p.p50_us, 500_000), (p.p99_us, 990_000), (p.p999_us, 999_000)] {
             assert!(value.abs_diff(exact) <= exact / 900, "{value} for {exact}");
         }
