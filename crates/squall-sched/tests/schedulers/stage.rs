@@ -317,6 +317,7 @@ impl Stage {
         let at = self.paths.iter().position(|p| p.id.0 == id).expect("path exists");
         let mut gone = self.paths.remove(at);
         gone.in_flight = 0;
+        self.queue.forget_path(PathId(id));
         self.events.push(SchedEvent::PathChanged(PathId(id)));
         self.notify();
         gone
