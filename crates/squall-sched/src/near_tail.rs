@@ -51,8 +51,8 @@ mod tests {
         // 50 Mbps and 100 ms of RTT: 150 ms at 6,250 bytes a millisecond are 937,500 bytes.
         assert!(near_tail(937_499, 50_000_000, 100 * MS, RTO));
         assert!(!near_tail(937_500, 50_000_000, 100 * MS, RTO));
-        // Recovery on the path of 2 Mbps and 4 ms takes 6 ms: 37,500 bytes at 50 Mbps. So the messages of
-        // 20 kB are near their end from the start, and those of 40 kB and more are not.
+        // Recovery on the path of 2 Mbps and 4 ms takes 6 ms: 37,500 bytes at 50 Mbps. A session that loses 0.1 % sees
+        // less than a tenth of these 50 Mbps, as the rate is window over round trip (see `NineTails`).
         assert!(near_tail(20_000, 50_000_000, 4 * MS, RTO));
         assert!(!near_tail(40_000, 50_000_000, 4 * MS, RTO));
         // At 2 Mbps 6 ms are 1500 bytes.

@@ -110,6 +110,52 @@ fn a_short_timeout_makes_the_tail_shorter() {
     }
 }
 
+/// A message of 400 packets while the near path (5 packets each 10 ms) is full and the far one (500 each 100 ms)
+/// has room; then the near one opens. Returns the first packet that is repeated, and how many are.
+fn repeated_of_400(name: &str) -> (Option<u32>, usize) {
+    let mut stage = Stage::new(name, &[(10, 5), (100, 500)]);
+    stage.reliable(400 * CHUNK);
+    let mut sent = stage.send_all();
+    let mut near: Vec<_> = sent.iter().filter(|p| p.path == 0).cloned().collect();
+    while let Some(packet) = near.pop() {
+        stage.arrive(&packet);
+        let more = stage.send_all();
+        near.extend(more.iter().cloned());
+        sent.extend(more);
+    }
+    let copied = copies(&sent);
+    (copied.iter().map(|(_, packet)| *packet).min(), copied.len())
+}
+
+#[test]
+fn a_full_near_path_makes_no_tail_of_the_whole_message() {
+    // 3/2·10 ms at 500 packets each 100 ms: fewer than 75 are left.
+    assert_eq!(repeated_of_400("ninetails(rtt=fastest)"), (Some(326), 74));
+    // 3/2·100 ms are 750 packets. With the near path open its round trip counts, if not the far one's.
+    assert_eq!(repeated_of_400("ninetails(rtt=open)"), (Some(5), 395));
+    assert_eq!(repeated_of_400("ninetails(rtt=best)"), (Some(0), 400));
+}
+
+#[test]
+fn the_carrier_of_the_newest_bytes_can_measure_the_end() {
+    let first = |stage: &mut Stage| stage.send().map(|packet| (packet.path, packet.kind));
+    let mut stage = Stage::new("ninetails(rtt=carrier)", &[(10, 10), (100, 300)]);
+    // 3/2·10 ms at 3000 packets a second: below 45 packets. Nothing is in flight: the near path measures it.
+    let block = stage.reliable(50 * CHUNK);
+    assert_eq!(first(&mut stage), Some((0, WorkKind::Fresh)));
+    assert_eq!(stage.reasons, ["lowest RTT with window left"]);
+    while stage.queue.get(block).is_some_and(|b| b.fresh_bytes() > 44 * CHUNK) {
+        assert_eq!(first(&mut stage).map(|p| p.0), Some(0));
+    }
+    assert_eq!(first(&mut stage), Some((1, WorkKind::Fresh)), "near the end: the highest rate");
+    // The far path carries the newest bytes now: 3/2·100 ms are 450 packets.
+    stage.reliable(300 * CHUNK);
+    assert_eq!(first(&mut stage), Some((0, WorkKind::Copy)));
+    stage.close_path(1);
+    assert_eq!(first(&mut stage).map(|p| p.0), Some(0), "the near path measures it again");
+    assert_eq!(stage.reasons.last(), Some(&"lowest RTT with window left"));
+}
+
 #[test]
 fn lost_bytes_of_the_tail_are_repaired_and_repeated() {
     let mut stage = Stage::new("ninetails", &[(20, 10), (30, 10), (40, 10)]);
@@ -136,9 +182,12 @@ fn a_block_that_ended_is_forgotten() {
 
 #[test]
 fn options_are_checked() {
-    let error = squall_sched::Registry::standard().build("ninetails(remaining=all)").err();
-    let text = error.expect("is refused").to_string();
-    assert_eq!(text, "scheduler option remaining=all: must be queue or block");
+    let error = |option: &str| {
+        let error = squall_sched::Registry::standard().build(&format!("ninetails({option})")).err();
+        error.expect("is refused").to_string()
+    };
+    assert_eq!(error("remaining=all"), "scheduler option remaining=all: must be queue or block");
+    assert_eq!(error("rtt=all"), "scheduler option rtt=all: must be open, fastest, carrier or best");
 }
 
 /// Whether a packet sent now is sent near the end, reckoned from what the stage shows.
