@@ -111,7 +111,7 @@ impl Measure {
     pub(crate) fn share_of_latency(self) -> Option<f64> {
         let Measure::Time(quantile, Times::Latency) = self else { return None };
         match quantile {
-            Quantile::Mean => None,
+            Quantile::Mean | Quantile::Min => None,
             Quantile::P50 => Some(0.5),
             Quantile::P90 => Some(0.9),
             Quantile::P95 => Some(0.95),
