@@ -152,8 +152,9 @@ fn blocked_messages_wait_for_room_in_the_send_buffer() {
     assert!((70..=101).contains(&one), "{one}");
     let two = offered("blocking = true\nsend_buffer = \"40kB\"");
     assert!((17 * one / 10..=25 * one / 10).contains(&two), "{two}, {one} with half the buffer");
-    // Ten fit by default, and fewer are under way.
-    assert_eq!(offered("blocking = true"), 400);
+    // Ten fit by default, and fewer are under way but for the start.
+    let ten = offered("blocking = true");
+    assert!((395..=400).contains(&ten), "{ten}");
 }
 
 #[test]
