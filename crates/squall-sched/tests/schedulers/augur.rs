@@ -77,6 +77,7 @@ fn options_are_checked() {
     assert_eq!(error("augur(learn=x)"), "scheduler option learn=x: must be end or primary");
     assert_eq!(error("augur(stall=0)"), "scheduler option stall=0: must be from 1 to 60000");
     assert_eq!(error("augur(delta=nan)"), "scheduler option delta=NaN: must be from 0 to 1000");
+    assert_eq!(error("augur(rescue=x)"), "scheduler option rescue=x: must be all, probe or frame");
     assert!(error("augur-retransmit(sample=10)").contains("has no option 'sample'"));
 }
 

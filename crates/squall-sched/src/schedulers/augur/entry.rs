@@ -25,6 +25,11 @@ const PROBE: OptionSpec =
     OptionSpec { name: "probe", default: "50", help: "ms, 1 to 60000; between probes of the backup" };
 const SAMPLE: OptionSpec =
     OptionSpec { name: "sample", default: "10", help: "ms, 1 to 60000; between looks at the oldest frame" };
+const RESCUE: OptionSpec = OptionSpec {
+    name: "rescue",
+    default: "all",
+    help: "late frames to repeat: all; probe: while age and round trip are within stall; frame: and its bytes",
+};
 const LEARN: OptionSpec = OptionSpec {
     name: "learn",
     default: "end",
@@ -37,7 +42,7 @@ pub(in crate::schedulers) const AUGUR: Entry = Entry {
     name: "augur",
     summary: "unmetered primary; late frames, and all while it is degraded, on a metered backup",
     source: SOURCE,
-    options: &[DELTA, WINDOW, STALL, PROBE, SAMPLE, PRIMARY, BACKUP, LEARN],
+    options: &[DELTA, WINDOW, STALL, PROBE, SAMPLE, PRIMARY, BACKUP, RESCUE, LEARN],
     signal: false,
 };
 
@@ -45,7 +50,7 @@ pub(in crate::schedulers) const RETRANSMIT: Entry = Entry {
     name: "augur-retransmit",
     summary: "AUGUR without the switch: late frames are repeated on a metered backup",
     source: "AUGUR (NSDI 2024), §3.6.1",
-    options: &[DELTA, WINDOW, STALL, PROBE, PRIMARY, BACKUP, LEARN],
+    options: &[DELTA, WINDOW, STALL, PROBE, PRIMARY, BACKUP, RESCUE, LEARN],
     signal: false,
 };
 
@@ -53,7 +58,7 @@ pub(in crate::schedulers) const SWITCH: Entry = Entry {
     name: "augur-switch",
     summary: "AUGUR without retransmission: all on a metered backup while the primary is degraded",
     source: "AUGUR (NSDI 2024), §3.6.2",
-    options: &[DELTA, WINDOW, STALL, PROBE, SAMPLE, PRIMARY, BACKUP, LEARN],
+    options: &[DELTA, WINDOW, STALL, PROBE, SAMPLE, PRIMARY, BACKUP, RESCUE, LEARN],
     signal: false,
 };
 
@@ -79,7 +84,31 @@ pub(super) struct Chosen {
     pub(super) primary: Choice,
     pub(super) backup: Choice,
     pub(super) probe: Micros,
+    pub(super) rescue: Rescue,
     pub(super) learn: Learn,
+}
+
+/// Which late frames the backup repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rescue {
+    All,
+    /// Those that a probe of their age could be in time for.
+    Probe,
+    /// Those whose missing bytes can be in time.
+    Frame,
+}
+
+impl FromStr for Rescue {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "all" => Ok(Self::All),
+            "probe" => Ok(Self::Probe),
+            "frame" => Ok(Self::Frame),
+            _ => Err("must be all, probe or frame"),
+        }
+    }
 }
 
 /// What a frame that the backup delivered first counts as.
@@ -127,9 +156,10 @@ fn build(options: &mut Options, retransmit: bool, switch: bool) -> Result<Box<dy
     {
         return Err(refuse("backup", other, "must differ from the primary path"));
     }
+    let rescue = options.take("rescue", Rescue::All)?;
     let learn = options.take("learn", Learn::End)?;
     Ok(Box::new(Augur {
-        options: Chosen { retransmit, switch, primary, backup, probe, learn },
+        options: Chosen { retransmit, switch, primary, backup, probe, rescue, learn },
         roles: None,
         manager: StateManager::new(settings),
         frames: Frames::default(),

@@ -24,6 +24,8 @@ pub(super) struct Frames {
     waiting: BTreeSet<(Micros, BlockId)>,
     /// Frames handed to a backup with bytes that it may have to carry.
     rescue: BTreeSet<BlockId>,
+    /// Of the frames handed over, those that the backup cannot bring in time any more.
+    doomed: BTreeSet<BlockId>,
     /// Delivered, but whether the primary path would have been in time is still open.
     open: BTreeMap<BlockId, Frame>,
 }
@@ -105,22 +107,44 @@ impl Frames {
     pub(super) fn look_again(&mut self, id: BlockId, offset: u32) {
         if let Some(frame) = self.tracked.get_mut(&id).filter(|frame| frame.handed) {
             frame.cursor = frame.cursor.min(offset);
-            self.rescue.insert(id);
+            if !self.doomed.contains(&id) {
+                self.rescue.insert(id);
+            }
         }
     }
 
-    /// What the backup has to carry next: of the oldest frame it was given, everything that the peer lacks
-    /// and that no backup has carried.
-    pub(super) fn rescue(&mut self, queue: &BlockQueue, backups: u8) -> Option<Work> {
+    /// What the backup has to carry next: of the oldest frame it was given and that `in_time` can still arrive,
+    /// everything that the peer lacks and that no backup carries. `in_time` gets when the frame was first
+    /// sent and the bytes of it that are missing; time makes it no truer, so it is final.
+    pub(super) fn rescue(
+        &mut self,
+        queue: &BlockQueue,
+        backups: u8,
+        in_time: impl Fn(Micros, u32) -> bool,
+    ) -> Option<Work> {
         while let Some(id) = self.rescue.first().copied() {
-            let work = match (self.tracked.get_mut(&id), queue.get(id)) {
-                (Some(frame), Some(block)) => frame.missing(block, backups),
-                _ => None,
-            };
-            if work.is_some() {
-                return work;
+            if let (Some(frame), Some(block)) = (self.tracked.get_mut(&id), queue.get(id))
+                && let Some(work) = frame.missing(block, backups)
+            {
+                if in_time(frame.first_sent, frame.left(block)) {
+                    return Some(work);
+                }
+                self.doomed.insert(id);
             }
             self.rescue.remove(&id);
+        }
+        None
+    }
+
+    /// The same of a frame that comes too late.
+    pub(super) fn rescue_doomed(&mut self, queue: &BlockQueue, backups: u8) -> Option<Work> {
+        while let Some(id) = self.doomed.first().copied() {
+            if let (Some(frame), Some(block)) = (self.tracked.get_mut(&id), queue.get(id))
+                && let Some(work) = frame.missing(block, backups)
+            {
+                return Some(work);
+            }
+            self.doomed.remove(&id);
         }
         None
     }
@@ -179,6 +203,7 @@ impl Frames {
         self.by_age.remove(&(frame.first_sent, id));
         self.waiting.remove(&(frame.first_sent, id));
         self.rescue.remove(&id);
+        self.doomed.remove(&id);
         Some(frame)
     }
 
@@ -201,13 +226,20 @@ impl Frame {
         for segment in block.segments_from(self.cursor) {
             match segment.state {
                 SegmentState::Fresh => return work(segment.range(), WorkKind::Fresh),
-                SegmentState::Sent if segment.sent_on & backups == 0 => {
+                // A copy that a backup lost counts for nothing while the original is on its way.
+                SegmentState::Sent if segment.in_flight & backups == 0 => {
                     return work(segment.range(), WorkKind::Copy);
                 }
                 _ => self.cursor = segment.end,
             }
         }
         None
+    }
+
+    /// Bytes of it that a backup has to carry yet, or a few more: nothing before the cursor.
+    fn left(&self, block: &Block) -> u32 {
+        let unacked = block.meta().len - block.acked_bytes();
+        unacked.min(block.lost_bytes() + block.meta().len.saturating_sub(self.cursor))
     }
 
     fn outcome(&self, now: Micros, delivered: bool) -> Outcome {

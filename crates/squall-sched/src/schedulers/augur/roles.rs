@@ -80,6 +80,15 @@ impl Roles {
     pub(super) fn backup_rtt(&self, paths: &[PathView]) -> Option<crate::Micros> {
         self.backups(paths).filter(|p| p.is_open()).map(|p| p.latest_rtt).min()
     }
+
+    /// The time in which `bytes` given to the backups now are acknowledged: their shortest round trip, and what has to
+    /// leave before, at the bandwidth of all of them; `None` if they can carry nothing.
+    pub(super) fn brings_in(&self, paths: &[PathView], bytes: u32) -> Option<crate::Micros> {
+        let open = || self.backups(paths).filter(|p| p.is_open());
+        let ahead = open().map(|p| u128::from(p.waiting)).sum::<u128>() + u128::from(bytes);
+        let sending = (ahead * 8_000_000).checked_div(open().map(|p| u128::from(p.bandwidth)).sum())?;
+        self.backup_rtt(paths)?.checked_add(crate::Micros::try_from(sending).ok()?)
+    }
 }
 
 #[cfg(test)]
@@ -175,5 +184,19 @@ mod tests {
         assert_eq!(roles.backup_rtt(&all), Some(90_000));
         all[1].usable = false;
         assert_eq!((roles.backup_rtt(&all), roles.best_with_room(&all).is_some()), (None, false));
+    }
+
+    #[test]
+    fn what_waits_and_the_bandwidth_of_all_backups_count() {
+        let mut all = paths(&[(0, false), (1, true), (2, true)]);
+        let roles = Roles::of(&all, Choice(None), Choice(None), None).expect("there are paths");
+        (all[1].bandwidth, all[2].bandwidth) = (1_000_000, 3_000_000);
+        assert_eq!(roles.brings_in(&all, 5_000), Some(80_000 + 10_000));
+        (all[1].waiting, all[2].waiting) = (2_000, 1_000);
+        assert_eq!(roles.brings_in(&all, 5_000), Some(80_000 + 16_000));
+        all[2].usable = false;
+        assert_eq!(roles.brings_in(&all, 5_000), Some(90_000 + 56_000));
+        all[1].bandwidth = 0;
+        assert_eq!(roles.brings_in(&all, 5_000), None);
     }
 }

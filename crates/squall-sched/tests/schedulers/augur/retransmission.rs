@@ -91,17 +91,74 @@ fn lost_bytes_of_a_late_frame_are_repaired_on_the_backup() {
     assert_eq!(stage.send().map(|p| (p.path, p.kind)), Some((1, WorkKind::Repair)));
 }
 
-#[test]
-fn a_copy_that_was_lost_is_not_made_again_while_the_first_is_under_way() {
-    let mut stage = trained("augur-retransmit");
+/// Loses every copy on the backup, at 60 ms, 139 ms and 141 ms; when the copies were made.
+fn remade(name: &str) -> Vec<u64> {
+    let mut stage = trained(name);
     let start = stage.now;
     stage.reliable(2 * CHUNK);
-    let sent = run(&mut stage, start, 60);
+    let mut sent = run(&mut stage, start, 60);
     assert_eq!(copies(&sent).len(), 2);
-    stage.lose(&sent[3].1);
-    assert_eq!(run(&mut stage, start, 300), []);
-    stage.take_back(&sent[2].1);
-    assert_eq!(copies(&run(&mut stage, start, 500)), [(300 * MS, 0, 1)], "only what never left");
+    let mut made = Vec::new();
+    for until in [139, 141, 500] {
+        stage.lose(&sent.pop().expect("a copy").1);
+        let again = run(&mut stage, start, until);
+        made.extend(copies(&again).iter().map(|(at, packet, path)| {
+            assert_eq!((*packet, *path), (1, 1), "the other one is under way");
+            at / MS
+        }));
+        if again.is_empty() {
+            break;
+        }
+        sent = again;
+    }
+    made
+}
+
+#[test]
+fn a_copy_that_was_lost_is_made_again() {
+    assert_eq!(remade("augur-retransmit"), [60, 139, 141]);
+    for name in ["augur-retransmit(rescue=probe)", "augur-retransmit(rescue=frame)"] {
+        assert_eq!(remade(name), [60, 139], "{name}: of 200 ms 59 are left, and the round trip takes 60");
+    }
+}
+
+#[test]
+fn a_frame_that_cannot_arrive_in_time_can_be_left_alone() {
+    for (name, open_at, expected) in [
+        ("augur-retransmit", 141, vec![(141 * MS, 0), (171 * MS, 1)]),
+        ("augur-retransmit(rescue=probe)", 139, vec![(139 * MS, 0), (171 * MS, 1)]),
+        ("augur-retransmit(rescue=probe)", 141, vec![(171 * MS, 1)]),
+        ("augur-retransmit(rescue=frame)", 139, vec![(139 * MS, 0), (171 * MS, 1)]),
+        ("augur-retransmit(rescue=frame)", 141, vec![(171 * MS, 1)]),
+    ] {
+        let mut stage = trained(name);
+        let start = stage.now;
+        stage.path(1).window = 0;
+        stage.reliable(CHUNK);
+        run(&mut stage, start, 120);
+        let young = stage.reliable(CHUNK);
+        run(&mut stage, start, open_at);
+        stage.path(1).window = 1_000 * u64::from(CHUNK);
+        let late = run(&mut stage, start, 500);
+        let late: Vec<_> = late.iter().map(|(at, p)| (*at, u32::from(p.block == young))).collect();
+        assert_eq!(late, expected, "{name}: room from {open_at} ms on");
+    }
+}
+
+#[test]
+fn the_backup_must_have_the_bandwidth_for_the_whole_frame() {
+    // At 51 ms 89 are left after the round trip of 60 ms: 9 packets at 1 Mbps, and 3 behind 58 ms of others.
+    for (packets, waiting, repeated) in [(9, 0, 9), (10, 0, 0), (3, 7_200, 3), (4, 7_200, 0)] {
+        let count = |name| {
+            let mut stage = trained(name);
+            (stage.path(1).bandwidth, stage.path(1).waiting) = (1_000_000, waiting);
+            let start = stage.now;
+            stage.reliable(packets * CHUNK);
+            copies(&run(&mut stage, start, 500)).len()
+        };
+        assert_eq!(count("augur-retransmit(rescue=frame)"), repeated, "{packets} behind {waiting} bytes");
+        assert_eq!(count("augur-retransmit(rescue=probe)"), packets as usize);
+    }
 }
 
 #[test]

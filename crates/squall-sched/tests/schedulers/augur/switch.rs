@@ -53,6 +53,24 @@ fn every_frame_in_flight_is_repeated_at_the_switch() {
 }
 
 #[test]
+fn what_is_too_late_at_the_switch_goes_behind_new_frames() {
+    let sent = |name: &str| {
+        let mut stage = trained(name);
+        let start = stage.now;
+        stage.path(1).window = 0;
+        let old = stage.reliable(CHUNK);
+        run(&mut stage, start, 250);
+        stage.path(1).window = 1_000 * u64::from(CHUNK);
+        stage.reliable(CHUNK);
+        stage.send_all().iter().map(|p| (p.block == old, p.path, p.kind)).collect::<Vec<_>>()
+    };
+    let new = [(false, 1, WorkKind::Fresh), (false, 0, WorkKind::Copy)];
+    let old = [(true, 1, WorkKind::Copy)];
+    assert_eq!(sent("augur-switch(rescue=probe)"), [&new[..], &old].concat());
+    assert_eq!(sent("augur-switch"), [&old[..], &new].concat(), "all are repeated first");
+}
+
+#[test]
 fn after_the_switch_new_frames_go_on_the_backup_and_a_probe_on_the_primary() {
     let (mut stage, _) = switched();
     stage.reliable(2 * CHUNK);
