@@ -78,6 +78,9 @@ fn options_are_checked() {
     assert_eq!(error("augur(stall=0)"), "scheduler option stall=0: must be from 1 to 60000");
     assert_eq!(error("augur(delta=nan)"), "scheduler option delta=NaN: must be from 0 to 1000");
     assert_eq!(error("augur(rescue=x)"), "scheduler option rescue=x: must be all, probe or frame");
+    assert_eq!(error("augur(playing=0)"), "scheduler option playing=0: must be from 0.01 to 24");
+    assert_eq!(error("augur(budget=500MB, delta=2)"), "scheduler option delta=2: is what budget decides");
+    assert!(Registry::standard().build("augur(budget=500MB, playing=2)").is_ok());
     assert!(error("augur-retransmit(sample=10)").contains("has no option 'sample'"));
 }
 

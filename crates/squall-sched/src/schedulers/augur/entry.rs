@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::{Augur, Choice, Frames, Settings, StateManager, model::STATES};
-use crate::{BuildError, Entry, Micros, OptionSpec, Options, Scheduler};
+use crate::{BuildError, Cap, Entry, Micros, OptionSpec, Options, Scheduler};
 
 const PRIMARY: OptionSpec =
     OptionSpec { name: "primary", default: "auto", help: "path id, 0 to 7; auto: the first unmetered path" };
@@ -17,6 +17,13 @@ const DELTA: OptionSpec = OptionSpec {
     default: "3.5",
     help: "0 to 1000; the backup may carry the stalls' share times this (3.5: 500 MB a month, 1.75: 250 MB)",
 };
+const BUDGET: OptionSpec = OptionSpec {
+    name: "budget",
+    default: "none",
+    help: "bytes a month for the backup, such as 500MB, in place of delta; a guide, where cap is a limit",
+};
+const PLAYING: OptionSpec =
+    OptionSpec { name: "playing", default: "0.25", help: "h a day, 0.01 to 24; what budget is shared by" };
 const WINDOW: OptionSpec =
     OptionSpec { name: "window", default: "300", help: "s, 1 to 86400; how long samples count" };
 const STALL: OptionSpec =
@@ -42,7 +49,7 @@ pub(in crate::schedulers) const AUGUR: Entry = Entry {
     name: "augur",
     summary: "unmetered primary; late frames, and all while it is degraded, on a metered backup",
     source: SOURCE,
-    options: &[DELTA, WINDOW, STALL, PROBE, SAMPLE, PRIMARY, BACKUP, RESCUE, LEARN],
+    options: &[DELTA, BUDGET, PLAYING, WINDOW, STALL, PROBE, SAMPLE, PRIMARY, BACKUP, RESCUE, LEARN],
     signal: false,
 };
 
@@ -50,7 +57,7 @@ pub(in crate::schedulers) const RETRANSMIT: Entry = Entry {
     name: "augur-retransmit",
     summary: "AUGUR without the switch: late frames are repeated on a metered backup",
     source: "AUGUR (NSDI 2024), §3.6.1",
-    options: &[DELTA, WINDOW, STALL, PROBE, PRIMARY, BACKUP, RESCUE, LEARN],
+    options: &[DELTA, BUDGET, PLAYING, WINDOW, STALL, PROBE, PRIMARY, BACKUP, RESCUE, LEARN],
     signal: false,
 };
 
@@ -58,7 +65,7 @@ pub(in crate::schedulers) const SWITCH: Entry = Entry {
     name: "augur-switch",
     summary: "AUGUR without retransmission: all on a metered backup while the primary is degraded",
     source: "AUGUR (NSDI 2024), §3.6.2",
-    options: &[DELTA, WINDOW, STALL, PROBE, SAMPLE, PRIMARY, BACKUP, RESCUE, LEARN],
+    options: &[DELTA, BUDGET, PLAYING, WINDOW, STALL, PROBE, SAMPLE, PRIMARY, BACKUP, RESCUE, LEARN],
     signal: false,
 };
 
@@ -132,12 +139,38 @@ impl FromStr for Learn {
     }
 }
 
+/// δ of Eq. 6 without options (§5.1).
+const DEFAULT_DELTA: f64 = 3.5;
+
+/// Largest δ.
+const MAX_DELTA: f64 = 1000.0;
+
+/// Bytes of late frames in an hour of playing, of the mean user. The paper derives δ from a monthly budget by the mean
+/// stall rate and the mean playing time of its users (§5.1) and prints neither, but the product: 500 MB are 3.5 times
+/// the late frames of a month. The hours are ours: 0.25 a day, which makes 0.45 % late frames (§5.3) of 9.3 Mbps.
+const LATE_PER_HOUR: f64 = 500e6 / 3.5 / (30.0 * 0.25);
+
+/// δ for a budget in bytes a month and hours of playing a day: the backup may carry what is late on average δ times.
+fn delta_of(budget: u64, playing: f64) -> f64 {
+    (budget as f64 / (LATE_PER_HOUR * 30.0 * playing)).min(MAX_DELTA)
+}
+
+fn delta(options: &mut Options) -> Result<f64, BuildError> {
+    let delta = options.take_in("delta", DEFAULT_DELTA, 0.0..=MAX_DELTA)?;
+    let playing = options.take_in("playing", 0.25, 0.01..=24.0)?;
+    match options.take("budget", Cap::default())? {
+        Cap(None) => Ok(delta),
+        Cap(Some(_)) if delta != DEFAULT_DELTA => Err(refuse("delta", delta, "is what budget decides")),
+        Cap(Some(budget)) => Ok(delta_of(budget, playing)),
+    }
+}
+
 fn build(options: &mut Options, retransmit: bool, switch: bool) -> Result<Box<dyn Scheduler>, BuildError> {
     let mut millis = |option, default| Ok(1000 * options.take_in(option, default, 1..=60_000_u64)?);
     let (stall, probe, sample) = (millis("stall", 200)?, millis("probe", 50)?, millis("sample", 10)?);
     let settings = Settings {
         stall,
-        delta: options.take_in("delta", 3.5, 0.0..=1000.0)?,
+        delta: delta(options)?,
         window: 1_000_000 * options.take_in("window", 300, 1..=86_400_u64)?,
         sample,
     };
@@ -175,4 +208,22 @@ fn build(options: &mut Options, retransmit: bool, switch: bool) -> Result<Box<dy
 #[expect(clippy::needless_pass_by_value, reason = "callers pass numbers")]
 fn refuse(option: &str, value: impl ToString, why: &str) -> BuildError {
     BuildError::BadValue { option: option.into(), value: value.to_string(), why: why.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_monthly_budget_is_shared_by_the_late_frames_of_the_mean_user() {
+        let near = |delta: f64, expected: f64| assert!((delta - expected).abs() < 1e-9, "{delta}");
+        near(delta_of(500_000_000, 0.25), 3.5);
+        near(delta_of(250_000_000, 0.25), 1.75);
+        near(delta_of(500_000_000, 1.0), 0.875);
+        near(delta_of(0, 0.25), 0.0);
+        near(delta_of(u64::MAX, 0.25), MAX_DELTA);
+        // The means behind it: 0.1 % is 78.0 % less (§5.3), 7.5 hours a month, and 9.3 Mbps.
+        let late: f64 = 0.001 / (1.0 - 0.78) * 7.5 * 3600.0 * 9.3e6 / 8.0;
+        assert!((500e6 / late / 3.5 - 1.0).abs() < 0.005, "{late}");
+    }
 }

@@ -97,6 +97,8 @@
 //! | option | default | unit | source |
 //! | --- | --- | --- | --- |
 //! | `delta` | 3.5 | δ, times the share of stalls; 500 MB a month (1.75: 250 MB) | §5.1, §5.4.1 |
+//! | `budget` | none | bytes a month; δ is 3.5 for 500 MB, 1.75 for 250 MB | §5.1 |
+//! | `playing` | 0.25 | hours a day, for `budget` | ours (§5.1 does not print it) |
 //! | `window` | 300 | s, Δ | §5.1 |
 //! | `stall` | 200 | ms, T_thresh | §3.5.1 |
 //! | `probe` | 50 | ms between probes of the backup | §3.5.1 |
