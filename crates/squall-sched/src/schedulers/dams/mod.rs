@@ -42,8 +42,10 @@
 //! **As STORM compares with it** (Hu and Li, USENIX ATC 2025, §5.2.1, Table 3): `dams(unreliable=minrtt,cancel=false)`, over a
 //! session that lets late blocks live. "DAMS, however, utilizes both paths for reliable data and defaults to MPQUIC's approach
 //! for unreliable data." Only reliable blocks are planned. Unreliable ones leave in the order of arrival, each packet on the path
-//! with the lowest RTT among those with window left, and are not cancelled; on one path the older of a planned and an unreliable
-//! block goes first. Packet delays of up to 6.60 s (§A.2) and waiting times of 11 s (§5.2.1) show that nothing was cancelled: without
+//! with the lowest RTT among those with window left, ahead of what is planned, and are not cancelled. With the older of both first 54 %
+//! of the unreliable data took the fast path at ⟨15, 20⟩, ahead of the plan 83 %, and I blocks waited a quarter longer; the paper has
+//! 89.1 %, and critical data that waits longer once other data is unreliable (§2.2).
+//! Packet delays of up to 6.60 s (§A.2) and waiting times of 11 s (§5.2.1) show that nothing was cancelled: without
 //! `cancel` a block that cannot make it is delayed, for as long as others fit.
 //!
 //! **Against the queue that DAMS builds itself.** Where bandwidth is short, blocks that cannot make it are sent all the same when
@@ -324,14 +326,7 @@ impl Scheduler for Dams {
             }
             self.begin(cx);
         }
-        let (planned, arrived) = (self.planned(cx), self.arrived(cx));
-        let next = match (planned, arrived) {
-            (Some(planned), Some(arrived)) => {
-                let first = arrived.path == planned.path && arrived.block < planned.block;
-                Some(if first { arrived } else { planned })
-            }
-            (planned, arrived) => planned.or(arrived),
-        };
+        let next = self.arrived(cx).or_else(|| self.planned(cx));
         match next {
             Some(assignment) => Decision::Send(assignment),
             None => Decision::Idle { wake: self.wake(cx) },
