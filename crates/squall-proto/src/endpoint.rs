@@ -176,9 +176,9 @@ impl Endpoint {
 
     /// When [`Self::handle_timeout`] is to be called next.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
-        let attempt = self.attempts.values().map(Attempt::timeout).min();
         let session = self.timers.first().map(|(at, _)| *at);
-        [attempt, session, self.newcomers.timeout()].into_iter().flatten().min()
+        let others = self.attempts.values().map(Attempt::timeout).chain(self.newcomers.timeout());
+        session.into_iter().chain(others).min()
     }
 
     /// The next packets to send, written to `buf`, which must be empty: up to `max_packets` of one size
@@ -291,10 +291,10 @@ impl Endpoint {
     fn settle(&mut self, now: Instant, key: u64) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
         session.conn_mut().exchange(&mut self.listener.inner);
-        if let Some(old) = self.timer_of.remove(&key) {
-            self.timers.remove(&(old, key));
-        }
         if session.is_drained() {
+            if let Some(old) = self.timer_of.remove(&key) {
+                self.timers.remove(&(old, key));
+            }
             if !session.has_events() || !session.is_announced() {
                 let handle = session.handle();
                 self.by_handle.remove(&handle);
@@ -305,11 +305,18 @@ impl Endpoint {
             }
             return;
         }
-        if let Some(at) = session.timeout(now) {
-            // Never in the past, so that a driver whose clock stops does not spin.
-            let at = at.max(now);
-            self.timers.insert((at, key));
-            self.timer_of.insert(key, at);
+        // Never in the past, so that a driver whose clock stops does not spin.
+        let due = session.timeout(now).map(|at| at.max(now));
+        let old = match due {
+            Some(at) => self.timer_of.insert(key, at),
+            None => self.timer_of.remove(&key),
+        };
+        // Most packets change nothing.
+        if old != due {
+            self.timers.extend(due.map(|at| (at, key)));
+            if let Some(old) = old {
+                self.timers.remove(&(old, key));
+            }
         }
         self.ready.insert(key);
     }

@@ -46,6 +46,10 @@ impl Pacer {
 
     fn refill(&mut self, now: Micros) {
         let elapsed = now.saturating_sub(self.updated);
+        // Asked several times at each moment, of which the first earns.
+        if elapsed == 0 {
+            return;
+        }
         let earned = u128::from(self.rate) * u128::from(elapsed) / 1_000_000;
         if earned > 0 {
             self.tokens =

@@ -309,15 +309,7 @@ impl World {
     fn step(&mut self, end: Micros) -> bool {
         self.drive(Side::Client);
         self.drive(Side::Server);
-        let epoch = self.epoch;
-        let timeout = |node: &mut Node| {
-            node.endpoint.poll_timeout().map(|at| micros_up(at.saturating_duration_since(epoch)))
-        };
-        let network = self.network.poll_timeout().map(|at| at + self.origin);
-        let former = self.former.as_ref().and_then(|(old, origin)| Some(old.poll_timeout()? + origin));
-        let report = self.network.next_report().map(|at| at + self.origin);
-        let next = [timeout(&mut self.client), timeout(&mut self.server), network, former, report];
-        let next = next.into_iter().flatten().min().unwrap_or(Micros::MAX).max(self.now);
+        let next = self.next_moment().max(self.now);
         if next > end {
             self.now = self.now.max(end);
             return false;
@@ -330,6 +322,17 @@ impl World {
             self.node(side).touched |= acted;
         }
         true
+    }
+
+    /// When something happens next; the end of all time if nothing does.
+    fn next_moment(&mut self) -> Micros {
+        let ends = self.client.endpoint.poll_timeout().into_iter().chain(self.server.endpoint.poll_timeout());
+        let ends = ends.min().map(|at| micros_up(at.saturating_duration_since(self.epoch)));
+        let network = self.network.poll_timeout().into_iter().chain(self.network.next_report()).min();
+        let network = network.map(|at| at + self.origin);
+        let former = self.former.as_ref().and_then(|(old, origin)| Some(old.poll_timeout()? + origin));
+        let or_never = |at: Option<Micros>| at.unwrap_or(Micros::MAX);
+        or_never(ends).min(or_never(network)).min(or_never(former))
     }
 
     fn rebind(&mut self) {
@@ -485,7 +488,7 @@ fn endpoint_seed(seed: u64, side: u8) -> [u8; 32] {
 
 /// The first whole microsecond not before `duration`.
 fn micros_up(duration: Duration) -> Micros {
-    duration.as_nanos().div_ceil(1000) as Micros
+    duration.as_secs() * 1_000_000 + Micros::from(duration.subsec_nanos().div_ceil(1000))
 }
 
 /// A server that the client trusts. Ed25519, whose signatures all have one size.

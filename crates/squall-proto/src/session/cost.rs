@@ -41,6 +41,10 @@ impl Session {
     pub(super) fn refresh_allowances(&mut self) {
         self.metering.set_cap(self.scheduler.metered_cap());
         let limited = self.metering.has_budgets();
+        let had_some = std::mem::replace(&mut self.has_allowances, limited);
+        if !limited && !had_some {
+            return;
+        }
         for id in self.conn.paths.ids() {
             let allowance = if limited {
                 let sent = self.conn.sent_bytes(id);

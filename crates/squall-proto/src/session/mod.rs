@@ -75,6 +75,8 @@ pub struct Session {
     reporter: Reporter,
     control: VecDeque<Control>,
     metering: Metering,
+    /// A path may have an allowance.
+    has_allowances: bool,
     outlook: Outlook,
     radios: Radios,
     /// Alerts, each for a path.
@@ -142,6 +144,7 @@ impl Session {
             reporter: Reporter::default(),
             control: VecDeque::new(),
             metering: Metering::default(),
+            has_allowances: false,
             outlook: Outlook::default(),
             radios: Radios::default(),
             urgent: VecDeque::new(),

@@ -91,10 +91,16 @@ impl<S: Entry> Paths<S> {
 
     /// The ids in use by ascending number on the wire: the order in which the paths were opened.
     pub(crate) fn by_number(&self) -> impl DoubleEndedIterator<Item = PathId> + use<S> {
-        let mut numbers =
-            std::array::from_fn::<_, MAX_PATHS, _>(|id| Some((self.slots[id].as_ref()?.quic().number, id)));
-        numbers.sort_unstable();
-        numbers.into_iter().flatten().map(|(_, id)| PathId(id as u8))
+        // Numbers with their ids behind, the used ones alone: this runs several times for each packet.
+        let (mut keys, mut used) = ([0; MAX_PATHS], 0);
+        for (id, path) in self.slots.iter().enumerate() {
+            if let Some(path) = path {
+                keys[used] = u64::from(path.quic().number) << 8 | id as u64;
+                used += 1;
+            }
+        }
+        keys[..used].sort_unstable();
+        keys.into_iter().take(used).map(|key| PathId(key as u8))
     }
 
     /// The paths from a local address, by ascending number.
