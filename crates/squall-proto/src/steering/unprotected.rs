@@ -218,7 +218,11 @@ const SUMS: usize = 4;
 
 /// Detects bits that were turned over on the way. It is no protection against forgery.
 fn sum(seed: u64, bytes: &[u8]) -> u64 {
-    let step = |sum: u64, word: [u8; 8]| (sum ^ u64::from_le_bytes(word)).wrapping_mul(MIX).rotate_left(29);
+    // Both halves of the product: the highest bit of a word changes only one bit of the lower half.
+    let step = |sum: u64, word: [u8; 8]| {
+        let product = u128::from(sum ^ u64::from_le_bytes(word)) * u128::from(MIX);
+        product as u64 ^ (product >> 64) as u64
+    };
     let mut sums = [seed ^ bytes.len() as u64; SUMS];
     let (rows, rest) = bytes.as_chunks::<{ 8 * SUMS }>();
     for row in rows {
