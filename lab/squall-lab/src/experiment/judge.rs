@@ -14,13 +14,13 @@
 //! - *At least* and *at most* hold or do not if the whole interval is on one side of the limit, and are unclear
 //!   otherwise.
 //! - *Best* holds if the scheduler is ahead of every other one in every cell, beyond the confidence interval of the
-//!   difference. It is tied if nobody is ahead of it and it is not ahead of all, holds in direction only if it is ahead
+//!   difference. It is tied if none is ahead of it and it is not ahead of all, holds in direction only if it is ahead
 //!   of all in most cells and others are in few, and does not hold otherwise.
 //! - A *value* in decibels may be 1 dB off, which is a quarter more or less noise, frames per second may be 1 off, and
 //!   a share is judged by the smaller of what it has and what it lacks: 98 % is not near 92 %, since 2 % lack and not
 //!   8 %.
 //! - A value or a limit that every scheduler of the experiment meets alike, within a hundredth, is *saturated*: the
-//!   scenario does not tell one from the other.
+//!   scenario does not distinguish them.
 //! - Several cells count as one by their means: the change of the mean, not the mean of the changes, which a cell
 //!   with next to nothing would decide. A change of something against nothing has no size: it goes the way that is
 //!   claimed at best.
@@ -46,7 +46,7 @@ const SIZE: f64 = 0.75;
 /// How far from a claimed value a measured one may be, as a share of it.
 const NEAR: f64 = 0.25;
 
-/// How far apart all schedulers may be where a scenario does not tell one from the other, as a share of the claimed one.
+/// How far apart all schedulers may be where a scenario does not distinguish them, as a share of the claimed one.
 const ALIKE: f64 = 0.01;
 
 /// More seeds than this are no advice.
@@ -103,7 +103,7 @@ pub enum Verdict {
     Holds,
     /// The effect goes the way that is claimed, and is smaller, or not certain to be as large.
     DirectionOnly,
-    /// Nobody is ahead, but not all are behind.
+    /// None is ahead, but not all are behind.
     Tied,
     /// It does, and every other scheduler has the same.
     Saturated,
@@ -619,7 +619,7 @@ fn resampled<T>(runs: &[T], effect: impl Fn(&[&T]) -> Option<f64>) -> Option<Eff
 /// How latencies of a run are distributed.
 #[derive(Clone, Copy)]
 struct Tail<'a> {
-    /// How many blocks arrived or were given up.
+    /// How many blocks arrived or were cancelled.
     decided: f64,
     points: &'a [DistributionPoint],
 }
@@ -632,7 +632,7 @@ impl Tail<'_> {
     }
 }
 
-/// The latency in microseconds that a share of the blocks of all runs do not exceed; none if so many never arrived.
+/// The latency in microseconds that a share of the blocks of all runs do not exceed; none if a larger share never arrived.
 fn pooled<'a>(runs: impl Iterator<Item = Tail<'a>>, share: f64) -> Option<f64> {
     let runs: Vec<Tail<'_>> = runs.collect();
     let all: f64 = runs.iter().map(|run| run.decided).sum();
@@ -849,7 +849,7 @@ mod tests {
         let own: (&str, &[u64]) = ("storm", &[100, 101, 100]);
         assert_eq!(value(&[own, ("minrtt", &[100, 100, 100])]), Verdict::Saturated);
         assert_eq!(value(&[own, ("minrtt", &[104, 104, 104])]), Verdict::Holds);
-        assert_eq!(value(&[own]), Verdict::Holds, "there is nobody else");
+        assert_eq!(value(&[own]), Verdict::Holds, "there is no other");
     }
 
     #[test]

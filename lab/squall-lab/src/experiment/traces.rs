@@ -19,11 +19,14 @@ pub(super) fn settings(experiment: &Experiment) -> Vec<(String, Value)> {
     set.map(|(field, value)| (field, placed(value, folder))).collect()
 }
 
+/// The name of an axis, and its recorded points.
+type Recorded = (String, Vec<AxisPoint>);
+
 /// The points that replace those of axes, by the axis' name.
 ///
 /// # Errors
 /// The key of the axis, and what is wrong with it.
-pub(super) fn axes(experiment: &Experiment) -> Result<Vec<(String, Vec<AxisPoint>)>, (String, String)> {
+pub(super) fn axes(experiment: &Experiment) -> Result<Vec<Recorded>, (String, String)> {
     let named =
         experiment.traces.iter().filter_map(|(key, points)| Some((key, key.strip_prefix(AXIS)?, points)));
     named
@@ -48,7 +51,7 @@ pub(super) fn replace_axes(experiment: &mut Experiment, folder: &Path) {
     let recorded = axes(experiment).expect("they were checked when the file was read");
     for (name, mut points) in recorded {
         for point in &mut points {
-            for (_, value) in point.set.iter_mut() {
+            for (_, value) in &mut point.set {
                 *value = placed(value.clone(), folder);
             }
         }

@@ -23,7 +23,7 @@ const CONNECT_TIME: Micros = 1_000_000;
 const CONNECT_ROUNDS: u64 = 10;
 
 /// How the packets of a run are treated, beside what the scenario says.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Handling {
     pub(super) protection: Protection,
     /// Where to write qlog files, if anywhere.
@@ -36,7 +36,7 @@ pub(super) fn run(
     scheduler: &str,
     seed: u64,
     registry: &Arc<Registry>,
-    handling: Handling,
+    handling: &Handling,
     progress: &mut dyn FnMut(u64),
 ) -> Result<RunResult, RunError> {
     let variant = Variant::of(scheduler);
@@ -52,7 +52,7 @@ pub(super) fn run(
     let stopwatch = scenario.timed.then(Stopwatch::default);
     let config = config(scenario, scheduler, registry, stopwatch.as_ref())?;
     #[cfg(feature = "qlog")]
-    let config = Config { qlog_dir: make(handling.qlog_dir)?, ..config };
+    let config = Config { qlog_dir: make(handling.qlog_dir.clone())?, ..config };
     // Not even a far first path loses the race: ids of paths are those of the file.
     let config = Config { race_delay: Duration::from_micros(start), ..config };
     let problem = |source| RunError::World { scenario: scenario.name.clone(), source };

@@ -99,7 +99,7 @@ pub fn run(
     registry: &Arc<Registry>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<RunResult, RunError> {
-    course::run(scenario, scheduler, seed, registry, Handling::default(), progress)
+    course::run(scenario, scheduler, seed, registry, &Handling::default(), progress)
 }
 
 /// Several runs of one scenario: each scheduler with each seed.
@@ -170,7 +170,7 @@ impl<'a> Batch<'a> {
                 dir.join(format!("{}-{seed}", plain.trim_matches('-')))
             }),
         };
-        course::run(self.scenario, scheduler, seed, &self.registry, handling, &mut |at| {
+        course::run(self.scenario, scheduler, seed, &self.registry, &handling, &mut |at| {
             progress(at - reported);
             reported = at;
         })
