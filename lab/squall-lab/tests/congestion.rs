@@ -88,12 +88,12 @@ fn two_connections_carry_twice_as_much_over_random_loss() {
     let lossy = "[[path]]\nname = \"link\"\nrate = \"50mbps\"\ndelay = \"50ms\"\nloss = \"0.1%\"\n";
     let carried = |congestion: &str| {
         let text = format!(
-            "name = \"connections\"\nduration = \"40s\"\nseeds = [1, 2]\nschedulers = [\"minrtt\"]\n\
+            "name = \"connections\"\nduration = \"80s\"\nseeds = [1, 2, 3]\nschedulers = [\"minrtt\"]\n\
              congestion = \"{congestion}\"\n{lossy}{BULK}"
         );
         let scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
         let runs = Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs");
-        let mbps = runs.iter().map(|run| goodput(run, 0, 10, 40)).sum::<f64>() / runs.len() as f64;
+        let mbps = runs.iter().map(|run| goodput(run, 0, 20, 80)).sum::<f64>() / runs.len() as f64;
         println!("{congestion}: {mbps:.2} Mbps");
         mbps
     };
