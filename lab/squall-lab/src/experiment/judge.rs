@@ -883,9 +883,9 @@ mod tests {
     #[test]
     fn the_greatest_of_many_needs_more() {
         // Four cells alike: each alone would be less, and to be the least of four takes more.
-        let runs = [("hall", 5, 10), ("street", 5, 10), ("yard", 5, 10), ("lane", 5, 10)];
-        let noisy = [("hall", 9, 10), ("street", 9, 10), ("yard", 9, 10), ("lane", 9, 10)];
-        let third = [("hall", 6, 10), ("street", 6, 10), ("yard", 6, 10), ("lane", 6, 10)];
+        let runs = [("hall", 5, 10), ("street", 5, 10), ("yard", 5, 10), ("road", 5, 10)];
+        let noisy = [("hall", 9, 10), ("street", 9, 10), ("yard", 9, 10), ("road", 9, 10)];
+        let third = [("hall", 6, 10), ("street", 6, 10), ("yard", 6, 10), ("road", 6, 10)];
         let cells = [runs, noisy, third].concat();
         assert_eq!(found(Expectation::Less, Over::Most, &cells[..]).0, Verdict::Unclear);
         let one: Vec<_> = cells.iter().filter(|cell| cell.0 == "hall").copied().collect();
