@@ -18,7 +18,7 @@ pub(super) fn measure() -> anyhow::Result<[Figure; 2]> {
     let scenario = Scenario::parse(SCENARIO, "stable.toml").map_err(whole)?;
     let registry = Arc::new(Registry::standard());
     let batch = Batch { schedulers: vec!["minrtt".into()], seeds: vec![1], ..Batch::of(&scenario, registry) };
-    // By turns, so that both meet the same moods of the machine.
+    // Alternately, so that both meet the same moods of the machine.
     let (mut plain, mut encrypted) = (Vec::new(), Vec::new());
     for _ in 0..RUNS {
         plain.push(factor(&batch)?);
