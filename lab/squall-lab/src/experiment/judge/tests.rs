@@ -1,0 +1,236 @@
+use super::*;
+use crate::experiment::claim::Against;
+use crate::result::sample::run;
+
+/// A run that cancelled `cancelled` blocks.
+fn record(scheduler: &str, place: &str, seed: u64, cancelled: u64) -> Record {
+    let mut run = run(scheduler, seed);
+    for class in &mut run.flows[0].classes {
+        class.tally.cancelled_blocks = 0;
+    }
+    run.flows[0].total.cancelled_blocks = cancelled;
+    let point = [("place".to_owned(), place.to_owned())].into();
+    Record { experiment: "e".into(), point, key: String::new(), run }
+}
+
+/// A claim of `storm` against `minrtt`.
+fn claim(expectation: Expectation, over: Over) -> Claim {
+    Claim {
+        id: String::new(),
+        of: Of::Mean,
+        says: String::new(),
+        at: Point::new(),
+        over,
+        subject: Subject::flow("camera"),
+        measure: "cancelled_blocks".parse().unwrap(),
+        scheduler: "storm".into(),
+        against: Against { scheduler: "minrtt".into(), at: Point::new(), subject: Subject::flow("camera") },
+        expectation,
+        finding: String::new(),
+    }
+}
+
+/// The verdict on these cells, each run twice with the same outcome.
+fn found_twice(expectation: Expectation, over: Over, cells: &[(&str, u64, u64)]) -> (Verdict, String) {
+    found(expectation, over, &[cells, cells].concat())
+}
+
+fn found(expectation: Expectation, over: Over, numbers: &[(&str, u64, u64)]) -> (Verdict, String) {
+    let records: Vec<Record> = numbers
+        .iter()
+        .zip(1..)
+        .flat_map(|(&(place, own, other), seed)| {
+            [record("storm", place, seed, own), record("minrtt", place, seed, other)]
+        })
+        .collect();
+    let claim = claim(expectation, over);
+    let records: Vec<&Record> = records.iter().collect();
+    let finding = Evaluator { claim: &claim, records: &records, apart: &[] }.outcome();
+    (finding.verdict, finding.found)
+}
+
+#[test]
+fn a_cell_with_next_to_nothing_does_not_decide() {
+    let cells = [("hall", 50, 100), ("street", 2, 1)];
+    let mean = found_twice(Expectation::Change(-0.5), Over::Mean, &cells);
+    assert_eq!(mean, (Verdict::Holds, "-48.5 % (-48.5 % to -48.5 %)".into()));
+    let least = found_twice(Expectation::Change(-0.5), Over::Least, &cells);
+    assert_eq!(least, (Verdict::DoesNotHold, "+100.0 % (+100.0 % to +100.0 %)".into()));
+}
+
+#[test]
+fn nothing_can_be_compared_with() {
+    let some = [("hall", 7, 0)];
+    assert_eq!(
+        found_twice(Expectation::Change(-0.9), Over::Mean, &some),
+        (Verdict::DoesNotHold, "7.00 against none".into())
+    );
+    assert_eq!(found_twice(Expectation::More, Over::Mean, &some).0, Verdict::Holds);
+    let once = [("hall", 7, 0), ("hall", 0, 0)];
+    assert_eq!(found(Expectation::More, Over::Mean, &once).0, Verdict::Unclear, "in one of two runs");
+    let none = [("hall", 0, 0)];
+    assert_eq!(found(Expectation::Less, Over::Mean, &none), (Verdict::NotMeasured, "none in either".into()));
+    assert_eq!(found_twice(Expectation::Less, Over::Mean, &[("hall", 0, 5)]).0, Verdict::Holds);
+}
+
+#[test]
+fn what_may_be_chance_is_unclear() {
+    let seeds = [("hall", 5, 10), ("hall", 12, 10), ("hall", 7, 10)];
+    assert_eq!(found(Expectation::Less, Over::Mean, &seeds).0, Verdict::Unclear);
+    let seeds = [("hall", 5, 10), ("hall", 6, 10), ("hall", 5, 10)];
+    // -46.9 % (-59.1 % to -31.0 %).
+    assert_eq!(found(Expectation::Change(-0.4), Over::Mean, &seeds).0, Verdict::Holds);
+    assert_eq!(found(Expectation::Change(-0.5), Over::Mean, &seeds).0, Verdict::DirectionOnly);
+    assert_eq!(found(Expectation::Change(-0.9), Over::Mean, &seeds).0, Verdict::DirectionOnly);
+    assert_eq!(found(Expectation::Change(0.5), Over::Mean, &seeds).0, Verdict::DoesNotHold);
+}
+
+#[test]
+fn a_value_and_a_limit_are_judged_by_the_whole_interval() {
+    let value =
+        |claimed: f64, runs: &[(&str, u64, u64)]| found(Expectation::Value(claimed), Over::Mean, runs).0;
+    let narrow = [("hall", 95, 0), ("hall", 96, 0), ("hall", 95, 0)];
+    assert_eq!(value(100.0, &narrow), Verdict::Holds);
+    assert_eq!(value(64.4, &narrow), Verdict::DoesNotHold);
+    let wide = [("hall", 92, 0), ("hall", 100, 0)];
+    assert_eq!(value(64.4, &wide), Verdict::Unclear, "96 ± 50.8 includes it");
+    assert_eq!(value(96.0, &wide), Verdict::Unclear, "and much else");
+    let limit = |expectation: Expectation, runs| found(expectation, Over::Mean, runs).0;
+    assert_eq!(limit(Expectation::AtLeast(90.0), &narrow), Verdict::Holds);
+    assert_eq!(limit(Expectation::AtLeast(90.0), &wide), Verdict::Unclear);
+    assert_eq!(limit(Expectation::AtMost(90.0), &narrow), Verdict::DoesNotHold);
+}
+
+#[test]
+fn one_seed_proves_nothing() {
+    let expectations = [
+        Expectation::Change(-0.5),
+        Expectation::Times(0.5),
+        Expectation::Difference(-50.0),
+        Expectation::Less,
+        Expectation::More,
+        Expectation::Value(50.0),
+        Expectation::AtLeast(10.0),
+        Expectation::AtMost(90.0),
+        Expectation::Best(Best::Lowest),
+        Expectation::Best(Best::Highest),
+    ];
+    for expectation in expectations {
+        assert_eq!(
+            found(expectation, Over::Mean, &[("hall", 50, 100)]).0,
+            Verdict::Unclear,
+            "{expectation:?}"
+        );
+    }
+    assert_eq!(found(Expectation::More, Over::Mean, &[("hall", 7, 0)]).0, Verdict::Unclear);
+}
+
+/// Runs of any number of schedulers in one place; the claim is about the first.
+fn all(schedulers: &[(&str, &[u64])]) -> Vec<Record> {
+    let runs = schedulers.iter().flat_map(|(name, values)| {
+        values.iter().zip(1..).map(|(value, seed)| record(name, "hall", seed, *value))
+    });
+    runs.collect()
+}
+
+fn among(expectation: Expectation, schedulers: &[(&str, &[u64])]) -> Outcome {
+    let records = all(schedulers);
+    let records: Vec<&Record> = records.iter().collect();
+    let claim = claim(expectation, Over::Mean);
+    Evaluator { claim: &claim, records: &records, apart: &[] }.outcome()
+}
+
+#[test]
+fn the_best_is_ahead_of_all_and_not_only_behind_none() {
+    let lowest = |schedulers: &[(&str, &[u64])]| among(Expectation::Best(Best::Lowest), schedulers).verdict;
+    let own: (&str, &[u64]) = ("storm", &[10, 11, 10]);
+    assert_eq!(lowest(&[own, ("minrtt", &[20, 21, 20]), ("ecf", &[30, 31, 30])]), Verdict::Holds);
+    assert_eq!(lowest(&[own, ("minrtt", &[20, 21, 20]), ("ecf", &[10, 12, 9])]), Verdict::Tied);
+    assert_eq!(lowest(&[own, ("minrtt", &[20, 21, 20]), ("ecf", &[5, 6, 5])]), Verdict::DoesNotHold);
+}
+
+#[test]
+fn a_value_that_all_have_says_nothing() {
+    let value = |schedulers: &[(&str, &[u64])]| among(Expectation::Value(100.0), schedulers).verdict;
+    let own: (&str, &[u64]) = ("storm", &[100, 101, 100]);
+    assert_eq!(value(&[own, ("minrtt", &[100, 100, 100])]), Verdict::Saturated);
+    assert_eq!(value(&[own, ("minrtt", &[104, 104, 104])]), Verdict::Holds);
+    assert_eq!(value(&[own]), Verdict::Holds, "there is no other");
+}
+
+#[test]
+fn an_outlier_does_not_hide_what_all_seeds_show() {
+    // The difference of the means is 504 ± 1,090.
+    let more = among(
+        Expectation::More,
+        &[("storm", &[110, 2_600, 130, 120, 125]), ("minrtt", &[80, 83, 85, 82, 84])],
+    );
+    assert_eq!(more.verdict, Verdict::Unclear, "even so: {}", more.found);
+    let more = among(
+        Expectation::More,
+        &[("storm", &[160, 2_600, 180, 170, 175]), ("minrtt", &[40, 43, 45, 42, 44])],
+    );
+    assert_eq!(more.verdict, Verdict::Holds, "{}", more.found);
+}
+
+#[test]
+fn what_is_unclear_says_how_many_seeds_would_decide() {
+    let less = among(Expectation::Less, &[("storm", &[5, 12, 7]), ("minrtt", &[10, 10, 10])]);
+    // The interval of the logarithm is -0.29 ± 1.09: 3 · (1.09 / 0.29)² for the plain numbers.
+    assert!(
+        less.verdict == Verdict::Unclear && less.seeds.is_some_and(|n| (10..200).contains(&n)),
+        "{:?}",
+        less.seeds
+    );
+    let clear = among(Expectation::Less, &[("storm", &[5, 6, 5]), ("minrtt", &[10, 10, 10])]);
+    assert_eq!(clear.seeds, None);
+}
+
+#[test]
+fn the_greatest_of_many_needs_more() {
+    // Four cells alike: each alone would be less, and to be the least of four takes more.
+    let runs = [("hall", 5, 10), ("street", 5, 10), ("yard", 5, 10), ("road", 5, 10)];
+    let noisy = [("hall", 9, 10), ("street", 9, 10), ("yard", 9, 10), ("road", 9, 10)];
+    let third = [("hall", 6, 10), ("street", 6, 10), ("yard", 6, 10), ("road", 6, 10)];
+    let cells = [runs, noisy, third].concat();
+    assert_eq!(found(Expectation::Less, Over::Most, &cells[..]).0, Verdict::Unclear);
+    let one: Vec<_> = cells.iter().filter(|cell| cell.0 == "hall").copied().collect();
+    assert_eq!(found(Expectation::Less, Over::Most, &one).0, Verdict::Unclear);
+}
+
+#[test]
+fn tolerances_suit_the_unit() {
+    assert_eq!((tolerance(Unit::Level, 46.1), tolerance(Unit::Frames, 29.6)), (1.0, 1.0));
+    assert!((tolerance(Unit::Ratio, 0.92) - 0.02).abs() < 1e-9, "8 % lack");
+    assert!((tolerance(Unit::Ratio, 0.04) - 0.01).abs() < 1e-9);
+    assert!((tolerance(Unit::Time, 100.0) - 25.0).abs() < 1e-9);
+}
+
+#[test]
+fn pooled_percentiles_are_those_of_all_blocks() {
+    let point = |latency_us, later| DistributionPoint { latency_us, later };
+    let good = [point(0, 1.0), point(10, 0.001), point(20, 0.0)];
+    let bad = [point(0, 1.0), point(10, 0.5), point(300, 0.01), point(400, 0.0)];
+    let tails = [Tail { decided: 900.0, points: &good }, Tail { decided: 100.0, points: &bad }];
+    // Of 1,000 blocks one more than 300 and fewer than 50.9 more than 10.
+    assert_eq!(pooled(tails.into_iter(), 0.9), Some(10.0));
+    assert_eq!(pooled(tails.into_iter(), 0.99), Some(300.0));
+    assert_eq!(pooled(tails.into_iter(), 0.9999), Some(400.0));
+    let lost = [point(0, 1.0), point(10, 0.2)];
+    assert_eq!(
+        pooled([Tail { decided: 10.0, points: &lost }].into_iter(), 0.9),
+        None,
+        "a fifth never arrived"
+    );
+}
+
+#[test]
+fn rivals_over_another_transport_are_no_rivals() {
+    let records = all(&[("storm", &[10, 11, 10]), ("minrtt", &[20, 21, 20]), ("minrtt+stock", &[5, 6, 5])]);
+    let records: Vec<&Record> = records.iter().collect();
+    let claim = claim(Expectation::Best(Best::Lowest), Over::Mean);
+    let verdict = |apart: &str| {
+        Evaluator { claim: &claim, records: &records, apart: &[&apart.to_owned()] }.outcome().verdict
+    };
+    assert_eq!((verdict("minrtt+stock"), verdict("minrtt")), (Verdict::Holds, Verdict::DoesNotHold));
+}
