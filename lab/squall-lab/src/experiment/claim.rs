@@ -117,6 +117,11 @@ pub enum Expectation {
 }
 
 impl Expectation {
+    /// Whether it says how large something is, and not only which way it goes.
+    pub(super) fn has_size(self) -> bool {
+        !matches!(self, Self::Less | Self::More | Self::Best(_))
+    }
+
     /// Whether it is about two results.
     pub fn compares(self) -> bool {
         !matches!(self, Self::Value(_) | Self::Best(_) | Self::AtLeast(_) | Self::AtMost(_))

@@ -6,9 +6,10 @@
 //!
 //! - A *comparison* (change, times, difference) holds if the whole interval is at least three quarters of the size
 //!   that is claimed. It holds in direction only if the whole interval goes the way that is claimed, but does not
-//!   reach so far. It is unclear if the interval includes none, and does not hold if the whole interval is on the
-//!   other side.
-//! - *Less* and *more* hold if the whole interval goes that way.
+//!   reach so far. It does not hold if the interval includes none and ends below three quarters of the claimed size,
+//!   or is on the other side. It is unclear if the interval includes both none and such an effect.
+//! - *Less* and *more* hold if the whole interval goes that way. They are tied if the whole interval is within a
+//!   hundredth of none.
 //! - A *value* holds if the whole interval is within a quarter of it, does not hold if the whole interval is
 //!   outside, and is unclear otherwise.
 //! - *At least* and *at most* hold or do not if the whole interval is on one side of the limit, and are unclear
@@ -225,10 +226,11 @@ impl Interval {
     fn compared(&self, claimed: f64) -> Verdict {
         let ends = [self.low, self.high].map(|end| claimed.signum() * end);
         let (least, most) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+        let enough = SIZE * claimed.abs();
         match least {
-            _ if most < 0.0 || (least == 0.0 && most == 0.0) => Verdict::DoesNotHold,
+            _ if least <= 0.0 && most < enough => Verdict::DoesNotHold,
             _ if least <= 0.0 => Verdict::Unclear,
-            _ if least >= SIZE * claimed.abs() => Verdict::Holds,
+            _ if least >= enough => Verdict::Holds,
             _ => Verdict::DirectionOnly,
         }
     }
@@ -286,11 +288,12 @@ impl Asked {
     /// that the claim sets. None where the middle is on a limit.
     fn seeds(&self, effect: &Effect) -> Option<u32> {
         let interval = effect.interval?;
-        let limits = match self {
-            Self::Size(_) => [0.0, 0.0],
-            Self::Within(least, most) => [*least, *most],
+        let off = |limit: f64| (effect.size - limit).abs();
+        let room = match self {
+            // To leave out one of none and the claimed effect is enough.
+            Self::Size(claimed) => off(0.0).max(off(SIZE * claimed)),
+            Self::Within(least, most) => off(*least).min(off(*most)),
         };
-        let room = limits.map(|limit| (effect.size - limit).abs()).into_iter().fold(f64::INFINITY, f64::min);
         let seeds = effect.runs as f64 * ((interval.high - interval.low) / 2.0 / room).powi(2);
         (seeds <= MOST_SEEDS).then(|| seeds.ceil() as u32)
     }
@@ -320,16 +323,17 @@ impl Evaluator<'_> {
     fn measured(&self, expectation: Expectation) -> Option<Outcome> {
         let unit = self.claim.measure.unit();
         let asked = Asked::of(expectation, unit)?;
-        let has_size = expectation.compares() && !matches!(expectation, Expectation::Difference(_));
+        let is_relative = expectation.compares() && !matches!(expectation, Expectation::Difference(_));
         let pairs: Pairs = self.points().iter().flat_map(|point| self.pairs(point)).collect();
-        if has_size && !pairs.is_empty() && pairs.iter().all(|(_, other)| *other == 0.0) {
+        if is_relative && !pairs.is_empty() && pairs.iter().all(|(_, other)| *other == 0.0) {
             return Some(self.against_nothing(&asked, &pairs));
         }
         let effect = self.effect(expectation)?;
-        let mut verdict = asked.judge(&effect);
-        if verdict == Verdict::Holds && !expectation.compares() && self.is_saturated(expectation) {
-            verdict = Verdict::Saturated;
-        }
+        let verdict = match asked.judge(&effect) {
+            Verdict::Holds if !expectation.compares() && self.is_saturated(expectation) => Verdict::Saturated,
+            Verdict::Unclear if !expectation.has_size() && effect.is_next_to_none() => Verdict::Tied,
+            verdict => verdict,
+        };
         let seeds = (verdict == Verdict::Unclear).then(|| asked.seeds(&effect)).flatten();
         Some(Outcome { verdict, found: describe(expectation, unit, &effect), seeds })
     }
@@ -563,6 +567,11 @@ impl Lead {
 }
 
 impl Effect {
+    /// Whether it is less than what counts as alike, either way.
+    fn is_next_to_none(&self) -> bool {
+        self.interval.is_some_and(|interval| -ALIKE <= interval.low && interval.high <= ALIKE)
+    }
+
     /// The mean of these values as one of several that it is chosen from.
     fn of(values: &[f64], choices: usize) -> Option<Self> {
         let Estimate { mean, half } = Estimate::among(values, choices)?;
