@@ -26,7 +26,8 @@ use squall_sched::Registry;
 
 pub use cell::{Cell, Point};
 pub use claim::{Against, Best, Claim, Expectation, Of, Over};
-pub use judge::{Finding, Verdict, judge};
+pub use judge::judge;
+pub use judge::verdict::{Finding, Stock, Verdict};
 pub use plot::{Along, Plot, PlotKind, PlotScale, Step};
 pub use record::{ReadRecordsError, Record, parse_records, read_records, record_line};
 pub use reduced::Reduced;

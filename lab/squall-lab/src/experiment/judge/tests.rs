@@ -1,6 +1,6 @@
-use super::*;
+use super::{effect::tolerance, *};
 use crate::experiment::claim::Against;
-use crate::result::sample::run;
+use crate::result::{DistributionPoint, sample::run};
 
 /// A run that cancelled `cancelled` blocks.
 fn record(scheduler: &str, place: &str, seed: u64, cancelled: u64) -> Record {

@@ -1,0 +1,101 @@
+//! What became of a claim.
+
+use serde::{Deserialize, Serialize};
+
+/// What became of a claim.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The experiment.
+    pub experiment: String,
+    /// The experiment of the paper, which may be another that this one covers.
+    #[serde(default)]
+    pub id: String,
+    /// What is claimed.
+    pub says: String,
+    /// What was to be expected: `-49.0 %`.
+    pub expected: String,
+    /// What was found: `-53.1 % ± 4.2`.
+    pub found: String,
+    /// Whether it holds.
+    pub verdict: Verdict,
+    /// How many seeds would probably decide what is unclear.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seeds: Option<u32>,
+    /// The same where the baseline is over a stock transport, as the paper had it; none if the claim is about no such
+    /// baseline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stock: Option<Stock>,
+    /// Why, if somebody looked into it.
+    pub finding: String,
+}
+
+/// What became of a claim about a baseline over a stock transport.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stock {
+    /// What was found.
+    pub found: String,
+    /// Whether it holds.
+    pub verdict: Verdict,
+}
+
+impl Finding {
+    /// The verdict where the baseline is as the paper had it.
+    pub fn verdict_on_stock(&self) -> Verdict {
+        self.stock.as_ref().map_or(self.verdict, |stock| stock.verdict)
+    }
+}
+
+/// Whether a claim holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It does.
+    Holds,
+    /// The effect goes the way that is claimed, and is smaller, or not certain to be as large.
+    DirectionOnly,
+    /// None is ahead, but not all are behind.
+    Tied,
+    /// It does, and every other scheduler has the same.
+    Saturated,
+    /// It does not.
+    DoesNotHold,
+    /// What was found may be chance: more seeds would decide.
+    Unclear,
+    /// There was nothing to measure, or nothing to compare with.
+    NotMeasured,
+}
+
+impl Verdict {
+    /// Every one, the best first.
+    pub const ALL: [Self; 7] = [
+        Self::Holds,
+        Self::DirectionOnly,
+        Self::Tied,
+        Self::Saturated,
+        Self::DoesNotHold,
+        Self::Unclear,
+        Self::NotMeasured,
+    ];
+
+    /// In words that follow a count of claims.
+    pub fn of(self, count: usize) -> &'static str {
+        match self {
+            Self::Holds if count != 1 => "hold",
+            Self::DoesNotHold if count != 1 => "do not hold",
+            _ => self.as_str(),
+        }
+    }
+
+    /// In words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::DirectionOnly => "direction only",
+            Self::Tied => "tied",
+            Self::Saturated => "saturated",
+            Self::DoesNotHold => "does not hold",
+            Self::Unclear => "unclear",
+            Self::NotMeasured => "not measured",
+        }
+    }
+}
