@@ -173,6 +173,36 @@ fn reasons_tables_and_a_page_are_written() {
     assert!(page.contains("- *copies of everything do not fit*: they need twice the rate.\n"), "{page}");
 }
 
+/// A recording of 8 Mbps for a link of 4: copies of everything fit there.
+#[test]
+fn recorded_networks_are_shown_beside_synthetic_ones() {
+    let scratch = Scratch::new("repro-beside");
+    scratch.write("wide.csv", b"time_s,down_mbps\n0,8\n");
+    let traces = "[traces]\n\"axis.rate\" = [{ name = \"recorded\", set = { \"path.*.rate\" = { csv = \"wide.csv\", column = \"down_mbps\" } } }]\n";
+    let experiment = EXPERIMENT.replace("at = { rate = \"4\" }\n", "");
+    let file = scratch.write("narrow.toml", format!("{experiment}{traces}").as_bytes()).display().to_string();
+    let path = |name: &str| scratch.path(name).display().to_string();
+    let (out, known, page) = (path("out"), path("found.json"), path("recorded.md"));
+    let synthetic = run(["repro", &file, "--out", &out, "--json", &known]);
+    assert!(synthetic.status.success(), "{}", String::from_utf8_lossy(&synthetic.stderr));
+    let (folder, recorded) = (scratch.path("").display().to_string(), path("recorded"));
+    let args = ["repro", &file, "--out", &recorded, "--traces", &folder, "--markdown", &page, "--beside"];
+    let output = run([&args[..], &[&known]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(&page).expect("was written");
+    let row = text.lines().find(|line| line.starts_with("| copies of everything")).expect("is there");
+    let cells: Vec<&str> = row.split(" | ").collect();
+    assert_eq!((cells[1], cells[3]), ("less", "holds"), "{row}");
+    assert!(cells[5].starts_with("does not hold") || cells[5].starts_with("tied"), "{row}");
+    assert!(text.contains("Of 1 claims 0 have the same verdict over both."), "{text}");
+    // What cannot be read is reported before the runs.
+    let missing = run([&args[..], &[&path("nowhere.json")]].concat());
+    let (said, code) = failure(&missing);
+    assert!(said.contains("nowhere.json: ") && code == Some(2), "{said}");
+    let (said, code) = failure(&run([&args[..], &[&file]].concat()));
+    assert!(said.contains("not the findings of --json") && code == Some(2), "{said}");
+}
+
 #[test]
 fn a_check_that_fails_at_one_point_fails_the_experiment() {
     let scratch = Scratch::new("repro-check");

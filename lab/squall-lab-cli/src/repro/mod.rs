@@ -75,6 +75,10 @@ pub(crate) struct ReproArgs {
     /// Write what was found of every claim, and why, as a page of documentation
     #[arg(long, value_name = "FILE.md")]
     markdown: Option<PathBuf>,
+    /// Findings without --traces, by --json: the page of --markdown puts those over recorded networks beside them. Only
+    /// experiments with a table of traces are run
+    #[arg(long, value_name = "FILE.json", requires_all = ["traces", "markdown"])]
+    beside: Option<PathBuf>,
     /// Also show the results of every scheduler at every point, as squall-lab run does
     #[arg(long)]
     tables: bool,
@@ -104,6 +108,8 @@ pub(crate) fn run(args: &ReproArgs, registry: &Arc<Registry>) -> anyhow::Result<
         output::print(&listing(&experiments))?;
         return Ok(ExitCode::SUCCESS);
     }
+    // A file that cannot be read is reported before the runs.
+    let synthetic = args.beside.as_deref().map(known_findings).transpose().map_err(usage)?;
     let folder = args.out.clone().unwrap_or_else(|| usual_folder(args));
     let mut study =
         Study::new(&experiments, registry.clone(), &folder, args.quick, program()?).map_err(explain)?;
@@ -129,7 +135,7 @@ pub(crate) fn run(args: &ReproArgs, registry: &Arc<Registry>) -> anyhow::Result<
         findings.iter_mut().for_each(|finding| finding.finding.clear());
     }
     let failed = terminal::failed_checks(&records);
-    publish(args, &experiments, &folder, &records, &findings)?;
+    publish(args, &experiments, &folder, &records, &findings, synthetic.as_deref())?;
     let drawn = draw(args, experiments, records, registry)?;
     if !printed_elsewhere(args) {
         output::print(&drawn)?;
@@ -178,6 +184,7 @@ fn publish(
     folder: &Path,
     records: &[Record],
     findings: &[Finding],
+    synthetic: Option<&[Finding]>,
 ) -> anyhow::Result<()> {
     if let Some(file) = &args.csv {
         output::write(file, &csv::text(records))?;
@@ -186,10 +193,15 @@ fn publish(
         output::write(file, &(serde_json::to_string_pretty(findings)? + "\n"))?;
     }
     if let Some(file) = &args.markdown {
-        let chapters = Chapter::of(records.to_vec(), experiments.to_vec());
-        let ladders: Vec<_> = chapters.iter().flat_map(Chapter::ladders).collect();
-        let experiments: Vec<&Experiment> = experiments.iter().collect();
-        output::write(file, &findings::page(&experiments, findings, &ladders))?;
+        let page = match synthetic {
+            Some(synthetic) => findings::compared(experiments, synthetic, findings),
+            None => {
+                let chapters = Chapter::of(records.to_vec(), experiments.to_vec());
+                let ladders: Vec<_> = chapters.iter().flat_map(Chapter::ladders).collect();
+                findings::page(&experiments.iter().collect::<Vec<_>>(), findings, &ladders)
+            }
+        };
+        output::write(file, &page)?;
     }
     if printed_elsewhere(args) {
         return Ok(());
@@ -206,6 +218,13 @@ fn publish(
         text.extend(file.iter().map(|file| format!("{what}: {}\n", file.display())));
     }
     output::print(&text)
+}
+
+/// What an earlier execution wrote by `--json`.
+fn known_findings(file: &Path) -> anyhow::Result<Vec<Finding>> {
+    input::check(file)?;
+    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    serde_json::from_str(&text).with_context(|| format!("{}: not the findings of --json", file.display()))
 }
 
 /// The experiments that were asked for, in order of their names.
@@ -227,6 +246,8 @@ fn load(args: &ReproArgs, registry: &Registry) -> anyhow::Result<Vec<Experiment>
         }
     };
     let mut experiments: Vec<Experiment> = paths.iter().map(load).collect::<Result<_, _>>()?;
+    // Without recordings there is nothing to set beside the other.
+    experiments.retain(|experiment| args.beside.is_none() || !experiment.traces.is_empty());
     experiments.sort_by(|a, b| a.name().cmp(b.name()));
     if let Some(pair) = experiments.windows(2).find(|pair| pair[0].name() == pair[1].name()) {
         let [first, second] = [&pair[0], &pair[1]].map(|experiment| experiment.file.display());
