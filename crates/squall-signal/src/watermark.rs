@@ -30,12 +30,14 @@ pub struct WatermarkConfig {
     pub marks: Marks,
     /// How the marks follow what they achieve; `None` if they stay. Default: they follow.
     pub adaptation: Option<Adaptation>,
-    /// T_rec: how long the index must stay at or above Warning before the path recovers. Default 400 ms.
+    /// T_rec: how long the index must stay at or above Warning before the path recovers, over at least two readings
+    /// that the radio took ([`Reading::at`]); above Good an outage ends at once. Default 400 ms.
     pub recovery: Duration,
     /// How far an alert lowers the factor of its path. Default [`FactorMap::Share`].
     pub factor: FactorMap,
     /// Without a reading for this long the state is stale: an alert ends, and the path is left to
-    /// what the transport sees of it. Not in the paper. Default 5 s, several reports of the slowest source.
+    /// what the transport sees of it. A reading at or above Warning that stands for so long ends it as well: many radios
+    /// report only changes. Not in the paper. Default 5 s, several reports of the slowest source.
     pub stale: Duration,
 }
 
@@ -226,10 +228,8 @@ pub struct Watermark {
     marks: Marks,
     state: SignalState,
     quality: Option<f64>,
-    /// Whether the reading before this one was below Outage.
-    was_out: bool,
-    /// Since when the index has been at or above Warning.
-    above_since: Option<Micros>,
+    /// Since when the index has been at or above Warning, and when the radio took the first such reading.
+    above_since: Option<(Micros, Micros)>,
     /// The gap of the last warning.
     warned_gap: f64,
     /// When the last reading was taken in.
@@ -252,7 +252,6 @@ impl Watermark {
             marks: config.marks,
             state: SignalState::Clear,
             quality: None,
-            was_out: false,
             above_since: None,
             warned_gap: 0.0,
             received: None,
@@ -272,15 +271,17 @@ impl Watermark {
         let quality = base * self.config.index.loss_factor(grown);
         self.received = Some(now);
         self.quality = Some(quality);
-        let jumped = self.was_out && quality > self.marks.good;
-        self.was_out = quality < self.marks.outage;
         if quality < self.marks.warning {
             self.above_since = None;
             self.suppress(quality)
         } else {
-            let since = *self.above_since.get_or_insert(now);
-            let lasting = now.saturating_sub(since) >= micros(self.config.recovery);
-            (self.state != SignalState::Clear && (jumped || lasting)).then(|| self.recover(quality))
+            let (since, first) = *self.above_since.get_or_insert((now, reading.at));
+            let held = now.saturating_sub(since);
+            // The same reading comes again until the radio has another: it says nothing of the time in between.
+            let lasting = held >= micros(self.config.recovery)
+                && (reading.at != first || held >= micros(self.config.stale));
+            let strong = self.state == SignalState::Out && quality > self.marks.good;
+            (self.state != SignalState::Clear && (strong || lasting)).then(|| self.recover(quality))
         }
     }
 
@@ -299,8 +300,7 @@ impl Watermark {
     /// Ends an alert of a radio that has gone silent. Call it at [`Self::timeout`], or whenever.
     pub fn on_time(&mut self, now: Micros) -> Option<Alert> {
         (self.timeout()? <= now).then(|| {
-            // The next reading is a beginning, not a jump out of an old outage.
-            (self.was_out, self.above_since, self.received, self.loss) = (false, None, None, None);
+            (self.above_since, self.received, self.loss) = (None, None, None);
             let quality = self.quality.take().unwrap_or(0.0);
             self.recover(quality)
         })

@@ -40,7 +40,8 @@ fn enter(stage: &mut Stage, worse: &str, seed: u64) {
 
 /// A reading of the Wi-Fi behind the first path.
 fn wifi(stage: &mut Stage, rssi: f64) {
-    stage.world.signal(0, &Reading::wifi(0, rssi));
+    let reading = Reading::wifi(stage.world.now(), rssi);
+    stage.world.signal(0, &reading);
 }
 
 /// Offers a stream of 12 Mbps until `end`, 30 frames a second; every fifth is reliable.
@@ -206,9 +207,9 @@ fn of_two_radios_the_worse_one_holds() {
     let mut stage = stage(TWO_PATHS, 1, "minrtt");
     stage.run_for(500_000);
     let servers = |stage: &mut Stage, rssi: f64| {
-        let now = stage.world.instant();
+        let (now, reading) = (stage.world.instant(), Reading::wifi(stage.world.now(), rssi));
         let session = stage.world.session(Side::Server).expect("is up");
-        session.on_signal(now, IpAddr::from([192, 0, 2, 1]), &Reading::wifi(0, rssi));
+        session.on_signal(now, IpAddr::from([192, 0, 2, 1]), &reading);
         stage.run_for(250_000);
     };
     let states = |stage: &mut Stage| [Side::Client, Side::Server].map(|side| stage.path_stats(side)[0].state);
