@@ -7,7 +7,7 @@ use squall_sched::{Assignment, Block, Context, Decision, Micros, WorkKind, capac
 use super::Session;
 use crate::{
     outbox::Ending,
-    path::{Chunk, PACKET_OVERHEAD, Path, one_way_delays},
+    path::{Chunk, Life, PACKET_OVERHEAD, Path, one_way_delays},
     wire::MAX_DATA_HEADER,
 };
 
@@ -124,16 +124,17 @@ impl Session {
         if self.views.iter().any(|v| v.usable) {
             return;
         }
-        // Every path is silent, or out by its radio's report. One carries what there is all the same, for a
-        // session that sends nothing would never learn that it could: one that is not silent if there is
-        // such a one, or else the one with the latest proof of delivery.
-        let lives = self.conn.paths.iter().map(|path| (path.id, &path.life));
-        let open = lives.filter(|(_, life)| life.is_up() && life.blocked_until <= now);
-        let latest = open.max_by_key(|(_, life)| (!life.is_suspect(), !life.is_narrow(), life.last_proof()));
-        if let Some((id, _)) = latest
-            && let Some(view) = self.views.iter_mut().find(|v| v.id == id)
-        {
-            view.usable = true;
+        // Every path is silent, or out by its radio's report. Data is sent all the same, for a session that sends nothing
+        // would never learn that it could: on all paths that only a radio takes out of use, each with its factor as under
+        // a warning, or else on the one with the latest proof of delivery.
+        let open = |life: &Life| life.is_up() && life.blocked_until <= now;
+        let delivers = |life: &Life| open(life) && !life.is_suspect() && !life.is_narrow();
+        let paths = &self.conn.paths;
+        let lives = paths.iter().map(|path| (path.id, &path.life)).filter(|(_, life)| open(life));
+        let latest = lives.max_by_key(|(_, life)| (!life.is_suspect(), !life.is_narrow(), life.last_proof()));
+        let latest = latest.map(|(id, _)| id);
+        for view in &mut self.views {
+            view.usable = latest == Some(view.id) || delivers(&paths[view.id].life);
         }
     }
 
