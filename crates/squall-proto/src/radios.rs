@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 use squall_sched::Micros;
 use squall_signal::{Alert, AlertKind, Reading, Watermark, WatermarkConfig, WatermarkError};
 
-use crate::wire::PathAlert;
+use crate::{path::Fates, wire::PathAlert};
 
 /// Paths of which the peer's announcement is kept: twice as many as a session has at a time.
 const MAX_RECEIVED: usize = 16;
@@ -44,8 +44,8 @@ struct Watched {
     watermark: Watermark,
     /// What it reported last.
     alert: Option<Alert>,
-    /// Packets acknowledged and lost on its paths when the window of losses began, and when that was.
-    fates: (u64, u64),
+    /// Packets on its paths by their fate when the window of losses began, and when that was.
+    fates: Fates,
     window: Micros,
     /// When it was last read.
     read_at: Micros,
@@ -53,14 +53,13 @@ struct Watched {
 
 impl Watched {
     /// The share of packets lost in a window that is full now.
-    fn loss(&mut self, now: Micros, fates: (u64, u64)) -> Option<f64> {
-        let acked = fates.0.saturating_sub(self.fates.0);
-        let lost = fates.1.saturating_sub(self.fates.1);
-        let full = acked + lost >= ENOUGH_PACKETS;
+    fn loss(&mut self, now: Micros, fates: Fates) -> Option<f64> {
+        let new = fates.since(self.fates);
+        let full = new.known() >= ENOUGH_PACKETS;
         if full || now >= self.window + LONGEST_WINDOW {
             (self.fates, self.window) = (fates, now);
         }
-        full.then(|| lost as f64 / (acked + lost) as f64)
+        full.then(|| new.lost as f64 / new.known() as f64)
     }
 }
 
@@ -80,14 +79,14 @@ impl Announced {
 }
 
 impl Radios {
-    /// Takes in a reading of the radio behind an interface, with the packets acknowledged and lost on its paths.
-    /// Returns what changes.
+    /// Takes in a reading of the radio behind an interface, with the packets on its paths by their fate. Returns what
+    /// changes. The first reading does even if nothing is wrong: it has the peer report its losses.
     pub(crate) fn read(
         &mut self,
         now: Micros,
         local: IpAddr,
         reading: &Reading,
-        fates: (u64, u64),
+        fates: Fates,
         config: &WatermarkConfig,
     ) -> Result<Option<Alert>, WatermarkError> {
         let known = self.watched.iter().position(|radio| radio.local == local);
@@ -98,12 +97,15 @@ impl Radios {
         let radio = &mut self.watched[index];
         radio.read_at = now;
         let loss = radio.loss(now, fates);
-        let alert = radio.watermark.update(now, reading, loss);
+        let change = radio.watermark.update(now, reading, loss);
+        let first = radio.watermark.quality().filter(|_| radio.alert.is_none());
+        let well = first.map(|quality| Alert { kind: AlertKind::Recovery, quality, gap: 0.0 });
+        let alert = change.or(well);
         radio.alert = alert.or(radio.alert);
         Ok(alert)
     }
 
-    fn watch(&mut self, now: Micros, local: IpAddr, fates: (u64, u64), watermark: Watermark) -> usize {
+    fn watch(&mut self, now: Micros, local: IpAddr, fates: Fates, watermark: Watermark) -> usize {
         if self.watched.len() >= MAX_WATCHED
             && let Some(oldest) = (0..self.watched.len()).min_by_key(|i| self.watched[*i].read_at)
         {
@@ -122,10 +124,9 @@ impl Radios {
         })
     }
 
-    /// The alert of the radio behind an interface, unless it is that all is well.
+    /// The last alert of the radio behind an interface.
     pub(crate) fn alert_of(&self, local: IpAddr) -> Option<Alert> {
-        let radio = self.watched.iter().find(|radio| radio.local == local)?;
-        radio.alert.filter(|alert| alert.kind != AlertKind::Recovery)
+        self.watched.iter().find(|radio| radio.local == local)?.alert
     }
 
     /// The quality index of the radio behind an interface.
@@ -252,9 +253,10 @@ mod tests {
     }
 
     /// Reads a radio with an index of 0.33, which a loss of a tenth more brings below the Warning mark.
-    fn read(radios: &mut Radios, now: Micros, last: u8, fates: (u64, u64)) -> Option<AlertKind> {
+    fn read(radios: &mut Radios, now: Micros, last: u8, (acked, lost): (u64, u64)) -> Option<AlertKind> {
         let local = IpAddr::from([10, 0, 0, last]);
-        let alert = radios.read(now, local, &Reading::wifi(0, -74.9), fates, &WatermarkConfig::default());
+        let (reading, fates) = (Reading::wifi(now, -74.9), Fates { acked, lost });
+        let alert = radios.read(now, local, &reading, fates, &WatermarkConfig::default());
         alert.unwrap().map(|alert| alert.kind)
     }
 
@@ -262,7 +264,7 @@ mod tests {
     fn losses_count_in_windows_with_enough_packets() {
         let mut radios = Radios::default();
         let mut read = |now, fates| read(&mut radios, now, 1, fates);
-        assert_eq!(read(0, (100, 0)), None);
+        assert_eq!(read(0, (100, 0)), Some(AlertKind::Recovery), "the peer learns of the radio");
         assert_eq!(read(100_000, (200, 0)), None);
         assert_eq!(read(200_000, (240, 9)), None, "49 packets");
         // With the ones before 18 of 69.

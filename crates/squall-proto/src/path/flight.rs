@@ -18,6 +18,8 @@ pub(crate) enum Payload {
     Probe(u64),
     /// A newer one replaces it.
     Ephemeral,
+    /// A report of losses, which a newer one replaces. Its own fate is not counted, or each would cause another.
+    Losses,
 }
 
 /// A range of a block in a packet.
@@ -80,7 +82,7 @@ impl InFlight {
 
     /// Whether its fate counts in the path's loss: probes are sent just where loss is expected.
     pub(crate) fn counts(&self) -> bool {
-        self.payload.as_ref().is_some_and(|payload| !matches!(payload, Payload::Probe(_)))
+        self.payload.as_ref().is_some_and(|payload| !matches!(payload, Payload::Probe(_) | Payload::Losses))
     }
 
     /// When the newest of its chunks was written, if it carried any.

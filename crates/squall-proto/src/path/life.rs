@@ -252,6 +252,11 @@ impl Life {
         self.radios.iter().flatten().any(|radio| radio.kind == AlertKind::Outage)
     }
 
+    /// What the radio at this end, or at the peer's, reported last.
+    pub(crate) fn radio(&self, by_peer: bool) -> Option<AlertKind> {
+        self.radios[usize::from(by_peer)].map(|radio| radio.kind)
+    }
+
     /// Whether silence suspends it.
     pub(crate) fn is_watched(&self) -> bool {
         !self.unwatched

@@ -3,6 +3,7 @@
 mod delay;
 mod flight;
 mod life;
+mod losses;
 mod rate;
 
 use std::collections::VecDeque;
@@ -21,6 +22,7 @@ use crate::{
 pub(crate) use delay::{Delay, Reported, Rtt, Sample, one_way_delays, signed_ticks};
 pub(crate) use flight::{Chunk, Control, Flight, InFlight, Payload};
 pub(crate) use life::{Change, Expectation, Life, Packet, RadioState};
+pub(crate) use losses::{Fates, Losses};
 use rate::{Bottleneck, LossWindow, RateMeter};
 
 /// QUIC and UDP overhead of a packet beyond the payload of its chunk, rounded up: short header, packet
@@ -48,6 +50,7 @@ pub(crate) struct Path {
     /// The peer's last report of an arrival, until the packet is acknowledged that it is of.
     pub(crate) reported: Option<Reported>,
     pub(crate) loss: LossWindow,
+    pub(crate) losses: Losses,
     pub(crate) delivery: RateMeter,
     pub(crate) bottleneck: Bottleneck,
     /// Window as the controller says.
@@ -87,6 +90,7 @@ impl Path {
             delay: Delay::default(),
             reported: None,
             loss: LossWindow::default(),
+            losses: Losses::default(),
             delivery: RateMeter::default(),
             bottleneck: Bottleneck::default(),
             window: 0,

@@ -134,7 +134,7 @@ impl Session {
         if log.len() < MAX_LOG {
             let chunk = entry.payload.as_ref().and_then(|payload| match payload {
                 Payload::Chunk(chunk) => Some((chunk.block, chunk.range.clone(), chunk.path)),
-                Payload::Control(_) | Payload::Probe(_) | Payload::Ephemeral => None,
+                Payload::Control(_) | Payload::Probe(_) | Payload::Ephemeral | Payload::Losses => None,
             });
             log.push(PacketLog { at, path, packet, bytes: entry.bytes, fate, chunk });
         }

@@ -184,7 +184,7 @@ impl Session {
                 match payload {
                     Payload::Chunk(chunk) => chunks.push(chunk.clone()),
                     Payload::Control(control) => controls.push(*control),
-                    Payload::Probe(_) | Payload::Ephemeral => {}
+                    Payload::Probe(_) | Payload::Ephemeral | Payload::Losses => {}
                 }
             }
         }

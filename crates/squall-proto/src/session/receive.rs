@@ -154,11 +154,16 @@ impl Session {
     fn on_fates(&mut self, at: Micros, id: PathId, fates: &[Fate]) {
         self.duties.schedule();
         let newest = fates.iter().filter(|f| f.acked).map(|f| f.packet).max();
+        // What was in flight when the path fell silent, or out, says nothing of the path that is back.
+        let forgiven = self.conn.paths[id].quic.ledger.lock().forgive_below;
         let mut newest_data = None;
         for fate in fates {
             let Some(entry) = self.conn.paths[id].flight.take(fate.packet) else { continue };
             self.log_packet(at, id, fate.packet, PacketFate::known(fate.acked), &entry);
             let path = &mut self.conn.paths[id];
+            if entry.counts() && fate.packet >= forgiven {
+                path.losses.on_fate(fate.acked);
+            }
             let packet = Packet { sent_at: entry.sent_at, full_size: entry.is_full_size() };
             if fate.acked {
                 let known = fate.at.saturating_duration_since(self.epoch).as_micros() as Micros;
@@ -254,7 +259,7 @@ impl Session {
                     }
                 }
                 Payload::Control(Control::Alert { path, sequence }) => self.radios.on_acked(path, sequence),
-                Payload::Control(_) | Payload::Probe(_) | Payload::Ephemeral => {}
+                Payload::Control(_) | Payload::Probe(_) | Payload::Ephemeral | Payload::Losses => {}
             }
         }
     }
@@ -275,6 +280,7 @@ impl Session {
                 Item::Feedback(feedback) => self.on_feedback(at, &feedback),
                 Item::PathInfo(info) => self.on_path_info(&info),
                 Item::PathAlert(alert) => self.on_path_alert(at, &alert),
+                Item::PathLoss(loss) => self.on_path_loss(&loss),
                 Item::Probe(id, stamp) => {
                     if let Some(path) = path {
                         self.probes.answer(path, id, stamp);

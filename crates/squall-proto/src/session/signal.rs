@@ -3,13 +3,13 @@
 use std::{net::IpAddr, time::Instant};
 
 use squall_sched::{Micros, PathId};
-use squall_signal::{Alert, Reading};
+use squall_signal::{Alert, AlertKind, Reading};
 
 use super::{Session, Stage};
 use crate::{
     PathChange,
-    path::{Control, Path, RadioState},
-    wire::{Item, PathAlert},
+    path::{Control, Fates, Path, RadioState},
+    wire::{Item, PathAlert, PathLoss},
 };
 
 impl Session {
@@ -17,16 +17,13 @@ impl Session {
     /// here at once, and the peer is notified by PATH_ALERT. Without [`Config::signal`](crate::Config::signal)
     /// nothing happens.
     ///
-    /// The loss in the quality index (STORM Eq. 2) is that of the packets this side sent on the interface's paths,
-    /// feedback included; no other is known here.
+    /// The loss in the quality index (STORM Eq. 2) is that of all packets on the interface's paths: of those that this side
+    /// sent, feedback included, and of the peer's, which it reports by PATH_LOSS on paths with a radio.
     pub fn on_signal(&mut self, now: Instant, local: IpAddr, reading: &Reading) {
         let Some(config) = self.config.signal else { return };
         let at = self.micros(now);
-        let mut fates = (0, 0);
-        for path in self.conn.paths.iter().filter(|path| path.quic.net.local == local) {
-            fates.0 += path.stats.acked_packets;
-            fates.1 += path.stats.lost_packets;
-        }
+        let paths = self.conn.paths.iter().filter(|path| path.quic.net.local == local);
+        let fates = paths.fold(Fates::default(), |sum, path| sum.and(path.losses.total()));
         match self.radios.read(at, local, reading, fates, &config) {
             Ok(Some(alert)) => self.on_alert(at, local, &alert),
             Ok(None) => {}
@@ -86,12 +83,40 @@ impl Session {
         if !path.life.is_up() {
             return;
         }
+        path.losses.wanted |= by_peer;
+        let was_well = path.life.radio(by_peer).is_none_or(|kind| kind == AlertKind::Recovery);
         let factor = self.config.signal.map_or(1.0, |config| config.factor(alert));
         let radio = RadioState { kind: alert.kind, factor };
         let change = path.life.on_radio(at, by_peer, radio, path.window);
         let quality = PathAlert::new(path.quic.number, alert, 0).quality;
         self.carry_out(at, id, change);
-        self.path_event(id, PathChange::Signal { kind: alert.kind, quality, by_peer });
+        // That a radio is there and well is no news.
+        if !was_well || alert.kind != AlertKind::Recovery {
+            self.path_event(id, PathChange::Signal { kind: alert.kind, quality, by_peer });
+        }
+    }
+
+    /// The peer reports what became of its packets. Of one that is not trusted nothing is kept: its counts come again.
+    pub(super) fn on_path_loss(&mut self, loss: &PathLoss) {
+        if self.trusted
+            && let Some(id) = self.conn.paths.find(loss.path)
+        {
+            self.conn.paths[id].losses.on_report(Fates { acked: loss.acked, lost: loss.lost });
+        }
+    }
+
+    /// When the peer is to learn what became of packets on a path where it has a radio.
+    pub(super) fn losses_due(&self) -> Option<Micros> {
+        self.conn.paths.iter().filter_map(|path| path.losses.due_at()).min()
+    }
+
+    /// Appends what became of packets on the paths of which the peer is to learn it now.
+    pub(super) fn write_losses(&mut self, at: Micros, datagram: &mut Vec<u8>) {
+        let due = |path: &&mut Path| path.losses.due_at().is_some_and(|due| due <= at);
+        for path in self.conn.paths.iter_mut().filter(due) {
+            let Fates { acked, lost } = path.losses.report(at);
+            Item::PathLoss(PathLoss { path: path.quic.number, acked, lost }).encode(datagram);
+        }
     }
 
     /// Ends the alerts of silent radios, and has alerts sent that are due, on every path that is alive.

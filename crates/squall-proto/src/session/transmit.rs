@@ -122,6 +122,7 @@ impl Session {
         }
         self.report(out.at, &mut datagram);
         let len = datagram.len();
+        self.write_losses(out.at, &mut datagram);
         let transmit = self.send_one(id, datagram, payload, out)?;
         self.reporter.on_sent(transmit.size);
         self.stats.feedback_sent += 1;
@@ -216,6 +217,16 @@ impl Session {
                 return Some(transmit);
             }
         }
+        if self.losses_due().is_some_and(|due| due <= out.at)
+            && let Some(id) = self.report_path()
+        {
+            let mut datagram = Vec::with_capacity(16);
+            self.write_losses(out.at, &mut datagram);
+            let transmit = self.send_one(id, datagram, Payload::Losses, out);
+            if transmit.is_some() {
+                return transmit;
+            }
+        }
         if matches!(self.control.front(), Some(Control::End(_))) && self.has_data_to_send(out.at) {
             return None;
         }
@@ -281,7 +292,7 @@ impl Session {
                 self.control.push_front(control);
                 None
             }
-            Err(Payload::Ephemeral | Payload::Probe(_) | Payload::Chunk(_)) => {
+            Err(Payload::Ephemeral | Payload::Losses | Payload::Probe(_) | Payload::Chunk(_)) => {
                 // A later report or probe takes its place; what must arrive is a control item.
                 tracing::warn!(path = id.0, "a datagram was not taken by QUIC, and is dropped");
                 None

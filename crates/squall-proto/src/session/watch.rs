@@ -51,6 +51,7 @@ impl Session {
         if !held_up {
             consider(self.reporter.due_at());
             consider(self.duties.wake());
+            consider(self.losses_due());
         }
         let idle = self.config.path_idle_timeout.as_micros() as Micros;
         let keep_alive = self.config.keep_alive.as_micros() as Micros;

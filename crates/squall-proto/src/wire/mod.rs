@@ -7,6 +7,7 @@ mod data;
 mod feedback;
 mod path_alert;
 mod path_info;
+mod path_loss;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ pub(crate) use data::MAX_DATA_HEADER;
 pub use feedback::{Feedback, Sample};
 pub use path_alert::PathAlert;
 pub use path_info::PathInfo;
+pub use path_loss::PathLoss;
 
 use squall_sched::{MAX_BLOCK, PRIORITIES};
 
@@ -31,6 +33,7 @@ const TYPE_FEEDBACK: u64 = 0x04;
 const TYPE_PROBE: u64 = 0x05;
 const TYPE_PROBE_REPLY: u64 = 0x06;
 const TYPE_PATH_INFO: u64 = 0x07;
+const TYPE_PATH_LOSS: u64 = 0x08;
 const TYPE_DATA: u64 = 0x20;
 /// DATA takes the types from 0x20 to 0x3f: the bits below are flags and priority.
 const DATA_BITS: u64 = 0x1f;
@@ -74,6 +77,8 @@ pub enum Item<'a> {
     PathInfo(PathInfo),
     /// What the sender's radio says of a path.
     PathAlert(PathAlert),
+    /// What became of the packets that the sender sent on a path.
+    PathLoss(PathLoss),
 }
 
 /// Why a datagram was not understood. The session is closed with this as the reason.
@@ -150,6 +155,7 @@ impl Item<'_> {
             }),
             Self::PathAlert(alert) => with_length(out, TYPE_PATH_ALERT, |body| alert.encode(body)),
             Self::PathInfo(info) => with_length(out, TYPE_PATH_INFO, |body| info.encode(body)),
+            Self::PathLoss(loss) => with_length(out, TYPE_PATH_LOSS, |body| loss.encode(body)),
         }
     }
 }
@@ -214,6 +220,7 @@ impl<'a> Items<'a> {
                 TYPE_PROBE_REPLY => Item::ProbeReply(next(body)?, Stamp(read_u24(body)?)),
                 TYPE_PATH_ALERT => Item::PathAlert(PathAlert::decode(body)?),
                 TYPE_PATH_INFO => Item::PathInfo(PathInfo::decode(body)?),
+                TYPE_PATH_LOSS => Item::PathLoss(PathLoss::decode(body)?),
                 _ => continue,
             }));
         }

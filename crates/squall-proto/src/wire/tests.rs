@@ -68,6 +68,7 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
         ("06 04 01 03d090", vec![Item::ProbeReply(1, Stamp::at(1_000_000))]),
         ("07 03 01 01 04", vec![Item::PathInfo(PathInfo { path: 1, metered: true, sequence: 4 })]),
         ("03 07 01 01 40b4 4068 09", vec![Item::PathAlert(alert)]),
+        ("08 04 01 44b0 05", vec![Item::PathLoss(PathLoss { path: 1, acked: 1200, lost: 5 })]),
         ("07 04 02 00 4100", vec![Item::PathInfo(PathInfo { path: 2, metered: false, sequence: 256 })]),
         (
             "05 04 01 03d090 02 02 05 00 30 01 00 05 00 00 000000 68656c6c6f",
@@ -100,6 +101,8 @@ fn bad_vectors() -> Vec<(&'static str, WireError)> {
         ("04 11 01 00 00 00 01 c000000100000000 000000 01", WireError::BadPath(1 << 32)),
         ("07 0a c000000100000000 01 04", WireError::BadPath(1 << 32)),
         ("07 02 01 01", WireError::Truncated),
+        ("08 0a c000000100000000 01 04", WireError::BadPath(1 << 32)),
+        ("08 02 01 01", WireError::Truncated),
         ("03 05 01 03 00 00 09", WireError::BadAlert(3)),
         ("03 06 01 00 43e9 00 09", WireError::BadQuality(1001)),
         ("03 06 01 00 00 43e9 09", WireError::BadQuality(1001)),
@@ -153,10 +156,10 @@ fn the_specification_has_these_vectors() {
 #[test]
 fn unknown_items_and_fields_are_skipped() {
     // A reserved type, a later type of two bytes, and a PROBE with a field too many.
-    let datagram = bytes("08 02 ffff 4100 00 05 06 01 03d090 abcd 02 02 05 01");
+    let datagram = bytes("1f 02 ffff 4100 00 05 06 01 03d090 abcd 02 02 05 01");
     let known = vec![Item::Probe(1, Stamp::at(1_000_000)), Item::Refused(5, RefuseReason::NoMemory)];
     assert_eq!(decode(&datagram), Ok(known));
-    assert_eq!(decode(&bytes("08 05 ffff")), Err(WireError::Truncated));
+    assert_eq!(decode(&bytes("1f 05 ffff")), Err(WireError::Truncated));
 }
 
 #[test]
@@ -310,6 +313,11 @@ fn any_control() -> impl Strategy<Value = Item<'static>> {
         (any::<u32>(), any::<bool>(), any_id())
             .prop_map(|(path, metered, sequence)| Item::PathInfo(PathInfo { path, metered, sequence })),
         any_alert(),
+        (any::<u32>(), any_id(), any_id()).prop_map(|(path, acked, lost)| Item::PathLoss(PathLoss {
+            path,
+            acked,
+            lost
+        })),
     ]
 }
 
