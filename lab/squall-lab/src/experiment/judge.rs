@@ -9,7 +9,7 @@
 //!   reach so far. It does not hold if the interval includes none and ends below three quarters of the claimed size,
 //!   or is on the other side. It is unclear if the interval includes both none and such an effect.
 //! - *Less* and *more* hold if the whole interval goes that way. They are tied if the whole interval is within a
-//!   hundredth of none.
+//!   twentieth of none.
 //! - A *value* holds if the whole interval is within a quarter of it, does not hold if the whole interval is
 //!   outside, and is unclear otherwise.
 //! - *At least* and *at most* hold or do not if the whole interval is on one side of the limit, and are unclear
@@ -46,6 +46,9 @@ use crate::statistics::{Estimate, median};
 
 /// How far apart all schedulers may be where a scenario does not distinguish them, as a share of the claimed one.
 const ALIKE: f64 = 0.01;
+
+/// How small a change is no change where a claim says only which way it goes.
+const LEVEL: f64 = 0.05;
 
 /// Compares every claim of an experiment with the runs of it. Runs of other experiments are left aside.
 pub fn judge(experiment: &Experiment, records: &[Record]) -> Vec<Finding> {

@@ -1,6 +1,6 @@
 //! The size of an effect, between what it may be, and what a claim asks of it.
 
-use super::{ALIKE, Expectation, Verdict};
+use super::{Expectation, LEVEL, Verdict};
 use crate::measure::Unit;
 use crate::result::DistributionPoint;
 use crate::statistics::{Estimate, bootstrap};
@@ -126,9 +126,9 @@ pub(super) fn tolerance(unit: Unit, claimed: f64) -> f64 {
 pub(super) type Pairs = Vec<(f64, f64)>;
 
 impl Effect {
-    /// Whether it is less than what counts as alike, either way.
+    /// Whether it is too small to count, either way.
     pub(super) fn is_next_to_none(&self) -> bool {
-        self.interval.is_some_and(|interval| -ALIKE <= interval.low && interval.high <= ALIKE)
+        self.interval.is_some_and(|interval| -LEVEL <= interval.low && interval.high <= LEVEL)
     }
 
     /// The mean of these values as one of several that it is chosen from.

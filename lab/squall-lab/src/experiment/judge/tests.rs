@@ -95,6 +95,8 @@ fn an_effect_of_the_claimed_size_that_is_excluded_does_not_hold() {
     let alike = [("hall", 1_001, 1_000), ("hall", 999, 1_000), ("hall", 1_000, 1_000)];
     assert_eq!(found(Expectation::Less, Over::Mean, &alike).0, Verdict::Tied);
     assert_eq!(found(Expectation::More, Over::Mean, &alike).0, Verdict::Tied);
+    let wider = [("hall", 1_040, 1_000), ("hall", 980, 1_000), ("hall", 1_000, 1_000)];
+    assert_eq!(found(Expectation::More, Over::Mean, &wider).0, Verdict::Unclear, "up to 8 %");
 }
 
 #[test]

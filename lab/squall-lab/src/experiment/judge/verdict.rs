@@ -53,7 +53,7 @@ pub enum Verdict {
     Holds,
     /// The effect goes the way that is claimed, and is smaller, or not certain to be as large.
     DirectionOnly,
-    /// None is ahead, but not all are behind.
+    /// None is ahead, but not all are behind; or what is claimed to differ does not.
     Tied,
     /// It does, and every other scheduler has the same.
     Saturated,
