@@ -23,6 +23,7 @@ pub(crate) fn check(input: &[u8]) {
     let mut input = Input(input);
     while let Some(op) = input.byte() {
         let answer = run.step(op, &mut input);
+        run.check_stalls();
         run.check_memory();
         if answer.is_err() {
             // The session would be closed.
@@ -66,8 +67,10 @@ struct Run {
 
 impl Run {
     fn new() -> Self {
+        let mut inbox = Inbox::new(limits());
+        inbox.set_reports_stalls(true);
         Self {
-            inbox: Inbox::new(limits()),
+            inbox,
             now: 0,
             before: HashMap::new(),
             claims: HashMap::new(),
@@ -96,6 +99,15 @@ impl Run {
             _ => {
                 while self.poll() {}
                 Ok(())
+            }
+        }
+    }
+
+    fn check_stalls(&mut self) {
+        self.inbox.watch(self.now);
+        while let Some(stalled) = self.inbox.take_stalled() {
+            for block in stalled.blocks() {
+                assert!(self.before.contains_key(&block.0), "block {block:?} stalled, and is unheard of");
             }
         }
     }

@@ -110,6 +110,21 @@ fn one_byte_of_each_of_many_large_blocks() {
 }
 
 #[test]
+fn whole_blocks_of_every_channel_with_stalls_to_be_reported() {
+    let taken = measure("cadences", |inbox| {
+        inbox.set_reports_stalls(true);
+        (0..1 << 15).try_for_each(|id| {
+            let now = 400_000 * (id / 1024);
+            inbox.on_data(now, PathId(0), 0, &header(id, 0, 1, None), &[0])?;
+            inbox.watch(now);
+            inbox.poll();
+            Ok(())
+        })
+    });
+    assert!((40 << 10..=192 << 10).contains(&taken), "{taken}");
+}
+
+#[test]
 fn every_other_byte_of_many_small_blocks() {
     measure("dust", |inbox| {
         for id in 0..LIMITS.open_blocks as u64 {

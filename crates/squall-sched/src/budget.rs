@@ -44,6 +44,10 @@ impl Scheduler for Capped {
         Some(self.inner.metered_cap().map_or(self.cap, |own| own.min(self.cap)))
     }
 
+    fn wants_stalls(&self) -> bool {
+        self.inner.wants_stalls()
+    }
+
     fn sharing(&self) -> Sharing {
         self.inner.sharing()
     }
@@ -119,6 +123,10 @@ mod tests {
         fn metered_cap(&self) -> Option<u64> {
             self.0
         }
+
+        fn wants_stalls(&self) -> bool {
+            true
+        }
     }
 
     #[test]
@@ -129,6 +137,7 @@ mod tests {
             let mut capped = Capped::new(Box::new(Own(own)), 100);
             assert_eq!(capped.metered_cap(), Some(expected));
             assert_eq!(capped.next(&cx), Decision::Idle { wake: Some(7) });
+            assert!(capped.wants_stalls());
         }
     }
 

@@ -39,6 +39,11 @@ pub trait Scheduler: Send {
         None
     }
 
+    /// Whether the peer is asked to report stalls, as [`SchedEvent::Stalled`]. Default: no.
+    fn wants_stalls(&self) -> bool {
+        false
+    }
+
     /// How the rates of paths add up to that of the session, for forecasts. Default: [`Sharing::Sum`].
     fn sharing(&self) -> Sharing {
         Sharing::Sum
@@ -171,6 +176,10 @@ pub enum SchedEvent {
         /// On which path.
         path: PathId,
     },
+    /// The peer reports that a block came later than its reader expected it: after a gap in its channel that is no pause of
+    /// the sender. Only for schedulers that [want it](Scheduler::wants_stalls). The report may come before or after
+    /// [`Self::Done`], or never.
+    Stalled(BlockId),
     /// A path appeared, changed its state, or is gone.
     PathChanged(PathId),
 }

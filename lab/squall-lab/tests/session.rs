@@ -12,7 +12,7 @@ use squall_lab::world::Side;
 use squall_proto::{
     Block, BlockFate, Channel, CloseReason, Config, CongestionControl, Event, Limits, Missed, PathChange,
     SendError,
-    sched::{BlockId, Context, Decision, PathId, Registry, Scheduler},
+    sched::{BlockId, Context, Decision, PathId, Registry, SchedEvent, Scheduler},
     wire::{CancelReason, RefuseReason},
 };
 
@@ -473,6 +473,70 @@ impl Scheduler for Watcher {
             seen.push(metered);
         }
         self.inner.next(cx)
+    }
+}
+
+/// Notes which blocks the peer reports as stalled.
+struct Listener {
+    inner: Box<dyn Scheduler>,
+    stalled: Arc<Mutex<Vec<BlockId>>>,
+}
+
+impl Scheduler for Listener {
+    fn next(&mut self, cx: &Context<'_>) -> Decision {
+        self.inner.next(cx)
+    }
+
+    fn on_event(&mut self, event: &SchedEvent, _: &Context<'_>) {
+        if let SchedEvent::Stalled(block) = event {
+            self.stalled.lock().unwrap().push(*block);
+        }
+    }
+
+    fn wants_stalls(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_servers_scheduler_learns_of_stalls_and_not_of_its_own_pauses() {
+    for (seed, loss) in [(40, 0), (41, 0), (42, 10), (43, 10), (44, 10)] {
+        let stalled = Arc::new(Mutex::new(Vec::new()));
+        let noted = stalled.clone();
+        let server = Config {
+            scheduler: Arc::new(move || {
+                let inner = Registry::standard().build("minrtt").unwrap();
+                Box::new(Listener { inner, stalled: noted.clone() })
+            }),
+            ..Config::default()
+        };
+        // Reports get lost and are repeated.
+        let path = format!(
+            "name='a'\nrate='8mbps'\ndelay='20ms'\noutage='hold'\nup={{loss='{loss}%'}}\n\
+             events=[{{at='3s', outage='500ms'}}]"
+        );
+        let mut stage = Stage::with(&[&path], seed, Config::default(), server);
+        let send = |stage: &mut Stage, blocks: usize| {
+            let send = |_| {
+                let at = stage.world.now();
+                let id = stage.send(Side::Server, Block::new(vec![1; 1_000]));
+                stage.run_for(20_000);
+                (id, at)
+            };
+            (0..blocks).map(send).collect::<Vec<_>>()
+        };
+        let sent = send(&mut stage, 200);
+        stage.run_for(1_000_000);
+        send(&mut stage, 100);
+        stage.run_for(1_000_000);
+        let mut stalled = stalled.lock().unwrap().clone();
+        stalled.sort();
+        stalled.dedup();
+        let held = sent.iter().filter(|(_, at)| (2_960_000..3_450_000).contains(at)).map(|(id, _)| *id);
+        let held: BTreeSet<_> = held.collect();
+        assert!(stalled.iter().all(|id| held.contains(id)), "seed {seed}: {stalled:?} of {held:?}");
+        assert!(stalled.windows(2).all(|two| two[1].0 == two[0].0 + 1), "seed {seed}: {stalled:?}");
+        assert!((12..=24).contains(&stalled.len()), "seed {seed}: {stalled:?} of {held:?}");
     }
 }
 

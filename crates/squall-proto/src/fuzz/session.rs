@@ -19,7 +19,7 @@ use rustls::pki_types::PrivateKeyDer;
 
 use crate::{
     Block, BlockOptions, Channel, ClientTls, Config, Endpoint, Event, Limits, NetPath, ServerTls, SessionId,
-    sched::BlockId,
+    sched::{self, BlockId},
     steering::Transmit,
     wire::{Data, Item, Stamp},
 };
@@ -39,7 +39,13 @@ static TLS: LazyLock<(ServerTls, ClientTls)> = LazyLock::new(|| {
 
 /// Panics if a session does not keep what it promises, whatever its peer says.
 pub fn session(input: &[u8]) {
-    let mut meeting = Meeting::new();
+    let mut config = Config::default();
+    if input.len() % 2 == 1 {
+        // Takes reports of stalls.
+        let reported = || sched::Registry::standard().build("augur(stalls=reported)").expect("exists");
+        config.scheduler = Arc::new(reported);
+    }
+    let mut meeting = Meeting::new(config);
     meeting.settle(Duration::from_secs(1));
     let mut input = Input(input);
     while let Some(op) = input.byte() {
@@ -71,11 +77,11 @@ struct Meeting {
 }
 
 impl Meeting {
-    fn new() -> Self {
+    fn new(config: Config) -> Self {
         let now = Instant::now();
         let limits =
             Limits { reassembly: REASSEMBLY, open_blocks: OPEN_BLOCKS, block: 20_000, ..Limits::default() };
-        let config = Config { limits, ..Config::default() };
+        let config = Config { limits, ..config };
         let honest = Endpoint::new(config, Some(&TLS.0), Some([1; 32]), now);
         let mut transport = TransportConfig::default();
         transport.max_concurrent_multipath_paths(4);
@@ -335,19 +341,55 @@ mod tests {
 
     /// A session whose peer wrote this hello, and an open block of 500 bytes.
     fn with_hello(hello: &[u8]) -> (Meeting, BlockId) {
-        let mut meeting = Meeting::new();
-        meeting.settle(Duration::from_secs(1));
-        let stream = meeting.connection.streams().open(Dir::Uni).expect("is the first");
-        let mut stream = meeting.connection.send_stream(stream);
-        assert_eq!(stream.write(hello), Ok(hello.len()));
-        assert_eq!(stream.finish(), Ok(()));
-        meeting.settle(Duration::from_secs(1));
+        let mut meeting = greeted(Config::default(), hello);
         let (now, id) = (meeting.now, meeting.session.expect("is up"));
         let session = meeting.honest.session(id).expect("is up");
         let block = session.open(now, &BlockOptions::new()).expect("room");
         assert_eq!(session.append(block, vec![7; 500].into()), Ok(()));
         meeting.settle(Duration::from_secs(1));
         (meeting, block)
+    }
+
+    /// A session whose peer wrote this hello.
+    fn greeted(config: Config, hello: &[u8]) -> Meeting {
+        let mut meeting = Meeting::new(config);
+        meeting.settle(Duration::from_secs(1));
+        let stream = meeting.connection.streams().open(Dir::Uni).expect("is the first");
+        let mut stream = meeting.connection.send_stream(stream);
+        assert_eq!(stream.write(hello), Ok(hello.len()));
+        assert_eq!(stream.finish(), Ok(()));
+        meeting.settle(Duration::from_secs(1));
+        meeting
+    }
+
+    /// The stalls that the honest side reports of 20 blocks, from `first` on, with a gap before the tenth.
+    fn stalls(meeting: &mut Meeting, first: u64) -> Vec<u64> {
+        meeting.received.clear();
+        for block in first..first + 20 {
+            meeting.settle(Duration::from_millis(if block == first + 10 { 500 } else { 20 }));
+            let mut datagram = Vec::new();
+            let (offset, total, channel, sent) = (0, Some(1), 0, Stamp::at(0));
+            let (reliable, previous, priority, left) = (true, None, 0, None);
+            let data = Data { block, reliable, previous, priority, offset, total, channel, left, sent };
+            Item::Data(data, &[7]).encode(&mut datagram);
+            meeting.say(datagram);
+        }
+        meeting.settle(Duration::from_secs(1));
+        let items = meeting.received.iter().flat_map(|datagram| Items::of(datagram));
+        let stalled = items.filter_map(|item| if let Ok(Item::Stalled(s)) = item { Some(s) } else { None });
+        stalled.flat_map(|stalled| stalled.blocks().map(|id| id.0)).collect()
+    }
+
+    #[test]
+    fn stalls_are_reported_to_a_peer_that_asks_and_is_trusted() {
+        let hello = |abilities| [1, 0x80, 1, 0, 0, 0x40, 64, abilities];
+        assert_eq!(stalls(&mut greeted(Config::default(), &hello(1)), 0), [0_u64; 0], "it does not ask");
+        assert_eq!(stalls(&mut greeted(Config::default(), &hello(5)), 0), [10]);
+        let mut stranger = greeted(Config { distrust: true, ..Config::default() }, &hello(5));
+        assert_eq!(stalls(&mut stranger, 0), [0_u64; 0]);
+        let (now, id) = (stranger.now, stranger.session.expect("is up"));
+        stranger.honest.session(id).expect("is up").trust(now);
+        assert_eq!(stalls(&mut stranger, 20), [30]);
     }
 
     fn finish(meeting: &mut Meeting, block: BlockId) {

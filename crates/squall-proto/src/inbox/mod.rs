@@ -7,6 +7,7 @@
 //! - the buffers of blocks that grow: a quarter more, so that their bytes are seldom moved;
 //! - which of these bytes are there: a sixteenth of that, as one span in 256 bytes is kept;
 //! - records of blocks, places in ordered channels, events: 1 KiB for each of [`Limits::open_blocks`];
+//! - with stalls to be reported, the cadence of each channel of which a block arrived: 192 KiB;
 //! - the record of ended blocks: 512 KiB, as ids reach at most 2²⁰ past the oldest one not ended.
 //!
 //! `tests/flood.rs` measures it.
@@ -16,6 +17,7 @@ mod finished;
 mod order;
 mod parts;
 mod spans;
+mod stalls;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +27,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use squall_sched::{BlockId, MAX_PATHS, Micros, PathId};
 
+pub(crate) use self::stalls::Stalls;
 use self::{
     finished::Finished,
     order::Order,
@@ -34,7 +37,7 @@ use self::{
 use crate::{
     Limits,
     outbox::ID_SPAN,
-    wire::{Cancel, Data, RefuseReason},
+    wire::{Cancel, Data, RefuseReason, Stalled},
 };
 
 #[derive(Debug)]
@@ -73,6 +76,10 @@ pub struct Inbox {
     duplicates: u64,
     expired: u64,
     unreported: u64,
+    /// If the sender asks for reports of them.
+    stalls: Option<Stalls>,
+    /// The first events, which were searched for stalls.
+    watched: usize,
 }
 
 impl Inbox {
@@ -92,6 +99,8 @@ impl Inbox {
             duplicates: 0,
             expired: 0,
             unreported: 0,
+            stalls: None,
+            watched: 0,
         }
     }
 
@@ -343,6 +352,7 @@ impl Inbox {
     pub fn poll(&mut self) -> Option<InboxEvent> {
         // A block that is whole leaves no part behind, and none is reported before its turn: ends go first.
         let Some(event) = self.events.pop_front() else { return self.poll_part() };
+        self.watched = self.watched.saturating_sub(1);
         let InboxEvent::Arrived(arrived) = event else { return Some(event) };
         let len = arrived.data.len() as u64;
         self.held -= len;
@@ -356,6 +366,37 @@ impl Inbox {
     /// fetch the event.
     pub fn take_refusal(&mut self) -> Option<(BlockId, RefuseReason)> {
         self.refusals.pop_front()
+    }
+
+    /// Whether blocks that stall are to be reported, with [`Self::watch`] and [`Self::take_stalled`]. Default: not.
+    pub fn set_reports_stalls(&mut self, on: bool) {
+        if on != self.stalls.is_some() {
+            self.stalls = on.then(Stalls::default);
+            self.watched = self.events.len();
+        }
+    }
+
+    /// Looks whether blocks that arrived since the last call stalled. To be called whenever something may have.
+    pub fn watch(&mut self, now: Micros) {
+        let Some(stalls) = &mut self.stalls else { return };
+        for event in self.events.range(self.watched..) {
+            if let InboxEvent::Arrived(arrived) = event {
+                stalls.on_block(now, arrived.channel, arrived.id);
+            }
+        }
+        self.watched = self.events.len();
+    }
+
+    /// Blocks that stalled, of which the sender is to be informed.
+    pub fn take_stalled(&mut self) -> Option<Stalled> {
+        self.stalls.as_mut()?.take()
+    }
+
+    /// A report of stalls was lost, and is to be taken again.
+    pub fn repeat_stalled(&mut self, report: Stalled) {
+        if let Some(stalls) = &mut self.stalls {
+            stalls.repeat(report);
+        }
     }
 
     /// Whether an event waits.

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, ops::Range};
 use squall_sched::{BlockId, Micros, PathId, WorkKind};
 
 use super::rate::Mark;
-use crate::wire::{Cancel, RefuseReason};
+use crate::wire::{Cancel, RefuseReason, Stalled};
 
 /// What a packet carried of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub(crate) struct Chunk {
 pub(crate) enum Control {
     Cancel(Cancel),
     Refused(BlockId, RefuseReason),
+    /// Leaves with feedback.
+    Stalled(Stalled),
     /// The length of a block that grew and whose bytes left before it was final; made up when it leaves.
     End(BlockId),
     /// Feedback because there is room again, or another bitrate is wanted; made up when it leaves.

@@ -28,7 +28,9 @@ impl Session {
         if self.stage == Stage::Closed {
             return Err(OpenError::Closed);
         }
-        let id = self.outbox.open(self.micros(now), options)?;
+        let at = self.micros(now);
+        let id = self.outbox.open(at, options)?;
+        self.note_pause(at, options.channel, id);
         self.stats.blocks_offered += 1;
         self.duties.schedule();
         Ok(id)

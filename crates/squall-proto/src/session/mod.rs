@@ -32,7 +32,7 @@ use crate::{
     Block, BlockFate, Channel, CloseReason, Config, Event, Missed, Priority, SendError, SessionStats,
     WeightError,
     feedback::Reporter,
-    inbox::Inbox,
+    inbox::{Inbox, Stalls},
     metering::Metering,
     outbox::{Ended, Ending, Outbox},
     path::{Control, Path, Payload},
@@ -72,6 +72,10 @@ pub struct Session {
     viewed_at: Micros,
     outbox: Outbox,
     inbox: Inbox,
+    /// Blocks that this side handed over late, which the peer takes for stalls; if the scheduler wants reports of those.
+    pauses: Option<Stalls>,
+    /// The peer wants such reports.
+    peer_wants_stalls: bool,
     reporter: Reporter,
     control: VecDeque<Control>,
     metering: Metering,
@@ -116,6 +120,9 @@ const HELLO_VERSION: u64 = 1;
 /// A bit of the hello: blocks whose length is not known from the start are taken.
 const TAKES_GROWING: u64 = 1;
 
+/// A bit of the hello: stalls are to be reported.
+const WANTS_STALLED: u64 = 4;
+
 impl Session {
     pub(crate) fn new(
         config: &Config,
@@ -141,6 +148,8 @@ impl Session {
             viewed_at: 0,
             outbox: Outbox::new(config),
             inbox: Inbox::new(if trusted { config.limits } else { config.limits.of_a_stranger() }),
+            pauses: None,
+            peer_wants_stalls: false,
             reporter: Reporter::default(),
             control: VecDeque::new(),
             metering: Metering::default(),
@@ -166,6 +175,7 @@ impl Session {
             tracing::warn!("the scheduler has an order of its own: channels do not take turns");
         }
         session.outbox.queue.set_streams(config.streams);
+        session.pauses = session.scheduler.wants_stalls().then(Stalls::default);
         let now = session.micros(now);
         session.admit_path(0, now);
         session
@@ -187,12 +197,19 @@ impl Session {
         if self.stage == Stage::Closed {
             return Err(SendError::Closed);
         }
-        let len = block.data.len() as u64;
-        let id = self.outbox.send(self.micros(now), block)?;
+        let (at, len, channel) = (self.micros(now), block.data.len() as u64, block.channel);
+        let id = self.outbox.send(at, block)?;
+        self.note_pause(at, channel, id);
         self.stats.blocks_offered += 1;
         self.stats.bytes_offered += len;
         self.duties.schedule();
         Ok(id)
+    }
+
+    fn note_pause(&mut self, at: Micros, channel: Channel, id: BlockId) {
+        if let Some(pauses) = &mut self.pauses {
+            pauses.on_block(at, channel.get(), id);
+        }
     }
 
     /// Takes a block back. It ends with [`BlockFate::Cancelled`], unless it had ended before.
@@ -289,6 +306,7 @@ impl Session {
         }
         self.trusted = true;
         self.inbox.set_limits(self.config.limits);
+        self.inbox.set_reports_stalls(self.peer_wants_stalls);
         self.offer_credit();
         let at = self.micros(now);
         self.conn.paths.ids().for_each(|id| self.apply_peer_alert(at, id));
@@ -425,7 +443,8 @@ impl Session {
         varint::write(&mut hello, self.config.limits.block.into());
         // The whole memory, before anything has arrived: the peer never sends a block that does not fit it.
         varint::write(&mut hello, self.config.limits.reassembly >> 10);
-        varint::write(&mut hello, TAKES_GROWING);
+        let wants_stalled = if self.pauses.is_some() { WANTS_STALLED } else { 0 };
+        varint::write(&mut hello, TAKES_GROWING | wants_stalled);
         self.conn.send_hello(&hello);
         self.duties.flush();
     }
@@ -443,6 +462,9 @@ impl Session {
         // Peers from before there were such blocks do not write the field.
         let abilities = field().unwrap_or(0);
         self.outbox.set_peer_takes_growing(abilities & TAKES_GROWING != 0);
+        self.peer_wants_stalls = abilities & WANTS_STALLED != 0;
+        // What a peer can make this side keep and say comes after trust.
+        self.inbox.set_reports_stalls(self.trusted && self.peer_wants_stalls);
         // Feedback that overtook the hello is newer.
         if self.feedback_sequence == 0 {
             self.outbox.set_credit(credit);

@@ -11,7 +11,7 @@ use crate::{
     outbox::Ending,
     path::{Control, InFlight, Packet, Payload, Reported, Sample},
     steering::{Fate, PacketEvent, QuicEvent},
-    wire::{Data, Feedback, Item, Items, WireError},
+    wire::{Data, Feedback, Item, Items, Stalled, WireError},
 };
 
 /// Code with which a session is closed when the peer breaks the protocol.
@@ -20,6 +20,9 @@ const PROTOCOL_ERROR: u32 = 1;
 /// A report of an arrival belongs to an acknowledgement that comes this much later at most, in
 /// microseconds: noq acknowledges a packet on its own within less.
 const MAX_REPORT_AGE: Micros = 50_000;
+
+/// While this many events wait for the scheduler, reports of stalls are dropped: one of them takes a peer few bytes.
+const MAX_WAITING_EVENTS: usize = 4096;
 
 /// How the peer broke the protocol.
 #[derive(Debug, thiserror::Error)]
@@ -279,6 +282,7 @@ impl Session {
                 }
                 Item::Feedback(feedback) => self.on_feedback(at, &feedback),
                 Item::PathInfo(info) => self.on_path_info(&info),
+                Item::Stalled(stalled) => self.on_stalled(stalled),
                 Item::PathAlert(alert) => self.on_path_alert(at, &alert),
                 Item::PathLoss(loss) => self.on_path_loss(&loss),
                 Item::Probe(id, stamp) => {
@@ -289,7 +293,19 @@ impl Session {
                 Item::ProbeReply(id, _) => self.on_probe_reply(at, path, id),
             }
         }
+        self.inbox.watch(at);
         Ok(data)
+    }
+
+    /// The peer reports stalls. A gap that this side made itself is none.
+    fn on_stalled(&mut self, stalled: Stalled) {
+        let Some(pauses) = &self.pauses else { return };
+        for block in stalled.blocks().filter(|block| !pauses.contains(*block)) {
+            if self.sched_events.len() < MAX_WAITING_EVENTS {
+                self.sched_events.push(SchedEvent::Stalled(block));
+            }
+        }
+        self.duties.schedule();
     }
 
     fn on_data(
@@ -376,6 +392,8 @@ impl Session {
     pub(super) fn repeat_control(&mut self, at: Micros, control: Control) {
         match control {
             Control::Alert { path, sequence } => self.radios.on_lost(at, path, sequence),
+            // Leaves with the next feedback.
+            Control::Stalled(stalled) => self.inbox.repeat_stalled(stalled),
             other => self.queue_control(other),
         }
     }

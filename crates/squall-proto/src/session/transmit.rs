@@ -120,6 +120,12 @@ impl Session {
             Item::Refused(block.0, reason).encode(&mut datagram);
             payload = Payload::Control(Control::Refused(block, reason));
         }
+        if matches!(payload, Payload::Ephemeral)
+            && let Some(stalled) = self.inbox.take_stalled()
+        {
+            Item::Stalled(stalled).encode(&mut datagram);
+            payload = Payload::Control(Control::Stalled(stalled));
+        }
         self.report(out.at, &mut datagram);
         let len = datagram.len();
         self.write_losses(out.at, &mut datagram);
@@ -244,6 +250,7 @@ impl Session {
             match control {
                 Control::Cancel(cancel) => Item::Cancel(cancel).encode(&mut datagram),
                 Control::Refused(block, reason) => Item::Refused(block.0, reason).encode(&mut datagram),
+                Control::Stalled(stalled) => Item::Stalled(stalled).encode(&mut datagram),
                 Control::Credit => self.report(out.at, &mut datagram),
                 Control::End(block) => match self.end_of(out.at, block) {
                     Some(end) => Item::Data(end, &[]).encode(&mut datagram),

@@ -23,6 +23,7 @@ impl Session {
             self.end_block(at, id, Ending::Expired);
         }
         self.inbox.on_time(at);
+        self.inbox.watch(at);
         self.watch_paths(at);
         self.send_alerts(at);
         self.open_paths(at);

@@ -8,6 +8,7 @@ mod feedback;
 mod path_alert;
 mod path_info;
 mod path_loss;
+mod stalled;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ pub use feedback::{Feedback, Sample};
 pub use path_alert::PathAlert;
 pub use path_info::PathInfo;
 pub use path_loss::PathLoss;
+pub use stalled::Stalled;
 
 use squall_sched::{MAX_BLOCK, PRIORITIES};
 
@@ -34,6 +36,7 @@ const TYPE_PROBE: u64 = 0x05;
 const TYPE_PROBE_REPLY: u64 = 0x06;
 const TYPE_PATH_INFO: u64 = 0x07;
 const TYPE_PATH_LOSS: u64 = 0x08;
+const TYPE_STALLED: u64 = 0x09;
 const TYPE_DATA: u64 = 0x20;
 /// DATA takes the types from 0x20 to 0x3f: the bits below are flags and priority.
 const DATA_BITS: u64 = 0x1f;
@@ -79,6 +82,8 @@ pub enum Item<'a> {
     PathAlert(PathAlert),
     /// What became of the packets that the sender sent on a path.
     PathLoss(PathLoss),
+    /// Blocks that came later than their reader expected them.
+    Stalled(Stalled),
 }
 
 /// Why a datagram was not understood. The session is closed with this as the reason.
@@ -156,6 +161,7 @@ impl Item<'_> {
             Self::PathAlert(alert) => with_length(out, TYPE_PATH_ALERT, |body| alert.encode(body)),
             Self::PathInfo(info) => with_length(out, TYPE_PATH_INFO, |body| info.encode(body)),
             Self::PathLoss(loss) => with_length(out, TYPE_PATH_LOSS, |body| loss.encode(body)),
+            Self::Stalled(stalled) => with_length(out, TYPE_STALLED, |body| stalled.encode(body)),
         }
     }
 }
@@ -221,6 +227,7 @@ impl<'a> Items<'a> {
                 TYPE_PATH_ALERT => Item::PathAlert(PathAlert::decode(body)?),
                 TYPE_PATH_INFO => Item::PathInfo(PathInfo::decode(body)?),
                 TYPE_PATH_LOSS => Item::PathLoss(PathLoss::decode(body)?),
+                TYPE_STALLED => Item::Stalled(Stalled::decode(body)?),
                 _ => continue,
             }));
         }

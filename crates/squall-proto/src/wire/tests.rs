@@ -1,6 +1,7 @@
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
+use squall_sched::BlockId;
 use squall_signal::AlertKind;
 
 use super::*;
@@ -70,6 +71,8 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
         ("03 07 01 01 40b4 4068 09", vec![Item::PathAlert(alert)]),
         ("08 04 01 44b0 05", vec![Item::PathLoss(PathLoss { path: 1, acked: 1200, lost: 5 })]),
         ("07 04 02 00 4100", vec![Item::PathInfo(PathInfo { path: 2, metered: false, sequence: 256 })]),
+        ("09 02 05 00", vec![Item::Stalled(Stalled { block: 5, more: 0 })]),
+        ("09 03 7bbd 05", vec![Item::Stalled(Stalled { block: 15_293, more: 5 })]),
         (
             "05 04 01 03d090 02 02 05 00 30 01 00 05 00 00 000000 68656c6c6f",
             vec![probe, Item::Refused(5, RefuseReason::TooLarge), Item::Data(data, b"hello")],
@@ -104,6 +107,7 @@ fn bad_vectors() -> Vec<(&'static str, WireError)> {
         ("08 0a c000000100000000 01 04", WireError::BadPath(1 << 32)),
         ("08 02 01 01", WireError::Truncated),
         ("03 05 01 03 00 00 09", WireError::BadAlert(3)),
+        ("09 01 05", WireError::Truncated),
         ("03 06 01 00 43e9 00 09", WireError::BadQuality(1001)),
         ("03 06 01 00 00 43e9 09", WireError::BadQuality(1001)),
     ]
@@ -170,6 +174,20 @@ fn unknown_flags_of_a_path_are_ignored() {
     };
     assert!(is_metered("80ff0001"));
     assert!(!is_metered("bffffffe"));
+}
+
+#[test]
+fn stalls_name_a_block_and_some_of_the_next() {
+    let mut stalled = Stalled::new(BlockId(5));
+    let added = [6, 8, 67, 68, 5, 4].map(|id| stalled.add(BlockId(id)));
+    assert_eq!(added, [true, true, true, false, false, false]);
+    assert_eq!(stalled.blocks().map(|id| id.0).collect::<Vec<_>>(), [5, 6, 8, 67]);
+    assert_eq!(stalled.more, 0b101 | 1 << 61);
+    let all = Stalled { block: varint::MAX, more: varint::MAX };
+    assert_eq!(
+        (all.blocks().count(), decode(&encode(&[Item::Stalled(all)]))),
+        (63, Ok(vec![Item::Stalled(all)]))
+    );
 }
 
 #[test]
@@ -318,6 +336,7 @@ fn any_control() -> impl Strategy<Value = Item<'static>> {
             acked,
             lost
         })),
+        (any_id(), any_id()).prop_map(|(block, more)| Item::Stalled(Stalled { block, more })),
     ]
 }
 

@@ -130,6 +130,6 @@ fn block_of(event: &SchedEvent) -> Option<BlockId> {
         | SchedEvent::Acked { block, .. }
         | SchedEvent::Lost { block, .. }
         | SchedEvent::Unsent { block, .. } => Some(*block),
-        SchedEvent::PathChanged(_) => None,
+        SchedEvent::PathChanged(_) | SchedEvent::Stalled(_) => None,
     }
 }

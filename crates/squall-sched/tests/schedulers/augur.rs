@@ -74,6 +74,7 @@ fn options_are_checked() {
         error("augur-switch(primary=1, backup=1)"),
         "scheduler option backup=1: must differ from the primary path"
     );
+    assert_eq!(error("augur(stalls=x)"), "scheduler option stalls=x: must be late or reported");
     assert_eq!(error("augur(learn=x)"), "scheduler option learn=x: must be end or primary");
     assert_eq!(error("augur(stall=0)"), "scheduler option stall=0: must be from 1 to 60000");
     assert_eq!(error("augur(delta=nan)"), "scheduler option delta=NaN: must be from 0 to 1000");

@@ -244,6 +244,14 @@ impl Stage {
         panic!("the scheduler does not come to a decision");
     }
 
+    /// The peer reports that a block stalled, if the scheduler wants to know.
+    pub(crate) fn stall(&mut self, block: BlockId) {
+        if self.scheduler.wants_stalls() {
+            self.events.push(SchedEvent::Stalled(block));
+            self.notify();
+        }
+    }
+
     /// Takes a block out, as the session does when it has ended.
     pub(crate) fn remove(&mut self, block: BlockId) {
         let taken = self.queue.remove(block).expect("only unfinished blocks end");

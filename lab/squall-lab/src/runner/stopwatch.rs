@@ -65,6 +65,10 @@ impl Scheduler for Timed {
         self.inner.metered_cap()
     }
 
+    fn wants_stalls(&self) -> bool {
+        self.inner.wants_stalls()
+    }
+
     fn sharing(&self) -> Sharing {
         self.inner.sharing()
     }

@@ -43,13 +43,19 @@ const LEARN: OptionSpec = OptionSpec {
     help: "end: a frame is judged by its first delivery; primary: by what the primary path alone does",
 };
 
+const STALLS: OptionSpec = OptionSpec {
+    name: "stalls",
+    default: "late",
+    help: "late: frames later than stall by this side's clock; reported: those that the peer reports",
+};
+
 const SOURCE: &str = "AUGUR (NSDI 2024)";
 
 pub(in crate::schedulers) const AUGUR: Entry = Entry {
     name: "augur",
     summary: "unmetered primary; late frames, and all while it is degraded, on a metered backup",
     source: SOURCE,
-    options: &[DELTA, BUDGET, PLAYING, WINDOW, STALL, PROBE, SAMPLE, PRIMARY, BACKUP, RESCUE, LEARN],
+    options: &[DELTA, BUDGET, PLAYING, WINDOW, STALL, STALLS, PROBE, SAMPLE, PRIMARY, BACKUP, RESCUE, LEARN],
     signal: false,
 };
 
@@ -57,7 +63,7 @@ pub(in crate::schedulers) const RETRANSMIT: Entry = Entry {
     name: "augur-retransmit",
     summary: "AUGUR without the switch: late frames are repeated on a metered backup",
     source: "AUGUR (NSDI 2024), §3.6.1",
-    options: &[DELTA, BUDGET, PLAYING, WINDOW, STALL, PROBE, PRIMARY, BACKUP, RESCUE, LEARN],
+    options: &[DELTA, BUDGET, PLAYING, WINDOW, STALL, STALLS, PROBE, PRIMARY, BACKUP, RESCUE, LEARN],
     signal: false,
 };
 
@@ -65,7 +71,7 @@ pub(in crate::schedulers) const SWITCH: Entry = Entry {
     name: "augur-switch",
     summary: "AUGUR without retransmission: all on a metered backup while the primary is degraded",
     source: "AUGUR (NSDI 2024), §3.6.2",
-    options: &[DELTA, BUDGET, PLAYING, WINDOW, STALL, PROBE, SAMPLE, PRIMARY, BACKUP, RESCUE, LEARN],
+    options: &[DELTA, BUDGET, PLAYING, WINDOW, STALL, STALLS, PROBE, SAMPLE, PRIMARY, BACKUP, RESCUE, LEARN],
     signal: false,
 };
 
@@ -139,6 +145,27 @@ impl FromStr for Learn {
     }
 }
 
+/// Which frames stalled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stalls {
+    /// Those later than T_thresh by our clock.
+    Late,
+    /// Those that the peer reports.
+    Reported,
+}
+
+impl FromStr for Stalls {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "late" => Ok(Self::Late),
+            "reported" => Ok(Self::Reported),
+            _ => Err("must be late or reported"),
+        }
+    }
+}
+
 /// δ of Eq. 6 without options (§5.1).
 const DEFAULT_DELTA: f64 = 3.5;
 
@@ -173,6 +200,7 @@ fn build(options: &mut Options, retransmit: bool, switch: bool) -> Result<Box<dy
         delta: delta(options)?,
         window: 1_000_000 * options.take_in("window", 300, 1..=86_400_u64)?,
         sample,
+        stalls: options.take("stalls", Stalls::Late)?,
     };
     // A look or a window outside these bounds sees nothing of what it is for.
     if settings.sample > stall {

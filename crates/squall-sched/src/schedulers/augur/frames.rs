@@ -13,6 +13,10 @@ use crate::{Block, BlockId, BlockQueue, Micros, SegmentState, Work, WorkKind};
 /// flight within a stall threshold; beyond it the oldest are not judged.
 const MAX_OPEN: usize = 1024;
 
+/// Frames whose stall may yet be reported: 4 s at 60 frames a second. A report leaves with the acknowledgement of its
+/// frame, and again when that packet is lost.
+const MAX_ENDED: usize = 256;
+
 /// Every frame that is on its way since the primary path carried its first byte.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Frames {
@@ -28,6 +32,8 @@ pub(super) struct Frames {
     doomed: BTreeSet<BlockId>,
     /// Delivered, but whether the primary path would have been in time is still open.
     open: BTreeMap<BlockId, Frame>,
+    /// Ended without a stall so far as is known.
+    ended: BTreeMap<BlockId, Outcome>,
 }
 
 #[derive(Clone, Debug)]
@@ -37,6 +43,8 @@ struct Frame {
     /// Bytes of it that were acknowledged on the primary path.
     acked: u32,
     handed: bool,
+    /// The peer has reported that it stalled.
+    stalled: bool,
     /// Below this the backup has nothing to do, unless a loss is reported.
     cursor: u32,
     /// Since when it is the oldest, and until when if it has ended as such.
@@ -47,7 +55,8 @@ impl Frames {
     /// The first byte of a frame goes out on the primary path.
     pub(super) fn begin(&mut self, id: BlockId, len: u32, now: Micros) {
         self.take(id);
-        let frame = Frame { first_sent: now, len, acked: 0, handed: false, cursor: 0, oldest: None };
+        let frame =
+            Frame { first_sent: now, len, acked: 0, handed: false, stalled: false, cursor: 0, oldest: None };
         self.tracked.insert(id, frame);
         self.by_age.insert((now, id));
         self.waiting.insert((now, id));
@@ -162,7 +171,26 @@ impl Frames {
         if frame.acked < frame.len {
             return None;
         }
-        self.open.remove(&id).map(|frame| frame.outcome(now, true))
+        let frame = self.open.remove(&id)?;
+        Some(Outcome { supposed: true, ..frame.outcome(now, true) })
+    }
+
+    /// The peer reports that a frame stalled. Returns what became of it, if that counts as no stall so far.
+    pub(super) fn stalled(&mut self, id: BlockId) -> Option<Outcome> {
+        for frames in [&mut self.tracked, &mut self.open] {
+            if let Some(frame) = frames.get_mut(&id) {
+                frame.stalled = true;
+            }
+        }
+        self.ended.remove(&id)
+    }
+
+    /// A frame ended without a stall so far as is known.
+    pub(super) fn remember(&mut self, id: BlockId, outcome: Outcome) {
+        self.ended.insert(id, outcome);
+        if self.ended.len() > MAX_ENDED {
+            self.ended.pop_first();
+        }
     }
 
     /// The frame has ended, by whichever path; `None` if it did not begin on the primary.
@@ -244,7 +272,8 @@ impl Frame {
 
     fn outcome(&self, now: Micros, delivered: bool) -> Outcome {
         let oldest = self.oldest.map(|(since, until)| (since, until.unwrap_or(now)));
-        Outcome { first_sent: self.first_sent, ended: now, delivered, oldest }
+        let (first_sent, reported) = (self.first_sent, self.stalled);
+        Outcome { first_sent, ended: now, delivered, oldest, reported, supposed: false }
     }
 }
 
@@ -267,7 +296,10 @@ mod tests {
     #[test]
     fn a_frame_is_the_oldest_from_the_end_of_the_one_before() {
         let mut frames = three();
-        let ended = |first_sent, ended, oldest| Some(Outcome { first_sent, ended, delivered: true, oldest });
+        let ended = |first_sent, ended, oldest| {
+            let (reported, supposed) = (false, false);
+            Some(Outcome { first_sent, ended, delivered: true, oldest, reported, supposed })
+        };
         assert_eq!(frames.end(B, true, 30), ended(10, 30, None), "overtook the oldest");
         assert_eq!(frames.end(A, true, 40), ended(0, 40, Some((0, 40))));
         assert_eq!(frames.oldest(), Some(20));
@@ -314,6 +346,26 @@ mod tests {
         assert_eq!(frames.overdue(20, 300), None);
         assert!(frames.overdue(21, 300).is_some_and(|o| !o.delivered && o.first_sent == 20));
         assert_eq!((frames.acked(C, &(0..1000), 400), frames.overdue(1000, 400)), (None, None));
+    }
+
+    #[test]
+    fn a_report_may_come_before_the_end_or_after_it() {
+        let mut frames = three();
+        assert_eq!(frames.stalled(A), None, "it has not ended");
+        assert!(frames.end(A, true, 30).is_some_and(|outcome| outcome.reported));
+        let outcome = frames.end(B, true, 40).filter(|outcome| !outcome.reported).expect("is not reported");
+        frames.remember(B, outcome);
+        assert_eq!(frames.stalled(B), Some(outcome));
+        assert_eq!((frames.stalled(B), frames.stalled(BlockId(7))), (None, None), "each counts once");
+        frames.hand_over(20);
+        assert_eq!(frames.end_on_primary(C, true, 50), None);
+        assert_eq!(frames.stalled(C), None, "the primary's verdict is open");
+        let verdict = frames.acked(C, &(0..1000), 60).expect("the primary has delivered it too");
+        assert!(verdict.reported && verdict.supposed);
+        for id in (100..100 + 2 * MAX_ENDED as u64).map(BlockId) {
+            frames.remember(id, outcome);
+        }
+        assert_eq!(frames.ended.len(), MAX_ENDED);
     }
 
     #[test]

@@ -23,9 +23,15 @@
 //! 8). Eq. 2 and 5 turn "miss few stalls, act seldom in vain" into Eq. 7: choose the states X that maximise
 //! Σ_X P(stall|S)·P(S)·P_backup(S) under Σ_X P(S) ≤ δ·P(stall) (Eq. 6).
 //!
-//! **A frame ages through the states.** Taken as it stands, Eq. 7 is degenerate for M₁: a frame that ended
-//! before T_thresh was no stall, so P(stall|S) = 0 there, and past T_thresh P_backup(S) = 0. Every product
-//! is 0. It makes sense when choosing S means *acting when the age reaches S*. Then a set acts when its
+//! **What a stall is.** By the paper the receiver reports it (§3.3), and P(stall|S) differs by user: with a round trip of
+//! 100 ms from 0 to 100 % (Fig. 9). So it is with `stalls=reported`: the peer reports frames that came later than its
+//! reader expected ([`SchedEvent::Stalled`]), and a frame counts as a stall in the state it ended in, from the report on.
+//! With `stalls=late` (default) T_thresh by the sender's clock decides.
+//!
+//! **A frame ages through the states.** With `stalls=late` Eq. 7 as printed is degenerate for M₁, by that statistic: a frame
+//! that ended before T_thresh was no stall, so P(stall|S) = 0 there, and past T_thresh P_backup(S) = 0. Every product
+//! is 0. With `stalls=reported` products are above 0 where frames below T_thresh were felt. Either way the age of a frame
+//! passes through all states up to the last, so that choosing S means *acting when the age reaches S*. Then a set acts when its
 //! smallest state s is reached, whatever else is in it; that costs P(T ≥ s), meets P(stall, T ≥ s) of the
 //! stalls and rescues the share P_backup(s) of them. Neither cost nor gain rises with s, so the best s is
 //! the smallest that keeps Eq. 6, if it gains anything, and else there is none: the threshold of §3.6, in
@@ -38,7 +44,7 @@
 //!
 //! **What a rescue does to the model.** By the paper the in-flight time ends with the
 //! acknowledgement, whichever path brings it, and stalls are those that the receiver felt. A rescued frame
-//! is then no stall: P(stall) falls with success, and with it the budget, until enough frames stall again.
+//! is then no stall, whether reports decide or T_thresh: P(stall) falls with success, and with it the budget, until enough frames stall again.
 //! Eq. 2 and 3, however, take P(stall) for constant, which is only true of the primary path alone. Option
 //! `learn`: `end` (default) follows the paper; `primary` judges a frame that the backup delivered first
 //! by when the primary delivers it too, or as a stall when it has not by T_thresh. The difference is large:
@@ -49,8 +55,11 @@
 //!
 //! # Decided where the paper is silent
 //!
-//! - A stall is a frame later than T_thresh or not delivered at all (its state is its age at the end). A
+//! - A frame not delivered at all is a stall, too (its state is its age at the end). A
 //!   frame that never left counts nowhere. The share of frames stands for the share of bytes.
+//! - What a receiver reports: `docs/wire.md`, STALLED. A report is taken for any frame in flight and the latest 256 that ended
+//!   without one. With `learn=primary` T_thresh decides for frames that the backup brought first: no peer can report that they would
+//!   have stalled.
 //! - No start-up rule: without a stall in Δ the right side of Eq. 6 is 0, and with few samples the budget is
 //!   still δ frames for each stall that was counted.
 //! - Once a frame is handed to the backup, the backup carries what the peer lacks of it: what is in flight
@@ -101,6 +110,7 @@
 //! | `playing` | 0.25 | hours a day, for `budget` | ours (§5.1 does not print it) |
 //! | `window` | 300 | s, Δ | §5.1 |
 //! | `stall` | 200 | ms, T_thresh | §3.5.1 |
+//! | `stalls` | late | `late` or `reported`, see above | §3.3 (`reported`), ours |
 //! | `probe` | 50 | ms between probes of the backup | §3.5.1 |
 //! | `sample` | 10 | ms between looks at the oldest frame | ours ("periodically", §3.5.1) |
 //! | `primary`, `backup` | auto | path id | ours |
@@ -108,7 +118,7 @@
 //! | `learn` | end | `end` or `primary`, see above | ours |
 //!
 //! Cost: a decision looks at the oldest frames only, O(log frames); solving is a pass over 201 states at
-//! most every 20 ms. Memory: 45 kB, and some bytes a frame in flight.
+//! most every 20 ms. Memory: 45 kB, some bytes a frame in flight, and 25 kB with `stalls=reported`.
 
 mod away;
 mod entry;
@@ -121,14 +131,14 @@ pub(super) use entry::{AUGUR, RETRANSMIT, SWITCH, build_augur, build_retransmit,
 
 use self::{
     away::Away,
-    entry::{Learn, Rescue},
+    entry::{Learn, Rescue, Stalls},
     frames::Frames,
-    model::{Settings, StateManager},
+    model::{Outcome, Settings, StateManager},
     roles::{Choice, Roles},
 };
 use crate::{
-    Assignment, Block, Context, Decision, Micros, PathId, PathView, SchedEvent, Scheduler, Sharing, Work,
-    WorkKind,
+    Assignment, Block, BlockId, Context, Decision, Micros, PathId, PathView, SchedEvent, Scheduler, Sharing,
+    Work, WorkKind,
 };
 
 /// A primary path that is gone keeps its part for so long: what was learned of it is worth more than what
@@ -186,7 +196,7 @@ impl Scheduler for Augur {
                     away.received();
                 }
                 if let Some(outcome) = self.frames.acked(*block, range, cx.now) {
-                    self.manager.note(cx.now, &outcome);
+                    self.note(cx.now, *block, outcome);
                 }
             }
             SchedEvent::Grew { block, .. } => {
@@ -207,7 +217,12 @@ impl Scheduler for Augur {
                     Learn::Primary => self.frames.end_on_primary(*block, *delivered, cx.now),
                 };
                 if let Some(outcome) = outcome {
-                    self.manager.note(cx.now, &outcome);
+                    self.note(cx.now, *block, outcome);
+                }
+            }
+            SchedEvent::Stalled(block) => {
+                if let Some(outcome) = self.frames.stalled(*block) {
+                    self.manager.note_stall(cx.now, &outcome);
                 }
             }
             SchedEvent::PathChanged(id) if Some(*id) == primary => {
@@ -217,6 +232,10 @@ impl Scheduler for Augur {
             }
             SchedEvent::Queued(_) | SchedEvent::Acked { .. } | SchedEvent::PathChanged(_) => {}
         }
+    }
+
+    fn wants_stalls(&self) -> bool {
+        self.manager.settings().stalls == Stalls::Reported
     }
 
     fn sharing(&self) -> Sharing {
@@ -242,6 +261,13 @@ impl Augur {
             self.received_at = 0;
         }
         self.roles
+    }
+
+    /// A frame has ended.
+    fn note(&mut self, now: Micros, id: BlockId, outcome: Outcome) {
+        if !self.manager.note(now, &outcome) && self.wants_stalls() {
+            self.frames.remember(id, outcome);
+        }
     }
 
     fn judge_overdue(&mut self, now: Micros) {

@@ -4,7 +4,7 @@
 //! with the default threshold of 200 ms a step is 1 ms. Finer steps up to a second would bring nothing, for
 //! past the threshold no backup can help any more (Eq. 8).
 
-use super::window::Window;
+use super::{entry::Stalls, window::Window};
 use crate::Micros;
 
 /// Steps below the stall threshold.
@@ -21,6 +21,8 @@ pub(super) struct Settings {
     pub(super) window: Micros,
     /// How often the age of the oldest frame is looked at.
     pub(super) sample: Micros,
+    /// Which frames stalled.
+    pub(super) stalls: Stalls,
 }
 
 /// What became of a frame.
@@ -34,6 +36,17 @@ pub(super) struct Outcome {
     pub(super) delivered: bool,
     /// From when to when it was the oldest frame in flight, if it was.
     pub(super) oldest: Option<(Micros, Micros)>,
+    /// Whether the peer has reported that it stalled.
+    pub(super) reported: bool,
+    /// Whether it is what the primary path alone would have made of a frame that the backup brought first. No peer
+    /// can report that it would have stalled.
+    pub(super) supposed: bool,
+}
+
+impl Outcome {
+    fn age(&self) -> Micros {
+        self.ended.saturating_sub(self.first_sent)
+    }
 }
 
 /// The two models, the capacity of the backup, and the strategies that follow.
@@ -84,26 +97,48 @@ impl StateManager {
         self.switch_at
     }
 
-    /// A frame has ended.
-    pub(super) fn note(&mut self, now: Micros, outcome: &Outcome) {
-        let age = outcome.ended.saturating_sub(outcome.first_sent);
-        let stalled = !outcome.delivered || age > self.settings.stall;
-        self.frames.add(now, self.state(age), stalled, 1);
+    /// A frame has ended. Returns whether it counts as a stall.
+    pub(super) fn note(&mut self, now: Micros, outcome: &Outcome) -> bool {
+        let by_clock = outcome.supposed || self.settings.stalls == Stalls::Late;
+        let late = by_clock && outcome.age() > self.settings.stall;
+        let stalled = !outcome.delivered || outcome.reported || late;
+        self.count(now, outcome, |model| &mut model.seen);
+        if stalled {
+            self.note_stall(now, outcome);
+        }
+        stalled
+    }
+
+    /// A frame that counts as none so far was a stall.
+    pub(super) fn note_stall(&mut self, now: Micros, outcome: &Outcome) {
+        self.count(now, outcome, |model| &mut model.stalled);
+    }
+
+    /// Counts the states that the frame was in.
+    fn count(&mut self, now: Micros, outcome: &Outcome, counts: impl Fn(&mut Model) -> &mut Window) {
+        let state = self.state(outcome.age());
+        counts(&mut self.frames).add(now, state, 1);
         if let Some((from, to)) = outcome.oldest {
-            self.note_oldest(now, outcome.first_sent, from..to, stalled);
+            self.count_oldest(now, outcome.first_sent, from..to, counts);
         }
         self.stale = true;
     }
 
     /// The ages that were met at each multiple of the sampling interval within `span`.
-    fn note_oldest(&mut self, now: Micros, born: Micros, span: std::ops::Range<Micros>, stalled: bool) {
+    fn count_oldest(
+        &mut self,
+        now: Micros,
+        born: Micros,
+        span: std::ops::Range<Micros>,
+        counts: impl Fn(&mut Model) -> &mut Window,
+    ) {
         let step = self.settings.sample;
         let mut at = (span.start / step + 1) * step;
         while at <= span.end {
             let state = self.state(at.saturating_sub(born));
             // Past the last state nothing changes any more.
             let times = if state == STATES { (span.end - at) / step + 1 } else { 1 };
-            self.oldest.add(now, state, stalled, times.min(u64::from(u32::MAX)) as u32);
+            counts(&mut self.oldest).add(now, state, times.min(u64::from(u32::MAX)) as u32);
             at += times * step;
         }
     }
@@ -151,13 +186,6 @@ struct Model {
 impl Model {
     fn new(window: Micros) -> Self {
         Self { seen: Window::new(STATES + 1, window), stalled: Window::new(STATES + 1, window) }
-    }
-
-    fn add(&mut self, now: Micros, state: usize, stalled: bool, times: u32) {
-        self.seen.add(now, state, times);
-        if stalled {
-            self.stalled.add(now, state, times);
-        }
     }
 }
 

@@ -8,6 +8,9 @@ use squall_sched::{BlockId, Micros, WorkKind};
 use super::{ALL, MS, stage};
 use crate::stage::{CHUNK, Packet, Stage};
 
+/// A frame that takes longer is felt as a stall, in milliseconds: what the peer reports.
+const FELT: u64 = 150;
+
 /// A primary path on which each frame takes a given time, and a backup of 60 ms. A frame of one packet
 /// every 16 ms; the scheduler is asked whenever it wants to be.
 struct Play<'a> {
@@ -65,7 +68,15 @@ impl<'a> Play<'a> {
         if self.stage.queue.get(packet.block).is_some() {
             let frame = self.frames[&packet.block];
             self.took[frame] = (self.stage.now - self.born(frame)) / MS;
+            // The reports of every other one overtake its acknowledgement.
+            let (felt, early) = (self.took[frame] > FELT, frame.is_multiple_of(2));
+            if felt && early {
+                self.stage.stall(packet.block);
+            }
             self.stage.remove(packet.block);
+            if felt && !early {
+                self.stage.stall(packet.block);
+            }
         }
     }
 
@@ -105,6 +116,22 @@ fn a_rescue_counts_as_the_option_says() {
     // Judged by the primary path they stay stalls, and the budget stays.
     let (stalls, copies) = results("augur-retransmit(learn=primary)");
     assert!(stalls <= 1 && copies < 600 * 7 / 2, "{stalls} stalls, {copies} copies");
+}
+
+#[test]
+fn reports_teach_stalls_that_no_clock_here_sees() {
+    // Each tenth frame takes 60 ms, each fiftieth 190: in time for T_thresh, and yet it is felt.
+    let primary: Vec<_> = lone_stalls().into_iter().map(|took| took.min(190)).collect();
+    let results = |scheduler: &str| {
+        let play = Play::of(scheduler, &primary);
+        (play.took.iter().filter(|ms| **ms > FELT).count(), play.on_backup())
+    };
+    assert_eq!(results("augur-retransmit"), (600, 0));
+    // All but the first are repeated. Of those repeated in time the budget is for δ − 1 for each that is felt; the others
+    // reach X₁ when the backup can still bring them by T_thresh, but not before they are felt.
+    let (felt, copies) = results("augur-retransmit(stalls=reported)");
+    assert_eq!(copies, 599);
+    assert!(felt.abs_diff(171) <= 3, "{felt}");
 }
 
 /// Every 20 s nothing gets through for half a second; then all of it arrives.
@@ -147,9 +174,10 @@ proptest! {
     fn each_frame_arrives_and_none_goes_twice_on_the_backup(
         name in prop::sample::select(&ALL[..]),
         learn in prop::sample::select(&["end", "primary"][..]),
+        stalls in prop::sample::select(&["late", "reported"][..]),
         primary in vec(prop_oneof![8 => 5..40u64, 1 => 40..200u64, 1 => 200..700u64], 1..400),
     ) {
-        let play = Play::of(&format!("{name}(learn={learn})"), &primary);
+        let play = Play::of(&format!("{name}(learn={learn}, stalls={stalls})"), &primary);
         prop_assert!(play.stage.queue.is_empty() && play.took.iter().all(|ms| *ms > 0));
         let mut on_backup: Vec<_> = play.sent.iter().filter(|p| p.path == 1).map(|p| p.block).collect();
         let packets = on_backup.len();

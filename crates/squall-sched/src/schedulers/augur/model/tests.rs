@@ -7,18 +7,19 @@ use super::*;
 const MS: Micros = 1000;
 
 fn settings(delta: f64) -> Settings {
-    Settings { stall: 200 * MS, delta, window: 300_000 * MS, sample: 10 * MS }
+    Settings { stall: 200 * MS, delta, window: 300_000 * MS, sample: 10 * MS, stalls: Stalls::Late }
 }
 
 /// A frame that ended after this many milliseconds and was never the oldest.
 fn delivered(ms: u64) -> Outcome {
-    Outcome { first_sent: 0, ended: ms * MS, delivered: true, oldest: None }
+    let (reported, supposed) = (false, false);
+    Outcome { first_sent: 0, ended: ms * MS, delivered: true, oldest: None, reported, supposed }
 }
 
 fn manager(delta: f64, ends: &[(u64, u32)], backup: &[u64]) -> StateManager {
     let mut manager = StateManager::new(settings(delta));
     for (ms, times) in ends {
-        (0..*times).for_each(|_| manager.note(0, &delivered(*ms)));
+        (0..*times).for_each(|_| _ = manager.note(0, &delivered(*ms)));
     }
     backup.iter().for_each(|ms| manager.note_backup(0, Some(ms * MS)));
     manager.solve(0);
@@ -69,12 +70,48 @@ fn what_was_not_delivered_is_a_stall_at_the_age_it_had() {
     assert_eq!(manager.retransmit_at(), Some(101 * MS));
 }
 
+/// 1000 frames, of which the peer reports those of 90 ms as stalls, at once or once they have ended.
+fn reported(at_once: bool) -> StateManager {
+    let mut manager = StateManager::new(Settings { stalls: Stalls::Reported, ..settings(3.5) });
+    manager.note_backup(0, Some(60 * MS));
+    for (ms, times) in [(20, 950), (80, 30), (90, 10), (300, 10)] {
+        for _ in 0..times {
+            let outcome = Outcome { oldest: Some((0, ms * MS)), ..delivered(ms) };
+            let reported = ms == 90;
+            let stalled = manager.note(0, &Outcome { reported: reported && at_once, ..outcome });
+            assert_eq!(stalled, reported && at_once);
+            if reported && !stalled {
+                manager.note_stall(0, &outcome);
+            }
+        }
+    }
+    manager.solve(0);
+    manager
+}
+
+#[test]
+fn what_the_peer_reports_is_a_stall_in_the_state_that_it_had() {
+    for mut manager in [reported(true), reported(false)] {
+        let stalled = manager.frames.stalled.counts(0);
+        assert_eq!((stalled[90], stalled.iter().sum::<u32>()), (10, 10), "those of 300 ms are none");
+        assert_eq!(manager.frames.seen.counts(0).iter().sum::<u32>(), 1000);
+        let looks = [10, 90, 100].map(|ms| manager.oldest.stalled.counts(0)[ms]);
+        assert_eq!(looks, [10, 10, 0], "of the oldest frame as well");
+        // Below T_thresh P(stall|S) is no longer 0, and P_backup neither: Eq. 7 has terms. 3.5 · 0.01 affords the
+        // 20 frames of 90 ms and more, not the 30 of 80 ms.
+        assert_eq!(manager.retransmit_at(), Some(81 * MS));
+    }
+    let mut manager = StateManager::new(Settings { stalls: Stalls::Reported, ..settings(3.5) });
+    assert!(manager.note(0, &Outcome { delivered: false, ..delivered(20) }), "no viewer ever sees it");
+    assert!(manager.note(0, &Outcome { supposed: true, ..delivered(201) }), "no peer can report it");
+    assert!(!manager.note(0, &Outcome { supposed: true, ..delivered(200) }));
+}
+
 #[test]
 fn ages_of_the_oldest_frame_are_sampled_on_a_grid() {
     let mut manager = manager(3.5, &[], &[60]);
     // Looked at when 5, 15, 25 and 35 ms old: at 10, 20, 30 and 40 ms.
-    let late =
-        Outcome { first_sent: 5 * MS, ended: 45 * MS, delivered: true, oldest: Some((7 * MS, 44 * MS)) };
+    let late = Outcome { first_sent: 5 * MS, oldest: Some((7 * MS, 44 * MS)), ..delivered(45) };
     manager.note(0, &late);
     let at = |manager: &mut StateManager, ms| manager.oldest.seen.counts(0)[ms];
     assert_eq!([5, 15, 25, 35].map(|ms| at(&mut manager, ms)), [1; 4]);
@@ -93,7 +130,8 @@ fn looked_at(delta: f64, backup: u64) -> StateManager {
     for (frame, took) in (0..100).map(|frame| (frame, 25)).chain([(100, 240)]) {
         let start = frame * 30 * MS;
         let ended = start + took * MS;
-        manager.note(0, &Outcome { first_sent: start, ended, delivered: true, oldest: Some((start, ended)) });
+        let oldest = Some((start, ended));
+        manager.note(0, &Outcome { first_sent: start, ended, oldest, ..delivered(0) });
     }
     manager.solve(0);
     manager
