@@ -110,6 +110,11 @@ fn claims_are_judged_and_runs_remembered() {
     let again = run(args);
     assert!(String::from_utf8_lossy(&again.stderr).contains("0 runs in "), "all are known");
     assert_eq!(String::from_utf8(again.stdout).expect("is text"), text);
+    // A further seed, and another claim, leave the others known.
+    let more = EXPERIMENT.replace("seeds = [1, 2]", "seeds = [1, 2, 3]").replace("do not fit", "are late");
+    scratch.write("narrow.toml", more.as_bytes());
+    let further = run(args);
+    assert!(String::from_utf8_lossy(&further.stderr).contains("4 runs in "), "{further:?}");
 }
 
 #[test]

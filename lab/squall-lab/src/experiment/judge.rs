@@ -22,6 +22,7 @@
 //!   8 %.
 //! - A value or a limit that every scheduler of the experiment meets alike, within a hundredth, is *saturated*: the
 //!   scenario does not distinguish them.
+//! - A cell in which a run has nothing to measure is left out.
 //! - Several cells count as one by their means: the change of the mean, not the mean of the changes, which a cell
 //!   with next to nothing would decide. A change of something against nothing has no size: it goes the way that is
 //!   claimed at best.
@@ -168,7 +169,9 @@ impl Evaluator<'_> {
         let alone = |point: &Point| self.own(point).into_iter().map(|own| (own, 0.0)).collect();
         let cells: Vec<Pairs> =
             self.points().iter().map(|p| if compares { self.pairs(p) } else { alone(p) }).collect();
-        let cells: Vec<Pairs> = cells.into_iter().filter(|pairs| !pairs.is_empty()).collect();
+        // A cell in which some runs have nothing to measure has no mean over all seeds.
+        let runs = cells.iter().map(Vec::len).max().filter(|runs| *runs > 0)?;
+        let cells: Vec<Pairs> = cells.into_iter().filter(|pairs| pairs.len() == runs).collect();
         let way = if claims_more(expectation) { 1.0 } else { -1.0 };
         let each = || cells.iter().filter_map(|pairs| compare(expectation, pairs, cells.len()));
         match self.claim.over {

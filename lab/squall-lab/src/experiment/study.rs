@@ -90,9 +90,10 @@ impl<'a> Study<'a> {
         for (index, experiment) in experiments.iter().enumerate() {
             for cell in experiment.cells(quick)? {
                 let cell = Arc::new(cell);
+                let common = common(&cell);
                 for scheduler in &cell.scenario.schedulers {
                     for &seed in &cell.scenario.seeds {
-                        let key = key(&cell, scheduler, seed, program);
+                        let key = key(common, scheduler, seed, program);
                         let (cell, scheduler) = (cell.clone(), scheduler.clone());
                         jobs.push(Job { index: 0, experiment: index, cell, scheduler, seed, key });
                     }
@@ -245,13 +246,23 @@ fn file_name(experiment: &str) -> String {
     format!("{experiment}.jsonl")
 }
 
-/// Stands for everything that a run depends on. The traces are in the scenario, which has read them.
-fn key(cell: &Cell, scheduler: &str, seed: u64, program: u64) -> String {
+/// Stands for everything that the runs of a cell have in common. The traces are in the scenario, which has read them.
+fn common(cell: &Cell) -> u64 {
+    let mut table: toml::Table = cell.text.parse().expect("the scenario was read from it");
+    for each in ["seed", "seeds", "schedulers", "description"] {
+        table.remove(each);
+    }
     let mut hasher = DefaultHasher::new();
-    cell.text.hash(&mut hasher);
+    table.to_string().hash(&mut hasher);
     format!("{:?}", cell.scenario.paths).hash(&mut hasher);
     format!("{:?}", cell.scenario.flows).hash(&mut hasher);
-    (scheduler, seed, program).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Stands for everything that a run depends on.
+fn key(common: u64, scheduler: &str, seed: u64, program: u64) -> String {
+    let mut hasher = DefaultHasher::new();
+    (common, scheduler, seed, program).hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 

@@ -59,6 +59,13 @@ fn a_cell_with_next_to_nothing_does_not_decide() {
 }
 
 #[test]
+fn a_cell_where_runs_have_nothing_to_measure_is_left_out() {
+    let cells = [("hall", 5, 10), ("hall", 6, 10), ("hall", 5, 10), ("street", 9, 1)];
+    assert_eq!(found(Expectation::Less, Over::Mean, &cells).0, Verdict::Holds);
+    assert_eq!(found(Expectation::Less, Over::Least, &cells).0, Verdict::Holds);
+}
+
+#[test]
 fn nothing_can_be_compared_with() {
     let some = [("hall", 7, 0)];
     assert_eq!(
