@@ -8,7 +8,9 @@ use squall_lab::measure::{Measure, Subject, Unit};
 use crate::chart::{Chart, Row};
 use crate::distribution::{self, Curve, Side};
 use crate::experiments::Chapter;
-use crate::results::{cell_words, common_times, distinct, measure_words, quantile_words, subject_words};
+use crate::results::{
+    axis_words, cell_words, common_times, distinct, measure_words, quantile_words, subject_words,
+};
 use crate::style::SERIES;
 use crate::surface::Figure;
 
@@ -135,7 +137,7 @@ fn chart(chapter: &Chapter, styles: &Styles, plot: &Plot) -> Option<Chart> {
         all.map(|estimate| estimate.mean).reduce(best)
     };
     let what = match along {
-        Along::Measures(measures) => common_times(measures).unwrap_or_else(|| measure_words(*measure)),
+        Along::Measures(measures) => axis_words(measures),
         _ => measure_words(*measure),
     };
     Some(Chart {
@@ -173,8 +175,7 @@ fn ladder(
     Chart {
         title: plot.title.clone(),
         caption: caption(chapter, plot, &plot.at),
-        what: common_times(measures).unwrap_or_else(|| measure_words(measures[0]))
-            + &subject_words(&plot.subject),
+        what: axis_words(measures) + &subject_words(&plot.subject),
         unit: measures[0].unit(),
         log: scale.map(|scale| scale == PlotScale::Log),
         along: "each step has the mechanisms to its left".into(),

@@ -156,6 +156,16 @@ pub(crate) fn common_times(measures: &[Measure]) -> Option<String> {
     measures.iter().all(|measure| times_words(*measure).as_ref() == Some(&first)).then_some(first)
 }
 
+/// What measures of one unit are, in words for the axis that they share.
+pub(crate) fn axis_words(measures: &[Measure]) -> String {
+    let is_time = |measure: &Measure| measure.unit() == Unit::Time;
+    match common_times(measures) {
+        Some(times) => times,
+        None if measures.len() > 1 && measures.iter().all(is_time) => "delay".into(),
+        None => measures.first().map_or(String::new(), |first| measure_words(*first)),
+    }
+}
+
 /// A percentile in words.
 pub(crate) fn quantile_words(quantile: Quantile) -> &'static str {
     match quantile {
