@@ -97,13 +97,16 @@ picture: tools
 	@$(LAB) report out/schedulers.json --out out/schedulers.html --svg out/figures
 	@for name in minrtt redundant dams ras; do \
 		cp out/figures/schedulers-*-paths-$$name-1.svg docs/pictures/scheduler-$$name.svg || exit 1; done
-	@$(LAB) repro storm-fig10 --svg out/figures
-	@cp out/figures/storm-fig10-01-*.svg docs/pictures/storm-fig10.svg
+	@$(LAB) repro storm-fig18 --svg out/figures
+	@cp out/figures/storm-fig18-01-*.svg docs/pictures/storm-ladder.svg
 
-# The claims of the papers and their measurements, as docs/findings.md: up to an hour on two cores.
+# The claims of the papers and their measurements, as docs/findings.md; with TRACES, the folder of the recordings that
+# docs/traces.md names, also over recorded networks, as docs/recorded.md.
+TRACES =
 findings: tools
 	@$(CARGO) build --release --locked -p squall-lab-cli
-	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" repro --all --markdown docs/findings.md --report out/report.html
+	@$(LAB) repro --all --markdown docs/findings.md --json out/findings.json --report out/report.html
+	@$(if $(TRACES),$(LAB) repro --all --traces $(TRACES) --markdown docs/recorded.md --beside out/findings.json)
 
 # Squall's tunnel beside MPTCP, SRT, RIST, plain QUIC and plain UDP, as docs/versus.md: four hours on an otherwise
 # idle machine. Missing transports are installed if possible, otherwise omitted with a message.
