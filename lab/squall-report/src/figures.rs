@@ -9,7 +9,7 @@ use crate::chart::{Chart, Row};
 use crate::distribution::{self, Curve, Side};
 use crate::experiments::Chapter;
 use crate::results::{
-    axis_words, cell_words, common_times, distinct, measure_words, quantile_words, subject_words,
+    cell_words, common_times, common_words, distinct, measure_words, quantile_words, subject_words,
 };
 use crate::style::SERIES;
 use crate::surface::Figure;
@@ -137,7 +137,7 @@ fn chart(chapter: &Chapter, styles: &Styles, plot: &Plot) -> Option<Chart> {
         all.map(|estimate| estimate.mean).reduce(best)
     };
     let what = match along {
-        Along::Measures(measures) => axis_words(measures),
+        Along::Measures(measures) => common_words(measures),
         _ => measure_words(*measure),
     };
     Some(Chart {
@@ -175,7 +175,7 @@ fn ladder(
     Chart {
         title: plot.title.clone(),
         caption: caption(chapter, plot, &plot.at),
-        what: axis_words(measures) + &subject_words(&plot.subject),
+        what: common_words(measures) + &subject_words(&plot.subject),
         unit: measures[0].unit(),
         log: scale.map(|scale| scale == PlotScale::Log),
         along: "each step has the mechanisms to its left".into(),

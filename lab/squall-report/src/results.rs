@@ -157,7 +157,7 @@ pub(crate) fn common_times(measures: &[Measure]) -> Option<String> {
 }
 
 /// What measures of one unit are, in words for the axis that they share.
-pub(crate) fn axis_words(measures: &[Measure]) -> String {
+pub(crate) fn common_words(measures: &[Measure]) -> String {
     let is_time = |measure: &Measure| measure.unit() == Unit::Time;
     match common_times(measures) {
         Some(times) => times,
