@@ -2,7 +2,10 @@
 
 use std::str::FromStr;
 
-use super::{Augur, Choice, Frames, Settings, StateManager, model::STATES};
+use super::{
+    Augur, Choice, Frames, Settings, StateManager,
+    model::{STATES, Stalls},
+};
 use crate::{BuildError, Cap, Entry, Micros, OptionSpec, Options, Scheduler};
 
 const PRIMARY: OptionSpec =
@@ -141,27 +144,6 @@ impl FromStr for Learn {
             "end" => Ok(Self::End),
             "primary" => Ok(Self::Primary),
             _ => Err("must be end or primary"),
-        }
-    }
-}
-
-/// Which frames stalled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stalls {
-    /// Those later than T_thresh by our clock.
-    Late,
-    /// Those that the peer reports.
-    Reported,
-}
-
-impl FromStr for Stalls {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "late" => Ok(Self::Late),
-            "reported" => Ok(Self::Reported),
-            _ => Err("must be late or reported"),
         }
     }
 }

@@ -131,9 +131,9 @@ pub(super) use entry::{AUGUR, RETRANSMIT, SWITCH, build_augur, build_retransmit,
 
 use self::{
     away::Away,
-    entry::{Learn, Rescue, Stalls},
+    entry::{Learn, Rescue},
     frames::Frames,
-    model::{Outcome, Settings, StateManager},
+    model::{Outcome, Settings, Stalls, StateManager},
     roles::{Choice, Roles},
 };
 use crate::{

@@ -4,7 +4,9 @@
 //! with the default threshold of 200 ms a step is 1 ms. Finer steps up to a second would bring nothing, for
 //! past the threshold no backup can help any more (Eq. 8).
 
-use super::{entry::Stalls, window::Window};
+use std::str::FromStr;
+
+use super::window::Window;
 use crate::Micros;
 
 /// Steps below the stall threshold.
@@ -23,6 +25,27 @@ pub(super) struct Settings {
     pub(super) sample: Micros,
     /// Which frames stalled.
     pub(super) stalls: Stalls,
+}
+
+/// Which frames stalled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stalls {
+    /// Those later than T_thresh by our clock.
+    Late,
+    /// Those that the peer reports.
+    Reported,
+}
+
+impl FromStr for Stalls {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "late" => Ok(Self::Late),
+            "reported" => Ok(Self::Reported),
+            _ => Err("must be late or reported"),
+        }
+    }
 }
 
 /// What became of a frame.
