@@ -28,38 +28,37 @@
 //! reader expected ([`SchedEvent::Stalled`]), and a frame counts as a stall in the state it ended in, from the report on.
 //! With `stalls=late` (default) T_thresh by the sender's clock decides.
 //!
-//! **A frame ages through the states.** With `stalls=late` Eq. 7 as printed is degenerate for M₁, by that statistic: a frame
-//! that ended before T_thresh was no stall, so P(stall|S) = 0 there, and past T_thresh P_backup(S) = 0. Every product
-//! is 0. With `stalls=reported` products are above 0 where frames below T_thresh were felt. Either way the age of a frame
-//! passes through all states up to the last, so that choosing S means *acting when the age reaches S*. Then a set acts when its
-//! smallest state s is reached, whatever else is in it; that costs P(T ≥ s), meets P(stall, T ≥ s) of the
-//! stalls and rescues the share P_backup(s) of them. Neither cost nor gain rises with s, so the best s is
-//! the smallest that keeps Eq. 6, if it gains anything, and else there is none: the threshold of §3.6, in
-//! one pass. Of P_backup only the reach matters, whether it is above 0. M₂ ages likewise (the age of the
-//! oldest frame jumps only downwards), so the same rule holds. Where Eq. 7 is not degenerate and its terms
-//! rise with S, both readings agree (the tests search all subsets for both). Between thresholds of equal
-//! gain the smallest is taken, although a later one is cheaper: it leaves a real frame, longer than a probe,
-//! more time, and §5.3 hints that the budget is used (medians: 0.65 % of the bytes, switches included,
-//! against 0.2 % of stalls on the single path, with δ = 3.5).
+//! **A frame ages through the states.** With `stalls=late` Eq. 7 as printed is degenerate for M₁, by that statistic: a
+//! frame that ended before T_thresh was no stall, so P(stall|S) = 0 there, and past T_thresh P_backup(S) = 0. Every
+//! product is 0. With `stalls=reported` products are above 0 where frames below T_thresh were felt. Either way the age
+//! of a frame passes through all states up to the last, so that choosing S means *acting when the age reaches S*. Then
+//! a set acts when its smallest state s is reached, whatever else is in it; that costs P(T ≥ s), meets P(stall, T ≥ s)
+//! of the stalls and rescues the share P_backup(s) of them. Neither cost nor gain rises with s, so the best s is the
+//! smallest that keeps Eq. 6, if it gains anything, and else there is none: the threshold of §3.6, in one pass. Of
+//! P_backup only the reach matters, whether it is above 0. M₂ ages likewise (the age of the oldest frame jumps only
+//! downwards), so the same rule holds. Where Eq. 7 is not degenerate and its terms rise with S, both readings agree
+//! (the tests search all subsets for both). Between thresholds of equal gain the smallest is taken, although a later
+//! one is cheaper: it leaves a real frame, longer than a probe, more time, and §5.3 hints that the budget is used
+//! (medians: 0.65 % of the bytes, switches included, against 0.2 % of stalls on the single path, with δ = 3.5).
 //!
 //! **What a rescue does to the model.** By the paper the in-flight time ends with the
 //! acknowledgement, whichever path brings it, and stalls are those that the receiver felt. A rescued frame
-//! is then no stall, whether reports decide or T_thresh: P(stall) falls with success, and with it the budget, until enough frames stall again.
-//! Eq. 2 and 3, however, take P(stall) for constant, which is only true of the primary path alone. Option
-//! `learn`: `end` (default) follows the paper; `primary` judges a frame that the backup delivered first
-//! by when the primary delivers it too, or as a stall when it has not by T_thresh. The difference is large:
-//! of lone stalls at a steady rate `augur-retransmit` rescues 1 − 1/δ with `end` (71 % with 3.5), since
-//! rescued frames, as old as those to be acted on, use up the budget, and all but the first with `primary`,
-//! within the budget. Likewise what the switch bridges is not learned from, and once per Δ an outage comes
-//! unforeseen (both played in `tests/schedulers/augur/play.rs`).
+//! is then no stall, whether reports decide or T_thresh: P(stall) falls with success, and with it the budget, until
+//! enough frames stall again. Eq. 2 and 3, however, take P(stall) for constant, which is only true of the primary path
+//! alone. Option `learn`: `end` (default) follows the paper; `primary` judges a frame that the backup delivered first
+//! by when the primary delivers it too, or as a stall when it has not by T_thresh. The difference is large: of lone
+//! stalls at a steady rate `augur-retransmit` rescues 1 − 1/δ with `end` (71 % with 3.5), since rescued frames, as old
+//! as those to be acted on, use up the budget, and all but the first with `primary`, within the budget. Likewise what
+//! the switch bridges is not learned from, and once per Δ an outage comes unforeseen (both played in
+//! `tests/schedulers/augur/play.rs`).
 //!
 //! # Decided where the paper is silent
 //!
 //! - A frame not delivered at all is a stall, too (its state is its age at the end). A
 //!   frame that never left counts nowhere. The share of frames stands for the share of bytes.
-//! - What a receiver reports: `docs/wire.md`, STALLED. A report is taken for any frame in flight and the latest 256 that ended
-//!   without one. With `learn=primary` T_thresh decides for frames that the backup brought first: no peer can report that they would
-//!   have stalled.
+//! - What a receiver reports: `docs/wire.md`, STALLED. A report is taken for any frame in flight and the latest 256
+//!   that ended without one. With `learn=primary` T_thresh decides for frames that the backup brought first: no peer
+//!   can report that they would have stalled.
 //! - No start-up rule: without a stall in Δ the right side of Eq. 6 is 0, and with few samples the budget is
 //!   still δ frames for each stall that was counted.
 //! - Once a frame is handed to the backup, the backup carries what the peer lacks of it: what is in flight
@@ -68,14 +67,15 @@
 //!   the backup lost is made again.
 //! - Eq. 8 gives P_backup = 0 to states whose age leaves less than a round trip of the backup, and a frame is more than
 //!   the probe whose round trip that is. Option `rescue`: `all` (default) repeats every frame handed to the backup;
-//!   `probe` those whose age and latest round trip of the backup are T_thresh at most; `frame` those for which the time that
-//!   their missing bytes and those waiting before them take at the backups' bandwidth fits as well. The oldest such frame goes first,
-//!   then new frames: in the order in which they become late. At a switch all frames in flight are repeated (§3.6.2), those
-//!   that come too late last, in room that nothing else takes. Why `all`: on augur-fig12 (four sessions of 120 s) the stall
-//!   rate is 0.16 % with `all`, 0.09 % with `probe` and 0.08 % with `frame`, on augur-fig13 (twelve) 1.01 % and 0.91 % with `frame`, with
-//!   as many bytes on LTE. But X₁ may lie where Eq. 8 just allows it, and then nothing is rescued: over Wi-Fi that falls from 30 to
-//!   1 Mbps for 6 s 9 % of the frames are late with `all`, 17 % with `probe`, 13 % with `frame`. And the bandwidth of a path that
-//!   carries little is its first window per round trip: on a lossy primary `frame` rescues a third of what it could.
+//!   `probe` those whose age and latest round trip of the backup are T_thresh at most; `frame` those for which the time
+//!   that their missing bytes and those waiting before them take at the backups' bandwidth fits as well. The oldest
+//!   such frame goes first, then new frames: in the order in which they become late. At a switch all frames in flight
+//!   are repeated (§3.6.2), those that come too late last, in room that nothing else takes. Why `all`: on augur-fig12
+//!   (four sessions of 120 s) the stall rate is 0.16 % with `all`, 0.09 % with `probe` and 0.08 % with `frame`, on
+//!   augur-fig13 (twelve) 1.01 % and 0.91 % with `frame`, with as many bytes on LTE. But X₁ may lie where Eq. 8 just
+//!   allows it, and then nothing is rescued: over Wi-Fi that falls from 30 to 1 Mbps for 6 s 9 % of the frames are late
+//!   with `all`, 17 % with `probe`, 13 % with `frame`. And the bandwidth of a path that carries little is its first
+//!   window per round trip: on a lossy primary `frame` rescues a third of what it could.
 //! - RTT_wifi in the switch rule is the latest sample, or the time since which something is in flight and
 //!   nothing was received, if that is longer: a path that has gone silent keeps its last good sample.
 //! - Models count frames that began on the primary. While the backup is primary no samples are taken and no
