@@ -1,4 +1,4 @@
-//! What the scheduler of a server is told of the other side.
+//! What the scheduler of a server learns of the other side.
 
 use std::{
     collections::BTreeSet,
