@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use bytes::Bytes;
-use squall_sched::PRIORITIES;
+use squall_sched::{BlockId, PRIORITIES};
 
 use crate::wire::MAX_CHANNELS;
 
@@ -22,6 +22,13 @@ pub struct Block {
     pub channel: Channel,
     /// Whether the receiver gets it after the ordered block before it on this channel. Default: no.
     pub ordered: bool,
+    /// What is lost to the receiver if only this block is missing, relative to other blocks; for schedulers that choose.
+    /// `None`, the default, for that of its priority: 1 for the last, four times as much for each before, 16,384 for
+    /// the first.
+    pub value: Option<u16>,
+    /// The blocks that it is useless without. Default: none. The session delivers it all the same; a scheduler may
+    /// leave it out when one of them is missing.
+    pub depends: Depends,
 }
 
 impl Block {
@@ -34,6 +41,8 @@ impl Block {
             reliable: true,
             channel: Channel::default(),
             ordered: false,
+            value: None,
+            depends: Depends::Nothing,
         }
     }
 
@@ -71,6 +80,20 @@ impl Block {
         self.ordered = true;
         self
     }
+
+    /// With a value, relative to other blocks.
+    #[must_use]
+    pub fn value(mut self, value: u16) -> Self {
+        self.value = Some(value);
+        self
+    }
+
+    /// Useless without other blocks.
+    #[must_use]
+    pub fn depends(mut self, depends: Depends) -> Self {
+        self.depends = depends;
+        self
+    }
 }
 
 /// A block that is opened before its bytes are there; see [`Session::open`](crate::Session::open).
@@ -91,6 +114,13 @@ pub struct BlockOptions {
     /// How many bytes it is likely to have. A hint for schedulers that plan; the block may
     /// get any length. `None`, the default, for the mean of the latest blocks on its channel with its priority.
     pub expected_len: Option<u32>,
+    /// What is lost to the receiver if only this block is missing, relative to other blocks; for schedulers that choose.
+    /// `None`, the default, for that of its priority: 1 for the last, four times as much for each before, 16,384 for
+    /// the first.
+    pub value: Option<u16>,
+    /// The blocks that it is useless without. Default: none. The session delivers it all the same; a scheduler may
+    /// leave it out when one of them is missing.
+    pub depends: Depends,
 }
 
 impl BlockOptions {
@@ -129,6 +159,18 @@ impl BlockOptions {
         Self { ordered: true, ..self }
     }
 
+    /// With a value, relative to other blocks.
+    #[must_use]
+    pub fn value(self, value: u16) -> Self {
+        Self { value: Some(value), ..self }
+    }
+
+    /// Useless without other blocks.
+    #[must_use]
+    pub fn depends(self, depends: Depends) -> Self {
+        Self { depends, ..self }
+    }
+
     /// Likely to have this many bytes.
     #[must_use]
     pub fn expected_len(self, bytes: u32) -> Self {
@@ -145,8 +187,30 @@ impl From<&Block> for BlockOptions {
             channel: block.channel,
             ordered: block.ordered,
             expected_len: None,
+            value: block.value,
+            depends: block.depends,
         }
     }
+}
+
+/// The blocks that a block is useless without, as pictures of a video are without those they refer to. The session
+/// names them to its scheduler; the receiver does not learn them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Depends {
+    /// None. No [`Self::Reference`] refers to it. The default.
+    #[default]
+    Nothing,
+    /// None. It starts a group of blocks on its channel, as a key frame does.
+    Key,
+    /// The last [`Self::Key`] or [`Self::Reference`] before it on its channel, if there is one. Those that follow need
+    /// it.
+    Reference,
+    /// The last [`Self::Key`] or [`Self::Reference`] before it on its channel, if there is one. Those that follow do
+    /// not need it.
+    Disposable,
+    /// These blocks of the session, by the ids that sending them returned. What was not handed over before it is left
+    /// out. Those that follow do not need it, unless they name it.
+    On([Option<BlockId>; 2]),
 }
 
 /// How important a block is: 0 (first) to 7 (last). Default: 3, as the urgency of RFC 9218.

@@ -43,7 +43,7 @@ mod steering;
 mod varint;
 pub mod wire;
 
-pub use block::{Block, BlockOptions, Channel, OptionError, Priority};
+pub use block::{Block, BlockOptions, Channel, Depends, OptionError, Priority};
 pub use capacity::{Capacity, Limit, PathCapacity};
 pub use config::{AcceptFilter, Config, CongestionControl, Limits, NetPath, SchedulerFactory};
 pub use endpoint::{Endpoint, SessionId};

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use squall_sched::{BlockId, BlockMeta, BlockQueue, MAX_PATHS, Micros, PathId, SchedEvent};
 
 use crate::{
-    Block, BlockOptions, Config, Limits, OpenError, SendError, WriteError,
+    Block, BlockOptions, Config, Depends, Limits, OpenError, SendError, WriteError,
     wire::{CancelReason, RefuseReason},
 };
 
@@ -103,6 +103,8 @@ pub(crate) struct Outbox {
     /// Bytes of blocks the peer takes when it holds none.
     capacity: u64,
     last_ordered: HashMap<u16, u64>,
+    /// By channel, the block that the next [`Depends::Reference`] on it needs.
+    last_reference: HashMap<u16, BlockId>,
     /// `send` was refused for lack of room since room was last announced.
     refused: bool,
 }
@@ -127,6 +129,7 @@ impl Outbox {
             credit: FIRST_CREDIT,
             capacity: FIRST_CREDIT,
             last_ordered: HashMap::new(),
+            last_reference: HashMap::new(),
             refused: false,
         }
     }
@@ -220,6 +223,7 @@ impl Outbox {
         if let Some(deadline) = deadline.filter(|_| self.expire) {
             self.deadlines.insert((deadline, id));
         }
+        let needs = self.needs(id, options);
         let end_known = data.is_final();
         let payload = Payload { data, previous, over: [0; MAX_PATHS], end_known, end_announced: false };
         self.payloads.insert(id, payload);
@@ -232,8 +236,25 @@ impl Outbox {
             reliable: !options.unreliable || self.all_reliable,
             channel: options.channel.get(),
             submitted: now,
+            value: options.value.unwrap_or(BlockMeta::usual_value(options.priority.get())),
+            needs,
         });
         id
+    }
+
+    /// The blocks that this one needs. Those of its channel that follow may need it.
+    fn needs(&mut self, id: BlockId, options: &BlockOptions) -> [Option<BlockId>; 2] {
+        let channel = options.channel.get();
+        match options.depends {
+            Depends::Nothing => [None; 2],
+            Depends::Key => {
+                self.last_reference.insert(channel, id);
+                [None; 2]
+            }
+            Depends::Reference => [self.last_reference.insert(channel, id), None],
+            Depends::Disposable => [self.last_reference.get(&channel).copied(), None],
+            Depends::On(needs) => needs.map(|need| need.filter(|need| *need < id)),
+        }
     }
 
     /// Moves written bytes and waiting blocks into the queue, within the peer's credit; returns what changes by it.
@@ -446,16 +467,21 @@ impl Outbox {
         let payload = self.payloads.remove(&id)?;
         self.queued_bytes -= payload.data.bytes().len() as u64;
         self.written.remove(&id);
-        let (meta, acked, fully_sent) = match self.queue.remove(id) {
+        let (meta, acked, fully_sent, in_flight) = match self.queue.remove(id) {
             Some(block) => {
                 self.admitted -= u64::from(block.meta().len);
-                (*block.meta(), block.acked_bytes(), block.fully_sent())
+                (*block.meta(), block.acked_bytes(), block.fully_sent(), block.in_flight_bytes() > 0)
             }
             None => {
                 let at = self.waiting.iter().position(|m| m.id == id)?;
-                (self.waiting.remove(at)?, 0, None)
+                (self.waiting.remove(at)?, 0, None, false)
             }
         };
+        // What is in flight may arrive in time, unless the peer does not want it.
+        let may_arrive = in_flight && !matches!(ending, Ending::Refused(_));
+        if ending != Ending::Delivered && !may_arrive {
+            self.queue.miss(id);
+        }
         if let Some(deadline) = meta.deadline {
             self.deadlines.remove(&(deadline, id));
         }

@@ -38,15 +38,7 @@ const SIZES: [(u64, u8); 8] =
     [(1, 4), (10, 4), (100, 1), (100, 2), (100, 4), (100, 8), (1000, 4), (10_000, 4)];
 
 fn meta(id: u64, len: u32) -> BlockMeta {
-    BlockMeta {
-        id: BlockId(id),
-        len,
-        deadline: Some(150_000),
-        priority: 0,
-        reliable: true,
-        channel: 0,
-        submitted: 0,
-    }
+    BlockMeta { deadline: Some(150_000), ..BlockMeta::new(BlockId(id), len) }
 }
 
 fn insert(queue: &mut BlockQueue, id: u64) {

@@ -38,6 +38,35 @@ pub struct BlockMeta {
     pub channel: u16,
     /// When it was handed over.
     pub submitted: Micros,
+    /// What is lost to the receiver if only this block is missing, relative to other blocks; by default
+    /// [`Self::usual_value`] of its priority.
+    pub value: u16,
+    /// Blocks that it is useless without. They are older than it.
+    pub needs: [Option<BlockId>; 2],
+}
+
+impl BlockMeta {
+    /// A reliable block on channel 0, handed over at 0, of priority 0, without a deadline, that needs no other.
+    pub const fn new(id: BlockId, len: u32) -> Self {
+        let value = Self::usual_value(0);
+        Self {
+            id,
+            len,
+            deadline: None,
+            priority: 0,
+            reliable: true,
+            channel: 0,
+            submitted: 0,
+            value,
+            needs: [None; 2],
+        }
+    }
+
+    /// The value of a block whose application set none: 1 for the last priority, and four times as much for each that
+    /// is more important, up to 16,384.
+    pub const fn usual_value(priority: u8) -> u16 {
+        1 << (2 * (PRIORITIES - 1).saturating_sub(priority))
+    }
 }
 
 /// An unfinished block.
@@ -360,8 +389,13 @@ mod tests {
     const B: PathId = PathId(1);
 
     fn block(len: u32, reliable: bool) -> Block {
-        let id = BlockId(0);
-        Block::new(BlockMeta { id, len, deadline: None, priority: 0, reliable, channel: 0, submitted: 0 })
+        Block::new(BlockMeta { reliable, ..BlockMeta::new(BlockId(0), len) })
+    }
+
+    #[test]
+    fn each_priority_is_worth_four_of_the_next() {
+        let values = [0, 1, 6, 7, 8, u8::MAX].map(BlockMeta::usual_value);
+        assert_eq!(values, [16_384, 4_096, 4, 1, 1, 1]);
     }
 
     #[test]

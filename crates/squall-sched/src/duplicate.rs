@@ -181,16 +181,7 @@ mod tests {
     fn queue(lens: &[u32], reliable: bool) -> BlockQueue {
         let mut queue = BlockQueue::new();
         for (id, len) in (0..).map(BlockId).zip(lens) {
-            let len = *len;
-            queue.insert(BlockMeta {
-                id,
-                len,
-                deadline: None,
-                priority: 0,
-                reliable,
-                channel: 0,
-                submitted: 0,
-            });
+            queue.insert(BlockMeta { reliable, ..BlockMeta::new(id, *len) });
         }
         queue
     }

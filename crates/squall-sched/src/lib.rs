@@ -32,6 +32,7 @@ mod block;
 mod budget;
 mod candidates;
 pub mod capacity;
+mod dependencies;
 mod duplicate;
 mod earliest_completion;
 mod latency;

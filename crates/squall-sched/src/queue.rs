@@ -6,7 +6,8 @@ use std::{
 };
 
 use crate::{
-    Block, BlockId, BlockMeta, Micros, PathId, StreamScheduler, streams::Streams, usual::UsualSizes,
+    Block, BlockId, BlockMeta, Micros, PathId, StreamScheduler, dependencies::Dependencies, streams::Streams,
+    usual::UsualSizes,
 };
 
 /// Why a range is sent.
@@ -38,6 +39,9 @@ fn due(meta: &BlockMeta) -> Due {
     (meta.deadline.unwrap_or(Micros::MAX), meta.id)
 }
 
+/// Most blocks that were taken out with bytes in flight and whose fate is awaited; the oldest count as missing.
+const UNDECIDED: usize = 256;
+
 /// Every unfinished block, in the order of handing over and, if it has bytes to send, by deadline.
 ///
 /// Finding the next fresh or lost range costs O(log blocks), however many wait. Reliable and unreliable
@@ -55,6 +59,9 @@ pub struct BlockQueue {
     expected_bytes: u64,
     streams: Streams,
     usual: UsualSizes,
+    dependencies: Dependencies,
+    /// Blocks that were taken out when all their bytes were in flight or acknowledged: they may have arrived.
+    undecided: BTreeMap<BlockId, Block>,
 }
 
 impl BlockQueue {
@@ -126,6 +133,19 @@ impl BlockQueue {
     /// Unreliable blocks with fresh bytes: earliest deadline first, those without one last.
     pub fn unreliable_by_deadline(&self) -> impl Iterator<Item = &Block> {
         self.unreliable_work.iter().filter_map(|(_, id)| self.blocks.get(id))
+    }
+
+    /// Whether a block that this one needs, directly or through others, ended undelivered: it expired or was lost,
+    /// cancelled or refused. The receiver can make no use of this block then, even if it arrives. False of blocks that
+    /// are not unfinished. What ended with bytes in flight counts as undelivered when one of them is lost. Of blocks that
+    /// ended, the latest few thousand are remembered. O(log blocks).
+    pub fn is_orphan(&self, id: BlockId) -> bool {
+        self.blocks.contains_key(&id) && self.dependencies.is_orphan(id)
+    }
+
+    /// Unfinished blocks that need this one directly, oldest first.
+    pub fn dependants(&self, id: BlockId) -> impl Iterator<Item = &Block> {
+        self.dependencies.dependants(id).filter_map(|id| self.blocks.get(&id))
     }
 
     /// Blocks of either kind with bytes to send: earliest deadline first, those without one last.
@@ -223,17 +243,49 @@ impl BlockQueue {
         self.unacked_bytes += u64::from(meta.len);
         self.expected_bytes += u64::from(block.expected_bytes());
         self.relist(&meta, Listing::default(), Listing::of(&block));
+        self.dependencies.add(&meta);
         self.blocks.insert(meta.id, block);
     }
 
-    /// Takes a block out, finished or not.
+    /// Takes a block out, finished or not. If bytes of it are fresh or lost, blocks that need it are
+    /// [orphans](Self::is_orphan) from now on; if bytes are in flight, as soon as one of them is lost.
     pub fn remove(&mut self, id: BlockId) -> Option<Block> {
         let block = self.blocks.remove(&id)?;
         self.fresh_bytes -= u64::from(block.fresh_bytes());
         self.expected_bytes -= u64::from(block.expected_bytes());
         self.unacked_bytes -= u64::from(block.meta().len - block.acked_bytes());
         self.relist(block.meta(), Listing::of(&block), Listing::default());
+        if block.is_complete() {
+            self.dependencies.deliver(id);
+        } else if block.acked_bytes() + block.in_flight_bytes() < block.meta().len || block.is_growing() {
+            self.dependencies.miss(id);
+        } else {
+            self.undecided.insert(id, block.clone());
+            if self.undecided.len() > UNDECIDED
+                && let Some(oldest) = self.undecided.first_key_value().map(|(id, _)| *id)
+            {
+                self.miss(oldest);
+            }
+        }
         Some(block)
+    }
+
+    /// Notes that the receiver does not have a block that was taken out, or that ended before it was added.
+    pub fn miss(&mut self, id: BlockId) {
+        self.undecided.remove(&id);
+        self.dependencies.miss(id);
+    }
+
+    /// News of a block that was taken out with bytes in flight.
+    fn decide(&mut self, id: BlockId, news: impl FnOnce(&mut Block)) {
+        let Some(block) = self.undecided.get_mut(&id) else { return };
+        news(block);
+        if block.is_complete() {
+            self.undecided.remove(&id);
+            self.dependencies.deliver(id);
+        } else if block.acked_bytes() + block.in_flight_bytes() < block.meta().len {
+            self.miss(id);
+        }
     }
 
     /// Notes that a copy of the range leaves, or is committed to leave, on `path`. A path has at most one
@@ -251,11 +303,13 @@ impl BlockQueue {
 
     /// Notes that the peer has the range; returns how many bytes of it are news.
     pub fn mark_acked(&mut self, id: BlockId, range: Range<u32>) -> u32 {
+        self.decide(id, |block| _ = block.acked(range.clone()));
         self.change(id, |block| block.acked(range)).unwrap_or(0)
     }
 
     /// Notes that the copy on `path` is lost; returns how many bytes have no copy in flight any more.
     pub fn mark_lost(&mut self, id: BlockId, range: Range<u32>, path: PathId) -> u32 {
+        self.decide(id, |block| _ = block.lost(range.clone(), path));
         self.change(id, |block| block.lost(range, path)).unwrap_or(0)
     }
 
@@ -263,6 +317,7 @@ impl BlockQueue {
     /// if no other copy ever left, lost if all that did were lost. The caller reports it to the scheduler with
     /// [`SchedEvent::Unsent`](crate::SchedEvent::Unsent).
     pub fn mark_unsent(&mut self, id: BlockId, range: Range<u32>, path: PathId) {
+        self.decide(id, |block| block.unsent(range.clone(), path));
         self.change(id, |block| block.unsent(range, path));
     }
 

@@ -64,8 +64,7 @@ mod tests {
     use crate::{BlockMeta, PathId};
 
     fn insert(queue: &mut BlockQueue, id: u64, len: u32, reliable: bool) {
-        let id = BlockId(id);
-        queue.insert(BlockMeta { id, len, deadline: None, priority: 0, reliable, channel: 0, submitted: 0 });
+        queue.insert(BlockMeta { reliable, ..BlockMeta::new(BlockId(id), len) });
     }
 
     fn order(remaining: &Remaining) -> Vec<(u32, u64)> {

@@ -40,7 +40,7 @@ mod tests {
     use crate::BlockId;
 
     fn of(len: u32, channel: u16, priority: u8) -> BlockMeta {
-        BlockMeta { id: BlockId(0), len, deadline: None, priority, reliable: true, channel, submitted: 0 }
+        BlockMeta { priority, channel, ..BlockMeta::new(BlockId(0), len) }
     }
 
     #[test]

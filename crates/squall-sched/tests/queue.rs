@@ -166,8 +166,7 @@ fn deadline(id: u64) -> Option<Micros> {
 }
 
 fn meta(id: u64, len: u32, reliable: bool) -> BlockMeta {
-    let deadline = deadline(id);
-    BlockMeta { id: BlockId(id), len, deadline, priority: 0, reliable, channel: 0, submitted: 0 }
+    BlockMeta { deadline: deadline(id), reliable, ..BlockMeta::new(BlockId(id), len) }
 }
 
 fn check_block(block: &Block, bytes: &[Byte], growing: bool) {
@@ -333,4 +332,74 @@ proptest! {
         prop_assert!(block.is_spent());
         prop_assert!(!reliable || block.is_complete());
     }
+}
+
+/// Blocks of 100 bytes, each of which needs the one before.
+fn chain(length: u64) -> BlockQueue {
+    let mut queue = BlockQueue::new();
+    for id in 0..length {
+        let needs = [None, id.checked_sub(1).map(BlockId)];
+        queue.insert(BlockMeta { needs, ..BlockMeta::new(BlockId(id), 100) });
+    }
+    queue
+}
+
+fn orphans(queue: &BlockQueue) -> Vec<u64> {
+    queue.iter().map(|block| block.meta().id).filter(|id| queue.is_orphan(*id)).map(|id| id.0).collect()
+}
+
+#[test]
+fn blocks_are_orphans_once_one_that_they_need_is_missing() {
+    let (first, path, other) = (BlockId(0), PathId(0), PathId(1));
+    let mut queue = chain(3);
+    assert_eq!(queue.dependants(first).map(|block| block.meta().id.0).collect::<Vec<_>>(), [1]);
+    queue.mark_sent(first, 0..60, path, 1);
+    queue.remove(first);
+    assert_eq!(orphans(&queue), [1, 2], "a part of it never left");
+    assert!(!queue.is_orphan(BlockId(9)));
+
+    // All of it is in flight, a part twice.
+    let mut queue = chain(3);
+    queue.mark_sent(first, 0..100, path, 1);
+    queue.mark_sent(first, 0..50, other, 1);
+    queue.remove(first);
+    queue.mark_lost(first, 0..50, path);
+    assert_eq!(orphans(&queue), [], "the other copy may arrive");
+    queue.mark_acked(first, 50..100);
+    assert_eq!(orphans(&queue), []);
+    queue.mark_unsent(first, 0..50, other);
+    assert_eq!(orphans(&queue), [1, 2]);
+
+    let mut queue = chain(3);
+    queue.mark_sent(first, 0..100, path, 1);
+    queue.remove(first);
+    queue.mark_acked(first, 0..100);
+    queue.mark_lost(first, 0..100, path);
+    assert_eq!(orphans(&queue), [], "it arrived");
+    queue.miss(BlockId(1));
+    assert_eq!(orphans(&queue), [2]);
+
+    // A delivered one counts as such.
+    let mut queue = chain(2);
+    queue.mark_acked(first, 0..100);
+    queue.remove(first);
+    assert_eq!(orphans(&queue), []);
+}
+
+#[test]
+fn only_the_latest_blocks_are_waited_for_that_were_taken_out_in_flight() {
+    let mut queue = BlockQueue::new();
+    let count = 300;
+    (0..count).for_each(|id| queue.insert(BlockMeta::new(BlockId(id), 100)));
+    for id in 0..count {
+        let needs = [Some(BlockId(id)), None];
+        queue.insert(BlockMeta { needs, ..BlockMeta::new(BlockId(count + id), 100) });
+    }
+    for id in (0..count).map(BlockId) {
+        queue.mark_sent(id, 0..100, PathId(0), 1);
+        queue.remove(id);
+    }
+    let missing = orphans(&queue);
+    assert_eq!(missing, (count..count + missing.len() as u64).collect::<Vec<_>>(), "the oldest");
+    assert!((1..100).contains(&missing.len()));
 }

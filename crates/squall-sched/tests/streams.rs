@@ -9,7 +9,7 @@ use squall_sched::{BlockId, BlockMeta, BlockQueue, PathId, StreamScheduler, Work
 const PACKET: u32 = 1200;
 
 fn meta(id: u64, channel: u16, len: u32) -> BlockMeta {
-    BlockMeta { id: BlockId(id), len, deadline: None, priority: 0, reliable: true, channel, submitted: 0 }
+    BlockMeta { channel, ..BlockMeta::new(BlockId(id), len) }
 }
 
 /// Sends the next packet; returns its channel and length.

@@ -2,7 +2,7 @@
 
 use std::{error::Error, time::Duration};
 
-use squall::{Arrival, Block, Config, Connect, Endpoint, Identity, Priority, Session, Trust};
+use squall::{Arrival, Block, Config, Connect, Depends, Endpoint, Identity, Priority, Session, Trust};
 
 const FRAMES: u32 = 120;
 const INTERVAL: Duration = Duration::from_micros(16_667);
@@ -22,10 +22,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for n in 0..FRAMES {
         clock.tick().await;
         // Every 30th frame is a key frame: larger, more important, repaired when lost. The frames
-        // between are worthless once the next one is there, so that losses are left alone.
+        // between are worthless once the next one is there, so that losses are left alone. They refer to
+        // the key frame, and none to another.
         let frame = match n % 30 {
-            0 => Block::new(vec![1; 120_000]).priority(Priority::FIRST),
-            _ => Block::new(vec![0; 20_000]).priority(Priority::new(4)).unreliable(),
+            0 => Block::new(vec![1; 120_000]).priority(Priority::FIRST).depends(Depends::Key),
+            _ => {
+                let delta = Block::new(vec![0; 20_000]).priority(Priority::new(4)).unreliable();
+                delta.depends(Depends::Disposable)
+            }
         };
         session.send(frame.deadline(DEADLINE)).await?;
     }

@@ -31,6 +31,8 @@ pub struct Flow {
     pub end_us: u64,
     /// When the bytes of its blocks become available.
     pub production: Production,
+    /// Whether the session learns which blocks its blocks need ([`Frame::needs`](crate::offer::Frame::needs)).
+    pub dependencies: bool,
     /// The blocks themselves.
     pub traffic: Traffic,
 }
@@ -48,6 +50,7 @@ impl Flow {
             start_us: 0,
             end_us,
             production: Production::default(),
+            dependencies: false,
             traffic,
         }
     }

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use squall::{Block, BlockFate, BlockHandle, BlockId, PathInfo, SendError, Session};
+use squall::{Block, BlockFate, BlockHandle, BlockId, Depends, PathInfo, SendError, Session};
 use tokio::{
     runtime::{Builder, Runtime},
     sync::Notify,
@@ -87,6 +87,8 @@ pub(crate) fn send(number: i64, data: Vec<u8>, options: &Options) -> Result<i64,
         reliable: options.reliable,
         channel: option::<u16, _>("channel", options.channel)?,
         ordered: options.ordered,
+        value: None,
+        depends: Depends::Nothing,
     };
     let sent = entry.session.try_send(block);
     if matches!(sent, Err(SendError::Full(_))) {

@@ -242,3 +242,107 @@ fn ordered_blocks_name_the_one_before_on_their_channel() {
     let previous: Vec<_> = (0..4).map(|i| outbox.previous(BlockId(i))).collect();
     assert_eq!(previous, [Some(0), None, Some(0), Some(3)]);
 }
+
+/// What a block of these options needs.
+fn needs(outbox: &mut Outbox, channel: u16, depends: Depends) -> [Option<u64>; 2] {
+    let id = outbox.send(0, block(1).channel(Channel::new(channel)).depends(depends)).unwrap();
+    queued(outbox);
+    let needs = outbox.queue.get(id).unwrap().meta().needs;
+    outbox.end(id, Ending::Delivered).unwrap();
+    needs.map(|need| need.map(|need| need.0))
+}
+
+#[test]
+fn each_channel_has_its_own_chain_of_references() {
+    use Depends::{Disposable, Key, Nothing, Reference};
+    let mut outbox = outbox();
+    let sent = [
+        (0, Reference, None),
+        (0, Disposable, Some(0)),
+        (1, Disposable, None),
+        (0, Key, None),
+        (0, Nothing, None),
+        (0, Reference, Some(3)),
+        (0, Disposable, Some(5)),
+        (0, Reference, Some(5)),
+        (1, Reference, None),
+        (1, Reference, Some(8)),
+        (0, Disposable, Some(7)),
+    ];
+    for (channel, depends, need) in sent {
+        assert_eq!(needs(&mut outbox, channel, depends), [need, None], "{depends:?} on {channel}");
+    }
+}
+
+#[test]
+fn named_blocks_are_older_and_start_no_chain() {
+    let mut outbox = outbox();
+    assert_eq!(needs(&mut outbox, 0, Depends::On([Some(BlockId(0)), Some(BlockId(1))])), [None; 2]);
+    let named = Depends::On([None, Some(BlockId(0))]);
+    assert_eq!(needs(&mut outbox, 0, named), [None, Some(0)]);
+    assert_eq!(needs(&mut outbox, 0, Depends::Reference), [None; 2]);
+    let growing = opened(&mut outbox, &BlockOptions::new().depends(Depends::Reference).value(9));
+    let meta = *outbox.queue.get(growing).unwrap().meta();
+    assert_eq!((meta.needs, meta.value), ([Some(BlockId(2)), None], 9));
+}
+
+#[test]
+fn a_value_is_that_of_the_priority_unless_it_is_set() {
+    let mut outbox = outbox();
+    let blocks = [
+        block(1),
+        block(1).priority(crate::Priority::FIRST),
+        block(1).value(0).priority(crate::Priority::FIRST),
+    ];
+    let values = blocks.map(|block| {
+        let id = outbox.send(0, block).unwrap();
+        queued(&mut outbox);
+        outbox.queue.get(id).unwrap().meta().value
+    });
+    assert_eq!(values, [256, 16_384, 0]);
+}
+
+/// A key frame and a picture that needs it, the first with all bytes in flight.
+fn key_in_flight() -> (Outbox, BlockId, BlockId) {
+    let mut outbox = outbox();
+    let key = outbox.send(0, block(1_000).depends(Depends::Key).deadline(Duration::from_millis(1))).unwrap();
+    let picture = outbox.send(0, block(10).depends(Depends::Reference)).unwrap();
+    queued(&mut outbox);
+    outbox.queue.mark_sent(key, 0..1_000, PATH, 1);
+    (outbox, key, picture)
+}
+
+#[test]
+fn what_expired_in_flight_is_missing_only_when_it_is_lost() {
+    let (mut outbox, key, picture) = key_in_flight();
+    outbox.end(key, Ending::Expired).unwrap();
+    assert!(!outbox.queue.is_orphan(picture), "it may have arrived in time");
+    assert_eq!(outbox.on_acked(key, 0..400, PATH, true), None);
+    assert_eq!(outbox.on_lost(key, 400..1_000, PATH), None);
+    assert!(outbox.queue.is_orphan(picture));
+
+    let (mut outbox, key, picture) = key_in_flight();
+    outbox.end(key, Ending::Expired).unwrap();
+    outbox.on_acked(key, 0..1_000, PATH, true);
+    outbox.on_lost(key, 0..1_000, PATH);
+    assert!(!outbox.queue.is_orphan(picture), "delivered");
+}
+
+#[test]
+fn a_refused_block_and_one_that_never_had_room_are_missing_at_once() {
+    let (mut outbox, key, picture) = key_in_flight();
+    outbox.end(key, Ending::Refused(RefuseReason::TooLarge)).unwrap();
+    assert!(outbox.queue.is_orphan(picture));
+
+    let mut outbox = self::outbox();
+    outbox.set_credit(10);
+    outbox.send(0, block(10)).unwrap();
+    let key = outbox.send(0, block(10).depends(Depends::Key)).unwrap();
+    let picture = outbox.send(0, block(10).depends(Depends::Disposable)).unwrap();
+    queued(&mut outbox);
+    outbox.end(key, Ending::Expired).unwrap();
+    outbox.set_credit(6_000);
+    queued(&mut outbox);
+    assert!(outbox.queue.is_orphan(picture));
+    assert_eq!(outbox.queue.dependants(key).map(|block| block.meta().id).collect::<Vec<_>>(), [picture]);
+}

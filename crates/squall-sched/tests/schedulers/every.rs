@@ -212,7 +212,7 @@ proptest! {
             view.window = 12_000;
         }
         for (len, ms, priority, reliable) in blocks {
-            stage.hand_over(Wanted { len, deadline: Some(ms), priority, reliable });
+            stage.hand_over(Wanted { deadline: Some(ms), priority, reliable, ..block(len) });
         }
         let mut flying: Vec<Packet> = Vec::new();
         for (which, fate, time) in steps {

@@ -38,7 +38,7 @@ fn a_light_load_meets_every_deadline() {
             // 2 Mbps, half of it reliable.
             for reliable in [true, false] {
                 let deadline = Some(150);
-                stage.hand_over(Wanted { len: 4_000, deadline, priority: 2, reliable });
+                stage.hand_over(Wanted { deadline, priority: 2, reliable, ..block(4_000) });
             }
             stage.run_until((frame + 1) * 33 * MS);
             missed += stage.queue.iter().filter(|b| b.meta().submitted + 140 * MS < stage.now).count();
@@ -56,7 +56,7 @@ fn blocks_that_grow_arrive_whole_and_in_time() {
         for frame in 0..60 {
             // 4 Mbps, half of it reliable; each frame comes in ten parts over 20 ms.
             let begun = frame * 33 * MS;
-            let open = |reliable| Wanted { len: 0, deadline: Some(150), priority: 2, reliable };
+            let open = |reliable| Wanted { deadline: Some(150), priority: 2, reliable, ..block(0) };
             let blocks = [true, false].map(|reliable| stage.open(open(reliable)));
             for part in 1..=10 {
                 blocks.iter().for_each(|block| stage.grow(*block, 830));

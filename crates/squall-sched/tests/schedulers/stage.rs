@@ -73,11 +73,14 @@ pub(crate) struct Wanted {
     pub(crate) deadline: Option<u64>,
     pub(crate) priority: u8,
     pub(crate) reliable: bool,
+    /// The usual one of its priority, if there is none.
+    pub(crate) value: Option<u16>,
+    pub(crate) needs: [Option<BlockId>; 2],
 }
 
 /// A reliable block of the highest priority without a deadline.
 pub(crate) const fn block(len: u32) -> Wanted {
-    Wanted { len, deadline: None, priority: 0, reliable: true }
+    Wanted { len, deadline: None, priority: 0, reliable: true, value: None, needs: [None; 2] }
 }
 
 impl Stage {
@@ -147,6 +150,8 @@ impl Stage {
             reliable: wanted.reliable,
             channel,
             submitted: self.now,
+            value: wanted.value.unwrap_or(BlockMeta::usual_value(wanted.priority)),
+            needs: wanted.needs,
         });
         self.events.push(SchedEvent::Queued(id));
         self.notify();
@@ -157,9 +162,20 @@ impl Stage {
     pub(crate) fn open(&mut self, wanted: Wanted) -> BlockId {
         let id = BlockId(self.next_id);
         self.next_id += 1;
-        let Wanted { len, deadline, priority, reliable } = wanted;
+        let Wanted { len, deadline, priority, reliable, value, needs } = wanted;
         let deadline = deadline.map(|ms| self.now + ms * 1000);
-        let meta = BlockMeta { id, len, deadline, priority, reliable, channel: 0, submitted: self.now };
+        let value = value.unwrap_or(BlockMeta::usual_value(priority));
+        let meta = BlockMeta {
+            id,
+            len,
+            deadline,
+            priority,
+            reliable,
+            channel: 0,
+            submitted: self.now,
+            value,
+            needs,
+        };
         self.queue.open(meta, None);
         self.events.push(SchedEvent::Queued(id));
         self.notify();

@@ -43,15 +43,7 @@ pub(super) fn measure() -> Figure {
 fn queue() -> BlockQueue {
     let mut queue = BlockQueue::new();
     for id in 0..BLOCKS {
-        queue.insert(BlockMeta {
-            id: BlockId(id),
-            len: PACKETS * CHUNK,
-            deadline: Some(150_000),
-            priority: 0,
-            reliable: true,
-            channel: 0,
-            submitted: 0,
-        });
+        queue.insert(BlockMeta { deadline: Some(150_000), ..BlockMeta::new(BlockId(id), PACKETS * CHUNK) });
     }
     for id in (0..BLOCKS / 2).map(BlockId) {
         for packet in 0..PACKETS {

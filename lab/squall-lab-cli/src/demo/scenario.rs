@@ -55,6 +55,7 @@ pub(super) fn load(args: &DemoArgs) -> anyhow::Result<Scenario> {
         video.bitrate = rate;
     }
     scenario.seeds = vec![args.seed.unwrap_or(scenario.seeds[0])];
+    flow.dependencies = true;
     flow.traffic = Traffic::Film(encoded(args, video, scenario.duration_us, scenario.seeds[0])?);
     Ok(scenario)
 }

@@ -190,6 +190,8 @@ impl Application {
             channel: self.stream.channel(offer),
             ordered: self.stream.is_ordered(offer),
             expected_len: None,
+            value: None,
+            depends: self.sources[flow].depends(offer),
         };
         let side = self.sources[flow].side;
         let opened = world.open(side, &options);
@@ -256,6 +258,8 @@ impl Application {
             reliable: offer.reliable,
             channel: self.stream.channel(offer),
             ordered: self.stream.is_ordered(offer),
+            value: None,
+            depends: self.sources[flow].depends(offer),
         };
         match world.send(side, block) {
             Ok(id) => {
@@ -277,6 +281,7 @@ impl Application {
         let sent = Sent { flow, index, request, size: offer.size, received: false, finished: false };
         self.blocks[side as usize].insert(id, sent);
         if !request {
+            self.sources[flow].on_taken(index, id);
             self.recorder.flows[flow].on_offer(id.0, offer);
             self.offered.add(flow, offer);
         }

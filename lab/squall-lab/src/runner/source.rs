@@ -1,5 +1,7 @@
 //! Where the blocks of a flow come from.
 
+use squall_proto::{Depends, sched::BlockId};
+
 use crate::flow::{Direction, Flow, Production};
 use crate::offer::Offer;
 use crate::traffic::{Generator, Pace};
@@ -19,6 +21,10 @@ pub(super) struct Source {
     pub(super) index: u64,
     /// Bytes handed over and not ended.
     pub(super) queued: u64,
+    /// By number of the flow's blocks, what the session calls it; empty unless the session learns dependencies.
+    names: Vec<Option<BlockId>>,
+    /// Whether it does.
+    dependencies: bool,
 }
 
 impl Source {
@@ -27,7 +33,34 @@ impl Source {
         let generator = Generator::new(flow, index, seed);
         let pace = generator.pace();
         let (side, production) = (sender(flow.direction), flow.production);
-        Self { side, generator, pace, production, next: None, index: 0, queued: 0 }
+        Self {
+            side,
+            generator,
+            pace,
+            production,
+            next: None,
+            index: 0,
+            queued: 0,
+            names: Vec::new(),
+            dependencies: flow.dependencies,
+        }
+    }
+
+    /// What a block depends on, for the session. What it needs and is handed over after it cannot be named, and
+    /// what the session did not take has no name.
+    pub(super) fn depends(&self, offer: &Offer) -> Depends {
+        let Some(frame) = offer.frame.filter(|_| self.dependencies) else { return Depends::Nothing };
+        let name = |need: u64| self.names.get(need as usize).copied().flatten();
+        Depends::On(frame.needs.map(|need| need.and_then(name)))
+    }
+
+    /// The session took the `index`th block of the flow.
+    pub(super) fn on_taken(&mut self, index: u64, id: BlockId) {
+        if self.dependencies {
+            let place = index as usize;
+            self.names.resize(self.names.len().max(place + 1), None);
+            self.names[place] = Some(id);
+        }
     }
 
     /// Goes on to the next block.

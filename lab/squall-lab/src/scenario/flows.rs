@@ -20,8 +20,19 @@ const PRODUCTION: std::ops::RangeInclusive<Span> = Span::from_millis(1)..=Span::
 const MAX_CHANNELS: u32 = squall_proto::wire::MAX_CHANNELS as u32;
 
 /// The fields that flows of all kinds have.
-const COMMON: [&str; 10] =
-    ["name", "kind", "direction", "channel", "channels", "weight", "start", "end", "production", "growing"];
+const COMMON: [&str; 11] = [
+    "name",
+    "kind",
+    "direction",
+    "channel",
+    "channels",
+    "weight",
+    "start",
+    "end",
+    "production",
+    "growing",
+    "dependencies",
+];
 
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,6 +47,7 @@ struct Common {
     end: Option<Span>,
     production: Option<Span>,
     growing: Option<bool>,
+    dependencies: Option<bool>,
 }
 
 /// Reads all flows, fills in their defaults and checks them.
@@ -105,7 +117,8 @@ impl<'a> Reader<'a> {
         let direction = common.direction.unwrap_or(Direction::Down);
         let production = self.production(&traffic)?;
         let flow = Flow::new(&common.name, direction, end_us, traffic);
-        Ok(Flow { channel, multiplexer, weight, start_us, production, ..flow })
+        let dependencies = common.dependencies.unwrap_or(false);
+        Ok(Flow { channel, multiplexer, weight, start_us, production, dependencies, ..flow })
     }
 
     /// The blocks, from the fields of their kind.

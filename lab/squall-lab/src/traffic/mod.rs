@@ -50,7 +50,7 @@ pub use gop::{FrameSizes, Gop};
 pub use messages::Messages;
 pub use source::{Allowed, Follow, Kind, Outcome, PictureError, Source};
 pub use tiles::{Head, ReliableTiles, TilePictures, Tiles, Viewport};
-pub use video::Video;
+pub use video::{References, Video};
 
 /// The kinds of traffic. A scenario file names them in lower case.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
@@ -257,6 +257,18 @@ mod tests {
         let offers: Vec<_> = Generator::new(&flow(traffic("video", VIDEO)), 0, 1).take(2).collect();
         let ratio = offers[0].size as f64 / offers[1].size as f64;
         assert!((ratio - 5.0).abs() < 0.001, "{ratio}");
+    }
+
+    #[test]
+    fn delta_frames_need_the_one_before_or_the_key_frame_of_their_group() {
+        let needs = |references: &str| {
+            let fields = format!("{VIDEO}\nkeyframe_interval = \"100ms\"\n{references}");
+            let offers = Generator::new(&flow(traffic("video", &fields)), 0, 1).take(6);
+            offers.map(|offer| offer.frame.expect("is a picture").needs[0]).collect::<Vec<_>>()
+        };
+        assert_eq!(needs(""), [None, Some(0), Some(1), None, Some(3), Some(4)]);
+        assert_eq!(needs("references = \"previous\""), needs(""));
+        assert_eq!(needs("references = \"key\""), [None, Some(0), Some(0), None, Some(3), Some(3)]);
     }
 
     #[test]

@@ -36,12 +36,36 @@ pub struct Video {
     /// Which frames are reliable.
     #[serde(default)]
     pub reliable: ReliableFrames,
+    /// What a delta frame is predicted from.
+    #[serde(default)]
+    pub references: References,
+}
+
+/// The frame that a delta frame of a [`Video`] cannot be decoded without.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum References {
+    /// The frame before it: a frame that is missing takes the rest of its group along.
+    #[default]
+    Previous,
+    /// The key frame of its group, as with a long-term reference (H.264 §8.2.5.3): nothing else needs a delta frame.
+    Key,
 }
 
 impl Video {
     /// Frames from one key frame to the next, at least 1.
     pub fn group(&self) -> u64 {
         frames_within(self.keyframe_interval, self.fps)
+    }
+
+    /// The `index`th frame as a decoder sees it.
+    fn frame(&self, index: u64) -> Frame {
+        let place = index % self.group();
+        let need = match self.references {
+            References::Previous => 1,
+            References::Key => place,
+        };
+        Frame { picture: index, base: true, needs: [(place > 0).then(|| index - need), None] }
     }
 
     /// Mean size of a frame in bytes, such that a whole group has the bitrate of the video.
@@ -103,7 +127,7 @@ impl Source for Frames {
         let class = usize::from(!key);
         Some(Offer {
             deadline_us: video.deadline_us(),
-            frame: Some(Frame::in_sequence(index, key)),
+            frame: Some(video.frame(index)),
             ..Offer::new(at_us, size, class as u16, &self.classes[class])
         })
     }

@@ -11,7 +11,7 @@ use super::{
 use super::{flow_recorder::FlowRecorder, path_recorder::PathRecorder};
 use crate::flow::{Direction, Flow};
 use crate::offer::Class;
-use crate::traffic::{Generator, ReliableFrames, Traffic, Video};
+use crate::traffic::{Generator, References, ReliableFrames, Traffic, Video};
 
 const DURATION_US: u64 = 20_000_000;
 const OUTAGES: [&[Interval]; 2] = [
@@ -90,6 +90,7 @@ fn record_frames(recorder: &mut FlowRecorder, scheduler: &str, seed: u64, rng: &
         priority_key: 0,
         priority_delta: 1,
         reliable: ReliableFrames::Key,
+        references: References::Previous,
     };
     let flow = Flow::new("camera", Direction::Down, DURATION_US, Traffic::Video(video));
     let (extra_us, dropped) = trouble(scheduler);
