@@ -10,6 +10,7 @@
 use std::{mem, ops::Range};
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use squall::Depends;
 use squall_units::Micros;
 
 use crate::media::Class;
@@ -30,6 +31,8 @@ const MAX_48: u64 = (1 << 48) - 1;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) class: Class,
+    /// What the block is useless without.
+    pub(crate) depends: Depends,
     /// Arrival of the first datagram of the block.
     pub(crate) stamp: Micros,
     pub(crate) datagrams: u32,
@@ -45,12 +48,18 @@ impl Frame {
     /// The beginning of a block, without datagrams.
     pub(crate) fn new(stamp: Micros, expected: usize) -> Self {
         let wire = vec![0; HEADER];
-        Self { class: Class::Reference, stamp, datagrams: 0, begins: true, ends: false, expected, wire }
+        let (class, depends) = (Class::Reference, Depends::Nothing);
+        Self { class, depends, stamp, datagrams: 0, begins: true, ends: false, expected, wire }
     }
 
     /// The next part of the same block, without datagrams.
     pub(crate) fn next(&self) -> Self {
-        Self { class: self.class, begins: false, ..Self::new(self.stamp, self.expected) }
+        Self {
+            class: self.class,
+            depends: self.depends,
+            begins: false,
+            ..Self::new(self.stamp, self.expected)
+        }
     }
 
     /// The beginning of a block, if its real beginning was dropped.

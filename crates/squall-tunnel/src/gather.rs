@@ -2,13 +2,14 @@
 
 use std::mem;
 
+use squall::Depends;
 use squall_units::Micros;
 
 use crate::{
     clock::micros,
     config::FlowConfig,
     frame::{Frame, HEADER},
-    media::{Class, Cut, Cutter, Media},
+    media::{Chain, Class, Cut, Cutter, Media},
 };
 
 /// Groups the datagrams of a flow. Time is an argument: `now` is the arrival of a datagram.
@@ -18,6 +19,9 @@ pub(crate) struct Gatherer {
     open: Option<Open>,
     /// Class of the frame that the open block belongs to, so far; datagrams of earlier blocks count too.
     class: Option<Class>,
+    /// Class of the last block of that frame, before the open one.
+    before: Option<Class>,
+    chain: Chain,
     /// When the open block ends unless another datagram arrives.
     ends_at: Micros,
     gap: Micros,
@@ -46,6 +50,8 @@ impl Gatherer {
             cutter: Cutter::new(if flow.is_in() { flow.media } else { Media::Udp }),
             open: None,
             class: None,
+            before: None,
+            chain: Chain::default(),
             ends_at: 0,
             gap: micros(flow.gap).min(max_span),
             max_span,
@@ -90,7 +96,7 @@ impl Gatherer {
             self.close(out);
         }
         if cut.starts {
-            self.class = None;
+            (self.class, self.before) = (None, None);
         }
         self.class = self.class.max(cut.class);
         self.end_if_more_important(out);
@@ -100,9 +106,9 @@ impl Gatherer {
         self.ends_at = now + self.gap;
         if alone {
             // It belongs to no frame, and none is open.
-            let class = self.class.replace(Class::Data);
+            let (class, before) = (self.class.replace(Class::Data), self.before);
             self.close(out);
-            self.class = class;
+            (self.class, self.before) = (class, before);
         } else if cut.ends {
             self.close(out);
         }
@@ -133,6 +139,7 @@ impl Gatherer {
         let Some(open) = self.open.as_mut().filter(|open| !open.frame.is_empty()) else { return };
         if open.frame.begins {
             open.frame.class = self.class.unwrap_or(Class::Reference);
+            open.frame.depends = depends(&mut self.chain, &self.cutter, self.class, self.before);
             open.frame.expected = self.mean_len[open.frame.class as usize];
         }
         open.passed_on += open.frame.len();
@@ -145,13 +152,20 @@ impl Gatherer {
         let Some(Open { mut frame, passed_on }) = self.open.take() else { return };
         if frame.begins {
             frame.class = self.class.unwrap_or(Class::Reference);
+            frame.depends = depends(&mut self.chain, &self.cutter, self.class, self.before);
         }
+        self.before = Some(frame.class);
         frame.ends = true;
         let mean = &mut self.mean_len[frame.class as usize];
         let len = passed_on + frame.len();
         *mean = if *mean == 0 { len } else { (*mean * 9 + len) / 10 };
         out(frame);
     }
+}
+
+/// What a block is useless without that begins with this class, after one of the class `before` of the same frame.
+fn depends(chain: &mut Chain, cutter: &Cutter, class: Option<Class>, before: Option<Class>) -> Depends {
+    if cutter.is_mixed() { Depends::Nothing } else { chain.next(cutter.media(), class, before) }
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ use crate::{
     clock::{Clock, lock, micros},
     config::{End, FlowConfig},
     counters::{Fate, FlowCounters},
+    frame::Frame,
     media::{Class, Media},
     reorder::Rule,
     status::FlowStatus,
@@ -107,12 +108,14 @@ impl Flow {
     }
 
     /// The options of a block for the session; `None` if its latency has passed.
-    fn options(&self, class: Class, stamp: u64, channel: u16) -> Option<BlockOptions> {
+    fn options(&self, frame: &Frame, stamp: u64, channel: u16) -> Option<BlockOptions> {
+        let class = frame.class;
         let config = self.config();
         let age = Duration::from_micros(self.clock.now().saturating_sub(stamp));
         let left = config.latency_or_default().checked_sub(age).filter(|left| !left.is_zero())?;
         let mut options = BlockOptions::new()
             .channel(Channel::new(channel))
+            .depends(frame.depends)
             .deadline(left)
             .priority(Priority::new((config.priority + class.rank()).min(Priority::LAST.get())));
         // The first packets of a frame have left when the last is lost, and half a frame is worse than none.

@@ -70,6 +70,7 @@ impl SessionSender {
 
     fn send(&self, options: &BlockOptions, data: Bytes) -> Result<BlockHandle, Fate> {
         let mut block = Block::new(data).channel(options.channel).priority(options.priority);
+        block.depends = options.depends;
         (block.deadline, block.reliable) = (options.deadline, !options.unreliable);
         self.session.try_send(block).map_err(|error| match error {
             SendError::Closed => Fate::Closed,
@@ -297,7 +298,7 @@ impl Uplink {
             return Err(Fate::Overflow);
         }
         let stamp = frame.stamp;
-        let options = flow.options(frame.class, stamp, self.channel).ok_or(Fate::Unsent)?;
+        let options = flow.options(&frame, stamp, self.channel).ok_or(Fate::Unsent)?;
         let mut numbers = lock(&self.sender.numbers);
         let (next, last) = numbers.entry(self.channel).or_default();
         let since_last = last.map_or(0, |last| stamp.saturating_sub(last));

@@ -48,6 +48,33 @@ fn a_frame_leaves_with_its_last_packet() {
     assert_eq!(gatherer.poll_timeout(), None);
 }
 
+/// What the blocks of these datagrams need, each datagram on its own.
+fn needs(gatherer: &mut Gatherer, datagrams: &[Vec<u8>]) -> Vec<Depends> {
+    let mut out = Vec::new();
+    datagrams.iter().for_each(|datagram| gatherer.push(0, datagram, &mut |frame| out.push(frame)));
+    gatherer.close(&mut |frame| out.push(frame));
+    out.iter().map(|frame| frame.depends).collect()
+}
+
+#[test]
+fn blocks_need_what_the_pictures_show() {
+    use Depends::{Disposable, Key, Nothing, Reference};
+    let video = |headers: &[u8]| -> Vec<Vec<u8>> {
+        (0..).zip(headers).flat_map(|(n, header)| frame(2 * n, 2, 100 * u32::from(n), *header)).collect()
+    };
+    let of = |media, headers: &[u8]| needs(&mut Gatherer::new(&flow(media)), &video(headers));
+    assert_eq!(of(Media::H264, &[IDR, P, P, IDR]), [Key, Reference, Reference, Key]);
+    assert_eq!(of(Media::H264, &[IDR, P, B, P]), [Key, Reference, Disposable, Disposable]);
+    assert_eq!(of(Media::Rtp, &[IDR, P]), [Nothing; 2], "of no known codec");
+    // Another source, which comes and goes.
+    let mut mixed = video(&[IDR, P, P, P]);
+    mixed[2..4].iter_mut().for_each(|datagram| datagram[11] = 8);
+    assert_eq!(needs(&mut Gatherer::new(&flow(Media::H264)), &mixed), [Key, Reference, Nothing, Nothing]);
+    // A key frame in two blocks: the rest needs the beginning.
+    let small = FlowConfig { max_frame: 1, ..flow(Media::H264) };
+    assert_eq!(needs(&mut Gatherer::new(&small), &video(&[IDR, P])), [Key, Reference, Reference, Reference]);
+}
+
 #[test]
 fn a_frame_without_its_last_packet_leaves_when_nothing_more_comes() {
     let mut gatherer = Gatherer::new(&flow(Media::H264));

@@ -3,6 +3,7 @@
 mod annexb;
 mod auto;
 mod av1;
+mod chain;
 mod class;
 mod h264;
 mod h265;
@@ -13,9 +14,9 @@ mod ts;
 mod vp8;
 mod vp9;
 
-pub(crate) use self::class::Cut;
 pub use self::class::{Class, Media};
 use self::{auto::Auto, rtp::RtpCutter, ts::TsCutter};
+pub(crate) use self::{chain::Chain, class::Cut};
 
 /// Finds frames in a flow's datagrams.
 #[derive(Debug)]
@@ -50,6 +51,11 @@ impl Cutter {
                 }
             },
         }
+    }
+
+    /// Whether the frames of several sources come in turn, so that none refers to the one before it.
+    pub(crate) fn is_mixed(&self) -> bool {
+        matches!(self, Self::Rtp(rtp) if rtp.is_mixed())
     }
 
     /// The detected media.

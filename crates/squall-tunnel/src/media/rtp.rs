@@ -21,6 +21,9 @@ pub(crate) struct RtpCutter {
     media: Media,
     /// Source and timestamp of the open frame.
     frame: Option<(u32, u32)>,
+    /// The source of the latest frame, and the one before that.
+    sources: [Option<u32>; 2],
+    mixed: bool,
     layers: Layers,
     structure: Structure,
     ts: Option<Box<TsCutter>>,
@@ -31,6 +34,8 @@ impl RtpCutter {
         Self {
             media,
             frame: None,
+            sources: [None; 2],
+            mixed: false,
             layers: Layers::default(),
             structure: Structure::default(),
             ts: (media == Media::Rtp).then(Box::default),
@@ -39,6 +44,11 @@ impl RtpCutter {
 
     pub(super) fn media(&self) -> Media {
         self.media
+    }
+
+    /// Whether frames of several sources come in turn.
+    pub(super) fn is_mixed(&self) -> bool {
+        self.mixed
     }
 
     pub(super) fn cut(&mut self, datagram: &[u8]) -> Cut {
@@ -56,6 +66,12 @@ impl RtpCutter {
         }
         let frame = (packet.ssrc(), packet.timestamp());
         let starts = self.frame != Some(frame);
+        let [latest, before] = self.sources;
+        if latest != Some(frame.0) {
+            // A source that has ended does not come back.
+            self.mixed |= before == Some(frame.0);
+            self.sources = [Some(frame.0), latest];
+        }
         let ends = packet.marker_bit();
         self.frame = (!ends).then_some(frame);
         Cut { starts, ends, class: self.class_of(packet.payload()), ..Cut::default() }
