@@ -11,8 +11,8 @@ use crate::statistics::Estimate;
 use crate::table::{Column, Table, parts, render};
 
 /// How to read the columns of results.
-const LEGEND: &str = "in time, delivered: of the blocks that were due. limit: the most that any\n\
-    scheduler could have had in time. ±: half of the 95 % confidence interval over\n\
+const LEGEND: &str = "in time, delivered, decodable: of the blocks that were due. limit: the most that\n\
+    any scheduler could have had. ±: half of the 95 % confidence interval over\n\
     the seeds.\n";
 
 /// All tables of these runs as text, scenario by scenario. Those that are wider than `width` columns, if that is given,
@@ -85,6 +85,12 @@ const FLOWS: [Number<FlowResult>; 10] = [
     ("goodput", "Mbps", 2, |flow| Some(flow.goodput_bps as f64 / 1e6)),
 ];
 
+/// Of films, whose pictures need one another.
+const DECODABLE: [Number<FlowResult>; 2] = [
+    ("decodable", "%", 2, |flow| percent(flow.total.decodable_ratio())),
+    ("limit", "%", 2, |flow| percent(flow.bound?.decodable_ratio())),
+];
+
 const PICTURES: [Number<FlowResult>; 7] = [
     ("PSNR", "dB", 2, |flow| Some(flow.pictures?.psnr.mean)),
     ("median", "dB", 2, |flow| Some(flow.pictures?.psnr.median)),
@@ -142,6 +148,11 @@ pub fn blocks(runs: &[&RunResult]) -> Table {
     let mut columns = vec![Column::text("scheduler")];
     columns.extend(many_flows.then(|| Column::text("flow")));
     columns.extend(headings(&FLOWS));
+    // In a player of segments each is a picture by itself.
+    let films =
+        runs.iter().flat_map(|run| &run.flows).any(|flow| flow.playback.is_some() && flow.kind != "dash");
+    let decodable = if films { &DECODABLE[..] } else { &[] };
+    columns.extend(headings(decodable));
     columns.extend(paths.iter().map(|name| Column::number(name, "MB")));
     columns.extend(extras.iter().map(|name| Column::number(name, "")));
     let mut rows = Vec::new();
@@ -150,6 +161,7 @@ pub fn blocks(runs: &[&RunResult]) -> Table {
             let mut row = vec![scheduler.to_owned()];
             row.extend(many_flows.then(|| flow.to_owned()));
             row.extend(cells(&FLOWS, &all));
+            row.extend(cells(decodable, &all));
             row.extend(paths.iter().map(|name| {
                 let own = runs.iter().flat_map(|run| &run.paths).filter(|path| path.name == *name);
                 mean_cell(own.map(|path| mega(path.wire_bytes())), |value| format!("{value:.2}"))
@@ -271,7 +283,15 @@ mod tests {
     fn every_scheduler_path_and_check_is_listed() {
         let runs: Vec<_> = ["minrtt", "storm(alpha=0.5)"].map(|name| run(name, 1)).into();
         let text = results(&runs, None);
-        for word in ["scenario fading", "minrtt", "storm(alpha=0.5)", "LTE", "p99.9 ms", "in_time_ratio"] {
+        for word in [
+            "scenario fading",
+            "minrtt",
+            "storm(alpha=0.5)",
+            "LTE",
+            "p99.9 ms",
+            "decodable %",
+            "in_time_ratio",
+        ] {
             assert!(text.contains(word), "{word} in\n{text}");
         }
     }

@@ -4,9 +4,9 @@ use std::{path::Path, sync::Arc};
 
 use squall_lab::{
     Batch, Direction, Flow, Generator, RunResult, Scenario,
-    bound::{Bound, Demand, Supply},
+    bound::{Bound, Demand, Demands, Supply},
     result::{FlowResult, Percentiles, Tally},
-    traffic::Pace,
+    traffic::{Pace, References, Traffic},
 };
 use squall_proto::sched::Registry;
 
@@ -33,7 +33,27 @@ fn beginning(name: &str) -> Scenario {
 /// The blocks of a flow; `None` if the session paces it.
 fn demands(flow: &Flow, index: usize, seed: u64) -> Option<Vec<Demand>> {
     let generator = Generator::new(flow, index, seed);
-    (generator.pace() == Pace::Clock).then(|| generator.map(|offer| Demand::from(&offer)).collect())
+    (generator.pace() == Pace::Clock).then(|| needing(generator))
+}
+
+/// The blocks of a flow with what they need.
+fn needing(generator: Generator) -> Vec<Demand> {
+    let mut demands = Demands::default();
+    generator.for_each(|offer| demands.add(0, &offer));
+    demands.finish()
+}
+
+/// Those of several flows together.
+fn together(flows: &[(usize, Vec<Demand>)]) -> Vec<Demand> {
+    let mut all: Vec<Demand> = Vec::new();
+    for (_, demands) in flows {
+        let before = all.len();
+        let moved = demands
+            .iter()
+            .map(|demand| Demand { needs: demand.needs.map(|need| Some(need? + before)), ..*demand });
+        all.extend(moved);
+    }
+    all
 }
 
 fn compare(name: &str) {
@@ -50,7 +70,7 @@ fn compare(name: &str) {
         }
         let supply = Supply::of(&scenario.paths, seed, scenario.duration_us, direction)
             .unwrap_or_else(|error| panic!("{error}"));
-        let all: Vec<Demand> = flows.iter().flat_map(|(_, demands)| demands).copied().collect();
+        let all = together(&flows);
         let bound = Bound::of(&supply, &all);
         let all_clocked =
             scenario.flows.iter().filter(|flow| flow.direction == direction).count() == flows.len();
@@ -85,6 +105,8 @@ fn assert_in_time(bound: &Bound, run: &RunResult, flows: &[(usize, Vec<Demand>)]
         );
         assert!(tally.in_time_bytes <= limit.tally_bytes(), "{tally:?}: {limit:?}");
         assert!(tally.in_time_blocks <= limit.tally_blocks(), "{tally:?}: {limit:?}");
+        assert!(tally.decodable_blocks <= limit.decodable_blocks + limit.open_blocks, "{tally:?}: {limit:?}");
+        assert!(tally.decodable_ratio() <= limit.decodable_ratio(), "{tally:?}: {limit:?}");
         assert!(tally.in_time_ratio() <= limit.in_time_ratio(), "{tally:?}: {limit:?}");
     }
 }
@@ -101,6 +123,39 @@ fn assert_latency(supply: &Supply, demands: &[Demand], flow: &FlowResult) {
     println!("  {}: p50 {p50_us} of {} us, p99 {p99_us} of {} us", flow.name, at(50), at(99));
     for (measured, least) in [(p50_us, at(50)), (p99_us, at(99)), (max_us, at(100))] {
         assert!(least <= measured, "{}: {measured} < {least}", flow.name);
+    }
+}
+
+/// Shares in time and decodable that a clairvoyant has of the video of `limits/dark.toml`, the mean of its seeds.
+fn dark(references: References, deadline: &str) -> (f64, f64) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/limits");
+    let scenario = Scenario::load(&folder.join("dark.toml")).unwrap_or_else(|error| panic!("{error}"));
+    let mut flow = scenario.flows[0].clone();
+    let Traffic::Video(video) = &mut flow.traffic else { panic!("it is video") };
+    (video.references, video.deadline) = (references, Some(deadline.parse().expect("is a time")));
+    let (mut in_time, mut decodable) = (0.0, 0.0);
+    for seed in &scenario.seeds {
+        let supply = Supply::of(&scenario.paths, *seed, scenario.duration_us, flow.direction)
+            .unwrap_or_else(|error| panic!("{error}"));
+        let limit = Bound::of(&supply, &needing(Generator::new(&flow, 0, *seed))).total;
+        in_time += limit.in_time_ratio().expect("has blocks") / scenario.seeds.len() as f64;
+        decodable += limit.decodable_ratio().expect("has blocks") / scenario.seeds.len() as f64;
+    }
+    println!(
+        "{references:?}, {deadline}: {:.1} % in time, {:.1} % decodable",
+        100.0 * in_time,
+        100.0 * decodable
+    );
+    (in_time, decodable)
+}
+
+#[test]
+fn in_the_dark_a_chain_of_references_costs_frames_that_could_be_in_time() {
+    for deadline in ["150ms", "300ms"] {
+        let (in_time, chained) = dark(References::Previous, deadline);
+        let (same, keyed) = dark(References::Key, deadline);
+        assert_eq!(in_time, same, "the same frames");
+        assert!(chained < keyed - 0.1 && keyed < in_time, "{chained} {keyed} {in_time}");
     }
 }
 

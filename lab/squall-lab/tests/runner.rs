@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use squall_lab::{Batch, RunError, RunResult, Scenario, result, run, world::Protection};
-use squall_proto::sched::Registry;
+use squall_proto::sched::{BlockMeta, Context, Decision, Entry, Registry, SchedEvent, Scheduler};
 
 /// Everything that is random: losses, jitter, sizes.
 const RANDOM: &str = r#"
@@ -293,5 +293,83 @@ fn a_check_of_a_dead_link_fails() {
         let runs = Batch::of(&scenario, Arc::new(Registry::standard())).run(&|_| {}).expect("runs");
         let verdict = &runs[0].checks[0];
         assert!(!verdict.pass, "{measure} of {flow}: {verdict:?}");
+    }
+}
+
+/// Notes the options of each block that its session shows.
+struct Watcher {
+    inner: Box<dyn Scheduler>,
+    seen: Arc<Mutex<Vec<BlockMeta>>>,
+}
+
+impl Scheduler for Watcher {
+    fn next(&mut self, cx: &Context<'_>) -> Decision {
+        self.inner.next(cx)
+    }
+
+    fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
+        if let SchedEvent::Queued(id) = event {
+            self.seen.lock().unwrap().extend(cx.queue.get(*id).map(|block| *block.meta()));
+        }
+        self.inner.on_event(event, cx);
+    }
+}
+
+/// What the session learns of the first blocks of a flow with these fields.
+fn shown(fields: &str) -> Vec<BlockMeta> {
+    let seen: Arc<Mutex<Vec<BlockMeta>>> = Arc::default();
+    let (noted, mut registry) = (seen.clone(), Registry::standard());
+    let entry = Entry { name: "watcher", summary: "", source: "", options: &[], signal: false };
+    registry.register(entry, move |_| {
+        let inner = Registry::standard().build("minrtt").unwrap();
+        Ok(Box::new(Watcher { inner, seen: noted.clone() }))
+    });
+    let text = format!(
+        "name = 'needs'\nduration = '1s'\nschedulers = ['watcher']\n[[path]]\nname = 'a'\nrate = '8mbps'\n\
+         [[flow]]\nname = 'camera'\nkind = 'video'\nfps = 30\nbitrate = '1mbps'\nkeyframe_interval = '100ms'\n{fields}"
+    );
+    run(&scenario(&text), "watcher", 1, &Arc::new(registry), &mut |_| {}).expect("runs");
+    let seen = seen.lock().unwrap();
+    assert!(seen.len() > 20);
+    seen[..6].to_vec()
+}
+
+#[test]
+fn a_session_learns_what_blocks_need_if_the_flow_says_so() {
+    let needs = |fields: &str| {
+        let first = shown(fields);
+        first.iter().map(|meta| meta.needs[0].map(|need| need.0 - first[0].id.0)).collect::<Vec<_>>()
+    };
+    let previous = [None, Some(0), Some(1), None, Some(3), Some(4)];
+    assert_eq!(needs(""), [None; 6]);
+    assert_eq!(needs("dependencies = false"), [None; 6]);
+    assert_eq!(needs("dependencies = true"), previous);
+    assert_eq!(needs("dependencies = true\nproduction = '20ms'\ngrowing = true"), previous);
+    assert_eq!(
+        needs("dependencies = true\nreferences = 'key'"),
+        [None, Some(0), Some(0), None, Some(3), Some(3)]
+    );
+    assert_eq!(shown("").iter().map(|meta| meta.value).collect::<Vec<_>>()[..2], [16_384, 4_096]);
+}
+
+#[test]
+fn a_cap_lowers_the_bound_of_the_run() {
+    let text = |schedulers: &str| {
+        format!(
+            "name = 'cap'\nduration = '4s'\nschedulers = [{schedulers}]\n\
+             [[path]]\nname = 'free'\nrate = '4mbps'\n[[path]]\nname = 'dear'\nrate = '8mbps'\nmetered = true\n\
+             [[flow]]\nname = 'camera'\nkind = 'video'\nfps = 30\nbitrate = '6mbps'\ndeadline = '150ms'"
+        )
+    };
+    let [free, capped] = ["'minrtt'", "'minrtt(cap=300kB)'"].map(|name| run_one(&text(name)));
+    let share = |run: &RunResult| run.flows[0].bound.expect("has one").in_time_bytes_ratio().expect("is due");
+    // The free path carries 64 of 100 bytes, and a little more within the deadline of the last; the cap is ten of 100.
+    assert_eq!(share(&free), 1.0);
+    assert!((0.68..0.76).contains(&share(&capped)), "{}", share(&capped));
+    for run in [&free, &capped] {
+        let (tally, bound) = (run.flows[0].total, run.flows[0].bound.expect("has one"));
+        assert!(tally.in_time_bytes <= bound.tally_bytes() && tally.in_time_blocks <= bound.tally_blocks());
+        assert!(tally.decodable_blocks <= bound.decodable_blocks + bound.open_blocks);
+        assert!(tally.decodable_blocks <= tally.in_time_blocks);
     }
 }

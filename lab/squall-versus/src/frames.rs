@@ -61,6 +61,7 @@ impl Best {
                 size: u64::from(*packets) * PACKET as u64,
                 deadline_us: Some(deadline_us),
                 priority: 0,
+                needs: [None; 2],
             };
             let demands: Vec<Demand> = (0..).zip(packets).map(demand).collect();
             Bound::of(&supply, &demands).total

@@ -80,7 +80,21 @@ impl<'a> Sweep<'a> {
     }
 
     /// The same in millionths of bytes.
+    ///
+    /// What capped serialisers may carry bounds it as well: their cap, and what the others carry without them. Of these
+    /// two bounds the lower one is the least cut of the flow with one capped serialiser. Several count as if they shared
+    /// the sum of their caps.
     pub(super) fn carried(&self, members: &[usize], size: impl Fn(usize) -> u64) -> u128 {
+        let all = self.swept(members, &size, false);
+        let caps = self.serialisers.iter().filter_map(|reached| reached.serialiser.cap).map(u128::from);
+        match caps.reduce(|sum, cap| sum + cap) {
+            Some(cap) if all > cap => all.min(cap + self.swept(members, size, true)),
+            _ => all,
+        }
+    }
+
+    /// The bytes that the serialisers carry, or those of them that have no cap.
+    fn swept(&self, members: &[usize], size: impl Fn(usize) -> u64, only_free: bool) -> u128 {
         let mut left = Left::default();
         let mut places = vec![Place::default(); self.serialisers.len()];
         let mut members = members.iter().copied().peekable();
@@ -91,6 +105,10 @@ impl<'a> Sweep<'a> {
             }
             let next = members.peek().map_or(Micros::MAX, |index| self.jobs[*index].release);
             for (serialiser, place) in self.serialisers.iter().zip(&mut places) {
+                if only_free && serialiser.serialiser.cap.is_some() {
+                    place.due = usize::MAX;
+                    continue;
+                }
                 if left.amounts.is_empty() {
                     break;
                 }

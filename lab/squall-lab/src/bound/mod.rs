@@ -6,6 +6,7 @@
 
 mod blocks;
 mod carried;
+mod decodable;
 mod demand;
 mod packet;
 mod serialiser;
@@ -15,10 +16,10 @@ mod tests;
 
 use crate::result::Percentiles;
 pub use crate::result::{Bound, ClassBound, Limit};
-pub use demand::Demand;
+pub use demand::{Demand, Demands};
 pub use supply::Supply;
 
-use self::{blocks::most_blocks, carried::Sweep};
+use self::{blocks::most_blocks, carried::Sweep, decodable::Needs};
 
 impl Bound {
     /// The bound for these blocks, in any order.
@@ -36,6 +37,8 @@ pub struct Clairvoyant<'a> {
     /// Of each, whether the run decides it.
     decided: Vec<bool>,
     sweep: Sweep<'a>,
+    supply: &'a Supply,
+    needs: Needs,
 }
 
 impl<'a> Clairvoyant<'a> {
@@ -50,7 +53,9 @@ impl<'a> Clairvoyant<'a> {
         Self {
             latencies: demands.iter().map(|(_, demand)| supply.least_latency_us(demand)).collect(),
             decided: dues.iter().map(Option::is_some).collect(),
+            needs: Needs::new(supply, &demands, &dues),
             sweep: Sweep::new(supply, releases.zip(dues)),
+            supply,
             demands,
         }
     }
@@ -90,12 +95,15 @@ impl<'a> Clairvoyant<'a> {
             self.latencies[*index].is_some_and(|least| deadline.is_some_and(|most| least <= most))
         };
         let possible: Vec<usize> = decided.iter().copied().filter(possible).collect();
+        let in_time_blocks = most_blocks(&self.sweep, &possible, size);
+        let (supply, sweep, demands) = (self.supply, &self.sweep, &self.demands);
         Limit {
             offered_blocks: members().count() as u64,
             offered_bytes: members().map(size).sum(),
             open_blocks: open().count() as u64,
             open_bytes: open().map(size).sum(),
-            in_time_blocks: most_blocks(&self.sweep, &possible, size),
+            decodable_blocks: self.needs.most(supply, sweep, demands, &possible, in_time_blocks),
+            in_time_blocks,
             in_time_bytes,
             latency: Percentiles::of(members().filter_map(|index| self.latencies[index]).collect()),
         }

@@ -2,6 +2,8 @@
 
 use squall_proto::wire::{Data, Stamp};
 
+use super::serialiser::PER_BYTE;
+
 /// The largest packet that a session sends (IP size): its search for the MTU ends at a UDP payload of 1,452.
 const LARGEST: u64 = 1_480;
 
@@ -33,6 +35,13 @@ impl Packet {
     pub(super) fn largest(mtu: u32) -> Self {
         let size = u64::from(mtu).min(LARGEST);
         Self { size, payload: size.saturating_sub(overhead()) }
+    }
+
+    /// Block bytes in millionths that packets with this many bytes of UDP payload altogether have at most.
+    pub(super) fn within_udp(&self, bytes: u64) -> u64 {
+        let udp = u128::from(self.size.saturating_sub(IP_AND_UDP)).max(1);
+        let most = (u128::from(bytes) * u128::from(self.payload) * u128::from(PER_BYTE)).div_ceil(udp);
+        u64::try_from(most).unwrap_or(u64::MAX)
     }
 
     /// Block bytes that fit into packets of `bytes` altogether, one packet after the other.
@@ -70,6 +79,14 @@ mod tests {
         assert_eq!(Packet::largest(1_500), Packet { size: 1_480, payload: 1_416 });
         assert_eq!(Packet::largest(1_300), Packet { size: 1_300, payload: 1_236 });
         assert_eq!(Packet::largest(60).payload_of(100_000), 0);
+    }
+
+    #[test]
+    fn of_a_cap_the_headers_of_the_session_are_taken_off() {
+        // 1,452 bytes of UDP payload are a packet.
+        assert_eq!(Packet::largest(1_500).within_udp(14_520), 14_160 * PER_BYTE);
+        assert_eq!(Packet::largest(60).within_udp(14_520), 0);
+        assert_eq!(Packet::largest(1_500).within_udp(u64::MAX), u64::MAX);
     }
 
     #[test]

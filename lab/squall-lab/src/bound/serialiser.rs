@@ -19,6 +19,10 @@ pub(super) struct Serialiser {
     before: Vec<u128>,
     /// Unlimited stretches before each.
     unlimited: Vec<usize>,
+    /// Its paths, in the order of the configuration.
+    paths: Vec<usize>,
+    /// The most block bytes that it may carry in all, in millionths, if there is a limit.
+    pub(super) cap: Option<u64>,
 }
 
 impl Serialiser {
@@ -34,7 +38,16 @@ impl Serialiser {
             before.push(before[before.len() - 1] + volume.unwrap_or(0));
             unlimited.push(unlimited[unlimited.len() - 1] + usize::from(volume.is_none()));
         }
-        Self { packet, reach: Reach::of(&stretches), stretches, before, unlimited }
+        let paths = bottleneck.paths;
+        Self { packet, reach: Reach::of(&stretches), stretches, before, unlimited, paths, cap: None }
+    }
+
+    /// The same if each metered path carries at most `cap` bytes of UDP payload. A serialiser that has other paths too
+    /// may carry anything.
+    pub(super) fn capped(self, cap: u64, is_metered: impl Fn(usize) -> bool) -> Self {
+        let all = self.paths.iter().all(|path| is_metered(*path));
+        let bytes = cap.saturating_mul(self.paths.len() as u64);
+        Self { cap: all.then(|| self.packet.within_udp(bytes)), ..self }
     }
 
     pub(super) fn stretches(&self) -> &[Stretch] {
@@ -56,6 +69,18 @@ impl Serialiser {
 
     /// The most bytes of one block, handed over at `from`, that can arrive by `by`. `None`: any number.
     pub(super) fn most(&self, from: Micros, by: Micros) -> Option<u64> {
+        let bytes = u64::try_from(self.wire(from, by)? / u128::from(PER_BYTE)).unwrap_or(u64::MAX);
+        Some(self.packet.payload_of(bytes))
+    }
+
+    /// The most bytes in millionths, in packets that may be shared, that are handed over from `from` on and arrive by
+    /// `by`. `None`: any number.
+    pub(super) fn most_shared(&self, from: Micros, by: Micros) -> Option<u128> {
+        Some((self.wire(from, by)? * u128::from(self.packet.payload)).div_ceil(u128::from(self.packet.size)))
+    }
+
+    /// The same on the wire.
+    fn wire(&self, from: Micros, by: Micros) -> Option<u128> {
         let Some(latest) = self.latest(by).filter(|latest| *latest >= from) else { return Some(0) };
         let first = self.stretches.partition_point(|stretch| is_over(stretch, from));
         let end = self.stretches.partition_point(|stretch| stretch.from <= latest);
@@ -72,8 +97,7 @@ impl Serialiser {
         };
         let (last, inner) = (end - 1, self.before[end - 1].saturating_sub(self.before[first + 1]));
         let total = if first == last { within(first) } else { within(first) + inner + within(last) };
-        let bytes = u64::try_from(total / u128::from(PER_BYTE)).unwrap_or(u64::MAX);
-        Some(self.packet.payload_of(bytes))
+        Some(total)
     }
 }
 

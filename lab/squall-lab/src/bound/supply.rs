@@ -1,8 +1,15 @@
 //! What the paths can carry in one direction.
 
 use squall_net::{ConfigError, Direction, PathConfig, capacity};
+use squall_units::Micros;
 
-use super::{demand::Demand, serialiser::Serialiser};
+use super::{
+    demand::Demand,
+    serialiser::{PER_BYTE, Serialiser},
+};
+
+/// Stands for any number of bytes; the sum over all serialisers is still a number.
+const ANY: i128 = i128::MAX >> 32;
 
 /// The future of the paths of a run, in one direction: all that a clairvoyant needs to know.
 #[derive(Debug, Clone)]
@@ -25,6 +32,16 @@ impl Supply {
     ) -> Result<Self, ConfigError> {
         let bottlenecks = capacity::bottlenecks(paths, seed, direction, duration_us)?;
         Ok(Self { serialisers: bottlenecks.into_iter().map(Serialiser::new).collect(), duration_us })
+    }
+
+    /// The same for a sender that may carry only `cap` bytes of UDP payload on each metered path. Without a cap it is
+    /// unchanged.
+    #[must_use]
+    pub fn capped(self, cap: Option<u64>, paths: &[PathConfig]) -> Self {
+        let Some(cap) = cap else { return self };
+        let is_metered = |path: usize| paths.get(path).is_some_and(|path| path.metered);
+        let serialisers = self.serialisers.into_iter().map(|serialiser| serialiser.capped(cap, is_metered));
+        Self { serialisers: serialisers.collect(), ..self }
     }
 
     /// Length of the run in microseconds.
@@ -65,6 +82,23 @@ impl Supply {
             }
         }
         Some(most)
+    }
+
+    /// The most bytes in millionths, in packets that may be shared, that are handed over from `from` on and arrive by `by`.
+    /// Where any number can, it is far more than all blocks have.
+    pub(super) fn room(&self, from: Micros, by: Micros) -> i128 {
+        let most = |serialiser: &Serialiser| {
+            let most = serialiser.most_shared(from, by).unwrap_or(u128::MAX);
+            let cap = serialiser.cap.map_or(u128::MAX, u128::from);
+            i128::try_from(most.min(cap)).unwrap_or(ANY).min(ANY)
+        };
+        // What sums of rounded pieces come to may be more than one rounded sum, by far less than a byte.
+        self.serialisers.iter().map(most).sum::<i128>() + i128::from(PER_BYTE)
+    }
+
+    /// Whether a part of it has a cap.
+    pub(super) fn is_capped(&self) -> bool {
+        self.serialisers.iter().any(|serialiser| serialiser.cap.is_some())
     }
 
     pub(super) fn serialisers(&self) -> &[Serialiser] {

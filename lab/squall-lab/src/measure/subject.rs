@@ -212,6 +212,7 @@ fn limit_of_run(run: &RunResult) -> Option<Limit> {
         open_blocks: sum.open_blocks + one.open_blocks,
         open_bytes: sum.open_bytes + one.open_bytes,
         in_time_blocks: sum.in_time_blocks + one.in_time_blocks,
+        decodable_blocks: sum.decodable_blocks + one.decodable_blocks,
         in_time_bytes: sum.in_time_bytes + one.in_time_bytes,
         latency: None,
     })

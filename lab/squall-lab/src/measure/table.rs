@@ -50,7 +50,7 @@ const fn row(
 }
 
 /// Every [`Count`](super::Count).
-pub(super) const ROWS: [Row; 47] = [
+pub(super) const ROWS: [Row; 50] = [
     // New data to the receiver's application; the whole run or a part of it.
     row("goodput", Unit::Rate, &[Run, Path, Flow, Class], goodput),
     // UDP payload sent by both ends.
@@ -90,6 +90,8 @@ pub(super) const ROWS: [Row; 47] = [
     }),
     // Completion rate: blocks in time / offered, undecided ones left out.
     row("in_time_ratio", Unit::Ratio, BLOCKS, |s| s.tally.in_time_ratio()),
+    // Blocks that were in time with all that they need / offered, undecided ones left out.
+    row("decodable_ratio", Unit::Ratio, BLOCKS, |s| s.tally.decodable_ratio()),
     // Stall rate: blocks that were late or never came / offered, undecided ones left out.
     row("late_ratio", Unit::Ratio, BLOCKS, |s| Some(round6(1.0 - s.tally.in_time_ratio()?))),
     // Completion rate by packets: bytes that arrived in time / bytes offered.
@@ -98,7 +100,9 @@ pub(super) const ROWS: [Row; 47] = [
     row("in_time_bitrate", Unit::Rate, BLOCKS, |s| Some(s.rate(s.tally.in_time_bytes))),
     // The highest completion rate that any scheduler could have had (the clairvoyant bound).
     row("bound_in_time_ratio", Unit::Ratio, BLOCKS, |s| s.limit?.in_time_ratio()),
-    // The same by packets.
+    // The highest share of decodable blocks that any scheduler could have had.
+    row("bound_decodable_ratio", Unit::Ratio, BLOCKS, |s| s.limit?.decodable_ratio()),
+    // The highest completion rate by packets.
     row("bound_in_time_bytes_ratio", Unit::Ratio, BLOCKS, |s| s.limit?.in_time_bytes_ratio()),
     // The highest in-time bitrate that any scheduler could have had.
     row("bound_in_time_bitrate", Unit::Rate, BLOCKS, |s| Some(s.rate(s.limit?.tally_bytes()))),
@@ -106,7 +110,11 @@ pub(super) const ROWS: [Row; 47] = [
     row("in_time_of_bound", Unit::Ratio, BLOCKS, |s| {
         reached(s.tally.in_time_ratio(), s.limit?.in_time_ratio())
     }),
-    // The same by packets.
+    // Share of decodable blocks / the highest possible.
+    row("decodable_of_bound", Unit::Ratio, BLOCKS, |s| {
+        reached(s.tally.decodable_ratio(), s.limit?.decodable_ratio())
+    }),
+    // Completion rate by packets / the highest possible.
     row("in_time_bytes_of_bound", Unit::Ratio, BLOCKS, |s| {
         reached(s.in_time_bytes_ratio, s.limit?.in_time_bytes_ratio())
     }),

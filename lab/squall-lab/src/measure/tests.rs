@@ -14,7 +14,7 @@ fn names_are_read_as_they_are_written() {
     for name in Measure::all().map(|measure| measure.to_string()) {
         assert_eq!(name.parse::<Measure>().map(|measure| measure.to_string()), Ok(name.clone()));
     }
-    assert_eq!(Measure::all().count(), 47 + 9 * 6);
+    assert_eq!(Measure::all().count(), 50 + 9 * 6);
     for name in
         ["p50_latency", "p9999_packet_delay", "max_waiting", "min_latency", "mean_picture_latency", "p99_rtt"]
     {
@@ -55,7 +55,8 @@ fn shares_are_of_what_was_possible() {
     let link = LinkConfig { rate: RateConfig::Fixed("8mbps".parse().unwrap()), ..LinkConfig::default() };
     let paths = [PathConfig::symmetric("only", link)];
     let supply = Supply::of(&paths, 1, 1_000_000, Direction::Down).unwrap();
-    let block = Demand { release_us: 0, size: 200_000, deadline_us: Some(100_000), priority: 0 };
+    let block =
+        Demand { release_us: 0, size: 200_000, deadline_us: Some(100_000), priority: 0, needs: [None; 2] };
     let bound = Bound::of(&supply, &[block]);
     let mut run = run("minrtt", 1);
     let reached = run.flows[0].in_time_bytes_ratio.unwrap();

@@ -44,6 +44,11 @@ impl ClassRecorder {
         self.latency.record(latency_us);
     }
 
+    /// A block was whole before its deadline, with all that it needs.
+    pub(super) fn on_decodable(&mut self) {
+        self.result.tally.decodable_blocks += 1;
+    }
+
     pub(super) fn on_lost(&mut self, why: LostReason) {
         *lost_blocks(&mut self.result.tally, why) += 1;
     }

@@ -14,6 +14,8 @@ struct OpenBlock {
     size: u64,
     deadline_us: Option<u64>,
     class: usize,
+    /// Whether it can need other blocks.
+    is_picture: bool,
     /// Which of the flow's offers it is.
     index: u64,
     /// Bytes that arrived before the deadline.
@@ -49,7 +51,9 @@ pub(crate) struct FlowRecorder {
     pub(super) packet_delay: Times,
     points: Thinned,
     missing: Missing,
-    pictures: Option<Pictures>,
+    pictures: Pictures,
+    /// Whether they are shown, as a film.
+    is_film: bool,
     /// Last delivery, or the first offer before there was one.
     quiet_since_us: Option<u64>,
 }
@@ -64,7 +68,8 @@ impl FlowRecorder {
             packet_delay: Times::new(),
             points: Thinned::new(duration_us),
             missing: Missing::new(duration_us),
-            pictures: result.picture_us.take().map(Pictures::new),
+            pictures: Pictures::new(result.picture_us.unwrap_or(0)),
+            is_film: result.picture_us.take().is_some(),
             quiet_since_us: None,
             result,
         }
@@ -75,8 +80,8 @@ impl FlowRecorder {
         let class = usize::from(offer.class);
         self.classes[class].on_offer(offer.size);
         self.quiet_since_us.get_or_insert(offer.at_us);
-        if let (Some(pictures), Some(frame)) = (&mut self.pictures, offer.frame) {
-            pictures.on_offer(self.offers, offer.at_us, offer.deadline_us, frame);
+        if let Some(frame) = offer.frame {
+            self.pictures.on_offer(self.offers, offer, frame);
         }
         self.open.insert(
             block,
@@ -85,6 +90,7 @@ impl FlowRecorder {
                 size: offer.size,
                 deadline_us: offer.deadline_us,
                 class,
+                is_picture: offer.frame.is_some(),
                 index: self.offers,
                 timely_bytes: 0,
                 begun: false,
@@ -128,8 +134,10 @@ impl FlowRecorder {
             class.on_found(why);
         }
         class.on_delivered(open.size, latency_us, timely);
-        if let Some(pictures) = &mut self.pictures {
-            pictures.on_delivered(open.index, at_us);
+        if open.is_picture {
+            self.pictures.on_delivered(open.index, at_us);
+        } else if timely {
+            class.on_decodable();
         }
         self.points.record(LatencyPoint { at_us: open.at_us, latency_us });
         self.end_gap(at_us);
@@ -190,6 +198,10 @@ impl FlowRecorder {
 
     pub(super) fn finish(mut self, end_us: u64) -> FlowResult {
         self.settle(end_us);
+        let ready = self.pictures.ready();
+        for class in self.pictures.decodable(&ready) {
+            self.classes[class].on_decodable();
+        }
         let total = self.total();
         let slots = end_us.div_ceil(SAMPLE_INTERVAL_US) as usize;
         for column in [&mut self.result.delivered_blocks, &mut self.result.delivered_bytes] {
@@ -203,7 +215,7 @@ impl FlowRecorder {
         FlowResult {
             total,
             in_time_bytes_ratio: ratio(timely.0, timely.1),
-            playback: self.pictures.map(|pictures| pictures.finish(end_us)),
+            playback: self.is_film.then(|| self.pictures.finish(&ready, end_us)),
             completion_rate: total.in_time_ratio(),
             latency: latency.percentiles(),
             waiting: waiting.percentiles(),
@@ -222,7 +234,7 @@ impl FlowRecorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::offer::Class;
+    use crate::offer::{Class, Frame};
 
     fn offer(at_us: u64) -> Offer {
         Offer {
@@ -300,6 +312,33 @@ mod tests {
         assert_eq!((result.total.expired_blocks, result.total.closed_blocks), (0, 0));
         assert_eq!((result.total.in_time_blocks, result.stray_deliveries), (1, 0));
         assert_eq!(result.longest_gap_us, 90_000);
+    }
+
+    #[test]
+    fn a_block_is_decodable_if_all_that_it_needs_is_there_by_its_deadline() {
+        let mut recorder = recorder();
+        // Each needs the one before; the last is no picture.
+        for block in 0..5 {
+            let frame = Some(Frame::in_sequence(block, block == 0)).filter(|_| block < 4);
+            recorder.on_offer(block, &Offer { frame, ..offer(block * 50_000) });
+        }
+        // The second is late for itself, and early enough for the third.
+        for (block, at_us) in [(0, 40_000), (1, 190_000), (2, 140_000), (4, 240_000)] {
+            recorder.on_delivered(block, at_us);
+        }
+        let result = recorder.finish(1_000_000);
+        assert_eq!((result.total.in_time_blocks, result.total.decodable_blocks), (3, 3));
+        assert_eq!(result.classes[0].tally.decodable_ratio(), Some(0.6));
+        assert_eq!(result.playback, None);
+
+        let mut recorder = self::recorder();
+        for block in 0..3 {
+            recorder
+                .on_offer(block, &Offer { frame: Some(Frame::in_sequence(block, block == 0)), ..offer(0) });
+        }
+        [1, 2].into_iter().for_each(|block| recorder.on_delivered(block, 50_000));
+        let tally = recorder.finish(1_000_000).total;
+        assert_eq!((tally.in_time_blocks, tally.decodable_blocks), (2, 0), "without the first, none");
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub struct Limit {
     pub open_bytes: u64,
     /// Of the decided blocks, the most that can be whole before their deadline. An upper bound.
     pub in_time_blocks: u64,
+    /// Of the decided blocks, the most that can be whole before their deadline with all that they need. An upper bound.
+    #[serde(default)]
+    pub decodable_blocks: u64,
     /// Of the bytes of the decided blocks, the most that can arrive before their deadline, whether their
     /// blocks become whole or not. Exact for the network as [`Supply`](crate::bound::Supply) sees it.
     pub in_time_bytes: u64,
@@ -53,6 +56,12 @@ impl Limit {
     /// an open block counts if it happens to be delivered. `None` without blocks.
     pub fn in_time_ratio(&self) -> Option<f64> {
         ratio(self.in_time_blocks + self.open_blocks, self.offered_blocks)
+    }
+
+    /// The highest [`Tally::decodable_ratio`](super::Tally::decodable_ratio) that a run can show, with open blocks as
+    /// above. `None` without blocks.
+    pub fn decodable_ratio(&self) -> Option<f64> {
+        ratio(self.decodable_blocks + self.open_blocks, self.offered_blocks)
     }
 
     /// The highest share of the bytes of decided blocks that can arrive before the deadline of their block. `None`

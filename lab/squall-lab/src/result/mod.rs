@@ -186,6 +186,10 @@ pub struct Tally {
     pub in_time_blocks: u64,
     /// Their bytes.
     pub in_time_bytes: u64,
+    /// Delivered before their deadline, and all that they need, directly or through others, before that too; without a
+    /// deadline, delivered with all that they need.
+    #[serde(default)]
+    pub decodable_blocks: u64,
     /// Not delivered: the deadline passed.
     pub expired_blocks: u64,
     /// Not delivered: cancelled by the scheduler or the application.
@@ -214,6 +218,11 @@ impl Tally {
         ratio(self.in_time_blocks, self.decided_blocks())
     }
 
+    /// Decodable in time / decided; `None` if no block was decided.
+    pub fn decodable_ratio(&self) -> Option<f64> {
+        ratio(self.decodable_blocks, self.decided_blocks())
+    }
+
     /// In time / delivered; `None` if nothing arrived.
     pub fn efficiency(&self) -> Option<f64> {
         ratio(self.in_time_blocks, self.delivered_blocks)
@@ -234,6 +243,7 @@ impl Tally {
             delivered_bytes: self.delivered_bytes + other.delivered_bytes,
             in_time_blocks: self.in_time_blocks + other.in_time_blocks,
             in_time_bytes: self.in_time_bytes + other.in_time_bytes,
+            decodable_blocks: self.decodable_blocks + other.decodable_blocks,
             expired_blocks: self.expired_blocks + other.expired_blocks,
             cancelled_blocks: self.cancelled_blocks + other.cancelled_blocks,
             refused_blocks: self.refused_blocks + other.refused_blocks,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::distribution::{Percentiles, Times};
 use super::round6;
-use crate::offer::Frame;
+use crate::offer::{Frame, Offer};
 
 /// Below this many pictures a second motion is not smooth (STORM §5.5).
 const SMOOTH_FPS: u64 = 24;
@@ -97,6 +97,7 @@ pub(super) struct Pictures {
 struct Block {
     at_us: u64,
     deadline_us: Option<u64>,
+    class: usize,
     frame: Frame,
     arrived_us: Option<u64>,
 }
@@ -107,9 +108,10 @@ impl Pictures {
     }
 
     /// The `index`th block of the flow is (a part of) a picture.
-    pub(super) fn on_offer(&mut self, index: u64, at_us: u64, deadline_us: Option<u64>, frame: Frame) {
+    pub(super) fn on_offer(&mut self, index: u64, offer: &Offer, frame: Frame) {
+        let Offer { at_us, deadline_us, class, .. } = *offer;
         self.blocks.resize(index as usize, None);
-        self.blocks.push(Some(Block { at_us, deadline_us, frame, arrived_us: None }));
+        self.blocks.push(Some(Block { at_us, deadline_us, class: class.into(), frame, arrived_us: None }));
     }
 
     pub(super) fn on_delivered(&mut self, index: u64, at_us: u64) {
@@ -118,12 +120,21 @@ impl Pictures {
         }
     }
 
-    pub(super) fn finish(self, end_us: u64) -> Playback {
-        let ready = self.ready();
+    /// The class of each block that could be decoded before its deadline.
+    pub(super) fn decodable(&self, ready: &[Option<u64>]) -> impl Iterator<Item = usize> {
+        let timely = |(block, ready): (&Option<Block>, &Option<u64>)| {
+            let (block, ready) = ((*block)?, (*ready)?);
+            let due = block.deadline_us.map(|deadline| block.at_us.saturating_add(deadline));
+            due.is_none_or(|due| ready <= due).then_some(block.class)
+        };
+        self.blocks.iter().zip(ready).filter_map(timely)
+    }
+
+    pub(super) fn finish(self, ready: &[Option<u64>], end_us: u64) -> Playback {
         // By number of the picture: whether it was shown; none if that is open at the end.
         let mut shown: Vec<Option<bool>> = Vec::new();
         let mut latency = Times::new();
-        for (block, ready) in self.blocks.iter().zip(&ready) {
+        for (block, ready) in self.blocks.iter().zip(ready) {
             let Some(block) = block.as_ref().filter(|block| block.frame.base) else { continue };
             if let Some(ready) = ready {
                 latency.record(ready.saturating_sub(block.at_us));
@@ -145,7 +156,7 @@ impl Pictures {
     }
 
     /// When each block could be decoded. What a block needs may come after it.
-    fn ready(&self) -> Vec<Option<u64>> {
+    pub(super) fn ready(&self) -> Vec<Option<u64>> {
         let mut ready: Vec<Option<Option<u64>>> = vec![None; self.blocks.len()];
         for first in 0..self.blocks.len() {
             let mut chain = vec![first];
@@ -214,14 +225,25 @@ fn share(part: f64, whole: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::offer::Class;
 
     const INTERVAL: u64 = 40_000;
+
+    fn offer(pictures: &mut Pictures, index: u64, at_us: u64, deadline_us: Option<u64>, frame: Frame) {
+        let offer = Offer { deadline_us, ..Offer::new(at_us, 1, 0, &Class::new("picture", true, 0)) };
+        pictures.on_offer(index, &offer, frame);
+    }
+
+    fn finish(pictures: Pictures, end_us: u64) -> Playback {
+        let ready = pictures.ready();
+        pictures.finish(&ready, end_us)
+    }
 
     fn film(count: u64) -> Pictures {
         let mut pictures = Pictures::new(INTERVAL);
         for index in 0..count {
             let frame = Frame::in_sequence(index, index.is_multiple_of(25));
-            pictures.on_offer(index, index * INTERVAL, Some(100_000), frame);
+            offer(&mut pictures, index, index * INTERVAL, Some(100_000), frame);
         }
         pictures
     }
@@ -231,7 +253,7 @@ mod tests {
         for index in (0..100).filter(|index| !missing(*index)) {
             pictures.on_delivered(index, index * INTERVAL + delay_us(index));
         }
-        pictures.finish(10_000_000)
+        finish(pictures, 10_000_000)
     }
 
     #[test]
@@ -266,9 +288,9 @@ mod tests {
         // I0 P2 B1 in the order of display 0, 1, 2.
         let mut pictures = Pictures::new(INTERVAL);
         let frame = |picture, needs| Frame { picture, base: true, needs };
-        pictures.on_offer(0, 0, Some(100_000), frame(0, [None, None]));
-        pictures.on_offer(1, 0, Some(100_000), frame(1, [Some(0), Some(2)]));
-        pictures.on_offer(2, 0, Some(100_000), frame(2, [Some(0), None]));
+        offer(&mut pictures, 0, 0, Some(100_000), frame(0, [None, None]));
+        offer(&mut pictures, 1, 0, Some(100_000), frame(1, [Some(0), Some(2)]));
+        offer(&mut pictures, 2, 0, Some(100_000), frame(2, [Some(0), None]));
         for (index, at_us) in [(0, 10_000), (1, 20_000), (2, 90_000)] {
             pictures.on_delivered(index, at_us);
         }
@@ -278,18 +300,18 @@ mod tests {
     #[test]
     fn refinements_are_not_needed() {
         let mut pictures = Pictures::new(INTERVAL);
-        pictures.on_offer(0, 0, Some(100_000), Frame { picture: 0, base: true, needs: [None; 2] });
+        offer(&mut pictures, 0, 0, Some(100_000), Frame { picture: 0, base: true, needs: [None; 2] });
         let refinement = Frame { picture: 0, base: false, needs: [Some(0), None] };
-        pictures.on_offer(1, 0, Some(100_000), refinement);
+        offer(&mut pictures, 1, 0, Some(100_000), refinement);
         pictures.on_delivered(0, 10_000);
-        assert_eq!(pictures.finish(1_000_000).shown, 1);
+        assert_eq!(finish(pictures, 1_000_000).shown, 1);
     }
 
     #[test]
     fn what_is_open_at_the_end_is_not_counted() {
         let pictures = film(3);
-        assert_eq!(pictures.finish(100_000).pictures, 0);
-        let playback = film(3).finish(150_000);
+        assert_eq!(finish(pictures, 100_000).pictures, 0);
+        let playback = finish(film(3), 150_000);
         assert_eq!((playback.pictures, playback.shown), (2, 0));
     }
 
@@ -317,7 +339,7 @@ mod tests {
         let mut pictures = Pictures::new(INTERVAL);
         for (index, need) in [(0, 1), (1, 0)] {
             let frame = Frame { picture: index, base: true, needs: [Some(need), None] };
-            pictures.on_offer(index, 0, None, frame);
+            offer(&mut pictures, index, 0, None, frame);
             pictures.on_delivered(index, 5);
         }
         assert!(pictures.ready().iter().all(Option::is_none));

@@ -1,6 +1,6 @@
 //! What no scheduler could surpass with the blocks of a run.
 
-use crate::bound::{Clairvoyant, Demand, Supply};
+use crate::bound::{Clairvoyant, Demand, Demands, Supply};
 use crate::flow::Direction;
 use crate::offer::Offer;
 use crate::result::{DirectionBound, FlowResult, RunResult};
@@ -12,27 +12,29 @@ pub(super) struct Offered(Vec<Block>);
 
 struct Block {
     flow: usize,
-    class: u16,
-    demand: Demand,
+    offer: Offer,
 }
 
 impl Offered {
     pub(super) fn add(&mut self, flow: usize, offer: &Offer) {
-        self.0.push(Block { flow, class: offer.class, demand: offer.into() });
+        self.0.push(Block { flow, offer: *offer });
     }
 
     /// Writes the bounds into the result: of each flow and class as if the others had nothing to send, and of
-    /// all blocks of a direction together, by priority.
-    pub(super) fn bound(&self, scenario: &Scenario, result: &mut RunResult) {
+    /// all blocks of a direction together, by priority. `cap` is what metered paths may carry, if there is a limit.
+    pub(super) fn bound(&self, scenario: &Scenario, cap: Option<u64>, result: &mut RunResult) {
         for direction in [Direction::Down, Direction::Up] {
             let blocks = self.0.iter().filter(|block| result.flows[block.flow].direction == direction);
             let blocks: Vec<&Block> = blocks.collect();
             if blocks.is_empty() {
                 continue;
             }
-            let demands: Vec<Demand> = blocks.iter().map(|block| block.demand).collect();
+            let mut demands = Demands::default();
+            blocks.iter().for_each(|block| demands.add(block.flow, &block.offer));
+            let demands: Vec<Demand> = demands.finish();
             let supply = Supply::of(&scenario.paths, result.seed, result.duration_us, direction)
-                .expect("the paths of a run that came to its end are sound");
+                .expect("the paths of a run that came to its end are sound")
+                .capped(cap, &scenario.paths);
             let clairvoyant = Clairvoyant::new(&supply, &demands);
             let flows = result.flows.iter_mut().enumerate();
             for (index, flow) in flows.filter(|(_, flow)| flow.direction == direction) {
@@ -40,7 +42,7 @@ impl Offered {
                     scenario.flows[index].traffic.classes().into_iter().map(|class| class.name).collect();
                 bound_flow(flow, &clairvoyant, |place| {
                     let block = blocks[place];
-                    (block.flow == index).then(|| names[usize::from(block.class)].as_str())
+                    (block.flow == index).then(|| names[usize::from(block.offer.class)].as_str())
                 });
             }
             result.bounds.push(DirectionBound { direction, bound: clairvoyant.by_priority() });

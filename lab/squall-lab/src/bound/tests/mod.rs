@@ -4,7 +4,7 @@ mod properties;
 
 use squall_net::{Direction, PathConfig};
 
-use super::{Bound, Demand, Limit, Supply};
+use super::{Bound, Clairvoyant, Demand, Limit, Supply};
 
 const END: u64 = 1_000_000;
 
@@ -31,6 +31,7 @@ fn block(release: u64, packets: u64, deadline: u64, priority: u8) -> Demand {
         size: packets * FULL,
         deadline_us: Some(deadline * 1_000),
         priority,
+        needs: [None; 2],
     }
 }
 
@@ -113,6 +114,78 @@ fn small_blocks_count_before_large_ones() {
     // No window is large enough for any of these, though half of all bytes can be in time.
     let torn: Vec<Demand> = (0..9).map(|number| block(number * 10, 20, 10, 0)).collect();
     assert_eq!(in_time(total(&[&one], &torn)), (0, 90.0));
+}
+
+/// The same, which needs the one at this place.
+fn needing(need: usize, block: Demand) -> Demand {
+    Demand { needs: [None, Some(need)], ..block }
+}
+
+/// In-time and decodable blocks.
+fn decodable(texts: &[&str], demands: &[Demand]) -> (u64, u64) {
+    let limit = total(texts, demands);
+    (limit.in_time_blocks, limit.decodable_blocks)
+}
+
+#[test]
+fn of_a_chain_only_those_count_that_all_before_them_leave_time_for() {
+    let one = path("a", "");
+    let apart: Vec<Demand> = (0..5).map(|number| block(5 * number, 10, 20, 0)).collect();
+    assert_eq!(decodable(&[&one], &apart), (4, 4), "one of them is left out");
+    // One after the other they take 10, 15, 20, 25 and 30 ms.
+    let chain = |number: usize| if number == 0 { apart[0] } else { needing(number - 1, apart[number]) };
+    let chain: Vec<Demand> = (0..5).map(chain).collect();
+    assert_eq!(decodable(&[&one], &chain), (4, 3));
+    let reversed: Vec<Demand> = chain
+        .iter()
+        .rev()
+        .map(|one| Demand { needs: one.needs.map(|need| Some(4 - need?)), ..*one })
+        .collect();
+    assert_eq!(decodable(&[&one], &reversed), (4, 3), "the order in which they are given does not matter");
+}
+
+#[test]
+fn what_is_late_still_serves_others() {
+    let one = path("a", "");
+    let late = [block(0, 30, 20, 0), needing(0, block(5, 1, 30, 0)), needing(0, block(5, 1, 25, 0))];
+    assert_eq!(decodable(&[&one], &late), (2, 1));
+    // What cannot be there at all, or needs itself, or something that is not there.
+    let never = [block(0, 3_000, 20, 0), needing(0, block(5, 1, 900, 0)), needing(2, block(5, 1, 9, 0))];
+    assert_eq!(decodable(&[&one], &never), (2, 1));
+    assert_eq!(decodable(&[&one], &[needing(7, block(5, 1, 30, 0))]), (1, 1));
+}
+
+#[test]
+fn a_key_frame_takes_its_bytes_from_those_that_need_it() {
+    let one = path("a", "");
+    let mut group = vec![block(0, 9, 10, 0)];
+    group.extend((0..10).map(|_| needing(0, block(0, 1, 10, 0))));
+    // Ten packets of nineteen, which eleven blocks share.
+    assert_eq!(decodable(&[&one], &group), (10, 5));
+    // Without it none is decodable, whatever the class that is asked for.
+    let clairvoyant_of_the_others = |deadline| {
+        group[0] = block(0, 9, deadline, 0);
+        let supply = supply(&[&one]);
+        let clairvoyant = Clairvoyant::new(&supply, &group);
+        clairvoyant.limit(|place| place > 0).decodable_blocks
+    };
+    let mut of = clairvoyant_of_the_others;
+    assert_eq!([of(10), of(1)], [5, 5], "it serves them, even if it is late itself");
+}
+
+#[test]
+fn a_cap_bounds_what_metered_paths_carry() {
+    let (free, metered) = (path("a", ""), path("b", "metered=true"));
+    let paths = paths(&[&free, &metered]);
+    let supply = |cap| supply(&[&free, &metered]).capped(cap, &paths);
+    let blocks: Vec<Demand> = (0..4).map(|number| block(20 * number, 20, 10, 0)).collect();
+    let of = |cap| in_time(Bound::of(&supply(cap), &blocks).total);
+    assert_eq!(of(None), (4, 80.0));
+    // A packet has 1,452 bytes of UDP payload; the free path carries ten in time.
+    assert_eq!(of(Some(25 * 1_452)), (3, 65.0));
+    assert_eq!(of(Some(0)), (2, 40.0));
+    assert_eq!(of(Some(u64::MAX)), (4, 80.0));
+    assert_eq!(supply(Some(1_452)).room(0, 10_000) / 1_000_000, i128::from(11 * FULL + 1));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What holds for any paths and blocks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use squall_net::{Direction, Network, PathConfig};
@@ -55,8 +55,66 @@ fn some_blocks(most: usize) -> impl Strategy<Value = Vec<Demand>> {
         size,
         deadline_us: Some(deadline),
         priority,
+        needs: [None; 2],
     });
     prop::collection::vec(block, 1..most)
+}
+
+/// Blocks that need others, most of them the one before.
+fn some_pictures(most: usize) -> impl Strategy<Value = Vec<Demand>> {
+    (some_blocks(most), prop::collection::vec((0usize..5, 0usize..16), most)).prop_map(|(blocks, needs)| {
+        let mut blocks: Vec<Demand> =
+            blocks.into_iter().map(|block| Demand { release_us: block.release_us / 2, ..block }).collect();
+        blocks.sort_by_key(|block| block.release_us);
+        for (place, (kind, other)) in (0..blocks.len()).zip(needs) {
+            let before = place.checked_sub(1);
+            blocks[place].needs = match kind {
+                0 => [None; 2],
+                1 => [before.map(|_| other % place), None],
+                2 => [before, before.map(|_| other % place)],
+                _ => [None, before],
+            };
+        }
+        blocks
+    })
+}
+
+/// A block and all that it needs.
+fn closure(blocks: &[Demand], place: usize) -> BTreeSet<usize> {
+    let mut all = BTreeSet::from([place]);
+    for need in blocks[place].needs.into_iter().flatten() {
+        all.append(&mut closure(blocks, need));
+    }
+    all
+}
+
+/// The most blocks that can be decodable in time, of all sets of them: the bytes of each and of all that it needs must
+/// be carried by the time at which it is due.
+fn most_decodable(supply: &Supply, blocks: &[Demand]) -> u64 {
+    let decodable = |chosen: u32| {
+        let mut dues: BTreeMap<usize, u64> = BTreeMap::new();
+        for place in (0..blocks.len()).filter(|place| chosen & (1 << place) != 0) {
+            for needed in closure(blocks, place) {
+                let by = dues.entry(needed).or_insert(u64::MAX);
+                *by = due(&blocks[place]).min(*by);
+            }
+        }
+        let jobs: Vec<(usize, u64)> = dues.into_iter().collect();
+        let sweep = Sweep::new(supply, jobs.iter().map(|(place, by)| (blocks[*place].release_us, Some(*by))));
+        let size = |job: usize| blocks[jobs[job].0].size;
+        let all: u128 = (0..jobs.len()).map(|job| u128::from(size(job)) * 1_000_000).sum();
+        sweep.carried(&(0..jobs.len()).collect::<Vec<_>>(), size) == all
+    };
+    // Headers of last packets, which parts of blocks do not have, exclude some that are late even alone.
+    let may_count = |block: &Demand| {
+        due(block) < END
+            && supply.least_latency_us(block).is_some_and(|least| Some(least) <= block.deadline_us)
+    };
+    let (count, chosen) = (blocks.len(), 0..1u32 << blocks.len());
+    let is_open =
+        |chosen: u32| (0..count).all(|place| chosen & (1 << place) == 0 || may_count(&blocks[place]));
+    let possible = chosen.filter(|chosen| is_open(*chosen) && decodable(*chosen));
+    possible.map(|chosen| u64::from(chosen.count_ones())).max().unwrap_or(0)
 }
 
 fn supply(paths: &[PathConfig]) -> Supply {
@@ -70,8 +128,9 @@ fn due(block: &Demand) -> u64 {
 /// The bytes in time, in millionths, by the other way round: the least cut. Whatever blocks are chosen, no more can
 /// be carried than the others have and what the moments can that serve any of the chosen.
 fn least_cut(supply: &Supply, blocks: &[Demand]) -> u128 {
-    let mut amounts: BTreeMap<u32, u128> = BTreeMap::new();
+    let mut serialisers: Vec<(BTreeMap<u32, u128>, u128)> = Vec::new();
     for serialiser in supply.serialisers() {
+        let mut amounts: BTreeMap<u32, u128> = BTreeMap::new();
         let reach: Vec<Option<u64>> = blocks.iter().map(|block| serialiser.latest(due(block))).collect();
         let mut cuts: Vec<u64> = blocks.iter().map(|block| block.release_us).collect();
         cuts.extend(reach.iter().flatten());
@@ -82,16 +141,16 @@ fn least_cut(supply: &Supply, blocks: &[Demand]) -> u128 {
             let served = (0..blocks.len()).filter(|block| serves(*block)).map(|block| 1u32 << block).sum();
             *amounts.entry(served).or_default() += u128::from(amount);
         }
+        serialisers.push((amounts, serialiser.cap.map_or(u128::MAX, u128::from)));
     }
     let need = |block: usize| u128::from(blocks[block].size) * 1_000_000;
     let cut = |chosen: u32| {
         let others = (0..blocks.len()).filter(|block| chosen & (1 << block) == 0).map(need).sum::<u128>();
-        others
-            + amounts
-                .iter()
-                .filter(|(served, _)| *served & chosen != 0)
-                .map(|(_, amount)| amount)
-                .sum::<u128>()
+        let served = |(amounts, cap): &(BTreeMap<u32, u128>, u128)| {
+            let served = amounts.iter().filter(|(served, _)| *served & chosen != 0);
+            served.map(|(_, amount)| amount).sum::<u128>().min(*cap)
+        };
+        others + serialisers.iter().map(served).sum::<u128>()
     };
     (0..1u32 << blocks.len()).map(cut).min().unwrap_or(0)
 }
@@ -165,20 +224,50 @@ proptest! {
     }
 
     #[test]
-    fn the_emulator_never_gives_more(paths in some_paths(), blocks in some_blocks(30)) {
+    fn a_cap_is_a_cut_as_well(
+        paths in some_paths(), blocks in some_blocks(8), cap in 0u64..200_000, last in 0usize..3,
+    ) {
+        let mut paths = paths;
+        let last = last % paths.len();
+        paths[last].metered = true;
+        let supply = supply(&paths).capped(Some(cap), &paths);
+        prop_assert_eq!(carried(&supply, &blocks), least_cut(&supply, &blocks));
+    }
+
+    #[test]
+    fn no_set_of_blocks_surpasses_the_decodable_bound(
+        paths in some_paths(), blocks in some_pictures(8), cap in prop::option::of(0u64..200_000),
+    ) {
+        let mut paths = paths;
+        paths[0].metered = true;
+        let supply = supply(&paths).capped(cap, &paths);
+        let limit = Bound::of(&supply, &blocks).total;
+        let most = most_decodable(&supply, &blocks);
+        prop_assert!(most <= limit.decodable_blocks, "{} > {:?}", most, limit);
+        prop_assert!(limit.decodable_blocks <= limit.in_time_blocks);
+        let free: Vec<Demand> = blocks.iter().map(|block| Demand { needs: [None; 2], ..*block }).collect();
+        let free = Bound::of(&supply, &free).total;
+        prop_assert_eq!((free.decodable_blocks, free.in_time_blocks), (free.in_time_blocks, limit.in_time_blocks));
+    }
+
+    #[test]
+    fn the_emulator_never_gives_more(paths in some_paths(), blocks in some_pictures(30)) {
         let supply = supply(&paths);
         let bound = Bound::of(&supply, &blocks);
         let played = play(&paths, &blocks);
         for class in &bound.classes {
-            let (mut whole, mut bytes) = (0, 0);
-            for (block, (last, in_time)) in blocks.iter().zip(&played) {
+            let (mut whole, mut bytes, mut decodable) = (0, 0, 0);
+            for (place, (block, (last, in_time))) in blocks.iter().zip(&played).enumerate() {
                 let least = supply.least_latency_us(block);
                 prop_assert!(last.is_none_or(|last| least.is_some_and(|least| least <= last - block.release_us)));
                 if block.priority <= class.priority && due(block) < END {
                     whole += u64::from(last.is_some_and(|last| last <= due(block)));
                     bytes += in_time;
+                    let ready = |needed: &usize| played[*needed].0.is_some_and(|last| last <= due(block));
+                    decodable += u64::from(closure(&blocks, place).iter().all(ready));
                 }
             }
+            prop_assert!(decodable <= class.so_far.decodable_blocks, "{} > {:?}", decodable, class.so_far);
             prop_assert!(whole <= class.so_far.in_time_blocks, "{} > {:?}", whole, class.so_far);
             prop_assert!(bytes <= class.so_far.in_time_bytes, "{} > {:?}", bytes, class.so_far);
         }
