@@ -81,12 +81,12 @@ pub(crate) fn compared(experiments: &[Experiment], synthetic: &[Finding], record
 }
 
 /// Which paper an experiment is from.
-fn title(experiment: &Experiment) -> &str {
+pub(crate) fn title(experiment: &Experiment) -> &str {
     if experiment.source.paper.is_empty() { "Our own" } else { &experiment.source.paper }
 }
 
 /// In order of first appearance.
-fn papers<'a>(experiments: &[&'a Experiment]) -> Vec<&'a str> {
+pub(crate) fn papers<'a>(experiments: &[&'a Experiment]) -> Vec<&'a str> {
     let mut papers: Vec<&str> = Vec::new();
     for experiment in experiments {
         if !papers.contains(&title(experiment)) {
@@ -166,6 +166,6 @@ pub(crate) fn sentence(words: &str) -> String {
 }
 
 /// Without what would end a cell.
-fn escaped(cell: &str) -> String {
+pub(crate) fn escaped(cell: &str) -> String {
     cell.replace('|', "\\|")
 }

@@ -208,6 +208,58 @@ fn recorded_networks_are_shown_beside_synthetic_ones() {
     assert!(said.contains("not the findings of --json") && code == Some(2), "{said}");
 }
 
+/// Only the system of the paper and the challenger run, in all forms of output.
+#[test]
+fn a_challenger_is_shown_beside_the_papers_system() {
+    let scratch = Scratch::new("repro-challenger");
+    let paper = "[paper]\nsystem = \"Narrow\"\nscheduler = \"minrtt\"\n";
+    let file = scratch.write("narrow.toml", format!("{EXPERIMENT}{paper}").as_bytes()).display().to_string();
+    let path = |name: &str| scratch.path(name).display().to_string();
+    let (whole, out, page, json, report) =
+        (path("whole"), path("out"), path("page.md"), path("found.json"), path("report.html"));
+    assert!(run(["repro", &file, "--out", &whole]).status.success());
+    let files = ["--markdown", &page, "--json", &json, "--report", &report, "--merge", &whole];
+    let output = run([&["repro", &file, "--challenger", "redundant", "--out", &out], &files[..]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stderr);
+    // Of the eight runs before, those at the other rate are not needed.
+    assert!(said.contains("whole: 4 runs taken over\n") && said.contains("0 runs in "), "{said}");
+    let text = String::from_utf8(output.stdout).expect("is text");
+    assert!(text.contains("redundant beside the systems of the papers\n"), "{text}");
+    assert!(text.contains("in_time_ratio of flow blocks at rate 4") && text.contains("  behind\n"), "{text}");
+    assert!(text.contains("\nNarrow: 1 comparison: 1 behind\n"), "{text}");
+    let page = std::fs::read_to_string(&page).expect("was written");
+    assert!(page.starts_with("# redundant beside the systems of the papers\n"), "{page}");
+    assert!(page.contains("| Narrow | 1 | 0 | 0 | 0 | 1 | 0 |\n"), "{page}");
+    let row = page.lines().find(|line| line.starts_with("| narrow |")).expect("is there");
+    let cells: Vec<&str> = row.split(" | ").collect();
+    assert_eq!((cells[1], cells[2]), ("in_time_ratio of flow blocks at rate 4", "more"), "{row}");
+    assert!(cells[3].starts_with("`minrtt` ") && cells[4].starts_with("`redundant` "), "{row}");
+    assert!(cells[5].starts_with('-') && cells[6] == "behind |", "{row}");
+    let found: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&json).expect("was written")).expect("is JSON");
+    assert_eq!(found[0]["verdict"], "does_not_hold");
+    assert_eq!(found[0]["values"]["challenger"], "redundant");
+    assert!(std::fs::read_to_string(&report).expect("was written").contains("<p>redundant: "));
+}
+
+#[test]
+fn challengers_that_cannot_be_compared_are_refused_in_a_line() {
+    let scratch = Scratch::new("repro-no-challenger");
+    let paper = "[paper]\nscheduler = \"minrtt\"\n";
+    let file = scratch.write("narrow.toml", format!("{EXPERIMENT}{paper}").as_bytes()).display().to_string();
+    let calls = [
+        ("minrt", "--challenger: "),
+        ("minrtt(speed=1)", "--challenger: "),
+        ("minrtt", "--challenger: nothing to compare minrtt with in narrow"),
+    ];
+    for (scheduler, expected) in calls {
+        let (said, code) = failure(&run(["repro", &file, "--challenger", scheduler]));
+        assert!(said.starts_with(&format!("squall-lab: {expected}")), "{said}");
+        assert_eq!((said.lines().count(), code), (1, Some(2)), "{said}");
+    }
+}
+
 #[test]
 fn a_check_that_fails_at_one_point_fails_the_experiment() {
     let scratch = Scratch::new("repro-check");

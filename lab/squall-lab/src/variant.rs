@@ -163,6 +163,24 @@ impl<'a> Variant<'a> {
     }
 }
 
+/// A label with the suffixes of another one that say what the application asks of the session: which blocks are reliable and
+/// in order (`-R`, `+stream`), what becomes of late ones (`+late`, `+keep`), and whether its encoder follows (`+follow`). One
+/// that says itself what becomes of late blocks stays with it. Those about how the transport recovers and what it reads from
+/// radios (`+stock`, `+unsteered`, `+swm`) remain its own.
+pub(crate) fn under_conditions_of(other: &str, label: &str) -> String {
+    let (other, own) = (Variant::of(other), Variant::of(label));
+    let is_open = !own.late && !own.keep;
+    let shared = [
+        (WITHOUT_DEADLINES, other.late && is_open),
+        (KEEPING_LATE, other.keep && is_open),
+        (FOLLOWING, other.follow && !own.follow),
+        (ONE_STREAM, other.one_stream && !own.one_stream),
+        (ALL_RELIABLE, other.all_reliable && !own.all_reliable),
+    ];
+    let suffixes = shared.into_iter().filter(|(_, is_missing)| *is_missing).map(|(suffix, _)| suffix);
+    std::iter::once(label.trim()).chain(suffixes).collect()
+}
+
 /// The label without its last suffix, and that suffix.
 fn split(label: &str) -> Option<(&str, &'static str)> {
     SUFFIXES.into_iter().find_map(|suffix| Some((label.strip_suffix(suffix)?, suffix)))
@@ -213,6 +231,22 @@ mod tests {
         assert!(
             expire("dams") && expire("dams+late") && !expire("dams+keep") && !expire("dams+stock+keep-R")
         );
+    }
+
+    #[test]
+    fn what_the_application_asks_for_is_the_same_for_both() {
+        let cases = [
+            ("storm", "dams", "dams"),
+            ("augur+late", "dams", "dams+late"),
+            ("augur+late", "dams+late", "dams+late"),
+            ("augur+late", " dams+keep ", "dams+keep"),
+            ("ras+swm+stock+unsteered", "dams(alpha=2)", "dams(alpha=2)"),
+            ("dams+keep+follow+stream-R", "minrtt+stock", "minrtt+stock+keep+follow+stream-R"),
+            ("dams+follow+stream-R", "minrtt-R+stream+follow", "minrtt-R+stream+follow"),
+        ];
+        for (other, label, expected) in cases {
+            assert_eq!(under_conditions_of(other, label), expected, "{label} beside {other}");
+        }
     }
 
     #[test]

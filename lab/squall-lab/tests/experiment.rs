@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use squall_lab::experiment::{Along, Experiment, PlotKind, Record, Study, Verdict, judge, read_records};
+use squall_lab::experiment::{
+    Along, Expectation, Experiment, Over, PlotKind, Record, Study, Verdict, judge, read_records,
+};
 use squall_proto::sched::Registry;
 
 const SCENARIO: &str = r#"
@@ -408,6 +410,143 @@ fn claims_are_judged_at_each_point_and_over_a_stock_transport() {
     assert!(axis.ends_with("each: no axis is called \"place\""), "{axis}");
     let steps = error(&(text + &ladder.replace("scheduler = \"minrtt\"", "scheduler = \"ecf\"")));
     assert!(steps.ends_with("steps: the experiment does not run \"ecf\""), "{steps}");
+}
+
+/// The claims of [`AXES`] about the same measure, one about another and one about none that is better or worse.
+const MORE_CLAIMS: &str = r#"
+[[claim]]
+says = "redundant sends most over b"
+flow = "blocks"
+path = "b"
+measure = "path_ratio"
+scheduler = "redundant"
+at_least = "50%"
+
+[[claim]]
+says = "its median is low"
+of = "median"
+over = "mean"
+at = { rate = "4" }
+flow = "blocks"
+measure = "p99_latency"
+scheduler = "redundant"
+against = "minrtt"
+is = "more"
+
+[[claim]]
+says = "the same of another"
+at = { rate = "4" }
+flow = "blocks"
+measure = "in_time_ratio"
+scheduler = "minrtt"
+at_least = "10%"
+
+[[check]]
+flow = "blocks"
+measure = "in_time_ratio"
+at_least = "99%"
+schedulers = ["redundant"]
+"#;
+
+#[test]
+fn a_challenger_is_compared_with_the_papers_system() {
+    let folder = Folder::new();
+    let text = SCENARIO.replace("\"redundant\"]", "\"redundant\", \"minrtt+late\"]") + AXES + MORE_CLAIMS;
+    let text = text.replace("system = \"Ours\"", "system = \"Ours\"\nscheduler = \"minrtt+late\"");
+    let set = "set = { \"path.a.rate\" = \"8mbps\" }";
+    let text =
+        text.replace(set, "set = { \"path.a.rate\" = \"8mbps\", schedulers = [\"redundant\", \"minrtt\"] }");
+    let registry = Registry::standard();
+    let experiment = folder.load(&text).expect("loads");
+    let challenged = experiment.clone().challenged_by("redundant", &registry).expect("fits").expect("is one");
+    let claims: Vec<_> = challenged
+        .claims
+        .iter()
+        .map(|claim| {
+            (claim.says.as_str(), claim.expectation, claim.over, claim.at.get("rate").map(String::as_str))
+        })
+        .collect();
+    let expected = [
+        ("in_time_ratio of flow blocks at rate 4", Expectation::More, Over::Mean, Some("4")),
+        ("in_time_ratio of flow blocks", Expectation::More, Over::Mean, None),
+        ("in_time_ratio of flow blocks at rate 8", Expectation::More, Over::Mean, Some("8")),
+        (
+            "median of the runs: p99_latency of flow blocks at rate 4",
+            Expectation::Less,
+            Over::Mean,
+            Some("4"),
+        ),
+    ];
+    assert_eq!(claims, expected, "equal ones are one, and a share of a path is neither good nor bad");
+    for claim in &challenged.claims {
+        assert_eq!(
+            (claim.scheduler.as_str(), claim.against.scheduler.as_str()),
+            ("redundant+late", "minrtt+late")
+        );
+        assert!(claim.against.at.is_empty(), "both are at the same points");
+    }
+    let (runs, _, records) = folder.study(&challenged, false, 1);
+    assert_eq!(runs, 8, "two schedulers at both points, with both seeds");
+    assert!(records.iter().all(|record| record.run.checks.is_empty()), "checks are of other schedulers");
+    let findings = judge(&challenged, &records);
+    let verdicts: Vec<Verdict> = findings.iter().map(|finding| finding.verdict).collect();
+    assert_eq!(verdicts[0], Verdict::DoesNotHold, "twice the rate does not fit: {findings:#?}");
+    let values = findings[0].values.as_ref().expect("are known");
+    assert_eq!((values.system.as_str(), values.challenger.as_str()), ("minrtt+late", "redundant+late"));
+    assert!(values.of_system.ends_with(" %") && values.of_system != values.of_challenger, "{values:?}");
+
+    // Cells that no comparison is about are not run.
+    let mut narrow = experiment.clone();
+    narrow.claims.retain(|claim| claim.at.get("rate").is_some_and(|rate| rate == "4"));
+    let narrow = narrow.challenged_by("ecf", &registry).expect("fits").expect("is one");
+    assert_eq!(narrow.cells(false).expect("are made").len(), 1);
+    assert!(narrow.cells(true).expect("are made").is_empty(), "the quick one has only the other");
+
+    let nothing = |experiment: &Experiment, scheduler: &str| {
+        experiment.clone().challenged_by(scheduler, &registry).expect("fits").is_none()
+    };
+    assert!(nothing(&experiment, "minrtt+late") && nothing(&experiment, "minrtt"), "it is the system itself");
+    let mut without = experiment.clone();
+    without.source.scheduler.clear();
+    assert!(nothing(&without, "ecf"), "there is no system");
+    let mut without = experiment;
+    without.claims.retain(|claim| claim.measure.best().is_none());
+    assert!(nothing(&without, "ecf"), "no measure is better or worse");
+    let unknown = challenge_error(&folder, &text, "ecff");
+    assert!(unknown.contains("t.toml:1:1: schedulers: ") && unknown.lines().count() == 1, "{unknown}");
+    let system = folder.load(&text.replace("scheduler = \"minrtt+late\"", "scheduler = \"rr\""));
+    let error = system.expect_err("is refused");
+    assert!(error.ends_with("scheduler: the experiment does not run \"rr\""), "{error}");
+}
+
+fn challenge_error(folder: &Folder, text: &str, scheduler: &str) -> String {
+    let experiment = folder.load(text).expect("loads");
+    experiment.challenged_by(scheduler, &Registry::standard()).expect_err("is refused").to_string()
+}
+
+/// The paper's system is a scheduler of its file: in all but two, which measure only what others lack.
+#[test]
+fn the_experiments_of_the_papers_can_be_challenged() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/papers");
+    let registry = Registry::standard();
+    let (mut with, mut without, mut unmeasured) = (0, Vec::new(), Vec::new());
+    for entry in fs::read_dir(folder).expect("is there") {
+        let experiment = Experiment::load(&entry.expect("is there").path(), &registry).expect("loads");
+        let (name, system) = (experiment.name().to_owned(), experiment.source.scheduler.clone());
+        match experiment.challenged_by("ecf", &registry).expect("fits") {
+            Some(challenged) => {
+                assert!(!challenged.cells(false).expect("are made").is_empty(), "{name}");
+                with += 1;
+            }
+            None if system.is_empty() => without.push(name),
+            None => unmeasured.push(name),
+        }
+    }
+    without.sort_unstable();
+    assert_eq!(without, ["ninetails-fig2", "storm-fig1"]);
+    unmeasured.sort_unstable();
+    assert_eq!(unmeasured, ["storm-fig12", "storm-tab3"], "errors of signals, and shares of paths");
+    assert!(with >= 24, "{with}");
 }
 
 #[test]

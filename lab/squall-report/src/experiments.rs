@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 use squall_lab::experiment::{
-    Axis, AxisPoint, Experiment, Finding, Plot, PlotKind, Point, Record, Step, Verdict, judge,
+    Axis, AxisPoint, Experiment, Finding, Plot, PlotKind, Point, Record, Step, Values, Verdict, judge,
 };
 use squall_lab::measure::{Measure, Subject};
 use squall_lab::result::RunResult;
@@ -295,7 +295,13 @@ fn claims(findings: &[Finding], named: bool) -> Markup {
                 @if named {
                     td { a href=(format!("#{}", file_name(&finding.experiment))) { (finding.experiment) } }
                 }
-                th scope="row" { (finding.says) @if !reason.is_empty() { p { "In full runs: " (reason) } } }
+                th scope="row" {
+                    (finding.says)
+                    @if let Some(Values { system, of_system, challenger, of_challenger }) = &finding.values {
+                        p { (challenger) ": " (of_challenger) ", " (system) ": " (of_system) }
+                    }
+                    @if !reason.is_empty() { p { "In full runs: " (reason) } }
+                }
                 td { (finding.expected) }
                 td { (finding.found) @if let Some(seeds) = finding.seeds { " (about " (seeds) " seeds would decide)" } }
                 td { (badge(finding.verdict, finding.verdict.as_str())) }

@@ -1,5 +1,6 @@
 //! `squall-lab repro`: experiments, and whether what is claimed of them holds.
 
+mod challenge;
 mod csv;
 mod progress;
 mod terminal;
@@ -16,7 +17,7 @@ use anyhow::Context as _;
 use clap::Args;
 use squall::sched::Registry;
 use squall_lab::{
-    RunResult,
+    RunResult, Variant,
     experiment::{Experiment, Finding, Record, Shard, Study, StudyError, judge},
     summary,
     table::{self, Column, Table},
@@ -37,7 +38,8 @@ use progress::Remaining;
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "Examples:\n  squall-lab repro --list\n  squall-lab repro --quick\n  squall-lab repro storm-fig10 storm-fig11\n  \
-    squall-lab repro dams --csv out/dams.csv\n  squall-lab repro --report out/report.html\n  squall-lab repro my-experiment.toml --quick\n\n\
+    squall-lab repro dams --csv out/dams.csv\n  squall-lab repro --report out/report.html\n  \
+    squall-lab repro storm --challenger minrtt\n  squall-lab repro my-experiment.toml --quick\n\n\
     Claims are judged by their 95 % confidence interval (Student's t, seed by seed): a comparison holds if all of it is at \
     least three quarters of the claimed size, in direction only if all of it goes the claimed way; a value holds if all of \
     it is within a quarter. What the interval leaves open is unclear, and one seed leaves everything open. No claim has \
@@ -63,6 +65,10 @@ pub(crate) struct ReproArgs {
     /// Folder of recordings that stand in for made-up links, in experiments with a table of traces
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
+    /// Compare this scheduler, with options, with each paper's own system in every measure of the paper's claims, instead of
+    /// judging the claims: ahead, tied, unclear or behind. Only the two are run
+    #[arg(long, value_name = "SCHEDULER", conflicts_with = "beside")]
+    challenger: Option<String>,
     /// Where what was run is remembered, a file of JSON Lines for each experiment
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -148,10 +154,14 @@ pub(crate) fn run(args: &ReproArgs, registry: &Arc<Registry>) -> anyhow::Result<
 
 /// Runs that are not the same are kept apart, so that none makes the others be forgotten.
 fn usual_folder(args: &ReproArgs) -> PathBuf {
+    let challenger = args.challenger.as_ref().map_or(String::new(), |label| {
+        let name = label.trim().replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
+        format!("-challenger-{name}")
+    });
     let traces = if args.traces.is_some() { "-traces" } else { "" };
     let quick = if args.quick { "-quick" } else { "" };
     let shard = args.shard.map_or(String::new(), |shard| format!("-shard-{shard}").replace('/', "-of-"));
-    PathBuf::from(format!("out/repro{traces}{quick}{shard}"))
+    PathBuf::from(format!("out/repro{challenger}{traces}{quick}{shard}"))
 }
 
 /// The page and the figures, if they are wanted.
@@ -193,9 +203,10 @@ fn publish(
         output::write(file, &(serde_json::to_string_pretty(findings)? + "\n"))?;
     }
     if let Some(file) = &args.markdown {
-        let page = match synthetic {
-            Some(synthetic) => findings::compared(experiments, synthetic, findings),
-            None => {
+        let page = match (&args.challenger, synthetic) {
+            (Some(scheduler), _) => challenge::page(scheduler, &options(args), experiments, findings),
+            (None, Some(synthetic)) => findings::compared(experiments, synthetic, findings),
+            (None, None) => {
                 let chapters = Chapter::of(records.to_vec(), experiments.to_vec());
                 let ladders: Vec<_> = chapters.iter().flat_map(Chapter::ladders).collect();
                 findings::page(&experiments.iter().collect::<Vec<_>>(), findings, &ladders)
@@ -212,12 +223,23 @@ fn publish(
         text.push_str(&summary::results(&runs, squall_terminal::wrap::width()));
         text.push('\n');
     }
-    text.push_str(&terminal::text(findings, &terminal::failed_checks(records)));
+    text.push_str(&match &args.challenger {
+        Some(scheduler) => challenge::text(scheduler, experiments, findings),
+        None => terminal::text(findings, &terminal::failed_checks(records)),
+    });
     text.push_str(&format!("runs: {}\n", folder.display()));
     for (what, file) in [("csv", &args.csv), ("json", &args.json), ("markdown", &args.markdown)] {
         text.extend(file.iter().map(|file| format!("{what}: {}\n", file.display())));
     }
     output::print(&text)
+}
+
+/// Those that change what is run, for a page that says how it was made.
+fn options(args: &ReproArgs) -> String {
+    let quick = if args.quick { " --quick" } else { "" };
+    let traces =
+        args.traces.as_ref().map_or(String::new(), |folder| format!(" --traces {}", folder.display()));
+    format!("{traces}{quick}")
 }
 
 /// What an earlier execution wrote by `--json`.
@@ -253,7 +275,34 @@ fn load(args: &ReproArgs, registry: &Registry) -> anyhow::Result<Vec<Experiment>
         let [first, second] = [&pair[0], &pair[1]].map(|experiment| experiment.file.display());
         anyhow::bail!("{first} and {second} are both called {:?}", pair[0].name());
     }
-    Ok(experiments)
+    match &args.challenger {
+        Some(scheduler) => challenged(experiments, scheduler, registry),
+        None => Ok(experiments),
+    }
+}
+
+/// The experiments that compare a scheduler with a paper's system.
+fn challenged(
+    experiments: Vec<Experiment>,
+    scheduler: &str,
+    registry: &Registry,
+) -> anyhow::Result<Vec<Experiment>> {
+    let known = Variant::of(scheduler).check(registry);
+    known.map_err(|error| anyhow::anyhow!("--challenger: {error}"))?;
+    let (mut challenged, mut others) = (Vec::new(), Vec::new());
+    for experiment in experiments {
+        let name = experiment.name().to_owned();
+        match experiment.challenged_by(scheduler, registry).map_err(whole)? {
+            Some(experiment) => challenged.push(experiment),
+            None => others.push(name),
+        }
+    }
+    let others = others.join(", ");
+    anyhow::ensure!(!challenged.is_empty(), "--challenger: nothing to compare {scheduler} with in {others}");
+    if !others.is_empty() {
+        note!("squall-lab: nothing to compare {scheduler} with in {others}");
+    }
+    Ok(challenged)
 }
 
 /// The experiments in a folder of which an id begins with one of these.

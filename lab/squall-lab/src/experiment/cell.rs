@@ -47,6 +47,7 @@ pub(super) fn cells(experiment: &Experiment, quick: bool) -> Result<Vec<Cell>, S
             };
             experiment.axes.iter().zip(points).filter(moved).count() <= 1
         })
+        .filter(|points| experiment.challenge.is_none() || is_claimed(experiment, points))
         .map(|points| {
             let mut settings = traces::settings(experiment);
             settings.extend(points.iter().flat_map(|(_, point)| point.set.clone()));
@@ -68,6 +69,13 @@ pub(super) fn cells(experiment: &Experiment, quick: bool) -> Result<Vec<Cell>, S
             Ok(Cell { point, scenario, text })
         })
         .collect()
+}
+
+/// Whether a claim is about the combination.
+fn is_claimed(experiment: &Experiment, points: &[(&str, &AxisPoint)]) -> bool {
+    let is_there =
+        |(axis, at): (&String, &String)| points.iter().any(|(name, point)| name == axis && point.name == *at);
+    experiment.claims.iter().any(|claim| claim.at.iter().all(is_there))
 }
 
 /// The text of a scenario with some of its fields set.

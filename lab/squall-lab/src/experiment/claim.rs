@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::{Measure, Subject, Unit};
+use crate::measure::{Best, Measure, Subject, Unit};
 
 /// A statement about the results of one scheduler, alone or compared.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,16 +79,6 @@ pub enum Of {
     /// That of the blocks of all runs together, as in a distribution of all frames: for percentiles of the latency
     /// of a flow.
     Pooled,
-}
-
-/// Which is better.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Best {
-    /// The highest.
-    Highest,
-    /// The lowest.
-    Lowest,
 }
 
 /// What is claimed of a measure, in its unit.

@@ -38,7 +38,7 @@ mod effect;
 pub(super) mod verdict;
 
 use effect::{Asked, Effect, Interval, Pairs, Tail, compare, mean_of_cells, pooled, resampled, sized};
-use verdict::{Finding, Stock, Verdict};
+use verdict::{Finding, Stock, Values, Verdict};
 
 use super::claim::{percent, show, signed};
 use super::{Best, Claim, Expectation, Experiment, Of, Over, Point, Record};
@@ -74,6 +74,7 @@ pub fn judge(experiment: &Experiment, records: &[Record]) -> Vec<Finding> {
             verdict,
             seeds,
             stock: claim.with(stock).as_ref().map(other),
+            values: experiment.challenge.as_ref().and_then(|_| own.compared()),
             finding: claim.finding.clone(),
         }
     };
@@ -121,6 +122,7 @@ impl Evaluator<'_> {
         let verdict = match asked.judge(&effect) {
             Verdict::Holds if !expectation.compares() && self.is_saturated(expectation) => Verdict::Saturated,
             Verdict::Unclear if !expectation.has_size() && effect.is_next_to_none() => Verdict::Tied,
+            Verdict::DoesNotHold if !expectation.has_size() && effect.is_none() => Verdict::Tied,
             verdict => verdict,
         };
         let seeds = (verdict == Verdict::Unclear).then(|| asked.seeds(&effect)).flatten();
@@ -165,13 +167,7 @@ impl Evaluator<'_> {
             Of::Median => return self.effect_of_medians(expectation),
             Of::Pooled => return self.effect_of_pooled(expectation),
         }
-        let compares = expectation.compares();
-        let alone = |point: &Point| self.own(point).into_iter().map(|own| (own, 0.0)).collect();
-        let cells: Vec<Pairs> =
-            self.points().iter().map(|p| if compares { self.pairs(p) } else { alone(p) }).collect();
-        // A cell in which some runs have nothing to measure has no mean over all seeds.
-        let runs = cells.iter().map(Vec::len).max().filter(|runs| *runs > 0)?;
-        let cells: Vec<Pairs> = cells.into_iter().filter(|pairs| pairs.len() == runs).collect();
+        let cells = self.cells(expectation.compares());
         let way = if claims_more(expectation) { 1.0 } else { -1.0 };
         let each = || cells.iter().filter_map(|pairs| compare(expectation, pairs, cells.len()));
         match self.claim.over {
@@ -181,25 +177,43 @@ impl Evaluator<'_> {
         }
     }
 
+    /// What the claim is about in each cell, beside what it is compared with, or none. A cell in which some runs have nothing
+    /// to measure has no mean over all seeds, and is left out.
+    fn cells(&self, compares: bool) -> Vec<Pairs> {
+        let alone = |point: &Point| self.own(point).into_iter().map(|own| (own, 0.0)).collect();
+        let points = self.points();
+        let cells: Vec<Pairs> =
+            points.iter().map(|point| if compares { self.pairs(point) } else { alone(point) }).collect();
+        let runs = cells.iter().map(Vec::len).max().unwrap_or(0);
+        cells.into_iter().filter(|pairs| runs > 0 && pairs.len() == runs).collect()
+    }
+
     /// That of the medians of all runs.
     fn effect_of_medians(&self, expectation: Expectation) -> Option<Effect> {
+        resampled(&self.all(expectation.compares()), |sample| sized(expectation, medians(sample)?))
+    }
+
+    /// What the claim is about in all cells together, beside what it is compared with, or none.
+    fn all(&self, compares: bool) -> Pairs {
         let points = self.points();
-        let pairs: Pairs = if expectation.compares() {
+        if compares {
             points.iter().flat_map(|point| self.pairs(point)).collect()
         } else {
             points.iter().flat_map(|point| self.own(point)).map(|own| (own, 0.0)).collect()
-        };
-        let medians = |pairs: &[&(f64, f64)]| {
-            let own = median(pairs.iter().map(|pair| pair.0).collect())?;
-            Some((own, median(pairs.iter().map(|pair| pair.1).collect())?))
-        };
-        resampled(&pairs, |sample| sized(expectation, medians(sample)?))
+        }
     }
 
     /// That of a percentile of the blocks of all runs together.
     fn effect_of_pooled(&self, expectation: Expectation) -> Option<Effect> {
-        let Claim { scheduler, subject, against, .. } = self.claim;
         let share = self.claim.measure.share_of_latency()?;
+        resampled(&self.tails_of_both(expectation.compares()), |sample| {
+            sized(expectation, pooled_of_both(sample, share)?)
+        })
+    }
+
+    /// How the latencies of all runs are distributed, beside those that they are compared with, or themselves.
+    fn tails_of_both(&self, compares: bool) -> Vec<(Tail<'_>, Tail<'_>)> {
+        let Claim { scheduler, subject, against, .. } = self.claim;
         let points = self.points();
         let tails = |scheduler: &str, at: &Point, subject: &Subject| {
             let elsewhere = points.iter().map(|point| {
@@ -210,15 +224,27 @@ impl Evaluator<'_> {
             elsewhere.flat_map(|point| self.tails(scheduler, &point, subject)).collect::<Vec<_>>()
         };
         let own = tails(scheduler, &Point::new(), subject);
-        let other = if expectation.compares() {
-            tails(&against.scheduler, &against.at, &against.subject)
-        } else {
-            own.clone()
+        let other =
+            if compares { tails(&against.scheduler, &against.at, &against.subject) } else { own.clone() };
+        own.into_iter().zip(other).collect()
+    }
+
+    /// The two values that the claim compares.
+    fn compared(&self) -> Option<Values> {
+        let (own, other) = match self.claim.of {
+            Of::Mean => means(&mean_of_cells(&self.cells(true)))?,
+            Of::Median => medians(&self.all(true).iter().collect::<Vec<_>>())?,
+            Of::Pooled => {
+                let share = self.claim.measure.share_of_latency()?;
+                pooled_of_both(&self.tails_of_both(true).iter().collect::<Vec<_>>(), share)?
+            }
         };
-        let runs: Vec<(Tail<'_>, Tail<'_>)> = own.into_iter().zip(other).collect();
-        resampled(&runs, |sample| {
-            let own = pooled(sample.iter().map(|run| run.0), share)?;
-            sized(expectation, (own, pooled(sample.iter().map(|run| run.1), share)?))
+        let unit = self.claim.measure.unit();
+        Some(Values {
+            system: self.claim.against.scheduler.clone(),
+            of_system: show(unit, other),
+            challenger: self.claim.scheduler.clone(),
+            of_challenger: show(unit, own),
         })
     }
 
@@ -330,6 +356,24 @@ impl Evaluator<'_> {
     }
 }
 
+/// The means of either.
+fn means(pairs: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len() as f64;
+    (!pairs.is_empty()).then(|| (mean(|pair| pair.0), mean(|pair| pair.1)))
+}
+
+/// The medians of either.
+fn medians(pairs: &[&(f64, f64)]) -> Option<(f64, f64)> {
+    let own = median(pairs.iter().map(|pair| pair.0).collect())?;
+    Some((own, median(pairs.iter().map(|pair| pair.1).collect())?))
+}
+
+/// The latencies that a share of the blocks of either do not exceed.
+fn pooled_of_both(runs: &[&(Tail<'_>, Tail<'_>)], share: f64) -> Option<(f64, f64)> {
+    let own = pooled(runs.iter().map(|run| run.0), share)?;
+    Some((own, pooled(runs.iter().map(|run| run.1), share)?))
+}
+
 /// By how much a scheduler is ahead of another one.
 struct Lead {
     of: Estimate,
@@ -386,7 +430,7 @@ fn claims_more(expectation: Expectation) -> bool {
 }
 
 /// Where, for the end of a sentence.
-fn place(point: &Point) -> String {
+pub(super) fn place(point: &Point) -> String {
     if point.is_empty() {
         return String::new();
     }

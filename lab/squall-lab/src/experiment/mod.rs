@@ -7,6 +7,7 @@
 //! remembers what was run; [`judge`] compares claims with it; the crate `squall-report` draws.
 
 mod cell;
+mod challenge;
 mod claim;
 mod file;
 mod judge;
@@ -25,15 +26,17 @@ use serde::Deserialize;
 use squall_sched::Registry;
 
 pub use cell::{Cell, Point};
-pub use claim::{Against, Best, Claim, Expectation, Of, Over};
+pub use challenge::Challenge;
+pub use claim::{Against, Claim, Expectation, Of, Over};
 pub use judge::judge;
-pub use judge::verdict::{Finding, Stock, Verdict};
+pub use judge::verdict::{Finding, Stock, Values, Verdict};
 pub use plot::{Along, Plot, PlotKind, PlotScale, Step};
 pub use record::{ReadRecordsError, Record, parse_records, read_records, record_line};
 pub use reduced::Reduced;
 pub use shard::Shard;
 pub use study::{Study, StudyError, StudyProgress};
 
+pub use crate::measure::Best;
 use crate::scenario::{Scenario, ScenarioError};
 
 /// Most combinations of the points of all axes.
@@ -56,6 +59,8 @@ pub struct Experiment {
     pub plots: Vec<Plot>,
     /// What to leave out when time is short.
     pub reduced: Reduced,
+    /// The schedulers that are compared, of an experiment that is [challenged](Self::challenged_by).
+    pub challenge: Option<Challenge>,
     /// Recordings that can stand in for what is made up: `traces` of the file.
     pub traces: toml::Table,
     /// Where they are, if they do.
@@ -77,6 +82,8 @@ pub struct Source {
     pub setup: String,
     /// Names of further experiments of the paper that its claims cover.
     pub also: Vec<String>,
+    /// The paper's own system, one of the schedulers; empty if it is none of them.
+    pub scheduler: String,
     /// The baselines as the paper had them, over a stock transport, by the name of Squall's: claims about the latter are
     /// judged for the former as well.
     pub stock: BTreeMap<String, String>,

@@ -41,7 +41,7 @@ pub(super) fn ids(file: &Path) -> Result<Vec<String>, ScenarioError> {
     Ok(std::iter::once(name).chain(source.also).collect())
 }
 
-fn check_schedulers(scenario: &Scenario, registry: &Registry) -> Result<(), String> {
+pub(super) fn check_schedulers(scenario: &Scenario, registry: &Registry) -> Result<(), String> {
     scenario.schedulers.iter().try_for_each(|label| {
         Variant::of(label).check_in(scenario, registry).map_err(|error| format!("schedulers: {error}"))
     })
@@ -59,11 +59,13 @@ fn resolve(tables: ExperimentFile, scenario: Scenario, text: &Text) -> Result<Ex
         claims: Vec::new(),
         plots: Vec::new(),
         traces,
+        challenge: None,
         recorded: None,
         text: text.text.clone(),
     };
     check_reduced(&experiment)?;
     check_also(&experiment.source)?;
+    check_system(&experiment)?;
     check_stock(&experiment)?;
     traces::axes(&experiment).map_err(|(key, words)| {
         let place = Place::of("traces");
@@ -92,6 +94,15 @@ fn check_also(source: &Source) -> Result<(), Problem> {
         let words = format!("also: {:?} is no name of an experiment", source.also[index]);
         Err(Problem::at(Place::of("paper").key("also").index(index), words))
     })
+}
+
+fn check_system(experiment: &Experiment) -> Result<(), Problem> {
+    let name = &experiment.source.scheduler;
+    if name.is_empty() || is_run(experiment, name) {
+        return Ok(());
+    }
+    let words = format!("scheduler: the experiment does not run {name:?}");
+    Err(Problem::at(Place::of("paper").key("scheduler"), words))
 }
 
 fn check_stock(experiment: &Experiment) -> Result<(), Problem> {

@@ -57,6 +57,16 @@ pub enum Unit {
     Number,
 }
 
+/// Which is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Best {
+    /// The highest.
+    Highest,
+    /// The lowest.
+    Lowest,
+}
+
 impl Unit {
     /// A value with its unit, as people write it.
     pub fn show(self, value: f64) -> String {
@@ -85,6 +95,15 @@ impl Measure {
         match self {
             Measure::Time(..) => Unit::Time,
             Measure::Count(count) => count.row().unit,
+        }
+    }
+
+    /// Which value of it is the best for users; none where more is neither better nor worse, as of the share of a path.
+    pub fn best(self) -> Option<Best> {
+        match self {
+            Measure::Time(_, Times::LeastLatency | Times::Rtt) => None,
+            Measure::Time(..) => Some(Best::Lowest),
+            Measure::Count(count) => count.row().better,
         }
     }
 

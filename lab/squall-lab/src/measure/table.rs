@@ -1,7 +1,7 @@
 //! One row for each measure: its name, its unit, what has it, and how it is taken.
 
 use super::Kind::{self, Class, ClassOnPath, Flow, FlowOnPath, Path, Run};
-use super::{Unit, View};
+use super::{Best, Unit, View};
 use crate::result::{
     ClassResult, FlowResult, Limit, PathResult, Percentiles, PictureQuality, Playback, RunResult, Tally,
     rate_bps, ratio, round6,
@@ -31,6 +31,7 @@ pub(super) struct Scope<'a> {
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) unit: Unit,
+    pub(super) better: Option<Best>,
     pub(super) kinds: &'static [Kind],
     pub(super) take: fn(&Scope<'_>) -> Option<f64>,
 }
@@ -40,144 +41,156 @@ const BLOCKS: &[Kind] = &[Run, Flow, Class];
 /// What has packets.
 const WIRE: &[Kind] = &[Run, Path];
 
+/// More of it is better for users, for whatever reason it is more.
+const MORE: Option<Best> = Some(Best::Highest);
+/// Less of it is better.
+const LESS: Option<Best> = Some(Best::Lowest);
+/// It is a means, or a property of the network.
+const NEITHER: Option<Best> = None;
+
 const fn row(
     name: &'static str,
     unit: Unit,
+    better: Option<Best>,
     kinds: &'static [Kind],
     take: fn(&Scope<'_>) -> Option<f64>,
 ) -> Row {
-    Row { name, unit, kinds, take }
+    Row { name, unit, better, kinds, take }
 }
 
 /// Every [`Count`](super::Count).
 pub(super) const ROWS: [Row; 50] = [
     // New data to the receiver's application; the whole run or a part of it.
-    row("goodput", Unit::Rate, &[Run, Path, Flow, Class], goodput),
+    row("goodput", Unit::Rate, MORE, &[Run, Path, Flow, Class], goodput),
     // UDP payload sent by both ends.
-    row("wire_bytes", Unit::Size, WIRE, |s| Some(s.wire(PathResult::wire_bytes) as f64)),
+    row("wire_bytes", Unit::Size, NEITHER, WIRE, |s| Some(s.wire(PathResult::wire_bytes) as f64)),
     // UDP payload of a path / that of all paths.
-    row("wire_ratio", Unit::Ratio, &[Path], |s| {
+    row("wire_ratio", Unit::Ratio, NEITHER, &[Path], |s| {
         ratio(s.wire(PathResult::wire_bytes), s.wire_bytes_of_run(|_| true))
     }),
     // UDP payload sent over metered paths / that of all paths.
-    row("metered_ratio", Unit::Ratio, &[Run], |s| {
+    row("metered_ratio", Unit::Ratio, LESS, &[Run], |s| {
         ratio(s.wire_bytes_of_run(|path| path.metered), s.wire_bytes_of_run(|_| true))
     }),
     // New data that arrived over a path / that of all paths; of a flow or class, its own data.
-    row("path_ratio", Unit::Ratio, &[Path, FlowOnPath, ClassOnPath], |s| {
+    row("path_ratio", Unit::Ratio, NEITHER, &[Path, FlowOnPath, ClassOnPath], |s| {
         let path = s.path?;
         let here = s.classes.iter().filter_map(|class| class.path_bytes.get(path)).sum();
         ratio(here, s.classes.iter().flat_map(|class| &class.path_bytes).sum())
     }),
     // Packets declared lost.
-    row("lost_packets", Unit::Number, WIRE, |s| Some(s.wire(|path| path.totals.lost_packets) as f64)),
+    row("lost_packets", Unit::Number, LESS, WIRE, |s| Some(s.wire(|path| path.totals.lost_packets) as f64)),
     // Packets declared lost / packets sent.
-    row("loss_ratio", Unit::Ratio, WIRE, |s| {
+    row("loss_ratio", Unit::Ratio, LESS, WIRE, |s| {
         ratio(s.wire(|path| path.totals.lost_packets), s.wire(|path| path.totals.packets))
     }),
     // Block bytes sent again after they were declared lost.
-    row("retransmitted_bytes", Unit::Size, WIRE, |s| {
+    row("retransmitted_bytes", Unit::Size, LESS, WIRE, |s| {
         Some(s.wire(|path| path.totals.retransmitted_bytes) as f64)
     }),
     // Block bytes sent again, or on a further path, while the first copy was in flight.
-    row("reinjected_bytes", Unit::Size, WIRE, |s| Some(s.wire(|path| path.totals.reinjected_bytes) as f64)),
+    row("reinjected_bytes", Unit::Size, LESS, WIRE, |s| {
+        Some(s.wire(|path| path.totals.reinjected_bytes) as f64)
+    }),
     // Block bytes that arrived when they were already there.
-    row("duplicate_bytes", Unit::Size, WIRE, |s| Some(s.wire(|path| path.totals.duplicate_bytes) as f64)),
+    row("duplicate_bytes", Unit::Size, LESS, WIRE, |s| {
+        Some(s.wire(|path| path.totals.duplicate_bytes) as f64)
+    }),
     // Block bytes sent again, for whatever reason / all bytes of the sender.
-    row("retransmission_ratio", Unit::Ratio, WIRE, |s| {
+    row("retransmission_ratio", Unit::Ratio, LESS, WIRE, |s| {
         let again = s.wire(|path| path.totals.retransmitted_bytes + path.totals.reinjected_bytes);
         ratio(again, s.paths.iter().map(|path| path.sent_bytes(s.run.direction)).sum())
     }),
     // Completion rate: blocks in time / offered, undecided ones left out.
-    row("in_time_ratio", Unit::Ratio, BLOCKS, |s| s.tally.in_time_ratio()),
+    row("in_time_ratio", Unit::Ratio, MORE, BLOCKS, |s| s.tally.in_time_ratio()),
     // Blocks that were in time with all that they need / offered, undecided ones left out.
-    row("decodable_ratio", Unit::Ratio, BLOCKS, |s| s.tally.decodable_ratio()),
+    row("decodable_ratio", Unit::Ratio, MORE, BLOCKS, |s| s.tally.decodable_ratio()),
     // Stall rate: blocks that were late or never came / offered, undecided ones left out.
-    row("late_ratio", Unit::Ratio, BLOCKS, |s| Some(round6(1.0 - s.tally.in_time_ratio()?))),
+    row("late_ratio", Unit::Ratio, LESS, BLOCKS, |s| Some(round6(1.0 - s.tally.in_time_ratio()?))),
     // Completion rate by packets: bytes that arrived in time / bytes offered.
-    row("in_time_bytes_ratio", Unit::Ratio, BLOCKS, |s| s.in_time_bytes_ratio),
+    row("in_time_bytes_ratio", Unit::Ratio, MORE, BLOCKS, |s| s.in_time_bytes_ratio),
     // Bytes of blocks in time over the run.
-    row("in_time_bitrate", Unit::Rate, BLOCKS, |s| Some(s.rate(s.tally.in_time_bytes))),
+    row("in_time_bitrate", Unit::Rate, MORE, BLOCKS, |s| Some(s.rate(s.tally.in_time_bytes))),
     // The highest completion rate that any scheduler could have had (the clairvoyant bound).
-    row("bound_in_time_ratio", Unit::Ratio, BLOCKS, |s| s.limit?.in_time_ratio()),
+    row("bound_in_time_ratio", Unit::Ratio, NEITHER, BLOCKS, |s| s.limit?.in_time_ratio()),
     // The highest share of decodable blocks that any scheduler could have had.
-    row("bound_decodable_ratio", Unit::Ratio, BLOCKS, |s| s.limit?.decodable_ratio()),
+    row("bound_decodable_ratio", Unit::Ratio, NEITHER, BLOCKS, |s| s.limit?.decodable_ratio()),
     // The highest completion rate by packets.
-    row("bound_in_time_bytes_ratio", Unit::Ratio, BLOCKS, |s| s.limit?.in_time_bytes_ratio()),
+    row("bound_in_time_bytes_ratio", Unit::Ratio, NEITHER, BLOCKS, |s| s.limit?.in_time_bytes_ratio()),
     // The highest in-time bitrate that any scheduler could have had.
-    row("bound_in_time_bitrate", Unit::Rate, BLOCKS, |s| Some(s.rate(s.limit?.tally_bytes()))),
+    row("bound_in_time_bitrate", Unit::Rate, NEITHER, BLOCKS, |s| Some(s.rate(s.limit?.tally_bytes()))),
     // Completion rate / the highest possible.
-    row("in_time_of_bound", Unit::Ratio, BLOCKS, |s| {
+    row("in_time_of_bound", Unit::Ratio, MORE, BLOCKS, |s| {
         reached(s.tally.in_time_ratio(), s.limit?.in_time_ratio())
     }),
     // Share of decodable blocks / the highest possible.
-    row("decodable_of_bound", Unit::Ratio, BLOCKS, |s| {
+    row("decodable_of_bound", Unit::Ratio, MORE, BLOCKS, |s| {
         reached(s.tally.decodable_ratio(), s.limit?.decodable_ratio())
     }),
     // Completion rate by packets / the highest possible.
-    row("in_time_bytes_of_bound", Unit::Ratio, BLOCKS, |s| {
+    row("in_time_bytes_of_bound", Unit::Ratio, MORE, BLOCKS, |s| {
         reached(s.in_time_bytes_ratio, s.limit?.in_time_bytes_ratio())
     }),
     // Blocks delivered / offered.
-    row("delivered_ratio", Unit::Ratio, BLOCKS, |s| s.tally.delivered_ratio()),
+    row("delivered_ratio", Unit::Ratio, MORE, BLOCKS, |s| s.tally.delivered_ratio()),
     // Efficiency: blocks in time / blocks delivered (DAMS §V-A).
-    row("efficiency", Unit::Ratio, BLOCKS, |s| s.tally.efficiency()),
+    row("efficiency", Unit::Ratio, MORE, BLOCKS, |s| s.tally.efficiency()),
     // Blocks that the scheduler or the application cancelled.
-    row("cancelled_blocks", Unit::Number, BLOCKS, |s| Some(s.tally.cancelled_blocks as f64)),
+    row("cancelled_blocks", Unit::Number, NEITHER, BLOCKS, |s| Some(s.tally.cancelled_blocks as f64)),
     // Blocks that never came, though some of their data did.
-    row("wasted_blocks", Unit::Number, BLOCKS, |s| Some(s.tally.wasted_blocks as f64)),
+    row("wasted_blocks", Unit::Number, LESS, BLOCKS, |s| Some(s.tally.wasted_blocks as f64)),
     // Bytes that the application handed over: the bitrate of an encoder.
-    row("offered_bitrate", Unit::Rate, BLOCKS, |s| Some(s.rate(s.tally.offered_bytes))),
+    row("offered_bitrate", Unit::Rate, MORE, BLOCKS, |s| Some(s.rate(s.tally.offered_bytes))),
     // Longest time without a delivery.
-    row("longest_gap", Unit::Time, &[Flow], |s| {
+    row("longest_gap", Unit::Time, LESS, &[Flow], |s| {
         s.flow.filter(|flow| flow.total.offered_blocks > 0).map(|flow| flow.longest_gap_us as f64)
     }),
     // Pictures shown a second.
-    row("mean_fps", Unit::Frames, &[Flow], |s| Some(s.playback()?.mean_fps)),
+    row("mean_fps", Unit::Frames, MORE, &[Flow], |s| Some(s.playback()?.mean_fps)),
     // Share of seconds with fewer than 24 pictures.
-    row("below_smooth_ratio", Unit::Ratio, &[Flow], |s| {
+    row("below_smooth_ratio", Unit::Ratio, LESS, &[Flow], |s| {
         s.playback().filter(|all| !all.shown_per_second.is_empty()).map(|all| all.below_smooth_ratio)
     }),
     // Pictures shown / pictures.
-    row("shown_ratio", Unit::Ratio, &[Flow], |s| ratio(s.playback()?.shown, s.playback()?.pictures)),
+    row("shown_ratio", Unit::Ratio, MORE, &[Flow], |s| ratio(s.playback()?.shown, s.playback()?.pictures)),
     // Times at which the film stalled.
-    row("stalls", Unit::Number, &[Flow], |s| Some(s.playback()?.stalls as f64)),
+    row("stalls", Unit::Number, LESS, &[Flow], |s| Some(s.playback()?.stalls as f64)),
     // The same in a minute.
-    row("stalls_per_minute", Unit::Number, &[Flow], |s| {
+    row("stalls_per_minute", Unit::Number, LESS, &[Flow], |s| {
         let stalls = s.playback()?.stalls as f64;
         (s.run.duration_us > 0).then(|| round6(stalls * 6e7 / s.run.duration_us as f64))
     }),
     // Time for which it did.
-    row("stall_time", Unit::Time, &[Flow], |s| Some(s.playback()?.stall_us as f64)),
+    row("stall_time", Unit::Time, LESS, &[Flow], |s| Some(s.playback()?.stall_us as f64)),
     // The longest of these.
-    row("longest_stall", Unit::Time, &[Flow], |s| Some(s.playback()?.longest_stall_us as f64)),
-    row("rebuffering_time", Unit::Time, &[Flow], |s| Some(s.playback()?.rebuffering_us as f64)),
+    row("longest_stall", Unit::Time, LESS, &[Flow], |s| Some(s.playback()?.longest_stall_us as f64)),
+    row("rebuffering_time", Unit::Time, LESS, &[Flow], |s| Some(s.playback()?.rebuffering_us as f64)),
     // Recoveries of radios that the sender received.
-    row("recoveries", Unit::Number, WIRE, |s| Some(s.wire(|path| path.recoveries) as f64)),
+    row("recoveries", Unit::Number, NEITHER, WIRE, |s| Some(s.wire(|path| path.recoveries) as f64)),
     // Mean distance between the level that a radio reported last and the true one / the true one in dBm.
-    row("mean_signal_bias", Unit::Ratio, &[Path], |s| Some(s.paths[0].signal_bias?.mean)),
+    row("mean_signal_bias", Unit::Ratio, NEITHER, &[Path], |s| Some(s.paths[0].signal_bias?.mean)),
     // The median of the same.
-    row("median_signal_bias", Unit::Ratio, &[Path], |s| Some(s.paths[0].signal_bias?.median)),
+    row("median_signal_bias", Unit::Ratio, NEITHER, &[Path], |s| Some(s.paths[0].signal_bias?.median)),
     // Real time that schedulers took for a block, in microseconds; only of scenarios that are timed.
-    row("scheduling_time", Unit::Time, &[Run], |s| {
+    row("scheduling_time", Unit::Time, LESS, &[Run], |s| {
         let spent = s.run.scheduling_ns.filter(|_| s.tally.offered_blocks > 0)?;
         Some(round6(spent as f64 / 1e3 / s.tally.offered_blocks as f64))
     }),
     // User-perceived ratio of 360° video: bytes in front of the viewer that were in time / all of them.
-    row("perceived_ratio", Unit::Ratio, &[Flow], |s| s.flow?.perceived_ratio),
+    row("perceived_ratio", Unit::Ratio, MORE, &[Flow], |s| s.flow?.perceived_ratio),
     // PSNR of the pictures that were shown against their sources, the mean over the pictures.
-    row("psnr", Unit::Level, &[Flow], |s| Some(s.pictures()?.psnr.mean)),
-    row("median_psnr", Unit::Level, &[Flow], |s| Some(s.pictures()?.psnr.median)),
+    row("psnr", Unit::Level, MORE, &[Flow], |s| Some(s.pictures()?.psnr.mean)),
+    row("median_psnr", Unit::Level, MORE, &[Flow], |s| Some(s.pictures()?.psnr.median)),
     // A twentieth of the pictures have less.
-    row("p5_psnr", Unit::Level, &[Flow], |s| Some(s.pictures()?.psnr.p5)),
+    row("p5_psnr", Unit::Level, MORE, &[Flow], |s| Some(s.pictures()?.psnr.p5)),
     // PSNR of the mean squared error of all pictures.
-    row("total_psnr", Unit::Level, &[Flow], |s| Some(s.pictures()?.total_psnr)),
+    row("total_psnr", Unit::Level, MORE, &[Flow], |s| Some(s.pictures()?.total_psnr)),
     // How much higher the mean would be if everything had arrived in time.
-    row("psnr_loss", Unit::Level, &[Flow], |s| Some(s.pictures()?.psnr_loss)),
+    row("psnr_loss", Unit::Level, LESS, &[Flow], |s| Some(s.pictures()?.psnr_loss)),
     // Structural similarity of the pictures that were shown to their sources, the mean over the pictures.
-    row("ssim", Unit::Likeness, &[Flow], |s| Some(s.pictures()?.ssim.mean)),
-    row("median_ssim", Unit::Likeness, &[Flow], |s| Some(s.pictures()?.ssim.median)),
-    row("p5_ssim", Unit::Likeness, &[Flow], |s| Some(s.pictures()?.ssim.p5)),
+    row("ssim", Unit::Likeness, MORE, &[Flow], |s| Some(s.pictures()?.ssim.mean)),
+    row("median_ssim", Unit::Likeness, MORE, &[Flow], |s| Some(s.pictures()?.ssim.median)),
+    row("p5_ssim", Unit::Likeness, MORE, &[Flow], |s| Some(s.pictures()?.ssim.p5)),
 ];
 
 impl<'a> Scope<'a> {

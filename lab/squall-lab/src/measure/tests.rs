@@ -29,6 +29,20 @@ fn names_are_read_as_they_are_written() {
 }
 
 #[test]
+fn it_is_known_which_way_is_better() {
+    let best = |name: &str| name.parse::<Measure>().expect("is one").best();
+    for name in ["in_time_ratio", "mean_fps", "offered_bitrate", "p5_ssim"] {
+        assert_eq!(best(name), Some(Best::Highest), "{name}");
+    }
+    for name in ["late_ratio", "metered_ratio", "p99_latency", "max_packet_delay", "psnr_loss"] {
+        assert_eq!(best(name), Some(Best::Lowest), "{name}");
+    }
+    for name in ["path_ratio", "bound_in_time_ratio", "p50_least_latency", "mean_rtt", "recoveries"] {
+        assert_eq!(best(name), None, "{name}");
+    }
+}
+
+#[test]
 fn every_subject_gives_what_it_has() {
     let run = run("minrtt", 1);
     let class = Subject { class: Some("key".into()), ..Subject::flow("camera") };

@@ -131,6 +131,11 @@ impl Effect {
         self.interval.is_some_and(|interval| -LEVEL <= interval.low && interval.high <= LEVEL)
     }
 
+    /// Whether it is none in every run.
+    pub(super) fn is_none(&self) -> bool {
+        self.interval.is_some_and(|interval| interval.low == 0.0 && interval.high == 0.0)
+    }
+
     /// The mean of these values as one of several that it is chosen from.
     pub(super) fn of(values: &[f64], choices: usize) -> Option<Self> {
         let Estimate { mean, half } = Estimate::among(values, choices)?;

@@ -102,6 +102,11 @@ fn an_effect_of_the_claimed_size_that_is_excluded_does_not_hold() {
     let alike = [("hall", 1_001, 1_000), ("hall", 999, 1_000), ("hall", 1_000, 1_000)];
     assert_eq!(found(Expectation::Less, Over::Mean, &alike).0, Verdict::Tied);
     assert_eq!(found(Expectation::More, Over::Mean, &alike).0, Verdict::Tied);
+    let same = [("hall", 1_000, 1_000), ("hall", 900, 900), ("hall", 1_100, 1_100)];
+    for expectation in [Expectation::Less, Expectation::More] {
+        assert_eq!(found(expectation, Over::Mean, &same).0, Verdict::Tied, "no difference at all");
+    }
+    assert_eq!(found(Expectation::Change(-0.5), Over::Mean, &same).0, Verdict::DoesNotHold);
     let wider = [("hall", 1_040, 1_000), ("hall", 980, 1_000), ("hall", 1_000, 1_000)];
     assert_eq!(found(Expectation::More, Over::Mean, &wider).0, Verdict::Unclear, "up to 8 %");
 }
@@ -243,6 +248,21 @@ fn pooled_percentiles_are_those_of_all_blocks() {
         None,
         "a fifth never arrived"
     );
+}
+
+#[test]
+fn values_are_of_the_runs_that_are_compared() {
+    let records = all(&[("storm", &[10, 20, 60]), ("minrtt", &[2, 4])]);
+    let records: Vec<&Record> = records.iter().collect();
+    let values = |of: Of| {
+        let claim = Claim { of, ..claim(Expectation::Less, Over::Mean) };
+        let values = Evaluator { claim: &claim, records: &records, apart: &[] }.compared().unwrap();
+        assert_eq!((values.system.as_str(), values.challenger.as_str()), ("minrtt", "storm"));
+        (values.of_system, values.of_challenger)
+    };
+    // The third seed of one has no counterpart.
+    assert_eq!(values(Of::Mean), ("3.00".into(), "15.0".into()));
+    assert_eq!(values(Of::Median), ("3.00".into(), "15.0".into()));
 }
 
 #[test]

@@ -25,8 +25,24 @@ pub struct Finding {
     /// baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stock: Option<Stock>,
+    /// What the two of a [challenged](super::super::Experiment::challenged_by) experiment have, which is beside each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<Values>,
     /// Why, if somebody looked into it.
     pub finding: String,
+}
+
+/// The values of a challenger and the system that it is compared with: `21.7 Mbps`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Values {
+    /// The paper's system.
+    pub system: String,
+    /// What it has.
+    pub of_system: String,
+    /// The challenger.
+    pub challenger: String,
+    /// What it has.
+    pub of_challenger: String,
 }
 
 /// What became of a claim about a baseline over a stock transport.

@@ -1,0 +1,104 @@
+//! An experiment with another scheduler in place of the baselines: it is compared with the paper's system, in every measure
+//! that the paper's claims are about.
+
+use squall_sched::Registry;
+use toml::{Table, Value};
+
+use super::{Against, Best, Claim, Expectation, Experiment, Of, Over, Point, judge, resolve};
+use crate::scenario::ScenarioError;
+use crate::variant::under_conditions_of;
+
+/// The two schedulers that are compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Challenge {
+    /// The paper's own system, as [`super::Source::scheduler`] names it.
+    pub system: String,
+    /// The scheduler that is compared with it, with the suffixes that it shares with the system.
+    pub challenger: String,
+}
+
+impl Experiment {
+    /// The same experiment with two schedulers, the paper's system and this one, which is a label as [`crate::Variant::of`] takes it.
+    /// Each claim about a measure of which more is better, or less, becomes one that the challenger is ahead in it, of the
+    /// same subject at the same points, on average; equal ones become one. Cells that no such claim is about are left
+    /// out, as are figures and checks. None if nothing is left: the file names no [scheduler](super::Source::scheduler) of
+    /// the paper, it is the challenger, or no claim has such a measure.
+    ///
+    /// The challenger runs [as the system does](under_conditions_of).
+    ///
+    /// # Errors
+    /// If the registry does not have the scheduler, or it does not fit the scenario.
+    pub fn challenged_by(
+        mut self,
+        scheduler: &str,
+        registry: &Registry,
+    ) -> Result<Option<Self>, ScenarioError> {
+        let system = std::mem::take(&mut self.source.scheduler);
+        let challenger = under_conditions_of(&system, scheduler);
+        if system.is_empty() || system == challenger {
+            return Ok(None);
+        }
+        let mut claims: Vec<Claim> = Vec::new();
+        for claim in self.claims.iter().filter_map(|claim| compared(claim, &system, &challenger)) {
+            // Those that say the same differ in the figure of the paper, if at all.
+            if claims.iter().all(|known| known.says != claim.says) {
+                claims.push(claim);
+            }
+        }
+        if claims.is_empty() {
+            return Ok(None);
+        }
+        self.run_only([&system, &challenger]);
+        self.claims = claims;
+        self.plots.clear();
+        self.source.stock.clear();
+        self.challenge = Some(Challenge { system, challenger });
+        for cell in self.cells(false)? {
+            resolve::check_schedulers(&cell.scenario, registry).map_err(|problem| {
+                ScenarioError::Invalid { name: self.file.display().to_string(), line: 1, column: 1, problem }
+            })?;
+        }
+        Ok(Some(self))
+    }
+
+    /// Leaves only these schedulers, at every point, and no check, which may name others.
+    fn run_only(&mut self, schedulers: [&str; 2]) {
+        let mut table: Table = self.text.parse().expect("the scenario was read from it");
+        table.remove("check");
+        table.insert("schedulers".into(), Value::from(schedulers.to_vec()));
+        self.text = table.to_string();
+        self.scenario.schedulers = schedulers.map(str::to_owned).into();
+        for point in self.axes.iter_mut().flat_map(|axis| &mut axis.points) {
+            point.set.retain(|field, _| field != "schedulers" && !field.starts_with("check."));
+        }
+    }
+}
+
+/// That the challenger is ahead of the system in what the claim is about.
+fn compared(claim: &Claim, system: &str, challenger: &str) -> Option<Claim> {
+    let expectation = match claim.measure.best()? {
+        Best::Highest => Expectation::More,
+        Best::Lowest => Expectation::Less,
+    };
+    let against = Against { scheduler: system.to_owned(), at: Point::new(), subject: claim.subject.clone() };
+    Some(Claim {
+        says: metric(claim),
+        // The cell with the most or the least effect would favour one of the two.
+        over: Over::Mean,
+        scheduler: challenger.to_owned(),
+        against,
+        expectation,
+        finding: String::new(),
+        ..claim.clone()
+    })
+}
+
+/// What is measured of what and where, in words.
+fn metric(claim: &Claim) -> String {
+    let of = match claim.of {
+        Of::Mean => "",
+        Of::Median => "median of the runs: ",
+        Of::Pooled => "all runs together: ",
+    };
+    format!("{of}{} of {}{}", claim.measure, claim.subject.describe(), judge::place(&claim.at))
+}
