@@ -127,12 +127,14 @@ fn assert_latency(supply: &Supply, demands: &[Demand], flow: &FlowResult) {
 }
 
 /// Shares in time and decodable that a clairvoyant has of the video of `limits/dark.toml`, the mean of its seeds.
-fn dark(references: References, deadline: &str) -> (f64, f64) {
+fn dark(references: References, keyframe_interval: &str, deadline: &str) -> (f64, f64) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/limits");
     let scenario = Scenario::load(&folder.join("dark.toml")).unwrap_or_else(|error| panic!("{error}"));
     let mut flow = scenario.flows[0].clone();
     let Traffic::Video(video) = &mut flow.traffic else { panic!("it is video") };
-    (video.references, video.deadline) = (references, Some(deadline.parse().expect("is a time")));
+    let time = |text: &str| text.parse().expect("is a time");
+    (video.references, video.deadline) = (references, Some(time(deadline)));
+    video.keyframe_interval = time(keyframe_interval);
     let (mut in_time, mut decodable) = (0.0, 0.0);
     for seed in &scenario.seeds {
         let supply = Supply::of(&scenario.paths, *seed, scenario.duration_us, flow.direction)
@@ -142,7 +144,7 @@ fn dark(references: References, deadline: &str) -> (f64, f64) {
         decodable += limit.decodable_ratio().expect("has blocks") / scenario.seeds.len() as f64;
     }
     println!(
-        "{references:?}, {deadline}: {:.1} % in time, {:.1} % decodable",
+        "{references:?}, key frames each {keyframe_interval}, {deadline}: {:.1} % in time, {:.1} % decodable",
         100.0 * in_time,
         100.0 * decodable
     );
@@ -152,10 +154,15 @@ fn dark(references: References, deadline: &str) -> (f64, f64) {
 #[test]
 fn in_the_dark_a_chain_of_references_costs_frames_that_could_be_in_time() {
     for deadline in ["150ms", "300ms"] {
-        let (in_time, chained) = dark(References::Previous, deadline);
-        let (same, keyed) = dark(References::Key, deadline);
+        let (in_time, chained) = dark(References::Previous, "2s", deadline);
+        let (same, keyed) = dark(References::Key, "2s", deadline);
         assert_eq!(in_time, same, "the same frames");
         assert!(chained < keyed - 0.1 && keyed < in_time, "{chained} {keyed} {in_time}");
+        let (_, short) = dark(References::Previous, "500ms", deadline);
+        assert!(
+            chained < short - 0.05 && short < keyed,
+            "{chained} {short} {keyed}: fewer hang on each frame"
+        );
     }
 }
 
