@@ -6,8 +6,9 @@ use std::collections::{HashMap, HashSet};
 use squall_proto::{
     Limits,
     inbox::{Inbox, InboxError, InboxEvent, Label, Part},
+    parity,
     sched::PathId,
-    wire::{Cancel, CancelReason, Data, Stamp},
+    wire::{Cancel, CancelReason, Data, Repair, Stamp},
 };
 
 const OPEN_BLOCKS: usize = 6;
@@ -118,7 +119,7 @@ impl Run {
         let total = 2 * input.next() + 2;
         let offset = 2 * input.next() % total;
         let len = (1 + 2 * input.next()).min(total - offset);
-        // With its length, without, or the end alone.
+        // With its length, without, the end alone, or parity.
         let (offset, len) = if op >> 5 & 3 == 2 { (total, 0) } else { (offset, len) };
         let header = Data {
             block,
@@ -131,9 +132,28 @@ impl Run {
             left: (flags & 0x20 != 0).then(|| (flags >> 6) * 20_000),
             sent: Stamp::at(self.now),
         };
+        if op >> 5 & 3 == 3 {
+            return self.parity(&header, total, offset / 2, PathId((flags & 7) as u8));
+        }
         let payload: Vec<_> = (offset..offset + len).map(|at| content(block, at)).collect();
         self.inbox.on_data(self.now, PathId((flags & 7) as u8), 10_000, &header, &payload)?;
         self.note(block, previous);
+        Ok(())
+    }
+
+    /// A symbol of the parity of a block.
+    fn parity(&mut self, header: &Data, total: u64, index: u64, path: PathId) -> Result<(), InboxError> {
+        let block = header.block;
+        let size = total.div_ceil(1 + block % 8).next_multiple_of(2);
+        let data: Vec<_> = (0..total).map(|at| content(block, at)).collect();
+        let symbols = parity::encode(&data, size as u32).expect("has parity");
+        let (index, symbol) = (0..)
+            .zip(symbols.chunks(size as usize))
+            .nth(index as usize % 8)
+            .expect("there are eight or more");
+        let repair = Repair { block: Data { offset: 0, ..header.clone() }, symbol_size: size as u32, index };
+        self.inbox.on_repair(self.now, path, 10_000, &repair, symbol)?;
+        self.note(block, header.previous);
         Ok(())
     }
 

@@ -1,6 +1,9 @@
 //! Any bytes as a datagram: what is decoded is within its bounds, and encodes to the same again.
 
-use squall_proto::wire::{Data, Item, Items, MAX_CHANNELS};
+use squall_proto::{
+    sched::{MAX_DATA_SYMBOLS, parity_symbols},
+    wire::{Data, Item, Items, MAX_CHANNELS, Repair},
+};
 
 /// Panics if the decoder does not keep what it promises.
 pub(crate) fn check(input: &[u8]) {
@@ -22,6 +25,9 @@ pub(crate) fn check(input: &[u8]) {
             assert_eq!(at + 1, items.len(), "DATA takes the rest of the datagram");
             check_data(data, payload);
         }
+        if let Item::Repair(repair, payload) = item {
+            check_repair(repair, payload);
+        }
         item.encode(&mut encoded);
     }
     assert!(encoded.len() <= input.len(), "no field grows");
@@ -40,4 +46,16 @@ fn check_data(data: &Data, payload: &[u8]) {
     let mut alone = Vec::new();
     data.encode(payload, &mut alone);
     assert_eq!(alone.len(), data.header_len() + payload.len());
+}
+
+fn check_repair(repair: &Repair, payload: &[u8]) {
+    let total = repair.block.total.expect("is final");
+    let symbols = total.div_ceil(repair.symbol_size);
+    assert!(symbols <= MAX_DATA_SYMBOLS && repair.index < parity_symbols(symbols));
+    assert!(repair.symbol_size % 2 == 0 && (symbols == 1 || repair.symbol_size >= 64));
+    assert!(repair.symbol_size <= total.next_multiple_of(2) && payload.len() == repair.symbol_size as usize);
+    assert!(repair.block.offset == 0 && repair.block.channel < MAX_CHANNELS);
+    let mut alone = Vec::new();
+    Item::Repair(repair.clone(), payload).encode(&mut alone);
+    assert_eq!(alone.len(), repair.header_len() + payload.len());
 }

@@ -103,7 +103,7 @@ pub struct Received {
     /// When the sender's deadline passes, if it has one: what was left of it when the first chunk was sent,
     /// counted from that chunk's arrival, less half a round trip.
     pub deadline: Option<Instant>,
-    /// Bytes of it that came over each path, duplicates included.
+    /// Bytes of it that came over each path, duplicates and parity included.
     pub over: Vec<(PathId, u32)>,
 }
 
@@ -140,7 +140,7 @@ pub enum BlockFate {
         at: Instant,
         /// From handing over to the first sending of its last byte.
         waited: Duration,
-        /// Bytes acknowledged on each path.
+        /// Bytes acknowledged on each path, without parity.
         over: Vec<(PathId, u32)>,
     },
     /// Its deadline passed first, or could not be met by what the paths carry while other blocks waited.

@@ -34,6 +34,7 @@ mod metering;
 mod newcomers;
 mod outbox;
 mod pacer;
+pub mod parity;
 mod path;
 mod race;
 mod radios;

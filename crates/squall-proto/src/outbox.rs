@@ -6,10 +6,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use squall_sched::{BlockId, BlockMeta, BlockQueue, MAX_PATHS, Micros, PathId, SchedEvent};
+use squall_sched::{BlockId, BlockMeta, BlockQueue, MAX_PATHS, Micros, ParityFate, PathId, SchedEvent};
 
 use crate::{
-    Block, BlockOptions, Config, Depends, Limits, OpenError, SendError, WriteError,
+    Block, BlockOptions, Config, Depends, Limits, OpenError, SendError, WriteError, parity,
     wire::{CancelReason, RefuseReason},
 };
 
@@ -53,6 +53,8 @@ struct Payload {
     end_known: bool,
     /// Whether the end is announced by an item of its own.
     end_announced: bool,
+    /// All symbols of its parity, once one is to be sent.
+    parity: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -98,6 +100,8 @@ pub(crate) struct Outbox {
     queued_bytes: u64,
     /// Bytes of admitted, unfinished blocks.
     admitted: u64,
+    /// Bytes of parity that is kept, sent or not.
+    parity_kept: u64,
     /// Bytes of blocks the peer takes now.
     credit: u64,
     /// Bytes of blocks the peer takes when it holds none.
@@ -125,6 +129,7 @@ impl Outbox {
             next_id: 0,
             queued_bytes: 0,
             admitted: 0,
+            parity_kept: 0,
             // Until the peer's hello: little enough for every receiver.
             credit: FIRST_CREDIT,
             capacity: FIRST_CREDIT,
@@ -225,7 +230,14 @@ impl Outbox {
         }
         let needs = self.needs(id, options);
         let end_known = data.is_final();
-        let payload = Payload { data, previous, over: [0; MAX_PATHS], end_known, end_announced: false };
+        let payload = Payload {
+            data,
+            previous,
+            over: [0; MAX_PATHS],
+            end_known,
+            end_announced: false,
+            parity: Vec::new(),
+        };
         self.payloads.insert(id, payload);
         self.queued_bytes += u64::from(len);
         self.waiting.push_back(BlockMeta {
@@ -259,11 +271,23 @@ impl Outbox {
 
     /// Moves written bytes and waiting blocks into the queue, within the peer's credit; returns what changes by it.
     pub(crate) fn admit(&mut self) -> Vec<SchedEvent> {
+        let events = self.admit_blocks();
+        let kept = self.parity_kept < self.limits.queued_bytes;
+        self.queue.set_parity_limit(if kept { self.credit.saturating_sub(self.admitted) } else { 0 });
+        events
+    }
+
+    /// Bytes of the peer's credit that are taken: parity counts as the bytes of blocks.
+    fn under_way(&self) -> u64 {
+        self.admitted + self.queue.parity_bytes()
+    }
+
+    fn admit_blocks(&mut self) -> Vec<SchedEvent> {
         let mut events = Vec::new();
         let written: Vec<_> = self.written.iter().copied().collect();
         for id in written {
             self.grow(id, &mut events);
-            if self.admitted >= self.credit {
+            if self.under_way() >= self.credit {
                 break;
             }
         }
@@ -271,7 +295,7 @@ impl Outbox {
             let len = u64::from(meta.len);
             // What the peer can never take goes all the same, to be refused by name.
             let hopeless = self.admitted == 0 && len > self.capacity;
-            if self.admitted + len > self.credit && !hopeless {
+            if self.under_way() + len > self.credit && !hopeless {
                 break;
             }
             self.admitted += len;
@@ -299,7 +323,7 @@ impl Outbox {
         let len = block.meta().len;
         let rest = u64::from(data.bytes().len() as u32 - len);
         let is_oldest = self.queue.iter().next().is_some_and(|oldest| oldest.meta().id == id);
-        let room = if is_oldest { rest } else { self.credit.saturating_sub(self.admitted) };
+        let room = if is_oldest { rest } else { self.credit.saturating_sub(self.under_way()) };
         let bytes = rest.min(room);
         let finished = data.is_final();
         if bytes > 0 {
@@ -367,6 +391,17 @@ impl Outbox {
     /// The bytes of a chunk.
     pub(crate) fn bytes(&self, id: BlockId, range: &Range<u32>) -> Option<&[u8]> {
         self.payloads.get(&id)?.data.bytes().get(range.start as usize..range.end as usize)
+    }
+
+    /// A symbol of the parity of a block, all of which is computed when the first one is asked for and kept until the block ends.
+    pub(crate) fn parity(&mut self, id: BlockId, index: u32) -> Option<&[u8]> {
+        let size = self.queue.get(id)?.parity()?.symbol_size();
+        let payload = self.payloads.get_mut(&id).filter(|payload| payload.data.is_final())?;
+        if payload.parity.is_empty() {
+            payload.parity = parity::encode(payload.data.bytes(), size)?;
+            self.parity_kept += payload.parity.len() as u64;
+        }
+        payload.parity.chunks(size as usize).nth(index as usize)
     }
 
     /// See [`Data::previous`](crate::wire::Data::previous).
@@ -437,10 +472,25 @@ impl Outbox {
             payload.over[usize::from(path.0)] += news;
             payload.end_known |= has_end;
         }
-        if self.queue.get(id)?.is_complete() {
-            return if self.is_end_known(id) { self.end(id, Ending::Delivered) } else { None };
+        self.end_if_complete(id).or_else(|| self.end_if_pointless(id))
+    }
+
+    /// The fate of parity. What has it arrive has the length of its block arrive.
+    pub(crate) fn on_parity(&mut self, id: BlockId, symbols: Range<u32>, fate: ParityFate) -> Option<Ended> {
+        self.queue.mark_parity(id, symbols, fate);
+        match fate {
+            ParityFate::Acked => {
+                self.payloads.get_mut(&id)?.end_known = true;
+                self.end_if_complete(id)
+            }
+            ParityFate::Lost => self.end_if_pointless(id),
+            ParityFate::Unsent => None,
         }
-        self.end_if_pointless(id)
+    }
+
+    fn end_if_complete(&mut self, id: BlockId) -> Option<Ended> {
+        let complete = self.queue.get(id)?.is_complete() && self.is_end_known(id);
+        if complete { self.end(id, Ending::Delivered) } else { None }
     }
 
     pub(crate) fn on_lost(&mut self, id: BlockId, range: Range<u32>, path: PathId) -> Option<Ended> {
@@ -458,14 +508,16 @@ impl Outbox {
     fn end_if_pointless(&mut self, id: BlockId) -> Option<Ended> {
         let block = self.queue.get(id)?;
         let more = block.fresh_bytes() > 0 || block.is_growing();
-        let damaged = !block.meta().reliable && block.lost_bytes() > 0 && more;
-        if damaged || block.is_spent() { self.end(id, Ending::Lost) } else { None }
+        let damaged = !block.meta().reliable && !block.is_covered() && more;
+        let pointless = !block.is_complete() && (damaged || block.is_spent());
+        if pointless { self.end(id, Ending::Lost) } else { None }
     }
 
     /// Ends a block; `None` if it had ended before.
     pub(crate) fn end(&mut self, id: BlockId, ending: Ending) -> Option<Ended> {
         let payload = self.payloads.remove(&id)?;
         self.queued_bytes -= payload.data.bytes().len() as u64;
+        self.parity_kept -= payload.parity.len() as u64;
         self.written.remove(&id);
         let (meta, acked, fully_sent, in_flight) = match self.queue.remove(id) {
             Some(block) => {

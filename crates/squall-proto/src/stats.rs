@@ -57,7 +57,9 @@ pub struct PathStats {
     pub repair_bytes: u64,
     /// Block bytes sent as a copy of what was in flight on another path.
     pub copy_bytes: u64,
-    /// Block bytes received, duplicates included.
+    /// Bytes of parity sent.
+    pub parity_bytes: u64,
+    /// Block bytes received, duplicates included; without parity.
     pub data_received: u64,
     /// Of these, bytes that were here already.
     pub duplicate_bytes: u64,
@@ -90,7 +92,9 @@ pub struct SessionStats {
     pub blocks_refused: u64,
     /// Blocks of the peer's that arrived whole.
     pub blocks_received: u64,
-    /// Blocks of the peer's that did not.
+    /// Of these, how many were completed with parity.
+    pub blocks_rebuilt: u64,
+    /// Blocks of the peer's that did not arrive.
     pub blocks_missed: u64,
     /// Block bytes handed over.
     pub bytes_offered: u64,

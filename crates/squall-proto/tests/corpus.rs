@@ -52,8 +52,9 @@ proptest! {
         const BACK: u8 = 3 << 3;
         let bytes = ops.into_iter().flat_map(|(op, id, flags, offset, len)| {
             let back = if id < 2 { 0 } else { 2 };
+            let parity = if flags & 8 != 0 { 3 << 5 } else { 0 };
             match op {
-                0..=3 => vec![op | BACK, id, back, flags & 0xef | (id & 1) << 4, 2, offset, len],
+                0..=3 => vec![op | BACK | parity, id, back, flags & 0xef | (id & 1) << 4, 2, offset, len],
                 4 => vec![op | BACK, id, back, flags],
                 5 => vec![op, flags & 0x1f],
                 _ => vec![op],

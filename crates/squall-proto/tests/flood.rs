@@ -13,8 +13,9 @@ use rand::{RngExt, SeedableRng};
 use squall_proto::{
     Limits,
     inbox::{Inbox, InboxError},
+    parity,
     sched::PathId,
-    wire::{Cancel, CancelReason, Data, Stamp},
+    wire::{Cancel, CancelReason, Data, Repair, Stamp},
 };
 
 /// Counts the bytes in use and their peak.
@@ -199,6 +200,42 @@ fn blocks_that_grow_and_never_end() {
         });
         assert!(piece == 1 || taken >= LIMITS.reassembly as usize / 2, "the attack works: {taken}");
     }
+}
+
+#[test]
+fn parity_of_blocks_that_are_never_whole() {
+    for (size, data, symbols) in [(64, 10, 8), (1024, 1024, 256), (2, 1, 1)] {
+        let taken = measure("parity", |inbox| {
+            for id in 0..1 << 14 {
+                for index in 0..symbols {
+                    let block = header(id, 0, size * data, None);
+                    let repair = Repair { block, symbol_size: size, index };
+                    inbox.on_repair(0, PathId(0), 0, &repair, &vec![0; size as usize])?;
+                }
+            }
+            Ok(())
+        });
+        assert!(size == 2 || taken >= LIMITS.reassembly as usize / 2, "the attack works: {taken}");
+    }
+}
+
+#[test]
+fn a_rebuilt_block() {
+    let turn = TURN.lock();
+    let data = vec![7; 1 << 20];
+    let symbols = parity::encode(&data, 1024).expect("has parity");
+    drop(turn);
+    let taken = measure("a rebuilt block", |inbox| {
+        let block = header(0, 0, 1 << 20, None);
+        inbox.on_data(0, PathId(0), 0, &block, &data[..768 << 10])?;
+        for (index, symbol) in (0..).zip(symbols.chunks(1024)) {
+            let repair = Repair { block: block.clone(), symbol_size: 1024, index };
+            inbox.on_repair(0, PathId(0), 0, &repair, symbol)?;
+        }
+        assert_eq!(inbox.rebuilt_blocks(), 1);
+        Ok(())
+    });
+    assert!(taken <= 6 << 20, "the block, its parity, and what rebuilding takes: {taken}");
 }
 
 #[test]

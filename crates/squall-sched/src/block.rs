@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, ops::Range};
 
-use crate::{MAX_PATHS, Micros, PathId, Segment, SegmentState, Work, WorkKind};
+use crate::{MAX_PATHS, Micros, Parity, PathId, Segment, SegmentState, Work, WorkKind};
 
 /// Largest block in bytes (16 MiB): offsets and lengths of ranges fit `u32` with room to spare.
 pub const MAX_BLOCK: u32 = 16 << 20;
@@ -87,13 +87,20 @@ pub struct Block {
     lost_at: BTreeSet<u32>,
     first_sent: Option<Micros>,
     last_fresh_sent: Option<Micros>,
+    /// Largest size of its symbols in bytes, if it is to have parity.
+    largest_symbol: Option<u32>,
+    /// Once its length is final.
+    parity: Option<Parity>,
 }
 
 impl Block {
-    pub(crate) fn new(meta: BlockMeta) -> Self {
+    /// A block whose length is final, with parity if a largest size of its symbols is given.
+    pub(crate) fn new(meta: BlockMeta, largest_symbol: Option<u32>) -> Self {
         Self {
             meta,
             growing: None,
+            largest_symbol,
+            parity: largest_symbol.and_then(|most| Parity::of(meta.len, most, true)),
             segments: if meta.len == 0 { Vec::new() } else { vec![Segment::fresh(0..meta.len)] },
             fresh: meta.len,
             lost: 0,
@@ -179,15 +186,69 @@ impl Block {
         if self.fresh == 0 && !self.is_growing() { self.last_fresh_sent } else { None }
     }
 
-    /// Whether the peer has all of it.
+    /// Whether the peer has all of it, or enough of its symbols to rebuild it.
     pub fn is_complete(&self) -> bool {
-        self.acked == self.meta.len && !self.is_growing()
+        let is_rebuilt = || self.parity().is_some_and(|p| p.acked() > 0) && self.missing_symbols() == Some(0);
+        !self.is_growing() && (self.acked == self.meta.len || is_rebuilt())
     }
 
-    /// Whether nothing is left to do for it: no byte can come, and each has arrived or is lost for good.
+    /// Whether nothing is left to do for it: no byte can come, and each has arrived or is lost for good. What parity in
+    /// flight can replace is not lost for good.
     pub fn is_spent(&self) -> bool {
         let settled = self.fresh == 0 && self.in_flight_bytes() == 0;
-        settled && !self.is_growing() && (!self.meta.reliable || self.lost == 0)
+        let awaits_parity = || self.lost > 0 && self.in_flight_parity() > 0 && self.is_covered();
+        settled && !self.is_growing() && (!self.meta.reliable || self.lost == 0) && !awaits_parity()
+    }
+
+    /// Its parity; `None` while its length is not final, if it is too long, if the peer takes no parity, or if the scheduler
+    /// [wants none](crate::Scheduler::wants_parity).
+    pub fn parity(&self) -> Option<&Parity> {
+        self.parity.as_ref()
+    }
+
+    /// Symbols that the peer lacks to rebuild the block: data symbols that are not wholly acknowledged, less acknowledged
+    /// parity. `None` without [`Self::parity`]. Takes time in proportion to the segments.
+    pub fn missing_symbols(&self) -> Option<u32> {
+        let parity = self.parity()?;
+        Some(self.symbols_with(|state| state != SegmentState::Acked)?.saturating_sub(parity.acked()))
+    }
+
+    /// Data symbols of which bytes are lost; `None` without [`Self::parity`].
+    pub fn lost_symbols(&self) -> Option<u32> {
+        self.symbols_with(|state| state == SegmentState::Lost)
+    }
+
+    /// Whether parity that was acknowledged or is in flight can replace everything that is lost now.
+    pub fn is_covered(&self) -> bool {
+        let covering = self.parity().map_or(0, |parity| parity.acked() + parity.in_flight());
+        self.lost == 0 || self.lost_symbols().is_some_and(|lost| lost <= covering)
+    }
+
+    fn in_flight_parity(&self) -> u32 {
+        self.parity().map_or(0, Parity::in_flight)
+    }
+
+    /// Where the symbol of the byte at `offset` ends, if the block has symbols: chunks do not reach beyond.
+    pub fn symbol_end(&self, offset: u32) -> Option<u32> {
+        let while_growing = self.largest_symbol.filter(|_| self.is_growing()).map(|size| size & !1);
+        let size = self.parity().map(Parity::symbol_size).or(while_growing).filter(|size| *size > 0)?;
+        Some((offset / size + 1) * size)
+    }
+
+    /// Data symbols of which some byte stands as `is` says.
+    fn symbols_with(&self, is: impl Fn(SegmentState) -> bool) -> Option<u32> {
+        let size = self.parity()?.symbol_size();
+        let (mut count, mut next) = (0, 0);
+        for segment in self.segments.iter().filter(|segment| is(segment.state)) {
+            let (first, end) = ((segment.start / size).max(next), segment.end.div_ceil(size));
+            count += end.saturating_sub(first);
+            next = next.max(end);
+        }
+        Some(count)
+    }
+
+    pub(crate) fn parity_mut(&mut self) -> Option<&mut Parity> {
+        self.parity.as_mut()
     }
 
     /// First range never sent.
@@ -214,11 +275,14 @@ impl Block {
     /// More bytes of it may come, up to what it is expected to become.
     pub(crate) fn open(&mut self, expected: u32) {
         self.growing = Some(expected);
+        self.parity = None;
     }
 
     /// Its length is final.
     pub(crate) fn finish(&mut self) {
         self.growing = None;
+        // What left before was cut into symbols of the largest size.
+        self.parity = self.largest_symbol.and_then(|most| Parity::of(self.meta.len, most, false));
     }
 
     /// Appends this many bytes.
@@ -389,7 +453,19 @@ mod tests {
     const B: PathId = PathId(1);
 
     fn block(len: u32, reliable: bool) -> Block {
-        Block::new(BlockMeta { reliable, ..BlockMeta::new(BlockId(0), len) })
+        with_symbols(len, reliable, None)
+    }
+
+    fn with_symbols(len: u32, reliable: bool, largest: Option<u32>) -> Block {
+        Block::new(BlockMeta { reliable, ..BlockMeta::new(BlockId(0), len) }, largest)
+    }
+
+    /// A block of ten symbols of 100 bytes, of which the first six left on A in chunks of 60 bytes, the rest whole.
+    fn sent_in_symbols(reliable: bool) -> Block {
+        let mut block = with_symbols(995, reliable, Some(100));
+        (0..10).for_each(|at| block.sent(60 * at..60 * at + 60, A, 1));
+        block.sent(600..995, A, 1);
+        block
     }
 
     #[test]
@@ -516,6 +592,71 @@ mod tests {
         block.acked(120..200);
         assert!(block.is_complete() && block.is_spent());
         assert_eq!(block.fully_sent(), Some(3));
+    }
+
+    #[test]
+    fn a_symbol_is_there_when_all_its_bytes_are() {
+        let mut block = sent_in_symbols(true);
+        assert_eq!((block.missing_symbols(), block.lost_symbols()), (Some(10), Some(0)));
+        block.acked(0..60);
+        assert_eq!(block.missing_symbols(), Some(10), "40 bytes are missing");
+        block.acked(60..120);
+        assert_eq!(block.missing_symbols(), Some(9));
+        block.lost(180..240, A);
+        assert_eq!(
+            (block.missing_symbols(), block.lost_symbols()),
+            (Some(9), Some(2)),
+            "a chunk in two symbols"
+        );
+        block.acked(600..995);
+        assert_eq!(block.missing_symbols(), Some(5), "the last one is short");
+        let ends = [0, 99, 100, 994].map(|at| block.symbol_end(at));
+        assert_eq!(ends, [Some(100), Some(100), Some(200), Some(1000)]);
+    }
+
+    #[test]
+    fn a_block_is_complete_with_enough_symbols_of_either_kind() {
+        for (reliable, acked) in [(true, 1), (true, 2), (false, 1), (false, 2)] {
+            let mut block = sent_in_symbols(reliable);
+            let parity = block.parity_mut().expect("has parity");
+            parity.mark_sent(0..2);
+            block.lost(180..240, A);
+            block.acked(0..180);
+            block.acked(240..995);
+            assert!(!block.is_complete() && block.is_covered(), "two symbols are missing");
+            assert_eq!((block.is_spent(), block.unsent_bytes() > 0), (false, reliable));
+            block.parity_mut().expect("has parity").mark_acked(0..acked);
+            assert_eq!((block.missing_symbols(), block.is_complete()), (Some(2 - acked), acked == 2));
+        }
+    }
+
+    #[test]
+    fn an_unreliable_block_waits_for_parity_that_can_complete_it() {
+        let mut block = sent_in_symbols(false);
+        block.parity_mut().expect("has parity").mark_sent(0..2);
+        block.acked(0..180);
+        block.lost(180..240, A);
+        block.acked(240..995);
+        assert!(!block.is_spent());
+        block.parity_mut().expect("has parity").mark_lost(0..1);
+        assert!(block.is_spent() && !block.is_covered(), "one symbol cannot replace two");
+
+        let mut block = sent_in_symbols(false);
+        block.acked(60..995);
+        block.lost(0..60, A);
+        assert!(block.is_spent(), "there is no parity");
+    }
+
+    #[test]
+    fn a_block_that_grows_has_parity_once_its_length_is_final() {
+        let mut block = with_symbols(150, true, Some(101));
+        block.open(500);
+        assert!(block.parity().is_none() && block.missing_symbols().is_none());
+        assert_eq!(block.symbol_end(120), Some(200), "what leaves before is cut as what leaves later");
+        block.grow(100);
+        block.finish();
+        assert_eq!(block.parity().map(|p| (p.symbol_size(), p.data_symbols())), Some((100, 3)));
+        assert_eq!(with_symbols(10, true, None).symbol_end(0), None);
     }
 
     #[test]

@@ -48,6 +48,10 @@ impl Scheduler for Capped {
         self.inner.wants_stalls()
     }
 
+    fn wants_parity(&self) -> bool {
+        self.inner.wants_parity()
+    }
+
     fn sharing(&self) -> Sharing {
         self.inner.sharing()
     }
@@ -127,6 +131,10 @@ mod tests {
         fn wants_stalls(&self) -> bool {
             true
         }
+
+        fn wants_parity(&self) -> bool {
+            true
+        }
     }
 
     #[test]
@@ -137,7 +145,7 @@ mod tests {
             let mut capped = Capped::new(Box::new(Own(own)), 100);
             assert_eq!(capped.metered_cap(), Some(expected));
             assert_eq!(capped.next(&cx), Decision::Idle { wake: Some(7) });
-            assert!(capped.wants_stalls());
+            assert!(capped.wants_stalls() && capped.wants_parity());
         }
     }
 

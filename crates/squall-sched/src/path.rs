@@ -124,14 +124,31 @@ impl PathView {
         if !self.has_room() {
             return range.start..range.start;
         }
-        let packet = u64::from(self.chunk) + u64::from(self.overhead);
-        let packets = (self.room() / packet.max(1)).clamp(1, 1 << 14) as u32;
-        range.start..range.end.min(range.start.saturating_add(packets.saturating_mul(self.chunk)))
+        range.start..range.end.min(range.start.saturating_add(self.packets().saturating_mul(self.chunk)))
     }
 
     /// What sending `bytes` of a block takes of the window, packets' overhead included.
     pub fn cost(&self, bytes: u32) -> u64 {
         u64::from(bytes) + u64::from(bytes.div_ceil(self.chunk.max(1))) * u64::from(self.overhead)
+    }
+
+    /// As [`Self::clip`], of symbols of parity, each of which takes a packet.
+    pub fn clip_parity(&self, symbols: &Range<u32>) -> Range<u32> {
+        if !self.has_room() {
+            return symbols.start..symbols.start;
+        }
+        symbols.start..symbols.end.min(symbols.start.saturating_add(self.packets()))
+    }
+
+    /// Whole packets that the window leaves room for; one if it leaves room for the payload alone.
+    fn packets(&self) -> u32 {
+        let packet = u64::from(self.chunk) + u64::from(self.overhead);
+        (self.room() / packet.max(1)).clamp(1, 1 << 14) as u32
+    }
+
+    /// As [`Self::cost`], of symbols of parity of `size` bytes.
+    pub fn cost_parity(&self, symbols: u32, size: u32) -> u64 {
+        u64::from(symbols) * (u64::from(size) + u64::from(self.overhead))
     }
 
     /// A usable, idle path with the given smoothed RTT and window: the start for tests and examples.
@@ -199,6 +216,18 @@ mod tests {
         assert_eq!(path.clip(&(0..5000)), 0..1200, "one packet goes when there is room for its payload");
         path.in_flight += 1;
         assert!(path.clip(&(0..5000)).is_empty());
+    }
+
+    #[test]
+    fn symbols_of_parity_take_a_packet_each() {
+        let mut path = PathView { overhead: 40, ..PathView::example(0, 10_000, 3 * 1240 + 1239) };
+        assert_eq!(path.clip_parity(&(2..10)), 2..5);
+        assert_eq!(path.clip_parity(&(2..4)), 2..4);
+        assert_eq!(path.cost_parity(3, 1000), 3120);
+        path.in_flight = path.window - 1200;
+        assert_eq!(path.clip_parity(&(2..10)), 2..3);
+        path.in_flight += 1;
+        assert!(path.clip_parity(&(2..10)).is_empty());
     }
 
     #[test]

@@ -136,7 +136,10 @@ impl Plan {
     /// Notes what makes the plan obsolete.
     pub(crate) fn on_event(&mut self, event: &SchedEvent) {
         match event {
-            SchedEvent::Acked { .. } | SchedEvent::Done { delivered: true, .. } | SchedEvent::Stalled(_) => {}
+            SchedEvent::Acked { .. }
+            | SchedEvent::Done { delivered: true, .. }
+            | SchedEvent::Parity { .. }
+            | SchedEvent::Stalled(_) => {}
             SchedEvent::Queued(_)
             | SchedEvent::Grew { .. }
             | SchedEvent::Done { .. }

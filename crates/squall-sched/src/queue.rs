@@ -6,8 +6,8 @@ use std::{
 };
 
 use crate::{
-    Block, BlockId, BlockMeta, Micros, PathId, StreamScheduler, dependencies::Dependencies, streams::Streams,
-    usual::UsualSizes,
+    Block, BlockId, BlockMeta, Micros, Parity, ParityFate, PathId, StreamScheduler,
+    dependencies::Dependencies, streams::Streams, usual::UsualSizes,
 };
 
 /// Why a range is sent.
@@ -19,6 +19,8 @@ pub enum WorkKind {
     Repair,
     /// A duplicate, or a reinjection: another copy is still in flight.
     Copy,
+    /// Symbols of the block's [parity](Block::parity): the range counts symbols, not bytes.
+    Parity,
 }
 
 /// A range of a block that could be sent.
@@ -26,7 +28,7 @@ pub enum WorkKind {
 pub struct Work {
     /// Of which block.
     pub block: BlockId,
-    /// Which bytes.
+    /// Which bytes; which symbols, of [parity](WorkKind::Parity).
     pub range: Range<u32>,
     /// Why.
     pub kind: WorkKind,
@@ -62,6 +64,11 @@ pub struct BlockQueue {
     dependencies: Dependencies,
     /// Blocks that were taken out when all their bytes were in flight or acknowledged: they may have arrived.
     undecided: BTreeMap<BlockId, Block>,
+    /// Largest symbol of the blocks that are added, if they are to have parity.
+    largest_symbol: Option<u32>,
+    parity_bytes: u64,
+    /// Bytes of parity that may be sent, if there is a bound.
+    parity_limit: Option<u64>,
 }
 
 impl BlockQueue {
@@ -180,6 +187,31 @@ impl BlockQueue {
         Some(Work { block: block.meta().id, range, kind: WorkKind::Fresh })
     }
 
+    /// Parity of a block that was never sent and can be sent now: [`Parity::next`], within the room that the peer has.
+    pub fn next_parity(&self, id: BlockId) -> Option<Work> {
+        let parity = self.get(id)?.parity()?;
+        let Range { start, end } = parity.next()?;
+        let room = self.parity_limit.unwrap_or(u64::MAX).saturating_sub(self.parity_bytes)
+            / u64::from(parity.symbol_size());
+        let range = start..end.min(start.saturating_add(u32::try_from(room).unwrap_or(u32::MAX)));
+        (!range.is_empty()).then_some(Work { block: id, range, kind: WorkKind::Parity })
+    }
+
+    /// Bytes of parity that was sent, over all blocks.
+    pub fn parity_bytes(&self) -> u64 {
+        self.parity_bytes
+    }
+
+    /// Blocks that are added from now on have parity, with symbols of at most this many bytes; or none. Default: none.
+    pub fn set_largest_symbol(&mut self, bytes: Option<u32>) {
+        self.largest_symbol = bytes;
+    }
+
+    /// Bytes of parity that may be sent, over all blocks. Default: no bound.
+    pub fn set_parity_limit(&mut self, bytes: u64) {
+        self.parity_limit = Some(bytes);
+    }
+
     /// Decides which channel's data is next when several wait.
     pub fn set_streams(&mut self, scheduler: StreamScheduler) {
         self.streams.reset(scheduler);
@@ -203,13 +235,13 @@ impl BlockQueue {
     /// Adds a block whose id is larger than that of every block before.
     pub fn insert(&mut self, meta: BlockMeta) {
         self.usual.record(&meta);
-        self.add(Block::new(meta));
+        self.add(Block::new(meta, self.largest_symbol));
     }
 
     /// Adds a block that grows: `meta` has what there is of it. It is expected to become `hint` bytes long, or else as
     /// long as a block on its channel with its priority usually is.
     pub fn open(&mut self, meta: BlockMeta, hint: Option<u32>) {
-        let mut block = Block::new(meta);
+        let mut block = Block::new(meta, self.largest_symbol);
         block.open(hint.unwrap_or_else(|| self.usual.expected(&meta)));
         self.add(block);
     }
@@ -254,6 +286,7 @@ impl BlockQueue {
         self.fresh_bytes -= u64::from(block.fresh_bytes());
         self.expected_bytes -= u64::from(block.expected_bytes());
         self.unacked_bytes -= u64::from(block.meta().len - block.acked_bytes());
+        self.parity_bytes -= parity_bytes(&block);
         self.relist(block.meta(), Listing::of(&block), Listing::default());
         if block.is_complete() {
             self.dependencies.deliver(id);
@@ -321,6 +354,35 @@ impl BlockQueue {
         self.change(id, |block| block.unsent(range, path));
     }
 
+    /// Notes that symbols of parity leave, or are committed to leave. Returns which: those within [`Self::next_parity`].
+    pub fn mark_parity_sent(&mut self, id: BlockId, symbols: Range<u32>) -> Range<u32> {
+        let next = self.next_parity(id).map_or(0..0, |work| work.range);
+        let symbols = symbols.start.max(next.start)..symbols.end.min(next.end);
+        if let Some(parity) = self.parity_mut(id).filter(|_| !symbols.is_empty()) {
+            let bytes = u64::from(parity.symbol_size()) * u64::from(parity.mark_sent(symbols.clone()));
+            self.parity_bytes += bytes;
+        }
+        symbols
+    }
+
+    /// Notes what became of symbols of parity that were sent. The caller reports it to the scheduler with
+    /// [`SchedEvent::Parity`](crate::SchedEvent::Parity).
+    pub fn mark_parity(&mut self, id: BlockId, symbols: Range<u32>, fate: ParityFate) {
+        let Some(parity) = self.parity_mut(id) else { return };
+        match fate {
+            ParityFate::Acked => parity.mark_acked(symbols),
+            ParityFate::Lost => parity.mark_lost(symbols),
+            ParityFate::Unsent => {
+                let bytes = u64::from(parity.symbol_size()) * u64::from(parity.mark_unsent(symbols));
+                self.parity_bytes -= bytes;
+            }
+        }
+    }
+
+    fn parity_mut(&mut self, id: BlockId) -> Option<&mut Parity> {
+        self.blocks.get_mut(&id)?.parity_mut()
+    }
+
     /// A path is gone, with all it carried: another one may be given its id, and starts from nothing.
     pub fn forget_path(&mut self, path: PathId) {
         self.blocks.values_mut().for_each(|block| block.forget_path(path));
@@ -361,6 +423,11 @@ impl BlockQueue {
         let by_deadline = if meta.reliable { &mut self.reliable_work } else { &mut self.unreliable_work };
         set_member(by_deadline, due(meta), after.fresh || after.lost);
     }
+}
+
+/// Bytes of parity that was sent of a block.
+fn parity_bytes(block: &Block) -> u64 {
+    block.parity().map_or(0, |parity| u64::from(parity.sent()) * u64::from(parity.symbol_size()))
 }
 
 /// In which indexes a block stands.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{BlockId, BlockQueue, Micros, PathId, PathView, Sharing, Work, WorkKind};
+use crate::{BlockId, BlockQueue, Micros, ParityFate, PathId, PathView, Sharing, Work, WorkKind};
 
 /// Decides which bytes go on which path.
 ///
@@ -41,6 +41,12 @@ pub trait Scheduler: Send {
 
     /// Whether the peer is asked to report stalls, as [`SchedEvent::Stalled`]. Default: no.
     fn wants_stalls(&self) -> bool {
+        false
+    }
+
+    /// Whether blocks are to have parity ([`Block::parity`](crate::Block::parity)), where the peer takes it. Their data then
+    /// leaves in chunks of a symbol, which are a little shorter than packets could be. Default: no.
+    fn wants_parity(&self) -> bool {
         false
     }
 
@@ -107,9 +113,9 @@ impl Decision {
 pub struct Assignment {
     /// Of which block.
     pub block: BlockId,
-    /// Which bytes.
+    /// Which bytes; which symbols, of [parity](WorkKind::Parity).
     pub range: Range<u32>,
-    /// Whether it is new, a repair or a copy.
+    /// Whether it is new, a repair, a copy or parity.
     pub kind: WorkKind,
     /// On which path.
     pub path: PathId,
@@ -123,7 +129,7 @@ impl Assignment {
         Self { block: work.block, range: work.range, kind: work.kind, path, reason }
     }
 
-    /// The same, with at most `len` bytes.
+    /// The same, with at most `len` bytes, or symbols of parity.
     pub fn at_most(mut self, len: u32) -> Self {
         self.range.end = self.range.end.min(self.range.start.saturating_add(len));
         self
@@ -175,6 +181,17 @@ pub enum SchedEvent {
         range: Range<u32>,
         /// On which path.
         path: PathId,
+    },
+    /// The fate of parity of a block. Lost parity is not repaired.
+    Parity {
+        /// Of which block.
+        block: BlockId,
+        /// Which symbols.
+        symbols: Range<u32>,
+        /// On which path.
+        path: PathId,
+        /// What became of them.
+        fate: ParityFate,
     },
     /// The peer reports that a block came later than its reader expected it: after a gap in its channel that is no pause of
     /// the sender. Only for schedulers that [want it](Scheduler::wants_stalls). The report may come before or after

@@ -6,13 +6,17 @@ use std::{
 };
 
 use proptest::{collection::vec, prelude::*};
-use squall_sched::{Block, BlockId, BlockMeta, BlockQueue, Micros, PathId, SegmentState, WorkKind};
+use squall_sched::{
+    Block, BlockId, BlockMeta, BlockQueue, Micros, ParityFate, PathId, SegmentState, WorkKind,
+};
 
 const PATHS: u8 = 4;
 const BLOCKS: u64 = 4;
 const LONGEST: u32 = 90;
 /// What blocks that grow are said to become.
 const HINT: u32 = 120;
+/// Bytes of a symbol at most.
+const SYMBOL: u32 = 14;
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -207,6 +211,14 @@ fn check_block(block: &Block, bytes: &[Byte], growing: bool) {
     if !block.meta().reliable {
         assert_eq!(block.next_lost(), None);
     }
+    assert_eq!(block.parity().is_some(), !growing && !bytes.is_empty());
+    if let Some(parity) = block.parity() {
+        let symbols = || bytes.chunks(parity.symbol_size() as usize);
+        let with = |state: fn(&Byte) -> bool| Some(symbols().filter(|s| s.iter().any(state)).count() as u32);
+        assert!(parity.symbol_size() <= SYMBOL && parity.data_symbols() as usize == symbols().count());
+        assert_eq!(block.missing_symbols(), with(|byte| !byte.acked));
+        assert_eq!(block.lost_symbols(), with(|byte| byte.state() == SegmentState::Lost));
+    }
     for (i, byte) in (0..).zip(bytes) {
         let here = &block.segments_from(i)[0];
         assert!(here.range().contains(&i) && here.state == byte.state());
@@ -275,6 +287,28 @@ fn step() -> impl Strategy<Value = Step> {
     })
 }
 
+#[test]
+fn parity_is_sent_within_the_room_of_the_peer() {
+    let mut queue = BlockQueue::new();
+    queue.insert(meta(0, 100, true));
+    queue.set_largest_symbol(Some(10));
+    (1..3).for_each(|id| queue.insert(meta(id, 100, true)));
+    let next = |queue: &BlockQueue, id| queue.next_parity(BlockId(id)).map(|work| work.range);
+    assert_eq!([0, 1, 2, 3].map(|id| next(&queue, id)), [None, Some(0..8), Some(0..8), None]);
+    queue.set_parity_limit(59);
+    assert_eq!(next(&queue, 1), Some(0..5));
+    assert_eq!(queue.mark_parity_sent(BlockId(1), 0..3), 0..3);
+    assert_eq!(queue.mark_parity_sent(BlockId(2), 0..8), 0..2, "no more");
+    assert_eq!((queue.parity_bytes(), next(&queue, 1)), (50, None));
+    queue.mark_parity(BlockId(1), 0..1, ParityFate::Lost);
+    assert_eq!(queue.parity_bytes(), 50, "it may have arrived all the same");
+    queue.mark_parity(BlockId(1), 1..3, ParityFate::Unsent);
+    assert_eq!((queue.parity_bytes(), next(&queue, 1)), (30, Some(1..3)));
+    queue.mark_parity(BlockId(2), 0..2, ParityFate::Acked);
+    queue.remove(BlockId(2));
+    assert_eq!(queue.parity_bytes(), 10);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -284,6 +318,7 @@ proptest! {
         steps in vec(step(), 1..60),
     ) {
         let mut queue = BlockQueue::new();
+        queue.set_largest_symbol(Some(SYMBOL));
         let mut model = Model { blocks: BTreeMap::new(), growing: BTreeSet::new() };
         for (id, (len, reliable, grows)) in (0..).zip(blocks) {
             if grows {

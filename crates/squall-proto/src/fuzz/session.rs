@@ -416,6 +416,44 @@ mod tests {
         assert_eq!((stats.blocks_delivered, stats.open_blocks), (1, 0));
     }
 
+    /// Data, and a symbol of parity behind each block.
+    struct WithParity;
+
+    impl sched::Scheduler for WithParity {
+        fn next(&mut self, cx: &sched::Context<'_>) -> sched::Decision {
+            let unprotected = |block: &&sched::Block| block.parity().is_some_and(|parity| parity.sent() == 0);
+            let parity = || cx.queue.next_parity(cx.queue.iter().find(unprotected)?.meta().id);
+            match (cx.queue.next_in_line().or_else(parity), cx.fastest_with_room()) {
+                (Some(work), Some(path)) => {
+                    let most = if work.kind == sched::WorkKind::Parity { 1 } else { u32::MAX };
+                    sched::Decision::Send(sched::Assignment::new(work, path.id, "test").at_most(most))
+                }
+                _ => sched::Decision::idle(),
+            }
+        }
+
+        fn wants_parity(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn parity_is_sent_to_a_peer_that_takes_it() {
+        for (abilities, expected) in [(1, 0), (9, 1)] {
+            let config = Config { scheduler: Arc::new(|| Box::new(WithParity)), ..Config::default() };
+            let mut meeting = greeted(config, &[1, 0x80, 1, 0, 0, 0x40, 64, abilities]);
+            let (now, id) = (meeting.now, meeting.session.expect("is up"));
+            let session = meeting.honest.session(id).expect("is up");
+            session.send(now, Block::new(vec![7; 500])).expect("room");
+            meeting.settle(Duration::from_secs(1));
+            let items = meeting.received.iter().flat_map(|datagram| Items::of(datagram));
+            let parity = items.filter(|item| matches!(item, Ok(Item::Repair(..)))).count();
+            let sent = meeting.honest.session(id).expect("is up").path_stats();
+            let bytes: u64 = sent.iter().map(|(_, _, stats)| stats.parity_bytes).sum();
+            assert_eq!((parity, bytes), (expected, 500 * expected as u64));
+        }
+    }
+
     #[test]
     fn an_end_leaves_with_the_bytes_that_follow_it() {
         let (mut meeting, block) = with_hello(&[1, 0x80, 1, 0, 0, 0x40, 64, 1]);

@@ -6,6 +6,8 @@
 //!   full length before its buffer is taken, or with its bytes as it grows;
 //! - the buffers of blocks that grow: a quarter more, so that their bytes are seldom moved;
 //! - which of these bytes are there: a sixteenth of that, as one span in 256 bytes is kept;
+//! - parity of incomplete blocks is charged like their bytes; its buffers take a quarter more, and a sixteenth for its numbers;
+//! - to rebuild a block: 5 MiB for the moment;
 //! - records of blocks, places in ordered channels, events: 1 KiB for each of [`Limits::open_blocks`];
 //! - with stalls to be reported, the cadence of each channel of which a block arrived: 192 KiB;
 //! - the record of ended blocks: 512 KiB, as ids reach at most 2²⁰ past the oldest one not ended.
@@ -15,6 +17,7 @@
 mod event;
 mod finished;
 mod order;
+mod parity;
 mod parts;
 mod spans;
 mod stalls;
@@ -31,6 +34,7 @@ pub(crate) use self::stalls::Stalls;
 use self::{
     finished::Finished,
     order::Order,
+    parity::Held,
     parts::Parts,
     spans::{Spans, spans_allowed},
 };
@@ -53,6 +57,8 @@ struct Partial {
     handed_over: u32,
     buffer: Vec<u8>,
     have: Spans,
+    /// Parity of it, if any has come.
+    parity: Option<Box<Held>>,
     over: [u32; MAX_PATHS],
 }
 
@@ -74,6 +80,7 @@ pub struct Inbox {
     /// Refusals to send to the sender.
     refusals: VecDeque<(BlockId, RefuseReason)>,
     duplicates: u64,
+    rebuilt: u64,
     expired: u64,
     unreported: u64,
     /// If the sender asks for reports of them.
@@ -97,6 +104,7 @@ impl Inbox {
             events: VecDeque::new(),
             refusals: VecDeque::new(),
             duplicates: 0,
+            rebuilt: 0,
             expired: 0,
             unreported: 0,
             stalls: None,
@@ -127,15 +135,31 @@ impl Inbox {
             self.duplicates += payload.len() as u64;
             return Ok(());
         }
+        if self.open_for(now, transit, header, need(header, payload))? {
+            self.fill(now, path, header, payload)?;
+        }
+        Ok(())
+    }
+
+    /// Begins a block of which this many bytes are known, unless it was begun before. Returns whether it is open.
+    fn open_for(
+        &mut self,
+        now: Micros,
+        transit: Micros,
+        header: &Data,
+        bytes: u32,
+    ) -> Result<bool, InboxError> {
+        let id = header.block;
         self.check_window(id)?;
         if !self.open.contains_key(&id) {
             let label = Label { id: BlockId(id), channel: header.channel, priority: header.priority };
-            if let Some(reason) = self.why_not(need(header, payload)) {
-                return self.refuse(label, header.previous, reason);
+            if let Some(reason) = self.why_not(bytes) {
+                self.refuse(label, header.previous, reason)?;
+                return Ok(false);
             }
             self.begin(now, transit, header, label)?;
         }
-        self.fill(now, path, header, payload)
+        Ok(true)
     }
 
     fn check_window(&self, id: u64) -> Result<(), InboxError> {
@@ -148,14 +172,15 @@ impl Inbox {
         if self.open.len() + self.events.len() + self.order.whole() >= self.limits.open_blocks {
             return Some(RefuseReason::TooManyBlocks);
         }
-        self.why_not_longer(0, bytes)
+        self.why_not_longer(0, bytes, 0)
     }
 
-    /// Why a block does not get longer.
-    fn why_not_longer(&self, from: u32, to: u32) -> Option<RefuseReason> {
+    /// Why a block does not get longer, by bytes and by bytes of parity.
+    fn why_not_longer(&self, from: u32, to: u32, parity: u32) -> Option<RefuseReason> {
+        let more = u64::from(to.saturating_sub(from)) + u64::from(parity);
         if to > self.limits.block {
             Some(RefuseReason::TooLarge)
-        } else if self.held + u64::from(to.saturating_sub(from)) > self.limits.reassembly {
+        } else if self.held + more > self.limits.reassembly {
             Some(RefuseReason::NoMemory)
         } else {
             None
@@ -201,6 +226,7 @@ impl Inbox {
             handed_over: 0,
             buffer: Vec::new(),
             have: Spans::default(),
+            parity: None,
             over: [0; MAX_PATHS],
         };
         self.open.insert(id, Box::new(partial));
@@ -219,7 +245,7 @@ impl Inbox {
             Some(partial) if !partial.agrees(header, payload) => return Err(InboxError::Contradiction(id)),
             Some(partial) => {
                 let (from, to) = (partial.buffer.len() as u32, need(header, payload));
-                (to.max(from), self.why_not_longer(from, to))
+                (to.max(from), self.why_not_longer(from, to, 0))
             }
         };
         if let Some(reason) = why_not {
@@ -236,9 +262,13 @@ impl Inbox {
             let news = partial.have.insert(start as u32, end as u32);
             self.duplicates += payload.len() as u64 - u64::from(news);
         }
+        let is_dust = partial.have.len() > spans_allowed(to);
         if partial.total.is_some_and(|total| partial.have.covers(total)) {
             self.complete(now, id);
-        } else if partial.have.len() > spans_allowed(to) {
+        } else if partial.rebuild() {
+            self.rebuilt += 1;
+            self.complete(now, id);
+        } else if is_dust {
             self.refuse_begun(id, RefuseReason::NoMemory);
         } else {
             self.note_growth(id);
@@ -343,7 +373,7 @@ impl Inbox {
             self.deadlines.remove(&(deadline, id));
         }
         self.parts.forget(id);
-        self.held -= partial.buffer.len() as u64;
+        self.held -= partial.buffer.len() as u64 + partial.parity_bytes();
         self.finished.insert(id);
         Some(partial)
     }
@@ -433,6 +463,11 @@ impl Inbox {
     /// Bytes that arrived in vain: they were there already, or their block had ended.
     pub fn duplicate_bytes(&self) -> u64 {
         self.duplicates
+    }
+
+    /// Blocks that were completed with parity.
+    pub fn rebuilt_blocks(&self) -> u64 {
+        self.rebuilt
     }
 
     /// Blocks whose deadline passed while incomplete.

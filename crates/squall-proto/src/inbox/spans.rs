@@ -31,6 +31,21 @@ impl Spans {
         self.0.first() == Some(&(0, total))
     }
 
+    /// Whether all bytes of a range are there.
+    pub(super) fn has(&self, start: u32, end: u32) -> bool {
+        let at = self.0.partition_point(|s| s.1 < end);
+        self.0.get(at).is_some_and(|s| s.0 <= start)
+    }
+
+    /// How many symbols of `size` bytes are wholly there, of a block of `total`, whose last one may be shorter.
+    pub(super) fn symbols(&self, size: u32, total: u32) -> u32 {
+        let whole = |&(start, end): &(u32, u32)| {
+            let end = if end == total { total.div_ceil(size) } else { end / size };
+            end.saturating_sub(start.div_ceil(size))
+        };
+        self.0.iter().map(whole).sum()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -46,7 +61,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn spans_are_a_set_of_bytes(ranges in prop::collection::vec((0..TOTAL, 1..=TOTAL), 0..40)) {
+        fn spans_are_a_set_of_bytes(
+            ranges in prop::collection::vec((0..TOTAL, 1..=TOTAL), 0..40),
+            size in 1..=TOTAL,
+        ) {
             let mut spans = Spans::default();
             let mut there = [false; TOTAL as usize];
             for (start, len) in ranges {
@@ -60,6 +78,13 @@ mod tests {
                 prop_assert_eq!(spans.contiguous() as usize, first);
                 let runs = there.chunk_by(|a, b| a == b).filter(|run| run[0]).count();
                 prop_assert_eq!(spans.len(), runs, "spans that touch are one");
+                let is_whole = |symbol: &[bool]| symbol.iter().all(|b| *b);
+                let symbols = there.chunks(size as usize);
+                prop_assert_eq!(spans.symbols(size, TOTAL) as usize, symbols.clone().filter(|s| is_whole(s)).count());
+                for (index, symbol) in (0..).zip(symbols) {
+                    let start = index * size;
+                    prop_assert_eq!(spans.has(start, TOTAL.min(start + size)), is_whole(symbol));
+                }
             }
         }
     }

@@ -1,4 +1,5 @@
 mod model;
+mod parity;
 
 use std::collections::HashMap;
 

@@ -192,6 +192,50 @@ fn an_unreliable_block_that_lost_bytes_is_not_sent_to_its_end() {
 }
 
 #[test]
+fn parity_completes_blocks_and_takes_of_the_credit() {
+    for reliable in [true, false] {
+        let mut outbox = outbox();
+        outbox.set_credit(5_000);
+        outbox.queue.set_largest_symbol(Some(1_000));
+        let data = if reliable { block(3_500) } else { block(3_500).unreliable() };
+        let id = outbox.send(0, data).unwrap();
+        outbox.send(0, block(1_000)).unwrap();
+        outbox.admit();
+        assert_eq!(outbox.queue.next_parity(id).map(|work| work.range), None, "there is no credit left");
+        outbox.set_credit(7_000);
+        outbox.admit();
+        assert_eq!(outbox.queue.next_parity(id).map(|work| work.range), Some(0..2), "of 876 bytes each");
+        outbox.queue.mark_sent(id, 0..3_500, PATH, 1);
+        outbox.queue.mark_parity_sent(id, 0..2);
+        outbox.send(0, block(1_000)).unwrap();
+        assert_eq!(queued(&mut outbox), [], "the credit is for parity too");
+        assert_eq!(outbox.parity(id, 1).map(<[u8]>::len), Some(876));
+        assert_eq!(outbox.parity(id, 8), None);
+        assert_eq!(outbox.on_acked(id, 0..1_752, PATH, true), None);
+        assert_eq!(outbox.on_lost(id, 1_752..2_628, PATH), None);
+        assert_eq!(outbox.on_acked(id, 2_628..3_500, PATH, true), None, "parity is on its way");
+        assert_eq!(outbox.on_parity(id, 0..1, ParityFate::Lost), None);
+        let ended = outbox.on_parity(id, 1..2, ParityFate::Acked).unwrap();
+        assert_eq!((ended.ending, ended.acked), (Ending::Delivered, 2_624));
+        assert_eq!((queued(&mut outbox), outbox.parity_kept), (vec![BlockId(2)], 0));
+    }
+}
+
+#[test]
+fn an_unreliable_block_whose_parity_is_lost_is_lost() {
+    let mut outbox = outbox();
+    outbox.queue.set_largest_symbol(Some(1_000));
+    let id = outbox.send(0, block(3_000).unreliable()).unwrap();
+    outbox.admit();
+    outbox.queue.mark_sent(id, 0..3_000, PATH, 1);
+    outbox.queue.mark_parity_sent(id, 0..1);
+    assert_eq!(outbox.on_acked(id, 0..2_000, PATH, true), None);
+    assert_eq!(outbox.on_lost(id, 2_000..3_000, PATH), None);
+    let ended = outbox.on_parity(id, 0..1, ParityFate::Lost);
+    assert_eq!(ended.map(|ended| ended.ending), Some(Ending::Lost));
+}
+
+#[test]
 fn everything_may_be_reliable_by_order() {
     let limits = Limits { queued_bytes: 100, ..Limits::default() };
     let mut outbox = Outbox::new(&Config { limits, all_reliable: true, ..Config::default() });

@@ -26,6 +26,7 @@ pub(crate) enum Payload {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) block: BlockId,
+    /// Of its bytes; of parity, of its symbols.
     pub(crate) range: Range<u32>,
     pub(crate) kind: WorkKind,
     /// The path it was meant for.
@@ -34,6 +35,12 @@ pub(crate) struct Chunk {
     pub(crate) has_end: bool,
     /// When it was written, which its header states: QUIC may keep it for the next packet, and then it leaves a moment later.
     pub(crate) written_at: Micros,
+}
+
+impl Chunk {
+    pub(crate) fn is_parity(&self) -> bool {
+        self.kind == WorkKind::Parity
+    }
 }
 
 /// What must reach the peer, though it is no block.

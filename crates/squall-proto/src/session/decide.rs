@@ -8,12 +8,17 @@ use super::Session;
 use crate::{
     outbox::Ending,
     path::{Chunk, Life, PACKET_OVERHEAD, Path, one_way_delays},
-    wire::MAX_DATA_HEADER,
+    wire::{MAX_DATA_HEADER, MAX_REPAIR_HEADER, MAX_SYMBOL},
 };
 
 /// Bytes of acknowledgements that may share a packet with a chunk. noq pads packets of a batch by up
 /// to 32 bytes, so a packet without them still fits the batch.
 pub(super) const ACK_RESERVE: usize = 28;
+
+/// Bytes of a packet beside a symbol of parity: what acknowledgements need, and the header as it usually is. The longest
+/// header fits without acknowledgements.
+const SYMBOL_RESERVE: usize = ACK_RESERVE + 32;
+const _: () = assert!(SYMBOL_RESERVE >= MAX_REPAIR_HEADER);
 
 /// Decisions in a row before packets are sent; the rest follows at once.
 const MAX_DECISIONS: usize = 64;
@@ -24,6 +29,8 @@ const FRONT: usize = 32;
 impl Session {
     /// Lets the scheduler assign what the windows take. Returns whether anything was assigned.
     pub(super) fn decide(&mut self, now: Micros) -> bool {
+        let symbol = self.largest_symbol().filter(|_| self.peer_takes_parity);
+        self.outbox.queue.set_largest_symbol(symbol);
         let admitted = self.outbox.admit();
         self.sched_events.extend(admitted);
         if !self.duties.take_schedule(now) {
@@ -107,9 +114,16 @@ impl Session {
         }
     }
 
-    /// Payload of a block that fits one packet, whatever its header.
+    /// Payload of a block that fits one packet, whatever its header. Blocks that may have parity leave in symbols.
     pub(super) fn chunk_size(&mut self) -> u32 {
-        self.conn.max_datagram().saturating_sub(MAX_DATA_HEADER) as u32
+        let chunk = self.conn.max_datagram().saturating_sub(MAX_DATA_HEADER) as u32;
+        self.largest_symbol().unwrap_or(chunk)
+    }
+
+    /// Largest symbol of parity, if the scheduler wants any.
+    fn largest_symbol(&mut self) -> Option<u32> {
+        let most = self.conn.max_datagram().saturating_sub(SYMBOL_RESERVE) as u32;
+        self.wants_parity.then_some(most.min(MAX_SYMBOL) & !1)
     }
 
     fn refresh_views(&mut self, now: Micros) {
@@ -141,19 +155,29 @@ impl Session {
     /// Gives an assignment to its path, clipped to what the window takes. Returns the range that it got.
     fn commit(&mut self, now: Micros, assignment: &Assignment) -> Option<Range<u32>> {
         let view = self.views.iter_mut().find(|v| v.id == assignment.path && v.has_room())?;
+        let path = self.conn.paths.get_mut(assignment.path)?;
         let block = self.outbox.queue.get(assignment.block)?;
-        let Range { start, end } = view.clip(&assignment.range);
-        let range = start..end.min(block.meta().len);
+        let (range, bytes) = if assignment.kind == WorkKind::Parity {
+            let (size, range) = (block.parity()?.symbol_size(), view.clip_parity(&assignment.range));
+            let range = self.outbox.queue.mark_parity_sent(assignment.block, range);
+            (range.clone(), view.cost_parity(range.end.saturating_sub(range.start), size))
+        } else {
+            let len = block.meta().len;
+            let Range { start, end } = view.clip(&assignment.range);
+            // Where the window cuts, whole symbols go.
+            let is_cut = end < assignment.range.end.min(len);
+            let whole = block.symbol_end(0).filter(|_| is_cut).map(|size| end / size * size);
+            let range = start..whole.filter(|whole| *whole > start).unwrap_or(end.min(len));
+            self.outbox.queue.mark_sent(assignment.block, range.clone(), path.id, now);
+            (range.clone(), view.cost(range.end.saturating_sub(start)))
+        };
         if range.is_empty() {
             return None;
         }
-        let bytes = view.cost(range.end - start);
-        let path = self.conn.paths.get_mut(assignment.path)?;
         view.in_flight += bytes;
         view.budget = view.budget.map(|left| left.saturating_sub(bytes));
         view.waiting += bytes;
         path.committed_bytes += bytes;
-        self.outbox.queue.mark_sent(assignment.block, range.clone(), path.id, now);
         path.committed.push_back(Chunk {
             block: assignment.block,
             range: range.clone(),
@@ -169,7 +193,7 @@ impl Session {
     /// it yet, and this data must not find it out alone. Large blocks are not copied, as their first packets alone
     /// are no use to the receiver.
     fn hedge(&mut self, now: Micros, assignment: &Assignment, range: Range<u32>) {
-        if assignment.kind == WorkKind::Copy || !self.scheduler.may_hedge() {
+        if matches!(assignment.kind, WorkKind::Copy | WorkKind::Parity) || !self.scheduler.may_hedge() {
             return;
         }
         let paths = &self.conn.paths;

@@ -29,7 +29,7 @@ pub struct PacketLog {
     pub bytes: u16,
     /// What happened.
     pub fate: PacketFate,
-    /// The range of a block that it carried, if any, and the path it was meant for.
+    /// The range of a block's bytes that it carried, if any, and the path it was meant for.
     pub chunk: Option<(BlockId, Range<u32>, PathId)>,
 }
 
@@ -52,7 +52,7 @@ impl PacketFate {
     }
 }
 
-/// Bytes of a block of the peer's that arrived, and were not here before.
+/// Bytes of a block of the peer's that arrived, and were not here before; or of its parity, before it was complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrivalLog {
     /// When, in microseconds since the endpoint's epoch.
@@ -133,6 +133,7 @@ impl Session {
         let Some(log) = &mut self.logs.packets else { return };
         if log.len() < MAX_LOG {
             let chunk = entry.payload.as_ref().and_then(|payload| match payload {
+                Payload::Chunk(chunk) if chunk.is_parity() => None,
                 Payload::Chunk(chunk) => Some((chunk.block, chunk.range.clone(), chunk.path)),
                 Payload::Control(_) | Payload::Probe(_) | Payload::Ephemeral | Payload::Losses => None,
             });

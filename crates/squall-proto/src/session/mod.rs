@@ -76,6 +76,10 @@ pub struct Session {
     pauses: Option<Stalls>,
     /// The peer wants such reports.
     peer_wants_stalls: bool,
+    /// The scheduler wants blocks to have parity.
+    wants_parity: bool,
+    /// The peer takes it.
+    peer_takes_parity: bool,
     reporter: Reporter,
     control: VecDeque<Control>,
     metering: Metering,
@@ -123,6 +127,9 @@ const TAKES_GROWING: u64 = 1;
 /// A bit of the hello: stalls are to be reported.
 const WANTS_STALLED: u64 = 4;
 
+/// A bit of the hello: parity is taken.
+const TAKES_PARITY: u64 = 8;
+
 impl Session {
     pub(crate) fn new(
         config: &Config,
@@ -150,6 +157,8 @@ impl Session {
             inbox: Inbox::new(if trusted { config.limits } else { config.limits.of_a_stranger() }),
             pauses: None,
             peer_wants_stalls: false,
+            wants_parity: false,
+            peer_takes_parity: false,
             reporter: Reporter::default(),
             control: VecDeque::new(),
             metering: Metering::default(),
@@ -175,6 +184,7 @@ impl Session {
             tracing::warn!("the scheduler has an order of its own: channels do not take turns");
         }
         session.outbox.queue.set_streams(config.streams);
+        session.wants_parity = session.scheduler.wants_parity();
         session.pauses = session.scheduler.wants_stalls().then(Stalls::default);
         let now = session.micros(now);
         session.admit_path(0, now);
@@ -444,7 +454,7 @@ impl Session {
         // The whole memory, before anything has arrived: the peer never sends a block that does not fit it.
         varint::write(&mut hello, self.config.limits.reassembly >> 10);
         let wants_stalled = if self.pauses.is_some() { WANTS_STALLED } else { 0 };
-        varint::write(&mut hello, TAKES_GROWING | wants_stalled);
+        varint::write(&mut hello, TAKES_GROWING | TAKES_PARITY | wants_stalled);
         self.conn.send_hello(&hello);
         self.duties.flush();
     }
@@ -462,6 +472,7 @@ impl Session {
         // Peers from before there were such blocks do not write the field.
         let abilities = field().unwrap_or(0);
         self.outbox.set_peer_takes_growing(abilities & TAKES_GROWING != 0);
+        self.peer_takes_parity = abilities & TAKES_PARITY != 0;
         self.peer_wants_stalls = abilities & WANTS_STALLED != 0;
         // What a peer can make this side keep and say comes after trust.
         self.inbox.set_reports_stalls(self.trusted && self.peer_wants_stalls);

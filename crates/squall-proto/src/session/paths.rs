@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use squall_sched::{BlockId, Micros, PathId, SchedEvent};
+use squall_sched::{BlockId, Micros, ParityFate, PathId, SchedEvent};
 
 use super::{PacketFate, Session, Stage};
 use crate::{
@@ -192,8 +192,8 @@ impl Session {
             self.repeat_control(at, control);
         }
         chunks.retain(|chunk: &Chunk| self.is_reliable(chunk.block));
-        for Chunk { block, range, .. } in chunks {
-            self.lose_range(at, block, range, id);
+        for chunk in chunks {
+            self.lose_chunk(at, chunk, id);
         }
     }
 
@@ -202,7 +202,7 @@ impl Session {
         for payload in entry.payload.into_iter().chain(entry.more) {
             match payload {
                 Payload::Chunk(chunk) if !entry.repaired || !self.is_reliable(chunk.block) => {
-                    self.lose_range(at, chunk.block, chunk.range, id);
+                    self.lose_chunk(at, chunk, id);
                 }
                 Payload::Control(control) if !entry.repaired => self.repeat_control(at, control),
                 _ => {}
@@ -211,9 +211,22 @@ impl Session {
         self.duties.schedule();
     }
 
-    fn lose_range(&mut self, at: Micros, block: BlockId, range: std::ops::Range<u32>, path: PathId) {
+    pub(super) fn lose_chunk(&mut self, at: Micros, chunk: Chunk, path: PathId) {
+        if chunk.is_parity() {
+            return self.on_parity(at, chunk, path, ParityFate::Lost);
+        }
+        let Chunk { block, range, .. } = chunk;
         self.sched_events.push(SchedEvent::Lost { block, range: range.clone(), path });
         if let Some(ended) = self.outbox.on_lost(block, range, path) {
+            self.on_ended(at, &ended);
+        }
+    }
+
+    /// The fate of parity is known.
+    pub(super) fn on_parity(&mut self, at: Micros, chunk: Chunk, path: PathId, fate: ParityFate) {
+        let Chunk { block, range, .. } = chunk;
+        self.sched_events.push(SchedEvent::Parity { block, symbols: range.clone(), path, fate });
+        if let Some(ended) = self.outbox.on_parity(block, range, fate) {
             self.on_ended(at, &ended);
         }
     }
@@ -234,9 +247,16 @@ impl Session {
 
     /// A range assigned to a path did not leave.
     pub(super) fn take_back(&mut self, chunk: Chunk, path: PathId) {
+        let is_parity = chunk.is_parity();
         let Chunk { block, range, .. } = chunk;
-        self.outbox.on_unsent(block, range.clone(), path);
-        self.sched_events.push(SchedEvent::Unsent { block, range, path });
+        if is_parity {
+            let fate = ParityFate::Unsent;
+            self.outbox.on_parity(block, range.clone(), fate);
+            self.sched_events.push(SchedEvent::Parity { block, symbols: range, path, fate });
+        } else {
+            self.outbox.on_unsent(block, range.clone(), path);
+            self.sched_events.push(SchedEvent::Unsent { block, range, path });
+        }
         self.duties.schedule();
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use squall_sched::{BlockId, Micros, PathId, SchedEvent};
+use squall_sched::{BlockId, Micros, ParityFate, PathId, SchedEvent};
 
 use super::{PacketFate, Session, Stage};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     outbox::Ending,
     path::{Control, InFlight, Packet, Payload, Reported, Sample},
     steering::{Fate, PacketEvent, QuicEvent},
-    wire::{Data, Feedback, Item, Items, Stalled, WireError},
+    wire::{Data, Feedback, Item, Items, Repair, Stalled, WireError},
 };
 
 /// Code with which a session is closed when the peer breaks the protocol.
@@ -244,6 +244,9 @@ impl Session {
         }
         for payload in entry.payload.into_iter().chain(entry.more) {
             match payload {
+                Payload::Chunk(chunk) if chunk.is_parity() => {
+                    self.on_parity(at, chunk, id, ParityFate::Acked);
+                }
                 Payload::Chunk(chunk) => {
                     self.sched_events.push(SchedEvent::Acked {
                         block: chunk.block,
@@ -274,7 +277,11 @@ impl Session {
             match item? {
                 Item::Data(header, payload) => {
                     data = true;
-                    self.on_data(at, path, &header, payload)?;
+                    self.on_data(at, path, &header, payload, None)?;
+                }
+                Item::Repair(repair, payload) => {
+                    data = true;
+                    self.on_data(at, path, &repair.block, payload, Some(&repair))?;
                 }
                 Item::Cancel(cancel) => self.inbox.on_cancel(&cancel)?,
                 Item::Refused(block, reason) => {
@@ -308,16 +315,18 @@ impl Session {
         self.duties.schedule();
     }
 
+    /// Takes in a chunk, or a symbol of parity with the fields of its block.
     fn on_data(
         &mut self,
         at: Micros,
         id: Option<PathId>,
         header: &Data,
         payload: &[u8],
+        repair: Option<&Repair>,
     ) -> Result<(), BadPeer> {
         let Some(id) = id else {
             // A path that is just closing: its bytes count all the same, for they are acknowledged.
-            return self.take_in(at, PathId(0), 0, header, payload);
+            return self.take_in(at, PathId(0), 0, header, payload, repair);
         };
         let path = &mut self.conn.paths[id];
         // Less than half the range of the stamps behind the latest.
@@ -325,11 +334,11 @@ impl Session {
         if !overtaken {
             path.latest_sent = Some(header.sent);
         }
-        path.stats.data_received += payload.len() as u64;
+        path.stats.data_received += if repair.is_some() { 0 } else { payload.len() as u64 };
         self.reporter.on_data(at, path.quic.number, header.sent, payload.len(), overtaken);
         // The least it can have been: the smoothed round trip of one who only answers may be that of an outage long ago.
         let transit = path.rtt.min / 2;
-        self.take_in(at, id, transit, header, payload)
+        self.take_in(at, id, transit, header, payload, repair)
     }
 
     fn take_in(
@@ -339,13 +348,17 @@ impl Session {
         transit: Micros,
         header: &Data,
         payload: &[u8],
+        repair: Option<&Repair>,
     ) -> Result<(), BadPeer> {
         let duplicates = self.inbox.duplicate_bytes();
-        self.inbox.on_data(at, path, transit, header, payload)?;
+        match repair {
+            Some(repair) => self.inbox.on_repair(at, path, transit, repair, payload)?,
+            None => self.inbox.on_data(at, path, transit, header, payload)?,
+        }
         let duplicates = self.inbox.duplicate_bytes() - duplicates;
         let new = (payload.len() as u64).saturating_sub(duplicates);
         self.log_arrival(at, BlockId(header.block), path, new as u32);
-        if let Some(path) = self.conn.paths.get_mut(path) {
+        if let Some(path) = self.conn.paths.get_mut(path).filter(|_| repair.is_none()) {
             path.stats.duplicate_bytes += duplicates;
         }
         while let Some((block, reason)) = self.inbox.take_refusal() {

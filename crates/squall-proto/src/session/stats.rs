@@ -18,6 +18,7 @@ impl Session {
             open_blocks: self.outbox.open_blocks(),
             held_bytes: self.inbox.held_bytes(),
             duplicates: self.inbox.duplicate_bytes(),
+            blocks_rebuilt: self.inbox.rebuilt_blocks(),
             ..self.stats.clone()
         }
     }

@@ -7,13 +7,15 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use squall_sched::{BlockId, Micros, PathId, WorkKind};
+use squall_sched::{Block, BlockId, Micros, Parity, PathId, WorkKind};
 
 use super::{PacketFate, Session, Stage, decide::ACK_RESERVE, probe::Waiting};
 use crate::{
+    outbox::Outbox,
     path::{Chunk, Control, InFlight, PACKET_OVERHEAD, Path, Payload},
     steering::{Gate, Sent, Transmit},
-    wire::{self, Data, Item, Stamp},
+    varint,
+    wire::{self, Data, Item, Repair, Stamp},
 };
 
 /// Packets of one batch at most; the driver may allow fewer.
@@ -367,7 +369,7 @@ impl Session {
             let acks = if queued == 0 && self.duties.owes_acks() { ACK_RESERVE } else { 0 };
             let reserve = acks + end.as_ref().map_or(0, |(_, end)| end.len() + FRAME_OVERHEAD);
             let Some((datagram, chunk)) = self.next_chunk(id, at, size - reserve) else { break };
-            let full = datagram.len() + reserve >= size;
+            let full = datagram.len() + reserve >= size || self.is_followed(id, &chunk);
             if let Err(Payload::Chunk(chunk)) = self.conn.queue(datagram.into(), Payload::Chunk(chunk)) {
                 // Larger than fits now: the path's MTU has just shrunk. Cut again.
                 let path = chunk.path;
@@ -390,10 +392,21 @@ impl Session {
         queued
     }
 
-    /// Cuts the next chunk off what is assigned to a path, as a datagram of at most `size` bytes.
+    /// Whether a chunk is a symbol of a block, and one as long as it follows on the path.
+    fn is_followed(&self, id: PathId, chunk: &Chunk) -> bool {
+        let Some(next) = self.conn.paths[id].committed.front() else { return false };
+        let Some(block) = self.outbox.queue.get(chunk.block) else { return false };
+        let is_symbol = chunk.is_parity() || block.symbol_end(chunk.range.start) == Some(chunk.range.end);
+        // The header has the start of the range.
+        let same = (next.block, next.is_parity()) == (chunk.block, chunk.is_parity());
+        same && is_symbol && varint::len(next.range.start.into()) == varint::len(chunk.range.start.into())
+    }
+
+    /// Cuts the next chunk off what is assigned to a path, as a datagram of at most `size` bytes; parity may need more.
     fn next_chunk(&mut self, id: PathId, at: Micros, size: usize) -> Option<(Vec<u8>, Chunk)> {
-        let path = &mut self.conn.paths[id];
+        let most = self.conn.max_datagram();
         loop {
+            let path = &mut self.conn.paths[id];
             let Some(front) = path.committed.front_mut() else {
                 path.committed_bytes = 0;
                 return None;
@@ -403,30 +416,43 @@ impl Session {
                 continue;
             };
             let meta = *block.meta();
+            let start = front.range.start;
+            let symbol_end = block.symbol_end(start).unwrap_or(u32::MAX);
             let header = Data {
                 block: meta.id.0,
                 reliable: meta.reliable,
                 previous: self.outbox.previous(meta.id),
                 priority: meta.priority,
-                offset: front.range.start,
+                offset: start,
                 total: self.outbox.total(meta.id),
                 channel: meta.channel,
                 left: self.outbox.time_left(&meta, at),
                 sent: Stamp::at(at),
             };
-            let room = size.saturating_sub(header.header_len()).max(1) as u32;
-            let range = front.range.start..front.range.end.min(front.range.start + room);
-            let data = self.outbox.bytes(meta.id, &range)?;
-            let mut datagram = Vec::with_capacity(header.header_len() + data.len());
-            header.encode(data, &mut datagram);
             let has_end = header.total.is_some();
-            let chunk =
-                Chunk { range: range.clone(), path: path.id, has_end, written_at: at, ..front.clone() };
-            front.range.start = range.end;
+            let (end, bytes, datagram) = if front.is_parity() {
+                let Some((size, datagram)) = write_parity(&mut self.outbox, header, start, most) else {
+                    // The packets of the path have become smaller.
+                    let chunk = path.committed.pop_front()?;
+                    self.lose_chunk(at, chunk, id);
+                    continue;
+                };
+                (start + 1, size, datagram)
+            } else {
+                let room = size.saturating_sub(header.header_len()).max(1) as u32;
+                let end = front.range.end.min(start + room).min(symbol_end);
+                let data = self.outbox.bytes(meta.id, &(start..end))?;
+                let mut datagram = Vec::with_capacity(header.header_len() + data.len());
+                header.encode(data, &mut datagram);
+                (end, end - start, datagram)
+            };
+            let range = start..end;
+            let chunk = Chunk { range, path: path.id, has_end, written_at: at, ..front.clone() };
+            front.range.start = end;
             if front.range.is_empty() {
                 path.committed.pop_front();
             }
-            let cost = u64::from(range.end - range.start + PACKET_OVERHEAD);
+            let cost = u64::from(bytes + PACKET_OVERHEAD);
             path.committed_bytes = path.committed_bytes.saturating_sub(cost);
             if path.committed.is_empty() {
                 // What was assigned was computed with the longest headers there can be.
@@ -455,10 +481,15 @@ impl Session {
             let path = &mut self.conn.paths[id];
             if let Some(Payload::Chunk(chunk)) = &payload {
                 let meant = chunk.path;
-                count(&mut path.stats, chunk);
-                self.outlook.on_departure(chunk.range.end - chunk.range.start, bytes);
+                let parity = self.outbox.queue.get(chunk.block).and_then(Block::parity);
+                let symbol = parity.map_or(0, Parity::symbol_size);
+                let sent = if chunk.is_parity() { symbol } else { chunk.range.end - chunk.range.start };
+                count(&mut path.stats, chunk.kind, sent.into());
+                self.outlook.on_departure(sent, bytes);
                 path.on_departure(at);
-                self.outbox.queue.mark_departed(chunk.block, chunk.range.clone(), chunk.kind, at);
+                if !chunk.is_parity() {
+                    self.outbox.queue.mark_departed(chunk.block, chunk.range.clone(), chunk.kind, at);
+                }
                 if meant != id {
                     path.stats.strays += 1;
                     self.correct_path(chunk.clone(), meant, id, at);
@@ -487,16 +518,33 @@ impl Session {
 
     /// A chunk left with a tail-loss probe of another path: the ledger is right, the intention was not.
     fn correct_path(&mut self, chunk: Chunk, meant: PathId, actual: PathId, at: Micros) {
+        if chunk.is_parity() {
+            return;
+        }
         self.outbox.queue.mark_sent(chunk.block, chunk.range.clone(), actual, at);
         self.outbox.queue.mark_lost(chunk.block, chunk.range, meant);
     }
 }
 
-fn count(stats: &mut crate::PathStats, chunk: &Chunk) {
-    let bytes = u64::from(chunk.range.end - chunk.range.start);
-    match chunk.kind {
+/// The size of a symbol of parity, and it as a datagram of at most `most` bytes.
+fn write_parity(outbox: &mut Outbox, header: Data, index: u32, most: usize) -> Option<(u32, Vec<u8>)> {
+    let symbol = outbox.parity(BlockId(header.block), index)?;
+    let symbol_size = symbol.len() as u32;
+    let repair = Repair { block: Data { offset: 0, ..header }, symbol_size, index };
+    let len = repair.header_len() + symbol.len();
+    if len > most {
+        return None;
+    }
+    let mut datagram = Vec::with_capacity(len);
+    Item::Repair(repair, symbol).encode(&mut datagram);
+    Some((symbol_size, datagram))
+}
+
+fn count(stats: &mut crate::PathStats, kind: WorkKind, bytes: u64) {
+    match kind {
         WorkKind::Fresh => stats.fresh_bytes += bytes,
         WorkKind::Repair => stats.repair_bytes += bytes,
         WorkKind::Copy => stats.copy_bytes += bytes,
+        WorkKind::Parity => stats.parity_bytes += bytes,
     }
 }

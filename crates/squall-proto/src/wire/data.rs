@@ -42,49 +42,85 @@ pub struct Data {
 impl Data {
     /// Bytes of the header when encoded.
     pub fn header_len(&self) -> usize {
-        1 + varint::len(self.block)
+        1 + self.fields_len() + varint::len(self.offset.into())
+    }
+
+    /// Bytes of the fields of the block.
+    pub(super) fn fields_len(&self) -> usize {
+        varint::len(self.block)
             + self.previous.map_or(0, varint::len)
-            + varint::len(self.offset.into())
             + varint::len(self.total.unwrap_or(0).into())
             + varint::len(self.channel.into())
             + varint::len(encode_left(self.left))
             + 3
     }
 
+    /// The bits of the type.
+    pub(super) fn flags(&self) -> u64 {
+        debug_assert!(self.priority < PRIORITIES);
+        let reliable = if self.reliable { RELIABLE } else { 0 };
+        let ordered = if self.previous.is_some() { ORDERED } else { 0 };
+        reliable | ordered | u64::from(self.priority)
+    }
+
     /// Appends header and payload; nothing may follow in the same datagram. Without payload it announces the end of
     /// a block that grew: the offset is the length.
     pub fn encode(&self, payload: &[u8], out: &mut Vec<u8>) {
-        debug_assert!(self.priority < PRIORITIES);
-        let kind = TYPE_DATA
-            | if self.reliable { RELIABLE } else { 0 }
-            | if self.previous.is_some() { ORDERED } else { 0 }
-            | u64::from(self.priority);
-        varint::write(out, kind);
+        varint::write(out, TYPE_DATA | self.flags());
+        self.encode_fields(Some(self.offset), out);
+        out.extend_from_slice(payload);
+    }
+
+    /// Appends the fields of the block, with the offset of a payload after the name of the block.
+    pub(super) fn encode_fields(&self, offset: Option<u32>, out: &mut Vec<u8>) {
         varint::write(out, self.block);
         if let Some(back) = self.previous {
             varint::write(out, back);
         }
-        varint::write(out, self.offset.into());
+        if let Some(offset) = offset {
+            varint::write(out, offset.into());
+        }
         varint::write(out, self.total.unwrap_or(0).into());
         varint::write(out, self.channel.into());
         varint::write(out, encode_left(self.left));
         write_u24(out, self.sent.0);
-        out.extend_from_slice(payload);
     }
 
-    pub(super) fn decode<'a>(kind: u64, input: &mut &'a [u8]) -> Result<(Self, &'a [u8]), WireError> {
+    /// Reads the fields of the block; returns the offset apart, 0 if there is none.
+    pub(super) fn decode_fields(
+        flags: u64,
+        has_offset: bool,
+        input: &mut &[u8],
+    ) -> Result<(Self, u64), WireError> {
         let block = next(input)?;
-        let previous = if kind & ORDERED != 0 { Some(next(input)?) } else { None };
+        let previous = if flags & ORDERED != 0 { Some(next(input)?) } else { None };
         check_previous(block, previous)?;
-        let offset = next(input)?;
+        let offset = if has_offset { next(input)? } else { 0 };
         let total = next(input)?;
         let channel = next(input)?;
         let left = decode_left(next(input)?);
         let sent = Stamp(read_u24(input)?);
-        let payload = std::mem::take(input);
         if total > u64::from(MAX_BLOCK) {
             return Err(WireError::BlockTooLong(total));
         }
+        let data = Self {
+            block,
+            reliable: flags & RELIABLE != 0,
+            previous,
+            priority: (flags & PRIORITY) as u8,
+            offset: 0,
+            total: Some(total as u32).filter(|total| *total > 0),
+            channel: check_channel(channel)?,
+            left,
+            sent,
+        };
+        Ok((data, offset))
+    }
+
+    pub(super) fn decode<'a>(kind: u64, input: &mut &'a [u8]) -> Result<(Self, &'a [u8]), WireError> {
+        let (data, offset) = Self::decode_fields(kind, true, input)?;
+        let payload = std::mem::take(input);
+        let total = u64::from(data.total.unwrap_or(0));
         // Without payload only the end of a block that grew can be announced.
         if payload.is_empty() && (total == 0 || offset != total) {
             return Err(WireError::Empty);
@@ -93,19 +129,7 @@ impl Data {
         if offset > longest || payload.len() as u64 > longest - offset {
             return Err(WireError::ChunkOutside { offset, len: payload.len(), total: longest });
         }
-        let channel = check_channel(channel)?;
-        let data = Self {
-            block,
-            reliable: kind & RELIABLE != 0,
-            previous,
-            priority: (kind & PRIORITY) as u8,
-            offset: offset as u32,
-            total: Some(total as u32).filter(|total| *total > 0),
-            channel,
-            left,
-            sent,
-        };
-        Ok((data, payload))
+        Ok((Self { offset: offset as u32, ..data }, payload))
     }
 }
 

@@ -8,6 +8,7 @@ mod feedback;
 mod path_alert;
 mod path_info;
 mod path_loss;
+mod repair;
 mod stalled;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,8 @@ pub use feedback::{Feedback, Sample};
 pub use path_alert::PathAlert;
 pub use path_info::PathInfo;
 pub use path_loss::PathLoss;
+pub use repair::Repair;
+pub(crate) use repair::{MAX_REPAIR_HEADER, MAX_SYMBOL};
 pub use stalled::Stalled;
 
 use squall_sched::{MAX_BLOCK, PRIORITIES};
@@ -37,6 +40,7 @@ const TYPE_PROBE_REPLY: u64 = 0x06;
 const TYPE_PATH_INFO: u64 = 0x07;
 const TYPE_PATH_LOSS: u64 = 0x08;
 const TYPE_STALLED: u64 = 0x09;
+const TYPE_REPAIR: u64 = 0x0a;
 const TYPE_DATA: u64 = 0x20;
 /// DATA takes the types from 0x20 to 0x3f: the bits below are flags and priority.
 const DATA_BITS: u64 = 0x1f;
@@ -84,6 +88,8 @@ pub enum Item<'a> {
     PathLoss(PathLoss),
     /// Blocks that came later than their reader expected them.
     Stalled(Stalled),
+    /// A symbol of a block's parity.
+    Repair(Repair, &'a [u8]),
 }
 
 /// Why a datagram was not understood. The session is closed with this as the reason.
@@ -137,6 +143,16 @@ pub enum WireError {
     /// A path number that is out of range.
     #[error("path number {0} out of range")]
     BadPath(u64),
+    /// Parity that its block does not have.
+    #[error("there is no parity symbol {index} of {size} bytes of a block of {total}")]
+    BadSymbol {
+        /// Which symbol.
+        index: u64,
+        /// How long it is.
+        size: u64,
+        /// How long the block is.
+        total: u32,
+    },
 }
 
 impl Item<'_> {
@@ -162,6 +178,7 @@ impl Item<'_> {
             Self::PathInfo(info) => with_length(out, TYPE_PATH_INFO, |body| info.encode(body)),
             Self::PathLoss(loss) => with_length(out, TYPE_PATH_LOSS, |body| loss.encode(body)),
             Self::Stalled(stalled) => with_length(out, TYPE_STALLED, |body| stalled.encode(body)),
+            Self::Repair(repair, payload) => repair.encode(payload, out),
         }
     }
 }
@@ -228,6 +245,10 @@ impl<'a> Items<'a> {
                 TYPE_PATH_INFO => Item::PathInfo(PathInfo::decode(body)?),
                 TYPE_PATH_LOSS => Item::PathLoss(PathLoss::decode(body)?),
                 TYPE_STALLED => Item::Stalled(Stalled::decode(body)?),
+                TYPE_REPAIR => {
+                    let (repair, payload) = Repair::decode(body)?;
+                    Item::Repair(repair, payload)
+                }
                 _ => continue,
             }));
         }

@@ -49,6 +49,9 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
     let feedback_wanted = Feedback { wanted: Some(3_000_000), ..feedback.clone() };
     let mut feedback_before = feedback.clone();
     feedback_before.samples.iter_mut().for_each(|sample| sample.departure = None);
+    let ordered = Data { offset: 0, total: Some(2), reliable: false, ..frame.clone() };
+    let repair = Repair { block: data.clone(), symbol_size: 6, index: 0 };
+    let late = Repair { block: ordered, symbol_size: 2, index: 7 };
     let alert = PathAlert { path: 1, kind: AlertKind::Outage, quality: 180, gap: 104, sequence: 9 };
     let probe = Item::Probe(1, Stamp::at(1_000_000));
     vec![
@@ -73,6 +76,8 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
         ("07 04 02 00 4100", vec![Item::PathInfo(PathInfo { path: 2, metered: false, sequence: 256 })]),
         ("09 02 05 00", vec![Item::Stalled(Stalled { block: 5, more: 0 })]),
         ("09 03 7bbd 05", vec![Item::Stalled(Stalled { block: 15_293, more: 5 })]),
+        ("0a 10 10 01 05 00 00 000000 06 00 68656c6c6f00", vec![Item::Repair(repair, b"hello\0")]),
+        ("0a 0f 0b 7bbd 01 02 07 4187 03d090 02 07 abcd", vec![Item::Repair(late, &[0xab, 0xcd])]),
         (
             "05 04 01 03d090 02 02 05 00 30 01 00 05 00 00 000000 68656c6c6f",
             vec![probe, Item::Refused(5, RefuseReason::TooLarge), Item::Data(data, b"hello")],
@@ -108,6 +113,22 @@ fn bad_vectors() -> Vec<(&'static str, WireError)> {
         ("08 02 01 01", WireError::Truncated),
         ("03 05 01 03 00 00 09", WireError::BadAlert(3)),
         ("09 01 05", WireError::Truncated),
+        ("0a 0f 10 01 05 00 00 000000 06 00 0000000000", WireError::Truncated),
+        ("0a 10 10 01 00 00 00 000000 06 00 000000000000", WireError::Empty),
+        (
+            "0a 0f 10 01 05 00 00 000000 05 00 0000000000",
+            WireError::BadSymbol { index: 0, size: 5, total: 5 },
+        ),
+        (
+            "0a 12 10 01 05 00 00 000000 08 00 0000000000000000",
+            WireError::BadSymbol { index: 0, size: 8, total: 5 },
+        ),
+        (
+            "0a 10 10 01 05 00 00 000000 06 08 000000000000",
+            WireError::BadSymbol { index: 8, size: 6, total: 5 },
+        ),
+        ("0a 0e 10 01 05 00 00 000000 04 00 00000000", WireError::BadSymbol { index: 0, size: 4, total: 5 }),
+        ("0a 0a 10 01 05 00 00 000000 00 00", WireError::BadSymbol { index: 0, size: 0, total: 5 }),
         ("03 06 01 00 43e9 00 09", WireError::BadQuality(1001)),
         ("03 06 01 00 00 43e9 09", WireError::BadQuality(1001)),
     ]
@@ -248,6 +269,23 @@ fn the_largest_header_is_as_long_as_reserved() {
         ..small_data()
     };
     assert_eq!(data.header_len(), MAX_DATA_HEADER);
+    let repair = Repair { block: Data { offset: 0, ..data }, symbol_size: MAX_SYMBOL, index: 255 };
+    assert_eq!(repair.header_len(), MAX_REPAIR_HEADER);
+    assert_eq!(encode(&[Item::Repair(repair.clone(), &[0; 2048])]).len(), repair.header_len() + 2048);
+}
+
+#[test]
+fn symbols_have_bounds() {
+    let symbol = |total, symbol_size, index| {
+        let repair = Repair { block: Data { total: Some(total), ..small_data() }, symbol_size, index };
+        let payload = vec![7; symbol_size as usize];
+        decode(&encode(&[Item::Repair(repair, &payload)])).is_ok()
+    };
+    assert!(symbol(1, 2, 7) && symbol(2048, 2048, 0) && symbol(1024 * 2048, 2048, 255) && symbol(128, 64, 0));
+    assert!(!symbol(2047, 2050, 0) && !symbol(4000, 2050, 0), "too large");
+    assert!(!symbol(1024 * 2048 + 1, 2048, 0) && !symbol(65_537, 64, 0), "too many");
+    assert!(!symbol(124, 62, 0), "small ones take much memory beside them");
+    assert!(!symbol(1024 * 2048, 2048, 256) && !symbol(32 * 64, 64, 8) && symbol(33 * 64, 64, 8));
 }
 
 fn small_data() -> Data {
@@ -291,6 +329,17 @@ fn any_data() -> impl Strategy<Value = (Data, usize)> {
     })
 }
 
+/// A valid header of parity; the payload has the size of a symbol.
+fn any_repair() -> impl Strategy<Value = Item<'static>> {
+    let symbol = (32..=650u32, 1..=20u32, 0..64u32, 0..8u32);
+    (any_data(), symbol).prop_map(|((data, _), (half, symbols, short, index))| {
+        let symbol_size = 2 * half;
+        let short = if symbols == 1 { short % 2 } else { short };
+        let block = Data { offset: 0, total: Some(symbols * symbol_size - short), ..data };
+        Item::Repair(Repair { block, symbol_size, index }, &PAYLOAD[..symbol_size as usize])
+    })
+}
+
 fn any_alert() -> impl Strategy<Value = Item<'static>> {
     let kind = prop::sample::select(vec![AlertKind::Warning, AlertKind::Outage, AlertKind::Recovery]);
     (any::<u32>(), kind, 0..=1000u16, 0..=1000u16, any_id()).prop_map(
@@ -331,6 +380,7 @@ fn any_control() -> impl Strategy<Value = Item<'static>> {
         (any::<u32>(), any::<bool>(), any_id())
             .prop_map(|(path, metered, sequence)| Item::PathInfo(PathInfo { path, metered, sequence })),
         any_alert(),
+        any_repair(),
         (any::<u32>(), any_id(), any_id()).prop_map(|(path, acked, lost)| Item::PathLoss(PathLoss {
             path,
             acked,

@@ -129,7 +129,8 @@ fn block_of(event: &SchedEvent) -> Option<BlockId> {
         | SchedEvent::Done { block, .. }
         | SchedEvent::Acked { block, .. }
         | SchedEvent::Lost { block, .. }
-        | SchedEvent::Unsent { block, .. } => Some(*block),
+        | SchedEvent::Unsent { block, .. }
+        | SchedEvent::Parity { block, .. } => Some(*block),
         SchedEvent::PathChanged(_) | SchedEvent::Stalled(_) => None,
     }
 }

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use squall_sched::{
-    Assignment, Block, BlockId, BlockMeta, BlockQueue, Context, Decision, Micros, PathId, PathState,
-    PathView, Registry, SchedEvent, Scheduler, SegmentState, WorkKind,
+    Assignment, Block, BlockId, BlockMeta, BlockQueue, Context, Decision, Micros, Parity, ParityFate, PathId,
+    PathState, PathView, Registry, SchedEvent, Scheduler, SegmentState, WorkKind,
 };
 
 use crate::link::Link;
@@ -22,8 +22,9 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
+    /// Bytes of its payload; a symbol of parity counts as the largest.
     pub(crate) fn len(&self) -> u32 {
-        self.range.end - self.range.start
+        if self.kind == WorkKind::Parity { CHUNK } else { self.range.end - self.range.start }
     }
 }
 
@@ -205,32 +206,43 @@ impl Stage {
     /// nothing. Whatever the scheduler, an assignment must keep the contract: room on the path, and bytes
     /// that stand as its kind says.
     pub(crate) fn send(&mut self) -> Option<Packet> {
-        let assignment = self.decide()?.at_most(CHUNK);
+        let assignment = self.decide()?;
+        let is_parity = assignment.kind == WorkKind::Parity;
+        let assignment = assignment.at_most(if is_parity { 1 } else { CHUNK });
         self.reasons.push(assignment.reason);
         let block = self.queue.get(assignment.block).expect("assigned block is in the queue");
-        assert!(!assignment.range.is_empty() && assignment.range.end <= block.meta().len, "{assignment:?}");
+        let end = block.parity().filter(|_| is_parity).map_or(block.meta().len, Parity::symbols);
+        assert!(!assignment.range.is_empty() && assignment.range.end <= end, "{assignment:?}");
         let segments = block.segments_from(assignment.range.start).iter();
-        for segment in segments.take_while(|s| s.start < assignment.range.end) {
+        for segment in segments.take_while(|s| s.start < assignment.range.end && !is_parity) {
             let fits = match assignment.kind {
                 WorkKind::Fresh => segment.state == SegmentState::Fresh,
                 WorkKind::Repair => segment.state == SegmentState::Lost && block.meta().reliable,
                 WorkKind::Copy => {
                     segment.state == SegmentState::Sent && segment.in_flight & assignment.path.bit() == 0
                 }
+                WorkKind::Parity => true,
             };
             assert!(fits, "{assignment:?} does not fit {segment:?}");
         }
         let waits = self.is_paced || !self.links.is_empty();
         let left = Some(self.now).filter(|_| self.links.is_empty());
         let view = self.path(assignment.path.0);
-        let bytes = u64::from(assignment.range.end - assignment.range.start);
+        let path = assignment.path.0;
+        let packet =
+            Packet { block: assignment.block, range: assignment.range.clone(), path, kind: assignment.kind };
+        let bytes = u64::from(packet.len());
         assert!(view.has_room(), "{assignment:?} on a full path");
         view.waiting += if waits { bytes } else { 0 };
         view.in_flight += bytes;
         view.budget = view.budget.map(|left| left.saturating_sub(bytes));
-        self.queue.mark_sent(assignment.block, assignment.range.clone(), assignment.path, self.now);
-        let path = assignment.path.0;
-        let packet = Packet { block: assignment.block, range: assignment.range, path, kind: assignment.kind };
+        if is_parity {
+            let symbols = assignment.range.clone();
+            let sent = self.queue.mark_parity_sent(assignment.block, symbols);
+            assert_eq!(sent, assignment.range, "parity that was sent, or that the peer has no room for");
+        } else {
+            self.queue.mark_sent(assignment.block, assignment.range, assignment.path, self.now);
+        }
         self.flying.push(Flight { packet: packet.clone(), left, due: None, presumed_lost: false });
         Some(packet)
     }
@@ -243,7 +255,9 @@ impl Stage {
                 Decision::Send(assignment) => {
                     let path = cx.path(assignment.path).expect("assigned path exists");
                     assert!(path.has_room(), "{assignment:?} on a full path");
-                    let range = path.clip(&assignment.range);
+                    let is_parity = assignment.kind == WorkKind::Parity;
+                    let clip = if is_parity { PathView::clip_parity } else { PathView::clip };
+                    let range = clip(path, &assignment.range);
                     return Some(Assignment { range, ..assignment });
                 }
                 Decision::Cancel { block, .. } => {
@@ -284,6 +298,9 @@ impl Stage {
 
     pub(crate) fn arrive(&mut self, packet: &Packet) {
         self.land(packet);
+        if self.mark_parity(packet, ParityFate::Acked) {
+            return self.notify();
+        }
         self.queue.mark_acked(packet.block, packet.range.clone());
         let (block, range, path) = (packet.block, packet.range.clone(), PathId(packet.path));
         self.events.push(SchedEvent::Acked { block, range, path });
@@ -372,13 +389,29 @@ impl Stage {
         Some(self.flying.remove(at))
     }
 
+    /// Whether the packet is one of parity, whose fate is known then.
+    fn mark_parity(&mut self, packet: &Packet, fate: ParityFate) -> bool {
+        let (block, symbols, path) = (packet.block, packet.range.clone(), PathId(packet.path));
+        if packet.kind == WorkKind::Parity {
+            self.queue.mark_parity(block, symbols.clone(), fate);
+            self.events.push(SchedEvent::Parity { block, symbols, path, fate });
+        }
+        packet.kind == WorkKind::Parity
+    }
+
     fn mark_lost(&mut self, packet: &Packet) {
+        if self.mark_parity(packet, ParityFate::Lost) {
+            return;
+        }
         let (block, range, path) = (packet.block, packet.range.clone(), PathId(packet.path));
         self.queue.mark_lost(block, range.clone(), path);
         self.events.push(SchedEvent::Lost { block, range, path });
     }
 
     fn mark_unsent(&mut self, packet: &Packet) {
+        if self.mark_parity(packet, ParityFate::Unsent) {
+            return;
+        }
         let (block, range, path) = (packet.block, packet.range.clone(), PathId(packet.path));
         self.queue.mark_unsent(block, range.clone(), path);
         self.events.push(SchedEvent::Unsent { block, range, path });

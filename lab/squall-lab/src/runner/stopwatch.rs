@@ -69,6 +69,10 @@ impl Scheduler for Timed {
         self.inner.wants_stalls()
     }
 
+    fn wants_parity(&self) -> bool {
+        self.inner.wants_parity()
+    }
+
     fn sharing(&self) -> Sharing {
         self.inner.sharing()
     }

@@ -230,7 +230,10 @@ impl Scheduler for Augur {
                     away.look(cx.path(*id));
                 }
             }
-            SchedEvent::Queued(_) | SchedEvent::Acked { .. } | SchedEvent::PathChanged(_) => {}
+            SchedEvent::Queued(_)
+            | SchedEvent::Acked { .. }
+            | SchedEvent::Parity { .. }
+            | SchedEvent::PathChanged(_) => {}
         }
     }
 
@@ -362,7 +365,7 @@ impl Augur {
         let reason = match work.kind {
             WorkKind::Copy => "late frame, repeated on the backup",
             WorkKind::Repair => "late frame, lost bytes on the backup",
-            WorkKind::Fresh => "late frame, rest of it on the backup",
+            WorkKind::Fresh | WorkKind::Parity => "late frame, rest of it on the backup",
         };
         Some(Assignment::new(work, path.id, reason))
     }

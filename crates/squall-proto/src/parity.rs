@@ -1,0 +1,158 @@
+//! The code of parity: systematic Reed-Solomon over the symbols of a block.
+//!
+//! It is the Leopard code over GF(2¹⁶) as the crate `reed-solomon-simd` has it (Lin, Al-Naffouri, Han, Chung: "Novel
+//! Polynomial Basis with Fast Fourier Transform and Its Application to Reed-Solomon Erasure Codes", 2016). It depends on the
+//! number of data symbols and on that of parity symbols ([`parity_symbols`]). Its tables take 9 MiB from the first use on.
+
+use reed_solomon_simd::{Error, ReedSolomonDecoder, ReedSolomonEncoder};
+use squall_sched::{MAX_DATA_SYMBOLS, parity_symbols};
+
+/// All parity symbols of a block, one after another. `None` if it is empty, or has more than [`MAX_DATA_SYMBOLS`] of
+/// this size, or the size is odd or 0.
+pub fn encode(data: &[u8], symbol_size: u32) -> Option<Vec<u8>> {
+    let size = symbol_size as usize;
+    let symbols = count(data.len(), symbol_size)?;
+    let encode = || -> Result<Vec<u8>, Error> {
+        let parity = parity_symbols(symbols) as usize;
+        let mut encoder = ReedSolomonEncoder::new(symbols as usize, parity, size)?;
+        let (whole, rest) = data.split_at(data.len() / size * size);
+        for symbol in whole.chunks_exact(size) {
+            encoder.add_original_shard(symbol)?;
+        }
+        if !rest.is_empty() {
+            encoder.add_original_shard(padded(rest, size))?;
+        }
+        let mut out = Vec::with_capacity(parity * size);
+        encoder.encode()?.recovery_iter().for_each(|symbol| out.extend_from_slice(symbol));
+        Ok(out)
+    };
+    encode().ok()
+}
+
+/// Writes the data symbols that are not there, from those that are and from parity symbols, which come with their number.
+/// Returns whether there were enough of both.
+pub fn rebuild<'a>(
+    data: &mut [u8],
+    symbol_size: u32,
+    is_there: impl Fn(u32) -> bool,
+    parity: impl IntoIterator<Item = (u32, &'a [u8])>,
+) -> bool {
+    let size = symbol_size as usize;
+    let Some(symbols) = count(data.len(), symbol_size) else { return false };
+    let decode = || -> Result<(), Error> {
+        let mut decoder = ReedSolomonDecoder::new(symbols as usize, parity_symbols(symbols) as usize, size)?;
+        for (index, symbol) in data.chunks(size).enumerate().filter(|(index, _)| is_there(*index as u32)) {
+            match symbol.len() {
+                len if len == size => decoder.add_original_shard(index, symbol)?,
+                _ => decoder.add_original_shard(index, padded(symbol, size))?,
+            }
+        }
+        for (index, symbol) in parity {
+            decoder.add_recovery_shard(index as usize, symbol)?;
+        }
+        for (index, symbol) in decoder.decode()?.restored_original_iter() {
+            let start = index * size;
+            let end = data.len().min(start + size);
+            data[start..end].copy_from_slice(&symbol[..end - start]);
+        }
+        Ok(())
+    };
+    decode().is_ok()
+}
+
+/// Data symbols of a block; `None` if it can have no parity.
+fn count(len: usize, symbol_size: u32) -> Option<u32> {
+    let symbols = u32::try_from(len).ok()?.checked_add(symbol_size.checked_sub(1)?)? / symbol_size;
+    let valid = symbol_size.is_multiple_of(2) && (1..=MAX_DATA_SYMBOLS).contains(&symbols);
+    valid.then_some(symbols)
+}
+
+fn padded(symbol: &[u8], size: usize) -> Vec<u8> {
+    let mut padded = symbol.to_vec();
+    padded.resize(size, 0);
+    padded
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn content(len: usize) -> Vec<u8> {
+        (0..len as u64).map(|at| (at * at % 251) as u8 ^ (at >> 8) as u8).collect()
+    }
+
+    /// `docs/wire.md` has the same: the code must not change.
+    #[test]
+    fn symbols_are_as_specified() {
+        let parity = encode(b"hello", 6).expect("has parity");
+        assert_eq!(
+            (parity.len(), &parity[..6]),
+            (8 * 6, b"hello\0".as_slice()),
+            "of one symbol each is a copy"
+        );
+        let data: Vec<u8> = (0..=255).collect();
+        let third = &encode(&data, 64).expect("has parity")[128..136];
+        let words: String = third.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(include_str!("../../../docs/wire.md").contains(&format!("begins with `{words}`")), "{words}");
+    }
+
+    #[test]
+    fn what_has_no_parity() {
+        assert!(encode(&[], 100).is_none() && encode(&[1; 10], 0).is_none() && encode(&[1; 10], 3).is_none());
+        assert!(encode(&[1; 2048], 2).is_some() && encode(&[1; 2049], 2).is_none());
+        assert!(!rebuild(&mut [0; 10], 3, |_| true, []));
+    }
+
+    #[test]
+    fn too_few_symbols_change_nothing() {
+        let data = content(1000);
+        let parity = encode(&data, 100).expect("has parity");
+        let mut damaged = data.clone();
+        damaged[300..500].fill(0);
+        let before = damaged.clone();
+        let there = |index| index != 3 && index != 4;
+        assert!(!rebuild(&mut damaged, 100, there, [(7, &parity[700..])]));
+        assert_eq!(damaged, before);
+        assert!(
+            !rebuild(&mut damaged, 100, there, [(7, &parity[700..]), (7, &parity[700..])]),
+            "twice the same"
+        );
+        assert!(rebuild(&mut damaged, 100, there, [(7, &parity[700..]), (0, &parity[..100])]));
+        assert_eq!(damaged, data);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Any as many symbols as there are data symbols rebuild a block.
+        #[test]
+        fn enough_symbols_rebuild_a_block(
+            len in prop_oneof![1..3000usize, 1..300_000usize],
+            size in 300..700u32,
+            order in any::<u64>(),
+        ) {
+            let size = 2 * size;
+            let data = content(len);
+            let parity = encode(&data, size).expect("has parity");
+            let symbols = len.div_ceil(size as usize);
+            let all = symbols + parity.len() / size as usize;
+            // A permutation of all symbols, of which the first are there.
+            let mut numbers: Vec<_> = (0..all).collect();
+            let hash = |n: &usize| (*n as u64 ^ order).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+            numbers.sort_by_key(hash);
+            let chosen = &numbers[..symbols];
+            let mut damaged = data.clone();
+            for (index, symbol) in damaged.chunks_mut(size as usize).enumerate() {
+                if !chosen.contains(&index) {
+                    symbol.fill(0xee);
+                }
+            }
+            let parts = parity.chunks(size as usize).zip(symbols..).filter(|(_, at)| chosen.contains(at));
+            let parts = parts.map(|(symbol, at)| ((at - symbols) as u32, symbol));
+            prop_assert!(rebuild(&mut damaged, size, |index| chosen.contains(&(index as usize)), parts));
+            prop_assert!(damaged == data);
+        }
+    }
+}
