@@ -75,6 +75,7 @@ const PATH: Metrics<PathStatus> = &[
     ("path_sent_bytes_total", "Sent UDP payload", |path| path.sent_bytes as f64),
     ("path_received_bytes_total", "Received UDP payload", |path| path.received_bytes as f64),
     ("path_repaired_bytes_total", "Retransmitted bytes of blocks", |path| path.repair_bytes as f64),
+    ("path_parity_bytes_total", "Sent bytes of parity", |path| path.parity_bytes as f64),
     ("path_lost_packets_total", "Lost packets with data", |path| path.lost_packets as f64),
     ("path_suspicions_total", "How often it was suspected", |path| path.suspicions as f64),
 ];

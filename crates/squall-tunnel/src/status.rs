@@ -134,6 +134,9 @@ pub struct PathStatus {
     pub lost_packets: u64,
     /// Retransmitted bytes of blocks.
     pub repair_bytes: u64,
+    /// Bytes of parity sent.
+    #[serde(default)]
+    pub parity_bytes: u64,
     /// How often it was suspected.
     pub suspicions: u64,
     /// Its capacity.

@@ -43,7 +43,7 @@ fn one<'local>(env: &mut Env<'local>, path: &PathInfo) -> Result<JObject<'local>
         JValue::Double(stats.loss),
         count(stats.sent_bytes),
         count(stats.received_bytes),
-        count(stats.fresh_bytes + stats.repair_bytes + stats.copy_bytes),
+        count(stats.fresh_bytes + stats.repair_bytes + stats.copy_bytes + stats.parity_bytes),
         count(stats.data_received),
     ];
     let constructor =

@@ -81,7 +81,7 @@ impl Paths {
         let (mut carried, mut all) = (Vec::new(), Vec::new());
         for info in infos {
             let stats = &info.stats;
-            let data = stats.fresh_bytes + stats.repair_bytes + stats.copy_bytes;
+            let data = stats.fresh_bytes + stats.repair_bytes + stats.copy_bytes + stats.parity_bytes;
             let sample = Sample { at: now, sent: stats.sent_bytes, received: stats.received_bytes, data };
             let samples = self.samples.entry(stats.number).or_default();
             samples.push_back(sample);
@@ -219,6 +219,7 @@ fn status(name: String, info: &PathInfo, sample: Sample, before: Sample) -> Path
         window: stats.window,
         lost_packets: stats.lost_packets,
         repair_bytes: stats.repair_bytes,
+        parity_bytes: stats.parity_bytes,
         suspicions: stats.suspicions,
         ..PathStatus::default()
     }

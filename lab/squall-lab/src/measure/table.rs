@@ -59,7 +59,7 @@ const fn row(
 }
 
 /// Every [`Count`](super::Count).
-pub(super) const ROWS: [Row; 50] = [
+pub(super) const ROWS: [Row; 51] = [
     // New data to the receiver's application; the whole run or a part of it.
     row("goodput", Unit::Rate, MORE, &[Run, Path, Flow, Class], goodput),
     // UDP payload sent by both ends.
@@ -92,6 +92,8 @@ pub(super) const ROWS: [Row; 50] = [
     row("reinjected_bytes", Unit::Size, LESS, WIRE, |s| {
         Some(s.wire(|path| path.totals.reinjected_bytes) as f64)
     }),
+    // Bytes of parity sent.
+    row("parity_bytes", Unit::Size, LESS, WIRE, |s| Some(s.wire(|path| path.totals.parity_bytes) as f64)),
     // Block bytes that arrived when they were already there.
     row("duplicate_bytes", Unit::Size, LESS, WIRE, |s| {
         Some(s.wire(|path| path.totals.duplicate_bytes) as f64)

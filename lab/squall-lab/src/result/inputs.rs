@@ -33,6 +33,11 @@ pub(crate) struct PathSample {
     pub(crate) signal_bias: Option<f64>,
 }
 
+/// Whether there was none, for what earlier results do not have.
+fn is_zero(bytes: &u64) -> bool {
+    *bytes == 0
+}
+
 /// A path over the whole run, both ends and directions together unless said otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathTotals {
@@ -48,6 +53,9 @@ pub struct PathTotals {
     pub retransmitted_bytes: u64,
     /// Bytes of block data sent again, or on a further path, while the first copy was in flight.
     pub reinjected_bytes: u64,
+    /// Bytes of parity sent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub parity_bytes: u64,
     /// Bytes of block data that arrived over it when the receiver had them already.
     pub duplicate_bytes: u64,
 }

@@ -182,6 +182,7 @@ impl Sampler {
             lost_packets: both.lost_packets,
             retransmitted_bytes: both.repair_bytes,
             reinjected_bytes: both.copy_bytes,
+            parity_bytes: both.parity_bytes,
             duplicate_bytes: both.duplicate_bytes,
         }
     }
@@ -202,6 +203,7 @@ struct Counters {
     lost_packets: u64,
     repair_bytes: u64,
     copy_bytes: u64,
+    parity_bytes: u64,
     data_bytes: u64,
     duplicate_bytes: u64,
 }
@@ -218,6 +220,7 @@ impl Counters {
             lost_packets: join(self.lost_packets, other.lost_packets),
             repair_bytes: join(self.repair_bytes, other.repair_bytes),
             copy_bytes: join(self.copy_bytes, other.copy_bytes),
+            parity_bytes: join(self.parity_bytes, other.parity_bytes),
             data_bytes: join(self.data_bytes, other.data_bytes),
             duplicate_bytes: join(self.duplicate_bytes, other.duplicate_bytes),
         }
@@ -232,6 +235,7 @@ impl From<&PathStats> for Counters {
             lost_packets: stats.lost_packets,
             repair_bytes: stats.repair_bytes,
             copy_bytes: stats.copy_bytes,
+            parity_bytes: stats.parity_bytes,
             data_bytes: stats.data_received,
             duplicate_bytes: stats.duplicate_bytes,
         }

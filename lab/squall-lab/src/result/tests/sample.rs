@@ -169,6 +169,7 @@ fn record_path(recorder: &mut PathRecorder, path: usize, scheduler: &str, rng: &
         lost_packets: delivered / 120_000,
         retransmitted_bytes: delivered / 90,
         reinjected_bytes: delivered / 200,
+        parity_bytes: 0,
         duplicate_bytes: if scheduler == "redundant" { delivered / 2 } else { delivered / 300 },
     };
 }

@@ -1,0 +1,164 @@
+//! Parity, in virtual time: blocks that are completed without a retransmission.
+
+mod stage;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use squall_lab::world::Side;
+use squall_proto::{
+    Block, BlockFate, Config, CongestionControl, PathStats,
+    sched::{self, Assignment, Context, Decision, ParityFate, PathId, SchedEvent, Scheduler, WorkKind},
+};
+
+use stage::Stage;
+
+/// 20 ms and 40 ms one way, each with 1 % of random loss.
+const LOSSY: &[&str; 2] = &[
+    "name='near'\nrate='60mbps'\ndelay='20ms'\nloss='1%'\nqueue='500kB'",
+    "name='far'\nrate='60mbps'\ndelay='40ms'\nloss='1%'\nqueue='500kB'",
+];
+
+/// 30 Mbps at 30 blocks a second.
+const FRAME: usize = 125_000;
+const INTERVAL: u64 = 33_333;
+/// Blocks until the paths are measured, which do not count.
+const WARM_UP: u32 = 60;
+
+/// Data on the path with the lower round trip, and behind each block some symbols of parity on the other.
+struct WithParity {
+    symbols: u32,
+}
+
+impl Scheduler for WithParity {
+    fn next(&mut self, cx: &Context<'_>) -> Decision {
+        // The round trip without a queue is the lower one.
+        let Some(near) = cx.path(PathId(0)) else { return Decision::idle() };
+        // What parity can replace is not repaired.
+        let repair = cx.queue.with_lost().find(|block| !block.is_covered()).and_then(sched::Block::next_work);
+        let work = repair.or_else(|| cx.queue.next_fresh());
+        if let Some(work) = work.filter(|_| near.has_room()) {
+            return Decision::Send(Assignment::new(work, near.id, "data"));
+        }
+        let Some(far) = cx.paths.iter().find(|path| path.id != near.id && path.has_room()) else {
+            return Decision::idle();
+        };
+        for block in cx.queue.iter().filter(|block| block.fresh_bytes() == 0) {
+            let wanted = block.parity().map_or(0, |parity| self.symbols.saturating_sub(parity.sent()));
+            if let Some(work) = cx.queue.next_parity(block.meta().id).filter(|_| wanted > 0) {
+                return Decision::Send(Assignment::new(work, far.id, "parity").at_most(wanted));
+            }
+        }
+        Decision::idle()
+    }
+
+    fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
+        if let SchedEvent::Parity { block, symbols, fate, .. } = event
+            && let Some(parity) = cx.queue.get(*block).and_then(sched::Block::parity)
+        {
+            assert!(symbols.end <= parity.symbols() && (*fate != ParityFate::Acked || parity.acked() > 0));
+        }
+    }
+
+    fn may_hedge(&self) -> bool {
+        false
+    }
+
+    fn wants_parity(&self) -> bool {
+        true
+    }
+}
+
+/// What became of the blocks of ten seconds.
+struct Outcome {
+    /// From handing over to the complete block, in milliseconds, in ascending order.
+    latencies: Vec<f64>,
+    delivered: usize,
+    /// Blocks of which something was sent again.
+    repaired: usize,
+    rebuilt: u64,
+    near: PathStats,
+    far: PathStats,
+}
+
+impl Outcome {
+    fn of(symbols: u32, reliable: bool) -> Self {
+        let scheduler = Arc::new(move || Box::new(WithParity { symbols }) as Box<dyn Scheduler>);
+        // Does not take random loss for congestion.
+        let congestion = CongestionControl::CubicTolerant;
+        let server = Config { scheduler, congestion, ..Config::default() };
+        let mut stage = Stage::with(LOSSY, 7, Config::default(), server);
+        stage.world.session(Side::Server).expect("session").keep_log(true);
+        stage.world.session(Side::Server).expect("session").report_fates(true);
+        let mut sent = Vec::new();
+        let mut repaired = BTreeSet::new();
+        for frame in 0..WARM_UP + 300 {
+            let data: Vec<u8> = (0..FRAME as u32).map(|at| (at.wrapping_mul(frame + 1) >> 3) as u8).collect();
+            let block = Block::new(data);
+            let at = stage.world.instant();
+            sent.push((at, stage.send(Side::Server, if reliable { block } else { block.unreliable() })));
+            stage.run_for(INTERVAL);
+            for entry in stage.world.session(Side::Server).expect("session").take_decisions() {
+                if let Decision::Send(Assignment { block, kind: WorkKind::Repair, .. }) = entry.decision
+                    && sent.iter().skip(WARM_UP as usize).any(|(_, id)| *id == block)
+                {
+                    repaired.insert(block);
+                }
+            }
+        }
+        stage.run_for(1_000_000);
+        let mut latencies = Vec::new();
+        for received in stage.received(Side::Client) {
+            let (frame, (at, _)) =
+                sent.iter().enumerate().find(|(_, (_, id))| *id == received.id).expect("sent");
+            let right = |at: usize| (at as u32).wrapping_mul(frame as u32 + 1) >> 3;
+            assert!(received.data.iter().enumerate().all(|(at, byte)| *byte == right(at) as u8));
+            if frame >= WARM_UP as usize {
+                latencies.push((received.whole_at - *at).as_secs_f64() * 1e3);
+            }
+        }
+        latencies.sort_by(f64::total_cmp);
+        let fates = stage.fates(Side::Server);
+        let delivered = fates.iter().filter(|(_, fate)| matches!(fate, BlockFate::Delivered { .. })).count();
+        assert_eq!(stage.received(Side::Client).count(), delivered, "both ends agree");
+        let delivered = latencies.len();
+        let [near, far] = stage.path_stats(Side::Server).try_into().expect("two paths");
+        let rebuilt = stage.world.session(Side::Client).expect("session").stats().blocks_rebuilt;
+        Self { latencies, delivered, repaired: repaired.len(), rebuilt, near, far }
+    }
+
+    fn latency(&self, share: f64) -> f64 {
+        self.latencies[((self.latencies.len() - 1) as f64 * share) as usize]
+    }
+}
+
+#[test]
+fn blocks_with_parity_seldom_wait_for_a_retransmission() {
+    let outcomes = [0, 1, 3, 6].map(|symbols| Outcome::of(symbols, true));
+    for outcome in &outcomes {
+        println!(
+            "{} repaired, {} rebuilt, latency {:.1} {:.1} {:.1} ms, {} bytes of parity, {} repaired",
+            outcome.repaired,
+            outcome.rebuilt,
+            outcome.latency(0.5),
+            outcome.latency(0.95),
+            outcome.latency(0.99),
+            outcome.far.parity_bytes,
+            outcome.near.repair_bytes,
+        );
+        assert_eq!((outcome.delivered, outcome.near.parity_bytes, outcome.far.fresh_bytes), (300, 0, 0));
+    }
+    let [none, one, three, six] = &outcomes;
+    assert!(none.repaired > 150, "six of ten blocks lose a packet");
+    assert!(one.repaired < none.repaired && three.repaired * 4 < none.repaired && six.repaired < 6);
+    assert_eq!((none.rebuilt, none.far.parity_bytes), (0, 0));
+    assert!(one.rebuilt > 50 && six.rebuilt > 150);
+    assert!(six.latency(0.95) < none.latency(0.95) - 20.0, "no round trip more");
+}
+
+#[test]
+fn unreliable_blocks_arrive_with_parity_that_would_be_lost() {
+    let [none, six] = [0, 6].map(|symbols| Outcome::of(symbols, false));
+    println!("{} and {} of 300 delivered", none.delivered, six.delivered);
+    assert!(none.delivered < 150 && six.delivered > 285);
+    assert_eq!((none.repaired, six.repaired), (0, 0));
+}
