@@ -52,7 +52,7 @@ fn check_repair(repair: &Repair, payload: &[u8]) {
     let total = repair.block.total.expect("is final");
     let symbols = total.div_ceil(repair.symbol_size);
     assert!(symbols <= MAX_DATA_SYMBOLS && repair.index < parity_symbols(symbols));
-    assert!(repair.symbol_size % 2 == 0 && (symbols == 1 || repair.symbol_size >= 64));
+    assert!(repair.symbol_size.is_multiple_of(2) && (symbols == 1 || repair.symbol_size >= 64));
     assert!(repair.symbol_size <= total.next_multiple_of(2) && payload.len() == repair.symbol_size as usize);
     assert!(repair.block.offset == 0 && repair.block.channel < MAX_CHANNELS);
     let mut alone = Vec::new();

@@ -13,7 +13,7 @@ fn parity_of_blocks(criterion: &mut Criterion) {
     for (name, rebuild) in [("encode", false), ("rebuild", true)] {
         let mut group = criterion.benchmark_group(name);
         for symbols in [10, 55, 105u32] {
-            let data: Vec<u8> = (0..symbols * SYMBOL).map(|at| (at * 7 >> 3) as u8).collect();
+            let data: Vec<u8> = (0..symbols * SYMBOL).map(|at| ((at * 7) >> 3) as u8).collect();
             let parity = parity::encode(&data, SYMBOL).expect("has parity");
             let lost = (symbols / 20).max(1);
             group.throughput(Throughput::Bytes(data.len() as u64));

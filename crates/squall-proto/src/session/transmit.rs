@@ -431,7 +431,7 @@ impl Session {
             };
             let has_end = header.total.is_some();
             let (end, bytes, datagram) = if front.is_parity() {
-                let Some((size, datagram)) = write_parity(&mut self.outbox, header, start, most) else {
+                let Some((size, datagram)) = write_parity(&mut self.outbox, &header, start, most) else {
                     // The packets of the path have become smaller.
                     let chunk = path.committed.pop_front()?;
                     self.lose_chunk(at, chunk, id);
@@ -527,10 +527,10 @@ impl Session {
 }
 
 /// The size of a symbol of parity, and it as a datagram of at most `most` bytes.
-fn write_parity(outbox: &mut Outbox, header: Data, index: u32, most: usize) -> Option<(u32, Vec<u8>)> {
+fn write_parity(outbox: &mut Outbox, header: &Data, index: u32, most: usize) -> Option<(u32, Vec<u8>)> {
     let symbol = outbox.parity(BlockId(header.block), index)?;
     let symbol_size = symbol.len() as u32;
-    let repair = Repair { block: Data { offset: 0, ..header }, symbol_size, index };
+    let repair = Repair { block: Data { offset: 0, ..header.clone() }, symbol_size, index };
     let len = repair.header_len() + symbol.len();
     if len > most {
         return None;
