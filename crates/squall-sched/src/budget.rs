@@ -52,6 +52,10 @@ impl Scheduler for Capped {
         self.inner.wants_parity()
     }
 
+    fn judges_deadlines(&self) -> bool {
+        self.inner.judges_deadlines()
+    }
+
     fn sharing(&self) -> Sharing {
         self.inner.sharing()
     }

@@ -70,6 +70,16 @@ pub struct PathView {
     /// One-way delay to the peer. Differences between paths are exact (the clock offset is common to
     /// all of them); the level rests on half the smallest round-trip time.
     pub owd: Micros,
+    /// What was measured of that last, without what has been put in flight since.
+    pub delay: Micros,
+    /// The least time that an acknowledgement takes: half the smallest round-trip time.
+    pub back: Micros,
+    /// How much later than expected data arrives: 95 of 100 of the latest predictions were exceeded by less.
+    pub late: Micros,
+    /// For how long proof of delivery has been due; 0 while acknowledgements come when they should.
+    pub overdue: Micros,
+    /// Share of packets lost over the last seconds.
+    pub loss: f64,
     /// Congestion window in bytes.
     pub window: u64,
     /// Bytes in flight, including what is assigned to the path and waits for its pacer.
@@ -84,6 +94,9 @@ pub struct PathView {
     /// use, but no more than the path delivered of late when it was given more than it could carry. A
     /// window that the application does not fill says little about the path.
     pub bandwidth: u64,
+    /// What the path carries, in bits per second, as its controller estimates it; while that is still looking for the rate,
+    /// window over smoothed RTT. [`Self::bandwidth`] is lower where few packets at a time show little.
+    pub rate: u64,
     /// Signal factor F in (0, 1]: 1 unless the radio gave a warning.
     pub factor: f64,
     /// Whether bytes on this path cost money.
@@ -97,6 +110,14 @@ impl PathView {
     pub fn room(&self) -> u64 {
         let left = if self.usable { self.window.saturating_sub(self.in_flight) } else { 0 };
         self.budget.map_or(left, |b| left.min(b))
+    }
+
+    /// When a packet arrives, from now on, that leaves behind what is in flight and `bytes` more. What is in flight needs
+    /// its time at the rate of the path, of which half a round trip is the way back of its acknowledgements.
+    pub fn arrives_in(&self, bytes: u64) -> Micros {
+        let queued = 8_000_000 * (self.in_flight + bytes + u64::from(self.chunk + self.overhead));
+        let drained = queued.checked_div(self.rate).unwrap_or(0).saturating_sub(self.back);
+        self.delay.max(drained)
     }
 
     /// Payload bytes of blocks that the budget pays for; without a budget there is no bound.
@@ -161,12 +182,18 @@ impl PathView {
             latest_rtt: srtt,
             rtt_dev: srtt / 10,
             owd: srtt / 2,
+            delay: srtt / 2,
+            back: srtt / 2,
+            late: 0,
+            overdue: 0,
+            loss: 0.0,
             window,
             in_flight: 0,
             waiting: 0,
             chunk: 1200,
             overhead: 0,
             bandwidth: window.saturating_mul(8_000_000).checked_div(srtt).unwrap_or(0),
+            rate: window.saturating_mul(8_000_000).checked_div(srtt).unwrap_or(0),
             factor: 1.0,
             metered: false,
             budget: None,

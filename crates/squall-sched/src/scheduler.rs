@@ -50,6 +50,12 @@ pub trait Scheduler: Send {
         false
     }
 
+    /// Whether this scheduler decides which blocks can still be in time. Otherwise the session ends those that the paths
+    /// cannot bring before their deadline. Default: no.
+    fn judges_deadlines(&self) -> bool {
+        false
+    }
+
     /// How the rates of paths add up to that of the session, for forecasts. Default: [`Sharing::Sum`].
     fn sharing(&self) -> Sharing {
         Sharing::Sum

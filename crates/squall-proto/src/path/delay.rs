@@ -154,22 +154,43 @@ pub(crate) fn signed_ticks(a: u32, b: u32) -> i64 {
     if distance >= 1 << 23 { distance - (1 << 24) } else { distance }
 }
 
-/// One-way delays of all paths. Their differences are exact; the level is such that the path that was
-/// quickest of all, when it was at its quickest, took half of its smallest round trip.
+/// What one-way delays are counted from: the path that was quickest of all, when it was at its quickest, took half of its
+/// smallest round trip.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Level {
+    base: Micros,
+    quickest: Delay,
+}
+
+impl Level {
+    /// `None` without a path.
+    pub(crate) fn of<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<Self> {
+        let quickest = paths.filter(|p| p.life.is_up()).min_by(|a, b| {
+            let difference = a.delay.at_least().longer_than(&b.delay.at_least()).unwrap_or(0);
+            difference.cmp(&0).then(a.rtt.smoothed.cmp(&b.rtt.smoothed))
+        })?;
+        Some(Self { base: quickest.rtt.min / 2, quickest: quickest.delay.at_least() })
+    }
+
+    /// The one-way delay of a packet of which the peer reports these ticks.
+    pub(crate) fn of_ticks(&self, ticks: u32) -> Option<Micros> {
+        self.of_delay(&Delay { reference: Some(ticks), ..Delay::default() })
+    }
+
+    fn of_delay(&self, delay: &Delay) -> Option<Micros> {
+        Some(self.base.saturating_add_signed(delay.longer_than(&self.quickest)?))
+    }
+}
+
+/// One-way delays of all paths. Their differences are exact.
 pub(crate) fn one_way_delays<'a>(
     paths: impl Iterator<Item = &'a Path> + Clone,
     now: Micros,
 ) -> impl Iterator<Item = Micros> {
-    let quickest = paths.clone().filter(|p| p.life.is_up()).min_by(|a, b| {
-        let difference = a.delay.at_least().longer_than(&b.delay.at_least()).unwrap_or(0);
-        difference.cmp(&0).then(a.rtt.smoothed.cmp(&b.rtt.smoothed))
-    });
-    let base = quickest.map_or(0, |p| p.rtt.min / 2);
-    let level = quickest.map(|p| p.delay.at_least());
+    let level = Level::of(paths.clone());
     paths.map(move |path| {
         let delay = path.delay.after_pause(now.saturating_sub(path.departed_at));
-        let longer = level.and_then(|level| delay.longer_than(&level));
-        longer.map_or(path.rtt.smoothed / 2, |longer| base.saturating_add_signed(longer))
+        level.and_then(|level| level.of_delay(&delay)).unwrap_or(path.rtt.smoothed / 2)
     })
 }
 
@@ -179,7 +200,7 @@ mod tests {
     use squall_sched::PathId;
 
     use super::*;
-    use crate::{path::PACKET_OVERHEAD, steering::QuicPath};
+    use crate::{CongestionControl, path::PACKET_OVERHEAD, steering::QuicPath};
 
     fn delays<'a>(paths: impl IntoIterator<Item = &'a Path, IntoIter: Clone>, now: Micros) -> Vec<Micros> {
         one_way_delays(paths.into_iter(), now).collect()
@@ -264,12 +285,19 @@ mod tests {
         let mut path = up(PathId(0), 0);
         path.rtt.sample(1, 20_000, Sample::Data);
         path.committed_bytes = 2_400;
-        assert_eq!(path.view(0, 1_000, 10_000).owd, 10_000, "the rate is unknown");
+        assert_eq!(path.view(0, 1_000, 10_000, CongestionControl::Steady).owd, 10_000, "the rate is unknown");
         path.capacity = Some(300_000);
         // All of it takes so long at 300 kbps; the acknowledgement takes the last 10 ms of that.
         let bytes = 2_400 + 1_000 + u64::from(PACKET_OVERHEAD);
-        assert_eq!(path.view(0, 1_000, 10_000).owd, bytes * 8_000_000 / 300_000 - 10_000);
-        assert_eq!(path.view(0, 1_000, 200_000).owd, 200_000, "what was measured is longer");
+        assert_eq!(
+            path.view(0, 1_000, 10_000, CongestionControl::Steady).owd,
+            bytes * 8_000_000 / 300_000 - 10_000
+        );
+        assert_eq!(
+            path.view(0, 1_000, 200_000, CongestionControl::Steady).owd,
+            200_000,
+            "what was measured is longer"
+        );
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub(crate) struct Chunk {
     pub(crate) path: PathId,
     /// Whether its header has the length of its block.
     pub(crate) has_end: bool,
+    /// When it was expected to arrive, when it was given to its path.
+    pub(crate) expected_at: Micros,
     /// When it was written, which its header states: QUIC may keep it for the next packet, and then it leaves a moment later.
     pub(crate) written_at: Micros,
 }
@@ -94,14 +96,12 @@ impl InFlight {
         self.payload.as_ref().is_some_and(|payload| !matches!(payload, Payload::Probe(_) | Payload::Losses))
     }
 
-    /// When the newest of its chunks was written, if it carried any.
-    pub(crate) fn written_at(&self) -> Option<Micros> {
+    /// When the newest of its chunks was written, and when that was expected to arrive, if it carried any.
+    pub(crate) fn written_at(&self) -> Option<(Micros, Micros)> {
         let payloads = self.payload.iter().chain(&self.more);
-        payloads
-            .filter_map(
-                |payload| if let Payload::Chunk(chunk) = payload { Some(chunk.written_at) } else { None },
-            )
-            .max()
+        let chunks = payloads
+            .filter_map(|payload| if let Payload::Chunk(chunk) = payload { Some(chunk) } else { None });
+        chunks.map(|chunk| (chunk.written_at, chunk.expected_at)).max()
     }
 
     /// Whether it shows, by its arrival, that the path carries what QUIC needs.

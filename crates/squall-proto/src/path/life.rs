@@ -337,15 +337,15 @@ impl Life {
         }
     }
 
-    /// When proof is due; `oldest` is when the oldest packet in flight left.
-    fn due(&self, oldest: Option<Micros>, expected: &Expectation) -> Option<Micros> {
+    /// When proof is due; `oldest` is when the oldest packet in flight left, `rtt` the smoothed round-trip time.
+    pub(crate) fn due(&self, oldest: Option<Micros>, rtt: Micros) -> Option<Micros> {
         let oldest = oldest.filter(|_| !self.is_suspect() && !self.unwatched)?;
-        Some(self.last_proof.max(oldest + expected.rtt))
+        Some(self.last_proof.max(oldest + rtt))
     }
 
     /// When the next probe of a challenge is due, if no proof comes until then.
     pub(crate) fn challenge_at(&self, oldest: Option<Micros>, expected: &Expectation) -> Option<Micros> {
-        let due = self.due(oldest, expected)?;
+        let due = self.due(oldest, expected.rtt)?;
         Some(self.challenge.map_or(due + expected.patience(), |challenge| challenge.next))
     }
 
@@ -358,7 +358,7 @@ impl Life {
 
     /// When the path will be suspected, if no proof comes until then.
     pub(crate) fn suspect_at(&self, oldest: Option<Micros>, expected: &Expectation) -> Option<Micros> {
-        let due = self.due(oldest, expected)?;
+        let due = self.due(oldest, expected.rtt)?;
         let silence = (2 * expected.probe_timeout).min(expected.silence).max(MIN_SILENCE);
         Some((due + silence).max(self.challenge?.first + expected.answer()))
     }

@@ -4,6 +4,7 @@ mod delay;
 mod flight;
 mod life;
 mod losses;
+mod prediction;
 mod rate;
 
 use std::collections::VecDeque;
@@ -11,7 +12,8 @@ use std::collections::VecDeque;
 use squall_sched::{Micros, PathId, PathView};
 
 use crate::{
-    capacity::Forecast,
+    CongestionControl,
+    capacity::{Forecast, link_rate},
     metering::{Allowance, MAX_PACKET},
     pacer::Pacer,
     stats::PathStats,
@@ -19,10 +21,11 @@ use crate::{
     wire::Stamp,
 };
 
-pub(crate) use delay::{Delay, Reported, Rtt, Sample, one_way_delays, signed_ticks};
+pub(crate) use delay::{Delay, Level, Reported, Rtt, Sample, one_way_delays, signed_ticks};
 pub(crate) use flight::{Chunk, Control, Flight, InFlight, Payload};
 pub(crate) use life::{Change, Expectation, Life, Packet, RadioState};
 pub(crate) use losses::{Fates, Losses};
+pub(crate) use prediction::Predictions;
 use rate::{Bottleneck, LossWindow, RateMeter};
 
 /// QUIC and UDP overhead of a packet beyond the payload of its chunk, rounded up: short header, packet
@@ -50,6 +53,8 @@ pub(crate) struct Path {
     /// The peer's last report of an arrival, until the packet is acknowledged that it is of.
     pub(crate) reported: Option<Reported>,
     pub(crate) loss: LossWindow,
+    /// How well arrivals were predicted.
+    pub(crate) predictions: Predictions,
     pub(crate) losses: Losses,
     pub(crate) delivery: RateMeter,
     pub(crate) bottleneck: Bottleneck,
@@ -90,6 +95,7 @@ impl Path {
             delay: Delay::default(),
             reported: None,
             loss: LossWindow::default(),
+            predictions: Predictions::default(),
             losses: Losses::default(),
             delivery: RateMeter::default(),
             bottleneck: Bottleneck::default(),
@@ -144,6 +150,12 @@ impl Path {
         self.life.suspect_at(self.flight.waiting_since(), &self.expectation(silence))
     }
 
+    /// For how long proof of delivery has been due.
+    fn overdue(&self, now: Micros) -> Micros {
+        let due = self.life.due(self.flight.waiting_since(), self.rtt.smoothed);
+        due.map_or(0, |due| now.saturating_sub(due))
+    }
+
     /// When the first of these is due.
     pub(crate) fn judged_at(&self, silence: Micros) -> Option<Micros> {
         let oldest = self.flight.waiting_since()?;
@@ -176,12 +188,23 @@ impl Path {
 
     /// What the controller estimates; else window over smoothed RTT, unless the path was seen to deliver less when it was
     /// given more.
-    fn bandwidth(&self, window: u64, now: Micros) -> u64 {
+    fn bandwidth(&self, now: Micros) -> u64 {
         if let Some(capacity) = self.capacity {
             return capacity;
         }
-        let by_window = (window * 8_000_000).checked_div(self.rtt.steady).unwrap_or(0);
+        let by_window = (self.effective_window() * 8_000_000).checked_div(self.rtt.steady).unwrap_or(0);
         self.bottleneck.rate(now).map_or(by_window, |limit| by_window.min(limit))
+    }
+
+    /// What schedulers predict with: the same, but while a controller that estimates what the path carries is still looking for
+    /// it what its window makes of it. A few packets at a time show a bottleneck that is none.
+    pub(crate) fn rate(&self, now: Micros, control: CongestionControl) -> u64 {
+        match control {
+            CongestionControl::Steady | CongestionControl::Sqp | CongestionControl::Salsify => {
+                link_rate(control, self)
+            }
+            _ => self.bandwidth(now),
+        }
     }
 
     /// A part of a block has left. A queue that was measured before a pause has drained since; one of frames that follow each
@@ -202,7 +225,7 @@ impl Path {
     }
 
     /// What schedulers see. `owd` is what was measured, over all paths.
-    pub(crate) fn view(&self, now: Micros, chunk: u32, owd: Micros) -> PathView {
+    pub(crate) fn view(&self, now: Micros, chunk: u32, owd: Micros, control: CongestionControl) -> PathView {
         let window = self.effective_window();
         PathView {
             id: self.id,
@@ -212,12 +235,18 @@ impl Path {
             latest_rtt: self.rtt.latest,
             rtt_dev: self.rtt.deviation,
             owd: self.owd_behind((chunk + PACKET_OVERHEAD).into()).map_or(owd, |behind| behind.max(owd)),
+            delay: owd,
+            back: self.rtt.min / 2,
+            late: self.predictions.late(),
+            overdue: self.overdue(now),
+            loss: self.loss.ratio(),
             window,
             in_flight: self.in_flight(),
             waiting: self.committed_bytes,
             chunk,
             overhead: PACKET_OVERHEAD,
-            bandwidth: self.bandwidth(window, now),
+            bandwidth: self.bandwidth(now),
+            rate: self.rate(now, control),
             factor: self.life.factor(),
             metered: self.metered,
             budget: self.budget(chunk),

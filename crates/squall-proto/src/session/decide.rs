@@ -78,7 +78,7 @@ impl Session {
     /// last block stays: a path that is given nothing is never measured again. Only where controllers estimate what
     /// paths carry: others keep queues of their own, which make the delay of the moment a poor guess.
     fn expire_unreachable(&mut self, now: Micros) {
-        if !self.config.expire {
+        if !self.config.expire || self.scheduler.judges_deadlines() {
             return;
         }
         let is_estimated =
@@ -128,13 +128,13 @@ impl Session {
 
     fn refresh_views(&mut self, now: Micros) {
         self.refresh_allowances();
-        let chunk = self.chunk_size();
+        let (chunk, control) = (self.chunk_size(), self.config.congestion);
         let paths = self.conn.paths.iter();
         let delays = one_way_delays(paths.clone(), now);
         self.viewed_at = now;
         self.views.clear();
         let up = paths.zip(delays).filter(|(path, _)| path.life.is_up());
-        self.views.extend(up.map(|(path, owd)| path.view(now, chunk, owd)));
+        self.views.extend(up.map(|(path, owd)| path.view(now, chunk, owd, control)));
         if self.views.iter().any(|v| v.usable) {
             return;
         }
@@ -174,6 +174,7 @@ impl Session {
         if range.is_empty() {
             return None;
         }
+        let expected_at = now + view.arrives_in(0);
         view.in_flight += bytes;
         view.budget = view.budget.map(|left| left.saturating_sub(bytes));
         view.waiting += bytes;
@@ -184,6 +185,7 @@ impl Session {
             kind: assignment.kind,
             path: path.id,
             has_end: false,
+            expected_at,
             written_at: 0,
         });
         Some(range)

@@ -9,7 +9,7 @@ use crate::{
     Channel, CloseReason, Event, Missed, NetPath, Priority, Received,
     inbox::{InboxError, InboxEvent},
     outbox::Ending,
-    path::{Control, InFlight, Packet, Payload, Reported, Sample},
+    path::{Control, InFlight, Level, Packet, Payload, Reported, Sample},
     steering::{Fate, PacketEvent, QuicEvent},
     wire::{Data, Feedback, Item, Items, Repair, Stalled, WireError},
 };
@@ -194,8 +194,8 @@ impl Session {
                 self.on_packet_lost(at, id, entry);
             }
         }
-        if let Some((packet, written)) = newest_data {
-            self.report_arrival(at, id, packet, written);
+        if let Some((packet, (written, expected))) = newest_data {
+            self.report_arrival(at, id, packet, written, expected);
         }
         if let Some(newest) = newest {
             self.forget_mtu_probes(at, id, newest);
@@ -205,7 +205,8 @@ impl Session {
     /// Feedback reports the delay of the newest data that arrived on the path. It is used if that is also the newest that
     /// is acknowledged: reports and acknowledgements take different paths and overtake each other. A single packet is often
     /// reported first and acknowledged a little later.
-    fn report_arrival(&mut self, at: Micros, id: PathId, packet: u64, written: Micros) {
+    fn report_arrival(&mut self, at: Micros, id: PathId, packet: u64, written: Micros, expected: Micros) {
+        let level = Level::of(self.conn.paths.iter());
         let path = &mut self.conn.paths[id];
         let Some(reported) = path.reported.filter(|reported| at - reported.at <= MAX_REPORT_AGE) else {
             return;
@@ -216,6 +217,9 @@ impl Session {
         }
         path.reported = None;
         if departed_after == 0 {
+            if let Some(took) = level.and_then(|level| level.of_ticks(reported.delay)) {
+                path.predictions.observe(expected, written + took);
+            }
             let ledger = &self.conn.paths[id].quic.ledger;
             ledger.on_arrival(self.instant(at), packet, self.instant(written), reported.delay);
         }

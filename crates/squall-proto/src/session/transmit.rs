@@ -405,8 +405,10 @@ impl Session {
     /// Cuts the next chunk off what is assigned to a path, as a datagram of at most `size` bytes; parity may need more.
     fn next_chunk(&mut self, id: PathId, at: Micros, size: usize) -> Option<(Vec<u8>, Chunk)> {
         let most = self.conn.max_datagram();
+        let control = self.config.congestion;
         loop {
             let path = &mut self.conn.paths[id];
+            let rate = path.rate(at, control);
             let Some(front) = path.committed.front_mut() else {
                 path.committed_bytes = 0;
                 return None;
@@ -448,11 +450,13 @@ impl Session {
             };
             let range = start..end;
             let chunk = Chunk { range, path: path.id, has_end, written_at: at, ..front.clone() };
+            let cost = u64::from(bytes + PACKET_OVERHEAD);
             front.range.start = end;
+            // The next packet follows it at the rate of the path.
+            front.expected_at += (8_000_000 * cost).checked_div(rate).unwrap_or(0);
             if front.range.is_empty() {
                 path.committed.pop_front();
             }
-            let cost = u64::from(bytes + PACKET_OVERHEAD);
             path.committed_bytes = path.committed_bytes.saturating_sub(cost);
             if path.committed.is_empty() {
                 // What was assigned was computed with the longest headers there can be.

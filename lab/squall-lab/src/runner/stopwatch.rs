@@ -73,6 +73,10 @@ impl Scheduler for Timed {
         self.inner.wants_parity()
     }
 
+    fn judges_deadlines(&self) -> bool {
+        self.inner.judges_deadlines()
+    }
+
     fn sharing(&self) -> Sharing {
         self.inner.sharing()
     }
