@@ -12,6 +12,7 @@ pub mod raven;
 pub mod redundant;
 pub mod round_robin;
 pub mod single_path;
+pub mod squall;
 pub mod srpt_ecf;
 
 use crate::Registry;
@@ -34,6 +35,7 @@ pub(crate) fn register_all(registry: &mut Registry) {
     registry.register(redundant::ENTRY, redundant::build);
     registry.register(round_robin::ENTRY, round_robin::build);
     registry.register(single_path::ENTRY, single_path::build);
+    registry.register(squall::ENTRY, squall::build);
     registry.register(srpt_ecf::ENTRY, srpt_ecf::build);
     registry.register(ras::STORM, ras::build);
 }

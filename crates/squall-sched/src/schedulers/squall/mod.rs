@@ -1,0 +1,231 @@
+//! Squall: by value, risk and price.
+//!
+//! The four papers have four partial answers: STORM knows radios and reliability, DAMS deadlines, NineTails tails, AUGUR a
+//! budget. This scheduler has one prediction, when the next packet of each path arrives, and five rules that use it.
+//!
+//! **Prediction** (`arrivals.rs`). What is in flight on a path arrives first, at the rate of its controller. Let `R` be that rate,
+//! `F` the bytes in flight and waiting, `B` half the smallest round trip, `d` the delay that was measured last, and `s` the time for
+//! which proof of delivery has been overdue, if that is longer than noise explains:
+//!
+//! ```text
+//! T(x) = max(d, (F + x) / R − B) + s
+//! ```
+//!
+//! Outages have no typical length: what has been silent for `s` is expected to stay so for as long again.
+//!
+//! **Rules**, in this order:
+//!
+//! 1. *Needs* (`without=needs`). A block of no use, because one that it needs is missing, is cancelled.
+//! 2. *Rescue* (`rescue.rs`, `without=rescue`). What is in flight on silent paths alone is copied to another one at the last moment
+//!    at which the copy is in time. Most silences end before that; then nothing is copied.
+//! 3. *Parity* (`parity.rs`, `without=parity`). A block that has left gets parity if a loss would be repaired too late: as
+//!    much as leaves one block in 200 in need of a repair, at the measured loss. It takes another path than the data.
+//! 4. *Order* (`order.rs`, `without=value`). By deadline. As soon as a block does not fit into what the paths can bring before its
+//!    deadline, the block with the least value for each byte that is still to be sent waits. The value of a block includes that of
+//!    the blocks that need it, so references are kept, and so is what has begun to leave.
+//! 5. *Place* (`without=place`). A block is divided so that its parts arrive together, behind all that is ahead of it. A packet
+//!    goes to a path that has room if it belongs there by that division; what is better kept for a full path waits for it.
+//!    A metered path takes part if the block is late without it, or earlier by `price`.
+//!
+//! | option | unit | default | meaning |
+//! | --- | --- | --- | --- |
+//! | `price` | ms | `none` | a block takes a metered path if it then arrives earlier by so much; `none`: only if it would be late |
+//! | `latency` | ms | 100 | within which a block without a deadline should arrive |
+//! | `without` | name | `nothing` | leaves out one rule, for comparisons: `needs`, `rescue`, `parity`, `value`, `place`, `silence` |
+//!
+//! Without `place` each packet takes the path with the lowest smoothed round trip that has room; without `silence` `s` is 0.
+//! Any number of paths. `docs/squall.md` has the measurements, and what was tried and left out.
+
+mod arrivals;
+mod order;
+mod parity;
+mod rescue;
+
+use self::{arrivals::Arrivals, order::Order, rescue::Rescue};
+use crate::{
+    Assignment, Block, BlockMeta, BuildError, Context, Decision, Entry, Micros, OptionSpec, Options,
+    SchedEvent, Scheduler,
+};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "squall",
+    summary: "by value, risk and price: what can be in time, over paths that arrive together, with parity and rescue",
+    source: "Squall",
+    options: &[
+        OptionSpec {
+            name: "price",
+            default: "none",
+            help: "ms, 0 to 60000, or none; a block takes a metered path if it arrives earlier by so much, or else only \
+                   if it would be late",
+        },
+        OptionSpec {
+            name: "latency",
+            default: "100",
+            help: "ms, 1 to 60000; within which a block without a deadline should arrive",
+        },
+        OptionSpec {
+            name: "without",
+            default: "nothing",
+            help: "a rule that is left out: needs, rescue, parity, value, place or silence",
+        },
+    ],
+    signal: false,
+};
+
+pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
+    let price = options.take("price", Span(None))?;
+    let latency = 1_000 * options.take_in("latency", 100, 1..=60_000)?;
+    let without = options.take("without", Rule::Nothing)?;
+    Ok(Box::new(Squall { price: price.0, latency, without, order: Order::default() }))
+}
+
+/// A time in milliseconds, or none.
+struct Span(Option<Micros>);
+
+impl std::str::FromStr for Span {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        let span: Micros = text.parse().map_err(|_| "must be none, or ms from 0 to 60000")?;
+        if span > 60_000 {
+            return Err("must be none, or ms from 0 to 60000");
+        }
+        Ok(Self(Some(1_000 * span)))
+    }
+}
+
+/// What can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    Nothing,
+    Needs,
+    Rescue,
+    Parity,
+    Value,
+    Place,
+    Silence,
+}
+
+impl std::str::FromStr for Rule {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "nothing" => Ok(Self::Nothing),
+            "needs" => Ok(Self::Needs),
+            "rescue" => Ok(Self::Rescue),
+            "parity" => Ok(Self::Parity),
+            "value" => Ok(Self::Value),
+            "place" => Ok(Self::Place),
+            "silence" => Ok(Self::Silence),
+            _ => Err("must be nothing, needs, rescue, parity, value, place or silence"),
+        }
+    }
+}
+
+/// By value, risk and price.
+#[derive(Clone, Debug)]
+pub struct Squall {
+    price: Option<Micros>,
+    latency: Micros,
+    without: Rule,
+    order: Order,
+}
+
+impl Scheduler for Squall {
+    fn next(&mut self, cx: &Context<'_>) -> Decision {
+        let arrivals = Arrivals::of(cx, self.has(Rule::Silence));
+        if self.order.is_obsolete(cx) {
+            self.order.make(cx, &arrivals, self.has(Rule::Needs), self.has(Rule::Value));
+        }
+        let mut wake = None;
+        if self.has(Rule::Rescue) {
+            let waiting =
+                self.order.kept(cx).next().map(|block| block.meta().deadline.unwrap_or(Micros::MAX));
+            match rescue::next(cx, &arrivals, |meta| self.wanted_by(meta), waiting) {
+                Rescue::Copy(assignment) => return Decision::Send(assignment),
+                Rescue::Wait(at) => wake = at,
+            }
+        }
+        let parity = self
+            .has(Rule::Parity)
+            .then(|| parity::next(cx, &arrivals, |meta| self.wanted_by(meta)))
+            .flatten();
+        match parity.or_else(|| self.place(cx, &arrivals)) {
+            Some(assignment) => Decision::Send(assignment),
+            None => Decision::Idle { wake: self.order.review_at(cx).into_iter().chain(wake).min() },
+        }
+    }
+
+    fn on_event(&mut self, event: &SchedEvent, _: &Context<'_>) {
+        self.order.on_event(event);
+    }
+
+    fn follows_queue(&self) -> bool {
+        false
+    }
+
+    fn wants_parity(&self) -> bool {
+        self.has(Rule::Parity)
+    }
+
+    fn judges_deadlines(&self) -> bool {
+        self.has(Rule::Value)
+    }
+}
+
+impl Squall {
+    fn has(&self, rule: Rule) -> bool {
+        self.without != rule
+    }
+
+    /// The first packets of the order that belong on a path that has room.
+    fn place(&self, cx: &Context<'_>, arrivals: &Arrivals) -> Option<Assignment> {
+        if !self.has(Rule::Place) {
+            let path = cx.fastest_with_room()?;
+            let work = self.order.kept(cx).next()?.next_work()?;
+            return Some(Assignment::new(work, path.id, "lowest RTT with window left"));
+        }
+        arrivals.ready().find_map(|index| {
+            let mut ahead = 0_u32;
+            self.order.kept(cx).find_map(|block| {
+                let bytes = block.unsent_bytes().saturating_add(block.expected_bytes());
+                let share = self.share(cx, arrivals, index, ahead, block);
+                ahead = ahead.saturating_add(bytes);
+                let work = block.next_work().filter(|_| share > 0)?;
+                Some(Assignment::new(work, cx.paths[index].id, "arrives with the rest").at_most(share))
+            })
+        })
+    }
+
+    /// When a block should be there.
+    fn wanted_by(&self, meta: &BlockMeta) -> Micros {
+        let by = meta.submitted + self.latency;
+        meta.deadline.unwrap_or(by)
+    }
+
+    /// Bytes of a block that belong on a path, behind `ahead` bytes of others.
+    fn share(&self, cx: &Context<'_>, arrivals: &Arrivals, index: usize, ahead: u32, block: &Block) -> u32 {
+        let bytes = block.unsent_bytes().saturating_add(block.expected_bytes());
+        let all = ahead.saturating_add(bytes);
+        let shares = arrivals.divide(all, |_| true);
+        if arrivals.is_metered(index) {
+            let free = arrivals.divide(all, |index| !arrivals.is_metered(index));
+            let is_late = cx.now + free.finish > self.wanted_by(block.meta());
+            let saves = self.price.is_some_and(|price| free.finish >= shares.finish + price);
+            if free.left == 0 && !is_late && !saves {
+                return 0;
+            }
+        }
+        let share = shares.bytes[index].min(bytes);
+        if share == bytes {
+            return share;
+        }
+        // Whole packets, to the nearest.
+        let size = block.symbol_end(0).unwrap_or(cx.paths[index].chunk).max(1);
+        (share + size / 2) / size * size
+    }
+}

@@ -1,0 +1,68 @@
+//! Copies of what is under way on a silent path, at the last moment at which they can be in time.
+
+use super::arrivals::Arrivals;
+use crate::{
+    Assignment, Block, BlockId, BlockMeta, Context, Micros, PathView, Segment, SegmentState, Work, WorkKind,
+};
+
+/// Copies leave this much before the last moment, in microseconds: predictions are no more exact.
+const MARGIN: Micros = 20_000;
+
+/// What to copy now, or when to look again.
+pub(super) enum Rescue {
+    Copy(Assignment),
+    Wait(Option<Micros>),
+}
+
+/// The first block that is in flight on silent paths alone and could be late, with a path for it.
+pub(super) fn next(
+    cx: &Context<'_>,
+    arrivals: &Arrivals,
+    wanted_by: impl Fn(&BlockMeta) -> Micros,
+    waiting: Option<Micros>,
+) -> Rescue {
+    let indices = || 0..cx.paths.len();
+    let silent = indices().filter(|index| arrivals.is_silent(*index));
+    let silent = silent.fold(0, |set, index| set | cx.paths[index].id.bit());
+    let Some(index) = arrivals.ready().find(|index| !arrivals.is_silent(*index)).filter(|_| silent != 0)
+    else {
+        return Rescue::Wait(None);
+    };
+    let path = &cx.paths[index];
+    let mut wait: Option<Micros> = None;
+    for block in cx.queue.in_flight_from(BlockId(0)) {
+        let deadline = wanted_by(block.meta());
+        let Some((first, bytes)) = at_risk(block, silent, path) else { continue };
+        let takes = arrivals.surely_at(index, bytes);
+        if cx.now + takes > deadline + MARGIN {
+            continue;
+        }
+        let last_moment = deadline.saturating_sub(takes + MARGIN);
+        // Not behind what is due later.
+        let goes_first = waiting.is_some_and(|other| other > deadline);
+        if cx.now < last_moment && !goes_first {
+            wait = Some(wait.map_or(last_moment, |at| at.min(last_moment)));
+            continue;
+        }
+        let work = Work { block: block.meta().id, range: first.range(), kind: WorkKind::Copy };
+        return Rescue::Copy(Assignment::new(
+            work,
+            path.id,
+            "its path is silent, and a copy is just in time",
+        ));
+    }
+    Rescue::Wait(wait)
+}
+
+/// The first segment of a block that is in flight on silent paths alone and was never sent on `path`, and the bytes of all of
+/// them; `None` if there is none.
+fn at_risk<'a>(block: &'a Block, silent: u8, path: &PathView) -> Option<(&'a Segment, u64)> {
+    let mut segments = block.segments().iter().filter(|segment| {
+        segment.state == SegmentState::Sent
+            && segment.in_flight & !silent == 0
+            && segment.sent_on & path.id.bit() == 0
+    });
+    let first = segments.next()?;
+    let rest: u64 = segments.map(|segment| u64::from(segment.len())).sum();
+    Some((first, u64::from(first.len()) + rest))
+}
