@@ -10,7 +10,11 @@ mod rate;
 
 use squall_sched::PathId;
 
-pub(crate) use self::{changes::Changes, forecast::Forecast, rate::link_rate};
+pub(crate) use self::{
+    changes::Changes,
+    forecast::Forecast,
+    rate::{link_rate, predicted_rate},
+};
 
 /// What a session can carry. Rates are in bits per second.
 ///

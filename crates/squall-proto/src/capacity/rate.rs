@@ -36,6 +36,17 @@ pub(crate) fn link_rate(control: CongestionControl, path: &Path) -> u64 {
     path.effective_window().saturating_mul(8_000_000) / within.max(1)
 }
 
+/// What arrivals on a path are predicted with: while a controller that estimates what the path carries is still looking for it,
+/// what its window makes of it. A few packets at a time show a bottleneck that is none.
+pub(crate) fn predicted_rate(control: CongestionControl, path: &Path, now: Micros) -> u64 {
+    match control {
+        CongestionControl::Steady | CongestionControl::Sqp | CongestionControl::Salsify => {
+            link_rate(control, path)
+        }
+        _ => path.bandwidth(now),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use squall_sched::PathId;

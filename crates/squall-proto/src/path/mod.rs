@@ -12,8 +12,7 @@ use std::collections::VecDeque;
 use squall_sched::{Micros, PathId, PathView};
 
 use crate::{
-    CongestionControl,
-    capacity::{Forecast, link_rate},
+    capacity::Forecast,
     metering::{Allowance, MAX_PACKET},
     pacer::Pacer,
     stats::PathStats,
@@ -188,23 +187,12 @@ impl Path {
 
     /// What the controller estimates; else window over smoothed RTT, unless the path was seen to deliver less when it was
     /// given more.
-    fn bandwidth(&self, now: Micros) -> u64 {
+    pub(crate) fn bandwidth(&self, now: Micros) -> u64 {
         if let Some(capacity) = self.capacity {
             return capacity;
         }
         let by_window = (self.effective_window() * 8_000_000).checked_div(self.rtt.steady).unwrap_or(0);
         self.bottleneck.rate(now).map_or(by_window, |limit| by_window.min(limit))
-    }
-
-    /// What schedulers predict with: the same, but while a controller that estimates what the path carries is still looking for
-    /// it what its window makes of it. A few packets at a time show a bottleneck that is none.
-    pub(crate) fn rate(&self, now: Micros, control: CongestionControl) -> u64 {
-        match control {
-            CongestionControl::Steady | CongestionControl::Sqp | CongestionControl::Salsify => {
-                link_rate(control, self)
-            }
-            _ => self.bandwidth(now),
-        }
     }
 
     /// A part of a block has left. A queue that was measured before a pause has drained since; one of frames that follow each
@@ -224,8 +212,8 @@ impl Path {
         Some(time.saturating_sub(self.rtt.min / 2))
     }
 
-    /// What schedulers see. `owd` is what was measured, over all paths.
-    pub(crate) fn view(&self, now: Micros, chunk: u32, owd: Micros, control: CongestionControl) -> PathView {
+    /// What schedulers see. `owd` is what was measured, over all paths, `rate` what the path carries.
+    pub(crate) fn view(&self, now: Micros, chunk: u32, owd: Micros, rate: u64) -> PathView {
         let window = self.effective_window();
         PathView {
             id: self.id,
@@ -246,7 +234,7 @@ impl Path {
             chunk,
             overhead: PACKET_OVERHEAD,
             bandwidth: self.bandwidth(now),
-            rate: self.rate(now, control),
+            rate,
             factor: self.life.factor(),
             metered: self.metered,
             budget: self.budget(chunk),

@@ -11,6 +11,7 @@ use squall_sched::{Block, BlockId, Micros, Parity, PathId, WorkKind};
 
 use super::{PacketFate, Session, Stage, decide::ACK_RESERVE, probe::Waiting};
 use crate::{
+    capacity::predicted_rate,
     outbox::Outbox,
     path::{Chunk, Control, InFlight, PACKET_OVERHEAD, Path, Payload},
     steering::{Gate, Sent, Transmit},
@@ -408,7 +409,7 @@ impl Session {
         let control = self.config.congestion;
         loop {
             let path = &mut self.conn.paths[id];
-            let rate = path.rate(at, control);
+            let rate = predicted_rate(control, path, at);
             let Some(front) = path.committed.front_mut() else {
                 path.committed_bytes = 0;
                 return None;
