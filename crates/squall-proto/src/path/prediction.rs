@@ -8,7 +8,7 @@ use squall_sched::Micros;
 const KEPT: usize = 256;
 /// Errors from which a quantile is taken.
 const ENOUGH: usize = 20;
-/// A new quantile is taken after so many errors.
+/// A new quantile is taken after this many errors.
 const STEP: u32 = 16;
 
 /// The latest errors of prediction: arrival less expected arrival, in microseconds.

@@ -16,5 +16,6 @@ mod raven;
 mod redundant;
 mod round_robin;
 mod single_path;
+mod squall;
 mod srpt_ecf;
 mod stage;

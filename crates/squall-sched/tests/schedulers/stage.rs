@@ -248,7 +248,7 @@ impl Stage {
     }
 
     /// The next assignment, clipped to the window. Cancelled blocks are gone.
-    fn decide(&mut self) -> Option<Assignment> {
+    pub(crate) fn decide(&mut self) -> Option<Assignment> {
         for _ in 0..10_000 {
             let cx = Context { now: self.now, queue: &self.queue, paths: &self.paths };
             match self.scheduler.next(&cx) {

@@ -32,9 +32,9 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// `heeds_silence`: whether silence counts.
-    pub(super) fn of(cx: &Context<'_>, heeds_silence: bool) -> Self {
-        let silent = if heeds_silence { silent(cx.paths) } else { 0 };
+    /// `counts_silence`: whether silence counts.
+    pub(super) fn of(cx: &Context<'_>, counts_silence: bool) -> Self {
+        let silent = if counts_silence { silent(cx.paths) } else { 0 };
         let mut paths = [Arrival::default(); MAX_PATHS];
         for (arrival, path) in paths.iter_mut().zip(cx.paths) {
             let is_silent = silent & path.id.bit() != 0;
@@ -96,7 +96,7 @@ impl Arrivals {
     /// Bytes that can arrive within this time.
     pub(super) fn within(&self, time: Micros) -> u64 {
         let open = self.all().iter().filter(|path| path.is_open);
-        open.map(|path| path.rate * time.saturating_sub(path.at) / 8_000_000).sum()
+        open.map(|path| path.rate.saturating_mul(time.saturating_sub(path.at)) / 8_000_000).sum()
     }
 
     /// `bytes` divided over the paths so that all parts arrive together.

@@ -1,6 +1,6 @@
 //! Squall: by value, risk and price.
 //!
-//! The four papers have four partial answers: STORM knows radios and reliability, DAMS deadlines, NineTails tails, AUGUR a
+//! The four papers have four partial answers: STORM has radios and reliability, DAMS deadlines, NineTails tails, AUGUR a
 //! budget. This scheduler has one prediction, when the next packet of each path arrives, and five rules that use it.
 //!
 //! **Prediction** (`arrivals.rs`). What is in flight on a path arrives first, at the rate of its controller. Let `R` be that rate,
@@ -15,7 +15,7 @@
 //!
 //! **Rules**, in this order:
 //!
-//! 1. *Needs* (`without=needs`). A block of no use, because one that it needs is missing, is cancelled.
+//! 1. *Needs* (`without=needs`). A block that is useless, because one that it needs is missing, goes last.
 //! 2. *Rescue* (`rescue.rs`, `without=rescue`). What is in flight on silent paths alone is copied to another one at the last moment
 //!    at which the copy is in time. Most silences end before that; then nothing is copied.
 //! 3. *Parity* (`parity.rs`, `without=parity`). A block that has left gets parity if a loss would be repaired too late: as
@@ -44,7 +44,7 @@ mod rescue;
 use self::{arrivals::Arrivals, order::Order, rescue::Rescue};
 use crate::{
     Assignment, Block, BlockMeta, BuildError, Context, Decision, Entry, Micros, OptionSpec, Options,
-    SchedEvent, Scheduler,
+    SchedEvent, Scheduler, allocation::Shares,
 };
 
 pub(super) const ENTRY: Entry = Entry {
@@ -211,21 +211,28 @@ impl Squall {
     fn share(&self, cx: &Context<'_>, arrivals: &Arrivals, index: usize, ahead: u32, block: &Block) -> u32 {
         let bytes = block.unsent_bytes().saturating_add(block.expected_bytes());
         let all = ahead.saturating_add(bytes);
-        let shares = arrivals.divide(all, |_| true);
-        if arrivals.is_metered(index) {
-            let free = arrivals.divide(all, |index| !arrivals.is_metered(index));
-            let is_late = cx.now + free.finish > self.wanted_by(block.meta());
-            let saves = self.price.is_some_and(|price| free.finish >= shares.finish + price);
-            if free.left == 0 && !is_late && !saves {
-                return 0;
-            }
-        }
+        let shares = self.divide(cx, arrivals, all, block.meta());
         let share = shares.bytes[index].min(bytes);
         if share == bytes {
             return share;
         }
         // Whole packets, to the nearest.
         let size = block.symbol_end(0).unwrap_or(cx.paths[index].chunk).max(1);
-        (share + size / 2) / size * size
+        let packets = (share + size / 2) / size;
+        // Half a packet is the most where parts are equal and the last ones: it goes somewhere.
+        let is_largest = shares.bytes.iter().all(|other| *other <= shares.bytes[index]);
+        size * if is_largest { packets.max(1) } else { packets }
+    }
+
+    /// Bytes up to the end of a block, divided over the paths that take part in it.
+    fn divide(&self, cx: &Context<'_>, arrivals: &Arrivals, bytes: u32, meta: &BlockMeta) -> Shares {
+        let shares = arrivals.divide(bytes, |_| true);
+        if (0..cx.paths.len()).all(|index| !arrivals.is_metered(index) || shares.bytes[index] == 0) {
+            return shares;
+        }
+        let free = arrivals.divide(bytes, |index| !arrivals.is_metered(index));
+        let is_late = cx.now + free.finish > self.wanted_by(meta);
+        let saves = self.price.is_some_and(|price| free.finish >= shares.finish + price);
+        if free.left == 0 && !is_late && !saves { free } else { shares }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// What has not begun to leave has to arrive this much before its deadline, in microseconds: with 0 a steady overload costs 2 %
-/// of all frames, with 20 ms key frames that need most of their time are given up too.
+/// of all frames, with 20 ms key frames that need most of their time are dropped too.
 const MARGIN: Micros = 10_000;
 
 /// The blocks at the front of the queue.
@@ -125,7 +125,7 @@ impl Order {
         self.front.clear();
         self.front.extend(cx.queue.by_deadline().take(FRONT).map(|block| {
             let meta = block.meta();
-            // What has begun to leave is not given up for a guess.
+            // What has begun to leave is not dropped for a guess.
             let margin = if block.unsent_bytes() < meta.len { 0 } else { MARGIN };
             let left = meta.deadline.map(|deadline| deadline.saturating_sub(cx.now + margin));
             Front {

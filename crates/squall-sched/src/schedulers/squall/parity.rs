@@ -60,7 +60,7 @@ fn notice(cx: &Context<'_>, block: &Block) -> Micros {
     taken.map(|path| path.srtt * 9 / 8 + path.rtt_dev).max().unwrap_or(0)
 }
 
-/// The least number of parity symbols with which a block of so many data symbols, each symbol lost with this probability, needs
+/// The least number of parity symbols with which a block of this many data symbols, each symbol lost with this probability, needs
 /// a repair in no more than [`RESIDUE`] of all cases (Poisson's distribution, which is near the binomial one at a small loss).
 fn wanted(data: u32, loss: f64) -> u32 {
     let mut parity = 0;

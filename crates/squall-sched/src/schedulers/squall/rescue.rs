@@ -34,7 +34,7 @@ pub(super) fn next(
         let deadline = wanted_by(block.meta());
         let Some((first, bytes)) = at_risk(block, silent, path) else { continue };
         let takes = arrivals.surely_at(index, bytes);
-        if cx.now + takes > deadline + MARGIN {
+        if cx.now + takes > deadline.saturating_add(MARGIN) {
             continue;
         }
         let last_moment = deadline.saturating_sub(takes + MARGIN);

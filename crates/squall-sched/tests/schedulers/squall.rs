@@ -1,0 +1,501 @@
+//! Squall.
+//!
+//! A path of these stages carries a packet each millisecond. What is in flight arrives at this rate, and half the round trip
+//! is the way back of its acknowledgements.
+
+use squall_sched::{BlockId, PathView, Registry, WorkKind};
+
+use crate::stage::{CHUNK, Packet, Stage, Wanted, block, paths_of};
+
+/// Bits per second: a packet each millisecond.
+const RATE: u64 = 8_000 * CHUNK as u64;
+
+/// One path for each round trip in ms, with room for anything.
+fn stage(options: &str, rtts: &[u64]) -> Stage {
+    let paths: Vec<_> = rtts.iter().map(|rtt| (*rtt, 1_000)).collect();
+    let mut stage = Stage::new(&format!("squall{options}"), &paths);
+    stage.paths.iter_mut().for_each(|path| path.rate = RATE);
+    stage
+}
+
+/// The path of the next decision, and how many packets it is about.
+fn decision(stage: &mut Stage) -> Option<(u8, u32)> {
+    stage.decide().map(|it| (it.path.0, (it.range.end - it.range.start).div_ceil(CHUNK)))
+}
+
+fn due_in(ms: u64, packets: u32) -> Wanted {
+    Wanted { deadline: Some(ms), ..block(packets * CHUNK) }
+}
+
+/// The blocks of packets, each once, in the order of their first packets.
+fn order(packets: &[Packet]) -> Vec<BlockId> {
+    let mut order: Vec<_> = packets.iter().map(|packet| packet.block).collect();
+    let mut seen = std::collections::HashSet::new();
+    order.retain(|block| seen.insert(*block));
+    order
+}
+
+#[test]
+fn parts_of_a_block_arrive_together() {
+    // (T − 10) + (T − 30) = 60 packets, so T = 50 ms.
+    let mut unequal = stage("", &[20, 60]);
+    unequal.hand_over(due_in(200, 60));
+    assert_eq!(decision(&mut unequal), Some((0, 40)));
+    // The first path is full. What it has in flight arrives within (40 + 1) − 10 ms.
+    for _ in 0..40 {
+        unequal.send();
+    }
+    unequal.path(0).window = unequal.path(0).in_flight;
+    // (T − 31) + (T − 30) = 20 packets, so T = 40.5 ms; to the nearest packet.
+    assert_eq!(decision(&mut unequal), Some((1, 11)));
+}
+
+#[test]
+fn a_block_that_arrives_earlier_by_one_path_leaves_the_other_alone() {
+    let mut two = stage("", &[20, 60]);
+    two.hand_over(due_in(200, 20));
+    assert_eq!(decision(&mut two), Some((0, 20)));
+    two.path(0).in_flight = two.path(0).window;
+    two.path(0).rate = 1_000 * RATE;
+    assert_eq!(decision(&mut two), None, "the rest is better kept for the full path");
+}
+
+#[test]
+fn any_number_of_paths_takes_part() {
+    let mut one = stage("", &[20]);
+    one.hand_over(due_in(200, 30));
+    assert_eq!(decision(&mut one), Some((0, 30)));
+    // Eight equal paths take an eighth each, whichever of them has room.
+    let mut many = stage("", &[20; 8]);
+    many.hand_over(due_in(200, 80));
+    for path in 0..8 {
+        assert_eq!(decision(&mut many), Some((path, 10)));
+        many.path(path).window = 0;
+    }
+    assert_eq!(decision(&mut many), None);
+}
+
+#[test]
+fn a_part_of_less_than_half_a_packet_is_sent_too() {
+    for (paths, packets) in [(2, 1), (8, 1), (8, 3)] {
+        let mut equal = stage("", &vec![20; paths]);
+        equal.hand_over(Wanted { len: packets * 500, ..due_in(200, 0) });
+        assert_eq!(equal.send_all().iter().map(Packet::len).sum::<u32>(), packets * 500);
+    }
+}
+
+#[test]
+fn a_deadline_may_be_at_the_end_of_time() {
+    let mut two = stage("", &[20, 60]);
+    two.hand_over(due_in(u64::MAX / 1_000, 2));
+    assert_eq!(two.send_all().len(), 2);
+    two.path(0).overdue = 100_000;
+    assert_eq!(two.send(), None);
+}
+
+#[test]
+fn a_later_block_is_placed_behind_what_is_ahead() {
+    // The first block takes the first path up to 30 ms; of the second, (T − 30) + (T − 30) = 20 packets.
+    let mut two = stage("", &[20, 60]);
+    two.hand_over(due_in(200, 20));
+    two.hand_over(due_in(300, 20));
+    two.path(0).window = 0;
+    let assignment = two.decide().expect("the second path has room");
+    assert_eq!((assignment.block, assignment.path.0), (BlockId(1), 1));
+    assert_eq!(assignment.range, 0..10 * CHUNK);
+}
+
+#[test]
+fn without_place_the_lowest_round_trip_carries_all() {
+    let mut two = stage("(without=place)", &[20, 60]);
+    two.hand_over(due_in(200, 60));
+    assert_eq!(decision(&mut two), Some((0, 60)));
+}
+
+#[test]
+fn the_block_with_the_least_value_for_each_byte_waits() {
+    // 90 ms less a margin of 10 bring 70 packets.
+    for (values, sent) in [([3, 1, 2], [0, 2]), ([1, 3, 2], [1, 2]), ([3, 2, 1], [0, 1])] {
+        let mut one = stage("", &[20]);
+        for value in values {
+            one.hand_over(Wanted { value: Some(value), ..due_in(90, 30) });
+        }
+        let sent: Vec<_> = sent.into_iter().map(BlockId).collect();
+        assert_eq!(order(&one.send_all()), sent, "{values:?}");
+    }
+    // Of these the second is worth more, but less for each byte.
+    let mut one = stage("", &[20]);
+    one.hand_over(Wanted { value: Some(2), ..due_in(90, 20) });
+    one.hand_over(Wanted { value: Some(3), ..due_in(90, 60) });
+    assert_eq!(order(&one.send_all()), [BlockId(0)]);
+}
+
+#[test]
+fn without_value_blocks_leave_by_deadline_alone() {
+    let mut one = stage("(without=value)", &[20]);
+    for (value, ms) in [(1, 90), (3, 80), (2, 90)] {
+        one.hand_over(Wanted { value: Some(value), ..due_in(ms, 30) });
+    }
+    assert_eq!(order(&one.send_all()), [1, 0, 2].map(BlockId));
+}
+
+#[test]
+fn references_are_kept_before_what_needs_them() {
+    // The first is worth least by itself, and most with the two that need it.
+    let mut one = stage("", &[20]);
+    let first = one.hand_over(Wanted { value: Some(1), ..due_in(90, 30) });
+    let needs = [Some(first), None];
+    one.hand_over(Wanted { value: Some(2), needs, ..due_in(90, 30) });
+    one.hand_over(Wanted { value: Some(3), needs, ..due_in(90, 30) });
+    assert_eq!(order(&one.send_all()), [0, 2].map(BlockId));
+}
+
+#[test]
+fn what_is_needed_through_others_is_kept_too() {
+    let mut one = stage("", &[20]);
+    let first = one.hand_over(Wanted { value: Some(1), ..due_in(90, 30) });
+    let second = one.hand_over(Wanted { value: Some(1), needs: [Some(first), None], ..due_in(90, 20) });
+    one.hand_over(Wanted { value: Some(2), ..due_in(90, 20) });
+    one.hand_over(Wanted { value: Some(2), needs: [Some(second), None], ..due_in(90, 20) });
+    assert_eq!(order(&one.send_all()), [0, 1, 3].map(BlockId));
+}
+
+#[test]
+fn a_block_whose_needs_are_missing_goes_last() {
+    for (options, last) in [("", [2, 1]), ("(without=needs)", [1, 2])] {
+        let mut one = stage(options, &[20]);
+        let first = one.hand_over(due_in(50, 1));
+        one.hand_over(Wanted { value: Some(9), needs: [Some(first), None], ..due_in(90, 1) });
+        one.hand_over(Wanted { value: Some(1), ..due_in(95, 1) });
+        one.remove(first);
+        assert_eq!(order(&one.send_all()), last.map(BlockId), "{options}");
+    }
+}
+
+#[test]
+fn what_has_begun_to_leave_is_kept() {
+    for has_begun in [true, false] {
+        let mut one = stage("", &[20]);
+        one.hand_over(due_in(75, 60));
+        let begun = if has_begun { 5 } else { 0 };
+        assert!((0..begun).all(|_| one.send().is_some()));
+        one.now = 5_000;
+        // 70 ms bring 60 packets, and 50 with the margin of what is new.
+        one.hand_over(due_in(300, 1));
+        let left = order(&one.send_all());
+        assert_eq!(left.contains(&BlockId(0)), has_begun, "{left:?}");
+        assert!(left.contains(&BlockId(1)));
+    }
+}
+
+#[test]
+fn what_cannot_be_in_time_is_tried_where_nothing_else_waits() {
+    let mut one = stage("", &[20]);
+    one.hand_over(due_in(30, 60));
+    one.hand_over(due_in(30, 40));
+    assert_eq!(order(&one.send_all()), [BlockId(1)], "the one that is nearest to being in time");
+}
+
+/// Two packets that left on the first path, which has been silent for this many ms, and are due at 300 ms.
+fn silent(options: &str, ms: u64) -> Stage {
+    let mut two = stage(options, &[20, 60]);
+    two.hand_over(due_in(300, 2));
+    assert_eq!(paths_of(&two.send_all()), [0, 0]);
+    two.path(0).overdue = ms * 1_000;
+    two.now = 20_000 + ms * 1_000;
+    two
+}
+
+/// A copy of two packets that leaves on the second path takes 30 ms and the time of two packets, and has 20 ms to spare.
+const LAST_MOMENT: u64 = 300_000 - 32_000 - 20_000;
+
+#[test]
+fn what_is_in_flight_on_a_silent_path_is_copied_at_the_last_moment() {
+    let mut two = silent("", 100);
+    assert_eq!((two.send(), two.wake), (None, Some(LAST_MOMENT)));
+    two.now = LAST_MOMENT - 1;
+    assert_eq!(two.send(), None);
+    two.now = LAST_MOMENT;
+    let copies = two.send_all();
+    assert_eq!(copies.iter().map(|it| (it.path, it.kind)).collect::<Vec<_>>(), [(1, WorkKind::Copy)]);
+    assert_eq!(two.wake, Some(LAST_MOMENT + 1_000), "the other one takes less");
+    two.now += 1_000;
+    assert_eq!(two.send_all().len(), 1);
+    two.now += 5_000;
+    assert_eq!(two.send(), None, "what a path has carried is not copied to it");
+}
+
+#[test]
+fn what_is_known_to_be_late_by_a_path_is_copied_earlier() {
+    let mut two = silent("", 100);
+    two.path(1).late = 40_000;
+    assert_eq!((two.send(), two.wake), (None, Some(LAST_MOMENT - 40_000)));
+}
+
+#[test]
+fn a_copy_that_would_be_late_is_not_sent() {
+    let mut two = silent("", 100);
+    two.now = LAST_MOMENT + 40_001;
+    assert_eq!(two.send(), None);
+    two.now -= 1;
+    assert!(two.send().is_some(), "predictions are off by 20 ms");
+}
+
+#[test]
+fn a_copy_goes_before_what_is_due_later() {
+    let mut two = silent("", 100);
+    two.hand_over(due_in(100, 1));
+    assert_eq!(two.send().map(|it| it.kind), Some(WorkKind::Fresh), "due earlier");
+    two.hand_over(due_in(200, 1));
+    let next = two.send_all();
+    assert_eq!(
+        next.iter().map(|it| (it.block, it.kind)).collect::<Vec<_>>(),
+        [(BlockId(0), WorkKind::Copy), (BlockId(0), WorkKind::Copy), (BlockId(2), WorkKind::Fresh)]
+    );
+}
+
+#[test]
+fn silence_is_more_than_noise_explains() {
+    // 15 ms, and twice the deviation of 2 ms.
+    for (overdue, is_silent) in [(19_000, false), (19_001, true)] {
+        let mut two = silent("", 0);
+        two.path(0).overdue = overdue;
+        two.now = LAST_MOMENT;
+        assert_eq!(two.send().is_some(), is_silent);
+    }
+}
+
+#[test]
+fn what_is_in_flight_on_another_path_as_well_is_not_copied() {
+    let mut three = stage("", &[20, 60, 80]);
+    let block = three.hand_over(due_in(300, 1));
+    let packet = three.send().expect("room");
+    three.queue.mark_sent(block, packet.range, squall_sched::PathId(1), 0);
+    three.path(0).overdue = 100_000;
+    three.now = 240_000;
+    assert_eq!(three.send(), None);
+    three.path(1).overdue = 100_000;
+    assert_eq!(three.send().map(|it| it.path), Some(2));
+}
+
+#[test]
+fn the_silence_of_the_quickest_path_makes_all_paths_silent() {
+    // Acknowledgements come by the quickest path. The second one carried the block, and is not silent by itself.
+    for (quickest_is_silent, copied) in [(true, false), (false, true)] {
+        let mut two = stage("", &[20, 60]);
+        two.path(0).window = 0;
+        two.path(0).rate = RATE / 100;
+        two.hand_over(due_in(300, 2));
+        assert_eq!(paths_of(&two.send_all()), [1, 1]);
+        two.path(0).window = 100 * u64::from(CHUNK);
+        two.path(0).rate = RATE;
+        two.path(0).overdue = if quickest_is_silent { 100_000 } else { 0 };
+        two.path(1).overdue = 100_000;
+        two.now = 270_000;
+        assert_eq!(two.send().is_some(), copied, "{quickest_is_silent}");
+    }
+}
+
+#[test]
+fn a_single_path_is_never_silent() {
+    let mut one = stage("", &[20]);
+    one.hand_over(due_in(300, 1));
+    one.path(0).overdue = 100_000;
+    assert_eq!(decision(&mut one), Some((0, 1)));
+}
+
+#[test]
+fn a_silent_path_is_expected_to_stay_silent_for_as_long_again() {
+    // (T − 10 − 100) on the silent path, (T − 30) on the other.
+    let mut two = stage("", &[20, 60]);
+    two.path(0).overdue = 100_000;
+    two.hand_over(due_in(300, 100));
+    assert_eq!(decision(&mut two), Some((1, 90)));
+    let mut deaf = stage("(without=silence)", &[20, 60]);
+    deaf.path(0).overdue = 100_000;
+    deaf.hand_over(due_in(300, 100));
+    assert_eq!(decision(&mut deaf), Some((0, 60)));
+}
+
+#[test]
+fn without_rescue_and_without_silence_nothing_is_copied() {
+    for options in ["(without=rescue)", "(without=silence)"] {
+        let mut two = silent(options, 100);
+        two.now = LAST_MOMENT;
+        assert_eq!(two.send(), None, "{options}");
+    }
+}
+
+/// A block of 20 packets with parity that has left on the first of two equal paths, due in this many ms.
+fn lossy(options: &str, due: u64, loss: f64) -> Stage {
+    let mut two = stage(options, &[20, 20]);
+    two.queue.set_largest_symbol(Some(CHUNK));
+    two.path(1).window = 0;
+    two.path(1).rate = RATE / 1_000;
+    two.hand_over(due_in(due, 20));
+    assert!((0..20).all(|_| two.send().is_some_and(|it| it.path == 0 && it.kind == WorkKind::Fresh)));
+    two.path(1).window = 1_000 * u64::from(CHUNK);
+    two.path(1).rate = RATE;
+    two.path(0).loss = loss;
+    two
+}
+
+/// The paths of all parity that leaves now.
+fn parity(stage: &mut Stage) -> Vec<u8> {
+    let packets = stage.send_all();
+    assert!(packets.iter().all(|it| it.kind == WorkKind::Parity), "{packets:?}");
+    paths_of(&packets)
+}
+
+#[test]
+fn parity_covers_all_but_one_block_in_200() {
+    // Of 22 packets at 1 % more than 2 are lost in 0.14 % of all cases, of 21 more than one in 1.9 %.
+    assert_eq!(parity(&mut lossy("", 34, 0.01)), [1, 1], "on the path that carries less of the block");
+    // Of 24 packets at 4 % more than 4 in 0.3 %, of 23 more than 3 in 1.4 %.
+    assert_eq!(parity(&mut lossy("", 34, 0.04)), [1; 4]);
+}
+
+#[test]
+fn there_is_no_parity_without_loss_nor_where_loss_comes_in_runs() {
+    for (loss, count) in [(0.0, 0), (0.000_9, 0), (0.001, 1), (0.099, 8), (0.1, 0)] {
+        assert_eq!(parity(&mut lossy("", 34, loss)).len(), count, "{loss}");
+    }
+    assert_eq!(parity(&mut lossy("(without=parity)", 34, 0.01)), []);
+}
+
+#[test]
+fn there_is_no_parity_where_a_repair_would_be_in_time() {
+    // A loss is noticed after 9/8 of 20 ms and a deviation of 2, and a repair takes 10 ms.
+    for (due, count) in [(34, 2), (35, 0)] {
+        let mut two = lossy("", due, 0.01);
+        two.path(0).in_flight = 0;
+        assert_eq!(two.send_all().len(), count, "{due}");
+    }
+}
+
+#[test]
+fn parity_that_would_be_late_is_not_sent() {
+    for (now, count) in [(24_000, 2), (24_001, 0)] {
+        let mut two = lossy("", 34, 0.01);
+        two.now = now;
+        two.path(0).window = 0;
+        // The second symbol arrives with the first, as long as the path is not full.
+        assert_eq!(parity(&mut two).len(), count);
+    }
+}
+
+#[test]
+fn parity_takes_the_path_of_the_data_if_there_is_no_other() {
+    let mut two = lossy("", 34, 0.01);
+    two.path(1).usable = false;
+    assert_eq!(parity(&mut two), [0, 0]);
+}
+
+#[test]
+fn parity_takes_no_metered_path_that_carries_nothing_of_the_block() {
+    let mut two = lossy("", 34, 0.01);
+    two.path(1).metered = true;
+    assert_eq!(parity(&mut two), [0, 0]);
+}
+
+#[test]
+fn the_loss_of_a_block_is_that_of_the_paths_it_took() {
+    let mut two = lossy("", 34, 0.0);
+    two.path(1).loss = 0.05;
+    assert_eq!(parity(&mut two), []);
+}
+
+/// How much of a block goes on which path, first decision; the second path of equal delay is metered.
+fn metered(options: &str, wanted: Wanted) -> Vec<u8> {
+    let mut two = stage(options, &[20, 20]);
+    two.path(1).metered = true;
+    two.hand_over(wanted);
+    // A full path keeps what belongs to it.
+    two.path(0).window = 0;
+    let taken = two.decide().map_or(0, |it| (it.range.end - it.range.start) / CHUNK);
+    vec![taken as u8]
+}
+
+#[test]
+fn a_metered_path_takes_part_only_where_a_block_would_be_late() {
+    // 40 packets arrive after 50 ms by one path, and after 30 ms by both.
+    assert_eq!(metered("", due_in(50, 40)), [0]);
+    assert_eq!(metered("", due_in(49, 40)), [20]);
+}
+
+#[test]
+fn what_is_in_time_without_a_metered_path_does_not_wait_for_it() {
+    // The metered path is quicker by 20 ms, in which the other one carries 20 packets.
+    for packets in [1, 5, 30] {
+        let mut two = stage("", &[60, 20]);
+        two.path(1).metered = true;
+        two.hand_over(due_in(200, packets));
+        assert_eq!(paths_of(&two.send_all()), vec![0; packets as usize]);
+    }
+}
+
+#[test]
+fn a_price_buys_time() {
+    assert_eq!(metered("(price=20)", due_in(200, 40)), [20]);
+    assert_eq!(metered("(price=21)", due_in(200, 40)), [0]);
+    assert_eq!(metered("(price=0)", due_in(200, 40)), [20]);
+    assert_eq!(metered("(price=none)", due_in(200, 40)), [0]);
+}
+
+#[test]
+fn a_block_without_a_deadline_should_arrive_within_the_latency() {
+    assert_eq!(metered("", block(90 * CHUNK)), [0], "100 ms");
+    assert_eq!(metered("", block(92 * CHUNK)), [46]);
+    assert_eq!(metered("(latency=50)", block(40 * CHUNK)), [0]);
+    assert_eq!(metered("(latency=49)", block(40 * CHUNK)), [20]);
+}
+
+#[test]
+fn a_metered_path_carries_all_where_there_is_no_other() {
+    let mut one = stage("", &[20]);
+    one.path(0).metered = true;
+    one.hand_over(due_in(200, 5));
+    assert_eq!(decision(&mut one), Some((0, 5)));
+}
+
+#[test]
+fn options_are_checked() {
+    for name in [
+        "squall(price=60001)",
+        "squall(price=-1)",
+        "squall(price=free)",
+        "squall(latency=0)",
+        "squall(latency=60001)",
+        "squall(without=all)",
+        "squall(rescue=no)",
+    ] {
+        let error = Registry::standard().build(name).err().unwrap_or_else(|| panic!("{name} is an error"));
+        assert!(!error.to_string().is_empty());
+    }
+    for name in ["squall(price=0)", "squall(price=60000)", "squall(price=none)", "squall(without=nothing)"] {
+        assert!(Registry::standard().build(name).is_ok(), "{name}");
+    }
+}
+
+#[test]
+fn only_with_its_rules_it_judges_deadlines_and_wants_parity() {
+    let traits = |name: &str| {
+        let scheduler = Registry::standard().build(name).expect("exists");
+        (scheduler.judges_deadlines(), scheduler.wants_parity(), scheduler.follows_queue())
+    };
+    assert_eq!(traits("squall"), (true, true, false));
+    assert_eq!(traits("squall(without=value)"), (false, true, false));
+    assert_eq!(traits("squall(without=parity)"), (true, false, false));
+}
+
+#[test]
+fn headers_take_a_share_of_the_rate() {
+    // 1200 of 1600 bytes: three packets in the time of four.
+    let mut two = stage("", &[20, 60]);
+    two.hand_over(due_in(200, 60));
+    for path in &mut two.paths {
+        *path = PathView { overhead: 400, ..path.clone() };
+    }
+    // 0.75 (T − 10) + 0.75 (T − 30) = 60 packets, so T = 60 ms.
+    assert_eq!(decision(&mut two), Some((0, 38)), "37.5 packets");
+}
