@@ -258,6 +258,20 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_arrives_behind_what_is_in_flight() {
+        // 1200 and 800 bytes are a packet, 2 ms at 8 Mbps. Half a round trip is 10 ms.
+        let mut path = PathView { overhead: 800, rate: 8_000_000, ..PathView::example(0, 20_000, 100_000) };
+        path.delay = 11_000;
+        assert_eq!(path.arrives_in(0), 11_000, "what was measured is the least");
+        path.in_flight = 19_000;
+        assert_eq!((path.arrives_in(0), path.arrives_in(1)), (11_000, 11_001));
+        path.in_flight = 28_000;
+        assert_eq!((path.arrives_in(0), path.arrives_in(5_000)), (20_000, 25_000));
+        path.rate = 0;
+        assert_eq!(path.arrives_in(5_000), 11_000, "the rate is unknown");
+    }
+
+    #[test]
     fn the_example_path_has_the_bandwidth_of_its_window() {
         assert_eq!(PathView::example(0, 10_000, 12_500).bandwidth, 10_000_000);
         assert_eq!(PathView::example(0, 0, 1).bandwidth, 0);

@@ -9,7 +9,7 @@ use squall_lab::world::Side;
 use squall_proto::{
     Block, BlockFate, Channel, CloseReason, Config, CongestionControl, Event, Limits, Missed, PathChange,
     SendError,
-    sched::{BlockId, PathId, Registry},
+    sched::{BlockId, Context, Decision, PathId, Registry, Scheduler, schedulers::minrtt::MinRtt},
     wire::{CancelReason, RefuseReason},
 };
 
@@ -620,6 +620,52 @@ fn late_blocks_arrive_where_deadlines_are_for_the_scheduler_alone() {
         let (received, missed) = late_blocks(true, congestion);
         assert!(received.is_empty() && missed > 0, "{congestion}: {received:?}, {missed} missed");
     }
+}
+
+/// MinRTT, which judges deadlines or leaves that to the session.
+struct Judge(bool);
+
+impl Scheduler for Judge {
+    fn next(&mut self, cx: &Context<'_>) -> Decision {
+        MinRtt.next(cx)
+    }
+
+    fn judges_deadlines(&self) -> bool {
+        self.0
+    }
+}
+
+#[test]
+fn what_cannot_be_in_time_stays_where_the_scheduler_judges_deadlines() {
+    let narrow = "name='a'\nrate='1mbps'\ndelay='10ms'\nqueue='100kB'";
+    // When blocks ended of which only a third can arrive before the deadline.
+    let ends = |judges: bool| {
+        let scheduler = Arc::new(move || Box::new(Judge(judges)) as Box<dyn Scheduler>);
+        let config = || Config {
+            scheduler: scheduler.clone(),
+            congestion: CongestionControl::Steady,
+            ..Config::default()
+        };
+        let mut stage = Stage::with(&[narrow], 44, config(), config());
+        for _ in 0..30 {
+            stage.send(Side::Server, Block::new(vec![0; 3_000]));
+            stage.run_for(33_333);
+        }
+        stage.run_for(500_000);
+        stage.events.clear();
+        let offered = stage.world.now();
+        for _ in 0..3 {
+            stage.send(Side::Server, Block::new(vec![1; 100_000]).deadline(Duration::from_millis(300)));
+        }
+        stage.run_for(1_000_000);
+        let is_end = |(_, side, event): &&(u64, Side, Event)| {
+            *side == Side::Server && matches!(event, Event::Finished { fate: BlockFate::Expired { .. }, .. })
+        };
+        stage.events.iter().filter(is_end).map(|(at, ..)| (at - offered) / 1_000).collect::<Vec<_>>()
+    };
+    assert_eq!(ends(true), [300; 3]);
+    let early = ends(false);
+    assert!(early[..2].iter().all(|at| *at < 200) && early[2..] == [300], "the last one stays: {early:?}");
 }
 
 #[test]

@@ -220,8 +220,11 @@ fn what_is_in_flight_on_a_silent_path_is_copied_at_the_last_moment() {
     assert_eq!(copies.iter().map(|it| (it.path, it.kind)).collect::<Vec<_>>(), [(1, WorkKind::Copy)]);
     assert_eq!(two.wake, Some(LAST_MOMENT + 1_000), "the other one takes less");
     two.now += 1_000;
-    assert_eq!(two.send_all().len(), 1);
+    let last = two.send_all();
+    assert_eq!(last.len(), 1);
     two.now += 5_000;
+    assert_eq!(two.send(), None);
+    two.lose(&last[0]);
     assert_eq!(two.send(), None, "what a path has carried is not copied to it");
 }
 
@@ -270,12 +273,12 @@ fn what_is_in_flight_on_another_path_as_well_is_not_copied() {
     let mut three = stage("", &[20, 60, 80]);
     let block = three.hand_over(due_in(300, 1));
     let packet = three.send().expect("room");
-    three.queue.mark_sent(block, packet.range, squall_sched::PathId(1), 0);
+    three.queue.mark_sent(block, packet.range, squall_sched::PathId(2), 0);
     three.path(0).overdue = 100_000;
-    three.now = 240_000;
+    three.now = 250_000;
     assert_eq!(three.send(), None);
-    three.path(1).overdue = 100_000;
-    assert_eq!(three.send().map(|it| it.path), Some(2));
+    three.path(2).overdue = 100_000;
+    assert_eq!(three.send().map(|it| it.path), Some(1));
 }
 
 #[test]
@@ -297,11 +300,22 @@ fn the_silence_of_the_quickest_path_makes_all_paths_silent() {
 }
 
 #[test]
+fn where_all_paths_are_silent_the_quickest_is_to_blame() {
+    // What it carries is copied to the other one.
+    let mut two = silent("", 100);
+    two.path(1).overdue = 100_000;
+    two.now = LAST_MOMENT;
+    assert_eq!(two.send().map(|it| (it.path, it.kind)), Some((1, WorkKind::Copy)));
+}
+
+#[test]
 fn a_single_path_is_never_silent() {
+    // 80 ms bring 70 packets, or none if the path stayed silent for 100 ms more.
     let mut one = stage("", &[20]);
-    one.hand_over(due_in(300, 1));
+    one.hand_over(due_in(90, 5));
+    one.hand_over(due_in(90, 5));
     one.path(0).overdue = 100_000;
-    assert_eq!(decision(&mut one), Some((0, 1)));
+    assert_eq!(one.send_all().len(), 10);
 }
 
 #[test]

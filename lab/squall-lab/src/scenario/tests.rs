@@ -219,7 +219,7 @@ fn channels_take_turns_only_under_schedulers_that_follow_the_queue() {
             refused.push(entry.name);
         }
     }
-    assert_eq!(refused, ["dams", "dams-c", "dams-robust", "dems", "ras", "srpt-ecf", "storm"]);
+    assert_eq!(refused, ["dams", "dams-c", "dams-robust", "dems", "ras", "squall", "srpt-ecf", "storm"]);
 }
 
 #[test]
