@@ -58,7 +58,7 @@ pub use rustls::pki_types;
 pub use session::{ArrivalLog, DecisionLog, PacketFate, PacketLog, Session};
 pub use squall_sched as sched;
 pub use squall_signal as signal;
-pub use stats::{PathStats, SessionStats};
+pub use stats::{PathStats, PredictionStats, SessionStats};
 pub use steering::{
     ALPN, ClientTls, Ecn, Fingerprint, FingerprintError, ServerTls, TlsError, Transmit, fingerprint_of,
 };

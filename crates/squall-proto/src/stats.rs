@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use squall_sched::PathState;
 
 /// Counters of one path since it was opened. Bytes are UDP payload, headers of QUIC included.
@@ -71,6 +71,39 @@ pub struct PathStats {
     pub suspicions: u64,
     /// Packets that left on this path although another was meant (tail-loss probes).
     pub strays: u64,
+    /// How well the arrival of our data was predicted.
+    pub predictions: PredictionStats,
+}
+
+/// How well the arrival of data on a path was predicted: the newest of each report of the peer counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PredictionStats {
+    /// Arrivals for which there were bounds: the 5th and the 95th of 100 of the latest errors.
+    pub bounded: u64,
+    /// Of these, arrivals within the bounds; 9 of 10 should be.
+    pub within: u64,
+    /// All arrivals by their error, arrival less predicted arrival, between the [edges](Self::EDGES).
+    pub errors: [u64; PredictionStats::EDGES.len() + 1],
+}
+
+impl PredictionStats {
+    /// What separates the counts of errors, in microseconds. An error that is equal to an edge counts below it.
+    pub const EDGES: [i64; 10] =
+        [-50_000, -20_000, -10_000, -5_000, -2_000, 2_000, 5_000, 10_000, 20_000, 50_000];
+
+    /// Whether nothing arrived of which the arrival was predicted.
+    pub fn is_empty(&self) -> bool {
+        self.errors.iter().all(|count| *count == 0)
+    }
+
+    /// An arrival, with the bounds that there were for it.
+    pub(crate) fn count(&mut self, error: i64, bounds: Option<(i64, i64)>) {
+        self.errors[Self::EDGES.partition_point(|edge| *edge < error)] += 1;
+        if let Some((low, high)) = bounds {
+            self.bounded += 1;
+            self.within += u64::from((low..=high).contains(&error));
+        }
+    }
 }
 
 /// Counters of a session since it began.

@@ -78,6 +78,10 @@ const PATH: Metrics<PathStatus> = &[
     ("path_parity_bytes_total", "Sent bytes of parity", |path| path.parity_bytes as f64),
     ("path_lost_packets_total", "Lost packets with data", |path| path.lost_packets as f64),
     ("path_suspicions_total", "How often it was suspected", |path| path.suspicions as f64),
+    ("path_predicted_arrivals_total", "Arrivals predicted with bounds", |path| {
+        path.predicted_arrivals as f64
+    }),
+    ("path_kept_arrivals_total", "Arrivals within these bounds", |path| path.kept_arrivals as f64),
 ];
 
 type BlockMetric = (&'static str, &'static str, &'static str, fn(&Amount) -> u64);

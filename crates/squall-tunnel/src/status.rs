@@ -139,6 +139,12 @@ pub struct PathStatus {
     pub parity_bytes: u64,
     /// How often it was suspected.
     pub suspicions: u64,
+    /// Arrivals of data that were predicted with bounds.
+    #[serde(default)]
+    pub predicted_arrivals: u64,
+    /// Of these, arrivals within the bounds; 9 of 10 should be.
+    #[serde(default)]
+    pub kept_arrivals: u64,
     /// Its capacity.
     #[serde(default)]
     pub capacity: CapacityStatus,

@@ -294,6 +294,28 @@ mod tests {
     }
 
     #[test]
+    fn delays_are_counted_from_the_path_that_was_quickest_at_its_quickest() {
+        let path = |id, rtt, ticks: &[u32]| {
+            let mut path = up(PathId(id), 0);
+            path.rtt.sample(1, rtt, Sample::Data);
+            ticks.iter().for_each(|delay| (0..200).for_each(|_| path.delay.sample(delay / TICK as u32)));
+            path
+        };
+        assert!(Level::of(std::iter::empty()).is_none());
+        // The first path took 5 ms before its queue; the clock of the receiver is 1 s ahead.
+        let mut paths = [path(0, 10_000, &[1_005_000, 1_505_000]), path(1, 60_000, &[1_030_000])];
+        let of = |paths: &[Path], ticks: u32| Level::of(paths.iter())?.of_ticks(ticks / TICK as u32);
+        assert_eq!(of(&paths, 1_035_000).map(|delay| delay / 100), Some(350));
+        assert_eq!(of(&paths, 1_001_000).map(|delay| delay / 100), Some(10), "quicker than ever");
+        assert_eq!(of(&paths, 900_000), Some(0), "no packet takes less than nothing");
+        // The other one alone: 30 ms are half of its round trip.
+        paths[0].life = Path::new(PathId(0), QuicPath::detached(0), 0).life;
+        assert_eq!(of(&paths, 1_035_000), Some(35_000));
+        paths[1].delay = Delay::default();
+        assert_eq!(of(&paths, 1_035_000), None, "nothing was reported");
+    }
+
+    #[test]
     fn the_rtt_is_smoothed_as_rfc_9002_says() {
         let mut rtt = Rtt::default();
         rtt.seed(40_000);

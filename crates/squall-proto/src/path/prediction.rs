@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use squall_sched::Micros;
 
+use crate::PredictionStats;
+
 /// Errors that are kept: at a report each few milliseconds about a second of a busy path.
 const KEPT: usize = 256;
 /// Errors from which a quantile is taken.
@@ -16,17 +18,20 @@ const STEP: u32 = 16;
 pub(crate) struct Predictions {
     errors: VecDeque<i64>,
     since: u32,
-    /// 5 and 95 of 100 errors are below.
-    bounds: (i64, i64),
+    /// 5 and 95 of 100 errors are below, once there are enough.
+    bounds: Option<(i64, i64)>,
+    stats: PredictionStats,
 }
 
 impl Predictions {
     /// Data was expected at one time and arrived at another.
     pub(crate) fn observe(&mut self, expected: Micros, actual: Micros) {
+        let error = actual as i64 - expected as i64;
+        self.stats.count(error, self.bounds);
         if self.errors.len() == KEPT {
             self.errors.pop_front();
         }
-        self.errors.push_back(actual as i64 - expected as i64);
+        self.errors.push_back(error);
         self.since += 1;
         if self.since >= STEP && self.errors.len() >= ENOUGH {
             self.since = 0;
@@ -35,17 +40,81 @@ impl Predictions {
             let (low, high) = (at(5), at(95));
             let early = *sorted.select_nth_unstable(low).1;
             let late = *sorted.select_nth_unstable(high).1;
-            self.bounds = (early, late);
+            self.bounds = Some((early, late));
         }
     }
 
     /// How much later than expected data arrives at most, in 95 of 100 cases.
     pub(crate) fn late(&self) -> Micros {
-        self.bounds.1.max(0) as Micros
+        self.bounds.map_or(0, |(_, late)| late.max(0) as Micros)
     }
 
-    /// Within which bounds 90 of 100 errors are.
-    pub(crate) fn bounds(&self) -> (i64, i64) {
-        self.bounds
+    /// Since the path was opened.
+    pub(crate) fn stats(&self) -> PredictionStats {
+        self.stats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXPECTED: Micros = 1_000_000;
+
+    /// Data arrives this many milliseconds after it was expected.
+    fn observe(predictions: &mut Predictions, errors: impl IntoIterator<Item = i64>) {
+        for error in errors {
+            predictions.observe(EXPECTED, EXPECTED.saturating_add_signed(1_000 * error));
+        }
+    }
+
+    #[test]
+    fn few_errors_say_nothing() {
+        let mut predictions = Predictions::default();
+        observe(&mut predictions, [30; 19]);
+        assert_eq!((predictions.late(), predictions.stats().bounded), (0, 0));
+        observe(&mut predictions, [30]);
+        assert_eq!((predictions.late(), predictions.stats().bounded), (30_000, 0), "the next one has bounds");
+    }
+
+    #[test]
+    fn bounds_are_quantiles_of_the_latest_errors() {
+        let mut predictions = Predictions::default();
+        // 0 to 19 in no order. 5 % of the way from the first to the last is below the second, 95 % is past the 19th.
+        observe(&mut predictions, (0..20).map(|at| at * 7 % 20));
+        assert_eq!((predictions.bounds, predictions.late()), (Some((0, 18_000)), 18_000));
+        // −100 to 155: 5 % and 95 % of 255 steps are 12 and 242.
+        let mut predictions = Predictions::default();
+        observe(&mut predictions, (0..276_i64).map(|at| (at * 77).rem_euclid(256) - 100));
+        assert_eq!(predictions.bounds, Some((-88_000, 142_000)));
+    }
+
+    #[test]
+    fn old_errors_are_forgotten() {
+        let mut predictions = Predictions::default();
+        observe(&mut predictions, [100; KEPT]);
+        observe(&mut predictions, [1; KEPT]);
+        assert_eq!(predictions.bounds, Some((1_000, 1_000)));
+    }
+
+    #[test]
+    fn what_comes_early_is_not_late() {
+        let mut predictions = Predictions::default();
+        observe(&mut predictions, [-5; 20]);
+        assert_eq!((predictions.bounds, predictions.late()), (Some((-5_000, -5_000)), 0));
+    }
+
+    #[test]
+    fn an_arrival_counts_with_the_bounds_from_before_it() {
+        let mut predictions = Predictions::default();
+        observe(&mut predictions, 0..20);
+        observe(&mut predictions, [-1, 0, 18, 19, 60]);
+        let stats = predictions.stats();
+        assert_eq!((stats.bounded, stats.within), (5, 2));
+        // 0 to 2 and two more, 3 to 5, 6 to 10, 11 to 19 and two more.
+        assert_eq!(stats.errors, [0, 0, 0, 0, 0, 5, 3, 5, 11, 0, 1]);
+        observe(&mut predictions, [-60, -50, -20, -10, -5, -2, 50]);
+        assert_eq!(predictions.stats().errors, [2, 1, 1, 1, 1, 5, 3, 5, 11, 1, 1]);
+        assert!(PredictionStats::default().is_empty() && !predictions.stats().is_empty());
     }
 }

@@ -54,6 +54,7 @@ impl Session {
                 received_packets: counters.udp_rx.datagrams,
                 congestion_events: ledger.congestion_events,
                 spurious_events: ledger.spurious_events,
+                predictions: path.predictions.stats(),
                 ..path.stats.clone()
             };
             (id, net, stats)

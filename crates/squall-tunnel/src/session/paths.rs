@@ -221,6 +221,8 @@ fn status(name: String, info: &PathInfo, sample: Sample, before: Sample) -> Path
         repair_bytes: stats.repair_bytes,
         parity_bytes: stats.parity_bytes,
         suspicions: stats.suspicions,
+        predicted_arrivals: stats.predictions.bounded,
+        kept_arrivals: stats.predictions.within,
         ..PathStatus::default()
     }
 }

@@ -59,7 +59,7 @@ const fn row(
 }
 
 /// Every [`Count`](super::Count).
-pub(super) const ROWS: [Row; 51] = [
+pub(super) const ROWS: [Row; 52] = [
     // New data to the receiver's application; the whole run or a part of it.
     row("goodput", Unit::Rate, MORE, &[Run, Path, Flow, Class], goodput),
     // UDP payload sent by both ends.
@@ -94,6 +94,11 @@ pub(super) const ROWS: [Row; 51] = [
     }),
     // Bytes of parity sent.
     row("parity_bytes", Unit::Size, LESS, WIRE, |s| Some(s.wire(|path| path.totals.parity_bytes) as f64)),
+    // Arrivals within the bounds that 9 of 10 should keep / arrivals for which there were bounds.
+    row("predicted_ratio", Unit::Ratio, NEITHER, WIRE, |s| {
+        let bounded = s.wire(|path| path.totals.predictions.bounded);
+        ratio(s.wire(|path| path.totals.predictions.within), bounded)
+    }),
     // Block bytes that arrived when they were already there.
     row("duplicate_bytes", Unit::Size, LESS, WIRE, |s| {
         Some(s.wire(|path| path.totals.duplicate_bytes) as f64)

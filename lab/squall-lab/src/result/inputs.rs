@@ -1,6 +1,7 @@
 //! What a recorder is given during a run.
 
 use serde::{Deserialize, Serialize};
+use squall_proto::PredictionStats;
 
 use super::PathState;
 
@@ -58,4 +59,7 @@ pub struct PathTotals {
     pub parity_bytes: u64,
     /// Bytes of block data that arrived over it when the receiver had them already.
     pub duplicate_bytes: u64,
+    /// How well both ends predicted arrivals.
+    #[serde(default, skip_serializing_if = "PredictionStats::is_empty")]
+    pub predictions: PredictionStats,
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::{Add, Sub};
 
 use squall_proto::{
-    PathChange, PathStats,
+    PathChange, PathStats, PredictionStats,
     sched::{self, PathId},
     signal::AlertKind,
 };
@@ -184,6 +184,7 @@ impl Sampler {
             reinjected_bytes: both.copy_bytes,
             parity_bytes: both.parity_bytes,
             duplicate_bytes: both.duplicate_bytes,
+            predictions: both.predictions,
         }
     }
 
@@ -206,6 +207,7 @@ struct Counters {
     parity_bytes: u64,
     data_bytes: u64,
     duplicate_bytes: u64,
+    predictions: PredictionStats,
 }
 
 impl Counters {
@@ -223,6 +225,13 @@ impl Counters {
             parity_bytes: join(self.parity_bytes, other.parity_bytes),
             data_bytes: join(self.data_bytes, other.data_bytes),
             duplicate_bytes: join(self.duplicate_bytes, other.duplicate_bytes),
+            predictions: PredictionStats {
+                bounded: join(self.predictions.bounded, other.predictions.bounded),
+                within: join(self.predictions.within, other.predictions.within),
+                errors: std::array::from_fn(|at| {
+                    join(self.predictions.errors[at], other.predictions.errors[at])
+                }),
+            },
         }
     }
 }
@@ -238,6 +247,7 @@ impl From<&PathStats> for Counters {
             parity_bytes: stats.parity_bytes,
             data_bytes: stats.data_received,
             duplicate_bytes: stats.duplicate_bytes,
+            predictions: stats.predictions,
         }
     }
 }

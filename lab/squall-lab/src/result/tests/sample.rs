@@ -2,6 +2,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use squall_proto::PredictionStats;
 use squall_units::{Rate, Ratio, Span};
 
 use super::{
@@ -170,6 +171,7 @@ fn record_path(recorder: &mut PathRecorder, path: usize, scheduler: &str, rng: &
         retransmitted_bytes: delivered / 90,
         reinjected_bytes: delivered / 200,
         parity_bytes: 0,
+        predictions: PredictionStats::default(),
         duplicate_bytes: if scheduler == "redundant" { delivered / 2 } else { delivered / 300 },
     };
 }
