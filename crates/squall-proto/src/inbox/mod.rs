@@ -21,6 +21,7 @@ mod parity;
 mod parts;
 mod spans;
 mod stalls;
+mod symbols;
 #[cfg(test)]
 mod tests;
 
@@ -34,9 +35,9 @@ pub(crate) use self::stalls::Stalls;
 use self::{
     finished::Finished,
     order::Order,
-    parity::Held,
     parts::Parts,
     spans::{Spans, spans_allowed},
+    symbols::Held,
 };
 use crate::{
     Limits,

@@ -2,40 +2,11 @@
 
 use squall_sched::{Micros, PathId};
 
-use super::{Inbox, InboxError, Partial};
+use super::{Inbox, InboxError, Partial, symbols::Held};
 use crate::{
     parity,
     wire::{Data, Repair},
 };
-
-/// Parity symbols of a block.
-#[derive(Debug)]
-pub(super) struct Held {
-    symbol_size: u32,
-    /// Their numbers, in the order of arrival.
-    numbers: Vec<u16>,
-    /// Their bytes, in the same order.
-    bytes: Vec<u8>,
-}
-
-impl Held {
-    fn new(symbol_size: u32) -> Self {
-        Self { symbol_size, numbers: Vec::new(), bytes: Vec::new() }
-    }
-
-    fn push(&mut self, number: u16, symbol: &[u8]) {
-        if self.bytes.capacity() < self.bytes.len() + symbol.len() {
-            self.bytes.reserve_exact(symbol.len().max(self.bytes.len() / 4));
-        }
-        self.bytes.extend_from_slice(symbol);
-        self.numbers.push(number);
-    }
-
-    fn symbols(&self) -> impl Iterator<Item = (u32, &[u8])> {
-        let numbers = self.numbers.iter().map(|number| u32::from(*number));
-        numbers.zip(self.bytes.chunks(self.symbol_size as usize))
-    }
-}
 
 impl Inbox {
     /// Takes in a symbol of parity, as [`Self::on_data`] a chunk.
