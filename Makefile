@@ -105,7 +105,7 @@ picture: tools
 TRACES =
 findings: tools
 	@$(CARGO) build --release --locked -p squall-lab-cli
-	@$(LAB) repro --all --markdown docs/findings.md --json out/findings.json --report out/report.html
+	@$(LAB) repro --all --verdict --markdown docs/findings.md --json out/findings.json --report out/report.html
 	@$(if $(TRACES),$(LAB) repro --all --traces $(TRACES) --markdown docs/recorded.md --beside out/findings.json)
 
 # Squall's tunnel beside MPTCP, SRT, RIST, plain QUIC and plain UDP, as docs/versus.md: four hours on an otherwise

@@ -172,6 +172,17 @@ fn quick_leaves_out_what_it_says() {
 }
 
 #[test]
+fn a_verdict_may_need_more_seeds() {
+    let folder = Folder::new();
+    let seeds = |experiment: Experiment| experiment.cells(false).expect("are made")[0].scenario.seeds.clone();
+    let text = format!("{SCENARIO}{AXES}\n[verdict]\nseeds = 5\n");
+    assert_eq!(seeds(folder.load(&text).expect("loads")), [1, 2]);
+    assert_eq!(seeds(folder.load(&text).expect("loads").thorough()), [1, 2, 3, 4, 5]);
+    let plain = SCENARIO.to_owned() + AXES;
+    assert_eq!(seeds(folder.load(&plain).expect("loads").thorough()), [1, 2], "it has no more");
+}
+
+#[test]
 fn the_experiments_of_the_papers_load() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/papers");
     let mut count = 0;

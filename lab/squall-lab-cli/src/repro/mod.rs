@@ -56,6 +56,9 @@ pub(crate) struct ReproArgs {
     /// the reasons in the files, which are about full runs
     #[arg(long)]
     quick: bool,
+    /// More seeds where a file names them in [verdict], because claims stay unclear without
+    #[arg(long, conflicts_with = "quick")]
+    verdict: bool,
     /// Only list them
     #[arg(long)]
     list: bool,
@@ -261,7 +264,10 @@ fn load(args: &ReproArgs, registry: &Registry) -> anyhow::Result<Vec<Experiment>
     }
     let load = |path: &PathBuf| {
         input::check(path)?;
-        let experiment = Experiment::load(path, registry).map_err(whole)?;
+        let mut experiment = Experiment::load(path, registry).map_err(whole)?;
+        if args.verdict {
+            experiment = experiment.thorough();
+        }
         match &args.traces {
             Some(folder) => experiment.with_traces(folder).map_err(whole),
             None => Ok(experiment),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
-use super::{Axis, AxisPoint, Experiment, traces};
+use super::{Axis, AxisPoint, Experiment, Thorough, traces};
 use crate::scenario::{Scenario, ScenarioError};
 
 /// The scenario at one combination of points.
@@ -23,7 +23,7 @@ pub struct Cell {
 pub type Point = BTreeMap<String, String>;
 
 /// Tables of a file that are no part of the scenario.
-const OURS: [&str; 6] = ["paper", "axis", "traces", "quick", "claim", "figure"];
+const OURS: [&str; 7] = ["paper", "axis", "traces", "quick", "verdict", "claim", "figure"];
 
 pub(super) fn cells(experiment: &Experiment, quick: bool) -> Result<Vec<Cell>, ScenarioError> {
     let base = experiment.file.parent().unwrap_or(Path::new(""));
@@ -51,6 +51,7 @@ pub(super) fn cells(experiment: &Experiment, quick: bool) -> Result<Vec<Cell>, S
         .map(|points| {
             let mut settings = traces::settings(experiment);
             settings.extend(points.iter().flat_map(|(_, point)| point.set.clone()));
+            settings.extend(experiment.thorough.filter(|_| experiment.is_thorough).map(Thorough::setting));
             if quick {
                 settings.extend(experiment.reduced.settings());
             }

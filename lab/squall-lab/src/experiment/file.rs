@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Axis, Reduced, Source};
+use super::{Axis, Reduced, Source, Thorough};
 use crate::measure::Measure;
 use crate::scenario::Quantity;
 
@@ -19,6 +19,8 @@ pub(super) struct ExperimentFile {
     pub(super) traces: toml::Table,
     #[serde(rename = "quick", default)]
     pub(super) reduced: Reduced,
+    #[serde(rename = "verdict")]
+    pub(super) thorough: Option<Thorough>,
     #[serde(rename = "claim", default)]
     pub(super) claims: Vec<ClaimTable>,
     #[serde(rename = "figure", default)]

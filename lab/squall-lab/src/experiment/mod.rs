@@ -32,7 +32,7 @@ pub use judge::judge;
 pub use judge::verdict::{Finding, Stock, Values, Verdict};
 pub use plot::{Along, Plot, PlotKind, PlotScale, Step};
 pub use record::{ReadRecordsError, Record, parse_records, read_records, record_line};
-pub use reduced::Reduced;
+pub use reduced::{Reduced, Thorough};
 pub use shard::Shard;
 pub use study::{Study, StudyError, StudyProgress};
 
@@ -59,6 +59,10 @@ pub struct Experiment {
     pub plots: Vec<Plot>,
     /// What to leave out when time is short.
     pub reduced: Reduced,
+    /// What its claims need and is too long for everyday, if there is such.
+    pub thorough: Option<Thorough>,
+    /// Whether that is run.
+    is_thorough: bool,
     /// The schedulers that are compared, of an experiment that is [challenged](Self::challenged_by).
     pub challenge: Option<Challenge>,
     /// Recordings that can stand in for what is made up: `traces` of the file.
@@ -157,6 +161,12 @@ impl Experiment {
             self.cells(false)?;
         }
         Ok(self)
+    }
+
+    /// The same experiment with the seeds of `[verdict]`. An experiment without that table stays what it is.
+    pub fn thorough(mut self) -> Self {
+        self.is_thorough = true;
+        self
     }
 
     /// The scenario at every combination of the points, those of the last axis changing fastest.

@@ -18,6 +18,22 @@ pub struct Reduced {
     pub points: BTreeMap<String, Vec<String>>,
 }
 
+/// `[verdict]` of the file: what its claims need and is too long for everyday.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Thorough {
+    /// Seeds 1 to this number decide more claims than those of the scenario.
+    pub seeds: u16,
+}
+
+impl Thorough {
+    /// The field that it sets.
+    pub(super) fn setting(self) -> (String, Value) {
+        let seeds: Vec<Value> = (1..=self.seeds).map(|seed| Value::from(i64::from(seed))).collect();
+        ("seeds".to_owned(), Value::from(seeds))
+    }
+}
+
 impl Reduced {
     /// Whether a point of an axis is still run.
     pub fn keeps(&self, axis: &str, point: &str) -> bool {

@@ -48,13 +48,15 @@ pub(super) fn check_schedulers(scenario: &Scenario, registry: &Registry) -> Resu
 }
 
 fn resolve(tables: ExperimentFile, scenario: Scenario, text: &Text) -> Result<Experiment, Problem> {
-    let ExperimentFile { source, axes, traces, reduced, claims, plots } = tables;
+    let ExperimentFile { source, axes, traces, reduced, thorough, claims, plots } = tables;
     check_axes(&axes)?;
     let mut experiment = Experiment {
         file: text.file.clone(),
         source,
         axes,
         reduced,
+        thorough,
+        is_thorough: false,
         scenario,
         claims: Vec::new(),
         plots: Vec::new(),

@@ -43,6 +43,8 @@ pub(super) struct ScenarioFile {
     _traces: Option<de::IgnoredAny>,
     #[serde(rename = "quick")]
     _quick: Option<de::IgnoredAny>,
+    #[serde(rename = "verdict")]
+    _verdict: Option<de::IgnoredAny>,
     #[serde(rename = "claim")]
     _claims: Option<de::IgnoredAny>,
     #[serde(rename = "figure")]
