@@ -157,6 +157,8 @@ fn limits_stable() {
 #[test]
 fn limits_lossy() {
     run_limit("lossy");
+    run_limit("lossy-150ms");
+    run_limit("lossy-12mbps");
 }
 
 #[test]
@@ -174,4 +176,6 @@ fn limits_overload() {
 fn limits_dark() {
     run_limit("dark");
     run_limit("dark-12mbps");
+    run_limit("dark-12mbps-150ms");
+    run_limit("dark-references");
 }
