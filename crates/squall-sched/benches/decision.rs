@@ -34,8 +34,8 @@ const BLOCK: u32 = PACKETS * CHUNK;
 const IN_FLIGHT: usize = 128;
 
 /// (blocks, paths): each growing alone around the headline of 100 blocks and 4 paths.
-const SIZES: [(u64, u8); 8] =
-    [(1, 4), (10, 4), (100, 1), (100, 2), (100, 4), (100, 8), (1000, 4), (10_000, 4)];
+const SIZES: [(u64, u8); 9] =
+    [(1, 4), (10, 4), (100, 1), (100, 2), (100, 4), (100, 8), (1000, 4), (10_000, 4), (10_000, 8)];
 
 fn meta(id: u64, len: u32) -> BlockMeta {
     BlockMeta { deadline: Some(150_000), ..BlockMeta::new(BlockId(id), len) }
@@ -65,10 +65,21 @@ fn fastest_full() -> Vec<PathView> {
     views
 }
 
+/// Paths with loss, so that parity is in question, and a silent one, so that copies are.
+fn troubled(paths: u8) -> Vec<PathView> {
+    let mut views = views(paths);
+    views.iter_mut().for_each(|view| view.loss = 0.01);
+    views[0].overdue = 100_000;
+    views
+}
+
 /// A queue in use: of the older half of the blocks each packet was sent and one in four has arrived; the
 /// newer half is fresh.
 fn queue_in_use(blocks: u64, paths: u8) -> BlockQueue {
-    let mut queue = fresh_queue(blocks);
+    in_use(fresh_queue(blocks), blocks, paths)
+}
+
+fn in_use(mut queue: BlockQueue, blocks: u64, paths: u8) -> BlockQueue {
     for id in (0..blocks / 2).map(BlockId) {
         for packet in 0..PACKETS {
             let range = packet * CHUNK..(packet + 1) * CHUNK;
@@ -118,6 +129,10 @@ fn next(c: &mut Criterion) {
         let mut queue = queue_in_use(100, 4);
         queue.mark_lost(BlockId(20), 5 * CHUNK..6 * CHUNK, PathId(5 % 4));
         bench("100x4, one lost".into(), &queue, &views(4), true);
+        let mut queue = BlockQueue::new();
+        queue.set_largest_symbol(Some(CHUNK));
+        (0..100).for_each(|id| insert(&mut queue, id));
+        bench("100x4, lossy and silent".into(), &in_use(queue, 100, 4), &troubled(4), false);
         bench("largest block".into(), &largest_block(), &views(4), true);
         // Some wait for the fastest path here, which is a decision too.
         bench("100x4, fastest full".into(), &queue_in_use(100, 4), &fastest_full(), false);

@@ -169,8 +169,10 @@ impl Block {
     pub(crate) fn sent_bytes(&self) -> [u32; MAX_PATHS] {
         let mut sent = [0; MAX_PATHS];
         for segment in &self.segments {
-            for (path, bytes) in (0..).zip(&mut sent) {
-                *bytes += if segment.sent_on & PathId(path).bit() != 0 { segment.len() } else { 0 };
+            let mut paths = segment.sent_on;
+            while paths != 0 {
+                sent[paths.trailing_zeros() as usize] += segment.len();
+                paths &= paths - 1;
             }
         }
         sent

@@ -1,7 +1,7 @@
 //! How much parity a block gets, and where.
 
 use super::arrivals::Arrivals;
-use crate::{Assignment, Block, BlockId, BlockMeta, Context, Micros, PathView};
+use crate::{Assignment, BlockId, BlockMeta, Context, Micros, PathView};
 
 /// Share of blocks that may still need a repair.
 const RESIDUE: f64 = 0.005;
@@ -18,20 +18,27 @@ pub(super) fn next(
     wanted_by: impl Fn(&BlockMeta) -> Micros,
 ) -> Option<Assignment> {
     let shortest = arrivals.shortest().filter(|_| cx.paths.iter().any(|path| path.loss >= LEAST_LOSS))?;
+    let longest = notice(cx, |_| true);
     for block in cx.queue.in_flight_from(BlockId(0)) {
         let (meta, Some(parity)) = (block.meta(), block.parity()) else { continue };
         let by = wanted_by(meta);
-        if block.unsent_bytes() > 0 || cx.now + notice(cx, block) + shortest < by {
+        let is_early = |notice: Micros| cx.now + notice + shortest < by;
+        // Most blocks are early by any path, and need no look at what they took.
+        if block.unsent_bytes() > 0 || is_early(longest) {
             continue;
         }
-        let loss = loss(cx, block);
+        let sent = block.sent_bytes();
+        let carried = |path: &PathView| sent[usize::from(path.id.0)];
+        if is_early(notice(cx, |path| carried(path) > 0)) {
+            continue;
+        }
+        let loss = loss(cx, carried);
         if !(LEAST_LOSS..MOST_LOSS).contains(&loss) {
             continue;
         }
         let lacks = wanted(parity.data_symbols(), loss).saturating_sub(parity.sent());
         let Some(work) = cx.queue.next_parity(meta.id).filter(|_| lacks > 0) else { continue };
-        let sent = block.sent_bytes();
-        let carried = |index: usize| sent[usize::from(cx.paths[index].id.0)];
+        let carried = |index: usize| carried(&cx.paths[index]);
         let most = (0..cx.paths.len()).max_by_key(|index| carried(*index));
         let in_time = arrivals.ready().filter(|index| cx.now + arrivals.at(*index) <= by);
         let free = in_time.filter(|index| !arrivals.is_metered(*index) || carried(*index) > 0);
@@ -45,18 +52,16 @@ pub(super) fn next(
 }
 
 /// The share of its packets that a block loses, by where they went.
-fn loss(cx: &Context<'_>, block: &Block) -> f64 {
-    let sent = block.sent_bytes();
-    let bytes = |path: &PathView| f64::from(sent[usize::from(path.id.0)]);
+fn loss(cx: &Context<'_>, carried: impl Fn(&PathView) -> u32) -> f64 {
+    let bytes = |path: &PathView| f64::from(carried(path));
     let all: f64 = cx.paths.iter().map(bytes).sum();
     let lost: f64 = cx.paths.iter().map(|path| bytes(path) * path.loss).sum();
     if all > 0.0 { lost / all } else { 0.0 }
 }
 
-/// How long it takes to notice a loss on the slowest of the paths that a block takes (RFC 9002 §6.1.2).
-fn notice(cx: &Context<'_>, block: &Block) -> Micros {
-    let sent = block.sent_bytes();
-    let taken = cx.paths.iter().filter(|path| sent[usize::from(path.id.0)] > 0);
+/// How long it takes to notice a loss on the slowest of these paths (RFC 9002 §6.1.2).
+fn notice(cx: &Context<'_>, takes: impl Fn(&PathView) -> bool) -> Micros {
+    let taken = cx.paths.iter().filter(|path| takes(path));
     taken.map(|path| path.srtt * 9 / 8 + path.rtt_dev).max().unwrap_or(0)
 }
 

@@ -32,14 +32,20 @@ pub(super) fn next(
     let mut wait: Option<Micros> = None;
     for block in cx.queue.in_flight_from(BlockId(0)) {
         let deadline = wanted_by(block.meta());
+        // Not behind what is due later.
+        let goes_first = waiting.is_some_and(|other| other > deadline);
+        let last_moment = |takes: Micros| deadline.saturating_sub(takes + MARGIN);
+        // Nor earlier than what is awaited already, whatever of it is at risk.
+        let earliest = last_moment(arrivals.surely_at(index, block.in_flight_bytes().into()));
+        if !goes_first && cx.now < earliest && wait.is_some_and(|at| at <= earliest) {
+            continue;
+        }
         let Some((first, bytes)) = at_risk(block, silent, path) else { continue };
         let takes = arrivals.surely_at(index, bytes);
         if cx.now + takes > deadline.saturating_add(MARGIN) {
             continue;
         }
-        let last_moment = deadline.saturating_sub(takes + MARGIN);
-        // Not behind what is due later.
-        let goes_first = waiting.is_some_and(|other| other > deadline);
+        let last_moment = last_moment(takes);
         if cx.now < last_moment && !goes_first {
             wait = Some(wait.map_or(last_moment, |at| at.min(last_moment)));
             continue;
