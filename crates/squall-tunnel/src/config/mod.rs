@@ -240,6 +240,7 @@ impl Config {
         let Side::Connect(ConnectConfig { metered, .. }) = &self.side else { return None };
         let name = self.scheduler.split('(').next().unwrap_or_default().trim();
         let spares = name.starts_with("augur")
+            || name == "squall"
             || squall::scheduler(&self.scheduler).is_ok_and(|factory| factory().metered_cap().is_some());
         if metered.is_empty() || spares {
             return None;
@@ -247,7 +248,7 @@ impl Config {
         let registry = squall::sched::Registry::standard();
         let summary = registry.entry(name).map_or("", |entry| entry.summary);
         Some(format!(
-            "metered has no effect with {name} ({summary}): use {name}(cap=250MB), with a cap of your own, or augur"
+            "metered has no effect with {name} ({summary}): use {name}(cap=250MB), with a cap of your own, or augur or squall"
         ))
     }
 

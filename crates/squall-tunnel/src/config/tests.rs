@@ -188,6 +188,7 @@ fn metered_interfaces_need_a_scheduler_that_spares_them() {
         let token = Token::new("correct horse battery").expect("is long enough");
         Config { scheduler: scheduler.to_owned(), ..Config::new(Side::Connect(connect), token) }.warning()
     };
+    assert_eq!(warning("squall", &["usb0"]), None, "spares it");
     assert!(warning("minrtt", &["usb0"]).expect("is due").contains("no effect with minrtt ("));
     assert!(warning("ras(alpha=2)", &["usb0"]).is_some_and(|words| words.contains("use ras(cap=")));
     for (scheduler, metered) in [
