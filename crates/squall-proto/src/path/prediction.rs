@@ -6,8 +6,9 @@ use squall_sched::Micros;
 
 use crate::PredictionStats;
 
-/// Errors that are kept: at a report each few milliseconds about a second of a busy path.
-const KEPT: usize = 256;
+/// Errors that are kept: at a report each few milliseconds several seconds of a busy path. With 256 the bounds hold 80 of 100 arrivals on
+/// recorded networks, with 1,024 they hold 88.
+const KEPT: usize = 1024;
 /// Errors from which a quantile is taken.
 const ENOUGH: usize = 20;
 /// A new quantile is taken after this many errors.

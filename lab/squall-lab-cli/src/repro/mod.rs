@@ -242,7 +242,8 @@ fn options(args: &ReproArgs) -> String {
     let quick = if args.quick { " --quick" } else { "" };
     let traces =
         args.traces.as_ref().map_or(String::new(), |folder| format!(" --traces {}", folder.display()));
-    format!("{traces}{quick}")
+    let verdict = if args.verdict { " --verdict" } else { "" };
+    format!("{traces}{verdict}{quick}")
 }
 
 /// What an earlier execution wrote by `--json`.
