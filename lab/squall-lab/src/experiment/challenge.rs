@@ -24,7 +24,7 @@ impl Experiment {
     /// out, as are figures and checks. None if nothing is left: the file names no [scheduler](super::Source::scheduler) of
     /// the paper, it is the challenger, or no claim has such a measure.
     ///
-    /// The challenger runs [as the system does](under_conditions_of).
+    /// The challenger runs as the system does: with its suffixes for the application.
     ///
     /// # Errors
     /// If the registry does not have the scheduler, or it does not fit the scenario.
