@@ -84,10 +84,10 @@ mod tests {
         // 0 to 19 in no order. 5 % of the way from the first to the last is below the second, 95 % is past the 19th.
         observe(&mut predictions, (0..20).map(|at| at * 7 % 20));
         assert_eq!((predictions.bounds, predictions.late()), (Some((0, 18_000)), 18_000));
-        // −100 to 155: 5 % and 95 % of 255 steps are 12 and 242.
+        // −100 to 923, of which the bounds are renewed after 1,028: 5 % and 95 % of 1,023 steps are 51 and 971.
         let mut predictions = Predictions::default();
-        observe(&mut predictions, (0..276_i64).map(|at| (at * 77).rem_euclid(256) - 100));
-        assert_eq!(predictions.bounds, Some((-88_000, 142_000)));
+        observe(&mut predictions, (0..1_028_i64).map(|at| (at * 77).rem_euclid(1_024) - 100));
+        assert_eq!(predictions.bounds, Some((-49_000, 871_000)));
     }
 
     #[test]
