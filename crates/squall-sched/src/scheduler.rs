@@ -127,12 +127,29 @@ pub struct Assignment {
     pub path: PathId,
     /// Why, for the event log.
     pub reason: &'static str,
+    /// The numbers behind the reason, of schedulers that predict arrivals.
+    pub forecast: Option<Forecast>,
+}
+
+/// What a scheduler expects of an assignment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forecast {
+    /// When the last byte of the range arrives.
+    pub arrives: Micros,
+    /// When the block should be complete.
+    pub due: Micros,
 }
 
 impl Assignment {
     /// Gives `work` to `path`.
     pub fn new(work: Work, path: PathId, reason: &'static str) -> Self {
-        Self { block: work.block, range: work.range, kind: work.kind, path, reason }
+        Self { block: work.block, range: work.range, kind: work.kind, path, reason, forecast: None }
+    }
+
+    /// The same, with the numbers behind the reason.
+    pub fn expected(mut self, arrives: Micros, due: Micros) -> Self {
+        self.forecast = Some(Forecast { arrives, due });
+        self
     }
 
     /// The same, with at most `len` bytes, or symbols of parity.

@@ -216,6 +216,7 @@ impl Session {
             kind: WorkKind::Copy,
             path: other.id,
             reason: "nothing proves that the other path delivers",
+            forecast: None,
             ..assignment.clone()
         };
         if let Some(range) = self.commit(now, &copy) {
