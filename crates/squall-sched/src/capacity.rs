@@ -49,10 +49,15 @@ pub(crate) fn on_path(path: &PathView, time: Micros) -> u64 {
     (u128::from(goodput(path)) * u128::from(time) / 8_000_000) as u64
 }
 
-/// The share of a path's bandwidth that is left for blocks, in bits per second: packets have headers.
+/// The share of a path's bandwidth that is left for blocks, in bits per second.
 pub(crate) fn goodput(path: &PathView) -> u64 {
+    payload(path, path.bandwidth)
+}
+
+/// The share of `rate` that is left for blocks: packets have headers.
+pub(crate) fn payload(path: &PathView, rate: u64) -> u64 {
     let chunk = u64::from(path.chunk.max(1));
-    (u128::from(path.bandwidth) * u128::from(chunk) / u128::from(chunk + u64::from(path.overhead))) as u64
+    (u128::from(rate) * u128::from(chunk) / u128::from(chunk + u64::from(path.overhead))) as u64
 }
 
 /// How long a path takes to send `bytes` of blocks; for ever without bandwidth.

@@ -1,11 +1,11 @@
 //! Squall: by value, risk and price.
 //!
-//! The four papers have four partial answers: STORM has radios and reliability, DAMS deadlines, NineTails tails, AUGUR a
-//! budget. This scheduler has one prediction, when the next packet of each path arrives, and five rules that use it.
+//! The four papers have four partial answers: STORM has radios and reliability, DAMS deadlines, NineTails tails, AUGUR
+//! a budget. This scheduler has one prediction, when the next packet of each path arrives, and five rules that use it.
 //!
-//! **Prediction** (`arrivals.rs`). What is in flight on a path arrives first, at the rate of its controller. Let `R` be that rate,
-//! `F` the bytes in flight and waiting, `B` half the smallest round trip, `d` the delay that was measured last, and `s` the time for
-//! which proof of delivery has been overdue, if that is longer than noise explains:
+//! **Prediction** (`arrivals.rs`). What is in flight on a path arrives first, at the rate of its controller. Let `R` be
+//! that rate, `F` the bytes in flight and waiting, `B` half the smallest round trip, `d` the delay that was measured
+//! last, and `s` the time for which proof of delivery has been overdue, if that is longer than noise explains:
 //!
 //! ```text
 //! T(x) = max(d, (F + x) / R − B) + s
@@ -15,17 +15,21 @@
 //!
 //! **Rules**, in this order:
 //!
-//! 1. *Needs* (`without=needs`). A block that is useless, because one that it needs is missing, goes last.
-//! 2. *Rescue* (`rescue.rs`, `without=rescue`). What is in flight on silent paths alone is copied to another one at the last moment
-//!    at which the copy is in time. Most silences end before that; then nothing is copied.
-//! 3. *Parity* (`parity.rs`, `without=parity`). A block that has left gets parity if a loss would be repaired too late: as
-//!    much as leaves one block in 200 in need of a repair, at the measured loss. It takes another path than the data.
-//! 4. *Order* (`order.rs`, `without=value`). By deadline. As soon as a block does not fit into what the paths can bring before its
-//!    deadline, the block with the least value for each byte that is still to be sent waits. The value of a block includes that of
-//!    the blocks that need it, so references are kept, and so is what has begun to leave.
-//! 5. *Place* (`without=place`). A block is divided so that its parts arrive together, behind all that is ahead of it. A packet
-//!    goes to a path that has room if it belongs there by that division; what is better kept for a full path waits for it.
-//!    A metered path takes part if the block is late without it, or earlier by `price`.
+//! 1. *Needs* (`without=needs`). A block is of no use while one that it needs is missing or has to wait.
+//! 2. *Rescue* (`rescue.rs`, `without=rescue`). What is in flight on silent paths alone is copied to another one at the
+//!    last moment at which the copy is in time. Most silences end before that; then nothing is copied.
+//! 3. *Parity* (`parity.rs`, `without=parity`). A block that has left gets parity if a loss would be repaired too late:
+//!    as much as leaves one block in 200 in need of a repair, at the measured loss. It takes another path than the
+//!    data.
+//! 4. *Order* (`order.rs`, `without=value`). By deadline. As soon as a block does not fit into what the paths can bring
+//!    before its deadline, the block with the least value for each byte that is still to be sent waits, and with it what
+//!    needs it. The value of a block includes that of the blocks that need it, so references are kept, and so is what
+//!    has begun to leave.
+//! 5. *Place* (`without=place`). A block is divided so that its parts arrive together, behind all that is ahead of it.
+//!    A packet goes to a path that has room if it belongs there by that division; what is better kept for a full path
+//!    waits for it. A metered path takes part if the block is late without it, or earlier by `price`. What has to wait
+//!    or is of no use leaves only where no queue stands: a path that is given nothing is never measured again, but
+//!    what comes next must not stand behind it.
 //!
 //! | option | unit | default | meaning |
 //! | --- | --- | --- | --- |
@@ -33,8 +37,8 @@
 //! | `latency` | ms | 100 | within which a block without a deadline should arrive |
 //! | `without` | name | `nothing` | leaves out one rule, for comparisons: `needs`, `rescue`, `parity`, `value`, `place`, `silence` |
 //!
-//! Without `place` each packet takes the path with the lowest smoothed round trip that has room; without `silence` `s` is 0.
-//! Any number of paths. `docs/squall.md` has the measurements, and what was tried and left out.
+//! Without `place` each packet takes the path with the lowest smoothed round trip that has room; without `silence` `s`
+//! is 0. Any number of paths. `docs/squall.md` has the measurements, and what was tried and left out.
 
 mod arrivals;
 mod order;
@@ -154,7 +158,7 @@ impl Scheduler for Squall {
             .has(Rule::Parity)
             .then(|| parity::next(cx, &arrivals, |meta| self.wanted_by(meta)))
             .flatten();
-        match parity.or_else(|| self.place(cx, &arrivals)) {
+        match parity.or_else(|| self.place(cx, &arrivals)).or_else(|| self.fill(cx, &arrivals)) {
             Some(assignment) => Decision::Send(assignment),
             None => Decision::Idle { wake: self.order.review_at(cx).into_iter().chain(wake).min() },
         }
@@ -196,9 +200,36 @@ impl Squall {
                 let share = self.share(cx, arrivals, index, ahead, block);
                 ahead = ahead.saturating_add(bytes);
                 let work = block.next_work().filter(|_| share > 0)?;
-                Some(Assignment::new(work, cx.paths[index].id, "arrives with the rest").at_most(share))
+                let part = Assignment::new(work, cx.paths[index].id, "arrives with the rest").at_most(share);
+                Some(self.forecast(cx, arrivals, index, block, part))
             })
         })
+    }
+
+    /// A packet of what cannot be in time or is of no use, on a path that carries little: one that is given nothing is
+    /// never measured again. Metered paths carry it only if there are no others.
+    fn fill(&self, cx: &Context<'_>, arrivals: &Arrivals) -> Option<Assignment> {
+        let has_free =
+            (0..cx.paths.len()).any(|index| arrivals.is_open(index) && !arrivals.is_metered(index));
+        let is_free = |index: &usize| !has_free || !arrivals.is_metered(*index);
+        let index = arrivals.ready().filter(is_free).find(|index| arrivals.is_calm(*index))?;
+        let (block, work) = self.order.filler(cx).find_map(|block| Some((block, block.next_work()?)))?;
+        let path = &cx.paths[index];
+        let part = Assignment::new(work, path.id, "keeps the path measured").at_most(path.chunk);
+        Some(self.forecast(cx, arrivals, index, block, part))
+    }
+
+    /// The same, with the numbers.
+    fn forecast(
+        &self,
+        cx: &Context<'_>,
+        arrivals: &Arrivals,
+        index: usize,
+        block: &Block,
+        part: Assignment,
+    ) -> Assignment {
+        let bytes = part.range.end - part.range.start;
+        part.expected(cx.now + arrivals.after(index, bytes.into()), self.wanted_by(block.meta()))
     }
 
     /// When a block should be there.

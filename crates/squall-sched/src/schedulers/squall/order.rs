@@ -8,8 +8,8 @@ use crate::{
     plan::{FRONT, MAX_AGE},
 };
 
-/// What has not begun to leave has to arrive this much before its deadline, in microseconds: with 0 a steady overload costs 2 %
-/// of all frames, with 20 ms key frames that need most of their time are dropped too.
+/// What has not begun to leave has to arrive this much before its deadline, in microseconds: with 0 a steady overload
+/// costs 2 % of all frames, with 20 ms key frames that need most of their time are dropped too.
 const MARGIN: Micros = 10_000;
 
 /// The blocks at the front of the queue.
@@ -17,11 +17,14 @@ const MARGIN: Micros = 10_000;
 pub(super) struct Order {
     /// By deadline.
     kept: Vec<BlockId>,
+    /// What cannot be in time or is of no use, the best first.
+    filler: Vec<BlockId>,
     made: Micros,
     is_valid: bool,
     /// What follows is memory that is used again.
     front: Vec<Front>,
-    least: BinaryHeap<Reverse<(Density, usize)>>,
+    /// Blocks that leave, by [`Front::density`], the least on top.
+    least: BinaryHeap<Reverse<(u128, usize)>>,
 }
 
 /// A block at the front, and what it would take and bring.
@@ -32,6 +35,7 @@ struct Front {
     unsent: u64,
     /// Its value, and that of the blocks at the front that need it.
     value: u64,
+    needs: [Option<BlockId>; 2],
     /// Bytes that can arrive before its deadline.
     possible: u64,
     /// A block that it needs is missing.
@@ -39,21 +43,10 @@ struct Front {
     waits: bool,
 }
 
-/// Value for each byte that is still to be sent.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Density(f64);
-
-impl Eq for Density {}
-
-impl PartialOrd for Density {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Density {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
+impl Front {
+    /// So much for each byte that is still to be sent, in units of 2^-32.
+    fn density(&self, worth: u64) -> u128 {
+        (u128::from(worth) << 32) / u128::from(self.unsent.max(1))
     }
 }
 
@@ -83,10 +76,29 @@ impl Order {
         self.kept.iter().filter_map(|id| cx.queue.get(*id)).filter(|block| block.unsent_bytes() > 0)
     }
 
-    /// Goes through the blocks by deadline. As soon as one does not fit into what the paths can still bring, the block with
-    /// the least value for each byte among those so far waits, until the rest fits.
+    /// What cannot be in time, the nearest to it first, and then what is of no use.
+    pub(super) fn filler<'a>(&'a self, cx: &Context<'a>) -> impl Iterator<Item = &'a Block> {
+        self.filler.iter().filter_map(|id| cx.queue.get(*id)).filter(|block| block.unsent_bytes() > 0)
+    }
+
+    /// Decides again. `needs` and `value`: whether these rules hold.
     pub(super) fn make(&mut self, cx: &Context<'_>, arrivals: &Arrivals, needs: bool, value: bool) {
         self.list(cx, arrivals, needs, value);
+        self.select();
+        self.try_a_beginning(cx, arrivals);
+        let is_useful = |block: &Front| !block.waits && !block.is_orphan;
+        self.kept.clear();
+        self.kept.extend(self.front.iter().filter(|block| is_useful(block)).map(|block| block.id));
+        self.front.sort_by_key(|block| (block.is_orphan, Reverse(block.density(block.possible))));
+        self.filler.clear();
+        self.filler.extend(self.front.iter().filter(|block| !is_useful(block)).map(|block| block.id));
+        self.made = cx.now;
+        self.is_valid = true;
+    }
+
+    /// Goes through the blocks by deadline. As soon as one does not fit into what the paths can still bring, the block
+    /// with the least value for each byte among those so far waits, until the rest fits.
+    fn select(&mut self) {
         self.least.clear();
         let mut used = 0;
         for index in 0..self.front.len() {
@@ -94,30 +106,53 @@ impl Order {
             if block.is_orphan {
                 continue;
             }
-            if block.unsent > block.possible {
+            if block.unsent > block.possible || self.lacks(index) {
                 self.front[index].waits = true;
                 continue;
             }
             used += block.unsent;
-            self.least.push(Reverse((Density(block.value as f64 / block.unsent.max(1) as f64), index)));
+            self.least.push(Reverse((block.density(block.value), index)));
             while used > block.possible {
                 let Some(Reverse((_, least))) = self.least.pop() else { break };
-                self.front[least].waits = true;
-                used -= self.front[least].unsent;
+                used -= self.hold_back(least, index);
             }
         }
-        if self.front.iter().all(|block| block.waits) {
-            // A path that is given nothing is never measured again.
-            let fits = |block: &Front| Density(block.possible as f64 / block.unsent.max(1) as f64);
-            if let Some(best) = self.front.iter_mut().max_by_key(|block| fits(block)) {
-                best.waits = false;
+    }
+
+    /// If nothing else is sent, a block that needs no other is tried without the margin too: all that needs it would be
+    /// lost with it. What needs others is not, as it would only take time from the next one that needs none.
+    fn try_a_beginning(&mut self, cx: &Context<'_>, arrivals: &Arrivals) {
+        if self.front.iter().any(|block| !block.waits && !block.is_orphan) {
+            return;
+        }
+        let begins = |block: &&mut Front| !block.is_orphan && block.needs == [None; 2];
+        let nearest = self.front.iter_mut().filter(begins).max_by_key(|block| block.density(block.possible));
+        if let Some(block) = nearest
+            && let Some(deadline) = cx.queue.get(block.id).and_then(|block| block.meta().deadline)
+        {
+            block.waits = block.unsent > arrivals.within(deadline.saturating_sub(cx.now));
+        }
+    }
+
+    /// Whether a block needs one that waits.
+    fn lacks(&self, index: usize) -> bool {
+        let needs = self.front[index].needs;
+        needs != [None; 2] && self.front.iter().any(|block| block.waits && needs.contains(&Some(block.id)))
+    }
+
+    /// A block waits, and with it those up to `last` that would be of no use without it. Returns how many bytes that spares.
+    fn hold_back(&mut self, index: usize, last: usize) -> u64 {
+        if std::mem::replace(&mut self.front[index].waits, true) {
+            return 0;
+        }
+        let mut spared = self.front[index].unsent;
+        for index in 0..=last {
+            if !self.front[index].waits && !self.front[index].is_orphan && self.lacks(index) {
+                self.front[index].waits = true;
+                spared += self.front[index].unsent;
             }
         }
-        self.kept.clear();
-        let kept = |is_orphan: bool| self.front.iter().filter(move |b| !b.waits && b.is_orphan == is_orphan);
-        self.kept.extend(kept(false).chain(kept(true)).map(|block| block.id));
-        self.made = cx.now;
-        self.is_valid = true;
+        spared
     }
 
     /// Notes the blocks at the front, by deadline.
@@ -132,21 +167,32 @@ impl Order {
                 id: meta.id,
                 unsent: u64::from(block.unsent_bytes()) + u64::from(block.expected_bytes()),
                 value: u64::from(meta.value),
+                needs: if needs { meta.needs } else { [None; 2] },
                 possible: left.filter(|_| value).map_or(u64::MAX, |left| arrivals.within(left)),
                 is_orphan: needs && cx.queue.is_orphan(meta.id),
                 waits: false,
             }
         }));
-        // What a block brings to those that need it. Newer blocks need older ones, so their values are complete first.
+        if self.front.iter().any(|block| block.needs != [None; 2]) {
+            self.add_needing();
+        }
+    }
+
+    /// Adds to the value of each block that of the blocks that need it, each of them once.
+    fn add_needing(&mut self) {
+        let own: [u64; FRONT] =
+            std::array::from_fn(|index| self.front.get(index).map_or(0, |block| block.value));
+        let mut needing = [0_u64; FRONT];
         let mut newest_first: [u8; FRONT] = std::array::from_fn(|index| index as u8);
         let newest_first = &mut newest_first[..self.front.len()];
         newest_first.sort_unstable_by_key(|index| Reverse(self.front[usize::from(*index)].id));
-        for index in newest_first {
-            let Front { id, value, .. } = self.front[usize::from(*index)];
-            let needs = cx.queue.get(id).map_or([None; 2], |block| block.meta().needs);
-            for need in needs.into_iter().flatten() {
-                if let Some(needed) = self.front.iter_mut().find(|block| block.id == need) {
-                    needed.value += value;
+        // Newer blocks need older ones, so what needs a block is complete when its turn comes.
+        for index in newest_first.iter().map(|index| usize::from(*index)) {
+            let needs_it = |other: &usize| needing[index] & 1 << other != 0;
+            self.front[index].value += (0..FRONT).filter(needs_it).map(|other| own[other]).sum::<u64>();
+            for older in self.front[index].needs.into_iter().flatten() {
+                if let Some(older) = self.front.iter().position(|block| block.id == older) {
+                    needing[older] |= needing[index] | 1 << index;
                 }
             }
         }

@@ -10,8 +10,8 @@ const LEAST_LOSS: f64 = 0.001;
 /// Above it loss comes in runs, which parity cannot cover at a bearable price.
 const MOST_LOSS: f64 = 0.1;
 
-/// The first block that has left and lacks parity, with a path for it: rather not the one that carries most of its data. A
-/// block whose loss could be repaired in time gets none.
+/// The first block that has left and lacks parity, with a path for it: rather not the one that carries most of its
+/// data. A block whose loss could be repaired in time gets none.
 pub(super) fn next(
     cx: &Context<'_>,
     arrivals: &Arrivals,
@@ -45,8 +45,9 @@ pub(super) fn next(
         let Some(index) = free.min_by_key(|index| (Some(*index) == most, arrivals.at(*index))) else {
             continue;
         };
-        let reason = "parity: a repair would be late";
-        return Some(Assignment::new(work, cx.paths[index].id, reason).at_most(lacks));
+        let arrives = cx.now + arrivals.after(index, u64::from(lacks) * u64::from(cx.paths[index].chunk));
+        let parity = Assignment::new(work, cx.paths[index].id, "a repair would be late");
+        return Some(parity.at_most(lacks).expected(arrives, by));
     }
     None
 }
@@ -65,8 +66,9 @@ fn notice(cx: &Context<'_>, takes: impl Fn(&PathView) -> bool) -> Micros {
     taken.map(|path| path.srtt * 9 / 8 + path.rtt_dev).max().unwrap_or(0)
 }
 
-/// The least number of parity symbols with which a block of this many data symbols, each symbol lost with this probability, needs
-/// a repair in no more than [`RESIDUE`] of all cases (Poisson's distribution, which is near the binomial one at a small loss).
+/// The least number of parity symbols with which a block of this many data symbols, each symbol lost with this
+/// probability, needs a repair in no more than [`RESIDUE`] of all cases (Poisson's distribution, which is near the
+/// binomial one at a small loss).
 fn wanted(data: u32, loss: f64) -> u32 {
     let mut parity = 0;
     while parity < data.max(8) {

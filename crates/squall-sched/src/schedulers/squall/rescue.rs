@@ -36,12 +36,12 @@ pub(super) fn next(
         let goes_first = waiting.is_some_and(|other| other > deadline);
         let last_moment = |takes: Micros| deadline.saturating_sub(takes + MARGIN);
         // Nor earlier than what is awaited already, whatever of it is at risk.
-        let earliest = last_moment(arrivals.surely_at(index, block.in_flight_bytes().into()));
+        let earliest = last_moment(arrivals.surely_after(index, block.in_flight_bytes().into()));
         if !goes_first && cx.now < earliest && wait.is_some_and(|at| at <= earliest) {
             continue;
         }
         let Some((first, bytes)) = at_risk(block, silent, path) else { continue };
-        let takes = arrivals.surely_at(index, bytes);
+        let takes = arrivals.surely_after(index, bytes);
         if cx.now + takes > deadline.saturating_add(MARGIN) {
             continue;
         }
@@ -51,17 +51,14 @@ pub(super) fn next(
             continue;
         }
         let work = Work { block: block.meta().id, range: first.range(), kind: WorkKind::Copy };
-        return Rescue::Copy(Assignment::new(
-            work,
-            path.id,
-            "its path is silent, and a copy is just in time",
-        ));
+        let copy = Assignment::new(work, path.id, "its path is silent, and a copy is just in time");
+        return Rescue::Copy(copy.expected(cx.now + takes, deadline));
     }
     Rescue::Wait(wait)
 }
 
-/// The first segment of a block that is in flight on silent paths alone and was never sent on `path`, and the bytes of all of
-/// them; `None` if there is none.
+/// The first segment of a block that is in flight on silent paths alone and was never sent on `path`, and the bytes of
+/// all of them; `None` if there is none.
 fn at_risk<'a>(block: &'a Block, silent: u8, path: &PathView) -> Option<(&'a Segment, u64)> {
     let mut segments = block.segments().iter().filter(|segment| {
         segment.state == SegmentState::Sent
