@@ -171,12 +171,23 @@ fn what_is_needed_through_others_is_kept_too() {
 
 #[test]
 fn what_needs_a_block_that_waits_waits_too() {
-    // The first is due too soon for its size. Without it the second is of no use, whatever its value.
+    // The first is due too soon for its size. Without it the second is useless, whatever its value.
     let mut one = stage("", &[20]);
     let first = one.hand_over(due_in(40, 60));
     one.hand_over(Wanted { value: Some(9_000), needs: [Some(first), None], ..due_in(90, 30) });
     one.hand_over(Wanted { value: Some(1), ..due_in(95, 30) });
     assert_eq!(order(&one.send_all())[0], BlockId(2));
+}
+
+#[test]
+fn what_waits_with_another_block_leaves_room_for_others() {
+    // 75 packets until 95 ms. The first is the largest and waits, the second needs it; without both the others fit.
+    let mut one = stage("", &[20]);
+    let first = one.hand_over(Wanted { value: Some(1), ..due_in(90, 60) });
+    one.hand_over(Wanted { value: Some(1), needs: [Some(first), None], ..due_in(90, 10) });
+    one.hand_over(Wanted { value: Some(9), ..due_in(95, 10) });
+    one.hand_over(Wanted { value: Some(3), ..due_in(95, 60) });
+    assert_eq!(order(&one.send_all()), [2, 3].map(BlockId));
 }
 
 #[test]
@@ -224,10 +235,8 @@ fn what_cannot_be_in_time_fills_no_queue() {
     two.path(1).metered = true;
     two.paths.iter_mut().for_each(|path| path.in_flight = 0);
     assert_eq!(paths_of(&two.send_all()), [0; 41], "it is worth no money");
-    let mut metered = stage("", &[20]);
-    metered.path(0).metered = true;
-    metered.hand_over(due_in(30, 900));
-    assert_eq!(metered.send_all().len(), 41, "there is no other path");
+    two.path(0).overdue = 100_000;
+    assert_eq!(paths_of(&two.send_all()), [1; 81], "unless the other path is silent");
 }
 
 #[test]

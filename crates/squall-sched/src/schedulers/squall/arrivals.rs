@@ -54,7 +54,7 @@ impl Arrivals {
                 has_room: path.has_room(),
                 is_silent,
                 is_metered: path.metered,
-                is_calm: 8_000_000 * path.in_flight <= path.rate * (2 * path.back + FILLED),
+                is_calm: is_calm(path),
             };
         }
         Self { paths, count: cx.paths.len().min(MAX_PATHS) }
@@ -101,8 +101,9 @@ impl Arrivals {
         self.paths[index].is_calm
     }
 
-    pub(super) fn is_open(&self, index: usize) -> bool {
-        self.paths[index].is_open
+    /// Whether it takes data and is not silent.
+    pub(super) fn delivers(&self, index: usize) -> bool {
+        self.paths[index].is_open && !self.paths[index].is_silent
     }
 
     pub(super) fn is_metered(&self, index: usize) -> bool {
@@ -129,6 +130,12 @@ impl Arrivals {
         }
         fill(bytes, &pipes[..self.count])
     }
+}
+
+/// Whether no more is in flight than a round trip and [`FILLED`] bring.
+fn is_calm(path: &PathView) -> bool {
+    let bits = path.rate.saturating_mul(path.back.saturating_mul(2).saturating_add(FILLED));
+    path.in_flight.saturating_mul(8_000_000) <= bits
 }
 
 /// The silent paths, one bit each. Acknowledgements usually come over the path with the shortest round trip, so its

@@ -15,7 +15,7 @@
 //!
 //! **Rules**, in this order:
 //!
-//! 1. *Needs* (`without=needs`). A block is of no use while one that it needs is missing or has to wait.
+//! 1. *Needs* (`without=needs`). A block is useless while one that it needs is missing or has to wait.
 //! 2. *Rescue* (`rescue.rs`, `without=rescue`). What is in flight on silent paths alone is copied to another one at the
 //!    last moment at which the copy is in time. Most silences end before that; then nothing is copied.
 //! 3. *Parity* (`parity.rs`, `without=parity`). A block that has left gets parity if a loss would be repaired too late:
@@ -28,7 +28,7 @@
 //! 5. *Place* (`without=place`). A block is divided so that its parts arrive together, behind all that is ahead of it.
 //!    A packet goes to a path that has room if it belongs there by that division; what is better kept for a full path
 //!    waits for it. A metered path takes part if the block is late without it, or earlier by `price`. What has to wait
-//!    or is of no use leaves only where no queue stands: a path that is given nothing is never measured again, but
+//!    or is useless leaves only where no queue stands: a path that is given nothing is never measured again, but
 //!    what comes next must not stand behind it.
 //!
 //! | option | unit | default | meaning |
@@ -206,13 +206,13 @@ impl Squall {
         })
     }
 
-    /// A packet of what cannot be in time or is of no use, on a path that carries little: one that is given nothing is
-    /// never measured again. Metered paths carry it only if there are no others.
+    /// A packet of what cannot be in time or is useless, on a path that carries little: one that is given nothing is
+    /// never measured again. Metered paths carry it only if no other delivers: then their rate matters.
     fn fill(&self, cx: &Context<'_>, arrivals: &Arrivals) -> Option<Assignment> {
-        let has_free =
-            (0..cx.paths.len()).any(|index| arrivals.is_open(index) && !arrivals.is_metered(index));
-        let is_free = |index: &usize| !has_free || !arrivals.is_metered(*index);
-        let index = arrivals.ready().filter(is_free).find(|index| arrivals.is_calm(*index))?;
+        let is_free = |index: &usize| !arrivals.is_metered(*index);
+        let has_free = (0..cx.paths.len()).any(|index| is_free(&index) && arrivals.delivers(index));
+        let may = |index: &usize| arrivals.is_calm(*index) && (is_free(index) || !has_free);
+        let index = arrivals.ready().find(may)?;
         let (block, work) = self.order.filler(cx).find_map(|block| Some((block, block.next_work()?)))?;
         let path = &cx.paths[index];
         let part = Assignment::new(work, path.id, "keeps the path measured").at_most(path.chunk);

@@ -17,7 +17,7 @@ const MARGIN: Micros = 10_000;
 pub(super) struct Order {
     /// By deadline.
     kept: Vec<BlockId>,
-    /// What cannot be in time or is of no use, the best first.
+    /// What cannot be in time or is useless, the best first.
     filler: Vec<BlockId>,
     made: Micros,
     is_valid: bool,
@@ -76,7 +76,7 @@ impl Order {
         self.kept.iter().filter_map(|id| cx.queue.get(*id)).filter(|block| block.unsent_bytes() > 0)
     }
 
-    /// What cannot be in time, the nearest to it first, and then what is of no use.
+    /// What cannot be in time, the nearest to it first, and then what is useless.
     pub(super) fn filler<'a>(&'a self, cx: &Context<'a>) -> impl Iterator<Item = &'a Block> {
         self.filler.iter().filter_map(|id| cx.queue.get(*id)).filter(|block| block.unsent_bytes() > 0)
     }
@@ -140,7 +140,7 @@ impl Order {
         needs != [None; 2] && self.front.iter().any(|block| block.waits && needs.contains(&Some(block.id)))
     }
 
-    /// A block waits, and with it those up to `last` that would be of no use without it. Returns how many bytes that spares.
+    /// A block waits, and with it those up to `last` that would be useless without it. Returns how many bytes that spares.
     fn hold_back(&mut self, index: usize, last: usize) -> u64 {
         if std::mem::replace(&mut self.front[index].waits, true) {
             return 0;
