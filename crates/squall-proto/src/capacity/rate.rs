@@ -37,13 +37,14 @@ pub(crate) fn link_rate(control: CongestionControl, path: &Path) -> u64 {
 }
 
 /// What arrivals on a path are predicted with: while a controller that estimates what the path carries is still looking for it,
-/// what its window makes of it. A few packets at a time show a bottleneck that is none.
+/// what its window makes of it; where it estimates nothing, the bottleneck that flights of packets showed. One or two
+/// packets, whose acknowledgements waited for those of other paths, show one that is none.
 pub(crate) fn predicted_rate(control: CongestionControl, path: &Path, now: Micros) -> u64 {
     match control {
         CongestionControl::Steady | CongestionControl::Sqp | CongestionControl::Salsify => {
             link_rate(control, path)
         }
-        _ => path.bandwidth(now),
+        _ => path.bandwidth_of_flights(now),
     }
 }
 

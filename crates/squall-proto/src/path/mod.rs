@@ -57,6 +57,8 @@ pub(crate) struct Path {
     pub(crate) losses: Losses,
     pub(crate) delivery: RateMeter,
     pub(crate) bottleneck: Bottleneck,
+    /// The same by flights of four packets and more, for predictions.
+    pub(crate) bottleneck_of_flights: Bottleneck,
     /// Window as the controller says.
     pub(crate) window: u64,
     /// What the path carries as the controller estimates it, in bits per second.
@@ -98,6 +100,7 @@ impl Path {
             losses: Losses::default(),
             delivery: RateMeter::default(),
             bottleneck: Bottleneck::default(),
+            bottleneck_of_flights: Bottleneck::of_samples_from(4 * MAX_PACKET),
             window: 0,
             capacity: None,
             forecast: Forecast::default(),
@@ -191,8 +194,18 @@ impl Path {
         if let Some(capacity) = self.capacity {
             return capacity;
         }
+        self.window_within(self.bottleneck.rate(now))
+    }
+
+    /// What arrivals are predicted with where the controller estimates nothing.
+    pub(crate) fn bandwidth_of_flights(&self, now: Micros) -> u64 {
+        self.window_within(self.bottleneck_of_flights.rate(now))
+    }
+
+    /// Window over smoothed RTT, up to what was seen to be the limit.
+    fn window_within(&self, limit: Option<u64>) -> u64 {
         let by_window = (self.effective_window() * 8_000_000).checked_div(self.rtt.steady).unwrap_or(0);
-        self.bottleneck.rate(now).map_or(by_window, |limit| by_window.min(limit))
+        limit.map_or(by_window, |limit| by_window.min(limit))
     }
 
     /// A part of a block has left. A queue that was measured before a pause has drained since; one of frames that follow each

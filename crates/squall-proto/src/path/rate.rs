@@ -91,6 +91,8 @@ pub(crate) struct Mark {
 /// one says little of a radio link, and none after two seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bottleneck {
+    /// Samples of fewer bytes do not count.
+    least: u64,
     delivered: u64,
     /// What the latest acknowledgement made of the path; none since it was idle.
     latest: Option<Mark>,
@@ -109,6 +111,12 @@ impl Bottleneck {
     /// Shorter samples drown in the lumps in which acknowledgements come.
     const SHORTEST: Micros = 10_000;
 
+    /// Only samples of at least `least` bytes count: the few packets at the end of a burst wait for acknowledgements of others, and
+    /// show a bottleneck that is none.
+    pub(crate) fn of_samples_from(least: u64) -> Self {
+        Self { least, ..Self::default() }
+    }
+
     /// For a packet that leaves now; `idle` when nothing else is in flight. None as long as no acknowledgement
     /// came since: bytes over the time until the first one are no rate.
     pub(crate) fn mark(&mut self, idle: bool) -> Option<Mark> {
@@ -125,10 +133,11 @@ impl Bottleneck {
         let since = mark.unwrap_or(*self.first.get_or_insert(here));
         let arriving = now.saturating_sub(since.delivered_at);
         let leaving = sent_at.saturating_sub(since.sent_at);
-        if arriving < Self::SHORTEST || arriving * 10 < leaving * 11 {
+        let bytes = self.delivered.saturating_sub(since.delivered);
+        if arriving < Self::SHORTEST || arriving * 10 < leaving * 11 || bytes < self.least {
             return;
         }
-        let rate = self.delivered.saturating_sub(since.delivered) * 8_000_000 / arriving;
+        let rate = bytes * 8_000_000 / arriving;
         self.turn_to(now / Self::SLOT);
         let largest = &mut self.slots[(self.slot % Self::SLOTS as u64) as usize];
         *largest = rate.max(*largest);
@@ -215,6 +224,20 @@ mod tests {
             let rate = bottleneck.rate(start + 200_000).expect("they queued");
             assert!((9_900_000..10_100_000).contains(&rate), "{rate}");
         }
+    }
+
+    #[test]
+    fn two_packets_whose_acknowledgement_waits_show_nothing_where_more_are_asked_for() {
+        // The second is acknowledged 200 ms late: 50 kbps.
+        let rate = |mut bottleneck: Bottleneck, bytes: u64| {
+            let mark = bottleneck.mark(true);
+            bottleneck.on_ack(100_000, mark, 0, 1_250);
+            bottleneck.on_ack(300_000, mark, 0, bytes);
+            bottleneck.rate(300_000)
+        };
+        assert_eq!(rate(Bottleneck::default(), 1_250), Some(50_000));
+        assert_eq!(rate(Bottleneck::of_samples_from(5_000), 1_250), None);
+        assert_eq!(rate(Bottleneck::of_samples_from(5_000), 5_000), Some(200_000));
     }
 
     #[test]

@@ -180,7 +180,9 @@ impl Session {
                 }
                 let change = path.life.on_proof(at, packet, path.rtt.steady);
                 path.delivery.record(at, entry.bytes.into());
-                path.bottleneck.on_ack(at, entry.mark, entry.sent_at, entry.bytes.into());
+                for bottleneck in [&mut path.bottleneck, &mut path.bottleneck_of_flights] {
+                    bottleneck.on_ack(at, entry.mark, entry.sent_at, entry.bytes.into());
+                }
                 newest_data = newest_data.max(entry.written_at().map(|written| (fate.packet, written)));
                 self.carry_out(at, id, change);
                 self.on_packet_acked(at, id, entry);

@@ -512,7 +512,9 @@ impl Session {
                 path.flight.add(packet, payload);
             } else {
                 let is_mtu_probe = payload.is_none() && u64::from(bytes) > usual;
-                let mark = path.bottleneck.mark(path.flight.bytes() == 0);
+                let idle = path.flight.bytes() == 0;
+                path.bottleneck_of_flights.mark(idle);
+                let mark = path.bottleneck.mark(idle);
                 let entry = InFlight { is_mtu_probe, mark, ..InFlight::of(at, bytes, payload) };
                 self.log_packet(at, id, packet, PacketFate::Sent, &entry);
                 self.conn.paths[id].flight.insert(packet, entry);
