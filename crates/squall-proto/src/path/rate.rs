@@ -111,8 +111,8 @@ impl Bottleneck {
     /// Shorter samples drown in the lumps in which acknowledgements come.
     const SHORTEST: Micros = 10_000;
 
-    /// Only samples of at least `least` bytes count: the few packets at the end of a burst wait for acknowledgements of others, and
-    /// show a bottleneck that is none.
+    /// Only samples of at least `least` bytes count: the few packets at the end of a burst wait for acknowledgements of
+    /// others, and show a bottleneck that is none.
     pub(crate) fn of_samples_from(least: u64) -> Self {
         Self { least, ..Self::default() }
     }
