@@ -164,7 +164,7 @@ fn what_is_needed_through_others_is_kept_too() {
     let mut one = stage("", &[20]);
     let first = one.hand_over(Wanted { value: Some(1), ..due_in(90, 30) });
     let second = one.hand_over(Wanted { value: Some(1), needs: [Some(first), None], ..due_in(90, 20) });
-    one.hand_over_on(1, Wanted { value: Some(2), ..due_in(90, 20) });
+    one.hand_over(Wanted { value: Some(2), ..due_in(90, 20) });
     one.hand_over(Wanted { value: Some(2), needs: [Some(second), None], ..due_in(90, 20) });
     assert_eq!(order(&one.send_all()), [0, 1, 3].map(BlockId));
 }
