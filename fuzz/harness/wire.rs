@@ -1,8 +1,8 @@
 //! Any bytes as a datagram: what is decoded is within its bounds, and encodes to the same again.
 
 use squall_proto::{
-    sched::{MAX_DATA_SYMBOLS, parity_symbols},
-    wire::{Data, Item, Items, MAX_CHANNELS, Repair},
+    sched::{MAX_DATA_SYMBOLS, MAX_RUN, parity_symbols},
+    wire::{Data, Item, Items, MAX_CHANNELS, Repair, RunParity},
 };
 
 /// Panics if the decoder does not keep what it promises.
@@ -27,6 +27,9 @@ pub(crate) fn check(input: &[u8]) {
         }
         if let Item::Repair(repair, payload) = item {
             check_repair(repair, payload);
+        }
+        if let Item::RunParity(run, payload) = item {
+            check_run(run, payload);
         }
         item.encode(&mut encoded);
     }
@@ -58,4 +61,16 @@ fn check_repair(repair: &Repair, payload: &[u8]) {
     let mut alone = Vec::new();
     Item::Repair(repair.clone(), payload).encode(&mut alone);
     assert_eq!(alone.len(), repair.header_len() + payload.len());
+}
+
+fn check_run(run: &RunParity, payload: &[u8]) {
+    assert!((1..=MAX_RUN).contains(&run.members.len()));
+    assert!(run.members.windows(2).all(|pair| pair[0].block < pair[1].block));
+    assert!(run.index < parity_symbols(run.members.len() as u32));
+    assert!(
+        payload.len() == run.symbol_size as usize && payload.len().is_multiple_of(2) && !payload.is_empty()
+    );
+    let mut alone = Vec::new();
+    Item::RunParity(run.clone(), payload).encode(&mut alone);
+    assert_eq!(alone.len(), run.len());
 }

@@ -1,5 +1,7 @@
 //! Blocks on their way out: payloads, deadlines, admission, and each block's one fate.
 
+mod runs;
+
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     ops::Range,
@@ -8,6 +10,7 @@ use std::{
 use bytes::Bytes;
 use squall_sched::{BlockId, BlockMeta, BlockQueue, MAX_PATHS, Micros, ParityFate, PathId, SchedEvent};
 
+use self::runs::Run;
 use crate::{
     Block, BlockOptions, Config, Depends, Limits, OpenError, SendError, WriteError, parity,
     wire::{CancelReason, RefuseReason},
@@ -91,6 +94,8 @@ pub(crate) struct Outbox {
     /// Blocks that wait for the peer to have room, in order.
     waiting: VecDeque<BlockMeta>,
     payloads: BTreeMap<BlockId, Payload>,
+    /// Parity over runs of small blocks, by the first of each.
+    runs: BTreeMap<BlockId, Run>,
     /// Blocks with bytes, or an end, that the queue does not have yet.
     written: BTreeSet<BlockId>,
     /// Whether the peer takes blocks whose length is not known from the start.
@@ -123,6 +128,7 @@ impl Outbox {
             queue: BlockQueue::new(),
             waiting: VecDeque::new(),
             payloads: BTreeMap::new(),
+            runs: BTreeMap::new(),
             written: BTreeSet::new(),
             peer_takes_growing: false,
             deadlines: BTreeSet::new(),
@@ -404,11 +410,6 @@ impl Outbox {
         payload.parity.chunks(size as usize).nth(index as usize)
     }
 
-    /// See [`Data::previous`](crate::wire::Data::previous).
-    pub(crate) fn previous(&self, id: BlockId) -> Option<u64> {
-        self.payloads.get(&id)?.previous
-    }
-
     /// The length of a block, once it is final.
     pub(crate) fn total(&self, id: BlockId) -> Option<u32> {
         let data = &self.payloads.get(&id)?.data;
@@ -509,7 +510,10 @@ impl Outbox {
         let block = self.queue.get(id)?;
         let more = block.fresh_bytes() > 0 || block.is_growing();
         let damaged = !block.meta().reliable && !block.is_covered() && more;
-        let pointless = !block.is_complete() && (damaged || block.is_spent());
+        // What parity of a run may have replaced is waited for, as long as there is a time at which it ends anyway.
+        let ends = block.meta().deadline.is_some() && self.expire;
+        let may_be_rebuilt = block.is_in_run() && ends;
+        let pointless = !block.is_complete() && (damaged || block.is_spent()) && !may_be_rebuilt;
         if pointless { self.end(id, Ending::Lost) } else { None }
     }
 

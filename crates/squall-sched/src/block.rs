@@ -91,6 +91,7 @@ pub struct Block {
     largest_symbol: Option<u32>,
     /// Once its length is final.
     parity: Option<Parity>,
+    in_run: bool,
 }
 
 impl Block {
@@ -101,6 +102,7 @@ impl Block {
             growing: None,
             largest_symbol,
             parity: largest_symbol.and_then(|most| Parity::of(meta.len, most, true)),
+            in_run: false,
             segments: if meta.len == 0 { Vec::new() } else { vec![Segment::fresh(0..meta.len)] },
             fresh: meta.len,
             lost: 0,
@@ -206,6 +208,21 @@ impl Block {
     /// [wants none](crate::Scheduler::wants_parity).
     pub fn parity(&self) -> Option<&Parity> {
         self.parity.as_ref()
+    }
+
+    /// Whether parity over a [run](crate::BlockQueue::run_from) that has it was sent. The peer may then have it although it was lost.
+    pub fn is_in_run(&self) -> bool {
+        self.in_run
+    }
+
+    pub(crate) fn set_in_run(&mut self, in_run: bool) {
+        self.in_run = in_run;
+    }
+
+    /// Whether it is one symbol, all of it is in flight, and it has no parity.
+    pub(crate) fn may_join_run(&self) -> bool {
+        let is_small = |parity: &Parity| parity.data_symbols() == 1 && parity.sent() == 0;
+        !self.in_run && self.in_flight_bytes() == self.meta.len && self.parity().is_some_and(is_small)
     }
 
     /// Symbols that the peer lacks to rebuild the block: data symbols that are not wholly acknowledged, less acknowledged

@@ -21,14 +21,27 @@ pub enum WorkKind {
     Copy,
     /// Symbols of the block's [parity](Block::parity): the range counts symbols, not bytes.
     Parity,
+    /// Symbols of parity over the [run](BlockQueue::run_from) of small blocks that begins with the block: the range counts
+    /// symbols from 0 on, at most [`parity_symbols`](crate::parity_symbols) of the run's length.
+    RunParity,
 }
+
+impl WorkKind {
+    /// Whether it is parity, of a block or over a run: the range counts symbols.
+    pub fn is_parity(self) -> bool {
+        matches!(self, Self::Parity | Self::RunParity)
+    }
+}
+
+/// Blocks of a [run](BlockQueue::run_from) at most.
+pub const MAX_RUN: usize = 32;
 
 /// A range of a block that could be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
     /// Of which block.
     pub block: BlockId,
-    /// Which bytes; which symbols, of [parity](WorkKind::Parity).
+    /// Which bytes; which symbols, of [parity](WorkKind::is_parity).
     pub range: Range<u32>,
     /// Why.
     pub kind: WorkKind,
@@ -195,6 +208,22 @@ impl BlockQueue {
             / u64::from(parity.symbol_size());
         let range = start..end.min(start.saturating_add(u32::try_from(room).unwrap_or(u32::MAX)));
         (!range.is_empty()).then_some(Work { block: id, range, kind: WorkKind::Parity })
+    }
+
+    /// The run of small blocks that begins with this one: the blocks of its channel that fit one symbol each, are in flight, and
+    /// have no parity yet; oldest first, at most [`MAX_RUN`]. One symbol of [parity over them](WorkKind::RunParity) replaces
+    /// any one of them. Takes time in proportion to the blocks in flight.
+    pub fn run_from(&self, first: BlockId) -> impl Iterator<Item = &Block> {
+        let channel = self.get(first).map(|block| block.meta().channel);
+        let joins = move |block: &&Block| Some(block.meta().channel) == channel && block.may_join_run();
+        self.in_flight_from(first).filter(joins).take(MAX_RUN)
+    }
+
+    /// Notes whether parity over a run that has this block is under way.
+    pub fn mark_in_run(&mut self, id: BlockId, is_in_run: bool) {
+        if let Some(block) = self.blocks.get_mut(&id) {
+            block.set_in_run(is_in_run);
+        }
     }
 
     /// Bytes of parity that was sent, over all blocks.

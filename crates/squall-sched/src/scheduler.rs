@@ -119,7 +119,7 @@ impl Decision {
 pub struct Assignment {
     /// Of which block.
     pub block: BlockId,
-    /// Which bytes; which symbols, of [parity](WorkKind::Parity).
+    /// Which bytes; which symbols, of [parity](WorkKind::is_parity).
     pub range: Range<u32>,
     /// Whether it is new, a repair, a copy or parity.
     pub kind: WorkKind,

@@ -454,6 +454,41 @@ mod tests {
         }
     }
 
+    /// Data, and a symbol of parity over each run of small blocks.
+    struct WithRuns;
+
+    impl sched::Scheduler for WithRuns {
+        fn next(&mut self, cx: &sched::Context<'_>) -> sched::Decision {
+            let Some(path) = cx.fastest_with_room() else { return sched::Decision::idle() };
+            let small = cx.queue.iter().find(|block| block.in_flight_bytes() > 0 && !block.is_in_run());
+            let run = || Some(cx.queue.run_from(small?.meta().id).next()?.meta().id);
+            let parity =
+                || Some(sched::Work { block: run()?, range: 0..1, kind: sched::WorkKind::RunParity });
+            let work = cx.queue.next_in_line().or_else(parity);
+            let send = |work| sched::Decision::Send(sched::Assignment::new(work, path.id, "test"));
+            work.map_or(sched::Decision::idle(), send)
+        }
+
+        fn wants_parity(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn small_blocks_leave_with_parity_in_common() {
+        let config = Config { scheduler: Arc::new(|| Box::new(WithRuns)), ..Config::default() };
+        let mut meeting = greeted(config, &[1, 0x80, 1, 0, 0, 0x40, 64, 9]);
+        let (now, id) = (meeting.now, meeting.session.expect("is up"));
+        for _ in 0..3 {
+            let session = meeting.honest.session(id).expect("is up");
+            session.send(now, Block::new(vec![7; 500])).expect("room");
+        }
+        while meeting.honest_sends() {}
+        let items = meeting.received.iter().flat_map(|datagram| Items::of(datagram));
+        let run = |item| if let Ok(Item::RunParity(run, _)) = item { Some(run.members.len()) } else { None };
+        assert_eq!(items.filter_map(run).collect::<Vec<_>>(), [3]);
+    }
+
     #[test]
     fn an_end_leaves_with_the_bytes_that_follow_it() {
         let (mut meeting, block) = with_hello(&[1, 0x80, 1, 0, 0, 0x40, 64, 1]);

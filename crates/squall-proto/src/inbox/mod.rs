@@ -8,6 +8,7 @@
 //! - which of these bytes are there: a sixteenth of that, as one span in 256 bytes is kept;
 //! - parity of incomplete blocks is charged like their bytes; its buffers take a quarter more, and a sixteenth for its numbers;
 //! - to rebuild a block: 5 MiB for the moment;
+//! - small blocks that are kept for the parity of runs, and that parity: an eighth of [`Limits::reassembly`] each, at most 256 KiB;
 //! - records of blocks, places in ordered channels, events: 1 KiB for each of [`Limits::open_blocks`];
 //! - with stalls to be reported, the cadence of each channel of which a block arrived: 192 KiB;
 //! - the record of ended blocks: 512 KiB, as ids reach at most 2²⁰ past the oldest one not ended.
@@ -19,6 +20,7 @@ mod finished;
 mod order;
 mod parity;
 mod parts;
+mod runs;
 mod spans;
 mod stalls;
 mod symbols;
@@ -36,13 +38,14 @@ use self::{
     finished::Finished,
     order::Order,
     parts::Parts,
+    runs::Runs,
     spans::{Spans, spans_allowed},
     symbols::Held,
 };
 use crate::{
     Limits,
     outbox::ID_SPAN,
-    wire::{Cancel, Data, RefuseReason, Stalled},
+    wire::{Cancel, Data, RefuseReason, Stalled, Stamp},
 };
 
 #[derive(Debug)]
@@ -72,6 +75,7 @@ pub struct Inbox {
     finished: Finished,
     order: Order,
     parts: Parts,
+    runs: Runs,
     /// Bytes taken by partial blocks, by whole ones that wait for their turn, and by those that the
     /// application has not taken yet.
     held: u64,
@@ -100,6 +104,7 @@ impl Inbox {
             finished: Finished::default(),
             order: Order::default(),
             parts: Parts::default(),
+            runs: Runs::default(),
             held: 0,
             ready: 0,
             events: VecDeque::new(),
@@ -124,6 +129,18 @@ impl Inbox {
     /// # Errors
     /// If the peer breaks the protocol; the session must be closed.
     pub fn on_data(
+        &mut self,
+        now: Micros,
+        path: PathId,
+        transit: Micros,
+        header: &Data,
+        payload: &[u8],
+    ) -> Result<(), InboxError> {
+        self.take_chunk(now, path, transit, header, payload)?;
+        if self.has_waiting_runs() { self.rebuild_from_runs(now, path, transit) } else { Ok(()) }
+    }
+
+    fn take_chunk(
         &mut self,
         now: Micros,
         path: PathId,
@@ -285,6 +302,7 @@ impl Inbox {
     fn complete(&mut self, now: Micros, id: u64) {
         let Some(partial) = self.close(id) else { return };
         let len = partial.buffer.len() as u64;
+        self.keep_for_runs(&partial.header(), &partial.buffer);
         self.held += len;
         self.ready += len;
         let arrived = Arrived {
@@ -466,7 +484,7 @@ impl Inbox {
         self.duplicates
     }
 
-    /// Blocks that were completed with parity.
+    /// Blocks that were completed with parity, their own or that of a run.
     pub fn rebuilt_blocks(&self) -> u64 {
         self.rebuilt
     }
@@ -484,6 +502,21 @@ impl Inbox {
 }
 
 impl Partial {
+    /// What is known of it, without times.
+    fn header(&self) -> Data {
+        Data {
+            block: self.label.id.0,
+            reliable: self.reliable,
+            previous: self.previous,
+            priority: self.label.priority,
+            offset: 0,
+            total: self.total,
+            channel: self.label.channel,
+            left: None,
+            sent: Stamp::at(0),
+        }
+    }
+
     /// Whether what a chunk says of the block is what others said.
     fn agrees(&self, header: &Data, payload: &[u8]) -> bool {
         let fits = match (self.total, header.total) {

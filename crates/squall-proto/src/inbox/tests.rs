@@ -1,5 +1,6 @@
 mod model;
 mod parity;
+mod runs;
 
 use std::collections::HashMap;
 

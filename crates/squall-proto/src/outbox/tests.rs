@@ -235,6 +235,59 @@ fn an_unreliable_block_whose_parity_is_lost_is_lost() {
     assert_eq!(ended.map(|ended| ended.ending), Some(Ending::Lost));
 }
 
+/// Three unreliable blocks of 300 bytes in flight, of which the second has no deadline.
+fn small_blocks() -> Outbox {
+    let mut outbox = outbox();
+    outbox.queue.set_largest_symbol(Some(1_000));
+    for id in 0..3 {
+        let data = block(300).unreliable();
+        let due = data.clone().deadline(Duration::from_millis(20));
+        outbox.send(0, if id == 1 { data } else { due }).unwrap();
+        outbox.admit();
+        outbox.queue.mark_sent(BlockId(id), 0..300, PATH, 1);
+    }
+    outbox
+}
+
+fn in_run(outbox: &Outbox) -> Vec<bool> {
+    outbox.queue.iter().map(squall_sched::Block::is_in_run).collect()
+}
+
+#[test]
+fn a_run_is_as_long_as_a_packet_can_name() {
+    let mut outbox = small_blocks();
+    assert_eq!(outbox.begin_run(5_000, BlockId(0), 0, 1_200), None);
+    // Type, length, stamp, three numbers: 11 bytes; 300 of data and 9 of header; 3 for a member, 2 without a deadline.
+    assert_eq!(outbox.begin_run(5_000, BlockId(0), 2, 325), Some(310));
+    assert_eq!(in_run(&outbox), [true, true, false]);
+    let (run, symbol) = outbox.run_symbol(BlockId(0), 1, 10_000).unwrap();
+    let left: Vec<_> = run.members.iter().map(|member| (member.block, member.left)).collect();
+    assert_eq!((left, run.index, symbol.len()), (vec![(0, Some(10_000)), (1, None)], 1, 310));
+    assert!(outbox.run_symbol(BlockId(0), 2, 10_000).is_none(), "two were asked for");
+    outbox.on_run(BlockId(0), &(1..2), ParityFate::Unsent);
+    assert!(outbox.runs.is_empty());
+    assert_eq!(in_run(&outbox), [true, true, false], "the first symbol has left");
+    assert_eq!(outbox.begin_run(5_000, BlockId(2), 1, 1_200), Some(310));
+    outbox.on_run(BlockId(2), &(0..1), ParityFate::Unsent);
+    assert_eq!(in_run(&outbox), [true, true, false], "the last has another chance");
+}
+
+#[test]
+fn what_a_run_may_have_replaced_is_waited_for() {
+    let mut outbox = small_blocks();
+    assert_eq!(outbox.on_rebuilt(BlockId(0)), None, "it is in no run");
+    outbox.begin_run(0, BlockId(0), 1, 1_200).unwrap();
+    let mut ending = |id| outbox.on_lost(BlockId(id), 0..300, PATH).map(|ended| ended.ending);
+    assert_eq!(
+        [ending(0), ending(1), ending(2)],
+        [None, Some(Ending::Lost), None],
+        "the second would wait for ever"
+    );
+    let ended = outbox.on_rebuilt(BlockId(0)).unwrap();
+    assert_eq!((ended.ending, ended.acked), (Ending::Delivered, 300));
+    assert_eq!((outbox.overdue(20_000), outbox.on_rebuilt(BlockId(0))), (Some(BlockId(2)), None));
+}
+
 #[test]
 fn everything_may_be_reliable_by_order() {
     let limits = Limits { queued_bytes: 100, ..Limits::default() };
@@ -283,7 +336,7 @@ fn ordered_blocks_name_the_one_before_on_their_channel() {
     outbox.send(0, block(1).channel(Channel::new(3))).unwrap();
     outbox.send(0, block(1).channel(Channel::new(4)).ordered()).unwrap();
     outbox.send(0, block(1).channel(Channel::new(3)).ordered()).unwrap();
-    let previous: Vec<_> = (0..4).map(|i| outbox.previous(BlockId(i))).collect();
+    let previous: Vec<_> = (0..4).map(|i| outbox.payloads[&BlockId(i)].previous).collect();
     assert_eq!(previous, [Some(0), None, Some(0), Some(3)]);
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct Chunk {
     pub(crate) block: BlockId,
     /// Of its bytes; of parity, of its symbols.
     pub(crate) range: Range<u32>,
+    /// Bytes of its payload, once it is written.
+    pub(crate) bytes: u32,
     pub(crate) kind: WorkKind,
     /// The path it was meant for.
     pub(crate) path: PathId,
@@ -41,7 +43,7 @@ pub(crate) struct Chunk {
 
 impl Chunk {
     pub(crate) fn is_parity(&self) -> bool {
-        self.kind == WorkKind::Parity
+        self.kind.is_parity()
     }
 }
 
@@ -50,6 +52,8 @@ impl Chunk {
 pub(crate) enum Control {
     Cancel(Cancel),
     Refused(BlockId, RefuseReason),
+    /// A block is here, thanks to the parity of a run.
+    Rebuilt(BlockId),
     /// Leaves with feedback.
     Stalled(Stalled),
     /// The length of a block that grew and whose bytes left before it was final; made up when it leaves.

@@ -156,12 +156,18 @@ impl Session {
 
     /// Gives an assignment to its path, clipped to what the window takes. Returns the range that it got.
     fn commit(&mut self, now: Micros, assignment: &Assignment) -> Option<Range<u32>> {
+        let most = self.conn.max_datagram();
         let view = self.views.iter_mut().find(|v| v.id == assignment.path && v.has_room())?;
         let path = self.conn.paths.get_mut(assignment.path)?;
         let block = self.outbox.queue.get(assignment.block)?;
-        let (range, bytes) = if assignment.kind == WorkKind::Parity {
-            let (size, range) = (block.parity()?.symbol_size(), view.clip_parity(&assignment.range));
-            let range = self.outbox.queue.mark_parity_sent(assignment.block, range);
+        let (range, bytes) = if assignment.kind.is_parity() {
+            let range = view.clip_parity(&assignment.range);
+            let (range, size) = if assignment.kind == WorkKind::RunParity {
+                (0..range.end, self.outbox.begin_run(now, assignment.block, range.end, most)?)
+            } else {
+                let size = block.parity()?.symbol_size();
+                (self.outbox.queue.mark_parity_sent(assignment.block, range), size)
+            };
             (range.clone(), view.cost_parity(range.end.saturating_sub(range.start), size))
         } else {
             let len = block.meta().len;
@@ -184,6 +190,7 @@ impl Session {
         path.committed.push_back(Chunk {
             block: assignment.block,
             range: range.clone(),
+            bytes: 0,
             kind: assignment.kind,
             path: path.id,
             has_end: false,
@@ -197,7 +204,7 @@ impl Session {
     /// it yet, and this data must not find it out alone. Large blocks are not copied, as their first packets alone
     /// are no use to the receiver.
     fn hedge(&mut self, now: Micros, assignment: &Assignment, range: Range<u32>) {
-        if matches!(assignment.kind, WorkKind::Copy | WorkKind::Parity) || !self.scheduler.may_hedge() {
+        if assignment.kind == WorkKind::Copy || assignment.kind.is_parity() || !self.scheduler.may_hedge() {
             return;
         }
         let paths = &self.conn.paths;

@@ -7,10 +7,8 @@ use squall_sched::{BlockId, Micros, WorkKind};
 
 use super::{Session, Stage};
 use crate::{
-    BlockOptions, Channel, OpenError, Part, Priority, WriteError, inbox,
-    outbox::Ending,
-    path::Control,
-    wire::{Data, Stamp},
+    BlockOptions, Channel, OpenError, Part, Priority, WriteError, inbox, outbox::Ending, path::Control,
+    wire::Data,
 };
 
 impl Session {
@@ -101,19 +99,8 @@ impl Session {
 
     /// The item that announces the length of a block; `None` if it has ended, or the peer has its length.
     pub(super) fn end_of(&self, at: Micros, id: BlockId) -> Option<Data> {
-        let meta = self.outbox.queue.get(id).filter(|_| !self.outbox.is_end_known(id))?.meta();
-        let total = self.outbox.total(id)?;
-        Some(Data {
-            block: id.0,
-            reliable: meta.reliable,
-            previous: self.outbox.previous(id),
-            priority: meta.priority,
-            offset: total,
-            total: Some(total),
-            channel: meta.channel,
-            left: self.outbox.time_left(meta, at),
-            sent: Stamp::at(at),
-        })
+        let header = self.outbox.header(id, at).filter(|_| !self.outbox.is_end_known(id))?;
+        Some(Data { offset: header.total?, ..header })
     }
 
     /// A part for the application.

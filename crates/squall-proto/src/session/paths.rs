@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use squall_sched::{BlockId, Micros, ParityFate, PathId, SchedEvent};
+use squall_sched::{BlockId, Micros, ParityFate, PathId, SchedEvent, WorkKind};
 
 use super::{PacketFate, Session, Stage};
 use crate::{
@@ -224,7 +224,12 @@ impl Session {
 
     /// The fate of parity is known.
     pub(super) fn on_parity(&mut self, at: Micros, chunk: Chunk, path: PathId, fate: ParityFate) {
-        let Chunk { block, range, .. } = chunk;
+        let Chunk { block, range, kind, .. } = chunk;
+        if kind == WorkKind::RunParity {
+            // What it was for arrives, or is reported as rebuilt.
+            self.outbox.on_run(block, &range, fate);
+            return;
+        }
         self.sched_events.push(SchedEvent::Parity { block, symbols: range.clone(), path, fate });
         if let Some(ended) = self.outbox.on_parity(block, range, fate) {
             self.on_ended(at, &ended);
@@ -247,15 +252,18 @@ impl Session {
 
     /// A range assigned to a path did not leave.
     pub(super) fn take_back(&mut self, chunk: Chunk, path: PathId) {
-        let is_parity = chunk.is_parity();
-        let Chunk { block, range, .. } = chunk;
-        if is_parity {
-            let fate = ParityFate::Unsent;
-            self.outbox.on_parity(block, range.clone(), fate);
-            self.sched_events.push(SchedEvent::Parity { block, symbols: range, path, fate });
-        } else {
-            self.outbox.on_unsent(block, range.clone(), path);
-            self.sched_events.push(SchedEvent::Unsent { block, range, path });
+        let Chunk { block, range, kind, .. } = chunk;
+        let fate = ParityFate::Unsent;
+        match kind {
+            WorkKind::RunParity => self.outbox.on_run(block, &range, fate),
+            WorkKind::Parity => {
+                self.outbox.on_parity(block, range.clone(), fate);
+                self.sched_events.push(SchedEvent::Parity { block, symbols: range, path, fate });
+            }
+            WorkKind::Fresh | WorkKind::Repair | WorkKind::Copy => {
+                self.outbox.on_unsent(block, range.clone(), path);
+                self.sched_events.push(SchedEvent::Unsent { block, range, path });
+            }
         }
         self.duties.schedule();
     }

@@ -11,7 +11,7 @@ use crate::{
     outbox::Ending,
     path::{Control, InFlight, Level, Packet, Payload, Reported, Sample},
     steering::{Fate, PacketEvent, QuicEvent},
-    wire::{Data, Feedback, Item, Items, Repair, Stalled, WireError},
+    wire::{Data, Feedback, Item, Items, Repair, RunParity, Stalled, Stamp, WireError},
 };
 
 /// Code with which a session is closed when the peer breaks the protocol.
@@ -23,6 +23,9 @@ const MAX_REPORT_AGE: Micros = 50_000;
 
 /// While this many events wait for the scheduler, reports of stalls are dropped: one of them takes a peer few bytes.
 const MAX_WAITING_EVENTS: usize = 4096;
+
+/// While this many control items wait, rebuilt blocks are not reported.
+const MAX_WAITING_ANSWERS: usize = 256;
 
 /// How the peer broke the protocol.
 #[derive(Debug, thiserror::Error)]
@@ -289,6 +292,11 @@ impl Session {
                     data = true;
                     self.on_data(at, path, &repair.block, payload, Some(&repair))?;
                 }
+                Item::RunParity(run, payload) => {
+                    data = true;
+                    self.on_run_parity(at, path, &run, payload)?;
+                }
+                Item::Rebuilt(block) => self.on_rebuilt(at, BlockId(block)),
                 Item::Cancel(cancel) => self.inbox.on_cancel(&cancel)?,
                 Item::Refused(block, reason) => {
                     self.end_block(at, BlockId(block), Ending::Refused(reason));
@@ -330,32 +338,7 @@ impl Session {
         payload: &[u8],
         repair: Option<&Repair>,
     ) -> Result<(), BadPeer> {
-        let Some(id) = id else {
-            // A path that is just closing: its bytes count all the same, for they are acknowledged.
-            return self.take_in(at, PathId(0), 0, header, payload, repair);
-        };
-        let path = &mut self.conn.paths[id];
-        // Less than half the range of the stamps behind the latest.
-        let overtaken = path.latest_sent.is_some_and(|t| (1..1 << 23).contains(&t.since(header.sent)));
-        if !overtaken {
-            path.latest_sent = Some(header.sent);
-        }
-        path.stats.data_received += if repair.is_some() { 0 } else { payload.len() as u64 };
-        self.reporter.on_data(at, path.quic.number, header.sent, payload.len(), overtaken);
-        // The least it can have been: the smoothed round trip of one who only answers may be that of an outage long ago.
-        let transit = path.rtt.min / 2;
-        self.take_in(at, id, transit, header, payload, repair)
-    }
-
-    fn take_in(
-        &mut self,
-        at: Micros,
-        path: PathId,
-        transit: Micros,
-        header: &Data,
-        payload: &[u8],
-        repair: Option<&Repair>,
-    ) -> Result<(), BadPeer> {
+        let (path, transit) = self.note_arrival(at, id, header.sent, payload.len());
         let duplicates = self.inbox.duplicate_bytes();
         match repair {
             Some(repair) => self.inbox.on_repair(at, path, transit, repair, payload)?,
@@ -364,13 +347,68 @@ impl Session {
         let duplicates = self.inbox.duplicate_bytes() - duplicates;
         let new = (payload.len() as u64).saturating_sub(duplicates);
         self.log_arrival(at, BlockId(header.block), path, new as u32);
-        if let Some(path) = self.conn.paths.get_mut(path).filter(|_| repair.is_none()) {
+        if let Some(path) = id.and_then(|id| self.conn.paths.get_mut(id)).filter(|_| repair.is_none()) {
+            path.stats.data_received += payload.len() as u64;
             path.stats.duplicate_bytes += duplicates;
+        }
+        self.answer_blocks();
+        Ok(())
+    }
+
+    /// Takes in a symbol of parity over a run of small blocks.
+    fn on_run_parity(
+        &mut self,
+        at: Micros,
+        id: Option<PathId>,
+        run: &RunParity,
+        payload: &[u8],
+    ) -> Result<(), BadPeer> {
+        let (path, transit) = self.note_arrival(at, id, run.sent, payload.len());
+        self.inbox.on_run_parity(at, path, transit, run, payload)?;
+        self.answer_blocks();
+        Ok(())
+    }
+
+    /// Notes for feedback that data arrived. Returns the path that it counts for, and the least time that it can have taken.
+    fn note_arrival(
+        &mut self,
+        at: Micros,
+        id: Option<PathId>,
+        sent: Stamp,
+        bytes: usize,
+    ) -> (PathId, Micros) {
+        // A path that is just closing: its bytes count all the same, for they are acknowledged.
+        let Some(id) = id else { return (PathId(0), 0) };
+        let path = &mut self.conn.paths[id];
+        // Less than half the range of the stamps behind the latest.
+        let overtaken = path.latest_sent.is_some_and(|t| (1..1 << 23).contains(&t.since(sent)));
+        if !overtaken {
+            path.latest_sent = Some(sent);
+        }
+        self.reporter.on_data(at, path.quic.number, sent, bytes, overtaken);
+        // The smoothed round trip of one who only answers may be that of an outage long ago.
+        (id, path.rtt.min / 2)
+    }
+
+    /// The peer has a block that was lost on the way.
+    fn on_rebuilt(&mut self, at: Micros, block: BlockId) {
+        if let Some(ended) = self.outbox.on_rebuilt(block) {
+            self.on_ended(at, &ended);
+        }
+        self.duties.schedule();
+    }
+
+    /// Has the sender informed of blocks that are refused, or were rebuilt.
+    fn answer_blocks(&mut self) {
+        while let Some(block) = self.inbox.take_rebuilt() {
+            // Unheard, the sender only takes it for lost.
+            if self.control.len() < MAX_WAITING_ANSWERS {
+                self.control.push_back(Control::Rebuilt(block));
+            }
         }
         while let Some((block, reason)) = self.inbox.take_refusal() {
             self.control.push_back(Control::Refused(block, reason));
         }
-        Ok(())
     }
 
     fn on_feedback(&mut self, at: Micros, feedback: &Feedback) {

@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use squall_sched::{Block, BlockId, Micros, Parity, PathId, WorkKind};
+use squall_sched::{BlockId, Micros, PathId, WorkKind};
 
 use super::{PacketFate, Session, Stage, decide::ACK_RESERVE, probe::Waiting};
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     path::{Chunk, Control, InFlight, PACKET_OVERHEAD, Path, Payload},
     steering::{Gate, Sent, Transmit},
     varint,
-    wire::{self, Data, Item, Repair, Stamp},
+    wire::{self, Data, Item, Repair},
 };
 
 /// Packets of one batch at most; the driver may allow fewer.
@@ -253,6 +253,7 @@ impl Session {
             match control {
                 Control::Cancel(cancel) => Item::Cancel(cancel).encode(&mut datagram),
                 Control::Refused(block, reason) => Item::Refused(block.0, reason).encode(&mut datagram),
+                Control::Rebuilt(block) => Item::Rebuilt(block.0).encode(&mut datagram),
                 Control::Stalled(stalled) => Item::Stalled(stalled).encode(&mut datagram),
                 Control::Credit => self.report(out.at, &mut datagram),
                 Control::End(block) => match self.end_of(out.at, block) {
@@ -396,11 +397,15 @@ impl Session {
     /// Whether a chunk is a symbol of a block, and one as long as it follows on the path.
     fn is_followed(&self, id: PathId, chunk: &Chunk) -> bool {
         let Some(next) = self.conn.paths[id].committed.front() else { return false };
-        let Some(block) = self.outbox.queue.get(chunk.block) else { return false };
-        let is_symbol = chunk.is_parity() || block.symbol_end(chunk.range.start) == Some(chunk.range.end);
+        let block = self.outbox.queue.get(chunk.block);
+        let symbol_end = block.and_then(|block| block.symbol_end(chunk.range.start));
+        let is_symbol = chunk.is_parity() || symbol_end == Some(chunk.range.end);
+        let is_same = next.kind == chunk.kind || !(next.is_parity() || chunk.is_parity());
         // The header has the start of the range.
-        let same = (next.block, next.is_parity()) == (chunk.block, chunk.is_parity());
-        same && is_symbol && varint::len(next.range.start.into()) == varint::len(chunk.range.start.into())
+        next.block == chunk.block
+            && is_same
+            && is_symbol
+            && varint::len(next.range.start.into()) == varint::len(chunk.range.start.into())
     }
 
     /// Cuts the next chunk off what is assigned to a path, as a datagram of at most `size` bytes; parity may need more.
@@ -414,49 +419,27 @@ impl Session {
                 path.committed_bytes = 0;
                 return None;
             };
-            let Some(block) = self.outbox.queue.get(front.block) else {
+            if front.kind != WorkKind::RunParity && self.outbox.queue.get(front.block).is_none() {
                 path.committed.pop_front();
                 continue;
+            }
+            let size = if front.is_parity() { most } else { size };
+            let Some(Written { end, bytes, has_end, datagram }) = write(&mut self.outbox, front, at, size)
+            else {
+                // The packets of the path have become smaller than a symbol.
+                let chunk = path.committed.pop_front()?;
+                self.lose_chunk(at, chunk, id);
+                continue;
             };
-            let meta = *block.meta();
-            let start = front.range.start;
-            let symbol_end = block.symbol_end(start).unwrap_or(u32::MAX);
-            let header = Data {
-                block: meta.id.0,
-                reliable: meta.reliable,
-                previous: self.outbox.previous(meta.id),
-                priority: meta.priority,
-                offset: start,
-                total: self.outbox.total(meta.id),
-                channel: meta.channel,
-                left: self.outbox.time_left(&meta, at),
-                sent: Stamp::at(at),
-            };
-            let has_end = header.total.is_some();
-            let (end, bytes, datagram) = if front.is_parity() {
-                let Some((size, datagram)) = write_parity(&mut self.outbox, &header, start, most) else {
-                    // The packets of the path have become smaller.
-                    let chunk = path.committed.pop_front()?;
-                    self.lose_chunk(at, chunk, id);
-                    continue;
-                };
-                (start + 1, size, datagram)
-            } else {
-                let room = size.saturating_sub(header.header_len()).max(1) as u32;
-                let end = front.range.end.min(start + room).min(symbol_end);
-                let data = self.outbox.bytes(meta.id, &(start..end))?;
-                let mut datagram = Vec::with_capacity(header.header_len() + data.len());
-                header.encode(data, &mut datagram);
-                (end, end - start, datagram)
-            };
-            let range = start..end;
-            let chunk = Chunk { range, path: path.id, has_end, written_at: at, ..front.clone() };
+            let range = front.range.start..end;
+            let chunk = Chunk { range, bytes, path: path.id, has_end, written_at: at, ..front.clone() };
             let cost = u64::from(bytes + PACKET_OVERHEAD);
             front.range.start = end;
             // The next packet follows it at the rate of the path.
             front.expected_at += (8_000_000 * cost).checked_div(rate).unwrap_or(0);
             if front.range.is_empty() {
                 path.committed.pop_front();
+                self.outbox.on_written(&chunk);
             }
             path.committed_bytes = path.committed_bytes.saturating_sub(cost);
             if path.committed.is_empty() {
@@ -486,11 +469,8 @@ impl Session {
             let path = &mut self.conn.paths[id];
             if let Some(Payload::Chunk(chunk)) = &payload {
                 let meant = chunk.path;
-                let parity = self.outbox.queue.get(chunk.block).and_then(Block::parity);
-                let symbol = parity.map_or(0, Parity::symbol_size);
-                let sent = if chunk.is_parity() { symbol } else { chunk.range.end - chunk.range.start };
-                count(&mut path.stats, chunk.kind, sent.into());
-                self.outlook.on_departure(sent, bytes);
+                count(&mut path.stats, chunk.kind, chunk.bytes.into());
+                self.outlook.on_departure(chunk.bytes, bytes);
                 path.on_departure(at);
                 if !chunk.is_parity() {
                     self.outbox.queue.mark_departed(chunk.block, chunk.range.clone(), chunk.kind, at);
@@ -533,18 +513,45 @@ impl Session {
     }
 }
 
-/// The size of a symbol of parity, and it as a datagram of at most `most` bytes.
-fn write_parity(outbox: &mut Outbox, header: &Data, index: u32, most: usize) -> Option<(u32, Vec<u8>)> {
-    let symbol = outbox.parity(BlockId(header.block), index)?;
-    let symbol_size = symbol.len() as u32;
-    let repair = Repair { block: Data { offset: 0, ..header.clone() }, symbol_size, index };
-    let len = repair.header_len() + symbol.len();
-    if len > most {
-        return None;
+/// A packet's worth of a chunk.
+struct Written {
+    /// Up to where in the range it reaches.
+    end: u32,
+    /// Bytes of its payload.
+    bytes: u32,
+    /// Whether its header has the length of the block.
+    has_end: bool,
+    datagram: Vec<u8>,
+}
+
+/// Writes as much of the start of a chunk as a datagram of `most` bytes takes; `None` if a symbol of parity is too long for one.
+fn write(outbox: &mut Outbox, chunk: &Chunk, at: Micros, most: usize) -> Option<Written> {
+    let (block, start) = (chunk.block, chunk.range.start);
+    if chunk.kind == WorkKind::RunParity {
+        let (run, symbol) = outbox.run_symbol(block, start, at)?;
+        return write_symbol(Item::RunParity(run, symbol), start, symbol.len(), most);
     }
-    let mut datagram = Vec::with_capacity(len);
-    Item::Repair(repair, symbol).encode(&mut datagram);
-    Some((symbol_size, datagram))
+    let header = outbox.header(block, at)?;
+    if chunk.kind == WorkKind::Parity {
+        let symbol = outbox.parity(block, start)?;
+        let repair = Repair { block: header, symbol_size: symbol.len() as u32, index: start };
+        return write_symbol(Item::Repair(repair, symbol), start, symbol.len(), most);
+    }
+    let header = Data { offset: start, ..header };
+    let room = most.saturating_sub(header.header_len()).max(1) as u32;
+    let symbol_end = outbox.queue.get(block)?.symbol_end(start).unwrap_or(u32::MAX);
+    let end = chunk.range.end.min(start + room).min(symbol_end);
+    let data = outbox.bytes(block, &(start..end))?;
+    let mut datagram = Vec::with_capacity(header.header_len() + data.len());
+    header.encode(data, &mut datagram);
+    Some(Written { end, bytes: end - start, has_end: header.total.is_some(), datagram })
+}
+
+fn write_symbol(item: Item<'_>, index: u32, len: usize, most: usize) -> Option<Written> {
+    let mut datagram = Vec::with_capacity(most);
+    item.encode(&mut datagram);
+    let fits = datagram.len() <= most;
+    fits.then_some(Written { end: index + 1, bytes: len as u32, has_end: true, datagram })
 }
 
 fn count(stats: &mut crate::PathStats, kind: WorkKind, bytes: u64) {
@@ -552,6 +559,6 @@ fn count(stats: &mut crate::PathStats, kind: WorkKind, bytes: u64) {
         WorkKind::Fresh => stats.fresh_bytes += bytes,
         WorkKind::Repair => stats.repair_bytes += bytes,
         WorkKind::Copy => stats.copy_bytes += bytes,
-        WorkKind::Parity => stats.parity_bytes += bytes,
+        WorkKind::Parity | WorkKind::RunParity => stats.parity_bytes += bytes,
     }
 }

@@ -136,10 +136,10 @@ impl Data {
 /// Longest time that can be stated, in units: 584,000 years, so that it fits `u64` in microseconds.
 const MAX_LEFT: u64 = u64::MAX / DEADLINE_UNIT;
 
-fn encode_left(left: Option<u64>) -> u64 {
+pub(super) fn encode_left(left: Option<u64>) -> u64 {
     left.map_or(0, |micros| 1 + micros / DEADLINE_UNIT)
 }
 
-fn decode_left(value: u64) -> Option<u64> {
+pub(super) fn decode_left(value: u64) -> Option<u64> {
     value.checked_sub(1).map(|units| units.min(MAX_LEFT) * DEADLINE_UNIT)
 }

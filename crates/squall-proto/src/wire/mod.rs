@@ -9,6 +9,7 @@ mod path_alert;
 mod path_info;
 mod path_loss;
 mod repair;
+mod run_parity;
 mod stalled;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ pub use path_info::PathInfo;
 pub use path_loss::PathLoss;
 pub use repair::Repair;
 pub(crate) use repair::{MAX_REPAIR_HEADER, MAX_SYMBOL};
+pub use run_parity::{Member, RunParity};
 pub use stalled::Stalled;
 
 use squall_sched::{MAX_BLOCK, PRIORITIES};
@@ -41,6 +43,8 @@ const TYPE_PATH_INFO: u64 = 0x07;
 const TYPE_PATH_LOSS: u64 = 0x08;
 const TYPE_STALLED: u64 = 0x09;
 const TYPE_REPAIR: u64 = 0x0a;
+const TYPE_RUN_PARITY: u64 = 0x0b;
+const TYPE_REBUILT: u64 = 0x0c;
 const TYPE_DATA: u64 = 0x20;
 /// DATA takes the types from 0x20 to 0x3f: the bits below are flags and priority.
 const DATA_BITS: u64 = 0x1f;
@@ -90,6 +94,10 @@ pub enum Item<'a> {
     Stalled(Stalled),
     /// A symbol of a block's parity.
     Repair(Repair, &'a [u8]),
+    /// A symbol of parity over a run of small blocks.
+    RunParity(RunParity, &'a [u8]),
+    /// The receiver has a block, thanks to the parity of a run.
+    Rebuilt(u64),
 }
 
 /// Why a datagram was not understood. The session is closed with this as the reason.
@@ -153,6 +161,16 @@ pub enum WireError {
         /// How long the block is.
         total: u32,
     },
+    /// Parity that a run of so many blocks does not have.
+    #[error("there is no parity symbol {index} of {size} bytes of a run of {blocks} blocks")]
+    BadRun {
+        /// How many blocks.
+        blocks: u64,
+        /// How long the symbol is.
+        size: u64,
+        /// Which symbol.
+        index: u64,
+    },
 }
 
 impl Item<'_> {
@@ -179,6 +197,8 @@ impl Item<'_> {
             Self::PathLoss(loss) => with_length(out, TYPE_PATH_LOSS, |body| loss.encode(body)),
             Self::Stalled(stalled) => with_length(out, TYPE_STALLED, |body| stalled.encode(body)),
             Self::Repair(repair, payload) => repair.encode(payload, out),
+            Self::RunParity(run, payload) => run.encode(payload, out),
+            Self::Rebuilt(block) => with_length(out, TYPE_REBUILT, |body| varint::write(body, *block)),
         }
     }
 }
@@ -249,6 +269,11 @@ impl<'a> Items<'a> {
                     let (repair, payload) = Repair::decode(body)?;
                     Item::Repair(repair, payload)
                 }
+                TYPE_RUN_PARITY => {
+                    let (run, payload) = RunParity::decode(body)?;
+                    Item::RunParity(run, payload)
+                }
+                TYPE_REBUILT => Item::Rebuilt(next(body)?),
                 _ => continue,
             }));
         }

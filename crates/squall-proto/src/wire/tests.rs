@@ -52,6 +52,12 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
     let ordered = Data { offset: 0, total: Some(2), reliable: false, ..frame.clone() };
     let repair = Repair { block: data.clone(), symbol_size: 6, index: 0 };
     let late = Repair { block: ordered, symbol_size: 2, index: 7 };
+    let run = |left, sent, symbol_size, index, blocks: &[u64]| {
+        let members = blocks.iter().zip([left, None]).map(|(block, left)| Member { block: *block, left });
+        RunParity { members: members.collect(), sent, symbol_size, index }
+    };
+    let of_one = run(None, Stamp::at(0), 14, 0, &[1]);
+    let of_two = run(Some(99_840), Stamp::at(1_000_000), 2, 7, &[15_293, 15_295]);
     let alert = PathAlert { path: 1, kind: AlertKind::Outage, quality: 180, gap: 104, sequence: 9 };
     let probe = Item::Probe(1, Stamp::at(1_000_000));
     vec![
@@ -78,6 +84,12 @@ fn vectors() -> Vec<(&'static str, Vec<Item<'static>>)> {
         ("09 03 7bbd 05", vec![Item::Stalled(Stalled { block: 15_293, more: 5 })]),
         ("0a 10 10 01 05 00 00 000000 06 00 68656c6c6f00", vec![Item::Repair(repair, b"hello\0")]),
         ("0a 0f 0b 7bbd 01 02 07 4187 03d090 02 07 abcd", vec![Item::Repair(late, &[0xab, 0xcd])]),
+        (
+            "0b 16 000000 01 0e 00 01 00 1001050000000000 68656c6c6f00",
+            vec![Item::RunParity(of_one, b"\x10\x01\x05\0\0\0\0\0hello\0")],
+        ),
+        ("0b 0e 03d090 02 02 07 7bbd 4187 01 00 abcd", vec![Item::RunParity(of_two, &[0xab, 0xcd])]),
+        ("0c 01 05", vec![Item::Rebuilt(5)]),
         (
             "05 04 01 03d090 02 02 05 00 30 01 00 05 00 00 000000 68656c6c6f",
             vec![probe, Item::Refused(5, RefuseReason::TooLarge), Item::Data(data, b"hello")],
@@ -129,6 +141,10 @@ fn bad_vectors() -> Vec<(&'static str, WireError)> {
         ),
         ("0a 0e 10 01 05 00 00 000000 04 00 00000000", WireError::BadSymbol { index: 0, size: 4, total: 5 }),
         ("0a 0a 10 01 05 00 00 000000 00 00", WireError::BadSymbol { index: 0, size: 0, total: 5 }),
+        ("0b 08 000000 00 02 00 00 00", WireError::BadRun { blocks: 0, size: 2, index: 0 }),
+        ("0b 08 000000 01 03 00 00 00", WireError::BadRun { blocks: 1, size: 3, index: 0 }),
+        ("0b 08 000000 01 02 08 00 00", WireError::BadRun { blocks: 1, size: 2, index: 8 }),
+        ("0b 09 000000 01 02 00 05 00 aa", WireError::Truncated),
         ("03 06 01 00 43e9 00 09", WireError::BadQuality(1001)),
         ("03 06 01 00 00 43e9 09", WireError::BadQuality(1001)),
     ]
@@ -288,6 +304,33 @@ fn symbols_have_bounds() {
     assert!(!symbol(1024 * 2048, 2048, 256) && !symbol(32 * 64, 64, 8) && symbol(33 * 64, 64, 8));
 }
 
+#[test]
+fn runs_have_bounds() {
+    let run = |blocks: &[u64], symbol_size, index| {
+        let members = blocks.iter().map(|block| Member { block: *block, left: None });
+        let run = RunParity { members: members.collect(), sent: Stamp::at(0), symbol_size, index };
+        decode(&encode(&[Item::RunParity(run, &vec![7; symbol_size as usize])])).is_ok()
+    };
+    let ids: Vec<u64> = (0..33).collect();
+    assert!(
+        run(&ids[..32], 2048, 7) && !run(&ids, 2, 0) && !run(&ids[..1], 2050, 0) && !run(&ids[..1], 0, 0)
+    );
+    assert!(run(&[0, varint::MAX], 2, 0));
+    // The second is one beyond the largest id.
+    let beyond = "0b 11 000000 02 02 00 ffffffffffffffff 00 00 00 aaaa";
+    assert_eq!(decode(&bytes(beyond)), Err(WireError::BadRun { blocks: 2, size: 2, index: 0 }));
+}
+
+#[test]
+fn a_member_of_a_run_is_its_header_and_its_bytes() {
+    let data = Data { left: Some(5_120), sent: Stamp::at(99), previous: Some(1), ..small_data() };
+    let symbol = Member::write(&data, b"hello");
+    let same = Data { left: None, sent: Stamp::at(0), ..data };
+    assert_eq!(Member::read(&[symbol.as_slice(), &[0; 3]].concat()), Some((same, b"hello".as_slice())));
+    assert_eq!(Member::read(&symbol[..symbol.len() - 1]), None, "too short for its length");
+    assert_eq!(Member::read(&[0; 20]), None, "no length");
+}
+
 fn small_data() -> Data {
     Data {
         block: 1,
@@ -340,6 +383,22 @@ fn any_repair() -> impl Strategy<Value = Item<'static>> {
     })
 }
 
+/// Parity over a run; the payload has the size of a symbol.
+fn any_run() -> impl Strategy<Value = Item<'static>> {
+    let member = (0..1u64 << 40, prop::option::of(any::<u64>()));
+    let members = prop::collection::vec(member, 1..=32).prop_map(|members| {
+        let next = |at: &mut u64, (beyond, left): (u64, Option<u64>)| {
+            *at += beyond + 1;
+            Some(Member { block: *at, left: left.map(|left| left & !0xff) })
+        };
+        members.into_iter().scan(0, next).collect()
+    });
+    (members, any_stamp(), 1..=650u32, 0..8u32).prop_map(|(members, sent, half, index)| {
+        let run = RunParity { members, sent, symbol_size: 2 * half, index };
+        Item::RunParity(run, &PAYLOAD[..2 * half as usize])
+    })
+}
+
 fn any_alert() -> impl Strategy<Value = Item<'static>> {
     let kind = prop::sample::select(vec![AlertKind::Warning, AlertKind::Outage, AlertKind::Recovery]);
     (any::<u32>(), kind, 0..=1000u16, 0..=1000u16, any_id()).prop_map(
@@ -381,6 +440,8 @@ fn any_control() -> impl Strategy<Value = Item<'static>> {
             .prop_map(|(path, metered, sequence)| Item::PathInfo(PathInfo { path, metered, sequence })),
         any_alert(),
         any_repair(),
+        any_run(),
+        any_id().prop_map(Item::Rebuilt),
         (any::<u32>(), any_id(), any_id()).prop_map(|(path, acked, lost)| Item::PathLoss(PathLoss {
             path,
             acked,
@@ -407,6 +468,11 @@ proptest! {
             items.push(Item::Data(data, &PAYLOAD[..len]));
         }
         let datagram = encode(&items);
+        for item in &items {
+            if let Item::RunParity(run, _) = item {
+                prop_assert_eq!(run.len(), encode(std::slice::from_ref(item)).len());
+            }
+        }
         prop_assert_eq!(decode(&datagram), Ok(items));
     }
 

@@ -24,7 +24,8 @@ pub(crate) struct Packet {
 impl Packet {
     /// Bytes of its payload; a symbol of parity counts as the largest.
     pub(crate) fn len(&self) -> u32 {
-        if self.kind == WorkKind::Parity { CHUNK } else { self.range.end - self.range.start }
+        let len = self.range.end - self.range.start;
+        if self.kind.is_parity() { len * CHUNK } else { len }
     }
 }
 
@@ -207,11 +208,19 @@ impl Stage {
     /// that stand as its kind says.
     pub(crate) fn send(&mut self) -> Option<Packet> {
         let assignment = self.decide()?;
-        let is_parity = assignment.kind == WorkKind::Parity;
-        let assignment = assignment.at_most(if is_parity { 1 } else { CHUNK });
+        let (is_parity, is_run) = (assignment.kind.is_parity(), assignment.kind == WorkKind::RunParity);
+        let most = match assignment.kind {
+            // All at once: what a run is, is decided when it begins.
+            WorkKind::RunParity => u32::MAX,
+            WorkKind::Parity => 1,
+            WorkKind::Fresh | WorkKind::Repair | WorkKind::Copy => CHUNK,
+        };
+        let assignment = assignment.at_most(most);
         self.reasons.push(assignment.reason);
         let block = self.queue.get(assignment.block).expect("assigned block is in the queue");
         let end = block.parity().filter(|_| is_parity).map_or(block.meta().len, Parity::symbols);
+        let run: Vec<_> = self.queue.run_from(assignment.block).map(|block| block.meta().id).collect();
+        assert!(!is_run || run.first() == Some(&assignment.block), "{assignment:?} is of no run");
         assert!(!assignment.range.is_empty() && assignment.range.end <= end, "{assignment:?}");
         let segments = block.segments_from(assignment.range.start).iter();
         for segment in segments.take_while(|s| s.start < assignment.range.end && !is_parity) {
@@ -221,7 +230,7 @@ impl Stage {
                 WorkKind::Copy => {
                     segment.state == SegmentState::Sent && segment.in_flight & assignment.path.bit() == 0
                 }
-                WorkKind::Parity => true,
+                WorkKind::Parity | WorkKind::RunParity => true,
             };
             assert!(fits, "{assignment:?} does not fit {segment:?}");
         }
@@ -236,7 +245,9 @@ impl Stage {
         view.waiting += if waits { bytes } else { 0 };
         view.in_flight += bytes;
         view.budget = view.budget.map(|left| left.saturating_sub(bytes));
-        if is_parity {
+        if is_run {
+            run.iter().for_each(|id| self.queue.mark_in_run(*id, true));
+        } else if is_parity {
             let symbols = assignment.range.clone();
             let sent = self.queue.mark_parity_sent(assignment.block, symbols);
             assert_eq!(sent, assignment.range, "parity that was sent, or that the peer has no room for");
@@ -255,7 +266,7 @@ impl Stage {
                 Decision::Send(assignment) => {
                     let path = cx.path(assignment.path).expect("assigned path exists");
                     assert!(path.has_room(), "{assignment:?} on a full path");
-                    let is_parity = assignment.kind == WorkKind::Parity;
+                    let is_parity = assignment.kind.is_parity();
                     let clip = if is_parity { PathView::clip_parity } else { PathView::clip };
                     let range = clip(path, &assignment.range);
                     return Some(Assignment { range, ..assignment });
@@ -396,7 +407,7 @@ impl Stage {
             self.queue.mark_parity(block, symbols.clone(), fate);
             self.events.push(SchedEvent::Parity { block, symbols, path, fate });
         }
-        packet.kind == WorkKind::Parity
+        packet.kind.is_parity()
     }
 
     fn mark_lost(&mut self, packet: &Packet) {

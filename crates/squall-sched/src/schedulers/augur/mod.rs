@@ -365,7 +365,9 @@ impl Augur {
         let reason = match work.kind {
             WorkKind::Copy => "late frame, repeated on the backup",
             WorkKind::Repair => "late frame, lost bytes on the backup",
-            WorkKind::Fresh | WorkKind::Parity => "late frame, rest of it on the backup",
+            WorkKind::Fresh | WorkKind::Parity | WorkKind::RunParity => {
+                "late frame, rest of it on the backup"
+            }
         };
         Some(Assignment::new(work, path.id, reason))
     }

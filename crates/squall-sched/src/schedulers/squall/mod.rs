@@ -20,7 +20,7 @@
 //!    last moment at which the copy is in time. Most silences end before that; then nothing is copied.
 //! 3. *Parity* (`parity.rs`, `without=parity`). A block that has left gets parity if a loss would be repaired too late:
 //!    as much as leaves one block in 200 in need of a repair, at the measured loss. It takes another path than the
-//!    data.
+//!    data. Blocks of one packet have it in common with those that follow them on their channel.
 //! 4. *Order* (`order.rs`, `without=value`). By deadline. As soon as a block does not fit into what the paths can bring
 //!    before its deadline, the block with the least value for each byte that is still to be sent waits, and with it what
 //!    needs it. The value of a block includes that of the blocks that need it, so references are kept, and so is what
@@ -45,7 +45,7 @@ mod order;
 mod parity;
 mod rescue;
 
-use self::{arrivals::Arrivals, order::Order, rescue::Rescue};
+use self::{arrivals::Arrivals, order::Order};
 use crate::{
     Assignment, Block, BlockMeta, BuildError, Context, Decision, Entry, Micros, OptionSpec, Options,
     SchedEvent, Scheduler, allocation::Shares,
@@ -130,6 +130,12 @@ impl std::str::FromStr for Rule {
     }
 }
 
+/// What leaves now, or when to look again.
+enum Next {
+    Send(Assignment),
+    Wait(Option<Micros>),
+}
+
 /// By value, risk and price.
 #[derive(Clone, Debug)]
 pub struct Squall {
@@ -145,22 +151,16 @@ impl Scheduler for Squall {
         if self.order.is_obsolete(cx) {
             self.order.make(cx, &arrivals, self.has(Rule::Needs), self.has(Rule::Value));
         }
-        let mut wake = None;
-        if self.has(Rule::Rescue) {
-            let waiting =
-                self.order.kept(cx).next().map(|block| block.meta().deadline.unwrap_or(Micros::MAX));
-            match rescue::next(cx, &arrivals, |meta| self.wanted_by(meta), waiting) {
-                Rescue::Copy(assignment) => return Decision::Send(assignment),
-                Rescue::Wait(at) => wake = at,
+        let mut wake = self.order.review_at(cx);
+        for protect in [Self::rescue, Self::parity] {
+            match protect(self, cx, &arrivals) {
+                Next::Send(assignment) => return Decision::Send(assignment),
+                Next::Wait(at) => wake = wake.into_iter().chain(at).min(),
             }
         }
-        let parity = self
-            .has(Rule::Parity)
-            .then(|| parity::next(cx, &arrivals, |meta| self.wanted_by(meta)))
-            .flatten();
-        match parity.or_else(|| self.place(cx, &arrivals)).or_else(|| self.fill(cx, &arrivals)) {
+        match self.place(cx, &arrivals).or_else(|| self.fill(cx, &arrivals)) {
             Some(assignment) => Decision::Send(assignment),
-            None => Decision::Idle { wake: self.order.review_at(cx).into_iter().chain(wake).min() },
+            None => Decision::Idle { wake },
         }
     }
 
@@ -184,6 +184,22 @@ impl Scheduler for Squall {
 impl Squall {
     fn has(&self, rule: Rule) -> bool {
         self.without != rule
+    }
+
+    fn rescue(&self, cx: &Context<'_>, arrivals: &Arrivals) -> Next {
+        if !self.has(Rule::Rescue) {
+            return Next::Wait(None);
+        }
+        let waiting = self.order.kept(cx).next();
+        let waiting = waiting.map(|block| block.meta().deadline.unwrap_or(Micros::MAX));
+        rescue::next(cx, arrivals, |meta| self.wanted_by(meta), waiting)
+    }
+
+    fn parity(&self, cx: &Context<'_>, arrivals: &Arrivals) -> Next {
+        if !self.has(Rule::Parity) {
+            return Next::Wait(None);
+        }
+        parity::next(cx, arrivals, |meta| self.wanted_by(meta))
     }
 
     /// The first packets of the order that belong on a path that has room.

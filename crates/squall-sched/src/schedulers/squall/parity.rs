@@ -1,7 +1,10 @@
-//! How much parity a block gets, and where.
+//! How much parity blocks get, and where.
 
-use super::arrivals::Arrivals;
-use crate::{Assignment, BlockId, BlockMeta, Context, Micros, PathView};
+use super::{Next, arrivals::Arrivals};
+use crate::{
+    Assignment, Block, BlockId, BlockMeta, Context, MAX_PATHS, MAX_RUN, Micros, PathView, Work, WorkKind,
+    parity_symbols,
+};
 
 /// Share of blocks that may still need a repair.
 const RESIDUE: f64 = 0.005;
@@ -9,52 +12,118 @@ const RESIDUE: f64 = 0.005;
 const LEAST_LOSS: f64 = 0.001;
 /// Above it loss comes in runs, which parity cannot cover at a bearable price.
 const MOST_LOSS: f64 = 0.1;
+/// Parity over a run of small blocks leaves this much before the last moment, in microseconds.
+const MARGIN: Micros = 10_000;
 
-/// The first block that has left and lacks parity, with a path for it: rather not the one that carries most of its
-/// data. A block whose loss could be repaired in time gets none.
-pub(super) fn next(
-    cx: &Context<'_>,
-    arrivals: &Arrivals,
-    wanted_by: impl Fn(&BlockMeta) -> Micros,
-) -> Option<Assignment> {
-    let shortest = arrivals.shortest().filter(|_| cx.paths.iter().any(|path| path.loss >= LEAST_LOSS))?;
+/// Parity for the first block that has left and lacks it. A block whose loss could be repaired in time gets none. Small
+/// blocks of a channel have it in common: it waits for more of them up to the last moment.
+pub(super) fn next(cx: &Context<'_>, arrivals: &Arrivals, wanted_by: impl Fn(&BlockMeta) -> Micros) -> Next {
+    let has_loss = cx.paths.iter().any(|path| path.loss >= LEAST_LOSS);
+    let Some(shortest) = arrivals.shortest().filter(|_| has_loss) else { return Next::Wait(None) };
     let longest = notice(cx, |_| true);
+    let mut waiting = Waiting::default();
     for block in cx.queue.in_flight_from(BlockId(0)) {
         let (meta, Some(parity)) = (block.meta(), block.parity()) else { continue };
         let by = wanted_by(meta);
         let is_early = |notice: Micros| cx.now + notice + shortest < by;
         // Most blocks are early by any path, and need no look at what they took.
-        if block.unsent_bytes() > 0 || is_early(longest) {
+        if block.unsent_bytes() > 0 || is_early(longest) || waiting.has(meta.channel) {
             continue;
         }
         let sent = block.sent_bytes();
-        let carried = |path: &PathView| sent[usize::from(path.id.0)];
-        if is_early(notice(cx, |path| carried(path) > 0)) {
+        if is_early(notice(cx, |path| sent[usize::from(path.id.0)] > 0)) {
             continue;
         }
-        let loss = loss(cx, carried);
-        if !(LEAST_LOSS..MOST_LOSS).contains(&loss) {
-            continue;
+        let is_small = parity.data_symbols() == 1;
+        match if is_small { of_run(cx, arrivals, block, by) } else { of_block(cx, arrivals, block, by) } {
+            Next::Wait(Some(at)) => waiting.add(meta.channel, at),
+            Next::Wait(None) => {}
+            send @ Next::Send(_) => return send,
         }
-        let lacks = wanted(parity.data_symbols(), loss).saturating_sub(parity.sent());
-        let Some(work) = cx.queue.next_parity(meta.id).filter(|_| lacks > 0) else { continue };
-        let carried = |index: usize| carried(&cx.paths[index]);
-        let most = (0..cx.paths.len()).max_by_key(|index| carried(*index));
-        let in_time = arrivals.ready().filter(|index| cx.now + arrivals.at(*index) <= by);
-        let free = in_time.filter(|index| !arrivals.is_metered(*index) || carried(*index) > 0);
-        let Some(index) = free.min_by_key(|index| (Some(*index) == most, arrivals.at(*index))) else {
-            continue;
-        };
-        let arrives = cx.now + arrivals.after(index, u64::from(lacks) * u64::from(cx.paths[index].chunk));
-        let parity = Assignment::new(work, cx.paths[index].id, "a repair would be late");
-        return Some(parity.at_most(lacks).expected(arrives, by));
     }
-    None
+    Next::Wait(waiting.until)
 }
 
-/// The share of its packets that a block loses, by where they went.
-fn loss(cx: &Context<'_>, carried: impl Fn(&PathView) -> u32) -> f64 {
-    let bytes = |path: &PathView| f64::from(carried(path));
+/// Channels whose small blocks wait for more.
+#[derive(Default)]
+struct Waiting {
+    channels: [Option<u16>; 8],
+    until: Option<Micros>,
+}
+
+impl Waiting {
+    fn has(&self, channel: u16) -> bool {
+        self.channels.contains(&Some(channel))
+    }
+
+    fn add(&mut self, channel: u16, until: Micros) {
+        if let Some(free) = self.channels.iter_mut().find(|known| known.is_none()) {
+            *free = Some(channel);
+        }
+        self.until = Some(self.until.map_or(until, |before| before.min(until)));
+    }
+}
+
+/// What a block of several symbols lacks.
+fn of_block(cx: &Context<'_>, arrivals: &Arrivals, block: &Block, by: Micros) -> Next {
+    let Some(parity) = block.parity() else { return Next::Wait(None) };
+    let sent = block.sent_bytes();
+    let lacks = wanted(parity.data_symbols(), loss(cx, &sent)).saturating_sub(parity.sent());
+    let work = cx.queue.next_parity(block.meta().id).filter(|_| lacks > 0);
+    let path = path(cx, arrivals, &sent, by);
+    let (Some(work), Some(index)) = (work, path) else { return Next::Wait(None) };
+    Next::Send(assignment(cx, arrivals, index, work, lacks, by))
+}
+
+/// What the run of small blocks lacks that begins with this one.
+fn of_run(cx: &Context<'_>, arrivals: &Arrivals, first: &Block, by: Micros) -> Next {
+    let (mut sent, mut count) = ([0; MAX_PATHS], 0);
+    for block in cx.queue.run_from(first.meta().id) {
+        let bytes = block.sent_bytes();
+        sent.iter_mut().zip(bytes).for_each(|(sum, bytes)| *sum += bytes);
+        count += 1;
+    }
+    let symbols = wanted(count, loss(cx, &sent)).min(parity_symbols(count));
+    if !first.may_join_run() || symbols == 0 {
+        return Next::Wait(None);
+    }
+    let Some(index) = path(cx, arrivals, &sent, by) else { return Next::Wait(None) };
+    let work = Work { block: first.meta().id, range: 0..symbols, kind: WorkKind::RunParity };
+    let parity = assignment(cx, arrivals, index, work, symbols, by);
+    let takes = parity.forecast.map_or(0, |forecast| forecast.arrives - cx.now);
+    let last_moment = by.saturating_sub(takes + MARGIN);
+    if (count as usize) < MAX_RUN && cx.now < last_moment {
+        return Next::Wait(Some(last_moment));
+    }
+    Next::Send(parity)
+}
+
+fn assignment(
+    cx: &Context<'_>,
+    arrivals: &Arrivals,
+    index: usize,
+    work: Work,
+    symbols: u32,
+    by: Micros,
+) -> Assignment {
+    let path = &cx.paths[index];
+    let arrives = cx.now + arrivals.after(index, u64::from(symbols) * u64::from(path.chunk));
+    Assignment::new(work, path.id, "a repair would be late").at_most(symbols).expected(arrives, by)
+}
+
+/// A path for parity of what was sent on these, in bytes by path id: rather not the one that carried most, nor a metered one
+/// that carried nothing.
+fn path(cx: &Context<'_>, arrivals: &Arrivals, sent: &[u32; MAX_PATHS], by: Micros) -> Option<usize> {
+    let carried = |index: usize| sent[usize::from(cx.paths[index].id.0)];
+    let most = (0..cx.paths.len()).max_by_key(|index| carried(*index));
+    let in_time = arrivals.ready().filter(|index| cx.now + arrivals.at(*index) <= by);
+    let free = in_time.filter(|index| !arrivals.is_metered(*index) || carried(*index) > 0);
+    free.min_by_key(|index| (Some(*index) == most, arrivals.at(*index)))
+}
+
+/// The share of its packets that data loses, by where it went.
+fn loss(cx: &Context<'_>, sent: &[u32; MAX_PATHS]) -> f64 {
+    let bytes = |path: &PathView| f64::from(sent[usize::from(path.id.0)]);
     let all: f64 = cx.paths.iter().map(bytes).sum();
     let lost: f64 = cx.paths.iter().map(|path| bytes(path) * path.loss).sum();
     if all > 0.0 { lost / all } else { 0.0 }
@@ -66,10 +135,13 @@ fn notice(cx: &Context<'_>, takes: impl Fn(&PathView) -> bool) -> Micros {
     taken.map(|path| path.srtt * 9 / 8 + path.rtt_dev).max().unwrap_or(0)
 }
 
-/// The least number of parity symbols with which a block of this many data symbols, each symbol lost with this
-/// probability, needs a repair in no more than [`RESIDUE`] of all cases (Poisson's distribution, which is near the
-/// binomial one at a small loss).
+/// The least number of parity symbols with which this many data symbols, each symbol lost with this probability, need
+/// a repair in no more than [`RESIDUE`] of all cases (Poisson's distribution, which is near the binomial one at a small
+/// loss); none for a loss that is too low or too high.
 fn wanted(data: u32, loss: f64) -> u32 {
+    if !(LEAST_LOSS..MOST_LOSS).contains(&loss) {
+        return 0;
+    }
     let mut parity = 0;
     while parity < data.max(8) {
         let mean = f64::from(data + parity) * loss;
@@ -97,6 +169,6 @@ mod tests {
             [(25, 0.01), (55, 0.01), (105, 0.01), (105, 0.02)].map(|(n, p)| wanted(n, p)),
             [2, 3, 5, 7]
         );
-        assert_eq!([wanted(1, 0.01), wanted(1, 0.3)], [1, 7], "a small block is dear to protect");
+        assert_eq!([wanted(1, 0.01), wanted(1, 0.09)], [1, 2], "a small block is dear to protect");
     }
 }

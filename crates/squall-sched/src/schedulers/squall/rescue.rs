@@ -1,6 +1,6 @@
 //! Copies of what is under way on a silent path, at the last moment at which they can be in time.
 
-use super::arrivals::Arrivals;
+use super::{Next, arrivals::Arrivals};
 use crate::{
     Assignment, Block, BlockId, BlockMeta, Context, Micros, PathView, Segment, SegmentState, Work, WorkKind,
 };
@@ -8,25 +8,19 @@ use crate::{
 /// Copies leave this much before the last moment, in microseconds: predictions are no more exact.
 const MARGIN: Micros = 20_000;
 
-/// What to copy now, or when to look again.
-pub(super) enum Rescue {
-    Copy(Assignment),
-    Wait(Option<Micros>),
-}
-
 /// The first block that is in flight on silent paths alone and could be late, with a path for it.
 pub(super) fn next(
     cx: &Context<'_>,
     arrivals: &Arrivals,
     wanted_by: impl Fn(&BlockMeta) -> Micros,
     waiting: Option<Micros>,
-) -> Rescue {
+) -> Next {
     let indices = || 0..cx.paths.len();
     let silent = indices().filter(|index| arrivals.is_silent(*index));
     let silent = silent.fold(0, |set, index| set | cx.paths[index].id.bit());
     let Some(index) = arrivals.ready().find(|index| !arrivals.is_silent(*index)).filter(|_| silent != 0)
     else {
-        return Rescue::Wait(None);
+        return Next::Wait(None);
     };
     let path = &cx.paths[index];
     let mut wait: Option<Micros> = None;
@@ -52,9 +46,9 @@ pub(super) fn next(
         }
         let work = Work { block: block.meta().id, range: first.range(), kind: WorkKind::Copy };
         let copy = Assignment::new(work, path.id, "its path is silent, and a copy is just in time");
-        return Rescue::Copy(copy.expected(cx.now + takes, deadline));
+        return Next::Send(copy.expected(cx.now + takes, deadline));
     }
-    Rescue::Wait(wait)
+    Next::Wait(wait)
 }
 
 /// The first segment of a block that is in flight on silent paths alone and was never sent on `path`, and the bytes of

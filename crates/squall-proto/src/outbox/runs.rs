@@ -1,0 +1,121 @@
+//! Parity over runs of small blocks, until it has left.
+
+use std::ops::Range;
+
+use squall_sched::{BlockId, Micros, ParityFate, WorkKind};
+
+use super::{Ended, Outbox};
+use crate::{
+    parity,
+    path::Chunk,
+    wire::{Data, Member, RunParity, Stamp},
+};
+
+/// Parity over a run.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// The blocks, and until when they are wanted.
+    members: Vec<(BlockId, Option<Micros>)>,
+    symbol_size: u32,
+    /// The symbols that are sent, one after another.
+    symbols: Vec<u8>,
+}
+
+impl Run {
+    fn header(&self, at: Micros, index: u32) -> RunParity {
+        let left = |due: Option<Micros>| due.map(|due| due.saturating_sub(at));
+        let members = self.members.iter().map(|(id, due)| Member { block: id.0, left: left(*due) });
+        RunParity { members: members.collect(), sent: Stamp::at(at), symbol_size: self.symbol_size, index }
+    }
+}
+
+impl Outbox {
+    /// Computes so many symbols of parity over the run of small blocks that begins with `first`, or over as much of it as a
+    /// datagram of `most` bytes can name. Returns the size of a symbol.
+    pub(crate) fn begin_run(
+        &mut self,
+        now: Micros,
+        first: BlockId,
+        symbols: u32,
+        most: usize,
+    ) -> Option<u32> {
+        if symbols == 0 {
+            return None;
+        }
+        let mut run = Run { members: Vec::new(), symbol_size: 2, symbols: Vec::new() };
+        let mut data = Vec::new();
+        for block in self.queue.run_from(first) {
+            let meta = block.meta();
+            let header = self.header(meta.id, now)?;
+            let symbol = Member::write(&header, self.bytes(meta.id, &(0..meta.len))?);
+            let size_before = run.symbol_size;
+            run.symbol_size = run.symbol_size.max(symbol.len().next_multiple_of(2) as u32);
+            run.members.push((meta.id, meta.deadline.filter(|_| self.expire)));
+            if run.header(now, symbols).len() > most {
+                run.members.pop();
+                run.symbol_size = size_before;
+                break;
+            }
+            data.push(symbol);
+        }
+        let size = run.symbol_size as usize;
+        for symbol in &mut data {
+            symbol.resize(size, 0);
+        }
+        run.symbols = parity::encode(&data.concat(), run.symbol_size)?;
+        run.symbols.truncate(symbols as usize * size);
+        for (id, _) in &run.members {
+            self.queue.mark_in_run(*id, true);
+        }
+        self.runs.insert(first, run);
+        Some(size as u32)
+    }
+
+    /// A symbol of parity over the run that begins with `first`.
+    pub(crate) fn run_symbol(&self, first: BlockId, index: u32, at: Micros) -> Option<(RunParity, &[u8])> {
+        let run = self.runs.get(&first)?;
+        let symbol = run.symbols.chunks(run.symbol_size as usize).nth(index as usize)?;
+        Some((run.header(at, index), symbol))
+    }
+
+    /// A chunk was written to its end: parity over a run is not needed any more.
+    pub(crate) fn on_written(&mut self, chunk: &Chunk) {
+        if chunk.kind == WorkKind::RunParity {
+            self.runs.remove(&chunk.block);
+        }
+    }
+
+    /// What became of parity over a run. If none of it left, its blocks may have another one.
+    pub(crate) fn on_run(&mut self, first: BlockId, symbols: &Range<u32>, fate: ParityFate) {
+        let run = if fate == ParityFate::Acked { None } else { self.runs.remove(&first) };
+        let never_left = fate == ParityFate::Unsent && symbols.start == 0;
+        for (id, _) in run.filter(|_| never_left).into_iter().flat_map(|run| run.members) {
+            self.queue.mark_in_run(id, false);
+        }
+    }
+
+    /// The peer has a block that was sent, thanks to parity of a run.
+    pub(crate) fn on_rebuilt(&mut self, id: BlockId) -> Option<Ended> {
+        let block = self.queue.get(id).filter(|block| block.is_in_run() && block.fresh_bytes() == 0)?;
+        let all = 0..block.meta().len;
+        self.queue.mark_acked(id, all);
+        self.payloads.get_mut(&id)?.end_known = true;
+        self.end_if_complete(id)
+    }
+
+    /// The header of what is sent of a block, at its start.
+    pub(crate) fn header(&self, id: BlockId, at: Micros) -> Option<Data> {
+        let meta = *self.queue.get(id)?.meta();
+        Some(Data {
+            block: id.0,
+            reliable: meta.reliable,
+            previous: self.payloads.get(&id)?.previous,
+            priority: meta.priority,
+            offset: 0,
+            total: self.total(id),
+            channel: meta.channel,
+            left: self.time_left(&meta, at),
+            sent: Stamp::at(at),
+        })
+    }
+}
