@@ -72,5 +72,5 @@ fn check_run(run: &RunParity, payload: &[u8]) {
     );
     let mut alone = Vec::new();
     Item::RunParity(run.clone(), payload).encode(&mut alone);
-    assert_eq!(alone.len(), run.len());
+    assert_eq!(alone.len(), run.encoded_len());
 }

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::Args;
-use squall::{CongestionControl, Fingerprint};
+use squall::{CongestionControl, Fingerprint, sched::DEFAULT_SCHEDULER};
 use squall_terminal::error::usage;
 use squall_tunnel::config::{ConnectConfig, TrustConfig};
 
@@ -49,7 +49,7 @@ impl ConnectArgs {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PathArgs {
     /// Scheduler, with options, such as augur or minrtt(cap=250MB); see docs/schedulers.md
-    #[arg(long, value_name = "NAME", default_value = "minrtt", value_parser = parse_scheduler)]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_SCHEDULER, value_parser = parse_scheduler)]
     pub(crate) scheduler: String,
     #[arg(long, value_name = "NAME", default_value = "steady", help = format!(
         "Congestion control of all paths: {}", CongestionControl::names()

@@ -272,15 +272,19 @@ fn check_prints_a_summary_of_a_file_or_its_mistake() {
     );
     let checked = squall().args(["tunnel", "check"]).arg(&file).output().expect("starts");
     assert_eq!(checked.status.code(), Some(0), "{}", failure(&checked).0);
-    let summary = "entry: connects to host:1, scheduler minrtt, congestion steady\n\
+    let summary = "entry: connects to host:1, scheduler squall, congestion steady\n\
                 flow x: in udp://127.0.0.1:5000, ts, 300 ms, priority 2\n";
     assert_eq!(String::from_utf8_lossy(&checked.stdout), summary);
     assert!(checked.stderr.is_empty());
     let text = fs::read_to_string(&file).expect("is there");
-    fs::write(&file, text.replace("[connect]\n", "[connect]\nmetered = [\"127.0.0.3\"]\n"))
-        .expect("is written");
+    let costs = "scheduler = \"minrtt\"\n[connect]\nmetered = [\"127.0.0.3\"]\n";
+    fs::write(&file, text.replace("[connect]\n", costs)).expect("is written");
     let checked = squall().args(["tunnel", "check"]).arg(&file).output().expect("starts");
-    assert_eq!((checked.status.code(), &*String::from_utf8_lossy(&checked.stdout)), (Some(0), summary));
+    let summary = summary.replace("scheduler squall", "scheduler minrtt");
+    assert_eq!(
+        (checked.status.code(), String::from_utf8_lossy(&checked.stdout).into_owned()),
+        (Some(0), summary)
+    );
     let warning = String::from_utf8_lossy(&checked.stderr).into_owned();
     assert!(
         warning.starts_with("warning: metered has no effect with minrtt (") && warning.lines().count() == 1

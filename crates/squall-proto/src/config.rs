@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use squall_sched::{MAX_BLOCK, MAX_PATHS, Scheduler, StreamScheduler, schedulers::minrtt::MinRtt};
+use squall_sched::{MAX_BLOCK, MAX_PATHS, Scheduler, StreamScheduler, schedulers::squall::Squall};
 use squall_signal::WatermarkConfig;
 
 use crate::congestion::{SalsifyConfig, SqpConfig, SteadyConfig};
@@ -104,11 +104,11 @@ pub type AcceptFilter = Arc<dyn Fn(SocketAddr) -> bool + Send + Sync>;
 /// How sessions behave. One for all sessions of an endpoint.
 #[derive(Clone)]
 pub struct Config {
-    /// Who decides what goes where. Default: minRTT.
+    /// Who decides what goes where. Default: [`Squall`].
     pub scheduler: SchedulerFactory,
     /// Which channel's data is next when several wait. Default: the oldest block's, whatever its channel.
     pub streams: StreamScheduler,
-    /// Congestion controller of every path. Default: CUBIC.
+    /// Congestion controller of every path. Default: Steady.
     pub congestion: CongestionControl,
     /// Settings of [`CongestionControl::Sqp`].
     pub sqp: SqpConfig,
@@ -174,7 +174,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            scheduler: Arc::new(|| Box::new(MinRtt)),
+            scheduler: Arc::new(|| Box::<Squall>::default()),
             streams: StreamScheduler::default(),
             congestion: CongestionControl::default(),
             sqp: SqpConfig::default(),

@@ -6,6 +6,9 @@ use crate::{Cap, Capped, Scheduler, schedulers};
 
 type Builder = Box<dyn Fn(&mut Options) -> Result<Box<dyn Scheduler>, BuildError> + Send + Sync>;
 
+/// The scheduler of sessions that name none.
+pub const DEFAULT_SCHEDULER: &str = "squall";
+
 /// The schedulers that can be picked by name.
 ///
 /// ```

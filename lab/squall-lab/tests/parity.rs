@@ -172,7 +172,7 @@ fn small_blocks(scheduler: &'static str) -> (usize, f64) {
     let mut stage = Stage::with(LOSSY, 7, Config::default(), server);
     stage.world.session(Side::Server).expect("session").report_fates(true);
     for number in 0..4_500_u32 {
-        let data: Vec<u8> = (0..1_000).map(|at| (at * (number + 1) >> 3) as u8).collect();
+        let data: Vec<u8> = (0..1_000).map(|at| ((at * (number + 1)) >> 3) as u8).collect();
         stage.send(Side::Server, Block::new(data).unreliable().deadline(Duration::from_millis(80)));
         stage.run_for(2_000);
     }
@@ -180,7 +180,7 @@ fn small_blocks(scheduler: &'static str) -> (usize, f64) {
     let arrived: Vec<_> = stage.received(Side::Client).cloned().collect();
     for received in &arrived {
         let number = received.id.0 as u32;
-        assert!((0..1_000).zip(&received.data).all(|(at, byte)| *byte == (at * (number + 1) >> 3) as u8));
+        assert!((0..1_000).zip(&received.data).all(|(at, byte)| *byte == ((at * (number + 1)) >> 3) as u8));
     }
     let delivered = stage
         .fates(Side::Server)

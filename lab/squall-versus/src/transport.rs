@@ -67,8 +67,9 @@ impl TryFrom<String> for Transport {
 
 impl Transport {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         // The defaults of the tunnel.
+        Self::new("squall", Carrier::Squall { scheduler: "squall", congestion: "steady" }),
         Self::new("squall-minrtt", Carrier::Squall { scheduler: "minrtt", congestion: "steady" }),
         Self::new("squall-minrtt-cubic", Carrier::Squall { scheduler: "minrtt", congestion: "cubic" }),
         Self::new("squall-minrtt-salsify", Carrier::Squall { scheduler: "minrtt", congestion: "salsify" }),

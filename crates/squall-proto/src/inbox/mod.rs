@@ -137,7 +137,7 @@ impl Inbox {
         payload: &[u8],
     ) -> Result<(), InboxError> {
         self.take_chunk(now, path, transit, header, payload)?;
-        if self.has_waiting_runs() { self.rebuild_from_runs(now, path, transit) } else { Ok(()) }
+        if self.runs.wait() { self.rebuild_from_runs(now, path, transit) } else { Ok(()) }
     }
 
     fn take_chunk(

@@ -1,12 +1,16 @@
-//! Parity of incomplete blocks.
+//! Parity of incomplete blocks, and over runs of small ones.
 
-use squall_sched::{Micros, PathId};
+use squall_sched::{BlockId, Micros, PathId};
 
 use super::{Inbox, InboxError, Partial, symbols::Held};
 use crate::{
     parity,
-    wire::{Data, Repair},
+    wire::{Data, MAX_SYMBOL, Member, Repair, RunParity},
 };
+
+/// Bytes of small blocks that are kept for runs, and bytes of parity that waits, at most; less if an eighth of the reassembly
+/// memory is.
+const MOST_FOR_RUNS: u64 = 256 << 10;
 
 impl Inbox {
     /// Takes in a symbol of parity, as [`Self::on_data`] a chunk.
@@ -51,6 +55,68 @@ impl Inbox {
         *over = over.saturating_add(size);
         // The end of the block comes with it.
         self.fill(now, path, &Data { offset: total, ..header.clone() }, &[])
+    }
+
+    /// Takes in a symbol of parity over a run of small blocks, as [`Self::on_data`] a chunk.
+    ///
+    /// # Errors
+    /// If the peer breaks the protocol; the session must be closed.
+    pub fn on_run_parity(
+        &mut self,
+        now: Micros,
+        path: PathId,
+        transit: Micros,
+        run: &RunParity,
+        payload: &[u8],
+    ) -> Result<(), InboxError> {
+        if let Some(last) = run.members.last() {
+            self.check_window(last.block)?;
+        }
+        self.runs.are_used = true;
+        if run.members.iter().all(|member| self.finished.contains(member.block)) {
+            self.duplicates += payload.len() as u64;
+            return Ok(());
+        }
+        self.runs.hold(run, payload, self.room_for_runs());
+        self.rebuild_from_runs(now, path, transit)
+    }
+
+    /// Rebuilds what can be rebuilt. What is rebuilt may complete another run.
+    pub(super) fn rebuild_from_runs(
+        &mut self,
+        now: Micros,
+        path: PathId,
+        transit: Micros,
+    ) -> Result<(), InboxError> {
+        while let Some(rebuilt) = self.runs.next(|id| self.finished.contains(id))? {
+            for (header, payload) in rebuilt {
+                let refused = self.refusals.len();
+                self.take_chunk(now, path, transit, &header, &payload)?;
+                let is_taken = self.refusals.len() == refused;
+                self.rebuilt += u64::from(is_taken);
+                if is_taken && self.runs.rebuilt.len() < 2 * self.limits.open_blocks {
+                    self.runs.rebuilt.push_back(BlockId(header.block));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a block that arrived, if it is small and there are runs.
+    pub(super) fn keep_for_runs(&mut self, header: &Data, payload: &[u8]) {
+        if self.runs.are_used && payload.len() <= MAX_SYMBOL as usize {
+            let room = self.room_for_runs();
+            self.runs.keep(header.block, Member::write(header, payload), room);
+        }
+    }
+
+    pub(super) fn room_for_runs(&self) -> u64 {
+        MOST_FOR_RUNS.min(self.limits.reassembly / 8)
+    }
+
+    /// A block that was rebuilt by the parity of a run since last time, to be reported to the sender, who takes it for lost.
+    pub fn take_rebuilt(&mut self) -> Option<BlockId> {
+        self.runs.rebuilt.pop_front()
     }
 }
 

@@ -5,21 +5,18 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use squall_sched::{BlockId, Micros, PathId};
+use squall_sched::BlockId;
 
-use super::{Inbox, InboxError, symbols::Held};
+use super::{event::InboxError, symbols::Held};
 use crate::{
     parity,
-    wire::{Data, MAX_SYMBOL, Member, RunParity},
+    wire::{Data, Member, RunParity},
 };
-
-/// Bytes of small blocks that are kept, and bytes of parity that waits, at most; less if an eighth of the reassembly memory is.
-const MOST: u64 = 256 << 10;
 
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     /// Whether parity of a run has come.
-    are_used: bool,
+    pub(super) are_used: bool,
     /// Data symbols of the latest small blocks, by their ids.
     recent: BTreeMap<u64, Vec<u8>>,
     recent_bytes: u64,
@@ -27,7 +24,7 @@ pub(super) struct Runs {
     waiting: VecDeque<Waiting>,
     waiting_bytes: u64,
     /// Blocks that were rebuilt, of which the sender is to be informed.
-    rebuilt: VecDeque<BlockId>,
+    pub(super) rebuilt: VecDeque<BlockId>,
 }
 
 /// Parity of a run that waits.
@@ -38,83 +35,22 @@ struct Waiting {
 }
 
 /// A block that was rebuilt: its header and bytes.
-type Rebuilt = (Data, Vec<u8>);
-
-impl Inbox {
-    /// Takes in a symbol of parity over a run of small blocks, as [`Self::on_data`] a chunk.
-    ///
-    /// # Errors
-    /// If the peer breaks the protocol; the session must be closed.
-    pub fn on_run_parity(
-        &mut self,
-        now: Micros,
-        path: PathId,
-        transit: Micros,
-        run: &RunParity,
-        payload: &[u8],
-    ) -> Result<(), InboxError> {
-        if let Some(last) = run.members.last() {
-            self.check_window(last.block)?;
-        }
-        self.runs.are_used = true;
-        if run.members.iter().all(|member| self.finished.contains(member.block)) {
-            self.duplicates += payload.len() as u64;
-            return Ok(());
-        }
-        self.runs.hold(run, payload, self.room_for_runs());
-        self.rebuild_from_runs(now, path, transit)
-    }
-
-    /// Rebuilds what can be rebuilt. What is rebuilt may complete another run.
-    pub(super) fn rebuild_from_runs(
-        &mut self,
-        now: Micros,
-        path: PathId,
-        transit: Micros,
-    ) -> Result<(), InboxError> {
-        while let Some(rebuilt) = self.runs.next(|id| self.finished.contains(id))? {
-            for (header, payload) in rebuilt {
-                self.rebuilt += 1;
-                if self.runs.rebuilt.len() < 2 * self.limits.open_blocks {
-                    self.runs.rebuilt.push_back(BlockId(header.block));
-                }
-                self.take_chunk(now, path, transit, &header, &payload)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether parity of a run waits.
-    pub(super) fn has_waiting_runs(&self) -> bool {
-        !self.runs.waiting.is_empty()
-    }
-
-    /// Keeps a block that arrived, if it is small and there are runs.
-    pub(super) fn keep_for_runs(&mut self, header: &Data, payload: &[u8]) {
-        if self.runs.are_used && payload.len() <= MAX_SYMBOL as usize {
-            let room = self.room_for_runs();
-            self.runs.keep(header.block, Member::write(header, payload), room);
-        }
-    }
-
-    pub(super) fn room_for_runs(&self) -> u64 {
-        MOST.min(self.limits.reassembly / 8)
-    }
-
-    /// A block that was rebuilt by the parity of a run since last time, to be reported to the sender, who takes it for lost.
-    pub fn take_rebuilt(&mut self) -> Option<BlockId> {
-        self.runs.rebuilt.pop_front()
-    }
-}
+pub(super) type Rebuilt = (Data, Vec<u8>);
 
 impl Runs {
+    /// Whether parity waits.
+    pub(super) fn wait(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Bytes of blocks, and of parity.
     #[cfg(test)]
     pub(super) fn bytes(&self) -> [u64; 2] {
         [self.recent_bytes, self.waiting_bytes]
     }
 
-    fn keep(&mut self, id: u64, symbol: Vec<u8>, room: u64) {
+    /// Keeps the data symbol of a block, and as many others as there is room for.
+    pub(super) fn keep(&mut self, id: u64, symbol: Vec<u8>, room: u64) {
         self.recent_bytes += symbol.len() as u64;
         let before = self.recent.insert(id, symbol);
         self.recent_bytes -= before.map_or(0, |symbol| symbol.len() as u64);
@@ -125,7 +61,8 @@ impl Runs {
         }
     }
 
-    fn hold(&mut self, run: &RunParity, payload: &[u8], room: u64) {
+    /// Takes in a symbol of parity.
+    pub(super) fn hold(&mut self, run: &RunParity, payload: &[u8], room: u64) {
         let is_same = |waiting: &&mut Waiting| waiting.run.is_of(run);
         let held = match self.waiting.iter_mut().find(is_same) {
             Some(waiting) => &mut waiting.held,
@@ -149,7 +86,10 @@ impl Runs {
     }
 
     /// What the first run that can be solved has of blocks that have not ended. Runs that nothing can come of are dropped.
-    fn next(&mut self, has_ended: impl Fn(u64) -> bool) -> Result<Option<Vec<Rebuilt>>, InboxError> {
+    pub(super) fn next(
+        &mut self,
+        has_ended: impl Fn(u64) -> bool,
+    ) -> Result<Option<Vec<Rebuilt>>, InboxError> {
         let mut at = 0;
         while let Some(Waiting { run, held }) = self.waiting.get(at) {
             let lacks = |member: &&Member| !self.recent.contains_key(&member.block);

@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use squall_sched::{BlockId, Micros, ParityFate, WorkKind};
+use squall_sched::{BlockId, Micros, ParityFate};
 
 use super::{Ended, Outbox};
 use crate::{
     parity,
-    path::Chunk,
     wire::{Data, Member, RunParity, Stamp},
 };
 
@@ -30,7 +29,7 @@ impl Run {
 }
 
 impl Outbox {
-    /// Computes so many symbols of parity over the run of small blocks that begins with `first`, or over as much of it as a
+    /// Computes the first `symbols` of parity over the run of small blocks that begins with `first`, or over as much of it as a
     /// datagram of `most` bytes can name. Returns the size of a symbol.
     pub(crate) fn begin_run(
         &mut self,
@@ -51,7 +50,7 @@ impl Outbox {
             let size_before = run.symbol_size;
             run.symbol_size = run.symbol_size.max(symbol.len().next_multiple_of(2) as u32);
             run.members.push((meta.id, meta.deadline.filter(|_| self.expire)));
-            if run.header(now, symbols).len() > most {
+            if run.header(now, symbols).encoded_len() > most {
                 run.members.pop();
                 run.symbol_size = size_before;
                 break;
@@ -78,11 +77,9 @@ impl Outbox {
         Some((run.header(at, index), symbol))
     }
 
-    /// A chunk was written to its end: parity over a run is not needed any more.
-    pub(crate) fn on_written(&mut self, chunk: &Chunk) {
-        if chunk.kind == WorkKind::RunParity {
-            self.runs.remove(&chunk.block);
-        }
+    /// All symbols of parity over a run were written.
+    pub(crate) fn end_run(&mut self, first: BlockId) {
+        self.runs.remove(&first);
     }
 
     /// What became of parity over a run. If none of it left, its blocks may have another one.

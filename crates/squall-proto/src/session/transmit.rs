@@ -439,7 +439,9 @@ impl Session {
             front.expected_at += (8_000_000 * cost).checked_div(rate).unwrap_or(0);
             if front.range.is_empty() {
                 path.committed.pop_front();
-                self.outbox.on_written(&chunk);
+                if chunk.kind == WorkKind::RunParity {
+                    self.outbox.end_run(chunk.block);
+                }
             }
             path.committed_bytes = path.committed_bytes.saturating_sub(cost);
             if path.committed.is_empty() {
@@ -529,13 +531,13 @@ fn write(outbox: &mut Outbox, chunk: &Chunk, at: Micros, most: usize) -> Option<
     let (block, start) = (chunk.block, chunk.range.start);
     if chunk.kind == WorkKind::RunParity {
         let (run, symbol) = outbox.run_symbol(block, start, at)?;
-        return write_symbol(Item::RunParity(run, symbol), start, symbol.len(), most);
+        return write_symbol(&Item::RunParity(run, symbol), start, symbol.len(), most);
     }
     let header = outbox.header(block, at)?;
     if chunk.kind == WorkKind::Parity {
         let symbol = outbox.parity(block, start)?;
         let repair = Repair { block: header, symbol_size: symbol.len() as u32, index: start };
-        return write_symbol(Item::Repair(repair, symbol), start, symbol.len(), most);
+        return write_symbol(&Item::Repair(repair, symbol), start, symbol.len(), most);
     }
     let header = Data { offset: start, ..header };
     let room = most.saturating_sub(header.header_len()).max(1) as u32;
@@ -547,7 +549,7 @@ fn write(outbox: &mut Outbox, chunk: &Chunk, at: Micros, most: usize) -> Option<
     Some(Written { end, bytes: end - start, has_end: header.total.is_some(), datagram })
 }
 
-fn write_symbol(item: Item<'_>, index: u32, len: usize, most: usize) -> Option<Written> {
+fn write_symbol(item: &Item<'_>, index: u32, len: usize, most: usize) -> Option<Written> {
     let mut datagram = Vec::with_capacity(most);
     item.encode(&mut datagram);
     let fits = datagram.len() <= most;

@@ -161,7 +161,7 @@ pub enum WireError {
         /// How long the block is.
         total: u32,
     },
-    /// Parity that a run of so many blocks does not have.
+    /// Parity that a run of this number of blocks does not have.
     #[error("there is no parity symbol {index} of {size} bytes of a run of {blocks} blocks")]
     BadRun {
         /// How many blocks.

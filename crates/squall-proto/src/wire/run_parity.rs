@@ -53,7 +53,7 @@ pub struct RunParity {
 
 impl RunParity {
     /// Bytes of the item when encoded.
-    pub fn len(&self) -> usize {
+    pub fn encoded_len(&self) -> usize {
         let body = self.body_len();
         1 + varint::len(body as u64) + body
     }

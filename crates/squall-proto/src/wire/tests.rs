@@ -470,7 +470,7 @@ proptest! {
         let datagram = encode(&items);
         for item in &items {
             if let Item::RunParity(run, _) = item {
-                prop_assert_eq!(run.len(), encode(std::slice::from_ref(item)).len());
+                prop_assert_eq!(run.encoded_len(), encode(std::slice::from_ref(item)).len());
             }
         }
         prop_assert_eq!(decode(&datagram), Ok(items));

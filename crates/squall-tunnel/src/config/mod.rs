@@ -16,7 +16,9 @@ use std::{
 };
 
 use serde::Deserialize;
-use squall::{CongestionControl, Connect, Fingerprint, IdentityError, Interfaces, Trust};
+use squall::{
+    CongestionControl, Connect, Fingerprint, IdentityError, Interfaces, Trust, sched::DEFAULT_SCHEDULER,
+};
 use tracing::level_filters::LevelFilter;
 
 pub use flow::{End, FlowConfig, MAX_FLOWS, MAX_LATENCY, MAX_NAME, Playout, check_flows};
@@ -207,7 +209,7 @@ impl Config {
         Self {
             side,
             token,
-            scheduler: "minrtt".to_owned(),
+            scheduler: DEFAULT_SCHEDULER.to_owned(),
             congestion: CongestionControl::default(),
             flows: Vec::new(),
             metrics: None,

@@ -139,6 +139,15 @@ fn what_is_kept_has_a_bound() {
     assert!(kept(&case).into_iter().all(|bytes| bytes > 10_000), "the bound was reached: {:?}", kept(&case));
 }
 
+#[test]
+fn what_is_refused_is_not_reported_as_rebuilt() {
+    let mut case = warm();
+    let large = Small::new(vec![block(1, 1_001)]);
+    assert_eq!(large.parity(&mut case, 0), Ok(()));
+    assert_eq!((case.inbox.take_rebuilt(), case.inbox.rebuilt_blocks()), (None, 1), "the first one alone");
+    assert_eq!(case.inbox.take_refusal(), Some((BlockId(1), RefuseReason::TooLarge)));
+}
+
 proptest! {
     /// Whatever is lost, and in whatever order the rest arrives: a block is there if it arrived, or if no more are
     /// missing than symbols arrived.

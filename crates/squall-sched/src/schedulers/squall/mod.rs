@@ -76,11 +76,20 @@ pub(super) const ENTRY: Entry = Entry {
     signal: false,
 };
 
+/// Within which a block without a deadline should arrive.
+const LATENCY_MS: u64 = 100;
+
 pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
     let price = options.take("price", Span(None))?;
-    let latency = 1_000 * options.take_in("latency", 100, 1..=60_000)?;
+    let latency = 1_000 * options.take_in("latency", LATENCY_MS, 1..=60_000)?;
     let without = options.take("without", Rule::Nothing)?;
     Ok(Box::new(Squall { price: price.0, latency, without, order: Order::default() }))
+}
+
+impl Default for Squall {
+    fn default() -> Self {
+        Self { price: None, latency: 1_000 * LATENCY_MS, without: Rule::Nothing, order: Order::default() }
+    }
 }
 
 /// A time in milliseconds, or none.

@@ -212,7 +212,7 @@ public final class Session implements AutoCloseable {
             return roots(PlatformRoots.list());
         }
 
-        /** The scheduler, with options: {@code storm(alpha=0.5)}. Default: {@code minrtt}. */
+        /** The scheduler, with options: {@code storm(alpha=0.5)}. Default: {@code squall}. */
         public Builder scheduler(String description) {
             scheduler = description;
             return this;
