@@ -10,7 +10,7 @@ use squall_net::{Direction, log};
 use squall_proto::{Block, BlockFate, Config, CongestionControl, PacketFate, PacketLog, sched::PathId};
 use squall_units::Micros;
 
-use stage::Stage;
+use stage::{Stage, plain};
 
 const PATHS: [&str; 2] = [
     "name='a'\nrate='12mbps'\ndelay='15ms'\nloss='2%'\nduplicate='1%'\n\
@@ -40,7 +40,7 @@ fn the_ledger_agrees_with_the_emulators_log() {
 
 fn compare(seed: u64) {
     // It slows down for the losses of the first path, so that both carry the blocks.
-    let cubic = Config { congestion: CongestionControl::Cubic, ..Config::default() };
+    let cubic = Config { congestion: CongestionControl::Cubic, ..plain() };
     let mut stage = Stage::with(&PATHS, seed, cubic.clone(), cubic);
     stage.world.session(Side::Server).unwrap().keep_log(true);
     for path in 0..2 {

@@ -48,7 +48,7 @@ fn blocks_travel_both_ways_at_once() {
 fn outage(dead: usize, seed: u64) -> Vec<[f64; 2]> {
     let mut paths = [TWO_PATHS[0].to_owned(), TWO_PATHS[1].to_owned()];
     paths[dead].push_str("\nevents=[{at='5s', outage='3s'}]");
-    let mut stage = Stage::connected(&[&paths[0], &paths[1]], seed);
+    let mut stage = Stage::plain(&[&paths[0], &paths[1]], seed);
     stage.saturate(Side::Server, 10_000_000, 100_000)
 }
 
@@ -567,7 +567,7 @@ fn every_path_that_died_is_opened_again_the_first_one_too() {
 #[test]
 fn a_receiver_gives_nothing_up_for_an_outage_long_past() {
     let held = "name='a'\nrate='20mbps'\ndelay='10ms'\nqueue='250kB'\noutage='hold'\nevents=[{at='2s', outage='8s'}]";
-    let mut stage = Stage::connected(&[held], 43);
+    let mut stage = Stage::plain(&[held], 43);
     let block = |kind| Block::new(vec![kind; 20_000]).deadline(Duration::from_millis(200));
     while stage.world.now() < 10_100_000 {
         stage.send(Side::Server, block(0));

@@ -12,7 +12,7 @@ use crate::stage::{Stage, TWO_PATHS};
 
 #[test]
 fn a_block_that_cannot_arrive_in_time_expires_at_both_ends() {
-    let mut stage = Stage::connected(&["name='a'\nrate='1mbps'\ndelay='20ms'\nqueue='20kB'"], 8);
+    let mut stage = Stage::plain(&["name='a'\nrate='1mbps'\ndelay='20ms'\nqueue='20kB'"], 8);
     // 0.8 s of sending for a deadline of 0.3 s.
     let id = stage.send(Side::Server, Block::new(vec![1; 100_000]).deadline(Duration::from_millis(300)));
     let next = stage.send(Side::Server, Block::new(vec![2; 10_000]));

@@ -2,11 +2,13 @@
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+use std::sync::Arc;
+
 use squall_lab::world::{Side, World};
 use squall_net::PathConfig;
 use squall_proto::{
     Block, BlockFate, CloseReason, Config, Event, Missed, PathChange, PathStats, Received,
-    sched::{BlockId, PathId},
+    sched::{BlockId, PathId, schedulers::minrtt::MinRtt},
 };
 use squall_units::Micros;
 
@@ -15,6 +17,11 @@ pub(crate) const TWO_PATHS: &[&str; 2] = &[
     "name='wifi'\nrate='20mbps'\ndelay='15ms'\nqueue='75kB'",
     "name='lte'\nrate='10mbps'\ndelay='40ms'\nqueue='100kB'",
 ];
+
+/// A scheduler without a judgement of its own, for what the session does by itself.
+pub(crate) fn plain() -> Config {
+    Config { scheduler: Arc::new(|| Box::new(MinRtt)), ..Config::default() }
+}
 
 /// A world, and everything that happened in it.
 pub(crate) struct Stage {
@@ -26,6 +33,11 @@ impl Stage {
     /// Both sides up, both paths too.
     pub(crate) fn connected(paths: &[&str], seed: u64) -> Self {
         Self::with(paths, seed, Config::default(), Config::default())
+    }
+
+    /// The same, with [`plain`] schedulers.
+    pub(crate) fn plain(paths: &[&str], seed: u64) -> Self {
+        Self::with(paths, seed, plain(), plain())
     }
 
     pub(crate) fn unconnected(paths: &[&str], seed: u64, client: Config, server: Config) -> Self {
