@@ -97,6 +97,8 @@ pub struct PathView {
     /// What the path carries, in bits per second, as its controller estimates it; while that is still looking for the rate,
     /// window over smoothed RTT. [`Self::bandwidth`] is lower where few packets at a time show little.
     pub rate: u64,
+    /// Whether the path may carry much more than [`Self::rate`]: its controller is in slow start, or has no estimate yet.
+    pub rate_grows: bool,
     /// Signal factor F in (0, 1]: 1 unless the radio gave a warning.
     pub factor: f64,
     /// Whether bytes on this path cost money.
@@ -197,6 +199,7 @@ impl PathView {
             factor: 1.0,
             metered: false,
             budget: None,
+            rate_grows: false,
         }
     }
 }

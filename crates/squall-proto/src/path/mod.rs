@@ -61,6 +61,8 @@ pub(crate) struct Path {
     pub(crate) bottleneck_of_flights: Bottleneck,
     /// Window as the controller says.
     pub(crate) window: u64,
+    /// The controller doubles it within a round trip.
+    pub(crate) slow_start: bool,
     /// What the path carries as the controller estimates it, in bits per second.
     pub(crate) capacity: Option<u64>,
     /// What that is going to be.
@@ -102,6 +104,7 @@ impl Path {
             bottleneck: Bottleneck::default(),
             bottleneck_of_flights: Bottleneck::of_samples_from(4 * MAX_PACKET),
             window: 0,
+            slow_start: false,
             capacity: None,
             forecast: Forecast::default(),
             forecast_at: 0,
@@ -226,7 +229,7 @@ impl Path {
     }
 
     /// What schedulers see. `owd` is what was measured, over all paths, `rate` what the path carries.
-    pub(crate) fn view(&self, now: Micros, chunk: u32, owd: Micros, rate: u64) -> PathView {
+    pub(crate) fn view(&self, now: Micros, chunk: u32, owd: Micros, rate: u64, rate_grows: bool) -> PathView {
         let window = self.effective_window();
         PathView {
             id: self.id,
@@ -248,6 +251,7 @@ impl Path {
             overhead: PACKET_OVERHEAD,
             bandwidth: self.bandwidth(now),
             rate,
+            rate_grows,
             factor: self.life.factor(),
             metered: self.metered,
             budget: self.budget(chunk),

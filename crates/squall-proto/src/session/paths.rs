@@ -159,10 +159,11 @@ impl Session {
         let path = &mut self.conn.paths[id];
         let ledger = path.quic.ledger.lock();
         (path.window, path.capacity) = (ledger.window, ledger.capacity);
-        let (rate, slow_start) = (ledger.pacing_rate, ledger.slow_start);
+        path.slow_start = ledger.slow_start;
+        let rate = ledger.pacing_rate;
         drop(ledger);
         let window = path.effective_window();
-        path.pacer.update(at, rate, window, path.rtt.steady, slow_start, packet);
+        path.pacer.update(at, rate, window, path.rtt.steady, path.slow_start, packet);
     }
 
     /// The fates of the packets in flight on a path will not be known: their data is repaired where that is wanted.

@@ -240,6 +240,23 @@ fn what_cannot_be_in_time_fills_no_queue() {
 }
 
 #[test]
+fn a_path_that_may_carry_more_than_it_shows_is_given_more() {
+    // 90 ms bring 75 packets, of 150.
+    let mut one = stage("", &[20]);
+    one.hand_over(due_in(100, 150));
+    assert_eq!(one.send_all().len(), 41, "what cannot be in time fills no queue");
+    let mut one = stage("", &[20]);
+    one.path(0).rate_grows = true;
+    one.hand_over(due_in(100, 150));
+    assert_eq!(one.send_all().len(), 150);
+    // Not what is due before anything can arrive.
+    let mut one = stage("", &[20]);
+    one.path(0).rate_grows = true;
+    one.hand_over(due_in(9, 150));
+    assert_eq!(one.send_all().len(), 41);
+}
+
+#[test]
 fn what_begins_a_group_is_tried_without_the_margin() {
     // 65 ms bring 55 packets, and 45 with the margin.
     let mut one = stage("", &[20]);

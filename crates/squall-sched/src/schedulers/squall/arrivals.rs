@@ -28,6 +28,7 @@ struct Arrival {
     is_silent: bool,
     is_metered: bool,
     is_calm: bool,
+    grows: bool,
 }
 
 /// All paths, in the order of the context.
@@ -55,6 +56,7 @@ impl Arrivals {
                 is_silent,
                 is_metered: path.metered,
                 is_calm: is_calm(path),
+                grows: path.rate_grows,
             };
         }
         Self { paths, count: cx.paths.len().min(MAX_PATHS) }
@@ -115,10 +117,13 @@ impl Arrivals {
         self.all().iter().filter(|path| path.is_open).map(|path| path.at).min()
     }
 
-    /// Bytes that can arrive within this time.
+    /// Bytes that can arrive within this time; no bound while that of a path is not known.
     pub(super) fn within(&self, time: Micros) -> u64 {
-        let open = self.all().iter().filter(|path| path.is_open);
-        open.map(|path| path.rate.saturating_mul(time.saturating_sub(path.at)) / 8_000_000).sum()
+        let open = || self.all().iter().filter(|path| path.is_open);
+        if open().any(|path| path.grows && path.at < time) {
+            return u64::MAX;
+        }
+        open().map(|path| path.rate.saturating_mul(time.saturating_sub(path.at)) / 8_000_000).sum()
     }
 
     /// `bytes` divided over the paths so that all parts arrive together.
