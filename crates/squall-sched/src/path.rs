@@ -97,7 +97,7 @@ pub struct PathView {
     /// What the path carries, in bits per second, as its controller estimates it; while that is still looking for the rate,
     /// window over smoothed RTT. [`Self::bandwidth`] is lower where few packets at a time show little.
     pub rate: u64,
-    /// Whether the path may carry much more than [`Self::rate`]: its controller is in slow start, or has no estimate yet.
+    /// Whether the path may carry much more than [`Self::rate`]: its controller is in slow start.
     pub rate_grows: bool,
     /// Signal factor F in (0, 1]: 1 unless the radio gave a warning.
     pub factor: f64,

@@ -48,16 +48,6 @@ pub(crate) fn predicted_rate(control: CongestionControl, path: &Path, now: Micro
     }
 }
 
-/// Whether a path may carry much more than [`predicted_rate`]: its controller is in slow start, or has no estimate yet.
-pub(crate) fn may_grow(control: CongestionControl, path: &Path) -> bool {
-    match control {
-        CongestionControl::Steady | CongestionControl::Sqp | CongestionControl::Salsify => {
-            path.capacity.is_none()
-        }
-        _ => path.slow_start,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use squall_sched::PathId;

@@ -285,12 +285,12 @@ mod tests {
         let mut path = up(PathId(0), 0);
         path.rtt.sample(1, 20_000, Sample::Data);
         path.committed_bytes = 2_400;
-        assert_eq!(path.view(0, 1_000, 10_000, 0, false).owd, 10_000, "the rate is unknown");
+        assert_eq!(path.view(0, 1_000, 10_000, 0).owd, 10_000, "the rate is unknown");
         path.capacity = Some(300_000);
         // All of it takes so long at 300 kbps; the acknowledgement takes the last 10 ms of that.
         let bytes = 2_400 + 1_000 + u64::from(PACKET_OVERHEAD);
-        assert_eq!(path.view(0, 1_000, 10_000, 0, false).owd, bytes * 8_000_000 / 300_000 - 10_000);
-        assert_eq!(path.view(0, 1_000, 200_000, 0, false).owd, 200_000, "what was measured is longer");
+        assert_eq!(path.view(0, 1_000, 10_000, 0).owd, bytes * 8_000_000 / 300_000 - 10_000);
+        assert_eq!(path.view(0, 1_000, 200_000, 0).owd, 200_000, "what was measured is longer");
     }
 
     #[test]

@@ -229,7 +229,7 @@ impl Path {
     }
 
     /// What schedulers see. `owd` is what was measured, over all paths, `rate` what the path carries.
-    pub(crate) fn view(&self, now: Micros, chunk: u32, owd: Micros, rate: u64, rate_grows: bool) -> PathView {
+    pub(crate) fn view(&self, now: Micros, chunk: u32, owd: Micros, rate: u64) -> PathView {
         let window = self.effective_window();
         PathView {
             id: self.id,
@@ -251,7 +251,7 @@ impl Path {
             overhead: PACKET_OVERHEAD,
             bandwidth: self.bandwidth(now),
             rate,
-            rate_grows,
+            rate_grows: self.slow_start,
             factor: self.life.factor(),
             metered: self.metered,
             budget: self.budget(chunk),

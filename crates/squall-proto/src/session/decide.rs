@@ -6,7 +6,7 @@ use squall_sched::{Assignment, Block, Context, Decision, Micros, WorkKind, capac
 
 use super::Session;
 use crate::{
-    capacity::{may_grow, predicted_rate},
+    capacity::predicted_rate,
     outbox::Ending,
     path::{Chunk, Life, PACKET_OVERHEAD, Path, one_way_delays},
     wire::{MAX_DATA_HEADER, MAX_REPAIR_HEADER, MAX_SYMBOL},
@@ -135,9 +135,8 @@ impl Session {
         self.viewed_at = now;
         self.views.clear();
         let up = paths.zip(delays).filter(|(path, _)| path.life.is_up());
-        self.views.extend(up.map(|(path, owd)| {
-            path.view(now, chunk, owd, predicted_rate(control, path, now), may_grow(control, path))
-        }));
+        self.views
+            .extend(up.map(|(path, owd)| path.view(now, chunk, owd, predicted_rate(control, path, now))));
         if self.views.iter().any(|v| v.usable) {
             return;
         }
