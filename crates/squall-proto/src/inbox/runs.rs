@@ -138,7 +138,7 @@ impl Runs {
 impl RunParity {
     /// Whether it is of the same run.
     fn is_of(&self, other: &Self) -> bool {
-        let blocks = |run: &Self| run.members.iter().map(|member| member.block).collect::<Vec<_>>();
-        self.symbol_size == other.symbol_size && blocks(self) == blocks(other)
+        let blocks = self.members.iter().map(|member| member.block);
+        self.symbol_size == other.symbol_size && blocks.eq(other.members.iter().map(|member| member.block))
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{Next, arrivals::Arrivals};
 use crate::{
-    Assignment, Block, BlockId, BlockMeta, Context, MAX_PATHS, MAX_RUN, Micros, PathView, Work, WorkKind,
-    parity_symbols,
+    Assignment, Block, BlockId, BlockMeta, Context, MAX_PATHS, MAX_RUN, Micros, Parity, PathView, Work,
+    WorkKind, parity_symbols,
 };
 
 /// Share of blocks that may still need a repair.
@@ -35,7 +35,12 @@ pub(super) fn next(cx: &Context<'_>, arrivals: &Arrivals, wanted_by: impl Fn(&Bl
             continue;
         }
         let is_small = parity.data_symbols() == 1;
-        match if is_small { of_run(cx, arrivals, block, by) } else { of_block(cx, arrivals, block, by) } {
+        let next = if is_small {
+            of_run(cx, arrivals, block, by)
+        } else {
+            of_block(cx, arrivals, meta.id, parity, &sent, by)
+        };
+        match next {
             Next::Wait(Some(at)) => waiting.add(meta.channel, at),
             Next::Wait(None) => {}
             send @ Next::Send(_) => return send,
@@ -65,12 +70,17 @@ impl Waiting {
 }
 
 /// What a block of several symbols lacks.
-fn of_block(cx: &Context<'_>, arrivals: &Arrivals, block: &Block, by: Micros) -> Next {
-    let Some(parity) = block.parity() else { return Next::Wait(None) };
-    let sent = block.sent_bytes();
-    let lacks = wanted(parity.data_symbols(), loss(cx, &sent)).saturating_sub(parity.sent());
-    let work = cx.queue.next_parity(block.meta().id).filter(|_| lacks > 0);
-    let path = path(cx, arrivals, &sent, by);
+fn of_block(
+    cx: &Context<'_>,
+    arrivals: &Arrivals,
+    block: BlockId,
+    parity: &Parity,
+    sent: &[u32; MAX_PATHS],
+    by: Micros,
+) -> Next {
+    let lacks = wanted(parity.data_symbols(), loss(cx, sent)).saturating_sub(parity.sent());
+    let work = cx.queue.next_parity(block).filter(|_| lacks > 0);
+    let path = path(cx, arrivals, sent, by);
     let (Some(work), Some(index)) = (work, path) else { return Next::Wait(None) };
     Next::Send(assignment(cx, arrivals, index, work, lacks, by))
 }
