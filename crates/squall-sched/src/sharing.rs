@@ -9,6 +9,8 @@ pub enum Sharing {
     /// Every byte takes one of the paths: the session carries the sum of what they carry.
     #[default]
     Sum,
+    /// The same over the paths that are not metered, and over the others only while none of them is in use.
+    Free,
     /// Every byte takes every path: the session carries what the best path carries.
     Best,
     /// Everything takes this path.
@@ -25,20 +27,22 @@ impl Sharing {
         let named = match self {
             Self::Only(path) => Some(path),
             Self::Primary(path) => path,
-            Self::Sum | Self::Best => None,
+            Self::Sum | Self::Free | Self::Best => None,
         };
-        let (mut all, mut first, mut free) = (0, 0, 0);
+        let (mut all, mut free) = (0, 0);
         for (id, is_metered) in in_use {
-            let first_of = |before: u8| if before == 0 { id.bit() } else { before };
-            first = first_of(first);
-            free = if is_metered { free } else { first_of(free) };
             all |= id.bit();
+            free |= if is_metered { 0 } else { id.bit() };
         }
+        let first = |set: u8| set & set.wrapping_neg();
         let named = named.map_or(0, PathId::bit) & all;
         match self {
             Self::Sum | Self::Best => all,
+            Self::Free => [free, all].into_iter().find(|set| *set != 0).unwrap_or(0),
             Self::Only(_) => named,
-            Self::Primary(_) => [named, free, first].into_iter().find(|set| *set != 0).unwrap_or(0),
+            Self::Primary(_) => {
+                [named, first(free), first(all)].into_iter().find(|set| *set != 0).unwrap_or(0)
+            }
         }
     }
 }
@@ -60,6 +64,9 @@ mod tests {
     fn the_paths_that_a_scheduler_uses_carry() {
         assert_eq!(carriers(Sharing::Sum, &PATHS), [0, 1, 2]);
         assert_eq!(carriers(Sharing::Best, &PATHS), [0, 1, 2]);
+        assert_eq!(carriers(Sharing::Free, &PATHS), [1]);
+        assert_eq!(carriers(Sharing::Free, &[PATHS[1], (PathId(2), false)]), [1, 2]);
+        assert_eq!(carriers(Sharing::Free, &[PATHS[0], PATHS[2]]), [0, 2]);
         assert_eq!(carriers(Sharing::Only(PathId(2)), &PATHS), [2]);
         assert!(carriers(Sharing::Only(PathId(2)), &PATHS[..2]).is_empty());
         assert_eq!(carriers(Sharing::Primary(None), &PATHS), [1]);
@@ -75,6 +82,7 @@ mod tests {
         assert_eq!(sharing("sp"), Sharing::Only(PathId(0)));
         assert_eq!(sharing("sp(cap=2MB, path=1)"), Sharing::Only(PathId(1)));
         assert_eq!(sharing("redundant"), Sharing::Best);
+        assert_eq!(sharing("squall(price=20)"), Sharing::Free);
         for half in ["augur", "augur-retransmit", "augur-switch"] {
             assert_eq!(sharing(half), Sharing::Primary(None));
             assert_eq!(sharing(&format!("{half}(primary=1, cap=1GB)")), Sharing::Primary(Some(PathId(1))));

@@ -217,7 +217,7 @@ impl Session {
     fn add_up(&self, of_paths: impl Iterator<Item = f64>) -> f64 {
         match self.scheduler.sharing() {
             Sharing::Best => of_paths.fold(0.0, f64::max),
-            Sharing::Sum | Sharing::Only(_) | Sharing::Primary(_) => of_paths.sum(),
+            Sharing::Sum | Sharing::Free | Sharing::Only(_) | Sharing::Primary(_) => of_paths.sum(),
         }
     }
 

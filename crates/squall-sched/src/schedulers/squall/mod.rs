@@ -48,7 +48,7 @@ mod rescue;
 use self::{arrivals::Arrivals, order::Order};
 use crate::{
     Assignment, Block, BlockMeta, BuildError, Context, Decision, Entry, Micros, OptionSpec, Options,
-    SchedEvent, Scheduler, allocation::Shares,
+    SchedEvent, Scheduler, Sharing, allocation::Shares,
 };
 
 pub(super) const ENTRY: Entry = Entry {
@@ -187,6 +187,11 @@ impl Scheduler for Squall {
 
     fn judges_deadlines(&self) -> bool {
         self.has(Rule::Value)
+    }
+
+    /// An encoder is not to fill metered paths.
+    fn sharing(&self) -> Sharing {
+        Sharing::Free
     }
 }
 
