@@ -20,7 +20,7 @@ fn a_short_demo_reports_what_it_measured() {
         let runs: serde_json::Value = serde_json::from_slice(&output.stdout).expect("nothing but JSON");
         let runs = runs.get("runs").unwrap_or(&runs).as_array().expect("a list");
         let names: Vec<_> = runs.iter().map(|run| run["scheduler"].as_str().expect("is text")).collect();
-        assert_eq!(names, ["minrtt", "storm", "storm+follow"]);
+        assert_eq!(names, ["minrtt", "storm", "squall+swm"]);
         for run in runs {
             let total = &run["flows"][0]["total"];
             assert_eq!(total["offered_blocks"], 180);

@@ -22,7 +22,7 @@ use squall_units::Rate;
 )]
 pub(crate) struct DemoArgs {
     /// Schedulers to compare, one to four, separated by commas
-    #[arg(long, alias = "scheduler", value_name = "LIST", default_value = "minrtt,storm,storm+follow")]
+    #[arg(long, alias = "scheduler", value_name = "LIST", default_value = "minrtt,storm,squall+swm")]
     pub(super) schedulers: String,
     /// Length; the scenario's if not given
     #[arg(long, value_name = "N")]

@@ -7,6 +7,7 @@ use squall_lab::{
     Scenario, Traffic,
     traffic::{Film, Kind, ReliableFrames, Video},
 };
+use squall_proto::CongestionControl;
 use squall_terminal::error::{usage, whole};
 use squall_units::Span;
 
@@ -33,7 +34,8 @@ pub(super) fn load(args: &DemoArgs) -> anyhow::Result<Scenario> {
             squall_terminal::input::check(file)?;
             Scenario::load(file).map_err(usage)?
         }
-        None => Scenario::parse(SCRIPT, SCRIPT_NAME).map_err(whole)?,
+        // The file has the congestion control of the papers, a demo that of applications.
+        None => Scenario { congestion: CongestionControl::Steady, ..built_in()? },
     };
     let name = args.scenario.as_deref().unwrap_or(Path::new(SCRIPT_NAME)).display().to_string();
     if let Some(seconds) = args.seconds {
@@ -58,6 +60,10 @@ pub(super) fn load(args: &DemoArgs) -> anyhow::Result<Scenario> {
     flow.dependencies = true;
     flow.traffic = Traffic::Film(encoded(args, video, scenario.duration_us, scenario.seeds[0])?);
     Ok(scenario)
+}
+
+fn built_in() -> anyhow::Result<Scenario> {
+    Scenario::parse(SCRIPT, SCRIPT_NAME).map_err(whole)
 }
 
 /// The film that a demo plays.
