@@ -82,6 +82,8 @@ pub struct PathView {
     pub loss: f64,
     /// Congestion window in bytes.
     pub window: u64,
+    /// For how long the window stays full, if it is: until the oldest packet in flight should be acknowledged.
+    pub opens_in: Micros,
     /// Bytes in flight, including what is assigned to the path and waits for its pacer.
     pub in_flight: u64,
     /// Of these, bytes that have not left yet, because the path is paced.
@@ -114,12 +116,13 @@ impl PathView {
         self.budget.map_or(left, |b| left.min(b))
     }
 
-    /// When a packet arrives, from now on, that leaves behind what is in flight and `bytes` more. What is in flight needs
-    /// its time at the rate of the path, of which half a round trip is the way back of its acknowledgements.
+    /// When a packet arrives, from now on, that leaves behind what is in flight and `bytes` more, as soon as the window has
+    /// room. What is in flight needs its time at the rate of the path, of which half a round trip is the way back of its
+    /// acknowledgements.
     pub fn arrives_in(&self, bytes: u64) -> Micros {
         let queued = 8_000_000 * (self.in_flight + bytes + u64::from(self.chunk + self.overhead));
         let drained = queued.checked_div(self.rate).unwrap_or(0).saturating_sub(self.back);
-        self.delay.max(drained)
+        (self.opens_in + self.delay).max(drained)
     }
 
     /// Payload bytes of blocks that the budget pays for; without a budget there is no bound.
@@ -199,6 +202,7 @@ impl PathView {
             factor: 1.0,
             metered: false,
             budget: None,
+            opens_in: 0,
             rate_grows: false,
         }
     }
@@ -270,6 +274,9 @@ mod tests {
         assert_eq!((path.arrives_in(0), path.arrives_in(1)), (11_000, 11_001));
         path.in_flight = 28_000;
         assert_eq!((path.arrives_in(0), path.arrives_in(5_000)), (20_000, 25_000));
+        path.opens_in = 12_000;
+        assert_eq!((path.arrives_in(0), path.arrives_in(5_000)), (23_000, 25_000), "it waits for the window");
+        path.opens_in = 0;
         path.rate = 0;
         assert_eq!(path.arrives_in(5_000), 11_000, "the rate is unknown");
     }

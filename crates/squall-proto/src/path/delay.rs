@@ -200,7 +200,10 @@ mod tests {
     use squall_sched::PathId;
 
     use super::*;
-    use crate::{path::PACKET_OVERHEAD, steering::QuicPath};
+    use crate::{
+        path::{PACKET_OVERHEAD, flight::InFlight},
+        steering::QuicPath,
+    };
 
     fn delays<'a>(paths: impl IntoIterator<Item = &'a Path, IntoIter: Clone>, now: Micros) -> Vec<Micros> {
         one_way_delays(paths.into_iter(), now).collect()
@@ -291,6 +294,21 @@ mod tests {
         let bytes = 2_400 + 1_000 + u64::from(PACKET_OVERHEAD);
         assert_eq!(path.view(0, 1_000, 10_000, 0).owd, bytes * 8_000_000 / 300_000 - 10_000);
         assert_eq!(path.view(0, 1_000, 200_000, 0).owd, 200_000, "what was measured is longer");
+    }
+
+    #[test]
+    fn a_full_window_opens_as_the_oldest_packet_is_acknowledged() {
+        let mut path = up(PathId(0), 0);
+        path.rtt.sample(1, 20_000, Sample::Data);
+        let opens_in = |path: &Path, now| path.view(now, 1_000, 10_000, 0).opens_in;
+        path.flight.insert(0, InFlight::of(5_000, 1_200, None));
+        path.flight.insert(1, InFlight::of(9_000, 1_200, None));
+        let packet = 1_000 + u64::from(PACKET_OVERHEAD);
+        path.window = path.in_flight() + packet;
+        assert_eq!(opens_in(&path, 10_000), 0, "there is room");
+        path.window -= 1;
+        assert_eq!(opens_in(&path, 10_000), 15_000);
+        assert_eq!(opens_in(&path, 26_000), 0, "it is due");
     }
 
     #[test]

@@ -228,6 +228,13 @@ impl Path {
         Some(time.saturating_sub(self.rtt.min / 2))
     }
 
+    /// For how long the window has no room for a packet, if it has none.
+    fn opens_in(&self, now: Micros, chunk: u32) -> Micros {
+        let is_full = self.in_flight() + u64::from(chunk + PACKET_OVERHEAD) > self.effective_window();
+        let oldest = self.flight.waiting_since().filter(|_| is_full);
+        oldest.map_or(0, |oldest| (oldest + self.rtt.smoothed).saturating_sub(now))
+    }
+
     /// What schedulers see. `owd` is what was measured, over all paths, `rate` what the path carries.
     pub(crate) fn view(&self, now: Micros, chunk: u32, owd: Micros, rate: u64) -> PathView {
         let window = self.effective_window();
@@ -245,6 +252,7 @@ impl Path {
             overdue: self.overdue(now),
             loss: self.loss.ratio(),
             window,
+            opens_in: self.opens_in(now, chunk),
             in_flight: self.in_flight(),
             waiting: self.committed_bytes,
             chunk,

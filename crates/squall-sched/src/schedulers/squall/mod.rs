@@ -5,10 +5,11 @@
 //!
 //! **Prediction** (`arrivals.rs`). What is in flight on a path arrives first, at the rate of its controller. Let `R` be
 //! that rate, `F` the bytes in flight and waiting, `B` half the smallest round trip, `d` the delay that was measured
-//! last, and `s` the time for which proof of delivery has been overdue, if that is longer than noise explains:
+//! last, `w` the time until a full window opens, and `s` the time for which proof of delivery has been overdue, if that
+//! is longer than noise explains:
 //!
 //! ```text
-//! T(x) = max(d, (F + x) / R − B) + s
+//! T(x) = max(w + d, (F + x) / R − B) + s
 //! ```
 //!
 //! Outages have no typical length: what has been silent for `s` is expected to stay so for as long again.
