@@ -101,6 +101,8 @@ pub struct PathView {
     pub rate: u64,
     /// Whether the path may carry much more than [`Self::rate`]: its controller is in slow start.
     pub rate_grows: bool,
+    /// Whether nothing has shown yet what the path carries, to a controller that estimates it.
+    pub is_unmeasured: bool,
     /// Signal factor F in (0, 1]: 1 unless the radio gave a warning.
     pub factor: f64,
     /// Whether bytes on this path cost money.
@@ -204,6 +206,7 @@ impl PathView {
             budget: None,
             opens_in: 0,
             rate_grows: false,
+            is_unmeasured: false,
         }
     }
 }

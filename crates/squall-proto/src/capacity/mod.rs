@@ -13,7 +13,7 @@ use squall_sched::PathId;
 pub(crate) use self::{
     changes::Changes,
     forecast::Forecast,
-    rate::{link_rate, predicted_rate},
+    rate::{is_unmeasured, link_rate, predicted_rate},
 };
 
 /// What a session can carry. Rates are in bits per second.

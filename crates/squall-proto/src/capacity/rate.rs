@@ -48,6 +48,11 @@ pub(crate) fn predicted_rate(control: CongestionControl, path: &Path, now: Micro
     }
 }
 
+/// Whether the controller will tell what the path carries, and has not seen it yet.
+pub(crate) fn is_unmeasured(control: CongestionControl, path: &Path) -> bool {
+    control == CongestionControl::Steady && path.capacity.is_none()
+}
+
 #[cfg(test)]
 mod tests {
     use squall_sched::PathId;
@@ -69,7 +74,13 @@ mod tests {
         assert_eq!(mbps(CongestionControl::Bbr3, &path), 10);
         assert_eq!(mbps(CongestionControl::Sqp, &path), 7);
         assert_eq!(mbps(CongestionControl::Salsify, &path), 2);
+        let unmeasured = |path: &Path| {
+            [CongestionControl::Steady, CongestionControl::Cubic, CongestionControl::Salsify]
+                .map(|control| is_unmeasured(control, path))
+        };
+        assert_eq!(unmeasured(&path), [true, false, false]);
         path.capacity = Some(3_000_000);
+        assert_eq!(unmeasured(&path), [false; 3]);
         assert_eq!(mbps(CongestionControl::Steady, &path), 3);
     }
 }

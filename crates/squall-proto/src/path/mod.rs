@@ -260,6 +260,7 @@ impl Path {
             bandwidth: self.bandwidth(now),
             rate,
             rate_grows: self.slow_start,
+            is_unmeasured: false,
             factor: self.life.factor(),
             metered: self.metered,
             budget: self.budget(chunk),

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use squall_sched::{Assignment, Block, Context, Decision, Micros, WorkKind, capacity};
+use squall_sched::{Assignment, Block, Context, Decision, Micros, PathView, WorkKind, capacity};
 
 use super::Session;
 use crate::{
-    capacity::predicted_rate,
+    capacity::{is_unmeasured, predicted_rate},
     outbox::Ending,
     path::{Chunk, Life, PACKET_OVERHEAD, Path, one_way_delays},
     wire::{MAX_DATA_HEADER, MAX_REPAIR_HEADER, MAX_SYMBOL},
@@ -135,8 +135,10 @@ impl Session {
         self.viewed_at = now;
         self.views.clear();
         let up = paths.zip(delays).filter(|(path, _)| path.life.is_up());
-        self.views
-            .extend(up.map(|(path, owd)| path.view(now, chunk, owd, predicted_rate(control, path, now))));
+        self.views.extend(up.map(|(path, owd)| PathView {
+            is_unmeasured: is_unmeasured(control, path),
+            ..path.view(now, chunk, owd, predicted_rate(control, path, now))
+        }));
         if self.views.iter().any(|v| v.usable) {
             return;
         }

@@ -3,7 +3,7 @@
 //! A path of these stages carries a packet each millisecond. What is in flight arrives at this rate, and half the round trip
 //! is the way back of its acknowledgements.
 
-use squall_sched::{BlockId, PathView, Registry, WorkKind};
+use squall_sched::{BlockId, Micros, PathView, Registry, WorkKind};
 
 use crate::stage::{CHUNK, Packet, Stage, Wanted, block, paths_of};
 
@@ -492,7 +492,13 @@ fn the_loss_of_a_block_is_that_of_the_paths_it_took() {
 
 /// How much of a block goes on which path, first decision; the second path of equal delay is metered.
 fn metered(options: &str, wanted: Wanted) -> Vec<u8> {
+    metered_behind([0, 0], options, wanted)
+}
+
+/// The same, if predictions were wrong by so much on each path.
+fn metered_behind(late: [Micros; 2], options: &str, wanted: Wanted) -> Vec<u8> {
     let mut two = stage(options, &[20, 20]);
+    [two.path(0).late, two.path(1).late] = late;
     two.path(1).metered = true;
     two.hand_over(wanted);
     // A full path keeps what belongs to it.
@@ -502,10 +508,13 @@ fn metered(options: &str, wanted: Wanted) -> Vec<u8> {
 }
 
 #[test]
-fn a_metered_path_takes_part_only_where_a_block_would_be_late() {
-    // 40 packets arrive after 50 ms by one path, and after 30 ms by both.
-    assert_eq!(metered("", due_in(50, 40)), [0]);
-    assert_eq!(metered("", due_in(49, 40)), [20]);
+fn a_metered_path_takes_part_only_where_a_block_could_be_late() {
+    // 40 packets arrive after 50 ms by one path, and after 30 ms by both. Predictions are trusted to 20 ms,
+    assert_eq!(metered("", due_in(70, 40)), [0]);
+    assert_eq!(metered("", due_in(69, 40)), [20]);
+    // and to what they were wrong by: 5 ms on the path that costs nothing.
+    assert_eq!(metered_behind([5_000, 30_000], "", due_in(75, 40)), [0]);
+    assert_eq!(metered_behind([5_000, 30_000], "", due_in(74, 40)), [20]);
 }
 
 #[test]
@@ -520,6 +529,16 @@ fn what_is_in_time_without_a_metered_path_does_not_wait_for_it() {
 }
 
 #[test]
+fn a_metered_path_takes_part_until_something_shows_what_it_carries() {
+    let mut two = stage("", &[20, 20]);
+    two.path(1).metered = true;
+    two.path(1).is_unmeasured = true;
+    two.hand_over(due_in(200, 40));
+    let sent = paths_of(&two.send_all());
+    assert_eq!(sent.iter().filter(|path| **path == 1).count(), 20, "as if it were free");
+}
+
+#[test]
 fn a_price_buys_time() {
     assert_eq!(metered("(price=20)", due_in(200, 40)), [20]);
     assert_eq!(metered("(price=21)", due_in(200, 40)), [0]);
@@ -529,10 +548,10 @@ fn a_price_buys_time() {
 
 #[test]
 fn a_block_without_a_deadline_should_arrive_within_the_latency() {
-    assert_eq!(metered("", block(90 * CHUNK)), [0], "100 ms");
-    assert_eq!(metered("", block(92 * CHUNK)), [46]);
-    assert_eq!(metered("(latency=50)", block(40 * CHUNK)), [0]);
-    assert_eq!(metered("(latency=49)", block(40 * CHUNK)), [20]);
+    assert_eq!(metered("", block(70 * CHUNK)), [0], "100 ms, of which 20 ms are kept");
+    assert_eq!(metered("", block(72 * CHUNK)), [36]);
+    assert_eq!(metered("(latency=70)", block(40 * CHUNK)), [0]);
+    assert_eq!(metered("(latency=69)", block(40 * CHUNK)), [20]);
 }
 
 #[test]

@@ -28,13 +28,13 @@
 //!    has begun to leave.
 //! 5. *Place* (`without=place`). A block is divided so that its parts arrive together, behind all that is ahead of it.
 //!    A packet goes to a path that has room if it belongs there by that division; what is better kept for a full path
-//!    waits for it. A metered path takes part if the block is late without it, or earlier by `price`. What has to wait
-//!    or is useless leaves only where no queue stands: a path that is given nothing is never measured again, but
+//!    waits for it. A metered path takes part if the block could be late without it, or earlier by `price`. What has to
+//!    wait or is useless leaves only where no queue stands: a path that is given nothing is never measured again, but
 //!    what comes next must not stand behind it.
 //!
 //! | option | unit | default | meaning |
 //! | --- | --- | --- | --- |
-//! | `price` | ms | `none` | a block takes a metered path if it then arrives earlier by so much; `none`: only if it would be late |
+//! | `price` | ms | `none` | a block takes a metered path if it then arrives earlier by so much; `none`: only if it could be late |
 //! | `latency` | ms | 100 | within which a block without a deadline should arrive |
 //! | `without` | name | `nothing` | leaves out one rule, for comparisons: `needs`, `rescue`, `parity`, `value`, `place`, `silence` |
 //!
@@ -61,7 +61,7 @@ pub(super) const ENTRY: Entry = Entry {
             name: "price",
             default: "none",
             help: "ms, 0 to 60000, or none; a block takes a metered path if it arrives earlier by so much, or else only \
-                   if it would be late",
+                   if it could be late",
         },
         OptionSpec {
             name: "latency",
@@ -76,6 +76,10 @@ pub(super) const ENTRY: Entry = Entry {
     ],
     signal: false,
 };
+
+/// What copies and metered paths are to prevent is taken for this much later than predicted, in microseconds: predictions are no
+/// more exact.
+const MARGIN: Micros = 20_000;
 
 /// Within which a block without a deadline should arrive.
 const LATENCY_MS: u64 = 100;
@@ -240,7 +244,7 @@ impl Squall {
     /// A packet of what cannot be in time or is useless, on a path that carries little: one that is given nothing is
     /// never measured again. Metered paths carry it only if no other delivers: then their rate matters.
     fn fill(&self, cx: &Context<'_>, arrivals: &Arrivals) -> Option<Assignment> {
-        let is_free = |index: &usize| !arrivals.is_metered(*index);
+        let is_free = |index: &usize| !arrivals.is_dear(*index);
         let has_free = (0..cx.paths.len()).any(|index| is_free(&index) && arrivals.delivers(index));
         let may = |index: &usize| arrivals.is_calm(*index) && (is_free(index) || !has_free);
         let index = arrivals.ready().find(may)?;
@@ -289,11 +293,11 @@ impl Squall {
     /// Bytes up to the end of a block, divided over the paths that take part in it.
     fn divide(&self, cx: &Context<'_>, arrivals: &Arrivals, bytes: u32, meta: &BlockMeta) -> Shares {
         let shares = arrivals.divide(bytes, |_| true);
-        if (0..cx.paths.len()).all(|index| !arrivals.is_metered(index) || shares.bytes[index] == 0) {
+        if (0..cx.paths.len()).all(|index| !arrivals.is_dear(index) || shares.bytes[index] == 0) {
             return shares;
         }
-        let free = arrivals.divide(bytes, |index| !arrivals.is_metered(index));
-        let is_late = cx.now + free.finish > self.wanted_by(meta);
+        let free = arrivals.divide(bytes, |index| !arrivals.is_dear(index));
+        let is_late = cx.now + free.finish + arrivals.late_for_free() + MARGIN > self.wanted_by(meta);
         let saves = self.price.is_some_and(|price| free.finish >= shares.finish + price);
         if free.left == 0 && !is_late && !saves { free } else { shares }
     }

@@ -127,7 +127,7 @@ fn path(cx: &Context<'_>, arrivals: &Arrivals, sent: &[u32; MAX_PATHS], by: Micr
     let carried = |index: usize| sent[usize::from(cx.paths[index].id.0)];
     let most = (0..cx.paths.len()).max_by_key(|index| carried(*index));
     let in_time = arrivals.ready().filter(|index| cx.now + arrivals.at(*index) <= by);
-    let free = in_time.filter(|index| !arrivals.is_metered(*index) || carried(*index) > 0);
+    let free = in_time.filter(|index| !arrivals.is_dear(*index) || carried(*index) > 0);
     free.min_by_key(|index| (Some(*index) == most, arrivals.at(*index)))
 }
 

@@ -1,12 +1,9 @@
 //! Copies of what is under way on a silent path, at the last moment at which they can be in time.
 
-use super::{Next, arrivals::Arrivals};
+use super::{MARGIN, Next, arrivals::Arrivals};
 use crate::{
     Assignment, Block, BlockId, BlockMeta, Context, Micros, PathView, Segment, SegmentState, Work, WorkKind,
 };
-
-/// Copies leave this much before the last moment, in microseconds: predictions are no more exact.
-const MARGIN: Micros = 20_000;
 
 /// The first block that is in flight on silent paths alone and could be late, with a path for it.
 pub(super) fn next(
