@@ -240,20 +240,18 @@ fn what_cannot_be_in_time_fills_no_queue() {
 }
 
 #[test]
-fn a_path_that_may_carry_more_than_it_shows_is_given_more() {
+fn a_metered_path_that_may_carry_more_than_it_shows_is_given_more() {
+    let sent = |is_metered: bool, grows: bool, by: u64| {
+        let mut one = stage("", &[20]);
+        (one.path(0).metered, one.path(0).rate_grows) = (is_metered, grows);
+        one.hand_over(due_in(by, 150));
+        one.send_all().len()
+    };
     // 90 ms bring 75 packets, of 150.
-    let mut one = stage("", &[20]);
-    one.hand_over(due_in(100, 150));
-    assert_eq!(one.send_all().len(), 41, "what cannot be in time fills no queue");
-    let mut one = stage("", &[20]);
-    one.path(0).rate_grows = true;
-    one.hand_over(due_in(100, 150));
-    assert_eq!(one.send_all().len(), 150);
-    // Not what is due before anything can arrive.
-    let mut one = stage("", &[20]);
-    one.path(0).rate_grows = true;
-    one.hand_over(due_in(9, 150));
-    assert_eq!(one.send_all().len(), 41);
+    assert_eq!(sent(true, false, 100), 41, "what cannot be in time fills no queue");
+    assert_eq!(sent(true, true, 100), 150);
+    assert_eq!(sent(false, true, 100), 41, "it is used anyway");
+    assert_eq!(sent(true, true, 9), 41, "before anything can arrive");
 }
 
 #[test]

@@ -56,7 +56,8 @@ impl Arrivals {
                 is_silent,
                 is_dear: path.metered && !path.is_unmeasured,
                 is_calm: is_calm(path),
-                grows: path.rate_grows,
+                // Elsewhere what is held back would fill queues until the controller has found the rate.
+                grows: path.rate_grows && path.metered,
             };
         }
         Self { paths, count: cx.paths.len().min(MAX_PATHS) }
