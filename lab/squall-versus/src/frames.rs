@@ -22,6 +22,12 @@ pub fn video(scenario: &Scenario) -> Option<&Video> {
     })
 }
 
+/// The deadline of a frame: that of the scenario's video, or else 300 ms, the longer of the times within which frames are counted.
+pub(crate) fn latency(scenario: &Scenario) -> Duration {
+    let deadline = video(scenario).and_then(|video| video.deadline);
+    Duration::from_micros(deadline.map_or(300_000, |deadline| deadline.micros()))
+}
+
 /// Packets of each frame that a source hands over within `time`. Of a video they are those that `squall-lab run` sends with this
 /// seed, at the rate of the stream.
 pub(crate) fn packets(scenario: &Scenario, stream: Stream, time: Duration, seed: u64) -> Vec<u16> {
@@ -114,6 +120,13 @@ mod tests {
             bits.abs_diff(4 * 8_000_000) < 120 * PACKET as u64 * 8,
             "a packet a frame more at most: {bits}"
         );
+    }
+
+    #[test]
+    fn frames_have_the_deadline_of_the_video() {
+        let within = |text: &str| latency(&scenario(text)).as_millis();
+        assert_eq!(within(&SCENARIO.replace("fps = 30", "fps = 30\ndeadline = \"80ms\"")), 80);
+        assert_eq!(within(SCENARIO), 300);
     }
 
     #[test]

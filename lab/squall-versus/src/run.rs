@@ -68,6 +68,7 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
             transport: plan.transport,
             stream: plan.stream,
             time_ms: plan.time.as_millis() as u64,
+            latency_ms: frames::latency(plan.scenario).as_millis() as u64,
             packets: if end == End::Near { packets.clone() } else { Vec::new() },
             links: plan.scenario.paths.len(),
             radios: radios.is_some(),

@@ -45,6 +45,8 @@ pub struct SideSpec {
     pub stream: Stream,
     /// For so long, in milliseconds.
     pub time_ms: u64,
+    /// Deadline of a frame, in milliseconds.
+    pub latency_ms: u64,
     /// Packets of each frame; the sink needs none of it.
     pub packets: Vec<u16>,
     /// The number of links.

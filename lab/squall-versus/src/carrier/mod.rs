@@ -130,6 +130,7 @@ mod tests {
             transport: Transport::named("noq-multipath").expect("it is one"),
             stream: Stream { rate_bps: 8_000_000, fps: 30 },
             time_ms: 1_000,
+            latency_ms: 300,
             packets: Vec::new(),
             links: 2,
             radios: false,

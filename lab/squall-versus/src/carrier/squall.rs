@@ -6,9 +6,6 @@ use crate::side::{End, SideSpec};
 /// What both ends know.
 const TOKEN: &str = "the-token-of-a-measurement";
 
-/// The deadline of a frame: what counts is 150 and 300 ms.
-const LATENCY: &str = "300ms";
-
 pub(super) fn tunnel(spec: &SideSpec, scheduler: &str, congestion: &str) -> Run {
     let mut arguments: Vec<String> =
         ["tunnel", "--token", TOKEN, "--scheduler", scheduler, "--congestion", congestion]
@@ -21,7 +18,7 @@ pub(super) fn tunnel(spec: &SideSpec, scheduler: &str, congestion: &str) -> Run 
             format!("{server}:{PORT}"),
             "--insecure".to_owned(),
             "--in".to_owned(),
-            format!("stream=udp://127.0.0.1:{SOURCE_PORT},media=rtp,latency={LATENCY}"),
+            format!("stream=udp://127.0.0.1:{SOURCE_PORT},media=rtp,latency={}ms", spec.latency_ms),
         ]
         .to_vec(),
         End::Far => [
