@@ -48,7 +48,7 @@ pub(crate) fn predicted_rate(control: CongestionControl, path: &Path, now: Micro
     }
 }
 
-/// Whether the controller will tell what the path carries, and has not seen it yet.
+/// Whether the controller estimates what the path carries by arrivals, and has not seen enough of them.
 pub(crate) fn is_unmeasured(control: CongestionControl, path: &Path) -> bool {
     control == CongestionControl::Steady && path.capacity.is_none()
 }
