@@ -1,0 +1,1290 @@
+/*
+ * Squall: multipath QUIC for real-time media. Generated from bindings/c/src by cbindgen; do not edit.
+ *
+ * Endpoints and sessions are numbers. A number that was freed is an error (SQUALL_ERROR_HANDLE), never a crash, and is not
+ * used again.
+ *
+ * Structs begin with size. Set it to sizeof, and everything that is not needed to 0, which is the default of every option:
+ *
+ *     squall_block block = {.size = sizeof block, .data = frame, .len = len};
+ *
+ * A program that was compiled with an older header runs with a newer library, and with an older library if it leaves the
+ * fields at 0 that the library does not have.
+ *
+ * Pointers: an argument points to what its type says, or is NULL where the function allows it. Texts are UTF-8 and end with
+ * a zero. Unless a function says otherwise, it uses what an argument points to only while it runs, and no other thread
+ * changes it meanwhile.
+ *
+ * Threads: every function can be called from every thread, also for the same session at the same time. The library calls no
+ * function of the program. It starts one thread with the first squall_listen or squall_connect. Do not use it in a process
+ * that was forked after that, nor from a signal handler.
+ *
+ * Errors: functions return SQUALL_OK, SQUALL_NOTHING, or a negative code, which squall_last_error explains in one line. A
+ * result is written on success only.
+ *
+ * Times are in microseconds.
+ */
+
+
+#ifndef SQUALL_H
+#define SQUALL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/**
+ * Bytes that hold any address with its port as text, the final zero included.
+ */
+#define SQUALL_ADDRESS_SIZE 72
+
+/**
+ * Bytes that hold a fingerprint as text, the final zero included.
+ */
+#define SQUALL_FINGERPRINT_SIZE 65
+
+/**
+ * Bytes that hold the name of an interface, the final zero included. Longer names are cut.
+ */
+#define SQUALL_INTERFACE_SIZE 32
+
+/**
+ * Most paths that a session can have.
+ */
+#define SQUALL_MAX_PATHS 8
+
+/**
+ * As a time: wait without end. As a number of bytes or a time left: no limit.
+ */
+#define SQUALL_NO_LIMIT UINT64_MAX
+
+/**
+ * Result of a call. Errors are negative; squall_last_error explains them.
+ */
+enum squall_code
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * Success.
+     */
+    SQUALL_OK = 0,
+    /**
+     * Success, but nothing came within the time.
+     */
+    SQUALL_NOTHING = 1,
+    /**
+     * An argument is wrong: NULL where it must not be, text that is not UTF-8, a number out of range, a file that cannot be read.
+     */
+    SQUALL_ERROR_ARGUMENT = -1,
+    /**
+     * The number refers to no endpoint, or to no session: it was freed, or never was one.
+     */
+    SQUALL_ERROR_HANDLE = -2,
+    /**
+     * The size field of a struct is wrong, or a buffer is too small.
+     */
+    SQUALL_ERROR_SIZE = -3,
+    /**
+     * There is no room. After squall_send, SQUALL_EVENT_WRITABLE follows when there is.
+     */
+    SQUALL_ERROR_FULL = -4,
+    /**
+     * The session is over.
+     */
+    SQUALL_ERROR_CLOSED = -5,
+    /**
+     * The session that squall_connect_start began is not connected yet.
+     */
+    SQUALL_ERROR_CONNECTING = -6,
+    /**
+     * No connection: no answer, no usable interface, an unknown host, or the server refused it.
+     */
+    SQUALL_ERROR_CONNECT = -7,
+    /**
+     * The certificate of the server is not trusted, or not the pinned one.
+     */
+    SQUALL_ERROR_TRUST = -8,
+    /**
+     * The endpoint cannot listen.
+     */
+    SQUALL_ERROR_LISTEN = -9,
+    /**
+     * No path runs over this interface now; or the session was accepted, and its peer chooses the interfaces.
+     */
+    SQUALL_ERROR_INTERFACE = -10,
+    /**
+     * The time is up.
+     */
+    SQUALL_ERROR_TIMEOUT = -11,
+    /**
+     * The system has no descriptors or threads left.
+     */
+    SQUALL_ERROR_SYSTEM = -12,
+    /**
+     * A defect in the library.
+     */
+    SQUALL_ERROR_INTERNAL = -13,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum squall_code squall_code;
+#else
+typedef int32_t squall_code;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * What happened. A later release can add kinds: ignore those that you do not know.
+ */
+enum squall_event_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * None: the struct was cleared by squall_event_free.
+     */
+    SQUALL_EVENT_NONE = 0,
+    /**
+     * The session that squall_connect_start began is up.
+     */
+    SQUALL_EVENT_CONNECTED = 1,
+    /**
+     * A block of the peer's arrived whole: block, channel, priority, data, len, elapsed_us (from its first byte to its last),
+     * remaining_us (until its deadline; negative if that has passed).
+     */
+    SQUALL_EVENT_RECEIVED = 2,
+    /**
+     * A block of the peer's will not arrive whole: block, channel, priority, text.
+     */
+    SQUALL_EVENT_MISSED = 3,
+    /**
+     * The peer received the whole block: block, elapsed_us (from squall_send until its last byte left first), text.
+     * This and the next four are the fates of blocks that were sent with report_fate.
+     */
+    SQUALL_EVENT_DELIVERED = 4,
+    /**
+     * The deadline passed, or the paths could not meet it: block, bytes (that arrived).
+     */
+    SQUALL_EVENT_EXPIRED = 5,
+    /**
+     * The block is unreliable and part of it was lost: block, bytes (that arrived).
+     */
+    SQUALL_EVENT_LOST = 6,
+    /**
+     * squall_cancel or the scheduler cancelled the block, or the session ended first: block, text.
+     */
+    SQUALL_EVENT_CANCELLED = 7,
+    /**
+     * The peer refused the block: block, text.
+     */
+    SQUALL_EVENT_REFUSED = 8,
+    /**
+     * There is room to send again, after SQUALL_ERROR_FULL.
+     */
+    SQUALL_EVENT_WRITABLE = 9,
+    /**
+     * A path is up: path, text.
+     */
+    SQUALL_EVENT_PATH_UP = 10,
+    /**
+     * A path is silent and not used: path, elapsed_us (of silence), text.
+     */
+    SQUALL_EVENT_PATH_SUSPECTED = 11,
+    /**
+     * A suspected path works again: path, elapsed_us (without it), text.
+     */
+    SQUALL_EVENT_PATH_READMITTED = 12,
+    /**
+     * The radio of a path reports a fade or its end: path, text.
+     */
+    SQUALL_EVENT_PATH_SIGNAL = 13,
+    /**
+     * A path has another address of the peer: path, text.
+     */
+    SQUALL_EVENT_PATH_REBOUND = 14,
+    /**
+     * A path was closed: path.
+     */
+    SQUALL_EVENT_PATH_DOWN = 15,
+    /**
+     * The capacity changed: see squall_get_capacity. Further changes count as this one until it is taken.
+     */
+    SQUALL_EVENT_CAPACITY = 16,
+    /**
+     * The session is over, or could not be set up: cause, code (of the peer), text. The last event.
+     */
+    SQUALL_EVENT_CLOSED = 17,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum squall_event_kind squall_event_kind;
+#else
+typedef uint32_t squall_event_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * Why a session is over.
+ */
+enum squall_cause
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * Not over.
+     */
+    SQUALL_CAUSE_NONE = 0,
+    /**
+     * This side closed it.
+     */
+    SQUALL_CAUSE_LOCAL = 1,
+    /**
+     * The peer closed it.
+     */
+    SQUALL_CAUSE_PEER = 2,
+    /**
+     * Nothing was received for idle_timeout_us.
+     */
+    SQUALL_CAUSE_TIMEOUT = 3,
+    /**
+     * The last path has used its budget.
+     */
+    SQUALL_CAUSE_BUDGET = 4,
+    /**
+     * The peer broke the protocol.
+     */
+    SQUALL_CAUSE_PROTOCOL = 5,
+    /**
+     * An error of QUIC or TLS.
+     */
+    SQUALL_CAUSE_TRANSPORT = 6,
+    /**
+     * It could not be set up.
+     */
+    SQUALL_CAUSE_CONNECT = 7,
+    /**
+     * The certificate of the server is not trusted.
+     */
+    SQUALL_CAUSE_TRUST = 8,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum squall_cause squall_cause;
+#else
+typedef uint32_t squall_cause;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * What a block of a video needs, for schedulers that choose between blocks. Default: nothing.
+ */
+enum squall_depends
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * Nothing.
+     */
+    SQUALL_DEPENDS_NOTHING = 0,
+    /**
+     * Nothing, and it starts a group of pictures on its channel.
+     */
+    SQUALL_DEPENDS_KEY = 1,
+    /**
+     * The key or reference before it on its channel; those that follow need it.
+     */
+    SQUALL_DEPENDS_REFERENCE = 2,
+    /**
+     * The same one, and nothing needs it.
+     */
+    SQUALL_DEPENDS_DISPOSABLE = 3,
+    /**
+     * The one or two blocks in depends_on.
+     */
+    SQUALL_DEPENDS_ON = 4,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum squall_depends squall_depends;
+#else
+typedef uint32_t squall_depends;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * Whether a path is used.
+ */
+enum squall_path_state
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * It is.
+     */
+    SQUALL_PATH_STATE_ACTIVE = 0,
+    /**
+     * It is silent, and only probed.
+     */
+    SQUALL_PATH_STATE_SUSPECT = 1,
+    /**
+     * A radio alert disabled it.
+     */
+    SQUALL_PATH_STATE_DEACTIVATED = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum squall_path_state squall_path_state;
+#else
+typedef uint32_t squall_path_state;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * What limits the capacity.
+ */
+enum squall_limit
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    /**
+     * No path is in use.
+     */
+    SQUALL_LIMIT_OUT_OF_USE = 0,
+    /**
+     * A radio.
+     */
+    SQUALL_LIMIT_RADIO = 1,
+    /**
+     * A budget.
+     */
+    SQUALL_LIMIT_BUDGET = 2,
+    /**
+     * The network.
+     */
+    SQUALL_LIMIT_NETWORK = 3,
+    /**
+     * The application: there is spare capacity.
+     */
+    SQUALL_LIMIT_APPLICATION = 4,
+    /**
+     * The receiver, by squall_request_bitrate.
+     */
+    SQUALL_LIMIT_RECEIVER = 5,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum squall_limit squall_limit;
+#else
+typedef uint32_t squall_limit;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+/**
+ * How sessions behave. 0 and NULL mean the default.
+ */
+typedef struct squall_config {
+    /**
+     * sizeof(squall_config).
+     */
+    uintptr_t size;
+    /**
+     * Scheduler by name, with options: "minrtt", "sp(path=1)". Default: "squall".
+     */
+    const char *scheduler;
+    /**
+     * Congestion control by name: "steady", "cubic", "bbr3". Default: "steady".
+     */
+    const char *congestion;
+    /**
+     * Longest handshake in microseconds. Default: 10 s.
+     */
+    uint64_t connect_timeout_us;
+    /**
+     * A session that receives nothing for this long is over, in microseconds. Default: 30 s.
+     */
+    uint64_t idle_timeout_us;
+    /**
+     * Largest block in bytes, sent or received. Default, and most: 16 MiB.
+     */
+    uint64_t max_block;
+    /**
+     * Bytes that were sent and are not known to have arrived. Default: 64 MiB.
+     */
+    uint64_t max_queued_bytes;
+    /**
+     * Bytes of blocks that arrive and were not taken; the sender waits beyond. Default: 64 MiB.
+     */
+    uint64_t max_received_bytes;
+    /**
+     * Blocks open at a time, in each direction. Default: 65,536; most: 1,048,576.
+     */
+    uint64_t max_open_blocks;
+    /**
+     * Paths of a session. Default, and most: 8.
+     */
+    uint64_t max_paths;
+    /**
+     * Sessions of an endpoint that listens. Default: 4,096.
+     */
+    uint64_t max_sessions;
+    /**
+     * Handshakes in progress of an endpoint that listens. Default: 1,024.
+     */
+    uint64_t max_handshakes;
+} squall_config;
+
+/**
+ * Where to listen, and with which certificate.
+ */
+typedef struct squall_listen_options {
+    /**
+     * sizeof(squall_listen_options).
+     */
+    uintptr_t size;
+    /**
+     * Addresses with ports. "[::]:4433" takes IPv4 too; port 0 takes a free port, see squall_endpoint_address. Required.
+     */
+    const char *const *addresses;
+    /**
+     * Number of addresses.
+     */
+    uintptr_t address_count;
+    /**
+     * PEM file with the certificate chain, and with the key unless key_file is given.
+     */
+    const char *certificate_file;
+    /**
+     * PEM file with the key.
+     */
+    const char *key_file;
+    /**
+     * Host name for a self-signed certificate. It is written to certificate_file if that is missing, read from there if it is
+     * not, and lasts as long as the endpoint if certificate_file is NULL.
+     */
+    const char *self_signed_name;
+    /**
+     * Settings. NULL: the defaults.
+     */
+    const struct squall_config *config;
+} squall_listen_options;
+
+/**
+ * Number of an endpoint that listens; never 0. It is not used again after squall_endpoint_free.
+ */
+typedef uint64_t squall_endpoint;
+
+/**
+ * Number of a session; never 0. It is not used again after squall_session_free.
+ */
+typedef uint64_t squall_session;
+
+/**
+ * A local and a remote address, each with a port: "192.0.2.1:0", "198.51.100.7:4433". Local port 0 takes any.
+ */
+typedef struct squall_pair {
+    /**
+     * Local address.
+     */
+    const char *local;
+    /**
+     * Address of the peer.
+     */
+    const char *remote;
+} squall_pair;
+
+/**
+ * Over what a session runs. All zero: every interface with a route to the server, also those that appear later. Otherwise
+ * exactly one of the three lists.
+ */
+typedef struct squall_interfaces {
+    /**
+     * sizeof(squall_interfaces).
+     */
+    uintptr_t size;
+    /**
+     * Names of interfaces, used whenever they are there: "wlan0".
+     */
+    const char *const *names;
+    /**
+     * Number of names.
+     */
+    uintptr_t name_count;
+    /**
+     * Local IP addresses: "192.0.2.1".
+     */
+    const char *const *addresses;
+    /**
+     * Number of addresses.
+     */
+    uintptr_t address_count;
+    /**
+     * Exact pairs of addresses, one for each path.
+     */
+    const struct squall_pair *pairs;
+    /**
+     * Number of pairs.
+     */
+    uintptr_t pair_count;
+} squall_interfaces;
+
+/**
+ * A server to connect to. The certificate of the server is trusted if an authority of the operating system signed it, unless
+ * fingerprint, authorities_file or insecure says otherwise; at most one of these.
+ */
+typedef struct squall_connect_options {
+    /**
+     * sizeof(squall_connect_options).
+     */
+    uintptr_t size;
+    /**
+     * "host:port"; the host is a name, an IPv4 address, or an IPv6 address in brackets. Required.
+     */
+    const char *host;
+    /**
+     * Name that the certificate must bear. Default: the host.
+     */
+    const char *server_name;
+    /**
+     * Addresses with ports to try instead of those that the host resolves to, the preferred first.
+     */
+    const char *const *addresses;
+    /**
+     * Number of addresses.
+     */
+    uintptr_t address_count;
+    /**
+     * Over what to connect. NULL: every interface.
+     */
+    const struct squall_interfaces *interfaces;
+    /**
+     * SHA-256 of the certificate of the server, as squall_endpoint_fingerprint writes it.
+     */
+    const char *fingerprint;
+    /**
+     * PEM file with authorities.
+     */
+    const char *authorities_file;
+    /**
+     * Settings. NULL: the defaults.
+     */
+    const struct squall_config *config;
+    /**
+     * Not 0: trust any server. The session is encrypted, but open to a man in the middle. For tests.
+     */
+    uint64_t insecure;
+} squall_connect_options;
+
+/**
+ * An event, filled in by squall_next. Fields that the kind does not name are 0; text is never NULL.
+ */
+typedef struct squall_event {
+    /**
+     * sizeof(squall_event), set before squall_next.
+     */
+    uintptr_t size;
+    /**
+     * One of squall_event_kind.
+     */
+    uint32_t kind;
+    /**
+     * Path, as in squall_path.
+     */
+    uint32_t path;
+    /**
+     * Block: of this side as squall_send numbered it, of the peer as the peer did.
+     */
+    uint64_t block;
+    /**
+     * Bytes of a block, until squall_event_free.
+     */
+    const uint8_t *data;
+    /**
+     * Number of bytes.
+     */
+    uintptr_t len;
+    /**
+     * What happened in one line, until squall_event_free.
+     */
+    const char *text;
+    /**
+     * Channel of a block.
+     */
+    uint32_t channel;
+    /**
+     * Priority of a block.
+     */
+    uint32_t priority;
+    /**
+     * Bytes of a block that arrived.
+     */
+    uint64_t bytes;
+    /**
+     * A duration in microseconds.
+     */
+    uint64_t elapsed_us;
+    /**
+     * Microseconds left; INT64_MAX without a deadline.
+     */
+    int64_t remaining_us;
+    /**
+     * Code with which the peer closed the session; 0 is a normal end.
+     */
+    uint64_t code;
+    /**
+     * One of squall_cause.
+     */
+    uint32_t cause;
+    /**
+     * Always 0.
+     */
+    uint32_t reserved;
+    /**
+     * What squall_event_free releases.
+     */
+    void *owner;
+} squall_event;
+
+/**
+ * A block to send.
+ */
+typedef struct squall_block {
+    /**
+     * sizeof(squall_block).
+     */
+    uintptr_t size;
+    /**
+     * The bytes; copied before squall_send returns.
+     */
+    const uint8_t *data;
+    /**
+     * Number of bytes, 1 to squall_max_block.
+     */
+    uintptr_t len;
+    /**
+     * Microseconds from now after which the block is worthless; both ends then cancel it. 0: none.
+     */
+    uint64_t deadline_us;
+    /**
+     * Blocks that the block is useless without, for SQUALL_DEPENDS_ON.
+     */
+    uint64_t depends_on[2];
+    /**
+     * How many of these there are, 1 or 2.
+     */
+    uint32_t depends_count;
+    /**
+     * One of squall_depends.
+     */
+    uint32_t depends;
+    /**
+     * 0 (sent first) to 7 (sent last).
+     */
+    uint32_t priority;
+    /**
+     * 0 to 1023.
+     */
+    uint32_t channel;
+    /**
+     * What is lost if only this block is missing, relative to other blocks, 1 to 65535. 0: 4 to the power of (7 - priority).
+     */
+    uint32_t value;
+    /**
+     * Not 0: lost bytes are not sent again.
+     */
+    uint32_t unreliable;
+    /**
+     * Not 0: delivered after the ordered block before it on the same channel.
+     */
+    uint32_t ordered;
+    /**
+     * Not 0: the fate of the block becomes an event.
+     */
+    uint32_t report_fate;
+} squall_block;
+
+/**
+ * What a session can carry, for an encoder to follow. All 0 before the session is up and when it is over.
+ */
+typedef struct squall_capacity {
+    /**
+     * sizeof(squall_capacity), set before squall_get_capacity.
+     */
+    uintptr_t size;
+    /**
+     * Bits per second of blocks now, if the application sends enough.
+     */
+    uint64_t now;
+    /**
+     * Bits per second of blocks over the next second that are reached with probability 0.9.
+     */
+    uint64_t safe;
+    /**
+     * Bits per second of UDP payload: now with headers.
+     */
+    uint64_t link;
+    /**
+     * Bytes that are queued and not yet sent.
+     */
+    uint64_t waiting;
+    /**
+     * Share of the last minute's forecasts that held, 0 to 1.
+     */
+    double confidence;
+    /**
+     * One of squall_limit.
+     */
+    uint32_t limit;
+    /**
+     * Always 0.
+     */
+    uint32_t reserved;
+} squall_capacity;
+
+/**
+ * A path of a session and its counters since it was opened. Bytes are UDP payload, headers of QUIC included.
+ */
+typedef struct squall_path {
+    /**
+     * sizeof(squall_path), set in the first element before squall_get_paths.
+     */
+    uintptr_t size;
+    /**
+     * Number of the path, as in events.
+     */
+    uint32_t id;
+    /**
+     * One of squall_path_state.
+     */
+    uint32_t state;
+    /**
+     * 1 if its bytes cost money, as either side says.
+     */
+    uint32_t metered;
+    /**
+     * What limits its capacity: one of squall_limit.
+     */
+    uint32_t limit;
+    /**
+     * Name of the interface, if the path was opened over a named one.
+     */
+    char interface_name[SQUALL_INTERFACE_SIZE];
+    /**
+     * Local address.
+     */
+    char local[SQUALL_ADDRESS_SIZE];
+    /**
+     * Address of the peer.
+     */
+    char remote[SQUALL_ADDRESS_SIZE];
+    /**
+     * 1, unless a radio at either end warns: then less, above 0.
+     */
+    double signal_factor;
+    /**
+     * Quality of the radio at this end, 0 to 1; NaN if it is not read.
+     */
+    double signal_quality;
+    /**
+     * Share of packets lost over the last two seconds.
+     */
+    double loss;
+    /**
+     * Bytes that its budget leaves; SQUALL_NO_LIMIT without one.
+     */
+    uint64_t budget;
+    /**
+     * Smoothed round-trip time in microseconds.
+     */
+    uint64_t srtt_us;
+    /**
+     * Smallest round-trip time in microseconds.
+     */
+    uint64_t min_rtt_us;
+    /**
+     * Mean deviation of the round-trip time in microseconds.
+     */
+    uint64_t rtt_deviation_us;
+    /**
+     * One-way delay to the peer in microseconds; differences between paths are exact.
+     */
+    uint64_t one_way_delay_us;
+    /**
+     * Capacity now, in bits per second of blocks.
+     */
+    uint64_t capacity_now;
+    /**
+     * Capacity over the next second that is reached with probability 0.9, in bits per second of blocks.
+     */
+    uint64_t capacity_safe;
+    /**
+     * Delivery rate in bits per second.
+     */
+    uint64_t delivery_rate;
+    /**
+     * Congestion window in bytes.
+     */
+    uint64_t window;
+    /**
+     * Bytes in flight.
+     */
+    uint64_t in_flight;
+    /**
+     * Bytes sent.
+     */
+    uint64_t sent_bytes;
+    /**
+     * UDP datagrams sent.
+     */
+    uint64_t sent_packets;
+    /**
+     * Bytes received.
+     */
+    uint64_t received_bytes;
+    /**
+     * UDP datagrams received.
+     */
+    uint64_t received_packets;
+    /**
+     * Packets with data that were acknowledged.
+     */
+    uint64_t acked_packets;
+    /**
+     * Packets with data that were declared lost.
+     */
+    uint64_t lost_packets;
+    /**
+     * Block bytes sent for the first time.
+     */
+    uint64_t fresh_bytes;
+    /**
+     * Block bytes sent again after a loss.
+     */
+    uint64_t repair_bytes;
+    /**
+     * Block bytes sent as a copy of what was in flight on another path.
+     */
+    uint64_t copy_bytes;
+    /**
+     * Bytes of parity sent.
+     */
+    uint64_t parity_bytes;
+    /**
+     * Block bytes received, duplicates included.
+     */
+    uint64_t data_received;
+    /**
+     * Of these, bytes that were here already.
+     */
+    uint64_t duplicate_bytes;
+    /**
+     * Times the path was suspected.
+     */
+    uint64_t suspicions;
+} squall_path;
+
+/**
+ * Counters of a session since it began.
+ */
+typedef struct squall_stats {
+    /**
+     * sizeof(squall_stats), set before squall_get_stats.
+     */
+    uintptr_t size;
+    /**
+     * Blocks sent by the application.
+     */
+    uint64_t blocks_offered;
+    /**
+     * Of these, delivered whole.
+     */
+    uint64_t blocks_delivered;
+    /**
+     * Of these, ended by their deadline.
+     */
+    uint64_t blocks_expired;
+    /**
+     * Of these, unreliable and lost in part.
+     */
+    uint64_t blocks_lost;
+    /**
+     * Of these, cancelled by the application or the scheduler.
+     */
+    uint64_t blocks_cancelled;
+    /**
+     * Of these, not ended when the session did.
+     */
+    uint64_t blocks_closed;
+    /**
+     * Of these, refused by the peer.
+     */
+    uint64_t blocks_refused;
+    /**
+     * Blocks of the peer's that arrived whole.
+     */
+    uint64_t blocks_received;
+    /**
+     * Of these, completed with parity.
+     */
+    uint64_t blocks_rebuilt;
+    /**
+     * Blocks of the peer's that did not arrive.
+     */
+    uint64_t blocks_missed;
+    /**
+     * Bytes of blocks sent by the application.
+     */
+    uint64_t bytes_offered;
+    /**
+     * Bytes of blocks delivered whole.
+     */
+    uint64_t bytes_delivered;
+    /**
+     * Bytes of blocks received whole.
+     */
+    uint64_t bytes_received;
+    /**
+     * Bytes received although they were here already.
+     */
+    uint64_t duplicates;
+    /**
+     * Bytes the peer received although it had them.
+     */
+    uint64_t peer_duplicates;
+    /**
+     * Bytes sent by the application and not known to have arrived.
+     */
+    uint64_t queued_bytes;
+    /**
+     * Blocks sent by the application and not ended.
+     */
+    uint64_t open_blocks;
+    /**
+     * Memory that incoming blocks take, in bytes.
+     */
+    uint64_t held_bytes;
+    /**
+     * Path events that were not taken, and dropped: the latest 256 are kept beside those that wait.
+     */
+    uint64_t path_events_dropped;
+} squall_stats;
+
+/**
+ * Levels of a radio. A level that it does not report is NaN.
+ */
+typedef struct squall_reading {
+    /**
+     * sizeof(squall_reading).
+     */
+    uintptr_t size;
+    /**
+     * 0 unknown, 1 Wi-Fi, 2 GSM, 3 UMTS, 4 LTE, 5 5G beside LTE, 6 5G.
+     */
+    uint32_t technology;
+    /**
+     * Not 0: out of every network; the levels then count for nothing.
+     */
+    uint32_t disconnected;
+    /**
+     * Microseconds since the radio measured.
+     */
+    uint64_t age_us;
+    /**
+     * Reference signal received power in dBm.
+     */
+    double rsrp;
+    /**
+     * Reference signal received quality in dB.
+     */
+    double rsrq;
+    /**
+     * Signal to interference and noise ratio in dB.
+     */
+    double sinr;
+    /**
+     * Received signal strength in dBm; the only level of Wi-Fi.
+     */
+    double rssi;
+} squall_reading;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+/**
+ * The version of the library, such as "0.1.0". It is constant.
+ */
+const char *squall_version(void);
+
+/**
+ * One line that explains the last call of this thread that failed; empty if none did. Calls that succeed leave it.
+ * It belongs to the library, and lasts until the next call of this thread that fails, or until the thread ends.
+ */
+const char *squall_last_error(void);
+
+/**
+ * Sets the number of threads that drive all sessions, 1 to 64. Default: 1, which is enough for some hundred Mbit/s. To be
+ * called before the first squall_listen or squall_connect.
+ *
+ * Errors: SQUALL_ERROR_ARGUMENT for another number, or if the threads have started.
+ */
+squall_code squall_set_threads(uint32_t threads);
+
+/**
+ * Listens. On success *endpoint is to be freed with squall_endpoint_free. The options are copied. May wait for a name server
+ * if addresses have host names.
+ *
+ * Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for wrong options or an unreadable certificate, SQUALL_ERROR_LISTEN if
+ * an address is taken or none of this machine, SQUALL_ERROR_SYSTEM.
+ */
+squall_code squall_listen(const struct squall_listen_options *options,
+                          squall_endpoint *endpoint);
+
+/**
+ * Writes the fingerprint of the endpoint's certificate, for clients to pin: 64 hexadecimal digits and a zero. room is the size
+ * of the buffer: SQUALL_FINGERPRINT_SIZE is enough.
+ *
+ * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
+ */
+squall_code squall_endpoint_fingerprint(squall_endpoint endpoint,
+                                        char *to,
+                                        uintptr_t room);
+
+/**
+ * Writes an address that the endpoint listens on, with its port; index counts from 0. room is the size of the buffer:
+ * SQUALL_ADDRESS_SIZE is enough.
+ *
+ * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT if there are not that many addresses, SQUALL_ERROR_SIZE.
+ */
+squall_code squall_endpoint_address(squall_endpoint endpoint,
+                                    uintptr_t index,
+                                    char *to,
+                                    uintptr_t room);
+
+/**
+ * A descriptor that is readable while squall_accept has a session; for poll, select and epoll. It belongs to the library, which
+ * closes it in squall_endpoint_free. Neither read from it nor close it.
+ *
+ * Errors: -1.
+ */
+int squall_endpoint_fd(squall_endpoint endpoint);
+
+/**
+ * Takes the next session; waits for one for up to timeout_us microseconds: 0 does not wait, SQUALL_NO_LIMIT waits without end.
+ * On success *session is to be freed with squall_session_free.
+ *
+ * Returns SQUALL_NOTHING if none came. Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_CLOSED if the endpoint
+ * is freed meanwhile, SQUALL_ERROR_SYSTEM.
+ */
+squall_code squall_accept(squall_endpoint endpoint,
+                          uint64_t timeout_us,
+                          squall_session *session);
+
+/**
+ * Stops to listen and frees the endpoint. Sessions that were accepted go on; a thread in squall_accept returns.
+ *
+ * Errors: SQUALL_ERROR_HANDLE.
+ */
+squall_code squall_endpoint_free(squall_endpoint endpoint);
+
+/**
+ * Connects, and waits until the session is up or has failed, at most connect_timeout_us of the settings (10 s). On success
+ * *session is to be freed with squall_session_free. The options are copied.
+ *
+ * Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for wrong options, SQUALL_ERROR_CONNECT, SQUALL_ERROR_TRUST,
+ * SQUALL_ERROR_SYSTEM.
+ */
+squall_code squall_connect(const struct squall_connect_options *options,
+                           squall_session *session);
+
+/**
+ * Starts to connect, and returns at once: the first event is SQUALL_EVENT_CONNECTED, or SQUALL_EVENT_CLOSED with the reason.
+ * On success *session is to be freed with squall_session_free. The options are copied.
+ *
+ * Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for wrong options, SQUALL_ERROR_SYSTEM.
+ */
+squall_code squall_connect_start(const struct squall_connect_options *options,
+                                 squall_session *session);
+
+/**
+ * A descriptor that is readable while squall_next has an event; for poll, select and epoll. It belongs to the library, which
+ * closes it in squall_session_free. Neither read from it nor close it.
+ *
+ * Errors: -1.
+ */
+int squall_session_fd(squall_session session);
+
+/**
+ * Takes the next event; waits for one for up to timeout_us microseconds: 0 does not wait, SQUALL_NO_LIMIT waits without end.
+ * event->size has to be set. On success the event is to be released with squall_event_free.
+ *
+ * While 256 events or 1 MiB wait, further blocks stay in the session, within max_received_bytes, and the peer waits.
+ *
+ * Returns SQUALL_NOTHING if none came; *event is then cleared. Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT,
+ * SQUALL_ERROR_SIZE, SQUALL_ERROR_CLOSED after SQUALL_EVENT_CLOSED was taken.
+ */
+squall_code squall_next(squall_session session,
+                        uint64_t timeout_us,
+                        struct squall_event *event);
+
+/**
+ * Releases an event of squall_next and clears it; data and text are not to be used afterwards. Releasing it again does
+ * nothing. Of several copies of an event only one is to be released. NULL is allowed.
+ */
+void squall_event_free(struct squall_event *event);
+
+/**
+ * Sends a block. Never waits. The bytes are copied; if id is not NULL, *id receives the number of the block, as in events and
+ * for squall_cancel.
+ *
+ * Errors: SQUALL_ERROR_FULL if there is no room: drop the block, or send it again after SQUALL_EVENT_WRITABLE.
+ * SQUALL_ERROR_CLOSED, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT (an empty block, one that is too
+ * large, options out of range), SQUALL_ERROR_SIZE.
+ */
+squall_code squall_send(squall_session session,
+                        const struct squall_block *block,
+                        uint64_t *id);
+
+/**
+ * Cancels a block, unless it has ended. Its fate is SQUALL_EVENT_CANCELLED.
+ *
+ * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED.
+ */
+squall_code squall_cancel(squall_session session, uint64_t block);
+
+/**
+ * Largest block in bytes that can be sent; 0 when the session is over.
+ *
+ * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
+ */
+squall_code squall_max_block(squall_session session, uintptr_t *bytes);
+
+/**
+ * Reads what the session can carry. capacity->size has to be set.
+ *
+ * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
+ */
+squall_code squall_get_capacity(squall_session session,
+                                struct squall_capacity *capacity);
+
+/**
+ * Reads how many more bytes, sent now, arrive within within_us microseconds with a probability from 0 to 1, beside those that
+ * wait: the size for the next frame. 0 when the session is over.
+ *
+ * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
+ */
+squall_code squall_deliverable(squall_session session,
+                               uint64_t within_us,
+                               double probability,
+                               uint64_t *bytes);
+
+/**
+ * Requests that the peer send at most this many bits per second of blocks; SQUALL_NO_LIMIT lifts it. The capacity of the peer
+ * reports no more than that, for its encoder to follow; blocks beyond it still arrive.
+ *
+ * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED.
+ */
+squall_code squall_request_bitrate(squall_session session,
+                                   uint64_t bits_per_second);
+
+/**
+ * Reads the open paths; the last ones when the session is over. paths is an array of room elements, of which the first has its
+ * size set: SQUALL_MAX_PATHS elements are enough. *count receives the number of paths, which can be more than room; with
+ * room 0 paths may be NULL.
+ *
+ * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
+ */
+squall_code squall_get_paths(squall_session session,
+                             struct squall_path *paths,
+                             uintptr_t room,
+                             uintptr_t *count);
+
+/**
+ * Reads the counters of a session; the last ones when it is over. stats->size has to be set.
+ *
+ * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
+ */
+squall_code squall_get_stats(squall_session session,
+                             struct squall_stats *stats);
+
+/**
+ * Changes what a session that this side started runs over: paths over other interfaces are closed, new ones opened. NULL: every
+ * interface. The lists are copied. SQUALL_EVENT_PATH_UP and SQUALL_EVENT_PATH_DOWN follow.
+ *
+ * Errors: SQUALL_ERROR_INTERFACE if the session was accepted, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING,
+ * SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
+ */
+squall_code squall_set_interfaces(squall_session session,
+                                  const struct squall_interfaces *interfaces);
+
+/**
+ * Declares the bytes of an interface, given by name or by local address, to cost money or not. The setting is announced to the
+ * peer: schedulers at both ends see it.
+ *
+ * Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
+ */
+squall_code squall_set_metered(squall_session session,
+                               const char *interface_name,
+                               uint32_t metered);
+
+/**
+ * Sets how many bytes of UDP payload this side may send over an interface in this session, given by name or by local address;
+ * SQUALL_NO_LIMIT lifts it.
+ *
+ * Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
+ */
+squall_code squall_set_budget(squall_session session,
+                              const char *interface_name,
+                              uint64_t bytes);
+
+/**
+ * Makes a reading the latest of the radio of an interface, given by name or by local address. It is evaluated every 100 ms, and
+ * holds until the next. NULL removes the radio, which has no effect after five seconds. reading->size has to be set, and
+ * levels that the radio does not report are NaN.
+ *
+ * Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_FULL beyond 64 interfaces, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING,
+ * SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
+ */
+squall_code squall_set_signal(squall_session session,
+                              const char *interface_name,
+                              const struct squall_reading *reading);
+
+/**
+ * Waits until every block has ended, at most timeout_us microseconds, then closes the session with code 0. Events can still be
+ * taken, and the session is still to be freed.
+ *
+ * Errors: SQUALL_ERROR_TIMEOUT if blocks were open when the time was up, SQUALL_ERROR_CLOSED if the session ended before its
+ * blocks, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING.
+ */
+squall_code squall_finish(squall_session session,
+                          uint64_t timeout_us);
+
+/**
+ * Closes the session at once; blocks on their way end with it. The peer receives the code and the reason, which may be NULL;
+ * code 0 is a normal end. SQUALL_EVENT_CLOSED follows, and the session is still to be freed. The close leaves in the
+ * background: a program that ends at once calls squall_finish instead, which waits until it is sent.
+ *
+ * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT.
+ */
+squall_code squall_close(squall_session session,
+                         uint32_t code,
+                         const char *reason);
+
+/**
+ * Frees the session, which is closed with code 0 if it is not yet, and drops events that were not taken. Events that were taken
+ * stay until squall_event_free. A thread in squall_next returns.
+ *
+ * Errors: SQUALL_ERROR_HANDLE.
+ */
+squall_code squall_session_free(squall_session session);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* SQUALL_H */

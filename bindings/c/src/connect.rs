@@ -1,0 +1,159 @@
+//! From the options of C to requests and settings.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    str::FromStr,
+    time::Duration,
+};
+
+use squall::{Config, Connect, Fingerprint, Identity, Interfaces, Trust, load_certificates};
+
+use crate::{error::Failure, types};
+
+/// A time span of C: 0 for the default.
+fn set(target: &mut Duration, micros: u64) {
+    if micros > 0 {
+        *target = Duration::from_micros(micros);
+    }
+}
+
+/// A bound of C: 0 for the default; never more than the largest that there may be.
+fn bound<T: TryFrom<u64> + Ord + Copy>(
+    what: &str,
+    target: &mut T,
+    value: u64,
+    most: T,
+) -> Result<(), Failure> {
+    if value > 0 {
+        let fitting = T::try_from(value).ok().filter(|value| *value <= most);
+        *target = fitting.ok_or_else(|| Failure::argument(format!("{what} = {value} is too large")))?;
+    }
+    Ok(())
+}
+
+/// Text that is to be an address, or something else with a form.
+fn parse<T: FromStr>(what: &str, text: &str) -> Result<T, Failure> {
+    text.parse().map_err(|_| Failure::argument(format!("'{text}' is not {what}")))
+}
+
+/// The settings of an endpoint.
+pub(crate) fn config(
+    numbers: &types::Config,
+    scheduler: Option<&str>,
+    congestion: Option<&str>,
+) -> Result<Config, Failure> {
+    let mut config = Config::default();
+    if let Some(description) = scheduler {
+        config.scheduler = squall::scheduler(description).map_err(Failure::argument)?;
+    }
+    if let Some(name) = congestion {
+        config.congestion = name.parse().map_err(|line: String| Failure::argument(line))?;
+    }
+    set(&mut config.connect_timeout, numbers.connect_timeout_us);
+    set(&mut config.idle_timeout, numbers.idle_timeout_us);
+    if numbers.idle_timeout_us > 0 {
+        config.path_idle_timeout = config.path_idle_timeout.min(config.idle_timeout);
+    }
+    let (limits, default) = (&mut config.limits, Config::default().limits);
+    bound("max_block", &mut limits.block, numbers.max_block, default.block)?;
+    bound("max_queued_bytes", &mut limits.queued_bytes, numbers.max_queued_bytes, u64::MAX)?;
+    bound("max_received_bytes", &mut limits.reassembly, numbers.max_received_bytes, u64::MAX)?;
+    bound("max_open_blocks", &mut limits.open_blocks, numbers.max_open_blocks, 1 << 20)?;
+    bound("max_paths", &mut limits.paths, numbers.max_paths, default.paths)?;
+    bound("max_sessions", &mut limits.sessions, numbers.max_sessions, 1 << 20)?;
+    bound("max_handshakes", &mut limits.handshakes, numbers.max_handshakes, 1 << 20)?;
+    Ok(config)
+}
+
+/// The interfaces that C names, in one of three ways.
+pub(crate) struct Named<'a> {
+    pub(crate) names: Vec<&'a str>,
+    pub(crate) addresses: Vec<&'a str>,
+    pub(crate) pairs: Vec<(&'a str, &'a str)>,
+}
+
+impl Named<'_> {
+    pub(crate) fn resolve(self) -> Result<Interfaces, Failure> {
+        let ip = |text: &&str| parse::<IpAddr>("an IP address", text);
+        let socket = |text: &str| parse::<SocketAddr>("an address with a port", text);
+        match (self.names.is_empty(), self.addresses.is_empty(), self.pairs.is_empty()) {
+            (true, true, true) => Ok(Interfaces::Auto),
+            (false, true, true) => Ok(Interfaces::Named(self.names.into_iter().map(Into::into).collect())),
+            (true, false, true) => {
+                Ok(Interfaces::Local(self.addresses.iter().map(ip).collect::<Result<_, _>>()?))
+            }
+            (true, true, false) => {
+                let pairs = self
+                    .pairs
+                    .iter()
+                    .map(|(local, remote)| Ok::<_, Failure>((socket(local)?, socket(remote)?)));
+                Ok(Interfaces::Pairs(pairs.collect::<Result<_, _>>()?))
+            }
+            _ => Err(Failure::argument(
+                "interfaces are given by names, by addresses or by pairs: only one of these",
+            )),
+        }
+    }
+}
+
+/// What C asks for.
+pub(crate) struct Wishes<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) server_name: Option<&'a str>,
+    pub(crate) addresses: Vec<&'a str>,
+    pub(crate) interfaces: Interfaces,
+    pub(crate) fingerprint: Option<&'a str>,
+    pub(crate) authorities_file: Option<&'a str>,
+    pub(crate) insecure: bool,
+}
+
+impl Wishes<'_> {
+    pub(crate) fn resolve(self) -> Result<Connect, Failure> {
+        let trust = match (self.fingerprint, self.authorities_file, self.insecure) {
+            (None, None, false) => Trust::PlatformRoots,
+            (Some(text), None, false) => {
+                let fingerprint: Result<Fingerprint, _> = text.parse();
+                Trust::Pinned(fingerprint.map_err(Failure::argument)?)
+            }
+            (None, Some(file), false) => Trust::Roots(load_certificates(file).map_err(Failure::argument)?),
+            (None, None, true) => Trust::InsecureAnyone,
+            _ => {
+                return Err(Failure::argument(
+                    "trust is a fingerprint, a file of authorities or none: only one of these",
+                ));
+            }
+        };
+        let addresses =
+            self.addresses.into_iter().map(|text| parse::<SocketAddr>("an address with a port", text));
+        let mut request = Connect::to(self.host)
+            .trust(trust)
+            .addresses(addresses.collect::<Result<Vec<_>, _>>()?)
+            .interfaces(self.interfaces);
+        if let Some(name) = self.server_name {
+            request = request.server_name(name);
+        }
+        Ok(request)
+    }
+}
+
+/// The certificate of a server.
+pub(crate) fn identity(
+    certificate_file: Option<&str>,
+    key_file: Option<&str>,
+    self_signed_name: Option<&str>,
+) -> Result<Identity, Failure> {
+    let identity = match (certificate_file, key_file, self_signed_name) {
+        (Some(file), None, None) => Identity::load(file),
+        (Some(chain), Some(key), None) => Identity::load_pair(chain, key),
+        (Some(file), None, Some(name)) => Identity::load_or_create(file, name),
+        (None, None, Some(name)) => Identity::self_signed(name),
+        (None, None, None) => {
+            return Err(Failure::argument("neither certificate_file nor self_signed_name is given"));
+        }
+        (None, Some(_), _) => return Err(Failure::argument("key_file needs certificate_file")),
+        (Some(_), Some(_), Some(_)) => {
+            return Err(Failure::argument("key_file and self_signed_name exclude each other"));
+        }
+    };
+    identity.map_err(Failure::argument)
+}

@@ -1,0 +1,711 @@
+//! The functions of the header. Each reads its arguments, has another module do the work, and writes the result.
+
+#![expect(unsafe_code, reason = "C finds functions by their unmangled names, and passes pointers")]
+#![expect(clippy::missing_safety_doc, reason = "the header begins with one contract for all functions")]
+
+use std::{
+    ffi::{c_char, c_int},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use squall::{
+    BlockId, Depends,
+    sched::PathState,
+    signal::{self, Technology},
+};
+
+use crate::{
+    connect::{self, Named, Wishes},
+    endpoint::{ENDPOINTS, Endpoint},
+    error::{self, Failure, guard},
+    flatten::{empty, flatten, micros},
+    memory, runtime,
+    session::{SESSIONS, Session},
+    types::{self, Code, Limit, SQUALL_MAX_PATHS, SQUALL_NO_LIMIT},
+};
+
+/// A time of C; one that does not end for SQUALL_NO_LIMIT.
+fn time(micros: u64) -> Duration {
+    if micros == SQUALL_NO_LIMIT { Duration::MAX } else { Duration::from_micros(micros) }
+}
+
+/// # Safety
+/// As the header says of `options`.
+unsafe fn config(options: *const types::Config) -> Result<squall::Config, Failure> {
+    // SAFETY: as the header says.
+    let Some(numbers) = unsafe { memory::read_optional(options) }? else {
+        return Ok(squall::Config::default());
+    };
+    // SAFETY: as the header says.
+    let names = unsafe {
+        (memory::text("scheduler", numbers.scheduler)?, memory::text("congestion", numbers.congestion)?)
+    };
+    connect::config(&numbers, names.0, names.1)
+}
+
+/// # Safety
+/// As the header says of `options`.
+unsafe fn interfaces(options: *const types::Interfaces) -> Result<squall::Interfaces, Failure> {
+    // SAFETY: as the header says.
+    let Some(lists) = unsafe { memory::read_optional(options) }? else { return Ok(squall::Interfaces::Auto) };
+    // SAFETY: as the header says.
+    let named = unsafe {
+        let pairs = memory::list("pairs", lists.pairs, lists.pair_count)?.iter();
+        let pairs = pairs.map(|pair| {
+            Ok((memory::required("local", pair.local)?, memory::required("remote", pair.remote)?))
+        });
+        Named {
+            names: memory::texts("names", lists.names, lists.name_count)?,
+            addresses: memory::texts("addresses", lists.addresses, lists.address_count)?,
+            pairs: pairs.collect::<Result<_, Failure>>()?,
+        }
+    };
+    named.resolve()
+}
+
+/// # Safety
+/// As the header says of `options`.
+unsafe fn connecting(options: *const types::ConnectOptions) -> Result<Session, Failure> {
+    // SAFETY: as the header says, here and of all that the options point to.
+    let (wishes, config) = unsafe {
+        let options = memory::read(options)?;
+        let wishes = Wishes {
+            host: memory::required("host", options.host)?,
+            server_name: memory::text("server_name", options.server_name)?,
+            addresses: memory::texts("addresses", options.addresses, options.address_count)?,
+            interfaces: interfaces(options.interfaces)?,
+            fingerprint: memory::text("fingerprint", options.fingerprint)?,
+            authorities_file: memory::text("authorities_file", options.authorities_file)?,
+            insecure: options.insecure != 0,
+        };
+        (wishes, config(options.config)?)
+    };
+    Session::connect(wishes.resolve()?, config)
+}
+
+/// The block and whether its fate is to be reported.
+fn block(options: &types::Block, data: &[u8]) -> Result<(squall::Block, bool), Failure> {
+    let number = |what: &str, value: u32| {
+        u16::try_from(value).map_err(|_| Failure::argument(format!("there is no {what} {value}")))
+    };
+    let ids = |count: u32| {
+        let [first, second] = options.depends_on.map(BlockId);
+        match count {
+            1 => Ok([Some(first), None]),
+            2 => Ok([Some(first), Some(second)]),
+            _ => Err(Failure::argument(format!("depends_count is {count}: 1 or 2"))),
+        }
+    };
+    let depends = match options.depends {
+        0 => Depends::Nothing,
+        1 => Depends::Key,
+        2 => Depends::Reference,
+        3 => Depends::Disposable,
+        4 => Depends::On(ids(options.depends_count)?),
+        other => return Err(Failure::argument(format!("there is no kind of dependency {other}"))),
+    };
+    let priority = u8::try_from(options.priority).unwrap_or(u8::MAX);
+    let block = squall::Block {
+        data: Bytes::copy_from_slice(data),
+        deadline: (options.deadline_us > 0).then(|| Duration::from_micros(options.deadline_us)),
+        priority: priority.try_into().map_err(Failure::argument)?,
+        reliable: options.unreliable == 0,
+        channel: number("channel", options.channel)?.try_into().map_err(Failure::argument)?,
+        ordered: options.ordered != 0,
+        value: Some(number("value", options.value)?).filter(|value| *value > 0),
+        depends,
+    };
+    Ok((block, options.report_fate != 0))
+}
+
+fn limit(limit: squall::Limit) -> u32 {
+    let limit = match limit {
+        squall::Limit::OutOfUse => Limit::OutOfUse,
+        squall::Limit::Radio => Limit::Radio,
+        squall::Limit::Budget => Limit::Budget,
+        squall::Limit::Application => Limit::Application,
+        squall::Limit::Receiver => Limit::Receiver,
+        _ => Limit::Network,
+    };
+    limit as u32
+}
+
+fn path(info: &squall::PathInfo, capacity: &squall::Capacity) -> types::Path {
+    let stats = &info.stats;
+    let capacity = capacity.paths.iter().find(|path| path.id == info.id);
+    let state = match stats.state {
+        PathState::Active => types::PathState::Active,
+        PathState::Suspect => types::PathState::Suspect,
+        PathState::Deactivated => types::PathState::Deactivated,
+    };
+    types::Path {
+        size: size_of::<types::Path>(),
+        id: info.id.0.into(),
+        state: state as u32,
+        metered: stats.metered.into(),
+        limit: capacity.map_or(0, |path| limit(path.limit)),
+        interface_name: memory::field(info.interface.as_deref().unwrap_or_default()),
+        local: memory::field(&info.local.to_string()),
+        remote: memory::field(&info.remote.to_string()),
+        signal_factor: stats.signal_factor,
+        signal_quality: stats.signal_quality.unwrap_or(f64::NAN),
+        loss: stats.loss,
+        budget: stats.budget.unwrap_or(SQUALL_NO_LIMIT),
+        srtt_us: micros(stats.srtt),
+        min_rtt_us: micros(stats.min_rtt),
+        rtt_deviation_us: micros(stats.rtt_deviation),
+        one_way_delay_us: micros(stats.one_way_delay),
+        capacity_now: capacity.map_or(0, |path| path.now),
+        capacity_safe: capacity.map_or(0, |path| path.safe),
+        delivery_rate: stats.delivery_rate,
+        window: stats.window,
+        in_flight: stats.in_flight,
+        sent_bytes: stats.sent_bytes,
+        sent_packets: stats.sent_packets,
+        received_bytes: stats.received_bytes,
+        received_packets: stats.received_packets,
+        acked_packets: stats.acked_packets,
+        lost_packets: stats.lost_packets,
+        fresh_bytes: stats.fresh_bytes,
+        repair_bytes: stats.repair_bytes,
+        copy_bytes: stats.copy_bytes,
+        parity_bytes: stats.parity_bytes,
+        data_received: stats.data_received,
+        duplicate_bytes: stats.duplicate_bytes,
+        suspicions: stats.suspicions,
+    }
+}
+
+fn stats(stats: &squall::SessionStats) -> types::Stats {
+    types::Stats {
+        size: size_of::<types::Stats>(),
+        blocks_offered: stats.blocks_offered,
+        blocks_delivered: stats.blocks_delivered,
+        blocks_expired: stats.blocks_expired,
+        blocks_lost: stats.blocks_lost,
+        blocks_cancelled: stats.blocks_cancelled,
+        blocks_closed: stats.blocks_closed,
+        blocks_refused: stats.blocks_refused,
+        blocks_received: stats.blocks_received,
+        blocks_rebuilt: stats.blocks_rebuilt,
+        blocks_missed: stats.blocks_missed,
+        bytes_offered: stats.bytes_offered,
+        bytes_delivered: stats.bytes_delivered,
+        bytes_received: stats.bytes_received,
+        duplicates: stats.duplicates,
+        peer_duplicates: stats.peer_duplicates,
+        queued_bytes: stats.queued_bytes,
+        open_blocks: stats.open_blocks as u64,
+        held_bytes: stats.held_bytes,
+        path_events_dropped: stats.path_events_dropped,
+    }
+}
+
+fn reading(levels: &types::Reading) -> (Duration, signal::Reading) {
+    let level = |level: f64| (!level.is_nan()).then_some(level);
+    let reading = signal::Reading {
+        at: 0,
+        technology: Technology::from_code(u8::try_from(levels.technology).unwrap_or(0)),
+        disconnected: levels.disconnected != 0,
+        rsrp: level(levels.rsrp),
+        rsrq: level(levels.rsrq),
+        sinr: level(levels.sinr),
+        rssi: level(levels.rssi),
+    };
+    (Duration::from_micros(levels.age_us), reading)
+}
+
+/// The version of the library, such as "0.1.0". It is constant.
+#[unsafe(no_mangle)]
+pub extern "C" fn squall_version() -> *const c_char {
+    const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
+    VERSION.as_ptr().cast()
+}
+
+/// One line that explains the last call of this thread that failed; empty if none did. Calls that succeed leave it.
+/// It belongs to the library, and lasts until the next call of this thread that fails, or until the thread ends.
+#[unsafe(no_mangle)]
+pub extern "C" fn squall_last_error() -> *const c_char {
+    error::last()
+}
+
+/// Sets the number of threads that drive all sessions, 1 to 64. Default: 1, which is enough for some hundred Mbit/s. To be
+/// called before the first squall_listen or squall_connect.
+///
+/// Errors: SQUALL_ERROR_ARGUMENT for another number, or if the threads have started.
+#[unsafe(no_mangle)]
+pub extern "C" fn squall_set_threads(threads: u32) -> Code {
+    guard(|| runtime::set_threads(threads).map(|()| Code::Ok))
+}
+
+/// Listens. On success *endpoint is to be freed with squall_endpoint_free. The options are copied. May wait for a name server
+/// if addresses have host names.
+///
+/// Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for wrong options or an unreadable certificate, SQUALL_ERROR_LISTEN if
+/// an address is taken or none of this machine, SQUALL_ERROR_SYSTEM.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_listen(
+    options: *const types::ListenOptions,
+    endpoint: *mut types::Endpoint,
+) -> Code {
+    guard(|| {
+        // SAFETY: as the header says, here and of all that the options point to.
+        let (to, addresses, identity, config) = unsafe {
+            let to = memory::variable("endpoint", endpoint)?;
+            let options = memory::read(options)?;
+            let identity = connect::identity(
+                memory::text("certificate_file", options.certificate_file)?,
+                memory::text("key_file", options.key_file)?,
+                memory::text("self_signed_name", options.self_signed_name)?,
+            )?;
+            let addresses = memory::texts("addresses", options.addresses, options.address_count)?;
+            (to, addresses, identity, config(options.config)?)
+        };
+        to.write(ENDPOINTS.insert(Endpoint::listen(&addresses, &identity, config)?));
+        Ok(Code::Ok)
+    })
+}
+
+/// Writes the fingerprint of the endpoint's certificate, for clients to pin: 64 hexadecimal digits and a zero. room is the size
+/// of the buffer: SQUALL_FINGERPRINT_SIZE is enough.
+///
+/// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_endpoint_fingerprint(
+    endpoint: types::Endpoint,
+    to: *mut c_char,
+    room: usize,
+) -> Code {
+    // SAFETY: as the header says.
+    guard(|| unsafe {
+        memory::put_text(to, room, ENDPOINTS.get(endpoint)?.fingerprint())?;
+        Ok(Code::Ok)
+    })
+}
+
+/// Writes an address that the endpoint listens on, with its port; index counts from 0. room is the size of the buffer:
+/// SQUALL_ADDRESS_SIZE is enough.
+///
+/// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT if there are not that many addresses, SQUALL_ERROR_SIZE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_endpoint_address(
+    endpoint: types::Endpoint,
+    index: usize,
+    to: *mut c_char,
+    room: usize,
+) -> Code {
+    // SAFETY: as the header says.
+    guard(|| unsafe {
+        memory::put_text(to, room, &ENDPOINTS.get(endpoint)?.address(index)?)?;
+        Ok(Code::Ok)
+    })
+}
+
+/// A descriptor that is readable while squall_accept has a session; for poll, select and epoll. It belongs to the library, which
+/// closes it in squall_endpoint_free. Neither read from it nor close it.
+///
+/// Errors: -1.
+#[unsafe(no_mangle)]
+pub extern "C" fn squall_endpoint_fd(endpoint: types::Endpoint) -> c_int {
+    let mut fd = -1;
+    guard(|| {
+        fd = ENDPOINTS.get(endpoint)?.fd();
+        Ok(Code::Ok)
+    });
+    fd
+}
+
+/// Takes the next session; waits for one for up to timeout_us microseconds: 0 does not wait, SQUALL_NO_LIMIT waits without end.
+/// On success *session is to be freed with squall_session_free.
+///
+/// Returns SQUALL_NOTHING if none came. Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_CLOSED if the endpoint
+/// is freed meanwhile, SQUALL_ERROR_SYSTEM.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_accept(
+    endpoint: types::Endpoint,
+    timeout_us: u64,
+    session: *mut types::Session,
+) -> Code {
+    guard(|| {
+        // SAFETY: as the header says.
+        let to = unsafe { memory::variable("session", session) }?;
+        let accepted = ENDPOINTS.get(endpoint)?.accept(time(timeout_us))?;
+        Ok(accepted.map_or(Code::Nothing, |number| {
+            to.write(number);
+            Code::Ok
+        }))
+    })
+}
+
+/// Stops to listen and frees the endpoint. Sessions that were accepted go on; a thread in squall_accept returns.
+///
+/// Errors: SQUALL_ERROR_HANDLE.
+#[unsafe(no_mangle)]
+pub extern "C" fn squall_endpoint_free(endpoint: types::Endpoint) -> Code {
+    guard(|| {
+        ENDPOINTS.remove(endpoint)?.end();
+        Ok(Code::Ok)
+    })
+}
+
+/// Connects, and waits until the session is up or has failed, at most connect_timeout_us of the settings (10 s). On success
+/// *session is to be freed with squall_session_free. The options are copied.
+///
+/// Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for wrong options, SQUALL_ERROR_CONNECT, SQUALL_ERROR_TRUST,
+/// SQUALL_ERROR_SYSTEM.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_connect(
+    options: *const types::ConnectOptions,
+    session: *mut types::Session,
+) -> Code {
+    guard(|| {
+        // SAFETY: as the header says.
+        let (to, connecting) = unsafe { (memory::variable("session", session)?, connecting(options)?) };
+        connecting.wait_connected()?;
+        to.write(SESSIONS.insert(connecting));
+        Ok(Code::Ok)
+    })
+}
+
+/// Starts to connect, and returns at once: the first event is SQUALL_EVENT_CONNECTED, or SQUALL_EVENT_CLOSED with the reason.
+/// On success *session is to be freed with squall_session_free. The options are copied.
+///
+/// Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for wrong options, SQUALL_ERROR_SYSTEM.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_connect_start(
+    options: *const types::ConnectOptions,
+    session: *mut types::Session,
+) -> Code {
+    guard(|| {
+        // SAFETY: as the header says.
+        let (to, connecting) = unsafe { (memory::variable("session", session)?, connecting(options)?) };
+        to.write(SESSIONS.insert(connecting));
+        Ok(Code::Ok)
+    })
+}
+
+/// A descriptor that is readable while squall_next has an event; for poll, select and epoll. It belongs to the library, which
+/// closes it in squall_session_free. Neither read from it nor close it.
+///
+/// Errors: -1.
+#[unsafe(no_mangle)]
+pub extern "C" fn squall_session_fd(session: types::Session) -> c_int {
+    let mut fd = -1;
+    guard(|| {
+        fd = SESSIONS.get(session)?.events.queue.fd();
+        Ok(Code::Ok)
+    });
+    fd
+}
+
+/// Takes the next event; waits for one for up to timeout_us microseconds: 0 does not wait, SQUALL_NO_LIMIT waits without end.
+/// event->size has to be set. On success the event is to be released with squall_event_free.
+///
+/// While 256 events or 1 MiB wait, further blocks stay in the session, within max_received_bytes, and the peer waits.
+///
+/// Returns SQUALL_NOTHING if none came; *event is then cleared. Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT,
+/// SQUALL_ERROR_SIZE, SQUALL_ERROR_CLOSED after SQUALL_EVENT_CLOSED was taken.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_next(
+    session: types::Session,
+    timeout_us: u64,
+    event: *mut types::Event,
+) -> Code {
+    guard(|| {
+        // SAFETY: as the header says.
+        let mut place = unsafe { memory::place(event) }?;
+        let session = SESSIONS.get(session)?;
+        let mut timeout = time(timeout_us);
+        loop {
+            let Some(event) = session.next(timeout)? else {
+                place.write(0, &empty());
+                return Ok(Code::Nothing);
+            };
+            if let Some(event) = flatten(event) {
+                place.write(0, &event);
+                return Ok(Code::Ok);
+            }
+            // An event of a later kind: look whether another waits.
+            timeout = Duration::ZERO;
+        }
+    })
+}
+
+/// Releases an event of squall_next and clears it; data and text are not to be used afterwards. Releasing it again does
+/// nothing. Of several copies of an event only one is to be released. NULL is allowed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_event_free(event: *mut types::Event) {
+    if event.is_null() {
+        return;
+    }
+    guard(|| {
+        // SAFETY: as the header says: `owner` is what `squall_next` wrote, or null.
+        unsafe {
+            let owner = memory::read(event.cast_const())?.owner;
+            memory::place(event)?.write(0, &empty());
+            memory::release(owner);
+        }
+        Ok(Code::Ok)
+    });
+}
+
+/// Sends a block. Never waits. The bytes are copied; if id is not NULL, *id receives the number of the block, as in events and
+/// for squall_cancel.
+///
+/// Errors: SQUALL_ERROR_FULL if there is no room: drop the block, or send it again after SQUALL_EVENT_WRITABLE.
+/// SQUALL_ERROR_CLOSED, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT (an empty block, one that is too
+/// large, options out of range), SQUALL_ERROR_SIZE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_send(
+    session: types::Session,
+    block: *const types::Block,
+    id: *mut u64,
+) -> Code {
+    guard(|| {
+        let session = SESSIONS.get(session)?;
+        // SAFETY: as the header says.
+        let (to, (block, report)) = unsafe {
+            let to = if id.is_null() { None } else { Some(memory::variable("id", id)?) };
+            let options = memory::read(block)?;
+            (to, self::block(&options, memory::bytes(options.data, options.len)?)?)
+        };
+        let sent = session.send(block, report)?;
+        if let Some(to) = to {
+            to.write(sent.0);
+        }
+        Ok(Code::Ok)
+    })
+}
+
+/// Cancels a block, unless it has ended. Its fate is SQUALL_EVENT_CANCELLED.
+///
+/// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED.
+#[unsafe(no_mangle)]
+pub extern "C" fn squall_cancel(session: types::Session, block: u64) -> Code {
+    guard(|| {
+        SESSIONS.get(session)?.up()?.cancel(BlockId(block));
+        Ok(Code::Ok)
+    })
+}
+
+/// Largest block in bytes that can be sent; 0 when the session is over.
+///
+/// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_max_block(session: types::Session, bytes: *mut usize) -> Code {
+    guard(|| {
+        // SAFETY: as the header says.
+        let to = unsafe { memory::variable("bytes", bytes) }?;
+        to.write(SESSIONS.get(session)?.up()?.max_block_len());
+        Ok(Code::Ok)
+    })
+}
+
+/// Reads what the session can carry. capacity->size has to be set.
+///
+/// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_get_capacity(
+    session: types::Session,
+    capacity: *mut types::Capacity,
+) -> Code {
+    guard(|| {
+        // SAFETY: as the header says.
+        let mut place = unsafe { memory::place(capacity) }?;
+        let current = SESSIONS.get(session)?.up()?.capacity();
+        let size = size_of::<types::Capacity>();
+        let squall::Capacity { now, safe, confidence, link, waiting, .. } = current;
+        let limit = limit(current.limit);
+        place.write(0, &types::Capacity { size, now, safe, link, waiting, confidence, limit, reserved: 0 });
+        Ok(Code::Ok)
+    })
+}
+
+/// Reads how many more bytes, sent now, arrive within within_us microseconds with a probability from 0 to 1, beside those that
+/// wait: the size for the next frame. 0 when the session is over.
+///
+/// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_deliverable(
+    session: types::Session,
+    within_us: u64,
+    probability: f64,
+    bytes: *mut u64,
+) -> Code {
+    guard(|| {
+        // SAFETY: as the header says.
+        let to = unsafe { memory::variable("bytes", bytes) }?;
+        if !(0.0..=1.0).contains(&probability) {
+            return Err(Failure::argument(format!("{probability} is no probability")));
+        }
+        to.write(SESSIONS.get(session)?.up()?.deliverable(Duration::from_micros(within_us), probability));
+        Ok(Code::Ok)
+    })
+}
+
+/// Requests that the peer send at most this many bits per second of blocks; SQUALL_NO_LIMIT lifts it. The capacity of the peer
+/// reports no more than that, for its encoder to follow; blocks beyond it still arrive.
+///
+/// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED.
+#[unsafe(no_mangle)]
+pub extern "C" fn squall_request_bitrate(session: types::Session, bits_per_second: u64) -> Code {
+    guard(|| {
+        let limit = Some(bits_per_second).filter(|limit| *limit != SQUALL_NO_LIMIT);
+        SESSIONS.get(session)?.up()?.request_bitrate(limit);
+        Ok(Code::Ok)
+    })
+}
+
+/// Reads the open paths; the last ones when the session is over. paths is an array of room elements, of which the first has its
+/// size set: SQUALL_MAX_PATHS elements are enough. *count receives the number of paths, which can be more than room; with
+/// room 0 paths may be NULL.
+///
+/// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_get_paths(
+    session: types::Session,
+    paths: *mut types::Path,
+    room: usize,
+    count: *mut usize,
+) -> Code {
+    guard(|| {
+        // SAFETY: as the header says.
+        let (mut places, count) = unsafe {
+            (memory::places(paths, room.min(SQUALL_MAX_PATHS))?, memory::variable("count", count)?)
+        };
+        let session = SESSIONS.get(session)?.up()?;
+        let (all, capacity) = (session.path_stats(), session.capacity());
+        for (index, info) in all.iter().enumerate() {
+            places.write(index, &path(info, &capacity));
+        }
+        count.write(all.len());
+        Ok(Code::Ok)
+    })
+}
+
+/// Reads the counters of a session; the last ones when it is over. stats->size has to be set.
+///
+/// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_get_stats(session: types::Session, stats: *mut types::Stats) -> Code {
+    guard(|| {
+        // SAFETY: as the header says.
+        let mut place = unsafe { memory::place(stats) }?;
+        place.write(0, &self::stats(&SESSIONS.get(session)?.up()?.stats()));
+        Ok(Code::Ok)
+    })
+}
+
+/// Changes what a session that this side started runs over: paths over other interfaces are closed, new ones opened. NULL: every
+/// interface. The lists are copied. SQUALL_EVENT_PATH_UP and SQUALL_EVENT_PATH_DOWN follow.
+///
+/// Errors: SQUALL_ERROR_INTERFACE if the session was accepted, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING,
+/// SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_set_interfaces(
+    session: types::Session,
+    interfaces: *const types::Interfaces,
+) -> Code {
+    guard(|| {
+        let session = SESSIONS.get(session)?;
+        // SAFETY: as the header says.
+        session.set_interfaces(unsafe { self::interfaces(interfaces) }?)?;
+        Ok(Code::Ok)
+    })
+}
+
+/// Declares the bytes of an interface, given by name or by local address, to cost money or not. The setting is announced to the
+/// peer: schedulers at both ends see it.
+///
+/// Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_set_metered(
+    session: types::Session,
+    interface_name: *const c_char,
+    metered: u32,
+) -> Code {
+    guard(|| {
+        // SAFETY: as the header says.
+        let name = unsafe { memory::required("interface_name", interface_name) }?;
+        let set = SESSIONS.get(session)?.up()?.set_metered(name, metered != 0);
+        set.map(|()| Code::Ok).map_err(Failure::of(Code::ErrorInterface))
+    })
+}
+
+/// Sets how many bytes of UDP payload this side may send over an interface in this session, given by name or by local address;
+/// SQUALL_NO_LIMIT lifts it.
+///
+/// Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_set_budget(
+    session: types::Session,
+    interface_name: *const c_char,
+    bytes: u64,
+) -> Code {
+    guard(|| {
+        // SAFETY: as the header says.
+        let name = unsafe { memory::required("interface_name", interface_name) }?;
+        let budget = Some(bytes).filter(|bytes| *bytes != SQUALL_NO_LIMIT);
+        let set = SESSIONS.get(session)?.up()?.set_budget(name, budget);
+        set.map(|()| Code::Ok).map_err(Failure::of(Code::ErrorInterface))
+    })
+}
+
+/// Makes a reading the latest of the radio of an interface, given by name or by local address. It is evaluated every 100 ms, and
+/// holds until the next. NULL removes the radio, which has no effect after five seconds. reading->size has to be set, and
+/// levels that the radio does not report are NaN.
+///
+/// Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_FULL beyond 64 interfaces, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING,
+/// SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_set_signal(
+    session: types::Session,
+    interface_name: *const c_char,
+    reading: *const types::Reading,
+) -> Code {
+    guard(|| {
+        // SAFETY: as the header says.
+        let (name, levels) =
+            unsafe { (memory::required("interface_name", interface_name)?, memory::read_optional(reading)?) };
+        SESSIONS.get(session)?.set_signal(name, levels.as_ref().map(self::reading))?;
+        Ok(Code::Ok)
+    })
+}
+
+/// Waits until every block has ended, at most timeout_us microseconds, then closes the session with code 0. Events can still be
+/// taken, and the session is still to be freed.
+///
+/// Errors: SQUALL_ERROR_TIMEOUT if blocks were open when the time was up, SQUALL_ERROR_CLOSED if the session ended before its
+/// blocks, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING.
+#[unsafe(no_mangle)]
+pub extern "C" fn squall_finish(session: types::Session, timeout_us: u64) -> Code {
+    guard(|| SESSIONS.get(session)?.finish(Duration::from_micros(timeout_us)).map(|()| Code::Ok))
+}
+
+/// Closes the session at once; blocks on their way end with it. The peer receives the code and the reason, which may be NULL;
+/// code 0 is a normal end. SQUALL_EVENT_CLOSED follows, and the session is still to be freed. The close leaves in the
+/// background: a program that ends at once calls squall_finish instead, which waits until it is sent.
+///
+/// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn squall_close(session: types::Session, code: u32, reason: *const c_char) -> Code {
+    guard(|| {
+        // SAFETY: as the header says.
+        let reason = unsafe { memory::text("reason", reason) }?;
+        SESSIONS.get(session)?.close(code, reason.unwrap_or_default());
+        Ok(Code::Ok)
+    })
+}
+
+/// Frees the session, which is closed with code 0 if it is not yet, and drops events that were not taken. Events that were taken
+/// stay until squall_event_free. A thread in squall_next returns.
+///
+/// Errors: SQUALL_ERROR_HANDLE.
+#[unsafe(no_mangle)]
+pub extern "C" fn squall_session_free(session: types::Session) -> Code {
+    guard(|| {
+        SESSIONS.remove(session)?.end();
+        Ok(Code::Ok)
+    })
+}
