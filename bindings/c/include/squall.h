@@ -1028,7 +1028,7 @@ const char *squall_version(void);
 const char *squall_last_error(void);
 
 /**
- * Sets the number of threads that drive all sessions, 1 to 64. Default: 1, which is enough for some hundred Mbit/s. To be
+ * Sets the number of threads that drive all sessions, 1 to 64. Default: 1. To be
  * called before the first squall_listen or squall_connect.
  *
  * Errors: SQUALL_ERROR_ARGUMENT for another number, or if the threads have started.

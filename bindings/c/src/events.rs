@@ -24,8 +24,9 @@ const MAX_TAKEN: usize = 256;
 /// Bytes of blocks in the queue beyond which no further one is taken out of the session.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Fates that wait in the queue at most. Beyond that, blocks whose fate is to be reported are refused.
-const MAX_FATES: usize = 65_536;
+/// Fates that wait in the queue at most. Beyond that, blocks whose fate is to be reported are refused, so that no fate is
+/// lost.
+const MAX_FATES: usize = 16_384;
 
 /// What happened in a session.
 #[derive(Debug)]
@@ -194,5 +195,120 @@ fn len(arrival: &Arrival) -> usize {
         Arrival::Block(block) => block.data.len(),
         Arrival::Part(part) => part.data.len(),
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall::{Config, Connect, Endpoint, Identity, Trust};
+
+    use super::*;
+
+    /// A session over loopback, with the events of its accepting side.
+    fn pair() -> (Session, Session, Arc<Events>) {
+        let runtime = runtime().expect("starts");
+        let identity = Identity::self_signed("localhost").expect("is made");
+        let (client, server) = runtime.block_on(async {
+            let tls = identity.server_tls().expect("fits");
+            let endpoint = Endpoint::listen("127.0.0.1:0", &tls, Config::default()).expect("listens");
+            let request = Connect::to(endpoint.local_addrs()[0]).trust(Trust::InsecureAnyone);
+            let client = squall::connect(request, Config::default()).await.expect("connects");
+            (client, endpoint.accept().await.expect("accepts"))
+        });
+        let events = Arc::new(Events::new().expect("has descriptors"));
+        let (moved, session) = (events.clone(), server.clone());
+        runtime.spawn(async move { moved.pump(session).await });
+        (client, server, events)
+    }
+
+    /// Waits until something holds.
+    fn until(mut holds: impl FnMut() -> bool) {
+        for _ in 0..1000 {
+            if holds() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("does not hold after 10 s");
+    }
+
+    /// The next event that is not about a path or the capacity.
+    fn next(events: &Events) -> Event {
+        loop {
+            match events.next(Duration::from_secs(10)) {
+                Ok(Some(Event::Path(_) | Event::Capacity)) => {}
+                Ok(Some(event)) => return event,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_that_are_not_taken_stay_in_the_session() {
+        const COUNT: usize = 400;
+        for len in [100, 40_000] {
+            let (client, server, events) = pair();
+            for _ in 0..COUNT {
+                client.try_send(Block::new(vec![7; len])).expect("has room");
+            }
+            until(|| client.stats().blocks_delivered == COUNT as u64);
+            until(|| server.stats().held_bytes > 0);
+            let (taken, bytes) = (events.taken.load(SeqCst), events.bytes.load(SeqCst));
+            assert!(taken <= MAX_TAKEN && bytes < MAX_BYTES + len, "{taken} {bytes}");
+            for _ in 0..COUNT {
+                assert!(
+                    matches!(next(&events), Event::Arrival(Arrival::Block(block)) if block.data.len() == len)
+                );
+            }
+            assert_eq!(events.bytes.load(SeqCst), 0);
+            client.close(3, "end");
+            assert!(matches!(next(&events), Event::Closed(CloseReason::ByPeer { code: 3, .. })));
+            assert_eq!(events.next(Duration::MAX).err(), Some(Ended));
+        }
+    }
+
+    #[test]
+    fn no_block_is_taken_whose_fate_would_find_no_room() {
+        let (_client, server, events) = pair();
+        events.fates.store(MAX_FATES, SeqCst);
+        let refused = events.send(&server, Block::new("x"), true).expect_err("has no room");
+        assert_eq!(refused.code, Code::ErrorFull);
+        assert!(matches!(next(&events), Event::Writable));
+        events.send(&server, Block::new("x"), false).expect("needs no room");
+        events.fates.store(MAX_FATES - 1, SeqCst);
+        let id = events.send(&server, Block::new("x"), true).expect("has room");
+        assert!(matches!(next(&events), Event::Fate(of, BlockFate::Delivered { .. }) if of == id));
+        assert_eq!(events.fates.load(SeqCst), MAX_FATES - 1);
+    }
+
+    #[test]
+    fn a_full_session_reports_when_it_has_room() {
+        let (client, server, events) = pair();
+        // Nothing is taken at the other side until the queue of this one is full.
+        let block = vec![0; 8 << 20];
+        let mut sent = 0;
+        let refused = loop {
+            match events.send(&server, Block::new(block.clone()), true) {
+                Ok(_) => sent += 1,
+                Err(failure) => break failure,
+            }
+        };
+        assert_eq!((refused.code, sent), (Code::ErrorFull, 8));
+        let taker = runtime().expect("runs").spawn(async move {
+            for _ in 0..sent {
+                client.recv().await.expect("arrives");
+            }
+            client
+        });
+        let (mut fates, mut writable) = (0, 0);
+        while fates < sent || writable == 0 {
+            match next(&events) {
+                Event::Fate(_, BlockFate::Delivered { .. }) => fates += 1,
+                Event::Writable => writable += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!((fates, writable), (sent, 1));
+        drop(taker);
     }
 }

@@ -279,3 +279,71 @@ pub(crate) fn field<const N: usize>(text: &str) -> [c_char; N] {
     }
     field
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A struct that has got a field since its first release.
+    #[repr(C)]
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Grown {
+        size: usize,
+        first: u64,
+        later: u64,
+    }
+
+    // SAFETY: `repr(C)`, `size` first, and of integers.
+    unsafe impl Versioned for Grown {
+        const NAME: &'static str = "grown";
+        const FIRST: usize = offset_of!(Grown, first) + 1;
+    }
+
+    const FIRST: usize = offset_of!(Grown, later);
+
+    #[test]
+    fn fields_that_the_caller_does_not_have_are_neither_read_nor_written() {
+        let mut memory = [Grown { size: FIRST, first: 1, later: 2 }; 2];
+        // SAFETY: all of it is memory of this function, and more than is used.
+        unsafe {
+            assert_eq!(read(&raw const memory[0]), Ok(Grown { size: FIRST, first: 1, later: 0 }));
+            let mut place = place(&raw mut memory[0]).expect("is fine");
+            place.write(0, &Grown { size: 99, first: 3, later: 4 });
+            place.write(1, &Grown { size: 99, first: 5, later: 6 });
+        }
+        assert_eq!(memory[0], Grown { size: FIRST, first: 3, later: 2 });
+        assert_eq!(memory[1], Grown { size: FIRST, first: 1, later: 2 });
+    }
+
+    #[test]
+    fn elements_of_an_array_are_as_large_as_the_caller_says() {
+        let mut memory = [FIRST as u64, 0, FIRST as u64, 0, 7];
+        // SAFETY: there are two structs of the first release, and a number behind them.
+        unsafe {
+            let mut places = places(memory.as_mut_ptr().cast::<Grown>(), 2).expect("is fine");
+            for index in 0..3 {
+                places.write(index, &Grown { size: 0, first: 10 + index as u64, later: 9 });
+            }
+        }
+        assert_eq!(memory, [FIRST as u64, 10, FIRST as u64, 11, 7]);
+    }
+
+    #[test]
+    fn sizes_that_cannot_be_are_refused() {
+        for size in [0, FIRST - 8, MAX_SIZE + 1, usize::MAX] {
+            let grown = Grown { size, first: 0, later: 0 };
+            // SAFETY: nothing but the size is read, as it cannot be.
+            let refused = unsafe { read(&raw const grown) }.expect_err("cannot be");
+            assert_eq!(refused.code, Code::ErrorSize);
+        }
+        // SAFETY: the address is checked before it is used.
+        let refused = unsafe { read(ptr::without_provenance::<Grown>(12)) }.expect_err("is not aligned");
+        assert_eq!(refused.line, "the grown is not aligned");
+    }
+
+    #[test]
+    fn text_is_cut_to_its_field() {
+        assert_eq!(field::<4>("abcdef").map(|c| c as u8), *b"abc\0");
+        assert_eq!(field::<4>("a").map(|c| c as u8), *b"a\0\0\0");
+    }
+}

@@ -231,10 +231,17 @@ static void exchange(squall_session client, squall_session server) {
         ended += wait_for(client, SQUALL_EVENT_DELIVERED).block;
     CHECK(ended == first + second);
 
-    /* A block that was cancelled at once, behind much else: no other fate than delivered or cancelled. */
+    /* The descriptor is readable exactly while events wait. */
     squall_block back = {.size = sizeof back, .data = (const uint8_t *)"back", .len = 4, .unreliable = 1};
     CHECK(squall_send(server, &back, NULL) == SQUALL_OK);
+    struct pollfd ready = {.fd = squall_session_fd(client), .events = POLLIN};
+    CHECK(poll(&ready, 1, 10000) == 1);
     CHECK(wait_for(client, SQUALL_EVENT_RECEIVED).len == 4);
+    squall_event event = {.size = sizeof event};
+    do {
+        squall_event_free(&event);
+    } while (squall_next(client, SECOND / 5, &event) == SQUALL_OK);
+    CHECK(event.kind == SQUALL_EVENT_NONE && !is_readable(ready.fd));
     CHECK(squall_cancel(client, 123456) == SQUALL_OK);
 }
 
