@@ -226,7 +226,8 @@ impl Outbox {
         let id = BlockId(self.next_id);
         self.next_id += 1;
         let len = data.bytes().len() as u32;
-        let deadline = options.deadline.map(|d| now + d.as_micros() as u64);
+        // One beyond the end of the clock is none.
+        let deadline = options.deadline.and_then(|d| now.checked_add(u64::try_from(d.as_micros()).ok()?));
         let previous = options.ordered.then(|| {
             let last = self.last_ordered.insert(options.channel.get(), id.0);
             last.map_or(0, |last| id.0 - last)

@@ -125,6 +125,16 @@ fn an_open_block_ends_by_its_deadline_or_by_a_loss() {
 }
 
 #[test]
+fn a_deadline_beyond_the_end_of_the_clock_is_none() {
+    let mut outbox = outbox();
+    for far in [Duration::MAX, Duration::from_micros(u64::MAX)] {
+        let id = outbox.open(9, &BlockOptions::new().deadline(far)).unwrap();
+        outbox.admit();
+        assert_eq!(outbox.queue.get(id).unwrap().meta().deadline, None);
+    }
+}
+
+#[test]
 fn a_block_that_does_not_fit_is_handed_back_with_the_reason() {
     let mut outbox = outbox();
     assert_eq!(outbox.send(0, block(0)), Err(SendError::Empty));
