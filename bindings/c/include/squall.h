@@ -152,7 +152,7 @@ enum squall_event_kind
     SQUALL_EVENT_CONNECTED = 1,
     /**
      * A block of the peer's arrived whole: block, channel, priority, data, len, elapsed_us (from its first byte to its last),
-     * remaining_us (until its deadline; negative if that has passed).
+     * remaining_us (from now until its deadline; negative if that has passed).
      */
     SQUALL_EVENT_RECEIVED = 2,
     /**
@@ -667,7 +667,8 @@ typedef struct squall_block {
      */
     uintptr_t len;
     /**
-     * Microseconds from now after which the block is worthless; both ends then cancel it. 0: none.
+     * Microseconds from now after which the block is worthless, at most a year; both ends then cancel it. 0 and
+     * SQUALL_NO_LIMIT: none.
      */
     uint64_t deadline_us;
     /**

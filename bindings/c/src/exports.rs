@@ -84,6 +84,20 @@ unsafe fn connecting(options: *const types::ConnectOptions) -> Result<Session, F
     Session::connect(wishes.resolve()?, config)
 }
 
+/// Longest deadline in microseconds: a year.
+const MAX_DEADLINE: u64 = 365 * 24 * 3600 * 1_000_000;
+
+/// A deadline of C; `None` for none.
+fn deadline(micros: u64) -> Result<Option<Duration>, Failure> {
+    match micros {
+        0 | SQUALL_NO_LIMIT => Ok(None),
+        micros if micros > MAX_DEADLINE => {
+            Err(Failure::argument(format!("deadline_us = {micros} is more than a year")))
+        }
+        micros => Ok(Some(Duration::from_micros(micros))),
+    }
+}
+
 /// The block and whether its fate is to be reported.
 fn block(options: &types::Block, data: &[u8]) -> Result<(squall::Block, bool), Failure> {
     let number = |what: &str, value: u32| {
@@ -108,7 +122,7 @@ fn block(options: &types::Block, data: &[u8]) -> Result<(squall::Block, bool), F
     let priority = u8::try_from(options.priority).unwrap_or(u8::MAX);
     let block = squall::Block {
         data: Bytes::copy_from_slice(data),
-        deadline: (options.deadline_us > 0).then(|| Duration::from_micros(options.deadline_us)),
+        deadline: deadline(options.deadline_us)?,
         priority: priority.try_into().map_err(Failure::argument)?,
         reliable: options.unreliable == 0,
         channel: number("channel", options.channel)?.try_into().map_err(Failure::argument)?,

@@ -70,7 +70,7 @@ pub enum EventKind {
     /// The session that squall_connect_start began is up.
     Connected = 1,
     /// A block of the peer's arrived whole: block, channel, priority, data, len, elapsed_us (from its first byte to its last),
-    /// remaining_us (until its deadline; negative if that has passed).
+    /// remaining_us (from now until its deadline; negative if that has passed).
     Received = 2,
     /// A block of the peer's will not arrive whole: block, channel, priority, text.
     Missed = 3,
@@ -294,7 +294,8 @@ pub struct Block {
     pub data: *const u8,
     /// Number of bytes, 1 to squall_max_block.
     pub len: usize,
-    /// Microseconds from now after which the block is worthless; both ends then cancel it. 0: none.
+    /// Microseconds from now after which the block is worthless, at most a year; both ends then cancel it. 0 and
+    /// SQUALL_NO_LIMIT: none.
     pub deadline_us: u64,
     /// Blocks that the block is useless without, for SQUALL_DEPENDS_ON.
     pub depends_on: [u64; 2],

@@ -175,6 +175,8 @@ static void misuse_of_a_session(squall_session session) {
     block.depends = 99;
     FAILS(squall_send(session, &block, NULL), SQUALL_ERROR_ARGUMENT, "99");
     block.depends = SQUALL_DEPENDS_NOTHING;
+    block.deadline_us = 366 * 86400 * SECOND;
+    FAILS(squall_send(session, &block, NULL), SQUALL_ERROR_ARGUMENT, "more than a year");
     block.size = 12345;
     FAILS(squall_send(session, &block, NULL), SQUALL_ERROR_SIZE, "12345");
 
@@ -233,6 +235,7 @@ static void exchange(squall_session client, squall_session server) {
 
     /* The descriptor is readable exactly while events wait. */
     squall_block back = {.size = sizeof back, .data = (const uint8_t *)"back", .len = 4, .unreliable = 1};
+    back.deadline_us = SQUALL_NO_LIMIT;
     CHECK(squall_send(server, &back, NULL) == SQUALL_OK);
     struct pollfd ready = {.fd = squall_session_fd(client), .events = POLLIN};
     CHECK(poll(&ready, 1, 10000) == 1);

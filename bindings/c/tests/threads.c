@@ -106,6 +106,13 @@ int main(void) {
     nanosleep(&pause, NULL);
     CHECK(squall_session_free(client) == SQUALL_OK);
     CHECK(pthread_join(taker, NULL) == 0);
+    squall_event end = {.size = sizeof end};
+    do {
+        squall_event_free(&end);
+        CHECK(squall_next(server, 10000000, &end) == SQUALL_OK);
+    } while (end.kind != SQUALL_EVENT_CLOSED);
+    CHECK(end.cause == SQUALL_CAUSE_PEER && end.code == 0);
+    squall_event_free(&end);
     CHECK(squall_session_free(server) == SQUALL_OK && squall_endpoint_free(endpoint) == SQUALL_OK);
     printf("ok\n");
     return 0;
