@@ -82,7 +82,7 @@ enum squall_code
      */
     SQUALL_ERROR_HANDLE = -2,
     /**
-     * The size field of a struct is wrong, or a buffer is too small.
+     * The size field of a struct is wrong, a buffer is too small, or a block too large.
      */
     SQUALL_ERROR_SIZE = -3,
     /**
@@ -475,14 +475,14 @@ typedef struct squall_listen_options {
 } squall_listen_options;
 
 /**
- * Number of an endpoint that listens; never 0. It is not used again after squall_endpoint_free.
+ * Number of an endpoint that listens; always above 0. It is not used again after squall_endpoint_free.
  */
-typedef uint64_t squall_endpoint;
+typedef int64_t squall_endpoint;
 
 /**
- * Number of a session; never 0. It is not used again after squall_session_free.
+ * Number of a session; always above 0. It is not used again after squall_session_free.
  */
-typedef uint64_t squall_session;
+typedef int64_t squall_session;
 
 /**
  * A local and a remote address, each with a port: "192.0.2.1:0", "198.51.100.7:4433". Local port 0 takes any.
@@ -1144,8 +1144,8 @@ void squall_event_free(struct squall_event *event);
  * for squall_cancel.
  *
  * Errors: SQUALL_ERROR_FULL if there is no room: drop the block, or send it again after SQUALL_EVENT_WRITABLE.
- * SQUALL_ERROR_CLOSED, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT (an empty block, one that is too
- * large, options out of range), SQUALL_ERROR_SIZE.
+ * SQUALL_ERROR_CLOSED, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT (an empty block, options out of
+ * range), SQUALL_ERROR_SIZE (also a block that is too large).
  */
 squall_code squall_send(squall_session session,
                         const struct squall_block *block,

@@ -8,7 +8,9 @@ use std::{
 
 use squall::{Config, Connect, Fingerprint, Identity, Interfaces, Trust, load_certificates};
 
-use crate::{error::Failure, types};
+use squall_bindings::Failure;
+
+use crate::types;
 
 /// A time span of C: 0 for the default.
 fn set(target: &mut Duration, micros: u64) {

@@ -1,20 +1,11 @@
 //! Endpoints that listen.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::ToSocketAddrs as _, sync::Arc, time::Duration};
 
 use squall::{Config, Identity};
 use tokio::{sync::Notify, task::AbortHandle};
 
-use crate::{
-    error::Failure,
-    handle::Table,
-    queue::Queue,
-    runtime::runtime,
-    session::{SESSIONS, Session},
-    types::Code,
-};
-
-pub(crate) static ENDPOINTS: Table<Endpoint> = Table::new("endpoint");
+use squall_bindings::{Code, Failure, Queue, Session, runtime};
 
 /// An endpoint, and the next session that it accepted.
 pub(crate) struct Endpoint {
@@ -35,7 +26,6 @@ impl Endpoint {
         let tls = identity.server_tls().map_err(Failure::of(Code::ErrorListen))?;
         let mut resolved = Vec::new();
         for address in addresses {
-            use std::net::ToSocketAddrs as _;
             let found = address.to_socket_addrs();
             resolved.extend(found.map_err(|e| {
                 Failure::new(Code::ErrorListen, format!("cannot listen on '{address}': {e}"))
@@ -59,12 +49,12 @@ impl Endpoint {
         Ok(Self { inner, fingerprint, accepted, task: task.abort_handle() })
     }
 
-    /// The next session, as a number; waits for one. `None` when the time is up.
-    pub(crate) fn accept(&self, timeout: Duration) -> Result<Option<u64>, Failure> {
+    /// The next session; waits for one. `None` when the time is up.
+    pub(crate) fn accept(&self, timeout: Duration) -> Result<Option<Session>, Failure> {
         let closed = |_| Failure::new(Code::ErrorClosed, "the endpoint is closed");
         let Some(session) = self.accepted.queue.pop(timeout).map_err(closed)? else { return Ok(None) };
         self.accepted.taken.notify_one();
-        Ok(Some(SESSIONS.insert(Session::accepted(session)?)))
+        Session::accepted(session).map(Some)
     }
 
     pub(crate) fn fd(&self) -> i32 {

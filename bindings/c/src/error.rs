@@ -1,62 +1,12 @@
-//! Codes of calls, and the line that explains a failure.
+//! The border to C: codes, the line of the last failure, and panics.
 
 use std::{
-    any::Any,
     cell::RefCell,
     ffi::{CString, c_char},
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use squall::{ConnectError, SendError};
-
-use crate::types::Code;
-
-/// Why a call fails.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Failure {
-    pub(crate) code: Code,
-    pub(crate) line: String,
-}
-
-impl Failure {
-    #[expect(clippy::needless_pass_by_value, reason = "callers pass literals, texts and errors as they are")]
-    pub(crate) fn new(code: Code, line: impl ToString) -> Self {
-        Self { code, line: line.to_string() }
-    }
-
-    /// A wrong argument.
-    pub(crate) fn argument(line: impl ToString) -> Self {
-        Self::new(Code::ErrorArgument, line)
-    }
-
-    /// For `map_err`.
-    pub(crate) fn of<E: ToString>(code: Code) -> impl Fn(E) -> Self {
-        move |error| Self::new(code, error.to_string())
-    }
-}
-
-impl From<SendError> for Failure {
-    fn from(error: SendError) -> Self {
-        let code = match error {
-            SendError::Full(_) => Code::ErrorFull,
-            SendError::Closed => Code::ErrorClosed,
-            _ => Code::ErrorArgument,
-        };
-        Self::new(code, error)
-    }
-}
-
-impl From<&ConnectError> for Failure {
-    fn from(error: &ConnectError) -> Self {
-        let code = match error {
-            ConnectError::Untrusted { .. } | ConnectError::WrongPin { .. } | ConnectError::Tls(_) => {
-                Code::ErrorTrust
-            }
-            _ => Code::ErrorConnect,
-        };
-        Self::new(code, error)
-    }
-}
+use squall_bindings::{Code, Failure, defect};
 
 thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
@@ -87,12 +37,6 @@ pub(crate) fn guard(work: impl FnOnce() -> Result<Code, Failure>) -> Code {
         Ok(Err(failure)) => note(&failure),
         Err(payload) => note(&defect(payload.as_ref())),
     }
-}
-
-fn defect(payload: &(dyn Any + Send)) -> Failure {
-    let text = payload.downcast_ref::<&str>().map(ToString::to_string);
-    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
-    Failure::new(Code::ErrorInternal, format!("defect in Squall: {}", text.unwrap_or_default()))
 }
 
 #[cfg(test)]

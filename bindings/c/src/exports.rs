@@ -14,14 +14,14 @@ use squall::{
     sched::PathState,
     signal::{self, Technology},
 };
+use squall_bindings::{Failure, Session, set_threads};
 
 use crate::{
     connect::{self, Named, Wishes},
-    endpoint::{ENDPOINTS, Endpoint},
-    error::{self, Failure, guard},
+    endpoint::Endpoint,
+    error::{self, guard},
     flatten::{empty, flatten, micros},
-    memory, runtime,
-    session::{SESSIONS, Session},
+    handle, memory,
     types::{self, Code, Limit, SQUALL_MAX_PATHS, SQUALL_NO_LIMIT},
 };
 
@@ -250,7 +250,7 @@ pub extern "C" fn squall_last_error() -> *const c_char {
 /// Errors: SQUALL_ERROR_ARGUMENT for another number, or if the threads have started.
 #[unsafe(no_mangle)]
 pub extern "C" fn squall_set_threads(threads: u32) -> Code {
-    guard(|| runtime::set_threads(threads).map(|()| Code::Ok))
+    guard(|| set_threads(threads).map(|()| Code::Ok))
 }
 
 /// Listens. On success *endpoint is to be freed with squall_endpoint_free. The options are copied. May wait for a name server
@@ -276,7 +276,7 @@ pub unsafe extern "C" fn squall_listen(
             let addresses = memory::texts("addresses", options.addresses, options.address_count)?;
             (to, addresses, identity, config(options.config)?)
         };
-        to.write(ENDPOINTS.insert(Endpoint::listen(&addresses, &identity, config)?));
+        to.write(handle::insert_endpoint(Endpoint::listen(&addresses, &identity, config)?));
         Ok(Code::Ok)
     })
 }
@@ -293,7 +293,7 @@ pub unsafe extern "C" fn squall_endpoint_fingerprint(
 ) -> Code {
     // SAFETY: as the header says.
     guard(|| unsafe {
-        memory::put_text(to, room, ENDPOINTS.get(endpoint)?.fingerprint())?;
+        memory::put_text(to, room, handle::endpoint(endpoint)?.fingerprint())?;
         Ok(Code::Ok)
     })
 }
@@ -311,7 +311,7 @@ pub unsafe extern "C" fn squall_endpoint_address(
 ) -> Code {
     // SAFETY: as the header says.
     guard(|| unsafe {
-        memory::put_text(to, room, &ENDPOINTS.get(endpoint)?.address(index)?)?;
+        memory::put_text(to, room, &handle::endpoint(endpoint)?.address(index)?)?;
         Ok(Code::Ok)
     })
 }
@@ -324,7 +324,7 @@ pub unsafe extern "C" fn squall_endpoint_address(
 pub extern "C" fn squall_endpoint_fd(endpoint: types::Endpoint) -> c_int {
     let mut fd = -1;
     guard(|| {
-        fd = ENDPOINTS.get(endpoint)?.fd();
+        fd = handle::endpoint(endpoint)?.fd();
         Ok(Code::Ok)
     });
     fd
@@ -344,9 +344,9 @@ pub unsafe extern "C" fn squall_accept(
     guard(|| {
         // SAFETY: as the header says.
         let to = unsafe { memory::variable("session", session) }?;
-        let accepted = ENDPOINTS.get(endpoint)?.accept(time(timeout_us))?;
-        Ok(accepted.map_or(Code::Nothing, |number| {
-            to.write(number);
+        let accepted = handle::endpoint(endpoint)?.accept(time(timeout_us))?;
+        Ok(accepted.map_or(Code::Nothing, |session| {
+            to.write(handle::insert_session(session));
             Code::Ok
         }))
     })
@@ -358,7 +358,7 @@ pub unsafe extern "C" fn squall_accept(
 #[unsafe(no_mangle)]
 pub extern "C" fn squall_endpoint_free(endpoint: types::Endpoint) -> Code {
     guard(|| {
-        ENDPOINTS.remove(endpoint)?.end();
+        handle::remove_endpoint(endpoint)?.end();
         Ok(Code::Ok)
     })
 }
@@ -377,7 +377,7 @@ pub unsafe extern "C" fn squall_connect(
         // SAFETY: as the header says.
         let (to, connecting) = unsafe { (memory::variable("session", session)?, connecting(options)?) };
         connecting.wait_connected()?;
-        to.write(SESSIONS.insert(connecting));
+        to.write(handle::insert_session(connecting));
         Ok(Code::Ok)
     })
 }
@@ -394,7 +394,7 @@ pub unsafe extern "C" fn squall_connect_start(
     guard(|| {
         // SAFETY: as the header says.
         let (to, connecting) = unsafe { (memory::variable("session", session)?, connecting(options)?) };
-        to.write(SESSIONS.insert(connecting));
+        to.write(handle::insert_session(connecting));
         Ok(Code::Ok)
     })
 }
@@ -407,7 +407,7 @@ pub unsafe extern "C" fn squall_connect_start(
 pub extern "C" fn squall_session_fd(session: types::Session) -> c_int {
     let mut fd = -1;
     guard(|| {
-        fd = SESSIONS.get(session)?.events.queue.fd();
+        fd = handle::session(session)?.session.fd();
         Ok(Code::Ok)
     });
     fd
@@ -429,20 +429,11 @@ pub unsafe extern "C" fn squall_next(
     guard(|| {
         // SAFETY: as the header says.
         let mut place = unsafe { memory::place(event) }?;
-        let session = SESSIONS.get(session)?;
-        let mut timeout = time(timeout_us);
-        loop {
-            let Some(event) = session.next(timeout)? else {
-                place.write(0, &empty());
-                return Ok(Code::Nothing);
-            };
-            if let Some(event) = flatten(event) {
-                place.write(0, &event);
-                return Ok(Code::Ok);
-            }
-            // An event of a later kind: look whether another waits.
-            timeout = Duration::ZERO;
-        }
+        let session = handle::session(session)?;
+        let event = session.session.next(time(timeout_us))?;
+        let code = if event.is_some() { Code::Ok } else { Code::Nothing };
+        place.write(0, &event.map_or_else(empty, flatten));
+        Ok(code)
     })
 }
 
@@ -468,8 +459,8 @@ pub unsafe extern "C" fn squall_event_free(event: *mut types::Event) {
 /// for squall_cancel.
 ///
 /// Errors: SQUALL_ERROR_FULL if there is no room: drop the block, or send it again after SQUALL_EVENT_WRITABLE.
-/// SQUALL_ERROR_CLOSED, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT (an empty block, one that is too
-/// large, options out of range), SQUALL_ERROR_SIZE.
+/// SQUALL_ERROR_CLOSED, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT (an empty block, options out of
+/// range), SQUALL_ERROR_SIZE (also a block that is too large).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn squall_send(
     session: types::Session,
@@ -477,14 +468,14 @@ pub unsafe extern "C" fn squall_send(
     id: *mut u64,
 ) -> Code {
     guard(|| {
-        let session = SESSIONS.get(session)?;
+        let session = handle::session(session)?;
         // SAFETY: as the header says.
         let (to, (block, report)) = unsafe {
             let to = if id.is_null() { None } else { Some(memory::variable("id", id)?) };
             let options = memory::read(block)?;
             (to, self::block(&options, memory::bytes(options.data, options.len)?)?)
         };
-        let sent = session.send(block, report)?;
+        let sent = session.session.send(block, report)?;
         if let Some(to) = to {
             to.write(sent.0);
         }
@@ -498,7 +489,7 @@ pub unsafe extern "C" fn squall_send(
 #[unsafe(no_mangle)]
 pub extern "C" fn squall_cancel(session: types::Session, block: u64) -> Code {
     guard(|| {
-        SESSIONS.get(session)?.up()?.cancel(BlockId(block));
+        handle::session(session)?.session.up()?.cancel(BlockId(block));
         Ok(Code::Ok)
     })
 }
@@ -511,7 +502,7 @@ pub unsafe extern "C" fn squall_max_block(session: types::Session, bytes: *mut u
     guard(|| {
         // SAFETY: as the header says.
         let to = unsafe { memory::variable("bytes", bytes) }?;
-        to.write(SESSIONS.get(session)?.up()?.max_block_len());
+        to.write(handle::session(session)?.session.up()?.max_block_len());
         Ok(Code::Ok)
     })
 }
@@ -527,7 +518,7 @@ pub unsafe extern "C" fn squall_get_capacity(
     guard(|| {
         // SAFETY: as the header says.
         let mut place = unsafe { memory::place(capacity) }?;
-        let current = SESSIONS.get(session)?.up()?.capacity();
+        let current = handle::session(session)?.session.up()?.capacity();
         let size = size_of::<types::Capacity>();
         let squall::Capacity { now, safe, confidence, link, waiting, .. } = current;
         let limit = limit(current.limit);
@@ -553,7 +544,12 @@ pub unsafe extern "C" fn squall_deliverable(
         if !(0.0..=1.0).contains(&probability) {
             return Err(Failure::argument(format!("{probability} is no probability")));
         }
-        to.write(SESSIONS.get(session)?.up()?.deliverable(Duration::from_micros(within_us), probability));
+        to.write(
+            handle::session(session)?
+                .session
+                .up()?
+                .deliverable(Duration::from_micros(within_us), probability),
+        );
         Ok(Code::Ok)
     })
 }
@@ -566,7 +562,7 @@ pub unsafe extern "C" fn squall_deliverable(
 pub extern "C" fn squall_request_bitrate(session: types::Session, bits_per_second: u64) -> Code {
     guard(|| {
         let limit = Some(bits_per_second).filter(|limit| *limit != SQUALL_NO_LIMIT);
-        SESSIONS.get(session)?.up()?.request_bitrate(limit);
+        handle::session(session)?.session.up()?.request_bitrate(limit);
         Ok(Code::Ok)
     })
 }
@@ -588,7 +584,7 @@ pub unsafe extern "C" fn squall_get_paths(
         let (mut places, count) = unsafe {
             (memory::places(paths, room.min(SQUALL_MAX_PATHS))?, memory::variable("count", count)?)
         };
-        let session = SESSIONS.get(session)?.up()?;
+        let session = handle::session(session)?.session.up()?;
         let (all, capacity) = (session.path_stats(), session.capacity());
         for (index, info) in all.iter().enumerate() {
             places.write(index, &path(info, &capacity));
@@ -606,7 +602,7 @@ pub unsafe extern "C" fn squall_get_stats(session: types::Session, stats: *mut t
     guard(|| {
         // SAFETY: as the header says.
         let mut place = unsafe { memory::place(stats) }?;
-        place.write(0, &self::stats(&SESSIONS.get(session)?.up()?.stats()));
+        place.write(0, &self::stats(&handle::session(session)?.session.up()?.stats()));
         Ok(Code::Ok)
     })
 }
@@ -622,9 +618,9 @@ pub unsafe extern "C" fn squall_set_interfaces(
     interfaces: *const types::Interfaces,
 ) -> Code {
     guard(|| {
-        let session = SESSIONS.get(session)?;
+        let session = handle::session(session)?;
         // SAFETY: as the header says.
-        session.set_interfaces(unsafe { self::interfaces(interfaces) }?)?;
+        session.session.set_interfaces(unsafe { self::interfaces(interfaces) }?)?;
         Ok(Code::Ok)
     })
 }
@@ -642,7 +638,7 @@ pub unsafe extern "C" fn squall_set_metered(
     guard(|| {
         // SAFETY: as the header says.
         let name = unsafe { memory::required("interface_name", interface_name) }?;
-        let set = SESSIONS.get(session)?.up()?.set_metered(name, metered != 0);
+        let set = handle::session(session)?.session.up()?.set_metered(name, metered != 0);
         set.map(|()| Code::Ok).map_err(Failure::of(Code::ErrorInterface))
     })
 }
@@ -661,7 +657,7 @@ pub unsafe extern "C" fn squall_set_budget(
         // SAFETY: as the header says.
         let name = unsafe { memory::required("interface_name", interface_name) }?;
         let budget = Some(bytes).filter(|bytes| *bytes != SQUALL_NO_LIMIT);
-        let set = SESSIONS.get(session)?.up()?.set_budget(name, budget);
+        let set = handle::session(session)?.session.up()?.set_budget(name, budget);
         set.map(|()| Code::Ok).map_err(Failure::of(Code::ErrorInterface))
     })
 }
@@ -682,7 +678,8 @@ pub unsafe extern "C" fn squall_set_signal(
         // SAFETY: as the header says.
         let (name, levels) =
             unsafe { (memory::required("interface_name", interface_name)?, memory::read_optional(reading)?) };
-        SESSIONS.get(session)?.set_signal(name, levels.as_ref().map(self::reading))?;
+        let open = handle::session(session)?;
+        open.radios.set(&open.session, name, levels.as_ref().map(self::reading))?;
         Ok(Code::Ok)
     })
 }
@@ -694,7 +691,7 @@ pub unsafe extern "C" fn squall_set_signal(
 /// blocks, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING.
 #[unsafe(no_mangle)]
 pub extern "C" fn squall_finish(session: types::Session, timeout_us: u64) -> Code {
-    guard(|| SESSIONS.get(session)?.finish(Duration::from_micros(timeout_us)).map(|()| Code::Ok))
+    guard(|| handle::session(session)?.session.finish(Duration::from_micros(timeout_us)).map(|()| Code::Ok))
 }
 
 /// Closes the session at once; blocks on their way end with it. The peer receives the code and the reason, which may be NULL;
@@ -707,7 +704,7 @@ pub unsafe extern "C" fn squall_close(session: types::Session, code: u32, reason
     guard(|| {
         // SAFETY: as the header says.
         let reason = unsafe { memory::text("reason", reason) }?;
-        SESSIONS.get(session)?.close(code, reason.unwrap_or_default());
+        handle::session(session)?.session.close(code, reason.unwrap_or_default());
         Ok(Code::Ok)
     })
 }
@@ -719,7 +716,7 @@ pub unsafe extern "C" fn squall_close(session: types::Session, code: u32, reason
 #[unsafe(no_mangle)]
 pub extern "C" fn squall_session_free(session: types::Session) -> Code {
     guard(|| {
-        SESSIONS.remove(session)?.end();
+        handle::remove_session(session)?.session.end();
         Ok(Code::Ok)
     })
 }

@@ -13,7 +13,9 @@ use std::{
     ptr, slice,
 };
 
-use crate::{error::Failure, flatten::Owner, types, types::Code};
+use squall_bindings::{Code, Failure};
+
+use crate::{flatten::Owner, types};
 
 /// A struct whose first field is its size, as the caller's release of the header has it.
 ///

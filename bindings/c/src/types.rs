@@ -4,6 +4,8 @@
 
 use std::ffi::{c_char, c_void};
 
+pub use squall_bindings::{Cause, Code, EventKind};
+
 /// Bytes that hold any address with its port as text, the final zero included.
 pub const SQUALL_ADDRESS_SIZE: usize = 72;
 
@@ -19,115 +21,11 @@ pub const SQUALL_MAX_PATHS: usize = 8;
 /// As a time: wait without end. As a number of bytes or a time left: no limit.
 pub const SQUALL_NO_LIMIT: u64 = u64::MAX;
 
-/// Number of an endpoint that listens; never 0. It is not used again after squall_endpoint_free.
-pub type Endpoint = u64;
+/// Number of an endpoint that listens; always above 0. It is not used again after squall_endpoint_free.
+pub type Endpoint = i64;
 
-/// Number of a session; never 0. It is not used again after squall_session_free.
-pub type Session = u64;
-
-/// Result of a call. Errors are negative; squall_last_error explains them.
-#[repr(i32)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
-    /// Success.
-    Ok = 0,
-    /// Success, but nothing came within the time.
-    Nothing = 1,
-    /// An argument is wrong: NULL where it must not be, text that is not UTF-8, a number out of range, a file that cannot be read.
-    ErrorArgument = -1,
-    /// The number refers to no endpoint, or to no session: it was freed, or never was one.
-    ErrorHandle = -2,
-    /// The size field of a struct is wrong, or a buffer is too small.
-    ErrorSize = -3,
-    /// There is no room. After squall_send, SQUALL_EVENT_WRITABLE follows when there is.
-    ErrorFull = -4,
-    /// The session is over.
-    ErrorClosed = -5,
-    /// The session that squall_connect_start began is not connected yet.
-    ErrorConnecting = -6,
-    /// No connection: no answer, no usable interface, an unknown host, or the server refused it.
-    ErrorConnect = -7,
-    /// The certificate of the server is not trusted, or not the pinned one.
-    ErrorTrust = -8,
-    /// The endpoint cannot listen.
-    ErrorListen = -9,
-    /// No path runs over this interface now; or the session was accepted, and its peer chooses the interfaces.
-    ErrorInterface = -10,
-    /// The time is up.
-    ErrorTimeout = -11,
-    /// The system has no descriptors or threads left.
-    ErrorSystem = -12,
-    /// A defect in the library.
-    ErrorInternal = -13,
-}
-
-/// What happened. A later release can add kinds: ignore those that you do not know.
-#[repr(u32)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventKind {
-    /// None: the struct was cleared by squall_event_free.
-    None = 0,
-    /// The session that squall_connect_start began is up.
-    Connected = 1,
-    /// A block of the peer's arrived whole: block, channel, priority, data, len, elapsed_us (from its first byte to its last),
-    /// remaining_us (from now until its deadline; negative if that has passed).
-    Received = 2,
-    /// A block of the peer's will not arrive whole: block, channel, priority, text.
-    Missed = 3,
-    /// The peer received the whole block: block, elapsed_us (from squall_send until its last byte left first), text.
-    /// This and the next four are the fates of blocks that were sent with report_fate.
-    Delivered = 4,
-    /// The deadline passed, or the paths could not meet it: block, bytes (that arrived).
-    Expired = 5,
-    /// The block is unreliable and part of it was lost: block, bytes (that arrived).
-    Lost = 6,
-    /// squall_cancel or the scheduler cancelled the block, or the session ended first: block, text.
-    Cancelled = 7,
-    /// The peer refused the block: block, text.
-    Refused = 8,
-    /// There is room to send again, after SQUALL_ERROR_FULL.
-    Writable = 9,
-    /// A path is up: path, text.
-    PathUp = 10,
-    /// A path is silent and not used: path, elapsed_us (of silence), text.
-    PathSuspected = 11,
-    /// A suspected path works again: path, elapsed_us (without it), text.
-    PathReadmitted = 12,
-    /// The radio of a path reports a fade or its end: path, text.
-    PathSignal = 13,
-    /// A path has another address of the peer: path, text.
-    PathRebound = 14,
-    /// A path was closed: path.
-    PathDown = 15,
-    /// The capacity changed: see squall_get_capacity. Further changes count as this one until it is taken.
-    Capacity = 16,
-    /// The session is over, or could not be set up: cause, code (of the peer), text. The last event.
-    Closed = 17,
-}
-
-/// Why a session is over.
-#[repr(u32)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// Not over.
-    None = 0,
-    /// This side closed it.
-    Local = 1,
-    /// The peer closed it.
-    Peer = 2,
-    /// Nothing was received for idle_timeout_us.
-    Timeout = 3,
-    /// The last path has used its budget.
-    Budget = 4,
-    /// The peer broke the protocol.
-    Protocol = 5,
-    /// An error of QUIC or TLS.
-    Transport = 6,
-    /// It could not be set up.
-    Connect = 7,
-    /// The certificate of the server is not trusted.
-    Trust = 8,
-}
+/// Number of a session; always above 0. It is not used again after squall_session_free.
+pub type Session = i64;
 
 /// What a block of a video needs, for schedulers that choose between blocks. Default: nothing.
 #[repr(u32)]

@@ -137,7 +137,7 @@ static void misuse_without_sessions(void) {
 static void misuse_of_numbers(squall_endpoint endpoint, squall_session session) {
     squall_event event = {.size = sizeof event};
     squall_block block = {.size = sizeof block, .data = (const uint8_t *)"x", .len = 1};
-    const squall_session wrong[] = {0, UINT64_MAX, endpoint};
+    const squall_session wrong[] = {0, -1, endpoint};
     for (size_t i = 0; i < 3; i++) {
         FAILS(squall_next(wrong[i], 0, &event), SQUALL_ERROR_HANDLE, "is no session");
         FAILS(squall_send(wrong[i], &block, NULL), SQUALL_ERROR_HANDLE, "is no session");
@@ -295,6 +295,11 @@ static void settings(squall_session client, squall_session server) {
     CHECK(squall_deliverable(client, SECOND, 0.9, &bytes) == SQUALL_OK);
     size_t most = 0;
     CHECK(squall_max_block(client, &most) == SQUALL_OK && most == 16 << 20);
+    squall_block large = {.size = sizeof large, .data = malloc(most + 1), .len = most + 1};
+    CHECK(large.data != NULL);
+    memset((void *)(uintptr_t)large.data, 0, large.len);
+    FAILS(squall_send(client, &large, NULL), SQUALL_ERROR_SIZE, "exceeds the limit");
+    free((void *)(uintptr_t)large.data);
     CHECK(squall_request_bitrate(client, 3000000) == SQUALL_OK);
     CHECK(squall_request_bitrate(client, SQUALL_NO_LIMIT) == SQUALL_OK);
 

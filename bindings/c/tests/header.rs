@@ -7,7 +7,7 @@ use std::{fs, path::Path};
 fn generated(folder: &Path) -> String {
     let config =
         cbindgen::Config::from_file(folder.join("cbindgen.toml")).expect("cbindgen.toml can be read");
-    let sources = ["src/types.rs", "src/exports.rs"].map(|file| folder.join(file));
+    let sources = ["../core/src/code.rs", "src/types.rs", "src/exports.rs"].map(|file| folder.join(file));
     let builder = cbindgen::Builder::new().with_config(config);
     let builder = sources.into_iter().fold(builder, cbindgen::Builder::with_src);
     let mut header = Vec::new();

@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use jni::{Env, errors::ErrorPolicy, jni_str, strings::JNIString};
-use squall::SendError;
+use squall_bindings::{Code, defect};
 
 /// Why a call fails.
 #[derive(Debug)]
@@ -37,12 +37,12 @@ impl From<jni::errors::Error> for Failure {
     }
 }
 
-impl From<SendError> for Failure {
-    fn from(error: SendError) -> Self {
-        match error {
-            SendError::Full(_) => Self::Full,
-            SendError::Empty => Self::Argument(error.to_string()),
-            other => Self::of(other),
+impl From<squall_bindings::Failure> for Failure {
+    fn from(failure: squall_bindings::Failure) -> Self {
+        match failure.code {
+            Code::ErrorFull => Self::Full,
+            Code::ErrorArgument => Self::Argument(failure.line),
+            _ => Self::Squall(failure.line),
         }
     }
 }
@@ -77,9 +77,7 @@ impl<T: Default> ErrorPolicy<T, Failure> for Throw {
         (): &mut (),
         payload: Box<dyn Any + Send + 'static>,
     ) -> jni::errors::Result<T> {
-        let said = payload.downcast_ref::<&str>().map(ToString::to_string);
-        let said = said.or_else(|| payload.downcast_ref::<String>().cloned());
-        let line = format!("defect in Squall: {}", said.unwrap_or_default());
+        let line = defect(payload.as_ref()).line;
         throw(env, jni_str!("java/lang/IllegalStateException"), line)
     }
 }

@@ -18,4 +18,3 @@ mod network;
 mod paths;
 mod radio;
 mod session;
-mod table;

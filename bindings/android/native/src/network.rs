@@ -16,7 +16,9 @@ use jni::{
 };
 use squall::{Interfaces, Network};
 
-use crate::{error::Failure, table::Table};
+use squall_bindings::Table;
+
+use crate::error::Failure;
 
 static NETWORKS: Table<Mutex<Network>> = Table::new();
 

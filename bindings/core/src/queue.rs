@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Items from tasks of the runtime to threads of the application. Those that push keep it bounded.
-pub(crate) struct Queue<T> {
+pub struct Queue<T> {
     state: Mutex<State<T>>,
     ready: Condvar,
     /// Holds one byte while items wait, and none otherwise; changed under the lock only, so that neither reading nor
@@ -24,23 +24,27 @@ struct State<T> {
 }
 
 /// Nothing is left, and nothing will come.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Ended;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended;
 
 impl<T> Queue<T> {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// An empty queue.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left: a queue takes two.
+    pub fn new() -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         let state = State { items: VecDeque::new(), ended: false };
         Ok(Self { state: Mutex::new(state), ready: Condvar::new(), reader, writer })
     }
 
     /// Appends an item, unless the queue has ended.
-    pub(crate) fn push(&self, item: T) {
+    pub fn push(&self, item: T) {
         self.append(item, false);
     }
 
     /// Appends the last item.
-    pub(crate) fn push_last(&self, item: T) {
+    pub fn push_last(&self, item: T) {
         self.append(item, true);
     }
 
@@ -60,7 +64,7 @@ impl<T> Queue<T> {
     }
 
     /// Drops what waits and takes nothing more; those that wait return.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         let mut state = self.lock();
         state.ended = true;
         if !state.items.is_empty() {
@@ -72,7 +76,10 @@ impl<T> Queue<T> {
     }
 
     /// The next item; waits for one. `None` when the time is up.
-    pub(crate) fn pop(&self, timeout: Duration) -> Result<Option<T>, Ended> {
+    ///
+    /// # Errors
+    /// If the last one was taken.
+    pub fn pop(&self, timeout: Duration) -> Result<Option<T>, Ended> {
         let waits = |state: &mut State<T>| state.items.is_empty() && !state.ended;
         let state = self.lock();
         let waited = self.ready.wait_timeout_while(state, timeout, waits);
@@ -90,8 +97,8 @@ impl<T> Queue<T> {
         Ok(Some(item))
     }
 
-    /// The descriptor.
-    pub(crate) fn fd(&self) -> RawFd {
+    /// The descriptor, as long as the queue exists.
+    pub fn fd(&self) -> RawFd {
         self.reader.as_raw_fd()
     }
 

@@ -4,7 +4,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{error::Failure, types::Code};
+use crate::{Code, Failure};
 
 /// Worker threads at most.
 const MOST: u32 = 64;
@@ -14,8 +14,11 @@ static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 /// Worker threads of the runtime. Locked while the runtime starts.
 static THREADS: Mutex<u32> = Mutex::new(1);
 
-/// Sets the number of worker threads, before the runtime has started.
-pub(crate) fn set_threads(threads: u32) -> Result<(), Failure> {
+/// Sets the number of worker threads, 1 to 64, before the runtime has started. Default: 1.
+///
+/// # Errors
+/// [`Code::ErrorArgument`] for another number, or if the runtime has started.
+pub fn set_threads(threads: u32) -> Result<(), Failure> {
     if !(1..=MOST).contains(&threads) {
         return Err(Failure::argument(format!("there can be 1 to {MOST} threads, not {threads}")));
     }
@@ -27,8 +30,11 @@ pub(crate) fn set_threads(threads: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The runtime; the first call starts its threads.
-pub(crate) fn runtime() -> Result<&'static Runtime, Failure> {
+/// The runtime of all sessions; the first call starts its threads.
+///
+/// # Errors
+/// [`Code::ErrorSystem`] if the system has no threads or descriptors left.
+pub fn runtime() -> Result<&'static Runtime, Failure> {
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }

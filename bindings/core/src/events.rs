@@ -11,12 +11,7 @@ use std::{
 use squall::{Arrival, Block, BlockFate, BlockId, CloseReason, ConnectError, PathEvent, SendError, Session};
 use tokio::sync::Notify;
 
-use crate::{
-    error::Failure,
-    queue::{Ended, Queue},
-    runtime::runtime,
-    types::Code,
-};
+use crate::{Code, Ended, Failure, Queue, runtime};
 
 /// Arrivals and path events that wait in the queue at most. More stay in the session, which holds the peer back.
 const MAX_TAKEN: usize = 256;
@@ -30,7 +25,7 @@ const MAX_FATES: usize = 16_384;
 
 /// What happened in a session.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum Happening {
     /// The session is up; only of one that was started without waiting.
     Connected,
     /// A block arrived, or will not.
@@ -51,7 +46,7 @@ pub(crate) enum Event {
 
 /// The events of a session. Apart from the session, so that blocks on their way do not keep it open.
 pub(crate) struct Events {
-    pub(crate) queue: Queue<Event>,
+    pub(crate) queue: Queue<Happening>,
     /// Arrivals and path events in the queue, and the bytes of the former.
     taken: AtomicUsize,
     bytes: AtomicUsize,
@@ -83,20 +78,20 @@ impl Events {
     }
 
     /// The next event; waits for one. `None` when the time is up.
-    pub(crate) fn next(&self, timeout: Duration) -> Result<Option<Event>, Ended> {
+    pub(crate) fn next(&self, timeout: Duration) -> Result<Option<Happening>, Ended> {
         let event = self.queue.pop(timeout)?;
         match &event {
-            Some(Event::Arrival(arrival)) => {
+            Some(Happening::Arrival(arrival)) => {
                 self.bytes.fetch_sub(len(arrival), SeqCst);
                 self.taken.fetch_sub(1, SeqCst);
             }
-            Some(Event::Path(_)) => {
+            Some(Happening::Path(_)) => {
                 self.taken.fetch_sub(1, SeqCst);
             }
-            Some(Event::Fate(..)) => {
+            Some(Happening::Fate(..)) => {
                 self.fates.fetch_sub(1, SeqCst);
             }
-            Some(Event::Capacity) => self.capacity.store(false, SeqCst),
+            Some(Happening::Capacity) => self.capacity.store(false, SeqCst),
             _ => return Ok(event),
         }
         self.changed.notify_one();
@@ -110,7 +105,7 @@ impl Events {
         block: Block,
         report: bool,
     ) -> Result<BlockId, Failure> {
-        if report && self.fates.load(SeqCst) >= MAX_FATES {
+        if report && !self.has_room_for_fate() {
             self.full.store(true, SeqCst);
             self.changed.notify_one();
             return Err(Failure::new(Code::ErrorFull, "too many events wait: take them first"));
@@ -136,12 +131,16 @@ impl Events {
             runtime()?.spawn(async move {
                 let fate = handle.await;
                 events.fates.fetch_add(1, SeqCst);
-                events.queue.push(Event::Fate(id, fate));
+                events.queue.push(Happening::Fate(id, fate));
                 events.open.fetch_sub(1, SeqCst);
                 events.changed.notify_one();
             });
         }
         Ok(id)
+    }
+
+    pub(crate) fn has_room_for_fate(&self) -> bool {
+        self.fates.load(SeqCst) < MAX_FATES
     }
 
     fn has_room(&self) -> bool {
@@ -159,34 +158,34 @@ impl Events {
                     Some(arrival) => {
                         self.taken.fetch_add(1, SeqCst);
                         self.bytes.fetch_add(len(&arrival), SeqCst);
-                        self.queue.push(Event::Arrival(arrival));
+                        self.queue.push(Happening::Arrival(arrival));
                     }
                     None => arrivals = false,
                 },
                 event = session.path_event(), if paths && has_room => match event {
                     Some(event) => {
                         self.taken.fetch_add(1, SeqCst);
-                        self.queue.push(Event::Path(event));
+                        self.queue.push(Happening::Path(event));
                     }
                     None => paths = false,
                 },
                 changed = capacity.changed(), if changes && !self.capacity.load(SeqCst) => match changed {
                     Ok(()) => {
                         self.capacity.store(true, SeqCst);
-                        self.queue.push(Event::Capacity);
+                        self.queue.push(Happening::Capacity);
                     }
                     Err(_) => changes = false,
                 },
                 () = session.writable(), if self.full.load(SeqCst) => {
                     self.full.store(false, SeqCst);
                     if session.close_reason().is_none() {
-                        self.queue.push(Event::Writable);
+                        self.queue.push(Happening::Writable);
                     }
                 }
                 () = self.changed.notified() => {}
             }
         }
-        self.queue.push_last(Event::Closed(session.closed().await));
+        self.queue.push_last(Happening::Closed(session.closed().await));
     }
 }
 
@@ -233,10 +232,10 @@ mod tests {
     }
 
     /// The next event that is not about a path or the capacity.
-    fn next(events: &Events) -> Event {
+    fn next(events: &Events) -> Happening {
         loop {
             match events.next(Duration::from_secs(10)) {
-                Ok(Some(Event::Path(_) | Event::Capacity)) => {}
+                Ok(Some(Happening::Path(_) | Happening::Capacity)) => {}
                 Ok(Some(event)) => return event,
                 other => panic!("{other:?}"),
             }
@@ -257,12 +256,12 @@ mod tests {
             assert!(taken <= MAX_TAKEN && bytes < MAX_BYTES + len, "{taken} {bytes}");
             for _ in 0..COUNT {
                 assert!(
-                    matches!(next(&events), Event::Arrival(Arrival::Block(block)) if block.data.len() == len)
+                    matches!(next(&events), Happening::Arrival(Arrival::Block(block)) if block.data.len() == len)
                 );
             }
             assert_eq!(events.bytes.load(SeqCst), 0);
             client.close(3, "end");
-            assert!(matches!(next(&events), Event::Closed(CloseReason::ByPeer { code: 3, .. })));
+            assert!(matches!(next(&events), Happening::Closed(CloseReason::ByPeer { code: 3, .. })));
             assert_eq!(events.next(Duration::MAX).err(), Some(Ended));
         }
     }
@@ -273,11 +272,11 @@ mod tests {
         events.fates.store(MAX_FATES, SeqCst);
         let refused = events.send(&server, Block::new("x"), true).expect_err("has no room");
         assert_eq!(refused.code, Code::ErrorFull);
-        assert!(matches!(next(&events), Event::Writable));
+        assert!(matches!(next(&events), Happening::Writable));
         events.send(&server, Block::new("x"), false).expect("needs no room");
         events.fates.store(MAX_FATES - 1, SeqCst);
         let id = events.send(&server, Block::new("x"), true).expect("has room");
-        assert!(matches!(next(&events), Event::Fate(of, BlockFate::Delivered { .. }) if of == id));
+        assert!(matches!(next(&events), Happening::Fate(of, BlockFate::Delivered { .. }) if of == id));
         assert_eq!(events.fates.load(SeqCst), MAX_FATES - 1);
     }
 
@@ -303,8 +302,8 @@ mod tests {
         let (mut fates, mut writable) = (0, 0);
         while fates < sent || writable == 0 {
             match next(&events) {
-                Event::Fate(_, BlockFate::Delivered { .. }) => fates += 1,
-                Event::Writable => writable += 1,
+                Happening::Fate(_, BlockFate::Delivered { .. }) => fates += 1,
+                Happening::Writable => writable += 1,
                 other => panic!("{other:?}"),
             }
         }

@@ -1,0 +1,59 @@
+//! Sessions with the radios of their interfaces.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, OnceLock, PoisonError},
+    time::{Duration, Instant},
+};
+
+use squall::signal::{Publisher, Reading, board};
+use squall_bindings::{Code, Failure, Session};
+
+/// Interfaces with readings at most, in the life of a session.
+const MAX_RADIOS: usize = 64;
+
+/// The radios of a session, each by the name or address of its interface.
+#[derive(Debug, Default)]
+pub(crate) struct Radios(Mutex<HashMap<String, Publisher>>);
+
+impl Radios {
+    /// Makes a reading of `age` the latest of an interface's radio; `None` removes the radio.
+    pub(crate) fn set(
+        &self,
+        session: &Session,
+        interface: &str,
+        reading: Option<(Duration, Reading)>,
+    ) -> Result<(), Failure> {
+        let session = session.up()?;
+        let unknown = Failure::of(Code::ErrorInterface);
+        let mut radios = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((age, reading)) = reading else {
+            session.set_signal(interface, None).map_err(unknown)?;
+            radios.remove(interface);
+            return Ok(());
+        };
+        if !radios.contains_key(interface) {
+            if radios.len() >= MAX_RADIOS {
+                return Err(Failure::new(
+                    Code::ErrorFull,
+                    "too many interfaces have readings: remove one first",
+                ));
+            }
+            let (publisher, subscriber) = board();
+            session.set_signal(interface, Some(subscriber)).map_err(unknown)?;
+            radios.insert(interface.to_owned(), publisher);
+        }
+        if let Some(publisher) = radios.get_mut(interface) {
+            let at = now().saturating_sub(u64::try_from(age.as_micros()).unwrap_or(u64::MAX));
+            publisher.publish(&Reading { at, ..reading });
+        }
+        Ok(())
+    }
+}
+
+/// Microseconds since an hour before the first reading: readings from before are possible.
+fn now() -> u64 {
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    let since = ORIGIN.get_or_init(Instant::now).elapsed() + Duration::from_secs(3600);
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,186 @@
+//! Sessions, each with its events.
+
+use std::{
+    os::fd::RawFd,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use squall::{Block, BlockId, CloseReason, Config, Connect, FinishError, Interfaces};
+use tokio::task::AbortHandle;
+
+use crate::{
+    Code, Event, Failure,
+    events::{Events, Happening},
+    runtime,
+};
+
+/// A session, with its events. Ends with the value: it is closed with code 0 if it is not yet.
+pub struct Session {
+    link: Arc<Mutex<Link>>,
+    events: Arc<Events>,
+    /// The task that connects, and then moves events.
+    task: AbortHandle,
+}
+
+enum Link {
+    Connecting,
+    Up(squall::Session),
+    /// Closed before it was up.
+    Closed,
+}
+
+impl Session {
+    /// Starts to connect: the first event is [`EventKind::Connected`](crate::EventKind::Connected), or the end.
+    ///
+    /// # Errors
+    /// [`Code::ErrorSystem`].
+    pub fn connect(request: Connect, config: Config) -> Result<Self, Failure> {
+        let (link, events) = (Arc::new(Mutex::new(Link::Connecting)), Arc::new(Events::new()?));
+        let (state, queue) = (link.clone(), events.clone());
+        let task = runtime()?.spawn(async move {
+            let session = match squall::connect(request, config).await {
+                Ok(session) => session,
+                Err(error) => return queue.queue.push_last(Happening::Failed(error)),
+            };
+            {
+                let mut link = lock(&state);
+                if matches!(*link, Link::Closed) {
+                    return;
+                }
+                *link = Link::Up(session.clone());
+                queue.queue.push(Happening::Connected);
+            }
+            queue.pump(session).await;
+        });
+        Ok(Self { link, events, task: task.abort_handle() })
+    }
+
+    /// A session that an endpoint accepted.
+    ///
+    /// # Errors
+    /// [`Code::ErrorSystem`].
+    pub fn accepted(session: squall::Session) -> Result<Self, Failure> {
+        let events = Arc::new(Events::new()?);
+        let (queue, moved) = (events.clone(), session.clone());
+        let task = runtime()?.spawn(async move { queue.pump(moved).await });
+        let link = Arc::new(Mutex::new(Link::Up(session)));
+        Ok(Self { link, events, task: task.abort_handle() })
+    }
+
+    /// Waits until the session is up or has failed, and takes that event. To be called first, and once.
+    ///
+    /// # Errors
+    /// [`Code::ErrorConnect`] or [`Code::ErrorTrust`].
+    pub fn wait_connected(&self) -> Result<(), Failure> {
+        match self.events.next(Duration::MAX) {
+            Ok(Some(Happening::Connected)) => Ok(()),
+            Ok(Some(Happening::Failed(error))) => Err((&error).into()),
+            other => Err(Failure::new(Code::ErrorInternal, format!("not connected: {other:?}"))),
+        }
+    }
+
+    /// The session, if it is or was up.
+    ///
+    /// # Errors
+    /// [`Code::ErrorConnecting`] or [`Code::ErrorClosed`].
+    pub fn up(&self) -> Result<squall::Session, Failure> {
+        match &*lock(&self.link) {
+            Link::Up(session) => Ok(session.clone()),
+            Link::Connecting => Err(Failure::new(Code::ErrorConnecting, "the session is not connected yet")),
+            Link::Closed => Err(Failure::new(Code::ErrorClosed, "the session is closed")),
+        }
+    }
+
+    /// Sends a block, if there is room. With `report` its fate becomes an event.
+    ///
+    /// # Errors
+    /// As [`Self::up`]; [`Code::ErrorFull`], after which [`EventKind::Writable`](crate::EventKind::Writable) follows when there
+    /// is room; [`Code::ErrorArgument`] for an empty block, [`Code::ErrorSize`] for one that is too large.
+    pub fn send(&self, block: Block, report: bool) -> Result<BlockId, Failure> {
+        self.events.send(&self.up()?, block, report)
+    }
+
+    /// Whether the fate of another block finds room in the queue. Without, [`Self::send`] refuses a block with `report`.
+    pub fn has_room_for_fate(&self) -> bool {
+        self.events.has_room_for_fate()
+    }
+
+    /// The next event; waits for one. `None` when the time is up.
+    ///
+    /// # Errors
+    /// [`Code::ErrorClosed`] after the last event.
+    pub fn next(&self, timeout: Duration) -> Result<Option<Event>, Failure> {
+        let over = |_| Failure::new(Code::ErrorClosed, "the session is closed, and all events were taken");
+        let mut timeout = timeout;
+        while let Some(happening) = self.events.next(timeout).map_err(over)? {
+            if let Some(event) = Event::of(happening) {
+                return Ok(Some(event));
+            }
+            // One without an event: look whether another waits.
+            timeout = Duration::ZERO;
+        }
+        Ok(None)
+    }
+
+    /// A descriptor that is readable while events wait, as long as the session exists.
+    pub fn fd(&self) -> RawFd {
+        self.events.queue.fd()
+    }
+
+    /// Changes what a session that this side started runs over.
+    ///
+    /// # Errors
+    /// As [`Self::up`]; [`Code::ErrorInterface`] if the session was accepted.
+    pub fn set_interfaces(&self, interfaces: Interfaces) -> Result<(), Failure> {
+        self.up()?.set_interfaces(interfaces).map_err(Failure::of(Code::ErrorInterface))
+    }
+
+    /// Waits until all blocks have ended, then closes the session; events can still be taken.
+    ///
+    /// # Errors
+    /// As [`Self::up`]; [`Code::ErrorTimeout`] if blocks were open, [`Code::ErrorClosed`] if the session ended first.
+    pub fn finish(&self, timeout: Duration) -> Result<(), Failure> {
+        runtime()?.block_on(self.up()?.finish(timeout)).map_err(|error| {
+            let is_late = matches!(error, FinishError::TimedOut { .. });
+            Failure::new(if is_late { Code::ErrorTimeout } else { Code::ErrorClosed }, error)
+        })
+    }
+
+    /// Closes the session; events can still be taken.
+    pub fn close(&self, code: u32, reason: &str) {
+        let mut link = lock(&self.link);
+        match &*link {
+            Link::Up(session) => session.close(code, reason),
+            Link::Connecting => {
+                *link = Link::Closed;
+                self.task.abort();
+                self.events.queue.push_last(Happening::Closed(CloseReason::Local));
+            }
+            Link::Closed => {}
+        }
+    }
+
+    /// Closes the session and drops its events; threads that wait for one return.
+    pub fn end(&self) {
+        self.close(0, "");
+        self.task.abort();
+        self.events.queue.end();
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn lock(link: &Mutex<Link>) -> MutexGuard<'_, Link> {
+    link.lock().unwrap_or_else(PoisonError::into_inner)
+}
