@@ -39,6 +39,7 @@ impl Session {
         let (link, events) = (Arc::new(Mutex::new(Link::Connecting)), Arc::new(Events::new()?));
         let (state, queue) = (link.clone(), events.clone());
         let task = runtime()?.spawn(async move {
+            let _end = EndOfPanic(queue.clone());
             let session = match squall::connect(request, config).await {
                 Ok(session) => session,
                 Err(error) => return queue.queue.push_last(Happening::Failed(error)),
@@ -63,7 +64,10 @@ impl Session {
     pub fn accepted(session: squall::Session) -> Result<Self, Failure> {
         let events = Arc::new(Events::new()?);
         let (queue, moved) = (events.clone(), session.clone());
-        let task = runtime()?.spawn(async move { queue.pump(moved).await });
+        let task = runtime()?.spawn(async move {
+            let _end = EndOfPanic(queue.clone());
+            queue.pump(moved).await;
+        });
         let link = Arc::new(Mutex::new(Link::Up(session)));
         Ok(Self { link, events, task: task.abort_handle() })
     }
@@ -169,6 +173,17 @@ impl Session {
     }
 }
 
+/// Ends the events when the task that fills them panics: no thread waits for ever because of a defect.
+struct EndOfPanic(Arc<Events>);
+
+impl Drop for EndOfPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.queue.end();
+        }
+    }
+}
+
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Session").finish_non_exhaustive()
@@ -183,4 +198,41 @@ impl Drop for Session {
 
 fn lock(link: &Mutex<Link>) -> MutexGuard<'_, Link> {
     link.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_task_ends_the_events() {
+        let events = Arc::new(Events::new().expect("has descriptors"));
+        let end = EndOfPanic(events.clone());
+        runtime().expect("starts").spawn(async move {
+            let _end = end;
+            panic!("a defect");
+        });
+        assert!(events.next(Duration::MAX).is_err());
+    }
+
+    #[test]
+    fn what_waits_stays_when_the_task_ends_as_it_should() {
+        let events = Arc::new(Events::new().expect("has descriptors"));
+        events.queue.push(Happening::Writable);
+        drop(EndOfPanic(events.clone()));
+        assert!(matches!(events.next(Duration::ZERO), Ok(Some(Happening::Writable))));
+    }
+
+    #[test]
+    fn a_session_that_is_closed_before_it_is_up_ends_once() {
+        let request = Connect::to("192.0.2.1:1").trust(squall::Trust::InsecureAnyone);
+        let session = Session::connect(request, Config::default()).expect("starts");
+        assert_eq!(session.up().err().map(|failure| failure.code), Some(Code::ErrorConnecting));
+        session.close(0, "");
+        session.close(0, "");
+        assert_eq!(session.up().err().map(|failure| failure.code), Some(Code::ErrorClosed));
+        let event = session.next(Duration::MAX).expect("is there").expect("is there");
+        assert_eq!((event.kind, event.cause), (crate::EventKind::Closed, crate::Cause::Local));
+        assert_eq!(session.next(Duration::MAX).err().map(|failure| failure.code), Some(Code::ErrorClosed));
+    }
 }
