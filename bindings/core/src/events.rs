@@ -281,6 +281,21 @@ mod tests {
     }
 
     #[test]
+    fn every_fate_comes_before_the_end() {
+        const COUNT: usize = 500;
+        let (_client, server, events) = pair();
+        for _ in 0..COUNT {
+            events.send(&server, Block::new(vec![0; 10_000]), true).expect("has room");
+        }
+        server.close(0, "");
+        for taken in 0..COUNT {
+            let event = next(&events);
+            assert!(matches!(event, Happening::Fate(..)), "{taken}: {event:?}");
+        }
+        assert!(matches!(next(&events), Happening::Closed(CloseReason::Local)));
+    }
+
+    #[test]
     fn a_full_session_reports_when_it_has_room() {
         let (client, server, events) = pair();
         // Nothing is taken at the other side until the queue of this one is full.
