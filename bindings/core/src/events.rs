@@ -54,8 +54,10 @@ pub(crate) struct Events {
     fates: AtomicUsize,
     /// Blocks whose fate is to be reported, and is not known yet.
     open: AtomicUsize,
-    /// A block was refused for lack of room.
+    /// A block was refused for lack of room, and no event has said since that there is some.
     full: AtomicBool,
+    /// Such an event is in the queue.
+    writable: AtomicBool,
     /// A change of the capacity is in the queue.
     capacity: AtomicBool,
     /// One of the above has changed.
@@ -72,6 +74,7 @@ impl Events {
             fates: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
             full: AtomicBool::new(false),
+            writable: AtomicBool::new(false),
             capacity: AtomicBool::new(false),
             changed: Notify::new(),
         })
@@ -91,6 +94,7 @@ impl Events {
             Some(Happening::Fate(..)) => {
                 self.fates.fetch_sub(1, SeqCst);
             }
+            Some(Happening::Writable) => self.writable.store(false, SeqCst),
             Some(Happening::Capacity) => self.capacity.store(false, SeqCst),
             _ => return Ok(event),
         }
@@ -176,9 +180,10 @@ impl Events {
                     }
                     Err(_) => changes = false,
                 },
-                () = session.writable(), if self.full.load(SeqCst) => {
+                () = session.writable(), if self.full.load(SeqCst) && !self.writable.load(SeqCst) => {
                     self.full.store(false, SeqCst);
                     if session.close_reason().is_none() {
+                        self.writable.store(true, SeqCst);
                         self.queue.push(Happening::Writable);
                     }
                 }
@@ -273,7 +278,20 @@ mod tests {
         let refused = events.send(&server, Block::new("x"), true).expect_err("has no room");
         assert_eq!(refused.code, Code::ErrorFull);
         assert!(matches!(next(&events), Happening::Writable));
+        let mut again = 0;
         events.send(&server, Block::new("x"), false).expect("needs no room");
+        // An application that tries again and takes nothing fills no queue.
+        for _ in 0..50 {
+            events.send(&server, Block::new("x"), true).expect_err("has no room");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert!(matches!(next(&events), Happening::Writable));
+        events.fates.store(0, SeqCst);
+        while let Ok(Some(event)) = events.next(Duration::from_millis(300)) {
+            let is_other = matches!(event, Happening::Path(_) | Happening::Capacity);
+            again += usize::from(matches!(event, Happening::Writable));
+            assert!(is_other || again <= 1, "{event:?}");
+        }
         events.fates.store(MAX_FATES - 1, SeqCst);
         let id = events.send(&server, Block::new("x"), true).expect("has room");
         assert!(matches!(next(&events), Happening::Fate(of, BlockFate::Delivered { .. }) if of == id));
