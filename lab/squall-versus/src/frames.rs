@@ -10,7 +10,7 @@ use squall_lab::{
     traffic::Video,
 };
 use squall_net::Direction;
-use squall_units::Rate;
+use squall_units::{Rate, Span};
 
 use crate::stream::{PACKET, Stream};
 
@@ -25,7 +25,7 @@ pub fn video(scenario: &Scenario) -> Option<&Video> {
 /// The deadline of a frame: that of the scenario's video, or else 300 ms, the longer of the times within which frames are counted.
 pub(crate) fn latency(scenario: &Scenario) -> Duration {
     let deadline = video(scenario).and_then(|video| video.deadline);
-    Duration::from_micros(deadline.map_or(300_000, |deadline| deadline.micros()))
+    Duration::from_micros(deadline.map_or(300_000, Span::micros))
 }
 
 /// Packets of each frame that a source hands over within `time`. Of a video they are those that `squall-lab run` sends with this
