@@ -12,15 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "squall.h"
-
-#define CHECK(condition)                                                                                                 \
-    do {                                                                                                                 \
-        if (!(condition)) {                                                                                              \
-            fprintf(stderr, "line %d: %s; last error: %s\n", __LINE__, #condition, squall_last_error());                 \
-            abort();                                                                                                     \
-        }                                                                                                                \
-    } while (0)
+#include "check.h"
 
 /* The call fails with a code, and the line contains a text. */
 #define FAILS(call, expected, text)                                                                                      \

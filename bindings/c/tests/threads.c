@@ -11,15 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "squall.h"
-
-#define CHECK(condition)                                                                                                 \
-    do {                                                                                                                 \
-        if (!(condition)) {                                                                                              \
-            fprintf(stderr, "line %d: %s; last error: %s\n", __LINE__, #condition, squall_last_error());                 \
-            abort();                                                                                                     \
-        }                                                                                                                \
-    } while (0)
+#include "check.h"
 
 enum { SENDERS = 2, BLOCKS = 200 };
 
