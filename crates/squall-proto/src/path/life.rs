@@ -89,7 +89,7 @@ pub(crate) struct Life {
     hedged: u64,
     /// Since the path was readmitted, no full-size packet is known to have arrived.
     only_small: bool,
-    /// When the newest full-size packet left that is known to have arrived.
+    /// When the newest full-size packet left that is known to have arrived, or when the path was readmitted.
     full_proven: Micros,
     /// Full-size packets that left later and are lost.
     full_lost: u32,
@@ -448,6 +448,8 @@ impl Life {
 
     fn readmit(&mut self, now: Micros, since: Micros, window: u64, srtt: Micros, packet: Packet) -> Change {
         self.only_small = !packet.full_size;
+        // What left before was lost with the path, whatever its size.
+        (self.full_proven, self.full_lost) = (now, 0);
         self.state = State::Readmitted { window, until: now + srtt };
         Change::Readmitted(now - since)
     }

@@ -64,6 +64,26 @@ fn a_path_that_loses_full_size_packets_and_passes_small_ones_is_narrow() {
 }
 
 #[test]
+fn what_an_outage_took_along_says_nothing_of_sizes() {
+    let mut life = in_use();
+    life.on_proof(1_030_000, full(1_000_000), SRTT);
+    life.suspect(1_200_000, None, 80_000);
+    // Some are declared lost during the outage, the rest once a probe has passed.
+    for i in 0..50 {
+        assert!(!lost(&mut life, 1_300_000, full(1_010_000 + i), 80_000));
+    }
+    let back = life.on_proof(1_400_000, small(1_380_000), SRTT);
+    assert_eq!(back, Some(Change::Readmitted(200_000)));
+    for i in 0..50 {
+        assert!(!lost(&mut life, 1_400_000, full(1_020_000 + i), 80_000));
+    }
+    // What leaves from then on does.
+    life.on_proof(1_460_000, small(1_440_000), SRTT);
+    assert!((1..10).all(|i| !lost(&mut life, 1_470_000, full(1_410_000 + i), 80_000)));
+    assert!(lost(&mut life, 1_470_000, full(1_420_000), 80_000));
+}
+
+#[test]
 fn silence_counts_from_when_proof_was_due_and_through_a_challenge() {
     let mut life = in_use();
     life.on_proof(1_000_000, full(970_000), SRTT);
