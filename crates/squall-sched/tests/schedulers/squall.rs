@@ -226,6 +226,15 @@ fn what_cannot_be_in_time_is_tried_where_nothing_else_waits() {
 }
 
 #[test]
+fn what_needs_a_block_that_waits_is_tried_after_it() {
+    // Neither can be in time, the second nearly; without the first it is useless.
+    let mut one = stage("", &[20]);
+    let first = one.hand_over(due_in(60, 90));
+    one.hand_over(Wanted { needs: [Some(first), None], ..due_in(70, 59) });
+    assert_eq!(order(&one.send_all())[0], first);
+}
+
+#[test]
 fn what_cannot_be_in_time_fills_no_queue() {
     // A round trip, 20 ms of queue, and the packet that exceeds them.
     let mut two = stage("", &[20, 60]);

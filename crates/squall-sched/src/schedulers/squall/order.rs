@@ -17,7 +17,7 @@ const MARGIN: Micros = 10_000;
 pub(super) struct Order {
     /// By deadline.
     kept: Vec<BlockId>,
-    /// What cannot be in time or is useless, the best first.
+    /// What cannot be in time, the nearest to it first, then what needs such a block, and what is useless.
     filler: Vec<BlockId>,
     made: Micros,
     is_valid: bool,
@@ -41,6 +41,8 @@ struct Front {
     /// A block that it needs is missing.
     is_orphan: bool,
     waits: bool,
+    /// It waits because a block that it needs does.
+    is_held: bool,
 }
 
 impl Front {
@@ -76,7 +78,7 @@ impl Order {
         self.kept.iter().filter_map(|id| cx.queue.get(*id)).filter(|block| block.unsent_bytes() > 0)
     }
 
-    /// What cannot be in time, the nearest to it first, and then what is useless.
+    /// The blocks that are not kept, the most hopeful first.
     pub(super) fn filler<'a>(&'a self, cx: &Context<'a>) -> impl Iterator<Item = &'a Block> {
         self.filler.iter().filter_map(|id| cx.queue.get(*id)).filter(|block| block.unsent_bytes() > 0)
     }
@@ -89,7 +91,8 @@ impl Order {
         let is_useful = |block: &Front| !block.waits && !block.is_orphan;
         self.kept.clear();
         self.kept.extend(self.front.iter().filter(|block| is_useful(block)).map(|block| block.id));
-        self.front.sort_by_key(|block| (block.is_orphan, Reverse(block.density(block.possible))));
+        let nearness = |block: &Front| Reverse(block.density(block.possible));
+        self.front.sort_by_key(|block| (block.is_orphan, block.is_held, nearness(block)));
         self.filler.clear();
         self.filler.extend(self.front.iter().filter(|block| !is_useful(block)).map(|block| block.id));
         self.made = cx.now;
@@ -106,8 +109,9 @@ impl Order {
             if block.is_orphan {
                 continue;
             }
-            if block.unsent > block.possible || self.lacks(index) {
-                self.front[index].waits = true;
+            let is_held = self.lacks(index);
+            if block.unsent > block.possible || is_held {
+                (self.front[index].waits, self.front[index].is_held) = (true, is_held);
                 continue;
             }
             used += block.unsent;
@@ -148,7 +152,7 @@ impl Order {
         let mut spared = self.front[index].unsent;
         for index in 0..=last {
             if !self.front[index].waits && !self.front[index].is_orphan && self.lacks(index) {
-                self.front[index].waits = true;
+                (self.front[index].waits, self.front[index].is_held) = (true, true);
                 spared += self.front[index].unsent;
             }
         }
@@ -171,6 +175,7 @@ impl Order {
                 possible: left.filter(|_| value).map_or(u64::MAX, |left| arrivals.within(left)),
                 is_orphan: needs && cx.queue.is_orphan(meta.id),
                 waits: false,
+                is_held: false,
             }
         }));
         if self.front.iter().any(|block| block.needs != [None; 2]) {
