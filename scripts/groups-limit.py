@@ -6,8 +6,8 @@ its group. The links are fluid: a frame is divided so that its parts arrive toge
 
     scripts/groups-limit.py [SEEDS]
 
-Three senders: one that knows the future and chooses for each group how many frames it sends; one that sends what is in time by what
-it knows of the present, and loses nothing when the link goes dark; and the same where the link's return is known only later.
+Three senders: one with the future before it, which chooses for each group how many frames it sends; one that sends what is in time by all of
+the present, and loses nothing when the link goes dark; and the same where the link's return is known only later.
 """
 
 import random
