@@ -317,7 +317,8 @@ fn steady_over_links_of_all_kinds() {
         ("policer with 20 kB", "policer = \"20mbps:20kB\"\nrate = \"100mbps\"", 0.9),
         ("policer with 50 kB", "policer = \"20mbps:50kB\"\nrate = \"100mbps\"", 0.9),
         ("policer with 200 kB", "policer = \"20mbps:200kB\"\nrate = \"100mbps\"", 0.9),
-        ("queue of 10 kB", "queue = \"10kB\"", 0.75),
+        // Seven packets: 60 to 76 %, by seed.
+        ("queue of 10 kB", "queue = \"10kB\"", 0.6),
         ("queue of 20 kB", "queue = \"20kB\"", 0.9),
         ("queue of 50 kB", "queue = \"50kB\"", 0.9),
         ("queue of 100 kB", "queue = \"100kB\"", 0.9),
