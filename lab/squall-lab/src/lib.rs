@@ -16,7 +16,7 @@ pub mod flow;
 pub mod fuzz;
 pub mod measure;
 pub mod offer;
-mod parallel;
+pub mod parallel;
 pub mod result;
 pub mod runner;
 pub mod scenario;

@@ -10,7 +10,10 @@ use std::sync::{
 ///
 /// # Errors
 /// The first error in the order of the jobs. No job begins after one has failed.
-pub(crate) fn each<J: Sync, R: Send, E: Send>(
+///
+/// # Panics
+/// If `work` does.
+pub fn each<J: Sync, R: Send, E: Send>(
     jobs: &[J],
     work: impl Fn(&J) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {

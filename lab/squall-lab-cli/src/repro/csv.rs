@@ -25,7 +25,7 @@ pub(super) fn text(records: &[Record]) -> String {
             head.push(',');
         }
         let _ = write!(head, "{},{}", quoted(&record.run.scheduler), record.run.seed);
-        for subject in subjects(record) {
+        for subject in Subject::all(&record.run) {
             let of = |name: &Option<String>| quoted(name.as_deref().unwrap_or(""));
             let of = [of(&subject.flow), of(&subject.class), of(&subject.path)].join(",");
             for measure in Measure::all().filter(|measure| subject.has(*measure)) {
@@ -36,23 +36,6 @@ pub(super) fn text(records: &[Record]) -> String {
         }
     }
     text
-}
-
-/// The run, its paths, its flows and their classes.
-fn subjects(record: &Record) -> Vec<Subject> {
-    let mut subjects = vec![Subject::RUN];
-    subjects.extend(record.run.paths.iter().map(|path| Subject::path(&path.name)));
-    for flow in &record.run.flows {
-        subjects.push(Subject::flow(&flow.name));
-        let class = |name: &String| Subject { class: Some(name.clone()), ..Subject::flow(&flow.name) };
-        subjects.extend(flow.classes.iter().map(|one| class(&one.name)));
-        for path in &record.run.paths {
-            let here = |subject: Subject| Subject { path: Some(path.name.clone()), ..subject };
-            subjects.push(here(Subject::flow(&flow.name)));
-            subjects.extend(flow.classes.iter().map(|one| here(class(&one.name))));
-        }
-    }
-    subjects
 }
 
 /// As RFC 4180 has it.

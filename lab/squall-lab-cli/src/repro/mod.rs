@@ -7,7 +7,6 @@ mod terminal;
 
 use std::{
     fs,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -18,7 +17,7 @@ use clap::Args;
 use squall::sched::Registry;
 use squall_lab::{
     RunResult, Variant,
-    experiment::{Experiment, Finding, Record, Shard, Study, StudyError, judge},
+    experiment::{self, Experiment, Finding, Record, Shard, Study, StudyError, judge},
     summary,
     table::{self, Column, Table},
 };
@@ -362,13 +361,9 @@ fn listing(experiments: &[Experiment]) -> String {
     table::render(&Table { title: "Experiments".into(), columns, rows: rows.collect() })
 }
 
-/// Stands for this program: results of another one are not taken for its own.
+/// Stands for this program.
 fn program() -> anyhow::Result<u64> {
-    let file = std::env::current_exe().context("this program")?;
-    let bytes = fs::read(&file).with_context(|| file.display().to_string())?;
-    let mut hasher = DefaultHasher::new();
-    bytes.hash(&mut hasher);
-    Ok(hasher.finish())
+    experiment::program(&std::env::current_exe().context("this program")?).map_err(whole)
 }
 
 fn explain(error: StudyError) -> anyhow::Error {

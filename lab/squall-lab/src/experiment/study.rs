@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use squall_sched::Registry;
 
-use super::{Cell, Experiment, ReadRecordsError, Record, Shard, read_records, record_line};
+use super::{Cell, Experiment, Keys, ReadRecordsError, Record, Shard, read_records, record_line};
 use crate::file::FileError;
 use crate::parallel;
 use crate::runner::{self, RunError};
@@ -90,10 +89,10 @@ impl<'a> Study<'a> {
         for (index, experiment) in experiments.iter().enumerate() {
             for cell in experiment.cells(quick)? {
                 let cell = Arc::new(cell);
-                let common = common(&cell);
+                let keys = Keys::of(&cell, program);
                 for scheduler in &cell.scenario.schedulers {
                     for &seed in &cell.scenario.seeds {
-                        let key = key(common, scheduler, seed, program);
+                        let key = keys.key(scheduler, seed);
                         let (cell, scheduler) = (cell.clone(), scheduler.clone());
                         jobs.push(Job { index: 0, experiment: index, cell, scheduler, seed, key });
                     }
@@ -244,26 +243,6 @@ impl<'a> Study<'a> {
 
 fn file_name(experiment: &str) -> String {
     format!("{experiment}.jsonl")
-}
-
-/// Stands for everything that the runs of a cell have in common. The traces are in the scenario, which has read them.
-fn common(cell: &Cell) -> u64 {
-    let mut table: toml::Table = cell.text.parse().expect("the scenario was read from it");
-    for each in ["seed", "seeds", "schedulers", "description"] {
-        table.remove(each);
-    }
-    let mut hasher = DefaultHasher::new();
-    table.to_string().hash(&mut hasher);
-    format!("{:?}", cell.scenario.paths).hash(&mut hasher);
-    format!("{:?}", cell.scenario.flows).hash(&mut hasher);
-    hasher.finish()
-}
-
-/// Stands for everything that a run depends on.
-fn key(common: u64, scheduler: &str, seed: u64, program: u64) -> String {
-    let mut hasher = DefaultHasher::new();
-    (common, scheduler, seed, program).hash(&mut hasher);
-    format!("{:016x}", hasher.finish())
 }
 
 /// Writes a file beside its place, and puts it there when it is whole.

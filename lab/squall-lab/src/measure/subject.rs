@@ -78,6 +78,24 @@ impl Subject {
         Self { flow: Some(name.to_owned()), ..Self::RUN }
     }
 
+    /// Everything in a run that has measures: the run, its paths, its flows and their classes, and what those sent on each
+    /// path.
+    pub fn all(run: &RunResult) -> Vec<Self> {
+        let mut subjects = vec![Self::RUN];
+        subjects.extend(run.paths.iter().map(|path| Self::path(&path.name)));
+        for flow in &run.flows {
+            let class = |name: &String| Self { class: Some(name.clone()), ..Self::flow(&flow.name) };
+            let parts = || {
+                std::iter::once(Self::flow(&flow.name)).chain(flow.classes.iter().map(|one| class(&one.name)))
+            };
+            subjects.extend(parts());
+            for path in &run.paths {
+                subjects.extend(parts().map(|part| Self { path: Some(path.name.clone()), ..part }));
+            }
+        }
+        subjects
+    }
+
     /// Its kind. A class without a flow is none.
     pub fn kind(&self) -> Kind {
         match (&self.flow, &self.class, &self.path) {

@@ -237,6 +237,9 @@ fn goodput(s: &Scope<'_>) -> Option<f64> {
             let series = &s.paths[0].series;
             mean_rate(&series.at_us, series.rate_bps(s.view.direction.unwrap_or(s.run.direction)), window)
         }
+        (Flow, Some(flow)) if s.view.window_us.is_none() => Some(flow.goodput_bps as f64),
+        // A condensed run has no series to take a part of.
+        (Flow, Some(flow)) if flow.delivered_bytes.is_empty() && flow.total.delivered_bytes > 0 => None,
         (Flow, Some(flow)) => Some(flow.goodput_within(window)),
         _ => Some(s.rate(s.tally.delivered_bytes)),
     }

@@ -65,6 +65,18 @@ fn what_is_not_there_is_not_measured() {
 }
 
 #[test]
+fn a_condensed_run_has_the_goodput_of_its_flows_but_not_of_a_part() {
+    let (full, flow) = (run("minrtt", 1), Subject::flow("camera"));
+    let condensed = full.clone().condensed();
+    assert_eq!(take(&flow, "goodput", &condensed), take(&flow, "goodput", &full));
+    assert!(take(&flow, "goodput", &full) > Some(0.0));
+    let goodput: Measure = "goodput".parse().expect("is one");
+    let part = |run| flow.measure(goodput, View { window_us: Some((0, 1_000_000)), ..View::default() }, run);
+    assert!(part(&full) > Some(0.0));
+    assert_eq!(part(&condensed), None);
+}
+
+#[test]
 fn shares_are_of_what_was_possible() {
     let link = LinkConfig { rate: RateConfig::Fixed("8mbps".parse().unwrap()), ..LinkConfig::default() };
     let paths = [PathConfig::symmetric("only", link)];

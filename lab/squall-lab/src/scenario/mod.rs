@@ -119,12 +119,7 @@ impl Scenario {
     /// # Errors
     /// As [`Self::load`], and the first scheduler that is not there or does not take its options.
     pub fn load_with(path: &Path, registry: &Registry) -> Result<Self, ScenarioError> {
-        Self::load_checked(path, |scenario| {
-            scenario.schedulers.iter().enumerate().try_for_each(|(index, scheduler)| {
-                let known = Variant::of(scheduler).check_in(scenario, registry);
-                known.map_err(|error| problem(&["schedulers"], index, &[], error))
-            })
-        })
+        Self::load_checked(path, |scenario| scenario.check_schedulers(registry))
     }
 
     fn load_checked(
@@ -136,6 +131,22 @@ impl Scenario {
         check(&scenario).map_err(|problem| text.located(&problem))?;
         scenario.load_files(&text, path.parent().unwrap_or(Path::new("")))?;
         Ok(scenario)
+    }
+
+    /// Checks that the registry has the schedulers that the text of a scenario names; `name` stands for the file in errors.
+    ///
+    /// # Errors
+    /// As [`Self::parse`], and the first scheduler that is not there or does not take its options.
+    pub fn check_text(text: &str, name: &str, registry: &Registry) -> Result<(), ScenarioError> {
+        let whole = Text::new(text, name);
+        Self::parse(text, name)?.check_schedulers(registry).map_err(|problem| whole.located(&problem))
+    }
+
+    fn check_schedulers(&self, registry: &Registry) -> Result<(), Problem> {
+        self.schedulers.iter().enumerate().try_for_each(|(index, scheduler)| {
+            let known = Variant::of(scheduler).check_in(self, registry);
+            known.map_err(|error| problem(&["schedulers"], index, &[], error))
+        })
     }
 
     /// Reads the text of a scenario, and the traces and films it names, which are relative to `base`; `name` stands for
