@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test checks msrv deny noq-range publish-check man android bench picture findings versus traffic fuzz soak site tools
+.PHONY: demo test checks msrv deny noq-range publish-check man android python bench picture findings versus traffic fuzz soak site tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -32,6 +32,7 @@ test: tools
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 	SQUALL_UNJUDGED="$(UNJUDGED)" $(CARGO) test --workspace --locked || { scripts/unjudged.sh "$(UNJUDGED)"; exit 1; }
 	@$(MAKE) --no-print-directory android NATIVE=--workspace
+	@$(MAKE) --no-print-directory python PROGRAM="--workspace --bins"
 	@$(foreach check,$(CHECKS),printf 'not run\t%s\t%s\n' 'make $(check)' '$(NEEDS_$(check))' >> "$(UNJUDGED)";)
 	@scripts/unjudged.sh "$(UNJUDGED)"
 
@@ -82,6 +83,31 @@ android: tools
 	fi; \
 	$(CARGO) build --locked $(NATIVE) --lib --bins --examples && \
 	cd bindings/android && mvn -B -q -ntp -Dnative.dir="$(abspath $(or $(CARGO_TARGET_DIR),target))/debug" verify
+
+# The Python package: its wheel, installed into an environment in the target folder, and its tests with what they compare
+# with. With PROGRAM="--workspace --bins" the program is the one that the tests have built.
+PROGRAM = -p squall-lab-cli
+PYTHON_PACKAGES = maturin numpy pytest mypy distributed pyarrow matplotlib
+PYTHON = $(abspath $(or $(CARGO_TARGET_DIR),target))/python
+python: tools
+	@missing=""; \
+	if ! python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then \
+		missing="Python 3.10 or newer with venv: apt-get install python3-venv"; \
+	elif [ ! -e "$(PYTHON)/ready" ]; then \
+		python3 -m venv "$(PYTHON)" && "$(PYTHON)/bin/pip" install -q $(PYTHON_PACKAGES) && touch "$(PYTHON)/ready" || \
+			missing="what pip could not install: $(PYTHON_PACKAGES)"; \
+	fi; \
+	if [ -n "$$missing" ]; then \
+		echo "not run: python: needs $$missing"; \
+		printf 'skipped\tpython\twithout %s\n' "$$missing" >> "$(UNJUDGED)"; \
+		[ "$$CI" != true ]; exit; \
+	fi; \
+	$(CARGO) build --locked $(PROGRAM) && \
+	rm -rf "$(PYTHON)/wheels" && cd bindings/python && \
+	"$(PYTHON)/bin/maturin" -q build --profile dev --locked --compatibility linux --out "$(PYTHON)/wheels" && \
+	"$(PYTHON)/bin/pip" install -q --no-deps --no-index --force-reinstall "$(PYTHON)"/wheels/*.whl && \
+	"$(PYTHON)/bin/mypy" --strict --cache-dir "$(PYTHON)/mypy" tests examples && \
+	SQUALL_LAB="$(abspath $(or $(CARGO_TARGET_DIR),target))/debug/squall-lab" "$(PYTHON)/bin/pytest" -q -o cache_dir="$(PYTHON)/pytest"
 
 # Ratios against plain noq, against wall time, and the cost of a decision.
 bench: tools

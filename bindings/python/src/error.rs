@@ -1,0 +1,17 @@
+//! Exceptions: one line each, the one that the command prints.
+
+use pyo3::{PyErr, create_exception, exceptions::PyException};
+
+create_exception!(squall, Error, PyException, "What Squall reports, in one line.");
+create_exception!(
+    squall.lab,
+    ScenarioError,
+    Error,
+    "A scenario, scheduler or seed that can't be used: exit code 2 of the command."
+);
+create_exception!(squall.lab, RunError, Error, "A run that failed: exit code 1 of the command.");
+
+/// For `map_err`.
+pub(crate) fn scenario(error: impl std::fmt::Display) -> PyErr {
+    ScenarioError::new_err(error.to_string())
+}

@@ -1,0 +1,132 @@
+//! Runs on all cores.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::Duration;
+
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use squall_lab::experiment::{Cell, Record};
+use squall_lab::{Variant, parallel};
+use squall_sched::Registry;
+
+use crate::error::{RunError, scenario as problem};
+use crate::run::Run;
+use crate::scenario::Scenario;
+use crate::scheduler::{Custom, Failure, registry};
+
+/// How long Ctrl-C waits at most before no further run begins.
+const SIGNALS: Duration = Duration::from_millis(100);
+
+/// A run to carry out.
+struct Job {
+    cell: Arc<Cell>,
+    experiment: String,
+    scheduler: String,
+    seed: u64,
+    key: String,
+}
+
+/// What all jobs of a call have in common.
+struct Work {
+    custom: Vec<Custom>,
+    condensed: bool,
+    stop: AtomicBool,
+}
+
+/// The number that stands for this module in keys: results of another one are not taken for its own.
+#[pyfunction]
+pub(crate) fn program(py: Python<'_>, file: PathBuf) -> PyResult<u64> {
+    py.detach(|| squall_lab::experiment::program(&file)).map_err(|error| RunError::new_err(error.to_string()))
+}
+
+/// Checks schedulers and returns them; without any, those of the scenario. `custom` are pairs of a name and a class.
+#[pyfunction]
+pub(crate) fn check(
+    scenario: &Scenario,
+    schedulers: Option<Vec<String>>,
+    custom: Vec<(String, Py<PyAny>)>,
+) -> PyResult<Vec<String>> {
+    let failure = Failure::default();
+    let registry = registry(&Custom::of(custom)?, &failure);
+    let names = schedulers.as_ref().unwrap_or(&scenario.cell.scenario.schedulers);
+    for name in names {
+        let known = Variant::of(name).check_in(&scenario.cell.scenario, &registry);
+        failure.take().map_or(Ok(()), Err)?;
+        let Err(error) = known else { continue };
+        if schedulers.is_none() {
+            scenario.check_text(&Registry::standard())?;
+        }
+        return Err(problem(format!("schedulers: {error}")));
+    }
+    Ok(names.clone())
+}
+
+/// Carries out runs on all cores, each a scenario, a scheduler, a seed and a key. `done` is called in this thread with the
+/// index and the result of each, in the order in which they end. Without series over time and single blocks if `condensed`.
+#[pyfunction]
+pub(crate) fn run_jobs(
+    py: Python<'_>,
+    jobs: Vec<(PyRef<'_, Scenario>, String, u64, String)>,
+    custom: Vec<(String, Py<PyAny>)>,
+    condensed: bool,
+    done: &Bound<'_, PyAny>,
+) -> PyResult<()> {
+    let jobs: Vec<(usize, Job)> = jobs.into_iter().map(Job::from).enumerate().collect();
+    let work = Work { custom: Custom::of(custom)?, condensed, stop: AtomicBool::new(false) };
+    let (sender, mut receiver) = mpsc::channel();
+    thread::scope(|scope| {
+        let (jobs, work) = (&jobs, &work);
+        let worker =
+            scope.spawn(move || parallel::each(jobs, |(index, job)| job.carry_out(work, *index, &sender)));
+        let outcome = loop {
+            let receiver = &mut receiver;
+            let next = py.detach(move || receiver.recv_timeout(SIGNALS));
+            let taken = match next {
+                Ok((index, record)) => done.call1((index, Run { record })).map(drop),
+                Err(RecvTimeoutError::Timeout) => Ok(()),
+                Err(RecvTimeoutError::Disconnected) => break Ok(()),
+            };
+            if let Err(error) = taken.and_then(|()| py.check_signals()) {
+                break Err(error);
+            }
+        };
+        work.stop.store(outcome.is_err(), Ordering::Relaxed);
+        // Schedulers in Python need the interpreter until their run ends.
+        let runs = py.detach(|| worker.join());
+        outcome?;
+        runs.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map(drop)
+    })
+}
+
+impl From<(PyRef<'_, Scenario>, String, u64, String)> for Job {
+    fn from((scenario, scheduler, seed, key): (PyRef<'_, Scenario>, String, u64, String)) -> Self {
+        let (cell, experiment) = (scenario.cell.clone(), scenario.experiment.clone());
+        Self { cell, experiment, scheduler, seed, key }
+    }
+}
+
+impl Job {
+    fn carry_out(&self, work: &Work, index: usize, done: &Sender<(usize, Record)>) -> PyResult<()> {
+        if work.stop.load(Ordering::Relaxed) {
+            return Err(PyKeyboardInterrupt::new_err(()));
+        }
+        let failure = Failure::default();
+        let registry = Arc::new(registry(&work.custom, &failure));
+        let run = squall_lab::run(&self.cell.scenario, &self.scheduler, self.seed, &registry, &mut |_| ());
+        failure.take().map_or(Ok(()), Err)?;
+        let run = run.map_err(|error| RunError::new_err(error.to_string()))?;
+        let record = Record {
+            experiment: self.experiment.clone(),
+            point: self.cell.point.clone(),
+            key: self.key.clone(),
+            run: if work.condensed { run.condensed() } else { run },
+        };
+        // If the receiver is gone, the call has failed.
+        let _ = done.send((index, record));
+        Ok(())
+    }
+}

@@ -1,0 +1,29 @@
+//! The native half of Squall's Python package: the module `squall._squall`, which `squall.lab` builds on.
+//!
+//! `scenario` and `run` wrap the laboratory's scenarios and results, `jobs` runs them on all cores with the interpreter
+//! released, and `scheduler` lets sessions ask a scheduler that is written in Python. `python/squall/_squall.pyi` documents
+//! what Python sees.
+
+mod error;
+mod jobs;
+mod measures;
+mod run;
+mod scenario;
+mod scheduler;
+
+/// What is compiled.
+#[pyo3::pymodule]
+mod _squall {
+    #[pymodule_export]
+    use crate::error::{Error, RunError, ScenarioError};
+    #[pymodule_export]
+    use crate::jobs::{check, program, run_jobs};
+    #[pymodule_export]
+    use crate::measures::measures;
+    #[pymodule_export]
+    use crate::run::Run;
+    #[pymodule_export]
+    use crate::scenario::Scenario;
+    #[pymodule_export]
+    use crate::scheduler::{Block, Cancel, Context, Event, Idle, Path, Probe, SendWork, Work};
+}

@@ -1,0 +1,120 @@
+//! Results.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+use squall_lab::experiment::{Point, Record, record_line};
+use squall_lab::measure::{Measure, Subject, View};
+
+/// One number of a run: flow, class and path that it is of, the name of the measure, and its value.
+type Value = (Option<String>, Option<String>, Option<String>, String, f64);
+
+/// What one run measured.
+#[pyclass(module = "squall.lab", frozen)]
+pub(crate) struct Run {
+    pub(crate) record: Record,
+}
+
+#[pymethods]
+impl Run {
+    /// From a line of a folder of results.
+    #[staticmethod]
+    fn from_record(line: &str) -> PyResult<Self> {
+        let record = serde_json::from_str(line).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(Self { record })
+    }
+
+    /// The line of a folder of results, with its end.
+    fn to_record(&self) -> String {
+        record_line(&self.record)
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
+        Ok((py.get_type::<Self>().getattr("from_record")?, (self.to_record(),)))
+    }
+
+    #[getter]
+    fn scenario(&self) -> &str {
+        &self.record.run.scenario
+    }
+
+    #[getter]
+    fn experiment(&self) -> &str {
+        &self.record.experiment
+    }
+
+    #[getter]
+    fn point(&self) -> Point {
+        self.record.point.clone()
+    }
+
+    #[getter]
+    fn scheduler(&self) -> &str {
+        &self.record.run.scheduler
+    }
+
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.record.run.seed
+    }
+
+    #[getter]
+    fn key(&self) -> &str {
+        &self.record.key
+    }
+
+    /// Whether all checks of the scenario passed that are about its scheduler.
+    #[getter]
+    fn passed(&self) -> bool {
+        self.record.run.checks.iter().all(|check| check.pass)
+    }
+
+    fn to_json(&self) -> String {
+        serde_json::to_string(&self.record.run).expect("records have string keys and finite numbers")
+    }
+
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("json")?.call_method1("loads", (self.to_json(),))
+    }
+
+    #[pyo3(signature = (measure, *, flow = None, class_ = None, path = None))]
+    fn measure(
+        &self,
+        measure: &str,
+        flow: Option<String>,
+        class_: Option<String>,
+        path: Option<String>,
+    ) -> PyResult<Option<f64>> {
+        let measure: Measure = measure.parse().map_err(PyValueError::new_err)?;
+        let subject = Subject { flow, class: class_, path };
+        let (known, what) = (Subject::all(&self.record.run), subject.describe());
+        if !known.contains(&subject) {
+            let known: Vec<String> = known.iter().map(Subject::describe).collect();
+            return Err(PyValueError::new_err(format!("there is no {what}, only {}", known.join("; "))));
+        }
+        if !subject.has(measure) {
+            return Err(PyValueError::new_err(format!("{measure} is no measure of a {}", subject.kind())));
+        }
+        Ok(subject.measure(measure, View::default(), &self.record.run))
+    }
+
+    /// All of its numbers, in the order of `squall-lab repro --csv`.
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let run = &self.record.run;
+        let values: Vec<Value> = Subject::all(run)
+            .iter()
+            .flat_map(|subject| {
+                Measure::all().filter_map(move |measure| {
+                    let value = subject.measure(measure, View::default(), run)?;
+                    let Subject { flow, class, path } = subject.clone();
+                    Some((flow, class, path, measure.to_string(), value))
+                })
+            })
+            .collect();
+        PyList::new(py, values)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<squall.lab.Run {:?}, {}, seed {}>", self.scenario(), self.scheduler(), self.seed())
+    }
+}

@@ -1,0 +1,149 @@
+//! Blocks as a scheduler in Python sees them, and ranges of them that could be sent.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use squall_sched::{Block as Queued, BlockId, MAX_PATHS, Micros, Segment, SegmentState, WorkKind};
+
+/// First byte, one past the last byte, where they stand, and the paths that they are in flight on.
+type Part = (u32, u32, &'static str, Vec<usize>);
+
+/// An unfinished block at one moment.
+#[pyclass(module = "squall.lab", frozen, get_all)]
+pub(crate) struct Block {
+    pub(super) id: u64,
+    length: u32,
+    deadline: Option<Micros>,
+    priority: u8,
+    reliable: bool,
+    channel: u16,
+    submitted: Micros,
+    value: u16,
+    needs: Vec<u64>,
+    is_growing: bool,
+    fresh_bytes: u32,
+    lost_bytes: u32,
+    in_flight_bytes: u32,
+    acked_bytes: u32,
+    unsent_bytes: u32,
+    segments: Vec<Part>,
+    next_work: Option<Work>,
+    call: u64,
+}
+
+/// A range of a block that could be sent.
+#[pyclass(module = "squall.lab", frozen, from_py_object)]
+#[derive(Clone)]
+pub(crate) struct Work {
+    /// The call that it is of.
+    pub(super) call: u64,
+    pub(super) work: squall_sched::Work,
+}
+
+impl Block {
+    pub(super) fn of(call: u64, block: &Queued) -> Self {
+        let meta = block.meta();
+        Self {
+            id: meta.id.0,
+            length: meta.len,
+            deadline: meta.deadline,
+            priority: meta.priority,
+            reliable: meta.reliable,
+            channel: meta.channel,
+            submitted: meta.submitted,
+            value: meta.value,
+            needs: meta.needs.iter().flatten().map(|id| id.0).collect(),
+            is_growing: block.is_growing(),
+            fresh_bytes: block.fresh_bytes(),
+            lost_bytes: block.lost_bytes(),
+            in_flight_bytes: block.in_flight_bytes(),
+            acked_bytes: block.acked_bytes(),
+            unsent_bytes: block.unsent_bytes(),
+            segments: block.segments().iter().map(part).collect(),
+            next_work: block.next_work().map(|work| Work::new(call, work)),
+            call,
+        }
+    }
+}
+
+fn part(segment: &Segment) -> Part {
+    let state = match segment.state {
+        SegmentState::Fresh => "fresh",
+        SegmentState::Sent => "sent",
+        SegmentState::Lost => "lost",
+        SegmentState::Acked => "acked",
+    };
+    let paths = (0..MAX_PATHS).filter(|id| segment.in_flight & (1 << id) != 0).collect();
+    (segment.start, segment.end, state, paths)
+}
+
+#[pymethods]
+impl Block {
+    /// A further copy of bytes that are in flight.
+    fn copy(&self, start: u32, end: u32) -> PyResult<Work> {
+        let sent = |part: &Part| part.0 <= start && end <= part.1 && part.2 == "sent";
+        if start >= end || !self.segments.iter().any(sent) {
+            let range = format!("{start} to {end} of block {}", self.id);
+            return Err(PyValueError::new_err(format!(
+                "copy: {range} is not within one segment that is sent"
+            )));
+        }
+        let work = squall_sched::Work { block: BlockId(self.id), range: start..end, kind: WorkKind::Copy };
+        Ok(Work::new(self.call, work))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<squall.lab.Block {}, {} B, {} to send>", self.id, self.length, self.unsent_bytes)
+    }
+}
+
+impl Work {
+    pub(super) fn new(call: u64, work: squall_sched::Work) -> Self {
+        Self { call, work }
+    }
+}
+
+#[pymethods]
+impl Work {
+    #[getter]
+    fn block(&self) -> u64 {
+        self.work.block.0
+    }
+
+    #[getter]
+    fn start(&self) -> u32 {
+        self.work.range.start
+    }
+
+    #[getter]
+    fn end(&self) -> u32 {
+        self.work.range.end
+    }
+
+    #[getter]
+    fn kind(&self) -> &'static str {
+        match self.work.kind {
+            WorkKind::Fresh => "fresh",
+            WorkKind::Repair => "repair",
+            WorkKind::Copy => "copy",
+            WorkKind::Parity | WorkKind::RunParity => "parity",
+        }
+    }
+
+    /// The first bytes of it, at least one.
+    fn at_most(&self, length: u32) -> Self {
+        let mut less = self.clone();
+        let end = less.work.range.start.saturating_add(length.max(1));
+        less.work.range.end = less.work.range.end.min(end);
+        less
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<squall.lab.Work {} to {} of block {}, {}>",
+            self.start(),
+            self.end(),
+            self.block(),
+            self.kind()
+        )
+    }
+}

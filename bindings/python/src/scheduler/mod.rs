@@ -1,0 +1,189 @@
+//! Schedulers that are written in Python.
+//!
+//! `Custom` is a class to make them of. For each session one is made, and asked through `Adapter`. What it sees is lent for
+//! the length of the call (`context`); what it answers is checked (`decision`). An exception ends its decisions, and is
+//! raised when the run has ended.
+
+mod block;
+mod context;
+mod decision;
+mod event;
+mod path;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use squall_sched::{BuildError, Context as View, Decision, Entry, Registry, SchedEvent, Scheduler};
+
+use crate::error::scenario as problem;
+pub(crate) use block::{Block, Work};
+pub(crate) use context::Context;
+pub(crate) use decision::{Cancel, Idle, Probe, SendWork};
+pub(crate) use event::Event;
+pub(crate) use path::Path;
+
+/// A class of schedulers.
+pub(crate) struct Custom {
+    name: &'static str,
+    class: Arc<Py<PyAny>>,
+    habits: Habits,
+}
+
+/// What a class says of all its schedulers, as attributes; the names are those of [`Scheduler`].
+#[derive(Clone, Copy)]
+struct Habits {
+    signal: bool,
+    may_hedge: bool,
+    follows_queue: bool,
+    judges_deadlines: bool,
+    wants_stalls: bool,
+    takes_events: bool,
+}
+
+/// The first exception of a run.
+#[derive(Clone, Default)]
+pub(crate) struct Failure(Arc<Mutex<Option<PyErr>>>);
+
+/// One scheduler.
+struct Adapter {
+    object: Py<PyAny>,
+    habits: Habits,
+    failure: Failure,
+}
+
+impl Custom {
+    /// From pairs of a name and a class.
+    pub(crate) fn of(classes: Vec<(String, Py<PyAny>)>) -> PyResult<Vec<Self>> {
+        let standard = Registry::standard();
+        let known = |name: &str| standard.entry(name).is_some();
+        Python::attach(|py| {
+            classes
+                .into_iter()
+                .map(|(name, class)| {
+                    if known(&name) {
+                        return Err(problem(format!("schedulers: {name:?} is the name of a built-in one")));
+                    }
+                    let habits = Habits::of(class.bind(py))?;
+                    Ok(Self { name: lasting(name), class: Arc::new(class), habits })
+                })
+                .collect()
+        })
+    }
+}
+
+impl Habits {
+    fn of(class: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let is = |name: &str| class.getattr(name)?.is_truthy();
+        Ok(Self {
+            signal: is("signal")?,
+            may_hedge: is("may_hedge")?,
+            follows_queue: is("follows_queue")?,
+            judges_deadlines: is("judges_deadlines")?,
+            wants_stalls: is("wants_stalls")?,
+            takes_events: is("on_event")?,
+        })
+    }
+}
+
+impl Failure {
+    /// The exception, if there was one.
+    pub(crate) fn take(&self) -> Option<PyErr> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    fn set(&self, error: PyErr) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+}
+
+/// The built-in schedulers and these.
+pub(crate) fn registry(classes: &[Custom], failure: &Failure) -> Registry {
+    let mut registry = Registry::standard();
+    for &Custom { name, ref class, habits } in classes {
+        let entry = Entry {
+            name,
+            summary: "written in Python",
+            source: "the program that runs it",
+            options: &[],
+            signal: habits.signal,
+        };
+        let (class, failure) = (class.clone(), failure.clone());
+        registry.register(entry, move |_| match Python::attach(|py| class.call0(py)) {
+            Ok(object) => Ok(Box::new(Adapter { object, habits, failure: failure.clone() })),
+            Err(error) => {
+                failure.set(error);
+                // The caller takes the exception first.
+                Err(BuildError::Syntax(name.to_owned()))
+            }
+        });
+    }
+    registry
+}
+
+/// The name for as long as the process lives, which descriptions of schedulers ask for. Each name is kept once.
+fn lasting(name: String) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name.as_str()) {
+        return known;
+    }
+    let name: &str = Box::leak(name.into_boxed_str());
+    names.insert(name);
+    name
+}
+
+impl Scheduler for Adapter {
+    fn next(&mut self, cx: &View<'_>) -> Decision {
+        if self.failure.is_set() {
+            return Decision::idle();
+        }
+        let answer = Python::attach(|py| {
+            let object = self.object.bind(py);
+            context::lend(py, cx, |context, call| {
+                let answer = object.call_method1(intern!(py, "next"), (context,))?;
+                decision::read(&answer, cx, call)
+            })
+        });
+        answer.unwrap_or_else(|error| {
+            self.failure.set(error);
+            Decision::idle()
+        })
+    }
+
+    fn on_event(&mut self, event: &SchedEvent, cx: &View<'_>) {
+        if !self.habits.takes_events || self.failure.is_set() {
+            return;
+        }
+        let Some(event) = Event::of(event) else { return };
+        let taken = Python::attach(|py| {
+            context::lend(py, cx, |context, _| {
+                self.object.call_method1(py, intern!(py, "on_event"), (event, context)).map(drop)
+            })
+        });
+        if let Err(error) = taken {
+            self.failure.set(error);
+        }
+    }
+
+    fn may_hedge(&self) -> bool {
+        self.habits.may_hedge
+    }
+
+    fn follows_queue(&self) -> bool {
+        self.habits.follows_queue
+    }
+
+    fn wants_stalls(&self) -> bool {
+        self.habits.wants_stalls
+    }
+
+    fn judges_deadlines(&self) -> bool {
+        self.habits.judges_deadlines
+    }
+}

@@ -1,0 +1,21 @@
+"""The examples run as they stand."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import ROOT
+
+EXAMPLES = ROOT / "bindings/python/examples"
+
+
+def test_minrtt() -> None:
+    ran = subprocess.run([sys.executable, EXAMPLES / "minrtt.py"], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "all measures are equal"
+
+
+def test_compare_draws(tmp_path: Path) -> None:
+    file = tmp_path / "losses.png"
+    ran = subprocess.run([sys.executable, EXAMPLES / "compare.py", file], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"{file}: 200 runs\n"
+    assert file.read_bytes().startswith(b"\x89PNG") and file.stat().st_size > 10_000
