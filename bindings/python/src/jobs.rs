@@ -40,7 +40,8 @@ struct Work {
 /// The number that stands for this module in keys: results of another one are not taken for its own.
 #[pyfunction]
 pub(crate) fn program(py: Python<'_>, file: PathBuf) -> PyResult<u64> {
-    py.detach(|| squall_lab::experiment::program(&file)).map_err(|error| RunError::new_err(error.to_string()))
+    py.detach(move || squall_lab::experiment::program(&file))
+        .map_err(|error| RunError::new_err(error.to_string()))
 }
 
 /// Checks schedulers and returns them; without any, those of the scenario. `custom` are pairs of a name and a class.
@@ -52,17 +53,18 @@ pub(crate) fn check(
 ) -> PyResult<Vec<String>> {
     let failure = Failure::default();
     let registry = registry(&Custom::of(custom)?, &failure);
-    let names = schedulers.as_ref().unwrap_or(&scenario.cell.scenario.schedulers);
-    for name in names {
+    let is_own = schedulers.is_none();
+    let names = schedulers.unwrap_or_else(|| scenario.cell.scenario.schedulers.clone());
+    for name in &names {
         let known = Variant::of(name).check_in(&scenario.cell.scenario, &registry);
         failure.take().map_or(Ok(()), Err)?;
         let Err(error) = known else { continue };
-        if schedulers.is_none() {
+        if is_own {
             scenario.check_text(&Registry::standard())?;
         }
         return Err(problem(format!("schedulers: {error}")));
     }
-    Ok(names.clone())
+    Ok(names)
 }
 
 /// Carries out runs on all cores, each a scenario, a scheduler, a seed and a key. `done` is called in this thread with the

@@ -1,6 +1,6 @@
 //! Scenarios.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
@@ -37,7 +37,7 @@ impl Scenario {
         // It was read as a scenario just now, so it is short and text.
         let text = std::fs::read_to_string(&path).map_err(|error| problem(format!("{file}: {error}")))?;
         let cell = Cell { point: Point::new(), scenario, text };
-        Ok(Self::new(cell, file, folder(&path)))
+        Ok(Self::new(cell, file, folder(path)))
     }
 
     /// From TOML; files that it names are in `base`, and `name` stands for its file in errors.
@@ -60,8 +60,8 @@ impl Scenario {
         input::check(&path).map_err(|error| problem(output::one_line(&error)))?;
         let experiment = Experiment::load(&path, &Registry::standard()).map_err(problem)?;
         let cells = experiment.cells(quick).map_err(problem)?;
-        let file = path.display().to_string();
-        Ok(cells.into_iter().map(|cell| Self::new(cell, file.clone(), folder(&path))).collect())
+        let (file, base) = (path.display().to_string(), folder(path));
+        Ok(cells.into_iter().map(|cell| Self::new(cell, file.clone(), base.clone())).collect())
     }
 
     #[staticmethod]
@@ -133,7 +133,7 @@ impl Scenario {
 
     /// Stands for everything that the result of a run depends on.
     fn key(&self, scheduler: &str, seed: u64, program: u64) -> String {
-        self.keys.get_or_init(|| Keys::of(&self.cell, program)).key(scheduler, seed)
+        self.keys.get_or_init(|| Keys::of(&self.cell)).key(scheduler, seed, program)
     }
 
     fn __repr__(&self) -> String {
@@ -144,7 +144,8 @@ impl Scenario {
 impl Scenario {
     fn new(cell: Cell, file: String, base: PathBuf) -> Self {
         let suffix: String = cell.point.iter().map(|(axis, point)| format!(" {axis}={point}")).collect();
-        let experiment = cell.scenario.name.trim_end_matches(&suffix).to_owned();
+        let name = cell.scenario.name.as_str();
+        let experiment = name.strip_suffix(&suffix).unwrap_or(name).to_owned();
         Self { cell: Arc::new(cell), experiment, file, base, keys: OnceLock::new() }
     }
 
@@ -154,6 +155,7 @@ impl Scenario {
     }
 }
 
-fn folder(file: &Path) -> PathBuf {
-    file.parent().unwrap_or(Path::new("")).to_owned()
+fn folder(mut file: PathBuf) -> PathBuf {
+    file.pop();
+    file
 }

@@ -8,24 +8,41 @@ use squall_sched::{Block as Queued, BlockId, MAX_PATHS, Micros, Segment, Segment
 type Part = (u32, u32, &'static str, Vec<usize>);
 
 /// An unfinished block at one moment.
-#[pyclass(module = "squall.lab", frozen, get_all)]
+#[pyclass(module = "squall.lab", frozen)]
 pub(crate) struct Block {
+    #[pyo3(get)]
     pub(super) id: u64,
+    #[pyo3(get)]
     length: u32,
+    #[pyo3(get)]
     deadline: Option<Micros>,
+    #[pyo3(get)]
     priority: u8,
+    #[pyo3(get)]
     reliable: bool,
+    #[pyo3(get)]
     channel: u16,
+    #[pyo3(get)]
     submitted: Micros,
+    #[pyo3(get)]
     value: u16,
+    #[pyo3(get)]
     needs: Vec<u64>,
+    #[pyo3(get)]
     is_growing: bool,
+    #[pyo3(get)]
     fresh_bytes: u32,
+    #[pyo3(get)]
     lost_bytes: u32,
+    #[pyo3(get)]
     in_flight_bytes: u32,
+    #[pyo3(get)]
     acked_bytes: u32,
+    #[pyo3(get)]
     unsent_bytes: u32,
+    #[pyo3(get)]
     segments: Vec<Part>,
+    #[pyo3(get)]
     next_work: Option<Work>,
     call: u64,
 }

@@ -12,15 +12,14 @@ use crate::file::FileError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Keys {
     common: u64,
-    program: u64,
 }
 
 impl Keys {
-    /// Those of a cell. `program` stands for everything in the program that results depend on; see [`program`].
+    /// Those of a cell.
     ///
     /// # Panics
     /// If the text of the cell is not that of its scenario.
-    pub fn of(cell: &Cell, program: u64) -> Self {
+    pub fn of(cell: &Cell) -> Self {
         let mut table: toml::Table = cell.text.parse().expect("the scenario was read from it");
         for each in ["seed", "seeds", "schedulers", "description"] {
             table.remove(each);
@@ -30,13 +29,13 @@ impl Keys {
         // The traces are in the scenario, which has read them.
         format!("{:?}", cell.scenario.paths).hash(&mut hasher);
         format!("{:?}", cell.scenario.flows).hash(&mut hasher);
-        Self { common: hasher.finish(), program }
+        Self { common: hasher.finish() }
     }
 
-    /// The key of a run.
-    pub fn key(self, scheduler: &str, seed: u64) -> String {
+    /// The key of a run. `program` stands for everything in the program that results depend on; see [`program`].
+    pub fn key(self, scheduler: &str, seed: u64, program: u64) -> String {
         let mut hasher = DefaultHasher::new();
-        (self.common, scheduler, seed, self.program).hash(&mut hasher);
+        (self.common, scheduler, seed, program).hash(&mut hasher);
         format!("{:016x}", hasher.finish())
     }
 }

@@ -89,10 +89,10 @@ impl<'a> Study<'a> {
         for (index, experiment) in experiments.iter().enumerate() {
             for cell in experiment.cells(quick)? {
                 let cell = Arc::new(cell);
-                let keys = Keys::of(&cell, program);
+                let keys = Keys::of(&cell);
                 for scheduler in &cell.scenario.schedulers {
                     for &seed in &cell.scenario.seeds {
-                        let key = keys.key(scheduler, seed);
+                        let key = keys.key(scheduler, seed, program);
                         let (cell, scheduler) = (cell.clone(), scheduler.clone());
                         jobs.push(Job { index: 0, experiment: index, cell, scheduler, seed, key });
                     }
