@@ -104,9 +104,10 @@ python: tools
 	fi; \
 	$(CARGO) build --locked $(PROGRAM) && \
 	rm -rf "$(PYTHON)/wheels" && cd bindings/python && \
-	"$(PYTHON)/bin/maturin" -q build --profile dev --locked --compatibility linux --out "$(PYTHON)/wheels" && \
+	"$(PYTHON)/bin/maturin" build --profile dev --locked --compatibility linux --out "$(PYTHON)/wheels" && \
 	"$(PYTHON)/bin/pip" install -q --no-deps --no-index --force-reinstall "$(PYTHON)"/wheels/*.whl && \
-	"$(PYTHON)/bin/mypy" --strict --cache-dir "$(PYTHON)/mypy" tests examples && \
+	"$(PYTHON)/bin/mypy" --strict --cache-dir "$(PYTHON)/mypy" python tests examples && \
+	"$(PYTHON)/bin/python" -m mypy.stubtest --concise squall._squall && \
 	SQUALL_LAB="$(abspath $(or $(CARGO_TARGET_DIR),target))/debug/squall-lab" "$(PYTHON)/bin/pytest" -q -o cache_dir="$(PYTHON)/pytest"
 
 # Ratios against plain noq, against wall time, and the cost of a decision.

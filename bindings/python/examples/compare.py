@@ -1,6 +1,6 @@
 """Draws how latency and completion of four schedulers depend on the random loss of both paths, over ten seeds.
 
-    python bindings/python/examples/compare.py losses.png
+python bindings/python/examples/compare.py losses.png
 """
 
 import sys
@@ -39,7 +39,10 @@ def main(file: str) -> None:
     figure, (latency, completion) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
     for scheduler in SCHEDULERS:
         rows = [(columns["scheduler"] == scheduler) & (columns["scenario"] == f"{loss} %") for loss in LOSSES]
-        for axes, column, unit in ((latency, "flow.video.p99_latency", 1e-3), (completion, "flow.video.in_time_ratio", 100)):
+        for axes, column, unit in (
+            (latency, "flow.video.p99_latency", 1e-3),
+            (completion, "flow.video.in_time_ratio", 100),
+        ):
             values = [columns[column][row] * unit for row in rows]
             axes.errorbar(LOSSES, [np.mean(v) for v in values], [np.std(v) for v in values], label=scheduler, capsize=2)
     latency.set(xlabel="loss (%)", ylabel="p99 latency (ms)")

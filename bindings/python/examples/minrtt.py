@@ -1,6 +1,6 @@
 """minRTT in Python beside the built-in one: the same results, in some more time.
 
-    python bindings/python/examples/minrtt.py
+python bindings/python/examples/minrtt.py
 """
 
 import time

@@ -11,6 +11,8 @@ create_exception!(
 );
 create_exception!(squall.lab, RunError, Error, "A run that failed: exit code 1 of the command.");
 
+create_exception!(squall, SessionError, Error, "A session that can't be had, or is over.");
+
 /// For `map_err`.
 pub(crate) fn scenario(error: impl std::fmt::Display) -> PyErr {
     ScenarioError::new_err(error.to_string())

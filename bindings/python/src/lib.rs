@@ -1,7 +1,8 @@
-//! The native half of Squall's Python package: the module `squall._squall`, which `squall.lab` builds on.
+//! The native half of Squall's Python package: the module `squall._squall`, which `squall` and `squall.lab` build on.
 //!
 //! `scenario` and `run` wrap the laboratory's scenarios and results, `jobs` runs them on all cores with the interpreter
-//! released, and `scheduler` lets sessions ask a scheduler that is written in Python. `python/squall/_squall.pyi` documents
+//! released, and `scheduler` lets sessions ask a scheduler that is written in Python. `session` has the product's sessions for
+//! asyncio. `python/squall/_squall.pyi` documents
 //! what Python sees.
 
 mod error;
@@ -10,12 +11,13 @@ mod measures;
 mod run;
 mod scenario;
 mod scheduler;
+mod session;
 
 /// What is compiled.
 #[pyo3::pymodule]
 mod _squall {
     #[pymodule_export]
-    use crate::error::{Error, RunError, ScenarioError};
+    use crate::error::{Error, RunError, ScenarioError, SessionError};
     #[pymodule_export]
     use crate::jobs::{check, program, run_jobs};
     #[pymodule_export]
@@ -26,4 +28,6 @@ mod _squall {
     use crate::scenario::Scenario;
     #[pymodule_export]
     use crate::scheduler::{Block, Cancel, Context, Event, Idle, Path, Probe, SendWork, Work};
+    #[pymodule_export]
+    use crate::session::{Listener, Received, Sent, Session, connect, listen};
 }

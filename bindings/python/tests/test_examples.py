@@ -19,3 +19,12 @@ def test_compare_draws(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, EXAMPLES / "compare.py", file], capture_output=True, text=True, check=True)
     assert ran.stdout == f"{file}: 200 runs\n"
     assert file.read_bytes().startswith(b"\x89PNG") and file.stat().st_size > 10_000
+
+
+def test_session() -> None:
+    ran = subprocess.run(
+        [sys.executable, EXAMPLES / "session.py"], capture_output=True, text=True, check=True, timeout=30
+    )
+    lines = ran.stdout.splitlines()
+    assert sum(line.endswith(": delivered") for line in lines) == 3
+    assert sum(": 20000 bytes" in line for line in lines) == 3

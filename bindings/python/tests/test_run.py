@@ -26,7 +26,9 @@ def test_a_run_is_that_of_the_command_to_the_byte(command: Command) -> None:
     printed = command("run", "scenarios/lossy.toml", "--scheduler", "minrtt,redundant", "--seeds", "3", "--json", "-")
     assert [run.to_json() for run in results] == [line.rstrip(",") for line in printed.stdout.splitlines()[1:-1]]
     assert results.dicts() == json.loads(printed.stdout)
-    assert [(run.scheduler, run.seed) for run in results] == [(s, n) for s in ("minrtt", "redundant") for n in (1, 2, 3)]
+    assert [(run.scheduler, run.seed) for run in results] == [
+        (s, n) for s in ("minrtt", "redundant") for n in (1, 2, 3)
+    ]
 
 
 def test_rows_are_those_of_repro(command: Command, tmp_path: Path) -> None:
@@ -48,7 +50,9 @@ def test_columns_have_one_row_per_run() -> None:
     assert {len(column) for column in columns.values()} == {4}
     assert columns["scheduler"].tolist() == ["minrtt", "minrtt", "sp", "sp"]
     assert columns["seed"].tolist() == [1, 2, 1, 2]
-    for run, latency, share in zip(results, columns["flow.video.p99_latency"], columns["path.slow.wire_ratio"], strict=True):
+    for run, latency, share in zip(
+        results, columns["flow.video.p99_latency"], columns["path.slow.wire_ratio"], strict=True
+    ):
         assert latency == run.to_dict()["flows"][0]["latency"]["p99_us"]
         assert share == run.measure("wire_ratio", path="slow")
     assert set(results.columns(["goodput"])) >= {"goodput", "path.fast.goodput", "flow.video.goodput"}
@@ -77,7 +81,9 @@ def test_what_was_not_measured_is_nan() -> None:
         ("NAMED", []),
     ],
 )
-def test_errors_are_the_line_of_the_command(command: Command, tmp_path: Path, text: str | None, arguments: list[str]) -> None:
+def test_errors_are_the_line_of_the_command(
+    command: Command, tmp_path: Path, text: str | None, arguments: list[str]
+) -> None:
     file = tmp_path / "wrong.toml"
     good = lab.parse(SHORT).text
     if text is not None:
@@ -130,7 +136,12 @@ def test_a_measure_that_is_not_there_is_reported() -> None:
 def test_runs_and_scenarios_can_be_pickled() -> None:
     cell = lab.cells("scenarios/papers/ninetails-fig6.toml", quick=True)[-1]
     again = pickle.loads(pickle.dumps(cell))
-    assert (again.name, again.experiment, again.point, again.text) == (cell.name, cell.experiment, cell.point, cell.text)
+    assert (again.name, again.experiment, again.point, again.text) == (
+        cell.name,
+        cell.experiment,
+        cell.point,
+        cell.text,
+    )
     assert again.key("sp", 3, 7) == cell.key("sp", 3, 7) != cell.key("sp", 4, 7)
     [run] = lab.run(SHORT)
     copy = pickle.loads(pickle.dumps(run))

@@ -39,7 +39,9 @@ def test_a_sweep_is_its_runs(serial: list[str]) -> None:
     [run] = lab.run(SHORT, "sp", 3)
     [swept] = [lab.Run.from_record(line) for line in serial if f'"key":"{run.key}"' in line]
     # The goodput of a path is taken of its series over time, which a sweep does not keep.
-    kept = [(*of, name, value) for *of, name, value in run.values() if (of[0], name) != (None, "goodput") or of[2] is None]
+    kept = [
+        (*of, name, value) for *of, name, value in run.values() if (of[0], name) != (None, "goodput") or of[2] is None
+    ]
     assert [tuple(value) for value in swept.values()] == kept and len(kept) == len(run.values()) - 2
 
 
@@ -142,10 +144,16 @@ def test_an_executor_of_its_own_kind_is_polled(serial: list[str]) -> None:
 def test_a_worker_with_other_traces_is_an_error(tmp_path: Path) -> None:
     trace = tmp_path / "link.csv"
     trace.write_text((ROOT / "scenarios/traces/drive.csv").read_text())
-    scenario = lab.parse({**SHORT, "path": [{"name": "cell", "rate": {"csv": "link.csv", "column": "down_mbps"}, "delay": "20ms"}]}, base=tmp_path)
+    scenario = lab.parse(
+        {**SHORT, "path": [{"name": "cell", "rate": {"csv": "link.csv", "column": "down_mbps"}, "delay": "20ms"}]},
+        base=tmp_path,
+    )
     lab.sweep(scenario, progress=False)
     trace.write_text("\n".join((ROOT / "scenarios/traces/drive.csv").read_text().splitlines()[:-3]) + "\n")
-    with ProcessPoolExecutor(1) as executor, pytest.raises(lab.RunError, match="another build of Squall or other traces"):
+    with (
+        ProcessPoolExecutor(1) as executor,
+        pytest.raises(lab.RunError, match="another build of Squall or other traces"),
+    ):
         lab.sweep(scenario, executor=executor, progress=False)
 
 

@@ -1,8 +1,37 @@
-"""The native half; ``squall.lab`` is what programs use."""
+"""The native half; programs use ``squall`` and ``squall.lab``."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from ipaddress import IPv4Address, IPv6Address
 from os import PathLike
 from typing import Any, final
+
+__all__ = [
+    "Block",
+    "Cancel",
+    "Context",
+    "Error",
+    "Event",
+    "Idle",
+    "Listener",
+    "Path",
+    "Probe",
+    "Received",
+    "Run",
+    "RunError",
+    "Scenario",
+    "ScenarioError",
+    "Send",
+    "Sent",
+    "Session",
+    "SessionError",
+    "Work",
+    "check",
+    "connect",
+    "listen",
+    "measures",
+    "program",
+    "run_jobs",
+]
 
 class Error(Exception):
     """What Squall reports, in one line. The base of all its exceptions."""
@@ -12,6 +41,155 @@ class ScenarioError(Error):
 
 class RunError(Error):
     """A run that failed: exit code 1 of the command, with the same line."""
+
+class SessionError(Error):
+    """A session that can't be had, or is over."""
+
+def listen(
+    address: str, *, identity: str | PathLike[str] | None = None, name: str = "localhost", scheduler: str | None = None
+) -> Listener:
+    """Listens on ``host:port``; port 0 takes a free one. Needs no running event loop.
+
+    Args:
+        address: such as ``[::]:4433``, which takes IPv4 as well.
+        identity: a file with certificate and key, made if it is not there. By default a certificate for this process only.
+        name: the name in a certificate that is made.
+        scheduler: as ``squall-lab schedulers`` lists them; by default ``squall``.
+
+    Raises:
+        SessionError: the address or the file can't be used.
+        ValueError: there is no such scheduler.
+    """
+
+def connect(
+    host: str,
+    *,
+    fingerprint: str | None = None,
+    roots: str | PathLike[str] | None = None,
+    local: Sequence[IPv4Address | IPv6Address | str] | None = None,
+    interfaces: Sequence[str] | None = None,
+    scheduler: str | None = None,
+) -> Awaitable[Session]:
+    """Connects to ``host:port``. Called in a running event loop, as every function that returns an awaitable.
+
+    Args:
+        host: a name or an address, with the port.
+        fingerprint: of the certificate of the server, which is trusted whatever its name.
+        roots: a file of authorities that are trusted; without both, those of the operating system.
+        local: addresses to send from, a path each.
+        interfaces: names of interfaces to use. Without both, every one with a route to the server, also later ones.
+        scheduler: as ``squall-lab schedulers`` lists them; by default ``squall``.
+
+    Raises:
+        SessionError: the server can't be reached or is not trusted.
+        ValueError: arguments that contradict each other, or can't be read.
+    """
+
+@final
+class Listener:
+    """Accepts sessions, until it is closed or dropped; those that were accepted continue when it is dropped."""
+
+    @property
+    def addresses(self) -> list[str]:
+        """The addresses that it listens on."""
+    @property
+    def fingerprint(self) -> str:
+        """Of its certificate, for ``connect``."""
+    def accept(self) -> Awaitable[Session | None]:
+        """The next session; None when the listener was closed."""
+    def close(self, code: int = 0, reason: str = "") -> None:
+        """Stops listening and ends all of its sessions."""
+
+@final
+class Session:
+    """A session with a peer. It closes at once, without the blocks in flight, when it is dropped; :meth:`finish` waits.
+
+    Its methods can be used by several tasks at the same time. Cancelling a task that waits loses no block that arrived.
+    """
+
+    def send(
+        self,
+        data: bytes | bytearray,
+        *,
+        deadline: float | None = None,
+        priority: int = 3,
+        reliable: bool = True,
+        ordered: bool = False,
+        channel: int = 0,
+        value: int | None = None,
+    ) -> Awaitable[Sent]:
+        """Sends a block; waits while the queue is full (64 MiB).
+
+        Args:
+            data: the bytes, at least one; they are copied.
+            deadline: seconds from now until the block is worthless.
+            priority: 0, the most important, to 7.
+            reliable: whether lost parts are sent again.
+            ordered: delivered after the ordered block before it on its channel.
+            channel: 0 to 1023.
+            value: what is lost if only this block is missing, relative to others; by default 4^(7 - priority).
+
+        Raises:
+            SessionError: the session is over, or the block is empty or too large.
+            ValueError: an option out of bounds.
+        """
+    def recv(self) -> Awaitable[Received | None]:
+        """The next block that is complete; None when the session has ended and all blocks were read."""
+    def __aiter__(self) -> Session: ...
+    def __anext__(self) -> Awaitable[Received]: ...
+    def finish(self, timeout: float = 5.0) -> Awaitable[None]:
+        """Waits until every block has an outcome, at most so many seconds, then closes.
+
+        Raises:
+            SessionError: some had none in time.
+        """
+    def close(self, code: int = 0, reason: str = "") -> None:
+        """Ends the session at once; code and reason reach the peer."""
+    def closed(self) -> Awaitable[str]:
+        """Waits for the end; returns the reason."""
+    @property
+    def remote(self) -> str | None:
+        """The address of the peer."""
+    @property
+    def max_block_len(self) -> int:
+        """The largest block in bytes that both sides take."""
+    @property
+    def safe_rate(self) -> int:
+        """Bit/s that blocks can use over the next second with probability 0.9, for an encoder."""
+    def paths(self) -> list[tuple[str, str, str, float]]:
+        """Local address, address of the peer, state (``active``, ``suspect``, ``deactivated``) and smoothed round-trip
+        time in seconds of every path."""
+
+@final
+class Sent:
+    """A block that was handed over. Dropping it changes nothing."""
+
+    @property
+    def id(self) -> int:
+        """As ``Received.id`` at the peer."""
+    def outcome(self) -> Awaitable[str]:
+        """Waits for the end of the block: ``delivered``, ``expired``, ``lost``, ``cancelled``, ``refused``, or ``closed`` if
+        the session ended first. Can be called once; a second call raises ``RuntimeError``."""
+
+@final
+class Received:
+    """A block that arrived."""
+
+    @property
+    def id(self) -> int:
+        """Grows in the order of sending."""
+    @property
+    def data(self) -> bytes:
+        """Its bytes; each access copies them."""
+    @property
+    def channel(self) -> int:
+        """0 to 1023."""
+    @property
+    def priority(self) -> int:
+        """0, the most important, to 7."""
+    @property
+    def reliable(self) -> bool:
+        """Whether lost parts were sent again."""
 
 @final
 class Scenario:

@@ -24,7 +24,9 @@ def measures() -> dict[str, str]:
 
 
 def _column(subject: _Subject, measure: str) -> str:
-    parts = [f"{word}.{name}." for word, name in zip(("flow", "class", "path"), subject, strict=True) if name is not None]
+    parts = [
+        f"{word}.{name}." for word, name in zip(("flow", "class", "path"), subject, strict=True) if name is not None
+    ]
     return "".join(parts) + measure
 
 
@@ -96,12 +98,16 @@ class Results(Sequence[Run]):
         """One number a row, with the columns of ``squall-lab repro --csv``: experiment, axes, scheduler, seed, flow, class,
         path, measure and value. What a number is not of is an empty text."""
         axes = sorted({axis for run in self for axis in run.point})
-        table: dict[str, list[Any]] = {name: [] for name in ("experiment", *axes, "scheduler", "seed", "flow", "class", "path", "measure", "value")}
+        table: dict[str, list[Any]] = {
+            name: [] for name in ("experiment", *axes, "scheduler", "seed", "flow", "class", "path", "measure", "value")
+        }
         for run in self:
             point = run.point
             head = [run.experiment, *(point.get(axis, "") for axis in axes), run.scheduler, run.seed]
             for flow, cls, path, measure, value in run.values():
-                for column, entry in zip(table.values(), [*head, flow or "", cls or "", path or "", measure, value], strict=True):
+                for column, entry in zip(
+                    table.values(), [*head, flow or "", cls or "", path or "", measure, value], strict=True
+                ):
                     column.append(entry)
         return table
 

@@ -28,7 +28,9 @@ class Job(NamedTuple):
     key: str
 
 
-def run(scenario: ScenarioLike, schedulers: Iterable[SchedulerLike] | SchedulerLike | None = None, seeds: Seeds = None) -> Results:
+def run(
+    scenario: ScenarioLike, schedulers: Iterable[SchedulerLike] | SchedulerLike | None = None, seeds: Seeds = None
+) -> Results:
     """Runs a scenario in virtual time with each scheduler and each seed, on all cores and without the interpreter's lock.
 
     Args:
@@ -51,7 +53,9 @@ def run(scenario: ScenarioLike, schedulers: Iterable[SchedulerLike] | SchedulerL
     return Results(run for run in runs if run is not None)
 
 
-def plan(scenarios: Iterable[Scenario], schedulers: Iterable[SchedulerLike] | SchedulerLike | None, seeds: Seeds) -> tuple[list[Job], list[tuple[str, type[Scheduler]]]]:
+def plan(
+    scenarios: Iterable[Scenario], schedulers: Iterable[SchedulerLike] | SchedulerLike | None, seeds: Seeds
+) -> tuple[list[Job], list[tuple[str, type[Scheduler]]]]:
     """All runs, checked."""
     names, classes = split(schedulers)
     numbers = _seeds(seeds)
@@ -64,7 +68,9 @@ def plan(scenarios: Iterable[Scenario], schedulers: Iterable[SchedulerLike] | Sc
     return jobs, classes
 
 
-def carry_out(jobs: list[Job], classes: list[tuple[str, type[Scheduler]]], *, condensed: bool, done: Callable[[int, Run], None]) -> None:
+def carry_out(
+    jobs: list[Job], classes: list[tuple[str, type[Scheduler]]], *, condensed: bool, done: Callable[[int, Run], None]
+) -> None:
     """Carries out runs on all cores; ``done`` gets the index and the result of each."""
     _squall.run_jobs(jobs, classes, condensed, done)
 

@@ -59,7 +59,9 @@ class Scheduler:
 SchedulerLike = str | type[Scheduler]
 
 
-def split(schedulers: Iterable[SchedulerLike] | SchedulerLike | None) -> tuple[list[str] | None, list[tuple[str, type[Scheduler]]]]:
+def split(
+    schedulers: Iterable[SchedulerLike] | SchedulerLike | None,
+) -> tuple[list[str] | None, list[tuple[str, type[Scheduler]]]]:
     """The names, and for those that are classes the name and the class."""
     if schedulers is None:
         return None, []
@@ -71,7 +73,9 @@ def split(schedulers: Iterable[SchedulerLike] | SchedulerLike | None) -> tuple[l
         name = scheduler
         if not isinstance(name, str):
             if not (isinstance(scheduler, type) and issubclass(scheduler, Scheduler)):
-                raise ScenarioError(f"schedulers: {scheduler!r} is neither a name nor a subclass of squall.lab.Scheduler")
+                raise ScenarioError(
+                    f"schedulers: {scheduler!r} is neither a name nor a subclass of squall.lab.Scheduler"
+                )
             name = getattr(scheduler, "name", scheduler.__name__)
             classes.append((name, scheduler))
         if name in names:
@@ -82,4 +86,18 @@ def split(schedulers: Iterable[SchedulerLike] | SchedulerLike | None) -> tuple[l
     return names, classes
 
 
-__all__ = ["Block", "Cancel", "Context", "Decision", "Event", "Idle", "Path", "Probe", "Scheduler", "SchedulerLike", "Send", "Work", "split"]
+__all__ = [
+    "Block",
+    "Cancel",
+    "Context",
+    "Decision",
+    "Event",
+    "Idle",
+    "Path",
+    "Probe",
+    "Scheduler",
+    "SchedulerLike",
+    "Send",
+    "Work",
+    "split",
+]

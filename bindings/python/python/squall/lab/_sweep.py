@@ -11,7 +11,6 @@ from concurrent.futures import Future, as_completed
 from pathlib import Path
 from typing import Any, Protocol
 
-from squall import _squall
 from squall._squall import Error, Run, RunError, Scenario, ScenarioError
 from squall.lab._results import Results
 from squall.lab._run import Job, Seeds, carry_out, plan, program
@@ -92,7 +91,12 @@ def sweep(
     return Results(runs[job.key] for job in jobs)
 
 
-def _delegate(executor: ExecutorLike, jobs: list[Job], classes: list[tuple[str, type[Scheduler]]], done: Callable[[int, Run], None]) -> None:
+def _delegate(
+    executor: ExecutorLike,
+    jobs: list[Job],
+    classes: list[tuple[str, type[Scheduler]]],
+    done: Callable[[int, Run], None],
+) -> None:
     """Carries out runs on an executor."""
     futures: dict[Any, int] = {}
     try:
@@ -145,7 +149,11 @@ class _Store:
     def known(self, jobs: list[Job]) -> dict[str, Run]:
         """What is there of these."""
         wanted = {job.key for job in jobs}
-        runs = (run for name in dict.fromkeys(job.scenario.experiment for job in jobs) for run in self._read(self._file(name)))
+        runs = (
+            run
+            for name in dict.fromkeys(job.scenario.experiment for job in jobs)
+            for run in self._read(self._file(name))
+        )
         return {run.key: run for run in runs if run.key in wanted}
 
     def add(self, run: Run) -> None:
@@ -194,6 +202,11 @@ def _progress(wanted: bool | Callable[[int, int], None], total: int, known: int)
         shown = now
         left = f", {(now - begin) / ended * (total - ended):.0f} s left" if 0 < ended < total else ""
         words = f"sweep: {ended} of {total} runs, {known} known{left}"
-        print(f"\r{words:<70}" if terminal else words, end="" if terminal and ended < total else "\n", file=sys.stderr, flush=True)
+        print(
+            f"\r{words:<70}" if terminal else words,
+            end="" if terminal and ended < total else "\n",
+            file=sys.stderr,
+            flush=True,
+        )
 
     return show

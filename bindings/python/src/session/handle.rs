@@ -1,0 +1,185 @@
+//! An open session, and the blocks that it sends and receives.
+
+use std::borrow::Cow;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use pyo3_async_runtimes::tokio::future_into_py;
+use squall::{Block, BlockFate, BlockHandle, Channel, Priority};
+
+use super::inbox::{self, Inbox};
+use super::{argument, failed, seconds};
+
+/// A session.
+#[pyclass(module = "squall", frozen)]
+pub(crate) struct Session {
+    session: squall::Session,
+    inbox: Inbox<squall::Received>,
+}
+
+/// A block that was handed over.
+#[pyclass(module = "squall", frozen)]
+pub(crate) struct Sent {
+    #[pyo3(get)]
+    id: u64,
+    handle: Mutex<Option<BlockHandle>>,
+}
+
+/// A block that arrived.
+#[pyclass(module = "squall", frozen)]
+pub(crate) struct Received(squall::Received);
+
+impl From<squall::Session> for Session {
+    fn from(session: squall::Session) -> Self {
+        Self { session, inbox: Inbox::new() }
+    }
+}
+
+#[pymethods]
+impl Session {
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
+    #[pyo3(signature = (data, *, deadline = None, priority = 3, reliable = true, ordered = false, channel = 0, value = None))]
+    fn send<'py>(
+        &self,
+        py: Python<'py>,
+        data: Cow<'_, [u8]>,
+        deadline: Option<f64>,
+        priority: u8,
+        reliable: bool,
+        ordered: bool,
+        channel: u16,
+        value: Option<u16>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let mut block = Block::new(data.into_owned())
+            .priority(Priority::try_from(priority).map_err(argument)?)
+            .channel(Channel::try_from(channel).map_err(argument)?);
+        if let Some(deadline) = deadline {
+            block = block.deadline(seconds("deadline", deadline)?);
+        }
+        if let Some(value) = value {
+            block = block.value(value);
+        }
+        block = if reliable { block } else { block.unreliable() };
+        block = if ordered { block.ordered() } else { block };
+        let session = self.session.clone();
+        future_into_py(py, async move {
+            let handle = session.send(block).await.map_err(failed)?;
+            Ok(Sent { id: handle.id().0, handle: Mutex::new(Some(handle)) })
+        })
+    }
+
+    /// The next block; none when the session has ended.
+    fn recv<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        inbox::call(this, "take")
+    }
+
+    fn __aiter__(this: Py<Self>) -> Py<Self> {
+        this
+    }
+
+    fn __anext__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        inbox::call(this, "take_next")
+    }
+
+    fn _take(&self) -> Option<Received> {
+        self.inbox.take().map(Received)
+    }
+
+    fn _fill<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (session, inbox) = (self.session.clone(), self.inbox.share());
+        future_into_py(py, async move { Ok(inbox.fill(session.recv()).await) })
+    }
+
+    #[pyo3(signature = (timeout = 5.0))]
+    fn finish<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Bound<'py, PyAny>> {
+        let (session, timeout) = (self.session.clone(), seconds("timeout", timeout)?);
+        future_into_py(py, async move { session.finish(timeout).await.map_err(failed) })
+    }
+
+    #[pyo3(signature = (code = 0, reason = ""))]
+    fn close(&self, code: u32, reason: &str) {
+        self.session.close(code, reason);
+    }
+
+    fn closed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let session = self.session.clone();
+        future_into_py(py, async move { Ok(session.closed().await.to_string()) })
+    }
+
+    #[getter]
+    fn remote(&self) -> Option<String> {
+        self.session.remote().map(|address| address.to_string())
+    }
+
+    #[getter]
+    fn max_block_len(&self) -> usize {
+        self.session.max_block_len()
+    }
+
+    /// Local address, remote address, state and smoothed round-trip time in seconds.
+    fn paths(&self) -> Vec<(String, String, String, f64)> {
+        let paths = self.session.path_stats();
+        let row = |path: &squall::PathInfo| {
+            let (state, srtt) = (path.stats.state.to_string(), path.stats.srtt.as_secs_f64());
+            (path.local.to_string(), path.remote.to_string(), state, srtt)
+        };
+        paths.iter().map(row).collect()
+    }
+
+    /// Bits per second that blocks can use over the next second with probability 0.9.
+    #[getter]
+    fn safe_rate(&self) -> u64 {
+        self.session.capacity().safe
+    }
+}
+
+#[pymethods]
+impl Sent {
+    fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let handle = handle.ok_or_else(|| PyRuntimeError::new_err("the outcome was asked for before"))?;
+        future_into_py(py, async move { Ok(word(&handle.await)) })
+    }
+}
+
+fn word(fate: &BlockFate) -> &'static str {
+    match fate {
+        BlockFate::Delivered { .. } => "delivered",
+        BlockFate::Expired { .. } => "expired",
+        BlockFate::Lost { .. } => "lost",
+        BlockFate::Cancelled { .. } => "cancelled",
+        BlockFate::Refused(_) => "refused",
+        _ => "closed",
+    }
+}
+
+#[pymethods]
+impl Received {
+    #[getter]
+    fn id(&self) -> u64 {
+        self.0.id.0
+    }
+
+    /// The bytes; each access copies them.
+    #[getter]
+    fn data<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.data)
+    }
+
+    #[getter]
+    fn channel(&self) -> u16 {
+        self.0.channel.get()
+    }
+
+    #[getter]
+    fn priority(&self) -> u8 {
+        self.0.priority.get()
+    }
+
+    #[getter]
+    fn reliable(&self) -> bool {
+        self.0.reliable
+    }
+}

@@ -1,0 +1,30 @@
+//! Sessions on real networks, for asyncio. A coroutine of Python waits for a task of one tokio runtime; cancelling it drops the
+//! task's future. Sessions and blocks that arrive at that moment wait in an `inbox`.
+
+mod endpoint;
+mod handle;
+mod inbox;
+
+use std::time::Duration;
+
+use pyo3::PyErr;
+use pyo3::exceptions::PyValueError;
+
+use crate::error::SessionError;
+pub(crate) use endpoint::{Listener, connect, listen};
+pub(crate) use handle::{Received, Sent, Session};
+
+/// An argument that can't be used.
+fn argument<E: std::fmt::Display>(error: E) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// What a session or endpoint reports.
+fn failed<E: std::fmt::Display>(error: E) -> PyErr {
+    SessionError::new_err(error.to_string())
+}
+
+/// Seconds as a duration.
+fn seconds(name: &str, seconds: f64) -> Result<Duration, PyErr> {
+    Duration::try_from_secs_f64(seconds).map_err(|error| argument(format!("{name}: {error}")))
+}
