@@ -99,6 +99,7 @@ python: tools
 	fi; \
 	if [ -n "$$missing" ]; then \
 		echo "not run: python: needs $$missing"; \
+		mkdir -p "$(dir $(UNJUDGED))"; \
 		printf 'skipped\tpython\twithout %s\n' "$$missing" >> "$(UNJUDGED)"; \
 		[ "$$CI" != true ]; exit; \
 	fi; \

@@ -97,6 +97,23 @@ def test_a_killed_sweep_is_continued(serial: list[str], tmp_path: Path) -> None:
     assert records(again) == serial
 
 
+def test_points_that_set_the_same_are_runs_of_their_own(tmp_path: Path) -> None:
+    experiment = tmp_path / "axes.toml"
+    rates = [
+        f'{{ name = "{name}", set = {{ "path.fast.rate" = "{rate}mbps" }} }}' for name, rate in [("a", 9), ("b", 9)]
+    ]
+    axis = f"[[axis]]\nname = 'rate'\npoints = [{', '.join(rates)}]\n"
+    experiment.write_text(f"{lab.parse(SHORT).text}\n{axis}")
+    cells = lab.cells(experiment)
+    for _ in range(2):
+        results = lab.sweep(cells, folder=tmp_path / "out", progress=False)
+        assert [run.scenario for run in results] == ["short rate=a", "short rate=b"]
+        assert results.columns()["rate"].tolist() == ["a", "b"]
+        assert results[0].key == results[1].key
+        assert results[0].values() == results[1].values()
+    assert len((tmp_path / "out" / "short.jsonl").read_text().splitlines()) == 2
+
+
 def test_what_would_be_another_run_is_carried_out(tmp_path: Path) -> None:
     counts: list[int] = []
     for scenario in [SHORT, {**SHORT, "description": "the same"}, {**SHORT, "duration": "1001ms"}]:

@@ -63,6 +63,7 @@ def sweep(
         ScenarioError: a scenario, scheduler or seed that can't be used, before anything is run.
         RunError: a run that failed. Runs that have not begun are cancelled.
         Error: a file in the folder that holds something else.
+        Exception: an error of the executor itself, such as ``BrokenProcessPool``. Completed runs are in the folder.
     """
     if isinstance(scenarios, (Scenario, str, os.PathLike, Mapping)):
         scenarios = [scenarios]
@@ -71,7 +72,7 @@ def sweep(
         raise ScenarioError(f"folder: runs of {classes[0][0]} can't be remembered, as it is written in Python")
     store = None if folder is None else _Store(Path(folder))
     runs = {} if store is None else store.known(jobs)
-    missing = list({job.key: job for job in jobs if job.key not in runs}.values())
+    missing = list({_identity(job): job for job in jobs if _identity(job) not in runs}.values())
     show = _progress(progress, len(missing), len(runs))
     show(0, len(missing))
     ended = 0
@@ -80,7 +81,7 @@ def sweep(
         nonlocal ended
         if store is not None:
             store.add(run)
-        runs[missing[index].key] = run
+        runs[_identity(missing[index])] = run
         ended += 1
         show(ended, len(missing))
 
@@ -88,7 +89,12 @@ def sweep(
         carry_out(missing, classes, condensed=True, done=done)
     else:
         _delegate(executor, missing, classes, done)
-    return Results(runs[job.key] for job in jobs)
+    return Results(runs[_identity(job)] for job in jobs)
+
+
+def _identity(job: Job) -> tuple[str, str]:
+    """Points of an experiment may share a key, if they set the same, but not a name."""
+    return job.key, job.scenario.name
 
 
 def _delegate(
@@ -125,7 +131,6 @@ def _work(job: Job, classes: list[tuple[str, type[Scheduler]]]) -> str:
 def _completed(futures: list[Any]) -> Iterator[Any]:
     """Futures, as they end."""
     if all(isinstance(future, Future) for future in futures):
-        # Not more of them are held than are waited for.
         yield from as_completed(futures)
         return
     while futures:
@@ -146,15 +151,15 @@ class _Store:
         except OSError as error:
             raise Error(f"{folder}: {error.strerror}") from None
 
-    def known(self, jobs: list[Job]) -> dict[str, Run]:
-        """What is there of these."""
-        wanted = {job.key for job in jobs}
+    def known(self, jobs: list[Job]) -> dict[tuple[str, str], Run]:
+        """What is there of these, by :func:`_identity`."""
+        wanted = {_identity(job) for job in jobs}
         runs = (
             run
             for name in dict.fromkeys(job.scenario.experiment for job in jobs)
             for run in self._read(self._file(name))
         )
-        return {run.key: run for run in runs if run.key in wanted}
+        return {(run.key, run.scenario): run for run in runs if (run.key, run.scenario) in wanted}
 
     def add(self, run: Run) -> None:
         """Adds one."""
