@@ -169,8 +169,14 @@ def test_the_interpreter_is_free_during_a_run() -> None:
 
 
 def test_ctrl_c_ends_a_call() -> None:
+    # Python has no handler where the signal is ignored, as in the background of a shell.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
-    begin = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        lab.run({**SHORT, "duration": "10s"}, seeds=range(1_000))
-    assert time.monotonic() - begin < 20
+    begin = time.process_time()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            lab.run({**SHORT, "duration": "10s"}, seeds=range(1_000))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    # All of them would take minutes of processor time; how long that lasts depends on what else the machine does.
+    assert time.process_time() - begin < 20
