@@ -2,8 +2,7 @@
 //!
 //! `scenario` and `run` wrap the laboratory's scenarios and results, `jobs` runs them on all cores with the interpreter
 //! released, and `scheduler` lets sessions ask a scheduler that is written in Python. `session` has the product's sessions for
-//! asyncio. `python/squall/_squall.pyi` documents
-//! what Python sees.
+//! asyncio. `python/squall/_squall.pyi` documents what Python sees.
 
 mod error;
 mod jobs;
@@ -16,6 +15,8 @@ mod session;
 /// What is compiled.
 #[pyo3::pymodule]
 mod _squall {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use crate::error::{Error, RunError, ScenarioError, SessionError};
     #[pymodule_export]
@@ -30,4 +31,9 @@ mod _squall {
     use crate::scheduler::{Block, Cancel, Context, Event, Idle, Path, Probe, SendWork, Work};
     #[pymodule_export]
     use crate::session::{Listener, Received, Sent, Session, connect, listen};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::session::end_at_exit(module.py())
+    }
 }

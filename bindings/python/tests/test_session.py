@@ -1,9 +1,12 @@
 """Sessions over loopback."""
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
 import squall
 
@@ -136,3 +139,10 @@ def test_mistakes_are_one_line() -> None:
             await client.send(b"")
 
     asyncio.run(run())
+
+
+def test_processes_with_sessions_end_cleanly() -> None:
+    # The interpreter is taken down while results are being returned to it; side by side, as that depends on the moment.
+    command = [sys.executable, str(ROOT / "bindings/python/examples/session.py")]
+    processes = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(24)]
+    assert [(process.communicate()[1], process.returncode) for process in processes] == [("", 0)] * 24

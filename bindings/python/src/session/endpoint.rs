@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use pyo3_async_runtimes::tokio::{future_into_py, get_runtime};
 use squall::{Config, Connect, Endpoint, Identity, Interfaces, Trust};
 
 use super::inbox::{self, Inbox};
+use super::runtime::{awaitable, handle};
 use super::{Session, argument, failed};
 
 /// Accepts sessions.
@@ -30,7 +30,7 @@ pub(crate) fn listen(
 ) -> PyResult<Listener> {
     let config = config(scheduler)?;
     py.detach(|| {
-        let _runtime = get_runtime().enter();
+        let _runtime = handle().enter();
         let identity = match identity {
             Some(file) => Identity::load_or_create(file, name).map_err(failed)?,
             None => Identity::self_signed(name).map_err(failed)?,
@@ -67,10 +67,7 @@ pub(crate) fn connect<'py>(
         (None, None) => Interfaces::Auto,
     };
     let request = Connect::to(host).trust(trust).interfaces(interfaces);
-    future_into_py(
-        py,
-        async move { squall::connect(request, config).await.map(Session::from).map_err(failed) },
-    )
+    awaitable(py, async move { squall::connect(request, config).await.map(Session::from).map_err(failed) })
 }
 
 fn config(scheduler: Option<&str>) -> PyResult<Config> {
@@ -104,7 +101,7 @@ impl Listener {
 
     fn _fill<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (endpoint, inbox) = (self.endpoint.clone(), self.inbox.share());
-        future_into_py(py, async move { Ok(inbox.fill(endpoint.accept()).await) })
+        awaitable(py, async move { Ok(inbox.fill(endpoint.accept()).await) })
     }
 
     /// Ends all of its sessions.

@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use pyo3_async_runtimes::tokio::future_into_py;
 use squall::{Block, BlockFate, BlockHandle, Channel, Priority};
 
 use super::inbox::{self, Inbox};
+use super::runtime::awaitable;
 use super::{argument, failed, seconds};
 
 /// A session.
@@ -64,7 +64,7 @@ impl Session {
         block = if reliable { block } else { block.unreliable() };
         block = if ordered { block.ordered() } else { block };
         let session = self.session.clone();
-        future_into_py(py, async move {
+        awaitable(py, async move {
             let handle = session.send(block).await.map_err(failed)?;
             Ok(Sent { id: handle.id().0, handle: Mutex::new(Some(handle)) })
         })
@@ -89,13 +89,13 @@ impl Session {
 
     fn _fill<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (session, inbox) = (self.session.clone(), self.inbox.share());
-        future_into_py(py, async move { Ok(inbox.fill(session.recv()).await) })
+        awaitable(py, async move { Ok(inbox.fill(session.recv()).await) })
     }
 
     #[pyo3(signature = (timeout = 5.0))]
     fn finish<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Bound<'py, PyAny>> {
         let (session, timeout) = (self.session.clone(), seconds("timeout", timeout)?);
-        future_into_py(py, async move { session.finish(timeout).await.map_err(failed) })
+        awaitable(py, async move { session.finish(timeout).await.map_err(failed) })
     }
 
     #[pyo3(signature = (code = 0, reason = ""))]
@@ -105,7 +105,7 @@ impl Session {
 
     fn closed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let session = self.session.clone();
-        future_into_py(py, async move { Ok(session.closed().await.to_string()) })
+        awaitable(py, async move { Ok(session.closed().await.to_string()) })
     }
 
     #[getter]
@@ -140,7 +140,7 @@ impl Sent {
     fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
         let handle = handle.ok_or_else(|| PyRuntimeError::new_err("the outcome was asked for before"))?;
-        future_into_py(py, async move { Ok(word(&handle.await)) })
+        awaitable(py, async move { Ok(word(&handle.await)) })
     }
 }
 

@@ -4,6 +4,7 @@
 mod endpoint;
 mod handle;
 mod inbox;
+mod runtime;
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use pyo3::exceptions::PyValueError;
 use crate::error::SessionError;
 pub(crate) use endpoint::{Listener, connect, listen};
 pub(crate) use handle::{Received, Sent, Session};
+pub(crate) use runtime::end_at_exit;
 
 /// An argument that can't be used.
 fn argument<E: std::fmt::Display>(error: E) -> PyErr {
