@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test checks msrv deny noq-range publish-check man android python bench picture findings versus traffic fuzz soak site tools
+.PHONY: demo test checks msrv deny noq-range publish-check man android python wheels bench picture findings versus traffic fuzz soak site tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -112,6 +112,19 @@ python: tools
 	"$(PYTHON)/bin/mypy" --strict --cache-dir "$(PYTHON)/mypy" python tests examples && \
 	"$(PYTHON)/bin/python" -m mypy.stubtest --concise squall._squall && \
 	SQUALL_LAB="$(BUILT)/squall-lab" "$(PYTHON)/bin/pytest" -q -o cache_dir="$(PYTHON)/pytest"
+
+# The wheels for Linux on x86-64 and arm64, for every Python from 3.10 on, in out/wheels. They need glibc 2.17: Zig, which pip
+# installs, links them, for both kinds of machine.
+WHEELS = x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
+wheels: tools
+	@python3 -m venv "$(PYTHON)-wheels" && "$(PYTHON)-wheels/bin/pip" install -q 'maturin>=1.8,<2' ziglang
+	@for target in $(WHEELS); do \
+		if [ ! -d "$$(rustc --print target-libdir --target $$target)" ]; then \
+			echo "make: no wheel for $$target: rustup target add $$target"; continue; \
+		fi; \
+		PATH="$(PYTHON)-wheels/bin:$$PATH" maturin build -q --release --locked --zig --target $$target \
+			--compatibility manylinux2014 -m bindings/python/Cargo.toml --out out/wheels || exit 1; \
+	done; ls out/wheels/*.whl
 
 # Ratios against plain noq, against wall time, and the cost of a decision.
 bench: tools
