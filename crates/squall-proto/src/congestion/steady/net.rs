@@ -18,6 +18,12 @@ const BURST: f64 = 10.0;
 /// What the receiver's clock is ahead.
 const OFFSET: i64 = 77_000_000;
 
+/// The next of a fixed sequence of chances, from 0 to below 1.
+pub(super) fn next_chance(random: &mut u64) -> f64 {
+    *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*random >> 33) as f64 / f64::from(1_u32 << 31)
+}
+
 /// A bottleneck with a queue that drops its tail, and flows that share it.
 pub(super) struct Net {
     now: Micros,
@@ -170,9 +176,7 @@ impl Net {
         flow.offer(now);
         while flow.takes_packet(now) {
             let number = flow.leave(now);
-            self.random =
-                self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let is_lost = ((self.random >> 33) as f64) < self.loss * f64::from(1 << 31);
+            let is_lost = next_chance(&mut self.random) < self.loss;
             if !is_lost && (self.queue.len() as u64 + 1) * MTU <= self.queue_limit {
                 self.queue.push_back(Packet { flow: index, number, sent: now, arrived: 0 });
             }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::{
-    net::{Cubic, MTU, Net},
+    net::{Cubic, MTU, Net, next_chance},
     *,
 };
 
@@ -275,9 +275,7 @@ proptest! {
 fn wander(mut random: u64) -> impl Iterator<Item = f64> {
     let mut rate = 5.0f64;
     std::iter::repeat_with(move || {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let chance = (random >> 33) as f64 / f64::from(1u32 << 31);
-        rate = (rate * 9f64.powf(chance - 0.5)).clamp(0.3, 20.0);
+        rate = (rate * 9f64.powf(next_chance(&mut random) - 0.5)).clamp(0.3, 20.0);
         rate
     })
 }
