@@ -24,7 +24,6 @@ const SIGNALS: Duration = Duration::from_millis(100);
 /// A run to carry out.
 struct Job {
     cell: Arc<Cell>,
-    experiment: String,
     scheduler: String,
     seed: u64,
     key: String,
@@ -106,8 +105,7 @@ pub(crate) fn run_jobs(
 
 impl From<(PyRef<'_, Scenario>, String, u64, String)> for Job {
     fn from((scenario, scheduler, seed, key): (PyRef<'_, Scenario>, String, u64, String)) -> Self {
-        let (cell, experiment) = (scenario.cell.clone(), scenario.experiment.clone());
-        Self { cell, experiment, scheduler, seed, key }
+        Self { cell: scenario.cell.clone(), scheduler, seed, key }
     }
 }
 
@@ -122,7 +120,7 @@ impl Job {
         failure.take().map_or(Ok(()), Err)?;
         let run = run.map_err(|error| RunError::new_err(error.to_string()))?;
         let record = Record {
-            experiment: self.experiment.clone(),
+            experiment: self.cell.experiment().to_owned(),
             point: self.cell.point.clone(),
             key: self.key.clone(),
             run: if work.condensed { run.condensed() } else { run },

@@ -24,7 +24,7 @@ mod _squall {
     #[pymodule_export]
     use crate::measures::measures;
     #[pymodule_export]
-    use crate::run::Run;
+    use crate::run::{Run, read_runs};
     #[pymodule_export]
     use crate::scenario::Scenario;
     #[pymodule_export]

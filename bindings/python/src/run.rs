@@ -1,10 +1,14 @@
 //! Results.
 
+use std::path::PathBuf;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use squall_lab::experiment::{Point, Record, record_line};
+use squall_lab::experiment::{Point, Record, read_records, record_line};
 use squall_lab::measure::{Measure, Subject, View};
+
+use crate::error::Error;
 
 /// One number of a run: flow, class and path that it is of, the name of the measure, and its value.
 type Value = (Option<String>, Option<String>, Option<String>, String, f64);
@@ -13,6 +17,14 @@ type Value = (Option<String>, Option<String>, Option<String>, String, f64);
 #[pyclass(module = "squall.lab", frozen)]
 pub(crate) struct Run {
     pub(crate) record: Record,
+}
+
+/// The runs in a file of a folder of results. A last line that is cut off is left out.
+#[pyfunction]
+pub(crate) fn read_runs(py: Python<'_>, file: PathBuf) -> PyResult<Vec<Run>> {
+    let records =
+        py.detach(move || read_records(&file)).map_err(|error| Error::new_err(error.to_string()))?;
+    Ok(records.into_iter().map(|record| Run { record }).collect())
 }
 
 #[pymethods]

@@ -18,8 +18,6 @@ type Restore<'py> = (Bound<'py, PyAny>, (String, String, PathBuf, Point));
 #[pyclass(module = "squall.lab", frozen)]
 pub(crate) struct Scenario {
     pub(crate) cell: Arc<Cell>,
-    /// The name of the experiment that it is a point of; without one, its own.
-    pub(crate) experiment: String,
     /// What stands for its file in errors.
     file: String,
     /// Where the files are that it names.
@@ -66,13 +64,7 @@ impl Scenario {
 
     #[staticmethod]
     fn restore(text: String, file: String, base: PathBuf, point: Point) -> PyResult<Self> {
-        let mut scenario = Loaded::load_text(&text, &file, &base).map_err(problem)?;
-        let experiment = scenario.name.clone();
-        for (axis, point) in &point {
-            scenario.name.push_str(&format!(" {axis}={point}"));
-        }
-        let cell = Arc::new(Cell { point, scenario, text });
-        Ok(Self { cell, experiment, file, base, keys: OnceLock::new() })
+        Ok(Self::new(Cell::load(text, &file, &base, point).map_err(problem)?, file, base))
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Restore<'py>> {
@@ -88,7 +80,7 @@ impl Scenario {
 
     #[getter]
     fn experiment(&self) -> &str {
-        &self.experiment
+        self.cell.experiment()
     }
 
     #[getter]
@@ -143,10 +135,7 @@ impl Scenario {
 
 impl Scenario {
     fn new(cell: Cell, file: String, base: PathBuf) -> Self {
-        let suffix: String = cell.point.iter().map(|(axis, point)| format!(" {axis}={point}")).collect();
-        let name = cell.scenario.name.as_str();
-        let experiment = name.strip_suffix(&suffix).unwrap_or(name).to_owned();
-        Self { cell: Arc::new(cell), experiment, file, base, keys: OnceLock::new() }
+        Self { cell: Arc::new(cell), file, base, keys: OnceLock::new() }
     }
 
     /// The error of a scheduler that the text names, with its place.

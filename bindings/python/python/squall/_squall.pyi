@@ -30,6 +30,7 @@ __all__ = [
     "listen",
     "measures",
     "program",
+    "read_runs",
     "run_jobs",
 ]
 
@@ -477,6 +478,7 @@ class Idle:
 
 def measures() -> list[tuple[str, str]]: ...
 def program(file: str) -> int: ...
+def read_runs(file: str | PathLike[str]) -> list[Run]: ...
 def check(scenario: Scenario, schedulers: Sequence[str] | None, custom: Sequence[tuple[str, type]]) -> list[str]: ...
 def run_jobs(
     jobs: Sequence[tuple[Scenario, str, int, str]],

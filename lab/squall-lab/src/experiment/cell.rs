@@ -19,6 +19,30 @@ pub struct Cell {
     pub text: String,
 }
 
+impl Cell {
+    /// Reads the text of a scenario at a point, with the traces and films it names, which are relative to `base`; `name`
+    /// stands for the file in errors.
+    ///
+    /// # Errors
+    /// As [`Scenario::load_text`].
+    pub fn load(text: String, name: &str, base: &Path, point: Point) -> Result<Self, ScenarioError> {
+        let mut scenario = Scenario::load_text(&text, name, base)?;
+        scenario.name.push_str(&suffix(&point));
+        Ok(Self { point, scenario, text })
+    }
+
+    /// The name of its experiment; without points, that of the scenario.
+    pub fn experiment(&self) -> &str {
+        let name = self.scenario.name.as_str();
+        name.strip_suffix(&suffix(&self.point)).unwrap_or(name)
+    }
+}
+
+/// What a point adds to the name of a scenario.
+fn suffix(point: &Point) -> String {
+    point.iter().map(|(axis, point)| format!(" {axis}={point}")).collect()
+}
+
 /// The point of each axis, by the axes' names.
 pub type Point = BTreeMap<String, String>;
 
@@ -63,11 +87,7 @@ pub(super) fn cells(experiment: &Experiment, quick: bool) -> Result<Vec<Cell>, S
                 column: 1,
                 problem: words,
             })?;
-            let mut scenario = Scenario::load_text(&text, &name, base)?;
-            for (axis, point) in &point {
-                scenario.name.push_str(&format!(" {axis}={point}"));
-            }
-            Ok(Cell { point, scenario, text })
+            Cell::load(text, &name, base, point)
         })
         .collect()
 }

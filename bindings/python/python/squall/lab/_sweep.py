@@ -11,6 +11,7 @@ from concurrent.futures import Future, as_completed
 from pathlib import Path
 from typing import Any, Protocol
 
+from squall import _squall
 from squall._squall import Error, Run, RunError, Scenario, ScenarioError
 from squall.lab._results import Results
 from squall.lab._run import Job, Seeds, carry_out, plan, program
@@ -173,22 +174,19 @@ class _Store:
     def _file(self, name: str) -> Path:
         return self._folder / (re.sub(r"[^\w.+-]+", "-", name).lstrip(".") + ".jsonl")
 
-    def _read(self, file: Path) -> Iterator[Run]:
+    def _read(self, file: Path) -> list[Run]:
         if not file.exists():
-            return
+            return []
+        runs = _squall.read_runs(file)
+        # A line was cut off if a sweep was killed: the next one must not become its end.
         try:
-            with file.open("r+b") as lines:
-                for number, line in enumerate(lines, 1):
-                    if not line.endswith(b"\n"):
-                        # Cut off when a sweep was killed: the next line must not become its end.
-                        lines.truncate(lines.tell() - len(line))
-                        return
-                    try:
-                        yield Run.from_record(line.decode())
-                    except ValueError as error:
-                        raise Error(f"{file}:{number}: {error}") from None
+            text = file.read_bytes()
+            whole = text.rfind(b"\n") + 1
+            if whole < len(text):
+                os.truncate(file, whole)
         except OSError as error:
             raise Error(f"{file}: {error.strerror}") from None
+        return runs
 
 
 def _progress(wanted: bool | Callable[[int, int], None], total: int, known: int) -> Callable[[int, int], None]:
