@@ -546,6 +546,21 @@ fn a_metered_path_takes_part_until_something_shows_what_it_carries() {
 }
 
 #[test]
+fn what_is_due_first_goes_first_on_a_metered_path_too() {
+    let mut two = stage("", &[20, 20]);
+    two.path(1).metered = true;
+    // The free path delivers from 30 ms on.
+    (two.path(0).in_flight, two.path(0).window) = (40 * u64::from(CHUNK), 40 * u64::from(CHUNK));
+    let first = two.hand_over(due_in(70, 10));
+    assert_eq!(decision(&mut two), None, "it arrives within 40 ms without money");
+    // 50 packets take the free path until 80 ms. With the other one (T − 30) + (T − 10) = 50, so T = 45 ms.
+    let second = two.hand_over(due_in(90, 40));
+    let packets: Vec<_> = std::iter::from_fn(|| two.send()).collect();
+    assert_eq!(order(&packets), [first, second]);
+    assert!(packets.iter().all(|packet| packet.path == 1), "{packets:?}");
+}
+
+#[test]
 fn a_price_buys_time() {
     assert_eq!(metered("(price=20)", due_in(200, 40)), [20]);
     assert_eq!(metered("(price=21)", due_in(200, 40)), [0]);

@@ -28,9 +28,10 @@
 //!    has begun to leave.
 //! 5. *Place* (`without=place`). A block is divided so that its parts arrive together, behind all that is ahead of it.
 //!    A packet goes to a path that has room if it belongs there by that division; what is better kept for a full path
-//!    waits for it. A metered path takes part if the block could be late without it, or earlier by `price`. What has to
-//!    wait or is useless leaves only where no queue stands: a path that is given nothing is never measured again, but
-//!    what comes next must not stand behind it.
+//!    waits for it. A metered path takes part if the block could be late without it, or earlier by `price`; what is due
+//!    before that block and waits for a full path takes its place there. What has to wait or is useless leaves only
+//!    where no queue stands: a path that is given nothing is never measured again, but what comes next must not stand
+//!    behind it.
 //!
 //! | option | unit | default | meaning |
 //! | --- | --- | --- | --- |
@@ -221,7 +222,8 @@ impl Squall {
         parity::next(cx, arrivals, |meta| self.wanted_by(meta))
     }
 
-    /// The first packets of the order that belong on a path that has room.
+    /// The first packets of the order that belong on a path that has room. If that path costs money and a later block is
+    /// worth it, an earlier one that arrives sooner that way goes first: that costs no more, and both have more time.
     fn place(&self, cx: &Context<'_>, arrivals: &Arrivals) -> Option<Assignment> {
         if !self.has(Rule::Place) {
             let path = cx.fastest_with_room()?;
@@ -229,12 +231,19 @@ impl Squall {
             return Some(Assignment::new(work, path.id, "lowest RTT with window left"));
         }
         arrivals.ready().find_map(|index| {
-            let mut ahead = 0_u32;
+            let (mut ahead, mut earlier) = (0_u32, None);
             self.order.kept(cx).find_map(|block| {
                 let bytes = block.unsent_bytes().saturating_add(block.expected_bytes());
-                let share = self.share(cx, arrivals, index, ahead, block);
+                let (share, finish) = self.share(cx, arrivals, index, ahead, block);
                 ahead = ahead.saturating_add(bytes);
-                let work = block.next_work().filter(|_| share > 0)?;
+                let work = block.next_work()?;
+                if share == 0 {
+                    if earlier.is_none() && arrivals.after(index, bytes.into()) < finish {
+                        earlier = Some((block, work));
+                    }
+                    return None;
+                }
+                let (block, work) = earlier.take().unwrap_or((block, work));
                 let part = Assignment::new(work, cx.paths[index].id, "arrives with the rest").at_most(share);
                 Some(self.forecast(cx, arrivals, index, block, part))
             })
@@ -273,21 +282,28 @@ impl Squall {
         meta.deadline.unwrap_or(by)
     }
 
-    /// Bytes of a block that belong on a path, behind `ahead` bytes of others.
-    fn share(&self, cx: &Context<'_>, arrivals: &Arrivals, index: usize, ahead: u32, block: &Block) -> u32 {
+    /// Bytes of a block that belong on a path, behind `ahead` bytes of others, and when all of it has arrived.
+    fn share(
+        &self,
+        cx: &Context<'_>,
+        arrivals: &Arrivals,
+        index: usize,
+        ahead: u32,
+        block: &Block,
+    ) -> (u32, Micros) {
         let bytes = block.unsent_bytes().saturating_add(block.expected_bytes());
         let all = ahead.saturating_add(bytes);
         let shares = self.divide(cx, arrivals, all, block.meta());
         let share = shares.bytes[index].min(bytes);
         if share == bytes {
-            return share;
+            return (share, shares.finish);
         }
         // Whole packets, to the nearest.
         let size = block.symbol_end(0).unwrap_or(cx.paths[index].chunk).max(1);
         let packets = (share + size / 2) / size;
         // Half a packet is the most where parts are equal and the last ones: it goes somewhere.
         let is_largest = shares.bytes.iter().all(|other| *other <= shares.bytes[index]);
-        size * if is_largest { packets.max(1) } else { packets }
+        (size * if is_largest { packets.max(1) } else { packets }, shares.finish)
     }
 
     /// Bytes up to the end of a block, divided over the paths that take part in it.
