@@ -55,7 +55,7 @@ pub use event::{
 pub use newcomers::{AdmissionStats, host_network};
 pub use race::Target;
 pub use rustls::pki_types;
-pub use session::{ArrivalLog, DecisionLog, PacketFate, PacketLog, Session};
+pub use session::{ArrivalLog, DecisionLog, LossLog, PacketFate, PacketLog, Reasons, Session};
 pub use squall_sched as sched;
 pub use squall_signal as signal;
 pub use stats::{PathStats, PredictionStats, SessionStats};

@@ -67,10 +67,10 @@ pub use network::Network;
 pub use session::{FinishError, PathInfo, Session};
 pub use squall_proto::{
     ALPN, AcceptFilter, AdmissionStats, Block, BlockFate, BlockOptions, Capacity, Channel, CloseReason,
-    Config, CongestionControl, DecisionLog, Depends, Fingerprint, FingerprintError, Limit, Limits, Missed,
-    NetPath, OpenError, OptionError, PacketFate, PacketLog, Part, PathCapacity, PathChange, PathStats,
-    PredictionStats, Priority, Received, SchedulerFactory, SendError, ServerTls, SessionStats, TlsError,
-    WeightError, WriteError, congestion, fingerprint_of, host_network, pki_types,
+    Config, CongestionControl, DecisionLog, Depends, Fingerprint, FingerprintError, Limit, Limits, LossLog,
+    Missed, NetPath, OpenError, OptionError, PacketFate, PacketLog, Part, PathCapacity, PathChange,
+    PathStats, PredictionStats, Priority, Reasons, Received, SchedulerFactory, SendError, ServerTls,
+    SessionStats, TlsError, WeightError, WriteError, congestion, fingerprint_of, host_network, pki_types,
     sched::{self, BlockId, BuildError, PathId},
     signal,
     wire::{CancelReason, RefuseReason},

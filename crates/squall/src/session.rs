@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use squall_proto::{
     Block, BlockOptions, Capacity, Channel, CloseReason, DecisionLog, OpenError, PacketLog, PathStats,
-    Received, SendError, SessionId, SessionStats, WeightError, WriteError,
+    Reasons, Received, SendError, SessionId, SessionStats, WeightError, WriteError,
     sched::{BlockId, PathId},
     signal::Subscriber,
 };
@@ -457,6 +457,17 @@ impl Session {
     /// Takes the decisions logged since the last call; about a million are kept.
     pub fn take_decisions(&self) -> Vec<DecisionLog> {
         self.read(squall_proto::Session::take_decisions).unwrap_or_default()
+    }
+
+    /// Starts or stops to log the scheduler's decisions and the losses of data. This costs less than [`Self::keep_log`], so
+    /// that a program can always have it.
+    pub fn keep_reasons(&self, on: bool) {
+        self.read(|session| session.keep_reasons(on));
+    }
+
+    /// Takes the decisions and losses since the last call; `None` when the session is over. At most 65,536 of each are kept.
+    pub fn take_reasons(&self) -> Option<Reasons> {
+        self.read(squall_proto::Session::take_reasons)
     }
 
     /// Takes the packets logged since the last call; about a million entries are kept.

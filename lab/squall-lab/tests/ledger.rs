@@ -7,7 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use squall_lab::world::{Side, UDP_OVERHEAD};
 use squall_net::{Direction, log};
-use squall_proto::{Block, BlockFate, Config, CongestionControl, PacketFate, PacketLog, sched::PathId};
+use squall_proto::{
+    Block, BlockFate, Config, CongestionControl, PacketFate, PacketLog, PathStats, Reasons,
+    sched::{Decision, PathId, WorkKind},
+};
 use squall_units::Micros;
 
 use stage::{Stage, plain};
@@ -43,6 +46,7 @@ fn compare(seed: u64) {
     let cubic = Config { congestion: CongestionControl::Cubic, ..plain() };
     let mut stage = Stage::with(&PATHS, seed, cubic.clone(), cubic);
     stage.world.session(Side::Server).unwrap().keep_log(true);
+    stage.world.session(Side::Server).unwrap().keep_reasons(true);
     for path in 0..2 {
         stage.world.network.keep_records(path, Direction::Down, true);
     }
@@ -53,12 +57,33 @@ fn compare(seed: u64) {
     }
     stage.run_for(3_000_000);
     let log = stage.world.session(Side::Server).unwrap().take_packets();
+    let reasons = stage.world.session(Side::Server).unwrap().take_reasons();
+    compare_reasons(&reasons, &log, &stage.path_stats(Side::Server));
     for path in 0..2 {
         let records = stage.world.network.drain_records(path, Direction::Down);
         let own: Vec<&PacketLog> = log.iter().filter(|l| l.path == path as u32).collect();
         compare_path(path, &own, &by_number(&records));
     }
     check_fates(&stage);
+}
+
+/// The reasons have all bytes that left and all losses.
+fn compare_reasons(reasons: &Reasons, log: &[PacketLog], paths: &[PathStats]) {
+    let taken = |kind: WorkKind| {
+        let bytes = reasons.decisions.iter().map(|entry| match &entry.decision {
+            Decision::Send(assignment) if assignment.kind == kind => entry.taken,
+            _ => 0,
+        });
+        bytes.sum::<u64>()
+    };
+    let sent = |bytes: fn(&PathStats) -> u64| paths.iter().map(bytes).sum::<u64>();
+    assert_eq!(taken(WorkKind::Fresh), u64::from(BLOCKS) * u64::from(SIZE));
+    assert_eq!(taken(WorkKind::Fresh), sent(|path| path.fresh_bytes));
+    assert!(taken(WorkKind::Repair) > 0 && taken(WorkKind::Repair) == sent(|path| path.repair_bytes));
+    let lost = |entry: &&PacketLog| {
+        matches!(entry.fate, PacketFate::Lost | PacketFate::Unknown) && entry.chunk.is_some()
+    };
+    assert_eq!(reasons.losses.len(), log.iter().filter(lost).count());
 }
 
 fn by_number(records: &[log::Record]) -> BTreeMap<u64, Seen> {

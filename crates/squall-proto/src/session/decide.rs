@@ -27,6 +27,13 @@ const MAX_DECISIONS: usize = 64;
 /// Blocks, by deadline, that are looked at before each decision for whether they can still arrive.
 const FRONT: usize = 32;
 
+/// What a path took of an assignment.
+struct Taken {
+    range: Range<u32>,
+    /// Bytes of the block, or of parity.
+    bytes: u64,
+}
+
 impl Session {
     /// Lets the scheduler assign what the windows take. Returns whether anything was assigned.
     pub(super) fn decide(&mut self, now: Micros) -> bool {
@@ -47,10 +54,14 @@ impl Session {
             }
             let cx = Context { now, queue: &self.outbox.queue, paths: &self.views };
             let decision = self.scheduler.next(&cx);
-            self.log_decision(now, &decision);
+            let taken = match &decision {
+                Decision::Send(assignment) => self.commit(now, assignment),
+                _ => None,
+            };
+            self.log_decision(now, &decision, taken.as_ref().map_or(0, |taken| taken.bytes));
             match decision {
                 Decision::Send(assignment) => {
-                    let Some(range) = self.commit(now, &assignment) else {
+                    let Some(Taken { range, .. }) = taken else {
                         tracing::warn!(?assignment, "scheduler assigned what cannot be sent");
                         break;
                     };
@@ -156,13 +167,13 @@ impl Session {
         }
     }
 
-    /// Gives an assignment to its path, clipped to what the window takes. Returns the range that it got.
-    fn commit(&mut self, now: Micros, assignment: &Assignment) -> Option<Range<u32>> {
+    /// Gives an assignment to its path, clipped to what the window takes. Returns what it got.
+    fn commit(&mut self, now: Micros, assignment: &Assignment) -> Option<Taken> {
         let most = self.conn.max_datagram();
         let view = self.views.iter_mut().find(|v| v.id == assignment.path && v.has_room())?;
         let path = self.conn.paths.get_mut(assignment.path)?;
         let block = self.outbox.queue.get(assignment.block)?;
-        let (range, bytes) = if assignment.kind.is_parity() {
+        let (range, payload, bytes) = if assignment.kind.is_parity() {
             let range = view.clip_parity(&assignment.range);
             let (range, size) = if assignment.kind == WorkKind::RunParity {
                 (0..range.end, self.outbox.begin_run(now, assignment.block, range.end, most)?)
@@ -170,7 +181,8 @@ impl Session {
                 let size = block.parity()?.symbol_size();
                 (self.outbox.queue.mark_parity_sent(assignment.block, range), size)
             };
-            (range.clone(), view.cost_parity(range.end.saturating_sub(range.start), size))
+            let symbols = range.end.saturating_sub(range.start);
+            (range, u64::from(symbols) * u64::from(size), view.cost_parity(symbols, size))
         } else {
             let len = block.meta().len;
             let Range { start, end } = view.clip(&assignment.range);
@@ -179,7 +191,8 @@ impl Session {
             let whole = block.symbol_end(0).filter(|_| is_cut).map(|size| end / size * size);
             let range = start..whole.filter(|whole| *whole > start).unwrap_or(end.min(len));
             self.outbox.queue.mark_sent(assignment.block, range.clone(), path.id, now);
-            (range.clone(), view.cost(range.end.saturating_sub(start)))
+            let len = range.end.saturating_sub(start);
+            (range, u64::from(len), view.cost(len))
         };
         if range.is_empty() {
             return None;
@@ -199,7 +212,7 @@ impl Session {
             expected_at,
             written_at: 0,
         });
-        Some(range)
+        Some(Taken { range, bytes: payload })
     }
 
     /// Copies what was given to a path in doubt to the quickest other one: if the path has failed, nothing could show
@@ -228,9 +241,9 @@ impl Session {
             forecast: None,
             ..assignment.clone()
         };
-        if let Some(range) = self.commit(now, &copy) {
-            self.conn.paths[assignment.path].life.on_hedged(u64::from(range.end - range.start));
-            self.log_decision(now, &Decision::Send(copy));
+        if let Some(Taken { bytes, .. }) = self.commit(now, &copy) {
+            self.conn.paths[assignment.path].life.on_hedged(bytes);
+            self.log_decision(now, &Decision::Send(copy), bytes);
         }
     }
 

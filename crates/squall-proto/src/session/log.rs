@@ -1,6 +1,6 @@
-//! Logs of decisions, packets and arrivals, for research.
+//! Logs of decisions, packets and arrivals, for research; and of decisions and losses, to explain what became of a block.
 
-use std::ops::Range;
+use std::{ops::Range, time::Instant};
 
 use squall_sched::{BlockId, Decision, Micros, PathId};
 
@@ -14,6 +14,34 @@ pub struct DecisionLog {
     pub at: Micros,
     /// What, with its reason.
     pub decision: Decision,
+    /// Bytes of the block, or of parity, that the path took: a path takes no more than its window has room for.
+    pub taken: u64,
+}
+
+/// Bytes of a block whose packet was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LossLog {
+    /// When that was known, in microseconds since the endpoint's epoch.
+    pub at: Micros,
+    /// Of which block.
+    pub block: BlockId,
+    /// Which bytes.
+    pub range: Range<u32>,
+    /// On which path.
+    pub path: PathId,
+    /// [`PacketFate::Lost`] or [`PacketFate::Unknown`].
+    pub fate: PacketFate,
+}
+
+/// Why data took its way: see [`Session::take_reasons`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reasons {
+    /// The epoch from which the times count.
+    pub epoch: Instant,
+    /// Decisions, oldest first.
+    pub decisions: Vec<DecisionLog>,
+    /// Losses, oldest first.
+    pub losses: Vec<LossLog>,
 }
 
 /// Something that happened to a packet of ours that asks for an acknowledgement.
@@ -68,12 +96,16 @@ pub struct ArrivalLog {
 /// Entries kept at most; later ones are dropped until they are taken.
 const MAX_LOG: usize = 1 << 20;
 
+/// Reasons kept at most, decisions and losses each: what paths of 1 Gbps need for half a second.
+const MAX_REASONS: usize = 1 << 16;
+
 /// The logs that were asked for.
 #[derive(Debug, Default)]
 pub(super) struct Logs {
     decisions: Option<Vec<DecisionLog>>,
     packets: Option<Vec<PacketLog>>,
     arrivals: Option<Vec<ArrivalLog>>,
+    reasons: Option<(Vec<DecisionLog>, Vec<LossLog>)>,
 }
 
 impl Session {
@@ -103,12 +135,29 @@ impl Session {
         self.logs.packets.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    pub(super) fn log_decision(&mut self, at: Micros, decision: &Decision) {
-        if let Some(log) = &mut self.logs.decisions
-            && log.len() < MAX_LOG
-            && !matches!(decision, Decision::Idle { .. })
-        {
-            log.push(DecisionLog { at, decision: decision.clone() });
+    /// Starts or stops to log the scheduler's decisions and the losses of data. This costs less than [`Self::keep_log`], so
+    /// that a program can always have it.
+    pub fn keep_reasons(&mut self, on: bool) {
+        self.logs.reasons = on.then(Default::default);
+    }
+
+    /// Takes the decisions and losses since the last call; at most 65,536 of each are kept.
+    pub fn take_reasons(&mut self) -> Reasons {
+        let (decisions, losses) = self.logs.reasons.as_mut().map(std::mem::take).unwrap_or_default();
+        Reasons { epoch: self.epoch, decisions, losses }
+    }
+
+    /// A decision of which the path took that many bytes.
+    pub(super) fn log_decision(&mut self, at: Micros, decision: &Decision, taken: u64) {
+        if matches!(decision, Decision::Idle { .. }) {
+            return;
+        }
+        let entry = || DecisionLog { at, decision: decision.clone(), taken };
+        if let Some(log) = self.logs.decisions.as_mut().filter(|log| log.len() < MAX_LOG) {
+            log.push(entry());
+        }
+        if let Some((log, _)) = self.logs.reasons.as_mut().filter(|(log, _)| log.len() < MAX_REASONS) {
+            log.push(entry());
         }
     }
 
@@ -129,14 +178,22 @@ impl Session {
         fate: PacketFate,
         entry: &InFlight,
     ) {
-        let path = self.conn.paths[path].quic.number;
-        let Some(log) = &mut self.logs.packets else { return };
-        if log.len() < MAX_LOG {
-            let chunk = entry.payload.as_ref().and_then(|payload| match payload {
+        let chunk = || {
+            entry.payload.as_ref().and_then(|payload| match payload {
                 Payload::Chunk(chunk) if chunk.is_parity() => None,
                 Payload::Chunk(chunk) => Some((chunk.block, chunk.range.clone(), chunk.path)),
                 Payload::Control(_) | Payload::Probe(_) | Payload::Ephemeral | Payload::Losses => None,
-            });
+            })
+        };
+        if let Some((_, log)) = self.logs.reasons.as_mut().filter(|(_, log)| log.len() < MAX_REASONS)
+            && matches!(fate, PacketFate::Lost | PacketFate::Unknown)
+            && let Some((block, range, _)) = chunk()
+        {
+            log.push(LossLog { at, block, range, path, fate });
+        }
+        let path = self.conn.paths[path].quic.number;
+        if let Some(log) = self.logs.packets.as_mut().filter(|log| log.len() < MAX_LOG) {
+            let chunk = chunk();
             log.push(PacketLog { at, path, packet, bytes: entry.bytes, fate, chunk });
         }
     }

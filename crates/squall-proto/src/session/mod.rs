@@ -45,7 +45,7 @@ use crate::{
 use capacity::Outlook;
 use duties::Duties;
 use log::Logs;
-pub use log::{ArrivalLog, DecisionLog, PacketFate, PacketLog};
+pub use log::{ArrivalLog, DecisionLog, LossLog, PacketFate, PacketLog, Reasons};
 use notices::Notices;
 use probe::Probes;
 use reopen::Wanted;
