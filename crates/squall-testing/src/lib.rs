@@ -3,6 +3,7 @@
 mod corpus;
 pub mod foreign;
 mod help;
+pub mod network;
 mod processors;
 pub mod program;
 mod real_time;

@@ -3,74 +3,19 @@
 mod common;
 
 use std::{
-    collections::HashMap,
     net::{SocketAddr, UdpSocket},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
     time::{Duration, Instant},
 };
 
 use common::*;
 use squall::{Block, CloseReason, Connect, Interfaces, Session, Trust};
+use squall_testing::network::Network;
 use squall_tunnel::{Config, Tunnel, config::Side};
-
-/// A network in front of an exit, which can be gone.
-struct Network {
-    port: u16,
-    gone: Arc<AtomicBool>,
-    over: Arc<AtomicBool>,
-}
-
-impl Network {
-    fn before(exit: SocketAddr) -> Self {
-        let front = UdpSocket::bind("127.0.0.1:0").expect("is bound");
-        front.set_read_timeout(Some(Duration::from_millis(20))).expect("is set");
-        let port = front.local_addr().expect("is bound").port();
-        let (gone, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let network = Self { port, gone: gone.clone(), over: over.clone() };
-        std::thread::spawn(move || {
-            // A socket for each who calls.
-            let mut behind: HashMap<SocketAddr, UdpSocket> = HashMap::new();
-            let mut buffer = vec![0; 65_536];
-            while !over.load(Relaxed) {
-                let Ok((length, from)) = front.recv_from(&mut buffer) else { continue };
-                let back = behind.entry(from).or_insert_with(|| {
-                    let socket = UdpSocket::bind("127.0.0.1:0").expect("is bound");
-                    let (reader, front) = (socket.try_clone().expect("is"), front.try_clone().expect("is"));
-                    reader.set_read_timeout(Some(Duration::from_millis(20))).expect("is set");
-                    let (gone, over) = (gone.clone(), over.clone());
-                    std::thread::spawn(move || {
-                        let mut buffer = vec![0; 65_536];
-                        while !over.load(Relaxed) {
-                            let Ok(length) = reader.recv(&mut buffer) else { continue };
-                            if !gone.load(Relaxed) {
-                                let _ = front.send_to(&buffer[..length], from);
-                            }
-                        }
-                    });
-                    socket
-                });
-                if !gone.load(Relaxed) {
-                    let _ = back.send_to(&buffer[..length], exit);
-                }
-            }
-        });
-        network
-    }
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        self.over.store(true, Relaxed);
-    }
-}
 
 /// The same, through a network.
 fn through(network: &Network, mut config: Config) -> Config {
     let Side::Connect(connect) = &mut config.side else { panic!("it is an entry") };
-    connect.to = format!("127.0.0.1:{}", network.port);
+    connect.to = network.address();
     config
 }
 
@@ -104,7 +49,7 @@ fn a_network_that_is_wholly_gone_comes_back_alone() {
         attached(&entry).await;
         let from = arrives(&source, port, &target, b"before").await;
 
-        network.gone.store(true, Relaxed);
+        network.set_gone(true);
         // Until the session ends without an answer.
         let lost = until(&entry, "noticed", |status| {
             source.send_to(b"lost", ("127.0.0.1", port)).expect("is sent");
@@ -112,7 +57,7 @@ fn a_network_that_is_wholly_gone_comes_back_alone() {
         });
         let lost = lost.await;
         assert!(lost.flows[0].sent["data"].fates.contains_key("unsent"), "{:?}", lost.flows[0].sent);
-        network.gone.store(false, Relaxed);
+        network.set_gone(false);
         let back = Instant::now();
         attached(&entry).await;
         eprintln!("carried again {:?} after the network was back", back.elapsed());
@@ -138,20 +83,20 @@ fn a_disposable_picture_is_repaired() {
         let packet = |n: u8| [0x80, 96 | u8::from(n == 2) << 7, 0, n, 0, 0, 0, 0, 0, 0, 0, 7, 0x01, n, n];
         pair.send(&packet(0));
         assert_eq!(pair.recv().await.0, packet(0));
-        network.gone.store(true, Relaxed);
+        network.set_gone(true);
         pair.send(&packet(1));
         tokio::time::sleep(Duration::from_millis(50)).await;
-        network.gone.store(false, Relaxed);
+        network.set_gone(false);
         pair.send(&packet(2));
         for n in [1, 2] {
             assert_eq!(pair.recv().await.0, packet(n));
         }
         // One that comes in at once.
-        network.gone.store(true, Relaxed);
+        network.set_gone(true);
         let next = [0x80, 96 | 0x80, 0, 3, 0, 0, 0, 1, 0, 0, 0, 7, 0x01, 3, 3];
         pair.send(&next);
         tokio::time::sleep(Duration::from_millis(50)).await;
-        network.gone.store(false, Relaxed);
+        network.set_gone(false);
         assert_eq!(pair.recv().await.0, next);
         let status = until(&pair.entry, "acknowledged", |status| status.flows[0].pending == 0).await;
         assert_eq!(status.flows[0].sent.keys().collect::<Vec<_>>(), ["disposable"]);
@@ -165,7 +110,7 @@ fn what_waits_for_a_session_is_bounded() {
         let exit =
             Tunnel::start(exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")])).await.expect("starts");
         let network = Network::before(exit.listening().expect("it listens"));
-        network.gone.store(true, Relaxed);
+        network.set_gone(true);
         let port = free_port();
         let flow = flow_in(&format!("x=udp://127.0.0.1:{port},latency=60s,max_pending=65536"));
         let entry = Tunnel::start(through(&network, entry_config(&exit, vec![flow]))).await.expect("starts");
@@ -278,44 +223,6 @@ fn tunnels_are_bounded() {
     });
 }
 
-#[test]
-fn what_is_asked_of_the_status_page_is_answered() {
-    within(async || {
-        let mut config = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
-        config.metrics = Some("127.0.0.1:0".parse().expect("is an address"));
-        let exit = Tunnel::start(config).await.expect("starts");
-        let address = exit.metrics().expect("is served");
-        let cases = [
-            ("GET /status HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-type: application/json"),
-            (
-                "GET /metrics HTTP/1.1\r\n\r\n",
-                "HTTP/1.1 200 OK\r\ncontent-type: application/openmetrics-text",
-            ),
-            ("GET /status HTTP/1.1\r\nHost: localhost:9464\r\n\r\n", "HTTP/1.1 200 "),
-            ("GET /status HTTP/1.1\r\nHost: [::1]:9464\r\n\r\n", "HTTP/1.1 200 "),
-            // A name that a web page made point here.
-            ("GET /status HTTP/1.1\r\nHost: evil.example:9464\r\n\r\n", "HTTP/1.1 403 "),
-            ("GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 404 "),
-            ("POST /status HTTP/1.1\r\n\r\n", "HTTP/1.1 405 "),
-            ("hello\r\n\r\n", "HTTP/1.1 400 "),
-        ];
-        for (question, expected) in cases {
-            let answer = tokio::task::spawn_blocking(move || {
-                use std::io::{Read as _, Write as _};
-                let mut stream = std::net::TcpStream::connect(address).expect("connects");
-                stream.set_read_timeout(Some(PATIENCE)).expect("is set");
-                stream.write_all(question.as_bytes()).expect("is sent");
-                let mut answer = String::new();
-                stream.read_to_string(&mut answer).expect("is text");
-                answer
-            });
-            let answer = answer.await.expect("ends");
-            assert!(answer.starts_with(expected), "{question}: {answer}");
-        }
-        exit.stop().await;
-    });
-}
-
 /// Handing a message over fails while the session's queue is full.
 #[test]
 fn a_flow_that_is_added_while_the_queue_is_full_is_carried() {
@@ -328,7 +235,7 @@ fn a_flow_that_is_added_while_the_queue_is_full_is_carried() {
         let config = through(&network, entry_config(&exit, vec![first.clone()]));
         let entry = Tunnel::start(config.clone()).await.expect("starts");
         attached(&entry).await;
-        network.gone.store(true, Relaxed);
+        network.set_gone(true);
         let source = socket();
         until(&entry, "full", |status| {
             for _ in 0..20 {
@@ -340,7 +247,7 @@ fn a_flow_that_is_added_while_the_queue_is_full_is_carried() {
         let second = flow_in(&format!("y=udp://127.0.0.1:{}", free_port()));
         entry.reload(Config { flows: vec![first, second], ..config }).expect("is taken");
         tokio::time::sleep(Duration::from_millis(100)).await;
-        network.gone.store(false, Relaxed);
+        network.set_gone(false);
         let status = attached(&entry).await;
         assert_eq!(status.sessions_opened, 1, "the session is the same");
         entry.stop().await;
