@@ -22,6 +22,11 @@ impl Clock {
         micros(self.origin.elapsed())
     }
 
+    /// The time of an instant.
+    pub(crate) fn at(self, instant: Instant) -> Micros {
+        micros(instant.saturating_duration_since(self.origin))
+    }
+
     /// The instant of a time; `None` if the system cannot represent it.
     pub(crate) fn instant(self, at: Micros) -> Option<Instant> {
         self.origin.checked_add(Duration::from_micros(at))

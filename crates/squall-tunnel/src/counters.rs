@@ -49,6 +49,12 @@ pub(crate) enum Fate {
 const FATES: [&str; 8] =
     ["delivered", "expired", "lost", "cancelled", "refused", "closed", "unsent", "overflow"];
 
+impl Fate {
+    pub(crate) fn name(self) -> &'static str {
+        FATES[self as usize]
+    }
+}
+
 #[derive(Debug, Default)]
 struct Pair {
     blocks: AtomicU64,

@@ -48,6 +48,7 @@ pub mod status;
 mod supervise;
 mod tunnel;
 mod web;
+mod why;
 
 pub use config::{Config, ConfigError, FlowConfig};
 pub use error::StartError;

@@ -8,14 +8,20 @@ use crate::status::{Amount, FlowStatus, LATENCY_BUCKETS, PathStatus, SessionStat
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Metrics of one kind of object: name without prefix, description, value. Names end with the unit, those of counters
-/// with `_total`. `docs/tunnel.md` lists them.
+/// with `_total`. An object without such a value, `NaN`, has no sample. `docs/tunnel.md` lists them.
 type Metrics<T> = &'static [(&'static str, &'static str, fn(&T) -> f64)];
+
+/// A flow is idle after this time without a datagram.
+const IDLE_S: f64 = 5.0;
 
 const PROCESS: Metrics<Status> = &[
     ("uptime_seconds", "Time since the start of the program", |all| all.uptime_s),
     ("process_memory_bytes", "Resident memory of the process", |all| all.memory_bytes as f64),
     ("sessions", "Sessions that are up", |all| agreed(all).count() as f64),
     ("strangers", "Connections without a token, handshakes included", |all| all.strangers.pending as f64),
+    ("idle_flows", "Flows without a datagram for five seconds", |all| {
+        all.flows.iter().filter(|flow| flow.idle_s >= IDLE_S).count() as f64
+    }),
     ("sessions_opened_total", "Sessions that came up", |all| all.sessions_opened as f64),
     ("sessions_failed_total", "Failed attempts and rejected sessions", |all| all.sessions_failed as f64),
     ("strangers_retried_total", "Handshakes that had to prove their address", |all| {
@@ -33,6 +39,7 @@ const PROCESS: Metrics<Status> = &[
 
 const FLOW: Metrics<FlowStatus> = &[
     ("flow_attached", "Whether a session carries the flow", |flow| flag(flow.attached)),
+    ("flow_idle_seconds", "Time since a datagram last entered or left", |flow| flow.idle_s),
     ("flow_pending_blocks", "Blocks in transit", |flow| flow.pending as f64),
     ("flow_order_wait_seconds", "Waiting time for earlier blocks", |flow| seconds(flow.received.waited_us)),
     ("flow_datagrams_in_total", "Datagrams that entered here", |flow| flow.datagrams_in as f64),
@@ -59,15 +66,34 @@ const SESSION: Metrics<SessionStatus> = &[
     ("session_capacity_confidence", "Share of the forecasts that held", |session| {
         session.capacity.confidence
     }),
+    ("session_switches_total", "How often another path carried most data than before", |session| {
+        session.switches as f64
+    }),
 ];
 
 const PATH: Metrics<PathStatus> = &[
     ("path_rtt_seconds", "Smoothed round-trip time", |path| seconds(path.srtt_us)),
     ("path_min_rtt_seconds", "Smallest round-trip time", |path| seconds(path.min_rtt_us)),
+    ("path_one_way_delay_seconds", "One-way delay to the other end", |path| seconds(path.one_way_us)),
+    ("path_delivery_bits_per_second", "Rate at which data arrived while there was enough to send", |path| {
+        path.delivery_bps as f64
+    }),
+    ("path_signal_factor", "Share of the capacity that is used: below 1 while a radio warns", |path| {
+        path.signal_factor
+    }),
+    ("path_signal_quality", "Quality index of the radio at this end, from 0 to 1", |path| {
+        path.signal_quality.unwrap_or(f64::NAN)
+    }),
+    ("path_budget_bytes", "Bytes that the budget leaves", |path| {
+        path.budget.map_or(f64::NAN, |budget| budget as f64)
+    }),
     ("path_loss_ratios", "Share of packets lost over two seconds", |path| path.loss),
     ("path_in_flight_bytes", "Bytes in flight", |path| path.in_flight as f64),
     ("path_window_bytes", "Congestion window", |path| path.window as f64),
     ("path_capacity_bits_per_second", "Capacity at present", |path| path.capacity.now_bps as f64),
+    ("path_safe_capacity_bits_per_second", "Capacity over the next second, 9 times in 10", |path| {
+        path.capacity.safe_bps as f64
+    }),
     ("path_active", "Whether it carries data: 0 if suspected or deactivated", |path| {
         flag(path.state == "active")
     }),
@@ -75,6 +101,7 @@ const PATH: Metrics<PathStatus> = &[
     ("path_sent_bytes_total", "Sent UDP payload", |path| path.sent_bytes as f64),
     ("path_received_bytes_total", "Received UDP payload", |path| path.received_bytes as f64),
     ("path_repaired_bytes_total", "Retransmitted bytes of blocks", |path| path.repair_bytes as f64),
+    ("path_copied_bytes_total", "Bytes sent as copies", |path| path.copy_bytes as f64),
     ("path_parity_bytes_total", "Sent bytes of parity", |path| path.parity_bytes as f64),
     ("path_lost_packets_total", "Lost packets with data", |path| path.lost_packets as f64),
     ("path_suspicions_total", "How often it was suspected", |path| path.suspicions as f64),
@@ -151,6 +178,9 @@ impl Text {
             self.family(name, help, if is_counter { "counter" } else { "gauge" });
             for (labels, object) in objects {
                 let value = value(object);
+                if value.is_nan() {
+                    continue;
+                }
                 self.sample(name, labels, if is_counter { value.to_string() } else { format!("{value:?}") });
             }
         }
@@ -216,6 +246,7 @@ mod tests {
         (buckets[0], buckets[LATENCY_BUCKETS.len()]) = (2, 1);
         let flow = FlowStatus {
             name: "cam".into(),
+            idle_s: 5.5,
             sent: [("key".to_owned(), sent)].into(),
             latency: LatencyStatus { count: 3, sum_us: 4_000_400, buckets, ..LatencyStatus::default() },
             ..FlowStatus::default()
@@ -224,12 +255,23 @@ mod tests {
             name: "wwan0".into(),
             remote: "host:1".into(),
             srtt_us: 40_000,
+            one_way_us: 15_000,
+            delivery_bps: 7_000_000,
+            signal_factor: 0.5,
+            budget: Some(4_000),
+            copy_bytes: 9,
             ..PathStatus::default()
         };
         let capacity =
             CapacityStatus { safe_bps: 8_000_000, limit: "network".into(), ..CapacityStatus::default() };
-        let session =
-            SessionStatus { id: 7, agreed: true, paths: vec![path], capacity, ..SessionStatus::default() };
+        let session = SessionStatus {
+            id: 7,
+            agreed: true,
+            paths: vec![path],
+            capacity,
+            switches: 3,
+            ..SessionStatus::default()
+        };
         let text = text(&Status { flows: vec![flow], sessions: vec![session], ..Status::default() });
         for line in [
             "squall_tunnel_sessions 1.0",
@@ -243,9 +285,19 @@ mod tests {
             "squall_tunnel_session_safe_capacity_bits_per_second{session=\"7\"} 8000000.0",
             "squall_tunnel_session_limit{session=\"7\",limit=\"network\"} 1.0",
             "squall_tunnel_path_capacity_bits_per_second{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 0.0",
+            "squall_tunnel_path_one_way_delay_seconds{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 0.015",
+            "squall_tunnel_path_delivery_bits_per_second{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 7000000.0",
+            "squall_tunnel_path_signal_factor{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 0.5",
+            "squall_tunnel_path_budget_bytes{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 4000.0",
+            "squall_tunnel_path_copied_bytes_total{session=\"7\",path=\"wwan0\",remote=\"host:1\"} 9",
+            "squall_tunnel_session_switches_total{session=\"7\"} 3",
+            "squall_tunnel_flow_idle_seconds{flow=\"cam\"} 5.5",
+            "squall_tunnel_idle_flows 1.0",
         ] {
             assert!(text.lines().any(|one| one == line), "no {line} in\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
+        let absent = "squall_tunnel_path_signal_quality{";
+        assert!(!text.contains(absent), "a path without a radio has no quality");
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) registry: Registry,
     pub(crate) journal: Arc<Journal>,
+    /// Whether the reasons of what became of blocks are kept: if they can be read.
+    pub(crate) explains: bool,
     unauthenticated: UnauthenticatedSessions<Session>,
     token_failures: TokenFailures,
     /// One permit for each tunnel that an exit accepts.
@@ -73,10 +75,12 @@ impl Shared {
     pub(crate) fn new(config: Config) -> Self {
         let clock = Clock::start();
         let journal = Arc::new(Journal::new(clock));
+        let explains = config.metrics.is_some();
         Self {
             clock,
-            registry: Registry::new(clock, journal.clone()),
+            registry: Registry::new(clock, journal.clone(), explains),
             journal,
+            explains,
             unauthenticated: UnauthenticatedSessions::new(MAX_UNAUTHENTICATED, MAX_UNAUTHENTICATED_OF_HOST),
             token_failures: TokenFailures::default(),
             permits: Arc::new(Semaphore::new(config.max_sessions)),

@@ -1,10 +1,14 @@
-//! The status of a tunnel: the answer to `/status`.
+//! The status of a tunnel: the answers to `/status` and `/why`.
+
+mod why;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use squall::{Capacity, PathCapacity};
 use squall_units::Micros;
+
+pub use self::why::{ShareStatus, StepStatus, StoryStatus, WhyStatus};
 
 /// Status of one end of a tunnel. Counters begin with the program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -70,6 +74,9 @@ pub struct SessionStatus {
     /// Its capacity.
     #[serde(default)]
     pub capacity: CapacityStatus,
+    /// How often another path carried most data than before.
+    #[serde(default)]
+    pub switches: u64,
     /// Its paths.
     pub paths: Vec<PathStatus>,
 }
@@ -124,6 +131,21 @@ pub struct PathStatus {
     pub srtt_us: u64,
     /// Smallest round-trip time in microseconds.
     pub min_rtt_us: u64,
+    /// One-way delay to the other end in microseconds; differences between paths are exact.
+    #[serde(default)]
+    pub one_way_us: u64,
+    /// Bits per second that arrived at the other end while there was enough to send.
+    #[serde(default)]
+    pub delivery_bps: u64,
+    /// Share of its capacity that is used: below 1 while a radio at either end warns.
+    #[serde(default)]
+    pub signal_factor: f64,
+    /// Quality index of the radio at this end from 0 to 1, if it is read.
+    #[serde(default)]
+    pub signal_quality: Option<f64>,
+    /// Bytes that its budget leaves, if it has one.
+    #[serde(default)]
+    pub budget: Option<u64>,
     /// Share of packets lost over the last two seconds.
     pub loss: f64,
     /// Bytes in flight.
@@ -134,6 +156,9 @@ pub struct PathStatus {
     pub lost_packets: u64,
     /// Retransmitted bytes of blocks.
     pub repair_bytes: u64,
+    /// Bytes sent as a copy of what was in flight on another path.
+    #[serde(default)]
+    pub copy_bytes: u64,
     /// Bytes of parity sent.
     #[serde(default)]
     pub parity_bytes: u64,
@@ -183,6 +208,15 @@ pub struct FlowStatus {
     pub received: ReceivedStatus,
     /// Time from the arrival of a datagram at the other end to its departure here.
     pub latency: LatencyStatus,
+    /// Seconds since a datagram last entered or left.
+    #[serde(default)]
+    pub idle_s: f64,
+    /// Bytes by path and reason over the last five minutes, largest first. Empty without an address for the status.
+    #[serde(default)]
+    pub shares: Vec<ShareStatus>,
+    /// Blocks so far that were slow, late or not delivered, of which [`WhyStatus`] has the latest.
+    #[serde(default)]
+    pub stories: u64,
 }
 
 /// A number of blocks and their bytes.

@@ -10,12 +10,13 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use squall::{BlockOptions, Channel, Priority};
+use squall_units::Micros;
 use tokio::{net::UdpSocket, sync::watch};
 
 pub use self::registry::FlowError;
@@ -31,7 +32,8 @@ use crate::{
     frame::Frame,
     media::{Class, Media},
     reorder::Rule,
-    status::FlowStatus,
+    status::{FlowStatus, StoryStatus},
+    why::Reasons,
 };
 
 /// One end of a flow.
@@ -48,10 +50,14 @@ pub(crate) struct Flow {
     pending: AtomicUsize,
     queue: Mutex<SendQueue>,
     pub(crate) counters: FlowCounters,
+    /// Why its blocks took their way, if that can be read.
+    reasons: Option<Arc<Reasons>>,
+    /// When a datagram last entered or left.
+    last_used: AtomicU64,
 }
 
 impl Flow {
-    fn new(config: FlowConfig, clock: Clock, socket: Arc<UdpSocket>) -> Self {
+    fn new(config: FlowConfig, clock: Clock, socket: Arc<UdpSocket>, explains: bool) -> Self {
         let media = config.media;
         let flow = Self {
             config: watch::Sender::new(Arc::new(config)),
@@ -62,6 +68,8 @@ impl Flow {
             pending: AtomicUsize::new(0),
             queue: Mutex::default(),
             counters: FlowCounters::default(),
+            reasons: explains.then(Arc::default),
+            last_used: AtomicU64::new(clock.now()),
         };
         flow.set_media(media);
         flow
@@ -93,12 +101,34 @@ impl Flow {
             End::In(_) => *lock(&self.sender),
         };
         let count = match target.map(|target| self.socket.try_send_to(datagram, target)) {
-            Some(Ok(_)) => &self.counters.datagrams_out,
+            Some(Ok(_)) => {
+                self.used();
+                &self.counters.datagrams_out
+            }
             Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return false,
             Some(Err(_)) | None => &self.counters.unwritten,
         };
         count.fetch_add(1, Relaxed);
         true
+    }
+
+    /// A datagram enters or leaves.
+    fn used(&self) {
+        self.last_used.store(self.clock.now(), Relaxed);
+    }
+
+    /// A block ended that no session had accepted.
+    fn not_taken(&self, class: Class, stamp: Micros, fate: Fate, bytes: usize) {
+        self.counters.ended(class, fate, bytes);
+        if let Some(reasons) = &self.reasons {
+            let latency = micros(self.config().latency_or_default());
+            reasons.not_taken((class, stamp, latency), fate, bytes, self.clock.now());
+        }
+    }
+
+    /// Stories of its blocks, oldest first.
+    pub(crate) fn stories(&self) -> Vec<StoryStatus> {
+        self.reasons.as_ref().map(|reasons| reasons.stories()).unwrap_or_default()
     }
 
     /// A block that the session had accepted has ended.
@@ -133,6 +163,8 @@ impl Flow {
         let (End::In(address) | End::Out(address)) = config.end;
         let media = Media::ALL.get(usize::from(self.media.load(Relaxed))).map_or("udp", |(name, _)| name);
         let counters = &self.counters;
+        let now = self.clock.now();
+        let (shares, stories) = self.reasons.as_ref().map(|reasons| reasons.shares(now)).unwrap_or_default();
         FlowStatus {
             name: config.name.clone(),
             end: if config.is_in() { "in" } else { "out" }.to_owned(),
@@ -148,7 +180,10 @@ impl Flow {
             pending: self.pending.load(Relaxed) as u64,
             sent: counters.sent(),
             received: counters.received(),
-            latency: counters.latency(self.clock.now()),
+            latency: counters.latency(now),
+            idle_s: now.saturating_sub(self.last_used.load(Relaxed)) as f64 / 1e6,
+            shares,
+            stories,
         }
     }
 }

@@ -21,6 +21,8 @@ use crate::{
 pub(crate) struct Registry {
     clock: Clock,
     journal: Arc<Journal>,
+    /// Whether flows keep the reasons of what became of their blocks.
+    explains: bool,
     flows: Mutex<BTreeMap<String, Entry>>,
     /// Incremented when flows are added, removed or detached from a session.
     changed: watch::Sender<u64>,
@@ -42,8 +44,8 @@ pub struct FlowError {
 }
 
 impl Registry {
-    pub(crate) fn new(clock: Clock, journal: Arc<Journal>) -> Self {
-        Self { clock, journal, flows: Mutex::default(), changed: watch::Sender::new(0) }
+    pub(crate) fn new(clock: Clock, journal: Arc<Journal>, explains: bool) -> Self {
+        Self { clock, journal, explains, flows: Mutex::default(), changed: watch::Sender::new(0) }
     }
 
     /// Replaces the flows. Unchanged flows continue; a changed one gets a new socket only if its address changed. Returns
@@ -130,6 +132,6 @@ impl Registry {
         let failed = |source| FlowError { name: config.name.clone(), end: config.end, source };
         let open = || socket::open(config.end).map(Arc::new).map_err(failed);
         let socket = socket.map_or_else(open, Ok)?;
-        Ok(Arc::new(Flow::new(config.clone(), self.clock, socket)))
+        Ok(Arc::new(Flow::new(config.clone(), self.clock, socket, self.explains)))
     }
 }

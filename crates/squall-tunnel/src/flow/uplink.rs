@@ -8,8 +8,8 @@ use std::{
 
 use bytes::Bytes;
 use squall::{
-    Block, BlockFate, BlockHandle, BlockOptions, BlockWriter, Channel, OpenError, SendError, Session,
-    WriteError,
+    Block, BlockFate, BlockHandle, BlockId, BlockOptions, BlockWriter, Channel, OpenError, SendError,
+    Session, WriteError,
 };
 use squall_units::Micros;
 
@@ -19,6 +19,7 @@ use crate::{
     counters::Fate,
     frame::Frame,
     media::Class,
+    why::Recorder,
 };
 
 /// Most bytes of a flow that wait for a session.
@@ -51,11 +52,13 @@ pub(crate) struct SessionSender {
     /// Number of the next frame and stamp of the last one, by channel. They outlive the uplink of a flow that another
     /// session carries meanwhile: the other end keeps the order for as long as the channel belongs to the flow.
     numbers: Mutex<HashMap<u16, (u64, Option<Micros>)>>,
+    /// Records what becomes of the blocks, if that can be read.
+    pub(crate) recorder: Option<Arc<Recorder>>,
 }
 
 impl SessionSender {
-    pub(crate) fn new(id: u64, session: Session) -> Self {
-        Self { id, session, numbers: Mutex::default() }
+    pub(crate) fn new(id: u64, session: Session, recorder: Option<Arc<Recorder>>) -> Self {
+        Self { id, session, numbers: Mutex::default(), recorder }
     }
 
     /// The channel belongs to no flow any more; the frames of the next one are numbered from 0.
@@ -90,8 +93,10 @@ impl SessionSender {
 #[derive(Debug)]
 struct Growing {
     class: Class,
+    stamp: Micros,
     bytes: usize,
     writer: Result<BlockWriter, Fate>,
+    recorder: Option<Arc<Recorder>>,
 }
 
 impl Growing {
@@ -103,7 +108,8 @@ impl Growing {
         let added = if ends { writer.try_append_last(data) } else { writer.try_append(data) };
         if let Err(WriteError::Full(_) | WriteError::TooLarge { .. }) = added {
             // The written bytes count with the fate of the block, the rest as overflow.
-            let rest = Self { class: self.class, bytes: len, writer: Err(Fate::Overflow) };
+            let (class, stamp) = (self.class, self.stamp);
+            let rest = Self { class, stamp, bytes: len, writer: Err(Fate::Overflow), recorder: None };
             let mut written = mem::replace(self, rest);
             written.bytes -= len;
             written.end(flow);
@@ -111,22 +117,32 @@ impl Growing {
     }
 
     fn end(self, flow: &Arc<Flow>) {
-        let Self { class, bytes, writer } = self;
+        let Self { class, stamp, bytes, writer, recorder } = self;
         match writer.map(BlockWriter::finish) {
-            Ok(Ok(handle)) => count_fate(flow, class, bytes, handle),
+            Ok(Ok(handle)) => count_fate(flow, class, bytes, handle, recorder),
             // An empty block, which none is.
             Ok(Err(_)) => flow.ended(class, Fate::Cancelled, bytes),
-            Err(fate) => flow.counters.ended(class, fate, bytes),
+            Err(fate) => flow.not_taken(class, stamp, fate, bytes),
         }
     }
 }
 
 /// Counts a block once its fate is known.
-fn count_fate(flow: &Arc<Flow>, class: Class, bytes: usize, handle: BlockHandle) {
-    let flow = flow.clone();
+fn count_fate(
+    flow: &Arc<Flow>,
+    class: Class,
+    bytes: usize,
+    handle: BlockHandle,
+    recorder: Option<Arc<Recorder>>,
+) {
+    let (flow, block) = (flow.clone(), handle.id().0);
     tokio::spawn(async move {
+        let mut delivered_at = None;
         let fate = match handle.await {
-            BlockFate::Delivered { .. } => Fate::Delivered,
+            BlockFate::Delivered { at, .. } => {
+                delivered_at = Some(at);
+                Fate::Delivered
+            }
             BlockFate::Expired { .. } => Fate::Expired,
             BlockFate::Lost { .. } => Fate::Lost,
             BlockFate::Cancelled { .. } => Fate::Cancelled,
@@ -134,6 +150,9 @@ fn count_fate(flow: &Arc<Flow>, class: Class, bytes: usize, handle: BlockHandle)
             _ => Fate::Closed,
         };
         flow.ended(class, fate, bytes);
+        if let Some(recorder) = recorder {
+            recorder.end(block, fate, delivered_at, bytes);
+        }
     });
 }
 
@@ -207,7 +226,7 @@ impl SendQueue {
         }
         let full = !continues && self.waiting.len() >= flow.config().max_pending;
         if full || self.waiting_bytes + frame.len() > MAX_WAITING {
-            flow.counters.ended(frame.class, Fate::Overflow, frame.len());
+            flow.not_taken(frame.class, frame.stamp, Fate::Overflow, frame.len());
             return;
         }
         self.waiting_bytes += frame.len();
@@ -223,7 +242,7 @@ impl SendQueue {
         while self.waiting.front().is_some_and(|frame| frame.stamp.saturating_add(latency) <= now) {
             let Some(frame) = self.waiting.pop_front() else { return };
             self.waiting_bytes -= frame.len();
-            flow.counters.ended(frame.class, Fate::Unsent, frame.len());
+            flow.not_taken(frame.class, frame.stamp, Fate::Unsent, frame.len());
         }
     }
 }
@@ -258,21 +277,25 @@ impl Uplink {
     }
 
     fn send_whole(&self, flow: &Arc<Flow>, frame: Frame) {
-        let (class, bytes) = (frame.class, frame.len());
-        match self.number(flow, frame, |options, data| self.sender.send(options, data)) {
-            Ok(handle) => count_fate(flow, class, bytes, handle),
-            Err(fate) => flow.counters.ended(class, fate, bytes),
+        let (class, stamp, bytes) = (frame.class, frame.stamp, frame.len());
+        let sent = self.number(flow, frame, |options, data| {
+            let handle = self.sender.send(options, data)?;
+            Ok((handle.id(), handle))
+        });
+        match sent {
+            Ok(handle) => count_fate(flow, class, bytes, handle, self.sender.recorder.clone()),
+            Err(fate) => flow.not_taken(class, stamp, fate, bytes),
         }
     }
 
     fn begin(&self, flow: &Arc<Flow>, frame: Frame) -> Growing {
-        let (class, bytes) = (frame.class, frame.len());
+        let (class, stamp, bytes) = (frame.class, frame.stamp, frame.len());
         let expected_len = u32::try_from(frame.expected).ok().filter(|expected| *expected > 0);
         let opened = self.number(flow, frame, |options, data| {
             let options = BlockOptions { expected_len, ..options.clone() };
             let mut writer = self.sender.open(&options)?;
             let written = writer.try_append(data);
-            Ok((writer, written))
+            Ok((writer.id(), (writer, written)))
         });
         let writer = match opened {
             Ok((writer, Ok(()) | Err(WriteError::Ended))) => Ok(writer),
@@ -283,7 +306,7 @@ impl Uplink {
             }
             Err(fate) => Err(fate),
         };
-        Growing { class, bytes, writer }
+        Growing { class, stamp, bytes, writer, recorder: self.sender.recorder.clone() }
     }
 
     /// Numbers a block and passes it to the session. Only blocks that the session accepted have a number: a gap means
@@ -292,17 +315,21 @@ impl Uplink {
         &self,
         flow: &Arc<Flow>,
         frame: Frame,
-        send: impl FnOnce(&BlockOptions, Bytes) -> Result<T, Fate>,
+        send: impl FnOnce(&BlockOptions, Bytes) -> Result<(BlockId, T), Fate>,
     ) -> Result<T, Fate> {
         if flow.pending.load(Relaxed) >= flow.config().max_pending {
             return Err(Fate::Overflow);
         }
-        let stamp = frame.stamp;
+        let (class, stamp) = (frame.class, frame.stamp);
         let options = flow.options(&frame, stamp, self.channel).ok_or(Fate::Unsent)?;
         let mut numbers = lock(&self.sender.numbers);
         let (next, last) = numbers.entry(self.channel).or_default();
         let since_last = last.map_or(0, |last| stamp.saturating_sub(last));
-        let sent = send(&options, frame.seal(flow.clock.now(), *next, since_last))?;
+        let (block, sent) = send(&options, frame.seal(flow.clock.now(), *next, since_last))?;
+        if let (Some(recorder), Some(reasons)) = (&self.sender.recorder, &flow.reasons) {
+            let latency = micros(flow.config().latency_or_default());
+            recorder.begin(reasons, (class, stamp, latency), *next, block.0);
+        }
         (*next, *last) = (*next + 1, Some(stamp));
         flow.pending.fetch_add(1, Relaxed);
         Ok(sent)

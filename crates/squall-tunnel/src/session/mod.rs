@@ -28,6 +28,7 @@ use crate::{
     reorder::Part,
     shared::{Bitrate, Registered, Shared, UnauthenticatedSession},
     supervise,
+    why::Recorder,
 };
 
 /// Interval at which paths and counters are read.
@@ -105,6 +106,8 @@ struct TunnelSession {
     /// Whether both ends have agreed on the token.
     agreed: bool,
     flows: SessionFlows,
+    /// Records what becomes of the blocks, if that can be read.
+    recorder: Option<Arc<Recorder>>,
     paths: Paths,
     /// Why this side closed the session, if it did.
     closed: Option<String>,
@@ -120,9 +123,12 @@ pub(crate) async fn run(shared: Arc<Shared>, session: Session, role: Role) -> En
     let remote = session.remote();
     let peer = remote.map_or_else(|| "?".to_owned(), |remote| remote.to_string());
     let registered = Registered::new(&shared, remote);
-    let sender = Arc::new(SessionSender::new(registered.id, session.clone()));
+    let recorder = shared.explains.then(|| Arc::new(Recorder::new(shared.clock, registered.id)));
+    session.keep_reasons(shared.explains);
+    let sender = Arc::new(SessionSender::new(registered.id, session.clone(), recorder.clone()));
     let running = TunnelSession {
         flows: SessionFlows::new(sender, peer.clone(), is_entry),
+        recorder,
         paths: Paths::new(is_entry),
         shared,
         session,
@@ -194,6 +200,9 @@ impl TunnelSession {
     fn finish(mut self, reason: CloseReason) -> Ended {
         self.sample();
         self.report_bitrate(0, Limit::OutOfUse);
+        if let Some(recorder) = &self.recorder {
+            recorder.close();
+        }
         let Self { shared, registered, role, agreed, closed, mut flows, .. } = self;
         // Held until the last block has left.
         let permit = if let Role::Exit { permit, .. } = role { permit } else { None };
@@ -334,12 +343,18 @@ impl TunnelSession {
         self.watch_silence(&infos);
         let capacity = self.session.capacity();
         let paths = self.paths.sample(&self.shared.journal, &infos, &capacity, self.agreed);
-        self.flows.set_one_way(paths::min_rtt_us(&infos) / 2);
+        let one_way = paths::min_rtt_us(&infos) / 2;
+        self.flows.set_one_way(one_way);
+        if let Some(recorder) = &self.recorder {
+            let names = infos.iter().map(|info| (info.id, self.paths.name(info)));
+            recorder.digest(&self.session, names, one_way);
+        }
         self.registered.update(|status| {
             status.agreed = self.agreed;
             status.queued_bytes = stats.queued_bytes;
             status.open_blocks = stats.open_blocks as u64;
             status.capacity = (&capacity).into();
+            status.switches = self.paths.switches();
             status.paths = paths;
         });
         for flow in self.shared.registry.all() {

@@ -33,6 +33,8 @@ pub(super) struct Paths {
     samples: HashMap<u32, VecDeque<Sample>>,
     /// The path that carries most data: number and name.
     main: Option<(u32, String)>,
+    /// How often that changed.
+    switches: u64,
     /// Events of each path. There are [`squall::sched::MAX_PATHS`] ids.
     events: HashMap<PathId, Events>,
 }
@@ -57,7 +59,7 @@ struct Sample {
 
 impl Paths {
     pub(super) fn new(is_entry: bool) -> Self {
-        Self { is_entry, samples: HashMap::new(), main: None, events: HashMap::new() }
+        Self { is_entry, samples: HashMap::new(), main: None, switches: 0, events: HashMap::new() }
     }
 
     /// The names of the paths that have delivered, for messages. Each of the others is reported when it comes up.
@@ -111,6 +113,7 @@ impl Paths {
             return;
         }
         if let Some((before, old)) = self.main.replace((number, name.clone())) {
+            self.switches += 1;
             let old_info = carried.iter().find(|(info, _)| info.stats.number == before);
             let old_state = old_info.map_or_else(|| "closed".to_owned(), |(info, _)| state(&info.stats));
             let (share, state) = (share * 100.0, state(&info.stats));
@@ -120,8 +123,13 @@ impl Paths {
         }
     }
 
+    /// How often another path carried most data than before.
+    pub(super) fn switches(&self) -> u64 {
+        self.switches
+    }
+
     /// The interface, or the address in which the paths of the session differ.
-    fn name(&self, info: &PathInfo) -> String {
+    pub(super) fn name(&self, info: &PathInfo) -> String {
         match &info.interface {
             Some(interface) => interface.clone(),
             None if self.is_entry => info.local.ip().to_string(),
@@ -214,11 +222,17 @@ fn status(name: String, info: &PathInfo, sample: Sample, before: Sample) -> Path
         received_bytes: stats.received_bytes,
         srtt_us: stats.srtt.as_micros() as u64,
         min_rtt_us: stats.min_rtt.as_micros() as u64,
+        one_way_us: stats.one_way_delay.as_micros() as u64,
+        delivery_bps: stats.delivery_rate,
+        signal_factor: stats.signal_factor,
+        signal_quality: stats.signal_quality,
+        budget: stats.budget,
         loss: stats.loss,
         in_flight: stats.in_flight,
         window: stats.window,
         lost_packets: stats.lost_packets,
         repair_bytes: stats.repair_bytes,
+        copy_bytes: stats.copy_bytes,
         parity_bytes: stats.parity_bytes,
         suspicions: stats.suspicions,
         predicted_arrivals: stats.predictions.bounded,

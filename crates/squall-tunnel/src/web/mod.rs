@@ -1,31 +1,46 @@
-//! Metrics and status over HTTP.
+//! Metrics, status and the page of the status over HTTP.
+
+mod feed;
+mod history;
+mod page;
 
 use std::{
     convert::Infallible,
     io,
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
-use http_body_util::Full;
+use http_body_util::{Either, Full};
 use hyper::{
     Method, Request, Response, StatusCode, body::Bytes, header, server::conn::http1, service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{net::TcpListener, sync::Semaphore};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Notify, Semaphore},
+};
 
+use self::feed::{Feed, LISTENERS, Messages};
 use crate::{
     metrics,
     shared::Shared,
+    status::{Status, WhyStatus, printable},
     supervise::{self, Supervised},
 };
 
 /// Most connections at a time.
 const CONNECTIONS: usize = 16;
 
-/// Longest duration of a connection.
+/// Longest duration of a connection that does not listen to the feed.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes that the kernel takes of a connection before the client has read them.
+const SEND_BUFFER: usize = 64 << 10;
 
 /// The status cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +54,7 @@ pub struct WebError {
 #[derive(Debug)]
 pub(crate) struct Web {
     address: SocketAddr,
-    _task: Supervised,
+    _tasks: [Supervised; 2],
 }
 
 impl Web {
@@ -48,7 +63,7 @@ impl Web {
     }
 }
 
-/// Serves `/metrics` and `/status`.
+/// Serves `/metrics`, `/status` and the page.
 pub(crate) async fn serve(address: SocketAddr, shared: Arc<Shared>) -> Result<Web, WebError> {
     let failed = |source| WebError { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -56,16 +71,37 @@ pub(crate) async fn serve(address: SocketAddr, shared: Arc<Shared>) -> Result<We
     if !is_private(address.ip()) {
         tracing::warn!(%address, "metrics and status are open to other machines");
     }
-    let (listener, journal) = (Arc::new(listener), shared.journal.clone());
-    let serve = move || accept(listener.clone(), shared.clone(), is_private(address.ip()));
-    Ok(Web { address, _task: supervise::restarting(journal, "the status page", serve) })
+    let (listener, journal, feed) = (Arc::new(listener), shared.journal.clone(), Arc::new(Feed::default()));
+    let (of_feed, published) = (shared.clone(), feed.clone());
+    let publish = move || {
+        let (shared, feed) = (of_feed.clone(), published.clone());
+        async move {
+            feed.run(&shared).await;
+            Ok(())
+        }
+    };
+    let server = Arc::new(Server { shared, feed, is_private: is_private(address.ip()) });
+    let serve = move || accept(listener.clone(), server.clone());
+    let tasks = [
+        supervise::restarting(journal.clone(), "the status page", serve),
+        supervise::restarting(journal, "the feed of the status page", publish),
+    ];
+    Ok(Web { address, _tasks: tasks })
+}
+
+/// What all connections share.
+struct Server {
+    shared: Arc<Shared>,
+    feed: Arc<Feed>,
+    /// Whether only this machine can connect.
+    is_private: bool,
 }
 
 fn is_private(address: IpAddr) -> bool {
     address.is_loopback()
 }
 
-async fn accept(listener: Arc<TcpListener>, shared: Arc<Shared>, private: bool) -> Result<(), String> {
+async fn accept(listener: Arc<TcpListener>, server: Arc<Server>) -> Result<(), String> {
     let permits = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         // The permit first: further connections wait in the kernel, which bounds them too.
@@ -75,23 +111,48 @@ async fn accept(listener: Arc<TcpListener>, shared: Arc<Shared>, private: bool) 
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let shared = shared.clone();
-        supervise::spawn(shared.journal.clone(), "a connection to the status page", async move {
-            let service = service_fn(|request| {
-                let answer = answer(&request, &shared, private);
-                async move { Ok::<_, Infallible>(answer) }
-            });
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(CONNECTION_TIMEOUT)
-                .keep_alive(false)
-                .max_buf_size(16 << 10)
-                .serve_connection(TokioIo::new(stream), service);
-            // A client that disconnects gets no answer.
-            let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
+        let server = server.clone();
+        let journal = server.shared.journal.clone();
+        supervise::spawn(journal, "a connection to the status page", async move {
+            serve_connection(stream, &server).await;
             drop(permit);
         });
     }
+}
+
+async fn serve_connection(stream: TcpStream, server: &Server) {
+    // A listener that does not read must not have the kernel collect megabytes. Fails on a closed socket.
+    let _ = socket2::SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER);
+    let (dropped, is_listener) = (Arc::new(Notify::new()), AtomicBool::new(false));
+    let service = service_fn(|request| {
+        let answer = server.answer(&request, &dropped);
+        is_listener.store(matches!(answer.body(), Either::Right(_)), Relaxed);
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(CONNECTION_TIMEOUT)
+        .keep_alive(false)
+        .max_buf_size(16 << 10)
+        .serve_connection(TokioIo::new(stream), service);
+    let expired = async {
+        tokio::time::sleep(CONNECTION_TIMEOUT).await;
+        if is_listener.load(Relaxed) {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        // A client that disconnects gets no answer.
+        _ = connection => {}
+        () = expired => {}
+        // A slow listener may not read what waits for it.
+        () = dropped.notified() => {}
+    }
+}
+
+/// The status as JSON: the answer to `/status`, and what the page gets.
+fn status_json(status: &Status) -> String {
+    serde_json::to_string(status).unwrap_or_else(|_| "{}".to_owned())
 }
 
 /// Whether a request names this machine by an address, or as `localhost`. A web page could make another name point here
@@ -105,27 +166,82 @@ fn is_addressed<B>(request: &Request<B>) -> bool {
     name == "localhost" || name.parse::<IpAddr>().is_ok()
 }
 
-/// `private` if only this machine can connect.
-fn answer<B>(request: &Request<B>, shared: &Shared, private: bool) -> Response<Full<Bytes>> {
-    let (status, kind, body) = match (request.method(), request.uri().path()) {
-        _ if private && !is_addressed(request) => {
-            let words = "use an address or localhost: other names are refused\n".to_owned();
-            (StatusCode::FORBIDDEN, "text/plain", words)
-        }
-        (&Method::GET, "/metrics") => {
-            (StatusCode::OK, metrics::CONTENT_TYPE, metrics::text(&shared.status()))
-        }
-        (&Method::GET, "/status") => {
-            let body = serde_json::to_string(&shared.status()).unwrap_or_else(|_| "{}".to_owned());
-            (StatusCode::OK, "application/json", body)
-        }
-        (&Method::GET, _) => {
-            (StatusCode::NOT_FOUND, "text/plain", "there are /metrics and /status\n".to_owned())
-        }
-        _ => (StatusCode::METHOD_NOT_ALLOWED, "text/plain", "only GET\n".to_owned()),
-    };
-    let mut response = Response::new(Full::from(body));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
-    response
+/// Whether a page of another site made a browser send the request.
+fn is_cross_site<B>(request: &Request<B>) -> bool {
+    request.headers().get("sec-fetch-site").is_some_and(|site| site == "cross-site")
 }
+
+type Answer = Response<Either<Full<Bytes>, Messages>>;
+
+/// A short answer of another status than 200.
+fn failure(status: StatusCode, words: impl Into<String>) -> Answer {
+    let mut answer = body("text/plain; charset=utf-8", words.into());
+    *answer.status_mut() = status;
+    answer
+}
+
+fn body(kind: &'static str, body: impl Into<Bytes>) -> Answer {
+    with_headers(Either::Left(Full::new(body.into())), kind)
+}
+
+fn with_headers(body: Either<Full<Bytes>, Messages>, kind: &'static str) -> Answer {
+    let mut answer = Response::new(body);
+    let fixed = header::HeaderValue::from_static;
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, fixed(kind));
+    headers.insert(header::CACHE_CONTROL, fixed("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, fixed("nosniff"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, page::policy());
+    answer
+}
+
+impl Server {
+    /// `dropped` is notified if the request listens to the feed and is too slow.
+    fn answer<B>(&self, request: &Request<B>, dropped: &Arc<Notify>) -> Answer {
+        if self.is_private && !is_addressed(request) {
+            let words = "use an address or localhost: other names are refused\n";
+            return failure(StatusCode::FORBIDDEN, words);
+        }
+        if request.method() != Method::GET {
+            return failure(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
+        }
+        let json = "application/json";
+        match request.uri().path() {
+            "/" => body("text/html; charset=utf-8", page::PAGE),
+            "/metrics" => body(metrics::CONTENT_TYPE, metrics::text(&self.shared.status())),
+            "/status" => body(json, status_json(&self.shared.status())),
+            "/why" => match self.why(request.uri().query().unwrap_or_default()) {
+                Ok(why) => body(json, serde_json::to_string(&why).unwrap_or_else(|_| "{}".to_owned())),
+                Err(words) => failure(StatusCode::NOT_FOUND, words),
+            },
+            "/events" if is_cross_site(request) => failure(StatusCode::FORBIDDEN, "not for other sites\n"),
+            "/events" => match self.feed.listen(&self.shared.status(), dropped.clone()) {
+                Some(messages) => with_headers(Either::Right(messages), "text/event-stream"),
+                None => {
+                    let words = format!("there are {LISTENERS} listeners already\n");
+                    failure(StatusCode::SERVICE_UNAVAILABLE, words)
+                }
+            },
+            _ => {
+                failure(StatusCode::NOT_FOUND, "there are /, /events, /metrics, /status and /why?flow=NAME\n")
+            }
+        }
+    }
+
+    /// The stories of a flow. Names have no character that a query escapes.
+    fn why(&self, query: &str) -> Result<WhyStatus, String> {
+        let name = query.strip_prefix("flow=").ok_or("use /why?flow=NAME\n")?;
+        let flows = self.shared.registry.all();
+        let flow = flows.iter().find(|flow| flow.config().name == name).ok_or_else(|| {
+            let names: Vec<String> = flows.iter().map(|flow| flow.config().name.clone()).collect();
+            let name = printable(name.chars().take(64).collect());
+            let names = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
+            format!("no flow is named '{name}': {names}\n")
+        })?;
+        let uptime_s = self.shared.clock.now() as f64 / 1e6;
+        Ok(WhyStatus { uptime_s, flow: flow.status(), stories: flow.stories() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::*;
+use crate::{
+    config::{Config, IdentityConfig, ListenConfig, Side, Token},
+    status::EventStatus,
+};
+
+fn server() -> Arc<Server> {
+    let listen = ListenConfig { address: ([127, 0, 0, 1], 0).into(), identity: IdentityConfig::Fresh };
+    let token = Token::new("correct horse battery").expect("is long enough");
+    let shared = Arc::new(Shared::new(Config::new(Side::Listen(listen), token)));
+    Arc::new(Server { shared, feed: Arc::default(), is_private: true })
+}
+
+/// A listener that does not read must cost no more than its queue, and the kernel's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_that_does_not_read_is_disconnected() {
+    let server = server();
+    let listener = Arc::new(TcpListener::bind("127.0.0.1:0").await.expect("is bound"));
+    let address = listener.local_addr().expect("is bound");
+    let accepting = tokio::spawn(accept(listener, server.clone()));
+    let mut stream = TcpStream::connect(address).await.expect("connects");
+    let _ = socket2::SockRef::from(&stream).set_recv_buffer_size(4096);
+    stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("is sent");
+    let mut head = [0; 15];
+    stream.read_exact(&mut head).await.expect("is answered");
+    assert_eq!(&head, b"HTTP/1.1 200 OK");
+    let event = EventStatus { words: "x".repeat(1_000), ..EventStatus::default() };
+    let status = Status { events: vec![event; 200], ..Status::default() };
+    let published = async {
+        while server.feed.has_listeners() {
+            server.feed.publish(&status);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), published).await.expect("it is dropped");
+    // What the kernel had taken is all that arrives.
+    let mut rest = Vec::new();
+    let read = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut rest)).await;
+    let _ = read.expect("the connection ends");
+    assert!(rest.len() < 8 << 20, "{} bytes", rest.len());
+    accepting.abort();
+}
+
+#[test]
+fn pages_of_other_sites_do_not_listen() {
+    let server = server();
+    let request = |site: &str| {
+        let request = Request::builder().uri("/events").header("sec-fetch-site", site).body(());
+        server.answer(&request.expect("is a request"), &Arc::default()).status()
+    };
+    assert_eq!(request("cross-site"), StatusCode::FORBIDDEN);
+    assert_eq!(request("same-origin"), StatusCode::OK);
+}
