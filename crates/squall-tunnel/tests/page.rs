@@ -255,7 +255,8 @@ fn lost_blocks_have_a_story_and_bytes_a_reason() {
             why.stories.iter().any(|story| story.outcome == "expired" && !story.steps.is_empty())
         })
         .await;
-        let story = why.stories.iter().find(|story| is_explained(story)).unwrap_or_else(|| panic!("{why:#?}"));
+        let story =
+            why.stories.iter().find(|story| is_explained(story)).unwrap_or_else(|| panic!("{why:#?}"));
         assert_eq!((story.class.as_str(), story.latency_ms), ("data", 500));
         assert!(story.block.is_some() && story.took_us >= 400_000 && !story.cause.is_empty(), "{story:#?}");
         entry.stop().await;

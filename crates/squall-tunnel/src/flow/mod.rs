@@ -31,7 +31,7 @@ use crate::{
     counters::{Fate, FlowCounters},
     frame::Frame,
     media::{Class, Media},
-    reorder::Rule,
+    reorder::{Absence, Rule},
     status::{FlowStatus, StoryStatus},
     why::Reasons,
 };
@@ -123,6 +123,13 @@ impl Flow {
         if let Some(reasons) = &self.reasons {
             let latency = micros(self.config().latency_or_default());
             reasons.not_taken((class, stamp, latency), fate, bytes, self.clock.now());
+        }
+    }
+
+    /// Blocks of the other end did not leave here. They had that latency.
+    pub(crate) fn absent(&self, now: Micros, session: u64, latency: Duration, absence: Absence) {
+        if let Some(reasons) = &self.reasons {
+            reasons.absent(now, session, micros(latency), absence);
         }
     }
 

@@ -15,6 +15,7 @@ use squall_units::Micros;
 use crate::{
     config::Playout,
     frame::{FrameError, FrameReader, HEADER, Header},
+    media::Class,
     offset::ClockOffset,
 };
 
@@ -26,6 +27,9 @@ const MAX_HELD: usize = 65_536;
 
 /// Most blocks that are known not to arrive.
 const MAX_MISSED: usize = 4096;
+
+/// Most absences between two calls of [`ReorderBuffer::take_absences`]; further ones are only counted.
+const MAX_ABSENCES: usize = 16;
 
 /// A part of a block, as the session delivers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +91,28 @@ pub(crate) struct Count {
     pub(crate) missing: u64,
 }
 
+/// Frames that did not leave, for their story.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Absence {
+    /// Number of the first one, and how many there are.
+    pub(crate) number: u64,
+    pub(crate) count: u64,
+    /// Its class, if its header arrived.
+    pub(crate) class: Option<Class>,
+    pub(crate) why: Absent,
+}
+
+/// Why frames did not leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Absent {
+    /// These bytes arrived when later frames had left. The frame entered at the other end at this local time.
+    Late { bytes: usize, came_in: Option<Micros> },
+    /// The session reported that it will not arrive.
+    Reported,
+    /// It did not arrive before its deadline.
+    TimedOut,
+}
+
 /// Frames of one flow in one session.
 #[derive(Debug)]
 pub(crate) struct ReorderBuffer {
@@ -108,6 +134,7 @@ pub(crate) struct ReorderBuffer {
     /// Later blocks that will not arrive.
     missed: BTreeSet<u64>,
     count: Count,
+    absences: Vec<Absence>,
     /// The session is over: nothing is waited for.
     closed: bool,
 }
@@ -157,6 +184,7 @@ impl ReorderBuffer {
             last: None,
             missed: BTreeSet::new(),
             count: Count::default(),
+            absences: Vec::new(),
             closed: false,
         }
     }
@@ -179,6 +207,17 @@ impl ReorderBuffer {
     /// Frames that did not leave, since the last call.
     pub(crate) fn take_count(&mut self) -> Count {
         std::mem::take(&mut self.count)
+    }
+
+    /// The stories of these frames, since the last call.
+    pub(crate) fn take_absences(&mut self) -> Vec<Absence> {
+        std::mem::take(&mut self.absences)
+    }
+
+    fn absent(&mut self, number: u64, count: u64, class: Option<Class>, why: Absent) {
+        if self.absences.len() < MAX_ABSENCES {
+            self.absences.push(Absence { number, count, class, why });
+        }
     }
 
     /// The next part of a block arrived.
@@ -237,6 +276,8 @@ impl ReorderBuffer {
             _ => {
                 self.bytes -= datagrams.len();
                 self.count.late += 1;
+                let why = Absent::Late { bytes: datagrams.len(), came_in: self.offset.local(header.stamp) };
+                self.absent(header.number, 1, Some(header.class), why);
                 return Stage::Late;
             }
         }
@@ -268,7 +309,12 @@ impl ReorderBuffer {
     pub(crate) fn missed(&mut self, block_id: u64) {
         let open = self.open.remove(&block_id);
         match open.map_or((Stage::Begun, None), |open| (open.stage, open.reader.header())) {
-            (Stage::Taken, Some(header)) => self.count.missing += u64::from(self.break_off(header.number)),
+            (Stage::Taken, Some(header)) => {
+                if self.break_off(header.number) {
+                    self.count.missing += 1;
+                    self.absent(header.number, 1, Some(header.class), Absent::Reported);
+                }
+            }
             (Stage::Late, _) => {}
             _ if self.missed.len() < MAX_MISSED && self.last.is_none_or(|(last, _)| block_id > last) => {
                 self.missed.insert(block_id);
@@ -307,11 +353,17 @@ impl ReorderBuffer {
         }
         let (number, held) = self.held.pop_first()?;
         let due = self.due(&held);
+        let absent = number.saturating_sub(self.next);
+        if self.rule.ordered && absent > 0 {
+            self.count.missing += absent;
+            let is_reported = self.are_known_missed(absent, &held);
+            let why = if is_reported { Absent::Reported } else { Absent::TimedOut };
+            self.absent(self.next, absent, None, why);
+        }
         let Held { header, block_id, datagrams, is_first, ends, arrived, blocked } = held;
         self.bytes -= datagrams.len();
         self.beyond = self.beyond.max(number + 1);
         if self.rule.ordered {
-            self.count.missing += number.saturating_sub(self.next);
             self.next = if ends { number + 1 } else { number };
             self.begun = (!ends).then_some(header.stamp);
         }

@@ -86,6 +86,14 @@ fn what_is_missing_is_waited_for_until_its_deadline() {
     take_whole(&mut buffer, deadline + 1, 1, &block(1));
     assert!(numbers(&mut buffer, deadline + 1).is_empty(), "it is too late");
     assert_eq!(buffer.take_count(), Count { late: 1, missing: 1 });
+    let absences = buffer.take_absences();
+    assert!(
+        matches!(
+            &absences[..],
+            [Absence { why: Absent::TimedOut, .. }, Absence { why: Absent::Late { .. }, .. }]
+        ),
+        "{absences:?}"
+    );
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl FlowReceiver {
         Self { flow, buffer, their_latency, enters_there, output: None }
     }
 
-    fn output(&mut self, now: Micros) {
+    fn output(&mut self, now: Micros, session: u64) {
         let counters = &self.flow.counters;
         loop {
             let Some(output) = &mut self.output else {
@@ -109,6 +109,9 @@ impl FlowReceiver {
             (output.retry, output.position) = (None, next);
         }
         counters.not_left(self.buffer.take_count());
+        for absence in self.buffer.take_absences() {
+            self.flow.absent(now, session, self.their_latency, absence);
+        }
     }
 
     fn poll_timeout(&self) -> Option<Micros> {
@@ -321,7 +324,8 @@ impl SessionFlows {
 
     /// Puts out the datagrams that are due.
     pub(super) fn output(&mut self, now: Micros) {
-        self.receivers.values_mut().for_each(|receiver| receiver.output(now));
+        let session = self.sender.id;
+        self.receivers.values_mut().for_each(|receiver| receiver.output(now, session));
     }
 
     /// The session is over.

@@ -28,6 +28,7 @@ use crate::{
     clock::{Clock, lock},
     counters::Fate,
     media::Class,
+    reorder::Absence,
     status::{ShareStatus, StoryStatus},
 };
 
@@ -55,6 +56,11 @@ impl Reasons {
     ) {
         let story = Story::new(class, stamp, latency, 0, None);
         lock(&self.0).stories.end(story, fate.name(), bytes as u64, now);
+    }
+
+    /// Blocks of the other end did not leave here.
+    pub(crate) fn absent(&self, now: Micros, session: u64, latency: Micros, absence: Absence) {
+        lock(&self.0).stories.absent(now, session, latency, absence);
     }
 
     /// Bytes by path and reason, and the number of stories so far.

@@ -6,6 +6,7 @@ use squall_units::Micros;
 
 use crate::{
     media::Class,
+    reorder::{Absence, Absent},
     status::{StepStatus, StoryStatus},
 };
 
@@ -217,6 +218,38 @@ impl Stories {
         }
     }
 
+    /// Blocks of the other end did not leave here.
+    pub(super) fn absent(&mut self, now: Micros, session: u64, latency: Micros, absence: Absence) {
+        let Some(number) = self.next(now) else { return };
+        let Absence { number: first, count, class, why } = absence;
+        let them = if count == 1 { "it".to_owned() } else { format!("{count} blocks from this one on") };
+        let (outcome, bytes, at, cause) = match why {
+            Absent::Late { bytes, came_in } => {
+                let at = came_in.unwrap_or(now);
+                let took = millis(now.saturating_sub(at));
+                ("late", bytes, at, format!("it arrived {took} after it entered, and later blocks had left"))
+            }
+            Absent::Reported if class.is_some() => {
+                ("missing", 0, now, "the other end dropped the rest of it".to_owned())
+            }
+            Absent::Reported => ("missing", 0, now, format!("the other end dropped {them}")),
+            Absent::TimedOut => ("missing", 0, now, format!("{them} did not arrive within the latency")),
+        };
+        self.keep(StoryStatus {
+            number,
+            at_s: at as f64 / 1e6,
+            session,
+            block: Some(first),
+            class: class.map_or("", Class::name).to_owned(),
+            bytes: bytes as u64,
+            latency_ms: latency / 1000,
+            outcome: outcome.to_owned(),
+            cause,
+            took_us: now.saturating_sub(at),
+            ..StoryStatus::default()
+        });
+    }
+
     /// The number of the next story; `None` if it is not kept.
     fn next(&mut self, at: Micros) -> Option<u64> {
         self.count += 1;
@@ -302,6 +335,25 @@ mod tests {
         assert_eq!(cause(&steps, "slow"), expected);
         let cancel = Step { path: None, reason: "no residual time", ..step(3_000, What::Cancel, "", 0) };
         assert_eq!(cause(&[cancel], "cancelled"), "cancelled: no residual time");
+    }
+
+    #[test]
+    fn a_receiver_has_the_stories_of_what_did_not_leave() {
+        let mut stories = Stories::default();
+        let late = Absent::Late { bytes: 900, came_in: Some(100_000) };
+        let absences = [
+            Absence { number: 7, count: 1, class: Some(Class::Key), why: late },
+            Absence { number: 8, count: 3, class: None, why: Absent::TimedOut },
+        ];
+        for absence in absences {
+            stories.absent(450_000, 1, 300_000, absence);
+        }
+        let kept = stories.status();
+        let shown: Vec<_> =
+            kept.iter().map(|one| (one.block, &*one.outcome, &*one.class, one.took_us)).collect();
+        assert_eq!(shown, [(Some(7), "late", "key", 350_000), (Some(8), "missing", "", 0)]);
+        assert_eq!(kept[0].cause, "it arrived 350.0 ms after it entered, and later blocks had left");
+        assert_eq!(kept[1].cause, "3 blocks from this one on did not arrive within the latency");
     }
 
     #[test]
