@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use serde::de::DeserializeOwned;
 use squall_tunnel::{Status, status::printable};
 
 /// Timeout of a request.
@@ -16,8 +17,18 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 const MAX_ANSWER: u64 = 8 << 20;
 
 /// The status now.
-pub(super) fn status(address: SocketAddr) -> anyhow::Result<Status> {
-    let answer = get(address).with_context(|| {
+pub(crate) fn status(address: SocketAddr) -> anyhow::Result<Status> {
+    of_path(address, "/status")
+}
+
+/// Why blocks of a flow that the status has took their way.
+#[cfg(feature = "tunnel")]
+pub(crate) fn why(address: SocketAddr, flow: &str) -> anyhow::Result<squall_tunnel::status::WhyStatus> {
+    of_path(address, &format!("/why?flow={flow}"))
+}
+
+fn of_path<T: DeserializeOwned>(address: SocketAddr, path: &str) -> anyhow::Result<T> {
+    let answer = get(address, path).with_context(|| {
         format!(
             "no tunnel answers on {address} (--metrics {address}, or metrics = \"{address}\" in its file)"
         )
@@ -25,6 +36,11 @@ pub(super) fn status(address: SocketAddr) -> anyhow::Result<Status> {
     let Some((head, body)) = answer.split_once("\r\n\r\n") else {
         bail!("what answers on {address} is no tunnel");
     };
+    if head.starts_with("HTTP/1.1 404 ") && path != "/status" {
+        bail!(
+            "the tunnel on {address} does not explain its blocks: it is of an earlier version, or the flow has ended"
+        );
+    }
     if !head.starts_with("HTTP/1.1 200 ") {
         let first = printable(head.lines().next().unwrap_or_default().to_owned());
         bail!("what answers on {address} is no tunnel: {first}");
@@ -32,8 +48,8 @@ pub(super) fn status(address: SocketAddr) -> anyhow::Result<Status> {
     read(body).with_context(|| format!("what answers on {address} is no tunnel of this version"))
 }
 
-/// A status whose texts are safe for a terminal.
-fn read(body: &str) -> serde_json::Result<Status> {
+/// An answer whose texts are safe for a terminal.
+fn read<T: DeserializeOwned>(body: &str) -> serde_json::Result<T> {
     let mut value = serde_json::from_str(body)?;
     clean(&mut value);
     serde_json::from_value(value)
@@ -56,19 +72,19 @@ fn clean(value: &mut serde_json::Value) {
     }
 }
 
-fn get(address: SocketAddr) -> std::io::Result<String> {
+fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
     // The system's error for a timeout is "Resource temporarily unavailable".
-    ask(address).map_err(|error| match error.kind() {
+    ask(address, path).map_err(|error| match error.kind() {
         ErrorKind::WouldBlock => std::io::Error::new(ErrorKind::TimedOut, "no answer in time"),
         _ => error,
     })
 }
 
-fn ask(address: SocketAddr) -> std::io::Result<String> {
+fn ask(address: SocketAddr, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
-    write!(stream, "GET /status HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.take(MAX_ANSWER).read_to_string(&mut answer)?;
     Ok(answer)
@@ -87,7 +103,7 @@ mod tests {
         let mut flow = squall_tunnel::status::FlowStatus::default();
         flow.sent.insert("\u{9b}31m".to_owned(), SentStatus::default());
         status.flows.push(flow);
-        let read = read(&serde_json::to_string(&status).expect("is written")).expect("is read");
+        let read: Status = read(&serde_json::to_string(&status).expect("is written")).expect("is read");
         assert_eq!(read.role, "entry\u{fffd}]0;title\u{fffd}");
         assert_eq!(read.events[0].words, "\u{fffd}[2Jgone\u{fffd}");
         assert_eq!(read.flows[0].sent.keys().next().expect("one"), "\u{fffd}31m");

@@ -4,14 +4,20 @@
 #![deny(clippy::print_stderr)]
 
 mod arguments;
+#[cfg(any(feature = "top", feature = "tunnel"))]
+mod fetch;
 #[cfg(feature = "radios")]
 mod signal;
+#[cfg(any(feature = "top", feature = "tunnel"))]
+mod table;
 mod token;
 #[cfg(feature = "top")]
 mod top;
 mod transfer;
 #[cfg(feature = "tunnel")]
 mod tunnel;
+#[cfg(feature = "tunnel")]
+mod why;
 
 use std::process::ExitCode;
 
@@ -36,6 +42,8 @@ enum Command {
     Tunnel(Box<tunnel::TunnelArgs>),
     #[cfg(feature = "top")]
     Top(top::TopArgs),
+    #[cfg(feature = "tunnel")]
+    Why(why::WhyArgs),
     #[cfg(feature = "radios")]
     Signal(signal::SignalArgs),
     #[cfg(feature = "man")]
@@ -52,6 +60,8 @@ fn main() -> ExitCode {
         Command::Tunnel(args) => tunnel::run(&args),
         #[cfg(feature = "top")]
         Command::Top(args) => top::run(&args),
+        #[cfg(feature = "tunnel")]
+        Command::Why(args) => why::run(&args),
         #[cfg(feature = "radios")]
         Command::Signal(args) => signal::run(&args),
         #[cfg(feature = "man")]

@@ -1,8 +1,7 @@
 //! `squall top`: the status of a running tunnel.
 //!
-//! [`fetch`] requests the status, [`rows`] formats it as tables, [`screen`] shows them live.
+//! [`rows`] formats the status as tables, [`screen`] shows them live.
 
-mod fetch;
 mod rows;
 mod screen;
 
@@ -17,6 +16,8 @@ use clap::Args;
 use squall_tunnel::Status;
 
 use squall_terminal::{output, wrap};
+
+use crate::fetch;
 
 /// Interval of the requests.
 const INTERVAL: Duration = Duration::from_millis(500);

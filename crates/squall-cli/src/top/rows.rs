@@ -7,69 +7,7 @@ use squall_tunnel::{
 
 use squall_terminal::wrap::wrap;
 
-/// A table of texts.
-pub(super) struct Table {
-    pub(super) head: Vec<&'static str>,
-    pub(super) rows: Vec<Vec<String>>,
-    /// Number of left-aligned columns; the others are numbers.
-    pub(super) left: usize,
-    /// Columns that a narrow terminal omits, in this order.
-    pub(super) spare: &'static [&'static str],
-}
-
-/// Characters between columns.
-pub(super) const SPACING: usize = 2;
-
-impl Table {
-    /// Characters of each column.
-    pub(super) fn widths(&self) -> Vec<usize> {
-        let width = |column: usize| {
-            let cells = self.rows.iter().map(|row| row[column].chars().count());
-            cells.chain([self.head[column].chars().count()]).max().unwrap_or(0)
-        };
-        (0..self.head.len()).map(width).collect()
-    }
-
-    /// Omits as many of its spare columns as necessary to fit this width.
-    pub(super) fn fit(mut self, width: usize) -> Self {
-        for spare in self.spare {
-            let widths = self.widths();
-            if widths.iter().sum::<usize>() + SPACING * widths.len().saturating_sub(1) <= width {
-                break;
-            }
-            let Some(column) = self.head.iter().position(|name| name == spare) else { continue };
-            self.head.remove(column);
-            for row in &mut self.rows {
-                row.remove(column);
-            }
-            self.left -= usize::from(column < self.left);
-        }
-        self
-    }
-
-    /// As lines of text.
-    pub(super) fn text(&self) -> String {
-        let widths = self.widths();
-        let line = |cells: &mut dyn Iterator<Item = &str>| {
-            let padded: Vec<String> = cells
-                .zip(&widths)
-                .enumerate()
-                .map(|(column, (cell, width))| pad(cell, *width, column < self.left))
-                .collect();
-            format!("{}\n", padded.join(&" ".repeat(SPACING)).trim_end())
-        };
-        let mut text = line(&mut self.head.iter().copied());
-        for row in &self.rows {
-            text.push_str(&line(&mut row.iter().map(String::as_str)));
-        }
-        text
-    }
-}
-
-/// A cell of this width.
-pub(super) fn pad(cell: &str, width: usize, left: bool) -> String {
-    if left { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-}
+use crate::table::{Table, millis, rate, span};
 
 /// The tunnel in one line.
 pub(super) fn title(status: &Status) -> String {
@@ -124,6 +62,7 @@ pub(super) fn paths(status: &Status) -> Table {
             format!("{} / {}", path.in_flight / 1000, path.window / 1000),
             path.lost_packets.to_string(),
             path.suspicions.to_string(),
+            parity(path),
         ]
     };
     let all =
@@ -141,10 +80,19 @@ pub(super) fn paths(status: &Status) -> Table {
             "kB in flight/window",
             "lost",
             "suspected",
+            "parity",
         ],
         rows: all.collect(),
         left: 3,
-        spare: &["session", "lost", "kB in flight/window", "suspected", "cost", "loss"],
+        spare: &["session", "lost", "kB in flight/window", "parity", "suspected", "cost", "loss"],
+    }
+}
+
+/// Parity that was sent, as a share of all bytes.
+fn parity(path: &PathStatus) -> String {
+    match path.sent_bytes {
+        0 => "–".to_owned(),
+        sent => format!("{:.1} %", path.parity_bytes as f64 / sent as f64 * 100.0),
     }
 }
 
@@ -222,26 +170,6 @@ pub(super) fn event(event: &EventStatus, now: f64, width: Option<usize>) -> Stri
     wrap(&first, first.len(), &format!("{}: {}", event.kind, event.words), width)
 }
 
-fn millis(us: u64) -> String {
-    format!("{:.1}", us as f64 / 1e3)
-}
-
-fn rate(bps: u64) -> String {
-    match bps {
-        1_000_000.. => format!("{:.1} Mbps", bps as f64 / 1e6),
-        _ => format!("{:.0} kbps", bps as f64 / 1e3),
-    }
-}
-
-fn span(seconds: f64) -> String {
-    let whole = seconds as u64;
-    match whole {
-        0..60 => format!("{seconds:.1} s"),
-        60..3600 => format!("{}:{:02}", whole / 60, whole % 60),
-        _ => format!("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use squall_tunnel::status::{Amount, SentStatus};
@@ -249,17 +177,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_as_wide_as_what_is_in_them() {
-        let table = Table {
-            head: vec!["name", "n"],
-            rows: vec![vec!["a".into(), "1".into()], vec!["longer".into(), "100".into()]],
-            left: 1,
-            spare: &["n"],
-        };
-        assert_eq!(table.text(), "name      n\na         1\nlonger  100\n");
-        let table = table.fit(11);
-        assert_eq!(table.head.len(), 2);
-        assert_eq!(table.fit(10).text(), "name\na\nlonger\n");
+    fn the_parity_of_a_path_is_shown_as_a_share() {
+        let path =
+            PathStatus { name: "usb0".into(), sent_bytes: 2_000, parity_bytes: 100, ..PathStatus::default() };
+        let session = squall_tunnel::status::SessionStatus { paths: vec![path], ..Default::default() };
+        let table = paths(&Status { sessions: vec![session], ..Status::default() });
+        assert_eq!((table.head.last(), table.rows[0].last()), (Some(&"parity"), Some(&"5.0 %".to_owned())));
+        assert_eq!(parity(&PathStatus::default()), "–");
     }
 
     #[test]
@@ -302,11 +226,5 @@ mod tests {
         assert_eq!(of(vec![session("storm")]), "storm");
         assert_eq!(of(vec![session("minrtt"), session("minrtt")]), "minrtt (next session: storm)");
         assert_eq!(of(vec![session("storm"), session("minrtt")]), "minrtt and storm (next session: storm)");
-    }
-
-    #[test]
-    fn spans_are_shown_as_on_clocks() {
-        assert_eq!([5.0, 65.0, 3_700.0].map(span), ["5.0 s", "1:05", "1:01:40"]);
-        assert_eq!([999_999, 12_345_678].map(rate), ["1000 kbps", "12.3 Mbps"]);
     }
 }

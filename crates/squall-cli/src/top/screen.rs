@@ -17,9 +17,10 @@ use ratatui::{
 use squall_terminal::{error::usage, wrap::wrap};
 use squall_tunnel::Status;
 
-use super::{
-    INTERVAL, fetch,
-    rows::{self, Table},
+use super::{INTERVAL, rows};
+use crate::{
+    fetch,
+    table::{self, Table},
 };
 
 /// Rates of flows are taken over this number of statuses.
@@ -126,22 +127,22 @@ fn foot(view: &View, width: usize) -> Vec<Line<'static>> {
     lines.lines().map(|line| Line::from(line.to_owned()).fg(Color::Red)).collect()
 }
 
-fn draw_table(frame: &mut Frame<'_>, area: Rect, title: &'static str, table: &Table) {
-    let widths = table.widths();
+fn draw_table(frame: &mut Frame<'_>, area: Rect, title: &'static str, shown: &Table) {
+    let widths = shown.widths();
     let cell = |(column, text): (usize, &str)| {
-        let padded = rows::pad(text, widths[column], column < table.left);
+        let padded = table::pad(text, widths[column], column < shown.left);
         Span::from(padded).style(colour(text))
     };
-    let body = table.rows.iter().map(|row| Row::new(row.iter().map(String::as_str).enumerate().map(cell)));
-    let head = table
+    let body = shown.rows.iter().map(|row| Row::new(row.iter().map(String::as_str).enumerate().map(cell)));
+    let head = shown
         .head
         .iter()
         .copied()
         .enumerate()
-        .map(|(column, text)| Span::from(rows::pad(text, widths[column], column < table.left)).dim());
+        .map(|(column, text)| Span::from(table::pad(text, widths[column], column < shown.left)).dim());
     let grid = Grid::new(body, widths.iter().map(|width| Constraint::Length(*width as u16)))
         .header(Row::new(head))
-        .column_spacing(rows::SPACING as u16)
+        .column_spacing(table::SPACING as u16)
         .block(Block::bordered().title(title));
     frame.render_widget(grid, area);
 }

@@ -74,7 +74,9 @@ fn announce(tunnel: &Tunnel, format: LogFormat, is_new_token: Option<&str>) {
         }
     }
     if let Some(address) = tunnel.metrics() {
-        say(format!("metrics on http://{address}/metrics, live view: squall top {address}"));
+        say(format!(
+            "metrics on http://{address}/metrics, page on http://{address}/, live view: squall top {address}"
+        ));
     }
 }
 
