@@ -92,7 +92,7 @@ pub(crate) struct Count {
 }
 
 /// Frames that did not leave, for their story.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Absence {
     /// Number of the first one, and how many there are.
     pub(crate) number: u64,
@@ -309,17 +309,19 @@ impl ReorderBuffer {
     pub(crate) fn missed(&mut self, block_id: u64) {
         let open = self.open.remove(&block_id);
         match open.map_or((Stage::Begun, None), |open| (open.stage, open.reader.header())) {
-            (Stage::Taken, Some(header)) => {
-                if self.break_off(header.number) {
-                    self.count.missing += 1;
-                    self.absent(header.number, 1, Some(header.class), Absent::Reported);
-                }
-            }
+            (Stage::Taken, Some(header)) => self.rest_missed(header),
             (Stage::Late, _) => {}
             _ if self.missed.len() < MAX_MISSED && self.last.is_none_or(|(last, _)| block_id > last) => {
                 self.missed.insert(block_id);
             }
             _ => {}
+        }
+    }
+
+    fn rest_missed(&mut self, header: Header) {
+        if self.break_off(header.number) {
+            self.count.missing += 1;
+            self.absent(header.number, 1, Some(header.class), Absent::Reported);
         }
     }
 

@@ -137,7 +137,7 @@ impl Story {
         let is_first = |what| what == What::Fresh;
         let (sent, lost) = (self.bytes(is_first), self.bytes(What::is_loss));
         let Some(first) = self.steps.iter().find(|step| step.what.is_sending()) else {
-            return format!("no path had room for it for {}", millis(took));
+            return format!("no path took any of it in {}", millis(took));
         };
         let waited = first.at.saturating_sub(self.stamp);
         let last = self.steps.iter().filter(|step| step.what == What::Fresh).map(|step| step.until).max();
@@ -150,16 +150,22 @@ impl Story {
             return format!("{} lost on {}; it {again}", size(lost), self.paths(What::is_loss));
         }
         if sent < bytes {
-            return format!("only {} of {} left in time: the paths had no room", size(sent), size(bytes));
+            return format!("the paths took only {} of {} in time", size(sent), size(bytes));
         }
         if waited * 2 > took {
-            return format!("it waited {} for room on a path", millis(waited));
+            return format!("no path took any of it for {}", millis(waited));
         }
         if drained * 2 > took {
-            return format!("it took {} until its last byte could leave", millis(drained));
+            return format!("its last byte waited {} for a path", millis(drained));
         }
-        let paths = self.paths(What::is_sending);
-        format!("all of it left after {}, but no acknowledgement came in time from {paths}", millis(drained))
+        let (paths, drained) = (self.paths(What::is_sending), millis(drained));
+        if matches!(outcome, "slow" | "late") {
+            return format!(
+                "all of it left within {drained}; {paths} confirmed it only after {}",
+                millis(took)
+            );
+        }
+        format!("all of it left within {drained}, but {paths} did not confirm it in time")
     }
 
     /// The story as it is kept.
@@ -319,13 +325,15 @@ mod tests {
             steps.iter().for_each(|step| story.add(step.clone()));
             story.end(outcome, 5_000, 301_000).cause
         };
-        assert_eq!(cause(&[], "expired"), "no path had room for it for 300.0 ms");
+        assert_eq!(cause(&[], "expired"), "no path took any of it in 300.0 ms");
         assert_eq!(cause(&[], "unsent"), "no session came up within its latency");
         let sent = |at| step(at, What::Fresh, "wlan0", 5_000);
-        assert_eq!(cause(&[sent(251_000)], "slow"), "it waited 250.0 ms for room on a path");
-        assert!(cause(&[sent(2_000)], "expired").starts_with("all of it left after 1.0 ms, but no"));
+        assert_eq!(cause(&[sent(251_000)], "slow"), "no path took any of it for 250.0 ms");
+        assert!(cause(&[sent(2_000)], "expired").starts_with("all of it left within 1.0 ms, but wlan0"));
+        let expected = "all of it left within 1.0 ms; wlan0 confirmed it only after 300.0 ms";
+        assert_eq!(cause(&[sent(2_000)], "slow"), expected);
         let partly = step(2_000, What::Fresh, "wlan0", 3_000);
-        assert!(cause(&[partly], "expired").starts_with("only 3000 B of 5000 B left in time"));
+        assert!(cause(&[partly], "expired").starts_with("the paths took only 3000 B of 5000 B"));
         let steps = [
             sent(2_000),
             step(60_000, What::Lost, "wlan0", 1_000),
