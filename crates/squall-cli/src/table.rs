@@ -69,14 +69,6 @@ pub(crate) fn millis(us: u64) -> String {
     format!("{:.1}", us as f64 / 1e3)
 }
 
-/// A rate with its unit.
-pub(crate) fn rate(bps: u64) -> String {
-    match bps {
-        1_000_000.. => format!("{:.1} Mbps", bps as f64 / 1e6),
-        _ => format!("{:.0} kbps", bps as f64 / 1e3),
-    }
-}
-
 /// A time as on clocks.
 pub(crate) fn span(seconds: f64) -> String {
     let whole = seconds as u64;
@@ -108,6 +100,5 @@ mod tests {
     #[test]
     fn spans_are_shown_as_on_clocks() {
         assert_eq!([5.0, 65.0, 3_700.0].map(span), ["5.0 s", "1:05", "1:01:40"]);
-        assert_eq!([999_999, 12_345_678].map(rate), ["1000 kbps", "12.3 Mbps"]);
     }
 }

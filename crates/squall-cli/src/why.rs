@@ -61,7 +61,7 @@ fn text(why: &WhyStatus, last: usize, width: Option<usize>) -> String {
     if flow.shares.is_empty() {
         text.push_str("nothing was sent from here in the last five minutes\n\n");
     } else {
-        let _ = writeln!(text, "{}", shares(why).text());
+        let _ = writeln!(text, "{}", shares(why).fit(width.unwrap_or(usize::MAX)).text());
     }
     if stories.is_empty() {
         text.push_str("no block was slow, late or lost\n");
@@ -93,7 +93,7 @@ fn shares(why: &WhyStatus) -> Table {
         head: vec!["path", "kind", "reason", "bytes", "share"],
         rows: shares.iter().map(row).collect(),
         left: 3,
-        spare: &[],
+        spare: &["bytes"],
     }
 }
 

@@ -7,7 +7,7 @@ use squall_tunnel::{
 
 use squall_terminal::wrap::wrap;
 
-use crate::table::{Table, millis, rate, span};
+use crate::table::{Table, millis, span};
 
 /// The tunnel in one line.
 pub(super) fn title(status: &Status) -> String {
@@ -170,11 +170,24 @@ pub(super) fn event(event: &EventStatus, now: f64, width: Option<usize>) -> Stri
     wrap(&first, first.len(), &format!("{}: {}", event.kind, event.words), width)
 }
 
+/// A rate with its unit.
+fn rate(bps: u64) -> String {
+    match bps {
+        1_000_000.. => format!("{:.1} Mbps", bps as f64 / 1e6),
+        _ => format!("{:.0} kbps", bps as f64 / 1e3),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use squall_tunnel::status::{Amount, SentStatus};
 
     use super::*;
+
+    #[test]
+    fn rates_have_a_unit() {
+        assert_eq!([999_999, 12_345_678].map(rate), ["1000 kbps", "12.3 Mbps"]);
+    }
 
     #[test]
     fn the_parity_of_a_path_is_shown_as_a_share() {
