@@ -121,7 +121,7 @@ impl Story {
     /// The cause of its outcome, in one sentence.
     fn cause(&self, outcome: &str, bytes: u64, took: Micros) -> String {
         match outcome {
-            "unsent" => return "no session came up within its latency".to_owned(),
+            "unsent" => return "its latency passed before a session took it".to_owned(),
             "overflow" => {
                 return "more blocks were in transit, or more bytes queued, than allowed".to_owned();
             }
@@ -139,6 +139,8 @@ impl Story {
         let Some(first) = self.steps.iter().find(|step| step.what.is_sending()) else {
             return format!("no path took any of it in {}", millis(took));
         };
+        // What comes after the deadline is not its cause.
+        let time = took.min(self.latency);
         let waited = first.at.saturating_sub(self.stamp);
         let last = self.steps.iter().filter(|step| step.what == What::Fresh).map(|step| step.until).max();
         let drained = last.map_or(0, |last| last.saturating_sub(self.stamp));
@@ -152,10 +154,10 @@ impl Story {
         if sent < bytes {
             return format!("the paths took only {} of {} in time", size(sent), size(bytes));
         }
-        if waited * 2 > took {
+        if waited * 2 > time {
             return format!("no path took any of it for {}", millis(waited));
         }
-        if drained * 2 > took {
+        if drained * 2 > time {
             return format!("its last byte waited {} for a path", millis(drained));
         }
         let (paths, drained) = (self.paths(What::is_sending), millis(drained));
@@ -326,12 +328,17 @@ mod tests {
             story.end(outcome, 5_000, 301_000).cause
         };
         assert_eq!(cause(&[], "expired"), "no path took any of it in 300.0 ms");
-        assert_eq!(cause(&[], "unsent"), "no session came up within its latency");
+        assert_eq!(cause(&[], "unsent"), "its latency passed before a session took it");
         let sent = |at| step(at, What::Fresh, "wlan0", 5_000);
         assert_eq!(cause(&[sent(251_000)], "slow"), "no path took any of it for 250.0 ms");
         assert!(cause(&[sent(2_000)], "expired").starts_with("all of it left within 1.0 ms, but wlan0"));
         let expected = "all of it left within 1.0 ms; wlan0 confirmed it only after 300.0 ms";
         assert_eq!(cause(&[sent(2_000)], "slow"), expected);
+        // An end after the deadline does not hide the wait before it.
+        let mut late = story();
+        late.add(sent(200_000));
+        let late = late.end("late", 5_000, 601_000).cause;
+        assert_eq!(late, "no path took any of it for 199.0 ms");
         let partly = step(2_000, What::Fresh, "wlan0", 3_000);
         assert!(cause(&[partly], "expired").starts_with("the paths took only 3000 B of 5000 B"));
         let steps = [
