@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test checks msrv deny noq-range publish-check man android python wheels bench picture findings versus traffic fuzz soak site tools
+.PHONY: demo test checks msrv deny noq-range publish-check man android gstreamer python wheels bench picture findings versus traffic fuzz soak site tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -33,6 +33,8 @@ test: tools
 	SQUALL_UNJUDGED="$(UNJUDGED)" $(CARGO) test --workspace --locked || { scripts/unjudged.sh "$(UNJUDGED)"; exit 1; }
 	@$(MAKE) --no-print-directory android NATIVE=--workspace
 	@$(MAKE) --no-print-directory python HALVES="--workspace --lib --bins"
+
+	@$(MAKE) --no-print-directory gstreamer
 	@$(foreach check,$(CHECKS),printf 'not run\t%s\t%s\n' 'make $(check)' '$(NEEDS_$(check))' >> "$(UNJUDGED)";)
 	@scripts/unjudged.sh "$(UNJUDGED)"
 
@@ -125,6 +127,26 @@ wheels: tools
 		PATH="$(PYTHON)-wheels/bin:$$PATH" maturin build -q --release --locked --zig --target $$target \
 			--compatibility manylinux2014 -m bindings/python/Cargo.toml --out out/wheels || exit 1; \
 	done; ls out/wheels/*.whl
+
+# The GStreamer elements, a workspace of their own: formatting, lints, tests, some of them behind the links of `squall-lab shell`.
+GST_MSRV = $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' bindings/gstreamer/Cargo.toml)
+gstreamer: tools
+	@missing=""; \
+	pkg-config --exists 'gstreamer-1.0 >= 1.22' gstreamer-base-1.0 gstreamer-check-1.0 2>/dev/null || \
+		missing="GStreamer 1.22: apt-get install pkg-config libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev"; \
+	rust=$$(cd bindings/gstreamer && $(CARGO) --version 2>/dev/null | sed 's/cargo \([0-9.]*\).*/\1/'); \
+	[ "$$(printf '%s\n' "$(GST_MSRV)" "$$rust" | sort -V | head -n 1)" = "$(GST_MSRV)" ] || \
+		missing="Rust $(GST_MSRV): rustup toolchain install $(GST_MSRV)"; \
+	if [ -n "$$missing" ]; then \
+		echo "make: the GStreamer elements are not tested without $$missing"; \
+		mkdir -p "$(dir $(UNJUDGED))"; \
+		printf 'skipped\tgstreamer\twithout %s\n' "$${missing%%:*}" >> "$(UNJUDGED)"; \
+		[ "$$CI" != true ]; exit; \
+	fi; \
+	$(CARGO) build --locked -p squall-lab-cli && \
+	cd bindings/gstreamer && $(CARGO) fmt --check && $(CARGO) clippy --all-targets --locked -- -D warnings && \
+	SQUALL_UNJUDGED="$(UNJUDGED)" SQUALL_LAB="$(abspath $(or $(CARGO_TARGET_DIR),target))/debug/squall-lab" \
+	CARGO_TARGET_DIR="$(abspath $(or $(CARGO_TARGET_DIR),target))" $(CARGO) test --locked
 
 # Ratios against plain noq, against wall time, and the cost of a decision.
 bench: tools

@@ -54,6 +54,9 @@ pub(crate) trait End: Send + Sync + 'static {
     /// The connection cannot be made; the last call.
     fn fault(&self, fault: Fault);
 
+    /// Whether the stream has ended, and no further session is needed.
+    fn has_ended(&self) -> bool;
+
     /// The connection will be tried again.
     fn warn(&self, line: &str);
 }
@@ -147,6 +150,7 @@ async fn connecting<E: End>(
                     current.replace(None);
                     match session.closed().await {
                         CloseReason::Local => return,
+                        _ if end.has_ended() => return,
                         reason => match fault_of(&reason) {
                             Some(fault) => return end.fault(fault),
                             None => format!("the session is over: {reason}"),

@@ -3,7 +3,7 @@
 /// A minimum is valid for one to two of these, so that clocks may drift.
 const WINDOW: i64 = 30_000_000_000;
 
-/// The offset follows at once for this long, and then by at most a part in `SLEW` of the time that passes.
+/// The offset follows by at most half of the time that passes for this long, and then by a part in `SLEW` of it.
 const SETTLE: i64 = 1_000_000_000;
 const SLEW: i64 = 200;
 
@@ -15,6 +15,7 @@ pub(crate) struct Timeline {
     smallest: [Option<i64>; 2],
     window_start: i64,
     started: Option<i64>,
+    /// When the latest buffer left, by the other clock.
     updated: i64,
     offset: i64,
 }
@@ -31,18 +32,18 @@ impl Timeline {
         let smallest = &mut self.smallest[1];
         *smallest = Some(smallest.map_or(difference, |smallest| smallest.min(difference)));
         let target = self.smallest.iter().flatten().min().copied().unwrap_or(difference);
-        self.follow(arrived, target);
+        self.follow(sent, target);
     }
 
-    fn follow(&mut self, now: i64, target: i64) {
-        let started = *self.started.get_or_insert(now);
-        let most = ((now - self.updated) / SLEW).max(0);
-        self.offset = if now - started <= SETTLE {
-            target
-        } else {
-            self.offset + (target - self.offset).clamp(-most, most)
+    fn follow(&mut self, sent: i64, target: i64) {
+        let Some(started) = self.started else {
+            (self.started, self.updated, self.offset) = (Some(sent), sent, target);
+            return;
         };
-        self.updated = self.updated.max(now);
+        let part = if sent.saturating_sub(started) <= SETTLE { 2 } else { SLEW };
+        let most = (sent.saturating_sub(self.updated) / part).max(0);
+        self.offset += target.saturating_sub(self.offset).clamp(-most, most);
+        self.updated = self.updated.max(sent);
     }
 
     /// The running time here of one of the sender; 0 for times before the pipeline started.
@@ -63,8 +64,17 @@ mod tests {
         timeline.observe(1000 * MS, 900 * MS, 20 * MS);
         timeline.observe(1100 * MS, 1070 * MS, 20 * MS);
         assert_eq!(timeline.local(1000 * MS), 1010 * MS as u64);
-        timeline.observe(1200 * MS, 1100 * MS, 20 * MS);
+        timeline.observe(1300 * MS, 1200 * MS, 20 * MS);
         assert_eq!(timeline.local(1000 * MS), 1010 * MS as u64);
+    }
+
+    #[test]
+    fn timestamps_stay_in_order_when_a_buffer_is_much_quicker() {
+        let mut timeline = Timeline::default();
+        timeline.observe(200 * MS, 0, 0);
+        let before = timeline.local(0);
+        timeline.observe(100 * MS, 33 * MS, 0);
+        assert!(timeline.local(33 * MS) > before);
     }
 
     #[test]

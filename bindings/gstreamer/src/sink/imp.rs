@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, LazyLock, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
         mpsc::{Sender, channel},
     },
     time::{Duration, Instant},
@@ -58,6 +58,7 @@ pub struct SquallSink {
     bitrate: AtomicU32,
     frame_us: AtomicU64,
     counts: Arc<Counts>,
+    has_ended: AtomicBool,
 }
 
 #[derive(Default)]
@@ -204,6 +205,7 @@ impl SquallSink {
         let encoder = encoder.map(|name| Encoder::find(element.upcast_ref(), &name)).transpose();
         *lock(&self.encoder) = encoder?;
         self.outlet.reset();
+        self.has_ended.store(false, Relaxed);
         *lock(&self.stream) = Stream::default();
         let link = Link::start(&settings, Arc::new(Handle(element.downgrade())))?;
         for address in &link.listens_on {
@@ -373,6 +375,7 @@ impl SquallSink {
     /// The end of the stream: all that is in flight arrives, or is worthless.
     fn finish(&self) {
         let Some(session) = self.outlet.session() else { return };
+        self.has_ended.store(true, Relaxed);
         let end = Frame::End(lock(&self.stream).number()).encode();
         if session.try_send(Block::new(end).channel(MEDIA).ordered()).is_err() {
             return;
@@ -470,6 +473,10 @@ impl End for Handle {
             element.imp().outlet.fail();
             gst::element_error!(element, gst::ResourceError::Settings, ("{fault}"));
         }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.0.upgrade().is_none_or(|element| element.imp().has_ended.load(Relaxed))
     }
 
     fn warn(&self, line: &str) {

@@ -280,6 +280,10 @@ impl End for Handle {
         }
     }
 
+    fn has_ended(&self) -> bool {
+        self.0.upgrade().is_none_or(|element| element.imp().inlet.has_ended())
+    }
+
     fn warn(&self, line: &str) {
         if let Some(element) = self.0.upgrade() {
             gst::element_warning!(element, gst::ResourceError::NotFound, ("{line}"));

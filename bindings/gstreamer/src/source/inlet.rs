@@ -65,6 +65,7 @@ struct State {
     flushing: bool,
     failed: bool,
     missing: u64,
+    ended: bool,
 }
 
 impl Inlet {
@@ -95,6 +96,11 @@ impl Inlet {
         self.lock().missing
     }
 
+    /// Whether the sender has ended the stream.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.lock().ended
+    }
+
     /// Waits for the next item.
     pub(crate) fn next(&self) -> Result<Item, Stop> {
         let mut state = self.lock();
@@ -122,6 +128,7 @@ impl Inlet {
                 let has_room = state.items.len() < MAX_BUFFERS && state.bytes < MAX_BYTES;
                 if let Some(item) = item.take_if(|_| has_room) {
                     state.bytes += item.len();
+                    state.ended |= matches!(item, Item::End);
                     state.items.push_back(item);
                     self.changed.notify_all();
                     return;
