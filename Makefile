@@ -33,7 +33,6 @@ test: tools
 	SQUALL_UNJUDGED="$(UNJUDGED)" $(CARGO) test --workspace --locked || { scripts/unjudged.sh "$(UNJUDGED)"; exit 1; }
 	@$(MAKE) --no-print-directory android NATIVE=--workspace
 	@$(MAKE) --no-print-directory python HALVES="--workspace --lib --bins"
-
 	@$(MAKE) --no-print-directory gstreamer
 	@$(foreach check,$(CHECKS),printf 'not run\t%s\t%s\n' 'make $(check)' '$(NEEDS_$(check))' >> "$(UNJUDGED)";)
 	@scripts/unjudged.sh "$(UNJUDGED)"

@@ -249,6 +249,7 @@ mod tests {
 
     #[test]
     fn elements_of_an_array_have_one_type() {
+        gst::init().expect("starts");
         let array =
             |other| [&[12][..], b"video/x-h264", &[1, 1, b'a', ARRAY, 0, 2, BOOLEAN, 1, other, 1]].concat();
         assert!(decode(array(BOOLEAN).into()).is_ok());

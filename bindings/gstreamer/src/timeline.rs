@@ -15,15 +15,15 @@ pub(crate) struct Timeline {
     smallest: [Option<i64>; 2],
     window_start: i64,
     started: Option<i64>,
-    /// When the latest buffer left, by the other clock.
+    /// The latest timestamp.
     updated: i64,
     offset: i64,
 }
 
 impl Timeline {
     /// A buffer that left at `sent` by the other clock began to arrive at `arrived` by this one, over paths whose fastest
-    /// takes `one_way`. All in nanoseconds.
-    pub(crate) fn observe(&mut self, arrived: i64, sent: i64, one_way: i64) {
+    /// takes `one_way`. Its timestamp is `time`. All in nanoseconds.
+    pub(crate) fn observe(&mut self, arrived: i64, sent: i64, one_way: i64, time: i64) {
         if arrived - self.window_start >= WINDOW {
             self.smallest = [self.smallest[1], None];
             self.window_start = arrived;
@@ -32,18 +32,18 @@ impl Timeline {
         let smallest = &mut self.smallest[1];
         *smallest = Some(smallest.map_or(difference, |smallest| smallest.min(difference)));
         let target = self.smallest.iter().flatten().min().copied().unwrap_or(difference);
-        self.follow(sent, target);
+        self.follow(time, target);
     }
 
-    fn follow(&mut self, sent: i64, target: i64) {
+    fn follow(&mut self, time: i64, target: i64) {
         let Some(started) = self.started else {
-            (self.started, self.updated, self.offset) = (Some(sent), sent, target);
+            (self.started, self.updated, self.offset) = (Some(time), time, target);
             return;
         };
-        let part = if sent.saturating_sub(started) <= SETTLE { 2 } else { SLEW };
-        let most = (sent.saturating_sub(self.updated) / part).max(0);
+        let part = if time.saturating_sub(started) <= SETTLE { 2 } else { SLEW };
+        let most = (time.saturating_sub(self.updated) / part).max(0);
         self.offset += target.saturating_sub(self.offset).clamp(-most, most);
-        self.updated = self.updated.max(sent);
+        self.updated = self.updated.max(time);
     }
 
     /// The running time here of one of the sender; 0 for times before the pipeline started.
@@ -61,27 +61,27 @@ mod tests {
     #[test]
     fn the_quickest_buffer_counts() {
         let mut timeline = Timeline::default();
-        timeline.observe(1000 * MS, 900 * MS, 20 * MS);
-        timeline.observe(1100 * MS, 1070 * MS, 20 * MS);
+        timeline.observe(1000 * MS, 900 * MS, 20 * MS, 900 * MS);
+        timeline.observe(1100 * MS, 1070 * MS, 20 * MS, 1070 * MS);
         assert_eq!(timeline.local(1000 * MS), 1010 * MS as u64);
-        timeline.observe(1300 * MS, 1200 * MS, 20 * MS);
+        timeline.observe(1300 * MS, 1200 * MS, 20 * MS, 1200 * MS);
         assert_eq!(timeline.local(1000 * MS), 1010 * MS as u64);
     }
 
     #[test]
     fn timestamps_stay_in_order_when_a_buffer_is_much_quicker() {
         let mut timeline = Timeline::default();
-        timeline.observe(200 * MS, 0, 0);
+        timeline.observe(200 * MS, 0, 0, 0);
         let before = timeline.local(0);
-        timeline.observe(100 * MS, 33 * MS, 0);
+        timeline.observe(100 * MS, 33 * MS, 0, 33 * MS);
         assert!(timeline.local(33 * MS) > before);
     }
 
     #[test]
     fn the_loss_of_the_fastest_path_does_not_move_the_clock() {
         let mut timeline = Timeline::default();
-        timeline.observe(20 * MS, 0, 20 * MS);
-        timeline.observe(145 * MS, 100 * MS, 45 * MS);
+        timeline.observe(20 * MS, 0, 20 * MS, 0);
+        timeline.observe(145 * MS, 100 * MS, 45 * MS, 100 * MS);
         assert_eq!(timeline.local(500 * MS), 500 * MS as u64);
     }
 
@@ -92,7 +92,7 @@ mod tests {
         for second in 0..200 {
             // The clock of the sender is slow by 100 ppm.
             let sent = second * 1000 * MS;
-            timeline.observe(sent + second * MS / 10 + 20 * MS, sent, 20 * MS);
+            timeline.observe(sent + second * MS / 10 + 20 * MS, sent, 20 * MS, sent);
             let local = timeline.local(sent);
             assert!(second == 0 || local > last);
             last = local;
@@ -104,8 +104,8 @@ mod tests {
     #[test]
     fn extremes_do_not_overflow() {
         let mut timeline = Timeline::default();
-        timeline.observe(0, 1 << 62, 0);
-        timeline.observe(1 << 40, -(1 << 62), 0);
+        timeline.observe(0, 1 << 62, 0, 1 << 62);
+        timeline.observe(1 << 40, -(1 << 62), 0, -(1 << 62));
         assert_eq!(timeline.local(-(1 << 62)), 0);
         let _ = timeline.local(1 << 62);
     }

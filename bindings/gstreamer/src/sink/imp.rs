@@ -32,6 +32,9 @@ use crate::{
 /// Key pictures are requested at most this often after losses.
 const KEY_PAUSE: Duration = Duration::from_millis(500);
 
+/// Late buffers are warned of at most this often.
+const LATE_PAUSE: Duration = Duration::from_secs(10);
+
 /// At the end of the stream, data in flight has this long beyond its deadline.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -75,6 +78,7 @@ struct Counts {
     unsent: AtomicU64,
     keys: AtomicU64,
     last_key: Mutex<Option<Instant>>,
+    last_late: Mutex<Option<Instant>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -249,13 +253,15 @@ impl BaseSinkImpl for SquallSink {
             return Err(gst::FlowError::Error);
         }
         let latency = Duration::from_millis(u64::from(lock(&self.settings).shared.latency_ms));
-        let (times, late) = self.times(buffer);
+        let (mut times, late) = self.times(buffer);
         let left = i64::try_from(latency.as_nanos()).unwrap_or(i64::MAX).saturating_sub(late);
         let left = Duration::from_nanos(u64::try_from(left).unwrap_or(0));
         let mut stream = lock(&self.stream);
         if left.is_zero() {
             self.counts.late.fetch_add(1, Relaxed);
             stream.skip(Class::Reference);
+            drop(stream);
+            self.warn_of_late(late);
             return Ok(gst::FlowSuccess::Ok);
         }
         let begun = Instant::now();
@@ -268,6 +274,8 @@ impl BaseSinkImpl for SquallSink {
                 Ok(gst::FlowSuccess::Ok)
             };
         };
+        // It may have waited for the session.
+        times.sent += i64::try_from(begun.elapsed().as_nanos()).unwrap_or(0);
         let outgoing = stream.encode(number, buffer, times).map_err(|error| {
             gst::element_imp_error!(self, gst::StreamError::Failed, ("a buffer cannot be read: {error}"));
             gst::FlowError::Error
@@ -319,6 +327,16 @@ impl SquallSink {
         let due = dts.or(pts);
         let late = now.zip(due).map_or(0, |(now, due)| now.saturating_sub(due));
         (Times { sent: now.or(due).unwrap_or(0), pts, dts }, late)
+    }
+
+    /// A pipeline that is too slow drops everything, so it says so.
+    fn warn_of_late(&self, late: i64) {
+        let mut last = lock(&self.counts.last_late);
+        if last.is_none_or(|last| last.elapsed() >= LATE_PAUSE) {
+            *last = Some(Instant::now());
+            let line = "buffers reach the sink after their deadline: the elements before it take longer than their latency says";
+            gst::element_imp_warning!(self, gst::StreamError::Failed, ("{line} ({} ms)", late / 1_000_000));
+        }
     }
 
     /// Sends a block; waits for room until it is worthless. Whether it was sent.

@@ -215,7 +215,8 @@ impl SquallSrc {
         let header = arrived.header;
         if let Some(now) = element.current_running_time() {
             let at = nanos(now.nseconds()).saturating_sub(nanos(arrived.at.elapsed().as_nanos()));
-            timeline.observe(at, header.sent, nanos(arrived.one_way.as_nanos()));
+            let time = header.dts.or(header.pts).unwrap_or(header.sent);
+            timeline.observe(at, header.sent, nanos(arrived.one_way.as_nanos()), time);
         }
         let local = |time: Option<i64>| time.map(|time| gst::ClockTime::from_nseconds(timeline.local(time)));
         let (pts, dts) = (local(header.pts), local(header.dts));
