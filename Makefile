@@ -143,9 +143,10 @@ gstreamer: tools
 		[ "$$CI" != true ]; exit; \
 	fi; \
 	$(CARGO) build --locked -p squall-lab-cli && \
+	export CARGO_TARGET_DIR="$(abspath $(or $(CARGO_TARGET_DIR),target))" SQUALL_UNJUDGED="$(UNJUDGED)" && \
+	export SQUALL_LAB="$$CARGO_TARGET_DIR/debug/squall-lab" && \
 	cd bindings/gstreamer && $(CARGO) fmt --check && $(CARGO) clippy --all-targets --locked -- -D warnings && \
-	SQUALL_UNJUDGED="$(UNJUDGED)" SQUALL_LAB="$(abspath $(or $(CARGO_TARGET_DIR),target))/debug/squall-lab" \
-	CARGO_TARGET_DIR="$(abspath $(or $(CARGO_TARGET_DIR),target))" $(CARGO) test --locked
+	$(CARGO) test --locked
 
 # Ratios against plain noq, against wall time, and the cost of a decision.
 bench: tools

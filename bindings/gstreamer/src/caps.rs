@@ -45,7 +45,7 @@ pub(crate) fn encode(caps: &gst::CapsRef) -> Result<Bytes, &'static str> {
     put_text(&mut text, structure.name());
     let mut count = 0;
     let mut fields = BytesMut::new();
-    for (name, value) in structure.iter() {
+    for (name, value) in structure {
         let mut field = BytesMut::new();
         if name.len() <= MAX_NAME && put_value(&mut field, value, true).is_some() {
             put_text(&mut fields, name);

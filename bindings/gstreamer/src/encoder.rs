@@ -1,6 +1,9 @@
 //! Encoders whose bitrate the sink sets, by the names of their properties.
 
-use std::str::FromStr as _;
+use std::{
+    str::FromStr as _,
+    time::{Duration, Instant},
+};
 
 use gstreamer::{self as gst, glib, prelude::*};
 
@@ -53,6 +56,39 @@ pub(crate) struct Encoder {
     element: glib::WeakRef<gst::Element>,
     property: String,
     unit: u64,
+    unspent: Unspent,
+    /// The bitrate that was set last.
+    set: u64,
+}
+
+/// Encoders need seconds to reach a higher bitrate, and stay below it: bits that they did not spend are added to what is set.
+#[derive(Debug, Default)]
+struct Unspent {
+    bits: f64,
+    /// When bytes were last counted, and how many there were.
+    counted: Option<(Instant, u64)>,
+}
+
+/// Unspent bits count up to this many seconds, are paid back over that many, and add at most this share.
+const MOST_SECONDS: f64 = 0.25;
+const PAID_OVER: f64 = 0.5;
+const MOST_SHARE: f64 = 0.15;
+
+/// Changes below this share are not set.
+const STEP: f64 = 0.02;
+
+impl Unspent {
+    /// The bitrate to set so that `target` is met, when `sent` bytes have left so far, in frames this long.
+    fn correct(&mut self, now: Instant, target: u64, sent: u64, frame: Duration) -> u64 {
+        let rate = target as f64;
+        let (then, before) = self.counted.replace((now, sent)).unwrap_or((now, sent));
+        let due = rate * now.saturating_duration_since(then).as_secs_f64();
+        let spent = sent.saturating_sub(before) as f64 * 8.0;
+        self.bits = (self.bits + due - spent).clamp(0.0, rate * MOST_SECONDS);
+        // Between two frames nothing leaves.
+        let more = (self.bits - rate * frame.as_secs_f64()).max(0.0) / PAID_OVER;
+        (rate + more.min(rate * MOST_SHARE)) as u64
+    }
 }
 
 impl Encoder {
@@ -88,11 +124,21 @@ impl Encoder {
         if scaled(1, &spec).is_none() {
             return Err(fault(format!("the property '{property}' of '{name}' is not a number")));
         }
-        Ok(Self { element: element.downgrade(), property: property.to_owned(), unit })
+        let (element, property) = (element.downgrade(), property.to_owned());
+        Ok(Self { element, property, unit, unspent: Unspent::default(), set: 0 })
+    }
+
+    /// Has the encoder follow a bitrate, when `sent` bytes have left so far, in frames this long.
+    pub(crate) fn follow(&mut self, target: u64, sent: u64, frame: Duration, least: u64, most: u64) {
+        let bitrate = self.unspent.correct(Instant::now(), target, sent, frame).min(most).max(least);
+        if (bitrate as f64 - self.set as f64).abs() > self.set as f64 * STEP {
+            self.set = bitrate;
+            self.apply(bitrate);
+        }
     }
 
     /// Sets the bitrate, within the bounds of the property.
-    pub(crate) fn set(&self, bits_per_second: u64) {
+    fn apply(&self, bits_per_second: u64) {
         let Some(element) = self.element.upgrade() else { return };
         let spec = element.find_property(&self.property);
         if let Some(value) = spec.and_then(|spec| scaled(bits_per_second / self.unit, &spec)) {
@@ -125,4 +171,29 @@ fn scaled(number: u64, spec: &glib::ParamSpec) -> Option<glib::Value> {
         return Some((number as u64).clamp(spec.minimum(), spec.maximum()).to_value());
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAME: Duration = Duration::from_millis(30);
+
+    /// The last correction of an encoder that spends this share of a target of 8 Mbps for two seconds.
+    fn correction(share: f64) -> u64 {
+        let (begun, mut unspent, mut last) = (Instant::now(), Unspent::default(), 0);
+        for frame in 0..66 {
+            let sent = (f64::from(frame) * 30_000.0 * share) as u64;
+            last = unspent.correct(begun + FRAME * frame, 8_000_000, sent, FRAME);
+        }
+        last
+    }
+
+    #[test]
+    fn an_encoder_that_spends_less_gets_more_within_bounds() {
+        assert_eq!(correction(1.0), 8_000_000);
+        assert_eq!(correction(1.3), 8_000_000);
+        assert_eq!(correction(0.9), 9_200_000);
+        assert_eq!(correction(0.0), 9_200_000);
+    }
 }

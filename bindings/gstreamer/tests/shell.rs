@@ -92,6 +92,7 @@ fn pictures_arrive_although_a_link_fails_twice() {
     assert!(output.status.success(), "{errors}\n{received}");
     let pictures =
         received.lines().filter(|line| line.contains("identity0") && line.contains("chain")).count();
+    println!("{pictures} of {PICTURES} pictures arrived");
     assert!(received.contains("Got EOS"), "no end: {pictures} pictures\n{errors}");
     assert!(pictures * 100 >= PICTURES * 97, "{pictures} of {PICTURES} pictures arrived\n{errors}");
 }

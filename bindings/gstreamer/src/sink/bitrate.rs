@@ -6,16 +6,18 @@ use std::{
     time::Duration,
 };
 
-use gstreamer::glib;
+use gstreamer::{self as gst, glib};
 use squall::Session;
 
 use super::{SquallSink, imp::Upstream};
+use crate::LOG;
 
 /// How often the forecast is read.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// A block is as large as can arrive within this time, in one frame: after the loss of a path, blocks that wait take their share.
-const BURST: Duration = Duration::from_millis(100);
+/// A picture is at most as large as can arrive within this part of the latency: after the loss of a path, blocks that wait take
+/// their share.
+const PART: u32 = 2;
 
 const PROBABILITY: f64 = 0.9;
 
@@ -37,11 +39,12 @@ pub(crate) fn follow(sink: &glib::WeakRef<SquallSink>, commands: &Receiver<Upstr
 }
 
 /// The bitrate in bits per second with frames this long; `None` while the session has measured nothing.
-pub(crate) fn estimate(session: &Session, frame: Duration) -> Option<u64> {
-    let safe = session.capacity().safe;
-    let burst = session.deliverable(BURST, PROBABILITY) * 8;
-    let burst = burst as f64 / frame.as_secs_f64().max(0.001);
-    (safe > 0).then(|| safe.min(burst as u64))
+pub(crate) fn estimate(session: &Session, frame: Duration, latency: Duration) -> Option<u64> {
+    let capacity = session.capacity();
+    let burst = session.deliverable(latency / PART, PROBABILITY) * 8;
+    let burst = (burst as f64 / frame.as_secs_f64().max(0.001)) as u64;
+    gst::trace!(LOG, "{capacity:?}, {burst} bit/s for a frame");
+    (capacity.safe > 0).then(|| capacity.safe.min(burst))
 }
 
 /// Whether a change is worth a report.

@@ -76,6 +76,8 @@ struct Own {
 struct Counts {
     late: AtomicU64,
     unsent: AtomicU64,
+    /// Of blocks that were sent.
+    bytes: AtomicU64,
     keys: AtomicU64,
     last_key: Mutex<Option<Instant>>,
     last_late: Mutex<Option<Instant>>,
@@ -352,6 +354,7 @@ impl SquallSink {
             }
             block = match session.try_send(block.deadline(left)) {
                 Ok(handle) => {
+                    self.counts.bytes.fetch_add(len as u64, Relaxed);
                     if caps.is_some() || media == Media::Video && class.is_needed() {
                         self.watch(handle, caps, media == Media::Video && class.is_needed());
                     }
@@ -419,22 +422,24 @@ impl Element {
     pub(crate) fn report_bitrate(&self) {
         let imp = self.imp();
         let frame = Duration::from_micros(imp.frame_us.load(Relaxed));
-        let Some(estimate) = imp.outlet.session().and_then(|session| bitrate::estimate(&session, frame))
-        else {
+        let latency = Duration::from_millis(u64::from(lock(&imp.settings).shared.latency_ms));
+        let session = imp.outlet.session();
+        let Some(estimate) = session.and_then(|session| bitrate::estimate(&session, frame, latency)) else {
             return;
         };
         let estimate = u32::try_from(estimate).unwrap_or(u32::MAX).max(1);
-        if !bitrate::differs(imp.bitrate.load(Relaxed), estimate) {
-            return;
-        }
-        imp.bitrate.store(estimate, Relaxed);
         let (least, most) = {
             let own = lock(&imp.settings);
             (own.least, own.most)
         };
-        if let Some(encoder) = &*lock(&imp.encoder) {
-            encoder.set(u64::from(estimate.min(most).max(least)));
+        if let Some(encoder) = &mut *lock(&imp.encoder) {
+            let sent = imp.counts.bytes.load(Relaxed);
+            encoder.follow(estimate.into(), sent, frame, least.into(), most.into());
         }
+        if !bitrate::differs(imp.bitrate.load(Relaxed), estimate) {
+            return;
+        }
+        imp.bitrate.store(estimate, Relaxed);
         self.notify("estimated-bitrate");
     }
 
