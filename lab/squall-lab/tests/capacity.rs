@@ -33,11 +33,16 @@ fn mbps(bps: u64) -> f64 {
 
 /// Sends 30 frames a second until `end`, as large as a share of what the session says is safe.
 fn follow(stage: &mut Stage, end: Micros, share: f64) {
+    follow_from(stage, end, share, 500_000, 30);
+}
+
+/// The same with an encoder of at least `least` bits per second and `fps` frames.
+fn follow_from(stage: &mut Stage, end: Micros, share: f64, least: u64, fps: u64) {
     while stage.world.now() < end {
-        let rate = (capacity(stage).safe as f64 * share).clamp(500_000.0, 60e6);
-        let block = Block::new(vec![1; (rate / 240.0) as usize]).deadline(Duration::from_millis(300));
-        stage.send(Side::Client, block);
-        stage.run_for(33_333.min(end - stage.world.now()));
+        let rate = (capacity(stage).safe as f64 * share).clamp(least as f64, 60e6);
+        let bytes = (rate / 8.0 / fps as f64) as usize;
+        stage.send(Side::Client, Block::new(vec![1; bytes]).deadline(Duration::from_millis(300)));
+        stage.run_for((1_000_000 / fps).min(end - stage.world.now()));
     }
 }
 
@@ -247,6 +252,25 @@ fn followed(name: &str, scheduler: &str, links_bps: f64) -> (f64, f64) {
         100.0 * bytes
     );
     (frames, bytes)
+}
+
+#[test]
+fn an_encoder_that_follows_comes_back_from_a_rate_of_almost_nothing() {
+    for (scheduler, fps, rate) in ["minrtt", "squall"].into_iter().flat_map(|scheduler| {
+        [15, 30, 60].into_iter().flat_map(move |fps| [60, 150, 400].map(|rate| (scheduler, fps, rate)))
+    }) {
+        let fading = format!(
+            "name='a'\nrate='20mbps'\ndelay='20ms'\nqueue='250kB'\n\
+             events=[{{at='5s', rate='{rate}kbps'}}, {{at='9s', rate='20mbps'}}]"
+        );
+        let mut stage = Stage::with(&[&fading], 9, config(scheduler), config(scheduler));
+        follow_from(&mut stage, 8_900_000, 0.9, 30_000, fps);
+        let during = capacity(&mut stage).safe;
+        follow_from(&mut stage, 19_000_000, 0.9, 30_000, fps);
+        let after = capacity(&mut stage).safe;
+        println!("{scheduler}, {fps} fps, {rate} kbps: {:.2}, then {:.2} Mbps", mbps(during), mbps(after));
+        assert!(mbps(after) > 8.0, "{scheduler}, {fps} fps, {rate} kbps: {:.2} Mbps", mbps(after));
+    }
 }
 
 #[test]

@@ -15,6 +15,10 @@ const SILENCE: f64 = 5_000.0;
 const SILENT_PACKETS: f64 = 4.0;
 /// Gaps of this or more are outages, and say nothing of the rate, in microseconds.
 const OUTAGE: f64 = 200_000.0;
+/// After this many microseconds in which every gap held a pause of the application the rate may be higher than it was, …
+const HIDDEN: Micros = 1_000_000;
+/// … if the application used this share of it. An encoder that follows a forecast stays below the rate.
+const USED: f64 = 1.0 / 3.0;
 /// Shortest time in microseconds between two arrivals: the resolution of the stamps.
 const RESOLUTION: f64 = 8.0;
 /// Bounds of the rate in bytes per second: 8 kbps to 1.2 Gbps.
@@ -39,6 +43,12 @@ pub(super) struct ArrivalRate {
     waits: bool,
     /// Silences of the application.
     silences: Silences,
+    /// Its pauses that are too short for silences at the present rate.
+    pauses: Silences,
+    /// When the first of the packets left since which every gap held a pause or silence, and their bytes.
+    hidden: Option<(Micros, f64)>,
+    /// The rate was taken for more since then: such gaps do not lower it again.
+    is_lifted: bool,
 }
 
 impl ArrivalRate {
@@ -53,6 +63,9 @@ impl ArrivalRate {
             silent_from: None,
             waits: false,
             silences: Silences::default(),
+            pauses: Silences::default(),
+            hidden: None,
+            is_lifted: false,
         }
     }
 
@@ -75,8 +88,9 @@ impl ArrivalRate {
     pub(super) fn on_sent(&mut self, now: Micros, packet: u64, paced: f64) {
         let arriving = self.get().map_or(0.0, |rate| SILENT_PACKETS * self.mtu * 1e6 / rate);
         let silence = self.silent_from.map_or(0, |from| now.saturating_sub(from));
-        if !self.waits && silence as f64 > arriving.max(SILENCE) {
-            self.silences.add(packet, silence);
+        if !self.waits && silence as f64 > SILENCE {
+            let is_silence = silence as f64 > arriving;
+            if is_silence { &mut self.silences } else { &mut self.pauses }.add(packet, silence);
         }
         self.silent_from = Some(now + paced as Micros);
     }
@@ -99,6 +113,7 @@ impl ArrivalRate {
             return;
         }
         let silence = self.silences.take_until(arrival.packet) as f64;
+        let pause = self.pauses.take_until(arrival.packet);
         let bytes = std::mem::take(&mut self.acked);
         let Some(last) = self.last.replace(arrival) else { return };
         let time = (arrival.at - last.at) as f64 - silence;
@@ -107,8 +122,31 @@ impl ArrivalRate {
         }
         // Frames of one or two packets have no gaps but these: they show no rate, only that there is less than before.
         let is_faster = self.get().is_none_or(|rate| bytes * 1e6 > rate * time);
-        if silence == 0.0 || !is_faster {
+        let shows = silence == 0.0 && pause == 0;
+        if shows {
+            (self.hidden, self.is_lifted) = (None, false);
+        } else {
+            self.hide(arrival.sent, bytes);
+        }
+        if shows || !self.is_lifted && (silence == 0.0 || !is_faster) {
             self.add(bytes, time, jitter);
+        }
+    }
+
+    /// These bytes arrived with a pause of the application between them. An encoder that follows what was measured during a fade
+    /// makes frames so small that all do, and nothing would ever show that the fade is over. If all of a second are such, the
+    /// rate is taken for twice as much. Larger frames show what it is.
+    fn hide(&mut self, sent: Micros, bytes: f64) {
+        let (since, hidden) = self.hidden.get_or_insert((sent, 0.0));
+        *hidden += bytes;
+        let time = sent.saturating_sub(*since);
+        if time >= HIDDEN {
+            let arrived = *hidden * 1e6 / time as f64;
+            self.hidden = None;
+            if self.get().is_some_and(|rate| arrived > USED * rate) {
+                self.time /= 2.0;
+                self.is_lifted = true;
+            }
         }
     }
 
@@ -192,6 +230,25 @@ mod tests {
             flow.packets(1, 39_000 + 50_000 * packet, 1_000, false);
         }
         assert!(flow.rate() < 10.1, "{}", flow.rate());
+    }
+
+    #[test]
+    fn what_small_frames_cannot_show_doubles_each_second_while_they_use_it() {
+        let mut flow = Flow::new();
+        // A packet in 50 ms, without a pause: 0.2 in ten milliseconds.
+        flow.packets(40, 0, 50_000, true);
+        assert!((flow.rate() - 0.2).abs() < 0.01, "{}", flow.rate());
+        let mut at = 2_000_000;
+        let mut second = |flow: &mut Flow, packets: u64| {
+            for _ in 0..packets {
+                flow.packets(1, at, 1_000, false);
+                at += 1_000_000 / packets;
+            }
+        };
+        (0..4).for_each(|_| second(&mut flow, 20));
+        assert!((flow.rate() - 0.8).abs() < 0.01, "0.2 are used, more than a third of 0.4: {}", flow.rate());
+        (0..4).for_each(|_| second(&mut flow, 60));
+        assert!((flow.rate() - 3.2).abs() < 0.01, "0.6 are used: {}", flow.rate());
     }
 
     #[test]
