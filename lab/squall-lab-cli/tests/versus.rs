@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::path::Path;
+use std::{ffi::OsStr, path::Path};
 
 use common::{Scratch, failure, lab, run, shell_is_possible};
 use squall_testing::{assert_duration, in_real_time};
@@ -23,6 +23,17 @@ fn compared(
     transports: &[&str],
     time: &str,
 ) -> (Vec<serde_json::Value>, String) {
+    compared_with(scratch, scenario, transports, time, &[])
+}
+
+/// The same with more options.
+fn compared_with(
+    scratch: &Scratch,
+    scenario: &Path,
+    transports: &[&str],
+    time: &str,
+    more: &[&OsStr],
+) -> (Vec<serde_json::Value>, String) {
     let json = scratch.path("figures.json");
     let output = lab()
         // `in_real_time` repeats a measurement that the machine spoils.
@@ -30,6 +41,7 @@ fn compared(
         .args(["--transport", &transports.join(",")])
         .args(["--scenario".as_ref(), scenario.as_os_str(), "--json".as_ref(), json.as_os_str()])
         .args(["--log".as_ref(), scratch.path("log").as_os_str()])
+        .args(more)
         .output()
         .expect("the program starts");
     assert_eq!(output.status.code(), Some(0), "{}", failure(&output).0);
@@ -148,6 +160,64 @@ fn a_video_is_carried_at_its_own_rate_with_each_seed() {
         let bytes = |run: usize| figures[run]["link_bytes"][0][1].as_u64();
         assert_ne!(bytes(0), bytes(1), "sizes follow the seed");
     });
+}
+
+/// A contender that is Squall's own tunnel, by its commands.
+const TUNNEL: &str = r#"
+[[contender]]
+name = "own-tunnel"
+client = ["SQUALL", "tunnel", "--to", "{server}:{port}", "--insecure", "--token", "a-token-of-the-test",
+          "--in", "stream=udp://127.0.0.1:{source},media=rtp,latency={latency}ms"]
+server = ["SQUALL", "tunnel", "--listen", "{server1}:{port}", "--token", "a-token-of-the-test",
+          "--out", "stream=udp://127.0.0.1:{sink}"]
+server_setup = [["test", "-d", "{folder}"]]
+"#;
+
+#[test]
+fn a_file_adds_programs() {
+    in_real_time(|| {
+        if !shell_is_possible() {
+            return;
+        }
+        let scratch = Scratch::new("versus-file");
+        let scenario = scratch.write(
+            "one.toml",
+            br#"
+            name = "one"
+            duration = "60s"
+            schedulers = ["minrtt"]
+            path = [{ name = "wifi", rate = "20mbps", delay = "5ms" }]
+            flow = [{ name = "frames", kind = "bulk" }]
+        "#,
+        );
+        let squall = Path::new(env!("CARGO_BIN_EXE_squall-lab")).with_file_name("squall");
+        let tunnel = TUNNEL.replace("SQUALL", &squall.display().to_string()).replace("{server1}", "{server}");
+        let file = scratch.write("more.toml", tunnel.as_bytes());
+        let more = ["--contenders".as_ref(), file.as_os_str()];
+        let (figures, table) = compared_with(&scratch, &scenario, &["own-tunnel"], "1s", &more);
+        assert!(figures[0]["contender"] == "own-tunnel" && table.contains("own-tunnel"), "{table}");
+        assert_duration!(figures[0]["in_300_ms"].as_f64() >= Some(0.9), "{}", figures[0]);
+    });
+}
+
+#[test]
+fn mistakes_in_a_file_of_contenders_have_a_place() {
+    let scratch = Scratch::new("versus-mistakes");
+    let scenario = scratch.write(
+        "one.toml",
+        b"name='one'\nduration='60s'\nschedulers=['minrtt']\npath=[{name='wifi'}]\nflow=[{name='f',kind='bulk'}]\n",
+    );
+    for (text, expected) in [
+        ("[[contender]]\nname = 'x'\nclient = 'y'\n", "more.toml:3: "),
+        (&TUNNEL.replace("{server1}", "{server2}"), "there is no {server2} with 1 links"),
+        (&TUNNEL.replace("own-tunnel", "mptcp"), "contender \"mptcp\""),
+    ] {
+        let file = scratch.write("more.toml", text.as_bytes()).display().to_string();
+        let scenario = scenario.display().to_string();
+        let (said, code) = failure(&run(["versus", "--contenders", &file, "--scenario", &scenario]));
+        assert!(said.contains(expected) && said.lines().count() == 1, "{said}");
+        assert_eq!(code, Some(2));
+    }
 }
 
 #[test]

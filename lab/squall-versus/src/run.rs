@@ -65,7 +65,7 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
     let program = |end: End| -> anyhow::Result<Program> {
         let spec = SideSpec {
             end,
-            transport: plan.transport,
+            transport: plan.transport.clone(),
             stream: plan.stream,
             time_ms: plan.time.as_millis() as u64,
             latency_ms: frames::latency(plan.scenario).as_millis() as u64,
@@ -104,7 +104,7 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
     let start = Duration::from_micros(near.started_us.saturating_sub(links_began));
     let best = Best::of(plan.scenario, plan.seed, start, plan.stream, &packets)?;
     let (scenario, stream, transport, seed) =
-        (plan.scenario.name.clone(), plan.stream, plan.transport, plan.seed);
+        (plan.scenario.name.clone(), plan.stream, plan.transport.name().to_owned(), plan.seed);
     Ok(Figures::of(Run { scenario, stream, transport, seed, best }, &near, &far, &report, invalid))
 }
 

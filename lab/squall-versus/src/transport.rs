@@ -1,24 +1,31 @@
 //! The transports that are compared.
 
 use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
 };
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
+
+use crate::carrier::Programs;
+
+/// Longest name of a contender: names are those of folders too.
+const MAX_NAME: usize = 64;
 
 /// A way to carry the stream, by its name in tables and options.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transport {
-    name: &'static str,
+    name: Cow<'static, str>,
     pub(crate) carrier: Carrier,
 }
 
 /// What carries the stream, with its settings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Carrier {
     /// Squall's tunnel with this scheduler and congestion control. STORM uses the radios where there are some.
-    Squall { scheduler: &'static str, congestion: &'static str },
+    Squall { scheduler: Cow<'static, str>, congestion: Cow<'static, str> },
     /// The multipath QUIC under Squall as it is, a stream for each frame: on all links, or on the first alone.
     Noq { multipath: bool },
     /// Nothing: plain datagrams on the first link alone.
@@ -28,13 +35,21 @@ pub(crate) enum Carrier {
     /// SRT on the first link alone, with a buffer of this many milliseconds.
     Srt { buffer_ms: u32 },
     /// SRT's group of this kind on all links.
-    SrtGroup { kind: &'static str, buffer_ms: u32 },
+    SrtGroup { kind: Cow<'static, str>, buffer_ms: u32 },
     /// RIST on all links.
     Rist { mode: RistMode, buffer_ms: u32 },
+    /// Programs of another project.
+    Programs(Programs),
+}
+
+impl Carrier {
+    const fn squall(scheduler: &'static str, congestion: &'static str) -> Self {
+        Self::Squall { scheduler: Cow::Borrowed(scheduler), congestion: Cow::Borrowed(congestion) }
+    }
 }
 
 /// What RIST does with several links.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RistMode {
     /// Every packet on every link.
     Duplicate,
@@ -42,46 +57,44 @@ pub(crate) enum RistMode {
     Balanced,
 }
 
-impl Serialize for Transport {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name)
-    }
+/// A file of contenders.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    contender: Vec<Contender>,
 }
 
-impl<'de> Deserialize<'de> for Transport {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.try_into().map_err(de::Error::custom)
-    }
-}
-
-impl TryFrom<String> for Transport {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Self, String> {
-        Self::named(&name).ok_or_else(|| {
-            let known = Self::ALL.map(Self::name).join(", ");
-            format!("no transport is called {name:?}; there are {known}")
-        })
-    }
+/// An entry of such a file: a name, and commands.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Contender {
+    name: String,
+    client: Vec<String>,
+    server: Vec<String>,
+    #[serde(default)]
+    client_setup: Vec<Vec<String>>,
+    #[serde(default)]
+    server_setup: Vec<Vec<String>>,
 }
 
 impl Transport {
     /// All of them, in the order of tables.
     pub const ALL: [Self; 17] = [
         // The defaults of the tunnel.
-        Self::new("squall", Carrier::Squall { scheduler: "squall", congestion: "steady" }),
-        Self::new("squall-minrtt", Carrier::Squall { scheduler: "minrtt", congestion: "steady" }),
-        Self::new("squall-minrtt-cubic", Carrier::Squall { scheduler: "minrtt", congestion: "cubic" }),
-        Self::new("squall-minrtt-salsify", Carrier::Squall { scheduler: "minrtt", congestion: "salsify" }),
-        Self::new("squall-storm", Carrier::Squall { scheduler: "storm", congestion: "steady" }),
+        Self::new("squall", Carrier::squall("squall", "steady")),
+        Self::new("squall-minrtt", Carrier::squall("minrtt", "steady")),
+        Self::new("squall-minrtt-cubic", Carrier::squall("minrtt", "cubic")),
+        Self::new("squall-minrtt-salsify", Carrier::squall("minrtt", "salsify")),
+        Self::new("squall-storm", Carrier::squall("storm", "steady")),
         Self::new("noq-multipath", Carrier::Noq { multipath: true }),
         Self::new("quic-single", Carrier::Noq { multipath: false }),
         Self::new("udp-single", Carrier::Udp),
         Self::new("mptcp", Carrier::Mptcp),
         Self::new("srt-120ms", Carrier::Srt { buffer_ms: 120 }),
         Self::new("srt-250ms", Carrier::Srt { buffer_ms: 250 }),
-        Self::new("srt-broadcast", Carrier::SrtGroup { kind: "broadcast", buffer_ms: 250 }),
-        Self::new("srt-backup", Carrier::SrtGroup { kind: "backup", buffer_ms: 250 }),
+        Self::new("srt-broadcast", Carrier::SrtGroup { kind: Cow::Borrowed("broadcast"), buffer_ms: 250 }),
+        Self::new("srt-backup", Carrier::SrtGroup { kind: Cow::Borrowed("backup"), buffer_ms: 250 }),
         Self::new("rist-duplicate-120ms", Carrier::Rist { mode: RistMode::Duplicate, buffer_ms: 120 }),
         Self::new("rist-duplicate-250ms", Carrier::Rist { mode: RistMode::Duplicate, buffer_ms: 250 }),
         Self::new("rist-balanced-120ms", Carrier::Rist { mode: RistMode::Balanced, buffer_ms: 120 }),
@@ -89,12 +102,12 @@ impl Transport {
     ];
 
     const fn new(name: &'static str, carrier: Carrier) -> Self {
-        Self { name, carrier }
+        Self { name: Cow::Borrowed(name), carrier }
     }
 
     /// Its name in tables and options.
-    pub fn name(self) -> &'static str {
-        self.name
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The one with this name.
@@ -102,9 +115,48 @@ impl Transport {
         Self::ALL.into_iter().find(|transport| transport.name() == name)
     }
 
+    /// Those of a file of contenders, with names of their own.
+    ///
+    /// # Errors
+    ///
+    /// In a line, with the place in the text.
+    pub fn contenders(text: &str) -> Result<Vec<Self>, String> {
+        let file: File = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+            format!("{line}: {}", error.message().replace('\n', ", "))
+        })?;
+        let mut contenders: Vec<Self> = Vec::new();
+        for Contender { name, client, server, client_setup, server_setup } in file.contender {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+            if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_plain) {
+                return Err(format!(
+                    " contender {name:?}: a name has 1 to {MAX_NAME} letters, digits, '-', '_' or '.'"
+                ));
+            }
+            if Self::named(&name).is_some() || contenders.iter().any(|other| other.name == name) {
+                return Err(format!(" contender {name:?}: there is one of this name already"));
+            }
+            let carrier = Carrier::Programs(Programs { client, server, client_setup, server_setup });
+            contenders.push(Self { name: name.into(), carrier });
+        }
+        if contenders.is_empty() { Err(" no [[contender]] is in it".to_owned()) } else { Ok(contenders) }
+    }
+
+    /// # Errors
+    ///
+    /// If it cannot run over this number of links, as its commands name others.
+    pub fn check(&self, links: usize) -> Result<(), String> {
+        match &self.carrier {
+            Carrier::Programs(programs) => {
+                programs.check(links).map_err(|error| format!("contender {:?}: {error:#}", self.name))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What is missing to run it; `None` if nothing is.
-    pub fn missing(self) -> Option<String> {
-        match self.carrier {
+    pub fn missing(&self) -> Option<String> {
+        match &self.carrier {
             Carrier::Squall { .. } | Carrier::Noq { .. } | Carrier::Udp => None,
             Carrier::Mptcp => {
                 let socket = socket2::Socket::new(
@@ -121,19 +173,25 @@ impl Transport {
             Carrier::SrtGroup { .. } => needs("srt-live-transmit", "srt-tools")
                 .or_else(|| (!takes_groups()).then(|| NO_GROUPS.to_owned())),
             Carrier::Rist { .. } => needs("ristsender", "rist-tools"),
+            Carrier::Programs(programs) => programs
+                .needed()
+                .into_iter()
+                .find(|program| !is_installed(program))
+                .map(|program| format!("{program} is not installed")),
         }
     }
 }
 
 /// What is to be installed if there is no such program.
 fn needs(program: &str, package: &str) -> Option<String> {
-    let found = Command::new(program)
-        .arg("--help")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    found.is_err().then(|| format!("{program} is not installed: apt-get install {package}"))
+    (!is_installed(program)).then(|| format!("{program} is not installed: apt-get install {package}"))
+}
+
+/// Whether the system finds such a program.
+fn is_installed(program: &str) -> bool {
+    let is_file = |folder: PathBuf| folder.join(program).is_file();
+    program.contains('/') && Path::new(program).is_file()
+        || std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(is_file))
 }
 
 const NO_GROUPS: &str =
@@ -154,4 +212,41 @@ fn takes_groups() -> bool {
     let _ = tool.kill();
     let _ = tool.wait();
     works
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "[[contender]]\nname = 'cat'\nclient = ['cat', '{source}']\nserver = ['cat']\n";
+
+    #[test]
+    fn a_file_adds_contenders() {
+        let file = format!("{ONE}client_setup = [['ip', 'link', 'show', '{{client2}}']]\n");
+        let [cat] = &Transport::contenders(&file).expect("is valid")[..] else { panic!("one") };
+        assert_eq!(cat.name(), "cat");
+        assert_eq!(cat.check(2), Ok(()));
+        let error = cat.check(1).expect_err("there is no second link");
+        assert!(error.contains("contender \"cat\"") && error.contains("{client2}"), "{error}");
+        let missing = format!("{ONE}server_setup = [['/no/such/program']]\n");
+        let [cat] = &Transport::contenders(&missing).expect("is valid")[..] else { panic!("one") };
+        assert_eq!(cat.missing().as_deref(), Some("/no/such/program is not installed"));
+        let words = serde_json::to_string(cat).expect("is text");
+        assert_eq!(&serde_json::from_str::<Transport>(&words).expect("is one"), cat);
+    }
+
+    #[test]
+    fn mistakes_in_it_have_a_line() {
+        for (file, error) in [
+            ("", "no [[contender]]"),
+            (&ONE.replace("client", "cleint"), "3: unknown field `cleint`"),
+            (&ONE.replace("['cat']", "'cat'"), "4: "),
+            (&ONE.replace("'cat'\n", "'a cat'\n"), "contender \"a cat\": a name"),
+            (&ONE.replace("'cat'\n", "'mptcp'\n"), "contender \"mptcp\": there is one"),
+            (&[ONE, ONE].concat(), "contender \"cat\": there is one"),
+        ] {
+            let said = Transport::contenders(file).expect_err("is none");
+            assert!(said.contains(error) && !said.contains('\n'), "{said}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 mod machine;
 
 use std::{
+    fmt::Display,
     io::{IsTerminal as _, stderr},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -53,8 +54,11 @@ pub(crate) struct VersusArgs {
     #[arg(long, value_name = "SCENARIO.toml", value_delimiter = ',')]
     scenario: Vec<PathBuf>,
     /// Transports instead of all
-    #[arg(long, alias = "contender", value_name = "NAMES", value_delimiter = ',', value_parser = |name: &str| Transport::try_from(name.to_owned()))]
-    transport: Vec<Transport>,
+    #[arg(long, alias = "contender", value_name = "NAMES", value_delimiter = ',')]
+    transport: Vec<String>,
+    /// More transports: programs of your own, each with its command at both ends; docs/versus.md describes the file
+    #[arg(long, value_name = "FILE.toml")]
+    contenders: Option<PathBuf>,
     /// Rates of the stream [default: that of the scenario's video; 30mbps,8mbps where it has none]
     #[arg(long, value_name = "RATES", value_delimiter = ',')]
     rate: Vec<Rate>,
@@ -110,20 +114,25 @@ const MAX_PAGE: u64 = 16 << 20;
 
 /// Runs the command.
 pub(crate) fn run(args: &VersusArgs) -> anyhow::Result<ExitCode> {
+    let known = known(args)?;
+    let wanted = wanted(args, &known)?;
     if args.list {
-        let line = |transport: Transport| {
+        let line = |transport: &Transport| {
             let missing = transport.missing().unwrap_or_else(|| "ready".to_owned());
             format!("{:<22}{missing}\n", transport.name())
         };
-        output::print(&Transport::ALL.map(line).concat())?;
+        output::print(&known.iter().map(line).collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
     let scenarios = scenarios(args)?;
+    for scenario in &scenarios {
+        wanted.iter().try_for_each(|transport| transport.check(scenario.paths.len())).map_err(usage)?;
+    }
     check_page(args)?;
     check_time(args, &scenarios)?;
     // Before there are threads.
     squall_shell::acquire().map_err(whole)?;
-    let (ready, left_out) = transports(args);
+    let (ready, left_out) = ready(wanted);
     let _awake = args.keep_awake.then(Awake::keep).transpose().map_err(whole)?;
     let (figures, failed) = measure(args, &scenarios, &ready)?;
     output::print(&text(&figures))?;
@@ -174,9 +183,36 @@ fn scenarios(args: &VersusArgs) -> anyhow::Result<Vec<Scenario>> {
     args.scenario.iter().map(|file| Scenario::load(file).map_err(usage)).collect()
 }
 
-/// Those who are ready, and those who are not with the reason.
-fn transports(args: &VersusArgs) -> (Vec<Transport>, Vec<String>) {
-    let wanted = if args.transport.is_empty() { Transport::ALL.to_vec() } else { args.transport.clone() };
+/// Largest file of contenders in bytes.
+const MAX_CONTENDERS: u64 = 1 << 20;
+
+/// All transports that there are.
+fn known(args: &VersusArgs) -> anyhow::Result<Vec<Transport>> {
+    let mut known = Transport::ALL.to_vec();
+    if let Some(file) = &args.contenders {
+        let at_file = |error: &dyn Display, between| usage(format!("{}{between}{error}", file.display()));
+        let text = squall_file::read_text(file, MAX_CONTENDERS).map_err(|error| at_file(&error, ": "))?;
+        known.extend(Transport::contenders(&text).map_err(|error| at_file(&error, ":"))?);
+    }
+    Ok(known)
+}
+
+/// Those that were named, or all.
+fn wanted(args: &VersusArgs, known: &[Transport]) -> anyhow::Result<Vec<Transport>> {
+    if args.transport.is_empty() {
+        return Ok(known.to_vec());
+    }
+    let named = |name: &String| {
+        known.iter().find(|transport| transport.name() == name).cloned().ok_or_else(|| {
+            let names: Vec<&str> = known.iter().map(Transport::name).collect();
+            usage(format!("no transport is called {name:?}; there are {}", names.join(", ")))
+        })
+    };
+    args.transport.iter().map(named).collect()
+}
+
+/// Those that are ready, and those that are not with the reason.
+fn ready(wanted: Vec<Transport>) -> (Vec<Transport>, Vec<String>) {
     let (mut ready, mut left_out) = (Vec::new(), Vec::new());
     for transport in wanted {
         match transport.missing() {
@@ -229,13 +265,13 @@ fn measure(
     let mut plans = Vec::new();
     for scenario in scenarios {
         for stream in streams(args, scenario) {
-            for &transport in ready {
+            for transport in ready {
                 for &seed in seeds(args, scenario) {
                     let rate = Rate::from_bps(stream.rate_bps);
                     let name = format!("{}-{rate}-{}-{seed}", scenario.name, transport.name());
                     let time = Duration::from_micros(args.time.micros());
                     let folder = log.join(&name);
-                    let (lab, squall) = (lab.clone(), squall.clone());
+                    let (lab, squall, transport) = (lab.clone(), squall.clone(), transport.clone());
                     plans.push((name, Plan { scenario, stream, transport, time, seed, lab, squall, folder }));
                 }
             }

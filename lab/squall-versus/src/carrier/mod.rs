@@ -2,6 +2,7 @@
 
 mod mptcp;
 mod noq;
+mod program;
 mod queue;
 mod rist;
 mod squall;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::program::Programs;
 use crate::{
     side::{End, SideSpec},
     transport::Carrier,
@@ -94,16 +96,16 @@ pub fn relay(relay: Relay, end: RelayEnd) -> anyhow::Result<()> {
 /// If the path of the folder cannot be an argument of a program.
 pub(crate) fn programs(spec: &SideSpec) -> anyhow::Result<(Vec<Run>, Run)> {
     let relay = |relay, links| Run::relay(&spec.lab, relay, relay_end(spec, links));
-    let carrier = spec.transport.carrier;
-    let settings = if carrier == Carrier::Mptcp { mptcp::settings(spec) } else { Vec::new() };
-    let carries = match carrier {
+    let settings = if spec.transport.carrier == Carrier::Mptcp { mptcp::settings(spec) } else { Vec::new() };
+    let carries = match &spec.transport.carrier {
         Carrier::Squall { scheduler, congestion } => squall::tunnel(spec, scheduler, congestion),
-        Carrier::Noq { multipath } => relay(Relay::Noq, if multipath { spec.links } else { 1 })?,
+        Carrier::Noq { multipath } => relay(Relay::Noq, if *multipath { spec.links } else { 1 })?,
         Carrier::Udp => relay(Relay::Udp, 1)?,
         Carrier::Mptcp => relay(Relay::Mptcp, spec.links)?,
-        Carrier::Srt { buffer_ms } => srt::single(spec, buffer_ms),
-        Carrier::SrtGroup { kind, buffer_ms } => srt::group(spec, kind, buffer_ms),
-        Carrier::Rist { mode, buffer_ms } => rist::run(spec, mode, buffer_ms),
+        Carrier::Srt { buffer_ms } => srt::single(spec, *buffer_ms),
+        Carrier::SrtGroup { kind, buffer_ms } => srt::group(spec, kind, *buffer_ms),
+        Carrier::Rist { mode, buffer_ms } => rist::run(spec, *mode, *buffer_ms),
+        Carrier::Programs(programs) => return program::programs(spec, programs),
     };
     Ok((settings, carries))
 }

@@ -1,0 +1,162 @@
+//! Programs of other projects, from a file of contenders.
+
+use std::{collections::BTreeSet, path::Path};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use squall_shell::Addresses;
+
+use super::{PORT, Run, SINK_PORT, SOURCE_PORT};
+use crate::side::{End, SideSpec};
+
+/// Words of a command, the program first. Places in braces are filled in when it runs.
+type Words = Vec<String>;
+
+/// The commands of a contender at both ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Programs {
+    /// Takes the packets on the client's side.
+    pub(crate) client: Words,
+    /// Hands them to the sink on the server's side.
+    pub(crate) server: Words,
+    /// Commands that have to succeed before, one after the other.
+    pub(crate) client_setup: Vec<Words>,
+    /// See [`Self::client_setup`].
+    pub(crate) server_setup: Vec<Words>,
+}
+
+/// The values of the places in commands.
+struct Values<'a> {
+    links: usize,
+    latency_ms: u64,
+    folder: &'a Path,
+}
+
+impl Values<'_> {
+    /// The names of all places.
+    const NAMES: &'static str = "client1, client2, ..., server1, server2, ..., clients, servers, server, port, source, sink, links, \
+                                 latency, folder";
+
+    fn of(&self, name: &str) -> Option<String> {
+        let all = |of: &dyn Fn(Addresses) -> String| {
+            (0..self.links).map(|link| of(Addresses::of(link))).collect::<Vec<_>>().join(",")
+        };
+        let one = |prefix: &str| {
+            let number: usize = name.strip_prefix(prefix)?.parse().ok()?;
+            (1..=self.links).contains(&number).then(|| Addresses::of(number - 1))
+        };
+        Some(match name {
+            "clients" => all(&|link| link.client().to_string()),
+            "servers" => all(&|link| format!("{}:{PORT}", link.server())),
+            "server" => squall_shell::server().to_string(),
+            "port" => PORT.to_string(),
+            "source" => SOURCE_PORT.to_string(),
+            "sink" => SINK_PORT.to_string(),
+            "links" => self.links.to_string(),
+            "latency" => self.latency_ms.to_string(),
+            "folder" => self.folder.display().to_string(),
+            _ => match (one("client"), one("server")) {
+                (Some(link), _) => link.client().to_string(),
+                (_, Some(link)) => link.server().to_string(),
+                _ => return None,
+            },
+        })
+    }
+
+    /// A word with its places filled in.
+    fn fill(&self, word: &str) -> anyhow::Result<String> {
+        let (mut filled, mut rest) = (String::new(), word);
+        while let Some((before, after)) = rest.split_once('{') {
+            let (name, after) =
+                after.split_once('}').with_context(|| format!("{word:?}: a {{ without its }}"))?;
+            let value = self.of(name).with_context(|| {
+                format!(
+                    "{word:?}: there is no {{{name}}} with {} links; there are {}",
+                    self.links,
+                    Self::NAMES
+                )
+            })?;
+            filled += before;
+            filled += &value;
+            rest = after;
+        }
+        Ok(filled + rest)
+    }
+
+    fn run(&self, words: &Words) -> anyhow::Result<Run> {
+        let words = words.iter().map(|word| self.fill(word)).collect::<anyhow::Result<Vec<_>>>()?;
+        let (program, arguments) = words.split_first().context("a command is empty")?;
+        Ok(Run::new(program, arguments))
+    }
+}
+
+/// The commands of a side: those that prepare it, and the one that carries.
+pub(super) fn programs(spec: &SideSpec, programs: &Programs) -> anyhow::Result<(Vec<Run>, Run)> {
+    let values = Values { links: spec.links, latency_ms: spec.latency_ms, folder: &spec.folder };
+    let (setup, carries) = match spec.end {
+        End::Near => (&programs.client_setup, &programs.client),
+        End::Far => (&programs.server_setup, &programs.server),
+    };
+    let setup = setup.iter().map(|words| values.run(words)).collect::<anyhow::Result<_>>()?;
+    Ok((setup, values.run(carries)?))
+}
+
+impl Programs {
+    /// All commands.
+    fn commands(&self) -> impl Iterator<Item = &Words> {
+        let setup = self.client_setup.iter().chain(&self.server_setup);
+        setup.chain([&self.client, &self.server])
+    }
+
+    /// The programs that have to be installed.
+    pub(crate) fn needed(&self) -> BTreeSet<&str> {
+        self.commands().filter_map(|words| words.first()).map(String::as_str).collect()
+    }
+
+    /// # Errors
+    /// If a command has no program, or a place that there is not with this number of links.
+    pub(crate) fn check(&self, links: usize) -> anyhow::Result<()> {
+        let values = Values { links, latency_ms: 0, folder: Path::new("") };
+        self.commands().try_for_each(|words| values.run(words).map(drop))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(word: &str) -> Result<String, String> {
+        let values = Values { links: 2, latency_ms: 150, folder: Path::new("/tmp/log") };
+        values.fill(word).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn places_are_filled_in() {
+        for (word, expected) in [
+            ("--verbose", "--verbose"),
+            ("udp://127.0.0.1:{source}", "udp://127.0.0.1:5000"),
+            ("{client2}-{server1}:{port}", "10.77.2.2-10.77.1.1:7000"),
+            ("{clients} {servers}", "10.77.1.2,10.77.2.2 10.77.1.1:7000,10.77.2.1:7000"),
+            ("{server}:{sink}?latency={latency}&n={links}", "10.77.0.1:6000?latency=150&n=2"),
+            ("{folder}/key.pem", "/tmp/log/key.pem"),
+        ] {
+            assert_eq!(filled(word).as_deref(), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn other_places_are_refused() {
+        for word in ["{client3}", "{client0}", "{server03}", "{}", "{nothing}", "{ port }"] {
+            let error = filled(word).expect_err("there is no such place");
+            assert!(error.contains(word) && error.contains("2 links"), "{error}");
+        }
+        assert_eq!(filled("a{port").unwrap_err(), "\"a{port\": a { without its }");
+        let empty = Programs {
+            client: vec!["cat".into()],
+            server: Vec::new(),
+            client_setup: Vec::new(),
+            server_setup: Vec::new(),
+        };
+        assert_eq!(empty.check(1).unwrap_err().to_string(), "a command is empty");
+    }
+}
