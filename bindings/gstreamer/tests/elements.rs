@@ -163,7 +163,7 @@ fn a_wrong_value_is_one_error_that_names_the_property() {
             assert_names(&errors(&element, Duration::from_secs(2)), "listen");
         }
     }
-    for encoder in ["nobody", "sink.nothing", "sink.latency/x", "sink.token", "sink"] {
+    for encoder in ["missing", "sink.nothing", "sink.latency/x", "sink.token", "sink"] {
         let sink = element("squallsink");
         sink.set_property("name", "sink");
         sink.set_property("address", "192.0.2.1:5000");

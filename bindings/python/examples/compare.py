@@ -18,7 +18,7 @@ SCHEDULERS = ["minrtt", "ecf", "redundant", "squall"]
 
 
 def scenario(loss: float) -> lab.Scenario:
-    """Video of 8 Mbps over Wi-Fi and LTE that lose so many percent."""
+    """Video of 8 Mbps over Wi-Fi and LTE, which both lose this percentage of packets."""
     return lab.parse(
         {
             "name": f"{loss} %",

@@ -52,9 +52,11 @@ const NAMES: [(&str, &str); 14] = [
 ];
 
 /// Occurrences that stay: a file or folder, one of the words, and the reason.
-const EXCEPTIONS: [(&str, &str, &str); 13] = [
+const EXCEPTIONS: [(&str, &str, &str); 15] = [
     ("crates/squall-testing/tests/words.rs", "", "the list itself"),
     ("crates/squall-testing/tests/public_api.rs", "visit", "syn's trait"),
+    ("bindings/android/src/main/java/dev/squall/android/NetworkBinder.java", "parcel", "Android's class"),
+    ("bindings/android/src/test/java/dev/squall/android/ShadowDescriptor.java", "parcel", "Android's class"),
     ("lab/squall-lab-cli/src/versus", "contender", "an alias of --transport"),
     ("lab/squall-lab-cli/tests/versus.rs", "contender", "the alias, and a field in JSON"),
     ("lab/squall-versus/src/figures.rs", "contender", "a field in JSON"),
@@ -80,7 +82,7 @@ fn files(folder: &str, ending: &str, depth: usize) -> Vec<String> {
     {
         let name = entry.file_name().into_string().expect("is UTF-8");
         let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
-        if entry.path().is_dir() && depth > 0 {
+        if entry.path().is_dir() && depth > 0 && !path.ends_with("/target") {
             found.append(&mut files(&path, ending, depth - 1));
         } else if path.ends_with(ending) {
             found.push(path);
@@ -91,7 +93,10 @@ fn files(folder: &str, ending: &str, depth: usize) -> Vec<String> {
 }
 
 fn documents() -> Vec<String> {
-    ["", "docs", "fuzz", "traffic"].into_iter().flat_map(|folder| files(folder, ".md", 0)).collect()
+    ["", "docs", "fuzz", "traffic", "bindings/python"]
+        .into_iter()
+        .flat_map(|folder| files(folder, ".md", 0))
+        .collect()
 }
 
 /// Scenarios, whose texts appear in reports, and the files of the service, the build and the scripts.
@@ -102,7 +107,10 @@ fn configuration() -> Vec<String> {
 }
 
 fn code() -> Vec<String> {
-    ["crates", "lab"].into_iter().flat_map(|folder| files(folder, ".rs", 20)).collect()
+    let rust = ["crates", "lab", "bindings"].into_iter().flat_map(|folder| files(folder, ".rs", 20));
+    let others =
+        [".c", ".h", ".java", ".py", ".pyi"].into_iter().flat_map(|kind| files("bindings", kind, 20));
+    rust.chain(others).collect()
 }
 
 /// A word in lower case with its line. Punctuation that ends a phrase is a word of its own.

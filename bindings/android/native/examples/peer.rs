@@ -1,7 +1,7 @@
-//! The server of the library's tests: takes one session after the other, tells what arrives, sends it back.
+//! The server of the library's tests: accepts sessions, reports the blocks that arrive, and sends them back.
 //!
 //! It writes lines: `listening ADDRESS FINGERPRINT`, then for each block `block CHANNEL PRIORITY LENGTH SUM`,
-//! and `closed REASON` for each session. It ends with its standard input.
+//! and `closed REASON` for each session. It exits when its standard input ends.
 
 use std::{
     io::{Read as _, Write as _},
@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let endpoint = Endpoint::listen("127.0.0.1:0", &identity.server_tls()?, Config::default())?;
     say(&format!("listening {} {}", endpoint.local_addrs()[0], identity.fingerprint()));
     std::thread::spawn(|| {
-        // Whoever started it is gone when its input ends.
+        // The process that started this one is gone when the input ends.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(0);
     });
@@ -42,6 +42,6 @@ async fn serve(session: Session) {
 
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // Nobody reads any more when the test is over.
+    // No process reads the output once the test is over.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }

@@ -1,4 +1,4 @@
-//! From Java's wishes to a request for a session.
+//! Converts Java's arguments into a request for a session.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use squall::{Config, Connect, Trust, pki_types::CertificateDer};
 
 use crate::error::Failure;
 
-/// What Java asks for. What it leaves out is as in [`Config`] and [`Connect`].
+/// The arguments from Java. Those left out have the defaults of [`Config`] and [`Connect`].
 pub(crate) struct Wishes {
     /// `host:port`.
     pub(crate) host: String,
-    /// Name that the certificate must bear.
+    /// Name that the certificate must have.
     pub(crate) server_name: Option<String>,
     /// The certificate's fingerprint; instead of `roots`.
     pub(crate) fingerprint: Option<String>,
@@ -20,14 +20,14 @@ pub(crate) struct Wishes {
     pub(crate) scheduler: Option<String>,
     /// Congestion control by name.
     pub(crate) congestion: Option<String>,
-    /// For the handshake, in microseconds; 0 for the default.
+    /// Timeout of the handshake in microseconds; 0 for the default.
     pub(crate) connect_timeout: i64,
-    /// For silence, in microseconds; 0 for the default.
+    /// Idle timeout in microseconds; 0 for the default.
     pub(crate) idle_timeout: i64,
 }
 
 impl Wishes {
-    /// The request and the settings.
+    /// Checks the arguments; returns the request and the settings.
     pub(crate) fn resolve(self) -> Result<(Connect, Config), Failure> {
         let mut config = Config::default();
         if let Some(description) = &self.scheduler {
@@ -54,7 +54,7 @@ impl Wishes {
 fn trust(fingerprint: Option<&str>, roots: Vec<Vec<u8>>) -> Result<Trust, Failure> {
     match fingerprint {
         Some(text) => Ok(Trust::Pinned(text.parse().map_err(argument::<squall::FingerprintError>)?)),
-        // Nobody is trusted by leaving everything out.
+        // Leaving out both does not mean that every server is trusted.
         None if roots.is_empty() => {
             Err(Failure::Argument("neither a fingerprint nor roots were given".into()))
         }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_in_a_line() {
+    fn mistakes_are_reported_in_one_line() {
         let line = refusal(Wishes { scheduler: Some("fastest".into()), ..wishes() });
         assert!(line.contains("'fastest'"), "{line}");
         let line = refusal(Wishes { congestion: Some("vegas".into()), ..wishes() });

@@ -1,4 +1,4 @@
-//! What goes wrong, as Java sees it.
+//! Failures, and the exceptions that report them to Java.
 
 use std::any::Any;
 
@@ -8,7 +8,7 @@ use squall_bindings::{Code, defect};
 /// Why a call fails.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// In JNI itself, or an exception that is on its way already.
+    /// An error of JNI itself, or an exception that is pending already.
     Jni(jni::errors::Error),
     /// A `SquallException` with this line.
     Squall(String),
@@ -19,12 +19,12 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// A number that stands for nothing, or nothing any more.
+    /// A number that identifies nothing, or nothing any more.
     pub(crate) fn closed(what: &str) -> Self {
         Self::Squall(format!("{what} is closed"))
     }
 
-    /// Anything that tells of itself in one line.
+    /// Any error that describes itself in one line.
     #[expect(clippy::needless_pass_by_value, reason = "passed to `map_err`")]
     pub(crate) fn of(error: impl ToString) -> Self {
         Self::Squall(error.to_string())
@@ -47,7 +47,7 @@ impl From<squall_bindings::Failure> for Failure {
     }
 }
 
-/// Throws what failed, and returns null or 0.
+/// Throws the failure as an exception, and returns null or 0.
 pub(crate) struct Throw;
 
 impl<T: Default> ErrorPolicy<T, Failure> for Throw {
@@ -82,7 +82,7 @@ impl<T: Default> ErrorPolicy<T, Failure> for Throw {
     }
 }
 
-/// Throwing counts as an error of JNI; here it is what was asked for.
+/// JNI reports a thrown exception as an error; here it is the intended result.
 fn throw<T: Default>(
     env: &mut Env<'_>,
     class: &jni::strings::JNIStr,

@@ -1,5 +1,5 @@
-//! The functions behind `dev.squall.core.Native`, in its order. Each turns arguments into Rust's and has
-//! another module do the work.
+//! The functions behind `dev.squall.core.Native`, in its order. Each converts its arguments to Rust and calls
+//! another module.
 
 #![expect(unsafe_code, reason = "Java finds functions by their unmangled names")]
 
@@ -34,7 +34,7 @@ fn longs(env: &Env<'_>, array: &JLongArray<'_>) -> Result<Vec<i64>, Failure> {
     Ok(numbers)
 }
 
-/// A time span; none if negative.
+/// A time span; zero if negative.
 fn micros(micros: jlong) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
@@ -48,7 +48,7 @@ fn certificates<'local>(
     }
     let mut all = Vec::new();
     for index in 0..roots.len(env)? {
-        // One at a time: there are more than a hundred, and room for few references.
+        // One frame each: there are more than a hundred certificates, but room for few local references.
         let one = env.with_local_frame(4, |env| {
             let bytes = roots.get_element(env, index)?;
             env.convert_byte_array(&bytes)
@@ -58,7 +58,7 @@ fn certificates<'local>(
     Ok(all)
 }
 
-/// The one that callbacks of the system run through: no object is made, nothing waited for, Java not called.
+/// Called by Android's callbacks: it creates no object, never waits, and does not call Java.
 #[unsafe(no_mangle)]
 extern "system" fn Java_dev_squall_core_Native_radioPush(
     _: EnvUnowned<'_>,
@@ -72,14 +72,15 @@ extern "system" fn Java_dev_squall_core_Native_radioPush(
     sinr: jdouble,
     rssi: jdouble,
 ) -> jboolean {
-    let told = |level: f64| (!level.is_nan()).then_some(level);
+    let level = |value: f64| (!value.is_nan()).then_some(value);
     let technology = Technology::from_code(u8::try_from(technology).unwrap_or(0));
-    let (rsrp, rsrq, sinr, rssi) = (told(rsrp), told(rsrq), told(sinr), told(rssi));
+    let (rsrp, rsrq, sinr, rssi) = (level(rsrp), level(rsrq), level(sinr), level(rssi));
     let reading = Reading { at: 0, technology, disconnected, rsrp, rsrq, sinr, rssi };
     std::panic::catch_unwind(|| radio::push(radio, micros(age), reading)).unwrap_or(false)
 }
 
-/// Functions of `dev.squall.core.Native`, with the environment as the first argument. An error or a panic becomes an exception.
+/// Functions of `dev.squall.core.Native`, with the environment as the first argument. An error or a panic
+/// becomes an exception.
 macro_rules! exports {
     ($(fn $name:ident($env:tt $(, $arg:ident: $kind:ty)* $(,)?) $(-> $result:ty)? $work:block)*) => { $(
         #[unsafe(no_mangle)]

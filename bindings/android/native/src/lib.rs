@@ -1,11 +1,10 @@
 //! The native half of Squall's Android library: what `dev.squall.core.Native` calls.
 //!
-//! Java holds numbers, never pointers. A number stands for a radio (`radio`), a network (`network`) or a
-//! session (`session`), and for nothing once that is closed: numbers are not used twice, so a call that
-//! comes too late is an exception and nothing worse. Whatever fails here becomes an exception with one line
-//! that says why (`error`); a panic does as well.
+//! Java holds numbers, never pointers. A number identifies a radio (`radio`), a network (`network`) or a
+//! session (`session`) until that is closed. Numbers are never reused, so a late call is an exception and
+//! nothing worse. Every failure, including a panic, becomes an exception with a one-line reason (`error`).
 //!
-//! Only `exports` and `buffer` know of raw JNI.
+//! Only `exports` and `buffer` use raw JNI.
 
 #![cfg(unix)]
 

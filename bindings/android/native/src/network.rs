@@ -1,4 +1,4 @@
-//! Networks of Android: told of by Java, which also binds sockets to them.
+//! Android's networks. Java reports them, and binds sockets to them.
 
 use std::{
     io,
@@ -22,7 +22,7 @@ use crate::error::Failure;
 
 static NETWORKS: Table<Mutex<Network>> = Table::new();
 
-/// Enters a network. `binder` is a `dev.squall.core.SocketBinder`.
+/// Opens a network. `binder` is a `dev.squall.core.SocketBinder`.
 pub(crate) fn open(env: &Env<'_>, name: String, binder: &JObject<'_>) -> Result<i64, Failure> {
     if binder.is_null() {
         return Err(Failure::Argument("the binder is null".into()));
@@ -32,7 +32,7 @@ pub(crate) fn open(env: &Env<'_>, name: String, binder: &JObject<'_>) -> Result<
     Ok(NETWORKS.insert(Mutex::new(network)))
 }
 
-/// Sets what is known of a network by now. Takes effect with the next [`plan`].
+/// Sets the addresses of a network, and whether it is metered. Takes effect with the next [`plan`].
 pub(crate) fn update(number: i64, addresses: &str, metered: bool) -> Result<(), Failure> {
     let network = NETWORKS.get(number).ok_or_else(|| Failure::closed("the network"))?;
     let addresses = parse_addresses(addresses)?;
@@ -41,12 +41,12 @@ pub(crate) fn update(number: i64, addresses: &str, metered: bool) -> Result<(), 
     Ok(())
 }
 
-/// Forgets a network. Paths over it stay until a session is given a plan without it.
+/// Closes a network. Paths over it stay until their session gets a plan without it.
 pub(crate) fn close(number: i64) {
     NETWORKS.remove(number);
 }
 
-/// The networks of these numbers, without those that were closed meanwhile.
+/// The networks of these numbers, without those that have been closed.
 pub(crate) fn plan(numbers: &[i64]) -> Interfaces {
     let open = numbers.iter().filter_map(|number| NETWORKS.get(*number));
     let current = open.map(|network| network.lock().unwrap_or_else(PoisonError::into_inner).clone());
@@ -56,17 +56,17 @@ pub(crate) fn plan(numbers: &[i64]) -> Interfaces {
 /// Addresses as Java lists them, separated by spaces.
 fn parse_addresses(text: &str) -> Result<Vec<IpAddr>, Failure> {
     let parse = |word: &str| {
-        // A scope (`fe80::1%wlan0`) is of no use to the other side, nor here.
+        // A scope (`fe80::1%wlan0`) is meaningless to the other side, and not needed here.
         let address = word.split('%').next().unwrap_or(word);
         address.parse().map_err(|_| Failure::Argument(format!("'{word}' is not an IP address")))
     };
     text.split_whitespace().map(parse).collect()
 }
 
-/// Has Java bind a socket.
+/// Calls Java to bind a socket.
 fn bind(binder: &Global<JObject<'static>>, socket: &UdpSocket) -> io::Result<()> {
     let fd = socket.as_raw_fd();
-    // The runtime's threads stay out of the virtual machine otherwise: binding is rare.
+    // Binding is rare, so threads of the runtime are attached to the virtual machine only for it.
     let bound = JavaVM::singleton().and_then(|vm| {
         vm.attach_current_thread_for_scope(|env| {
             env.call_method(binder, jni_str!("bind"), jni_sig!("(I)V"), &[JValue::Int(fd)]).map(drop)

@@ -1,9 +1,9 @@
-//! Radios: where Java puts what Android says of the signal.
+//! Radios: Java stores Android's reports of the signal in them.
 //!
-//! A push must not wait, whatever other threads are at: callbacks of the system come in here, on the main
-//! thread if the application likes. So radios live in places that are there from the start, found without a
-//! lock, and a push is an attempt at the place's own lock, which only another push to the same radio or its
-//! end can hold for the nanoseconds they take, and then the stores of a [`Publisher`].
+//! A push must not wait for other threads: Android's callbacks arrive here, possibly on the main thread of the
+//! application. So radios live in places that exist from the start and are found without a lock. A push tries
+//! to take the place's own lock, then stores the reading through a [`Publisher`]. Only another push to the same
+//! radio, or the opening or closing of a radio, can hold that lock, for nanoseconds.
 
 use std::{
     hint,
@@ -16,15 +16,15 @@ use std::{
 
 use squall::signal::{Publisher, Reading, Subscriber, board};
 
-/// Radios at a time: two for every app component that could sensibly listen.
+/// Radios open at a time: two for every component of an application that could sensibly listen.
 const PLACES: usize = 32;
 
-/// How often a push tries to get the place to itself: some microseconds.
+/// How often a push tries to lock its place: some microseconds in all.
 const ATTEMPTS: usize = 256;
 
 static RADIOS: [Place; PLACES] = [const { Place::new() }; PLACES];
 
-/// Counts radios; a number is that count times [`PLACES`] plus the place.
+/// Counts radios; a radio's number is its count times [`PLACES`] plus its place.
 static OPENED: AtomicI64 = AtomicI64::new(0);
 
 struct Place {
@@ -40,7 +40,7 @@ impl Place {
     }
 }
 
-/// A new radio that has said nothing yet; `None` if there are too many.
+/// Opens a radio, which has no reading yet; `None` if too many are open.
 pub(crate) fn open() -> Option<i64> {
     RADIOS.iter().zip(0..).find_map(|(place, index)| {
         let mut publisher = lock(&place.publisher);
@@ -56,7 +56,7 @@ pub(crate) fn open() -> Option<i64> {
     })
 }
 
-/// Ends a radio. Sessions that went by it keep its last reading.
+/// Closes a radio. Sessions that used it keep its last reading.
 pub(crate) fn close(number: i64) {
     let Some(place) = place(number) else { return };
     let mut publisher = lock(&place.publisher);
@@ -67,8 +67,8 @@ pub(crate) fn close(number: i64) {
     }
 }
 
-/// Makes a reading of `age` the latest of a radio. Never waits. Says whether it did: not if the radio is
-/// closed, nor, in the same instant, for more than one of several pushes to it.
+/// Makes a reading of `age` the latest of a radio. Never waits. Returns whether it did: not if the radio is
+/// closed, and possibly not if other threads push to it at the same time.
 pub(crate) fn push(number: i64, age: Duration, reading: Reading) -> bool {
     let Some(place) = place(number) else { return false };
     let Some(mut publisher) = try_lock(&place.publisher) else { return false };
@@ -81,7 +81,7 @@ pub(crate) fn push(number: i64, age: Duration, reading: Reading) -> bool {
     true
 }
 
-/// The other side of a radio.
+/// The subscriber of a radio; `None` if the radio is closed.
 pub(crate) fn subscriber(number: i64) -> Option<Subscriber> {
     let place = place(number)?;
     let subscriber = lock(&place.subscriber);
@@ -89,10 +89,10 @@ pub(crate) fn subscriber(number: i64) -> Option<Subscriber> {
     subscriber.clone().filter(|_| current)
 }
 
-/// Microseconds since the library was first asked.
+/// Microseconds since an hour before the first call.
 pub(crate) fn now() -> u64 {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    // Readings from before are possible: leave them room.
+    // A reading may be older than the first call: the hour leaves room for its time.
     let since = ORIGIN.get_or_init(Instant::now).elapsed() + Duration::from_secs(3600);
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_stand_for_nothing_do_nothing() {
+    fn numbers_that_identify_nothing_do_nothing() {
         for number in [0, -1, i64::MIN, i64::MAX] {
             assert!(!push(number, Duration::ZERO, Reading::default()));
             assert!(subscriber(number).is_none());

@@ -9,9 +9,9 @@ use crate::{connect::Wishes, error::Failure, network, radio};
 
 static SESSIONS: Table<Session> = Table::new();
 
-/// What goes with the bytes of a block, as Java gives it.
+/// The options of a block, as Java passes them.
 pub(crate) struct Options {
-    /// In microseconds from now; 0 for none.
+    /// Microseconds from now; 0 for none.
     pub(crate) deadline: i64,
     pub(crate) priority: i32,
     pub(crate) reliable: bool,
@@ -19,8 +19,8 @@ pub(crate) struct Options {
     pub(crate) ordered: bool,
 }
 
-/// Connects over networks; waits until it has or has not. What it calls of Java runs on a thread of the runtime, not within
-/// this call of Java's.
+/// Connects over networks, and waits for the result. Callbacks into Java run on a thread of the runtime, not
+/// within this call.
 pub(crate) fn connect(wishes: Wishes, networks: &[i64]) -> Result<i64, Failure> {
     let (request, config) = wishes.resolve()?;
     let session = Session::connect(request.interfaces(network::plan(networks)), config)?;
@@ -28,7 +28,7 @@ pub(crate) fn connect(wishes: Wishes, networks: &[i64]) -> Result<i64, Failure> 
     Ok(SESSIONS.insert(session))
 }
 
-/// A number of Java's that is to be a priority or a channel.
+/// Converts a number from Java into a priority or a channel.
 fn option<N: TryFrom<i32>, T: TryFrom<N>>(what: &str, value: i32) -> Result<T, Failure> {
     let option = N::try_from(value).ok().and_then(|value| T::try_from(value).ok());
     option.ok_or_else(|| Failure::Argument(format!("there is no {what} {value}")))
@@ -49,30 +49,30 @@ pub(crate) fn send(number: i64, data: Vec<u8>, options: &Options) -> Result<i64,
         value: None,
         depends: Depends::Nothing,
     };
-    // An application that takes no events is not kept from sending: it goes without the fate.
+    // An application that takes no events may still send: the fate of the block is then not reported.
     let id = session.send(block, session.has_room_for_fate())?;
     // Ids count from 0.
     Ok(i64::try_from(id.0).unwrap_or(i64::MAX))
 }
 
-/// Takes a block back.
+/// Cancels a block.
 pub(crate) fn cancel(number: i64, block: i64) -> Result<(), Failure> {
     let block = u64::try_from(block).map_err(|_| Failure::Argument(format!("there is no block {block}")))?;
     get(number)?.up()?.cancel(BlockId(block));
     Ok(())
 }
 
-/// Waits for the next event; `None` if there is none in time.
+/// Waits for the next event; `None` if none arrives in time.
 pub(crate) fn next(number: i64, timeout: Duration) -> Result<Option<Event>, Failure> {
     Ok(get(number)?.next(timeout)?)
 }
 
-/// Has a session run over other networks from now on.
+/// Replaces the networks that a session uses.
 pub(crate) fn set_networks(number: i64, networks: &[i64]) -> Result<(), Failure> {
     Ok(get(number)?.set_interfaces(network::plan(networks))?)
 }
 
-/// Has a session go by a radio for all networks of a name; by none for 0.
+/// Sets the radio whose readings a session uses for all networks of a name; 0 for none.
 pub(crate) fn set_signal(number: i64, name: &str, radio: i64) -> Result<(), Failure> {
     let session = get(number)?.up()?;
     let signal = match radio {
@@ -82,7 +82,7 @@ pub(crate) fn set_signal(number: i64, name: &str, radio: i64) -> Result<(), Fail
     session.set_signal(name, signal).map_err(Failure::of)
 }
 
-/// Sets what may be sent over the networks of a name, in bytes; anything if negative.
+/// Sets how many bytes may be sent over the networks of a name; no limit if negative.
 pub(crate) fn set_budget(number: i64, name: &str, budget: i64) -> Result<(), Failure> {
     get(number)?.up()?.set_budget(name, u64::try_from(budget).ok()).map_err(Failure::of)
 }
@@ -92,19 +92,19 @@ pub(crate) fn paths(number: i64) -> Result<Vec<PathInfo>, Failure> {
     Ok(get(number)?.up()?.path_stats())
 }
 
-/// Waits until all blocks have ended, then closes the session; events can still be taken.
+/// Waits until all blocks have ended, then closes the session; events can still be read.
 pub(crate) fn finish(number: i64, timeout: Duration) -> Result<(), Failure> {
     Ok(get(number)?.finish(timeout)?)
 }
 
-/// Closes a session, if it is not closed yet. Its number stands for it until [`release`].
+/// Closes a session, if it is not closed yet. Its number stays valid until [`release`].
 pub(crate) fn close(number: i64, code: i32, reason: &str) {
     if let Some(session) = SESSIONS.get(number) {
         session.close(code.cast_unsigned(), reason);
     }
 }
 
-/// Lets a session go; a thread that waits for its events returns.
+/// Releases a session; a thread that waits for its events returns.
 pub(crate) fn release(number: i64) {
     if let Some(session) = SESSIONS.remove(number) {
         session.end();

@@ -139,7 +139,7 @@ class Session:
     def __aiter__(self) -> Session: ...
     def __anext__(self) -> Awaitable[Received]: ...
     def finish(self, timeout: float = 5.0) -> Awaitable[None]:
-        """Waits until every block has an outcome, at most so many seconds, then closes.
+        """Waits until every block has an outcome, at most ``timeout`` seconds, then closes.
 
         Raises:
             SessionError: some had none in time.
@@ -430,7 +430,7 @@ class Context:
     def blocks(self) -> list[Block]:
         """Every unfinished block, oldest first. Takes time in proportion to them."""
     def by_deadline(self, most: int | None = None) -> list[Block]:
-        """At most so many blocks with bytes to send, earliest deadline first, those without one last."""
+        """At most ``most`` blocks with bytes to send, earliest deadline first, those without one last."""
     def block(self, id: int) -> Block | None:
         """The block of that id, if it is unfinished."""
 

@@ -16,17 +16,18 @@ import dev.squall.core.Reading.Technology;
 import java.util.List;
 
 /**
- * Levels of the mobile network on Android 8 and 9, which tell applications little: with the permission for the
- * location those of the serving cell; without it GSM's, and for others the number of bars.
+ * Levels of the mobile network on Android 8 and 9, which report little to applications: with the permission for
+ * the location, the levels of the serving cell; without it, GSM's level, and for other technologies the number
+ * of bars.
  */
 final class CellLevels26 {
-    /** GSM levels count from here, in dBm, in steps of two (3GPP TS 27.007 §8.5). */
+    /** GSM level 0 in dBm; each level adds 2 dB (3GPP TS 27.007 §8.5). */
     private static final int ASU_BASE = -113;
 
-    /** The highest of them; what is above means that none is known. */
+    /** The highest GSM level; higher values mean unknown. */
     private static final int ASU_MAX = 31;
 
-    /** RSRP in dBm in the middle of each number of bars, by Android's thresholds for LTE. */
+    /** RSRP in dBm for each number of bars: the middle of its range by Android's thresholds for LTE. */
     private static final double[] RSRP_OF_BARS = {Double.NaN, -123, -113, -103, -93};
 
     private CellLevels26() {}
@@ -49,7 +50,7 @@ final class CellLevels26 {
                 == PackageManager.PERMISSION_GRANTED;
     }
 
-    /** The levels of the cell that serves this phone, if they are told. */
+    /** Pushes the levels of the serving cell; returns whether Android reports any. */
     private static boolean pushCells(TelephonyManager manager, Radio radio) {
         List<CellInfo> cells;
         try {

@@ -13,15 +13,15 @@ import android.telephony.SignalStrength;
 
 import dev.squall.core.Reading.Technology;
 
-/** Levels of the mobile network, as from Android 10 on. */
+/** Levels of the mobile network from Android 10 on. */
 @RequiresApi(29)
 final class CellLevels29 {
-    /** Older measurements are taken for clocks that disagree. */
+    /** A measurement that appears older is attributed to clocks that disagree, and counts as new. */
     private static final long MAX_AGE_MILLIS = 60_000;
 
     private CellLevels29() {}
 
-    /** Hands on the levels of the best technology that tells any; nothing if none does. */
+    /** Pushes the levels of the best technology that reports any; nothing if none does. */
     static void push(SignalStrength strength, Radio radio) {
         CellSignalStrengthNr nr = null;
         CellSignalStrengthLte lte = null;
@@ -36,14 +36,14 @@ final class CellLevels29 {
             }
         }
         long age = ageMicros(strength);
-        boolean anchored = lte != null && told(lte.getRsrp());
-        if (nr != null && told(nr.getSsRsrp())) {
+        boolean anchored = lte != null && isAvailable(lte.getRsrp());
+        if (nr != null && isAvailable(nr.getSsRsrp())) {
             radio.measured(anchored ? Technology.NR_NSA : Technology.NR, age, level(nr.getSsRsrp()),
                     level(nr.getSsRsrq()), level(nr.getSsSinr()), Double.NaN);
-        } else if (lte != null && (anchored || told(lte.getRssi()))) {
+        } else if (lte != null && (anchored || isAvailable(lte.getRssi()))) {
             radio.measured(Technology.LTE, age, level(lte.getRsrp()), level(lte.getRsrq()),
                     decibels(lte.getRssnr()), level(lte.getRssi()));
-        } else if (older != null && told(older.getDbm())) {
+        } else if (older != null && isAvailable(older.getDbm())) {
             radio.measured(technology(older), age, Double.NaN, Double.NaN, Double.NaN, older.getDbm());
         }
     }
@@ -56,17 +56,17 @@ final class CellLevels29 {
         return third ? Technology.UMTS : Technology.UNKNOWN;
     }
 
-    /** LTE's signal to noise ratio: in dB from Android 12 on, in tenths of it before. */
+    /** LTE's signal-to-noise ratio: in dB from Android 12 on, in tenths of a dB before. */
     static double decibels(int rssnr) {
         double scale = Build.VERSION.SDK_INT >= Build.VERSION_CODES.S ? 1 : 10;
         return level(rssnr) / scale;
     }
 
     static double level(int value) {
-        return told(value) ? value : Double.NaN;
+        return isAvailable(value) ? value : Double.NaN;
     }
 
-    private static boolean told(int value) {
+    private static boolean isAvailable(int value) {
         return value != CellInfo.UNAVAILABLE;
     }
 

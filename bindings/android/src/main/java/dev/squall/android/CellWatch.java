@@ -2,6 +2,6 @@ package dev.squall.android;
 
 /** Listens to the mobile network. */
 interface CellWatch {
-    /** Listens no more. */
+    /** Stops listening. */
     void stop();
 }

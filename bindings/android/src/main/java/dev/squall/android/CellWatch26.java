@@ -7,7 +7,7 @@ import android.telephony.ServiceState;
 import android.telephony.SignalStrength;
 import android.telephony.TelephonyManager;
 
-/** Listens to the mobile network as up to Android 11. To be made on a thread with a looper. */
+/** Listens to the mobile network up to Android 11. Must be constructed on a thread with a looper. */
 final class CellWatch26 extends PhoneStateListener implements CellWatch {
     private final Context context;
     private final TelephonyManager manager;

@@ -8,7 +8,7 @@ import android.telephony.TelephonyManager;
 
 import java.util.concurrent.Executor;
 
-/** Listens to the mobile network as from Android 12 on. */
+/** Listens to the mobile network from Android 12 on. */
 @RequiresApi(31)
 final class CellWatch31 implements CellWatch {
     private final TelephonyManager manager;
@@ -24,12 +24,12 @@ final class CellWatch31 implements CellWatch {
         register(executor, service);
     }
 
-    /** Either is of use without the other, should a version of Android deny one. */
+    /** Each callback is useful without the other if a version of Android denies one. */
     private void register(Executor executor, TelephonyCallback callback) {
         try {
             manager.registerTelephonyCallback(executor, callback);
         } catch (SecurityException | UnsupportedOperationException denied) {
-            android.util.Log.i("squall", "the mobile network does not tell all: " + denied.getMessage());
+            android.util.Log.i("squall", "a callback of the mobile network is denied: " + denied.getMessage());
         }
     }
 
@@ -39,7 +39,7 @@ final class CellWatch31 implements CellWatch {
         manager.unregisterTelephonyCallback(service);
     }
 
-    /** Levels. */
+    /** Receives levels. */
     @RequiresApi(31)
     static final class Strengths extends TelephonyCallback
             implements TelephonyCallback.SignalStrengthsListener {
@@ -55,7 +55,7 @@ final class CellWatch31 implements CellWatch {
         }
     }
 
-    /** Whether there is a network. */
+    /** Receives whether the phone is in service. */
     @RequiresApi(31)
     static final class Service extends TelephonyCallback implements TelephonyCallback.ServiceStateListener {
         private final Radio radio;

@@ -7,7 +7,7 @@ import dev.squall.core.SocketBinder;
 
 import java.io.IOException;
 
-/** Binds sockets to a network of Android's. */
+/** Binds sockets to one of Android's networks. */
 final class NetworkBinder implements SocketBinder {
     private final Network network;
 
@@ -17,7 +17,7 @@ final class NetworkBinder implements SocketBinder {
 
     @Override
     public void bind(int fd) throws IOException {
-        // A second descriptor of the same socket, which is closed again: the first stays the native library's.
+        // A second descriptor of the same socket, closed afterwards: the native library keeps the first.
         try (ParcelFileDescriptor descriptor = ParcelFileDescriptor.fromFd(fd)) {
             network.bindSocket(descriptor.getFileDescriptor());
         }

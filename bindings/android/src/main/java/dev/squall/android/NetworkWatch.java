@@ -10,11 +10,11 @@ import dev.squall.core.Reading.Technology;
 import java.util.HashSet;
 import java.util.Set;
 
-/** Sees the networks of a radio come and go; Wi-Fi's capabilities tell its strength as well. */
+/** Follows the networks of a radio. Wi-Fi's capabilities also report its strength. */
 final class NetworkWatch extends ConnectivityManager.NetworkCallback {
     private final Radio radio;
     private final Transport transport;
-    /** Those there are; of Wi-Fi two during a handover. */
+    /** The available networks; Wi-Fi has two during a handover. */
     private final Set<Network> networks = new HashSet<>();
 
     NetworkWatch(Radio radio, Transport transport) {

@@ -19,26 +19,26 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Keeps Wi-Fi and the mobile network up at the same time, and has each session's sockets bound to them. Android
- * lets the mobile network rest while there is Wi-Fi, unless somebody asks for it: hold this open while a
- * session lasts, no longer.
+ * Keeps Wi-Fi and the mobile network up at the same time, and binds each session's sockets to them. While Wi-Fi
+ * is available, Android lets the mobile network sleep unless an application requests it: keep this object open
+ * while a session lasts, and no longer.
  */
 public final class Networks implements AutoCloseable {
     private final ConnectivityManager connectivity;
     private final HandlerThread thread = new HandlerThread("squall-networks");
     private final List<Watch> watches = new ArrayList<>();
-    /** Networks there are, the first first. */
+    /** The networks that Android has announced, oldest first. */
     private final Map<Network, Known> known = new LinkedHashMap<>();
-    /** Numbers of sessions that run over them. */
+    /** Numbers of the sessions that use them. */
     private final List<Long> sessions = new ArrayList<>();
     private boolean closed;
 
-    /** Asks for Wi-Fi and the mobile network. */
+    /** Requests Wi-Fi and the mobile network. */
     public static Networks request(Context context) {
         return request(context, Transport.values());
     }
 
-    /** Asks for networks of these kinds. Needs the permission {@code CHANGE_NETWORK_STATE}. */
+    /** Requests networks of these kinds. Needs the permission {@code CHANGE_NETWORK_STATE}. */
     public static Networks request(Context context, Transport... transports) {
         return new Networks(context.getApplicationContext(), transports);
     }
@@ -58,7 +58,7 @@ public final class Networks implements AutoCloseable {
         }
     }
 
-    /** Which networks can be used now, by name. */
+    /** The names of the networks that can be used now. */
     public synchronized List<String> available() {
         List<String> names = new ArrayList<>();
         for (Known one : known.values()) {
@@ -69,7 +69,7 @@ public final class Networks implements AutoCloseable {
         return names;
     }
 
-    /** Waits until a network can be used; says whether one can. */
+    /** Waits until a network can be used; returns whether one can. */
     public synchronized boolean await(long timeoutMillis) throws InterruptedException {
         long end = System.nanoTime() + timeoutMillis * 1_000_000;
         while (available().isEmpty() && !closed) {
@@ -82,7 +82,7 @@ public final class Networks implements AutoCloseable {
         return !closed;
     }
 
-    /** Asks for the networks no more. Sessions go on as long as Android keeps the networks. */
+    /** Ends the requests. Sessions continue as long as Android keeps the networks. */
     @Override
     public synchronized void close() {
         if (closed) {
@@ -101,18 +101,18 @@ public final class Networks implements AutoCloseable {
         notifyAll();
     }
 
-    /** Numbers of the networks there are. */
+    /** Numbers of the networks that can be used now. */
     synchronized long[] numbers() {
         return known.values().stream().mapToLong(one -> one.number).filter(number -> number != 0).toArray();
     }
 
-    /** Tells a session of the networks, now and whenever they change. */
+    /** Passes the networks to a session, now and after every change. */
     synchronized void attach(long session) throws SquallException {
         sessions.add(session);
         Native.setNetworks(session, numbers());
     }
 
-    /** Tells a session no more. */
+    /** Stops notifying a session of changes. */
     synchronized void detach(long session) {
         sessions.remove(session);
     }
@@ -140,19 +140,19 @@ public final class Networks implements AutoCloseable {
             android.util.Log.w("squall", "network " + network + " is not used: " + error.getMessage());
         }
         if (changed) {
-            tellSessions();
+            notifySessions();
         }
     }
 
     private synchronized void lost(Network network) {
         Known one = known.remove(network);
         if (one != null && one.number != 0) {
-            tellSessions();
+            notifySessions();
             Native.networkClose(one.number);
         }
     }
 
-    private void tellSessions() {
+    private void notifySessions() {
         long[] numbers = numbers();
         for (long session : sessions) {
             try {
@@ -177,7 +177,7 @@ public final class Networks implements AutoCloseable {
                 && !capabilities.hasCapability(NetworkCapabilities.NET_CAPABILITY_TEMPORARILY_NOT_METERED);
     }
 
-    /** A network there is. It is used once its addresses are known, which Android tells next. */
+    /** A network that Android has announced. It is used once Android has reported its addresses. */
     private static final class Known {
         final Network network;
         final Transport transport;
@@ -213,7 +213,7 @@ public final class Networks implements AutoCloseable {
         }
     }
 
-    /** Sees the networks of one kind. */
+    /** Follows the networks of one kind. */
     final class Watch extends ConnectivityManager.NetworkCallback {
         final Transport transport;
 

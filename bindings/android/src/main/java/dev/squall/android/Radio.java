@@ -5,7 +5,7 @@ import dev.squall.core.Reading;
 import dev.squall.core.Reading.Technology;
 import dev.squall.core.SquallException;
 
-/** A radio of this phone: puts together what different callbacks tell of it, and pushes the whole. */
+/** A radio of this phone. Combines the reports of several callbacks and pushes complete readings. */
 final class Radio {
     private final long number;
     private Technology technology;
@@ -26,7 +26,7 @@ final class Radio {
         return number;
     }
 
-    /** It measured. Levels that are not told are NaN. */
+    /** The radio has measured. Levels that Android does not report are NaN. */
     synchronized void measured(Technology technology, long ageMicros, double rsrp, double rsrq, double sinr,
             double rssi) {
         this.technology = technology;
@@ -37,7 +37,7 @@ final class Radio {
         push(ageMicros);
     }
 
-    /** Its network is there, or gone. */
+    /** The radio has lost its network, or has one again. */
     synchronized void networkLost(boolean lost) {
         if (this.lost != lost) {
             this.lost = lost;
@@ -45,7 +45,7 @@ final class Radio {
         }
     }
 
-    /** It is registered with a network, or not. */
+    /** The radio is out of service, or is registered with a network again. */
     synchronized void outOfService(boolean out) {
         if (outOfService != out) {
             outOfService = out;

@@ -12,14 +12,14 @@ import java.util.Collection;
 import java.util.concurrent.Executor;
 
 /**
- * A session with a server: blocks out, events in. May be used from all threads. Once closed, every call but
- * {@link #close} fails with a {@link SquallException}.
+ * A session with a server: sends blocks and receives events. May be used from all threads. Once closed, every
+ * call but {@link #close} fails with a {@link SquallException}.
  */
 public final class Session implements AutoCloseable {
     /** No deadline, for {@link #send}. */
     public static final long NO_DEADLINE = 0;
 
-    /** How long the thread that takes events waits at a time. A matter of taste: events wake it. */
+    /** How long the thread that takes events waits at a time. The value is not critical: events wake it. */
     private static final long WAIT_MICROS = 1_000_000;
 
     private final long number;
@@ -32,7 +32,7 @@ public final class Session implements AutoCloseable {
         this.networks = networks;
     }
 
-    /** Takes events; see {@link #listen}. */
+    /** Receives events; see {@link #listen}. */
     public interface Listener {
         /** Something happened. {@link Event.Kind#CLOSED} comes last. */
         void onEvent(Event event);
@@ -42,12 +42,12 @@ public final class Session implements AutoCloseable {
      * Hands over the bytes between position and limit of a buffer as one block; the position is at the limit
      * afterwards. Does not wait.
      *
-     * @param deadlineMicros microseconds from now until the block is of no more use; {@link #NO_DEADLINE}
+     * @param deadlineMicros microseconds from now until the block is worthless, or {@link #NO_DEADLINE}
      * @param priority 0, the most important, to 7
      * @param reliable whether lost bytes are sent again
      * @param channel below 1,024
      * @return the block's number, as in events
-     * @throws dev.squall.core.QueueFullException if there is no room; the buffer is as it was
+     * @throws dev.squall.core.QueueFullException if there is no room; the buffer is unchanged
      * @throws SquallException if the session is over or the block too large
      * @throws IllegalArgumentException if the buffer is empty, or there is no such priority or channel
      */
@@ -56,7 +56,7 @@ public final class Session implements AutoCloseable {
         return send(data, deadlineMicros, priority, reliable, channel, false);
     }
 
-    /** As the other, and if {@code ordered} delivered after the ordered block before it on the channel. */
+    /** Like the other. If {@code ordered}, delivered after the previous ordered block of its channel. */
     public long send(ByteBuffer data, long deadlineMicros, int priority, boolean reliable, int channel,
             boolean ordered) throws SquallException {
         int position = data.position();
@@ -78,14 +78,14 @@ public final class Session implements AutoCloseable {
         return block;
     }
 
-    /** Takes a block back. Its fate is told as cancelled, unless it has ended before. */
+    /** Cancels a block. Its outcome is {@link Event.Kind#CANCELLED}, unless it ended earlier. */
     public void cancel(long block) throws SquallException {
         Native.cancel(number, block);
     }
 
     /**
-     * Waits for the next event; null if there is none in time. Blocks that are not taken hold the peer back.
-     * Not together with {@link #listen}.
+     * Waits for the next event; returns null if none arrives in time. Received blocks that stay in the queue
+     * hold the peer back. Cannot be combined with {@link #listen}.
      */
     public Event poll(long timeoutMillis) throws SquallException {
         long end = System.nanoTime() + timeoutMillis * 1_000_000;
@@ -97,7 +97,7 @@ public final class Session implements AutoCloseable {
         return event;
     }
 
-    /** Has every event told to a listener, by an executor, in order if that keeps the order. Once only. */
+    /** Delivers every event to a listener on an executor; in order if the executor keeps it. Once only. */
     public synchronized void listen(Executor executor, Listener listener) throws SquallException {
         if (listening != null) {
             throw new IllegalStateException("the session has a listener");
@@ -110,14 +110,14 @@ public final class Session implements AutoCloseable {
         listening.start();
     }
 
-    /** The open paths; the last ones when the session is over. */
+    /** The open paths; once the session is over, its last ones. */
     public PathInfo[] paths() throws SquallException {
         return Native.paths(number);
     }
 
     /**
-     * Sets how many bytes this side may send over networks of a kind in this session; any if negative. What
-     * holds beside it is told in the guide.
+     * Sets how many bytes this side may send over networks of a kind in this session; no limit if negative. If
+     * the scheduler has a cap too, the smaller of the two applies.
      */
     public void setBudget(Transport transport, long bytes) throws SquallException {
         Native.setBudget(number, transport.label, bytes);
@@ -132,7 +132,7 @@ public final class Session implements AutoCloseable {
         }
     }
 
-    /** Closes the session at once; blocks on their way end with it. */
+    /** Closes the session at once; unfinished blocks end with it. */
     @Override
     public synchronized void close() {
         if (closed) {
@@ -164,7 +164,7 @@ public final class Session implements AutoCloseable {
         }
     }
 
-    /** What a session is to be like. */
+    /** The settings of a session. */
     public static final class Builder {
         private final String host;
         private String serverName;
@@ -175,24 +175,24 @@ public final class Session implements AutoCloseable {
         private long connectTimeoutMillis = 10_000;
         private long idleTimeoutMillis;
 
-        /** To {@code host:port}: a name, an IPv4 address, or an IPv6 address in brackets. */
+        /** Connects to {@code host:port}: a name, an IPv4 address, or an IPv6 address in brackets. */
         public Builder(String host) {
             this.host = host;
         }
 
-        /** The name that the certificate must bear. Default: the host. */
+        /** The name that the certificate must have. Default: the host. */
         public Builder serverName(String name) {
             serverName = name;
             return this;
         }
 
-        /** Trusts the certificate of this fingerprint, SHA-256 in hexadecimal digits, whatever its name. */
+        /** Trusts the certificate with this fingerprint, SHA-256 in hexadecimal digits, under any name. */
         public Builder fingerprint(String fingerprint) {
             this.fingerprint = fingerprint;
             return this;
         }
 
-        /** Trusts these authorities. */
+        /** Trusts these certificate authorities. */
         public Builder roots(Collection<X509Certificate> authorities) throws SquallException {
             byte[][] encoded = new byte[authorities.size()][];
             int index = 0;
@@ -224,24 +224,24 @@ public final class Session implements AutoCloseable {
             return this;
         }
 
-        /** How long to wait for a network and the handshake, each. Default: 10 s. */
+        /** How long to wait for a network, and then for the handshake. Default: 10 s each. */
         public Builder connectTimeout(long millis) {
             connectTimeoutMillis = millis;
             return this;
         }
 
-        /** A session that hears nothing for this long is over. Default: 30 s. */
+        /** Ends a session that receives nothing for this long. Default: 30 s. */
         public Builder idleTimeout(long millis) {
             idleTimeoutMillis = millis;
             return this;
         }
 
         /**
-         * Connects over all networks there are at once; those that come later are taken in. Waits, so not to
-         * be called on the main thread.
+         * Connects over all available networks at once; networks that appear later are added. Blocks: do not
+         * call it on the main thread.
          *
-         * @param signals radios to go by; null for none
-         * @throws SquallException if there is no way to the server, or it cannot be trusted
+         * @param signals the radios whose readings the session uses; null for none
+         * @throws SquallException if the server cannot be reached or cannot be trusted
          */
         public Session connect(Networks networks, Signals signals) throws SquallException {
             awaitNetwork(networks);

@@ -15,8 +15,8 @@ import dev.squall.core.Reading.Technology;
 import dev.squall.core.SquallException;
 
 /**
- * Listens to the phone's radios with the callbacks that every application may use, and hands what they say to
- * the native library. Works without any dangerous permission; see the guide for what each adds.
+ * Listens to the phone's radios with the callbacks that every application may use, and passes their reports to
+ * the native library. Works without any dangerous permission; the guide lists what each permission adds.
  *
  * <pre>{@code
  * Signals signals = Signals.start(context);
@@ -24,7 +24,7 @@ import dev.squall.core.SquallException;
  * }</pre>
  */
 public final class Signals implements AutoCloseable {
-    /** How often the strength of Wi-Fi is asked for unless told otherwise, in milliseconds. */
+    /** The default interval at which the strength of Wi-Fi is polled, in milliseconds. */
     public static final long DEFAULT_WIFI_PERIOD = 1000;
 
     private final HandlerThread thread = new HandlerThread("squall-signals");
@@ -37,16 +37,15 @@ public final class Signals implements AutoCloseable {
     private CellWatch cells;
     private boolean closed;
 
-    /** Starts to listen, with {@link #DEFAULT_WIFI_PERIOD}. */
+    /** Starts listening, with {@link #DEFAULT_WIFI_PERIOD}. */
     public static Signals start(Context context) throws SquallException {
         return start(context, DEFAULT_WIFI_PERIOD);
     }
 
     /**
-     * Starts to listen. Android tells of Wi-Fi's strength only when it has crossed into another class, so it
-     * is asked for as well.
+     * Starts listening. Android reports Wi-Fi's strength only when its class changes, so it is polled as well.
      *
-     * @param wifiPeriod how often, in milliseconds; 0 for not at all
+     * @param wifiPeriod the interval of polling, in milliseconds; 0 for no polling
      */
     public static Signals start(Context context, long wifiPeriod) throws SquallException {
         return new Signals(context.getApplicationContext(), wifiPeriod);
@@ -69,16 +68,16 @@ public final class Signals implements AutoCloseable {
         connectivity.registerNetworkCallback(request(Transport.WIFI), wifiWatch, handler);
         connectivity.registerNetworkCallback(request(Transport.CELLULAR), cellularWatch, handler);
         poll = new WifiPoll(wifiManager, handler, wifi, wifiPeriod);
-        // PhoneStateListener calls back on the thread that made it.
+        // PhoneStateListener calls back on the thread that constructed it.
         handler.post(() -> watchCells(context, handler));
     }
 
-    /** What the radio said last; null if nothing yet. */
+    /** The latest reading of a radio; null before the first. */
     public Reading latest(Transport transport) throws SquallException {
         return radio(transport).latest();
     }
 
-    /** Stops to listen. Sessions keep the last readings. */
+    /** Stops listening. Sessions keep the last readings. */
     @Override
     public synchronized void close() {
         if (closed) {
@@ -105,7 +104,7 @@ public final class Signals implements AutoCloseable {
         if (closed || manager == null) {
             return;
         }
-        // The card that carries data, in phones with several.
+        // The SIM card that carries data, in phones with several.
         int subscription = SubscriptionManager.getDefaultDataSubscriptionId();
         if (subscription != SubscriptionManager.INVALID_SUBSCRIPTION_ID) {
             manager = manager.createForSubscriptionId(subscription);

@@ -4,17 +4,17 @@ import android.net.NetworkCapabilities;
 import android.net.TransportInfo;
 import android.net.wifi.WifiInfo;
 
-/** Wi-Fi's strength in dBm, from where each version of Android tells it. */
+/** Wi-Fi's strength in dBm, from the source that each version of Android offers. */
 final class WifiLevels {
-    /** Not told. */
+    /** Not reported. */
     static final int NONE = Integer.MIN_VALUE;
 
-    /** What Android says when it knows no strength, or knows one that no radio could hear. */
+    /** Android reports this for an unknown strength; no radio receives a signal this weak. */
     private static final int INVALID = -127;
 
     private WifiLevels() {}
 
-    /** As Android tells it, or {@link #NONE}. */
+    /** The strength that Android reports, or {@link #NONE}. */
     static int of(WifiInfo info) {
         return info == null ? NONE : plausible(info.getRssi());
     }

@@ -5,7 +5,7 @@ import android.os.Handler;
 
 import dev.squall.core.Reading.Technology;
 
-/** Asks for the strength of Wi-Fi at a steady pace. */
+/** Polls the strength of Wi-Fi at a constant interval. */
 final class WifiPoll implements Runnable {
     private final WifiManager manager;
     private final Handler handler;
@@ -33,7 +33,7 @@ final class WifiPoll implements Runnable {
         try {
             rssi = WifiLevels.of(manager.getConnectionInfo());
         } catch (SecurityException withoutPermission) {
-            // ACCESS_WIFI_STATE was taken out of the manifest: what is pushed must do.
+            // ACCESS_WIFI_STATE was removed from the manifest: only callbacks report the strength.
             return;
         }
         if (rssi != WifiLevels.NONE) {

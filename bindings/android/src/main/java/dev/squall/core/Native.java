@@ -1,10 +1,10 @@
 package dev.squall.core;
 
 /**
- * The native library. Numbers stand for what it holds: radios, networks, sessions. A number that was closed
- * stands for nothing; it is not given again.
+ * The native library. Numeric handles identify its radios, networks and sessions. A closed handle is invalid
+ * and never reused.
  *
- * <p>Applications use {@code dev.squall.android}; this class and its package know nothing of Android.
+ * <p>Applications use {@code dev.squall.android}; this class and its package are independent of Android.
  */
 public final class Native {
     static {
@@ -13,19 +13,19 @@ public final class Native {
 
     private Native() {}
 
-    /** A new radio that has said nothing yet. */
+    /** Opens a radio, which has no reading yet. */
     public static native long radioOpen() throws SquallException;
 
-    /** Ends a radio. Sessions that went by it keep its last reading. */
+    /** Closes a radio. Sessions that used it keep its last reading. */
     public static native void radioClose(long radio);
 
     /**
-     * Makes a reading the latest of a radio: stores numbers and returns, whatever other threads are at.
+     * Makes a reading the latest of a radio. Only stores numbers: it never waits for other threads.
      *
-     * @param technology place of the technology in {@link Reading.Technology}
+     * @param technology the ordinal of the {@link Reading.Technology}
      * @param ageMicros how long ago the radio measured, in microseconds
-     * @param rsrp in dBm, NaN if not told; so the others
-     * @return whether it was taken: not if the radio is closed
+     * @param rsrp in dBm; NaN if not reported, as for the other levels
+     * @return whether the reading was taken; false if the radio is closed
      */
     public static native boolean radioPush(
             long radio, int technology, boolean disconnected, long ageMicros,
@@ -34,22 +34,22 @@ public final class Native {
     /** The latest reading, for {@link Reading#of}; null before the first. */
     public static native double[] radioLatest(long radio) throws SquallException;
 
-    /** A new network by the name that its paths bear, and what binds sockets to it. */
+    /** Opens a network: its paths have this name, and the binder binds their sockets to it. */
     public static native long networkOpen(String name, SocketBinder binder) throws SquallException;
 
-    /** What is known of a network: its own addresses, separated by spaces, and whether its bytes cost money. */
+    /** Sets a network's own addresses, separated by spaces, and whether its bytes cost money. */
     public static native void networkUpdate(long network, String addresses, boolean metered) throws SquallException;
 
-    /** Forgets a network. Sessions use it until they are told of others. */
+    /** Closes a network. A session uses it until its next {@link #setNetworks}. */
     public static native void networkClose(long network);
 
-    /** Connects, and waits for it. Strings may be null for the default, times 0. */
+    /** Connects and waits for the result. Except for the host, null and times of 0 select the default. */
     public static native long connect(
             String host, String serverName, String fingerprint, byte[][] roots, long[] networks,
             String scheduler, String congestion, long connectTimeoutMicros, long idleTimeoutMicros)
             throws SquallException;
 
-    /** Hands over a block from a direct buffer; a deadline of 0 is none. Returns the block's number. */
+    /** Hands over a block from a direct buffer; a deadline of 0 means none. Returns the block's number. */
     public static native long sendDirect(
             long session, java.nio.ByteBuffer data, int position, int length,
             long deadlineMicros, int priority, boolean reliable, int channel, boolean ordered)
@@ -61,19 +61,19 @@ public final class Native {
             long deadlineMicros, int priority, boolean reliable, int channel, boolean ordered)
             throws SquallException;
 
-    /** Takes a block back. */
+    /** Cancels a block. */
     public static native void cancel(long session, long block) throws SquallException;
 
-    /** Waits for the next event; null if there is none in time. */
+    /** Waits for the next event; returns null if none arrives in time. */
     public static native Event next(long session, long timeoutMicros) throws SquallException;
 
-    /** Has a session run over these networks from now on. */
+    /** Replaces the networks that a session uses. */
     public static native void setNetworks(long session, long[] networks) throws SquallException;
 
-    /** Has a session go by a radio for the networks of a name; by none for 0. */
+    /** Sets the radio whose readings a session uses for the networks of a name; 0 for none. */
     public static native void setSignal(long session, String network, long radio) throws SquallException;
 
-    /** Sets what may be sent over the networks of a name, in bytes; anything if negative. */
+    /** Sets how many bytes may be sent over the networks of a name; no limit if negative. */
     public static native void setBudget(long session, String network, long bytes) throws SquallException;
 
     /** The open paths of a session. */
@@ -82,9 +82,9 @@ public final class Native {
     /** Waits until all blocks have ended, then closes the session. */
     public static native void finish(long session, long timeoutMicros) throws SquallException;
 
-    /** Closes a session; its last events can still be taken. */
+    /** Closes a session; its last events can still be read. */
     public static native void close(long session, int code, String reason);
 
-    /** Lets a session go. */
+    /** Releases a session; a thread that waits for its events returns. */
     public static native void release(long session);
 }

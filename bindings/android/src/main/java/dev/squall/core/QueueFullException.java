@@ -1,8 +1,6 @@
 package dev.squall.core;
 
-/**
- * A block was not taken, for want of room. {@link Event.Kind#WRITABLE} comes when half of the queue is free.
- */
+/** The send queue has no room for a block. {@link Event.Kind#WRITABLE} follows when half of the queue is free. */
 public final class QueueFullException extends SquallException {
     private static final long serialVersionUID = 1;
 

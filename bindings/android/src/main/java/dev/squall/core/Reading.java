@@ -1,10 +1,10 @@
 package dev.squall.core;
 
-/** What a radio says of itself at one moment. A level that it does not tell is NaN. */
+/** The levels of a radio at one time. A level that the radio does not report is NaN. */
 public final class Reading {
     /** Radio technologies, in the order of their codes in the native library. */
     public enum Technology {
-        /** Not told. */
+        /** Not reported. */
         UNKNOWN,
         /** IEEE 802.11 of any generation. */
         WIFI,
@@ -14,7 +14,7 @@ public final class Reading {
         UMTS,
         /** LTE and LTE-A. */
         LTE,
-        /** 5G beside an LTE anchor. */
+        /** 5G non-standalone, beside an LTE anchor. */
         NR_NSA,
         /** 5G standalone. */
         NR
@@ -24,7 +24,7 @@ public final class Reading {
 
     /** Which radio technology. */
     public final Technology technology;
-    /** Whether the radio is out of a network. */
+    /** Whether the radio has no network. */
     public final boolean disconnected;
     /** How long ago it measured, in microseconds. */
     public final long ageMicros;
@@ -47,7 +47,7 @@ public final class Reading {
         rssi = values[6];
     }
 
-    /** What {@link Native#radioLatest} tells; null for null. */
+    /** From the values of {@link Native#radioLatest}; null for null. */
     public static Reading of(double[] values) {
         return values == null ? null : new Reading(values);
     }

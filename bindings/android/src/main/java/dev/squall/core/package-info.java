@@ -1,2 +1,2 @@
-/** The native library and what it hands over. Knows nothing of Android. */
+/** The native library and its types, independent of Android. */
 package dev.squall.core;

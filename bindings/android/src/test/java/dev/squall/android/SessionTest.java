@@ -31,11 +31,11 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
-/** Sessions over two networks, which are two loopback addresses, with a server that is another process. */
+/** Sessions over two networks, which are two loopback addresses, with a server in another process. */
 @RunWith(RobolectricTestRunner.class)
 @Config(sdk = {26, 35}, manifest = Config.NONE, shadows = {ShadowDescriptor.class, ShadowBinding.class})
 public class SessionTest {
-    /** A deadline that a busy machine keeps as well. */
+    /** A deadline that a busy machine meets as well. */
     private static final long SOON_MICROS = 20_000_000;
 
     /** Longest wait for an event, in milliseconds. */
@@ -155,7 +155,7 @@ public class SessionTest {
     }
 
     @Test
-    public void aNetworkThatGoesAndComesBackIsBoundAnew() throws Exception {
+    public void aNetworkThatReturnsIsBoundAgain() throws Exception {
         try (Session session = connectOverBoth()) {
             wifi.goes();
             Eventually.holds("Wi-Fi is gone", () -> path(session, Transport.WIFI) == null);
@@ -193,7 +193,7 @@ public class SessionTest {
     }
 
     @Test
-    public void whatIsTooLateExpires() throws Exception {
+    public void aLateBlockExpires() throws Exception {
         wifi.comes("127.0.0.2", false);
         try (Session session = builder().connect(networks, null)) {
             peer.close();
@@ -203,7 +203,7 @@ public class SessionTest {
     }
 
     @Test
-    public void aListenerHearsEverythingUpToTheEnd() throws Exception {
+    public void aListenerReceivesEveryEventUpToTheEnd() throws Exception {
         Session session = connectOverBoth();
         BlockingQueue<Event> events = new LinkedBlockingQueue<>();
         session.listen(Runnable::run, events::add);
@@ -214,7 +214,7 @@ public class SessionTest {
         Event event;
         do {
             event = events.poll(LIMIT_MILLIS, TimeUnit.MILLISECONDS);
-            assertTrue("the end is told", event != null);
+            assertTrue("the end is reported", event != null);
             delivered |= event.kind == Event.Kind.DELIVERED && event.block == block;
         } while (event.kind != Event.Kind.CLOSED);
         assertTrue(delivered);
@@ -238,7 +238,7 @@ public class SessionTest {
     }
 
     @Test
-    public void mistakesAreToldInOneLine() throws Exception {
+    public void mistakesAreReportedInOneLine() throws Exception {
         Session session = connectOverBoth();
         assertThrows(IllegalArgumentException.class, () -> session.send(direct(new byte[0]), 0, 0, true, 0));
         assertThrows(IllegalArgumentException.class, () -> session.send(direct(new byte[1]), 0, 8, true, 0));
@@ -265,10 +265,10 @@ public class SessionTest {
     }
 
     @Test
-    public void aFullQueueIsToldAndSoIsTheRoomAfter() throws Exception {
+    public void aFullQueueIsReportedAndSoIsTheRoomAfter() throws Exception {
         try (Session session = connectOverBoth()) {
             ByteBuffer block = ByteBuffer.allocateDirect(16 << 20);
-            // The queue has 64 MiB; what leaves meanwhile makes room.
+            // The queue holds 64 MiB; blocks that leave meanwhile make room.
             assertThrows(QueueFullException.class, () -> {
                 for (int i = 0; i < 100; i++) {
                     block.rewind();

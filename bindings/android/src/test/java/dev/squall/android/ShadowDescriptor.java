@@ -11,12 +11,12 @@ import java.io.FileDescriptor;
 import java.lang.reflect.Field;
 
 /**
- * Makes the one thing of {@link ParcelFileDescriptor} that the library uses, and Robolectric does not simulate.
- * On a phone the number is that of a second descriptor for the same socket; here it is the same.
+ * Simulates the part of {@link ParcelFileDescriptor} that the library uses and Robolectric does not simulate. On
+ * a phone, the number is that of a second descriptor for the same socket; here it is that of the first.
  */
 @Implements(ParcelFileDescriptor.class)
 public final class ShadowDescriptor {
-    /** Descriptors handed out and not closed yet. */
+    /** How many descriptors have been handed out and not closed yet. */
     static int open;
 
     @RealObject private ParcelFileDescriptor real;

@@ -46,14 +46,14 @@ public class SignalOutageTest {
                 assertTrue("both carry data: " + good[0] + ", " + good[1], good[0] > 0 && good[1] > 0);
 
                 strength(wifi, -88);
-                Eventually.holds("Wi-Fi is given up",
+                Eventually.holds("Wi-Fi is disabled",
                         () -> path(session, Transport.WIFI).state.equals("deactivated"));
                 long[] bad = sent(session, peer);
                 assertEquals("bytes over Wi-Fi", 0, bad[0]);
                 assertTrue("bytes over cellular: " + bad[1], bad[1] >= 10 * BLOCK);
 
                 strength(wifi, -50);
-                Eventually.holds("Wi-Fi is taken up", () -> path(session, Transport.WIFI).state.equals("active"));
+                Eventually.holds("Wi-Fi is used again", () -> path(session, Transport.WIFI).state.equals("active"));
                 Eventually.holds("it carries data", () -> sent(session, peer)[0] > 0);
             }
         }
@@ -67,7 +67,7 @@ public class SignalOutageTest {
         wifi.changes(capabilities);
     }
 
-    /** Sends ten blocks that the peer takes; returns what that put on Wi-Fi and on cellular. */
+    /** Sends ten blocks and waits until the peer has them; returns the bytes sent over Wi-Fi and cellular. */
     private static long[] sent(Session session, Peer peer) throws Exception {
         long wifi = path(session, Transport.WIFI).dataSent;
         long cellular = path(session, Transport.CELLULAR).dataSent;

@@ -42,7 +42,7 @@ import org.robolectric.util.ReflectionHelpers.ClassParameter;
 import java.time.Duration;
 import java.util.Arrays;
 
-/** What Android says of its radios arrives in the native library. */
+/** The reports of Android's radios arrive in the native library. */
 @RunWith(RobolectricTestRunner.class)
 @Config(sdk = {26, 30, 35}, manifest = Config.NONE)
 public class SignalsTest {
@@ -97,7 +97,7 @@ public class SignalsTest {
     @Config(sdk = {30, 35})
     public void lteLevelsArriveInTheirUnits() throws Exception {
         assertNull(cellular());
-        // Android told tenths of a dB up to version 11, and tells dB since.
+        // Android reports tenths of a dB up to version 11, and dB from 12 on.
         int rssnr = Build.VERSION.SDK_INT >= 31 ? 12 : 120;
         measures(CellSignalStrengthLteBuilder.newBuilder()
                 .setRsrp(-101).setRsrq(-11).setRssnr(rssnr).setRssi(-71).build());
@@ -110,7 +110,7 @@ public class SignalsTest {
 
     @Test
     @Config(sdk = {30, 35})
-    public void fiveGIsToldWithAndWithoutAnAnchor() throws Exception {
+    public void fiveGIsReportedWithAndWithoutAnAnchor() throws Exception {
         CellSignalStrength nr = CellSignalStrengthNrBuilder.newBuilder()
                 .setSsRsrp(-95).setSsRsrq(-12).setSsSinr(18).build();
         measures(nr);
@@ -123,18 +123,18 @@ public class SignalsTest {
 
     @Test
     @Config(sdk = {30, 35})
-    public void whatIsUnavailableIsNotTold() throws Exception {
+    public void unavailableLevelsAreNotReported() throws Exception {
         measures(CellSignalStrengthLteBuilder.newBuilder()
                 .setRsrp(-101).setRsrq(CellInfo.UNAVAILABLE).setRssnr(CellInfo.UNAVAILABLE)
                 .setRssi(CellInfo.UNAVAILABLE).build());
         assertLevels(cellular(), -101, Double.NaN, Double.NaN, Double.NaN);
-        // All of 5G unavailable: LTE's levels are those that count.
+        // All levels of 5G are unavailable: those of LTE are used.
         measures(CellSignalStrengthNrBuilder.newBuilder()
                         .setSsRsrp(CellInfo.UNAVAILABLE).setSsSinr(CellInfo.UNAVAILABLE).build(),
                 CellSignalStrengthLteBuilder.newBuilder().setRsrp(-104).build());
         assertEquals(Technology.LTE, cellular().technology);
         assertEquals(-104, cellular().rsrp, 0.01);
-        // Nothing at all: the last levels stay.
+        // All levels are unavailable: the last ones stay.
         measures(CellSignalStrengthLteBuilder.newBuilder()
                 .setRsrp(CellInfo.UNAVAILABLE).setRssi(CellInfo.UNAVAILABLE).build());
         assertEquals(-104, cellular().rsrp, 0.01);
@@ -142,11 +142,11 @@ public class SignalsTest {
 
     @Test
     @Config(sdk = OLDEST)
-    public void android8TellsGsmOrBars() throws Exception {
+    public void android8ReportsGsmOrBars() throws Exception {
         shadowOf(telephony).setSignalStrength(strength8(21, -1));
         assertEquals(Technology.GSM, cellular().technology);
         assertLevels(cellular(), Double.NaN, Double.NaN, Double.NaN, -71);
-        // LTE: 99 for unknown in GSM's place; Android makes bars of the hidden level.
+        // LTE: GSM's level is 99, unknown; Android derives the bars from the hidden level.
         SignalStrength lte = strength8(99, -100);
         assertTrue("bars", lte.getLevel() > 0);
         shadowOf(telephony).setSignalStrength(lte);
@@ -154,7 +154,7 @@ public class SignalsTest {
         assertEquals(-93 - 10 * (4 - lte.getLevel()), cellular().rsrp, 0.01);
     }
 
-    /** As the modem's answer is made into an object there; later versions have other constructors. */
+    /** Builds the object as Android 8 does from the modem's answer; later versions have other constructors. */
     private static SignalStrength strength8(int gsm, int rsrp) {
         SignalStrength strength = new SignalStrength();
         ReflectionHelpers.setField(strength, "mGsmSignalStrength", gsm);
@@ -209,24 +209,24 @@ public class SignalsTest {
         network.changes(capabilities);
         assertEquals(Technology.WIFI, wifi().technology);
         assertLevels(wifi(), Double.NaN, Double.NaN, Double.NaN, -63);
-        // Capabilities without a strength leave the last one.
+        // Capabilities without a strength keep the last one.
         network.changes(network.capabilities(true));
         assertEquals(-63, wifi().rssi, 0.01);
     }
 
     @Test
-    public void wifiStrengthIsAskedForBetween() throws Exception {
+    public void wifiStrengthIsPolledBetweenCallbacks() throws Exception {
         WifiManager manager = (WifiManager) context.getSystemService(Context.WIFI_SERVICE);
         shadowOf(manager).setConnectionInfo(wifiInfo(-58));
         try (Signals polling = Signals.start(context, 20)) {
             Eventually.holds("-58", () -> strength(polling) == -58);
             shadowOf(manager).setConnectionInfo(wifiInfo(-77));
             Eventually.holds("-77", () -> {
-                // Robolectric's clock stands still otherwise.
+                // Robolectric's clock advances only on request.
                 ShadowSystemClock.advanceBy(Duration.ofMillis(20));
                 return strength(polling) == -77;
             });
-            // What Android says when it knows none.
+            // Android's value for an unknown strength.
             assertEquals(WifiLevels.NONE, WifiLevels.of(wifiInfo(-127)));
             assertEquals(WifiLevels.NONE, WifiLevels.of(null));
         }
