@@ -146,7 +146,7 @@ gstreamer: tools
 	export CARGO_TARGET_DIR="$(abspath $(or $(CARGO_TARGET_DIR),target))" SQUALL_UNJUDGED="$(UNJUDGED)" && \
 	export SQUALL_LAB="$$CARGO_TARGET_DIR/debug/squall-lab" && \
 	cd bindings/gstreamer && $(CARGO) fmt --check && $(CARGO) clippy --all-targets --locked -- -D warnings && \
-	$(CARGO) test --locked
+	$(CARGO) build --locked && $(CARGO) test --locked
 
 # Ratios against plain noq, against wall time, and the cost of a decision.
 bench: tools

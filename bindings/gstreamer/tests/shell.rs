@@ -39,10 +39,15 @@ deadline = "300ms"
 /// Pictures of 30 s.
 const PICTURES: usize = 900;
 
-/// The folder of the plugin: two above that of this test.
-fn plugin() -> PathBuf {
+/// A folder with the plugin alone: beside it in the target folder are libraries that are no plugins.
+fn plugins(scratch: &Scratch) -> PathBuf {
     let test = std::env::current_exe().expect("is there");
-    test.ancestors().nth(2).expect("is in a folder").to_owned()
+    let plugin = test.ancestors().nth(2).expect("is in a folder").join("libgstsquall.so");
+    assert!(plugin.exists(), "{} is missing: cargo build", plugin.display());
+    let folder = scratch.path("plugins");
+    fs::create_dir(&folder).expect("is made");
+    std::os::unix::fs::symlink(&plugin, folder.join("libgstsquall.so")).expect("is made");
+    folder
 }
 
 /// `None`, and a line, if something is missing.
@@ -86,7 +91,7 @@ fn pictures_arrive_although_a_link_fails_twice() {
     );
     let mut shell = Command::new(lab);
     shell.arg("shell").arg("--scenario").arg(&scenario).args(["--server", &receive, "--client", &send]);
-    let output = shell.env("GST_PLUGIN_PATH", plugin()).output().expect("runs");
+    let output = shell.env("GST_PLUGIN_PATH", plugins(&scratch)).output().expect("runs");
     let errors = String::from_utf8_lossy(&output.stderr);
     let received = fs::read_to_string(&log).expect("was written");
     assert!(output.status.success(), "{errors}\n{received}");
