@@ -259,16 +259,8 @@ fn a_metered_path_that_may_carry_more_than_it_shows_is_given_more() {
     // 90 ms bring 75 packets, of 150.
     assert_eq!(sent(true, false, 100), 41, "what cannot be in time fills no queue");
     assert_eq!(sent(true, true, 100), 150);
-}
-
-#[test]
-fn what_cannot_be_in_time_fills_the_window_of_slow_start() {
-    // Otherwise the window would not grow, and nothing would ever fit into what the path seems to carry.
-    let mut one = stage("", &[20]);
-    one.path(0).rate_grows = true;
-    one.path(0).window = 100 * u64::from(CHUNK);
-    one.hand_over(due_in(30, 900));
-    assert_eq!(one.send_all().len(), 100);
+    assert_eq!(sent(false, true, 100), 41, "it is used anyway");
+    assert_eq!(sent(true, true, 9), 41, "before anything can arrive");
 }
 
 #[test]

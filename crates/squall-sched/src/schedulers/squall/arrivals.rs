@@ -146,11 +146,10 @@ impl Arrivals {
     }
 }
 
-/// Whether no more is in flight than a round trip and [`FILLED`] bring. In slow start the window is all that counts: a controller
-/// whose window is not filled never finds the rate, and all that does not fit waits from then on.
+/// Whether no more is in flight than a round trip and [`FILLED`] bring.
 fn is_calm(path: &PathView) -> bool {
     let bits = path.rate.saturating_mul(path.back.saturating_mul(2).saturating_add(FILLED));
-    path.rate_grows || path.in_flight.saturating_mul(8_000_000) <= bits
+    path.in_flight.saturating_mul(8_000_000) <= bits
 }
 
 /// The silent paths, one bit each. Acknowledgements usually come over the path with the shortest round trip, so its
