@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test checks msrv deny noq-range publish-check man android gstreamer python wheels bench picture findings versus traffic fuzz soak site tools
+.PHONY: demo test checks msrv deny noq-range publish-check alerts man android gstreamer python wheels bench picture findings versus traffic fuzz soak site tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -39,11 +39,12 @@ test: tools
 
 # What a release needs beside the tests. Each is a target of its own, for it needs the network, a further toolchain or a
 # program that may be missing; one that cannot run says so in a line.
-CHECKS = msrv deny noq-range publish-check
+CHECKS = msrv deny noq-range publish-check alerts
 NEEDS_msrv = the oldest toolchain that the crates promise
 NEEDS_deny = cargo-deny
 NEEDS_noq-range = the registry
 NEEDS_publish-check = the registry
+NEEDS_alerts = promtool
 checks: $(CHECKS)
 
 # The crates that are published: those of crates/ that do not say otherwise.
@@ -68,6 +69,12 @@ noq-range:
 # Packs every published crate and builds it from what was packed.
 publish-check:
 	@$(CARGO) package --locked --allow-dirty $(PUBLISHED)
+
+# The alert rules for Prometheus: their syntax, and when each is raised.
+alerts:
+	@if command -v promtool >/dev/null; then \
+		promtool check rules dist/prometheus/squall-alerts.yml && promtool test rules dist/prometheus/squall-alerts-test.yml; \
+	else echo "not run: alerts: apt-get install prometheus, whose package has promtool"; fi
 
 # The Android library: its native half for this machine, its Java half tested with it on the JVM, the AAR.
 # With NATIVE=--workspace the half is the one that the tests have built, with the features that all crates together need.
