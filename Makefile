@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test checks msrv deny noq-range publish-check alerts man android gstreamer python wheels bench picture findings versus traffic fuzz soak site tools
+.PHONY: demo test checks msrv deny noq-range publish-check alerts man deb android gstreamer python wheels bench picture findings versus traffic fuzz soak site tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -18,6 +18,21 @@ man: tools
 		mkdir -p out/completions && "$$run" man out/man || exit 1; \
 		for shell in bash zsh fish; do "$$run" completions $$shell > "out/completions/$$program.$$shell" || exit 1; done; \
 	done
+
+# A Debian package with the program, the service, manual pages and completions, in out/deb. It runs on this release of the
+# system and on newer ones.
+VERSION = $(shell sed -n '/^\[workspace.package\]/,/^$$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+deb: tools
+	@command -v cargo-deb >/dev/null || { echo "make: cargo-deb is missing: cargo install cargo-deb --locked"; exit 1; }
+	@command -v dpkg-shlibdeps >/dev/null || { echo "make: dpkg-shlibdeps is missing: apt-get install dpkg-dev"; exit 1; }
+	@$(CARGO) build --release --locked -p squall-cli --features man
+	@run="$${CARGO_TARGET_DIR:-target}/release/squall"; \
+	rm -rf out/deb && mkdir -p out/deb/completions && "$$run" man out/deb/man || exit 1; \
+	for shell in bash zsh fish; do "$$run" completions $$shell > "out/deb/completions/squall.$$shell" || exit 1; done
+	@printf 'squall (%s-1) unstable; urgency=medium\n\n  * The changes are in changelog.gz.\n\n -- %s  %s\n' "$(VERSION)" \
+		"$$(sed -n 's/^maintainer = "\(.*\)"/\1/p' crates/squall-cli/Cargo.toml)" \
+		"$$(git log -1 --format=%cD 2>/dev/null || date -R)" > out/deb/changelog
+	@$(CARGO) deb --no-build --locked -p squall-cli --output out/deb
 
 # Everything CI runs: formatting, lints, documentation, every test. At the end it counts excused and skipped tests.
 UNJUDGED = $(abspath $(or $(CARGO_TARGET_DIR),target))/unjudged
