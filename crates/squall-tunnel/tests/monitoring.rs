@@ -1,0 +1,336 @@
+//! The dashboard and the alerts of `dist/` use metrics and labels that tunnels have.
+
+mod common;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    path::Path,
+};
+
+use common::*;
+use serde_json::Value;
+use squall_tunnel::Tunnel;
+
+/// Labels that Prometheus adds.
+const ADDED: [&str; 2] = ["instance", "job"];
+
+/// Metrics with their labels, as two ends with a metered path serve them.
+struct Scrape(BTreeMap<String, BTreeSet<String>>);
+
+impl Scrape {
+    fn of(texts: &[String]) -> Self {
+        let mut metrics: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for line in texts.iter().flat_map(|text| text.lines()) {
+            if let Some(family) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = family.split_once(' ').expect("has a kind");
+                match kind {
+                    "counter" => _ = metrics.entry(format!("{name}_total")).or_default(),
+                    "gauge" => _ = metrics.entry(name.to_owned()).or_default(),
+                    _ => {}
+                }
+            } else if !line.starts_with('#') {
+                let name = line.split(['{', ' ']).next().expect("has a name");
+                let labels = line.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}'));
+                let labels = labels.map(|(labels, _)| matchers(labels)).unwrap_or_default();
+                let all = metrics.entry(name.to_owned()).or_default();
+                all.extend(labels.into_iter().map(|(label, _)| label));
+            }
+        }
+        // This machine has no radio, so the metric has a description and no sample.
+        let path = metrics["squall_tunnel_path_active"].clone();
+        metrics.insert("squall_tunnel_path_signal_quality".to_owned(), path);
+        Self(metrics)
+    }
+
+    fn has(&self, metric: &str, label: &str) -> bool {
+        ADDED.contains(&label) || self.0.get(metric).is_some_and(|labels| labels.contains(label))
+    }
+}
+
+/// Labels and values of `a="b",c=~"d"`.
+fn matchers(text: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut parts = text.split('"');
+    while let (Some(name), Some(value)) = (parts.next(), parts.next()) {
+        let name = name.trim_matches(|c: char| " ,=~!".contains(c));
+        found.push((name.to_owned(), value.to_owned()));
+    }
+    found
+}
+
+/// The text to the end of the bracket that it begins with, without both, and the rest.
+fn bracketed(text: &str) -> (&str, &str) {
+    let (mut depth, mut quoted) = (0, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            '"' => quoted = !quoted,
+            '(' | '{' | '[' if !quoted => depth += 1,
+            ')' | '}' | ']' if !quoted => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return (&text[1..at], &text[at + 1..]);
+        }
+    }
+    panic!("not closed: {text}");
+}
+
+/// An expression: its metrics, the labels of each, and the labels by which others are grouped.
+#[derive(Default)]
+struct Expression {
+    metrics: BTreeSet<String>,
+    /// Metric, label, value.
+    matchers: Vec<(String, String, String)>,
+    /// Labels after `by`, with the metrics that they group.
+    grouped: Vec<(Vec<String>, BTreeSet<String>)>,
+    /// Labels after `on`.
+    joined: Vec<String>,
+}
+
+impl Expression {
+    fn parse(text: &str) -> Self {
+        let mut all = Self::default();
+        all.read(text);
+        all
+    }
+
+    fn read(&mut self, mut text: &str) {
+        while let Some(first) = text.chars().next() {
+            if first == '[' {
+                text = bracketed(text).1;
+                continue;
+            }
+            let ends = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+            let length = text.find(ends).unwrap_or(text.len());
+            if length == 0 {
+                text = &text[first.len_utf8()..];
+                continue;
+            }
+            let (word, rest) = text.split_at(length);
+            text = rest.trim_start();
+            match word {
+                "by" | "on" => {
+                    let (labels, rest) = bracketed(text);
+                    let labels = labels.split(',').map(|label| label.trim().to_owned()).collect::<Vec<_>>();
+                    text = rest.trim_start();
+                    if word == "by" {
+                        self.grouped.push((labels, Self::parse(bracketed(text).0).metrics));
+                    } else {
+                        self.joined.extend(labels);
+                    }
+                }
+                "and" | "or" | "unless" | "avg" | "max" | "min" | "sum" => {}
+                _ if word.starts_with(|c: char| c.is_ascii_digit()) || text.starts_with('(') => {}
+                metric => {
+                    self.metrics.insert(metric.to_owned());
+                    if text.starts_with('{') {
+                        let (labels, rest) = bracketed(text);
+                        let named = |(label, value)| (metric.to_owned(), label, value);
+                        self.matchers.extend(matchers(labels).into_iter().map(named));
+                        text = rest;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Names and labels that no tunnel has.
+    fn mistakes(&self, scrape: &Scrape, text: &str) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        // Prometheus itself has `up`.
+        for metric in self.metrics.iter().filter(|name| *name != "up" && !scrape.0.contains_key(*name)) {
+            mistakes.push(format!("no metric {metric}: {text}"));
+        }
+        let matched = self.matchers.iter().map(|(metric, label, _)| (metric, label));
+        let grouped = self.grouped.iter().flat_map(|(labels, metrics)| {
+            metrics.iter().flat_map(move |metric| labels.iter().map(move |label| (metric, label)))
+        });
+        for (metric, label) in matched.chain(grouped).filter(|(metric, label)| !scrape.has(metric, label)) {
+            mistakes.push(format!("{metric} has no label {label}: {text}"));
+        }
+        for label in self.joined.iter().filter(|label| !self.any_has(scrape, label)) {
+            mistakes.push(format!("no metric has a label {label}: {text}"));
+        }
+        mistakes
+    }
+
+    fn any_has(&self, scrape: &Scrape, label: &str) -> bool {
+        ADDED.contains(&label) || self.metrics.iter().any(|metric| scrape.has(metric, label))
+    }
+}
+
+/// The labels in `{{name}}` or `{{ $labels.name }}`.
+fn placeholders(text: &str) -> impl Iterator<Item = &str> {
+    let inside = text.split("{{").skip(1).filter_map(|rest| rest.split("}}").next()).map(str::trim);
+    inside.filter(|name| !name.starts_with("$value")).map(|name| name.trim_start_matches("$labels."))
+}
+
+fn read(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    fs::read_to_string(root.join(name)).expect("can be read")
+}
+
+fn metrics(address: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).expect("connects");
+    stream.set_read_timeout(Some(PATIENCE)).expect("is set");
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("is text");
+    answer.split_once("\r\n\r\n").expect("has a head").1.to_owned()
+}
+
+/// Both ends, after a datagram has arrived.
+async fn scrape() -> Scrape {
+    let (source, target, port) = (socket(), socket(), free_port());
+    let to = target.local_addr().expect("is bound");
+    let any = Some("127.0.0.1:0".parse().expect("is an address"));
+    let mut config = exit_config(0, None, vec![flow_out(&format!("x=udp://{to}"))]);
+    config.metrics = any;
+    let exit = Tunnel::start(config).await.expect("starts");
+    let mut config = entry_config(&exit, vec![flow_in(&format!("x=udp://127.0.0.1:{port}"))]);
+    config.metrics = any;
+    config.scheduler = "squall(cap=1MB)".to_owned();
+    let entry = Tunnel::start(config).await.expect("starts");
+    attached(&entry).await;
+    source.send_to(b"a frame", ("127.0.0.1", port)).expect("is sent");
+    let delivered = |status: &squall_tunnel::Status| {
+        let sent = status.flows[0].sent.values().any(|sent| sent.fates.contains_key("delivered"));
+        sent && status.sessions[0].paths.len() == 2
+    };
+    until(&entry, "delivered, with two paths", delivered).await;
+    let addresses = [&entry, &exit].map(|end| end.metrics().expect("is served"));
+    let texts = tokio::task::spawn_blocking(move || addresses.map(metrics)).await.expect("ends");
+    entry.stop().await;
+    exit.stop().await;
+    Scrape::of(&texts)
+}
+
+/// All expressions of the dashboard with their legends, and of its variables.
+fn dashboard_expressions(dashboard: &Value) -> Vec<(String, String)> {
+    let panels = dashboard["panels"].as_array().expect("has panels");
+    let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
+    let text = |value: &Value| value.as_str().expect("is text").to_owned();
+    targets.map(|target| (text(&target["expr"]), text(&target["legendFormat"]))).collect()
+}
+
+/// The expressions of the alerts, each with its name and the texts that follow.
+fn alerts(rules: &str) -> Vec<(String, String, String)> {
+    let mut found = Vec::new();
+    for rule in rules.split("- alert: ").skip(1) {
+        let (name, rest) = rule.split_once('\n').expect("has an expression");
+        let (expression, texts) = rest.split_once("labels:").expect("has labels");
+        let expression = expression.split("for:").next().expect("has an expression");
+        let expression = expression.trim().trim_start_matches("expr:").trim().trim_start_matches(">-");
+        found.push((
+            name.to_owned(),
+            expression.split_whitespace().collect::<Vec<_>>().join(" "),
+            texts.to_owned(),
+        ));
+    }
+    found
+}
+
+#[test]
+fn dashboard_and_alerts_use_metrics_and_labels_that_tunnels_have() {
+    within(async || {
+        let scrape = scrape().await;
+        let dashboard: Value = serde_json::from_str(&read("dist/grafana/squall.json")).expect("is JSON");
+        let queries = dashboard_expressions(&dashboard);
+        let alerts = alerts(&read("dist/prometheus/squall-alerts.yml"));
+        assert!(
+            queries.len() > 30 && alerts.len() > 15,
+            "{} queries, {} alerts",
+            queries.len(),
+            alerts.len()
+        );
+
+        let alerts = alerts.into_iter().map(|(_, expression, texts)| (expression, texts));
+        let mut mistakes = Vec::new();
+        for (text, labelled) in queries.into_iter().chain(alerts) {
+            let expression = Expression::parse(&text);
+            assert!(!expression.metrics.is_empty(), "no metric in {text}");
+            mistakes.extend(expression.mistakes(&scrape, &text));
+            let unknown = placeholders(&labelled).filter(|label| !expression.any_has(&scrape, label));
+            mistakes.extend(unknown.map(|label| format!("no label {label} for {labelled}: {text}")));
+        }
+        assert!(mistakes.is_empty(), "\n{}", mistakes.join("\n"));
+    });
+}
+
+#[test]
+fn variables_of_the_dashboard_are_defined_and_read_labels_that_tunnels_have() {
+    within(async || {
+        let scrape = scrape().await;
+        let dashboard: Value = serde_json::from_str(&read("dist/grafana/squall.json")).expect("is JSON");
+        let mut defined = vec!["__rate_interval", "__range"];
+        for variable in dashboard["templating"]["list"].as_array().expect("has variables") {
+            defined.push(variable["name"].as_str().expect("has a name"));
+            let Some(definition) = variable["definition"].as_str() else { continue };
+            let inside = definition.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')'));
+            let (metric, label) = inside.and_then(|inside| inside.rsplit_once(", ")).expect("has a label");
+            let expression = Expression::parse(metric);
+            assert_eq!(expression.mistakes(&scrape, definition), [""; 0]);
+            assert!(expression.any_has(&scrape, label), "{definition}");
+        }
+        for (text, _) in dashboard_expressions(&dashboard) {
+            for used in text.split('$').skip(1) {
+                let name = used.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next();
+                assert!(defined.contains(&name.expect("has a name")), "${used} is not defined: {text}");
+            }
+        }
+    });
+}
+
+/// Fates and limits are listed where the metrics are.
+#[test]
+fn values_that_queries_compare_with_are_documented() {
+    let documented = read("docs/tunnel.md");
+    let dashboard: Value = serde_json::from_str(&read("dist/grafana/squall.json")).expect("is JSON");
+    let queries = dashboard_expressions(&dashboard).into_iter().map(|(text, _)| text);
+    let rules = alerts(&read("dist/prometheus/squall-alerts.yml")).into_iter().map(|(_, text, _)| text);
+    for text in queries.chain(rules) {
+        for (_, label, value) in Expression::parse(&text).matchers {
+            let fixed = ["class", "fate", "limit"].contains(&label.as_str());
+            assert!(!fixed || documented.contains(&format!("`{value}`")), "{label} {value}: {text}");
+        }
+    }
+}
+
+#[test]
+fn every_alert_has_a_case_that_raises_it_and_one_that_does_not() {
+    let cases = read("dist/prometheus/squall-alerts-test.yml");
+    for (name, ..) in alerts(&read("dist/prometheus/squall-alerts.yml")) {
+        let (raised, silent) = (format!("alertname: {name}\n"), format!("alertname: {name}}}"));
+        assert!(cases.contains(&raised) && cases.contains(&silent), "{name}");
+    }
+}
+
+#[test]
+fn mistakes_in_expressions_are_found() {
+    let scrape = Scrape::of(&["# TYPE squall_tunnel_path_active gauge\n\
+        squall_tunnel_path_active{session=\"1\",path=\"wlan0\"} 1.0\n\
+        # TYPE squall_tunnel_flow_late_blocks counter\n\
+        squall_tunnel_flow_late_blocks_total{flow=\"x\"} 1\n"
+        .to_owned()]);
+    let mistakes = |text: &str| Expression::parse(text).mistakes(&scrape, text).len();
+    for right in [
+        r#"max by (job, path) (squall_tunnel_path_active{path!~".*:[0-9]+"}) == 0"#,
+        "60 * sum by (flow) (rate(squall_tunnel_flow_late_blocks_total[5m])) > 1e4",
+        r#"up{job="squall"} == 0 unless on (instance) squall_tunnel_path_active"#,
+    ] {
+        assert_eq!(mistakes(right), 0, "{right}");
+    }
+    for wrong in [
+        "squall_tunnel_path_activ == 0",
+        "squal_path == 0",
+        r#"squall_tunnel_path_active{flow="x"} == 0"#,
+        "sum by (flow) (squall_tunnel_path_active)",
+        "squall_tunnel_flow_late_blocks",
+        "up and on (path) squall_tunnel_flow_late_blocks_total",
+    ] {
+        assert_eq!(mistakes(wrong), 1, "{wrong}");
+    }
+}
