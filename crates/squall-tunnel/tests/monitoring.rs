@@ -1,4 +1,4 @@
-//! The dashboard and the alerts of `dist/` use metrics and labels that tunnels have.
+//! The dashboard and the alerts of `dist/` use metrics and labels that tunnels have, and the containers find both.
 
 mod common;
 
@@ -306,6 +306,22 @@ fn every_alert_has_a_case_that_raises_it_and_one_that_does_not() {
         let (raised, silent) = (format!("alertname: {name}\n"), format!("alertname: {name}}}"));
         assert!(cases.contains(&raised) && cases.contains(&silent), "{name}");
     }
+}
+
+/// Grafana and Prometheus start without a mounted file that is missing, and show nothing.
+#[test]
+fn files_that_the_compose_file_mounts_exist() {
+    let compose = read("dist/container/compose.yaml");
+    let mounts = compose.lines().filter_map(|line| line.trim_start().strip_prefix("- .")?.split_once(':'));
+    let mounts: Vec<_> = mounts.map(|(file, to)| (format!("dist/container/.{file}"), to)).collect();
+    assert!(mounts.len() > 5, "{mounts:?}");
+    for (file, _) in &mounts {
+        assert!(!read(file).is_empty(), "{file}");
+    }
+    let folder = read("dist/container/grafana/dashboards.yml");
+    let folder = folder.split("path: ").nth(1).expect("has a folder").trim();
+    let (_, dashboard) = mounts.iter().find(|(file, _)| file.ends_with("squall.json")).expect("is mounted");
+    assert_eq!(dashboard.strip_suffix(":ro"), Some(&*format!("{folder}/squall.json")));
 }
 
 #[test]
