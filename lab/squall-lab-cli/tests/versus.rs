@@ -162,9 +162,9 @@ fn a_video_is_carried_at_its_own_rate_with_each_seed() {
     });
 }
 
-/// A contender that is Squall's own tunnel, by its commands.
+/// A transport that is Squall's own tunnel, by its commands.
 const TUNNEL: &str = r#"
-[[contender]]
+[[transport]]
 name = "own-tunnel"
 client = ["SQUALL", "tunnel", "--to", "{server}:{port}", "--insecure", "--token", "a-token-of-the-test",
           "--in", "stream=udp://127.0.0.1:{source},media=rtp,latency={latency}ms"]
@@ -193,7 +193,7 @@ fn a_file_adds_programs() {
         let squall = Path::new(env!("CARGO_BIN_EXE_squall-lab")).with_file_name("squall");
         let tunnel = TUNNEL.replace("SQUALL", &squall.display().to_string()).replace("{server1}", "{server}");
         let file = scratch.write("more.toml", tunnel.as_bytes());
-        let more = ["--contenders".as_ref(), file.as_os_str()];
+        let more = ["--programs".as_ref(), file.as_os_str()];
         let (figures, table) = compared_with(&scratch, &scenario, &["own-tunnel"], "1s", &more);
         assert!(figures[0]["contender"] == "own-tunnel" && table.contains("own-tunnel"), "{table}");
         assert_duration!(figures[0]["in_300_ms"].as_f64() >= Some(0.9), "{}", figures[0]);
@@ -201,20 +201,20 @@ fn a_file_adds_programs() {
 }
 
 #[test]
-fn mistakes_in_a_file_of_contenders_have_a_place() {
+fn mistakes_in_a_file_of_programs_have_a_place() {
     let scratch = Scratch::new("versus-mistakes");
     let scenario = scratch.write(
         "one.toml",
         b"name='one'\nduration='60s'\nschedulers=['minrtt']\npath=[{name='wifi'}]\nflow=[{name='f',kind='bulk'}]\n",
     );
     for (text, expected) in [
-        ("[[contender]]\nname = 'x'\nclient = 'y'\n", "more.toml:3: "),
+        ("[[transport]]\nname = 'x'\nclient = 'y'\n", "more.toml:3: "),
         (&TUNNEL.replace("{server1}", "{server2}"), "there is no {server2} with 1 links"),
-        (&TUNNEL.replace("own-tunnel", "mptcp"), "contender \"mptcp\""),
+        (&TUNNEL.replace("own-tunnel", "mptcp"), "transport \"mptcp\""),
     ] {
         let file = scratch.write("more.toml", text.as_bytes()).display().to_string();
         let scenario = scenario.display().to_string();
-        let (said, code) = failure(&run(["versus", "--contenders", &file, "--scenario", &scenario]));
+        let (said, code) = failure(&run(["versus", "--programs", &file, "--scenario", &scenario]));
         assert!(said.contains(expected) && said.lines().count() == 1, "{said}");
         assert_eq!(code, Some(2));
     }

@@ -16,6 +16,8 @@ mod carrier;
 mod clock;
 mod figures;
 mod frames;
+mod ports;
+mod programs;
 mod run;
 mod side;
 mod sink;

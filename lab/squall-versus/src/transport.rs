@@ -9,9 +9,9 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::carrier::Programs;
+use crate::programs::Programs;
 
-/// Longest name of a contender: names are those of folders too.
+/// Longest name of a transport in a file: names are those of folders too.
 const MAX_NAME: usize = 64;
 
 /// A way to carry the stream, by its name in tables and options.
@@ -57,18 +57,18 @@ pub(crate) enum RistMode {
     Balanced,
 }
 
-/// A file of contenders.
+/// A file of transports.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    contender: Vec<Contender>,
+    transport: Vec<Entry>,
 }
 
 /// An entry of such a file: a name, and commands.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Contender {
+struct Entry {
     name: String,
     client: Vec<String>,
     server: Vec<String>,
@@ -115,31 +115,31 @@ impl Transport {
         Self::ALL.into_iter().find(|transport| transport.name() == name)
     }
 
-    /// Those of a file of contenders, with names of their own.
+    /// Those of a file, with names of their own.
     ///
     /// # Errors
     ///
     /// In a line, with the place in the text.
-    pub fn contenders(text: &str) -> Result<Vec<Self>, String> {
+    pub fn of_file(text: &str) -> Result<Vec<Self>, String> {
         let file: File = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
             format!("{line}: {}", error.message().replace('\n', ", "))
         })?;
-        let mut contenders: Vec<Self> = Vec::new();
-        for Contender { name, client, server, client_setup, server_setup } in file.contender {
+        let mut transports: Vec<Self> = Vec::new();
+        for Entry { name, client, server, client_setup, server_setup } in file.transport {
             let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
             if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_plain) {
                 return Err(format!(
-                    " contender {name:?}: a name has 1 to {MAX_NAME} letters, digits, '-', '_' or '.'"
+                    " transport {name:?}: a name has 1 to {MAX_NAME} letters, digits, '-', '_' or '.'"
                 ));
             }
-            if Self::named(&name).is_some() || contenders.iter().any(|other| other.name == name) {
-                return Err(format!(" contender {name:?}: there is one of this name already"));
+            if Self::named(&name).is_some() || transports.iter().any(|other| other.name == name) {
+                return Err(format!(" transport {name:?}: there is one of this name already"));
             }
             let carrier = Carrier::Programs(Programs { client, server, client_setup, server_setup });
-            contenders.push(Self { name: name.into(), carrier });
+            transports.push(Self { name: name.into(), carrier });
         }
-        if contenders.is_empty() { Err(" no [[contender]] is in it".to_owned()) } else { Ok(contenders) }
+        if transports.is_empty() { Err(" no [[transport]] is in it".to_owned()) } else { Ok(transports) }
     }
 
     /// # Errors
@@ -148,7 +148,7 @@ impl Transport {
     pub fn check(&self, links: usize) -> Result<(), String> {
         match &self.carrier {
             Carrier::Programs(programs) => {
-                programs.check(links).map_err(|error| format!("contender {:?}: {error:#}", self.name))
+                programs.check(links).map_err(|error| format!("transport {:?}: {error:#}", self.name))
             }
             _ => Ok(()),
         }
@@ -218,18 +218,18 @@ fn takes_groups() -> bool {
 mod tests {
     use super::*;
 
-    const ONE: &str = "[[contender]]\nname = 'cat'\nclient = ['cat', '{source}']\nserver = ['cat']\n";
+    const ONE: &str = "[[transport]]\nname = 'cat'\nclient = ['cat', '{source}']\nserver = ['cat']\n";
 
     #[test]
-    fn a_file_adds_contenders() {
+    fn a_file_adds_programs() {
         let file = format!("{ONE}client_setup = [['ip', 'link', 'show', '{{client2}}']]\n");
-        let [cat] = &Transport::contenders(&file).expect("is valid")[..] else { panic!("one") };
+        let [cat] = &Transport::of_file(&file).expect("is valid")[..] else { panic!("one") };
         assert_eq!(cat.name(), "cat");
         assert_eq!(cat.check(2), Ok(()));
         let error = cat.check(1).expect_err("there is no second link");
-        assert!(error.contains("contender \"cat\"") && error.contains("{client2}"), "{error}");
+        assert!(error.contains("transport \"cat\"") && error.contains("{client2}"), "{error}");
         let missing = format!("{ONE}server_setup = [['/no/such/program']]\n");
-        let [cat] = &Transport::contenders(&missing).expect("is valid")[..] else { panic!("one") };
+        let [cat] = &Transport::of_file(&missing).expect("is valid")[..] else { panic!("one") };
         assert_eq!(cat.missing().as_deref(), Some("/no/such/program is not installed"));
         let words = serde_json::to_string(cat).expect("is text");
         assert_eq!(&serde_json::from_str::<Transport>(&words).expect("is one"), cat);
@@ -238,14 +238,14 @@ mod tests {
     #[test]
     fn mistakes_in_it_have_a_line() {
         for (file, error) in [
-            ("", "no [[contender]]"),
+            ("", "no [[transport]]"),
             (&ONE.replace("client", "cleint"), "3: unknown field `cleint`"),
             (&ONE.replace("['cat']", "'cat'"), "4: "),
-            (&ONE.replace("'cat'\n", "'a cat'\n"), "contender \"a cat\": a name"),
-            (&ONE.replace("'cat'\n", "'mptcp'\n"), "contender \"mptcp\": there is one"),
-            (&[ONE, ONE].concat(), "contender \"cat\": there is one"),
+            (&ONE.replace("'cat'\n", "'a cat'\n"), "transport \"a cat\": a name"),
+            (&ONE.replace("'cat'\n", "'mptcp'\n"), "transport \"mptcp\": there is one"),
+            (&[ONE, ONE].concat(), "transport \"cat\": there is one"),
         ] {
-            let said = Transport::contenders(file).expect_err("is none");
+            let said = Transport::of_file(file).expect_err("is none");
             assert!(said.contains(error) && !said.contains('\n'), "{said}");
         }
     }

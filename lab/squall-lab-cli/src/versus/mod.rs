@@ -58,7 +58,7 @@ pub(crate) struct VersusArgs {
     transport: Vec<String>,
     /// More transports: programs of your own, each with its command at both ends; docs/versus.md describes the file
     #[arg(long, value_name = "FILE.toml")]
-    contenders: Option<PathBuf>,
+    programs: Option<PathBuf>,
     /// Rates of the stream [default: that of the scenario's video; 30mbps,8mbps where it has none]
     #[arg(long, value_name = "RATES", value_delimiter = ',')]
     rate: Vec<Rate>,
@@ -183,16 +183,16 @@ fn scenarios(args: &VersusArgs) -> anyhow::Result<Vec<Scenario>> {
     args.scenario.iter().map(|file| Scenario::load(file).map_err(usage)).collect()
 }
 
-/// Largest file of contenders in bytes.
-const MAX_CONTENDERS: u64 = 1 << 20;
+/// Largest file of programs in bytes.
+const MAX_PROGRAMS: u64 = 1 << 20;
 
 /// All transports that there are.
 fn known(args: &VersusArgs) -> anyhow::Result<Vec<Transport>> {
     let mut known = Transport::ALL.to_vec();
-    if let Some(file) = &args.contenders {
+    if let Some(file) = &args.programs {
         let at_file = |error: &dyn Display, between| usage(format!("{}{between}{error}", file.display()));
-        let text = squall_file::read_text(file, MAX_CONTENDERS).map_err(|error| at_file(&error, ": "))?;
-        known.extend(Transport::contenders(&text).map_err(|error| at_file(&error, ":"))?);
+        let text = squall_file::read_text(file, MAX_PROGRAMS).map_err(|error| at_file(&error, ": "))?;
+        known.extend(Transport::of_file(&text).map_err(|error| at_file(&error, ":"))?);
     }
     Ok(known)
 }

@@ -2,7 +2,6 @@
 
 mod mptcp;
 mod noq;
-mod program;
 mod queue;
 mod rist;
 mod squall;
@@ -14,19 +13,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::program::Programs;
+pub(crate) use crate::ports::{PORT, SINK_PORT, SOURCE_PORT};
 use crate::{
+    programs::Values,
     side::{End, SideSpec},
     transport::Carrier,
 };
-
-/// Where the source's packets go on the client side, and where the sink waits on the server side.
-pub(crate) const SOURCE_PORT: u16 = 5_000;
-/// See [`SOURCE_PORT`].
-pub(crate) const SINK_PORT: u16 = 6_000;
-
-/// Where carriers listen on the server side.
-const PORT: u16 = 7_000;
 
 /// A program with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +30,11 @@ pub(crate) struct Run {
 impl Run {
     fn new(program: impl Into<PathBuf>, arguments: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { program: program.into(), arguments: arguments.into_iter().map(Into::into).collect() }
+    }
+
+    /// A command, which is not empty.
+    fn of(mut words: Vec<String>) -> Self {
+        Self { program: words.remove(0).into(), arguments: words }
     }
 
     /// One of the relays of this crate.
@@ -105,7 +102,11 @@ pub(crate) fn programs(spec: &SideSpec) -> anyhow::Result<(Vec<Run>, Run)> {
         Carrier::Srt { buffer_ms } => srt::single(spec, *buffer_ms),
         Carrier::SrtGroup { kind, buffer_ms } => srt::group(spec, kind, *buffer_ms),
         Carrier::Rist { mode, buffer_ms } => rist::run(spec, *mode, *buffer_ms),
-        Carrier::Programs(programs) => return program::programs(spec, programs),
+        Carrier::Programs(programs) => {
+            let values = Values { links: spec.links, latency_ms: spec.latency_ms, folder: &spec.folder };
+            let (setup, carries) = programs.of_side(spec.end == End::Near, &values)?;
+            return Ok((setup.into_iter().map(Run::of).collect(), Run::of(carries)));
+        }
     };
     Ok((settings, carries))
 }

@@ -1,4 +1,4 @@
-//! Programs of other projects, from a file of contenders.
+//! Programs of other projects, from a file of transports.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -6,13 +6,12 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use squall_shell::Addresses;
 
-use super::{PORT, Run, SINK_PORT, SOURCE_PORT};
-use crate::side::{End, SideSpec};
+use crate::ports::{PORT, SINK_PORT, SOURCE_PORT};
 
 /// Words of a command, the program first. Places in braces are filled in when it runs.
-type Words = Vec<String>;
+pub(crate) type Words = Vec<String>;
 
-/// The commands of a contender at both ends.
+/// The commands of a transport at both ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Programs {
     /// Takes the packets on the client's side.
@@ -26,10 +25,10 @@ pub(crate) struct Programs {
 }
 
 /// The values of the places in commands.
-struct Values<'a> {
-    links: usize,
-    latency_ms: u64,
-    folder: &'a Path,
+pub(crate) struct Values<'a> {
+    pub(crate) links: usize,
+    pub(crate) latency_ms: u64,
+    pub(crate) folder: &'a Path,
 }
 
 impl Values<'_> {
@@ -83,25 +82,28 @@ impl Values<'_> {
         Ok(filled + rest)
     }
 
-    fn run(&self, words: &Words) -> anyhow::Result<Run> {
-        let words = words.iter().map(|word| self.fill(word)).collect::<anyhow::Result<Vec<_>>>()?;
-        let (program, arguments) = words.split_first().context("a command is empty")?;
-        Ok(Run::new(program, arguments))
+    /// A command with its places filled in.
+    fn command(&self, words: &Words) -> anyhow::Result<Words> {
+        anyhow::ensure!(!words.is_empty(), "a command is empty");
+        words.iter().map(|word| self.fill(word)).collect()
     }
 }
 
-/// The commands of a side: those that prepare it, and the one that carries.
-pub(super) fn programs(spec: &SideSpec, programs: &Programs) -> anyhow::Result<(Vec<Run>, Run)> {
-    let values = Values { links: spec.links, latency_ms: spec.latency_ms, folder: &spec.folder };
-    let (setup, carries) = match spec.end {
-        End::Near => (&programs.client_setup, &programs.client),
-        End::Far => (&programs.server_setup, &programs.server),
-    };
-    let setup = setup.iter().map(|words| values.run(words)).collect::<anyhow::Result<_>>()?;
-    Ok((setup, values.run(carries)?))
-}
-
 impl Programs {
+    /// The commands of the client's side or the server's: those that prepare it, and the one that carries.
+    pub(crate) fn of_side(
+        &self,
+        is_client: bool,
+        values: &Values<'_>,
+    ) -> anyhow::Result<(Vec<Words>, Words)> {
+        let (setup, carries) = match is_client {
+            true => (&self.client_setup, &self.client),
+            false => (&self.server_setup, &self.server),
+        };
+        let setup = setup.iter().map(|words| values.command(words)).collect::<anyhow::Result<_>>()?;
+        Ok((setup, values.command(carries)?))
+    }
+
     /// All commands.
     fn commands(&self) -> impl Iterator<Item = &Words> {
         let setup = self.client_setup.iter().chain(&self.server_setup);
@@ -117,7 +119,7 @@ impl Programs {
     /// If a command has no program, or a place that there is not with this number of links.
     pub(crate) fn check(&self, links: usize) -> anyhow::Result<()> {
         let values = Values { links, latency_ms: 0, folder: Path::new("") };
-        self.commands().try_for_each(|words| values.run(words).map(drop))
+        self.commands().try_for_each(|words| values.command(words).map(drop))
     }
 }
 
