@@ -12,22 +12,13 @@ use std::{
 };
 
 use common::{Scratch, run};
-
-const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+use squall_testing::browser::{FLAGS, installed};
 
 /// Width and height of the window, in pixels.
 const SIZE: (u32, u32) = (1_100, 2_600);
 
 /// A browser that does not come to an end is stopped after this time.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// The first browser that there is.
-fn browser() -> Option<&'static str> {
-    BROWSERS.into_iter().find(|name| {
-        let asked = Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        asked.is_ok_and(|status| status.success())
-    })
-}
 
 /// Opens a page without a window; gives back what the browser wrote to its output and to its log.
 fn open(browser: &str, scratch: &Scratch, page: &Path, more: &[&str]) -> (String, String) {
@@ -36,8 +27,8 @@ fn open(browser: &str, scratch: &Scratch, page: &Path, more: &[&str]) -> (String
     let [out, log] = files.each_ref().map(|file| File::create(file).expect("is made"));
     let mut command = Command::new(browser);
     command
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"])
-        .args(["--disable-background-networking", "--no-first-run", "--force-device-scale-factor=1"])
+        .args(FLAGS)
+        .arg("--force-device-scale-factor=1")
         .arg(format!("--user-data-dir={}", scratch.path("browser").display()))
         .arg(format!("--window-size={},{}", SIZE.0, SIZE.1))
         .args(more)
@@ -116,9 +107,7 @@ fn page(scratch: &Scratch) -> PathBuf {
 
 #[test]
 fn a_browser_shows_the_page() {
-    let Some(browser) = browser() else {
-        return squall_testing::skipped(&format!("no browser is installed ({})", BROWSERS.join(", ")));
-    };
+    let Some(browser) = installed() else { return };
     let scratch = Scratch::new("screenshot");
     let page = page(&scratch);
     let light = Picture::take(browser, &scratch, &page, &[]);
@@ -143,9 +132,7 @@ fn a_browser_shows_the_page() {
 
 #[test]
 fn a_browser_has_nothing_to_load_and_nothing_to_complain_of() {
-    let Some(browser) = browser() else {
-        return squall_testing::skipped(&format!("no browser is installed ({})", BROWSERS.join(", ")));
-    };
+    let Some(browser) = installed() else { return };
     let scratch = Scratch::new("screenshot-dom");
     let page = page(&scratch);
     // Whatever name it asked for would not be found, and would be in its log.
