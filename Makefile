@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test checks msrv deny noq-range publish-check alerts man deb android gstreamer python wheels bench picture findings versus traffic fuzz soak site tools
+.PHONY: demo test checks msrv deny noq-range publish-check alerts recipes dashboard man deb android gstreamer python wheels bench picture findings versus traffic fuzz soak site tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -39,7 +39,7 @@ UNJUDGED = $(abspath $(or $(CARGO_TARGET_DIR),target))/unjudged
 test: tools
 	@rm -f "$(UNJUDGED)"
 	$(CARGO) fmt --all --check
-	@if command -v python3 >/dev/null; then scripts/structure.py --check 2; \
+	@if command -v python3 >/dev/null; then scripts/structure.py --check 2 && scripts/recipes.py --check; \
 	else printf 'skipped\tstructure\twithout python3\n' >> "$(UNJUDGED)"; fi
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) clippy -p squall-cli --no-default-features --features tunnel --locked -- -D warnings
@@ -54,12 +54,13 @@ test: tools
 
 # What a release needs beside the tests. Each is a target of its own, for it needs the network, a further toolchain or a
 # program that may be missing; one that cannot run says so in a line.
-CHECKS = msrv deny noq-range publish-check alerts
+CHECKS = msrv deny noq-range publish-check alerts recipes
 NEEDS_msrv = the oldest toolchain that the crates promise
 NEEDS_deny = cargo-deny
 NEEDS_noq-range = the registry
 NEEDS_publish-check = the registry
 NEEDS_alerts = promtool
+NEEDS_recipes = ffmpeg and the programs that it names
 checks: $(CHECKS)
 
 # The crates that are published: those of crates/ that do not say otherwise.
@@ -90,6 +91,17 @@ alerts:
 	@if command -v promtool >/dev/null; then \
 		promtool check rules dist/prometheus/squall-alerts.yml && promtool test rules dist/prometheus/squall-alerts-test.yml; \
 	else echo "not run: alerts: apt-get install prometheus, whose package has promtool"; fi
+
+# The commands of docs/recipes.md behind emulated links, with what arrives: all of them, or RECIPES. Four minutes.
+RECIPES =
+recipes: tools
+	@$(CARGO) build --release --locked -p squall-cli -p squall-lab-cli
+	@scripts/recipes.py $(RECIPES)
+
+# The dashboard with data of a tunnel of two minutes from a real Prometheus, in out/dashboard.html, and as a picture.
+dashboard: tools
+	@$(CARGO) build --release --locked -p squall-cli -p squall-lab-cli
+	@scripts/dashboard.py
 
 # The Android library: its native half for this machine, its Java half tested with it on the JVM, the AAR.
 # With NATIVE=--workspace the half is the one that the tests have built, with the features that all crates together need.
