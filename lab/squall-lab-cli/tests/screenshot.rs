@@ -7,7 +7,7 @@ use std::{
     fs::{self, File},
     io::BufReader,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
     time::{Duration, Instant},
 };
 
