@@ -128,13 +128,15 @@ def gstreamer(run):
 
 
 def browser(run):
-    """What the browser said each second: its clock, the position, frames decoded, frames dropped."""
+    """What the page has sent each second: its clock, seconds played, frames decoded, and how often it loaded the stream again."""
     seen = [[float(value) for value in line.split()] for line in text(run / "far-browser.log").splitlines()]
     seen = [line for line in seen if len(line) == 4 and line[1] > 0]
     if len(seen) < 5:
         raise Failure(f"the browser played nothing: {last_line(run / 'far-browser.log')}")
     lasted, played, shown = (seen[-1][n] - seen[0][n] for n in range(3))
     words = f"Chromium played {played:.1f} s in {lasted:.1f} s, {shown:.0f} frames"
+    if seen[-1][3] > seen[0][3]:
+        words += f", and loaded the stream again {seen[-1][3] - seen[0][3]:.0f} times"
     # On a busy machine it stalls now and then.
     if played < 0.6 * lasted:
         raise Failure(words)
@@ -341,9 +343,17 @@ def run(recipe, found, programs, folder):
 # --- the browser, on the far side
 
 PLAYER = """<!doctype html><video id="video" muted autoplay src="{}"></video><script>
+let [played, frames, reloads, last, still] = [0, 0, 0, 0, 0];
 setInterval(() => {{
-    const {{ totalVideoFrames, droppedVideoFrames }} = video.getVideoPlaybackQuality();
-    fetch('/seen?' + [performance.now() / 1e3, video.currentTime, totalVideoFrames, droppedVideoFrames].join('+'));
+    const at = video.currentTime, shown = video.getVideoPlaybackQuality().totalVideoFrames;
+    fetch('/seen?' + [performance.now() / 1e3, played + at, frames + shown, reloads].join('+'));
+    still = at === last ? still + 1 : 0;
+    last = at;
+    // As players do that have frozen.
+    if (still >= 5) {{
+        [played, frames, reloads, still] = [played + at, frames + shown, reloads + 1, 0];
+        video.load();
+    }}
 }}, 1000);
 </script>"""
 

@@ -305,10 +305,10 @@ fn check_counters(browser: &mut Browser) {
     }
 }
 
-/// The strip of the first story with steps, after a click on it: number of the story, boxes of data and of the deadline, as
+/// The strip of the first story of a lost block with steps, after a click on it: number of the story, boxes of data and of the deadline, as
 /// shares of the strip's width, and the words of the steps.
 const STRIP: &str = "(() => {
-    const story = [...document.querySelectorAll('#why details')].find(one => one.querySelector('svg.time'));
+    const story = document.querySelector('#why details:has(.badge.bad):has(svg.time rect)');
     if (!story.open) story.querySelector('summary').click();
     const strip = story.querySelector('svg.time'), all = strip.getBoundingClientRect();
     const box = node => {
@@ -323,7 +323,11 @@ const STRIP: &str = "(() => {
 
 /// A story of a block that was lost is drawn as `/why` has it.
 fn check_story(browser: &mut Browser) {
-    until_page(browser, "a lost block", "document.querySelectorAll('#why details svg.time rect').length > 0");
+    until_page(
+        browser,
+        "a lost block",
+        "document.querySelector('#why details:has(.badge.bad) svg.time rect') !== null",
+    );
     let strip = browser.evaluate(STRIP);
     let name = strip["name"].as_str().expect("has a name");
     let number: u64 = name.rsplit_once(' ').expect("flow and number").1.parse().expect("is a number");
