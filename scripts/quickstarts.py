@@ -41,7 +41,7 @@ def run(name, home):
     stamp = 'printf "%s\\t%s\\n" "$(date +%s.%N)" '
     script = "\n".join(f"{stamp} {index} >&9\n{command}" for index, command in enumerate(commands))
     with tempfile.TemporaryFile("w+") as times:
-        shell = ["bash", "-e", "-c", f"exec 9>&{times.fileno()}\n{script}\nwait"]
+        shell = ["bash", "-e", "-c", f"exec 9>&{times.fileno()}\n{script}\nfor job in $(jobs -p); do wait $job; done"]
         done = subprocess.run(shell, cwd=ROOT, env=os.environ | env | {"HOME": home}, timeout=LIMIT_S, pass_fds=[times.fileno()])
         times.seek(0)
         starts = [float(line.split("\t")[0]) for line in times] + [time.time()]
