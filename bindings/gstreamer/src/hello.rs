@@ -4,6 +4,9 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
+/// Fewest bytes of a token, as in tunnels: so that it cannot be guessed, at any number of attempts per second.
+pub(crate) const MIN_TOKEN: usize = 12;
+
 /// Longest token, as in tunnels.
 pub(crate) const MAX_TOKEN: usize = 256;
 

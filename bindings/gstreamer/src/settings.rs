@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::Path, str::FromStr as _, time::Duration};
 use gstreamer::{glib, prelude::*};
 use squall::{Config, Connect, Fingerprint, Identity, Interfaces, ServerTls, Trust, load_certificates};
 
-use crate::hello::MAX_TOKEN;
+use crate::hello::{MAX_TOKEN, MIN_TOKEN};
 
 /// Largest `latency` of either end, in milliseconds.
 pub(crate) const MAX_LATENCY_MS: u32 = 60_000;
@@ -97,7 +97,7 @@ pub(crate) fn properties() -> Vec<glib::ParamSpec> {
             .mutable_ready()
             .build(),
         text("certificate", "PEM file of the own certificate and key, made if missing; a new one each time if unset"),
-        text("token", "Secret that both ends share, up to 256 bytes"),
+        text("token", "Secret that both ends share, of 12 to 256 bytes"),
         glib::ParamSpecUInt::builder("latency")
             .blurb("Milliseconds from the running time of a buffer to its deadline, and to its display at the receiver")
             .minimum(1)
@@ -162,8 +162,8 @@ impl Settings {
     /// # Errors
     /// The first property that cannot be used.
     pub(crate) fn plan(&self) -> Result<Plan, Fault> {
-        if self.token.as_ref().is_some_and(|token| token.len() > MAX_TOKEN) {
-            return Err(Fault::new("token", format!("a token has at most {MAX_TOKEN} bytes")));
+        if self.token.as_ref().is_some_and(|token| !(MIN_TOKEN..=MAX_TOKEN).contains(&token.len())) {
+            return Err(Fault::new("token", format!("a token has {MIN_TOKEN} to {MAX_TOKEN} bytes")));
         }
         let config = Box::new(self.config()?);
         match (&self.address, &self.listen) {
@@ -289,5 +289,7 @@ mod tests {
         assert_eq!(fault(&[on, ("certificate", "/no/such/folder/own.pem")]), Some("certificate"));
         assert_eq!(fault(&[on, ("paths", "wlan0")]), Some("paths"));
         assert_eq!(fault(&[to, ("token", &"x".repeat(MAX_TOKEN + 1))]), Some("token"));
+        assert_eq!(fault(&[to, ("token", &"x".repeat(MIN_TOKEN - 1))]), Some("token"));
+        assert_eq!(fault(&[to, ("token", &"x".repeat(MIN_TOKEN))]), None);
     }
 }
