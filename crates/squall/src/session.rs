@@ -408,13 +408,12 @@ impl Session {
     /// even if the interface disappears and comes back.
     ///
     /// # Errors
-    /// If there is no such interface now; one that appears later is reported by [`Self::path_event`].
+    /// If there is no such interface now. The radio is set all the same: it takes effect when one appears.
     pub fn set_signal(&self, interface: &str, signal: Option<Subscriber>) -> Result<(), UnknownInterface> {
         let mut core = self.inner.shared.lock();
-        core.names_of(interface)?;
         core.radios.follow(self.inner.id, interface, signal);
         core.wake();
-        Ok(())
+        core.names_of(interface).map(drop)
     }
 
     /// Sets how many bytes of UDP payload this side may send over an interface, given by name or by local

@@ -2,10 +2,10 @@
 
 mod common;
 
-use std::time::Duration;
+use std::{net::IpAddr, time::Duration};
 
 use squall::{
-    Block, Config, PathChange, Session,
+    Block, Config, Interfaces, PathChange, Session,
     sched::PathState,
     signal::{AlertKind, Publisher, Reading, board},
 };
@@ -25,7 +25,7 @@ async fn alert(session: &Session) -> AlertKind {
 /// Block bytes the side has put on the path from or to 127.0.0.2, and its state.
 fn first(session: &Session) -> (u64, PathState) {
     let paths = session.path_stats();
-    let wanted = |ip: std::net::IpAddr| ip.to_string() == "127.0.0.2";
+    let wanted = |ip: IpAddr| ip.to_string() == "127.0.0.2";
     let path = paths.iter().find(|p| wanted(p.local.ip()) || wanted(p.remote.ip())).expect("is up");
     (path.stats.fresh_bytes + path.stats.repair_bytes + path.stats.copy_bytes, path.stats.state)
 }
@@ -89,5 +89,24 @@ fn a_radio_that_says_nothing_for_long_is_believed_until_it_is_let_go() {
         assert_eq!(first(&server).1, PathState::Deactivated);
         client.set_signal("127.0.0.2", None).expect("is there");
         assert_eq!(alert(&server).await, AlertKind::Recovery);
+    });
+}
+
+#[test]
+fn a_radio_may_be_set_before_its_interface_appears() {
+    within(async || {
+        let (_endpoint, client, server) = pair(Config::default()).await;
+        both_paths(&client).await;
+        let local = |last: u8| IpAddr::from([127, 0, 0, last]);
+        client.set_interfaces(Interfaces::Local(vec![local(3)])).expect("is this side's");
+        while client.path_stats().len() > 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let (mut publisher, subscriber) = board();
+        wifi(&mut publisher, -85.0);
+        client.set_signal("127.0.0.2", Some(subscriber)).expect_err("is not there yet");
+        client.set_interfaces(Interfaces::Local(vec![local(2), local(3)])).expect("is this side's");
+        assert_eq!(alert(&server).await, AlertKind::Outage);
+        assert_eq!(first(&client).1, PathState::Deactivated);
     });
 }

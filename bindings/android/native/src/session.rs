@@ -72,14 +72,16 @@ pub(crate) fn set_networks(number: i64, networks: &[i64]) -> Result<(), Failure>
     Ok(get(number)?.set_interfaces(network::plan(networks))?)
 }
 
-/// Sets the radio whose readings a session uses for all networks of a name; 0 for none.
+/// Sets the radio whose readings a session uses for all networks of a name; 0 for none. A network may appear later.
 pub(crate) fn set_signal(number: i64, name: &str, radio: i64) -> Result<(), Failure> {
     let session = get(number)?.up()?;
     let signal = match radio {
         0 => None,
         radio => Some(radio::subscriber(radio).ok_or_else(|| Failure::closed("the radio"))?),
     };
-    session.set_signal(name, signal).map_err(Failure::of)
+    // An error would say that there is no such network now.
+    let _ = session.set_signal(name, signal);
+    Ok(())
 }
 
 /// Sets how many bytes may be sent over the networks of a name; no limit if negative.

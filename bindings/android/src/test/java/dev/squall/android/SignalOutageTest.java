@@ -59,6 +59,26 @@ public class SignalOutageTest {
         }
     }
 
+    @Test
+    public void aRadioMayComeBeforeItsNetwork() throws Exception {
+        Application context = RuntimeEnvironment.getApplication();
+        ConnectivityManager connectivity = context.getSystemService(ConnectivityManager.class);
+        try (Peer peer = new Peer();
+                Networks networks = Networks.request(context);
+                Signals signals = Signals.start(context, 0)) {
+            FakeNetwork wifi = new FakeNetwork(connectivity, Transport.WIFI, 200);
+            FakeNetwork cellular = new FakeNetwork(connectivity, Transport.CELLULAR, 100);
+            cellular.comes("127.0.0.3", false);
+            try (Session session = new Session.Builder(peer.address).fingerprint(peer.fingerprint)
+                    .connect(networks, signals)) {
+                wifi.comes("127.0.0.2", false);
+                strength(wifi, -50);
+                Eventually.holds("two paths", () -> session.paths().length == 2);
+                Eventually.holds("Wi-Fi is read", () -> path(session, Transport.WIFI).signalQuality > 0.9);
+            }
+        }
+    }
+
     private static void strength(FakeNetwork wifi, int rssi) {
         WifiInfo info = ShadowWifiInfo.newInstance();
         shadowOf(info).setRssi(rssi);
