@@ -83,7 +83,20 @@ impl Events {
     /// The next event; waits for one. `None` when the time is up.
     pub(crate) fn next(&self, timeout: Duration) -> Result<Option<Happening>, Ended> {
         let event = self.queue.pop(timeout)?;
-        match &event {
+        self.taken(event.as_ref());
+        Ok(event)
+    }
+
+    /// The next event of those that are arrivals, or of those that are not; does not wait.
+    pub(crate) fn take(&self, arrivals: bool) -> Result<Option<Happening>, Ended> {
+        let event = self.queue.take(|event| matches!(event, Happening::Arrival(_)) == arrivals)?;
+        self.taken(event.as_ref());
+        Ok(event)
+    }
+
+    /// An event left the queue, so there is room for another.
+    fn taken(&self, event: Option<&Happening>) {
+        match event {
             Some(Happening::Arrival(arrival)) => {
                 self.bytes.fetch_sub(len(arrival), SeqCst);
                 self.taken.fetch_sub(1, SeqCst);
@@ -96,10 +109,9 @@ impl Events {
             }
             Some(Happening::Writable) => self.writable.store(false, SeqCst),
             Some(Happening::Capacity) => self.capacity.store(false, SeqCst),
-            _ => return Ok(event),
+            _ => return,
         }
         self.changed.notify_one();
-        Ok(event)
     }
 
     /// Sends a block, if there is room. With `report` its fate becomes an event.

@@ -10,7 +10,7 @@ use squall::{Block, BlockId, CloseReason, Config, Connect, FinishError, Interfac
 use tokio::task::AbortHandle;
 
 use crate::{
-    Code, Event, Failure,
+    Code, Ended, Event, Failure,
     events::{Events, Happening},
     runtime,
 };
@@ -77,8 +77,17 @@ impl Session {
     /// # Errors
     /// [`Code::ErrorConnect`] or [`Code::ErrorTrust`].
     pub fn wait_connected(&self) -> Result<(), Failure> {
-        match self.events.next(Duration::MAX) {
-            Ok(Some(Happening::Connected)) => Ok(()),
+        self.wait_connected_for(Duration::MAX).map(drop)
+    }
+
+    /// Like [`Self::wait_connected`], for some time at most; returns whether the session is up. To be called again if not.
+    ///
+    /// # Errors
+    /// Those of [`Self::wait_connected`].
+    pub fn wait_connected_for(&self, timeout: Duration) -> Result<bool, Failure> {
+        match self.events.next(timeout) {
+            Ok(Some(Happening::Connected)) => Ok(true),
+            Ok(None) => Ok(false),
             Ok(Some(Happening::Failed(error))) => Err((&error).into()),
             other => Err(Failure::new(Code::ErrorInternal, format!("not connected: {other:?}"))),
         }
@@ -115,7 +124,6 @@ impl Session {
     /// # Errors
     /// [`Code::ErrorClosed`] after the last event.
     pub fn next(&self, timeout: Duration) -> Result<Option<Event>, Failure> {
-        let over = |_| Failure::new(Code::ErrorClosed, "the session is closed, and all events were taken");
         let mut timeout = timeout;
         while let Some(happening) = self.events.next(timeout).map_err(over)? {
             if let Some(event) = Event::of(happening) {
@@ -125,6 +133,27 @@ impl Session {
             timeout = Duration::ZERO;
         }
         Ok(None)
+    }
+
+    /// The next event of the peer's blocks ([`EventKind::Received`](crate::EventKind::Received) and
+    /// [`EventKind::Missed`](crate::EventKind::Missed)), or the next other one; does not wait. `None` if there is none yet. Blocks
+    /// that are not taken hold the peer back, not the other events.
+    ///
+    /// # Errors
+    /// [`Code::ErrorClosed`] after the last one of these.
+    pub fn take(&self, arrivals: bool) -> Result<Option<Event>, Failure> {
+        while let Some(happening) = self.events.take(arrivals).map_err(over)? {
+            if let Some(event) = Event::of(happening) {
+                return Ok(Some(event));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Sets what is called after each new event and at the end, from threads of the runtime, and once now. It must not wait,
+    /// and not use the session.
+    pub fn set_waker(&self, waker: impl Fn() + Send + Sync + 'static) {
+        self.events.queue.set_waker(Arc::new(waker));
     }
 
     /// A descriptor that is readable while events wait, as long as the session exists.
@@ -194,6 +223,10 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+fn over(_: Ended) -> Failure {
+    Failure::new(Code::ErrorClosed, "the session is closed, and all events were taken")
 }
 
 fn lock(link: &Mutex<Link>) -> MutexGuard<'_, Link> {

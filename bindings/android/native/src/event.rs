@@ -27,6 +27,11 @@ enum Kind {
     Closed,
 }
 
+/// Whether Java receives such events.
+pub(crate) fn is_for_java(event: &Event) -> bool {
+    kind(event.kind).is_some()
+}
+
 /// Makes an event's object; `None` for one that Java does not receive.
 pub(crate) fn to_java<'local>(
     env: &mut Env<'local>,

@@ -16,7 +16,7 @@ use crate::{
     buffer,
     connect::Wishes,
     error::{Failure, Throw},
-    event, network, paths, radio,
+    event, network, paths, radio, ready,
     session::{self, Options},
 };
 
@@ -165,6 +165,10 @@ exports! {
         session::connect(wishes, &longs(env, &networks)?)
     }
 
+    fn Java_dev_squall_core_Native_awaitConnected(_, session: jlong, timeout: jlong) -> jboolean {
+        session::await_connected(session, micros(timeout))
+    }
+
     fn Java_dev_squall_core_Native_sendDirect(
         env,
         session: jlong,
@@ -204,6 +208,19 @@ exports! {
     fn Java_dev_squall_core_Native_next(env, session: jlong, timeout: jlong) -> JObject<'local> {
         let event = session::next(session, micros(timeout))?;
         event::to_java(env, event)
+    }
+
+    fn Java_dev_squall_core_Native_take(env, session: jlong, arrivals: jboolean) -> JObject<'local> {
+        let event = session::take(session, arrivals)?;
+        event::to_java(env, event)
+    }
+
+    fn Java_dev_squall_core_Native_watch(_, session: jlong) {
+        session::watch(session)
+    }
+
+    fn Java_dev_squall_core_Native_ready(_, timeout: jlong) -> jlong {
+        Ok(ready::next(micros(timeout)).unwrap_or(0))
     }
 
     fn Java_dev_squall_core_Native_setNetworks(env, session: jlong, networks: JLongArray<'local>) {

@@ -16,4 +16,5 @@ mod exports;
 mod network;
 mod paths;
 mod radio;
+mod ready;
 mod session;

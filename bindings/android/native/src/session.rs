@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use squall::{Block, BlockId, Depends, PathInfo};
 use squall_bindings::{Event, Session, Table};
 
-use crate::{connect::Wishes, error::Failure, network, radio};
+use crate::{connect::Wishes, error::Failure, event, network, radio, ready};
 
 static SESSIONS: Table<Session> = Table::new();
 
@@ -19,13 +19,16 @@ pub(crate) struct Options {
     pub(crate) ordered: bool,
 }
 
-/// Connects over networks, and waits for the result. Callbacks into Java run on a thread of the runtime, not
-/// within this call.
+/// Starts to connect over networks. Callbacks into Java run on a thread of the runtime, not within this call.
 pub(crate) fn connect(wishes: Wishes, networks: &[i64]) -> Result<i64, Failure> {
     let (request, config) = wishes.resolve()?;
     let session = Session::connect(request.interfaces(network::plan(networks)), config)?;
-    session.wait_connected()?;
     Ok(SESSIONS.insert(session))
+}
+
+/// Waits until a session is up; returns whether it is.
+pub(crate) fn await_connected(number: i64, timeout: Duration) -> Result<bool, Failure> {
+    Ok(get(number)?.wait_connected_for(timeout)?)
 }
 
 /// Converts a number from Java into a priority or a channel.
@@ -65,6 +68,23 @@ pub(crate) fn cancel(number: i64, block: i64) -> Result<(), Failure> {
 /// Waits for the next event; `None` if none arrives in time.
 pub(crate) fn next(number: i64, timeout: Duration) -> Result<Option<Event>, Failure> {
     Ok(get(number)?.next(timeout)?)
+}
+
+/// The next event of the peer's blocks, or the next other one, of those that Java receives; does not wait.
+pub(crate) fn take(number: i64, arrivals: bool) -> Result<Option<Event>, Failure> {
+    let session = get(number)?;
+    loop {
+        match session.take(arrivals)? {
+            Some(event) if !event::is_for_java(&event) => {}
+            other => return Ok(other),
+        }
+    }
+}
+
+/// Reports the session to [`ready`] when it has something new.
+pub(crate) fn watch(number: i64) -> Result<(), Failure> {
+    get(number)?.set_waker(move || ready::report(number));
+    Ok(())
 }
 
 /// Replaces the networks that a session uses.

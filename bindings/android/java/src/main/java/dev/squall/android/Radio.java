@@ -37,6 +37,12 @@ final class Radio {
         push(ageMicros);
     }
 
+    /** Passes a complete reading of another source on. */
+    void push(Reading reading) {
+        Native.radioPush(number, reading.technology.ordinal(), reading.disconnected, reading.ageMicros, reading.rsrp,
+                reading.rsrq, reading.sinr, reading.rssi);
+    }
+
     /** The radio has lost its network, or has one again. */
     synchronized void networkLost(boolean lost) {
         if (this.lost != lost) {

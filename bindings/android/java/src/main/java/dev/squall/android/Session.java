@@ -22,6 +22,9 @@ public final class Session implements AutoCloseable {
     /** How long the thread that takes events waits at a time. The value is not critical: events wake it. */
     private static final long WAIT_MICROS = 1_000_000;
 
+    /** How long the thread that connects waits before it checks whether it was interrupted. */
+    private static final long CONNECT_WAIT_MICROS = 50_000;
+
     private final long number;
     private final Networks networks;
     private boolean closed;
@@ -76,6 +79,11 @@ public final class Session implements AutoCloseable {
         }
         data.position(position + length);
         return block;
+    }
+
+    /** The number in the native library. */
+    long number() {
+        return number;
     }
 
     /** Cancels a block. Its outcome is {@link Event.Kind#CANCELLED}, unless it ended earlier. */
@@ -238,16 +246,17 @@ public final class Session implements AutoCloseable {
 
         /**
          * Connects over all available networks at once; networks that appear later are added. Blocks: do not
-         * call it on the main thread.
+         * call it on the main thread. An interrupt of the thread cancels it.
          *
          * @param signals the radios whose readings the session uses; null for none
-         * @throws SquallException if the server cannot be reached or cannot be trusted
+         * @throws SquallException if the server cannot be reached or cannot be trusted, or after an interrupt
          */
         public Session connect(Networks networks, Signals signals) throws SquallException {
             awaitNetwork(networks);
             long number = Native.connect(host, serverName, fingerprint, roots, networks.numbers(), scheduler,
                     congestion, connectTimeoutMillis * 1000, idleTimeoutMillis * 1000);
             try {
+                awaitConnected(number);
                 networks.attach(number);
                 if (signals != null) {
                     for (Transport transport : Transport.values()) {
@@ -260,6 +269,14 @@ public final class Session implements AutoCloseable {
                 throw error;
             }
             return new Session(number, networks);
+        }
+
+        private static void awaitConnected(long number) throws SquallException {
+            while (!Native.awaitConnected(number, CONNECT_WAIT_MICROS)) {
+                if (Thread.currentThread().isInterrupted()) {
+                    throw new SquallException("interrupted while connecting");
+                }
+            }
         }
 
         private void awaitNetwork(Networks networks) throws SquallException {

@@ -43,11 +43,22 @@ public final class Native {
     /** Closes a network. A session uses it until its next {@link #setNetworks}. */
     public static native void networkClose(long network);
 
-    /** Connects and waits for the result. Except for the host, null and times of 0 select the default. */
+    /**
+     * Starts to connect; {@link #awaitConnected} waits for the result. Except for the host, null and times of 0
+     * select the default.
+     */
     public static native long connect(
             String host, String serverName, String fingerprint, byte[][] roots, long[] networks,
             String scheduler, String congestion, long connectTimeoutMicros, long idleTimeoutMicros)
             throws SquallException;
+
+    /**
+     * Waits until a session is up; returns whether it is. To be called until it returns true, before any other
+     * call takes events.
+     *
+     * @throws SquallException if the server cannot be reached or cannot be trusted
+     */
+    public static native boolean awaitConnected(long session, long timeoutMicros) throws SquallException;
 
     /** Hands over a block from a direct buffer; a deadline of 0 means none. Returns the block's number. */
     public static native long sendDirect(
@@ -67,10 +78,31 @@ public final class Native {
     /** Waits for the next event; returns null if none arrives in time. */
     public static native Event next(long session, long timeoutMicros) throws SquallException;
 
+    /**
+     * Takes the next event without waiting; null if there is none yet. Blocks that are not taken hold the peer
+     * back, not the other events.
+     *
+     * @param arrivals whether to take {@link Event.Kind#RECEIVED} and {@link Event.Kind#MISSED}, or all others
+     * @throws SquallException after the last one of these, or if the session is released
+     */
+    public static native Event take(long session, boolean arrivals) throws SquallException;
+
+    /** Has {@link #ready} report a session now, and whenever it has something new for {@link #take}. */
+    public static native void watch(long session) throws SquallException;
+
+    /**
+     * Waits for a watched session with something new, which is then reported to no other caller; returns its
+     * number, or 0 if there is none in time. Also reports a session that is released.
+     */
+    public static native long ready(long timeoutMicros);
+
     /** Replaces the networks that a session uses. */
     public static native void setNetworks(long session, long[] networks) throws SquallException;
 
-    /** Sets the radio whose readings a session uses for the networks of a name; 0 for none. */
+    /**
+     * Sets the radio whose readings a session uses for the networks of a name, also for those that appear later; 0 for
+     * none.
+     */
     public static native void setSignal(long session, String network, long radio) throws SquallException;
 
     /** Sets how many bytes may be sent over the networks of a name; no limit if negative. */

@@ -37,6 +37,23 @@ public final class Reading {
     /** Received signal strength in dBm. */
     public final double rssi;
 
+    /**
+     * A reading of an application's own source.
+     *
+     * @param ageMicros how long ago the radio measured, in microseconds
+     * @param rsrp in dBm; NaN if not reported, as for the other levels
+     */
+    public Reading(Technology technology, boolean disconnected, long ageMicros, double rsrp, double rsrq,
+            double sinr, double rssi) {
+        this.technology = technology;
+        this.disconnected = disconnected;
+        this.ageMicros = ageMicros;
+        this.rsrp = rsrp;
+        this.rsrq = rsrq;
+        this.sinr = sinr;
+        this.rssi = rssi;
+    }
+
     private Reading(double[] values) {
         technology = TECHNOLOGIES[(int) values[0]];
         disconnected = values[1] != 0;

@@ -291,4 +291,22 @@ public class SessionTest {
                 () -> builder().connectTimeout(300).connect(networks, null));
         assertTrue(silent.getMessage(), silent.getMessage().startsWith("no answer from"));
     }
+
+    @Test
+    public void anInterruptCancelsConnecting() throws Exception {
+        wifi.comes("127.0.0.2", false);
+        peer.close();
+        BlockingQueue<String> errors = new LinkedBlockingQueue<>();
+        Thread connects = new Thread(() -> {
+            try {
+                builder().connectTimeout(LIMIT_MILLIS).connect(networks, null).close();
+            } catch (SquallException error) {
+                errors.add(error.getMessage());
+            }
+        });
+        connects.start();
+        Thread.sleep(200);
+        connects.interrupt();
+        assertEquals("interrupted while connecting", errors.poll(LIMIT_MILLIS / 2, TimeUnit.MILLISECONDS));
+    }
 }
