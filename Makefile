@@ -103,7 +103,7 @@ dashboard: tools
 	@$(CARGO) build --release --locked -p squall-cli -p squall-lab-cli
 	@scripts/dashboard.py
 
-# The Android library: its native half for this machine; its Java and Kotlin halves tested with it on the JVM; the AAR.
+# The Android library: its native half for this machine; its Java and Kotlin halves and the sample tested with it on the JVM; the AAR.
 # With NATIVE=--workspace the half is the one that the tests have built, with the features that all crates together need.
 NATIVE = -p squall-android
 android: tools
