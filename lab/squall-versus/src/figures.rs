@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use squall_shell::ShellReport;
+use squall_versus_stream::Stream;
 
 use crate::{
     frames::Best,
     side::{Far, Near},
-    stream::Stream,
 };
 
 /// What was run, and the best that could come of it.

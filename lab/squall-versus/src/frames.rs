@@ -11,8 +11,7 @@ use squall_lab::{
 };
 use squall_net::Direction;
 use squall_units::{Rate, Span};
-
-use crate::stream::{PACKET, Stream};
+use squall_versus_stream::{PACKET, Stream};
 
 /// The video that a scenario has carried, if it names one: its frames, with key frames and all, instead of frames of one size.
 pub fn video(scenario: &Scenario) -> Option<&Video> {

@@ -5,8 +5,7 @@ use std::{collections::BTreeSet, path::Path};
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use squall_shell::Addresses;
-
-use crate::ports::{PORT, SINK_PORT, SOURCE_PORT};
+use squall_versus_stream::{PORT, SINK_PORT, SOURCE_PORT};
 
 /// Words of a command, the program first. Places in braces are filled in when it runs.
 pub(crate) type Words = Vec<String>;

@@ -10,13 +10,13 @@ use std::{
 use anyhow::{Context as _, bail};
 use squall_lab::Scenario;
 use squall_shell::{Prepared, Program, terminate};
+use squall_versus_stream::Stream;
 
 use crate::{
     clock::now_us,
     figures::{Figures, Run},
     frames::{self, Best},
     side::{DRAIN, End, Far, HEAD_START, Near, SETTLE, SideSpec},
-    stream::Stream,
     transport::Transport,
 };
 

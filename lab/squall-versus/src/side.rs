@@ -17,11 +17,11 @@ use nix::{
     unistd::Pid,
 };
 use serde::{Deserialize, Serialize};
+use squall_versus_stream::Stream;
 
 use crate::{
     carrier::{self, Run, SINK_PORT, SOURCE_PORT},
     sink, source,
-    stream::Stream,
     transport::Transport,
 };
 

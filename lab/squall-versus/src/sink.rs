@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, io, net::UdpSocket, time::Duration};
 
 use nix::sys::socket::{setsockopt, sockopt::RcvBufForce};
+use squall_versus_stream as stream;
 
-use crate::{clock::now_us, stream};
+use crate::clock::now_us;
 
 /// Holds a second of the fastest stream; less if the system gives less.
 const BUFFER: usize = 8 << 20;
@@ -58,7 +59,7 @@ pub(crate) fn watch(port: u16, time: Duration) -> io::Result<BTreeMap<u32, u64>>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stream::{PACKET, Stamp, Stream};
+    use stream::{PACKET, Stamp, Stream};
 
     #[test]
     fn a_frame_is_there_with_its_last_packet_and_copies_do_not_count() {

@@ -2,10 +2,9 @@
 
 use std::{io, net::UdpSocket, time::Duration};
 
-use crate::{
-    clock::now_us,
-    stream::{PACKET, Stamp, Stream},
-};
+use squall_versus_stream::{PACKET, Stamp, Stream};
+
+use crate::clock::now_us;
 
 /// Time over which the packets of a frame leave, as from an encoder: the socket that receives them has a finite buffer.
 const SPREAD_US: u64 = 5_000;

@@ -138,8 +138,10 @@ fn cell(runs: &[&Figures], value: impl Fn(&Figures) -> Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use squall_versus_stream::Stream;
+
     use super::*;
-    use crate::{frames::Best, stream::Stream};
+    use crate::frames::Best;
 
     fn one() -> Figures {
         Figures {

@@ -2,7 +2,6 @@
 
 mod mptcp;
 mod noq;
-mod queue;
 mod rist;
 mod squall;
 mod srt;
@@ -12,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
+pub(crate) use squall_versus_stream::{PORT, SINK_PORT, SOURCE_PORT};
 
-pub(crate) use crate::ports::{PORT, SINK_PORT, SOURCE_PORT};
 use crate::{
     programs::Values,
     side::{End, SideSpec},
@@ -123,8 +122,10 @@ fn relay_end(spec: &SideSpec, links: usize) -> RelayEnd {
 mod tests {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
 
+    use squall_versus_stream::Stream;
+
     use super::*;
-    use crate::{stream::Stream, transport::Transport};
+    use crate::transport::Transport;
 
     #[test]
     fn a_folder_that_cannot_be_an_argument_is_refused() {

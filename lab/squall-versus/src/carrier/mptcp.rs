@@ -8,11 +8,9 @@ use std::{
 use anyhow::Context as _;
 use socket2::{Domain, Protocol, Socket, Type};
 use squall_shell::Addresses;
+use squall_versus_stream::{PORT, Scatter, frames};
 
-use super::{
-    PORT, RelayEnd, Run,
-    queue::{Scatter, frames},
-};
+use super::{RelayEnd, Run};
 use crate::side::{End, SideSpec};
 
 /// Lets the kernel use every link for a connection: the client's further addresses become subflows.

@@ -14,11 +14,9 @@ use anyhow::Context as _;
 use noq::{Connection, Endpoint, PathStatus, RecvStream, TransportConfig};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use squall_shell::Addresses;
+use squall_versus_stream::{Frame, PORT, Scatter, frames};
 
-use super::{
-    PORT, RelayEnd,
-    queue::{Frame, Scatter, frames},
-};
+use super::RelayEnd;
 
 /// How long the client waits for the server to say who it is.
 const PATIENCE: Duration = Duration::from_secs(5);

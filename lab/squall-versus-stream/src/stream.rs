@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Bytes of UDP payload.
-pub(crate) const PACKET: usize = 1_316;
+pub const PACKET: usize = 1_316;
 
 /// Bytes of RTP header and what follows it.
 const HEADER: usize = 12 + 16;
@@ -25,15 +25,15 @@ pub struct Stream {
 
 /// What a packet says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub struct Stamp {
     /// Number of the frame, from 0.
-    pub(crate) frame: u32,
+    pub frame: u32,
     /// Which of its packets.
-    pub(crate) index: u16,
+    pub index: u16,
     /// How many it has.
-    pub(crate) count: u16,
-    /// When the frame was there, by the [clock](crate::clock).
-    pub(crate) taken_us: u64,
+    pub count: u16,
+    /// When the frame was there, in microseconds since the machine was started.
+    pub taken_us: u64,
 }
 
 impl Stream {
@@ -49,7 +49,7 @@ impl Stream {
     }
 
     /// Writes a packet, the `sequence`th of all.
-    pub(crate) fn write(self, packet: &mut [u8; PACKET], sequence: u16, stamp: Stamp) {
+    pub fn write(self, packet: &mut [u8; PACKET], sequence: u16, stamp: Stamp) {
         let last = stamp.index + 1 == stamp.count;
         let ticks = (u64::from(stamp.frame) * TICKS / self.fps) as u32;
         packet[0] = 0x80;
@@ -65,7 +65,7 @@ impl Stream {
 }
 
 /// What a packet says of itself; `None` if it is none of ours.
-pub(crate) fn read(packet: &[u8]) -> Option<Stamp> {
+pub fn read(packet: &[u8]) -> Option<Stamp> {
     if packet.len() < HEADER || &packet[8..12] != b"sqll" {
         return None;
     }

@@ -8,8 +8,7 @@ use std::{
 
 use nix::sys::socket::{setsockopt, sockopt::RcvBufForce};
 
-use super::SOURCE_PORT;
-use crate::stream;
+use crate::{SINK_PORT, SOURCE_PORT, stream};
 
 /// Frames that wait at most: what does not fit through the links is lost here rather than waited for for ever.
 const FRAMES: usize = 150;
@@ -18,10 +17,15 @@ const FRAMES: usize = 150;
 const BUFFER: usize = 4 << 20;
 
 /// A frame's packets, each with its length before it.
-pub(super) type Frame = Vec<u8>;
+pub type Frame = Vec<u8>;
 
-/// Reads the source's packets, frame by frame: a frame is passed on when its last packet is there.
-pub(super) fn frames() -> io::Result<Receiver<Frame>> {
+/// Reads the source's packets, frame by frame: a frame is passed on when its last packet is there. It takes a thread, and keeps
+/// 150 frames at most.
+///
+/// # Errors
+///
+/// If the source's port cannot be bound, or there is no thread.
+pub fn frames() -> io::Result<Receiver<Frame>> {
     let socket = UdpSocket::bind(("127.0.0.1", SOURCE_PORT))?;
     if setsockopt(&socket, RcvBufForce, &BUFFER).is_err() {
         socket2::SockRef::from(&socket).set_recv_buffer_size(BUFFER)?;
@@ -48,20 +52,25 @@ fn gather(socket: &UdpSocket, give: &SyncSender<Frame>) {
 
 /// Splits a stream of bytes into packets, and sends them to the sink.
 #[derive(Debug)]
-pub(super) struct Scatter {
+pub struct Scatter {
     socket: UdpSocket,
     rest: Vec<u8>,
 }
 
 impl Scatter {
-    pub(super) fn new() -> io::Result<Self> {
+    /// One without bytes.
+    ///
+    /// # Errors
+    ///
+    /// If there is no socket.
+    pub fn new() -> io::Result<Self> {
         let socket = UdpSocket::bind(("127.0.0.1", 0))?;
-        socket.connect(("127.0.0.1", super::SINK_PORT))?;
+        socket.connect(("127.0.0.1", SINK_PORT))?;
         Ok(Self { socket, rest: Vec::new() })
     }
 
     /// Takes more bytes and sends what is whole.
-    pub(super) fn take(&mut self, bytes: &[u8]) {
+    pub fn take(&mut self, bytes: &[u8]) {
         self.rest.extend(bytes);
         let mut at = 0;
         while let Some(length) = self.rest.get(at..at + 2) {

@@ -1,9 +1,9 @@
 //! Where carriers listen.
 
 /// Where the source's packets go on the client side, and where the sink waits on the server side.
-pub(crate) const SOURCE_PORT: u16 = 5_000;
+pub const SOURCE_PORT: u16 = 5_000;
 /// See [`SOURCE_PORT`].
-pub(crate) const SINK_PORT: u16 = 6_000;
+pub const SINK_PORT: u16 = 6_000;
 
 /// Where carriers listen on the server side.
-pub(crate) const PORT: u16 = 7_000;
+pub const PORT: u16 = 7_000;
