@@ -192,44 +192,41 @@ fn a_program_that_leaves_others_behind_leaves_nothing() {
     eventually("no sleeper", || processes_with(&word).is_empty());
 }
 
-#[test]
-fn a_file_crosses_a_link_that_fails() {
-    if !shell_is_possible() {
-        return;
-    }
-    let scratch = Scratch::new("shell");
+/// Two links, the first of which fails after a second.
+const FAILING: &[u8] = br#"
+    name = "failing"
+    duration = "10s"
+    schedulers = ["minrtt"]
+    [[path]]
+    name = "wifi"
+    rate = "10mbps"
+    delay = "10ms"
+    events = [{ at = "1s", outage = "30s" }]
+    [[path]]
+    name = "lte"
+    rate = "10mbps"
+    delay = "30ms"
+    [[flow]]
+    name = "bulk"
+    kind = "bulk"
+"#;
+
+/// Sends a file of 3 MB over two links, the first of which fails, after a command that prepares the client's side.
+fn assert_a_file_crosses(scratch: &Scratch, prepare: &str, [listen, to]: [&str; 2], more: &[&str]) {
     let bytes: Vec<u8> = (0..3_000_000u32).map(|number| (number % 251) as u8).collect();
     let file = scratch.write("data.bin", &bytes);
-    let scenario = scratch.write(
-        "failing.toml",
-        br#"
-            name = "failing"
-            duration = "10s"
-            schedulers = ["minrtt"]
-            [[path]]
-            name = "wifi"
-            rate = "10mbps"
-            delay = "10ms"
-            events = [{ at = "1s", outage = "30s" }]
-            [[path]]
-            name = "lte"
-            rate = "10mbps"
-            delay = "30ms"
-            [[flow]]
-            name = "bulk"
-            kind = "bulk"
-        "#,
-    );
+    let scenario = scratch.write("failing.toml", FAILING);
     let (out, logs, json) = (scratch.path("received"), scratch.path("logs"), scratch.path("shell.json"));
     let program = squall();
     let program = program.display();
-    let server = format!("{program} recv --listen 10.77.0.1:4433 --out {} --once", out.display());
-    let client = format!("{program} send {} --to 10.77.0.1:4433 --insecure", file.display());
+    let server = format!("{program} recv --listen {listen}:4433 --out {} --once", out.display());
+    let client = format!("{prepare} && {program} send {} --to {to}:4433 --insecure", file.display());
     let output = lab()
         .env("SQUALL_TOKEN", "a token for tests")
         .args(["shell", "--max-slip", "10s", "--server", &server, "--client", &client])
         .args(["--scenario".as_ref(), scenario.as_os_str()])
         .args(["--log".as_ref(), logs.as_os_str(), "--json".as_ref(), json.as_os_str()])
+        .args(more)
         .output()
         .expect("the program starts");
     let (words, code) = failure(&output);
@@ -239,12 +236,108 @@ fn a_file_crosses_a_link_that_fails() {
         serde_json::from_slice(&fs::read(&json).expect("a report")).expect("JSON");
     assert_eq!(report["valid"], true, "{report}");
     let path = |index: usize| report["report"]["paths"][index]["up"].clone();
-    assert_eq!(path(0)["dropped"]["outage"]["packets"].as_u64().map(|packets| packets > 0), Some(true));
+    assert!(path(0)["delivered"]["bytes"].as_u64() > Some(100_000), "{report}");
+    assert!(path(0)["dropped"]["outage"]["packets"].as_u64() > Some(0), "{report}");
     assert!(path(1)["delivered"]["bytes"].as_u64() > Some(1_000_000), "{report}");
     assert!(words.contains("wifi up") && words.contains("lte down"), "{words}");
     for name in ["wifi-up.log", "wifi-up.jsonl", "lte-down.log", "lte-down.jsonl"] {
         assert!(fs::metadata(logs.join(name)).is_ok_and(|log| log.len() > 1_000), "{name}");
     }
+}
+
+#[test]
+fn a_file_crosses_a_link_that_fails() {
+    if shell_is_possible() {
+        assert_a_file_crosses(&Scratch::new("shell"), "true", ["10.77.0.1", "10.77.0.1"], &[]);
+    }
+}
+
+#[test]
+fn a_file_crosses_a_link_that_fails_over_ipv6() {
+    if shell_is_possible() && has_ipv6() {
+        assert_a_file_crosses(&Scratch::new("shell-ipv6"), "true", ["[fd77::1]", "[fd77::1]"], &["--ipv6"]);
+    }
+}
+
+#[test]
+fn a_session_has_paths_of_both_versions_of_ip() {
+    if !(shell_is_possible() && has_ipv6() && have("ip", "-V")) {
+        return;
+    }
+    let scratch = Scratch::new("shell-mixed");
+    let hosts = scratch.write("hosts", b"fd77::1 server\n10.77.0.1 server\n");
+    // Each link keeps the addresses of one version, and the server's name has one of each.
+    let prepare = format!(
+        "mount --bind {} /etc/hosts && ip -4 addr flush dev wifi && ip -6 addr flush dev lte",
+        hosts.display()
+    );
+    assert_a_file_crosses(&scratch, &prepare, ["[::]", "server"], &[]);
+}
+
+/// Whether this system has IPv6; else the test is skipped.
+fn has_ipv6() -> bool {
+    let is_there = Path::new("/proc/net/if_inet6").exists();
+    if !is_there {
+        squall_testing::skipped("this system has no IPv6");
+    }
+    is_there
+}
+
+/// Whether a program is installed; else the test is skipped.
+fn have(program: &str, option: &str) -> bool {
+    let run = Command::new(program).arg(option).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let works = run.is_ok_and(|status| status.success());
+    if !works {
+        squall_testing::skipped(&format!("{program} {option} does not work"));
+    }
+    works
+}
+
+#[test]
+fn each_link_has_its_round_trip_over_ipv6() {
+    if !(shell_is_possible() && has_ipv6() && have("ping", "-V")) {
+        return;
+    }
+    let links = ["-q", "--link", "name=wifi,delay=1ms", "--link", "name=lte,delay=20ms", "--client"];
+    let ping = |to: &str| {
+        // Packets that the first has to wait for would add to its time.
+        let output = shell(&[&links[..], &[&format!("ping -6 -c 3 -i 0.2 {to}")]].concat());
+        let words = said(&output);
+        assert_eq!(output.status.code(), Some(0), "{words}");
+        let times =
+            words.lines().filter_map(|line| line.split_once("time=")?.1.split(' ').next()?.parse().ok());
+        times.collect::<Vec<f64>>()
+    };
+    for (to, least) in
+        [("fd77::1", 2.0), ("-I lte fd77::1", 40.0), ("-I fd77:2::2 fd77::1", 40.0), ("fd77:2::1", 40.0)]
+    {
+        let times = ping(to);
+        assert!(times.len() == 3 && times.iter().all(|time| *time >= least), "{to}: {times:?}");
+    }
+}
+
+#[test]
+fn links_can_have_ipv6_alone() {
+    if !(shell_is_possible() && has_ipv6()) {
+        return;
+    }
+    let links = ["-q", "--link", "name=wifi,delay=1ms", "--link", "name=lte,delay=1ms"];
+    let variables = "echo $SQUALL_SERVER $SQUALL_CLIENT, $SQUALL_SERVER6 $SQUALL_CLIENT6";
+    let of_v6 = "fd77::1 fd77:1::2,fd77:2::2";
+    let both = shell(&[&links[..], &["--client", variables]].concat());
+    assert_eq!(said(&both), format!("10.77.0.1 10.77.1.2,10.77.2.2, {of_v6}"));
+    let connect = "python3 -c 'import socket; socket.create_connection((\"10.77.0.1\", 1))' 2>&1 | tail -n 1";
+    let only = shell(&[&links[..], &["--ipv6", "--client", &format!("{variables}; {connect}")]].concat());
+    let words = said(&only);
+    assert!(
+        words.starts_with(&format!("{of_v6}, {of_v6}\n")) && words.ends_with("Network is unreachable"),
+        "{words}"
+    );
+    let (narrow, code) = failure(&shell(&["-q", "--ipv6", "--link", "name=a,mtu=1279", "--", "true"]));
+    assert_eq!(narrow, "squall-lab: link a: mtu 1279: IPv6 needs packets of 1280 bytes (RFC 8200)");
+    assert_eq!(code, Some(2));
+    let none = shell(&["-q", "--link", "mtu=1279", "--client", "echo $SQUALL_SERVER$SQUALL_SERVER6"]);
+    assert_eq!(said(&none), "10.77.0.1");
 }
 
 #[test]

@@ -53,26 +53,40 @@ fn compared_with(
     (figures, table)
 }
 
+/// Links that nothing is in the way of.
+const EASY: &[u8] = br#"
+    name = "easy"
+    duration = "60s"
+    schedulers = ["minrtt"]
+    path = [{ name = "wifi", rate = "20mbps", delay = "5ms" }, { name = "lte", rate = "20mbps", delay = "10ms" }]
+    flow = [{ name = "frames", kind = "bulk" }]
+"#;
+
 #[test]
 fn each_transport_carries_the_same_frames() {
+    assert_each_carries("versus", &["rist-duplicate-120ms"], &[]);
+}
+
+#[test]
+fn each_transport_carries_them_over_ipv6() {
+    if !Path::new("/proc/net/if_inet6").exists() {
+        return squall_testing::skipped("this system has no IPv6");
+    }
+    let more = ["udp-single", "noq-multipath", "mptcp", "srt-120ms", "rist-duplicate-120ms"];
+    assert_each_carries("versus-ipv6", &more, &["--ipv6".as_ref()]);
+}
+
+/// Those that are ready of `more` are among the transports.
+fn assert_each_carries(name: &str, more: &[&str], options: &[&OsStr]) {
     in_real_time(|| {
         if !shell_is_possible() {
             return;
         }
-        let scratch = Scratch::new("versus");
-        let scenario = scratch.write(
-        "easy.toml",
-        br#"
-            name = "easy"
-            duration = "60s"
-            schedulers = ["minrtt"]
-            path = [{ name = "wifi", rate = "20mbps", delay = "5ms" }, { name = "lte", rate = "20mbps", delay = "10ms" }]
-            flow = [{ name = "frames", kind = "bulk" }]
-        "#,
-    );
+        let scratch = Scratch::new(name);
+        let scenario = scratch.write("easy.toml", EASY);
         let mut transports = vec!["squall-minrtt", "quic-single"];
-        transports.extend(ready(&["rist-duplicate-120ms"]));
-        let (figures, table) = compared(&scratch, &scenario, &transports, "1s");
+        transports.extend(ready(more));
+        let (figures, table) = compared_with(&scratch, &scenario, &transports, "1s", options);
         assert!(table.contains("\nbound ") && table.contains("300 ms / bound"), "{table}");
         for (one, name) in figures.iter().zip(transports) {
             assert!(one["contender"] == name && table.contains(name), "{one}");

@@ -54,6 +54,17 @@ pub enum ShellError {
         /// Its MTU in bytes.
         mtu: u64,
     },
+    /// A link is too narrow for IPv6, and nothing else is wanted.
+    #[error("link {name}: mtu {mtu}: IPv6 needs packets of 1280 bytes (RFC 8200)")]
+    MtuForIpv6 {
+        /// The link.
+        name: String,
+        /// Its MTU in bytes.
+        mtu: u64,
+    },
+    /// IPv6 alone is wanted, and the system has none.
+    #[error("this system has no IPv6: see the parameter ipv6.disable of the kernel")]
+    NoIpv6,
     /// There is no link, or there are too many.
     #[error("a shell has between 1 and 254 links, not {0}")]
     Count(usize),

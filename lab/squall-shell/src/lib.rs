@@ -7,13 +7,13 @@
 //!
 //! | | client side | server side |
 //! | --- | --- | --- |
-//! | path 1 | 10.77.1.2 | 10.77.1.1 |
-//! | path 2 | 10.77.2.2 | 10.77.2.1 |
-//! | over any path | | 10.77.0.1 |
+//! | path 1 | 10.77.1.2, fd77:1::2 | 10.77.1.1, fd77:1::1 |
+//! | path 2 | 10.77.2.2, fd77:2::2 | 10.77.2.1, fd77:2::1 |
+//! | over any path | | 10.77.0.1, fd77::1 |
 //!
 //! On the client's side each path has a routing table of its own: who binds to its address or its interface uses it, and
-//! who binds to neither uses the first path. The server answers over the path whose address it was called from. Only IPv4
-//! is carried.
+//! who binds to neither uses the first path. The server answers over the path whose address it was called from. A path carries
+//! IPv4 and IPv6, or IPv6 alone, and treats them alike.
 //!
 //! Nothing of this outlives the program that made it, however that ends: the devices are not persistent, the namespaces
 //! have no names, and the programs have a process namespace whose first process dies with the shell ([`init`]).
@@ -39,7 +39,7 @@ mod shell;
 mod side;
 mod wiring;
 
-pub use address::{Addresses, server};
+pub use address::{Addresses, Family, server};
 pub use awake::Awake;
 pub use error::ShellError;
 pub use join::{End, Joined, join};

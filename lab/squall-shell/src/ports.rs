@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     io,
-    net::Ipv4Addr,
+    net::IpAddr,
     os::fd::{AsFd as _, BorrowedFd},
 };
 
@@ -11,11 +11,11 @@ use squall_net::{Arrival, Direction, Inbox, Outcome, Ports};
 use tun_rs::SyncDevice;
 
 use crate::{
-    address::Addresses,
+    address::{Addresses, Family},
     nat::{self, Field, address, replace},
 };
 
-/// An IPv4 packet.
+/// An IP packet.
 pub(crate) type Packet = Box<[u8]>;
 
 /// The devices of all paths.
@@ -75,10 +75,11 @@ impl Ports for Devices {
         let path = &self.paths[arrival.path];
         let mut packet = Cow::Borrowed(&*arrival.item);
         if let Some(damage) = arrival.damage {
-            nat::damage(packet.to_mut(), damage);
+            nat::damage(packet.to_mut(), |payload| damage.apply(payload));
         }
         if arrival.direction == Direction::Up && path.rebindings > 0 {
-            replace(packet.to_mut(), Field::Source, path.seen());
+            let source = address(&packet, Field::Source).map(|own| path.seen(Family::of(own)));
+            source.into_iter().for_each(|seen| replace(packet.to_mut(), Field::Source, seen));
         }
         let sent = match arrival.direction {
             Direction::Down => path.client.send(&packet),
@@ -96,20 +97,24 @@ impl Ports for Devices {
 
 impl Path {
     /// What the server takes for the client's address.
-    fn seen(&self) -> Ipv4Addr {
-        self.addresses.seen(self.rebindings)
+    fn seen(&self, family: Family) -> IpAddr {
+        self.addresses.seen(family, self.rebindings)
     }
 
-    /// The packet as it enters the link; `None` if it is not for it: no IPv4, or for an address that the client has no
-    /// more.
+    /// The packet as it enters the link; `None` if it is not for it: no IP, of neighbours on one link, or for an address that the
+    /// client has no more.
     fn translate_in(&self, direction: Direction, packet: &[u8]) -> Option<Packet> {
         let destination = address(packet, Field::Destination)?;
+        if nat::is_of_one_link(packet) {
+            return None;
+        }
+        let family = Family::of(destination);
         let mut packet: Packet = packet.into();
         if direction == Direction::Down && self.rebindings > 0 {
-            if destination != self.seen() {
+            if destination != self.seen(family) {
                 return None;
             }
-            replace(&mut packet, Field::Destination, self.addresses.client());
+            replace(&mut packet, Field::Destination, self.addresses.client(family));
         }
         Some(packet)
     }

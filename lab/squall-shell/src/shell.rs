@@ -6,7 +6,7 @@ use squall_net::{Live, Network, PathConfig};
 use tun_rs::SyncDevice;
 
 use crate::{
-    address::{Addresses, MAX_PATHS},
+    address::{Addresses, Family, MAX_PATHS},
     device,
     error::ShellError,
     logs::Logs,
@@ -20,8 +20,12 @@ use crate::{
 /// MTUs that an interface can have: the smallest of IPv4 (RFC 791), and the largest of a TUN device.
 const MTUS: RangeInclusive<u64> = 68..=65_535;
 
+/// The smallest MTU of IPv6 (RFC 8200 §5).
+const LEAST_OF_IPV6: u64 = 1_280;
+
 /// Both sides with all their devices, addresses and routes; nothing passes between them yet.
 pub struct Prepared {
+    families: &'static [Family],
     sides: Sides,
     network: Network<Packet>,
     devices: Vec<(SyncDevice, SyncDevice)>,
@@ -48,23 +52,51 @@ struct Sides {
 }
 
 impl Prepared {
-    /// Makes both sides. Files that the paths name must have been [loaded](PathConfig::load). The right to do so must
-    /// have been [acquired](crate::acquire).
+    /// Makes both sides, with addresses of IPv4 and of IPv6. They have no IPv6 if an MTU is below 1,280 bytes, or if the system
+    /// has none; see [`families`](Self::families). Files that the paths name must have been [loaded](PathConfig::load). The
+    /// right to do so must have been [acquired](crate::acquire).
     ///
     /// # Errors
     ///
     /// If the links cannot be built, or what the system refuses.
     pub fn new(paths: &[PathConfig], seed: u64) -> Result<Self, ShellError> {
+        Self::with(paths, seed, false)
+    }
+
+    /// The same with addresses of IPv6 alone.
+    ///
+    /// # Errors
+    ///
+    /// Also if an MTU is below 1,280 bytes, or if the system has no IPv6.
+    pub fn over_ipv6(paths: &[PathConfig], seed: u64) -> Result<Self, ShellError> {
+        Self::with(paths, seed, true)
+    }
+
+    fn with(paths: &[PathConfig], seed: u64, only_ipv6: bool) -> Result<Self, ShellError> {
         if paths.is_empty() || paths.len() > MAX_PATHS {
             return Err(ShellError::Count(paths.len()));
         }
         let network = Network::new(paths, seed)?;
-        for (index, path) in paths.iter().enumerate() {
-            let mtus = [path.up.mtu.bytes(), path.down.mtu.bytes()];
-            if let Some(mtu) = mtus.into_iter().find(|mtu| !MTUS.contains(mtu)) {
-                return Err(ShellError::Mtu { name: network.name(index).to_owned(), mtu });
-            }
+        let mtus = |path: &PathConfig| [path.up.mtu.bytes(), path.down.mtu.bytes()];
+        let mtu_that = |is_wrong: &dyn Fn(u64) -> bool| {
+            let all = paths.iter().enumerate().flat_map(|(index, path)| mtus(path).map(|mtu| (index, mtu)));
+            all.into_iter()
+                .find(|(_, mtu)| is_wrong(*mtu))
+                .map(|(index, mtu)| (network.name(index).to_owned(), mtu))
+        };
+        if let Some((name, mtu)) = mtu_that(&|mtu| !MTUS.contains(&mtu)) {
+            return Err(ShellError::Mtu { name, mtu });
         }
+        let too_narrow = mtu_that(&|mtu| mtu < LEAST_OF_IPV6);
+        let (client, server) = (Side::open("client")?, Side::open("server")?);
+        let has_ipv6 = client.within(wiring::settle) && server.within(wiring::settle);
+        let families: &'static [Family] = match (only_ipv6, too_narrow) {
+            (true, Some((name, mtu))) => return Err(ShellError::MtuForIpv6 { name, mtu }),
+            (true, None) if !has_ipv6 => return Err(ShellError::NoIpv6),
+            (true, None) => &[Family::V6],
+            (false, None) if has_ipv6 => &[Family::V4, Family::V6],
+            (false, _) => &[Family::V4],
+        };
         radios::tidy();
         let names = interface_names((0..paths.len()).map(|path| network.name(path)));
         let interfaces: Vec<[Interface; 2]> = names
@@ -75,14 +107,15 @@ impl Prepared {
                 let end = |mtu: u64| Interface {
                     name: name.clone(),
                     addresses: Addresses::of(index),
+                    families,
                     mtu: u32::try_from(mtu).unwrap_or(u32::MAX),
                 };
                 [end(path.up.mtu.bytes()), end(path.down.mtu.bytes())]
             })
             .collect();
         let ends = |end: usize| interfaces.iter().map(|both| both[end].clone()).collect::<Vec<_>>();
-        let (client, at_client) = side("client", ends(0), wiring::wire_client)?;
-        let (server, at_server) = side("server", ends(1), wiring::wire_server)?;
+        let at_client = equip(&client, ends(0), wiring::wire_client)?;
+        let at_server = equip(&server, ends(1), wiring::wire_server)?;
         let devices = at_client.into_iter().zip(at_server).collect();
         let reporting: Vec<&str> = interfaces
             .iter()
@@ -92,12 +125,17 @@ impl Prepared {
         let has_radio = reporting.iter().any(|name| !name.is_empty());
         let radios = has_radio.then(|| ReportFiles::prepare(&reporting)).transpose()?;
         let sides = Sides { client, server, interfaces };
-        Ok(Self { sides, network, devices, paths: paths.to_vec(), radios })
+        Ok(Self { families, sides, network, devices, paths: paths.to_vec(), radios })
     }
 
     /// Names of the interfaces of the paths, the same on both sides.
     pub fn interfaces(&self) -> Vec<String> {
         self.sides.interfaces.iter().map(|[client, _]| client.name.clone()).collect()
+    }
+
+    /// The versions of IP of which both sides have addresses, IPv4 first.
+    pub fn families(&self) -> &'static [Family] {
+        self.families
     }
 
     /// The folder with a file for each interface whose path has a radio, in which that reports what it measures; see
@@ -162,22 +200,20 @@ impl Shell {
     }
 }
 
-/// A side with a device for each path, all wired up.
-fn side(
-    name: &'static str,
+/// Gives a side a device for each path, all wired up.
+fn equip(
+    side: &Side,
     interfaces: Vec<Interface>,
     wire: fn(&[Interface]) -> Result<(), ShellError>,
-) -> Result<(Side, Vec<SyncDevice>), ShellError> {
-    let side = Side::open(name)?;
-    let devices = side.within(move || {
+) -> Result<Vec<SyncDevice>, ShellError> {
+    side.within(move || {
         let devices = interfaces
             .iter()
             .map(|interface| device::open(&interface.name))
             .collect::<Result<Vec<_>, _>>()?;
         wire(&interfaces)?;
-        Ok::<_, ShellError>(devices)
-    })?;
-    Ok((side, devices))
+        Ok(devices)
+    })
 }
 
 /// A name for the interface of each path: the path's own if the system takes it, else `link` and its number.

@@ -1,18 +1,20 @@
 //! Addresses, routes and rules of a side, by netlink.
 
-use std::{fmt::Display, fs, net::Ipv4Addr};
+use std::{fmt::Display, fs, net::IpAddr};
 
 use futures_util::TryStreamExt as _;
 use rtnetlink::{
     Handle, LinkMessageBuilder, LinkUnspec, RouteMessageBuilder, new_connection,
     packet_route::{
+        AddressFamily,
+        address::{AddressAttribute, AddressFlags},
         link::{LinkAttribute, Stats64},
-        rule::RuleAction,
+        rule::{RuleAction, RuleAttribute},
     },
 };
 
 use crate::{
-    address::{self, Addresses, PREFIX},
+    address::{self, Addresses, Family},
     error::ShellError,
 };
 
@@ -23,6 +25,8 @@ pub(crate) struct Interface {
     pub(crate) name: String,
     /// Of the path.
     pub(crate) addresses: Addresses,
+    /// Of these versions of IP.
+    pub(crate) families: &'static [Family],
     /// Largest packet, in bytes.
     pub(crate) mtu: u32,
 }
@@ -39,20 +43,20 @@ const BACKLOG: u32 = 1_000;
 pub(crate) fn wire_client(interfaces: &[Interface]) -> Result<(), ShellError> {
     connected("client", async |net| {
         for (place, interface) in interfaces.iter().enumerate() {
-            let Interface { name, addresses, .. } = interface;
-            let index = net.raise(interface, addresses.client()).await?;
-            let route = RouteMessageBuilder::<Ipv4Addr>::new()
-                .output_interface(index)
-                .pref_source(addresses.client());
-            net.route(name, route.clone().table_id(addresses.table())).await?;
-            // A socket that binds to nothing uses the first path.
-            net.route(name, route.priority(place as u32 + 1)).await?;
-            let rule =
-                || net.handle.rule().add().v4().table_id(addresses.table()).action(RuleAction::ToTable);
-            let from = rule().source_prefix(addresses.client(), 32);
-            net.checked(name, from.priority(BY_ADDRESS + place as u32).execute().await)?;
-            let through = rule().output_interface(name.clone());
-            net.checked(name, through.priority(BY_INTERFACE + place as u32).execute().await)?;
+            let Interface { name, addresses, families, .. } = interface;
+            let index = net.raise(interface).await?;
+            for &family in *families {
+                let own = addresses.client(family);
+                net.address(name, index, own, family.subnet_bits()).await?;
+                let route = RouteMessageBuilder::<IpAddr>::new().output_interface(index).pref_source(own);
+                let route = net.checked(name, route)?;
+                net.route(name, route.clone().table_id(addresses.table())).await?;
+                // A socket that binds to nothing uses the first path.
+                net.route(name, route.priority(place as u32 + 1)).await?;
+                net.rule(interface, family, BY_ADDRESS + place as u32, RuleAttribute::Source(own)).await?;
+                let through = RuleAttribute::Oifname(name.clone());
+                net.rule(interface, family, BY_INTERFACE + place as u32, through).await?;
+            }
         }
         Ok(())
     })
@@ -63,9 +67,15 @@ pub(crate) fn wire_client(interfaces: &[Interface]) -> Result<(), ShellError> {
 pub(crate) fn wire_server(interfaces: &[Interface]) -> Result<(), ShellError> {
     connected("server", async |net| {
         let lo = net.index("lo").await?;
-        net.address("lo", lo, address::server(), 32).await?;
+        for &family in interfaces.first().map_or(&[][..], |first| first.families) {
+            net.address("lo", lo, address::server(family), family.address_bits()).await?;
+        }
         for interface in interfaces {
-            net.raise(interface, interface.addresses.server()).await?;
+            let index = net.raise(interface).await?;
+            for &family in interface.families {
+                let own = interface.addresses.server(family);
+                net.address(&interface.name, index, own, family.subnet_bits()).await?;
+            }
         }
         Ok(())
     })
@@ -88,12 +98,11 @@ struct Net {
     handle: Handle,
 }
 
-/// Does something to a side whose loopback device is up and which has no IPv6.
+/// Does something to a side whose loopback device is up.
 fn connected(
     side: &'static str,
     work: impl AsyncFnOnce(&Net) -> Result<(), ShellError>,
 ) -> Result<(), ShellError> {
-    settle();
     connected_to(side, async |net| {
         let lo = net.index("lo").await?;
         let up = LinkMessageBuilder::<LinkUnspec>::new().index(lo).up().build();
@@ -116,16 +125,23 @@ fn connected_to<R>(
     })
 }
 
-/// The namespace starts with settings of the host's that would get in the way. Where `/proc/sys` cannot be written they
-/// stay: IPv6 packets are then ignored by the shell, and the filter only matters where it was made strict.
-fn settle() {
+/// Changes settings of the namespace that would get in the way: filters of the host's, and the packets by which a device finds its
+/// addresses and routers, as they have them already. Where `/proc/sys` cannot be written they stay; such packets are then
+/// ignored by the shell, and the filter only matters where it was made strict. Returns whether there can be IPv6.
+pub(crate) fn settle() -> bool {
+    const NO_IPV6: &str = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
     for (setting, value) in [
-        ("ipv6/conf/all/disable_ipv6", "1"),
         ("ipv4/conf/all/rp_filter", "0"),
         ("ipv4/conf/default/rp_filter", "0"),
+        ("ipv6/conf/all/disable_ipv6", "0"),
+        ("ipv6/conf/default/disable_ipv6", "0"),
+        ("ipv6/conf/default/accept_ra", "0"),
+        // No link-local addresses: see addr_gen_mode in the kernel's ip-sysctl.
+        ("ipv6/conf/default/addr_gen_mode", "1"),
     ] {
         let _ = fs::write(format!("/proc/sys/net/{setting}"), value);
     }
+    fs::read_to_string(NO_IPV6).is_ok_and(|value| value.trim() == "0")
 }
 
 impl Net {
@@ -144,22 +160,49 @@ impl Net {
         self.checked(name, found.map(|link| link.header.index).ok_or("there is no such device"))
     }
 
-    async fn address(&self, name: &str, index: u32, address: Ipv4Addr, prefix: u8) -> Result<(), ShellError> {
-        self.checked(name, self.handle.address().add(index, address.into(), prefix).execute().await)
+    /// Gives a device an address. One of IPv6 can be used at once, as no other host can have it (IFA_F_NODAD).
+    async fn address(&self, name: &str, index: u32, address: IpAddr, bits: u8) -> Result<(), ShellError> {
+        let mut request = self.handle.address().add(index, address, bits);
+        if address.is_ipv6() {
+            request.message_mut().attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
+        }
+        self.checked(name, request.execute().await)
     }
 
-    async fn route(&self, name: &str, route: RouteMessageBuilder<Ipv4Addr>) -> Result<(), ShellError> {
+    async fn route(&self, name: &str, route: RouteMessageBuilder<IpAddr>) -> Result<(), ShellError> {
         self.checked(name, self.handle.route().add(route.build()).execute().await)
     }
 
-    /// Gives a device its MTU and address and switches it on.
-    async fn raise(&self, interface: &Interface, address: Ipv4Addr) -> Result<u32, ShellError> {
+    /// Sends packets from an address or through an interface to the table of a path.
+    async fn rule(
+        &self,
+        interface: &Interface,
+        family: Family,
+        priority: u32,
+        which: RuleAttribute,
+    ) -> Result<(), ShellError> {
+        let table = interface.addresses.table();
+        let mut rule =
+            self.handle.rule().add().table_id(table).action(RuleAction::ToTable).priority(priority);
+        let message = rule.message_mut();
+        message.header.family = match family {
+            Family::V4 => AddressFamily::Inet,
+            Family::V6 => AddressFamily::Inet6,
+        };
+        if matches!(which, RuleAttribute::Source(_)) {
+            message.header.src_len = family.address_bits();
+        }
+        message.attributes.push(which);
+        self.checked(&interface.name, rule.execute().await)
+    }
+
+    /// Gives a device its MTU and switches it on.
+    async fn raise(&self, interface: &Interface) -> Result<u32, ShellError> {
         let Interface { name, mtu, .. } = interface;
         let index = self.index(name).await?;
         let up =
             LinkMessageBuilder::<LinkUnspec>::new().index(index).mtu(*mtu).txqueuelen(BACKLOG).up().build();
         self.checked(name, self.handle.link().change(up).execute().await)?;
-        self.address(name, index, address, PREFIX).await?;
         Ok(index)
     }
 

@@ -1,10 +1,14 @@
 //! Programs of other projects, from a file of transports.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+};
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use squall_shell::Addresses;
+use squall_shell::{Addresses, Family};
 use squall_versus_stream::{PORT, SINK_PORT, SOURCE_PORT};
 
 /// Words of a command, the program first. Places in braces are filled in when it runs.
@@ -23,9 +27,16 @@ pub(crate) struct Programs {
     pub(crate) server_setup: Vec<Words>,
 }
 
+/// The value of a place.
+enum Value {
+    Address(IpAddr),
+    Text(String),
+}
+
 /// The values of the places in commands.
 pub(crate) struct Values<'a> {
     pub(crate) links: usize,
+    pub(crate) family: Family,
     pub(crate) latency_ms: u64,
     pub(crate) folder: &'a Path,
 }
@@ -35,27 +46,27 @@ impl Values<'_> {
     const NAMES: &'static str = "client1, client2, ..., server1, server2, ..., clients, servers, server, port, source, sink, links, \
                                  latency, folder";
 
-    fn of(&self, name: &str) -> Option<String> {
+    fn of(&self, name: &str) -> Option<Value> {
         let all = |of: &dyn Fn(Addresses) -> String| {
-            (0..self.links).map(|link| of(Addresses::of(link))).collect::<Vec<_>>().join(",")
+            Value::Text((0..self.links).map(|link| of(Addresses::of(link))).collect::<Vec<_>>().join(","))
         };
         let one = |prefix: &str| {
             let number: usize = name.strip_prefix(prefix)?.parse().ok()?;
             (1..=self.links).contains(&number).then(|| Addresses::of(number - 1))
         };
         Some(match name {
-            "clients" => all(&|link| link.client().to_string()),
-            "servers" => all(&|link| format!("{}:{PORT}", link.server())),
-            "server" => squall_shell::server().to_string(),
-            "port" => PORT.to_string(),
-            "source" => SOURCE_PORT.to_string(),
-            "sink" => SINK_PORT.to_string(),
-            "links" => self.links.to_string(),
-            "latency" => self.latency_ms.to_string(),
-            "folder" => self.folder.display().to_string(),
+            "clients" => all(&|link| link.client(self.family).to_string()),
+            "servers" => all(&|link| SocketAddr::new(link.server(self.family), PORT).to_string()),
+            "server" => Value::Address(squall_shell::server(self.family)),
+            "port" => Value::Text(PORT.to_string()),
+            "source" => Value::Text(SOURCE_PORT.to_string()),
+            "sink" => Value::Text(SINK_PORT.to_string()),
+            "links" => Value::Text(self.links.to_string()),
+            "latency" => Value::Text(self.latency_ms.to_string()),
+            "folder" => Value::Text(self.folder.display().to_string()),
             _ => match (one("client"), one("server")) {
-                (Some(link), _) => link.client().to_string(),
-                (_, Some(link)) => link.server().to_string(),
+                (Some(link), _) => Value::Address(link.client(self.family)),
+                (_, Some(link)) => Value::Address(link.server(self.family)),
                 _ => return None,
             },
         })
@@ -75,7 +86,12 @@ impl Values<'_> {
                 )
             })?;
             filled += before;
-            filled += &value;
+            filled += &match value {
+                // A port follows, so the colons of the address need brackets (RFC 3986 §3.2.2).
+                Value::Address(IpAddr::V6(address)) if after.starts_with(':') => format!("[{address}]"),
+                Value::Address(address) => address.to_string(),
+                Value::Text(text) => text,
+            };
             rest = after;
         }
         Ok(filled + rest)
@@ -117,7 +133,7 @@ impl Programs {
     /// # Errors
     /// If a command has no program, or a place that there is not with this number of links.
     pub(crate) fn check(&self, links: usize) -> anyhow::Result<()> {
-        let values = Values { links, latency_ms: 0, folder: Path::new("") };
+        let values = Values { links, family: Family::V4, latency_ms: 0, folder: Path::new("") };
         self.commands().try_for_each(|words| values.command(words).map(drop))
     }
 }
@@ -127,7 +143,11 @@ mod tests {
     use super::*;
 
     fn filled(word: &str) -> Result<String, String> {
-        let values = Values { links: 2, latency_ms: 150, folder: Path::new("/tmp/log") };
+        filled_over(Family::V4, word)
+    }
+
+    fn filled_over(family: Family, word: &str) -> Result<String, String> {
+        let values = Values { links: 2, family, latency_ms: 150, folder: Path::new("/tmp/log") };
         values.fill(word).map_err(|error| error.to_string())
     }
 
@@ -142,6 +162,18 @@ mod tests {
             ("{folder}/key.pem", "/tmp/log/key.pem"),
         ] {
             assert_eq!(filled(word).as_deref(), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn addresses_of_ipv6_have_brackets_before_a_port() {
+        for (word, expected) in [
+            ("srt://{server1}:{port}?latency=9", "srt://[fd77:1::1]:7000?latency=9"),
+            ("--bind={client2}", "--bind=fd77:2::2"),
+            ("{clients} {servers}", "fd77:1::2,fd77:2::2 [fd77:1::1]:7000,[fd77:2::1]:7000"),
+            ("{server}", "fd77::1"),
+        ] {
+            assert_eq!(filled_over(Family::V6, word).as_deref(), Ok(expected));
         }
     }
 

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use squall_lab::Scenario;
-use squall_shell::{Prepared, Program, terminate};
+use squall_shell::{Family, Prepared, Program, terminate};
 use squall_versus_stream::Stream;
 
 use crate::{
@@ -33,6 +33,8 @@ pub struct Plan<'a> {
     pub time: Duration,
     /// What the links' chance follows.
     pub seed: u64,
+    /// The version of IP over the links, which have no addresses of the other if this is IPv6.
+    pub family: Family,
     /// The `squall-lab` program, which is init process, relay and side.
     pub lab: PathBuf,
     /// The `squall` program, whose tunnel is measured.
@@ -60,7 +62,10 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
         let _ = fs::remove_file(plan.folder.join(left));
     }
     let packets = frames::packets(plan.scenario, plan.stream, plan.time, plan.seed);
-    let prepared = Prepared::new(&plan.scenario.paths, plan.seed)?;
+    let prepared = match plan.family {
+        Family::V4 => Prepared::new(&plan.scenario.paths, plan.seed)?,
+        Family::V6 => Prepared::over_ipv6(&plan.scenario.paths, plan.seed)?,
+    };
     let radios = prepared.radios().map(Path::to_owned);
     let program = |end: End| -> anyhow::Result<Program> {
         let spec = SideSpec {
@@ -71,6 +76,7 @@ pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
             latency_ms: frames::latency(plan.scenario).as_millis() as u64,
             packets: if end == End::Near { packets.clone() } else { Vec::new() },
             links: plan.scenario.paths.len(),
+            family: plan.family,
             radios: radios.is_some(),
             lab: plan.lab.clone(),
             squall: plan.squall.clone(),

@@ -17,6 +17,7 @@ use nix::{
     unistd::Pid,
 };
 use serde::{Deserialize, Serialize};
+use squall_shell::Family;
 use squall_versus_stream::Stream;
 
 use crate::{
@@ -51,6 +52,8 @@ pub struct SideSpec {
     pub packets: Vec<u16>,
     /// The number of links.
     pub links: usize,
+    /// The version of IP over them.
+    pub family: Family,
     /// Whether the links have radios.
     pub radios: bool,
     /// The `squall-lab` program.
@@ -167,11 +170,22 @@ fn end(child: &mut Child) -> anyhow::Result<u64> {
 
 /// Packets that UDP sockets of this side's namespace dropped for lack of room; 0 if the kernel does not report it.
 fn overflows() -> u64 {
-    let text = fs::read_to_string("/proc/net/snmp").unwrap_or_default();
-    let mut lines = text.lines().filter(|line| line.starts_with("Udp: "));
+    let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
+    overflows_of_v4(&read("/proc/net/snmp")) + overflows_of_v6(&read("/proc/net/snmp6"))
+}
+
+/// A line of names, then one of values.
+fn overflows_of_v4(snmp: &str) -> u64 {
+    let mut lines = snmp.lines().filter(|line| line.starts_with("Udp: "));
     let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
     let mut pairs = names.split(' ').zip(values.split(' '));
     pairs.find(|(name, _)| *name == "RcvbufErrors").and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
+}
+
+/// A name and a value in each line.
+fn overflows_of_v6(snmp6: &str) -> u64 {
+    let value = snmp6.lines().find_map(|line| line.strip_prefix("Udp6RcvbufErrors"));
+    value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
 }
 
 /// Whole or not at all.
@@ -180,4 +194,17 @@ fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(&part, text)?;
     fs::rename(&part, file)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overflows_of_both_versions_of_ip_are_counted() {
+        let snmp = "Tcp: A B\nTcp: 1 2\nUdp: InDatagrams RcvbufErrors SndbufErrors\nUdp: 9 7 8\nUdpLite: RcvbufErrors\n";
+        assert_eq!((overflows_of_v4(snmp), overflows_of_v4("")), (7, 0));
+        let snmp6 = "Udp6InErrors                    \t9\nUdp6RcvbufErrors                \t5\nUdpLite6RcvbufErrors \t3\n";
+        assert_eq!((overflows_of_v6(snmp6), overflows_of_v6("")), (5, 0));
+    }
 }

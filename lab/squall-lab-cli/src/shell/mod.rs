@@ -20,7 +20,8 @@ use self::programs::{Ended, Programs};
 /// Runs a program behind emulated links, each an interface of its own, up to a server side in a network of its own.
 ///
 /// The program sees an interface for each link, named after it, with the addresses 10.77.1.2, 10.77.2.2, ... and the
-/// server side at 10.77.0.1 over any of them (over link 1 alone at 10.77.1.1, ...). Who binds to an address or an
+/// server side at 10.77.0.1 over any of them (over link 1 alone at 10.77.1.1, ...); with IPv6 fd77:1::2, fd77:2::2, ... and
+/// fd77::1 (fd77:1::1, ...). Who binds to an address or an
 /// interface uses its link, all others the first. Links are given by --link, once for each, or by a scenario. Ends with
 /// the program's exit code and leaves nothing behind. Linux; root, or user namespaces.
 #[derive(Args, Clone, Debug)]
@@ -32,9 +33,10 @@ use self::programs::{Ended, Programs};
     squall-lab shell --scenario scenarios/fading.toml --server 'iperf3 -s -1' \\\n      \
     --client 'iperf3 -c 10.77.0.1'\n  \
     squall-lab shell --link trace:scenarios/traces/lte.mahi,delay=30ms \\\n      \
-    --log out/logs -- ping -c 3 10.77.0.1\n\n\
+    --log out/logs -- ping -c 3 10.77.0.1\n  \
+    squall-lab shell --ipv6 --link delay=20ms -- ping -c 3 fd77::1\n\n\
     Variables for both programs: SQUALL_SERVER (10.77.0.1), SQUALL_LINKS (names) and SQUALL_CLIENT (addresses), separated by \
-    commas; SQUALL_RADIOS if links have radios, by which `squall signal watch` and --signal find them.")]
+    commas; SQUALL_SERVER6 and SQUALL_CLIENT6 with IPv6; SQUALL_RADIOS if links have radios, by which `squall signal watch` and --signal find them.")]
 pub(crate) struct ShellArgs {
     /// A link: key=value pairs as in scenario files (name, rate, delay, jitter, queue, loss, duplicate, corrupt, mtu, mahimahi, ...;
     /// up. and down. before a key for one direction), or trace:FILE[,key=value...] for a recorded rate in any format
@@ -66,6 +68,9 @@ pub(crate) struct ShellArgs {
     /// End the client's program after so long
     #[arg(long, value_name = "TIME")]
     time: Option<Span>,
+    /// Only IPv6: the links have no IPv4 addresses, and the variables have those of IPv6
+    #[arg(long, conflicts_with = "join")]
+    ipv6: bool,
     /// What the links' chance follows
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -119,17 +124,18 @@ pub(crate) fn run(args: &ShellArgs) -> anyhow::Result<ExitCode> {
     let paths = links::paths(args)?;
     // Before there are threads.
     squall_shell::acquire().map_err(whole)?;
-    let prepared = Prepared::new(&paths, args.seed).map_err(|error| match error {
-        ShellError::Links(_) | ShellError::Mtu { .. } => usage(error),
+    let prepare = if args.ipv6 { Prepared::over_ipv6 } else { Prepared::new };
+    let prepared = prepare(&paths, args.seed).map_err(|error| match error {
+        ShellError::Links(_) | ShellError::Mtu { .. } | ShellError::MtuForIpv6 { .. } => usage(error),
         error => whole(error),
     })?;
     // From now on there is something to clean up. A signal that arrives earlier is seen by the wait for the programs.
     let _interrupts = Interrupts::listen()?;
     if !args.quiet && std::io::stderr().is_terminal() {
-        output::on_stderr(&summary::welcome(&prepared.interfaces(), &paths, args.server.is_some()));
+        output::on_stderr(&summary::welcome(&prepared, &paths, args.server.is_some()));
     }
     let _awake = args.keep_awake.then(Awake::keep).transpose().map_err(whole)?;
-    let mut programs = Programs::new(&prepared.interfaces(), prepared.radios());
+    let mut programs = Programs::new(&prepared);
     if let Some(command) = &args.server {
         programs.start_server(prepared.server(), command).map_err(whole)?;
         std::thread::sleep(Duration::from_micros(args.after.micros()));

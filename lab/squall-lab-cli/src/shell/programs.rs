@@ -3,14 +3,13 @@
 use std::{
     env,
     ffi::OsString,
-    path::Path,
     process::{Child, ExitStatus},
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
-use squall_shell::{Addresses, Program, Shell, ShellError, Side};
+use squall_shell::{Addresses, Family, Prepared, Program, Shell, ShellError, Side};
 use squall_signal::external::FOLDER;
 
 use squall_terminal::{interrupt::Interrupts, note};
@@ -47,15 +46,19 @@ pub(super) enum Ended {
 }
 
 impl Programs {
-    /// Programs with the interfaces, and the folder with the readings of the radios, in their environment.
-    pub(super) fn new(interfaces: &[String], radios: Option<&Path>) -> Self {
-        let clients: Vec<String> =
-            (0..interfaces.len()).map(|path| Addresses::of(path).client().to_string()).collect();
-        let mut variables = vec![
-            ("SQUALL_SERVER".to_owned(), squall_shell::server().to_string()),
-            ("SQUALL_LINKS".to_owned(), interfaces.join(",")),
-            ("SQUALL_CLIENT".to_owned(), clients.join(",")),
-        ];
+    /// Programs with the interfaces, their addresses, and the folder with the readings of the radios in their environment.
+    pub(super) fn new(prepared: &Prepared) -> Self {
+        let (interfaces, families) = (prepared.interfaces(), prepared.families());
+        let mut variables = vec![("SQUALL_LINKS".to_owned(), interfaces.join(","))];
+        let mut add = |family: Family, version: &str| {
+            let clients = (0..interfaces.len()).map(|path| Addresses::of(path).client(family).to_string());
+            let clients = clients.collect::<Vec<_>>().join(",");
+            variables.push((format!("SQUALL_SERVER{version}"), squall_shell::server(family).to_string()));
+            variables.push((format!("SQUALL_CLIENT{version}"), clients));
+        };
+        families.iter().take(1).for_each(|first| add(*first, ""));
+        families.iter().filter(|family| **family == Family::V6).for_each(|v6| add(*v6, "6"));
+        let radios = prepared.radios();
         variables.extend(radios.map(|folder| (FOLDER.to_owned(), folder.display().to_string())));
         let (notify, events) = channel();
         Self { variables, events, notify, client: None, server: None }

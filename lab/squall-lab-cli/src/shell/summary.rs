@@ -3,20 +3,25 @@
 use serde_json::json;
 use squall_lab::table::{self, Column, Table};
 use squall_net::{LinkStats, PathConfig};
-use squall_shell::{Addresses, ShellReport};
+use squall_shell::{Addresses, Family, Prepared, ShellReport};
 use squall_units::format;
 
 /// What is where.
-pub(super) fn welcome(interfaces: &[String], paths: &[PathConfig], has_server: bool) -> String {
-    let mut text = format!("server side {} over any link", squall_shell::server());
+pub(super) fn welcome(prepared: &Prepared, paths: &[PathConfig], has_server: bool) -> String {
+    let all = |of: &dyn Fn(Family) -> String| {
+        prepared.families().iter().map(|family| of(*family)).collect::<Vec<_>>().join(", ")
+    };
+    let mut text =
+        format!("server side {} over any link", all(&|family| squall_shell::server(family).to_string()));
     if !has_server {
         text.push_str(", without a program (--server)");
     }
     text.push('\n');
-    for (path, (interface, config)) in interfaces.iter().zip(paths).enumerate() {
+    for (path, (interface, config)) in prepared.interfaces().iter().zip(paths).enumerate() {
         let addresses = Addresses::of(path);
         let metered = if config.metered { ", metered" } else { "" };
-        text.push_str(&format!("{interface}: {} to {}{metered}\n", addresses.client(), addresses.server()));
+        let ends = all(&|family| format!("{} to {}", addresses.client(family), addresses.server(family)));
+        text.push_str(&format!("{interface}: {ends}{metered}\n"));
     }
     text
 }

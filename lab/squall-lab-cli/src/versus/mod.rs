@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context as _, ensure};
 use clap::Args;
 use squall_lab::Scenario;
-use squall_shell::Awake;
+use squall_shell::{Awake, Family};
 use squall_units::{Rate, Span};
 use squall_versus::{Figures, Plan, Relay, RelayEnd, SideSpec, Stream, Transport, markdown, text};
 
@@ -72,6 +72,9 @@ pub(crate) struct VersusArgs {
     /// How often a run is made at most that does not count, as the machine was too slow for the links
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     attempts: u32,
+    /// Carry the stream over IPv6; the links have no IPv4 addresses
+    #[arg(long)]
+    ipv6: bool,
     /// Keep the processors from halting meanwhile, as `squall-lab shell --keep-awake` does
     #[arg(long)]
     keep_awake: bool,
@@ -262,6 +265,7 @@ fn measure(
         squall.display()
     );
     let log = std::path::absolute(&args.log)?;
+    let family = if args.ipv6 { Family::V6 } else { Family::V4 };
     let mut plans = Vec::new();
     for scenario in scenarios {
         for stream in streams(args, scenario) {
@@ -272,7 +276,8 @@ fn measure(
                     let time = Duration::from_micros(args.time.micros());
                     let folder = log.join(&name);
                     let (lab, squall, transport) = (lab.clone(), squall.clone(), transport.clone());
-                    plans.push((name, Plan { scenario, stream, transport, time, seed, lab, squall, folder }));
+                    let plan = Plan { scenario, stream, transport, time, seed, family, lab, squall, folder };
+                    plans.push((name, plan));
                 }
             }
         }

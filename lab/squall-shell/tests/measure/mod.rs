@@ -2,18 +2,18 @@
 
 use std::{
     io::{Read as _, Write as _},
-    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     thread::{JoinHandle, spawn},
     time::{Duration, Instant},
 };
 
 use squall_net::{PathConfig, PathEvent};
-use squall_shell::{Addresses, Prepared, Shell, Side, server};
+use squall_shell::{Addresses, Family, Prepared, Shell, ShellError, Side, server};
 use squall_testing::assert_duration;
 use squall_units::Span;
 
 /// All of them, by name.
-pub(crate) const TESTS: [(&str, fn()); 9] = [
+pub(crate) const TESTS: [(&str, fn()); 12] = [
     ("a_ping_takes_the_round_trip", a_ping_takes_the_round_trip),
     ("a_full_link_keeps_its_rate", a_full_link_keeps_its_rate),
     ("a_trace_gives_its_opportunities", a_trace_gives_its_opportunities),
@@ -23,13 +23,28 @@ pub(crate) const TESTS: [(&str, fn()); 9] = [
     ("each_address_and_interface_has_its_path", each_address_and_interface_has_its_path),
     ("a_rebinding_changes_the_address", a_rebinding_changes_the_address),
     ("logs_have_every_packet", logs_have_every_packet),
+    ("chance_is_the_same_for_both_versions_of_ip", chance_is_the_same_for_both_versions_of_ip),
+    ("both_versions_of_ip_share_a_link", both_versions_of_ip_share_a_link),
+    ("a_shell_can_have_one_version_of_ip", a_shell_can_have_one_version_of_ip),
 ];
+
+/// Both versions of IP, and a payload of UDP that fills a packet of 1,500 bytes.
+const FAMILIES: [(Family, usize); 2] = [(Family::V4, FULL), (Family::V6, FULL - 20)];
 
 /// Bytes of IPv4 and UDP header.
 const HEADERS: usize = 28;
 
 /// A payload that fills a packet of 1,500 bytes.
 const FULL: usize = 1_500 - HEADERS;
+
+/// Whether this system has IPv6; else the rest of a test is skipped.
+fn has_ipv6() -> bool {
+    let is_there = std::path::Path::new("/proc/net/if_inet6").exists();
+    if !is_there {
+        squall_testing::skipped("this system has no IPv6");
+    }
+    is_there
+}
 
 /// A shell with these links at work.
 fn shell(links: &[&str]) -> Shell {
@@ -49,7 +64,7 @@ fn measure<T>(links: &[&str], max_slip: Duration, measurement: impl Fn(&Shell) -
 }
 
 /// A socket of a side.
-fn socket(side: &Side, at: Ipv4Addr) -> UdpSocket {
+fn socket(side: &Side, at: IpAddr) -> UdpSocket {
     let socket = side.within(move || UdpSocket::bind((at, 0)).expect("an address of this side"));
     let socket = socket2::Socket::from(socket);
     socket.set_recv_buffer_size(4 << 20).expect("a buffer");
@@ -60,8 +75,13 @@ fn socket(side: &Side, at: Ipv4Addr) -> UdpSocket {
 
 /// A client's socket on a path, and one of the server with the address that it is reached at.
 fn pair(shell: &Shell, path: usize) -> (UdpSocket, UdpSocket, SocketAddr) {
-    let client = socket(shell.client(), Addresses::of(path).client());
-    let server = socket(shell.server(), server());
+    pair_over(shell, path, Family::V4)
+}
+
+/// The same with a version of IP.
+fn pair_over(shell: &Shell, path: usize, family: Family) -> (UdpSocket, UdpSocket, SocketAddr) {
+    let client = socket(shell.client(), Addresses::of(path).client(family));
+    let server = socket(shell.server(), server(family));
     let address = server.local_addr().expect("it is bound");
     (client, server, address)
 }
@@ -81,11 +101,16 @@ fn count(socket: UdpSocket) -> JoinHandle<(u64, Duration)> {
 
 /// Sends full packets at a rate in bits per second.
 fn send(socket: &UdpSocket, to: SocketAddr, rate: f64, time: Duration) -> u64 {
+    send_of(socket, to, rate, time, FULL)
+}
+
+/// The same with a payload that fills a packet.
+fn send_of(socket: &UdpSocket, to: SocketAddr, rate: f64, time: Duration, payload: usize) -> u64 {
     let (start, mut sent) = (Instant::now(), 0u64);
     while start.elapsed() < time {
         let due = (start.elapsed().as_secs_f64() * rate / 12_000.0) as u64;
         while sent < due {
-            socket.send_to(&[7; FULL], to).expect("a link to send into");
+            socket.send_to(&vec![7; payload], to).expect("a link to send into");
             sent += 1;
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -213,7 +238,7 @@ fn two_links_carry_fifty_megabits_each() {
 
 fn tcp_fills_a_link() {
     let shell = shell(&["rate=20mbps,delay=10ms"]);
-    let listener = shell.server().within(|| TcpListener::bind((server(), 0)).expect("an address"));
+    let listener = shell.server().within(|| TcpListener::bind((server(Family::V4), 0)).expect("an address"));
     let address = listener.local_addr().expect("it is bound");
     let sender = spawn(move || {
         let (mut stream, _) = listener.accept().expect("a call");
@@ -242,8 +267,15 @@ fn tcp_fills_a_link() {
 }
 
 fn each_address_and_interface_has_its_path() {
+    each_address_and_interface_has_its_path_over(Family::V4);
+    if has_ipv6() {
+        each_address_and_interface_has_its_path_over(Family::V6);
+    }
+}
+
+fn each_address_and_interface_has_its_path_over(family: Family) {
     let shell = shell(&["name=wifi,delay=2ms", "name=lte,delay=30ms"]);
-    let server = socket(shell.server(), server());
+    let server = socket(shell.server(), server(family));
     let address = server.local_addr().expect("it is bound");
     let one_way = |client: &UdpSocket| {
         let start = Instant::now();
@@ -252,11 +284,11 @@ fn each_address_and_interface_has_its_path() {
         (from.ip(), start.elapsed())
     };
     for (path, name, delay) in [(0, "wifi", 2), (1, "lte", 30)] {
-        let meant = IpAddr::from(Addresses::of(path).client());
-        let by_address = socket(shell.client(), Addresses::of(path).client());
+        let meant = Addresses::of(path).client(family);
+        let by_address = socket(shell.client(), meant);
         let by_interface = shell.client().within(move || {
-            let socket =
-                socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).expect("a socket");
+            let domain = socket2::Domain::for_address((meant, 0).into());
+            let socket = socket2::Socket::new(domain, socket2::Type::DGRAM, None).expect("a socket");
             socket.bind_device(Some(name.as_bytes())).expect("an interface of that name");
             UdpSocket::from(socket)
         });
@@ -267,15 +299,22 @@ fn each_address_and_interface_has_its_path() {
             assert_duration!(took.as_millis() < delay + 10, "{took:?} over {name}");
         }
     }
-    let unbound = socket(shell.client(), Ipv4Addr::UNSPECIFIED);
-    assert_eq!(one_way(&unbound).0, IpAddr::from(Addresses::of(0).client()));
+    let unbound = socket(shell.client(), family.unspecified());
+    assert_eq!(one_way(&unbound).0, Addresses::of(0).client(family));
 }
 
 fn a_rebinding_changes_the_address() {
+    a_rebinding_changes_the_address_of(Family::V4);
+    if has_ipv6() {
+        a_rebinding_changes_the_address_of(Family::V6);
+    }
+}
+
+fn a_rebinding_changes_the_address_of(family: Family) {
     let mut path: PathConfig = "delay=1ms".parse().expect("a link");
     path.events.push(PathEvent { at: Span::from_millis(1_000), rebind: true, ..PathEvent::default() });
     let shell = Prepared::new(&[path], 1).expect("a shell").start(None).expect("links");
-    let (client, server, address) = pair(&shell, 0);
+    let (client, server, address) = pair_over(&shell, 0, family);
     let echo = || {
         client.send_to(b"who am I", address).expect("a link");
         let (_, from) = server.recv_from(&mut [0; 100]).expect("it arrives");
@@ -317,4 +356,93 @@ fn logs_have_every_packet() {
     assert_eq!((words("push"), words("deliver"), words("drop")), (10, arrived, 10 - arrived));
     assert!(stats.dropped.queue.packets > 0 && arrived >= 4, "{stats:?}");
     assert!(lines.lines().all(|line| serde_json::from_str::<squall_net::log::Record>(line).is_ok()));
+}
+
+/// The fates of these packets on a link, in order: whether each arrived, and intact.
+fn fates(family: Family, payload: usize) -> Vec<Option<bool>> {
+    const PACKETS: u32 = 400;
+    let path: PathConfig = "loss=5%/4,corrupt=5%".parse().expect("a link");
+    let shell = Prepared::new(&[path], 7).expect("a shell").start(None).expect("links");
+    let (client, server, address) = pair_over(&shell, 0, family);
+    let receiver = spawn(move || {
+        let (mut fates, mut buffer) = (vec![None; PACKETS as usize], vec![0; 2_000]);
+        while let Ok(length) = server.recv(&mut buffer) {
+            // The number fills the packet, and damage of up to eight bits leaves most of its copies.
+            let words = buffer[..length].chunks_exact(4).map(|word| [word[0], word[1], word[2], word[3]]);
+            let numbers: Vec<u32> = words.map(u32::from_be_bytes).collect();
+            let number = *numbers
+                .iter()
+                .max_by_key(|one| numbers.iter().filter(|other| other == one).count())
+                .expect("some");
+            fates[number as usize] = Some(numbers.iter().all(|other| *other == number));
+        }
+        fates
+    });
+    for number in 0..PACKETS {
+        client.send_to(&number.to_be_bytes().repeat(payload / 4), address).expect("a link");
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    receiver.join().expect("fates")
+}
+
+fn chance_is_the_same_for_both_versions_of_ip() {
+    if !has_ipv6() {
+        return;
+    }
+    let [v4, v6] = [(Family::V4, 120), (Family::V6, 100)].map(|(family, payload)| fates(family, payload));
+    let (lost, damaged) = (
+        v4.iter().filter(|fate| fate.is_none()).count(),
+        v4.iter().filter(|fate| **fate == Some(false)).count(),
+    );
+    println!("  {lost} of {} lost, {damaged} damaged", v4.len());
+    assert!(lost > 4 && damaged > 4);
+    assert!(v4 == v6, "{v4:?}\n{v6:?}");
+}
+
+fn both_versions_of_ip_share_a_link() {
+    if !has_ipv6() {
+        return;
+    }
+    let shell = shell(&["rate=20mbps,delay=5ms,queue=60kB"]);
+    // The system sends nothing by itself, or the links' chance would depend on it.
+    std::thread::sleep(Duration::from_millis(1_500));
+    let pushed = || {
+        let path = &shell.report().expect("counters").live.paths[0];
+        path.up.pushed.packets + path.down.pushed.packets
+    };
+    assert_eq!(pushed(), 0);
+    let runs = FAMILIES.map(|(family, payload)| {
+        let (client, server, address) = pair_over(&shell, 0, family);
+        let counted = count(server);
+        (spawn(move || send_of(&client, address, 12.5e6, Duration::from_secs(2), payload)), counted)
+    });
+    let rates = runs.map(|(sender, counted)| {
+        sender.join().expect("a sender");
+        rate(counted.join().expect("a count"))
+    });
+    assert_within("bits per second of both", rates[0] + rates[1], 20e6, 0.02);
+    assert!(rates.iter().all(|rate| *rate > 5e6), "{rates:?}");
+}
+
+fn a_shell_can_have_one_version_of_ip() {
+    let path = |text: &str| -> PathConfig { text.parse().expect("a link") };
+    let narrow = Prepared::new(&[path("mtu=1279")], 1).expect("a shell");
+    assert_eq!(narrow.families(), [Family::V4], "IPv6 needs 1,280 bytes");
+    let refused = Prepared::over_ipv6(&[path("name=a"), path("name=b,down.mtu=1279")], 1).err();
+    assert!(
+        matches!(&refused, Some(ShellError::MtuForIpv6 { name, mtu: 1_279 }) if name == "b"),
+        "{refused:?}"
+    );
+    if !has_ipv6() {
+        assert!(matches!(Prepared::over_ipv6(&[path("mtu=1280")], 1).err(), Some(ShellError::NoIpv6)));
+        return;
+    }
+    let only = Prepared::over_ipv6(&[path("mtu=1280")], 1).expect("a shell");
+    assert_eq!(only.families(), [Family::V6]);
+    let shell = only.start(None).expect("links");
+    let own = Addresses::of(0).client(Family::V4);
+    assert!(shell.client().within(move || UdpSocket::bind((own, 0))).is_err(), "{own} is there");
+    let (client, server, address) = pair_over(&shell, 0, Family::V6);
+    client.send_to(&[7; 1_280 - 48], address).expect("a link");
+    assert_eq!(server.recv(&mut [0; 2_000]).expect("it arrives whole"), 1_280 - 48);
 }

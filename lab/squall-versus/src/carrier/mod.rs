@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
+use squall_shell::Family;
 pub(crate) use squall_versus_stream::{PORT, SINK_PORT, SOURCE_PORT};
 
 use crate::{
@@ -61,14 +62,27 @@ pub enum RelayEnd {
     Client {
         /// How many of them.
         links: usize,
+        /// The version of IP over them.
+        family: Family,
         /// A file with what the server's end must show of itself.
         certificate: PathBuf,
     },
     /// On the server side.
     Server {
+        /// The version of IP over the links.
+        family: Family,
         /// Where it writes what it shows of itself.
         certificate: PathBuf,
     },
+}
+
+impl RelayEnd {
+    /// The version of IP over the links.
+    fn family(&self) -> Family {
+        match self {
+            Self::Client { family, .. } | Self::Server { family, .. } => *family,
+        }
+    }
 }
 
 /// Runs a relay until it is killed.
@@ -102,7 +116,12 @@ pub(crate) fn programs(spec: &SideSpec) -> anyhow::Result<(Vec<Run>, Run)> {
         Carrier::SrtGroup { kind, buffer_ms } => srt::group(spec, kind, *buffer_ms),
         Carrier::Rist { mode, buffer_ms } => rist::run(spec, *mode, *buffer_ms),
         Carrier::Programs(programs) => {
-            let values = Values { links: spec.links, latency_ms: spec.latency_ms, folder: &spec.folder };
+            let values = Values {
+                links: spec.links,
+                family: spec.family,
+                latency_ms: spec.latency_ms,
+                folder: &spec.folder,
+            };
             let (setup, carries) = programs.of_side(spec.end == End::Near, &values)?;
             return Ok((setup.into_iter().map(Run::of).collect(), Run::of(carries)));
         }
@@ -111,10 +130,10 @@ pub(crate) fn programs(spec: &SideSpec) -> anyhow::Result<(Vec<Run>, Run)> {
 }
 
 fn relay_end(spec: &SideSpec, links: usize) -> RelayEnd {
-    let certificate = spec.folder.join("certificate");
+    let (family, certificate) = (spec.family, spec.folder.join("certificate"));
     match spec.end {
-        End::Near => RelayEnd::Client { links, certificate },
-        End::Far => RelayEnd::Server { certificate },
+        End::Near => RelayEnd::Client { links, family, certificate },
+        End::Far => RelayEnd::Server { family, certificate },
     }
 }
 
@@ -122,9 +141,9 @@ fn relay_end(spec: &SideSpec, links: usize) -> RelayEnd {
 mod tests {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
 
+    use super::*;
     use squall_versus_stream::Stream;
 
-    use super::*;
     use crate::transport::Transport;
 
     #[test]
@@ -137,6 +156,7 @@ mod tests {
             latency_ms: 300,
             packets: Vec::new(),
             links: 2,
+            family: Family::V4,
             radios: false,
             lab: "squall-lab".into(),
             squall: "squall".into(),

@@ -18,17 +18,17 @@ pub(super) fn settings(spec: &SideSpec) -> Vec<Run> {
     let ip = |words: &str| Run::new("ip", words.split(' '));
     let mut all = vec![ip("mptcp limits set subflows 8 add_addr_accepted 8")];
     if spec.end == End::Near {
-        all.extend(
-            (1..spec.links)
-                .map(|link| ip(&format!("mptcp endpoint add {} subflow", Addresses::of(link).client()))),
-        );
+        all.extend((1..spec.links).map(|link| {
+            ip(&format!("mptcp endpoint add {} subflow", Addresses::of(link).client(spec.family)))
+        }));
     }
     all
 }
 
 pub(super) fn run(end: &RelayEnd) -> anyhow::Result<()> {
-    let address = SocketAddr::from((squall_shell::server(), PORT));
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)).context("Multipath TCP")?;
+    let address = SocketAddr::new(squall_shell::server(end.family()), PORT);
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::MPTCP))
+        .context("Multipath TCP")?;
     match end {
         RelayEnd::Client { .. } => {
             socket.connect(&address.into()).context("connecting")?;

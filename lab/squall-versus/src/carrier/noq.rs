@@ -4,7 +4,7 @@
 //! would be late as soon as one is.
 
 use std::{
-    net::{Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
@@ -13,7 +13,7 @@ use std::{
 use anyhow::Context as _;
 use noq::{Connection, Endpoint, PathStatus, RecvStream, TransportConfig};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use squall_shell::Addresses;
+use squall_shell::{Addresses, Family};
 use squall_versus_stream::{Frame, PORT, Scatter, frames};
 
 use super::RelayEnd;
@@ -31,8 +31,8 @@ pub(super) fn run(end: RelayEnd) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
         match end {
-            RelayEnd::Client { links, certificate } => client(links, &certificate).await,
-            RelayEnd::Server { certificate } => server(&certificate).await,
+            RelayEnd::Client { links, family, certificate } => client(links, family, &certificate).await,
+            RelayEnd::Server { family, certificate } => server(family, &certificate).await,
         }
     })
 }
@@ -46,16 +46,16 @@ fn transport(paths: u32) -> Arc<TransportConfig> {
     Arc::new(transport)
 }
 
-async fn client(links: usize, certificate: &Path) -> anyhow::Result<()> {
+async fn client(links: usize, family: Family, certificate: &Path) -> anyhow::Result<()> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(read(certificate).await?)?;
     let mut config = noq::ClientConfig::with_root_certificates(Arc::new(roots))?;
     config.transport_config(transport(links as u32));
-    let endpoint = Endpoint::client((Ipv4Addr::UNSPECIFIED, 0).into())?;
-    let remote = SocketAddr::from((squall_shell::server(), PORT));
+    let endpoint = Endpoint::client((family.unspecified(), 0).into())?;
+    let remote = SocketAddr::new(squall_shell::server(family), PORT);
     let connection = endpoint.connect_with(config, remote, "versus")?.await.context("the handshake")?;
     for link in 1..links {
-        let local = Some(Addresses::of(link).client().into());
+        let local = Some(Addresses::of(link).client(family));
         let path = noq::FourTuple::new(remote, local);
         open(&connection, path).await.with_context(|| format!("path {}", link + 1))?;
     }
@@ -103,14 +103,14 @@ async fn read(file: &Path) -> anyhow::Result<CertificateDer<'static>> {
     }
 }
 
-async fn server(certificate: &Path) -> anyhow::Result<()> {
+async fn server(family: Family, certificate: &Path) -> anyhow::Result<()> {
     let certified = rcgen::generate_simple_self_signed(vec!["versus".to_owned()])?;
     let chain = vec![certified.cert.der().clone()];
     let key = PrivateKeyDer::Pkcs8(certified.signing_key.serialize_der().into());
     let mut config = noq::ServerConfig::with_single_cert(chain, key)?;
     // It takes as many paths as the client has.
     config.transport_config(transport(8));
-    let endpoint = Endpoint::server(config, (squall_shell::server(), PORT).into())?;
+    let endpoint = Endpoint::server(config, (squall_shell::server(family), PORT).into())?;
     // Whole or not at all: the client looks for it meanwhile.
     let part = certificate.with_extension("part");
     std::fs::write(&part, certified.cert.der())?;

@@ -1,5 +1,7 @@
 //! RIST's own tools, between UDP and UDP.
 
+use std::net::SocketAddr;
+
 use squall_shell::Addresses;
 
 use super::{PORT, Run, SINK_PORT, SOURCE_PORT};
@@ -18,10 +20,11 @@ pub(super) fn run(spec: &SideSpec, mode: RistMode, buffer_ms: u32) -> Run {
     };
     let links: Vec<String> = (0..spec.links)
         .map(|link| {
-            let (address, port) = (Addresses::of(link).server(), PORT + link as u16 * STEP);
+            let port = PORT + link as u16 * STEP;
+            let there = SocketAddr::new(Addresses::of(link).server(spec.family), port);
             match spec.end {
-                End::Near => format!("rist://{address}:{port}?buffer={buffer_ms}{weight}"),
-                End::Far => format!("rist://@{address}:{port}?buffer={buffer_ms}"),
+                End::Near => format!("rist://{there}?buffer={buffer_ms}{weight}"),
+                End::Far => format!("rist://@{there}?buffer={buffer_ms}"),
             }
         })
         .collect();

@@ -1,5 +1,7 @@
 //! Squall's own tunnel.
 
+use std::net::SocketAddr;
+
 use super::{PORT, Run, SINK_PORT, SOURCE_PORT};
 use crate::side::{End, SideSpec};
 
@@ -11,11 +13,11 @@ pub(super) fn tunnel(spec: &SideSpec, scheduler: &str, congestion: &str) -> Run 
         ["tunnel", "--token", TOKEN, "--scheduler", scheduler, "--congestion", congestion]
             .map(str::to_owned)
             .to_vec();
-    let server = squall_shell::server();
+    let server = SocketAddr::new(squall_shell::server(spec.family), PORT);
     arguments.extend(match spec.end {
         End::Near => [
             "--to".to_owned(),
-            format!("{server}:{PORT}"),
+            server.to_string(),
             "--insecure".to_owned(),
             "--in".to_owned(),
             format!("stream=udp://127.0.0.1:{SOURCE_PORT},media=rtp,latency={}ms", spec.latency_ms),
@@ -23,7 +25,7 @@ pub(super) fn tunnel(spec: &SideSpec, scheduler: &str, congestion: &str) -> Run 
         .to_vec(),
         End::Far => [
             "--listen".to_owned(),
-            format!("{server}:{PORT}"),
+            server.to_string(),
             "--out".to_owned(),
             format!("stream=udp://127.0.0.1:{SINK_PORT}"),
         ]

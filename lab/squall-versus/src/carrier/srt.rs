@@ -1,5 +1,7 @@
 //! SRT's own tool, between UDP and UDP.
 
+use std::net::SocketAddr;
+
 use squall_shell::Addresses;
 
 use super::{PORT, Run, SINK_PORT, SOURCE_PORT};
@@ -7,24 +9,33 @@ use crate::side::{End, SideSpec};
 
 /// Over the first link.
 pub(super) fn single(spec: &SideSpec, latency_ms: u32) -> Run {
-    let there = Addresses::of(0).server();
+    let (there, here) = (there(spec, 0), here(spec));
     between(
         spec,
-        &format!("srt://{there}:{PORT}?latency={latency_ms}"),
-        &format!("srt://:{PORT}?mode=listener&latency={latency_ms}"),
+        &format!("srt://{there}?latency={latency_ms}"),
+        &format!("srt://{here}?mode=listener&latency={latency_ms}"),
     )
 }
 
 /// Over all links, by a group.
 pub(super) fn group(spec: &SideSpec, kind: &str, latency_ms: u32) -> Run {
-    let nodes: Vec<String> =
-        (0..spec.links).map(|link| format!("{}:{PORT}", Addresses::of(link).server())).collect();
-    let nodes = nodes.join(",");
+    let nodes: Vec<String> = (0..spec.links).map(|link| there(spec, link).to_string()).collect();
+    let (nodes, here) = (nodes.join(","), here(spec));
     between(
         spec,
         &format!("srt:////group?type={kind}&nodes={nodes}&latency={latency_ms}"),
-        &format!("srt://:{PORT}?mode=listener&groupconnect=1&latency={latency_ms}"),
+        &format!("srt://{here}?mode=listener&groupconnect=1&latency={latency_ms}"),
     )
+}
+
+/// Where the server is reached over a link.
+fn there(spec: &SideSpec, link: usize) -> SocketAddr {
+    SocketAddr::new(Addresses::of(link).server(spec.family), PORT)
+}
+
+/// Where it listens.
+fn here(spec: &SideSpec) -> SocketAddr {
+    SocketAddr::new(spec.family.unspecified(), PORT)
 }
 
 fn between(spec: &SideSpec, client: &str, server: &str) -> Run {

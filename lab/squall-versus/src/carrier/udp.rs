@@ -18,9 +18,10 @@ const DATAGRAM: usize = 1 << 16;
 
 pub(super) fn run(end: &RelayEnd) -> anyhow::Result<()> {
     let local = |port| (IpAddr::from(Ipv4Addr::LOCALHOST), port);
-    let there = (IpAddr::from(squall_shell::server()), PORT);
+    let family = end.family();
+    let there = (squall_shell::server(family), PORT);
     match end {
-        RelayEnd::Client { .. } => forward(local(SOURCE_PORT), (Addresses::of(0).client().into(), 0), there),
+        RelayEnd::Client { .. } => forward(local(SOURCE_PORT), (Addresses::of(0).client(family), 0), there),
         RelayEnd::Server { .. } => forward(there, local(0), local(SINK_PORT)),
     }
 }
