@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test checks msrv deny noq-range publish-check alerts recipes dashboard man deb android gstreamer python wheels bench picture findings versus traffic fuzz soak site tools
+.PHONY: demo test checks msrv deny noq-range publish-check alerts recipes dashboard man deb android gstreamer python wheels bench picture findings versus tquic traffic fuzz soak site tools
 
 # Two live video sessions over real sockets and two emulated unstable links, side by side.
 demo: tools
@@ -213,6 +213,12 @@ versus: tools
 	@scripts/install-rivals.sh
 	@$(CARGO) build --release --locked -p squall-cli -p squall-lab-cli
 	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" versus --keep-awake --page docs/versus.md --json out/versus.json
+
+# The relay over TQUIC, which `versus` and `squall-lab versus` run if it is there: a workspace of its own, for it builds BoringSSL.
+tquic: tools
+	@command -v cmake >/dev/null || { echo "make: CMake is missing: apt-get install cmake"; exit 1; }
+	@export CARGO_TARGET_DIR="$(abspath $(or $(CARGO_TARGET_DIR),target))" && cd lab/versus-tquic && $(CARGO) fmt --check && \
+		$(CARGO) clippy --release --locked -- -D warnings && $(CARGO) build --release --locked
 
 # Frame sizes of films, for traffic/; needs ffmpeg with libx264 and libvpx.
 traffic:

@@ -64,7 +64,7 @@ const EASY: &[u8] = br#"
 
 #[test]
 fn each_transport_carries_the_same_frames() {
-    assert_each_carries("versus", &["rist-duplicate-120ms"], &[]);
+    assert_each_carries("versus", &["rist-duplicate-120ms", "tquic-minrtt"], &[]);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn each_transport_carries_them_over_ipv6() {
     if !Path::new("/proc/net/if_inet6").exists() {
         return squall_testing::skipped("this system has no IPv6");
     }
-    let more = ["udp-single", "noq-multipath", "mptcp", "srt-120ms", "rist-duplicate-120ms"];
+    let more = ["udp-single", "noq-multipath", "mptcp", "srt-120ms", "rist-duplicate-120ms", "tquic-minrtt"];
     assert_each_carries("versus-ipv6", &more, &["--ipv6".as_ref()]);
 }
 
@@ -124,7 +124,7 @@ fn who_has_several_links_uses_them() {
         "#,
         );
         let mut transports = vec!["udp-single", "squall-minrtt", "noq-multipath"];
-        transports.extend(ready(&["mptcp"]));
+        transports.extend(ready(&["mptcp", "tquic-minrtt", "tquic-roundrobin"]));
         let (figures, _) = compared(&scratch, &scenario, &transports, "2s");
         let (single, several) = figures.split_first().expect("there are some");
         // In 2.3 s the link carries 6.9 of the 8 Mbit, so 86 of 100 frames at most are there 300 ms after they were taken.

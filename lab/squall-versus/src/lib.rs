@@ -3,7 +3,7 @@
 //! On the client side of a [shell](squall_shell) a `source` hands packets of frames to a *carrier* over a local UDP
 //! socket, on the server side a `sink` takes them from the carrier's other end in the same way and notes when each frame
 //! is complete. Carriers are real programs: Squall's tunnel, SRT's and RIST's own tools, and small relays over MPTCP
-//! and plain QUIC (`carrier`). So all of them pay for the same two hops. SRT, RIST and plain UDP see packets; Squall's tunnel finds
+//! and plain QUIC (`carrier`, and `lab/versus-tquic`, which is built by itself). So all of them pay for the same two hops. SRT, RIST and plain UDP see packets; Squall's tunnel finds
 //! frames by RTP's marker, and the relays over MPTCP and QUIC by the stamp behind it: they pass a frame on when its last
 //! packet is there, which costs them up to the 5 ms that a source takes for a frame.
 //!

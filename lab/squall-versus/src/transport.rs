@@ -38,6 +38,8 @@ pub(crate) enum Carrier {
     SrtGroup { kind: Cow<'static, str>, buffer_ms: u32 },
     /// RIST on all links.
     Rist { mode: RistMode, buffer_ms: u32 },
+    /// TQUIC on all links with this scheduler of its own, a stream for each frame.
+    Tquic { scheduler: Cow<'static, str> },
     /// Programs of another project.
     Programs(Programs),
 }
@@ -80,7 +82,7 @@ struct Entry {
 
 impl Transport {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         // The defaults of the tunnel.
         Self::new("squall", Carrier::squall("squall", "steady")),
         Self::new("squall-minrtt", Carrier::squall("minrtt", "steady")),
@@ -89,6 +91,9 @@ impl Transport {
         Self::new("squall-storm", Carrier::squall("storm", "steady")),
         Self::new("noq-multipath", Carrier::Noq { multipath: true }),
         Self::new("quic-single", Carrier::Noq { multipath: false }),
+        Self::new("tquic-minrtt", Carrier::Tquic { scheduler: Cow::Borrowed("minrtt") }),
+        Self::new("tquic-redundant", Carrier::Tquic { scheduler: Cow::Borrowed("redundant") }),
+        Self::new("tquic-roundrobin", Carrier::Tquic { scheduler: Cow::Borrowed("roundrobin") }),
         Self::new("udp-single", Carrier::Udp),
         Self::new("mptcp", Carrier::Mptcp),
         Self::new("srt-120ms", Carrier::Srt { buffer_ms: 120 }),
@@ -173,6 +178,10 @@ impl Transport {
             Carrier::SrtGroup { .. } => needs("srt-live-transmit", "srt-tools")
                 .or_else(|| (!takes_groups()).then(|| NO_GROUPS.to_owned())),
             Carrier::Rist { .. } => needs("ristsender", "rist-tools"),
+            Carrier::Tquic { .. } => {
+                let is_built = std::env::current_exe().is_ok_and(|lab| tquic_relay(&lab).is_file());
+                (!is_built).then(|| "its relay is not built: make tquic".to_owned())
+            }
             Carrier::Programs(programs) => programs
                 .needed()
                 .into_iter()
@@ -180,6 +189,11 @@ impl Transport {
                 .map(|program| format!("{program} is not installed")),
         }
     }
+}
+
+/// The relay over TQUIC, beside the laboratory's program.
+pub(crate) fn tquic_relay(lab: &Path) -> PathBuf {
+    lab.with_file_name("squall-versus-tquic")
 }
 
 /// What is to be installed if there is no such program.

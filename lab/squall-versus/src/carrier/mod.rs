@@ -5,6 +5,7 @@ mod noq;
 mod rist;
 mod squall;
 mod srt;
+mod tquic;
 mod udp;
 
 use std::path::{Path, PathBuf};
@@ -115,6 +116,7 @@ pub(crate) fn programs(spec: &SideSpec) -> anyhow::Result<(Vec<Run>, Run)> {
         Carrier::Srt { buffer_ms } => srt::single(spec, *buffer_ms),
         Carrier::SrtGroup { kind, buffer_ms } => srt::group(spec, kind, *buffer_ms),
         Carrier::Rist { mode, buffer_ms } => rist::run(spec, *mode, *buffer_ms),
+        Carrier::Tquic { scheduler } => tquic::run(spec, scheduler),
         Carrier::Programs(programs) => {
             let values = Values {
                 links: spec.links,
