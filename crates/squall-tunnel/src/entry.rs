@@ -60,7 +60,7 @@ pub(crate) async fn run(shared: Arc<Shared>) -> Result<(), String> {
 async fn attempt(shared: &Arc<Shared>, reported: &mut Option<String>) -> bool {
     let config = shared.config();
     let Side::Connect(connect) = &config.side else { return false };
-    let problem = match open(&config, connect).await {
+    let problem = match open(&config).await {
         Ok(session) => {
             let begun = Instant::now();
             let ended = carry(shared, &config, connect, session).await;
@@ -88,8 +88,8 @@ async fn attempt(shared: &Arc<Shared>, reported: &mut Option<String>) -> bool {
     false
 }
 
-async fn open(config: &Config, connect: &ConnectConfig) -> Result<Session, String> {
-    let request = connect.request().map_err(|error| error.to_string())?;
+async fn open(config: &Config) -> Result<Session, String> {
+    let request = config.request().ok_or("no exit is configured")?.map_err(|error| error.to_string())?;
     let settings = session_config(config).map_err(|error| error.to_string())?;
     squall::connect(request, settings).await.map_err(|error| error.to_string())
 }
@@ -116,7 +116,7 @@ async fn carry(
         tokio::pin!(running);
         let next = tokio::select! {
             ended = &mut running => return ended,
-            next = replacement(config, connect, &mut is_stalled) => next,
+            next = replacement(config, &mut is_stalled) => next,
         };
         shared.journal.warn(Kind::Session, "all paths were silent; another session takes over");
         session.close(0, "another session takes over");
@@ -127,11 +127,7 @@ async fn carry(
 }
 
 /// Connects again while all paths of a session are silent.
-async fn replacement(
-    config: &Config,
-    connect: &ConnectConfig,
-    stalled: &mut watch::Receiver<bool>,
-) -> Session {
+async fn replacement(config: &Config, stalled: &mut watch::Receiver<bool>) -> Session {
     loop {
         if stalled.wait_for(|stalled| *stalled).await.is_err() {
             // The session is over, which its own task reports.
@@ -139,7 +135,7 @@ async fn replacement(
         }
         let attempts = async {
             loop {
-                if let Ok(session) = open(config, connect).await {
+                if let Ok(session) = open(config).await {
                     return session;
                 }
                 tokio::time::sleep(MIN_PAUSE).await;

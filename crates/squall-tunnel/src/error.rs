@@ -2,7 +2,7 @@
 
 use squall::{IdentityError, ListenError, TlsError};
 
-use crate::{flow::FlowError, web::WebError};
+use crate::{flow::FlowError, tun::TunError, web::WebError};
 
 /// Why a tunnel does not start, or does not accept a new configuration.
 #[derive(Debug, thiserror::Error)]
@@ -10,6 +10,9 @@ pub enum StartError {
     /// The socket of a flow cannot be opened.
     #[error(transparent)]
     Flow(#[from] FlowError),
+    /// The TUN device cannot be used.
+    #[error(transparent)]
+    Tun(#[from] TunError),
     /// The exit cannot listen on its address.
     #[error(transparent)]
     Listen(#[from] ListenError),

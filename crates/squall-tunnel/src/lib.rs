@@ -6,7 +6,8 @@
 //!
 //! The way of a datagram: `flow/inlet` reads it, `media` finds its place among frames, `gather` adds it to a `frame`,
 //! `flow/uplink` passes the frame to the squall session. At the other end `session` receives its parts, `reorder` restores
-//! the order, and the socket of the flow sends the datagram. `docs/tunnel.md` is for users.
+//! the order, and the socket of the flow sends the datagram. The flows of a TUN device, one for each lane of packets, have
+//! the reader and the writer of `tun` instead. `docs/tunnel.md` is for users.
 //!
 //! ```no_run
 //! use squall_tunnel::{Config, Tunnel};
@@ -46,6 +47,7 @@ mod settings;
 mod shared;
 pub mod status;
 mod supervise;
+mod tun;
 mod tunnel;
 mod web;
 mod why;
@@ -56,6 +58,7 @@ pub use flow::FlowError;
 pub use media::{Class, Media};
 pub use shared::Bitrate;
 pub use status::Status;
+pub use tun::TunError;
 pub use tunnel::Tunnel;
 pub use web::WebError;
 

@@ -35,6 +35,12 @@ const PROCESS: Metrics<Status> = &[
         all.strangers.refused as f64
     }),
     ("task_failures_total", "Failed tasks of the process", |all| all.task_failures as f64),
+    ("tun_unrouted_packets_total", "Packets to addresses that no entry owns", |all| {
+        all.tun.as_ref().map_or(f64::NAN, |tun| tun.unrouted as f64)
+    }),
+    ("tun_looped_packets_total", "Packets of the tunnel itself that came from the device", |all| {
+        all.tun.as_ref().map_or(f64::NAN, |tun| tun.looped as f64)
+    }),
 ];
 
 const FLOW: Metrics<FlowStatus> = &[

@@ -43,7 +43,7 @@ pub(crate) fn session_config(config: &Config) -> Result<squall::Config, StartErr
         idle_timeout: IDLE_TIMEOUT,
         keep_alive: KEEP_ALIVE,
         connect_timeout: CONNECT_TIMEOUT,
-        silence: silence(&config.flows),
+        silence: silence(&config.all_flows()),
         announce_timeout: HELLO_TIMEOUT,
         distrust: true,
         limits: Limits {

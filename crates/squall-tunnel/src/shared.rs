@@ -21,6 +21,7 @@ use crate::{
     limiter::{TokenFailures, UnauthenticatedSessions},
     memory,
     status::{SessionStatus, Status, StrangersStatus},
+    tun::{Tun, TunError},
 };
 
 /// Sessions of all hosts whose peer has not presented the token yet.
@@ -38,6 +39,10 @@ pub(crate) struct Shared {
     config: Mutex<Arc<Config>>,
     pub(crate) clock: Clock,
     pub(crate) registry: Registry,
+    /// The TUN device, if there is one.
+    pub(crate) tun: Option<Arc<Tun>>,
+    /// The address of the exit, at an entry.
+    exit: Mutex<Option<SocketAddr>>,
     pub(crate) journal: Arc<Journal>,
     /// Whether the reasons of what became of blocks are kept: if they can be read.
     pub(crate) explains: bool,
@@ -72,13 +77,17 @@ pub struct Bitrate {
 }
 
 impl Shared {
-    pub(crate) fn new(config: Config) -> Self {
+    /// Opens the TUN device, if the configuration has one.
+    pub(crate) fn new(config: Config) -> Result<Self, TunError> {
+        let tun = Tun::open(&config)?;
         let clock = Clock::start();
         let journal = Arc::new(Journal::new(clock));
         let explains = config.metrics.is_some();
-        Self {
+        Ok(Self {
             clock,
-            registry: Registry::new(clock, journal.clone(), explains),
+            registry: Registry::new(clock, journal.clone(), explains, tun.clone()),
+            tun,
+            exit: Mutex::default(),
             journal,
             explains,
             unauthenticated: UnauthenticatedSessions::new(MAX_UNAUTHENTICATED, MAX_UNAUTHENTICATED_OF_HOST),
@@ -93,7 +102,18 @@ impl Shared {
             failure: watch::Sender::new(None),
             bitrates: broadcast::Sender::new(BITRATES),
             config: Mutex::new(Arc::new(config)),
-        }
+        })
+    }
+
+    /// Sets the address of the exit that the current session has.
+    pub(crate) fn set_exit(&self, address: Option<SocketAddr>) {
+        *lock(&self.exit) = address;
+    }
+
+    /// Whether packets to this address and port are those of the tunnel itself.
+    pub(crate) fn is_exit(&self, address: IpAddr, port: Option<u16>) -> bool {
+        lock(&self.exit)
+            .is_some_and(|exit| exit.ip() == address && port.is_none_or(|port| port == exit.port()))
     }
 
     /// The current configuration.
@@ -148,6 +168,7 @@ impl Shared {
             task_failures: self.journal.task_failures(),
             sessions: sessions.iter().map(|session| session.status()).collect(),
             flows: self.registry.all().iter().map(|flow| flow.status()).collect(),
+            tun: self.tun.as_ref().map(|tun| tun.status()),
             events: self.journal.events(),
         }
     }

@@ -35,8 +35,26 @@ pub struct Status {
     pub sessions: Vec<SessionStatus>,
     /// The flows that begin or end here, by name.
     pub flows: Vec<FlowStatus>,
+    /// The TUN device, if there is one; the lanes of its packets are flows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tun: Option<TunStatus>,
     /// Recent events, oldest first.
     pub events: Vec<EventStatus>,
+}
+
+/// The TUN device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TunStatus {
+    /// Its name.
+    pub device: String,
+    /// Its addresses, with prefix.
+    pub addresses: Vec<String>,
+    /// Largest packet in bytes.
+    pub mtu: u16,
+    /// Packets of this machine that were dropped because no entry owns their destination.
+    pub unrouted: u64,
+    /// Packets of the tunnel itself that a route sent into the device; they were dropped.
+    pub looped: u64,
 }
 
 /// Connections to an exit that have not presented a token.

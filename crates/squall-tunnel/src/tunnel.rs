@@ -29,6 +29,8 @@ pub struct Tunnel {
     started: Arc<Config>,
     exit: Option<Exit>,
     web: Option<Web>,
+    /// Reads the TUN device.
+    _packets: Option<Supervised>,
     main: Supervised,
 }
 
@@ -38,9 +40,14 @@ impl Tunnel {
     /// # Errors
     /// If a socket or a certificate cannot be opened. An unreachable exit is no error: the entry retries.
     pub async fn start(config: Config) -> Result<Self, StartError> {
-        let shared = Arc::new(Shared::new(config));
+        let shared = Arc::new(Shared::new(config)?);
         let (config, journal) = (shared.config(), shared.journal.clone());
-        shared.registry.set(&config.flows)?;
+        shared.registry.set(&config.all_flows())?;
+        let packets = shared.tun.clone().map(|tun| {
+            let (shared, name) = (shared.clone(), "the TUN device");
+            let run = move || tun.clone().run(shared.clone());
+            supervise::restarting(journal.clone(), name, run)
+        });
         if let Some(warning) = config.warning() {
             journal.warn(Kind::Config, warning);
         }
@@ -62,7 +69,7 @@ impl Tunnel {
                 (Some(exit), supervise::restarting(journal, "the exit", run))
             }
         };
-        Ok(Self { shared, started: config, exit, web, main })
+        Ok(Self { shared, started: config, exit, web, _packets: packets, main })
     }
 
     /// Checks the certificates that a configuration names. A certificate that would be created is not checked.
@@ -86,12 +93,20 @@ impl Tunnel {
         if let Side::Connect(connect) = &config.side {
             connect.request()?;
         }
-        let changes = self.shared.registry.set(&config.flows)?;
         let notes = later_changes(&self.started, &self.shared.session_configs(), &config);
-        let warning = config.warning();
         if before.is_entry() != config.is_entry() {
             config.side = before.side.clone();
         }
+        if config.tun.is_some() != self.shared.tun.is_some() {
+            // The device appears, or goes, with the next start.
+            config.tun = before.tun.clone();
+        }
+        let changes = self.shared.registry.set(&config.all_flows())?;
+        if let (Some(tun), Some(config)) = (&self.shared.tun, &config.tun) {
+            tun.set(config);
+            self.shared.registry.announce();
+        }
+        let warning = config.warning();
         self.shared.set_config(config);
         let journal = &self.shared.journal;
         journal.info(Kind::Config, format!("the configuration was reloaded: {changes}"));
@@ -181,7 +196,8 @@ fn differences(one: &Config, other: &Config) -> Vec<(&'static str, &'static str)
         (Side::Listen(one), Side::Listen(other)) => (one != other, "[listen]", START),
         _ => (true, "the change between [connect] and [listen]", START),
     };
-    let silences = silence(&one.flows) != silence(&other.flows);
+    let silences = silence(&one.all_flows()) != silence(&other.all_flows());
+    let device = |config: &Config| config.tun.clone().map(|tun| (tun.device, tun.addresses, tun.mtu));
     let all = [
         (one.scheduler != other.scheduler, "scheduler", SESSION),
         (one.congestion != other.congestion, "congestion", endpoint),
@@ -189,6 +205,7 @@ fn differences(one: &Config, other: &Config) -> Vec<(&'static str, &'static str)
         (one.max_sessions != other.max_sessions, "max_sessions", START),
         (one.token != other.token, "the token", SESSION),
         side,
+        (device(one) != device(other), "the TUN device", START),
         (one.metrics != other.metrics, "metrics", START),
         (one.log != other.log, "[log]", START),
     ];

@@ -16,6 +16,9 @@ pub enum Interfaces {
     /// when the server is on this machine. Interfaces that appear later are taken in. The default.
     #[default]
     Auto,
+    /// Like [`Interfaces::Auto`], without the interfaces of these names: those of a VPN, for instance, that runs over the
+    /// session itself.
+    Except(Vec<String>),
     /// The interfaces of these names, whenever they are there.
     Named(Vec<String>),
     /// These local addresses.
@@ -105,12 +108,8 @@ pub(crate) fn list() -> io::Result<Vec<Found>> {
 /// `remotes` has the preferred address first, and so has each interface.
 pub(crate) fn candidates(plan: &Interfaces, remotes: &[SocketAddr], found: &[Found]) -> Vec<Vec<Candidate>> {
     let mut all = match plan {
-        Interfaces::Auto => {
-            let (own, others) = on_this_machine(remotes, found);
-            let mut all = by_name(&others, found, |name| !is_loopback(name, found));
-            all.insert(0, own);
-            all
-        }
+        Interfaces::Auto => all_except(&[], remotes, found),
+        Interfaces::Except(names) => all_except(names, remotes, found),
         Interfaces::Named(names) => by_name(remotes, found, |name| names.iter().any(|n| n == name)),
         Interfaces::Local(addresses) => {
             let from = |ip: &IpAddr| {
@@ -126,6 +125,15 @@ pub(crate) fn candidates(plan: &Interfaces, remotes: &[SocketAddr], found: &[Fou
         }
     };
     all.retain(|paths: &Vec<Candidate>| !paths.is_empty());
+    all
+}
+
+/// The paths over every interface without one of these names; over loopback to this machine.
+fn all_except(names: &[String], remotes: &[SocketAddr], found: &[Found]) -> Vec<Vec<Candidate>> {
+    let (own, others) = on_this_machine(remotes, found);
+    let wanted = |name: &str| !is_loopback(name, found) && !names.iter().any(|one| one == name);
+    let mut all = by_name(&others, found, wanted);
+    all.insert(0, own);
     all
 }
 
@@ -260,6 +268,8 @@ mod tests {
     #[test]
     fn auto_takes_every_interface_of_the_right_family() {
         assert_eq!(plan(&Interfaces::Auto, &["203.0.113.1:1"]), ["wlan0 192.168.1.7", "wwan0 10.0.0.7"]);
+        let without = Interfaces::Except(vec!["wlan0".to_owned()]);
+        assert_eq!(plan(&without, &["203.0.113.1:1"]), ["wwan0 10.0.0.7"]);
         assert_eq!(plan(&Interfaces::Auto, &["[2001:db8:1::1]:1"]), ["wlan0 2001:db8::7"]);
         assert_eq!(plan(&Interfaces::Auto, &["[fd00::1]:1"]), ["wlan0 fd00::7"]);
         let both = ["[2001:db8:1::1]:1", "203.0.113.1:1"];

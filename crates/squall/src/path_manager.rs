@@ -231,7 +231,9 @@ fn label(candidate: &Candidate) -> String {
 /// Why there is no path to try.
 fn none_fits(plan: &Interfaces, found: &[Found]) -> String {
     match plan {
-        Interfaces::Auto => "no interface is up with an address of the right family".into(),
+        Interfaces::Auto | Interfaces::Except(_) => {
+            "no interface is up with an address of the right family".into()
+        }
         Interfaces::Named(names) => {
             let mut known: Vec<&str> = found.iter().map(|f| f.name.as_str()).collect();
             // An interface has an entry for each of its addresses.

@@ -10,7 +10,7 @@ use clap::Args;
 use squall_terminal::error::usage;
 use squall_tunnel::{
     Config, FlowConfig,
-    config::{End, IdentityConfig, ListenConfig, Side, check_flows},
+    config::{End, IdentityConfig, ListenConfig, Side, TunConfig},
 };
 
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
 pub(super) struct Options {
     /// Configuration file, instead of options
     #[arg(conflicts_with_all = ["listen", "to", "token", "token_file", "flows_in", "flows_out", "pin", "ca",
-        "insecure", "interface", "metered", "signal", "state", "scheduler", "congestion", "metrics"])]
+        "insecure", "interface", "metered", "signal", "state", "scheduler", "congestion", "metrics", "tun"])]
     config: Option<PathBuf>,
     /// Exit: address to listen on
     #[arg(long, value_name = "ADDR:PORT", value_parser = parse_address, conflicts_with_all = ["to", "pin", "ca", "insecure", "interface", "metered",
@@ -45,6 +45,9 @@ pub(super) struct Options {
     /// Flow that leaves here: NAME=udp://ADDR:PORT[,playout=…,…]
     #[arg(long = "out", value_name = "FLOW", value_parser = |text: &str| FlowConfig::parse(text, false))]
     flows_out: Vec<FlowConfig>,
+    /// TUN device for IP packets: ADDR/PREFIX[,ADDR/PREFIX][,mtu=…,device=…,name=…]
+    #[arg(long, value_name = "DEVICE", value_parser = TunConfig::parse)]
+    tun: Option<TunConfig>,
     /// Interface or local address whose bytes cost money; repeatable
     #[arg(long, value_name = "NAME|ADDR")]
     metered: Vec<String>,
@@ -100,19 +103,15 @@ impl Options {
         config.scheduler.clone_from(&self.paths.scheduler);
         config.congestion = self.paths.congestion;
         config.metrics = self.metrics;
-        config.flows = self.flows()?;
-        Ok(Plan { config, file: None, is_new_token, prints_bitrate: self.bitrate })
-    }
-
-    fn flows(&self) -> anyhow::Result<Vec<FlowConfig>> {
-        let flows: Vec<FlowConfig> = self.flows_in.iter().chain(&self.flows_out).cloned().collect();
-        check_flows(&flows).map_err(|(_, problem)| usage(problem))?;
-        if flows.is_empty() {
+        config.flows = self.flows_in.iter().chain(&self.flows_out).cloned().collect();
+        config.tun.clone_from(&self.tun);
+        config.check_flows().map_err(|(_, problem)| usage(problem))?;
+        if config.flows.is_empty() && config.tun.is_none() {
             return Err(usage(
-                "no flow is given: use --in NAME=udp://ADDR:PORT or --out NAME=udp://ADDR:PORT",
+                "no flow is given: use --in NAME=udp://ADDR:PORT, --out NAME=udp://ADDR:PORT or --tun ADDR/PREFIX",
             ));
         }
-        Ok(flows)
+        Ok(Plan { config, file: None, is_new_token, prints_bitrate: self.bitrate })
     }
 }
 
@@ -132,7 +131,7 @@ pub(super) fn describe(config: &Config) -> String {
     for flow in &config.flows {
         let more = match flow.end {
             End::In(_) => format!(", {}", flow.media.name()),
-            End::Out(_) => String::new(),
+            End::Out(_) | End::TunIn | End::TunOut => String::new(),
         };
         let latency = flow.latency_or_default().as_millis();
         let _ = writeln!(
@@ -140,6 +139,15 @@ pub(super) fn describe(config: &Config) -> String {
             "flow {}: {}{more}, {latency} ms, priority {}",
             flow.name, flow.end, flow.priority
         );
+    }
+    if let Some(tun) = &config.tun {
+        let addresses: Vec<String> = tun.addresses.iter().map(ToString::to_string).collect();
+        let _ = writeln!(text, "device {}: {}, MTU {}", tun.device, addresses.join(", "), tun.mtu);
+        for peer in &tun.peers {
+            let networks: Vec<String> = peer.addresses.iter().map(ToString::to_string).collect();
+            let token = if peer.token.is_some() { ", with its own token" } else { "" };
+            let _ = writeln!(text, "peer {}: {}{token}", peer.name, networks.join(", "));
+        }
     }
     text
 }

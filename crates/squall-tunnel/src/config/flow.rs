@@ -38,6 +38,10 @@ pub enum End {
     In(SocketAddr),
     /// Datagrams leave the tunnel for this address.
     Out(SocketAddr),
+    /// The TUN device of an entry.
+    TunIn,
+    /// The TUN device of an exit.
+    TunOut,
 }
 
 /// One end of a flow. The other end, on the other machine, has the same name.
@@ -92,9 +96,9 @@ impl FlowConfig {
         }
     }
 
-    /// Whether datagrams enter here.
+    /// Whether datagrams enter here; those of a TUN device, which go both ways, enter at the entry.
     pub fn is_in(&self) -> bool {
-        matches!(self.end, End::In(_))
+        matches!(self.end, End::In(_) | End::TunIn)
     }
 
     /// The latency, or its default.
@@ -138,7 +142,9 @@ pub fn check_flows(flows: &[FlowConfig]) -> Result<(), (usize, String)> {
         if before.iter().any(|other| other.name == flow.name) {
             return Err((index, format!("there is a flow '{}' already", flow.name)));
         }
-        if let Some(other) = before.iter().find(|other| other.is_in() && other.end == flow.end) {
+        if let Some(other) =
+            before.iter().find(|other| matches!(other.end, End::In(_)) && other.end == flow.end)
+        {
             return Err((index, format!("flow '{}' enters at the address of '{}'", flow.name, other.name)));
         }
         if index == MAX_FLOWS {
@@ -236,7 +242,7 @@ pub(super) fn bounded<T: PartialOrd + fmt::Debug>(
     }
 }
 
-fn check_name(name: &str) -> Result<(), String> {
+pub(super) fn check_name(name: &str) -> Result<(), String> {
     let fits = (1..=MAX_NAME).contains(&name.len())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
     let wrong = || format!("'{name}' is not a flow name: 1 to {MAX_NAME} letters, digits, '-', '_' or '.'");
@@ -267,6 +273,8 @@ impl fmt::Display for End {
         match self {
             Self::In(address) => write!(f, "in udp://{address}"),
             Self::Out(address) => write!(f, "out udp://{address}"),
+            Self::TunIn => f.write_str("in by the TUN device"),
+            Self::TunOut => f.write_str("out by the TUN device"),
         }
     }
 }

@@ -8,6 +8,7 @@ mod source;
 mod tests;
 mod text;
 mod token;
+mod tun;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -25,9 +26,12 @@ pub use flow::{End, FlowConfig, MAX_FLOWS, MAX_LATENCY, MAX_NAME, Playout, check
 pub use source::Source;
 pub use text::ConfigError;
 pub use token::{MAX_TOKEN, MIN_TOKEN, Token};
+pub(crate) use tun::flow_name;
+pub use tun::{Lane, LaneConfig, TunAddress, TunConfig, TunPeer, TunRule};
 
 use flow::{FlowTable, bounded};
 use text::{Mistake, Parsed};
+use tun::TunTable;
 
 /// Largest file in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -45,6 +49,8 @@ pub struct Config {
     pub congestion: CongestionControl,
     /// The flows that begin or end here, at most [`MAX_FLOWS`].
     pub flows: Vec<FlowConfig>,
+    /// The TUN device, whose lanes are flows too. Default: none.
+    pub tun: Option<TunConfig>,
     /// Address of `/metrics` and `/status`. Default: none.
     pub metrics: Option<SocketAddr>,
     /// Form and level of the log.
@@ -212,6 +218,7 @@ impl Config {
             scheduler: DEFAULT_SCHEDULER.to_owned(),
             congestion: CongestionControl::default(),
             flows: Vec::new(),
+            tun: None,
             metrics: None,
             log: LogConfig::default(),
             max_sessions: 16,
@@ -254,6 +261,56 @@ impl Config {
         ))
     }
 
+    /// The request for a session of an entry; `None` at an exit. Without selected interfaces it uses all but its own TUN
+    /// device. Reads the file with trusted authorities, if there is one.
+    pub(crate) fn request(&self) -> Option<Result<Connect, IdentityError>> {
+        let Side::Connect(connect) = &self.side else { return None };
+        let request = connect.request();
+        let device =
+            self.tun.as_ref().filter(|_| connect.interfaces.is_empty()).map(|tun| tun.device.clone());
+        Some(match device {
+            Some(device) => request.map(|request| request.interfaces(Interfaces::Except(vec![device]))),
+            None => request,
+        })
+    }
+
+    /// All flows, those of the TUN device included.
+    pub(crate) fn all_flows(&self) -> Vec<FlowConfig> {
+        let lanes = self.tun.as_ref().map(|tun| tun.flows(self.is_entry()));
+        self.flows.iter().cloned().chain(lanes.into_iter().flatten()).collect()
+    }
+
+    /// Which entry presents a token, at an exit: one of the peers that have their own, or (`Some(None)`) any other one with
+    /// the token of the exit. `None` if the token is wrong.
+    pub(crate) fn identify(&self, token: &[u8]) -> Option<Option<String>> {
+        let mut peers = self.tun.iter().flat_map(|tun| &tun.peers);
+        let peer = peers.find(|peer| peer.token.as_ref().is_some_and(|own| own.matches(token)));
+        match peer {
+            Some(peer) => Some(Some(peer.name.clone())),
+            None => self.token.matches(token).then_some(None),
+        }
+    }
+
+    /// Whether a session of this entry, see [`Self::identify`], may carry a flow: the lanes of a peer with its own token
+    /// belong to that one, and it carries nothing else.
+    pub(crate) fn may_carry(&self, entry: Option<&str>, flow: &FlowConfig) -> bool {
+        let mut peers = self.tun.iter().flat_map(|tun| &tun.peers).filter(|peer| peer.token.is_some());
+        let is_of = |name: &str| Lane::ALL.iter().any(|lane| flow_name(name, *lane) == flow.name);
+        let owner = peers.find(|peer| flow.end == End::TunOut && is_of(&peer.name));
+        owner.map(|peer| peer.name.as_str()) == entry
+    }
+
+    /// Whether the flows, those of the TUN device included, can run side by side.
+    ///
+    /// # Errors
+    /// The key at fault, and a description: see [`check_flows`].
+    pub fn check_flows(&self) -> Result<(), (String, String)> {
+        check_flows(&self.all_flows()).map_err(|(index, problem)| {
+            let is_lane = index >= self.flows.len();
+            (if is_lane { "tun.name".to_owned() } else { format!("flow.{index}.name") }, problem)
+        })
+    }
+
     /// Whether this end connects.
     pub fn is_entry(&self) -> bool {
         matches!(self.side, Side::Connect(_))
@@ -287,6 +344,7 @@ struct File {
     log: LogConfig,
     #[serde(default)]
     flow: Vec<FlowTable>,
+    tun: Option<TunTable>,
 }
 
 impl File {
@@ -329,8 +387,10 @@ impl File {
         for (index, flow) in self.flow.into_iter().enumerate() {
             config.flows.push(flow.check().map_err(|mistake| mistake.within(&format!("flow.{index}")))?);
         }
-        check_flows(&config.flows)
-            .map_err(|(index, problem)| Mistake::new(format!("flow.{index}.name"), problem))?;
+        let is_entry = config.is_entry();
+        let tun = self.tun.map(|tun| tun.check(is_entry, folder)).transpose();
+        config.tun = tun.map_err(|mistake| mistake.within("tun"))?;
+        config.check_flows().map_err(|(key, problem)| Mistake::new(key, problem))?;
         Ok(config)
     }
 }

@@ -10,6 +10,16 @@ pub struct Source {
 }
 
 impl Source {
+    /// The network of an address. The prefix has at most as many bits as the address.
+    pub(crate) fn new(address: IpAddr, prefix: u32) -> Self {
+        Self { address, prefix }
+    }
+
+    /// Bits of the prefix.
+    pub(crate) fn prefix(&self) -> u32 {
+        self.prefix
+    }
+
     /// Whether it contains an address. IPv4-mapped IPv6 addresses count as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {

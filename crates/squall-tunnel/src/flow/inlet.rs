@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::time::sleep_until;
+use tokio::{net::UdpSocket, time::sleep_until};
 
 use super::{
     Flow,
@@ -26,7 +26,7 @@ const BATCH: usize = 64;
 const MAX_DATAGRAM: usize = 65_536;
 
 /// Runs until it is aborted, or the socket cannot be read.
-pub(super) async fn run(flow: Arc<Flow>) -> Result<(), String> {
+pub(super) async fn run(flow: Arc<Flow>, socket: Arc<UdpSocket>) -> Result<(), String> {
     let mut config = flow.config.subscribe();
     let mut gatherer = Gatherer::new(&config.borrow_and_update().clone());
     let mut buffer = vec![0; MAX_DATAGRAM];
@@ -42,9 +42,9 @@ pub(super) async fn run(flow: Arc<Flow>) -> Result<(), String> {
                 gatherer.close(&mut |frame| flow.dispatch(frame));
                 gatherer = Gatherer::new(&config.borrow_and_update().clone());
             }
-            ready = flow.socket.readable() => {
+            ready = socket.readable() => {
                 ready.map_err(|error| format!("its socket cannot be read: {error}"))?;
-                read_batch(&flow, &mut gatherer, &mut buffer);
+                read_batch(&flow, &socket, &mut gatherer, &mut buffer);
             }
             () = sleep_until(due), if ends_at.is_some() => {
                 gatherer.handle_timeout(flow.clock.now(), &mut |frame| flow.dispatch(frame));
@@ -54,10 +54,10 @@ pub(super) async fn run(flow: Arc<Flow>) -> Result<(), String> {
 }
 
 /// Reads the datagrams that are there, and dispatches them together.
-fn read_batch(flow: &Arc<Flow>, gatherer: &mut Gatherer, buffer: &mut [u8]) {
+fn read_batch(flow: &Arc<Flow>, socket: &UdpSocket, gatherer: &mut Gatherer, buffer: &mut [u8]) {
     let before = gatherer.media();
     for _ in 0..BATCH {
-        match receive(&flow.socket, buffer) {
+        match receive(socket, buffer) {
             Ok(Arrival { length, from, age }) => push(flow, gatherer, &buffer[..length], from, age),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             // An ICMP error for an earlier datagram: its target does not listen.
@@ -79,8 +79,7 @@ fn push(flow: &Arc<Flow>, gatherer: &mut Gatherer, datagram: &[u8], from: Socket
     if !is_expected(flow, from) {
         return;
     }
-    flow.used();
-    flow.counters.datagrams_in.fetch_add(1, Relaxed);
+    flow.enters();
     if age >= flow.config().latency_or_default() {
         flow.counters.stale.fetch_add(1, Relaxed);
         return;
@@ -102,5 +101,7 @@ fn is_expected(flow: &Flow, from: SocketAddr) -> bool {
             *lock(&flow.sender) = Some(from);
             true
         }
+        // Packets of a TUN device have no sender.
+        End::TunIn | End::TunOut => false,
     }
 }

@@ -33,15 +33,23 @@ use crate::{
     media::{Class, Media},
     reorder::{Absence, Rule},
     status::{FlowStatus, StoryStatus},
+    tun::{self, Written},
     why::Reasons,
 };
+
+/// Where datagrams enter and leave.
+#[derive(Clone, Debug)]
+enum Port {
+    Socket(Arc<UdpSocket>),
+    Tun(tun::Port),
+}
 
 /// One end of a flow.
 #[derive(Debug)]
 pub(crate) struct Flow {
     config: watch::Sender<Arc<FlowConfig>>,
     clock: Clock,
-    socket: Arc<UdpSocket>,
+    port: Port,
     /// The latest sender at an `in` end, which receives the replies.
     sender: Mutex<Option<SocketAddr>>,
     /// The detected media: an index into [`Media::ALL`].
@@ -57,12 +65,12 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    fn new(config: FlowConfig, clock: Clock, socket: Arc<UdpSocket>, explains: bool) -> Self {
+    fn new(config: FlowConfig, clock: Clock, port: Port, explains: bool) -> Self {
         let media = config.media;
         let flow = Self {
             config: watch::Sender::new(Arc::new(config)),
             clock,
-            socket,
+            port,
             sender: Mutex::default(),
             media: AtomicU8::new(0),
             pending: AtomicUsize::new(0),
@@ -96,20 +104,39 @@ impl Flow {
     /// Sends a datagram that leaves the tunnel here. It is dropped and counted if the system refuses it, or if a reply
     /// has no sender to go to. Returns false if the system has no room for it now.
     pub(crate) fn write(&self, datagram: &[u8]) -> bool {
-        let target = match self.config.borrow().end {
-            End::Out(target) => Some(target),
-            End::In(_) => *lock(&self.sender),
+        let written = match &self.port {
+            Port::Socket(socket) => self.write_to(socket, datagram),
+            Port::Tun(port) => port.write(datagram),
         };
-        let count = match target.map(|target| self.socket.try_send_to(datagram, target)) {
-            Some(Ok(_)) => {
+        let count = match written {
+            Written::Yes => {
                 self.used();
                 &self.counters.datagrams_out
             }
-            Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return false,
-            Some(Err(_)) | None => &self.counters.unwritten,
+            Written::Later => return false,
+            Written::Refused => &self.counters.unwritten,
+            Written::Foreign => &self.counters.foreign,
         };
         count.fetch_add(1, Relaxed);
         true
+    }
+
+    fn write_to(&self, socket: &UdpSocket, datagram: &[u8]) -> Written {
+        let target = match self.config.borrow().end {
+            End::Out(target) => Some(target),
+            _ => *lock(&self.sender),
+        };
+        match target.map(|target| socket.try_send_to(datagram, target)) {
+            Some(Ok(_)) => Written::Yes,
+            Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => Written::Later,
+            Some(Err(_)) | None => Written::Refused,
+        }
+    }
+
+    /// A datagram enters here.
+    pub(crate) fn enters(&self) {
+        self.used();
+        self.counters.datagrams_in.fetch_add(1, Relaxed);
     }
 
     /// A datagram enters or leaves.
@@ -167,7 +194,11 @@ impl Flow {
 
     pub(crate) fn status(&self) -> FlowStatus {
         let config = self.config();
-        let (End::In(address) | End::Out(address)) = config.end;
+        let address = match (config.end, &self.port) {
+            (End::In(address) | End::Out(address), _) => address.to_string(),
+            (_, Port::Tun(port)) => port.device().to_owned(),
+            (_, Port::Socket(_)) => String::new(),
+        };
         let media = Media::ALL.get(usize::from(self.media.load(Relaxed))).map_or("udp", |(name, _)| name);
         let counters = &self.counters;
         let now = self.clock.now();
@@ -175,8 +206,13 @@ impl Flow {
         FlowStatus {
             name: config.name.clone(),
             end: if config.is_in() { "in" } else { "out" }.to_owned(),
-            address: address.to_string(),
-            media: if config.is_in() { media } else { "-" }.to_owned(),
+            address,
+            media: match config.end {
+                End::In(_) => media,
+                End::Out(_) => "-",
+                End::TunIn | End::TunOut => "ip",
+            }
+            .to_owned(),
             attached: self.carrier().is_some(),
             latency_ms: config.latency_or_default().as_millis() as u64,
             datagrams_in: counters.datagrams_in.load(Relaxed),

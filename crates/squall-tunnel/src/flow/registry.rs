@@ -6,14 +6,15 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use tokio::{net::UdpSocket, sync::watch};
+use tokio::sync::watch;
 
-use super::{Flow, inlet, socket};
+use super::{Flow, Port, inlet, socket};
 use crate::{
     clock::{Clock, lock},
     config::{End, FlowConfig},
     journal::Journal,
     supervise::{self, Supervised},
+    tun::{self, Tun},
 };
 
 /// All flows, by name.
@@ -23,6 +24,7 @@ pub(crate) struct Registry {
     journal: Arc<Journal>,
     /// Whether flows keep the reasons of what became of their blocks.
     explains: bool,
+    tun: Option<Arc<Tun>>,
     flows: Mutex<BTreeMap<String, Entry>>,
     /// Incremented when flows are added, removed or detached from a session.
     changed: watch::Sender<u64>,
@@ -31,7 +33,8 @@ pub(crate) struct Registry {
 #[derive(Debug)]
 struct Entry {
     flow: Arc<Flow>,
-    inlet: Supervised,
+    /// Reads its socket. A TUN device has one reader for all its flows.
+    inlet: Option<Supervised>,
 }
 
 /// A flow that cannot be opened.
@@ -44,8 +47,8 @@ pub struct FlowError {
 }
 
 impl Registry {
-    pub(crate) fn new(clock: Clock, journal: Arc<Journal>, explains: bool) -> Self {
-        Self { clock, journal, explains, flows: Mutex::default(), changed: watch::Sender::new(0) }
+    pub(crate) fn new(clock: Clock, journal: Arc<Journal>, explains: bool, tun: Option<Arc<Tun>>) -> Self {
+        Self { clock, journal, explains, tun, flows: Mutex::default(), changed: watch::Sender::new(0) }
     }
 
     /// Replaces the flows. Unchanged flows continue; a changed one gets a new socket only if its address changed. Returns
@@ -59,10 +62,10 @@ impl Registry {
                 let previous = flows.values().find(|entry| {
                     let before = entry.flow.config();
                     let stays = wanted.iter().any(|one| one.name == before.name && one.end == before.end);
-                    config.is_in() && before.end == config.end && !stays
+                    matches!(config.end, End::In(_)) && before.end == config.end && !stays
                 });
-                let socket = previous.map(|entry| entry.flow.socket.clone());
-                opened.push((config, self.open(config, socket)?));
+                let port = previous.map(|entry| entry.flow.port.clone());
+                opened.push((config, self.open(config, port)?));
             }
         }
         let (mut added, mut removed, mut changed) = (Vec::new(), Vec::new(), Vec::new());
@@ -75,7 +78,7 @@ impl Registry {
         });
         for config in wanted {
             let Some(entry) = flows.get(&config.name) else { continue };
-            entry.inlet.retry();
+            entry.inlet.iter().for_each(Supervised::retry);
             if *entry.flow.config() != *config && entry.flow.config().end == config.end {
                 entry.flow.config.send_replace(Arc::new(config.clone()));
                 entry.flow.set_media(config.media);
@@ -83,8 +86,14 @@ impl Registry {
             }
         }
         for (config, flow) in opened {
-            let (task, reader) = (format!("flow '{}'", config.name), flow.clone());
-            let inlet = supervise::restarting(self.journal.clone(), task, move || inlet::run(reader.clone()));
+            let inlet = match flow.port.clone() {
+                Port::Socket(socket) => {
+                    let (task, reader) = (format!("flow '{}'", config.name), flow.clone());
+                    let read = move || inlet::run(reader.clone(), socket.clone());
+                    Some(supervise::restarting(self.journal.clone(), task, read))
+                }
+                Port::Tun(_) => None,
+            };
             match flows.insert(config.name.clone(), Entry { flow, inlet }) {
                 Some(_) => changed.push(config.name.clone()),
                 None => added.push(config.name.clone()),
@@ -127,11 +136,18 @@ impl Registry {
         lock(&self.flows).values().map(|entry| entry.flow.clone()).collect()
     }
 
-    /// A flow with this socket, or with a new one.
-    fn open(&self, config: &FlowConfig, socket: Option<Arc<UdpSocket>>) -> Result<Arc<Flow>, FlowError> {
+    /// A flow with this port, or with a new one.
+    fn open(&self, config: &FlowConfig, port: Option<Port>) -> Result<Arc<Flow>, FlowError> {
         let failed = |source| FlowError { name: config.name.clone(), end: config.end, source };
-        let open = || socket::open(config.end).map(Arc::new).map_err(failed);
-        let socket = socket.map_or_else(open, Ok)?;
-        Ok(Arc::new(Flow::new(config.clone(), self.clock, socket, self.explains)))
+        let open = || match (config.end, &self.tun) {
+            (End::In(address), _) => socket::open(address, true).map(|socket| Port::Socket(Arc::new(socket))),
+            (End::Out(address), _) => {
+                socket::open(address, false).map(|socket| Port::Socket(Arc::new(socket)))
+            }
+            (_, Some(tun)) => Ok(Port::Tun(tun::Port::new(tun.clone(), &config.name))),
+            (_, None) => Err(io::ErrorKind::NotFound.into()),
+        };
+        let port = port.map_or_else(|| open().map_err(failed), Ok)?;
+        Ok(Arc::new(Flow::new(config.clone(), self.clock, port, self.explains)))
     }
 }

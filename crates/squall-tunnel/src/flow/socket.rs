@@ -9,26 +9,22 @@ use std::{
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 
-use crate::config::End;
-
 /// Bytes of the kernel's buffers: the datagrams of a large key frame arrive, or leave, all at once.
 const BUFFER: usize = 4 << 20;
 
-/// A socket for this end of a flow: bound to its address, or for sending to it.
-pub(super) fn open(end: End) -> io::Result<UdpSocket> {
-    let (End::In(address) | End::Out(address)) = end;
+/// A socket for an end of a flow: bound to its address if datagrams enter here, or for sending to it.
+pub(super) fn open(address: SocketAddr, is_in: bool) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     // The kernel may grant less, which is no failure.
     let _ = socket.set_recv_buffer_size(BUFFER);
     let _ = socket.set_send_buffer_size(BUFFER);
     request_timestamps(&socket);
-    match end {
-        End::In(address) => listen(&socket, address)?,
-        End::Out(address) => {
-            let any: IpAddr =
-                if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-            socket.bind(&SocketAddr::new(any, 0).into())?;
-        }
+    if is_in {
+        listen(&socket, address)?;
+    } else {
+        let any: IpAddr =
+            if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        socket.bind(&SocketAddr::new(any, 0).into())?;
     }
     socket.set_nonblocking(true)?;
     UdpSocket::from_std(socket.into())
@@ -122,7 +118,7 @@ mod tests {
         let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
         let address = free.local_addr().expect("is bound");
         drop(free);
-        let receiver = open(End::In(address)).expect("is opened");
+        let receiver = open(address, true).expect("is opened");
         let sender = std::net::UdpSocket::bind("127.0.0.1:0").expect("is bound");
         // The first socket that asks for stamps has the kernel begin with it a moment later.
         std::thread::sleep(Duration::from_millis(100));

@@ -11,7 +11,7 @@ use squall_units::Micros;
 
 use crate::{
     clock::micros,
-    config::{MAX_FLOWS, MAX_LATENCY},
+    config::{FlowConfig, MAX_FLOWS, MAX_LATENCY},
     control::{Message, Offer, Verdict},
     flow::{Flow, SessionSender, Uplink},
     frame::{self, FrameError, Record},
@@ -30,6 +30,8 @@ const RETRY_INTERVAL: Micros = 1_000;
 pub(super) struct SessionFlows {
     /// Address of the peer, for messages.
     peer: String,
+    /// The peer's name, if its token is that of one entry alone.
+    entry: Option<String>,
     sender: Arc<SessionSender>,
     /// Channels of the flows that enter here, by name: even ones for the entry, odd ones for the exit.
     offered: BTreeMap<String, u16>,
@@ -124,6 +126,7 @@ impl SessionFlows {
     pub(super) fn new(sender: Arc<SessionSender>, peer: String, is_entry: bool) -> Self {
         Self {
             peer,
+            entry: None,
             sender,
             offered: BTreeMap::new(),
             next_channel: if is_entry { 2 } else { 1 },
@@ -134,10 +137,18 @@ impl SessionFlows {
         }
     }
 
+    /// The peer's token is that of one entry alone.
+    pub(super) fn set_entry(&mut self, entry: Option<String>) {
+        self.entry = entry;
+    }
+
     /// The offer of all flows that enter here, and an answer about flows of the peer that this session lost or can carry
     /// now.
     pub(super) fn offer(&mut self, shared: &Shared) -> (Message, Option<Message>) {
-        let flows: Vec<_> = shared.registry.all().into_iter().filter(|flow| flow.config().is_in()).collect();
+        let config = shared.config();
+        let is_offered = |flow: &FlowConfig| flow.is_in() && config.may_carry(self.entry.as_deref(), flow);
+        let flows: Vec<_> =
+            shared.registry.all().into_iter().filter(|flow| is_offered(&flow.config())).collect();
         self.offered.retain(|name, _| flows.iter().any(|flow| flow.config().name == *name));
         let mut offers = Vec::new();
         for flow in flows {
@@ -242,7 +253,9 @@ impl SessionFlows {
 
     fn accept_offer(&mut self, shared: &Shared, offer: &Offer) -> Verdict {
         let (peer, name, journal) = (&self.peer, &offer.name, &shared.journal);
-        let Some(flow) = shared.registry.get(name).filter(|flow| !flow.config().is_in()) else {
+        let config = shared.config();
+        let is_here = |flow: &FlowConfig| !flow.is_in() && config.may_carry(self.entry.as_deref(), flow);
+        let Some(flow) = shared.registry.get(name).filter(|flow| is_here(&flow.config())) else {
             journal.warn(Kind::Flow, format!("flow '{name}' of {peer} is refused: it has no out end here"));
             return Verdict::Unknown;
         };

@@ -262,14 +262,15 @@ impl TunnelSession {
             return self.close(code::VERSION, &reason);
         }
         if let Role::Exit { unauthenticated, permit } = &mut self.role {
-            if !self.shared.config().token.matches(token) {
+            let Some(entry) = self.shared.config().identify(token) else {
                 // Only wrong tokens count against a host: the right one is always accepted.
                 let may_retry = unauthenticated.as_ref().is_none_or(UnauthenticatedSession::wrong_token);
                 return match may_retry {
                     true => self.close(code::TOKEN, "wrong token (both ends need the same one)"),
                     false => self.close(code::TOO_MANY, "too many wrong tokens: try again in a minute"),
                 };
-            }
+            };
+            self.flows.set_entry(entry);
             *permit = self.shared.permit();
             if permit.is_none() {
                 return self.close(code::FULL, "the exit carries as many tunnels as max_sessions allows");
@@ -279,6 +280,9 @@ impl TunnelSession {
             self.send(&Message::Hello { version: VERSION, token: Vec::new() });
         }
         self.agreed = true;
+        if let Role::Entry { .. } = self.role {
+            self.shared.set_exit(self.session.remote());
+        }
         let capacity = self.session.capacity();
         self.report_bitrate(capacity.safe, capacity.limit);
         self.shared.opened.fetch_add(1, Relaxed);

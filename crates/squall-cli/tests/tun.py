@@ -1,0 +1,575 @@
+#!/usr/bin/env python3
+"""IP packets through a tunnel between network namespaces, as between machines:
+
+    tun.py SQUALL [TEST...]
+
+Needs root and /dev/net/tun. Exit code 0: all as it should be, 77: not permitted here. The measurements of docs/tun.md are
+tests whose name begins with "measure"; they run only where they are named.
+"""
+
+import ctypes
+import hashlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+CLONE_NEWNET = 0x40000000
+IP_MTU_DISCOVER, IP_PMTUDISC_DO, IP_MTU = 10, 2, 14
+EF = 46 << 2
+PREFIX = f"squall-{os.getpid()}-"
+TOKEN, CAR_TOKEN = "a token for tests", "the token of the car"
+EXIT, EXIT6 = "10.98.0.1", "fd98::1"
+ENTRY, ENTRY6 = "10.98.0.2", "fd98::2"
+
+
+class Skip(Exception):
+    pass
+
+
+def sh(command, check=True):
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    if check and done.returncode:
+        raise AssertionError(f"{command}: {done.stderr.strip()}")
+    return done
+
+
+def within(side, work):
+    """Runs work in a thread of a namespace; returns its result."""
+    result = []
+
+    def run():
+        with open(f"/run/netns/{PREFIX}{side}") as file:
+            if LIBC.setns(file.fileno(), CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), "setns")
+        result.append(work())
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(120)
+    assert result, f"work in {side} failed"
+    return result[0]
+
+
+def open_in(side, kind, family=socket.AF_INET, protocol=0):
+    one = within(side, lambda: socket.socket(family, kind, protocol))
+    one.settimeout(20)
+    return one
+
+
+class World:
+    """Two machines, near and far, with two links between them; car is another machine with one."""
+
+    def __init__(self, squall):
+        self.squall, self.work, self.processes, self.sides = squall, tempfile.mkdtemp(), [], []
+
+    def side(self, name):
+        if sh(f"ip netns add {PREFIX}{name}", check=False).returncode:
+            raise Skip("network namespaces are not permitted here")
+        self.sides.append(name)
+        self.ip(name, "link set lo up")
+
+    def ip(self, side, command, check=True):
+        return sh(f"ip -n {PREFIX}{side} {command}", check)
+
+    def link(self, name, near, far, number, rate):
+        made = sh(f"ip link add {name} netns {PREFIX}{near} type veth peer name {name} netns {PREFIX}{far}", check=False)
+        if made.returncode:
+            raise Skip("veth links are not possible here")
+        for side, last in ((near, 2), (far, 1)):
+            self.ip(side, f"addr add 10.177.{number}.{last}/24 dev {name}")
+            self.ip(side, f"link set {name} up")
+            if rate:
+                shaped = f"ip netns exec {PREFIX}{side} tc qdisc add dev {name} root tbf rate {rate} burst 16k latency 40ms"
+                if sh(shaped, check=False).returncode:
+                    raise Skip("the kernel does not shape links (tc tbf)")
+
+    def build(self):
+        self.side("near"), self.side("far")
+        if not os.path.exists("/dev/net/tun"):
+            raise Skip("there is no /dev/net/tun")
+        self.link("wifi0", "near", "far", 1, "20mbit")
+        self.link("lte0", "near", "far", 2, "10mbit")
+        self.ip("far", "addr add 10.177.0.1/32 dev lo")
+        for number, name in ((1, "wifi0"), (2, "lte0")):
+            self.ip("near", f"route add default via 10.177.{number}.1 dev {name} metric {number}")
+
+    def start(self, side, args, **more):
+        log = open(os.path.join(self.work, f"{side}-{len(self.processes)}.log"), "w+")
+        command = ["ip", "netns", "exec", PREFIX + side, self.squall, "tunnel", *args]
+        process = subprocess.Popen(command, stdout=log, stderr=log, **more)
+        process.log = log.name
+        self.processes.append(process)
+        return process
+
+    def text(self, process):
+        return open(process.log).read()
+
+    def line(self, process, pattern, seconds=30):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            found = re.search(pattern, self.text(process))
+            if found:
+                return found
+            time.sleep(0.05)
+        raise AssertionError(f"never '{pattern}':\n{self.text(process)}")
+
+    def file(self, name, text):
+        path = os.path.join(self.work, name)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def exit(self, text=""):
+        file = self.file("exit.toml", f"""
+token = "{TOKEN}"
+metrics = "127.0.0.1:9464"
+[listen]
+address = "0.0.0.0:4433"
+state = "exit.pem"
+[tun]
+address = ["{EXIT}/24", "{EXIT6}/64"]
+{text}""")
+        process = self.start("far", [file])
+        self.pin = self.line(process, "fingerprint ([0-9a-f]+)").group(1)
+        return process
+
+    def entry(self, side="near", to="10.177.0.1:4433", tun=f"{ENTRY}/24,{ENTRY6}/64", token=TOKEN, more=()):
+        args = ["--to", to, "--pin", self.pin, "--token", token, "--tun", tun, "--metrics", "127.0.0.1:9464", *more]
+        return self.start(side, args)
+
+    def pair(self, text="", more=("--interface", "wifi0", "--interface", "lte0")):
+        exit, entry = self.exit(text), self.entry(more=more)
+        self.line(entry, "flow 'tun.default' goes to")
+        return exit, entry
+
+    def status(self, side):
+        def get():
+            connection = http.client.HTTPConnection("127.0.0.1", 9464, timeout=10)
+            connection.request("GET", "/status")
+            return json.load(connection.getresponse())
+        return within(side, get)
+
+    def flow(self, side, name):
+        return next(flow for flow in self.status(side)["flows"] if flow["name"] == name)
+
+    def stop(self):
+        for process in self.processes:
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        self.processes.clear()
+
+    def clean(self):
+        self.stop()
+        for side in self.sides:
+            sh(f"ip netns del {PREFIX}{side}", check=False)
+        sh(f"rm -rf {self.work}", check=False)
+
+
+def checksum(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total >> 16) + (total & 0xFFFF)
+    return ~(total + (total >> 16)) & 0xFFFF
+
+
+def ping(world, side, address, tries=30):
+    """The round trip of an echo in seconds; asks again until there is an answer."""
+    v6 = ":" in address
+    family, protocol = (socket.AF_INET6, socket.IPPROTO_ICMPV6) if v6 else (socket.AF_INET, socket.IPPROTO_ICMP)
+    one = open_in(side, socket.SOCK_RAW, family, protocol)
+    one.settimeout(0.5)
+    request, answer = (128, 129) if v6 else (8, 0)
+    for number in range(tries):
+        body = struct.pack("!HH", os.getpid() & 0xFFFF, number) + b"squall" * 9
+        head = struct.pack("!BBH", request, 0, 0)
+        head = head if v6 else struct.pack("!BBH", request, 0, checksum(head + body))
+        begin = time.monotonic()
+        one.sendto(head + body, (address, 0))
+        try:
+            while True:
+                got, _ = one.recvfrom(2000)
+                got = got if v6 else got[(got[0] & 15) * 4:]
+                if got[0] == answer and got[4:] == body:
+                    return time.monotonic() - begin
+        except TimeoutError:
+            continue
+    raise AssertionError(f"{side} has no echo of {address}")
+
+
+class Transfer:
+    """Random bytes by TCP from one side to an address of another; the arrivals are counted in tenths of a second."""
+
+    def __init__(self, source, target, address, megabytes, port=5001):
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self.data = os.urandom(megabytes * 1_000_000)
+        listener = open_in(target, socket.SOCK_STREAM, family)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, port))
+        listener.listen(1)
+        self.digest, self.arrived, self.times = hashlib.sha256(), 0, []
+        self.receiver = threading.Thread(target=self.receive, args=(listener,), daemon=True)
+        self.receiver.start()
+        self.sender = open_in(source, socket.SOCK_STREAM, family)
+        self.sender.settimeout(90)
+        # The default of distributions, whatever this machine has.
+        self.sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
+        self.sender.connect((address, port))
+        self.begin = time.monotonic()
+        self.feeder = threading.Thread(target=self.feed, daemon=True)
+        self.feeder.start()
+
+    def feed(self):
+        self.sender.sendall(self.data)
+        self.sender.shutdown(socket.SHUT_WR)
+
+    def receive(self, listener):
+        connection, _ = listener.accept()
+        connection.settimeout(90)
+        while True:
+            got = connection.recv(1 << 16)
+            if not got:
+                break
+            self.digest.update(got)
+            self.arrived += len(got)
+            self.times.append((time.monotonic() - self.begin, self.arrived))
+        self.seconds = time.monotonic() - self.begin
+
+    def finish(self):
+        self.receiver.join(120)
+        assert not self.receiver.is_alive(), f"the transfer hangs after {self.arrived} bytes"
+        assert self.digest.digest() == hashlib.sha256(self.data).digest(), "the copy differs"
+        return self.arrived * 8 / self.seconds / 1e6
+
+    def longest_gap(self):
+        times = [at for at, _ in self.times]
+        return max(b - a for a, b in zip(times, times[1:]))
+
+
+def echo_server(side, address, port):
+    server = open_in(side, socket.SOCK_DGRAM)
+    server.bind((address, port))
+    server.settimeout(60)
+
+    def run():
+        try:
+            while True:
+                data, source = server.recvfrom(2000)
+                server.sendto(data, source)
+        except OSError:
+            pass
+    threading.Thread(target=run, daemon=True).start()
+    return server
+
+
+def round_trips(side, address, port, count, tos, interval=0.02, size=160):
+    """Round trips of datagrams with a type of service, in ms, sorted; lost ones are infinite."""
+    one = open_in(side, socket.SOCK_DGRAM)
+    one.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
+    one.settimeout(2)
+    sent, seen = {}, {}
+
+    def receive():
+        try:
+            while len(seen) < count:
+                data, _ = one.recvfrom(2000)
+                seen[struct.unpack("!I", data[:4])[0]] = time.monotonic()
+        except OSError:
+            pass
+    thread = threading.Thread(target=receive, daemon=True)
+    thread.start()
+    for number in range(count):
+        sent[number] = time.monotonic()
+        one.sendto(struct.pack("!I", number) + bytes(size - 4), (address, port))
+        time.sleep(interval)
+    thread.join(5)
+    return sorted((seen[n] - sent[n]) * 1e3 if n in seen else float("inf") for n in sent)
+
+
+def test_echoes_pass_in_both_families(world):
+    world.pair()
+    for address in (EXIT, EXIT6):
+        print(f"  echo of {address} after {ping(world, 'near', address) * 1e3:.1f} ms")
+    ping(world, "far", ENTRY6)
+    lane = world.flow("near", "tun.default")
+    assert lane["end"] == "in" and lane["media"] == "ip" and lane["address"] == "squall0" and lane["attached"], lane
+    assert lane["datagrams_in"] >= 3 and lane["datagrams_out"] >= 3, lane
+    assert world.status("far")["tun"]["mtu"] == 1340
+    top = within("far", lambda: subprocess.run([world.squall, "top", "--once"], capture_output=True, text=True))
+    assert "tun.voice" in top.stdout and "tun.default" in top.stdout, top
+
+
+def test_a_transfer_survives_a_link(world):
+    _, entry = world.pair(more=("--interface", "wifi0"))
+    one = Transfer("near", "far", EXIT, 10).finish()
+    world.stop()
+    world.pair()
+    both = Transfer("near", "far", EXIT, 15).finish()
+    transfer = Transfer("near", "far", EXIT, 15, port=5002)
+    time.sleep(1.5)
+    world.ip("near", "link set wifi0 down")
+    failing = transfer.finish()
+    world.ip("near", "link set wifi0 up")
+    world.ip("near", "route replace default via 10.177.1.1 dev wifi0 metric 1")
+    gap = transfer.longest_gap()
+    print(f"  goodput: 20 Mbps link {one:.1f}, with a 10 Mbps link {both:.1f}, the first one failing {failing:.1f} Mbps; "
+          f"longest gap {gap:.2f} s")
+    assert both > one, "a second link adds nothing"
+
+
+def test_marked_datagrams_overtake_a_transfer(world):
+    world.pair()
+    echo_server("far", EXIT, 7000)
+    transfer = Transfer("near", "far", EXIT, 15)
+    time.sleep(1)
+    marked = round_trips("near", EXIT, 7000, 100, EF)
+    plain = round_trips("near", EXIT, 7000, 100, 0)
+    transfer.finish()
+    print(f"  round trip beside the transfer: EF median {marked[50]:.1f}, p95 {marked[94]:.1f} ms; "
+          f"unmarked median {plain[50]:.1f}, p95 {plain[94]:.1f} ms")
+    assert world.flow("near", "tun.voice")["datagrams_in"] == 100
+    assert marked[50] < plain[50], "the mark changes nothing"
+
+
+def test_ports_select_lanes(world):
+    rules = '[[tun.rule]]\nport = "7000-7009"\nprotocol = "udp"\nlane = "voice"\n'
+    world.exit(rules)
+    file = world.file("entry.toml", f"""
+token = "{TOKEN}"
+metrics = "127.0.0.1:9464"
+[connect]
+to = "10.177.0.1:4433"
+pin = "{world.pin}"
+[tun]
+address = ["{ENTRY}/24"]
+{rules}""")
+    entry = world.start("near", [file])
+    world.line(entry, "flow 'tun.voice' goes to")
+    echo_server("far", EXIT, 7000)
+    round_trips("near", EXIT, 7000, 10, 0)
+    for side in ("near", "far"):
+        assert world.flow(side, "tun.voice")["datagrams_in"] == 10, side
+
+
+def test_foreign_sources_are_dropped(world):
+    world.pair(f'[[tun.peer]]\nname = "tun"\naddress = ["{ENTRY}", "{ENTRY6}"]\n')
+    ping(world, "near", EXIT)
+    receiver = open_in("far", socket.SOCK_DGRAM)
+    receiver.bind((EXIT, 7000))
+    receiver.settimeout(1)
+    world.ip("near", "addr add 10.98.0.77/32 dev squall0")
+    for source in ("10.98.0.77", ENTRY):
+        sender = open_in("near", socket.SOCK_DGRAM)
+        sender.bind((source, 0))
+        sender.sendto(source.encode(), (EXIT, 7000))
+    got = [receiver.recvfrom(100)[0]]
+    try:
+        got.append(receiver.recvfrom(100)[0])
+    except TimeoutError:
+        pass
+    assert got == [ENTRY.encode()], got
+    assert world.flow("far", "tun.default")["datagrams_foreign"] == 1
+    # Nor does the exit send packets to addresses that no entry owns.
+    open_in("far", socket.SOCK_DGRAM).sendto(b"x", ("10.98.0.78", 7000))
+    time.sleep(0.3)
+    assert world.status("far")["tun"]["unrouted"] == 1
+
+
+def test_entries_have_their_own_addresses(world):
+    world.side("car")
+    world.link("car0", "car", "far", 3, None)
+    world.exit(f"""
+[[tun.peer]]
+name = "home"
+address = ["{ENTRY}"]
+[[tun.peer]]
+name = "car"
+address = ["10.98.0.3"]
+token = "{CAR_TOKEN}"
+""")
+    home = world.entry(tun=f"{ENTRY}/24,name=home", more=("--interface", "wifi0"))
+    world.line(home, "flow 'home.default' goes to")
+    # The car's name needs the car's token.
+    thief = world.entry("car", "10.177.3.1:4433", "10.98.0.3/24,name=car")
+    world.line(thief, "flow 'car.default': .* has no out end of that name")
+    thief.send_signal(signal.SIGTERM)
+    thief.wait(10)
+    # And the car's token carries no one else's packets.
+    thief = world.entry("car", "10.177.3.1:4433", f"{ENTRY}/24,name=home", CAR_TOKEN)
+    world.line(thief, "flow 'home.default': .* has no out end of that name")
+    thief.send_signal(signal.SIGTERM)
+    thief.wait(10)
+    car = world.entry("car", "10.177.3.1:4433", "10.98.0.3/24,name=car", CAR_TOKEN)
+    world.line(car, "flow 'car.default' goes to")
+    ping(world, "near", EXIT), ping(world, "car", EXIT)
+    ping(world, "far", ENTRY), ping(world, "far", "10.98.0.3")
+    assert world.flow("far", "home.default")["datagrams_in"] and world.flow("far", "car.default")["datagrams_in"]
+
+
+def test_large_packets_are_answered(world):
+    world.side("lan")
+    world.link("lan0", "lan", "near", 4, None)
+    world.pair(f'[[tun.peer]]\nname = "tun"\naddress = ["{ENTRY}", "10.177.4.0/24"]\n')
+    world.ip("lan", "route add default via 10.177.4.1")
+    world.ip("far", "route add 10.177.4.0/24 dev squall0")
+    sh(f"ip netns exec {PREFIX}near sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'")
+    ping(world, "lan", EXIT)
+    echo_server("far", EXIT, 7000)
+    one = open_in("lan", socket.SOCK_DGRAM)
+    one.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+    one.connect((EXIT, 7000))
+    one.send(bytes(1400))
+    end = time.monotonic() + 10
+    while one.getsockopt(socket.IPPROTO_IP, IP_MTU) != 1340:
+        assert time.monotonic() < end, "no ICMP message about the size"
+        time.sleep(0.05)
+    one = open_in("lan", socket.SOCK_DGRAM)
+    one.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+    one.connect((EXIT, 7000))
+    one.send(bytes(1340 - 28))
+    assert len(one.recv(2000)) == 1340 - 28
+    # A local program learns it at once.
+    one = open_in("near", socket.SOCK_DGRAM)
+    one.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+    one.connect((EXIT, 7000))
+    try:
+        one.send(bytes(1400))
+        raise AssertionError("a packet larger than the MTU was accepted")
+    except OSError as error:
+        assert error.errno == 90, error
+
+
+def test_all_traffic_takes_the_tunnel(world):
+    """The commands of docs/tun.md."""
+    world.pair(f'[[tun.peer]]\nname = "tun"\naddress = ["{ENTRY}"]\n', more=())
+    world.ip("far", "addr add 203.0.113.9/32 dev lo")
+    for command in ("route add default dev squall0 table 98", "rule add to 10.177.0.1 lookup main priority 98",
+                    "rule add lookup main suppress_prefixlength 0 priority 99", "rule add lookup 98 priority 100"):
+        world.ip("near", command)
+    ping(world, "near", "203.0.113.9")
+    # The tunnel does not run through itself, and connects again with these rules.
+    before = world.flow("near", "tun.default")["datagrams_in"]
+    time.sleep(2)
+    status = world.status("near")
+    assert status["tun"]["looped"] == 0, status["tun"]
+    assert sorted(path["name"] for path in status["sessions"][0]["paths"]) == ["lte0", "wifi0"], status["sessions"]
+    assert world.flow("near", "tun.default")["datagrams_in"] - before < 10
+    world.processes[-1].send_signal(signal.SIGTERM)
+    world.processes[-1].wait(10)
+    entry = world.entry(tun=f"{ENTRY}/24")
+    world.line(entry, "flow 'tun.default' goes to")
+    world.ip("near", "route add default dev squall0 table 98")
+    ping(world, "near", "203.0.113.9")
+
+
+def test_without_the_right_there_is_one_line(world):
+    args = ["--to", "127.0.0.1:1", "--token", TOKEN, "--tun", f"{ENTRY}/24"]
+    command = ["ip", "netns", "exec", PREFIX + "near", "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
+               world.squall, "tunnel", *args]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except FileNotFoundError:
+        print("  not tried: there is no setpriv")
+        return
+    if done.returncode in (126, 127):
+        print("  not tried: the program cannot be read by other users")
+        return
+    expected = "squall: the TUN device 'squall0' cannot be used: it needs root or CAP_NET_ADMIN\n"
+    assert (done.returncode, done.stderr) == (1, expected), done
+
+
+def measure_wire(world):
+    """Packets of QUIC for a packet of the device, by its size."""
+    world.pair(more=("--interface", "wifi0"))
+    time.sleep(5)  # The path MTU is found.
+    echo = open_in("far", socket.SOCK_DGRAM)
+    echo.bind((EXIT, 7000))
+    one = open_in("near", socket.SOCK_DGRAM)
+    counter = f"/sys/class/net/wifi0/statistics/tx_packets"
+    count = lambda: int(sh(f"ip netns exec {PREFIX}near cat {counter}").stdout)
+    for size in (1280, 1320, 1330, 1340, 1350, 1360, 1370, 1380):
+        world.ip("near", f"link set squall0 mtu {size}")
+        before = count()
+        for _ in range(200):
+            one.sendto(bytes(size - 28), (EXIT, 7000))
+            time.sleep(0.002)
+        time.sleep(0.5)
+        print(f"  {size} bytes: {(count() - before) / 200:.2f} packets each")
+
+
+def measure_modes(world):
+    """TCP inside, by order and latency of the lane, over one link and over both."""
+    for links in (("wifi0",), ("wifi0", "lte0")):
+        for order in ("true", "false"):
+            for latency in ("200ms", "500ms", "1s"):
+                lane = f'[tun.lane.default]\norder = {order}\nlatency = "{latency}"\n'
+                world.exit(lane)
+                interfaces = ", ".join(f'"{link}"' for link in links)
+                file = world.file("entry.toml", f"""
+token = "{TOKEN}"
+metrics = "127.0.0.1:9464"
+[connect]
+to = "10.177.0.1:4433"
+pin = "{world.pin}"
+interfaces = [{interfaces}]
+[tun]
+address = ["{ENTRY}/24"]
+{lane}""")
+                entry = world.start("near", [file])
+                world.line(entry, "flow 'tun.default' goes to")
+                transfer = Transfer("near", "far", EXIT, 15)
+                time.sleep(1)
+                echo_server("far", EXIT, 7000)
+                plain = round_trips("near", EXIT, 7000, 100, 0)
+                goodput = transfer.finish()
+                print(f"  {'+'.join(links)}, order {order}, latency {latency}: {goodput:.1f} Mbps, "
+                      f"round trip beside it {plain[50]:.0f} ms, p95 {plain[94]:.0f}", flush=True)
+                world.stop()
+
+
+def measure_links(world):
+    """TCP without a tunnel over each link."""
+    for number in (1, 2):
+        goodput = Transfer("near", "far", f"10.177.{number}.1", 15, port=5100 + number).finish()
+        print(f"  link {number}: {goodput:.1f} Mbps", flush=True)
+
+
+def main():
+    squall, names = os.path.abspath(sys.argv[1]), sys.argv[2:]
+    tests = {name: one for name, one in globals().items() if name.startswith(("test_", "measure_"))}
+    chosen = names or [name for name in tests if name.startswith("test_")]
+    for name in chosen:
+        world = World(squall)
+        try:
+            if os.geteuid():
+                raise Skip("needs root")
+            world.build()
+            print(f"{name}:", flush=True)
+            tests[name](world)
+        except Skip as why:
+            print(f"skipped: {why}")
+            return 77
+        except BaseException:
+            for process in world.processes:
+                print(f"--- {process.log}\n{world.text(process)}", file=sys.stderr)
+            raise
+        finally:
+            world.clean()
+    print("all as it should be")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+//! The fields of an IP packet that routing and lanes need.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// TCP, UDP.
+const WITH_PORTS: [u8; 2] = [6, 17];
+
+/// Headers of an IP packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Packet {
+    pub(super) source: IpAddr,
+    pub(super) destination: IpAddr,
+    /// Code point of differentiated services (RFC 2474).
+    pub(super) dscp: u8,
+    pub(super) protocol: u8,
+    /// Source and destination port, of TCP and UDP. Later fragments, and packets with IPv6 extension headers, have none.
+    pub(super) ports: Option<(u16, u16)>,
+}
+
+impl Packet {
+    /// Reads a packet; `None` if it is neither IPv4 nor IPv6, or shorter than its header.
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+        match bytes.first()? >> 4 {
+            4 => Self::parse_v4(bytes),
+            6 => Self::parse_v6(bytes),
+            _ => None,
+        }
+    }
+
+    /// RFC 791, section 3.1.
+    fn parse_v4(bytes: &[u8]) -> Option<Self> {
+        let header = bytes.first_chunk::<20>()?;
+        let is_first = u16::from_be_bytes([header[6], header[7]]) & 0x1fff == 0;
+        let source: [u8; 4] = header[12..16].try_into().ok()?;
+        let destination: [u8; 4] = header[16..20].try_into().ok()?;
+        let protocol = header[9];
+        let rest = bytes.get(usize::from(header[0] & 0xf) * 4..).filter(|_| is_first);
+        Some(Self {
+            source: Ipv4Addr::from(source).into(),
+            destination: Ipv4Addr::from(destination).into(),
+            dscp: header[1] >> 2,
+            protocol,
+            ports: rest.and_then(|rest| ports(protocol, rest)),
+        })
+    }
+
+    /// RFC 8200, section 3.
+    fn parse_v6(bytes: &[u8]) -> Option<Self> {
+        let header = bytes.first_chunk::<40>()?;
+        let source: [u8; 16] = header[8..24].try_into().ok()?;
+        let destination: [u8; 16] = header[24..40].try_into().ok()?;
+        Some(Self {
+            source: Ipv6Addr::from(source).into(),
+            destination: Ipv6Addr::from(destination).into(),
+            dscp: (header[0] << 2 | header[1] >> 6) & 0x3f,
+            protocol: header[6],
+            ports: ports(header[6], &bytes[40..]),
+        })
+    }
+
+    /// Whether it has a meaning only on a link: groups, link-local addresses, and senders without an address.
+    pub(super) fn is_of_the_link(&self) -> bool {
+        let is_local = |ip: IpAddr| match ip {
+            IpAddr::V4(ip) => {
+                ip.is_link_local() || ip.is_multicast() || ip.is_broadcast() || ip.is_unspecified()
+            }
+            IpAddr::V6(ip) => ip.is_unicast_link_local() || ip.is_multicast() || ip.is_unspecified(),
+        };
+        is_local(self.source) || is_local(self.destination)
+    }
+}
+
+fn ports(protocol: u8, rest: &[u8]) -> Option<(u16, u16)> {
+    let [a, b, c, d] = *rest.first_chunk::<4>().filter(|_| WITH_PORTS.contains(&protocol))?;
+    Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// An IPv4 packet of UDP.
+    pub(in crate::tun) fn v4(source: [u8; 4], destination: [u8; 4], dscp: u8, ports: (u16, u16)) -> Vec<u8> {
+        let mut packet = vec![0x45, dscp << 2, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0];
+        packet.extend(source);
+        packet.extend(destination);
+        packet.extend(ports.0.to_be_bytes());
+        packet.extend(ports.1.to_be_bytes());
+        packet.extend([0; 4]);
+        packet
+    }
+
+    #[test]
+    fn headers_are_read() {
+        let mut packet = v4([10, 0, 0, 2], [192, 0, 2, 9], 46, (5004, 443));
+        let read = Packet::parse(&packet).expect("is a packet");
+        assert_eq!((read.source, read.destination), ([10, 0, 0, 2].into(), [192, 0, 2, 9].into()));
+        assert_eq!((read.dscp, read.protocol, read.ports), (46, 17, Some((5004, 443))));
+        packet[7] = 1;
+        assert_eq!(Packet::parse(&packet).map(|later_fragment| later_fragment.ports), Some(None));
+        assert_eq!(Packet::parse(&packet[..19]), None);
+        let mut v6 = vec![0; 44];
+        (v6[0], v6[1], v6[6], v6[41]) = (0x60 | 46 >> 2, (46 & 3) << 6, 6, 22);
+        let read = Packet::parse(&v6).expect("is a packet");
+        assert_eq!((read.dscp, read.protocol, read.ports), (46, 6, Some((22, 0))));
+        assert!(read.is_of_the_link(), "it has no sender");
+        assert_eq!(Packet::parse(&[0x50; 60]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn junk_never_panics(junk in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _ = Packet::parse(&junk);
+        }
+    }
+}
