@@ -4,21 +4,45 @@
 
 use std::{path::Path, process::Command};
 
-#[test]
-fn packets_of_a_tun_device_pass_between_namespaces() {
+use squall_testing::{assert_duration, in_real_time};
+
+/// Runs tests of the script.
+fn run(tests: &[&str]) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tun.py");
-    let Ok(output) = Command::new("python3").arg(script).arg(env!("CARGO_BIN_EXE_squall")).output() else {
+    let mut command = Command::new("python3");
+    let Ok(output) = command.arg(script).arg(env!("CARGO_BIN_EXE_squall")).args(tests).output() else {
         return squall_testing::skipped("there is no python3");
     };
     let printed = String::from_utf8_lossy(&output.stdout);
     println!("{printed}");
+    let last = printed.lines().last().unwrap_or_default();
     match output.status.code() {
         Some(0) => assert!(printed.ends_with("all as it should be\n")),
-        // The last line says why.
-        Some(77) => {
-            let why = printed.lines().last().unwrap_or_default();
-            squall_testing::skipped(why.trim_start_matches("skipped: "));
-        }
+        Some(75) => assert_duration!(false, "{last}"),
+        Some(77) => squall_testing::skipped(last.trim_start_matches("skipped: ")),
         code => panic!("code {code:?}\n{printed}{}", String::from_utf8_lossy(&output.stderr)),
     }
+}
+
+#[test]
+fn packets_pass_between_namespaces() {
+    run(&[
+        "test_echoes_pass_in_both_families",
+        "test_ports_select_lanes",
+        "test_foreign_sources_are_dropped",
+        "test_entries_have_their_own_addresses",
+        "test_large_packets_are_answered",
+        "test_all_traffic_takes_the_tunnel",
+        "test_without_the_right_there_is_one_line",
+    ]);
+}
+
+#[test]
+fn a_transfer_uses_two_links_and_survives_one() {
+    in_real_time(|| run(&["test_a_transfer_survives_a_link"]));
+}
+
+#[test]
+fn marked_datagrams_overtake_a_transfer() {
+    in_real_time(|| run(&["test_marked_datagrams_overtake_a_transfer"]));
 }

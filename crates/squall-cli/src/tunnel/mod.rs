@@ -14,7 +14,7 @@ use squall_terminal::{error::usage, note, output};
 
 use self::options::Options;
 
-/// Carries existing flows (UDP, RTP, MPEG-TS) between two hosts, over all their networks.
+/// Carries existing flows (UDP, RTP, MPEG-TS) and IP packets between two hosts, over all their networks.
 ///
 /// Datagrams that enter at an `in` end leave at the `out` end of the same name on the other host, byte for byte.
 #[derive(Args, Debug)]
@@ -24,9 +24,10 @@ use self::options::Options;
         squall tunnel --listen 0.0.0.0:4433 --out cam=udp://127.0.0.1:6000\n  \
         squall tunnel --to HOST:4433 --pin FINGERPRINT --token TOKEN \\\n      \
         --in cam=udp://127.0.0.1:5000,media=ts,latency=300ms\n  \
+        squall tunnel --listen 0.0.0.0:4433 --tun 10.98.0.1/24,fd98::1/64\n  \
         squall tunnel /etc/squall/tunnel.toml\n  \
         squall tunnel check /etc/squall/tunnel.toml\n\n\
-        docs/tunnel.md lists the keys of a flow and of a file. SIGHUP reloads the file."
+        docs/tunnel.md lists the keys of a flow and of a file, docs/tun.md those of a TUN device. SIGHUP reloads the file."
 )]
 pub(crate) struct TunnelArgs {
     #[command(subcommand)]

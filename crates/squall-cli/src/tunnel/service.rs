@@ -10,6 +10,7 @@ use super::options::Plan;
 
 /// Runs until the program is stopped.
 pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
+    let has_flows = !plan.config.flows.is_empty();
     let (token, format) = (plan.is_new_token.then(|| plan.config.token.clone()), plan.config.log.format);
     // Signals first: they may arrive as soon as the tunnel reports that it is up.
     let (mut hangups, mut interrupts) = (Hangups::listen()?, Interrupts::listen()?);
@@ -19,7 +20,7 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
         started = started => started?.map_err(whole)?,
         () = interrupts.next() => return Ok(()),
     };
-    announce(&tunnel, format, token.as_ref().map(squall_tunnel::config::Token::reveal));
+    announce(&tunnel, format, has_flows, token.as_ref().map(squall_tunnel::config::Token::reveal));
     notify(&[sd_notify::NotifyState::Ready]);
     if plan.prints_bitrate {
         tokio::spawn(print_bitrates(tunnel.bitrates()));
@@ -59,7 +60,7 @@ async fn print_bitrates(mut changes: Receiver<Bitrate>) {
 }
 
 /// Prints the options of the other end on standard error; as lines of the log if a machine reads it.
-fn announce(tunnel: &Tunnel, format: LogFormat, is_new_token: Option<&str>) {
+fn announce(tunnel: &Tunnel, format: LogFormat, has_flows: bool, is_new_token: Option<&str>) {
     let say = |line: String| match format {
         LogFormat::Text => note!("{line}"),
         LogFormat::Json => tracing::info!("{line}"),
@@ -68,8 +69,9 @@ fn announce(tunnel: &Tunnel, format: LogFormat, is_new_token: Option<&str>) {
         say(format!("listening on {address}, fingerprint {fingerprint}"));
         if let Some(token) = is_new_token {
             let port = address.port();
+            let more = if has_flows { "--in …" } else { "--tun …" };
             say(format!(
-                "connect with: squall tunnel --to HOST:{port} --pin {fingerprint} --token {token} --in …"
+                "connect with: squall tunnel --to HOST:{port} --pin {fingerprint} --token {token} {more}"
             ));
         }
     }

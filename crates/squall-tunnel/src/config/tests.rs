@@ -200,3 +200,85 @@ fn metered_interfaces_need_a_scheduler_that_spares_them() {
         assert_eq!(warning(scheduler, metered), None, "{scheduler}");
     }
 }
+
+const EXIT: &str = r#"
+token = "correct horse battery"
+
+[listen]
+address = "0.0.0.0:4433"
+
+[tun]
+address = ["10.98.0.1/24", "fd98::1/64"]
+
+[tun.lane.video]
+latency = "200ms"
+
+[[tun.rule]]
+port = "5000-5009"
+protocol = "udp"
+lane = "video"
+
+[[tun.peer]]
+name = "car"
+address = ["10.98.0.2", "192.168.7.0/24"]
+token = "the token of the car"
+
+[[tun.peer]]
+name = "home"
+address = ["10.98.0.3"]
+"#;
+
+#[test]
+fn a_device_has_a_flow_for_each_lane_of_each_entry() {
+    let config = parse(EXIT).expect("is right");
+    let tun = config.tun.as_ref().expect("is there");
+    assert_eq!((tun.device.as_str(), tun.mtu), ("squall0", TunConfig::DEFAULT_MTU));
+    assert_eq!(tun.lane(Lane::Video).latency, Duration::from_millis(200));
+    assert_eq!(tun.rules, [TunRule { ports: 5000..=5009, protocol: Some(17), lane: Lane::Video }]);
+    let flows = config.all_flows();
+    assert_eq!(flows.len(), 8);
+    assert!(flows.iter().all(|flow| flow.end == End::TunOut));
+    assert_eq!((flows[1].name.as_str(), flows[1].latency), ("car.video", Some(Duration::from_millis(200))));
+}
+
+#[test]
+fn a_token_of_its_own_carries_one_entry_and_nothing_else() {
+    let text = format!("{EXIT}\n[[flow]]\nname = \"cam\"\nout = \"udp://127.0.0.1:6000\"\n");
+    let config = parse(&text).expect("is right");
+    assert_eq!(config.identify(b"correct horse battery"), Some(None));
+    assert_eq!(config.identify(b"the token of the car"), Some(Some("car".to_owned())));
+    assert_eq!(config.identify(b"the token of the bus"), None);
+    let carried = |entry: Option<&str>| {
+        let flows = config.all_flows();
+        let names = flows.iter().filter(|flow| config.may_carry(entry, flow)).map(|flow| flow.name.clone());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(carried(Some("car")), ["car.voice", "car.video", "car.default", "car.background"]);
+    assert_eq!(carried(None), ["cam", "home.voice", "home.video", "home.default", "home.background"]);
+}
+
+#[test]
+fn mistakes_of_a_device_have_a_line_and_a_column() {
+    let cases = [
+        (
+            "address = [\"10.98.0.1/24\", \"fd98::1/64\"]",
+            "address = []",
+            "8:11: address: a device has one address",
+        ),
+        ("\"fd98::1/64\"]", "\"fd98::1\"]", "8:28: "),
+        ("[tun.lane.video]", "[tun.lane.vidoe]", "10:11: unknown key 'vidoe'; did you mean 'video'?"),
+        ("latency = \"200ms\"", "priority = 9", "11:12: priority: 9 is not between 0 and 7"),
+        ("port = \"5000-5009\"", "port = \"5009-5000\"", "14:8: port: '5009-5000' is not PORT"),
+        ("lane = \"video\"", "lane = \"vido\"", "16:8: lane: unknown word 'vido'; did you mean 'video'?"),
+        ("name = \"home\"", "name = \"car\"", "24:8: name: there is a peer 'car' already"),
+        ("address = [\"10.98.0.3\"]", "address = [\"10.98.0.2\"]", "25:11: address: 'car' has one of these"),
+        ("token = \"the token of the car\"", "token = \"short\"", "21:9: token: a token has 12"),
+        ("[listen]\naddress = \"0.0.0.0:4433\"", "[connect]\nto = \"host:1\"", "18:1: unknown key 'peer'"),
+    ];
+    for (right, wrong, expected) in cases {
+        assert!(EXIT.contains(right), "{right}");
+        let error = parse(&EXIT.replacen(right, wrong, 1)).expect_err(wrong);
+        assert!(error.starts_with(&format!("t.toml:{expected}")), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+}

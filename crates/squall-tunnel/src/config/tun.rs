@@ -143,7 +143,7 @@ pub struct TunRule {
 
 impl TunConfig {
     /// With it, a packet fits one packet of QUIC over links with an MTU of 1,500 bytes, also over IPv6.
-    pub const DEFAULT_MTU: u16 = 1340;
+    pub const DEFAULT_MTU: u16 = 1300;
 
     /// A device with these addresses, and defaults.
     pub fn new(addresses: Vec<TunAddress>) -> Self {
