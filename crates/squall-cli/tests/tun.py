@@ -320,9 +320,9 @@ def test_echoes_pass_in_both_families(world):
     for address in (EXIT, EXIT6):
         print(f"  echo of {address} after {ping(world, 'near', address) * 1e3:.1f} ms")
     ping(world, "far", ENTRY6)
-    lane = world.flow("near", "tun.default")
-    assert lane["end"] == "in" and lane["media"] == "ip" and lane["address"] == "squall0" and lane["attached"], lane
-    assert lane["datagrams_in"] >= 3 and lane["datagrams_out"] >= 3, lane
+    counted = world.flow("near", "tun.default")
+    assert counted["end"] == "in" and counted["media"] == "ip" and counted["address"] == "squall0" and counted["attached"], counted
+    assert counted["datagrams_in"] >= 3 and counted["datagrams_out"] >= 3, counted
     assert world.status("far")["tun"]["mtu"] == 1300
     top = within("far", lambda: subprocess.run([world.squall, "top", "--once"], capture_output=True, text=True))
     assert "tun.voice" in top.stdout and "tun.default" in top.stdout, top
@@ -360,8 +360,8 @@ def test_marked_datagrams_overtake_a_transfer(world):
         raise Late(f"EF takes {marked[100]:.1f} ms, without it {plain[100]:.1f}")
 
 
-def test_ports_select_lanes(world):
-    rules = '[[tun.rule]]\nport = "7000-7009"\nprotocol = "udp"\nlane = "voice"\n'
+def test_ports_select_classes(world):
+    rules = '[[tun.rule]]\nport = "7000-7009"\nprotocol = "udp"\nclass = "voice"\n'
     world.exit(rules)
     file = world.file("entry.toml", f"""
 token = "{TOKEN}"
@@ -542,8 +542,8 @@ MODES = [
 def measure_modes(world):
     """TCP inside, by scheduler, order and latency, and beside it round trips of datagrams with EF and without."""
     for number, (links, scheduler, order, latency) in enumerate(MODES):
-        lane = f'[tun.lane.default]\norder = {order}\nlatency = "{latency}"\n'
-        world.exit(lane)
+        treatment = f'[tun.class.default]\norder = {order}\nlatency = "{latency}"\n'
+        world.exit(treatment)
         file = world.file("entry.toml", f"""
 token = "{TOKEN}"
 scheduler = "{scheduler}"
@@ -553,7 +553,7 @@ pin = "{world.pin}"
 interfaces = {json.dumps(links)}
 [tun]
 address = ["{ENTRY}/24"]
-{lane}""")
+{treatment}""")
         entry = world.start("near", [file])
         world.line(entry, "flow 'tun.default' goes to")
         transfer = Transfer("near", "far", EXIT, 20)

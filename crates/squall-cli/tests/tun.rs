@@ -28,7 +28,7 @@ fn run(tests: &[&str]) {
 fn packets_pass_between_namespaces() {
     run(&[
         "test_echoes_pass_in_both_families",
-        "test_ports_select_lanes",
+        "test_ports_select_classes",
         "test_foreign_sources_are_dropped",
         "test_entries_have_their_own_addresses",
         "test_large_packets_are_answered",

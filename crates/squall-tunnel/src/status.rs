@@ -35,7 +35,7 @@ pub struct Status {
     pub sessions: Vec<SessionStatus>,
     /// The flows that begin or end here, by name.
     pub flows: Vec<FlowStatus>,
-    /// The TUN device, if there is one; the lanes of its packets are flows.
+    /// The TUN device, if there is one; the traffic classes of its packets are flows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tun: Option<TunStatus>,
     /// Recent events, oldest first.

@@ -11,6 +11,7 @@ use crate::{
     error::StartError,
     exit::{self, Exit},
     journal::Kind,
+    packets,
     settings::silence,
     shared::{Bitrate, Shared},
     status::Status,
@@ -45,7 +46,7 @@ impl Tunnel {
         shared.registry.set(&config.all_flows())?;
         let packets = shared.tun.clone().map(|tun| {
             let (shared, name) = (shared.clone(), "the TUN device");
-            let run = move || tun.clone().run(shared.clone());
+            let run = move || packets::run(tun.clone(), shared.clone());
             supervise::restarting(journal.clone(), name, run)
         });
         if let Some(warning) = config.warning() {

@@ -27,7 +27,7 @@ pub use source::Source;
 pub use text::ConfigError;
 pub use token::{MAX_TOKEN, MIN_TOKEN, Token};
 pub(crate) use tun::flow_name;
-pub use tun::{Lane, LaneConfig, TunAddress, TunConfig, TunPeer, TunRule};
+pub use tun::{ClassConfig, TrafficClass, TunAddress, TunConfig, TunPeer, TunRule};
 
 use flow::{FlowTable, bounded};
 use text::{Mistake, Parsed};
@@ -49,7 +49,7 @@ pub struct Config {
     pub congestion: CongestionControl,
     /// The flows that begin or end here, at most [`MAX_FLOWS`].
     pub flows: Vec<FlowConfig>,
-    /// The TUN device, whose lanes are flows too. Default: none.
+    /// The TUN device, whose traffic classes are flows too. Default: none.
     pub tun: Option<TunConfig>,
     /// Address of `/metrics` and `/status`. Default: none.
     pub metrics: Option<SocketAddr>,
@@ -276,8 +276,8 @@ impl Config {
 
     /// All flows, those of the TUN device included.
     pub(crate) fn all_flows(&self) -> Vec<FlowConfig> {
-        let lanes = self.tun.as_ref().map(|tun| tun.flows(self.is_entry()));
-        self.flows.iter().cloned().chain(lanes.into_iter().flatten()).collect()
+        let classes = self.tun.as_ref().map(|tun| tun.flows(self.is_entry()));
+        self.flows.iter().cloned().chain(classes.into_iter().flatten()).collect()
     }
 
     /// Which entry presents a token, at an exit: one of the peers that have their own, or (`Some(None)`) any other one with
@@ -291,11 +291,11 @@ impl Config {
         }
     }
 
-    /// Whether a session of this entry, see [`Self::identify`], may carry a flow: the lanes of a peer with its own token
+    /// Whether a session of this entry, see [`Self::identify`], may carry a flow: the traffic classes of a peer with its own token
     /// belong to that one, and it carries nothing else.
     pub(crate) fn may_carry(&self, entry: Option<&str>, flow: &FlowConfig) -> bool {
         let mut peers = self.tun.iter().flat_map(|tun| &tun.peers).filter(|peer| peer.token.is_some());
-        let is_of = |name: &str| Lane::ALL.iter().any(|lane| flow_name(name, *lane) == flow.name);
+        let is_of = |name: &str| TrafficClass::ALL.iter().any(|class| flow_name(name, *class) == flow.name);
         let owner = peers.find(|peer| flow.end == End::TunOut && is_of(&peer.name));
         owner.map(|peer| peer.name.as_str()) == entry
     }
@@ -306,8 +306,8 @@ impl Config {
     /// The key at fault, and a description: see [`check_flows`].
     pub fn check_flows(&self) -> Result<(), (String, String)> {
         check_flows(&self.all_flows()).map_err(|(index, problem)| {
-            let is_lane = index >= self.flows.len();
-            (if is_lane { "tun.name".to_owned() } else { format!("flow.{index}.name") }, problem)
+            let is_packets = index >= self.flows.len();
+            (if is_packets { "tun.name".to_owned() } else { format!("flow.{index}.name") }, problem)
         })
     }
 

@@ -210,13 +210,13 @@ address = "0.0.0.0:4433"
 [tun]
 address = ["10.98.0.1/24", "fd98::1/64"]
 
-[tun.lane.video]
+[tun.class.video]
 latency = "200ms"
 
 [[tun.rule]]
 port = "5000-5009"
 protocol = "udp"
-lane = "video"
+class = "video"
 
 [[tun.peer]]
 name = "car"
@@ -233,8 +233,8 @@ fn a_device_has_a_flow_for_each_lane_of_each_entry() {
     let config = parse(EXIT).expect("is right");
     let tun = config.tun.as_ref().expect("is there");
     assert_eq!((tun.device.as_str(), tun.mtu), ("squall0", TunConfig::DEFAULT_MTU));
-    assert_eq!(tun.lane(Lane::Video).latency, Duration::from_millis(200));
-    assert_eq!(tun.rules, [TunRule { ports: 5000..=5009, protocol: Some(17), lane: Lane::Video }]);
+    assert_eq!(tun.class(TrafficClass::Video).latency, Duration::from_millis(200));
+    assert_eq!(tun.rules, [TunRule { ports: 5000..=5009, protocol: Some(17), class: TrafficClass::Video }]);
     let flows = config.all_flows();
     assert_eq!(flows.len(), 8);
     assert!(flows.iter().all(|flow| flow.end == End::TunOut));
@@ -266,10 +266,10 @@ fn mistakes_of_a_device_have_a_line_and_a_column() {
             "8:11: address: a device has one address",
         ),
         ("\"fd98::1/64\"]", "\"fd98::1\"]", "8:11: address: 'fd98::1' is not ADDR/PREFIX"),
-        ("[tun.lane.video]", "[tun.lane.vidoe]", "10:11: unknown key 'vidoe'; did you mean 'video'?"),
+        ("[tun.class.video]", "[tun.class.vidoe]", "10:12: unknown key 'vidoe'; did you mean 'video'?"),
         ("latency = \"200ms\"", "priority = 9", "11:12: priority: 9 is not between 0 and 7"),
         ("port = \"5000-5009\"", "port = \"5009-5000\"", "14:8: port: '5009-5000' is not PORT"),
-        ("lane = \"video\"", "lane = \"vido\"", "16:8: lane: unknown word 'vido'; did you mean 'video'?"),
+        ("class = \"video\"", "class = \"vido\"", "16:9: class: unknown word 'vido'; did you mean 'video'?"),
         ("name = \"home\"", "name = \"car\"", "24:8: name: there is a peer 'car' already"),
         ("address = [\"10.98.0.3\"]", "address = [\"10.98.0.2\"]", "25:11: address: 'car' has one of these"),
         ("token = \"the token of the car\"", "token = \"short\"", "21:9: token: a token has 12"),

@@ -40,9 +40,9 @@ pub struct TunConfig {
     pub addresses: Vec<TunAddress>,
     /// Largest packet in bytes. Default: [`TunConfig::DEFAULT_MTU`].
     pub mtu: u16,
-    /// How packets of each lane are carried, in the order of [`Lane::ALL`].
-    pub lanes: [LaneConfig; Lane::ALL.len()],
-    /// Rules by port; the first that fits a packet selects its lane. Without one, its DSCP does.
+    /// How packets of each traffic class are carried, in the order of [`TrafficClass::ALL`].
+    pub classes: [ClassConfig; TrafficClass::ALL.len()],
+    /// Rules by port; the first that fits a packet selects its traffic class. Without one, its DSCP does.
     pub rules: Vec<TunRule>,
     /// The entries that an exit accepts packets from, each with its addresses.
     pub peers: Vec<TunPeer>,
@@ -71,7 +71,7 @@ pub struct TunPeer {
 /// Packets with the same treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Lane {
+pub enum TrafficClass {
     /// Telephony and network control.
     Voice,
     /// Conferences, streams and signalling.
@@ -82,7 +82,7 @@ pub enum Lane {
     Background,
 }
 
-impl Lane {
+impl TrafficClass {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Voice, Self::Video, Self::Default, Self::Background];
 
@@ -96,7 +96,7 @@ impl Lane {
         }
     }
 
-    /// The lane of a code point of differentiated services: the access categories of RFC 8325, section 4.3, with LE
+    /// The traffic class of a code point of differentiated services: the access categories of RFC 8325, section 4.3, with LE
     /// (RFC 8622) in the background.
     pub fn of_dscp(dscp: u8) -> Self {
         match dscp {
@@ -111,9 +111,9 @@ impl Lane {
     }
 }
 
-/// How the packets of a lane are carried. The keys have the meaning of those of a flow.
+/// How the packets of a traffic class are carried. The keys have the meaning of those of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaneConfig {
+pub struct ClassConfig {
     /// Longest time from arrival at the tunnel to departure.
     pub latency: Duration,
     /// Priority, 0 (first) to 7.
@@ -124,21 +124,21 @@ pub struct LaneConfig {
     pub order: bool,
 }
 
-impl LaneConfig {
+impl ClassConfig {
     const fn new(latency_ms: u64, priority: u8, order: bool) -> Self {
         Self { latency: Duration::from_millis(latency_ms), priority, reliable: true, order }
     }
 }
 
-/// Selects a lane by port.
+/// Selects a traffic class by port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TunRule {
     /// Source or destination ports.
     pub ports: RangeInclusive<u16>,
     /// Number of the protocol: 6 for TCP, 17 for UDP. Default: both.
     pub protocol: Option<u8>,
-    /// The lane.
-    pub lane: Lane,
+    /// The traffic class.
+    pub class: TrafficClass,
 }
 
 impl TunConfig {
@@ -152,20 +152,20 @@ impl TunConfig {
             device: "squall0".to_owned(),
             addresses,
             mtu: Self::DEFAULT_MTU,
-            lanes: [
-                LaneConfig::new(300, 0, false),
-                LaneConfig::new(300, 1, false),
-                LaneConfig::new(500, 4, true),
-                LaneConfig::new(500, 7, true),
+            classes: [
+                ClassConfig::new(300, 0, false),
+                ClassConfig::new(300, 1, false),
+                ClassConfig::new(500, 4, true),
+                ClassConfig::new(500, 7, true),
             ],
             rules: Vec::new(),
             peers: Vec::new(),
         }
     }
 
-    /// The treatment of a lane.
-    pub fn lane(&self, lane: Lane) -> &LaneConfig {
-        &self.lanes[lane as usize]
+    /// The treatment of a traffic class.
+    pub fn class(&self, class: TrafficClass) -> &ClassConfig {
+        &self.classes[class as usize]
     }
 
     /// The entries whose packets this end takes: at an exit without peers one that owns the networks of the device.
@@ -180,16 +180,16 @@ impl TunConfig {
         }
     }
 
-    /// The flows that carry its packets: one for each lane and entry.
+    /// The flows that carry its packets: one for each traffic class and entry.
     pub(crate) fn flows(&self, is_entry: bool) -> Vec<FlowConfig> {
         let end = if is_entry { End::TunIn } else { End::TunOut };
-        let flow = |peer: &str, lane: Lane| {
-            let LaneConfig { latency, priority, reliable, order } = *self.lane(lane);
+        let flow = |peer: &str, class: TrafficClass| {
+            let ClassConfig { latency, priority, reliable, order } = *self.class(class);
             let latency = Some(latency);
-            FlowConfig { latency, priority, reliable, order, ..FlowConfig::new(flow_name(peer, lane), end) }
+            FlowConfig { latency, priority, reliable, order, ..FlowConfig::new(flow_name(peer, class), end) }
         };
         let owners = self.owners(is_entry);
-        owners.iter().flat_map(|peer| Lane::ALL.map(|lane| flow(&peer.name, lane))).collect()
+        owners.iter().flat_map(|peer| TrafficClass::ALL.map(|class| flow(&peer.name, class))).collect()
     }
 
     /// Parses `ADDR/PREFIX[,ADDR/PREFIX][,key=value,…]`, the form of the command-line option. The keys are `name`,
@@ -219,9 +219,9 @@ impl TunConfig {
     }
 }
 
-/// The name of the flow that carries a lane of an entry.
-pub(crate) fn flow_name(peer: &str, lane: Lane) -> String {
-    format!("{peer}.{}", lane.name())
+/// The name of the flow that carries a traffic class of an entry.
+pub(crate) fn flow_name(peer: &str, class: TrafficClass) -> String {
+    format!("{peer}.{}", class.name())
 }
 
 impl TunAddress {
@@ -267,26 +267,26 @@ pub(super) struct TunTable {
     address: Vec<Parsed<TunAddress>>,
     mtu: Option<u16>,
     #[serde(default)]
-    lane: LaneTables,
+    class: ClassTables,
     #[serde(default)]
     rule: Vec<RuleTable>,
     #[serde(default)]
     peer: Vec<PeerTable>,
 }
 
-/// `[tun.lane.…]` as they are written.
+/// `[tun.class.…]` as they are written.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct LaneTables {
-    voice: LaneTable,
-    video: LaneTable,
-    default: LaneTable,
-    background: LaneTable,
+struct ClassTables {
+    voice: ClassTable,
+    video: ClassTable,
+    default: ClassTable,
+    background: ClassTable,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct LaneTable {
+struct ClassTable {
     latency: Option<Span>,
     priority: Option<u8>,
     reliable: Option<bool>,
@@ -299,7 +299,7 @@ struct LaneTable {
 struct RuleTable {
     port: Parsed<Ports>,
     protocol: Option<Protocol>,
-    lane: Lane,
+    class: TrafficClass,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -361,21 +361,21 @@ impl TunTable {
             return Err(Mistake::new(format!("rule.{MAX_LIST}"), format!("more than {MAX_LIST} rules")));
         }
         let rule = |rule: RuleTable| {
-            let RuleTable { port: Parsed(Ports(ports)), protocol, lane } = rule;
-            TunRule { ports, protocol: protocol.map(|protocol| protocol as u8), lane }
+            let RuleTable { port: Parsed(Ports(ports)), protocol, class } = rule;
+            TunRule { ports, protocol: protocol.map(|protocol| protocol as u8), class }
         };
-        let LaneTables { voice, video, default: plain, background } = self.lane;
-        let mut lanes = default.lanes;
-        for ((lane, table), config) in
-            Lane::ALL.into_iter().zip([voice, video, plain, background]).zip(&mut lanes)
+        let ClassTables { voice, video, default: plain, background } = self.class;
+        let mut classes = default.classes;
+        for ((class, table), config) in
+            TrafficClass::ALL.into_iter().zip([voice, video, plain, background]).zip(&mut classes)
         {
-            table.apply(config).map_err(|mistake| mistake.within(&format!("lane.{}", lane.name())))?;
+            table.apply(config).map_err(|mistake| mistake.within(&format!("class.{}", class.name())))?;
         }
         Ok(TunConfig {
             name,
             device,
             mtu,
-            lanes,
+            classes,
             rules: self.rule.into_iter().map(rule).collect(),
             peers: peers(self.peer, folder)?,
             ..default
@@ -383,8 +383,8 @@ impl TunTable {
     }
 }
 
-impl LaneTable {
-    fn apply(self, config: &mut LaneConfig) -> Result<(), Mistake> {
+impl ClassTable {
+    fn apply(self, config: &mut ClassConfig) -> Result<(), Mistake> {
         let least = Duration::from_millis(1);
         config.latency =
             bounded("latency", self.latency.map(Span::duration), least..=MAX_LATENCY, config.latency)?;
@@ -426,13 +426,13 @@ fn peers(tables: Vec<PeerTable>, folder: &Path) -> Result<Vec<TunPeer>, Mistake>
         }
         peers.push(TunPeer { name: table.name, addresses, token });
     }
-    if peers.len() * Lane::ALL.len() > MAX_FLOWS {
-        return Err(Mistake::new("peer", format!("more than {} peers", MAX_FLOWS / Lane::ALL.len())));
+    if peers.len() * TrafficClass::ALL.len() > MAX_FLOWS {
+        return Err(Mistake::new("peer", format!("more than {} peers", MAX_FLOWS / TrafficClass::ALL.len())));
     }
     Ok(peers)
 }
 
-/// A name that leaves room for that of a lane.
+/// A name that leaves room for that of a traffic class.
 fn check_peer_name(name: &str) -> Result<(), String> {
     check_name(name)?;
     if name.len() > 48 { Err(format!("'{name}' has more than 48 bytes")) } else { Ok(()) }
@@ -444,10 +444,12 @@ mod tests {
 
     #[test]
     fn code_points_have_the_lanes_of_rfc_8325() {
-        let of = |lane: Lane| (0..64).filter(|dscp| Lane::of_dscp(*dscp) == lane).collect::<Vec<u8>>();
-        assert_eq!(of(Lane::Voice), [44, 46, 48, 56]);
-        assert_eq!(of(Lane::Video), [24, 26, 28, 30, 32, 34, 36, 38, 40]);
-        assert_eq!(of(Lane::Background), [1, 8]);
+        let of = |class: TrafficClass| {
+            (0..64).filter(|dscp| TrafficClass::of_dscp(*dscp) == class).collect::<Vec<u8>>()
+        };
+        assert_eq!(of(TrafficClass::Voice), [44, 46, 48, 56]);
+        assert_eq!(of(TrafficClass::Video), [24, 26, 28, 30, 32, 34, 36, 38, 40]);
+        assert_eq!(of(TrafficClass::Background), [1, 8]);
     }
 
     #[test]

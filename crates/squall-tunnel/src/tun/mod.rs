@@ -1,7 +1,7 @@
-//! IP packets of a TUN device. Each lane of each entry is a flow; a packet is a block of it.
+//! IP packets of a TUN device. Each traffic class of each entry is a flow; a packet is a block of it.
 //!
-//! The way of a packet: [`Tun::run`] reads it from the device, [`table`] finds the entry that owns its destination and the
-//! lane, the flow sends it. At the other end the session passes it to the flow, and [`Port::write`] to the device. An exit
+//! The way of a packet: `packets` reads it from the device, [`table`] finds the entry that owns its destination and the
+//! traffic class, the flow sends it. At the other end the session passes it to the flow, and [`Port::write`] to the device. An exit
 //! drops packets whose source the entry does not own.
 
 mod device;
@@ -16,34 +16,25 @@ use std::{
     },
 };
 
+use self::device::Io;
 pub use self::device::TunError;
-use self::{device::Io, packet::Packet, table::Table};
+pub(crate) use self::{packet::Packet, table::Table};
 use crate::{
     clock::lock,
-    config::{Config, Lane, TunConfig, flow_name},
-    flow::Flow,
-    frame::Frame,
-    media::Class,
-    shared::Shared,
+    config::{Config, TunConfig},
     status::TunStatus,
 };
-
-/// Packets that are read at once before other tasks run.
-const BATCH: usize = 64;
-
-/// Largest packet.
-const MAX_PACKET: usize = 65_536;
 
 /// A TUN device, and the flows of its packets.
 pub(crate) struct Tun {
     io: Io,
-    is_entry: bool,
+    pub(crate) is_entry: bool,
     config: TunConfig,
     table: Mutex<Arc<Table>>,
     /// Packets for addresses that no entry owns.
-    unrouted: AtomicU64,
+    pub(crate) unrouted: AtomicU64,
     /// Packets of the tunnel itself, which a route sent into the device.
-    looped: AtomicU64,
+    pub(crate) looped: AtomicU64,
 }
 
 impl fmt::Debug for Tun {
@@ -64,11 +55,11 @@ pub(crate) enum Written {
     Foreign,
 }
 
-/// The end of a lane at the device.
+/// The end of a traffic class at the device.
 #[derive(Clone, Debug)]
 pub(crate) struct Port {
     tun: Arc<Tun>,
-    /// The entry that the lane belongs to.
+    /// The entry that the traffic class belongs to.
     peer: String,
 }
 
@@ -115,65 +106,25 @@ impl Tun {
         config.tun.as_ref().map(open).transpose()
     }
 
-    /// Takes over peers, rules and lanes. Device, addresses and MTU stay.
+    /// Takes over peers, rules and traffic classes. Device, addresses and MTU stay.
     pub(crate) fn set(&self, config: &TunConfig) {
         let TunConfig { device, addresses, mtu, .. } = self.config.clone();
         let config = TunConfig { device, addresses, mtu, ..config.clone() };
         *lock(&self.table) = Arc::new(Table::new(&config, self.is_entry));
     }
 
-    fn table(&self) -> Arc<Table> {
+    pub(crate) fn table(&self) -> Arc<Table> {
         lock(&self.table).clone()
     }
 
-    /// Reads packets until it is aborted, or the device cannot be read.
-    pub(crate) async fn run(self: Arc<Self>, shared: Arc<Shared>) -> Result<(), String> {
-        let mut changed = shared.registry.subscribe();
-        let mut buffer = vec![0; MAX_PACKET];
-        loop {
-            changed.borrow_and_update();
-            let lanes = Lanes::new(self.table(), &shared);
-            while !changed.has_changed().unwrap_or(false) {
-                tokio::select! {
-                    biased;
-                    _ = changed.changed() => break,
-                    ready = self.io.readable() => {
-                        ready.map_err(|error| format!("the device cannot be read: {error}"))?;
-                        self.read_batch(&shared, &lanes, &mut buffer)?;
-                    }
-                }
-            }
-        }
+    /// Waits for a packet. Cancel safe.
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        self.io.readable().await
     }
 
-    fn read_batch(&self, shared: &Shared, lanes: &Lanes, buffer: &mut [u8]) -> Result<(), String> {
-        for _ in 0..BATCH {
-            match self.io.read(buffer) {
-                Ok(length) => self.take(shared, lanes, &buffer[..length]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(format!("the device cannot be read: {error}")),
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends a packet of this machine to the other end.
-    fn take(&self, shared: &Shared, lanes: &Lanes, bytes: &[u8]) {
-        let Some(packet) = Packet::parse(bytes).filter(|packet| !packet.is_of_the_link()) else { return };
-        if self.is_entry && shared.is_exit(packet.destination, packet.ports.map(|(_, port)| port)) {
-            self.looped.fetch_add(1, Relaxed);
-            return;
-        }
-        let Some(flow) = lanes.flow(&packet) else {
-            self.unrouted.fetch_add(1, Relaxed);
-            return;
-        };
-        let now = shared.clock.now();
-        let mut frame = Frame::new(now, 0);
-        frame.push(now, bytes);
-        (frame.class, frame.ends) = (Class::Data, true);
-        flow.enters();
-        flow.dispatch(frame);
+    /// Reads a packet, if there is one.
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.io.read(buffer)
     }
 
     pub(crate) fn status(&self) -> TunStatus {
@@ -184,26 +135,5 @@ impl Tun {
             unrouted: self.unrouted.load(Relaxed),
             looped: self.looped.load(Relaxed),
         }
-    }
-}
-
-/// The flows of the entries.
-struct Lanes {
-    table: Arc<Table>,
-    /// By entry and lane.
-    flows: Vec<[Option<Arc<Flow>>; Lane::ALL.len()]>,
-}
-
-impl Lanes {
-    fn new(table: Arc<Table>, shared: &Shared) -> Self {
-        let flow = |name: &str, lane| shared.registry.get(&flow_name(name, lane));
-        let flows = table.peers().iter().map(|peer| Lane::ALL.map(|lane| flow(&peer.name, lane))).collect();
-        Self { table, flows }
-    }
-
-    /// The flow of a packet, if an entry owns its destination.
-    fn flow(&self, packet: &Packet) -> Option<&Arc<Flow>> {
-        let owner = self.table.owner(packet.destination)?;
-        self.flows[owner][self.table.lane(packet) as usize].as_ref()
     }
 }

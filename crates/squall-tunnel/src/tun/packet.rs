@@ -1,4 +1,4 @@
-//! The fields of an IP packet that routing and lanes need.
+//! The fields of an IP packet that routing and traffic classes need.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,19 +7,19 @@ const WITH_PORTS: [u8; 2] = [6, 17];
 
 /// Headers of an IP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Packet {
-    pub(super) source: IpAddr,
-    pub(super) destination: IpAddr,
+pub(crate) struct Packet {
+    pub(crate) source: IpAddr,
+    pub(crate) destination: IpAddr,
     /// Code point of differentiated services (RFC 2474).
-    pub(super) dscp: u8,
-    pub(super) protocol: u8,
+    pub(crate) dscp: u8,
+    pub(crate) protocol: u8,
     /// Source and destination port, of TCP and UDP. Later fragments, and packets with IPv6 extension headers, have none.
-    pub(super) ports: Option<(u16, u16)>,
+    pub(crate) ports: Option<(u16, u16)>,
 }
 
 impl Packet {
     /// Reads a packet; `None` if it is neither IPv4 nor IPv6, or shorter than its header.
-    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         match bytes.first()? >> 4 {
             4 => Self::parse_v4(bytes),
             6 => Self::parse_v6(bytes),
@@ -59,7 +59,7 @@ impl Packet {
     }
 
     /// Whether it has a meaning only on a link: groups, link-local addresses, and senders without an address.
-    pub(super) fn is_of_the_link(&self) -> bool {
+    pub(crate) fn is_of_the_link(&self) -> bool {
         let is_local = |ip: IpAddr| match ip {
             IpAddr::V4(ip) => {
                 ip.is_link_local() || ip.is_multicast() || ip.is_broadcast() || ip.is_unspecified()
@@ -76,13 +76,13 @@ fn ports(protocol: u8, rest: &[u8]) -> Option<(u16, u16)> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
     /// An IPv4 packet of UDP.
-    pub(in crate::tun) fn v4(source: [u8; 4], destination: [u8; 4], dscp: u8, ports: (u16, u16)) -> Vec<u8> {
+    fn v4(source: [u8; 4], destination: [u8; 4], dscp: u8, ports: (u16, u16)) -> Vec<u8> {
         let mut packet = vec![0x45, dscp << 2, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0];
         packet.extend(source);
         packet.extend(destination);

@@ -1,13 +1,13 @@
-//! Which entry owns an address, and which lane a packet takes.
+//! Which entry owns an address, and which traffic class a packet takes.
 
 use std::net::IpAddr;
 
 use super::packet::Packet;
-use crate::config::{Lane, TunConfig, TunPeer};
+use crate::config::{Source, TrafficClass, TunConfig, TunPeer};
 
-/// The owners of addresses, and the rules of lanes.
+/// The owners of addresses, and the rules of traffic classes.
 #[derive(Clone, Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     peers: Vec<TunPeer>,
     /// Addresses of the device, which no entry owns.
     own: Vec<IpAddr>,
@@ -15,43 +15,43 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(config: &TunConfig, is_entry: bool) -> Self {
+    pub(crate) fn new(config: &TunConfig, is_entry: bool) -> Self {
         let own = config.addresses.iter().map(|address| address.ip).collect();
         Self { peers: config.owners(is_entry), own, config: config.clone() }
     }
 
     /// The entry that owns an address: the one with the longest prefix.
-    pub(super) fn owner(&self, address: IpAddr) -> Option<usize> {
+    pub(crate) fn owner(&self, address: IpAddr) -> Option<usize> {
         if self.own.contains(&address) {
             return None;
         }
         let prefix = |peer: &TunPeer| {
             let networks = peer.addresses.iter().filter(|network| network.contains(address));
-            networks.map(|network| network.prefix()).max()
+            networks.map(Source::prefix).max()
         };
         let owners = self.peers.iter().enumerate().filter_map(|(index, peer)| Some((prefix(peer)?, index)));
         owners.max_by_key(|(prefix, _)| *prefix).map(|(_, index)| index)
     }
 
     /// Whether the entry of this name owns an address.
-    pub(super) fn owns(&self, name: &str, address: IpAddr) -> bool {
+    pub(crate) fn owns(&self, name: &str, address: IpAddr) -> bool {
         self.owner(address).is_some_and(|index| self.peers[index].name == name)
     }
 
-    pub(super) fn peers(&self) -> &[TunPeer] {
+    pub(crate) fn peers(&self) -> &[TunPeer] {
         &self.peers
     }
 
-    /// The lane of a packet.
-    pub(super) fn lane(&self, packet: &Packet) -> Lane {
+    /// The traffic class of a packet.
+    pub(crate) fn class(&self, packet: &Packet) -> TrafficClass {
         let fits = |(source, destination): (u16, u16)| {
             let rule = self.config.rules.iter().find(|rule| {
                 let is_protocol = rule.protocol.is_none_or(|protocol| protocol == packet.protocol);
                 is_protocol && (rule.ports.contains(&source) || rule.ports.contains(&destination))
             });
-            rule.map(|rule| rule.lane)
+            rule.map(|rule| rule.class)
         };
-        packet.ports.and_then(fits).unwrap_or_else(|| Lane::of_dscp(packet.dscp))
+        packet.ports.and_then(fits).unwrap_or_else(|| TrafficClass::of_dscp(packet.dscp))
     }
 }
 
@@ -69,8 +69,9 @@ mod tests {
         let addresses = ["10.98.0.1/24", "fd98::1/64"].iter().map(|one| one.parse().expect("is right"));
         let mut config = TunConfig::new(addresses.collect());
         config.peers = peers.iter().map(peer).collect();
-        let rule = |ports, protocol, lane| TunRule { ports, protocol, lane };
-        config.rules = vec![rule(5000..=5009, Some(17), Lane::Video), rule(22..=22, None, Lane::Voice)];
+        let rule = |ports, protocol, class| TunRule { ports, protocol, class };
+        config.rules =
+            vec![rule(5000..=5009, Some(17), TrafficClass::Video), rule(22..=22, None, TrafficClass::Voice)];
         Table::new(&config, false)
     }
 
@@ -100,14 +101,14 @@ mod tests {
     #[test]
     fn rules_come_before_code_points() {
         let table = table(&[]);
-        let lane = |dscp, protocol, ports| {
+        let class = |dscp, protocol, ports| {
             let (source, destination) = ([10, 98, 0, 2].into(), [192, 0, 2, 1].into());
-            table.lane(&Packet { source, destination, dscp, protocol, ports })
+            table.class(&Packet { source, destination, dscp, protocol, ports })
         };
-        assert_eq!(lane(46, 17, Some((40_000, 5004))), Lane::Video);
-        assert_eq!(lane(46, 6, Some((40_000, 5004))), Lane::Voice, "the rule is for UDP");
-        assert_eq!(lane(0, 6, Some((22, 40_000))), Lane::Voice);
-        assert_eq!(lane(8, 1, None), Lane::Background);
-        assert_eq!(lane(0, 6, Some((443, 40_000))), Lane::Default);
+        assert_eq!(class(46, 17, Some((40_000, 5004))), TrafficClass::Video);
+        assert_eq!(class(46, 6, Some((40_000, 5004))), TrafficClass::Voice, "the rule is for UDP");
+        assert_eq!(class(0, 6, Some((22, 40_000))), TrafficClass::Voice);
+        assert_eq!(class(8, 1, None), TrafficClass::Background);
+        assert_eq!(class(0, 6, Some((443, 40_000))), TrafficClass::Default);
     }
 }
