@@ -24,6 +24,9 @@ const STREAMS: u64 = 1_000;
 /// Packets that wait between a socket and the endpoint, for all sockets; the rest waits in the sockets.
 const PACKETS: usize = 256;
 
+/// Bytes that a socket keeps for the loop; less if the system gives less.
+const BUFFER: usize = 1 << 20;
+
 /// Largest datagram.
 const DATAGRAM: usize = 1 << 16;
 
@@ -62,8 +65,8 @@ impl Relay {
         let (mut sockets, mut locals) = (Vec::new(), Vec::new());
         for address in addresses {
             let socket = UdpSocket::bind(address).await.with_context(|| address.to_string())?;
-            let (socket, local) = (Arc::new(socket), address);
-            let local = socket.local_addr().with_context(|| local.to_string())?;
+            socket2::SockRef::from(&socket).set_recv_buffer_size(BUFFER)?;
+            let (local, socket) = (socket.local_addr()?, Arc::new(socket));
             tokio::spawn(read(Arc::clone(&socket), local, give.clone()));
             sockets.push((local, socket));
             locals.push(local);
