@@ -37,7 +37,8 @@ const FPS: u64 = 30;
 /// Rates of the stream there, in bits per second.
 const RATES: [u64; 2] = [30_000_000, 8_000_000];
 
-/// Measures Squall's tunnel beside MPTCP, SRT, RIST, plain QUIC and plain UDP: the same frames through the same emulated links.
+/// Measures Squall's tunnel beside MPTCP, SRT, RIST, plain QUIC, TQUIC and plain UDP: the same frames through the same
+/// emulated links.
 ///
 /// Each carries the stream between local UDP sockets in a `squall-lab shell` of its own, one after the other, in real time: the
 /// machine should have nothing else to do. What is not installed is named and left out. Linux; root, for RIST and MPTCP need
