@@ -229,7 +229,7 @@ address = ["10.98.0.3"]
 "#;
 
 #[test]
-fn a_device_has_a_flow_for_each_lane_of_each_entry() {
+fn a_device_has_a_flow_for_each_class_of_each_entry() {
     let config = parse(EXIT).expect("is right");
     let tun = config.tun.as_ref().expect("is there");
     assert_eq!((tun.device.as_str(), tun.mtu), ("squall0", TunConfig::DEFAULT_MTU));

@@ -443,7 +443,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_points_have_the_lanes_of_rfc_8325() {
+    fn code_points_have_the_classes_of_rfc_8325() {
         let of = |class: TrafficClass| {
             (0..64).filter(|dscp| TrafficClass::of_dscp(*dscp) == class).collect::<Vec<u8>>()
         };
