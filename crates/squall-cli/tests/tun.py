@@ -435,6 +435,27 @@ token = "{CAR_TOKEN}"
     assert world.flow("far", "home.default")["datagrams_in"] and world.flow("far", "car.default")["datagrams_in"]
 
 
+def test_a_reload_changes_peers(world):
+    peer = '[[tun.peer]]\nname = "tun"\naddress = ["{}"]\n'
+    exit, _ = world.pair(peer.format(ENTRY))
+    ping(world, "near", EXIT)
+    file = os.path.join(world.work, "exit.toml")
+    before = open(file).read()
+    for address, reaches in (("10.98.0.99", False), (ENTRY, True)):
+        with open(file, "w") as changed:
+            changed.write(before.replace(f'address = ["{ENTRY}"]', f'address = ["{address}"]'))
+        reloads = world.text(exit).count("the configuration was reloaded")
+        exit.send_signal(signal.SIGHUP)
+        world.line(exit, f"(?s)(the configuration was reloaded.*){{{reloads + 1}}}")
+        try:
+            ping(world, "near", EXIT, tries=30 if reaches else 2)
+            reached = True
+        except AssertionError:
+            reached = False
+        assert reached == reaches, f"{address} in the file, an echo: {reached}"
+    assert world.flow("far", "tun.default")["datagrams_foreign"] == 2
+
+
 def test_large_packets_are_answered(world):
     world.side("lan")
     world.link("lan0", "lan", "near", 4, None)

@@ -31,6 +31,7 @@ fn packets_pass_between_namespaces() {
         "test_ports_select_classes",
         "test_foreign_sources_are_dropped",
         "test_entries_have_their_own_addresses",
+        "test_a_reload_changes_peers",
         "test_large_packets_are_answered",
         "test_all_traffic_takes_the_tunnel",
         "test_without_the_right_there_is_one_line",
