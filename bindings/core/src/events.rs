@@ -337,7 +337,8 @@ mod tests {
                 Err(failure) => break failure,
             }
         };
-        assert_eq!((refused.code, sent), (Code::ErrorFull, 8));
+        // More than the eight that the queue holds, if one of them has left meanwhile.
+        assert!(refused.code == Code::ErrorFull && sent >= 8, "{refused:?} {sent}");
         let taker = runtime().expect("runs").spawn(async move {
             for _ in 0..sent {
                 client.recv().await.expect("arrives");
