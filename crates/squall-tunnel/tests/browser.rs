@@ -142,11 +142,14 @@ fn differences(both: &Value, share: f64) -> Vec<String> {
     let mut found = Vec::new();
     let compare = |what: &str, shown: &Value, value: f64| {
         let shown = shown.as_str().unwrap_or_else(|| panic!("{what} is not shown: {page}"));
-        // Three digits, and one after the point of `0.1 ms` and `1.0 kB`.
-        let (off, rounding) = (
-            (number(shown) - value).abs(),
-            (value * 0.01).max(if shown.ends_with(" ms") { 51.0 } else { 0.5 }),
-        );
+        // Half of the last digit that is shown.
+        let rounding: f64 = match shown.split(' ').nth(1) {
+            Some("Mbps" | "MB") => 5.1e4,
+            Some("kbps") => 510.0,
+            Some("ms" | "kB") => 51.0,
+            _ => 0.5,
+        };
+        let off = (number(shown) - value).abs();
         (off > rounding.max(value * share))
             .then(|| format!("{what}: the page shows {shown}, the status has {value}"))
     };
