@@ -48,7 +48,7 @@ def run(name, home):
     for command, start, end in zip(commands, starts, starts[1:]):
         print(f"{end - start:8.1f} s  {command}")
     verdict = "ran" if done.returncode == 0 else f"failed with {done.returncode}"
-    print(f"{starts[-1] - starts[0]:8.1f} s  docs/{name}.md {verdict}: {len(commands)} commands\n", flush=True)
+    print(f"{starts[-1] - starts[0]:8.1f} s  docs/{name}.md {verdict}, {announced.lower()} in all\n", flush=True)
     return done.returncode == 0
 
 
