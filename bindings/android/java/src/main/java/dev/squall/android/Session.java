@@ -226,7 +226,7 @@ public final class Session implements AutoCloseable {
             return this;
         }
 
-        /** The congestion control of every path. Default: {@code cubic}. */
+        /** The congestion control of every path. Default: {@code steady}. */
         public Builder congestion(String name) {
             congestion = name;
             return this;
