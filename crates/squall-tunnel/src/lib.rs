@@ -7,7 +7,7 @@
 //! The way of a datagram: `flow/inlet` reads it, `media` finds its place among frames, `gather` adds it to a `frame`,
 //! `flow/uplink` passes the frame to the squall session. At the other end `session` receives its parts, `reorder` restores
 //! the order, and the socket of the flow sends the datagram. The flows of a TUN device, one for each traffic class of packets, have
-//! the reader `packets` and the writer of `tun` instead. `docs/tunnel.md` is for users.
+//! the reader `tun_inlet` and the writer of `tun` instead. `docs/tunnel.md` is for users.
 //!
 //! ```no_run
 //! use squall_tunnel::{Config, Tunnel};
@@ -41,7 +41,6 @@ mod media;
 mod memory;
 mod metrics;
 mod offset;
-mod packets;
 mod reorder;
 mod session;
 mod settings;
@@ -49,6 +48,7 @@ mod shared;
 pub mod status;
 mod supervise;
 mod tun;
+mod tun_inlet;
 mod tunnel;
 mod web;
 mod why;

@@ -11,11 +11,11 @@ use crate::{
     error::StartError,
     exit::{self, Exit},
     journal::Kind,
-    packets,
     settings::silence,
     shared::{Bitrate, Shared},
     status::Status,
     supervise::{self, Supervised},
+    tun_inlet,
     web::{self, Web},
 };
 
@@ -31,7 +31,7 @@ pub struct Tunnel {
     exit: Option<Exit>,
     web: Option<Web>,
     /// Reads the TUN device.
-    _packets: Option<Supervised>,
+    _tun_inlet: Option<Supervised>,
     main: Supervised,
 }
 
@@ -44,9 +44,9 @@ impl Tunnel {
         let shared = Arc::new(Shared::new(config)?);
         let (config, journal) = (shared.config(), shared.journal.clone());
         shared.registry.set(&config.all_flows())?;
-        let packets = shared.tun.clone().map(|tun| {
+        let tun_inlet = shared.tun.clone().map(|tun| {
             let (shared, name) = (shared.clone(), "the TUN device");
-            let run = move || packets::run(tun.clone(), shared.clone());
+            let run = move || tun_inlet::run(tun.clone(), shared.clone());
             supervise::restarting(journal.clone(), name, run)
         });
         if let Some(warning) = config.warning() {
@@ -70,7 +70,7 @@ impl Tunnel {
                 (Some(exit), supervise::restarting(journal, "the exit", run))
             }
         };
-        Ok(Self { shared, started: config, exit, web, _packets: packets, main })
+        Ok(Self { shared, started: config, exit, web, _tun_inlet: tun_inlet, main })
     }
 
     /// Checks the certificates that a configuration names. A certificate that would be created is not checked.

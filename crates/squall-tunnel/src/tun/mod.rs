@@ -1,6 +1,6 @@
 //! IP packets of a TUN device. Each traffic class of each entry is a flow; a packet is a block of it.
 //!
-//! The way of a packet: `packets` reads it from the device, [`table`] finds the entry that owns its destination and the
+//! The way of a packet: `tun_inlet` reads it from the device, [`table`] finds the entry that owns its destination and the
 //! traffic class, the flow sends it. At the other end the session passes it to the flow, and [`Port::write`] to the device. An exit
 //! drops packets whose source the entry does not own.
 
