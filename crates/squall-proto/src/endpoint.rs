@@ -26,7 +26,7 @@ pub struct Endpoint {
     listener: Listener,
     /// Sessions, racers included, by key.
     sessions: BTreeMap<u64, Session>,
-    by_handle: BTreeMap<Handle, u64>,
+    by_handle: Handles,
     attempts: BTreeMap<u64, Attempt>,
     next_key: u64,
     timers: BTreeSet<(Instant, u64)>,
@@ -41,6 +41,29 @@ pub struct Endpoint {
     newcomers: Newcomers,
     /// What became of attempts that failed.
     failed: VecDeque<(u64, CloseReason)>,
+}
+
+/// The session of each handle. Handles are small numbers that are used again, so a list is found in faster than a map.
+#[derive(Default)]
+struct Handles(Vec<Option<u64>>);
+
+impl Handles {
+    fn get(&self, handle: Handle) -> Option<u64> {
+        *self.0.get(handle.0)?
+    }
+
+    fn insert(&mut self, handle: Handle, key: u64) {
+        if self.0.len() <= handle.0 {
+            self.0.resize(handle.0 + 1, None);
+        }
+        self.0[handle.0] = Some(key);
+    }
+
+    fn remove(&mut self, handle: Handle) {
+        if let Some(key) = self.0.get_mut(handle.0) {
+            *key = None;
+        }
+    }
 }
 
 /// Replies that wait at most; a flood of garbage gets no more answers.
@@ -68,7 +91,7 @@ impl Endpoint {
             config,
             epoch,
             sessions: BTreeMap::new(),
-            by_handle: BTreeMap::new(),
+            by_handle: Handles::default(),
             attempts: BTreeMap::new(),
             next_key: 0,
             timers: BTreeSet::new(),
@@ -113,7 +136,7 @@ impl Endpoint {
         let mut buf = Vec::new();
         match self.listener.receive(now, net, ecn, data, admit, &mut buf) {
             Incoming::Packet(handle, event) => {
-                let Some(&key) = self.by_handle.get(&handle) else { return };
+                let Some(key) = self.by_handle.get(handle) else { return };
                 if let Some(session) = self.sessions.get_mut(&key) {
                     session.on_packet(now, net, event);
                     self.after(now, key);
@@ -297,7 +320,7 @@ impl Endpoint {
             }
             if !session.has_events() || !session.is_announced() {
                 let handle = session.handle();
-                self.by_handle.remove(&handle);
+                self.by_handle.remove(handle);
                 self.sessions.remove(&key);
                 self.newcomers.leave(key);
             } else {
@@ -336,7 +359,7 @@ impl Endpoint {
     /// Lets go of a connection at once; packets that still come are answered with a stateless reset.
     fn forget(&mut self, key: u64) {
         let Some(session) = self.sessions.remove(&key) else { return };
-        self.by_handle.remove(&session.handle());
+        self.by_handle.remove(session.handle());
         self.listener.forget(session.handle());
         if let Some(at) = self.timer_of.remove(&key) {
             self.timers.remove(&(at, key));

@@ -40,9 +40,25 @@ struct Slot {
     mean: f32,
     /// What was forecast at its start for the next second.
     safe: f32,
+    /// The mean of that second, once it is over.
+    came: f32,
 }
 
-const BREAK: Slot = Slot { first: f32::NAN, mean: f32::NAN, safe: f32::NAN };
+impl Slot {
+    fn new(first: f64, mean: f64, safe: f64) -> Self {
+        Self { first: first as f32, mean: mean as f32, safe: safe as f32, came: f32::NAN }
+    }
+
+    /// The second from its start on, over the rate there; `None` unless both are known.
+    fn ratio(&self) -> Option<f32> {
+        (self.first > 0.0 && !self.came.is_nan()).then(|| self.came / self.first)
+    }
+
+    /// Whether its forecast held; `None` if there is nothing to judge.
+    fn has_held(&self) -> Option<bool> {
+        self.ratio().filter(|_| !self.safe.is_nan()).map(|_| self.came >= self.safe)
+    }
+}
 
 /// The slot of the present.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +78,12 @@ struct Open {
 #[derive(Clone, Debug)]
 pub(crate) struct Forecast {
     slots: VecDeque<Slot>,
+    /// The ratios of the slots, ascending: going through a minute of them for every slot would cost a session more than its
+    /// packets do.
+    ratios: Vec<f32>,
+    /// Forecasts of the slots that held, and those that did not.
+    held: usize,
+    missed: usize,
     open: Option<Open>,
     /// The ratio that nine in ten seconds reach.
     safe: f64,
@@ -71,7 +93,15 @@ pub(crate) struct Forecast {
 
 impl Default for Forecast {
     fn default() -> Self {
-        Self { slots: VecDeque::new(), open: None, safe: UNKNOWN, confidence: 0.0 }
+        Self {
+            slots: VecDeque::new(),
+            ratios: Vec::new(),
+            held: 0,
+            missed: 0,
+            open: None,
+            safe: UNKNOWN,
+            confidence: 0.0,
+        }
     }
 }
 
@@ -94,57 +124,53 @@ impl Forecast {
         let end = (open.number + 1) * SLOT;
         let area = open.area + open.rate * (end - open.until) as f64;
         let mean = area / (end - open.since) as f64;
-        self.push(Slot { first: open.first as f32, mean: mean as f32, safe: open.safe as f32 });
-        let (rate, held) = (open.rate as f32, open.number + 1 + HELD);
+        self.push(Slot::new(open.first, mean, open.safe));
+        let held = open.number + 1 + HELD;
         for _ in open.number + 1..number.min(held) {
-            self.push(Slot { first: rate, mean: rate, safe: rate * self.safe as f32 });
+            self.push(Slot::new(open.rate, open.rate, open.rate * self.safe));
         }
-        self.safe = self.ratio(SECOND, SAFE).min(1.0);
-        self.confidence = self.held();
+        self.safe = quantile(&mut self.ratios, SAFE, |ratios, at| ratios[at]).min(1.0);
+        let judged = self.held + self.missed;
+        self.confidence = if judged > 0 { self.held as f64 / judged as f64 } else { 0.0 };
         self.open = (number <= held).then(|| {
             let (rate, since) = (open.rate, number * SLOT);
             Open { number, first: rate, safe: rate * self.safe, area: 0.0, since, until: since, rate }
         });
         if self.open.is_none() {
-            self.push(BREAK);
+            self.push(Slot::new(f64::NAN, f64::NAN, f64::NAN));
         }
     }
 
     fn push(&mut self, slot: Slot) {
         if self.slots.len() == SLOTS {
-            self.slots.pop_front();
+            self.forget_oldest();
         }
         self.slots.push_back(slot);
-    }
-
-    /// Each slot with the mean over `horizon` slots from it on, where both are known.
-    fn pairs(&self, horizon: usize) -> impl Iterator<Item = (&Slot, f32)> {
-        let mean = move |at: usize| {
-            let sum: f32 = self.slots.range(at..at + horizon).map(|slot| slot.mean).sum();
-            sum / horizon as f32
-        };
-        let complete = (self.slots.len() + 1).saturating_sub(horizon);
-        let pairs = self.slots.iter().take(complete).enumerate().map(move |(at, slot)| (slot, mean(at)));
-        pairs.filter(|(slot, mean)| slot.first > 0.0 && !mean.is_nan())
-    }
-
-    /// The quantile `q` of the mean over a horizon of `horizon` slots, over the rate at its start.
-    fn ratio(&self, horizon: usize, q: f64) -> f64 {
-        let mut ratios: Vec<f32> = self.pairs(horizon).map(|(slot, mean)| mean / slot.first).collect();
-        if ratios.len() < ENOUGH {
-            // As a random walk whose tenth is `UNKNOWN`, of which the logarithm is about linear in q there.
-            return UNKNOWN.powf((0.5 - q) / (0.5 - SAFE)).min(1.0);
+        let Some(at) = self.slots.len().checked_sub(SECOND) else { return };
+        let came = mean(&self.slots, at, SECOND);
+        let slot = &mut self.slots[at];
+        slot.came = came;
+        if let Some(ratio) = slot.ratio() {
+            let at = self.ratios.partition_point(|other| other.total_cmp(&ratio).is_lt());
+            self.ratios.insert(at, ratio);
         }
-        let at = ((ratios.len() - 1) as f64 * q) as usize;
-        let (_, ratio, _) = ratios.select_nth_unstable_by(at, f32::total_cmp);
-        f64::from(*ratio)
+        match slot.has_held() {
+            Some(true) => self.held += 1,
+            Some(false) => self.missed += 1,
+            None => {}
+        }
     }
 
-    fn held(&self) -> f64 {
-        let judged = || self.pairs(SECOND).filter(|(slot, _)| !slot.safe.is_nan());
-        match judged().count() {
-            0 => 0.0,
-            all => judged().filter(|(slot, mean)| *mean >= slot.safe).count() as f64 / all as f64,
+    fn forget_oldest(&mut self) {
+        let Some(slot) = self.slots.pop_front() else { return };
+        if let Some(ratio) = slot.ratio() {
+            let at = self.ratios.partition_point(|other| other.total_cmp(&ratio).is_lt());
+            self.ratios.remove(at);
+        }
+        match slot.has_held() {
+            Some(true) => self.held -= 1,
+            Some(false) => self.missed -= 1,
+            None => {}
         }
     }
 
@@ -156,7 +182,12 @@ impl Forecast {
     /// The same for a time of `within` microseconds and a probability; takes a pass over the history.
     pub(crate) fn reached(&self, within: Micros, probability: f64) -> f64 {
         let horizon = (within.div_ceil(SLOT) as usize).clamp(1, LONGEST);
-        self.ratio(horizon, 1.0 - probability)
+        let complete = (self.slots.len() + 1).saturating_sub(horizon);
+        let ratios = (0..complete).map(|at| mean(&self.slots, at, horizon) / self.slots[at].first);
+        let mut ratios: Vec<f32> = ratios.filter(|ratio| ratio.is_finite()).collect();
+        quantile(&mut ratios, 1.0 - probability, |ratios, at| {
+            *ratios.select_nth_unstable_by(at, f32::total_cmp).1
+        })
     }
 
     /// The rate that was observed last, in bits per second; 0 before there was one.
@@ -175,6 +206,21 @@ impl Forecast {
     pub(crate) fn confidence(&self) -> f64 {
         self.confidence
     }
+}
+
+/// The mean over `horizon` slots from one on.
+fn mean(slots: &VecDeque<Slot>, from: usize, horizon: usize) -> f32 {
+    slots.range(from..from + horizon).map(|slot| slot.mean).sum::<f32>() / horizon as f32
+}
+
+/// The quantile `q` of ratios, of which `nth` finds the one at a place of their order.
+fn quantile(ratios: &mut [f32], q: f64, nth: impl FnOnce(&mut [f32], usize) -> f32) -> f64 {
+    if ratios.len() < ENOUGH {
+        // As a random walk whose tenth is `UNKNOWN`, of which the logarithm is about linear in q there.
+        return UNKNOWN.powf((0.5 - q) / (0.5 - SAFE)).min(1.0);
+    }
+    let at = ((ratios.len() - 1) as f64 * q) as usize;
+    f64::from(nth(ratios, at))
 }
 
 #[cfg(test)]
@@ -268,7 +314,7 @@ mod tests {
         for at in 0..500 {
             forecast.observe(last + 600_000_000 + at * STEP, tenfold);
         }
-        let rises = forecast.pairs(SECOND).filter(|(slot, mean)| *mean > 4.0 * slot.first).count();
+        let rises = forecast.ratios.iter().filter(|ratio| **ratio > 4.0).count();
         assert_eq!((rises, forecast.ageing(last + 600_000_000 + 499 * STEP)), (0, 1.0));
     }
 
@@ -279,7 +325,27 @@ mod tests {
             forecast.observe(at * SLOT / 3, at);
         }
         assert_eq!(forecast.slots.len(), SLOTS);
+        assert_eq!(forecast.ratios.len(), SLOTS - SECOND + 1);
         forecast.observe(u64::MAX / 2, 7);
         assert_eq!(forecast.slots.len(), SLOTS);
+    }
+
+    #[test]
+    fn what_is_kept_is_what_a_pass_over_the_history_finds() {
+        let mut forecast = Forecast::default();
+        let rates = walk(0.5, 200, 7).into_iter().enumerate();
+        for (at, rate) in rates.filter(|(at, _)| at % 1_000 < 800 && at % 37 > 3) {
+            let rate = if at % 500 < 20 { 0.0 } else { rate };
+            forecast.observe(at as Micros * STEP, rate as u64);
+            let slots = &forecast.slots;
+            let complete = (slots.len() + 1).saturating_sub(SECOND);
+            let seconds = (0..complete).map(|at| (slots[at], mean(slots, at, SECOND)));
+            let known: Vec<_> = seconds.filter(|(slot, came)| slot.first > 0.0 && !came.is_nan()).collect();
+            let mut ratios: Vec<f32> = known.iter().map(|(slot, came)| came / slot.first).collect();
+            ratios.sort_by(f32::total_cmp);
+            assert_eq!(forecast.ratios, ratios);
+            let held = known.iter().filter(|(slot, came)| *came >= slot.safe).count();
+            assert_eq!((forecast.held, forecast.missed), (held, known.len() - held));
+        }
     }
 }

@@ -37,6 +37,14 @@ struct Taken {
 impl Session {
     /// Lets the scheduler assign what the windows take. Returns whether anything was assigned.
     pub(super) fn decide(&mut self, now: Micros) -> bool {
+        // Of a session that only receives, for every packet.
+        if self.outbox.open_blocks() == 0 && self.sched_events.is_empty() {
+            if self.duties.take_schedule(now) {
+                self.viewed_at = now;
+                self.report_limits();
+            }
+            return false;
+        }
         let symbol = self.largest_symbol().filter(|_| self.peer_takes_parity);
         self.outbox.queue.set_largest_symbol(symbol);
         let admitted = self.outbox.admit();

@@ -8,8 +8,8 @@
 use std::{
     any::Any,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -51,6 +51,8 @@ pub(crate) struct Ledger {
     entries: Mutex<Entries>,
     /// The controller inside, if it wants to know when packets arrived.
     media: Option<Media>,
+    /// Of the connection: see [`Controllers::changes`].
+    changes: Arc<AtomicUsize>,
 }
 
 /// What is in a ledger.
@@ -223,6 +225,7 @@ impl Controller for SteeringController {
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.ledger.changes.fetch_add(1, Ordering::Relaxed);
         self.inner.on_mtu_update(new_mtu);
         self.refresh();
     }
@@ -265,7 +268,7 @@ impl Controller for SteeringController {
 /// Builds the controllers of a connection's paths.
 ///
 /// noq does not say for which path it wants one; the session finds out from
-/// `congestion_state(path)` afterwards, whenever [`Self::built`] has grown.
+/// `congestion_state(path)` afterwards, whenever [`Self::changes`] has grown.
 #[derive(Debug)]
 pub(crate) struct Controllers {
     control: CongestionControl,
@@ -274,30 +277,36 @@ pub(crate) struct Controllers {
     steady: SteadyConfig,
     /// The paths that [`Steady`] governs.
     group: Group,
-    /// How many there have been, and when the first was made.
-    built: Mutex<(usize, Option<Instant>)>,
+    /// When the first was built.
+    first: OnceLock<Instant>,
+    changes: Arc<AtomicUsize>,
 }
 
 impl Controllers {
     pub(crate) fn new(config: &Config) -> Arc<Self> {
         let Config { congestion: control, sqp, salsify, steady, .. } = *config;
-        Arc::new(Self { control, sqp, salsify, steady, group: Group::default(), built: Mutex::default() })
+        Arc::new(Self {
+            control,
+            sqp,
+            salsify,
+            steady,
+            group: Group::default(),
+            first: OnceLock::new(),
+            changes: Arc::default(),
+        })
     }
 
-    /// How many controllers there have been so far.
-    pub(crate) fn built(&self) -> usize {
-        self.built.lock().unwrap_or_else(PoisonError::into_inner).0
+    /// Grows when a controller is built, and when the largest packet of a path changes.
+    pub(crate) fn changes(&self) -> usize {
+        self.changes.load(Ordering::Relaxed)
     }
 }
 
 impl ControllerFactory for Controllers {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let age = {
-            let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
-            built.0 += 1;
-            let first = *built.1.get_or_insert(now);
-            now.saturating_duration_since(first).as_micros() as Micros
-        };
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        let first = *self.first.get_or_init(|| now);
+        let age = now.saturating_duration_since(first).as_micros() as Micros;
         let mtu = current_mtu.into();
         let own = |controller| {
             let media = Media::new(now, current_mtu, controller);
@@ -316,7 +325,7 @@ impl ControllerFactory for Controllers {
             CongestionControl::Salsify => own(Box::new(Salsify::new(self.salsify, mtu))),
             CongestionControl::Steady => own(Box::new(Steady::new(self.steady, mtu, &self.group, age))),
         };
-        let ledger = Ledger { media, ..Ledger::default() };
+        let ledger = Ledger { media, changes: self.changes.clone(), ..Ledger::default() };
         ledger.open(true);
         let tolerance = (self.control == CongestionControl::CubicTolerant).then(|| Tolerance::new(now));
         Box::new(SteeringController::new(inner, ledger, tolerance))

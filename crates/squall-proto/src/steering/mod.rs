@@ -112,8 +112,8 @@ pub(crate) struct Connection<P, S> {
     /// The path of the handshake: noq does not know its local address before the first answer.
     home: NetPath,
     controllers: Arc<controller::Controllers>,
-    /// Controllers that have been matched to their paths.
-    matched: usize,
+    /// The changes of [`Self::controllers`] that have been seen.
+    changes: usize,
     pub(crate) paths: Paths<S>,
     /// Paths that have a controller, and that the session has not admitted.
     pending: Vec<QuicPath>,
@@ -125,7 +125,7 @@ pub(crate) struct Connection<P, S> {
     /// Of the datagrams that have just left.
     places: Vec<Option<usize>>,
     buffer_size: usize,
-    /// What [`Self::max_datagram`] found, until noq has been called again.
+    /// What [`Self::max_datagram`] found, until it may have changed.
     max_datagram: Option<usize>,
     hello: Vec<u8>,
 }
@@ -143,7 +143,7 @@ impl<P, S: Entry> Connection<P, S> {
             handle,
             home,
             controllers,
-            matched: 0,
+            changes: 0,
             paths: Paths::default(),
             pending: Vec::new(),
             queued: VecDeque::new(),
@@ -208,7 +208,6 @@ impl<P, S: Entry> Connection<P, S> {
 
     /// Takes in a packet or an answer of the endpoint.
     pub(crate) fn on_event(&mut self, event: ConnectionEvent) {
-        self.max_datagram = None;
         self.inner.handle_event(event);
         self.match_controllers();
     }
@@ -261,6 +260,7 @@ impl<P, S: Entry> Connection<P, S> {
                 Some(QuicEvent::PathUp { number: number(id) })
             }
             PathEvent::Abandoned { id, ref reason, .. } => {
+                self.max_datagram = None;
                 let sent = self.inner.path_stats(id).map_or(0, |stats| stats.udp_tx.bytes);
                 let net = self.all_paths().find(|path| path.noq_id == id).map(|path| path.net);
                 self.pending.retain(|path| path.noq_id != id);
@@ -284,11 +284,11 @@ impl<P, S: Entry> Connection<P, S> {
 
     /// Largest datagram that fits every path now.
     pub(crate) fn max_datagram(&mut self) -> usize {
-        let asked = |inner: &mut noq_proto::Connection| inner.datagrams().max_size().unwrap_or(0);
-        // noq goes through all paths and connection ids, and the session asks several times for each packet.
-        let known = *self.max_datagram.get_or_insert_with(|| asked(&mut self.inner));
-        debug_assert_eq!(known, asked(&mut self.inner), "noq was called and the size not forgotten");
-        known
+        // noq goes through all paths and connection ids, and the session asks several times for each packet. A packet or a
+        // poll changes the answer only where a path is added, removed or gets another MTU.
+        self.max_datagram = self.max_datagram.or_else(|| self.inner.datagrams().max_size());
+        debug_assert_eq!(self.max_datagram, self.inner.datagrams().max_size(), "the size has changed unseen");
+        self.max_datagram.unwrap_or(0)
     }
 
     pub(crate) fn is_drained(&self) -> bool {
@@ -409,7 +409,6 @@ impl<P, S: Entry> Connection<P, S> {
         let only = only.map(|path| path.quic().number);
         self.all_paths().for_each(|path| path.ledger.open(gate == Gate::Open || Some(path.number) == only));
         let max = NonZeroUsize::new(max_packets).unwrap_or(NonZeroUsize::MIN);
-        self.max_datagram = None;
         let transmit = self.inner.poll_transmit(now, max, buf)?;
         self.attribute();
         Some(Transmit {
@@ -479,11 +478,12 @@ impl<P, S: Entry> Connection<P, S> {
 
     /// Finds the path of every controller that was built since last time.
     fn match_controllers(&mut self) {
-        let built = self.controllers.built();
-        if built == self.matched {
+        let changes = self.controllers.changes();
+        if changes == self.changes {
             return;
         }
-        self.matched = built;
+        self.changes = changes;
+        self.max_datagram = None;
         for id in self.inner.paths() {
             let Some(state) = self.inner.congestion_state(id) else { continue };
             let Ok(steered) = state.clone_box().into_any().downcast::<controller::SteeringController>()
