@@ -6,6 +6,7 @@
 
 use std::{
     future::Future,
+    net::{IpAddr, Ipv4Addr},
     ops::Range,
     pin::Pin,
     sync::Arc,
@@ -114,11 +115,9 @@ impl Driver {
                     packets += meta.len.div_ceil(meta.stride.max(1));
                     entry += 1;
                 }
-                self.turn(
-                    cx,
-                    Some(Received { index, entries: first..entry, rest: BytesMut::new() }),
-                    |turn| drive::take_in(turn),
-                );
+                let (entries, rest, name) = (first..entry, BytesMut::new(), Ipv4Addr::UNSPECIFIED.into());
+                let received = Received { index, entries, rest, name };
+                self.turn(cx, Some(received), |turn| drive::take_in(turn));
                 if packets >= MAX_UNANSWERED {
                     self.transmit(cx);
                 }
@@ -169,6 +168,8 @@ struct Received {
     entries: Range<usize>,
     /// What is left of the message before these.
     rest: BytesMut,
+    /// The core's name of the address that it came to.
+    name: IpAddr,
 }
 
 /// The core and the sockets, in one turn.
@@ -191,17 +192,17 @@ impl Io for Turn<'_, '_> {
     }
 
     fn receive(&mut self) -> Option<Datagram> {
-        let Received { index, entries, rest } = self.received.as_mut()?;
+        let Received { index, entries, rest, name } = self.received.as_mut()?;
         while rest.is_empty() {
-            let entry = entries.next()?;
-            *rest = BytesMut::from(self.buffers.message(entry).1);
+            let (meta, data) = self.buffers.message(entries.next()?);
+            let (socket, local) = self.sockets.at(*index);
+            *name = self.core.routes.name(socket.key, local, meta.dst_ip);
+            *rest = BytesMut::from(data);
         }
         let (meta, _) = self.buffers.message(entries.start - 1);
-        let (socket, local) = self.sockets.at(*index);
-        let name = self.core.routes.name(socket.key, local, meta.dst_ip);
         let data = rest.split_to(meta.stride.clamp(1, rest.len()));
         let ecn = meta.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
-        Some(Datagram { path: NetPath { local: name, remote: meta.addr }, ecn, data })
+        Some(Datagram { path: NetPath { local: *name, remote: meta.addr }, ecn, data })
     }
 
     fn read_radios(&mut self) {

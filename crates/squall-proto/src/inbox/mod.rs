@@ -59,6 +59,9 @@ struct Partial {
     total: Option<u32>,
     /// Bytes that were handed over, as parts.
     handed_over: u32,
+    /// Its length as far as known, which is charged.
+    len: u32,
+    /// Its bytes, up to the last one that has arrived or further.
     buffer: Vec<u8>,
     have: Spans,
     /// Parity of it, if any has come.
@@ -242,6 +245,7 @@ impl Inbox {
             first_at: now,
             total: None,
             handed_over: 0,
+            len: 0,
             buffer: Vec::new(),
             have: Spans::default(),
             parity: None,
@@ -262,7 +266,7 @@ impl Inbox {
             None => return Ok(()),
             Some(partial) if !partial.agrees(header, payload) => return Err(InboxError::Contradiction(id)),
             Some(partial) => {
-                let (from, to) = (partial.buffer.len() as u32, need(header, payload));
+                let (from, to) = (partial.len, need(header, payload));
                 (to.max(from), self.why_not_longer(from, to, 0))
             }
         };
@@ -273,7 +277,7 @@ impl Inbox {
         let Some(partial) = self.open.get_mut(&id) else { return Ok(()) };
         self.held += partial.stretch(to, header.total);
         let (start, end) = (header.offset as usize, header.offset as usize + payload.len());
-        partial.buffer[start..end].copy_from_slice(payload);
+        partial.write(start, payload);
         let over = &mut partial.over[usize::from(path.0)];
         *over = over.saturating_add(payload.len() as u32);
         if !payload.is_empty() {
@@ -392,7 +396,7 @@ impl Inbox {
             self.deadlines.remove(&(deadline, id));
         }
         self.parts.forget(id);
-        self.held -= partial.buffer.len() as u64 + partial.parity_bytes();
+        self.held -= u64::from(partial.len) + partial.parity_bytes();
         self.finished.insert(id);
         Some(partial)
     }
@@ -522,7 +526,7 @@ impl Partial {
         let fits = match (self.total, header.total) {
             (Some(before), Some(now)) => before == now,
             (Some(before), None) => need(header, payload) <= before,
-            (None, Some(now)) => self.buffer.len() <= now as usize,
+            (None, Some(now)) => self.len <= now,
             (None, None) => true,
         };
         fits && self.label.channel == header.channel && self.previous == header.previous
@@ -531,18 +535,37 @@ impl Partial {
     /// Makes room for `len` bytes; returns how many more that are.
     fn stretch(&mut self, len: u32, total: Option<u32>) -> u64 {
         self.total = self.total.or(total);
-        let (before, len) = (self.buffer.len(), len as usize);
-        if before == 0 {
-            // Zeroed memory that nothing was written to yet need not be there.
-            self.buffer = vec![0; len];
-        } else if len > self.buffer.capacity() {
-            let room = if self.total.is_some() { len } else { len.max(before + before / 4) };
-            self.buffer.reserve_exact(room - before);
+        let more = len - std::mem::replace(&mut self.len, len);
+        let len = len as usize;
+        if len > self.buffer.capacity() {
+            let is_final = self.total.is_some() || self.buffer.is_empty();
+            let room = if is_final { len } else { len.max(self.buffer.len() + self.buffer.len() / 4) };
+            self.buffer.reserve_exact(room - self.buffer.len());
         }
-        self.buffer.resize(len, 0);
-        (len - before) as u64
+        u64::from(more)
+    }
+
+    /// Enters bytes. Most arrive in order, and need no memory that is zeroed before.
+    fn write(&mut self, start: usize, payload: &[u8]) {
+        let gap = start.saturating_sub(self.buffer.len());
+        if gap > MAX_ZEROED {
+            // From the system, zeroed memory that nothing is written to need not be there.
+            let mut buffer = vec![0; self.len as usize];
+            buffer[..self.buffer.len()].copy_from_slice(&self.buffer);
+            self.buffer = buffer;
+        } else if gap > 0 && !payload.is_empty() {
+            self.buffer.resize(start, 0);
+        }
+        let known = self.buffer.len().saturating_sub(start).min(payload.len());
+        if known > 0 {
+            self.buffer[start..start + known].copy_from_slice(&payload[..known]);
+        }
+        self.buffer.extend_from_slice(&payload[known..]);
     }
 }
+
+/// Bytes that a chunk which came early has zeroed at most.
+const MAX_ZEROED: usize = 64 << 10;
 
 /// Bytes of the block that a chunk speaks of: all, or up to its end.
 fn need(header: &Data, payload: &[u8]) -> u32 {

@@ -44,7 +44,7 @@ impl Inbox {
             self.duplicates += u64::from(size);
             return Ok(());
         }
-        if let Some(reason) = self.why_not_longer(partial.buffer.len() as u32, total, size) {
+        if let Some(reason) = self.why_not_longer(partial.len, total, size) {
             self.refuse_begun(id, reason);
             return Ok(());
         }
@@ -133,6 +133,7 @@ impl Partial {
         if self.have.symbols(size, total) as usize + held.numbers.len() < symbols {
             return false;
         }
+        self.buffer.resize(total as usize, 0);
         let is_there = |index: u32| self.have.has(index * size, total.min((index + 1) * size));
         parity::rebuild(&mut self.buffer, size, is_there, held.symbols())
     }

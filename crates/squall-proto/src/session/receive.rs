@@ -137,15 +137,15 @@ impl Session {
     /// Reads the ledgers.
     pub(super) fn collect_fates(&mut self, at: Micros) {
         self.conn.drop_pending_fates();
+        if self.conn.paths.iter().all(|path| path.quic.ledger.lock().fates.is_empty()) {
+            return;
+        }
         for id in self.conn.paths.by_number() {
             let ledger = self.conn.paths[id].quic.ledger.clone();
-            let mut fates = {
-                let mut ledger = ledger.lock();
-                if ledger.fates.is_empty() {
-                    continue;
-                }
-                std::mem::take(&mut ledger.fates)
-            };
+            let mut fates = std::mem::take(&mut ledger.lock().fates);
+            if fates.is_empty() {
+                continue;
+            }
             self.on_fates(at, id, &fates);
             self.refresh_path(at, id);
             fates.clear();
