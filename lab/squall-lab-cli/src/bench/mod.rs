@@ -1,5 +1,6 @@
 //! `squall-lab bench`: what it costs on this machine.
 
+mod crowd;
 mod decision;
 mod loopback;
 mod memory;
@@ -9,9 +10,11 @@ use std::{
     io::{IsTerminal as _, Write as _, stderr},
     path::PathBuf,
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::Args;
+use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use squall_lab::{
     statistics,
@@ -21,9 +24,9 @@ use squall_units::format::digits;
 
 use squall_terminal::output;
 
-/// Measures decisions, virtual time, memory and loopback throughput, beside the targets.
+/// Measures decisions, virtual time, memory, many sessions and loopback throughput, beside the targets.
 ///
-/// Takes about half a minute. Figures of a machine that is busy with other things say little.
+/// Takes about a minute. Figures of a machine that is busy with other things say little.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:\n  squall-lab bench\n  squall-lab bench --json out/bench.json")]
 pub(crate) struct BenchArgs {
@@ -118,6 +121,8 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     figures.push(decision::measure());
     step("virtual time");
     figures.extend(virtual_time::measure()?);
+    step("sessions in memory");
+    figures.extend(crowd::measure()?);
     step("loopback");
     figures.extend(loopback::measure()?);
     if let Some(file) = &args.json {
@@ -156,6 +161,21 @@ fn as_table(figures: &[Figure]) -> Table {
         ],
         rows: figures.iter().map(Figure::row).collect(),
     }
+}
+
+/// Processor time of this thread.
+fn thread_time() -> Duration {
+    processor_time(ClockId::ThreadCPUTime)
+}
+
+/// Processor time of this process, with the system's on its behalf.
+fn process_time() -> Duration {
+    processor_time(ClockId::ProcessCPUTime)
+}
+
+fn processor_time(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// The median; no number of nothing.
