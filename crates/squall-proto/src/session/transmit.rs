@@ -15,6 +15,7 @@ use crate::{
     outbox::Outbox,
     path::{Chunk, Control, InFlight, PACKET_OVERHEAD, Path, Payload},
     steering::{Gate, Sent, Transmit},
+    varint,
     wire::{self, Data, Item, Repair},
 };
 
@@ -400,7 +401,11 @@ impl Session {
         let symbol_end = block.and_then(|block| block.symbol_end(chunk.range.start));
         let is_symbol = chunk.is_parity() || symbol_end == Some(chunk.range.end);
         let is_same = next.kind == chunk.kind || !(next.is_parity() || chunk.is_parity());
-        next.block == chunk.block && is_same && is_symbol
+        // The header has the start of the range.
+        next.block == chunk.block
+            && is_same
+            && is_symbol
+            && varint::len(next.range.start.into()) == varint::len(chunk.range.start.into())
     }
 
     /// Cuts the next chunk off what is assigned to a path, as a datagram of at most `size` bytes; parity may need more.
@@ -535,12 +540,12 @@ fn write(outbox: &mut Outbox, chunk: &Chunk, at: Micros, most: usize) -> Option<
         return write_symbol(&Item::Repair(repair, symbol), start, symbol.len(), most);
     }
     let header = Data { offset: start, ..header };
-    let room = most.saturating_sub(header.even_header_len()).max(1) as u32;
+    let room = most.saturating_sub(header.header_len()).max(1) as u32;
     let symbol_end = outbox.queue.get(block)?.symbol_end(start).unwrap_or(u32::MAX);
     let end = chunk.range.end.min(start + room).min(symbol_end);
     let data = outbox.bytes(block, &(start..end))?;
-    let mut datagram = Vec::with_capacity(header.even_header_len() + data.len());
-    header.encode_even(data, &mut datagram);
+    let mut datagram = Vec::with_capacity(header.header_len() + data.len());
+    header.encode(data, &mut datagram);
     Some(Written { end, bytes: end - start, has_end: header.total.is_some(), datagram })
 }
 

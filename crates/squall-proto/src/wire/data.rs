@@ -40,14 +40,9 @@ pub struct Data {
 }
 
 impl Data {
-    /// Bytes of the header when encoded by [`Self::encode_even`].
-    pub fn even_header_len(&self) -> usize {
-        1 + self.fields_len() + self.even_offset_len()
-    }
-
-    /// Bytes of an offset that is as long as any offset of the block.
-    fn even_offset_len(&self) -> usize {
-        varint::len(self.offset.max(self.total.unwrap_or(0)).into())
+    /// Bytes of the header when encoded.
+    pub fn header_len(&self) -> usize {
+        1 + self.fields_len() + varint::len(self.offset.into())
     }
 
     /// Bytes of the fields of the block.
@@ -71,29 +66,19 @@ impl Data {
     /// Appends header and payload; nothing may follow in the same datagram. Without payload it announces the end of
     /// a block that grew: the offset is the length.
     pub fn encode(&self, payload: &[u8], out: &mut Vec<u8>) {
-        self.encode_chunk(payload, varint::len(self.offset.into()), out);
-    }
-
-    /// The same with an offset as long as any of the block: the headers of its chunks have one length, and packets of one
-    /// size can leave in one go.
-    pub fn encode_even(&self, payload: &[u8], out: &mut Vec<u8>) {
-        self.encode_chunk(payload, self.even_offset_len(), out);
-    }
-
-    fn encode_chunk(&self, payload: &[u8], offset_len: usize, out: &mut Vec<u8>) {
         varint::write(out, TYPE_DATA | self.flags());
-        self.encode_fields(Some(offset_len), out);
+        self.encode_fields(Some(self.offset), out);
         out.extend_from_slice(payload);
     }
 
-    /// Appends the fields of the block, with the offset of a payload after the name of the block, in so many bytes.
-    pub(super) fn encode_fields(&self, offset_len: Option<usize>, out: &mut Vec<u8>) {
+    /// Appends the fields of the block, with the offset of a payload after the name of the block.
+    pub(super) fn encode_fields(&self, offset: Option<u32>, out: &mut Vec<u8>) {
         varint::write(out, self.block);
         if let Some(back) = self.previous {
             varint::write(out, back);
         }
-        if let Some(len) = offset_len {
-            varint::write_in(out, self.offset.into(), len);
+        if let Some(offset) = offset {
+            varint::write(out, offset.into());
         }
         varint::write(out, self.total.unwrap_or(0).into());
         varint::write(out, self.channel.into());

@@ -21,8 +21,8 @@ const HIDDEN: Micros = 1_000_000;
 const USED: f64 = 1.0 / 3.0;
 /// Shortest time in microseconds between two arrivals: the resolution of the stamps.
 const RESOLUTION: f64 = 8.0;
-/// Bounds of the rate in bytes per second: 8 kbps to 1.2 Gbps.
-const RATES: (f64, f64) = (1e3, 1.5e8);
+/// Bounds of the rate in bytes per second: 8 kbps to 10 Gbps.
+const RATES: (f64, f64) = (1e3, 1.25e9);
 
 /// Bytes over the time between arrivals. The silences of the application are left out, those of the window and the pacer
 /// are not: otherwise a small window could never show that it is the limit.
