@@ -47,8 +47,8 @@ fn check_data(data: &Data, payload: &[u8]) {
     assert!(data.priority < squall_proto::sched::PRIORITIES);
     assert!(data.previous.is_none_or(|back| back <= data.block));
     let mut alone = Vec::new();
-    data.encode(payload, &mut alone);
-    assert_eq!(alone.len(), data.header_len() + payload.len());
+    data.encode_with(data.even_offset_len(), payload, &mut alone);
+    assert_eq!(alone.len(), data.header_len(data.even_offset_len()) + payload.len());
 }
 
 fn check_repair(repair: &Repair, payload: &[u8]) {

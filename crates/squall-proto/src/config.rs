@@ -163,6 +163,9 @@ pub struct Config {
     /// Whether the receiver reports on the path that delivers best, and acknowledgements leave with the reports; else on
     /// the path with the lowest id, as noq does. For comparisons. Default: yes.
     pub steer_acks: bool,
+    /// Whether all offsets of a block take as many bytes as the longest, so that its packets have one size and the system can
+    /// cut a batch of them (GSO): a byte or three more in each packet. `squall` switches it on. Default: no.
+    pub even_offsets: bool,
     /// How readings of this side's radios ([`Session::on_signal`](crate::Session::on_signal)) become alerts;
     /// `None` ignores the readings, and the peer's alerts too. Default: STORM's watermarks.
     pub signal: Option<WatermarkConfig>,
@@ -196,6 +199,7 @@ impl Default for Config {
             silence: Duration::from_millis(200),
             liveness: true,
             steer_acks: true,
+            even_offsets: false,
             signal: Some(WatermarkConfig::default()),
             #[cfg(feature = "qlog")]
             qlog_dir: None,

@@ -14,6 +14,13 @@ pub(crate) fn write(out: &mut Vec<u8>, value: u64) {
     }
 }
 
+/// Appends `value` in `len` bytes (1, 2, 4 or 8), which may be more than it takes.
+pub(crate) fn write_in(out: &mut Vec<u8>, value: u64, len: usize) {
+    debug_assert!(self::len(value) <= len);
+    let bytes = (value | (len.ilog2() as u64) << (8 * len - 2)).to_be_bytes();
+    out.extend_from_slice(&bytes[8 - len..]);
+}
+
 /// Takes a value off the front; `None` if the input ends too soon.
 pub(crate) fn read(input: &mut &[u8]) -> Option<u64> {
     let first = *input.first()?;
@@ -64,6 +71,12 @@ mod tests {
             write(&mut out, value);
             prop_assert_eq!(out.len(), len(value));
             prop_assert_eq!(read(&mut out.as_slice()), Some(value));
+            for longer in [1, 2, 4, 8].into_iter().filter(|longer| *longer >= len(value)) {
+                let mut even = Vec::new();
+                write_in(&mut even, value, longer);
+                prop_assert_eq!((even.len(), read(&mut even.as_slice())), (longer, Some(value)));
+                prop_assert!(longer > len(value) || even == out);
+            }
         }
     }
 }

@@ -72,6 +72,7 @@ impl Endpoint {
         local: Vec<SocketAddr>,
     ) -> Result<Self, ListenError> {
         let runtime = runtime()?;
+        let config = Config { even_offsets: true, ..config };
         let (connect_timeout, max_paths) = (config.connect_timeout, config.limits.paths);
         let proto = squall_proto::Endpoint::new(config, tls, None, Instant::now());
         let shared = Shared::new(proto, tls.is_some());

@@ -402,10 +402,9 @@ impl Session {
         let is_symbol = chunk.is_parity() || symbol_end == Some(chunk.range.end);
         let is_same = next.kind == chunk.kind || !(next.is_parity() || chunk.is_parity());
         // The header has the start of the range.
-        next.block == chunk.block
-            && is_same
-            && is_symbol
-            && varint::len(next.range.start.into()) == varint::len(chunk.range.start.into())
+        let (start, next_start) = (chunk.range.start.into(), next.range.start.into());
+        let is_even = self.config.even_offsets || varint::len(start) == varint::len(next_start);
+        next.block == chunk.block && is_same && is_symbol && is_even
     }
 
     /// Cuts the next chunk off what is assigned to a path, as a datagram of at most `size` bytes; parity may need more.
@@ -424,7 +423,8 @@ impl Session {
                 continue;
             }
             let size = if front.is_parity() { most } else { size };
-            let Some(Written { end, bytes, has_end, datagram }) = write(&mut self.outbox, front, at, size)
+            let Some(Written { end, bytes, has_end, datagram }) =
+                write(&mut self.outbox, front, at, size, self.config.even_offsets)
             else {
                 // The packets of the path have become smaller than a symbol.
                 let chunk = path.committed.pop_front()?;
@@ -527,7 +527,7 @@ struct Written {
 }
 
 /// Writes as much of the start of a chunk as a datagram of `most` bytes takes; `None` if a symbol of parity is too long for one.
-fn write(outbox: &mut Outbox, chunk: &Chunk, at: Micros, most: usize) -> Option<Written> {
+fn write(outbox: &mut Outbox, chunk: &Chunk, at: Micros, most: usize, even: bool) -> Option<Written> {
     let (block, start) = (chunk.block, chunk.range.start);
     if chunk.kind == WorkKind::RunParity {
         let (run, symbol) = outbox.run_symbol(block, start, at)?;
@@ -540,12 +540,14 @@ fn write(outbox: &mut Outbox, chunk: &Chunk, at: Micros, most: usize) -> Option<
         return write_symbol(&Item::Repair(repair, symbol), start, symbol.len(), most);
     }
     let header = Data { offset: start, ..header };
-    let room = most.saturating_sub(header.header_len()).max(1) as u32;
+    let offset_len = if even { header.even_offset_len() } else { header.offset_len() };
+    let header_len = header.header_len(offset_len);
+    let room = most.saturating_sub(header_len).max(1) as u32;
     let symbol_end = outbox.queue.get(block)?.symbol_end(start).unwrap_or(u32::MAX);
     let end = chunk.range.end.min(start + room).min(symbol_end);
     let data = outbox.bytes(block, &(start..end))?;
-    let mut datagram = Vec::with_capacity(header.header_len() + data.len());
-    header.encode(data, &mut datagram);
+    let mut datagram = Vec::with_capacity(header_len + data.len());
+    header.encode_with(offset_len, data, &mut datagram);
     Some(Written { end, bytes: end - start, has_end: header.total.is_some(), datagram })
 }
 

@@ -40,9 +40,20 @@ pub struct Data {
 }
 
 impl Data {
-    /// Bytes of the header when encoded.
-    pub fn header_len(&self) -> usize {
-        1 + self.fields_len() + varint::len(self.offset.into())
+    /// Bytes of the header when encoded, with an offset of so many bytes.
+    pub fn header_len(&self, offset_len: usize) -> usize {
+        1 + self.fields_len() + offset_len
+    }
+
+    /// Bytes of the offset at least.
+    pub fn offset_len(&self) -> usize {
+        varint::len(self.offset.into())
+    }
+
+    /// Bytes of the longest offset of the block. With it, the headers of all its chunks have one length, and packets of
+    /// one size can leave in one go.
+    pub fn even_offset_len(&self) -> usize {
+        varint::len(self.offset.max(self.total.unwrap_or(0)).into())
     }
 
     /// Bytes of the fields of the block.
@@ -66,19 +77,24 @@ impl Data {
     /// Appends header and payload; nothing may follow in the same datagram. Without payload it announces the end of
     /// a block that grew: the offset is the length.
     pub fn encode(&self, payload: &[u8], out: &mut Vec<u8>) {
+        self.encode_with(self.offset_len(), payload, out);
+    }
+
+    /// The same with an offset of so many bytes (1, 2, 4 or 8), which may be more than it takes (RFC 9000 §16).
+    pub fn encode_with(&self, offset_len: usize, payload: &[u8], out: &mut Vec<u8>) {
         varint::write(out, TYPE_DATA | self.flags());
-        self.encode_fields(Some(self.offset), out);
+        self.encode_fields(Some(offset_len), out);
         out.extend_from_slice(payload);
     }
 
-    /// Appends the fields of the block, with the offset of a payload after the name of the block.
-    pub(super) fn encode_fields(&self, offset: Option<u32>, out: &mut Vec<u8>) {
+    /// Appends the fields of the block, with the offset of a payload after the name of the block, in so many bytes.
+    pub(super) fn encode_fields(&self, offset_len: Option<usize>, out: &mut Vec<u8>) {
         varint::write(out, self.block);
         if let Some(back) = self.previous {
             varint::write(out, back);
         }
-        if let Some(offset) = offset {
-            varint::write(out, offset.into());
+        if let Some(len) = offset_len {
+            varint::write_in(out, self.offset.into(), len);
         }
         varint::write(out, self.total.unwrap_or(0).into());
         varint::write(out, self.channel.into());

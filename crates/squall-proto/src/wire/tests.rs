@@ -274,6 +274,20 @@ fn stamps_wrap() {
 }
 
 #[test]
+fn the_headers_of_a_block_have_one_length_with_even_offsets() {
+    for total in [60u32, 8_333, 64_000, MAX_BLOCK] {
+        let chunk = |offset| Data { offset, total: Some(total), ..small_data() };
+        let written = [0, 50, total / 2, total - 1].map(|offset| {
+            let (data, mut datagram) = (chunk(offset), Vec::new());
+            data.encode_with(data.even_offset_len(), &[7], &mut datagram);
+            assert_eq!(decode(&datagram), Ok(vec![Item::Data(data, &[7])]));
+            datagram.len()
+        });
+        assert!(written.iter().all(|len| *len == written[0]), "{total}: {written:?}");
+    }
+}
+
+#[test]
 fn the_largest_header_is_as_long_as_reserved() {
     let data = Data {
         block: varint::MAX,
@@ -284,7 +298,7 @@ fn the_largest_header_is_as_long_as_reserved() {
         left: Some(u64::MAX),
         ..small_data()
     };
-    assert_eq!(data.header_len(), MAX_DATA_HEADER);
+    assert_eq!(data.header_len(data.offset_len()), MAX_DATA_HEADER);
     let repair = Repair { block: Data { offset: 0, ..data }, symbol_size: MAX_SYMBOL, index: 255 };
     assert_eq!(repair.header_len(), MAX_REPAIR_HEADER);
     assert_eq!(encode(&[Item::Repair(repair.clone(), &[0; 2048])]).len(), repair.header_len() + 2048);
@@ -462,9 +476,11 @@ proptest! {
     fn datagrams_round_trip((mut items, data) in any_datagram()) {
         if let Some((data, len)) = data {
             let mut alone = Vec::new();
-            data.encode(&PAYLOAD[..len], &mut alone);
-            prop_assert_eq!(alone.len(), data.header_len() + len);
-            prop_assert!(data.header_len() <= MAX_DATA_HEADER);
+            let even = data.even_offset_len();
+            data.encode_with(even, &PAYLOAD[..len], &mut alone);
+            prop_assert_eq!(alone.len(), data.header_len(even) + len);
+            prop_assert!(data.header_len(even) <= MAX_DATA_HEADER);
+            prop_assert_eq!(decode(&alone), Ok(vec![Item::Data(data.clone(), &PAYLOAD[..len])]));
             items.push(Item::Data(data, &PAYLOAD[..len]));
         }
         let datagram = encode(&items);
@@ -507,6 +523,7 @@ proptest! {
         left in prop::option::of(0..4_000_000u64),
     ) {
         let usual = Data { block, previous: None, channel, left, ..data };
-        prop_assert!(usual.header_len() <= 19, "{} bytes", usual.header_len());
+        let len = usual.header_len(usual.even_offset_len());
+        prop_assert!(len <= 19, "{len} bytes");
     }
 }

@@ -67,7 +67,7 @@ fn overhead() -> u64 {
         left: None,
         sent: Stamp::at(0),
     };
-    IP_AND_UDP + SHORT_HEADER + AEAD_TAG + FRAME + least.header_len() as u64
+    IP_AND_UDP + SHORT_HEADER + AEAD_TAG + FRAME + least.header_len(least.offset_len()) as u64
 }
 
 #[cfg(test)]
