@@ -75,8 +75,10 @@ msrv:
 
 # Licences, second versions, banned crates, advisories: deny.toml.
 deny:
-	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --workspace check; \
-	else echo "not run: deny: cargo install --locked cargo-deny"; fi
+	@if ! command -v cargo-deny >/dev/null; then echo "not run: deny: cargo install --locked cargo-deny"; exit; fi; \
+	$(CARGO) deny --workspace check bans licenses sources || exit 1; \
+	if $(CARGO) deny fetch db >/dev/null 2>&1; then $(CARGO) deny --workspace check advisories; \
+	else echo "not run: advisories: the database at github.com/RustSec/advisory-db cannot be reached"; fi
 
 # The contract tests with the lowest and the highest noq-proto of the range in Cargo.toml.
 noq-range:

@@ -1,5 +1,6 @@
 //! The `squall` program: media and files over all networks of a machine.
 
+#![forbid(unsafe_code)]
 // A line that cannot be written, for instance on a full disk, must not end the program.
 #![deny(clippy::print_stderr)]
 

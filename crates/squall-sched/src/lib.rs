@@ -27,6 +27,8 @@
 //! The [`schedulers`] are one file each, opening with its source. They are picked by name, with options,
 //! from a [`Registry`].
 
+#![forbid(unsafe_code)]
+
 pub mod allocation;
 mod block;
 mod budget;

@@ -9,6 +9,8 @@
 //! Times are microseconds by the caller's clock. Levels are in dBm and dB, the index and its marks in 0…1,
 //! losses are shares in 0…1.
 
+#![forbid(unsafe_code)]
+
 mod adapt;
 mod board;
 #[cfg(feature = "external")]

@@ -1,5 +1,7 @@
 //! What tests of several crates need; no part of the product. The program `interruptions` is what `make soak` watches a player with.
 
+#![forbid(unsafe_code)]
+
 pub mod browser;
 mod corpus;
 pub mod foreign;

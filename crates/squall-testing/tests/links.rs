@@ -82,7 +82,7 @@ fn documents_that_code_names_exist() {
 
 #[test]
 fn tests_that_documents_name_exist() {
-    let code = ["crates", "lab"].into_iter().flat_map(|folder| files(&root().join(folder)));
+    let code = ["crates", "lab", "bindings"].into_iter().flat_map(|folder| files(&root().join(folder)));
     let code = code.filter(|file| file.extension().is_some_and(|end| end == "rs"));
     let text: String = code.map(|file| fs::read_to_string(file).expect("can be read")).collect();
     let functions: BTreeSet<&str> =

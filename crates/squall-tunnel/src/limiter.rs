@@ -92,6 +92,31 @@ impl Throttle {
     }
 }
 
+/// Bounds how many lines a peer with the token can have logged: a number at once, then one per second.
+#[derive(Debug)]
+pub(crate) struct LogAllowance {
+    most: u64,
+    left: u64,
+    /// When the last line was added to those that are left.
+    refilled: Micros,
+}
+
+impl LogAllowance {
+    pub(crate) fn new(most: u64) -> Self {
+        Self { most, left: most, refilled: 0 }
+    }
+
+    /// Whether there may be another line.
+    pub(crate) fn take(&mut self, now: Micros) -> bool {
+        let seconds = now.saturating_sub(self.refilled) / 1_000_000;
+        self.refilled += seconds * 1_000_000;
+        self.left = self.most.min(self.left.saturating_add(seconds));
+        let is_left = self.left > 0;
+        self.left -= u64::from(is_left);
+        is_left
+    }
+}
+
 /// Wrong tokens per host and minute.
 #[derive(Debug, Default)]
 pub(crate) struct TokenFailures {
@@ -132,6 +157,17 @@ mod tests {
         assert!(!failures.count(host(1), WINDOW - 1));
         assert!(failures.count(host(2), 0));
         assert!(failures.count(host(1), WINDOW));
+    }
+
+    #[test]
+    fn a_peer_has_a_number_of_lines_and_then_one_per_second() {
+        let mut allowance = LogAllowance::new(4);
+        let taken = |allowance: &mut LogAllowance, now| (0..100).filter(|_| allowance.take(now)).count();
+        assert_eq!(taken(&mut allowance, 900_000), 4);
+        assert_eq!(taken(&mut allowance, 1_000_000), 1);
+        assert_eq!(taken(&mut allowance, 3_500_000), 2);
+        assert_eq!(taken(&mut allowance, 4_000_000), 1, "a part of a second is not lost");
+        assert_eq!(taken(&mut allowance, 100_000_000), 4);
     }
 
     #[test]

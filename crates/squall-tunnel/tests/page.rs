@@ -199,6 +199,33 @@ fn listeners_are_bounded_and_leave_the_status_its_connections() {
     });
 }
 
+/// As many connections as there may be, some silent and some that send a byte now and then, end after ten seconds.
+#[test]
+fn connections_that_ask_for_nothing_leave_their_places() {
+    within(async || {
+        let mut config = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
+        config.metrics = Some("127.0.0.1:0".parse().expect("is an address"));
+        let exit = Tunnel::start(config).await.expect("starts");
+        let address = exit.metrics().expect("is served");
+        blocking(move || {
+            let begin = Instant::now();
+            let mut slow: Vec<_> = (0..40).map(|_| connect(address, "GET /status HTTP/1.1\r\nX: ")).collect();
+            let trickle = std::thread::spawn(move || {
+                while begin.elapsed() < PATIENCE && !slow.is_empty() {
+                    std::thread::sleep(Duration::from_millis(500));
+                    // Those that the server has closed fail.
+                    slow.retain_mut(|one| one.write_all(b"x").is_ok());
+                }
+            });
+            assert!(get(address, "/status").contains("\"role\""));
+            drop(trickle);
+        })
+        .await;
+        assert_eq!(exit.status().task_failures, 0);
+        exit.stop().await;
+    });
+}
+
 /// The first line of an answer of the feed.
 fn ask_head(address: SocketAddr) -> String {
     let mut line = String::new();

@@ -389,7 +389,7 @@ impl ReorderBuffer {
         }
         let own = match self.rule.playout {
             Playout::Soon => held.arrived,
-            Playout::Steady => self.local(held.header.stamp).saturating_add(self.rule.delay),
+            Playout::Steady => self.entered(held, held.header.stamp).saturating_add(self.rule.delay),
         };
         own.max(self.waits_until(held))
     }
@@ -410,7 +410,7 @@ impl ReorderBuffer {
             }
             _ => last_missing,
         };
-        self.local(first_missing).saturating_add(self.rule.latency)
+        self.entered(held, first_missing).saturating_add(self.rule.latency)
     }
 
     /// Whether the session has reported that none of the missing frames will arrive.
@@ -418,7 +418,9 @@ impl ReorderBuffer {
         self.missed.range(..held.block_id).count() as u64 >= missing
     }
 
-    fn local(&self, stamp: Micros) -> Micros {
-        self.offset.local(stamp).unwrap_or(0)
+    /// When this frame, or one before it, entered at the other end, in local time: before it arrived here, whatever the
+    /// peer writes. The estimate of the offset may have changed since then.
+    fn entered(&self, held: &Held, stamp: Micros) -> Micros {
+        self.offset.local(stamp).unwrap_or(0).min(held.arrived)
     }
 }

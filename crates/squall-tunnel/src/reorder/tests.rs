@@ -51,6 +51,37 @@ fn take_whole(buffer: &mut ReorderBuffer, now: Micros, number: u64, block: &Byte
     take(buffer, now, part(number, block, 0..block.len()));
 }
 
+/// A frame of a peer that lies: with this stamp, and sent at once.
+fn lie(number: u64, stamp: Micros) -> Bytes {
+    let mut frame = Frame::new(stamp, 0);
+    frame.push(stamp, b"x");
+    frame.seal(stamp, number, 0)
+}
+
+/// The frame of the far future is held while the estimate of the offset that it gave is forgotten.
+#[test]
+fn no_stamp_of_a_peer_holds_a_frame_for_longer_than_the_latency() {
+    const MINUTE: Micros = 60_000_000;
+    const FUTURE: Micros = 1 << 47;
+    for playout in [Playout::Steady, Playout::Soon] {
+        let rule = Rule { latency: MINUTE, delay: MINUTE, ..rule(playout) };
+        let mut buffer = ReorderBuffer::new(rule);
+        let mut at = MINUTE;
+        take_whole(&mut buffer, at, 9, &lie(9, 0));
+        at += 29_000_000;
+        take_whole(&mut buffer, at, 2, &lie(2, FUTURE));
+        for number in [5, 6] {
+            at += 30_000_000;
+            take_whole(&mut buffer, at, number, &lie(number, 0));
+        }
+        let due = buffer.poll_timeout().expect("frames are held");
+        assert!(due <= at + MINUTE, "the first leaves {} s later", (due - at) / 1_000_000);
+        buffer.close();
+        let due = buffer.poll_timeout().expect("frames are held");
+        assert!(due <= at + MINUTE, "the first leaves {} s after the end", (due - at) / 1_000_000);
+    }
+}
+
 /// Arrives after so long, by the receiver's clock.
 fn arrive(buffer: &mut ReorderBuffer, number: u64, after: Micros) -> Micros {
     let now = AHEAD + number * FRAME + after;

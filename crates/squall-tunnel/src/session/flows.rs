@@ -16,6 +16,7 @@ use crate::{
     flow::{Flow, SessionSender, Uplink},
     frame::{self, FrameError, Record},
     journal::Kind,
+    limiter::LogAllowance,
     reorder::{Part, Ready, ReorderBuffer},
     shared::Shared,
 };
@@ -25,6 +26,9 @@ const RETRY_FOR: Micros = 50_000;
 
 /// Interval of the retries.
 const RETRY_INTERVAL: Micros = 1_000;
+
+/// Lines that a peer can have logged at once by what it offers and answers: two for each flow.
+const LINES: u64 = 2 * MAX_FLOWS as u64;
 
 /// The flows of a session, by channel.
 pub(super) struct SessionFlows {
@@ -42,6 +46,14 @@ pub(super) struct SessionFlows {
     one_way: Micros,
     /// The latest offers of the peer.
     their_offers: Vec<Offer>,
+    /// Lines that the peer may still have logged.
+    lines: LogAllowance,
+}
+
+/// How important a line is.
+enum Level {
+    Info,
+    Warning,
 }
 
 /// Puts out the blocks of a flow that arrive from the peer.
@@ -134,6 +146,7 @@ impl SessionFlows {
             receivers: BTreeMap::new(),
             one_way: 0,
             their_offers: Vec::new(),
+            lines: LogAllowance::new(LINES),
         }
     }
 
@@ -252,11 +265,12 @@ impl SessionFlows {
     }
 
     fn accept_offer(&mut self, shared: &Shared, offer: &Offer) -> Verdict {
-        let (peer, name, journal) = (&self.peer, &offer.name, &shared.journal);
+        let name = &offer.name;
         let config = shared.config();
         let is_here = |flow: &FlowConfig| !flow.is_in() && config.may_carry(self.entry.as_deref(), flow);
         let Some(flow) = shared.registry.get(name).filter(|flow| is_here(&flow.config())) else {
-            journal.warn(Kind::Flow, format!("flow '{name}' of {peer} is refused: it has no out end here"));
+            let words = format!("flow '{name}' of {} is refused: it has no out end here", self.peer);
+            self.log(shared, Level::Warning, words);
             return Verdict::Unknown;
         };
         let before = flow.carrier();
@@ -269,7 +283,8 @@ impl SessionFlows {
             return Verdict::Taken;
         }
         if before.is_some_and(|before| before != self.sender.id) {
-            journal.warn(Kind::Flow, format!("flow '{name}' moves to {peer} from another tunnel"));
+            let words = format!("flow '{name}' moves to {} from another tunnel", self.peer);
+            self.log(shared, Level::Warning, words);
             shared.registry.announce();
         }
         let their_latency = Duration::from_micros(offer.latency).min(MAX_LATENCY);
@@ -279,7 +294,8 @@ impl SessionFlows {
                 receiver.buffer.set_rule(flow.rule(their_latency));
             }
             None => {
-                journal.info(Kind::Flow, format!("flow '{name}' from {peer} goes {}", flow.config().end));
+                let words = format!("flow '{name}' from {} goes {}", self.peer, flow.config().end);
+                self.log(shared, Level::Info, words);
                 self.open(offer.channel, flow, their_latency, true);
             }
         }
@@ -289,11 +305,14 @@ impl SessionFlows {
     /// The peer accepts or refuses the flows that enter here.
     pub(super) fn on_verdicts(&mut self, shared: &Shared, verdicts: &[(u16, Verdict)]) {
         for (channel, verdict) in verdicts {
-            let Some((name, _)) = self.offered.iter().find(|(_, one)| *one == channel) else { continue };
-            let Some(flow) = shared.registry.get(name).filter(|flow| flow.config().is_in()) else { continue };
+            let offered = self.offered.iter().find(|(_, one)| *one == channel);
+            let Some(name) = offered.map(|(name, _)| name.clone()) else { continue };
+            let Some(flow) = shared.registry.get(&name).filter(|flow| flow.config().is_in()) else {
+                continue;
+            };
             if *verdict != Verdict::Accepted {
                 let words = format!("flow '{name}': {} {}", self.peer, verdict.words());
-                shared.journal.warn(Kind::Flow, words);
+                self.log(shared, Level::Warning, words);
                 flow.detach(self.sender.id);
                 // If the peer accepts it later, both ends start from the beginning.
                 self.sender.forget(*channel);
@@ -306,7 +325,17 @@ impl SessionFlows {
             // Fails if a later session carries it.
             let attached = flow.attach(Uplink { sender: self.sender.clone(), channel: *channel });
             if attached && before != Some(self.sender.id) {
-                shared.journal.info(Kind::Flow, format!("flow '{name}' goes to {}", self.peer));
+                self.log(shared, Level::Info, format!("flow '{name}' goes to {}", self.peer));
+            }
+        }
+    }
+
+    /// Logs what the peer brought about, as long as it has lines left.
+    fn log(&mut self, shared: &Shared, level: Level, words: String) {
+        if self.lines.take(shared.clock.now()) {
+            match level {
+                Level::Info => shared.journal.info(Kind::Flow, words),
+                Level::Warning => shared.journal.warn(Kind::Flow, words),
             }
         }
     }

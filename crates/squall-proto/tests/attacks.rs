@@ -1,0 +1,373 @@
+//! What somebody beside the path, or on it, or a peer, can do to a session: in virtual time, packet by packet.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::BytesMut;
+use noq_proto::{DatagramEvent, FourTuple, PathStatus, crypto::rustls::QuicClientConfig};
+use rustls::RootCertStore;
+use squall_proto::{
+    ALPN, Block, ClientTls, Config, Endpoint, Event, Limits, NetPath, ServerTls, SessionId, Target,
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+};
+
+/// Time of a packet on its way, and the step of the clock.
+const WAY: Duration = Duration::from_millis(2);
+
+const fn address(last: u8, port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 9, 9, last)), port)
+}
+
+const SERVER: SocketAddr = address(9, 4433);
+const CLIENT: SocketAddr = address(1, 7);
+/// Sends nothing.
+const VICTIM: SocketAddr = address(2, 53);
+
+fn server_config() -> Config {
+    let limits = Limits { handshakes: 8, handshakes_per_host: 8, sessions: 8, ..Limits::default() };
+    Config { limits, announce_timeout: Duration::from_secs(5), ..Config::default() }
+}
+
+fn identity() -> (ServerTls, CertificateDer<'static>) {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).expect("is made");
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let certificate = made.cert.der().clone();
+    (ServerTls::new(vec![certificate.clone()], key).expect("belong together"), certificate)
+}
+
+type Packet = (SocketAddr, SocketAddr, Vec<u8>);
+
+/// A server and a client, and packets between them.
+struct World {
+    now: Instant,
+    tls: ServerTls,
+    server: Endpoint,
+    client: Endpoint,
+    id: SessionId,
+    wire: Vec<Packet>,
+    /// Every packet that the server received, with its source, and those that it sent.
+    to_server: Vec<(SocketAddr, Vec<u8>)>,
+    sent: Vec<(SocketAddr, usize)>,
+    /// Sessions of the server.
+    announced: Vec<SessionId>,
+    received: usize,
+}
+
+impl World {
+    fn new() -> Self {
+        let (now, (tls, certificate)) = (Instant::now(), identity());
+        let server = Endpoint::new(server_config(), Some(&tls), Some([1; 32]), now);
+        let mut client = Endpoint::new(Config::default(), None, Some([2; 32]), now);
+        let target = Target {
+            tls: ClientTls::with_roots(&[certificate]).expect("is usable"),
+            server_name: "localhost".into(),
+            interfaces: vec![vec![NetPath { local: CLIENT.ip(), remote: SERVER }]],
+        };
+        let id = client.connect(now, target).expect("has a path");
+        let (wire, to_server, sent, announced) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { now, tls, server, client, id, wire, to_server, sent, announced, received: 0 }
+    }
+
+    /// The packets on the way, which `change` may change, arrive; then both ends act.
+    fn step(&mut self, change: &mut dyn FnMut(&mut Vec<Packet>)) {
+        self.now += WAY;
+        let now = self.now;
+        change(&mut self.wire);
+        for (from, to, data) in std::mem::take(&mut self.wire) {
+            if to == SERVER {
+                let net = NetPath { local: SERVER.ip(), remote: from };
+                self.server.handle(now, net, None, BytesMut::from(&data[..]));
+                self.to_server.push((from, data));
+            } else if to == CLIENT {
+                let net = NetPath { local: CLIENT.ip(), remote: from };
+                self.client.handle(now, net, None, BytesMut::from(&data[..]));
+            }
+        }
+        for (at, end) in [(SERVER, &mut self.server), (CLIENT, &mut self.client)] {
+            if end.poll_timeout().is_some_and(|due| due <= now) {
+                end.handle_timeout(now);
+            }
+            let mut buf = Vec::new();
+            while let Some(out) = end.poll_transmit(now, 1, &mut buf) {
+                if at == SERVER {
+                    self.sent.push((out.path.remote, out.size));
+                }
+                self.wire.push((at, out.path.remote, buf[..out.size].to_vec()));
+                buf.clear();
+            }
+            while let Some(id) = end.poll_ready() {
+                while let Some(event) = end.poll_event(id) {
+                    match event {
+                        Event::Connected if at == SERVER => self.announced.push(id),
+                        Event::Received(block) => self.received += block.data.len(),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, time: Duration, mut change: impl FnMut(&mut Vec<Packet>)) {
+        let end = self.now + time;
+        while self.now < end {
+            self.step(&mut change);
+        }
+    }
+
+    /// With a session that is up.
+    fn connected() -> Self {
+        let mut world = Self::new();
+        world.run(Duration::from_millis(100), |_| {});
+        assert_eq!(world.announced.len(), 1);
+        world
+    }
+
+    /// The server hands over 30 kB each 10 ms, for a second.
+    fn stream(&mut self, mut change: impl FnMut(&mut Vec<Packet>)) {
+        for _ in 0..100 {
+            let now = self.now;
+            if let Some(session) = self.server.session(self.announced[0]) {
+                let _ = session.send(now, Block::new(vec![7; 30_000]).deadline(Duration::from_millis(500)));
+            }
+            self.run(Duration::from_millis(10), &mut change);
+        }
+    }
+
+    /// Bytes that the server received from there, and sent to there.
+    fn exchanged(&self, with: SocketAddr) -> (usize, usize) {
+        let from = self.to_server.iter().filter(|(from, _)| *from == with).map(|(_, data)| data.len()).sum();
+        (from, self.sent.iter().filter(|(to, _)| *to == with).map(|(_, size)| size).sum())
+    }
+}
+
+#[test]
+fn an_address_that_is_not_its_senders_is_sent_three_times_as_much_at_most() {
+    let mut world = World::new();
+    world.run(Duration::from_secs(40), |wire| {
+        wire.retain(|(_, to, _)| *to == SERVER);
+        wire.iter_mut().for_each(|(from, ..)| *from = VICTIM);
+    });
+    let (received, sent) = world.exchanged(VICTIM);
+    assert!(received > 1_200 && sent > 1_200, "{received} and {sent} bytes");
+    assert!(sent <= 3 * received, "{sent} bytes for {received}");
+    // A single packet, of which the server repeats its answer.
+    let mut world = World::new();
+    let mut taken = 0;
+    world.run(Duration::from_secs(40), |wire| {
+        wire.retain(|(_, to, _)| *to == SERVER && taken == 0);
+        taken += wire.len();
+        wire.iter_mut().for_each(|(from, ..)| *from = VICTIM);
+    });
+    let (received, sent) = world.exchanged(VICTIM);
+    assert!(received >= 1_200 && sent <= 3 * received, "{sent} bytes for {received}");
+    assert!(world.server.is_empty(), "it is forgotten");
+}
+
+/// Somebody on the path gives some packets of the client the address of somebody else (RFC 9000 §9.3.1).
+#[test]
+fn a_session_does_not_move_to_an_address_that_does_not_answer() {
+    let mut world = World::connected();
+    let mut count = 0;
+    world.stream(|wire| {
+        for (from, to, _) in wire.iter_mut() {
+            count += usize::from(*to == SERVER);
+            if *to == SERVER && count % 10 == 9 {
+                *from = VICTIM;
+            }
+        }
+    });
+    // noq starts to count again with every change of the address, and lets a packet leave as soon as one byte may.
+    let moves = world.to_server.iter().filter(|(from, _)| *from == VICTIM).count();
+    let (_, sent) = world.exchanged(VICTIM);
+    assert!(moves > 10, "it was moved {moves} times");
+    assert!(sent <= moves * 2 * 1_452, "{sent} bytes for {moves} packets");
+    // Nothing else moves: the session goes on where it was.
+    let before = world.received;
+    world.stream(|_| {});
+    assert!(world.received > before + 1_000_000, "{} bytes", world.received - before);
+    assert!(!world.server.session(world.announced[0]).expect("is up").is_closed());
+}
+
+/// All packets of the client, from the first second on, come from the victim.
+#[test]
+fn a_flood_is_not_turned_to_an_address_that_does_not_answer() {
+    let mut world = World::connected();
+    world.stream(|wire| {
+        for (from, to, _) in wire.iter_mut().filter(|(_, to, _)| *to == SERVER) {
+            let _ = to;
+            *from = VICTIM;
+        }
+    });
+    let (received, sent) = world.exchanged(VICTIM);
+    assert!(sent <= 3 * received, "{sent} bytes for {received}");
+}
+
+#[test]
+fn a_forged_stateless_reset_ends_nothing() {
+    let mut world = World::connected();
+    let mut state = 1_u64;
+    world.stream(|wire| {
+        let mut forged = Vec::new();
+        for (from, to, data) in wire.iter().filter(|(.., data)| data.len() > 40) {
+            // The connection id is known on the path, the token is not.
+            let mut packet = data.clone();
+            packet.truncate(64);
+            for byte in packet.iter_mut().skip(9) {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                *byte = (state >> 33) as u8;
+            }
+            forged.push((*from, *to, packet));
+        }
+        wire.extend(forged);
+    });
+    assert!(world.received > 1_000_000, "{} bytes", world.received);
+    assert!(!world.server.session(world.announced[0]).expect("is up").is_closed());
+    assert!(!world.client.session(world.id).expect("is up").is_closed());
+}
+
+#[test]
+fn a_recorded_session_opens_no_other() {
+    for restarted in [false, true] {
+        let mut world = World::connected();
+        let now = world.now;
+        let session = world.client.session(world.id).expect("is up");
+        session.send(now, Block::new(vec![7; 30_000])).expect("there is room");
+        world.run(Duration::from_millis(200), |_| {});
+        assert_eq!(world.received, 30_000);
+        world.client.session(world.id).expect("is up").close(world.now, 0, "");
+        world.run(Duration::from_secs(5), |_| {});
+        assert!(world.server.is_empty());
+        let recorded = std::mem::take(&mut world.to_server);
+        if restarted {
+            world.server = Endpoint::new(server_config(), Some(&world.tls), Some([3; 32]), world.now);
+        }
+        for from in [CLIENT, VICTIM] {
+            for (_, data) in &recorded {
+                world.wire.push((from, SERVER, data.clone()));
+                world.run(WAY, |_| {});
+            }
+        }
+        world.run(Duration::from_secs(10), |_| {});
+        assert_eq!((world.announced.len(), world.received), (1, 30_000));
+        assert!(world.server.is_empty(), "the handshake without an end is forgotten");
+        let (received, sent) = world.exchanged(VICTIM);
+        assert!(sent <= 3 * received, "{sent} bytes for {received}");
+    }
+}
+
+/// A client of QUIC that is not Squall's.
+struct Foreign {
+    endpoint: noq_proto::Endpoint,
+    handle: noq_proto::ConnectionHandle,
+    connection: noq_proto::Connection,
+}
+
+impl Foreign {
+    fn new(now: Instant, config: noq_proto::ClientConfig) -> Self {
+        let mut endpoint = noq_proto::Endpoint::new(Arc::default(), None, true);
+        let (handle, connection) = endpoint.connect(now, config, SERVER, "localhost").expect("is valid");
+        Self { endpoint, handle, connection }
+    }
+
+    fn config(certificate: CertificateDer<'static>) -> noq_proto::ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate).expect("is usable");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider);
+        let tls = tls.with_protocol_versions(&[&rustls::version::TLS13]).expect("is supported");
+        let mut tls = tls.with_root_certificates(roots).with_no_client_auth();
+        tls.alpn_protocols = vec![ALPN.to_vec()];
+        tls.enable_early_data = true;
+        let mut config =
+            noq_proto::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).expect("is usable")));
+        let mut transport = noq_proto::TransportConfig::default();
+        transport.max_concurrent_multipath_paths(64);
+        config.transport_config(Arc::new(transport));
+        config
+    }
+
+    fn run(&mut self, now: &mut Instant, time: Duration, server: &mut Endpoint) {
+        let end = *now + time;
+        while *now < end {
+            *now += WAY;
+            self.step(*now, server);
+        }
+    }
+
+    fn step(&mut self, now: Instant, server: &mut Endpoint) {
+        if self.connection.poll_timeout().is_some_and(|at| at <= now) {
+            self.connection.handle_timeout(now);
+        }
+        while let Some(event) = self.connection.poll_endpoint_events() {
+            if let Some(answer) = self.endpoint.handle_event(self.handle, event) {
+                self.connection.handle_event(answer);
+            }
+        }
+        while self.connection.poll().is_some() {}
+        let mut buf = Vec::new();
+        while let Some(out) = self.connection.poll_transmit(now, 1.try_into().expect("is 1"), &mut buf) {
+            let from = SocketAddr::new(out.src_ip.unwrap_or(CLIENT.ip()), CLIENT.port());
+            let net = NetPath { local: SERVER.ip(), remote: from };
+            server.handle(now, net, None, BytesMut::from(&buf[..out.size]));
+            buf.clear();
+        }
+        if server.poll_timeout().is_some_and(|at| at <= now) {
+            server.handle_timeout(now);
+        }
+        while let Some(out) = server.poll_transmit(now, 1, &mut buf) {
+            let path = FourTuple::new(SERVER, Some(out.path.remote.ip()));
+            let (data, mut reply) = (BytesMut::from(&buf[..out.size]), Vec::new());
+            let event = self.endpoint.handle(now, path, None, data, &mut reply);
+            if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
+                self.connection.handle_event(event);
+            }
+            buf.clear();
+        }
+    }
+
+    fn say_hello(&mut self) {
+        let id = self.connection.streams().open(noq_proto::Dir::Uni).expect("one is allowed");
+        let mut stream = self.connection.send_stream(id);
+        stream.write(&[1, 0x40, 0x40, 1]).expect("there is room");
+        stream.finish().expect("is open");
+    }
+}
+
+/// Data of a handshake that is not over could be replayed (RFC 8446 §8); a client that wants to send some has no ticket.
+#[test]
+fn there_is_no_data_before_the_handshake() {
+    let (mut now, (tls, certificate)) = (Instant::now(), identity());
+    let mut server = Endpoint::new(server_config(), Some(&tls), Some([1; 32]), now);
+    let config = Foreign::config(certificate);
+    for _ in 0..2 {
+        let mut foreign = Foreign::new(now, config.clone());
+        assert!(!foreign.connection.has_0rtt());
+        foreign.run(&mut now, Duration::from_millis(200), &mut server);
+        assert!(!foreign.connection.is_handshaking() && !foreign.connection.is_closed());
+    }
+}
+
+#[test]
+fn a_peer_has_as_many_paths_as_allowed_and_no_more() {
+    let (mut now, (tls, certificate)) = (Instant::now(), identity());
+    let mut server = Endpoint::new(server_config(), Some(&tls), Some([1; 32]), now);
+    let mut foreign = Foreign::new(now, Foreign::config(certificate));
+    foreign.run(&mut now, Duration::from_millis(100), &mut server);
+    foreign.say_hello();
+    foreign.run(&mut now, Duration::from_millis(100), &mut server);
+    let id = server.sessions().next().expect("is up");
+    let mut opened = 0;
+    for n in 0..60 {
+        let local = IpAddr::V4(Ipv4Addr::new(10, 8, n, 1));
+        let path = FourTuple::new(SERVER, Some(local));
+        opened += usize::from(foreign.connection.open_path(path, PathStatus::Available, now).is_ok());
+        foreign.run(&mut now, Duration::from_millis(50), &mut server);
+        while server.poll_event(id).is_some() {}
+        let paths = server.session(id).expect("is up").path_stats().len();
+        assert!(paths <= Limits::default().paths, "{paths} paths");
+    }
+    assert!(opened >= 4, "{opened} paths");
+}
