@@ -1,11 +1,12 @@
-//! The task of an endpoint: sockets on one side, the core on the other.
+//! The task of a worker: sockets on one side, the core on the other.
 //!
-//! One task for all sockets and sessions. Handles change the core under its lock and wake this task;
+//! One task for all sockets and sessions of the worker. Handles change the core under its lock and wake this task;
 //! packets therefore never cross a channel. Each turn receives a batch, drives the core by the loop of
 //! [`squall_proto::drive`], and notifies sessions; the lock is not held while packets are received.
 
 use std::{
     future::Future,
+    net::{IpAddr, SocketAddr},
     ops::Range,
     pin::Pin,
     sync::Arc,
@@ -27,6 +28,7 @@ use crate::{
     sockets::Sockets,
     timer::Timer,
     watch::{InterfaceWatch, Look},
+    workers::{Handed, Worker},
 };
 
 /// Turns after which other tasks of the runtime get theirs.
@@ -39,7 +41,7 @@ const MAX_TRANSMITS: usize = 16;
 /// acknowledging them at once would add milliseconds to the round trip, and have the peer burst.
 const MAX_UNANSWERED: usize = 64;
 
-/// Drives an endpoint until nothing is left of it.
+/// Drives a worker until nothing is left of it.
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     sockets: Sockets,
@@ -48,6 +50,8 @@ pub(crate) struct Driver {
     /// While there is a session that this side started.
     watch: Option<InterfaceWatch>,
     buffers: ReceiveBuffers,
+    /// Packets for other workers, with those.
+    astray: Vec<(usize, Handed)>,
     out: Vec<u8>,
     timer: Timer,
 }
@@ -56,7 +60,8 @@ impl Driver {
     /// Must be called within a runtime.
     pub(crate) fn new(shared: Arc<Shared>, sockets: Sockets) -> Self {
         let (buffers, timer) = (ReceiveBuffers::new(), Timer::new());
-        Self { shared, sockets, managers: Vec::new(), watch: None, buffers, out: Vec::new(), timer }
+        let (managers, astray, out) = (Vec::new(), Vec::new(), Vec::new());
+        Self { shared, sockets, managers, watch: None, buffers, astray, out, timer }
     }
 
     /// Executes a request of a handle.
@@ -119,6 +124,7 @@ impl Driver {
                     Some(Received { index, entries: first..entry, rest: BytesMut::new() }),
                     |turn| drive::take_in(turn),
                 );
+                self.shared.worker.hand_over(&mut self.astray);
                 if packets >= MAX_UNANSWERED {
                     self.transmit(cx);
                 }
@@ -151,14 +157,25 @@ impl Driver {
         received: Option<Received>,
         drive: impl FnOnce(&mut Turn<'_, '_>) -> bool,
     ) -> bool {
-        let Self { shared, sockets, buffers, .. } = self;
-        drive(&mut Turn { core: &mut shared.lock(), sockets, buffers, cx: Some(cx), received })
+        let Self { shared, sockets, buffers, astray, .. } = self;
+        let worker = &shared.worker;
+        drive(&mut Turn {
+            core: &mut shared.lock(),
+            worker,
+            sockets,
+            buffers,
+            astray,
+            cx: Some(cx),
+            received,
+        })
     }
 
     /// Sends the last packets, until the kernel accepts no more.
     fn send_last(&mut self, core: &mut Core) {
-        let Self { sockets, buffers, out, .. } = self;
-        drive::send_out(&mut Turn { core, sockets, buffers, cx: None, received: None }, MAX_TRANSMITS, out);
+        let Self { shared, sockets, buffers, astray, out, .. } = self;
+        let worker = &shared.worker;
+        let mut turn = Turn { core, worker, sockets, buffers, astray, cx: None, received: None };
+        drive::send_out(&mut turn, MAX_TRANSMITS, out);
     }
 }
 
@@ -174,11 +191,21 @@ struct Received {
 /// The core and the sockets, in one turn.
 struct Turn<'a, 'c> {
     core: &'a mut Core,
+    worker: &'a Worker,
     sockets: &'a mut Sockets,
     buffers: &'a ReceiveBuffers,
+    astray: &'a mut Vec<(usize, Handed)>,
     /// `None` when nothing waits for the sockets any more.
     cx: Option<&'a mut Context<'c>>,
     received: Option<Received>,
+}
+
+impl Turn<'_, '_> {
+    /// The path of a packet that arrived on a socket.
+    fn path(&mut self, socket: usize, remote: SocketAddr, sent_to: Option<IpAddr>) -> NetPath {
+        let (socket, local) = self.sockets.at(socket);
+        NetPath { local: self.core.routes.name(socket.key, local, sent_to), remote }
+    }
 }
 
 impl Io for Turn<'_, '_> {
@@ -191,17 +218,27 @@ impl Io for Turn<'_, '_> {
     }
 
     fn receive(&mut self) -> Option<Datagram> {
-        let Received { index, entries, rest } = self.received.as_mut()?;
-        while rest.is_empty() {
-            let entry = entries.next()?;
-            *rest = BytesMut::from(self.buffers.message(entry).1);
+        if let Some(Handed { socket, remote, sent_to, ecn, data }) = self.core.handed.pop_front() {
+            return Some(Datagram { path: self.path(socket, remote, sent_to), ecn, data });
         }
-        let (meta, _) = self.buffers.message(entries.start - 1);
-        let (socket, local) = self.sockets.at(*index);
-        let name = self.core.routes.name(socket.key, local, meta.dst_ip);
-        let data = rest.split_to(meta.stride.clamp(1, rest.len()));
-        let ecn = meta.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
-        Some(Datagram { path: NetPath { local: name, remote: meta.addr }, ecn, data })
+        loop {
+            let Received { index, entries, rest } = self.received.as_mut()?;
+            while rest.is_empty() {
+                let entry = entries.next()?;
+                *rest = BytesMut::from(self.buffers.message(entry).1);
+            }
+            let (meta, _) = self.buffers.message(entries.start - 1);
+            let data = rest.split_to(meta.stride.clamp(1, rest.len()));
+            let (socket, remote, sent_to) = (*index, meta.addr, meta.dst_ip);
+            let ecn = meta.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
+            match self.worker.other_for(socket, &data) {
+                Some(other) => {
+                    self.core.handed_over += 1;
+                    self.astray.push((other, Handed { socket, remote, sent_to, ecn, data }));
+                }
+                None => return Some(Datagram { path: self.path(socket, remote, sent_to), ecn, data }),
+            }
+        }
     }
 
     fn read_radios(&mut self) {
