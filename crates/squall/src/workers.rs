@@ -68,7 +68,7 @@ pub(crate) struct Handed {
 }
 
 impl Group {
-    /// The workers, one for each of these endpoints, which listen on so many addresses.
+    /// The workers, one for each of these endpoints, which listen on this number of addresses.
     pub(crate) fn new(
         endpoints: Vec<squall_proto::Endpoint>,
         listening: usize,

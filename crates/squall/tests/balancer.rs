@@ -26,7 +26,7 @@ const WORKERS: usize = 3;
 const SESSIONS: usize = 8;
 const PATHS: usize = 2;
 
-/// What a load balancer knows: the format of the ids, and the servers.
+/// What a load balancer has: the format of the ids, and the servers.
 struct Table {
     format: QuicLb,
     servers: HashMap<ServerId, SocketAddr>,
@@ -140,5 +140,5 @@ fn sessions_stay_where_they_are_behind_encrypted_ids() {
 #[test]
 #[ignore = "takes longer than a test may"]
 fn ten_thousand_rebindings() {
-    within(async || shuffle(KEY, 10_000).await);
+    (0..10).for_each(|_| within(async || shuffle(KEY, 1000).await));
 }
