@@ -138,7 +138,7 @@ fn sessions_stay_where_they_are_behind_encrypted_ids() {
 }
 
 #[test]
-#[ignore = "takes longer than a test may"]
+#[ignore = "takes 20 s and more"]
 fn ten_thousand_rebindings() {
     (0..10).for_each(|_| within(async || shuffle(KEY, 1000).await));
 }
