@@ -10,7 +10,10 @@ use std::{
 use squall_sched::{MAX_BLOCK, MAX_PATHS, Scheduler, StreamScheduler, schedulers::squall::Squall};
 use squall_signal::WatermarkConfig;
 
-use crate::congestion::{SalsifyConfig, SqpConfig, SteadyConfig};
+use crate::{
+    congestion::{SalsifyConfig, SqpConfig, SteadyConfig},
+    quic_lb::QuicLbServer,
+};
 
 /// A pair of addresses that packets run between.
 ///
@@ -124,6 +127,12 @@ pub struct Config {
     pub expire: bool,
     /// Bounds of memory and counts.
     pub limits: Limits,
+    /// Tasks that an endpoint of the `squall` crate divides its sessions among, each of which keeps one core busy at most: 1
+    /// to [`MAX_WORKERS`](crate::MAX_WORKERS). A session lives on one of them. Listening with several needs Linux; elsewhere
+    /// there is one whatever the number. See `docs/scaling.md`. Default: 1.
+    pub workers: usize,
+    /// Has the connection ids of a server name it, for load balancers; see [`quic_lb`](crate::quic_lb). Default: not.
+    pub quic_lb: Option<QuicLbServer>,
     /// A session that receives nothing for this long is over. Default: 30 s.
     pub idle_timeout: Duration,
     /// A path that is silent for this long, or is opened and does not come up, is closed; a client reopens
@@ -186,6 +195,8 @@ impl Default for Config {
             all_reliable: false,
             expire: true,
             limits: Limits::default(),
+            workers: 1,
+            quic_lb: None,
             idle_timeout: Duration::from_secs(30),
             path_idle_timeout: Duration::from_secs(30),
             keep_alive: Duration::from_secs(5),

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     net::{IpAddr, SocketAddr},
+    sync::Arc,
     time::Instant,
 };
 
@@ -12,7 +13,9 @@ use crate::{
     AdmissionStats, CloseReason, Config, ConnectError, Event, NetPath, ServerTls, Session, Target,
     newcomers::{Newcomers, Standing},
     race::Attempt,
-    steering::{Ecn, Handle, Incoming, Listener, Transmit},
+    steering::{Ecn, Handle, Incoming, Listener, Server, Transmit},
+    tally::{SessionPlace, Tally},
+    worker::{MAX_WORKERS, Worker},
 };
 
 /// A session of an endpoint.
@@ -37,8 +40,13 @@ pub struct Endpoint {
     ready: BTreeSet<u64>,
     /// Packets that the endpoint itself answers with.
     replies: VecDeque<(Transmit, Vec<u8>)>,
+    max_replies: usize,
     /// Connections that have not announced themselves.
     newcomers: Newcomers,
+    /// What all workers have.
+    tally: Arc<Tally>,
+    /// See [`Self::unknown_packets`].
+    unknown: u64,
     /// What became of attempts that failed.
     failed: VecDeque<(u64, CloseReason)>,
 }
@@ -66,7 +74,7 @@ impl Handles {
     }
 }
 
-/// Replies that wait at most; a flood of garbage gets no more answers.
+/// Replies of all workers that wait at most; a flood of garbage gets no more answers.
 const MAX_REPLIES: usize = 256;
 
 /// Code with which a session is closed whose peer did not announce itself in time.
@@ -85,9 +93,47 @@ impl Endpoint {
     /// An endpoint. With `tls` it accepts sessions. `seed` makes everything but the cryptography
     /// reproducible. `epoch` is what session time counts from.
     pub fn new(config: Config, tls: Option<&ServerTls>, seed: Option<[u8; 32]>, epoch: Instant) -> Self {
+        let server = tls.map(|tls| Server::new(&config, tls, seed));
+        Self::worker(config, server, seed, epoch, Worker::ALONE, Arc::default())
+    }
+
+    /// Several endpoints behind the same addresses, each for a task of its own; [`worker_of`](crate::worker_of) says which
+    /// of them a datagram is for. They have the same keys, and [`Config::limits`] hold for all of them together. There are
+    /// `count` of them, at least 1 and at most [`MAX_WORKERS`]; the rest is as for [`Self::new`].
+    pub fn workers(
+        config: &Config,
+        tls: Option<&ServerTls>,
+        seed: Option<[u8; 32]>,
+        epoch: Instant,
+        count: usize,
+    ) -> Vec<Self> {
+        let count = count.clamp(1, MAX_WORKERS);
+        let (server, tally) = (tls.map(|tls| Server::new(config, tls, seed)), Arc::<Tally>::default());
+        let one = |index: usize| {
+            let seed = seed.map(|mut seed| {
+                seed[0] ^= index as u8;
+                seed
+            });
+            let worker = Worker { index, count };
+            Self::worker(config.clone(), server.clone(), seed, epoch, worker, tally.clone())
+        };
+        (0..count).map(one).collect()
+    }
+
+    fn worker(
+        config: Config,
+        server: Option<Server>,
+        seed: Option<[u8; 32]>,
+        epoch: Instant,
+        worker: Worker,
+        tally: Arc<Tally>,
+    ) -> Self {
         Self {
-            listener: Listener::new(&config, tls, seed),
-            newcomers: Newcomers::new(config.limits, config.announce_timeout),
+            listener: Listener::new(&config, server, seed, worker),
+            newcomers: Newcomers::new(config.limits, config.announce_timeout, tally.clone()),
+            tally,
+            max_replies: worker.share(MAX_REPLIES),
+            unknown: 0,
             config,
             epoch,
             sessions: BTreeMap::new(),
@@ -124,14 +170,11 @@ impl Endpoint {
 
     /// Takes in a UDP datagram.
     pub fn handle(&mut self, now: Instant, net: NetPath, ecn: Option<Ecn>, data: BytesMut) {
-        let (sessions, newcomers) = (&self.sessions, &mut self.newcomers);
+        let newcomers = &mut self.newcomers;
         let accept = self.config.accept.as_ref();
-        let admit = |proven| {
-            if accept.is_some_and(|accepts| !accepts(net.remote)) {
-                return newcomers.ignore();
-            }
-            let open = sessions.values().filter(|s| s.is_announced() && !s.is_closed()).count();
-            newcomers.admit(proven, open, sessions.len() - open, |key| standing(sessions, key))
+        let admit = |proven| match accept {
+            Some(accepts) if !accepts(net.remote) => newcomers.ignore(),
+            _ => newcomers.admit(proven),
         };
         let mut buf = Vec::new();
         match self.listener.receive(now, net, ecn, data, admit, &mut buf) {
@@ -145,19 +188,27 @@ impl Endpoint {
             Incoming::New(conn, proven) => {
                 let key = self.new_key();
                 self.by_handle.insert(conn.handle(), key);
-                let session = Session::new(&self.config, self.epoch, now, *conn, false);
+                let place = SessionPlace::new(&self.tally, !proven);
+                let session = Session::new(&self.config, self.epoch, now, *conn, false, place);
                 self.sessions.insert(key, session);
-                self.newcomers.enter(now, key, net.remote.ip(), proven);
+                self.newcomers.enter(now, key, net.remote.ip());
                 self.after(now, key);
                 while let Some(key) = self.newcomers.displace(|key| standing(&self.sessions, key)) {
                     self.forget(key);
                 }
             }
-            Incoming::Reply(transmit) if self.replies.len() < MAX_REPLIES => {
-                buf.truncate(transmit.size);
-                self.replies.push_back((transmit, buf));
+            Incoming::Refused(reply) => self.reply(reply, buf),
+            Incoming::Unknown(reply) => {
+                self.unknown += 1;
+                self.reply(reply, buf);
             }
-            Incoming::Reply(_) | Incoming::Nothing => {}
+        }
+    }
+
+    fn reply(&mut self, reply: Option<Transmit>, mut packet: Vec<u8>) {
+        if let Some(transmit) = reply.filter(|_| self.replies.len() < self.max_replies) {
+            packet.truncate(transmit.size);
+            self.replies.push_back((transmit, packet));
         }
     }
 
@@ -287,6 +338,12 @@ impl Endpoint {
         self.newcomers.stats()
     }
 
+    /// Datagrams that belonged to no connection and began none: garbage, late packets of a session that is over, and packets
+    /// that a load balancer sent to the wrong server.
+    pub fn unknown_packets(&self) -> u64 {
+        self.unknown
+    }
+
     /// Whether nothing is left: no session, no attempt, no close under way.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty() && self.attempts.is_empty()
@@ -301,6 +358,7 @@ impl Endpoint {
     fn after(&mut self, now: Instant, key: u64) {
         if let Some(session) = self.sessions.get_mut(&key) {
             session.conn_mut().exchange(&mut self.listener.inner);
+            session.update_place();
             if session.is_announced() {
                 self.newcomers.leave(key);
             }
@@ -314,6 +372,7 @@ impl Endpoint {
     fn settle(&mut self, now: Instant, key: u64) {
         let Some(session) = self.sessions.get_mut(&key) else { return };
         session.conn_mut().exchange(&mut self.listener.inner);
+        session.update_place();
         if session.is_drained() {
             if let Some(old) = self.timer_of.remove(&key) {
                 self.timers.remove(&(old, key));
@@ -382,7 +441,8 @@ impl Endpoint {
             let conn = self.listener.connect(now, &target.tls, &target.server_name, net)?;
             let key = self.new_key();
             self.by_handle.insert(conn.handle(), key);
-            let session = Session::new(&self.config, self.epoch, now, conn, true);
+            let place = SessionPlace::new(&self.tally, false);
+            let session = Session::new(&self.config, self.epoch, now, conn, true, place);
             self.sessions.insert(key, session);
             if let Some(attempt) = self.attempts.get_mut(&id) {
                 attempt.racers.push((key, net));

@@ -36,13 +36,16 @@ mod outbox;
 mod pacer;
 pub mod parity;
 mod path;
+pub mod quic_lb;
 mod race;
 mod radios;
 mod session;
 mod stats;
 mod steering;
+mod tally;
 mod varint;
 pub mod wire;
+mod worker;
 
 pub use block::{Block, BlockOptions, Channel, Depends, OptionError, Priority};
 pub use capacity::{Capacity, Limit, PathCapacity};
@@ -62,6 +65,7 @@ pub use stats::{PathStats, PredictionStats, SessionStats};
 pub use steering::{
     ALPN, ClientTls, Ecn, Fingerprint, FingerprintError, ServerTls, TlsError, Transmit, fingerprint_of,
 };
+pub use worker::{LONG_ID_AT, MAX_WORKERS, SHORT_ID_AT, destination_id, worker_of};
 
 /// The example of the README.
 #[cfg(doctest)]

@@ -6,12 +6,16 @@
 //! trips, one that holds a place does not.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     net::{IpAddr, Ipv6Addr},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use crate::Limits;
+use crate::{
+    Limits,
+    tally::{NewcomerPlace, Tally},
+};
 
 /// What became of those that wanted to connect to a server, since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,10 +67,8 @@ pub(crate) enum Standing {
 
 #[derive(Debug)]
 struct Newcomer {
-    network: IpAddr,
+    place: NewcomerPlace,
     until: Instant,
-    /// Whether the address was proved before the handshake.
-    proven: bool,
 }
 
 /// All of them, by the key of the session; keys grow with time.
@@ -74,31 +76,26 @@ struct Newcomer {
 pub(crate) struct Newcomers {
     limits: Limits,
     patience: Duration,
+    /// Of all workers, for which the limits hold together.
+    tally: Arc<Tally>,
     all: BTreeMap<u64, Newcomer>,
     pub(crate) stats: AdmissionStats,
 }
 
 impl Newcomers {
-    pub(crate) fn new(limits: Limits, patience: Duration) -> Self {
-        Self { limits, patience, all: BTreeMap::new(), stats: AdmissionStats::default() }
+    pub(crate) fn new(limits: Limits, patience: Duration, tally: Arc<Tally>) -> Self {
+        Self { limits, patience, tally, all: BTreeMap::new(), stats: AdmissionStats::default() }
     }
 
-    /// Whether a handshake may begin beside these: `sessions` are open and announced, `lingering` are all others.
-    pub(crate) fn admit(
-        &mut self,
-        proven: bool,
-        sessions: usize,
-        lingering: usize,
-        standing: impl Fn(u64) -> Standing,
-    ) -> Admission {
-        if sessions >= self.limits.sessions || lingering >= 2 * self.limits.handshakes + self.limits.sessions
-        {
+    /// Whether a handshake may begin beside those of all workers, its address proven or not.
+    pub(crate) fn admit(&mut self, proven: bool) -> Admission {
+        let most_others = 2 * self.limits.handshakes + self.limits.sessions;
+        if self.tally.open() >= self.limits.sessions || self.tally.others() >= most_others {
             self.stats.refused += 1;
             return Admission::Refuse;
         }
-        let in_doubt = |(key, one): &(&u64, &Newcomer)| !one.proven && standing(**key) == Standing::Handshake;
         // A quarter, so that spoofed addresses leave room for proven ones.
-        if !proven && self.all.iter().filter(in_doubt).count() >= self.limits.handshakes.div_ceil(4) {
+        if !proven && self.tally.in_doubt() >= self.limits.handshakes.div_ceil(4) {
             self.stats.retried += 1;
             return Admission::Retry;
         }
@@ -112,9 +109,9 @@ impl Newcomers {
     }
 
     /// A handshake begins.
-    pub(crate) fn enter(&mut self, now: Instant, key: u64, remote: IpAddr, proven: bool) {
-        let newcomer = Newcomer { network: host_network(remote), until: now + self.patience, proven };
-        self.all.insert(key, newcomer);
+    pub(crate) fn enter(&mut self, now: Instant, key: u64, remote: IpAddr) {
+        let place = NewcomerPlace::new(&self.tally, host_network(remote));
+        self.all.insert(key, Newcomer { place, until: now + self.patience });
     }
 
     /// A connection has announced itself, or is gone.
@@ -122,17 +119,15 @@ impl Newcomers {
         self.all.remove(&key);
     }
 
-    /// The one that has to make room, if there are too many.
+    /// The one that has to make room, if there are too many of all workers. It is one of this worker, where another has
+    /// just entered.
     pub(crate) fn displace(&mut self, standing: impl Fn(u64) -> Standing) -> Option<u64> {
-        let mut shares: HashMap<IpAddr, usize> = HashMap::new();
-        for one in self.all.values() {
-            *shares.entry(one.network).or_default() += 1;
-        }
+        let (total, shares) = self.tally.newcomers(self.all.values().map(|one| one.place.network));
         let most = shares.values().copied().max()?;
-        if most <= self.limits.handshakes_per_host && self.all.len() <= self.limits.handshakes {
+        if most <= self.limits.handshakes_per_host && total <= self.limits.handshakes {
             return None;
         }
-        let crowded = self.all.iter().filter(|(_, one)| shares.get(&one.network) == Some(&most));
+        let crowded = self.all.iter().filter(|(_, one)| shares.get(&one.place.network) == Some(&most));
         let key = crowded.map(|(key, _)| *key).min_by_key(|key| (standing(*key), *key))?;
         self.all.remove(&key);
         self.stats.displaced += 1;
@@ -162,12 +157,13 @@ impl Newcomers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tally::SessionPlace;
 
     const PATIENCE: Duration = Duration::from_secs(5);
 
     fn newcomers() -> Newcomers {
         let limits = Limits { handshakes: 16, handshakes_per_host: 4, sessions: 8, ..Limits::default() };
-        Newcomers::new(limits, PATIENCE)
+        Newcomers::new(limits, PATIENCE, Arc::default())
     }
 
     fn host(n: u64) -> IpAddr {
@@ -185,25 +181,58 @@ mod tests {
 
     #[test]
     fn a_quarter_of_the_handshakes_may_be_unproven() {
-        let (mut all, now) = (newcomers(), Instant::now());
-        let admit = |all: &mut Newcomers, proven| all.admit(proven, 0, 0, |_| Standing::Handshake);
-        for key in 0..4 {
-            assert_eq!(admit(&mut all, false), Admission::Accept);
-            all.enter(now, key, host(key), false);
+        let mut all = newcomers();
+        let mut places = Vec::new();
+        for _ in 0..4 {
+            assert_eq!(all.admit(false), Admission::Accept);
+            places.push(SessionPlace::new(&all.tally, true));
         }
-        assert_eq!((admit(&mut all, false), admit(&mut all, true)), (Admission::Retry, Admission::Accept));
+        assert_eq!((all.admit(false), all.admit(true)), (Admission::Retry, Admission::Accept));
         // One that is done has proved its address by that.
-        assert_eq!(all.admit(false, 0, 0, |_| Standing::Silent), Admission::Accept);
+        places[0].update(false, false);
+        assert_eq!(all.admit(false), Admission::Accept);
         assert_eq!(all.stats().retried, 1);
     }
 
     #[test]
     fn as_many_sessions_as_allowed_and_no_more() {
         let mut all = newcomers();
-        assert_eq!(all.admit(true, 7, 0, |_| Standing::Silent), Admission::Accept);
-        assert_eq!(all.admit(true, 8, 0, |_| Standing::Silent), Admission::Refuse);
-        assert_eq!(all.admit(true, 0, 40, |_| Standing::Silent), Admission::Refuse);
+        let places = |all: &Newcomers, count, is_open| -> Vec<SessionPlace> {
+            let mut places: Vec<_> = (0..count).map(|_| SessionPlace::new(&all.tally, false)).collect();
+            places.iter_mut().for_each(|place| place.update(is_open, false));
+            places
+        };
+        let seven = places(&all, 7, true);
+        assert_eq!(all.admit(true), Admission::Accept);
+        let eighth = places(&all, 1, true);
+        assert_eq!(all.admit(true), Admission::Refuse);
+        drop((seven, eighth));
+        let _lingering = places(&all, 40, false);
+        assert_eq!(all.admit(true), Admission::Refuse);
         assert_eq!(all.stats().refused, 2);
+    }
+
+    #[test]
+    fn limits_hold_for_all_workers_together() {
+        let (tally, now) = (Arc::<Tally>::default(), Instant::now());
+        let limits = Limits { handshakes: 8, handshakes_per_host: 4, sessions: 8, ..Limits::default() };
+        let mut workers: Vec<_> = (0..3).map(|_| Newcomers::new(limits, PATIENCE, tally.clone())).collect();
+        for key in 0..30 {
+            let worker = &mut workers[key as usize % 3];
+            worker.enter(now, key, host(key / 15));
+            while worker.displace(|_| Standing::Handshake).is_some() {}
+        }
+        let all = |workers: &[Newcomers]| workers.iter().map(|worker| worker.stats().pending).sum::<usize>();
+        assert_eq!(all(&workers), 8);
+        let displaced: u64 = workers.iter().map(|worker| worker.stats().displaced).sum();
+        assert_eq!(displaced, 22);
+        let mut open: Vec<_> = (0..8).map(|_| SessionPlace::new(&tally, false)).collect();
+        open.iter_mut().for_each(|place| place.update(true, false));
+        assert!(workers.iter_mut().all(|worker| worker.admit(true) == Admission::Refuse));
+        // The newcomers of a worker that ends leave room.
+        let gone = workers.remove(0).stats().pending;
+        assert!(gone > 0);
+        assert_eq!(tally.newcomers(std::iter::empty()).0, 8 - gone);
     }
 
     #[test]
@@ -211,17 +240,17 @@ mod tests {
         let (mut all, now) = (newcomers(), Instant::now());
         for key in 0..5 {
             assert_eq!(all.displace(|_| Standing::Silent), None);
-            all.enter(now, key, host(1), true);
+            all.enter(now, key, host(1));
         }
         // The oldest is in its handshake still.
         let standing = |key| if key == 0 { Standing::Handshake } else { Standing::Silent };
         assert_eq!(all.displace(standing), Some(1));
         assert_eq!(all.displace(standing), None);
         for key in 5..17 {
-            all.enter(now, key, host(key), true);
+            all.enter(now, key, host(key));
         }
         assert_eq!(all.stats().pending, 16);
-        all.enter(now, 17, host(17), true);
+        all.enter(now, 17, host(17));
         assert_eq!(all.displace(standing), Some(2), "others do not pay for the host that has most");
         assert_eq!(all.stats().displaced, 2);
     }
@@ -229,8 +258,8 @@ mod tests {
     #[test]
     fn time_is_up_from_the_first_packet() {
         let (mut all, now) = (newcomers(), Instant::now());
-        all.enter(now, 1, host(1), true);
-        all.enter(now + PATIENCE / 2, 2, host(1), true);
+        all.enter(now, 1, host(1));
+        all.enter(now + PATIENCE / 2, 2, host(1));
         assert_eq!((all.timeout(), all.expire(now)), (Some(now + PATIENCE), None));
         assert_eq!((all.expire(now + PATIENCE), all.expire(now + PATIENCE)), (Some(1), None));
         all.leave(2);

@@ -40,6 +40,8 @@ pub(crate) fn session_config(config: &Config) -> Result<squall::Config, StartErr
     Ok(squall::Config {
         scheduler,
         congestion: config.congestion,
+        workers: config.workers,
+        quic_lb: config.quic_lb.clone(),
         idle_timeout: IDLE_TIMEOUT,
         keep_alive: KEEP_ALIVE,
         connect_timeout: CONNECT_TIMEOUT,

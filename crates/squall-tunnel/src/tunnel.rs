@@ -204,6 +204,8 @@ fn differences(one: &Config, other: &Config) -> Vec<(&'static str, &'static str)
         (one.congestion != other.congestion, "congestion", endpoint),
         (silences, "the silence after which a path is suspected", endpoint),
         (one.max_sessions != other.max_sessions, "max_sessions", START),
+        (one.workers != other.workers, "listen.workers", START),
+        (one.quic_lb != other.quic_lb, "[listen.load_balancer]", START),
         (one.token != other.token, "the token", SESSION),
         side,
         (device(one) != device(other), "the TUN device", START),

@@ -1,12 +1,12 @@
-//! The task of an endpoint: sockets on one side, the core on the other.
+//! The task of a worker: sockets on one side, the core on the other.
 //!
-//! One task for all sockets and sessions. Handles change the core under its lock and wake this task;
+//! One task for all sockets and sessions of the worker. Handles change the core under its lock and wake this task;
 //! packets therefore never cross a channel. Each turn receives a batch, drives the core by the loop of
 //! [`squall_proto::drive`], and notifies sessions; the lock is not held while packets are received.
 
 use std::{
     future::Future,
-    net::{IpAddr, Ipv4Addr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     ops::Range,
     pin::Pin,
     sync::Arc,
@@ -28,6 +28,7 @@ use crate::{
     sockets::Sockets,
     timer::Timer,
     watch::{InterfaceWatch, Look},
+    workers::{Handed, Worker},
 };
 
 /// Turns after which other tasks of the runtime get theirs.
@@ -40,7 +41,7 @@ const MAX_TRANSMITS: usize = 16;
 /// acknowledging them at once would add milliseconds to the round trip, and have the peer burst.
 const MAX_UNANSWERED: usize = 64;
 
-/// Drives an endpoint until nothing is left of it.
+/// Drives a worker until nothing is left of it.
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     sockets: Sockets,
@@ -49,6 +50,8 @@ pub(crate) struct Driver {
     /// While there is a session that this side started.
     watch: Option<InterfaceWatch>,
     buffers: ReceiveBuffers,
+    /// Packets for other workers, with those.
+    astray: Vec<(usize, Handed)>,
     out: Vec<u8>,
     timer: Timer,
 }
@@ -57,7 +60,8 @@ impl Driver {
     /// Must be called within a runtime.
     pub(crate) fn new(shared: Arc<Shared>, sockets: Sockets) -> Self {
         let (buffers, timer) = (ReceiveBuffers::new(), Timer::new());
-        Self { shared, sockets, managers: Vec::new(), watch: None, buffers, out: Vec::new(), timer }
+        let (managers, astray, out) = (Vec::new(), Vec::new(), Vec::new());
+        Self { shared, sockets, managers, watch: None, buffers, astray, out, timer }
     }
 
     /// Executes a request of a handle.
@@ -118,6 +122,7 @@ impl Driver {
                 let (entries, rest, name) = (first..entry, BytesMut::new(), Ipv4Addr::UNSPECIFIED.into());
                 let received = Received { index, entries, rest, name };
                 self.turn(cx, Some(received), |turn| drive::take_in(turn));
+                self.shared.worker.hand_over(&mut self.astray);
                 if packets >= MAX_UNANSWERED {
                     self.transmit(cx);
                 }
@@ -150,14 +155,25 @@ impl Driver {
         received: Option<Received>,
         drive: impl FnOnce(&mut Turn<'_, '_>) -> bool,
     ) -> bool {
-        let Self { shared, sockets, buffers, .. } = self;
-        drive(&mut Turn { core: &mut shared.lock(), sockets, buffers, cx: Some(cx), received })
+        let Self { shared, sockets, buffers, astray, .. } = self;
+        let worker = &shared.worker;
+        drive(&mut Turn {
+            core: &mut shared.lock(),
+            worker,
+            sockets,
+            buffers,
+            astray,
+            cx: Some(cx),
+            received,
+        })
     }
 
     /// Sends the last packets, until the kernel accepts no more.
     fn send_last(&mut self, core: &mut Core) {
-        let Self { sockets, buffers, out, .. } = self;
-        drive::send_out(&mut Turn { core, sockets, buffers, cx: None, received: None }, MAX_TRANSMITS, out);
+        let Self { shared, sockets, buffers, astray, out, .. } = self;
+        let worker = &shared.worker;
+        let mut turn = Turn { core, worker, sockets, buffers, astray, cx: None, received: None };
+        drive::send_out(&mut turn, MAX_TRANSMITS, out);
     }
 }
 
@@ -175,8 +191,10 @@ struct Received {
 /// The core and the sockets, in one turn.
 struct Turn<'a, 'c> {
     core: &'a mut Core,
+    worker: &'a Worker,
     sockets: &'a mut Sockets,
     buffers: &'a ReceiveBuffers,
+    astray: &'a mut Vec<(usize, Handed)>,
     /// `None` when nothing waits for the sockets any more.
     cx: Option<&'a mut Context<'c>>,
     received: Option<Received>,
@@ -192,17 +210,32 @@ impl Io for Turn<'_, '_> {
     }
 
     fn receive(&mut self) -> Option<Datagram> {
-        let Received { index, entries, rest, name } = self.received.as_mut()?;
-        while rest.is_empty() {
-            let (meta, data) = self.buffers.message(entries.next()?);
-            let (socket, local) = self.sockets.at(*index);
-            *name = self.core.routes.name(socket.key, local, meta.dst_ip);
-            *rest = BytesMut::from(data);
+        if let Some(Handed { socket, remote, sent_to, ecn, data }) = self.core.handed.pop_front() {
+            let (socket, local) = self.sockets.at(socket);
+            let local = self.core.routes.name(socket.key, local, sent_to);
+            return Some(Datagram { path: NetPath { local, remote }, ecn, data });
         }
-        let (meta, _) = self.buffers.message(entries.start - 1);
-        let data = rest.split_to(meta.stride.clamp(1, rest.len()));
-        let ecn = meta.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
-        Some(Datagram { path: NetPath { local: *name, remote: meta.addr }, ecn, data })
+        loop {
+            let Self { received, buffers, sockets, core, worker, astray, .. } = &mut *self;
+            let Received { index, entries, rest, name } = received.as_mut()?;
+            while rest.is_empty() {
+                let (meta, data) = buffers.message(entries.next()?);
+                let (socket, local) = sockets.at(*index);
+                *name = core.routes.name(socket.key, local, meta.dst_ip);
+                *rest = BytesMut::from(data);
+            }
+            let (meta, _) = buffers.message(entries.start - 1);
+            let data = rest.split_to(meta.stride.clamp(1, rest.len()));
+            let (socket, remote, sent_to) = (*index, meta.addr, meta.dst_ip);
+            let ecn = meta.ecn.and_then(|ecn| Ecn::from_bits(ecn as u8));
+            match worker.other_for(socket, &data) {
+                Some(other) => {
+                    core.handed_over += 1;
+                    astray.push((other, Handed { socket, remote, sent_to, ecn, data }));
+                }
+                None => return Some(Datagram { path: NetPath { local: *name, remote }, ecn, data }),
+            }
+        }
     }
 
     fn read_radios(&mut self) {

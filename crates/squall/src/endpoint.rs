@@ -2,7 +2,10 @@
 
 use std::{
     net::{SocketAddr, ToSocketAddrs},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -17,10 +20,14 @@ use crate::{
     interfaces,
     shared::{Order, Shared},
     sockets::Sockets,
+    workers::{self, Group, WorkerStats},
 };
 
-/// Sessions with one configuration, driven by one task: those that come in, and those that go out, as
-/// many as are wanted. Sessions that go out share their sockets. Clones stand for the same endpoint.
+/// Sessions with one configuration: those that come in, and those that go out, as many as are wanted. Clones stand for
+/// the same endpoint.
+///
+/// [`Config::workers`] tasks drive them, one by default. A session lives on one of them, with all its paths; those that go
+/// out take turns, and share the sockets of their worker.
 ///
 /// When the last clone is dropped, no session is let in any more; those that are open go on.
 #[derive(Clone)]
@@ -29,7 +36,10 @@ pub struct Endpoint {
 }
 
 struct Inner {
-    shared: Arc<Shared>,
+    group: Arc<Group>,
+    workers: Vec<Arc<Shared>>,
+    /// Sessions that went out.
+    connects: AtomicUsize,
     local: Vec<SocketAddr>,
     connect_timeout: Duration,
     max_paths: usize,
@@ -46,40 +56,54 @@ impl Endpoint {
     /// If an address cannot be bound; see [`ListenError`].
     pub fn listen(addrs: impl ToSocketAddrs, tls: &ServerTls, config: Config) -> Result<Self, ListenError> {
         let _runtime = runtime()?;
-        let mut sockets = Sockets::default();
+        let mut sockets: Vec<Sockets> = Vec::new();
+        sockets.resize_with(workers::count_listening(&config)?, Sockets::default);
         let mut local = Vec::new();
         for addr in addrs.to_socket_addrs().map_err(ListenError::Address)? {
-            local.push(sockets.listen(addr).map_err(|source| ListenError::Bind { addr, source })?);
+            let bound = workers::listen(&mut sockets, addr);
+            local.push(bound.map_err(|source| ListenError::Bind { addr, source })?);
         }
         if local.is_empty() {
             return Err(ListenError::NoAddress);
         }
-        Self::start(config, Some(tls), sockets, local)
+        Self::start(&config, Some(tls), sockets, local)
     }
 
     /// An endpoint that lets no session in, for [`Self::connect`].
     ///
     /// # Errors
-    /// [`ListenError::NoRuntime`] outside a tokio runtime.
+    /// [`ListenError::NoRuntime`] outside a tokio runtime, [`ListenError::Workers`] for a number of workers that cannot be.
+    #[expect(clippy::needless_pass_by_value, reason = "as for `listen`")]
     pub fn client(config: Config) -> Result<Self, ListenError> {
-        Self::start(config, None, Sockets::default(), Vec::new())
+        let mut sockets = Vec::new();
+        sockets.resize_with(workers::count(&config)?, Sockets::default);
+        Self::start(&config, None, sockets, Vec::new())
     }
 
     fn start(
-        config: Config,
+        config: &Config,
         tls: Option<&ServerTls>,
-        sockets: Sockets,
+        sockets: Vec<Sockets>,
         local: Vec<SocketAddr>,
     ) -> Result<Self, ListenError> {
         let runtime = runtime()?;
-        let config = Config { even_offsets: true, ..config };
-        let (connect_timeout, max_paths) = (config.connect_timeout, config.limits.paths);
-        let proto = squall_proto::Endpoint::new(config, tls, None, Instant::now());
-        let shared = Shared::new(proto, tls.is_some());
+        let config = &Config { even_offsets: true, ..config.clone() };
         let _entered = runtime.enter();
-        runtime.spawn(Driver::new(shared.clone(), sockets));
-        let trusted = Mutex::default();
-        Ok(Self { inner: Arc::new(Inner { shared, local, connect_timeout, max_paths, trusted }) })
+        let cores = squall_proto::Endpoint::workers(config, tls, None, Instant::now(), sockets.len());
+        let (group, workers) = Group::new(cores, local.len(), tls.is_some());
+        for (shared, sockets) in workers.iter().zip(sockets) {
+            runtime.spawn(Driver::new(shared.clone(), sockets));
+        }
+        let inner = Inner {
+            group,
+            workers,
+            connects: AtomicUsize::new(0),
+            local,
+            connect_timeout: config.connect_timeout,
+            max_paths: config.limits.paths,
+            trusted: Mutex::default(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Connects to a server over all its interfaces and to all its addresses at once: the handshake is raced
@@ -102,7 +126,7 @@ impl Endpoint {
             Vec::new()
         };
         let (answer, answered) = oneshot::channel();
-        let shared = &self.inner.shared;
+        let shared = self.inner.next_worker();
         {
             let order = Request {
                 tls,
@@ -134,17 +158,16 @@ impl Endpoint {
 
     /// The next session; `None` when no more are let in. Cancel safe.
     pub async fn accept(&self) -> Option<Session> {
-        let shared = &self.inner.shared;
+        let Inner { group, workers, .. } = &*self.inner;
         loop {
-            let more = shared.accept.notified();
-            {
-                let mut core = shared.lock();
-                if let Some(id) = core.accepted.pop_front() {
-                    return Some(Session::new(shared.clone(), id, core.signals(id)));
-                }
-                if !core.accepting {
-                    return None;
-                }
+            let more = group.accept.notified();
+            if let Some((worker, id)) = group.next_accepted() {
+                let shared = &workers[worker];
+                let signals = shared.lock().signals(id);
+                return Some(Session::new(shared.clone(), id, signals));
+            }
+            if !workers.iter().any(|shared| shared.lock().accepting) {
+                return None;
             }
             more.await;
         }
@@ -157,34 +180,63 @@ impl Endpoint {
 
     /// What became of those that wanted to connect, and how many have not announced themselves.
     pub fn admission(&self) -> AdmissionStats {
-        self.inner.shared.lock().proto.admission()
+        let mut sum = AdmissionStats::default();
+        for shared in &self.inner.workers {
+            let AdmissionStats { pending, retried, displaced, expired, refused } =
+                shared.lock().proto.admission();
+            sum.pending += pending;
+            sum.retried += retried;
+            sum.displaced += displaced;
+            sum.expired += expired;
+            sum.refused += refused;
+        }
+        sum
     }
 
     /// Sessions that are open, accepted or not.
     pub fn session_count(&self) -> usize {
-        self.inner.shared.lock().proto.sessions().count()
+        self.inner.workers.iter().map(|shared| shared.lock().proto.sessions().count()).sum()
+    }
+
+    /// The workers, each with what it has; see [`Config::workers`].
+    pub fn workers(&self) -> Vec<WorkerStats> {
+        let stats = |shared: &Arc<Shared>| {
+            let core = shared.lock();
+            WorkerStats {
+                sessions: core.proto.sessions().count(),
+                unknown: core.proto.unknown_packets(),
+                handed_over: core.handed_over,
+            }
+        };
+        self.inner.workers.iter().map(stats).collect()
     }
 
     /// Closes all sessions and lets no more in or out. Peers see `code` and `reason`; 0 means a normal end.
     pub fn close(&self, code: u32, reason: &str) {
-        let mut core = self.inner.shared.lock();
-        core.accepting = false;
-        core.closed = true;
-        core.close_all(code, reason);
-        self.inner.shared.accept.notify_waiters();
+        for shared in &self.inner.workers {
+            let mut core = shared.lock();
+            core.accepting = false;
+            core.closed = true;
+            core.close_all(code, reason);
+        }
+        self.inner.group.accept.notify_waiters();
     }
 
     /// Waits until nothing is left of any session, the close of each included.
     pub async fn wait_idle(&self) {
-        let shared = &self.inner.shared;
+        let Inner { group, workers, .. } = &*self.inner;
         loop {
-            let idle = shared.idle.notified();
-            {
+            let idle = group.idle.notified();
+            let mut is_idle = true;
+            for shared in workers {
                 let mut core = shared.lock();
-                if core.gone || core.proto.is_empty() {
-                    return;
+                if !core.gone && !core.proto.is_empty() {
+                    is_idle = false;
+                    core.wake();
                 }
-                core.wake();
+            }
+            if is_idle {
+                return;
             }
             idle.await;
         }
@@ -198,6 +250,11 @@ impl std::fmt::Debug for Endpoint {
 }
 
 impl Inner {
+    /// The worker for the next session that goes out.
+    fn next_worker(&self) -> &Arc<Shared> {
+        &self.workers[self.connects.fetch_add(1, Relaxed) % self.workers.len()]
+    }
+
     fn client_tls(&self, trust: &Trust) -> Result<ClientTls, TlsError> {
         let mut trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, tls)) = trusted.as_ref().filter(|(last, _)| last == trust) {
@@ -224,13 +281,15 @@ pub async fn connect(request: Connect, config: Config) -> Result<Session, Connec
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let mut core = self.shared.lock();
-        core.accepting = false;
-        core.held = false;
-        while let Some(id) = core.accepted.pop_front() {
-            core.abandon(id);
+        for shared in &self.workers {
+            let mut core = shared.lock();
+            core.accepting = false;
+            core.held = false;
+            core.wake();
         }
-        core.wake();
-        self.shared.accept.notify_waiters();
+        while let Some((worker, id)) = self.group.next_accepted() {
+            self.workers[worker].lock().abandon(id);
+        }
+        self.group.accept.notify_waiters();
     }
 }

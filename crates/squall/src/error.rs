@@ -48,6 +48,9 @@ pub enum ListenError {
     /// No address was given.
     #[error("cannot listen: no address was given")]
     NoAddress,
+    /// The number of workers is not from 1 to [`MAX_WORKERS`](crate::MAX_WORKERS).
+    #[error("cannot have {0} workers: give a number from 1 to {most}", most = squall_proto::MAX_WORKERS)]
+    Workers(usize),
     /// Called outside a tokio runtime.
     #[error("cannot listen: not inside a tokio runtime")]
     NoRuntime,

@@ -24,7 +24,7 @@
 //! }
 //! ```
 //!
-//! Everything runs on [tokio]: one task for each endpoint, whose sockets it drives. Which path a byte
+//! Everything runs on [tokio]: one task for each endpoint, or several ([`Config::workers`]), which drive its sockets. Which path a byte
 //! takes is the [`Scheduler`](sched::Scheduler)'s decision, picked by name through [`scheduler`] or
 //! written by yourself ([`Config::scheduler`]).
 
@@ -51,6 +51,7 @@ mod sockets;
 mod state;
 mod timer;
 mod watch;
+mod workers;
 mod writer;
 
 use std::sync::Arc;
@@ -68,13 +69,15 @@ pub use session::{FinishError, PathInfo, Session};
 pub use squall_proto::{
     ALPN, AcceptFilter, AdmissionStats, Block, BlockFate, BlockOptions, Capacity, Channel, CloseReason,
     Config, CongestionControl, DecisionLog, Depends, Fingerprint, FingerprintError, Limit, Limits, LossLog,
-    Missed, NetPath, OpenError, OptionError, PacketFate, PacketLog, Part, PathCapacity, PathChange,
-    PathStats, PredictionStats, Priority, Reasons, Received, SchedulerFactory, SendError, ServerTls,
-    SessionStats, TlsError, WeightError, WriteError, congestion, fingerprint_of, host_network, pki_types,
+    MAX_WORKERS, Missed, NetPath, OpenError, OptionError, PacketFate, PacketLog, Part, PathCapacity,
+    PathChange, PathStats, PredictionStats, Priority, Reasons, Received, SchedulerFactory, SendError,
+    ServerTls, SessionStats, TlsError, WeightError, WriteError, congestion, destination_id, fingerprint_of,
+    host_network, pki_types, quic_lb,
     sched::{self, BlockId, BuildError, PathId},
     signal,
     wire::{CancelReason, RefuseReason},
 };
+pub use workers::WorkerStats;
 pub use writer::BlockWriter;
 
 /// Picks a scheduler by its name, with options, for [`Config::scheduler`]: `minrtt`, `sp(path=1)`.
@@ -100,6 +103,8 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../../../docs/library.md")]
     struct Library;
+    #[doc = include_str!("../../../docs/scaling.md")]
+    struct Scaling;
 }
 
 #[cfg(test)]

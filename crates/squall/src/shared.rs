@@ -14,7 +14,7 @@ use squall_proto::{
     SessionId, SessionStats, WriteError,
     sched::{BlockId, PathId},
 };
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use crate::{
     Arrival, BlockHandle, ConnectError, Interfaces, PathEvent, PathInfo, Session, UnknownInterface,
@@ -22,10 +22,8 @@ use crate::{
     radios::Radios,
     routes::Routes,
     state::{Ended, Signals, State},
+    workers::{Handed, Worker},
 };
-
-/// Sessions that wait for [`Endpoint::accept`](crate::Endpoint::accept) at most; more are refused.
-const MAX_WAITING: usize = 1024;
 
 /// The close code of a session that is not accepted.
 const NOT_ACCEPTED: u32 = 2;
@@ -38,20 +36,20 @@ pub(crate) enum Order {
     Interfaces(SessionId, Interfaces),
 }
 
-/// The core behind its lock, and what to wait for.
+/// The core behind its lock, and the worker that drives it.
 pub(crate) struct Shared {
     core: Mutex<Core>,
-    /// A session can be accepted, or no more will come.
-    pub(crate) accept: Notify,
-    /// Nothing is left to do.
-    pub(crate) idle: Notify,
+    pub(crate) worker: Worker,
 }
 
 /// The sans-IO endpoint and what belongs to its sessions.
 pub(crate) struct Core {
     pub(crate) proto: squall_proto::Endpoint,
     pub(crate) routes: Routes,
-    pub(crate) accepted: VecDeque<SessionId>,
+    /// Packets that arrived at other workers.
+    pub(crate) handed: VecDeque<Handed>,
+    /// Packets that arrived here and were for other workers.
+    pub(crate) handed_over: u64,
     /// Whether sessions may still come in.
     pub(crate) accepting: bool,
     /// Whether there is an [`Endpoint`](crate::Endpoint), which can accept sessions.
@@ -74,14 +72,15 @@ pub(crate) struct Core {
 }
 
 impl Shared {
-    pub(crate) fn new(proto: squall_proto::Endpoint, accepting: bool) -> Arc<Self> {
+    pub(crate) fn new(proto: squall_proto::Endpoint, accepting: bool, worker: Worker) -> Arc<Self> {
         let core = Core {
             proto,
             routes: Routes::default(),
             radios: Radios::default(),
             sessions: HashMap::new(),
             waiting: Vec::new(),
-            accepted: VecDeque::new(),
+            handed: VecDeque::new(),
+            handed_over: 0,
             accepting,
             held: true,
             closed: false,
@@ -91,7 +90,7 @@ impl Shared {
             send_error: None,
             waker: None,
         };
-        Arc::new(Self { core: Mutex::new(core), accept: Notify::new(), idle: Notify::new() })
+        Arc::new(Self { core: Mutex::new(core), worker })
     }
 
     /// The core. A panic elsewhere does not make it worse than it is.
@@ -421,7 +420,7 @@ impl Core {
         }
         self.signal_waiters();
         if self.proto.is_empty() {
-            shared.idle.notify_waiters();
+            shared.worker.group.idle.notify_waiters();
         }
         acted
     }
@@ -440,9 +439,7 @@ impl Core {
         }
         self.enrol(id);
         self.on_connected(id);
-        if self.accepting && self.accepted.len() < MAX_WAITING {
-            self.accepted.push_back(id);
-            shared.accept.notify_waiters();
+        if self.accepting && shared.worker.offer(id) {
             return false;
         }
         self.close(id, NOT_ACCEPTED, "the server accepts no more sessions now");
@@ -493,7 +490,7 @@ impl Core {
             state.fates.clear();
             state.wake_all();
         }
-        shared.accept.notify_waiters();
-        shared.idle.notify_waiters();
+        shared.worker.group.accept.notify_waiters();
+        shared.worker.group.idle.notify_waiters();
     }
 }

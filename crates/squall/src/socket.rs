@@ -1,5 +1,7 @@
 //! UDP sockets: one for each interface or address, each with a queue of its own.
 
+#[cfg(target_os = "linux")]
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::{
     collections::VecDeque,
     io::{self, IoSliceMut},
@@ -54,6 +56,9 @@ pub(crate) struct SocketKey(pub(crate) u64);
 pub(crate) enum Binding<'a> {
     /// Nothing: the routing table decides.
     Address,
+    /// Nothing, on an address that other workers of this endpoint have.
+    #[cfg(target_os = "linux")]
+    Shared,
     /// The interface of this name, when the system allows it.
     Device(&'a str),
     /// A network that sees to it itself.
@@ -90,6 +95,8 @@ impl Socket {
         let socket = std::net::UdpSocket::from(socket);
         match binding {
             Binding::Address => {}
+            #[cfg(target_os = "linux")]
+            Binding::Shared => SockRef::from(&socket).set_reuse_port(true)?,
             Binding::Device(device) => bind_device(&socket, device),
             Binding::Network(network) => network.bind(&socket)?,
         }
@@ -103,9 +110,9 @@ impl Socket {
         let io = UdpSocket::from_std(socket)?;
         let state = UdpSocketState::new((&io).into())?;
         let name = match binding {
-            Binding::Address => addr.ip().to_string(),
             Binding::Device(device) => device.to_owned(),
             Binding::Network(network) => network.name().to_owned(),
+            _ => addr.ip().to_string(),
         };
         Ok(Self {
             key,
@@ -120,6 +127,13 @@ impl Socket {
 
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.io.local_addr()
+    }
+
+    /// Lets others be bound to the same address, if they share it too; returns another handle of the socket.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn share(&self) -> io::Result<OwnedFd> {
+        SockRef::from(&self.io).set_reuse_port(true)?;
+        self.io.as_fd().try_clone_to_owned()
     }
 
     /// Packets that one call can send.

@@ -1,6 +1,8 @@
 //! The sockets of an endpoint. Sessions that leave over the same interface share one.
 
 use std::{io, net::SocketAddr};
+#[cfg(target_os = "linux")]
+use std::{os::fd::OwnedFd, sync::Arc};
 
 use squall_proto::{NetPath, Transmit};
 
@@ -15,6 +17,9 @@ use crate::{
 pub(crate) struct Sockets {
     all: Vec<Entry>,
     next: u64,
+    /// Those of all workers, which are open as long as one of them is.
+    #[cfg(target_os = "linux")]
+    kept: Vec<Arc<Vec<OwnedFd>>>,
 }
 
 struct Entry {
@@ -28,9 +33,22 @@ struct Entry {
 
 impl Sockets {
     /// Binds a socket for sessions that come in; returns its address.
-    pub(crate) fn listen(&mut self, addr: SocketAddr) -> io::Result<SocketAddr> {
-        let (_, local) = self.bind(addr, Binding::Address, None)?;
+    pub(crate) fn listen(&mut self, addr: SocketAddr, binding: Binding<'_>) -> io::Result<SocketAddr> {
+        let (_, local) = self.bind(addr, binding, None)?;
         Ok(local)
+    }
+
+    /// The socket that was bound last, whose address others can have from now on.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn last_for_others(&self) -> io::Result<OwnedFd> {
+        let entry = self.all.last().ok_or(io::ErrorKind::NotFound)?;
+        entry.socket.share()
+    }
+
+    /// Keeps sockets open as long as these.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn keep(&mut self, sockets: Arc<Vec<OwnedFd>>) {
+        self.kept.push(sockets);
     }
 
     /// A socket for a path, and whether it is a new one: that of another session, unless it is among `apart`.

@@ -58,7 +58,9 @@ pub(crate) fn run(args: &TunnelArgs) -> anyhow::Result<ExitCode> {
     }
     let plan = args.options.plan()?;
     log::start(&plan.config.log)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    // Beside the workers of the endpoint, the flows need time.
+    let threads = plan.config.workers + 1;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     let outcome = runtime.block_on(service::run(plan));
     // A thread may still read a FIFO.
     runtime.shutdown_background();

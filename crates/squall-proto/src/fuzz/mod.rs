@@ -1,7 +1,9 @@
 //! What the fuzz targets check that need a whole session. See `fuzz/README.md`.
 
+mod connection_id;
 mod session;
 
+pub use connection_id::connection_id;
 pub use session::session;
 
 #[cfg(test)]
@@ -9,5 +11,6 @@ mod tests {
     #[test]
     fn corpora() {
         squall_testing::replay("session", super::session);
+        squall_testing::replay("connection_id", super::connection_id);
     }
 }

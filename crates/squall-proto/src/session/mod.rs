@@ -38,6 +38,7 @@ use crate::{
     path::{Control, Path, Payload},
     radios::Radios,
     steering::{Connection, Handle},
+    tally::SessionPlace,
     varint,
     wire::Cancel,
 };
@@ -109,6 +110,8 @@ pub struct Session {
     stats: SessionStats,
     close_reason: Option<CloseReason>,
     logs: Logs,
+    /// Among the sessions of all workers.
+    place: SessionPlace,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +140,7 @@ impl Session {
         now: Instant,
         conn: Connection<Payload, Path>,
         is_client: bool,
+        place: SessionPlace,
     ) -> Self {
         let trusted = is_client || !config.distrust;
         let mut session = Self {
@@ -179,6 +183,7 @@ impl Session {
             stats: SessionStats::default(),
             close_reason: None,
             logs: Logs::default(),
+            place,
         };
         if config.streams != StreamScheduler::Fifo && !session.scheduler.follows_queue() {
             tracing::warn!("the scheduler has an order of its own: channels do not take turns");
@@ -503,6 +508,11 @@ impl Session {
 
     pub(crate) fn in_handshake(&self) -> bool {
         self.stage == Stage::Handshake
+    }
+
+    /// Notes how far the session has come in what all workers count.
+    pub(crate) fn update_place(&mut self) {
+        self.place.update(self.announced && !self.is_closed(), self.in_handshake());
     }
 
     /// Whether the session was reported to the application, or is to be.

@@ -10,8 +10,10 @@ use bytes::{Bytes, BytesMut};
 
 use squall_sched::PathId;
 
-use super::{ClientTls, Connection, Gate, Incoming, Listener, QuicEvent, QuicPath, ServerTls, Transmit};
-use crate::{Config, NetPath, newcomers::Admission, pacer::MAX_BURST_PACKETS};
+use super::{
+    ClientTls, Connection, Gate, Incoming, Listener, QuicEvent, QuicPath, Server, ServerTls, Transmit,
+};
+use crate::{Config, NetPath, newcomers::Admission, pacer::MAX_BURST_PACKETS, worker::Worker};
 
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
 const DELAY: Duration = Duration::from_millis(10);
@@ -64,8 +66,13 @@ impl Pair {
         let mut pair = Self {
             now,
             listeners: [
-                Listener::new(&config, None, Some([1; 32])),
-                Listener::new(&config, Some(&server), Some([2; 32])),
+                Listener::new(&config, None, Some([1; 32]), Worker::ALONE),
+                Listener::new(
+                    &config,
+                    Some(Server::new(&config, &server, None)),
+                    Some([2; 32]),
+                    Worker::ALONE,
+                ),
             ],
             conns: [None, None],
             wire: Vec::new(),
@@ -144,7 +151,7 @@ impl Pair {
                     }
                 }
                 Incoming::New(conn, _) => self.conns[side] = Some(conn),
-                Incoming::Reply(_) | Incoming::Nothing => {}
+                Incoming::Refused(_) | Incoming::Unknown(_) => {}
             }
         }
     }

@@ -9,11 +9,38 @@ use std::{
 use bytes::BytesMut;
 use noq_proto::{
     ClientConfig, ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointConfig, EndpointEvent, FourTuple,
-    HashedConnectionIdGenerator, IdleTimeout, ServerConfig, TransportConfig,
+    IdleTimeout, ServerConfig, TransportConfig,
 };
+use ring::{hmac, rand::SystemRandom};
 
-use super::{ClientTls, Connection, Ecn, Entry, ServerTls, Transmit, controller::Controllers};
-use crate::{Config, ConnectError, NetPath, newcomers::Admission};
+use super::{
+    ClientTls, Connection, Ecn, Entry, ServerTls, Transmit,
+    controller::Controllers,
+    ids::{ServerIds, WorkerIds},
+};
+use crate::{Config, ConnectError, NetPath, newcomers::Admission, worker::Worker};
+
+/// What all workers of a server share: its certificate, and the keys that are derived from it or drawn for it. A token that
+/// one of them has issued is known to all, and used once.
+#[derive(Clone)]
+pub(crate) struct Server {
+    config: Arc<ServerConfig>,
+    tls: ServerTls,
+    /// Of nonces in connection ids.
+    secret: hmac::Key,
+}
+
+impl Server {
+    pub(crate) fn new(config: &Config, tls: &ServerTls, seed: Option<[u8; 32]>) -> Self {
+        let secret = match seed {
+            Some(seed) => hmac::Key::new(hmac::HMAC_SHA256, &seed),
+            // Without randomness of the system there is no handshake, and so no id.
+            None => hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())
+                .unwrap_or_else(|_| hmac::Key::new(hmac::HMAC_SHA256, &tls.id_key().to_be_bytes())),
+        };
+        Self { config: Arc::new(server_config(config, tls)), tls: tls.clone(), secret }
+    }
+}
 
 /// Sorts packets to connections.
 pub(crate) struct Listener {
@@ -28,18 +55,23 @@ pub(crate) enum Incoming<P, S> {
     Packet(ConnectionHandle, ConnectionEvent),
     /// The first of a new connection, and whether its peer has proved its address.
     New(Box<Connection<P, S>>, bool),
-    /// Answered at once: what the endpoint wrote to the buffer is to be sent.
-    Reply(Transmit),
-    /// Nothing to do.
-    Nothing,
+    /// The first of a connection that does not begin. What the endpoint wrote to the buffer is to be sent, if anything.
+    Refused(Option<Transmit>),
+    /// Of no connection; the same holds.
+    Unknown(Option<Transmit>),
 }
 
 impl Listener {
     /// `seed` makes connection ids, packet number gaps and path challenges reproducible.
-    pub(crate) fn new(config: &Config, tls: Option<&ServerTls>, seed: Option<[u8; 32]>) -> Self {
-        let mut endpoint = tls.map_or_else(EndpointConfig::default, endpoint_config);
+    pub(crate) fn new(
+        config: &Config,
+        server: Option<Server>,
+        seed: Option<[u8; 32]>,
+        worker: Worker,
+    ) -> Self {
+        let mut endpoint = endpoint_config(config, server.as_ref(), worker);
         endpoint.rng_seed(seed);
-        let server = tls.map(|tls| Arc::new(server_config(config, tls)));
+        let server = server.map(|server| server.config);
         Self {
             inner: noq_proto::Endpoint::new(Arc::new(endpoint), server.clone(), true),
             server,
@@ -83,22 +115,24 @@ impl Listener {
         let tuple = FourTuple::new(path.remote, Some(path.local));
         match self.inner.handle(now, tuple, ecn, data, buf) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => Incoming::Packet(handle, event),
-            Some(DatagramEvent::Response(transmit)) => reply(path, &transmit),
+            Some(DatagramEvent::Response(transmit)) => Incoming::Unknown(Some(reply(path, &transmit))),
             Some(DatagramEvent::NewConnection(incoming)) => {
                 match admit(incoming.remote_address_validated()) {
                     Admission::Accept => self.accept(incoming, now, path, buf),
-                    Admission::Refuse => reply(path, &self.inner.refuse(incoming, buf)),
+                    Admission::Refuse => {
+                        Incoming::Refused(Some(reply(path, &self.inner.refuse(incoming, buf))))
+                    }
                     Admission::Ignore => {
                         self.inner.ignore(incoming);
-                        Incoming::Nothing
+                        Incoming::Refused(None)
                     }
-                    Admission::Retry => match self.inner.retry(incoming, buf) {
-                        Ok(transmit) => reply(path, &transmit),
-                        Err(_) => Incoming::Nothing,
-                    },
+                    Admission::Retry => {
+                        let retried = self.inner.retry(incoming, buf);
+                        Incoming::Refused(retried.ok().map(|transmit| reply(path, &transmit)))
+                    }
                 }
             }
-            None => Incoming::Nothing,
+            None => Incoming::Unknown(None),
         }
     }
 
@@ -109,7 +143,7 @@ impl Listener {
         path: NetPath,
         buf: &mut Vec<u8>,
     ) -> Incoming<P, S> {
-        let Some(server) = &self.server else { return Incoming::Nothing };
+        let Some(server) = &self.server else { return Incoming::Refused(None) };
         // Each connection has controllers of its own, so that controllers are counted per connection.
         let controllers = Controllers::new(&self.config);
         let proven = incoming.remote_address_validated();
@@ -119,29 +153,42 @@ impl Listener {
             Ok((handle, inner)) => {
                 Incoming::New(Box::new(Connection::new(inner, handle, path, controllers)), proven)
             }
-            Err(error) => error.response.map_or(Incoming::Nothing, |t| reply(path, &t)),
+            Err(error) => Incoming::Refused(error.response.map(|transmit| reply(path, &transmit))),
         }
     }
 }
 
-fn reply<P, S>(path: NetPath, transmit: &noq_proto::Transmit) -> Incoming<P, S> {
+fn reply(path: NetPath, transmit: &noq_proto::Transmit) -> Transmit {
     let remote: SocketAddr = transmit.destination;
-    Incoming::Reply(Transmit {
+    Transmit {
         path: NetPath { local: path.local, remote },
         size: transmit.size,
         segment_size: transmit.segment_size,
         ecn: transmit.ecn,
-    })
+    }
 }
 
 /// What a server derives from its private key is the same after a restart, so that its peers believe the stateless resets
 /// by which it says that it no longer has their sessions (RFC 9000 §10.3.2).
-fn endpoint_config(tls: &ServerTls) -> EndpointConfig {
-    let mut endpoint = EndpointConfig::new(tls.reset_key());
-    let ids = tls.id_key();
-    endpoint.cid_generator(Arc::new(move || Box::new(HashedConnectionIdGenerator::from_key(ids))));
+fn endpoint_config(config: &Config, server: Option<&Server>, worker: Worker) -> EndpointConfig {
+    let Some(server) = server else { return EndpointConfig::default() };
+    let mut endpoint = EndpointConfig::new(server.tls.reset_key());
+    match config.quic_lb.clone() {
+        Some(quic_lb) => {
+            let ids = ServerIds::new(quic_lb, server.secret.clone(), worker);
+            endpoint.cid_generator(Arc::new(move || Box::new(ids.clone())));
+        }
+        None => {
+            let ids = WorkerIds::new(server.tls.id_key(), worker);
+            endpoint.cid_generator(Arc::new(move || Box::new(ids.clone())));
+        }
+    }
+    endpoint.min_reset_interval(MIN_RESET_INTERVAL * worker.count as u32);
     endpoint
 }
+
+/// Between two stateless resets of all workers: noq's own default, by which a flood of garbage causes few answers.
+const MIN_RESET_INTERVAL: Duration = Duration::from_millis(20);
 
 fn server_config(config: &Config, tls: &ServerTls) -> ServerConfig {
     let mut server = ServerConfig::with_crypto(tls.crypto());

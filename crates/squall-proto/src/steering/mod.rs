@@ -11,6 +11,7 @@ mod contract;
 mod controller;
 mod cubic;
 mod hello;
+mod ids;
 mod listener;
 mod media;
 mod paths;
@@ -36,7 +37,7 @@ use noq_proto::{
 use squall_sched::PathId;
 
 pub(crate) use controller::{Departure, Fate, Ledger};
-pub(crate) use listener::{Incoming, Listener};
+pub(crate) use listener::{Incoming, Listener, Server};
 pub use noq_proto::EcnCodepoint as Ecn;
 pub(crate) use noq_proto::{ConnectionEvent as PacketEvent, ConnectionHandle as Handle};
 pub(crate) use paths::{Entry, Paths, QuicPath};

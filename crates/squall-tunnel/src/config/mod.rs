@@ -3,6 +3,7 @@
 //! `docs/tunnel.md` describes every key.
 
 mod flow;
+mod scale;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,8 @@ use std::{
 
 use serde::Deserialize;
 use squall::{
-    CongestionControl, Connect, Fingerprint, IdentityError, Interfaces, Trust, sched::DEFAULT_SCHEDULER,
+    CongestionControl, Connect, Fingerprint, IdentityError, Interfaces, MAX_WORKERS, Trust,
+    quic_lb::QuicLbServer, sched::DEFAULT_SCHEDULER,
 };
 use tracing::level_filters::LevelFilter;
 
@@ -30,6 +32,7 @@ pub(crate) use tun::flow_name;
 pub use tun::{ClassConfig, TrafficClass, TunAddress, TunConfig, TunPeer, TunRule};
 
 use flow::{FlowTable, bounded};
+use scale::LoadBalancerTable;
 use text::{Mistake, Parsed};
 use tun::TunTable;
 
@@ -57,6 +60,10 @@ pub struct Config {
     pub log: LogConfig,
     /// Most tunnels at a time, at an exit. Default: 16.
     pub max_sessions: usize,
+    /// Tasks that an exit divides its sessions among; see [`squall::Config::workers`]. Default: 1.
+    pub workers: usize,
+    /// The id of an exit in its connection ids, for load balancers. Default: none.
+    pub quic_lb: Option<QuicLbServer>,
 }
 
 /// Which side of the connection this end is.
@@ -222,6 +229,8 @@ impl Config {
             metrics: None,
             log: LogConfig::default(),
             max_sessions: 16,
+            workers: 1,
+            quic_lb: None,
         }
     }
 
@@ -348,7 +357,8 @@ struct File {
 }
 
 impl File {
-    fn check(self, folder: &Path) -> Result<Config, Mistake> {
+    fn check(mut self, folder: &Path) -> Result<Config, Mistake> {
+        let scale = self.listen.as_mut().map(|listen| (listen.workers, listen.load_balancer.take()));
         let side = match (self.connect, self.listen) {
             (Some(connect), None) => {
                 Side::Connect(connect.check(folder).map_err(|wrong| wrong.within("connect"))?)
@@ -383,6 +393,11 @@ impl File {
         config.congestion = self.congestion.map_or(config.congestion, |Parsed(congestion)| congestion);
         config.metrics = self.metrics.map(|Parsed(Address(address))| address);
         config.max_sessions = bounded("max_sessions", self.max_sessions, 1..=1024, config.max_sessions)?;
+        if let Some((workers, load_balancer)) = scale {
+            config.workers = bounded("listen.workers", workers, 1..=MAX_WORKERS, config.workers)?;
+            let quic_lb = load_balancer.map(|table| table.check(folder)).transpose();
+            config.quic_lb = quic_lb.map_err(|wrong| wrong.within("listen.load_balancer"))?;
+        }
         config.log = self.log;
         for (index, flow) in self.flow.into_iter().enumerate() {
             config.flows.push(flow.check().map_err(|mistake| mistake.within(&format!("flow.{index}")))?);
@@ -440,6 +455,8 @@ struct ListenTable {
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
     state: Option<PathBuf>,
+    workers: Option<usize>,
+    load_balancer: Option<LoadBalancerTable>,
 }
 
 impl ListenTable {

@@ -282,3 +282,38 @@ fn mistakes_of_a_device_have_a_line_and_a_column() {
         assert!(!error.contains('\n'), "{error}");
     }
 }
+
+#[test]
+fn an_exit_has_workers_and_a_place_behind_a_load_balancer() {
+    let config = parse(EXIT).expect("is right");
+    assert_eq!((config.workers, config.quic_lb), (1, None));
+    let scaled = |rest: &str| EXIT.replace("[tun]", &format!("{rest}\n\n[tun]"));
+    let key = "key = \"8f95f09245765f80256934e50c66207f\"";
+    let rest = format!("workers = 4\n[listen.load_balancer]\nconfig = 2\nserver_id = \"0a01\"\n{key}");
+    let config = parse(&scaled(&rest)).expect("is right");
+    let quic_lb = config.quic_lb.clone().expect("is given");
+    assert_eq!((config.workers, quic_lb.id().to_string().as_str()), (4, "0a01"));
+    assert_eq!((quic_lb.format().id_len(), quic_lb.format().is_encrypted()), (11, true));
+    assert!(!format!("{config:?}").contains("8f95"), "{config:?}");
+
+    let table = "[listen.load_balancer]\nserver_id = \"0a01\"\n";
+    for (rest, expected) in [
+        ("workers = 0".to_owned(), "workers: 0 is not between 1 and 32".to_owned()),
+        ("workers = 33".to_owned(), "33 is not between 1 and 32".to_owned()),
+        ("[listen.load_balancer]".to_owned(), "server_id".to_owned()),
+        (
+            "[listen.load_balancer]\nserver_id = \"xy\"".to_owned(),
+            "'xy' is not 1 to 15 pairs of hexadecimal digits".to_owned(),
+        ),
+        (format!("{table}config = 7"), "configuration id 7 is not from 0 to 6".to_owned()),
+        (
+            format!("{table}nonce = 3"),
+            "a nonce beside a server id of 2 bytes has 4 to 17 bytes, not 3".to_owned(),
+        ),
+        (format!("{table}key = \"8f95\""), "a key has 32 hexadecimal digits".to_owned()),
+        (format!("{table}{key}\nkey_file = \"lb.key\""), "key is given too".to_owned()),
+    ] {
+        let error = parse(&scaled(&rest)).expect_err("is wrong").to_string();
+        assert!(error.contains(&expected) && !error.contains("8f95"), "{rest}: {error}");
+    }
+}

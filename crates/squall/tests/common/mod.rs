@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "every test file uses its own part")]
 
+pub(crate) mod balancer;
 pub(crate) mod relay;
 
 use std::{net::IpAddr, time::Duration};

@@ -1,0 +1,21 @@
+//! Packets at a load balancer.
+
+use crate::{destination_id, quic_lb::QuicLb, worker_of};
+
+/// Routes a packet: the first bytes of the input choose the format of the ids, the rest is the packet.
+///
+/// # Panics
+/// If the server id is not one of the format, or there is one where there is no connection id.
+pub fn connection_id(input: &[u8]) {
+    let Some(([config, server_id, nonce, keyed, workers], packet)) = input.split_first_chunk() else {
+        return;
+    };
+    let (server_id, nonce) = (usize::from(*server_id), usize::from(*nonce));
+    let key = (keyed % 2 == 1).then_some([*keyed; 16]);
+    let Ok(format) = QuicLb::new(*config, server_id, nonce, key) else { return };
+    let id = destination_id(packet, format.id_len());
+    let found = format.route(packet);
+    assert!(found.is_none_or(|found| found.as_bytes().len() == server_id && id.is_some()));
+    let workers = usize::from(*workers % 32) + 1;
+    assert!(worker_of(packet, workers) < workers);
+}
