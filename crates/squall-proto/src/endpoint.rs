@@ -62,6 +62,7 @@ impl Endpoint {
     /// An endpoint. With `tls` it accepts sessions. `seed` makes everything but the cryptography
     /// reproducible. `epoch` is what session time counts from.
     pub fn new(config: Config, tls: Option<&ServerTls>, seed: Option<[u8; 32]>, epoch: Instant) -> Self {
+        let config = config.bounded();
         Self {
             listener: Listener::new(&config, tls, seed),
             newcomers: Newcomers::new(config.limits, config.announce_timeout),
