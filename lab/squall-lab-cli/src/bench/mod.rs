@@ -1,6 +1,8 @@
 //! `squall-lab bench`: what it costs on this machine.
 
 mod decision;
+mod heap;
+mod life;
 mod loopback;
 mod memory;
 mod virtual_time;
@@ -11,7 +13,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde::Serialize;
 use squall_lab::{
     statistics,
@@ -25,11 +27,21 @@ use squall_terminal::output;
 ///
 /// Takes about half a minute. Figures of a machine that is busy with other things say little.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "Examples:\n  squall-lab bench\n  squall-lab bench --json out/bench.json")]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  squall-lab bench\n  squall-lab bench --json out/bench.json\n  squall-lab bench life --hours 3"
+)]
 pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// Write the figures as JSON; - for standard output, instead of everything else there
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Other {
+    Life(life::LifeArgs),
 }
 
 /// One measurement.
@@ -106,6 +118,9 @@ impl Figure {
 
 /// Runs the command.
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
+    if let Some(Other::Life(args)) = &args.other {
+        return life::run(args);
+    }
     if cfg!(debug_assertions) {
         // A closed standard error is no failure.
         let _ = writeln!(stderr(), "note: this is not a release build; its figures say nothing");
