@@ -100,6 +100,12 @@ impl Endpoint {
         Ok(SessionId(id))
     }
 
+    /// Accepts with another certificate from now on. Open sessions, and handshakes in progress, continue with the one that
+    /// they began with. No effect on an endpoint without a certificate, which accepts nothing.
+    pub fn set_tls(&mut self, tls: &ServerTls) {
+        self.listener.set_tls(tls);
+    }
+
     /// Takes in a UDP datagram.
     pub fn handle(&mut self, now: Instant, net: NetPath, ecn: Option<Ecn>, data: BytesMut) {
         let (sessions, newcomers) = (&self.sessions, &mut self.newcomers);
