@@ -3,11 +3,11 @@
 use std::{fs, path::Path};
 
 /// Files that read the wall clock, with the reason. Tests and examples may.
-const USES: &[(&str, &str)] =
-    &[("squall-tunnel/src/flow/socket.rs", "the kernel stamps datagrams with it")];
+const USES: &[(&str, &str)] = &[("squall-tunnel/src/flow/socket.rs", "the kernel stamps datagrams with it")];
 
 /// What reads it: of the standard library, of libraries in use, and of the system.
-const WORDS: &[&str] = &["SystemTime", "UNIX_EPOCH", "UnixTime::now", "CLOCK_REALTIME", "ClockId::Realtime", "Utc::now"];
+const WORDS: &[&str] =
+    &["SystemTime", "UNIX_EPOCH", "UnixTime::now", "CLOCK_REALTIME", "ClockId::Realtime", "Utc::now"];
 
 fn sources(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
     for entry in fs::read_dir(folder).expect("is there") {
