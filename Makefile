@@ -237,10 +237,14 @@ fuzz:
 		ASAN_OPTIONS=detect_odr_violation=0 cargo +nightly fuzz run $$target -- -max_total_time=$(SECONDS) -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 || exit 1; \
 	done
 
-# Live video through a tunnel for half an hour, or MINUTES, over links that fail alternately: needs ffmpeg and a shell.
+# Two flows through a tunnel for half an hour, or SOAK_MINUTES, with faults of links and of programs, and what a viewer sees of
+# each; then, with ffmpeg, live video for as long over links that fail alternately.
+SOAK_MINUTES = $(or $(MINUTES),30)
 soak: tools
 	@$(CARGO) build --release --locked -p squall-cli -p squall-lab-cli -p squall-testing
-	@scripts/soak.sh $(MINUTES)
+	@scripts/soak.py $(SOAK_MINUTES)
+	@if command -v ffmpeg >/dev/null; then scripts/soak.sh $(SOAK_MINUTES); \
+	else echo "not run: the decoded video: apt-get install ffmpeg"; fi
 
 # The documents as a site in target/site/html; needs mdBook and Python.
 SITE = $(abspath $(or $(CARGO_TARGET_DIR),target))/site

@@ -227,6 +227,26 @@ impl Config {
     }
 }
 
+/// The longest duration: sums of times stay far from the end of every clock.
+pub(crate) const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+impl Config {
+    /// The same with durations of at most [`FOREVER`], so that `Duration::MAX` can stand for "never".
+    pub(crate) fn bounded(self) -> Self {
+        let bounded = |duration: Duration| duration.min(FOREVER);
+        Self {
+            idle_timeout: bounded(self.idle_timeout),
+            path_idle_timeout: bounded(self.path_idle_timeout),
+            keep_alive: bounded(self.keep_alive),
+            connect_timeout: bounded(self.connect_timeout),
+            announce_timeout: bounded(self.announce_timeout),
+            race_delay: bounded(self.race_delay),
+            silence: bounded(self.silence),
+            ..self
+        }
+    }
+}
+
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")

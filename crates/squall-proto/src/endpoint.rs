@@ -128,6 +128,7 @@ impl Endpoint {
         worker: Worker,
         tally: Arc<Tally>,
     ) -> Self {
+        let config = config.bounded();
         Self {
             listener: Listener::new(&config, server, seed, worker),
             newcomers: Newcomers::new(config.limits, config.announce_timeout, tally.clone()),
@@ -166,6 +167,12 @@ impl Endpoint {
             return Err(error);
         }
         Ok(SessionId(id))
+    }
+
+    /// Accepts with another certificate from now on. Open sessions, and handshakes in progress, continue with the one that
+    /// they began with. No effect on an endpoint without a certificate, which accepts nothing.
+    pub fn set_tls(&mut self, tls: &ServerTls) {
+        self.listener.set_tls(tls);
     }
 
     /// Takes in a UDP datagram.

@@ -121,7 +121,9 @@ impl Metering {
 
     /// The peer closed a path because its budget for it was used up.
     pub(crate) fn refuse(&mut self, net: NetPath) {
-        self.refused.insert(ends(net));
+        if self.refused.len() < MAX_CLOSED {
+            self.refused.insert(ends(net));
+        }
     }
 
     /// Whether a path between these addresses is not worth opening: a budget for it is used up.
@@ -273,6 +275,9 @@ mod tests {
             metering.close(net(last), 0, 1_000 + u64::from(last));
         }
         assert_eq!(metering.closed.len(), MAX_CLOSED);
+        (0..=255).for_each(|last| metering.refuse(net(last)));
+        assert_eq!(metering.refused.len(), MAX_CLOSED);
+        assert!(metering.is_barred(net(0)) && !metering.is_barred(net(255)), "the latest is tried again");
     }
 
     proptest! {

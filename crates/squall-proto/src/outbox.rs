@@ -12,7 +12,7 @@ use squall_sched::{BlockId, BlockMeta, BlockQueue, MAX_PATHS, Micros, ParityFate
 
 use self::runs::Run;
 use crate::{
-    Block, BlockOptions, Config, Depends, Limits, OpenError, SendError, WriteError, parity,
+    Block, BlockOptions, Config, Depends, Limits, OpenError, SendError, WriteError, parity, varint,
     wire::{CancelReason, RefuseReason},
 };
 
@@ -145,6 +145,12 @@ impl Outbox {
         }
     }
 
+    /// The next block has this id.
+    #[cfg(test)]
+    pub(crate) fn start_at(&mut self, id: u64) {
+        self.next_id = id;
+    }
+
     /// Takes a block for sending.
     pub(crate) fn send(&mut self, now: Micros, block: Block) -> Result<BlockId, SendError> {
         if block.data.is_empty() {
@@ -220,6 +226,7 @@ impl Outbox {
         self.has_bytes_free(len)
             && self.payloads.len() < self.limits.open_blocks
             && self.next_id - oldest < ID_SPAN
+            && self.next_id <= varint::MAX
     }
 
     fn accept(&mut self, now: Micros, options: &BlockOptions, data: Content) -> BlockId {

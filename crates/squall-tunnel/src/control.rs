@@ -60,15 +60,33 @@ pub(crate) struct Offer {
 /// The answer to an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    Accepted = 0,
+    Accepted,
     /// No flow of that name leaves here.
-    Unknown = 1,
+    Unknown,
     /// Another session carries it.
-    Taken = 2,
+    Taken,
+    /// A reason of a later version.
+    Other(u8),
 }
 
 impl Verdict {
-    const ALL: [Self; 3] = [Self::Accepted, Self::Unknown, Self::Taken];
+    fn number(self) -> u8 {
+        match self {
+            Self::Accepted => 0,
+            Self::Unknown => 1,
+            Self::Taken => 2,
+            Self::Other(number) => number,
+        }
+    }
+
+    fn of(number: u8) -> Self {
+        match number {
+            0 => Self::Accepted,
+            1 => Self::Unknown,
+            2 => Self::Taken,
+            other => Self::Other(other),
+        }
+    }
 
     /// Continues a sentence that begins with the peer.
     pub(crate) fn words(self) -> &'static str {
@@ -76,6 +94,7 @@ impl Verdict {
             Self::Accepted => "accepts it",
             Self::Unknown => "has no out end of that name",
             Self::Taken => "accepts it from another tunnel",
+            Self::Other(_) => "does not accept it, for a reason that this version does not know",
         }
     }
 }
@@ -89,8 +108,6 @@ pub(crate) enum MessageError {
     Length,
     #[error("unknown message {0}")]
     Kind(u8),
-    #[error("unknown verdict {0}")]
-    Verdict(u8),
     #[error("more than {MAX_FLOWS} flows")]
     Flows,
     #[error("a flow name that is empty, too long or no text")]
@@ -128,7 +145,7 @@ impl Message {
                 out.push(verdicts.len() as u8);
                 for (channel, verdict) in verdicts {
                     out.extend_from_slice(&channel.to_be_bytes());
-                    out.push(*verdict as u8);
+                    out.push(verdict.number());
                 }
             }
         }
@@ -141,17 +158,12 @@ impl Message {
             return Err(MessageError::Length);
         }
         let mut input = Input(block);
-        let message = match input.byte()? {
-            1 => input.hello()?,
-            2 => input.flows()?,
-            3 => input.answer()?,
-            other => return Err(MessageError::Kind(other)),
-        };
-        // A hello of a later version may have more fields.
-        match message {
-            Self::Hello { .. } => Ok(message),
-            _ if input.0.is_empty() => Ok(message),
-            _ => Err(MessageError::Length),
+        // What follows the known fields is left to later versions.
+        match input.byte()? {
+            1 => input.hello(),
+            2 => input.flows(),
+            3 => input.answer(),
+            other => Err(MessageError::Kind(other)),
         }
     }
 }
@@ -196,9 +208,7 @@ impl<'a> Input<'a> {
         let mut verdicts = Vec::with_capacity(count);
         for _ in 0..count {
             let channel = self.channel()?;
-            let number = self.byte()?;
-            let verdict = Verdict::ALL.into_iter().find(|verdict| *verdict as u8 == number);
-            verdicts.push((channel, verdict.ok_or(MessageError::Verdict(number))?));
+            verdicts.push((channel, Verdict::of(self.byte()?)));
         }
         Ok(Message::Answer { generation, verdicts })
     }
@@ -270,6 +280,47 @@ mod tests {
     }
 
     #[test]
+    fn later_fields_and_verdicts_are_no_fault() {
+        let flows = Message::Flows { generation: 1, flows: Vec::new() };
+        assert_eq!(Message::decode(&[2, 0, 0, 0, 1, 0, 7, 7, 7]), Ok(flows));
+        let verdicts = vec![(2, Verdict::Other(9))];
+        let answer = Message::Answer { generation: 1, verdicts };
+        assert_eq!(Message::decode(&[3, 0, 0, 0, 1, 1, 0, 2, 9, 7]), Ok(answer));
+    }
+
+    /// What earlier releases and this one sent: the text of each file in `tests/vectors`.
+    const RELEASES: &[&str] = &[include_str!("../tests/vectors/0.1.0.txt")];
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        let digits: Vec<_> = hex.chars().filter_map(|c| c.to_digit(16)).collect();
+        digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+    }
+
+    #[test]
+    fn messages_and_blocks_of_every_release_are_read() {
+        for text in RELEASES {
+            let rows: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
+            assert!(rows.len() >= 7, "the file lacks messages");
+            for row in rows {
+                let (name, hex) = row.split_once(": ").expect("is a row");
+                let wire = bytes(hex);
+                if name == "BLOCK" {
+                    let read = crate::frame::FrameReader::default().read(wire.into(), true);
+                    assert!(read.is_ok_and(|datagrams| !datagrams.is_empty()), "{row}");
+                    continue;
+                }
+                let found = match Message::decode(&wire) {
+                    Ok(Message::Hello { .. }) => "HELLO",
+                    Ok(Message::Flows { .. }) => "FLOWS",
+                    Ok(Message::Answer { .. }) => "ANSWER",
+                    Err(error) => panic!("{row}: {error}"),
+                };
+                assert_eq!(found, name, "{row}");
+            }
+        }
+    }
+
+    #[test]
     fn faults_have_names() {
         let cases: &[(&[u8], MessageError)] = &[
             (&[], MessageError::Length),
@@ -279,8 +330,7 @@ mod tests {
             (&[2, 0, 0, 0, 1, 65], MessageError::Flows),
             (&[2, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 65], MessageError::Channel(0)),
             (&[2, 0, 0, 0, 1, 1, 0, 2, 0, 0, 0, 0, 1, 10], MessageError::Name),
-            (&[3, 0, 0, 0, 1, 1, 0, 2, 3], MessageError::Verdict(3)),
-            (&[3, 0, 0, 0, 1, 0, 0], MessageError::Length),
+            (&[3, 0, 0, 0, 1, 1, 0, 2], MessageError::Length),
         ];
         for (wire, error) in cases {
             assert_eq!(Message::decode(wire), Err(error.clone()), "{wire:02x?}");

@@ -2,13 +2,14 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
-use squall::{Endpoint, Fingerprint, Identity};
+use squall::{Endpoint, Fingerprint, Identity, IdentityError, ServerTls, TlsError};
 
 use crate::{
+    clock::lock,
     config::{IdentityConfig, ListenConfig},
     error::StartError,
     journal::Kind,
@@ -26,15 +27,27 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) struct Exit {
     pub(crate) endpoint: Endpoint,
     pub(crate) address: SocketAddr,
-    pub(crate) fingerprint: Fingerprint,
+    fingerprint: Mutex<Fingerprint>,
+}
+
+/// A certificate that can be used.
+#[derive(Debug)]
+pub(crate) struct Renewal {
+    tls: ServerTls,
+    fingerprint: Fingerprint,
 }
 
 /// The certificate of the exit, if it is in files.
-pub(crate) fn check(listen: &ListenConfig) -> Result<(), StartError> {
-    if let IdentityConfig::Files { certificate, key } = &listen.identity {
-        Identity::load_pair(certificate, key)?.server_tls()?;
-    }
-    Ok(())
+pub(crate) fn read(listen: &ListenConfig) -> Result<Option<Renewal>, StartError> {
+    let (identity, file) = match &listen.identity {
+        IdentityConfig::Files { certificate, key } => (Identity::load_pair(certificate, key)?, certificate),
+        // One that would be created is created at the start only.
+        IdentityConfig::Kept(file) if file.exists() => (Identity::load(file)?, file),
+        IdentityConfig::Kept(_) | IdentityConfig::Fresh => return Ok(None),
+    };
+    let named = |why: TlsError| IdentityError::Content { path: file.clone(), why: why.to_string() };
+    let tls = identity.server_tls().map_err(named)?;
+    Ok(Some(Renewal { tls, fingerprint: identity.fingerprint() }))
 }
 
 impl Exit {
@@ -56,7 +69,19 @@ impl Exit {
         });
         let endpoint = Endpoint::listen(listen.address, &identity.server_tls()?, settings)?;
         let address = endpoint.local_addrs()[0];
-        Ok(Self { endpoint, address, fingerprint: identity.fingerprint() })
+        Ok(Self { endpoint, address, fingerprint: Mutex::new(identity.fingerprint()) })
+    }
+
+    /// The fingerprint of the certificate that new sessions are accepted with.
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        *lock(&self.fingerprint)
+    }
+
+    /// Accepts new sessions with this certificate. Returns whether it is another one.
+    pub(crate) fn renew(&self, renewal: &Renewal) -> bool {
+        self.endpoint.set_tls(&renewal.tls);
+        let mut fingerprint = lock(&self.fingerprint);
+        std::mem::replace(&mut *fingerprint, renewal.fingerprint) != renewal.fingerprint
     }
 
     /// Closes all sessions; the peers are notified.

@@ -6,7 +6,7 @@ use squall::Fingerprint;
 use tokio::sync::broadcast;
 
 use crate::{
-    config::{Config, Side},
+    config::{Config, IdentityConfig, Side},
     entry,
     error::StartError,
     exit::{self, Exit},
@@ -80,20 +80,24 @@ impl Tunnel {
     pub fn check_files(config: &Config) -> Result<(), StartError> {
         match &config.side {
             Side::Connect(connect) => Ok(connect.request().map(drop)?),
-            Side::Listen(listen) => exit::check(listen),
+            Side::Listen(listen) => exit::read(listen).map(drop),
         }
     }
 
-    /// Applies another configuration. Sessions and unchanged flows continue. Returns descriptions of the changes that take
-    /// effect later.
+    /// Applies another configuration. Sessions and unchanged flows continue. An exit reads its certificate again, for new
+    /// sessions. Returns descriptions of the changes that take effect later.
     ///
     /// # Errors
-    /// If a socket cannot be opened; nothing changes then.
+    /// If a socket cannot be opened, or a certificate cannot be used; nothing changes then.
     pub fn reload(&self, mut config: Config) -> Result<Vec<String>, StartError> {
         let before = self.shared.config();
         if let Side::Connect(connect) = &config.side {
             connect.request()?;
         }
+        let renewal = match &config.side {
+            Side::Listen(listen) if self.exit.is_some() => exit::read(listen)?,
+            _ => None,
+        };
         let notes = later_changes(&self.started, &self.shared.session_configs(), &config);
         if before.is_entry() != config.is_entry() {
             config.side = before.side.clone();
@@ -111,6 +115,12 @@ impl Tunnel {
         self.shared.set_config(config);
         let journal = &self.shared.journal;
         journal.info(Kind::Config, format!("the configuration was reloaded: {changes}"));
+        if let (Some(exit), Some(renewal)) = (&self.exit, &renewal)
+            && exit.renew(renewal)
+        {
+            let words = "new sessions get another certificate, with the fingerprint";
+            journal.info(Kind::Config, format!("{words} {}", exit.fingerprint()));
+        }
         notes.iter().for_each(|note| journal.info(Kind::Config, note.clone()));
         if let Some(warning) = warning {
             journal.warn(Kind::Config, warning);
@@ -139,9 +149,9 @@ impl Tunnel {
         self.exit.as_ref().map(|exit| exit.address)
     }
 
-    /// The fingerprint of an exit's certificate.
+    /// The fingerprint of the certificate that an exit accepts new sessions with.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
-        self.exit.as_ref().map(|exit| exit.fingerprint)
+        self.exit.as_ref().map(Exit::fingerprint)
     }
 
     /// The address of `/metrics` and `/status`.
@@ -194,7 +204,11 @@ fn differences(one: &Config, other: &Config) -> Vec<(&'static str, &'static str)
     let endpoint = if one.is_entry() { SESSION } else { START };
     let side = match (&one.side, &other.side) {
         (Side::Connect(one), Side::Connect(other)) => (one != other, "[connect]", SESSION),
-        (Side::Listen(one), Side::Listen(other)) => (one != other, "[listen]", START),
+        // The certificate changes at once, unless it is one that is made at the start.
+        (Side::Listen(one), Side::Listen(other)) => {
+            let made = other.identity == IdentityConfig::Fresh && one.identity != other.identity;
+            (one.address != other.address || made, "[listen]", START)
+        }
         _ => (true, "the change between [connect] and [listen]", START),
     };
     let silences = silence(&one.all_flows()) != silence(&other.all_flows());
@@ -218,7 +232,7 @@ fn differences(one: &Config, other: &Config) -> Vec<(&'static str, &'static str)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{IdentityConfig, ListenConfig, Token};
+    use crate::config::{ListenConfig, Token};
 
     #[test]
     fn only_values_that_are_not_in_use_take_effect_later() {

@@ -147,7 +147,7 @@ fn clients_are_rejected_with_a_reason() {
             Tunnel::start(exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")])).await.expect("starts");
         let cases: [(&[u8], u64, &str); 4] = [
             (b"GET / HTTP/1.1", 16, "unknown message 71"),
-            (&[1, b'S', b'q', b'T', b'u', 9, 0, 0], 19, "tunnel protocol version 9 is not supported"),
+            (&[1, b'S', b'q', b'T', b'u', 0, 0, 0], 19, "tunnel protocol version 0 is not supported"),
             (&[2, 0, 0, 0, 1, 0], 16, "unexpected message"),
             (&[1, b'S', b'q', b'T', b'u', 1, 0, 0], 17, "wrong token"),
         ];
@@ -184,6 +184,37 @@ fn clients_are_rejected_with_a_reason() {
         let early =
             |event: &&squall_tunnel::status::EventStatus| event.kind == "path" && event.at_s < lines[0].at_s;
         assert_eq!(status.events.iter().filter(early).count(), 0, "{:#?}", status.events);
+        exit.stop().await;
+    });
+}
+
+/// An entry of a later release: a higher version, more fields, messages and verdicts that this release does not know.
+#[test]
+fn an_entry_of_a_later_release_is_carried() {
+    within(async || {
+        let target = socket();
+        let flow = flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")));
+        let exit = Tunnel::start(exit_config(0, None, vec![flow])).await.expect("starts");
+        let token = exit_config(0, None, Vec::new()).token.reveal().as_bytes().to_vec();
+        let session = stranger(&exit).await;
+        let say = async |message: &[u8]| {
+            session
+                .send(Block::new(message.to_vec()).priority(squall::Priority::FIRST).ordered())
+                .await
+                .expect("is sent");
+        };
+        let length = (token.len() as u16).to_be_bytes();
+        say(&[&[1, b'S', b'q', b'T', b'u', 2], &length[..], &token, b"more"].concat()).await;
+        say(b"\x63 a message of a later version").await;
+        say(b"\x02\0\0\0\x01\x01\0\x02\0\x04\x93\xe0\x01x more").await;
+        say(b"\x03\0\0\0\0\x01\0\x01\x09 more").await;
+        let mut answers = Vec::new();
+        while answers.len() < 3 {
+            answers.push(session.recv().await.expect("goes on").data);
+        }
+        assert_eq!(answers[0][..6], *b"\x01SqTu\x01", "the exit says which version it has");
+        assert!(answers.iter().any(|answer| answer[..] == *b"\x03\0\0\0\x01\x01\0\x02\0"), "{answers:?}");
+        assert_eq!(session.close_reason(), None);
         exit.stop().await;
     });
 }

@@ -6,7 +6,7 @@
 
 use std::{
     future::Future,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr},
     ops::Range,
     pin::Pin,
     sync::Arc,

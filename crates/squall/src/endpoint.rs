@@ -173,6 +173,12 @@ impl Endpoint {
         }
     }
 
+    /// Accepts with another certificate from now on, as after a renewal. Open sessions continue. No effect on an endpoint
+    /// made by [`Self::client`].
+    pub fn set_tls(&self, tls: &ServerTls) {
+        self.inner.shared.lock().proto.set_tls(tls);
+    }
+
     /// The addresses listened on; none on an endpoint made by [`Self::client`].
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.inner.local

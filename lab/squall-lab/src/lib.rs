@@ -14,6 +14,7 @@ pub mod flow;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzz;
+pub mod life;
 pub mod measure;
 pub mod offer;
 pub mod parallel;

@@ -80,6 +80,12 @@ pub struct World {
     /// How long a side takes to write a batch of packets.
     write_time: Micros,
     epoch: Instant,
+    /// What an end starts with, at first and after a restart: the client's and the server's.
+    configs: [Config; 2],
+    tls: (ServerTls, ClientTls),
+    seed: u64,
+    /// Endpoints that were started: none has the random numbers of another.
+    starts: u64,
     /// The port under which the server sees the client, by path; a rebinding changes it.
     ports: Vec<u16>,
     /// Takes the packets that leave.
@@ -106,9 +112,9 @@ struct At<'a> {
 }
 
 impl Node {
-    fn new(endpoint: Endpoint, session: Option<SessionId>) -> Self {
-        let (touched, arrived) = (session.is_some(), VecDeque::new());
-        Self { endpoint, session, connected: false, touched, held: false, arrived }
+    fn new(endpoint: Endpoint) -> Self {
+        let arrived = VecDeque::new();
+        Self { endpoint, session: None, connected: false, touched: false, held: false, arrived }
     }
 }
 
@@ -142,26 +148,66 @@ impl World {
             }
         };
         let epoch = Instant::now();
-        let mut client = Endpoint::new(client, None, Some(endpoint_seed(seed, 1)), epoch);
-        let server = Endpoint::new(server, Some(&server_tls), Some(endpoint_seed(seed, 2)), epoch);
-        let target = Target {
-            tls: client_tls,
-            server_name: "squall.test".into(),
-            interfaces: (0..paths.len()).map(|path| vec![client_path(path)]).collect(),
-        };
-        let session = client.connect(epoch, target)?;
-        Ok(Self {
+        let configs = [client, server];
+        let [client, server] = &configs;
+        let mut world = Self {
             network,
             origin: 0,
             former: None,
-            client: Node::new(client, Some(session)),
-            server: Node::new(server, None),
+            client: Node::new(Endpoint::new(client.clone(), None, Some(endpoint_seed(seed, 1, 0)), epoch)),
+            server: Node::new(Endpoint::new(
+                server.clone(),
+                Some(&server_tls),
+                Some(endpoint_seed(seed, 2, 0)),
+                epoch,
+            )),
             now: 0,
             write_time: 0,
             epoch,
+            configs,
+            tls: (server_tls, client_tls),
+            seed,
+            starts: 0,
             ports: vec![CLIENT_PORT; paths.len()],
             buf: Vec::with_capacity(BATCH * 1500),
-        })
+        };
+        world.reconnect()?;
+        Ok(world)
+    }
+
+    /// The client connects, again if it did before. A session that it has is left to itself: close it first.
+    ///
+    /// # Errors
+    /// If the connection cannot be started.
+    pub fn reconnect(&mut self) -> Result<(), squall_proto::ConnectError> {
+        let target = Target {
+            tls: self.tls.1.clone(),
+            server_name: "squall.test".into(),
+            interfaces: (0..self.ports.len()).map(|path| vec![client_path(path)]).collect(),
+        };
+        let now = self.instant();
+        self.client.session = Some(self.client.endpoint.connect(now, target)?);
+        self.client.touched = true;
+        self.client.connected = false;
+        self.server.connected = false;
+        // The one that says hello next.
+        self.server.session = None;
+        Ok(())
+    }
+
+    /// A side starts again, as after a power failure: nothing is sent, and no session is left of it. A client connects at
+    /// once. A server has its key from before.
+    ///
+    /// # Errors
+    /// If the connection cannot be started.
+    pub fn restart(&mut self, side: Side) -> Result<(), squall_proto::ConnectError> {
+        self.starts += 1;
+        let seed = Some(endpoint_seed(self.seed, side as u8 + 1, self.starts));
+        let tls = (side == Side::Server).then_some(&self.tls.0);
+        let config = self.configs[side as usize].clone();
+        let node = Node::new(Endpoint::new(config, tls, seed, self.instant()));
+        *self.node(side) = node;
+        if side == Side::Client { self.reconnect() } else { Ok(()) }
     }
 
     /// Packets that leave from now on pass through these paths, as many as before, whose time 0 is now.
@@ -408,19 +454,18 @@ impl World {
                 continue;
             }
             while let Some(id) = self.node(side).endpoint.poll_ready() {
-                let node = self.node(side);
-                // A server has one session here: the first that says hello.
-                let session = *node.session.get_or_insert(id);
                 while let Some(event) = self.node(side).endpoint.poll_event(id) {
                     self.node(side).touched = true;
                     if event == Event::Connected {
                         let node = self.node(side);
+                        // A server has one session here: the first that says hello.
+                        node.session.get_or_insert(id);
                         node.connected = true;
                         if let Some(session) = node.endpoint.session(id) {
                             session.report_fates(true);
                         }
                     }
-                    if id == session {
+                    if self.node(side).session == Some(id) {
                         on_event(self, side, event);
                     }
                 }
@@ -480,9 +525,10 @@ fn client_path(path: usize) -> NetPath {
     NetPath { local: client_address(path), remote: SERVER }
 }
 
-fn endpoint_seed(seed: u64, side: u8) -> [u8; 32] {
+/// The random numbers of an endpoint: of a side, and of each start of it.
+fn endpoint_seed(seed: u64, side: u8, starts: u64) -> [u8; 32] {
     let mut bytes = [side; 32];
-    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    bytes[..8].copy_from_slice(&(seed ^ starts.rotate_right(16)).to_le_bytes());
     bytes
 }
 

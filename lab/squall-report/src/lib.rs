@@ -6,11 +6,12 @@
 //! colour: schedulers differ by dash, marker and label too.
 //!
 //! Everything is drawn on one `surface`, in CSS pixels, with the roles of `style` instead of colours. `chart` has values
-//! along an axis, `distribution` latencies, `panels` and `timeline` what happens over time; `page` and `runs` make HTML
+//! along an axis, `distribution` latencies, `curves` figures over time, `panels` and `timeline` what happens over time; `page` and `runs` make HTML
 //! of them, and `experiments`, `results` and `figures` make figures of the runs of experiments. The same results give the same
 //! bytes.
 
 mod chart;
+mod curves;
 mod distribution;
 mod experiments;
 mod figures;
@@ -23,6 +24,7 @@ mod style;
 mod surface;
 mod timeline;
 
+pub use curves::{Curve, curves};
 pub use experiments::{Chapter, Drawing, Report, Timeline};
 pub use links::{MAX_LINKS, links};
 pub use panels::ssim;

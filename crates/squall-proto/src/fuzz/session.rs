@@ -325,6 +325,9 @@ impl Input<'_> {
 }
 
 #[cfg(test)]
+mod versions;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::wire::Items;
@@ -351,7 +354,7 @@ mod tests {
     }
 
     /// A session whose peer wrote this hello.
-    fn greeted(config: Config, hello: &[u8]) -> Meeting {
+    pub(super) fn greeted(config: Config, hello: &[u8]) -> Meeting {
         let mut meeting = Meeting::new(config);
         meeting.settle(Duration::from_secs(1));
         let stream = meeting.connection.streams().open(Dir::Uni).expect("is the first");

@@ -11,6 +11,12 @@ pub(super) struct Finished {
 }
 
 impl Finished {
+    /// All below this id have ended, and no other.
+    #[cfg(test)]
+    pub(super) fn start_at(&mut self, id: u64) {
+        *self = Self { base: id / 64, words: [(1 << (id % 64)) - 1].into() };
+    }
+
     /// The lowest id that has not ended.
     pub(super) fn floor(&self) -> u64 {
         self.base * 64 + u64::from(self.words.front().map_or(0, |word| word.trailing_ones()))

@@ -121,6 +121,12 @@ impl Inbox {
         }
     }
 
+    /// All blocks below this id have ended.
+    #[cfg(test)]
+    pub(crate) fn start_at(&mut self, id: u64) {
+        self.finished.start_at(id);
+    }
+
     /// What it may hold from now on.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;

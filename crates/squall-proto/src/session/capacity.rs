@@ -8,6 +8,7 @@ use super::{Session, Stage};
 use crate::{
     Capacity, Event, Limit, PathCapacity,
     capacity::{Changes, Forecast, link_rate},
+    config::FOREVER,
     path::{Control, Path, one_way_delays},
 };
 
@@ -90,7 +91,7 @@ impl Session {
             return 0;
         }
         self.measure_packets();
-        let (at, within) = (self.micros(now), within.as_micros() as Micros);
+        let (at, within) = (self.micros(now), within.min(FOREVER).as_micros() as Micros);
         let delays = one_way_delays(self.conn.paths.iter(), at);
         let carriers = self.carriers();
         let rates = self.conn.paths.iter().zip(delays).filter(|(path, _)| path.id.bit() & carriers != 0);

@@ -8,6 +8,8 @@ mod capacity;
 mod cost;
 mod decide;
 mod duties;
+#[cfg(test)]
+mod extremes;
 mod grow;
 mod log;
 mod notices;

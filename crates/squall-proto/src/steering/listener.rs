@@ -79,6 +79,14 @@ impl Listener {
         }
     }
 
+    /// New connections are accepted with this certificate. The keys of connection ids and of stateless resets remain those
+    /// of the first one, which open sessions rely on.
+    pub(crate) fn set_tls(&mut self, tls: &ServerTls) {
+        if let Some(server) = &mut self.server {
+            Arc::make_mut(server).crypto = tls.crypto();
+        }
+    }
+
     /// Starts a handshake over one path.
     pub(crate) fn connect<P, S: Entry>(
         &mut self,

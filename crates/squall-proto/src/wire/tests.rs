@@ -194,6 +194,47 @@ fn the_specification_has_these_vectors() {
     assert!(missing.is_empty(), "docs/wire.md lacks:\n{missing}");
 }
 
+/// What earlier releases and this one sent: the text of each file in `tests/vectors`.
+const RELEASES: &[&str] = &[include_str!("../../tests/vectors/0.1.0.txt")];
+
+/// The name of an item, as `docs/wire.md` has it.
+fn name(item: &Item<'_>) -> &'static str {
+    match item {
+        Item::Data(..) => "DATA",
+        Item::Cancel(_) => "CANCEL",
+        Item::Refused(..) => "REFUSED",
+        Item::Feedback(_) => "FEEDBACK",
+        Item::Probe(..) => "PROBE",
+        Item::ProbeReply(..) => "PROBE_REPLY",
+        Item::PathInfo(_) => "PATH_INFO",
+        Item::PathAlert(_) => "PATH_ALERT",
+        Item::PathLoss(_) => "PATH_LOSS",
+        Item::Stalled(_) => "STALLED",
+        Item::Repair(..) => "REPAIR",
+        Item::RunParity(..) => "RUN_PARITY",
+        Item::Rebuilt(_) => "REBUILT",
+    }
+}
+
+#[test]
+fn items_of_every_release_are_read() {
+    for text in RELEASES {
+        let rows = text.lines().filter(|line| !line.starts_with('#') && !line.starts_with("HELLO"));
+        let mut kinds = std::collections::BTreeSet::new();
+        for row in rows {
+            let (names, hex) = row.split_once(": ").expect("is a row");
+            let datagram = bytes(hex);
+            let items = decode(&datagram).unwrap_or_else(|error| panic!("{row}: {error}"));
+            assert_eq!(items.iter().map(name).collect::<Vec<_>>().join(" "), names, "{row}");
+            // Whatever is written for it now means the same.
+            let again = encode(&items);
+            assert_eq!(decode(&again), Ok(items), "{row}");
+            kinds.extend(names.split(' '));
+        }
+        assert!(kinds.len() >= 13, "the file lacks items: {kinds:?}");
+    }
+}
+
 #[test]
 fn unknown_items_and_fields_are_skipped() {
     // A reserved type, a later type of two bytes, and a PROBE with a field too many.

@@ -22,7 +22,7 @@ use tokio::{
 use self::{flows::SessionFlows, paths::Paths};
 use crate::{
     config::Token,
-    control::{CHANNEL, HELLO_TIMEOUT, Message, VERSION, code},
+    control::{CHANNEL, HELLO_TIMEOUT, Message, MessageError, VERSION, code},
     flow::SessionSender,
     journal::Kind,
     reorder::Part,
@@ -227,6 +227,13 @@ impl TunnelSession {
         }
         let message = match Message::decode(&block.data) {
             Ok(message) => message,
+            // A later version may send more. Before the hello it is no tunnel.
+            Err(MessageError::Kind(kind)) if self.agreed => {
+                return tracing::debug!(
+                    "{} sent message {kind}, which this version does not know",
+                    self.peer
+                );
+            }
             Err(error) => return self.close(code::PROTOCOL, &error.to_string()),
         };
         match message {
@@ -256,7 +263,8 @@ impl TunnelSession {
     }
 
     fn on_hello(&mut self, version: u8, token: &[u8]) {
-        if version != VERSION {
+        // Two ends use the lower of their versions. A later release that has dropped this one closes the session.
+        if version < VERSION {
             let reason =
                 format!("tunnel protocol version {version} is not supported, this end has version {VERSION}");
             return self.close(code::VERSION, &reason);

@@ -2,6 +2,8 @@
 
 mod crowd;
 mod decision;
+mod heap;
+mod life;
 mod loopback;
 mod memory;
 mod virtual_time;
@@ -13,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use squall_lab::{
@@ -28,11 +30,21 @@ use squall_terminal::output;
 ///
 /// Takes about a minute. Figures of a machine that is busy with other things say little.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "Examples:\n  squall-lab bench\n  squall-lab bench --json out/bench.json")]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  squall-lab bench\n  squall-lab bench --json out/bench.json\n  squall-lab bench life --hours 3"
+)]
 pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// Write the figures as JSON; - for standard output, instead of everything else there
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Other {
+    Life(life::LifeArgs),
 }
 
 /// One measurement.
@@ -109,6 +121,9 @@ impl Figure {
 
 /// Runs the command.
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
+    if let Some(Other::Life(args)) = &args.other {
+        return life::run(args);
+    }
     if cfg!(debug_assertions) {
         // A closed standard error is no failure.
         let _ = writeln!(stderr(), "note: this is not a release build; its figures say nothing");

@@ -1,0 +1,46 @@
+//! The product measures durations with the monotonic clock: every use of the wall clock has a reason.
+
+use std::{fs, path::Path};
+
+/// Files that read the wall clock, with the reason. Tests and examples may.
+const USES: &[(&str, &str)] = &[("squall-tunnel/src/flow/socket.rs", "the kernel stamps datagrams with it")];
+
+/// What reads it: of the standard library, of libraries in use, and of the system.
+const WORDS: &[&str] =
+    &["SystemTime", "UNIX_EPOCH", "UnixTime::now", "CLOCK_REALTIME", "ClockId::Realtime", "Utc::now"];
+
+fn sources(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+    for entry in fs::read_dir(folder).expect("is there") {
+        let path = entry.expect("is readable").path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn only_what_has_a_reason_reads_the_wall_clock() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("is in a folder");
+    let mut files = Vec::new();
+    for entry in fs::read_dir(crates).expect("is there") {
+        let product = entry.expect("is readable").path();
+        if !product.ends_with("squall-testing") && product.join("src").is_dir() {
+            sources(&product.join("src"), &mut files);
+        }
+    }
+    assert!(files.len() > 200, "only {} files", files.len());
+    let mut used = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(&file).expect("is text");
+        // Unit tests stand at the end of a file.
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let name = file.strip_prefix(crates).expect("is inside").display().to_string();
+        if WORDS.iter().any(|word| code.contains(word)) {
+            used.push(name);
+        }
+    }
+    let expected: Vec<_> = USES.iter().map(|(file, _)| (*file).to_owned()).collect();
+    assert_eq!(used, expected, "a step of the wall clock would change what these files do");
+}

@@ -1,0 +1,67 @@
+//! Counts what is allocated, while somebody wants to know.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
+};
+
+/// The allocator of the system. Without [`start`] it reads one flag more than that.
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+static ON: AtomicBool = AtomicBool::new(false);
+/// Bytes allocated less bytes freed since the start.
+static LIVE: AtomicI64 = AtomicI64::new(0);
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+/// Counts from now on.
+pub(super) fn start() {
+    ON.store(true, Relaxed);
+}
+
+/// Bytes that were allocated since the start and not freed.
+pub(super) fn live_bytes() -> i64 {
+    LIVE.load(Relaxed)
+}
+
+/// Allocations since the start.
+pub(super) fn allocations() -> u64 {
+    ALLOCATIONS.load(Relaxed)
+}
+
+fn count(allocated: usize, freed: usize) {
+    if ON.load(Relaxed) {
+        LIVE.fetch_add(allocated as i64 - freed as i64, Relaxed);
+        ALLOCATIONS.fetch_add(u64::from(allocated > 0), Relaxed);
+    }
+}
+
+#[expect(unsafe_code, reason = "a global allocator is unsafe to write; this one only counts")]
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 0);
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 0);
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size, layout.size());
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        count(0, layout.size());
+        // SAFETY: the caller keeps the contract.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
