@@ -5,14 +5,14 @@ use std::{net::SocketAddr, path::PathBuf};
 use clap::Args;
 use squall::{CongestionControl, Fingerprint, sched::DEFAULT_SCHEDULER};
 use squall_terminal::error::usage;
-use squall_tunnel::config::{ConnectConfig, TrustConfig};
+use squall_tunnel::config::{ConnectConfig, ExitAddress, TrustConfig};
 
 /// How to connect to the other end.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ConnectArgs {
-    /// Fingerprint of the other end's certificate, as that end prints it
+    /// Fingerprint of the other end's certificate, as that end prints it; repeated, one for each exit of a tunnel
     #[arg(long, value_name = "FINGERPRINT", conflicts_with_all = ["ca", "insecure"])]
-    pin: Option<Fingerprint>,
+    pin: Vec<Fingerprint>,
     /// PEM file with trusted authorities, instead of those of the system
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
@@ -28,16 +28,20 @@ pub(crate) struct ConnectArgs {
 }
 
 impl ConnectArgs {
-    /// The same as a configuration, with the address of the other end and the metered interfaces.
-    pub(crate) fn config(&self, to: &str, metered: &[String]) -> anyhow::Result<ConnectConfig> {
-        let trust = match (self.pin, &self.ca) {
-            (Some(pin), _) => TrustConfig::Pin(pin),
-            (None, Some(file)) => TrustConfig::Ca(file.clone()),
-            (None, None) if self.insecure => TrustConfig::Insecure,
-            (None, None) => TrustConfig::System,
+    /// The same as a configuration, with the addresses of the other end and the metered interfaces.
+    pub(crate) fn config(&self, to: &[ExitAddress], metered: &[String]) -> anyhow::Result<ConnectConfig> {
+        let trust = match &self.ca {
+            Some(file) => TrustConfig::Ca(file.clone()),
+            None if !self.pin.is_empty() => TrustConfig::pinned(self.pin.clone()),
+            None if self.insecure => TrustConfig::Insecure,
+            None => TrustConfig::System,
         };
-        let (to, interfaces, metered) = (to.to_owned(), self.interface.clone(), metered.to_vec());
-        let connect = ConnectConfig { to, trust, interfaces, metered, signal: self.signal };
+        let connect = ConnectConfig {
+            interfaces: self.interface.clone(),
+            metered: metered.to_vec(),
+            signal: self.signal,
+            ..ConnectConfig::new(to.to_vec(), trust)
+        };
         let at_option =
             |(key, problem): (&str, String)| usage(format!("--{}: {problem}", key.trim_end_matches('s')));
         connect.check().map_err(at_option)?;

@@ -32,18 +32,16 @@ fn blocks_on_failing_paths_are_explained() {
     let runtime = runtime.expect("a runtime");
     let target = UdpSocket::bind("127.0.0.1:0").expect("is bound");
     let port = free_port();
-    let listen = ListenConfig { address: ([127, 0, 0, 1], 0).into(), identity: IdentityConfig::Fresh };
+    let listen = ListenConfig::new(([127, 0, 0, 1], 0).into(), IdentityConfig::Fresh);
     let out = format!("cam=udp://{}", target.local_addr().expect("is bound"));
     let out = FlowConfig::parse(&out, false).expect("is right");
     let exit = Config { flows: vec![out], ..Config::new(Side::Listen(listen), token()) };
     let exit = runtime.block_on(Tunnel::start(exit)).expect("starts");
     let network = Network::before(exit.listening().expect("it listens"));
+    let trust = TrustConfig::Pin(exit.fingerprint().expect("it listens"));
     let connect = ConnectConfig {
-        to: network.address(),
-        trust: TrustConfig::Pin(exit.fingerprint().expect("it listens")),
         interfaces: vec!["127.0.0.2".to_owned(), "127.0.0.3".to_owned()],
-        metered: Vec::new(),
-        signal: false,
+        ..ConnectConfig::new(vec![network.address().parse().expect("is right")], trust)
     };
     let flow = format!("cam=udp://127.0.0.1:{port},latency=400ms");
     let flow = FlowConfig::parse(&flow, true).expect("is right");

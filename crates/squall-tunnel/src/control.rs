@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use squall_units::Micros;
 
-use crate::config::{MAX_FLOWS, MAX_NAME, MAX_TOKEN};
+use crate::config::{MAX_FLOWS, MAX_NAME, MAX_TOKEN, is_host_and_port};
 
 /// Version of the protocol.
 pub(crate) const VERSION: u8 = 1;
@@ -17,6 +17,12 @@ pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Longest message in bytes.
 pub(crate) const MAX_MESSAGE: usize = 16 << 10;
+
+/// Most exits that a [`Message::Goaway`] names. The length field bounds each to 255 bytes.
+pub(crate) const MAX_REDIRECTS: usize = 8;
+
+/// Feature of a peer that understands [`Message::Goaway`].
+pub(crate) const GOAWAY: u8 = 1;
 
 /// First bytes of a session between tunnels.
 const MAGIC: [u8; 4] = *b"SqTu";
@@ -35,17 +41,21 @@ pub(crate) mod code {
     pub(crate) const FULL: u32 = 20;
     /// The peer sent no hello in time.
     pub(crate) const SILENT: u32 = 21;
+    /// The exit is draining: it accepts no more sessions.
+    pub(crate) const DRAINING: u32 = 22;
 }
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// The first message of each side. The token of an exit is empty.
-    Hello { version: u8, token: Vec<u8> },
+    /// The first message of each side. The token of an exit is empty. Earlier versions of this program send no features.
+    Hello { version: u8, token: Vec<u8>, features: u8 },
     /// All flows that enter at this side. Flows of an earlier message that are missing have ended.
     Flows { generation: u32, flows: Vec<Offer> },
     /// The verdicts of the other side.
     Answer { generation: u32, verdicts: Vec<(u16, Verdict)> },
+    /// The exit drains, and closes the session after this time. It names exits to use, or none.
+    Goaway { left_ms: u32, exits: Vec<String> },
 }
 
 /// A flow that enters at the side that offers it.
@@ -114,6 +124,8 @@ pub(crate) enum MessageError {
     Name,
     #[error("channel {0} cannot carry a flow")]
     Channel(u16),
+    #[error("more than {MAX_REDIRECTS} exits, or one that is not HOST:PORT")]
+    Exits,
 }
 
 impl Message {
@@ -121,12 +133,15 @@ impl Message {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
-            Self::Hello { version, token } => {
+            Self::Hello { version, token, features } => {
                 out.push(1);
                 out.extend_from_slice(&MAGIC);
                 out.push(*version);
                 out.extend_from_slice(&(token.len() as u16).to_be_bytes());
                 out.extend_from_slice(token);
+                if *features != 0 {
+                    out.push(*features);
+                }
             }
             Self::Flows { generation, flows } => {
                 out.push(2);
@@ -148,6 +163,15 @@ impl Message {
                     out.push(verdict.number());
                 }
             }
+            Self::Goaway { left_ms, exits } => {
+                out.push(4);
+                out.extend_from_slice(&left_ms.to_be_bytes());
+                out.push(exits.len() as u8);
+                for exit in exits {
+                    out.push(exit.len() as u8);
+                    out.extend_from_slice(exit.as_bytes());
+                }
+            }
         }
         out
     }
@@ -163,6 +187,7 @@ impl Message {
             1 => input.hello(),
             2 => input.flows(),
             3 => input.answer(),
+            4 => input.goaway(),
             other => Err(MessageError::Kind(other)),
         }
     }
@@ -181,7 +206,8 @@ impl<'a> Input<'a> {
         if length > MAX_TOKEN {
             return Err(MessageError::Length);
         }
-        Ok(Message::Hello { version, token: self.bytes(length)?.to_vec() })
+        let token = self.bytes(length)?.to_vec();
+        Ok(Message::Hello { version, token, features: self.byte().unwrap_or(0) })
     }
 
     fn flows(&mut self) -> Result<Message, MessageError> {
@@ -211,6 +237,20 @@ impl<'a> Input<'a> {
             verdicts.push((channel, Verdict::of(self.byte()?)));
         }
         Ok(Message::Answer { generation, verdicts })
+    }
+
+    fn goaway(&mut self) -> Result<Message, MessageError> {
+        let (left_ms, count) = (u32::from_be_bytes(self.take()?), usize::from(self.byte()?));
+        if count > MAX_REDIRECTS {
+            return Err(MessageError::Exits);
+        }
+        let mut exits = Vec::with_capacity(count);
+        for _ in 0..count {
+            let length = usize::from(self.byte()?);
+            let exit = std::str::from_utf8(self.bytes(length)?).ok().filter(|exit| is_host_and_port(exit));
+            exits.push(exit.ok_or(MessageError::Exits)?.to_owned());
+        }
+        Ok(Message::Goaway { left_ms, exits })
     }
 
     fn list(&mut self) -> Result<(u32, usize), MessageError> {
@@ -255,8 +295,12 @@ mod tests {
     fn messages_are_written_as_documented() {
         let cases = [
             (
-                Message::Hello { version: 1, token: b"correct horse".to_vec() },
+                Message::Hello { version: 1, token: b"correct horse".to_vec(), features: 0 },
                 "01 53715475 01 000d 636f727265637420686f727365",
+            ),
+            (
+                Message::Hello { version: 1, token: b"correct horse".to_vec(), features: GOAWAY },
+                "01 53715475 01 000d 636f727265637420686f727365 01",
             ),
             (
                 Message::Flows {
@@ -272,6 +316,11 @@ mod tests {
                 },
                 "03 00000001 02 0002 00 0004 01",
             ),
+            (
+                Message::Goaway { left_ms: 30_000, exits: vec!["b:4433".into()] },
+                "04 00007530 01 06 623a34343333",
+            ),
+            (Message::Goaway { left_ms: 0, exits: Vec::new() }, "04 00000000 00"),
         ];
         for (message, wire) in cases {
             assert_eq!(hex(&message.encode()), wire.replace(' ', ""));
@@ -331,6 +380,10 @@ mod tests {
             (&[2, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 65], MessageError::Channel(0)),
             (&[2, 0, 0, 0, 1, 1, 0, 2, 0, 0, 0, 0, 1, 10], MessageError::Name),
             (&[3, 0, 0, 0, 1, 1, 0, 2], MessageError::Length),
+            (&[4, 0, 0, 0, 1, 9], MessageError::Exits),
+            (&[4, 0, 0, 0, 1, 1, 3, b'a', b':', b'0'], MessageError::Exits),
+            (&[4, 0, 0, 0, 1, 1, 4, b'a', b'\n', b':', b'1'], MessageError::Exits),
+            (&[4, 0, 0, 0, 1, 1, 4, b'a', b':'], MessageError::Length),
         ];
         for (wire, error) in cases {
             assert_eq!(Message::decode(wire), Err(error.clone()), "{wire:02x?}");
@@ -339,7 +392,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn junk_is_an_error_or_a_message(kind in 1..4u8, junk in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn junk_is_an_error_or_a_message(kind in 1..5u8, junk in prop::collection::vec(any::<u8>(), 0..200)) {
             let wire = [&[kind], &junk[..]].concat();
             if let Ok(message) = Message::decode(&wire) {
                 prop_assert!(wire.starts_with(&message.encode()));

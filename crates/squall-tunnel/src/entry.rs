@@ -1,20 +1,23 @@
-//! The entry: connects, and reconnects when the session is over.
+//! The entry: connects to one of its exits, moves to another one when that is asked for, and reconnects when the session is
+//! over.
 
 use std::{
+    pin::Pin,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
 use squall::Session;
-use tokio::sync::watch;
+use tokio::{sync::watch, task::JoinSet};
 
 use crate::{
     config::{Config, ConnectConfig, Side},
+    exits::{self, Avoided, Candidate},
     journal::Kind,
-    session::{self, Ended, Role},
+    session::{self, Ended, EntryState, Goaway, Role},
     settings::session_config,
     shared::Shared,
-    supervise,
+    supervise::{self, Supervised},
 };
 
 /// Pause before the first retry; it doubles with each, up to [`MAX_PAUSE`].
@@ -26,17 +29,23 @@ const MAX_PAUSE: Duration = Duration::from_secs(5);
 /// After a session that lasted this long the pause is [`MIN_PAUSE`] again.
 const STABLE: Duration = Duration::from_secs(1);
 
+/// An exit that has not answered for this long is raced with the next one. Several round trips of a slow network.
+const STAGGER: Duration = Duration::from_millis(1500);
+
+/// The same while all paths of a session are silent, and for a flow every moment counts.
+const STALL_STAGGER: Duration = Duration::from_millis(500);
+
 /// Runs until the tunnel is stopped.
 pub(crate) async fn run(shared: Arc<Shared>) -> Result<(), String> {
     let mut stopping = shared.stopping.subscribe();
+    let mut entry = Entry { shared: shared.clone(), avoided: Avoided::default(), reported: None };
     let mut pause = MIN_PAUSE;
-    let mut reported = None;
     if let Side::Connect(connect) = &shared.config().side {
-        shared.journal.info(Kind::Session, format!("connecting to {}", connect.to));
+        shared.journal.info(Kind::Session, format!("connecting to {}", connect.words()));
     }
     while !*stopping.borrow() {
         tokio::select! {
-            was_stable = attempt(&shared, &mut reported) => {
+            was_stable = entry.attempt() => {
                 if was_stable {
                     pause = MIN_PAUSE;
                 }
@@ -55,97 +64,265 @@ pub(crate) async fn run(shared: Arc<Shared>) -> Result<(), String> {
     Ok(())
 }
 
-/// Connects, and runs the session until it is over. Returns whether the session was stable. A problem that was `reported`
-/// is not reported again.
-async fn attempt(shared: &Arc<Shared>, reported: &mut Option<String>) -> bool {
-    let config = shared.config();
-    let Side::Connect(connect) = &config.side else { return false };
-    let problem = match open(&config).await {
-        Ok(session) => {
-            let begun = Instant::now();
-            let ended = carry(shared, &config, connect, session).await;
-            if ended.agreed {
-                *reported = None;
+struct Entry {
+    shared: Arc<Shared>,
+    avoided: Avoided,
+    /// The problem that was reported last, and is not reported again.
+    reported: Option<String>,
+}
+
+impl Entry {
+    /// Connects to the first exit that accepts, and runs sessions until the last one is over. Returns whether they were
+    /// stable.
+    async fn attempt(&mut self) -> bool {
+        let config = self.shared.config();
+        let Side::Connect(connect) = &config.side else { return false };
+        let (mut exits, problems) = exits::candidates(&config, connect).await;
+        self.avoided.sort(&mut exits);
+        match self.first(&config, exits, problems, STAGGER).await {
+            Ok(session) => {
+                self.reported = None;
+                let begun = Instant::now();
+                let ended = self.carry(session).await;
                 let words = format!("the session is over: {ended}; reconnecting");
                 match ended.is_normal() {
-                    true => shared.journal.info(Kind::Session, words),
-                    false => shared.journal.warn(Kind::Session, words),
+                    true => self.shared.journal.info(Kind::Session, words),
+                    false => self.shared.journal.warn(Kind::Session, words),
                 }
                 return begun.elapsed() >= STABLE;
             }
-            match ended.refusal() {
-                Some(words) => format!("{} refused: {words}", connect.to),
-                None => format!("{}: {ended}", connect.to),
+            Err(problem) if self.reported.as_ref() != Some(&problem) => {
+                self.shared.journal.warn(Kind::Session, format!("no session: {problem}; retrying"));
+                self.reported = Some(problem);
+            }
+            Err(_) => {}
+        }
+        false
+    }
+
+    /// A session with the first exit that accepts one. The next exit is tried at once when one refuses, and beside it when one
+    /// does not answer.
+    async fn first(
+        &self,
+        config: &Arc<Config>,
+        exits: Vec<Candidate>,
+        mut problems: Vec<String>,
+        stagger: Duration,
+    ) -> Result<Running, String> {
+        let mut exits = exits.into_iter();
+        let mut attempts = JoinSet::new();
+        loop {
+            if let Some(exit) = exits.next() {
+                attempts.spawn(establish(self.shared.clone(), config.clone(), exit));
+            } else if attempts.is_empty() {
+                return Err(problems.join("; "));
+            }
+            let limit = if exits.len() > 0 { stagger } else { Duration::MAX };
+            let Ok(Some(outcome)) = tokio::time::timeout(limit, attempts.join_next()).await else { continue };
+            match outcome.map_err(|error| error.to_string()) {
+                Ok(Ok(session)) => return Ok(session),
+                Ok(Err(Refused { host, problem, drains })) => {
+                    self.shared.failed.fetch_add(1, Relaxed);
+                    if drains {
+                        self.avoided.add(&host, Duration::from_secs(5));
+                    }
+                    problems.push(problem);
+                }
+                Err(problem) => problems.push(problem),
             }
         }
-        Err(problem) => problem,
-    };
-    shared.failed.fetch_add(1, Relaxed);
-    if reported.as_ref() != Some(&problem) {
-        shared.journal.warn(Kind::Session, format!("no session: {problem}; retrying"));
-        *reported = Some(problem);
     }
-    false
+
+    /// Runs a session until it is over. Another one takes over while all its paths are silent, as the exit may have restarted
+    /// or may be reachable over other paths; or when the exit drains, and then before the session ends.
+    async fn carry(&self, mut session: Running) -> Ended {
+        // Sessions that others took over from.
+        let mut left = JoinSet::new();
+        loop {
+            let mut state = session.state.subscribe();
+            let successor = self.successor(&session.exit.host, &session.session, &mut state);
+            let next = tokio::select! {
+                ended = &mut session.running => return ended,
+                next = successor => next,
+            };
+            let is_stalled = state.borrow().stalled;
+            let before = std::mem::replace(&mut session, next);
+            if is_stalled {
+                let words = "all paths were silent; another session takes over";
+                self.shared.journal.warn(Kind::Session, words);
+                before.session.close(0, "another session takes over");
+                // Received blocks still leave.
+                before.running.await;
+            } else {
+                let words = format!("{} drains; {} takes over", before.exit.host, session.exit.host);
+                self.shared.journal.info(Kind::Session, words);
+                self.shared.redirects.fetch_add(1, Relaxed);
+                before.leaving.send_replace(true);
+                let journal = self.shared.journal.clone();
+                left.spawn(async move {
+                    // All of it: the session is closed when it is dropped.
+                    let mut before = before;
+                    let ended = (&mut before.running).await;
+                    let over = format!("the session with {} is over: {ended}", before.exit.host);
+                    journal.info(Kind::Session, over);
+                });
+                while left.try_join_next().is_some() {}
+            }
+        }
+    }
+
+    /// Another session, when this one with an exit needs it.
+    async fn successor(
+        &self,
+        own: &str,
+        session: &Session,
+        state: &mut watch::Receiver<EntryState>,
+    ) -> Running {
+        loop {
+            let needed = state.wait_for(|state| state.stalled || state.goaway.is_some()).await;
+            let Ok(goaway) = needed.map(|state| state.goaway.clone()) else {
+                // The session is over, which its own task reports.
+                return std::future::pending().await;
+            };
+            if let Some(goaway) = goaway {
+                return self.other_exit(own, session, &goaway).await;
+            }
+            tokio::select! {
+                session = self.again(own) => return session,
+                _ = state.wait_for(|state| !state.stalled || state.goaway.is_some()) => {}
+            }
+        }
+    }
+
+    /// Connects again, to the same exit first.
+    async fn again(&self, own: &str) -> Running {
+        loop {
+            let config = self.shared.config();
+            if let Side::Connect(connect) = &config.side {
+                let (mut exits, problems) = exits::candidates(&config, connect).await;
+                self.avoided.sort(&mut exits);
+                exits.sort_by_key(|exit| !exit.is_at(own));
+                if let Ok(session) = self.first(&config, exits, problems, STALL_STAGGER).await {
+                    return session;
+                }
+            }
+            tokio::time::sleep(MIN_PAUSE).await;
+        }
+    }
+
+    /// Connects to another exit, as the one of this session drains. Without another one the session ends, and the entry
+    /// reconnects as after a restart.
+    async fn other_exit(&self, own: &str, session: &Session, goaway: &Goaway) -> Running {
+        self.avoided.add(own, goaway.left);
+        let (mut pause, mut reported) = (MIN_PAUSE, false);
+        loop {
+            let config = self.shared.config();
+            let Side::Connect(connect) = &config.side else { return std::future::pending().await };
+            let (mut known, problems) = exits::candidates(&config, connect).await;
+            let (mut exits, untrusted) = exits::trusted(connect, &known, &goaway.exits);
+            if let Some(host) = untrusted.first().filter(|_| !reported) {
+                let words = format!(
+                    "{own} names an exit that is not in this configuration, which is not used: {host}"
+                );
+                self.shared.journal.warn(Kind::Session, words);
+            }
+            self.avoided.sort(&mut known);
+            known.retain(|exit| exits.iter().all(|other| !other.is_at(&exit.host)));
+            exits.append(&mut known);
+            exits.retain(|exit| !exit.is_at(own));
+            if exits.is_empty() && problems.is_empty() {
+                session.close(0, "there is no other exit");
+                return std::future::pending().await;
+            }
+            match self.first(&config, exits, problems, STAGGER).await {
+                Ok(session) => return session,
+                Err(problem) if !reported => {
+                    let words = format!("{own} drains, and no other exit accepts: {problem}; retrying");
+                    self.shared.journal.warn(Kind::Session, words);
+                }
+                Err(_) => {}
+            }
+            reported = true;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(MAX_PAUSE);
+        }
+    }
 }
 
-async fn open(config: &Config) -> Result<Session, String> {
-    let request = config.request().ok_or("no exit is configured")?.map_err(|error| error.to_string())?;
+/// A session that both ends have agreed on. It is closed when this is dropped.
+struct Running {
+    exit: Candidate,
+    session: Session,
+    state: watch::Sender<EntryState>,
+    leaving: watch::Sender<bool>,
+    running: Pin<Box<dyn Future<Output = Ended> + Send>>,
+    _radios: Option<Supervised>,
+    _close: CloseOnDrop,
+}
+
+/// Why there is no session with an exit.
+struct Refused {
+    host: String,
+    problem: String,
+    /// Whether the exit drains.
+    drains: bool,
+}
+
+/// Connects to an exit, and presents the token.
+async fn establish(shared: Arc<Shared>, config: Arc<Config>, exit: Candidate) -> Result<Running, Refused> {
+    let host = exit.host.clone();
+    let refused = |problem, drains| Refused { host: host.clone(), problem, drains };
+    let Side::Connect(connect) = &config.side else { return Err(refused("no exit".to_owned(), false)) };
+    let session = open(&config, &exit).await.map_err(|problem| refused(problem, false))?;
+    let mut running = start(shared, &config, connect, exit, session);
+    let mut state = running.state.subscribe();
+    tokio::select! {
+        biased;
+        Ok(_) = state.wait_for(|state| state.agreed) => {}
+        ended = &mut running.running => {
+            let problem = match ended.refusal() {
+                Some(words) => format!("{host} refused: {words}"),
+                None => format!("{host}: {ended}"),
+            };
+            return Err(refused(problem, ended.is_draining()));
+        }
+    }
+    Ok(running)
+}
+
+async fn open(config: &Config, exit: &Candidate) -> Result<Session, String> {
+    let request = config.request(&exit.host, exit.pin).ok_or("no exit is configured")?;
+    let mut request = request.map_err(|error| error.to_string())?;
+    if let Some(name) = &exit.server_name {
+        request = request.server_name(name);
+    }
     let settings = session_config(config).map_err(|error| error.to_string())?;
     squall::connect(request, settings).await.map_err(|error| error.to_string())
 }
 
-/// Runs a session until it is over. While all its paths are silent, another session is tried, which takes over if it comes
-/// up first: the exit may have restarted, or may be reachable over other paths.
-async fn carry(
-    shared: &Arc<Shared>,
+fn start(
+    shared: Arc<Shared>,
     config: &Config,
     connect: &ConnectConfig,
-    mut session: Session,
-) -> Ended {
-    loop {
-        let _close = CloseOnDrop(session.clone());
-        let _radios = connect.signal.then(|| {
-            let (shared, session) = (shared.clone(), session.clone());
-            let journal = shared.journal.clone();
-            supervise::restarting(journal, "reading radios", move || follow(shared.clone(), session.clone()))
-        });
-        let stalled = watch::Sender::new(false);
-        let mut is_stalled = stalled.subscribe();
-        let role = Role::Entry { token: config.token.clone(), metered: connect.metered.clone(), stalled };
-        let running = session::run(shared.clone(), session.clone(), role);
-        tokio::pin!(running);
-        let next = tokio::select! {
-            ended = &mut running => return ended,
-            next = replacement(config, &mut is_stalled) => next,
-        };
-        shared.journal.warn(Kind::Session, "all paths were silent; another session takes over");
-        session.close(0, "another session takes over");
-        // Received blocks still leave.
-        running.await;
-        session = next;
-    }
-}
-
-/// Connects again while all paths of a session are silent.
-async fn replacement(config: &Config, stalled: &mut watch::Receiver<bool>) -> Session {
-    loop {
-        if stalled.wait_for(|stalled| *stalled).await.is_err() {
-            // The session is over, which its own task reports.
-            std::future::pending::<()>().await;
-        }
-        let attempts = async {
-            loop {
-                if let Ok(session) = open(config).await {
-                    return session;
-                }
-                tokio::time::sleep(MIN_PAUSE).await;
-            }
-        };
-        tokio::select! {
-            session = attempts => return session,
-            _ = stalled.wait_for(|stalled| !*stalled) => {}
-        }
-    }
+    exit: Candidate,
+    session: Session,
+) -> Running {
+    let radios = connect.signal.then(|| {
+        let (shared, session) = (shared.clone(), session.clone());
+        let journal = shared.journal.clone();
+        supervise::restarting(journal, "reading radios", move || follow(shared.clone(), session.clone()))
+    });
+    let (state, leaving) = (watch::Sender::default(), watch::Sender::new(false));
+    let role = Role::Entry {
+        token: config.token.clone(),
+        metered: connect.metered.clone(),
+        exit: exit.host.clone(),
+        state: state.clone(),
+        leaving: leaving.subscribe(),
+    };
+    let running = Box::pin(session::run(shared, session.clone(), role));
+    let close = CloseOnDrop(session.clone());
+    Running { exit, session, state, leaving, running, _radios: radios, _close: close }
 }
 
 /// Closes a session whose task ends early.

@@ -29,6 +29,7 @@ mod counters;
 mod entry;
 mod error;
 mod exit;
+mod exits;
 mod flow;
 mod frame;
 #[cfg(any(test, fuzzing))]
@@ -45,6 +46,7 @@ mod reorder;
 mod session;
 mod settings;
 mod shared;
+mod srv;
 pub mod status;
 mod supervise;
 mod tun;

@@ -35,6 +35,13 @@ const PROCESS: Metrics<Status> = &[
         all.strangers.refused as f64
     }),
     ("task_failures_total", "Failed tasks of the process", |all| all.task_failures as f64),
+    ("draining", "Whether this exit accepts no more sessions, and ends", |all| flag(all.draining)),
+    ("redirects_sent_total", "Sessions that this exit asked to move", |all| {
+        if all.role == "exit" { all.redirects as f64 } else { f64::NAN }
+    }),
+    ("redirects_followed_total", "Moves of this entry to another exit", |all| {
+        if all.role == "entry" { all.redirects as f64 } else { f64::NAN }
+    }),
     ("tun_unrouted_packets_total", "Packets to addresses that no entry owns", |all| {
         all.tun.as_ref().map_or(f64::NAN, |tun| tun.unrouted as f64)
     }),
@@ -160,6 +167,12 @@ pub(crate) fn text(status: &Status) -> String {
     for (labels, session) in &sessions {
         let limit = ("limit", session.capacity.limit.clone());
         text.sample("session_limit", &[&labels[..], &[limit]].concat(), "1.0");
+    }
+    text.family("session_exit", "1, labelled with the exit of the session", "gauge");
+    for (labels, session) in &sessions {
+        if let Some(exit) = &session.exit {
+            text.sample("session_exit", &[&labels[..], &[("exit", exit.clone())]].concat(), "1.0");
+        }
     }
     let paths = status.sessions.iter().flat_map(|session| {
         let of = move |path: &PathStatus| [("path", path.name.clone()), ("remote", path.remote.clone())];

@@ -6,7 +6,7 @@ use std::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use squall::{AdmissionStats, Endpoint, Limit, Session};
@@ -62,6 +62,10 @@ pub(crate) struct Shared {
     pub(crate) failure: watch::Sender<Option<String>>,
     /// Changes of the capacity of sessions.
     pub(crate) bitrates: broadcast::Sender<Bitrate>,
+    /// When an exit that drains closes the sessions that are left.
+    draining: watch::Sender<Option<Instant>>,
+    /// Redirects that this exit sent, or that this entry followed.
+    pub(crate) redirects: AtomicU64,
 }
 
 /// The capacity of a session of a tunnel, for an encoder to follow.
@@ -101,6 +105,8 @@ impl Shared {
             stopping: watch::Sender::new(false),
             failure: watch::Sender::new(None),
             bitrates: broadcast::Sender::new(BITRATES),
+            draining: watch::Sender::new(None),
+            redirects: AtomicU64::new(0),
             config: Mutex::new(Arc::new(config)),
         })
     }
@@ -136,16 +142,53 @@ impl Shared {
         self.failure.send_replace(Some(why.to_owned()));
     }
 
+    /// Lets the exit drain, once. Returns whether it did not yet.
+    pub(crate) fn drain(&self, timeout: Duration) -> bool {
+        let until = Instant::now() + timeout;
+        self.draining.send_if_modified(|before| before.is_none() && before.replace(until).is_none())
+    }
+
+    /// When the exit closes the sessions that are left, if it drains.
+    pub(crate) fn draining(&self) -> Option<Instant> {
+        *self.draining.borrow()
+    }
+
+    /// Changes when the exit begins to drain.
+    pub(crate) fn drain_changes(&self) -> watch::Receiver<Option<Instant>> {
+        self.draining.subscribe()
+    }
+
+    /// Waits until no session is left, and all that arrived has left, too.
+    pub(crate) async fn is_empty(&self, max_sessions: usize) {
+        let all = u32::try_from(max_sessions).unwrap_or(u32::MAX);
+        // Fails if the semaphore is closed, which it never is.
+        let _ = self.permits.acquire_many(all).await;
+    }
+
     /// Permission to carry another tunnel, unless `max_sessions` are carried.
     pub(crate) fn permit(&self) -> Option<OwnedSemaphorePermit> {
         self.permits.clone().try_acquire_owned().ok()
+    }
+
+    /// Whether an exit accepts sessions, or an entry has one.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn is_ready(&self) -> Result<(), &'static str> {
+        let is_entry = self.config().is_entry();
+        let has_session = || lock(&self.sessions).iter().any(|session| session.status().agreed);
+        match is_entry {
+            true if !has_session() => Err("no session"),
+            false if self.draining().is_some() => Err("draining"),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn status(&self) -> Status {
         let config = self.config();
         let endpoint = self.endpoint.get();
         let (role, address) = match &config.side {
-            Side::Connect(connect) => ("entry", connect.to.clone()),
+            Side::Connect(connect) => ("entry", connect.words()),
             Side::Listen(listen) => {
                 let bound = endpoint.and_then(|endpoint| endpoint.local_addrs().first().copied());
                 ("exit", bound.unwrap_or(listen.address).to_string())
@@ -166,6 +209,8 @@ impl Shared {
             sessions_failed: self.failed.load(Relaxed),
             strangers,
             task_failures: self.journal.task_failures(),
+            draining: self.draining().is_some(),
+            redirects: self.redirects.load(Relaxed),
             sessions: sessions.iter().map(|session| session.status()).collect(),
             flows: self.registry.all().iter().map(|flow| flow.status()).collect(),
             tun: self.tun.as_ref().map(|tun| tun.status()),
@@ -197,13 +242,13 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
-    /// Numbers a session with this peer, and adds it to the list.
-    pub(crate) fn new(shared: &Arc<Shared>, peer: Option<SocketAddr>) -> Self {
+    /// Numbers a session with this peer, at an entry an exit of that name, and adds it to the list.
+    pub(crate) fn new(shared: &Arc<Shared>, peer: Option<SocketAddr>, exit: Option<String>) -> Self {
         let id = shared.last_session.fetch_add(1, Relaxed) + 1;
         let peer = peer.map_or_else(|| "?".to_owned(), |peer| peer.to_string());
         let config = shared.config();
         let scheduler = config.scheduler.clone();
-        let status = Mutex::new(SessionStatus { id, peer, scheduler, ..SessionStatus::default() });
+        let status = Mutex::new(SessionStatus { id, peer, exit, scheduler, ..SessionStatus::default() });
         let live = Arc::new(LiveStatus { since: Instant::now(), config, status });
         lock(&shared.sessions).push(live.clone());
         Self { shared: shared.clone(), id, live }

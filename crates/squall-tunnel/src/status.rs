@@ -31,6 +31,12 @@ pub struct Status {
     pub strangers: StrangersStatus,
     /// Failed tasks of the process. They were restarted unless they belonged to a session.
     pub task_failures: u64,
+    /// Whether this exit drains: it accepts no more sessions, and ends when the last one is over.
+    #[serde(default)]
+    pub draining: bool,
+    /// At an exit: sessions that were asked to move to another exit. At an entry: requests to move that it followed.
+    #[serde(default)]
+    pub redirects: u64,
     /// Sessions that are up.
     pub sessions: Vec<SessionStatus>,
     /// The flows that begin or end here, by name.
@@ -79,6 +85,12 @@ pub struct SessionStatus {
     pub id: u64,
     /// Address of the other end on one of the paths.
     pub peer: String,
+    /// At an entry: the exit, as `HOST:PORT` of the configuration, an SRV record or a redirect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<String>,
+    /// At an entry: whether another session takes over from this one, which ends what is in flight.
+    #[serde(default)]
+    pub leaving: bool,
     /// Its scheduler.
     pub scheduler: String,
     /// Whether both ends have agreed on the token.

@@ -58,7 +58,7 @@ impl Tunnel {
         };
         let (exit, main) = match &config.side {
             Side::Connect(connect) => {
-                connect.request()?;
+                connect.check_files()?;
                 let shared = shared.clone();
                 (None, supervise::restarting(journal, "the entry", move || entry::run(shared.clone())))
             }
@@ -79,7 +79,7 @@ impl Tunnel {
     /// If one cannot be used.
     pub fn check_files(config: &Config) -> Result<(), StartError> {
         match &config.side {
-            Side::Connect(connect) => Ok(connect.request().map(drop)?),
+            Side::Connect(connect) => Ok(connect.check_files()?),
             Side::Listen(listen) => exit::read(listen).map(drop),
         }
     }
@@ -92,7 +92,7 @@ impl Tunnel {
     pub fn reload(&self, mut config: Config) -> Result<Vec<String>, StartError> {
         let before = self.shared.config();
         if let Side::Connect(connect) = &config.side {
-            connect.request()?;
+            connect.check_files()?;
         }
         let renewal = match &config.side {
             Side::Listen(listen) if self.exit.is_some() => exit::read(listen)?,
@@ -170,6 +170,41 @@ impl Tunnel {
         }
     }
 
+    /// Lets an exit drain: it accepts no more sessions and asks its entries to use another exit, which they do without a gap.
+    /// [`Self::drained`] waits for them. No effect at an entry, and the second time.
+    ///
+    /// An entry without another exit, and one of a version before this, reconnects at once.
+    pub fn drain(&self) {
+        let config = self.shared.config();
+        let Side::Listen(listen) = &config.side else { return };
+        if self.shared.drain(listen.drain_timeout) {
+            let words = format!("draining: sessions move to other exits, within {:?}", listen.drain_timeout);
+            self.shared.journal.info(Kind::Session, words);
+        }
+    }
+
+    /// Waits until an exit drains, see [`Self::drain`]. Cancel safe.
+    pub async fn draining(&self) {
+        let mut changes = self.shared.drain_changes();
+        if changes.wait_for(Option::is_some).await.is_err() {
+            // Unreachable: the sender lives as long as the tunnel.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Waits until an exit that drains has no session any more and all that arrived has left, or until the time of
+    /// [`ListenConfig::drain_timeout`](crate::config::ListenConfig::drain_timeout) has passed. Then it is time for
+    /// [`Self::stop`]. Cancel safe.
+    pub async fn drained(&self) {
+        self.draining().await;
+        let Some(until) = self.shared.draining() else { return };
+        let empty = self.shared.is_empty(self.started.max_sessions);
+        if tokio::time::timeout_at(until.into(), empty).await.is_err() {
+            let words = "draining has taken too long: the sessions that are left are closed";
+            self.shared.journal.warn(Kind::Session, words);
+        }
+    }
+
     /// Ends all sessions; the other end is notified.
     pub async fn stop(mut self) {
         self.shared.stopping.send_replace(true);
@@ -232,11 +267,11 @@ fn differences(one: &Config, other: &Config) -> Vec<(&'static str, &'static str)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{ListenConfig, Token};
+    use crate::config::Token;
 
     #[test]
     fn only_values_that_are_not_in_use_take_effect_later() {
-        let listen = ListenConfig { address: ([127, 0, 0, 1], 4433).into(), identity: IdentityConfig::Fresh };
+        let listen = ListenConfig::new(([127, 0, 0, 1], 4433).into(), IdentityConfig::Fresh);
         let token = Token::new("correct horse battery").expect("is long enough");
         let started = Config::new(Side::Listen(listen), token);
         let other = Config { scheduler: "ecf".to_owned(), max_sessions: 3, ..started.clone() };

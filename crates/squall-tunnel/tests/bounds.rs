@@ -15,7 +15,7 @@ use squall_tunnel::{Config, Tunnel, config::Side};
 /// The same, through a network.
 fn through(network: &Network, mut config: Config) -> Config {
     let Side::Connect(connect) = &mut config.side else { panic!("it is an entry") };
-    connect.to = network.address();
+    connect.to = vec![network.address().parse().expect("is an address")];
     config
 }
 

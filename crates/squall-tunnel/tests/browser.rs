@@ -74,7 +74,7 @@ impl Site {
         let mut entry = entry_config(&exit, vec![flow]);
         entry.metrics = any;
         let Side::Connect(connect) = &mut entry.side else { panic!("it is an entry") };
-        connect.to = network.address();
+        connect.to = vec![network.address().parse().expect("is an address")];
         let entry = Tunnel::start(entry).await.expect("starts");
         attached(&entry).await;
         until(&entry, "two paths", |status| status.sessions[0].paths.len() == 2).await;

@@ -245,7 +245,7 @@ fn lost_blocks_have_a_story_and_bytes_a_reason() {
         let mut entry = entry_config(&exit, vec![flow]);
         entry.metrics = Some("127.0.0.1:0".parse().expect("is an address"));
         let Side::Connect(connect) = &mut entry.side else { panic!("it is an entry") };
-        connect.to = network.address();
+        connect.to = vec![network.address().parse().expect("is an address")];
         let entry = Tunnel::start(entry).await.expect("starts");
         let address = entry.metrics().expect("is served");
         attached(&entry).await;

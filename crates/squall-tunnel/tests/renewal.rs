@@ -38,7 +38,7 @@ fn new_sessions_get_a_renewed_certificate_and_open_ones_continue() {
         let address = ([127, 0, 0, 1], 0).into();
         let config = Config {
             flows: vec![flow_out("x=udp://127.0.0.1:9")],
-            ..Config::new(Side::Listen(ListenConfig { address, identity }), token())
+            ..Config::new(Side::Listen(ListenConfig::new(address, identity)), token())
         };
         let exit = Tunnel::start(config.clone()).await.expect("starts");
         assert_eq!(exit.fingerprint(), Some(first));

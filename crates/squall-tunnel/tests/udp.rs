@@ -211,7 +211,7 @@ fn flows_come_and_go_without_the_others_noticing() {
 fn pair_side(pair: &Pair) -> squall_tunnel::config::Side {
     let address = pair.exit.listening().expect("it listens");
     let identity = squall_tunnel::config::IdentityConfig::Fresh;
-    squall_tunnel::config::Side::Listen(squall_tunnel::config::ListenConfig { address, identity })
+    squall_tunnel::config::Side::Listen(squall_tunnel::config::ListenConfig::new(address, identity))
 }
 
 #[test]

@@ -176,7 +176,9 @@ impl Endpoint {
     /// Accepts with another certificate from now on, as after a renewal. Open sessions continue. No effect on an endpoint
     /// made by [`Self::client`].
     pub fn set_tls(&self, tls: &ServerTls) {
-        self.inner.shared.lock().proto.set_tls(tls);
+        for shared in &self.inner.workers {
+            shared.lock().proto.set_tls(tls);
+        }
     }
 
     /// The addresses listened on; none on an endpoint made by [`Self::client`].

@@ -19,15 +19,24 @@ pub(super) fn title(status: &Status) -> String {
         more => format!("{more} sessions"),
     };
     let scheduler = scheduler(status);
+    let draining = if status.draining { ", draining" } else { "" };
     format!(
-        "{} {verb} {}, {sessions} ({} opened, {} failed), scheduler {scheduler}, up {}, {:.1} MB",
+        "{} {verb} {}{}{draining}, {sessions} ({} opened, {} failed), scheduler {scheduler}, up {}, {:.1} MB",
         status.role,
         status.address,
+        exit_in_use(status),
         status.sessions_opened,
         status.sessions_failed,
         span(status.uptime_s),
         status.memory_bytes as f64 / 1e6
     )
+}
+
+/// The exit in use, if the configuration has another or several.
+fn exit_in_use(status: &Status) -> String {
+    let sessions = status.sessions.iter().rev().filter(|session| session.agreed && !session.leaving);
+    let exit = sessions.filter_map(|session| session.exit.as_deref()).next();
+    exit.filter(|exit| *exit != status.address).map_or_else(String::new, |exit| format!(" (now {exit})"))
 }
 
 /// The schedulers of the sessions, and that of the next one if a reload changed it.

@@ -13,6 +13,7 @@ use squall_terminal::{
     interrupt::{Interrupted, Interrupts},
     output,
 };
+use squall_tunnel::config::ExitAddress;
 use squall_units::{Span, format};
 
 use super::{
@@ -100,9 +101,9 @@ async fn send(args: &SendArgs) -> anyhow::Result<Summary> {
     let source = Source::open(&args.file).map_err(|error| usage(format!("{error:#}")))?;
     let header = args.header(&source)?;
     let name = header.name.clone();
-    let connect = args.connect.config(&args.to, &[])?;
+    let connect = args.connect.config(&[ExitAddress::Host(args.to.clone())], &[])?;
     let plan = Plan {
-        request: connect.request().map_err(usage)?,
+        request: connect.request(&args.to, None).map_err(usage)?,
         config: args.config()?,
         timeout: args.timeout,
         outage: args.outage,

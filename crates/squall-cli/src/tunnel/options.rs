@@ -10,11 +10,11 @@ use clap::Args;
 use squall_terminal::error::usage;
 use squall_tunnel::{
     Config, FlowConfig,
-    config::{End, IdentityConfig, ListenConfig, Side, TunConfig},
+    config::{End, ExitAddress, IdentityConfig, ListenConfig, Side, TunConfig},
 };
 
 use crate::{
-    arguments::{ConnectArgs, PathArgs, parse_address, parse_host},
+    arguments::{ConnectArgs, PathArgs, parse_address},
     token::{self, TokenArgs},
 };
 
@@ -32,9 +32,9 @@ pub(super) struct Options {
     /// File for the certificate, created if it does not exist [default: a new certificate on every start]
     #[arg(long, value_name = "FILE", requires = "listen")]
     state: Option<PathBuf>,
-    /// Entry: address of the exit
-    #[arg(long, value_name = "HOST:PORT", value_parser = parse_host)]
-    to: Option<String>,
+    /// Entry: address of the exit; repeatable, also srv:NAME for SRV records. One of them is in use
+    #[arg(long, value_name = "HOST:PORT")]
+    to: Vec<ExitAddress>,
     #[command(flatten)]
     connect: ConnectArgs,
     #[command(flatten)]
@@ -80,13 +80,13 @@ impl Options {
             let (config, file) = (load(file)?, Some(file.clone()));
             return Ok(Plan { config, file, is_new_token: false, prints_bitrate: self.bitrate });
         }
-        let side = match (&self.listen, &self.to) {
-            (Some(address), _) => Side::Listen(ListenConfig {
-                address: *address,
-                identity: self.state.clone().map_or(IdentityConfig::Fresh, IdentityConfig::Kept),
-            }),
-            (None, Some(to)) => Side::Connect(self.connect.config(to, &self.metered)?),
-            (None, None) => {
+        let side = match (&self.listen, &self.to[..]) {
+            (Some(address), _) => {
+                let identity = self.state.clone().map_or(IdentityConfig::Fresh, IdentityConfig::Kept);
+                Side::Listen(ListenConfig::new(*address, identity))
+            }
+            (None, to @ [_, ..]) => Side::Connect(self.connect.config(to, &self.metered)?),
+            (None, []) => {
                 return Err(usage("a configuration file, --listen ADDR:PORT or --to HOST:PORT is required"));
             }
         };
@@ -123,7 +123,10 @@ pub(super) fn load(file: &Path) -> anyhow::Result<Config> {
 /// A summary of a configuration.
 pub(super) fn describe(config: &Config) -> String {
     let mut text = match &config.side {
-        Side::Connect(connect) => format!("entry: connects to {}", connect.to),
+        Side::Connect(connect) => {
+            let exits: Vec<String> = connect.to.iter().map(ToString::to_string).collect();
+            format!("entry: connects to {}", exits.join(", "))
+        }
         Side::Listen(listen) => format!("exit: listens on {}", listen.address),
     };
     // Writing to a string does not fail.

@@ -1,4 +1,4 @@
-//! A tunnel as a service: SIGTERM and Ctrl-C stop it, SIGHUP reloads its file.
+//! A tunnel as a service: SIGTERM and Ctrl-C stop it, an exit once its sessions have moved; SIGHUP reloads its file.
 
 use std::path::Path;
 
@@ -31,12 +31,26 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
             reload(&tunnel, plan.file.as_deref()).await;
         }
     };
+    // An exit lets its entries move to other exits first. The second request to stop ends it at once.
+    let stopped = async {
+        tokio::select! {
+            () = interrupts.next() => {}
+            () = tunnel.draining() => {}
+        }
+        notify(&[sd_notify::NotifyState::Stopping]);
+        if tunnel.listening().is_some() {
+            tunnel.drain();
+            tokio::select! {
+                () = tunnel.drained() => {}
+                () = interrupts.next() => {}
+            }
+        }
+    };
     tokio::select! {
-        () = interrupts.next() => {}
+        () = stopped => {}
         why = tunnel.failed() => anyhow::bail!("the tunnel cannot continue: {why}"),
         () = serve => {}
     }
-    notify(&[sd_notify::NotifyState::Stopping]);
     tunnel.stop().await;
     Ok(())
 }

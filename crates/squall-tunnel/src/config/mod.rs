@@ -2,6 +2,7 @@
 //!
 //! `docs/tunnel.md` describes every key.
 
+mod exits;
 mod flow;
 mod scale;
 mod source;
@@ -15,6 +16,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     str::FromStr,
+    time::Duration,
 };
 
 use serde::Deserialize;
@@ -22,8 +24,11 @@ use squall::{
     CongestionControl, Connect, Fingerprint, IdentityError, Interfaces, MAX_WORKERS, Trust,
     quic_lb::QuicLbServer, sched::DEFAULT_SCHEDULER,
 };
+use squall_units::Span;
 use tracing::level_filters::LevelFilter;
 
+pub(crate) use exits::is_host_and_port;
+pub use exits::{ExitAddress, MAX_EXITS};
 pub use flow::{End, FlowConfig, MAX_FLOWS, MAX_LATENCY, MAX_NAME, Playout, check_flows};
 pub use source::Source;
 pub use text::ConfigError;
@@ -31,10 +36,16 @@ pub use token::{MAX_TOKEN, MIN_TOKEN, Token};
 pub(crate) use tun::flow_name;
 pub use tun::{ClassConfig, TrafficClass, TunAddress, TunConfig, TunPeer, TunRule};
 
+use exits::Texts;
 use flow::{FlowTable, bounded};
 use scale::LoadBalancerTable;
 use text::{Mistake, Parsed};
 use tun::TunTable;
+
+use crate::control::MAX_REDIRECTS;
+
+/// Longest [`ListenConfig::drain_timeout`].
+const MAX_DRAIN_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Largest file in bytes.
 const MAX_FILE: u64 = 1 << 20;
@@ -78,10 +89,13 @@ pub enum Side {
 /// How an entry connects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConnectConfig {
-    /// Host and port of the exit.
-    pub to: String,
-    /// How the exit proves its identity.
+    /// The exits, of which one is in use, at most [`MAX_EXITS`].
+    pub to: Vec<ExitAddress>,
+    /// How the exits prove their identity.
     pub trust: TrustConfig,
+    /// What selects the preferred exit: entries with different identities spread over the exits. Default: the name of this
+    /// machine and the names of the flows.
+    pub identity: Option<String>,
     /// Interfaces, by name or by local address; all if empty.
     pub interfaces: Vec<String>,
     /// Interfaces whose bytes cost money.
@@ -91,11 +105,19 @@ pub struct ConnectConfig {
 }
 
 impl ConnectConfig {
-    /// Whether the interfaces fit together.
+    /// To these exits, over all interfaces.
+    pub fn new(to: Vec<ExitAddress>, trust: TrustConfig) -> Self {
+        let (interfaces, metered) = (Vec::new(), Vec::new());
+        Self { to, trust, identity: None, interfaces, metered, signal: false }
+    }
+
+    /// Whether the values fit together.
     ///
     /// # Errors
-    /// The key at fault, and a description: names are mixed with addresses, or a metered interface is not in use.
+    /// The key at fault, and a description: there is no exit or a wrong number of fingerprints, names of interfaces are mixed
+    /// with addresses, or a metered interface is not in use.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
+        exits::check(&self.to, &self.trust)?;
         let addresses = self.interfaces.iter().filter(|one| one.parse::<IpAddr>().is_ok()).count();
         if addresses != 0 && addresses != self.interfaces.len() {
             return Err(("interfaces", "give names or addresses, not both".to_owned()));
@@ -107,16 +129,35 @@ impl ConnectConfig {
         }
     }
 
-    /// The request for a session. Reads the file with trusted authorities, if there is one.
+    /// The exits in words.
+    pub(crate) fn words(&self) -> String {
+        let exits: Vec<String> = self.to.iter().map(ToString::to_string).collect();
+        exits.join(", ")
+    }
+
+    /// Reads the file with trusted authorities, if there is one.
+    ///
+    /// # Errors
+    /// If it cannot be used.
+    pub(crate) fn check_files(&self) -> Result<(), IdentityError> {
+        match &self.trust {
+            TrustConfig::Ca(file) => squall::load_certificates(file).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// A request for a session with an exit. Reads the file with trusted authorities, if there is one. `pin` is the fingerprint
+    /// of this exit, if each has its own.
     ///
     /// # Errors
     /// If that file cannot be used.
-    pub fn request(&self) -> Result<Connect, IdentityError> {
-        let trust = match &self.trust {
-            TrustConfig::System => Trust::PlatformRoots,
-            TrustConfig::Pin(fingerprint) => Trust::Pinned(*fingerprint),
-            TrustConfig::Ca(file) => Trust::Roots(squall::load_certificates(file)?),
-            TrustConfig::Insecure => Trust::InsecureAnyone,
+    pub fn request(&self, host: &str, pin: Option<Fingerprint>) -> Result<Connect, IdentityError> {
+        let trust = match (&self.trust, pin) {
+            (TrustConfig::Pins(_), Some(pin)) => Trust::Pinned(pin),
+            (TrustConfig::Pin(pin), _) => Trust::Pinned(*pin),
+            (TrustConfig::Ca(file), _) => Trust::Roots(squall::load_certificates(file)?),
+            (TrustConfig::Insecure, _) => Trust::InsecureAnyone,
+            (TrustConfig::System | TrustConfig::Pins(_), _) => Trust::PlatformRoots,
         };
         let addresses: Vec<IpAddr> = self.interfaces.iter().filter_map(|one| one.parse().ok()).collect();
         let interfaces = match (self.interfaces.is_empty(), addresses.is_empty()) {
@@ -124,7 +165,7 @@ impl ConnectConfig {
             (false, true) => Interfaces::Named(self.interfaces.clone()),
             (false, false) => Interfaces::Local(addresses),
         };
-        Ok(Connect::to(&self.to).trust(trust).interfaces(interfaces))
+        Ok(Connect::to(host).trust(trust).interfaces(interfaces))
     }
 }
 
@@ -135,6 +176,8 @@ pub enum TrustConfig {
     System,
     /// By the fingerprint of its certificate.
     Pin(Fingerprint),
+    /// By a fingerprint for each exit, in their order.
+    Pins(Vec<Fingerprint>),
     /// By a certificate of an authority in this PEM file.
     Ca(PathBuf),
     /// Not at all, for tests.
@@ -148,6 +191,21 @@ pub struct ListenConfig {
     pub address: SocketAddr,
     /// Its certificate.
     pub identity: IdentityConfig,
+    /// Exits that the entries should use when this one drains, `HOST:PORT`, at most 8. Default: none, so that each entry uses
+    /// the next one of its own list.
+    pub redirect: Vec<String>,
+    /// Longest time for the entries to move when this exit drains. Default: [`ListenConfig::DRAIN_TIMEOUT`].
+    pub drain_timeout: Duration,
+}
+
+impl ListenConfig {
+    /// Default of [`Self::drain_timeout`].
+    pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+
+    /// On this address, with this certificate.
+    pub fn new(address: SocketAddr, identity: IdentityConfig) -> Self {
+        Self { address, identity, redirect: Vec::new(), drain_timeout: Self::DRAIN_TIMEOUT }
+    }
 }
 
 /// The certificate of an exit.
@@ -270,11 +328,15 @@ impl Config {
         ))
     }
 
-    /// The request for a session of an entry; `None` at an exit. Without selected interfaces it uses all but its own TUN
-    /// device. Reads the file with trusted authorities, if there is one.
-    pub(crate) fn request(&self) -> Option<Result<Connect, IdentityError>> {
+    /// The request for a session of an entry with an exit; `None` at an exit. Without selected interfaces it uses all but its
+    /// own TUN device. See [`ConnectConfig::request`].
+    pub(crate) fn request(
+        &self,
+        host: &str,
+        pin: Option<Fingerprint>,
+    ) -> Option<Result<Connect, IdentityError>> {
         let Side::Connect(connect) = &self.side else { return None };
-        let request = connect.request();
+        let request = connect.request(host, pin);
         let device =
             self.tun.as_ref().filter(|_| connect.interfaces.is_empty()).map(|tun| tun.device.clone());
         Some(match device {
@@ -414,8 +476,9 @@ impl File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ConnectTable {
-    to: String,
-    pin: Option<Parsed<Fingerprint>>,
+    to: Texts,
+    pin: Option<Texts>,
+    identity: Option<String>,
     ca: Option<PathBuf>,
     #[serde(default)]
     insecure: bool,
@@ -429,19 +492,17 @@ struct ConnectTable {
 
 impl ConnectTable {
     fn check(self, folder: &Path) -> Result<ConnectConfig, Mistake> {
-        let port = self.to.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-        if port.is_none_or(|port| port == 0) {
-            return Err(Mistake::new("to", "expected HOST:PORT, such as media.example.org:4433"));
-        }
-        let trust = match (self.pin, self.ca) {
+        let pins = self.pin.map(|pins| pins.parse("pin")).transpose()?;
+        let trust = match (pins, self.ca) {
             (Some(_), Some(_)) => return Err(Mistake::new("ca", "pin is given too")),
-            (Some(Parsed(pin)), None) => TrustConfig::Pin(pin),
+            (Some(pins), None) => TrustConfig::pinned(pins),
             (None, Some(ca)) => TrustConfig::Ca(folder.join(ca)),
             (None, None) if self.insecure => TrustConfig::Insecure,
             (None, None) => TrustConfig::System,
         };
-        let Self { to, interfaces, metered, signal, .. } = self;
-        let connect = ConnectConfig { to, trust, interfaces, metered, signal };
+        let Self { identity, interfaces, metered, signal, .. } = self;
+        let connect =
+            ConnectConfig { to: self.to.parse("to")?, trust, identity, interfaces, metered, signal };
         connect.check().map_err(|(key, problem)| Mistake::new(key, problem))?;
         Ok(connect)
     }
@@ -457,6 +518,8 @@ struct ListenTable {
     state: Option<PathBuf>,
     workers: Option<usize>,
     load_balancer: Option<LoadBalancerTable>,
+    redirect: Option<Texts>,
+    drain_timeout: Option<Span>,
 }
 
 impl ListenTable {
@@ -471,7 +534,11 @@ impl ListenTable {
             (None, Some(_), None) => return Err(Mistake::new("key", "certificate is missing")),
             (_, _, Some(_)) => return Err(Mistake::new("state", "certificate and key are given too")),
         };
+        let redirect = self.redirect.map(|hosts| hosts.hosts("redirect", MAX_REDIRECTS)).transpose()?;
+        let default = ListenConfig::DRAIN_TIMEOUT;
+        let timeout = self.drain_timeout.map(Span::duration);
+        let drain_timeout = bounded("drain_timeout", timeout, Duration::ZERO..=MAX_DRAIN_TIMEOUT, default)?;
         let Parsed(Address(address)) = self.address;
-        Ok(ListenConfig { address, identity })
+        Ok(ListenConfig { address, identity, redirect: redirect.unwrap_or_default(), drain_timeout })
     }
 }

@@ -114,14 +114,12 @@ fn mistakes_have_a_line_and_a_column() {
 #[test]
 fn interfaces_are_names_or_addresses() {
     let request = |interfaces: &[&str]| {
+        let to = vec!["host:1".parse().expect("is right")];
         let connect = ConnectConfig {
-            to: "host:1".to_owned(),
-            trust: TrustConfig::Insecure,
             interfaces: interfaces.iter().map(|one| (*one).to_owned()).collect(),
-            metered: Vec::new(),
-            signal: false,
+            ..ConnectConfig::new(to, TrustConfig::Insecure)
         };
-        format!("{:?}", connect.request().expect("needs no file"))
+        format!("{:?}", connect.request("host:1", None).expect("needs no file"))
     };
     assert!(request(&[]).contains("Auto"));
     assert!(request(&["wlan0"]).contains("Named([\"wlan0\"])"));
@@ -178,12 +176,10 @@ fn the_files_that_ship_can_be_used() {
 #[test]
 fn metered_interfaces_need_a_scheduler_that_spares_them() {
     let warning = |scheduler: &str, metered: &[&str]| {
+        let to = vec!["host:1".parse().expect("is right")];
         let connect = ConnectConfig {
-            to: "host:1".to_owned(),
-            trust: TrustConfig::System,
-            interfaces: Vec::new(),
             metered: metered.iter().map(|name| (*name).to_owned()).collect(),
-            signal: false,
+            ..ConnectConfig::new(to, TrustConfig::System)
         };
         let token = Token::new("correct horse battery").expect("is long enough");
         Config { scheduler: scheduler.to_owned(), ..Config::new(Side::Connect(connect), token) }.warning()
@@ -316,4 +312,66 @@ fn an_exit_has_workers_and_a_place_behind_a_load_balancer() {
         let error = parse(&scaled(&rest)).expect_err("is wrong").to_string();
         assert!(error.contains(&expected) && !error.contains("8f95"), "{rest}: {error}");
     }
+}
+
+#[test]
+fn an_entry_has_one_or_several_exits() {
+    let with = |to: &str| parse(&ENTRY.replacen("to = \"media.example.org:4433\"", to, 1));
+    let connect = |to: &str| match with(to).expect(to).side {
+        Side::Connect(connect) => connect,
+        Side::Listen(_) => panic!("it connects"),
+    };
+    let several = "to = [\"a:1\", \"[::1]:2\", \"srv:_squall._udp.example.org\"]\nidentity = \"van-7\"";
+    assert_eq!(connect(several).words(), "a:1, [::1]:2, srv:_squall._udp.example.org");
+    assert_eq!(connect(several).identity.as_deref(), Some("van-7"));
+    let (one, other) = ("1".repeat(64), "2".repeat(64));
+    let pins = |pins: &str| connect(&format!("to = [\"a:1\", \"b:1\"]\npin = {pins}")).trust;
+    let pin = |text: &String| text.parse().expect("is right");
+    assert_eq!(pins(&format!("\"{one}\"")), TrustConfig::Pin(pin(&one)));
+    assert_eq!(pins(&format!("[\"{one}\", \"{other}\"]")), TrustConfig::Pins(vec![pin(&one), pin(&other)]));
+    let many = format!("to = {:?}", (0..17).map(|n| format!("a:{}", n + 1)).collect::<Vec<_>>());
+    let cases = [
+        ("to = []".to_owned(), "7:6: to: expected 1 to 16 exits"),
+        (many, "7:6: to: expected 1 to 16 exits"),
+        ("to = 5".to_owned(), "7:6: to: expected a text or a list of texts"),
+        ("to = [\"a:1\", \"b\"]".to_owned(), "7:14: to: expected HOST:PORT, such as"),
+        ("to = [\"a:1\", \"a:1\"]".to_owned(), "7:6: to: 'a:1' is there twice"),
+        ("to = \"srv:example.org\"".to_owned(), "7:6: to: expected the name of SRV records, such as"),
+        (
+            format!("to = [\"a:1\", \"b:1\", \"c:1\"]\npin = [\"{one}\", \"{other}\"]"),
+            "8:7: pin: there are 2 fingerprints for 3 exits",
+        ),
+        (
+            format!("to = [\"a:1\", \"srv:_a._udp.b\"]\npin = [\"{one}\", \"{other}\"]"),
+            "8:7: pin: SRV records take one fingerprint for all exits",
+        ),
+    ];
+    for (wrong, expected) in cases {
+        let error = with(&wrong).expect_err(&wrong);
+        assert!(error.starts_with(&format!("t.toml:{expected}")) && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
+fn an_exit_names_others_to_move_to() {
+    let text = |more: &str| {
+        parse(&format!("token = \"correct horse battery\"\n[listen]\naddress = \"0.0.0.0:4433\"\n{more}"))
+    };
+    let listen = |more: &str| match text(more).expect(more).side {
+        Side::Listen(listen) => (listen.redirect, listen.drain_timeout.as_secs()),
+        Side::Connect(_) => panic!("it listens"),
+    };
+    assert_eq!(listen(""), (Vec::new(), 30));
+    let two = vec!["b:1".to_owned(), "c:1".to_owned()];
+    assert_eq!(listen("redirect = [\"b:1\", \"c:1\"]\ndrain_timeout = \"2min\""), (two, 120));
+    for (wrong, expected) in [
+        ("redirect = \"b\"", "4:12: redirect: expected HOST:PORT"),
+        ("redirect = \"srv:_a._udp.b\"", "4:12: redirect: expected HOST:PORT"),
+        ("drain_timeout = \"2h\"", "4:17: drain_timeout: "),
+    ] {
+        let error = text(wrong).expect_err(wrong);
+        assert!(error.starts_with(&format!("t.toml:{expected}")), "{error}");
+    }
+    let many = format!("redirect = {:?}", vec!["a:1"; 9]);
+    assert!(text(&many).expect_err("too many").contains("more than 8 exits"));
 }

@@ -17,7 +17,10 @@ use std::{
 
 use squall::{BlockOptions, Channel, Priority};
 use squall_units::Micros;
-use tokio::{net::UdpSocket, sync::watch};
+use tokio::{
+    net::UdpSocket,
+    sync::{Notify, watch},
+};
 
 pub use self::registry::FlowError;
 use self::uplink::SendQueue;
@@ -62,6 +65,10 @@ pub(crate) struct Flow {
     reasons: Option<Arc<Reasons>>,
     /// When a datagram last entered or left.
     last_used: AtomicU64,
+    /// Notified when no block is in a session any more.
+    idle: Notify,
+    /// The latest session that delivered a part of the flow.
+    delivered_by: AtomicU64,
 }
 
 impl Flow {
@@ -78,6 +85,8 @@ impl Flow {
             counters: FlowCounters::default(),
             reasons: explains.then(Arc::default),
             last_used: AtomicU64::new(clock.now()),
+            idle: Notify::new(),
+            delivered_by: AtomicU64::new(0),
         };
         flow.set_media(media);
         flow
@@ -167,8 +176,20 @@ impl Flow {
 
     /// A block that the session had accepted has ended.
     fn ended(&self, class: Class, fate: Fate, bytes: usize) {
-        self.pending.fetch_sub(1, Relaxed);
+        if self.pending.fetch_sub(1, Relaxed) == 1 {
+            self.idle.notify_one();
+        }
         self.counters.ended(class, fate, bytes);
+    }
+
+    /// A session delivered a part of the flow.
+    pub(crate) fn delivered_by(&self, session: u64) {
+        self.delivered_by.fetch_max(session, Relaxed);
+    }
+
+    /// The latest session that delivered a part of the flow; 0 if none did.
+    pub(crate) fn latest_delivery(&self) -> u64 {
+        self.delivered_by.load(Relaxed)
     }
 
     /// The options of a block for the session; `None` if its latency has passed.

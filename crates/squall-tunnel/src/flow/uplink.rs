@@ -3,7 +3,11 @@
 use std::{
     collections::{HashMap, VecDeque},
     mem,
-    sync::{Arc, Mutex, atomic::Ordering::Relaxed},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -22,6 +26,10 @@ use crate::{
     why::Recorder,
 };
 
+/// A flow that moves from one session to another waits this long, or a third of its latency if that is less, until its blocks
+/// have arrived over the first one: the receiver then gets them in order.
+const HAND_OVER: Duration = Duration::from_millis(100);
+
 /// Most bytes of a flow that wait for a session.
 const MAX_WAITING: usize = 16 << 20;
 
@@ -29,6 +37,8 @@ const MAX_WAITING: usize = 16 << 20;
 #[derive(Debug, Default)]
 pub(super) struct SendQueue {
     uplink: Option<Uplink>,
+    /// The uplink that comes into use once the blocks of the previous one have ended.
+    successor: Option<Uplink>,
     /// The block that has begun on this uplink and has not ended.
     growing: Option<Growing>,
     /// Blocks from the time without a session, oldest first. The last one may grow.
@@ -49,6 +59,8 @@ pub(crate) struct SessionSender {
     /// Number of the session in this program; later ones are higher.
     pub(crate) id: u64,
     session: Session,
+    /// Whether another session takes over.
+    leaving: AtomicBool,
     /// Number of the next frame and stamp of the last one, by channel. They outlive the uplink of a flow that another
     /// session carries meanwhile: the other end keeps the order for as long as the channel belongs to the flow.
     numbers: Mutex<HashMap<u16, (u64, Option<Micros>)>>,
@@ -58,7 +70,16 @@ pub(crate) struct SessionSender {
 
 impl SessionSender {
     pub(crate) fn new(id: u64, session: Session, recorder: Option<Arc<Recorder>>) -> Self {
-        Self { id, session, numbers: Mutex::default(), recorder }
+        Self { id, session, leaving: AtomicBool::new(false), numbers: Mutex::default(), recorder }
+    }
+
+    /// Another session takes over. The blocks of this one still arrive.
+    pub(crate) fn leave(&self) {
+        self.leaving.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.load(Relaxed)
     }
 
     /// The channel belongs to no flow any more; the frames of the next one are numbered from 0.
@@ -166,15 +187,26 @@ impl Flow {
         }
     }
 
-    /// Number of the session that carries the flow.
+    /// Number of the session that carries the flow, or will in a moment.
     pub(crate) fn carrier(&self) -> Option<u64> {
-        lock(&self.queue).uplink.as_ref().map(|uplink| uplink.sender.id)
+        let queue = lock(&self.queue);
+        queue.successor.as_ref().or(queue.uplink.as_ref()).map(|uplink| uplink.sender.id)
+    }
+
+    /// Whether blocks of the flow go into this session now.
+    pub(crate) fn is_carried_by(&self, session: u64) -> bool {
+        lock(&self.queue).uplink.as_ref().is_some_and(|uplink| uplink.sender.id == session)
+    }
+
+    /// Whether another session takes over from the one that carries the flow.
+    pub(crate) fn carrier_leaves(&self) -> bool {
+        lock(&self.queue).uplink.as_ref().is_some_and(|uplink| uplink.sender.is_leaving())
     }
 
     /// Lets a session carry the flow. Returns false if a later session carries it.
     pub(crate) fn attach(self: &Arc<Self>, uplink: Uplink) -> bool {
         let queue = &mut *lock(&self.queue);
-        match &queue.uplink {
+        match queue.successor.as_ref().or(queue.uplink.as_ref()) {
             Some(other) if other.sender.id > uplink.sender.id => return false,
             Some(same) if same.sender.id == uplink.sender.id && same.channel == uplink.channel => {
                 return true;
@@ -182,13 +214,33 @@ impl Flow {
             _ => {}
         }
         queue.end_growing(self);
-        queue.sweep(self);
-        queue.waiting_bytes = 0;
-        for frame in queue.waiting.drain(..) {
-            queue.growing = uplink.send(self, queue.growing.take(), frame);
+        if queue.successor.is_some() {
+            queue.successor = Some(uplink);
+        } else if self.pending.load(Relaxed) > 0
+            && queue.uplink.take_if(|uplink| uplink.sender.is_leaving()).is_some()
+        {
+            queue.successor = Some(uplink);
+            tokio::spawn(self.clone().hand_over());
+        } else {
+            queue.take_up(self, uplink);
         }
-        queue.uplink = Some(uplink);
         true
+    }
+
+    /// Waits until the blocks of the previous session have ended, and lets the next one carry the flow.
+    async fn hand_over(self: Arc<Self>) {
+        let limit = HAND_OVER.min(self.config().latency_or_default() / 3);
+        let ended = async {
+            while self.pending.load(Relaxed) > 0 {
+                self.idle.notified().await;
+            }
+        };
+        // Blocks that take longer may arrive after later ones.
+        let _ = tokio::time::timeout(limit, ended).await;
+        let queue = &mut *lock(&self.queue);
+        if let Some(uplink) = queue.successor.take() {
+            queue.take_up(&self, uplink);
+        }
     }
 
     /// Removes the flow from a session. Whether the session carried it.
@@ -199,7 +251,8 @@ impl Flow {
     /// Takes the flow's channel in a session, for another flow.
     pub(crate) fn take_uplink(self: &Arc<Self>, session: u64) -> Option<Uplink> {
         let queue = &mut *lock(&self.queue);
-        let uplink = queue.uplink.take_if(|uplink| uplink.sender.id == session)?;
+        let is_of = |uplink: &mut Uplink| uplink.sender.id == session;
+        let uplink = queue.uplink.take_if(is_of).or_else(|| queue.successor.take_if(is_of))?;
         queue.end_growing(self);
         Some(uplink)
     }
@@ -216,6 +269,16 @@ impl SendQueue {
         if let Some(growing) = self.growing.take() {
             growing.end(flow);
         }
+    }
+
+    /// Lets a session carry the flow, the waiting blocks first.
+    fn take_up(&mut self, flow: &Arc<Flow>, uplink: Uplink) {
+        self.sweep(flow);
+        self.waiting_bytes = 0;
+        for frame in self.waiting.drain(..) {
+            self.growing = uplink.send(flow, self.growing.take(), frame);
+        }
+        self.uplink = Some(uplink);
     }
 
     fn wait(&mut self, flow: &Flow, frame: Frame) {

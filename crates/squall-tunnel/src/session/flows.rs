@@ -64,6 +64,8 @@ struct FlowReceiver {
     their_latency: Duration,
     /// Whether the flow enters at the other end.
     enters_there: bool,
+    /// Whether the peer was informed that another session delivers the flow.
+    is_taken: bool,
     output: Option<Output>,
 }
 
@@ -90,7 +92,7 @@ impl FlowReceiver {
     fn new(flow: Arc<Flow>, their_latency: Duration, enters_there: bool, one_way: Micros) -> Self {
         let mut buffer = ReorderBuffer::new(flow.rule(their_latency));
         buffer.set_one_way(one_way);
-        Self { flow, buffer, their_latency, enters_there, output: None }
+        Self { flow, buffer, their_latency, enters_there, is_taken: false, output: None }
     }
 
     fn output(&mut self, now: Micros, session: u64) {
@@ -226,7 +228,9 @@ impl SessionFlows {
                 receiver.their_latency = receiver.flow.config().latency_or_default();
             }
             receiver.buffer.set_rule(receiver.flow.rule(receiver.their_latency));
-            let lost = receiver.enters_there && receiver.flow.carrier().is_some_and(|carrier| carrier > own);
+            let lost = receiver.enters_there
+                && receiver.flow.carrier().is_some_and(|carrier| carrier > own)
+                && !self.sender.is_leaving();
             if lost {
                 verdicts.push((*channel, Verdict::Taken));
                 self.sender.forget(*channel);
@@ -273,7 +277,7 @@ impl SessionFlows {
             self.log(shared, Level::Warning, words);
             return Verdict::Unknown;
         };
-        let before = flow.carrier();
+        let (before, leaves) = (flow.carrier(), flow.carrier_leaves());
         if self.offered.values().any(|own| *own == offer.channel) {
             return Verdict::Unknown;
         }
@@ -284,7 +288,7 @@ impl SessionFlows {
         }
         if before.is_some_and(|before| before != self.sender.id) {
             let words = format!("flow '{name}' moves to {} from another tunnel", self.peer);
-            self.log(shared, Level::Warning, words);
+            self.log(shared, if leaves { Level::Info } else { Level::Warning }, words);
             shared.registry.announce();
         }
         let their_latency = Duration::from_micros(offer.latency).min(MAX_LATENCY);
@@ -343,7 +347,38 @@ impl SessionFlows {
     /// The next part of a block arrived.
     pub(super) fn receive(&mut self, now: Micros, channel: u16, part: Part) -> Result<(), FrameError> {
         // The flow may have ended here while its blocks were in transit.
-        self.receivers.get_mut(&channel).map_or(Ok(()), |receiver| receiver.buffer.receive(now, part))
+        let Some(receiver) = self.receivers.get_mut(&channel) else { return Ok(()) };
+        if receiver.enters_there {
+            receiver.flow.delivered_by(self.sender.id);
+        }
+        receiver.buffer.receive(now, part)
+    }
+
+    /// Another session takes over. What is in flight is still delivered.
+    pub(super) fn will_leave(&self) {
+        self.sender.leave();
+    }
+
+    /// Whether a flow that enters here still uses this session.
+    pub(super) fn is_sending(&self, shared: &Shared) -> bool {
+        let own = self.sender.id;
+        let all = shared.registry.all();
+        all.iter().any(|flow| flow.config().is_in() && flow.is_carried_by(own))
+    }
+
+    /// An answer about flows of the peer that another session delivers now. Until that one delivers, the peer goes on: its
+    /// source may be the only one.
+    pub(super) fn taken_over(&mut self) -> Option<Message> {
+        let own = self.sender.id;
+        let taken = self.receivers.iter_mut().filter(|(_, receiver)| {
+            receiver.enters_there && !receiver.is_taken && receiver.flow.latest_delivery() > own
+        });
+        let mut verdicts = Vec::new();
+        for (channel, receiver) in taken {
+            receiver.is_taken = true;
+            verdicts.push((*channel, Verdict::Taken));
+        }
+        (!verdicts.is_empty()).then_some(Message::Answer { generation: 0, verdicts })
     }
 
     /// A block will not arrive.

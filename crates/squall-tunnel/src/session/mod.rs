@@ -21,8 +21,8 @@ use tokio::{
 
 use self::{flows::SessionFlows, paths::Paths};
 use crate::{
-    config::Token,
-    control::{CHANNEL, HELLO_TIMEOUT, Message, MessageError, VERSION, code},
+    config::{Side, Token},
+    control::{CHANNEL, GOAWAY, HELLO_TIMEOUT, Message, MessageError, VERSION, code},
     flow::SessionSender,
     journal::Kind,
     reorder::Part,
@@ -40,6 +40,9 @@ const MAX_UNSENT: usize = 64;
 /// How long all paths must be silent before the entry tries another session.
 const STALL: Duration = Duration::from_millis(500);
 
+/// A session that another one takes over from is closed when nothing has arrived for this long.
+const QUIET: Duration = Duration::from_millis(500);
+
 /// How a session ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ended {
@@ -54,6 +57,11 @@ impl Ended {
     /// Whether one of the ends closed the session without a fault of the other.
     pub(crate) fn is_normal(&self) -> bool {
         self.closed.is_none() && self.reason.is_normal()
+    }
+
+    /// Whether the peer refused because it drains.
+    pub(crate) fn is_draining(&self) -> bool {
+        matches!(self.reason, CloseReason::ByPeer { code, .. } if code == u64::from(code::DRAINING))
     }
 
     /// The words of a peer that refused the session, if it did.
@@ -84,8 +92,12 @@ pub(crate) enum Role {
         token: Token,
         /// Interfaces whose bytes cost money.
         metered: Vec<String>,
-        /// Set while all paths have been silent for [`STALL`].
-        stalled: watch::Sender<bool>,
+        /// The exit, `HOST:PORT`.
+        exit: String,
+        /// What the entry has to know of the session.
+        state: watch::Sender<EntryState>,
+        /// Whether another session takes over from this one, which ends once everything in flight has arrived.
+        leaving: watch::Receiver<bool>,
     },
     /// The side that listens.
     Exit {
@@ -94,6 +106,26 @@ pub(crate) enum Role {
         /// Once the peer has presented the token.
         permit: Option<OwnedSemaphorePermit>,
     },
+}
+
+/// What an entry has to know of a session.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EntryState {
+    /// Both ends have agreed on the token.
+    pub(crate) agreed: bool,
+    /// All paths have been silent for [`STALL`].
+    pub(crate) stalled: bool,
+    /// The exit drains.
+    pub(crate) goaway: Option<Goaway>,
+}
+
+/// The request of an exit to use another one.
+#[derive(Clone, Debug)]
+pub(crate) struct Goaway {
+    /// How long the session remains, at most.
+    pub(crate) left: Duration,
+    /// Exits that it recommends.
+    pub(crate) exits: Vec<String>,
 }
 
 struct TunnelSession {
@@ -115,6 +147,10 @@ struct TunnelSession {
     unsent: VecDeque<Vec<u8>>,
     /// Start of the silence of all paths.
     silent_since: Option<Instant>,
+    /// Whether the peer understands [`Message::Goaway`].
+    understands_goaway: bool,
+    /// When a part of a block last arrived.
+    last_arrival: Instant,
 }
 
 /// Runs a session that has come up until it is over.
@@ -122,7 +158,8 @@ pub(crate) async fn run(shared: Arc<Shared>, session: Session, role: Role) -> En
     let is_entry = matches!(role, Role::Entry { .. });
     let remote = session.remote();
     let peer = remote.map_or_else(|| "?".to_owned(), |remote| remote.to_string());
-    let registered = Registered::new(&shared, remote);
+    let exit = if let Role::Entry { exit, .. } = &role { Some(exit.clone()) } else { None };
+    let registered = Registered::new(&shared, remote, exit);
     let recorder = shared.explains.then(|| Arc::new(Recorder::new(shared.clock, registered.id)));
     session.keep_reasons(shared.explains);
     let sender = Arc::new(SessionSender::new(registered.id, session.clone(), recorder.clone()));
@@ -139,6 +176,8 @@ pub(crate) async fn run(shared: Arc<Shared>, session: Session, role: Role) -> En
         closed: None,
         unsent: VecDeque::new(),
         silent_since: None,
+        understands_goaway: false,
+        last_arrival: Instant::now(),
     };
     running.run().await
 }
@@ -151,8 +190,9 @@ impl TunnelSession {
         let hello_deadline = Instant::now() + HELLO_TIMEOUT;
         if let Role::Entry { token, .. } = &self.role {
             let token = token.reveal().as_bytes().to_vec();
-            self.send(&Message::Hello { version: VERSION, token });
+            self.send(&Message::Hello { version: VERSION, token, features: GOAWAY });
         }
+        let mut drain = self.shared.drain_changes();
         let mut sample = tokio::time::interval(SAMPLE_INTERVAL);
         sample.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let reason = loop {
@@ -183,9 +223,11 @@ impl TunnelSession {
                         self.offer_flows();
                     }
                 }
+                Ok(()) = drain.changed() => self.announce_drain(),
                 _ = sample.tick() => {
                     self.sample();
                     self.send_unsent();
+                    self.close_if_left();
                     if !self.agreed && Instant::now() >= hello_deadline {
                         self.close(code::SILENT, "no hello in time: is this a squall tunnel?");
                     }
@@ -237,7 +279,10 @@ impl TunnelSession {
             Err(error) => return self.close(code::PROTOCOL, &error.to_string()),
         };
         match message {
-            Message::Hello { version, token } if !self.agreed => self.on_hello(version, &token),
+            Message::Hello { version, token, features } if !self.agreed => {
+                self.understands_goaway = features & GOAWAY != 0;
+                self.on_hello(version, &token);
+            }
             Message::Flows { generation, flows } if self.agreed => {
                 let verdicts = self.flows.accept_offers(&self.shared, flows);
                 self.send(&Message::Answer { generation, verdicts });
@@ -245,7 +290,54 @@ impl TunnelSession {
             Message::Answer { verdicts, .. } if self.agreed => {
                 self.flows.on_verdicts(&self.shared, &verdicts);
             }
+            Message::Goaway { left_ms, exits } if self.agreed => self.on_goaway(left_ms, exits),
             _ => self.close(code::PROTOCOL, "unexpected message"),
+        }
+    }
+
+    /// The exit drains: another session has to take over.
+    fn on_goaway(&mut self, left_ms: u32, exits: Vec<String>) {
+        let Role::Entry { state, .. } = &self.role else {
+            return self.close(code::PROTOCOL, "an entry does not drain");
+        };
+        self.flows.will_leave();
+        let left = Duration::from_millis(left_ms.into());
+        // Only the first one counts.
+        state.send_if_modified(|state| {
+            state.goaway.is_none() && state.goaway.replace(Goaway { left, exits }).is_none()
+        });
+    }
+
+    /// Asks the entry to use another exit. An entry that does not understand that reconnects.
+    fn announce_drain(&mut self) {
+        let config = self.shared.config();
+        let (Some(until), Side::Listen(listen), true) = (self.shared.draining(), &config.side, self.agreed)
+        else {
+            return;
+        };
+        if !self.understands_goaway {
+            return self.close(0, "the exit ends");
+        }
+        let left_ms = until.saturating_duration_since(Instant::now()).as_millis();
+        let left_ms = u32::try_from(left_ms).unwrap_or(u32::MAX);
+        self.shared.redirects.fetch_add(1, Relaxed);
+        self.send(&Message::Goaway { left_ms, exits: listen.redirect.clone() });
+    }
+
+    /// Closes a session that another one took over from, once everything has arrived: what was sent, and what the exit may
+    /// have had in flight.
+    fn close_if_left(&mut self) {
+        let Role::Entry { leaving, .. } = &self.role else { return };
+        if !*leaving.borrow() || self.closed.is_some() {
+            return;
+        }
+        self.flows.will_leave();
+        if let Some(message) = self.flows.taken_over() {
+            self.send(&message);
+        }
+        let sends = self.flows.is_sending(&self.shared) || self.session.stats().open_blocks > 0;
+        if !sends && self.last_arrival.elapsed() >= QUIET {
+            self.session.close(0, "another exit takes over");
         }
     }
 
@@ -255,6 +347,7 @@ impl TunnelSession {
         }
         #[cfg(test)]
         supervise::trap(&part.data, b"panic in the session");
+        self.last_arrival = Instant::now();
         let squall::Part { id: BlockId(block_id), channel, offset, data, is_last, .. } = part;
         let part = Part { block_id, offset, data, is_last };
         if let Err(error) = self.flows.receive(self.shared.clock.now(), channel.get(), part) {
@@ -278,6 +371,9 @@ impl TunnelSession {
                     false => self.close(code::TOO_MANY, "too many wrong tokens: try again in a minute"),
                 };
             };
+            if self.shared.draining().is_some() {
+                return self.close(code::DRAINING, "the exit drains: use another one");
+            }
             self.flows.set_entry(entry);
             *permit = self.shared.permit();
             if permit.is_none() {
@@ -285,11 +381,12 @@ impl TunnelSession {
             }
             *unauthenticated = None;
             self.session.trust();
-            self.send(&Message::Hello { version: VERSION, token: Vec::new() });
+            self.send(&Message::Hello { version: VERSION, token: Vec::new(), features: 0 });
         }
         self.agreed = true;
-        if let Role::Entry { .. } = self.role {
+        if let Role::Entry { state, .. } = &self.role {
             self.shared.set_exit(self.session.remote());
+            state.send_modify(|state| state.agreed = true);
         }
         let capacity = self.session.capacity();
         self.report_bitrate(capacity.safe, capacity.limit);
@@ -363,6 +460,7 @@ impl TunnelSession {
         }
         self.registered.update(|status| {
             status.agreed = self.agreed;
+            status.leaving = matches!(&self.role, Role::Entry { leaving, .. } if *leaving.borrow());
             status.queued_bytes = stats.queued_bytes;
             status.open_blocks = stats.open_blocks as u64;
             status.capacity = (&capacity).into();
@@ -387,9 +485,9 @@ impl TunnelSession {
             && !infos.is_empty()
             && infos.iter().all(|info| info.stats.state == PathState::Suspect);
         self.silent_since = silent.then(|| self.silent_since.unwrap_or_else(Instant::now));
-        if let Role::Entry { stalled, .. } = &self.role {
+        if let Role::Entry { state, .. } = &self.role {
             let is_stalled = self.silent_since.is_some_and(|since| since.elapsed() >= STALL);
-            stalled.send_if_modified(|before| std::mem::replace(before, is_stalled) != is_stalled);
+            state.send_if_modified(|state| std::mem::replace(&mut state.stalled, is_stalled) != is_stalled);
         }
     }
 }

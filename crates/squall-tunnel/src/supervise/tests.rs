@@ -84,16 +84,14 @@ impl Pair {
         let port = port_of(&bind());
         let token = Token::new("a token for tests").expect("is long enough");
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let side = Side::Listen(ListenConfig { address, identity: IdentityConfig::Fresh });
+        let side = Side::Listen(ListenConfig::new(address, IdentityConfig::Fresh));
         let out = FlowConfig::parse(&format!("x=udp://127.0.0.1:{}", port_of(&target)), false);
         let exit = Config { flows: vec![out.expect("is right")], ..Config::new(side, token.clone()) };
         let exit = Tunnel::start(exit).await.expect("starts");
+        let trust = TrustConfig::Pin(exit.fingerprint().expect("it listens"));
         let side = Side::Connect(ConnectConfig {
-            to: exit.listening().expect("it listens").to_string(),
-            trust: TrustConfig::Pin(exit.fingerprint().expect("it listens")),
             interfaces: vec!["127.0.0.1".to_owned()],
-            metered: Vec::new(),
-            signal: false,
+            ..ConnectConfig::new(vec![exit.listening().expect("it listens").into()], trust)
         });
         let flow = FlowConfig::parse(&format!("x=udp://127.0.0.1:{port}{more}"), true).expect("is right");
         let config = Config { flows: vec![flow], ..Config::new(side, token) };

@@ -210,6 +210,10 @@ impl Server {
             "/" => body("text/html; charset=utf-8", page::PAGE),
             "/metrics" => body(metrics::CONTENT_TYPE, metrics::text(&self.shared.status())),
             "/status" => body(json, status_json(&self.shared.status())),
+            "/ready" => match self.shared.is_ready() {
+                Ok(()) => body("text/plain; charset=utf-8", "ready\n"),
+                Err(words) => failure(StatusCode::SERVICE_UNAVAILABLE, format!("{words}\n")),
+            },
             "/why" => match self.why(request.uri().query().unwrap_or_default()) {
                 Ok(why) => body(json, serde_json::to_string(&why).unwrap_or_else(|_| "{}".to_owned())),
                 Err(words) => failure(StatusCode::NOT_FOUND, words),
@@ -223,7 +227,8 @@ impl Server {
                 }
             },
             _ => {
-                failure(StatusCode::NOT_FOUND, "there are /, /events, /metrics, /status and /why?flow=NAME\n")
+                let words = "there are /, /events, /metrics, /ready, /status and /why?flow=NAME\n";
+                failure(StatusCode::NOT_FOUND, words)
             }
         }
     }

@@ -52,17 +52,16 @@ fn patient(text: &str) -> String {
 pub(crate) fn exit_config(port: u16, state: Option<&Path>, flows: Vec<FlowConfig>) -> Config {
     let identity = state.map_or(IdentityConfig::Fresh, |file| IdentityConfig::Kept(file.to_owned()));
     let address = SocketAddr::from(([127, 0, 0, 1], port));
-    Config { flows, ..Config::new(Side::Listen(ListenConfig { address, identity }), token()) }
+    Config { flows, ..Config::new(Side::Listen(ListenConfig::new(address, identity)), token()) }
 }
 
 /// An entry to such an exit, over two addresses.
 pub(crate) fn entry_config(exit: &Tunnel, flows: Vec<FlowConfig>) -> Config {
+    let trust = TrustConfig::Pin(exit.fingerprint().expect("it listens"));
     let connect = ConnectConfig {
-        to: exit.listening().expect("it listens").to_string(),
-        trust: TrustConfig::Pin(exit.fingerprint().expect("it listens")),
         interfaces: vec!["127.0.0.2".to_owned(), "127.0.0.3".to_owned()],
         metered: vec!["127.0.0.3".to_owned()],
-        signal: false,
+        ..ConnectConfig::new(vec![exit.listening().expect("it listens").into()], trust)
     };
     Config { flows, ..Config::new(Side::Connect(connect), token()) }
 }

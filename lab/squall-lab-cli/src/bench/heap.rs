@@ -1,11 +1,13 @@
 //! Counts what is allocated, while somebody wants to know.
 
 use std::{
-    alloc::{GlobalAlloc, Layout, System},
+    alloc::{GlobalAlloc, Layout},
     sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
 };
 
-/// The allocator of the system. Without [`start`] it reads one flag more than that.
+use mimalloc::MiMalloc;
+
+/// The allocator that the `squall` program has. Without [`start`] it reads one flag more than that.
 struct Counting;
 
 #[global_allocator]
@@ -39,29 +41,29 @@ fn count(allocated: usize, freed: usize) {
 }
 
 #[expect(unsafe_code, reason = "a global allocator is unsafe to write; this one only counts")]
-// SAFETY: every call goes to the system's allocator unchanged.
+// SAFETY: every call goes to mimalloc unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
         // SAFETY: the caller keeps the contract.
-        unsafe { System.alloc(layout) }
+        unsafe { MiMalloc.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
         // SAFETY: the caller keeps the contract.
-        unsafe { System.alloc_zeroed(layout) }
+        unsafe { MiMalloc.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size, layout.size());
         // SAFETY: the caller keeps the contract.
-        unsafe { System.realloc(memory, layout, size) }
+        unsafe { MiMalloc.realloc(memory, layout, size) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         count(0, layout.size());
         // SAFETY: the caller keeps the contract.
-        unsafe { System.dealloc(memory, layout) }
+        unsafe { MiMalloc.dealloc(memory, layout) }
     }
 }
