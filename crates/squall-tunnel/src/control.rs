@@ -35,6 +35,10 @@ pub(crate) mod code {
     pub(crate) const FULL: u32 = 20;
     /// The peer sent no hello in time.
     pub(crate) const SILENT: u32 = 21;
+    /// The tenant was removed, or its token was changed.
+    pub(crate) const REMOVED: u32 = 22;
+    /// The tenant has used its bytes.
+    pub(crate) const BYTES: u32 = 23;
 }
 
 /// A message.

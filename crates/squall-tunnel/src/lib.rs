@@ -42,11 +42,14 @@ mod memory;
 mod metrics;
 mod offset;
 mod reorder;
+#[cfg(unix)]
+mod rpc;
 mod session;
 mod settings;
 mod shared;
 pub mod status;
 mod supervise;
+mod tenants;
 mod tun;
 mod tun_inlet;
 mod tunnel;
