@@ -71,7 +71,7 @@ pub(crate) struct Shared {
     pub(crate) bitrates: broadcast::Sender<Bitrate>,
 }
 
-/// Whom a token belongs to.
+/// The owner of a token.
 #[derive(Debug)]
 pub(crate) enum Identity {
     /// Every entry.
@@ -161,7 +161,7 @@ impl Shared {
         self.tenants.change(&self.config(), &self.registry, change)
     }
 
-    /// Whom a token belongs to, at an exit. `None` if it is wrong.
+    /// The owner of a token, at an exit. `None` if it is wrong.
     pub(crate) fn identify(&self, token: &[u8]) -> Option<Identity> {
         match self.tenants.identify(&TokenHash::of(token)) {
             Some(tenant) => Some(Identity::Tenant(tenant)),

@@ -79,7 +79,7 @@ pub(crate) fn serve(config: &ControlConfig, shared: Arc<Shared>) -> Result<Contr
     Ok(Control { path, inode, _task: task })
 }
 
-/// Binds a socket that nobody else can connect to meanwhile: it gets its mode first and its name last. The socket of a
+/// Binds a socket that is never open to others: it gets its mode first and its name last. The socket of a
 /// process that is gone is replaced.
 fn listen(path: &Path, mode: u32) -> io::Result<Listener> {
     match fs::symlink_metadata(path) {
