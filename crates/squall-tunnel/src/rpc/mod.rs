@@ -18,7 +18,7 @@ use std::{
 
 use serde_json::Value;
 use tokio::{
-    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, copy, sink},
     net::{UnixListener, UnixStream},
     sync::Semaphore,
     time::timeout,
@@ -39,6 +39,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Longest time for an answer to be read.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes of a request that is too long that are read before the connection is closed.
+const MAX_DISCARDED: u64 = 1 << 20;
 
 /// A control socket that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -149,7 +152,13 @@ async fn serve_connection(stream: UnixStream, shared: &Shared) -> io::Result<()>
             timeout(WRITE_TIMEOUT, writer.write_all(answer.as_bytes())).await.map_err(io::Error::other)??;
         }
         if is_too_long {
-            return Ok(());
+            // With unread data in the socket, the kernel would drop the answer.
+            writer.shutdown().await?;
+            let mut rest = (&mut reader).take(MAX_DISCARDED);
+            return timeout(WRITE_TIMEOUT, copy(&mut rest, &mut sink()))
+                .await
+                .map_err(io::Error::other)?
+                .map(drop);
         }
     }
 }
