@@ -33,7 +33,7 @@ pub fn rpc(input: &[u8]) {
         Err((id, failure)) => (id, Err(failure)),
     };
     let Some(id) = id else { return };
-    let line = answer(id.clone(), result);
+    let line = answer(&id, result);
     let text = line.strip_suffix('\n').expect("ends its line");
     assert!(!text.contains(|c: char| c.is_control()), "an answer of several lines");
     let read: serde_json::Value = serde_json::from_str(text).expect("is JSON");

@@ -165,7 +165,7 @@ async fn serve_connection(stream: UnixStream, shared: &Shared) -> io::Result<()>
 
 fn too_long() -> String {
     let failure = Failure::new(code::REQUEST, format!("a request has at most {MAX_REQUEST} bytes"));
-    answer(Value::Null, Err(failure))
+    answer(&Value::Null, Err(failure))
 }
 
 /// The answer to a request, if it has one.
@@ -173,8 +173,8 @@ fn respond(shared: &Shared, line: &[u8]) -> Option<String> {
     match parse(line) {
         Ok(Request { id, call }) => {
             let result = methods::run(shared, call);
-            id.map(|id| answer(id, result))
+            id.map(|id| answer(&id, result))
         }
-        Err((id, failure)) => id.map(|id| answer(id, Err(failure))),
+        Err((id, failure)) => id.map(|id| answer(&id, Err(failure))),
     }
 }

@@ -140,7 +140,7 @@ fn read<T: DeserializeOwned>(params: Value) -> Result<T, Failure> {
 }
 
 /// An answer as a line.
-pub(crate) fn answer(id: Value, result: Result<Value, Failure>) -> String {
+pub(crate) fn answer(id: &Value, result: Result<Value, Failure>) -> String {
     let answer = match result {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
         Err(Failure { code, message }) => {

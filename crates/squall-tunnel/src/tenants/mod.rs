@@ -176,7 +176,9 @@ impl Tenants {
     /// The tenant that a token belongs to. All are compared, whichever it is.
     pub(crate) fn identify(&self, token: &TokenHash) -> Option<Arc<Tenant>> {
         let all = lock(&self.all);
-        all.values().filter(|tenant| tenant.has_token(token)).last().cloned()
+        all.values()
+            .fold(None, |found, tenant| if tenant.has_token(token) { Some(tenant) } else { found })
+            .cloned()
     }
 
     /// The status of the listed tenants, by name.

@@ -42,7 +42,7 @@ pub(crate) fn use_kept(shared: &Shared, from: &TenantsUrl) {
             shared.journal.info(Kind::Tenant, words);
         }
         Err(problem) => {
-            shared.journal.warn(Kind::Tenant, format!("the kept list of tenants is not used: {problem}"))
+            shared.journal.warn(Kind::Tenant, format!("the kept list of tenants is not used: {problem}"));
         }
     }
 }
