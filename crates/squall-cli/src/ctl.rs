@@ -106,7 +106,7 @@ struct LimitsArgs {
 /// Runs the command.
 pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
     let (method, params) = request(&args.command)?;
-    let result = call(&args.socket, method, params)?;
+    let result = call(&args.socket, method, &params)?;
     let text = match &args.command {
         _ if args.json => format!("{}\n", serde_json::to_string_pretty(&result)?),
         Command::List => list(&result)?,
@@ -170,7 +170,7 @@ impl LimitsArgs {
 }
 
 /// Calls a method. A mistake in the parameters is one of usage.
-fn call(socket: &Path, method: &str, params: Value) -> anyhow::Result<Value> {
+fn call(socket: &Path, method: &str, params: &Value) -> anyhow::Result<Value> {
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
     let answer = ask(socket, &request).map_err(|error| match error.kind() {
         // The system's error for a timeout is "Resource temporarily unavailable".
