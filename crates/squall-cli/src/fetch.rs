@@ -55,7 +55,8 @@ fn read<T: DeserializeOwned>(body: &str) -> serde_json::Result<T> {
     serde_json::from_value(value)
 }
 
-fn clean(value: &mut serde_json::Value) {
+/// Makes all texts safe for a terminal.
+pub(crate) fn clean(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::String(text) => *text = printable(std::mem::take(text)),
         serde_json::Value::Array(all) => all.iter_mut().for_each(clean),

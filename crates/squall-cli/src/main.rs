@@ -5,12 +5,16 @@
 #![deny(clippy::print_stderr)]
 
 mod arguments;
+#[cfg(all(feature = "tunnel", unix))]
+mod ctl;
 #[cfg(any(feature = "top", feature = "tunnel"))]
 mod fetch;
 #[cfg(feature = "radios")]
 mod signal;
 #[cfg(any(feature = "top", feature = "tunnel"))]
 mod table;
+#[cfg(any(feature = "top", feature = "tunnel"))]
+mod tenants;
 mod token;
 #[cfg(feature = "top")]
 mod top;
@@ -50,6 +54,9 @@ enum Command {
     Top(top::TopArgs),
     #[cfg(feature = "tunnel")]
     Why(why::WhyArgs),
+    #[cfg(all(feature = "tunnel", unix))]
+    Ctl(ctl::CtlArgs),
+    Token(token::TokenCommand),
     #[cfg(feature = "radios")]
     Signal(signal::SignalArgs),
     #[cfg(feature = "man")]
@@ -68,6 +75,9 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(&args),
         #[cfg(feature = "tunnel")]
         Command::Why(args) => why::run(&args),
+        #[cfg(all(feature = "tunnel", unix))]
+        Command::Ctl(args) => ctl::run(&args),
+        Command::Token(args) => token::run(&args),
         #[cfg(feature = "radios")]
         Command::Signal(args) => signal::run(&args),
         #[cfg(feature = "man")]

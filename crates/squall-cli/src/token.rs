@@ -1,14 +1,45 @@
 //! The token of two ends, as a command-line option.
 
-use std::{env::VarError, path::PathBuf};
+use std::{env::VarError, path::PathBuf, process::ExitCode};
 
-use clap::Args;
+use clap::{Args, Subcommand};
+use squall_terminal::{error::usage, output};
 use squall_tunnel::config::Token;
-
-use squall_terminal::error::usage;
 
 /// Random bytes of a new token.
 const TOKEN_BYTES: usize = 16;
+
+/// Creates a token, or prints the hash of one for the list of an exit's tenants.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  squall token new > acme.token\n  squall token hash --token-file acme.token\n\n\
+                        docs/tenants.md shows where the hash belongs."
+)]
+pub(crate) struct TokenCommand {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Prints a new random token of 128 bits
+    New,
+    /// Prints the SHA-256 of a token, in hexadecimal
+    Hash(TokenArgs),
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &TokenCommand) -> anyhow::Result<ExitCode> {
+    let line = match &args.command {
+        Command::New => make()?.reveal().to_owned(),
+        Command::Hash(token) => match token.token()? {
+            Some(token) => token.hash().to_string(),
+            None => return Err(usage("--token-file, --token or SQUALL_TOKEN is required")),
+        },
+    };
+    output::print(&format!("{line}\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
 
 /// Options for a token.
 #[derive(Args, Clone, Debug)]

@@ -15,6 +15,9 @@ use crate::{
     table::{Table, millis, span},
 };
 
+/// Blocks that are explained without `--last`.
+pub(crate) const LAST: usize = 10;
+
 /// Explains why blocks of a flow were late or lost, and where its bytes went.
 ///
 /// A block is a frame, or a single datagram. The end where the flow enters has all decisions, the other end what arrived too late.
@@ -29,7 +32,7 @@ pub(crate) struct WhyArgs {
     #[arg(default_value = "127.0.0.1:9464", value_name = "ADDR:PORT", value_parser = crate::arguments::parse_address)]
     address: SocketAddr,
     /// Number of blocks to explain, the latest ones
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = LAST)]
     last: usize,
     /// Write all that is known as JSON; - for standard output
     #[arg(long, value_name = "FILE", conflicts_with = "last")]
@@ -53,7 +56,7 @@ pub(crate) fn run(args: &WhyArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The answer as text: bytes by path and reason, then the stories of the last blocks, the latest one last.
-fn text(why: &WhyStatus, last: usize, width: Option<usize>) -> String {
+pub(crate) fn text(why: &WhyStatus, last: usize, width: Option<usize>) -> String {
     let WhyStatus { flow, stories, .. } = why;
     let state = if flow.attached { "carried" } else { "waiting for a session" };
     let mut text =

@@ -43,6 +43,10 @@ pub(crate) mod code {
     pub(crate) const SILENT: u32 = 21;
     /// The exit is draining: it accepts no more sessions.
     pub(crate) const DRAINING: u32 = 22;
+    /// The tenant was removed, or its token was changed.
+    pub(crate) const REMOVED: u32 = 23;
+    /// The tenant has used its bytes.
+    pub(crate) const BYTES: u32 = 24;
 }
 
 /// A message.
@@ -362,6 +366,7 @@ mod tests {
                     Ok(Message::Hello { .. }) => "HELLO",
                     Ok(Message::Flows { .. }) => "FLOWS",
                     Ok(Message::Answer { .. }) => "ANSWER",
+                    Ok(Message::Goaway { .. }) => "GOAWAY",
                     Err(error) => panic!("{row}: {error}"),
                 };
                 assert_eq!(found, name, "{row}");

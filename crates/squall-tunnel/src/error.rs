@@ -2,7 +2,7 @@
 
 use squall::{IdentityError, ListenError, TlsError};
 
-use crate::{flow::FlowError, tun::TunError, web::WebError};
+use crate::{flow::FlowError, tenants::ChangeError, tun::TunError, web::WebError};
 
 /// Why a tunnel does not start, or does not accept a new configuration.
 #[derive(Debug, thiserror::Error)]
@@ -10,6 +10,13 @@ pub enum StartError {
     /// The socket of a flow cannot be opened.
     #[error(transparent)]
     Flow(#[from] FlowError),
+    /// The tenants cannot be used.
+    #[error("{0}")]
+    Tenants(String),
+    /// The control socket cannot be opened.
+    #[cfg(unix)]
+    #[error(transparent)]
+    Control(#[from] crate::rpc::ControlError),
     /// The TUN device cannot be used.
     #[error(transparent)]
     Tun(#[from] TunError),
@@ -28,4 +35,14 @@ pub enum StartError {
     /// The status cannot be served.
     #[error(transparent)]
     Web(#[from] WebError),
+}
+
+impl From<ChangeError> for StartError {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::Flow(error) => Self::Flow(error),
+            ChangeError::Conflict(problem) => Self::Tenants(problem),
+            ChangeError::State(error) => Self::Tenants(error.to_string()),
+        }
+    }
 }

@@ -23,6 +23,37 @@ pub fn control(input: &[u8]) {
     }
 }
 
+/// Any bytes as a request of the control socket: the answer, if there is one, is one line of JSON with the id of the request.
+#[cfg(unix)]
+pub fn rpc(input: &[u8]) {
+    use crate::rpc::request::{answer, parse};
+
+    let (id, result) = match parse(input) {
+        Ok(request) => (request.id, Ok(serde_json::Value::Null)),
+        Err((id, failure)) => (id, Err(failure)),
+    };
+    let Some(id) = id else { return };
+    let line = answer(&id, result);
+    let text = line.strip_suffix('\n').expect("ends its line");
+    assert!(!text.contains(|c: char| c.is_control()), "an answer of several lines");
+    let read: serde_json::Value = serde_json::from_str(text).expect("is JSON");
+    assert_eq!((&read["jsonrpc"], &read["id"]), (&"2.0".into(), &id));
+    assert!(read.get("result").is_some() != read.get("error").is_some(), "a result or an error");
+    let error = read["error"]["message"].as_str();
+    assert!(error.is_none_or(|message| (1..=1200).contains(&message.len())), "{error:?}");
+}
+
+/// Any bytes as a list of tenants: a mistake is one line, and what is read can be listed.
+pub fn tenants(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    match crate::config::read_list("list", text) {
+        Ok(tenants) => assert!(
+            tenants.iter().all(|tenant| tenant.flows.iter().all(|flow| flow.tenant() == Some(&tenant.name)))
+        ),
+        Err(problem) => assert!(!problem.contains('\n') && problem.starts_with("list:"), "{problem:?}"),
+    }
+}
+
 /// Any bytes as a block of a flow, read at once and in parts, each as long as a byte of the block says: the same
 /// datagrams come out, and they fill the block; or both fail.
 pub fn frame(input: &[u8]) {
@@ -201,6 +232,9 @@ mod tests {
     fn corpora() {
         replay("control", super::control);
         replay("frame", super::frame);
+        #[cfg(unix)]
+        replay("rpc", super::rpc);
+        replay("tenants", super::tenants);
         replay("media", super::media);
         replay("ts", super::ts);
         replay("tunnel_toml", super::tunnel_toml);

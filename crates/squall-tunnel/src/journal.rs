@@ -29,11 +29,12 @@ pub(crate) enum Kind {
     Flow,
     Config,
     Task,
+    Tenant,
 }
 
 impl Kind {
     fn name(self) -> &'static str {
-        ["path", "session", "flow", "config", "task"][self as usize]
+        ["path", "session", "flow", "config", "task", "tenant"][self as usize]
     }
 }
 

@@ -43,12 +43,15 @@ mod memory;
 mod metrics;
 mod offset;
 mod reorder;
+#[cfg(unix)]
+mod rpc;
 mod session;
 mod settings;
 mod shared;
 mod srv;
 pub mod status;
 mod supervise;
+mod tenants;
 mod tun;
 mod tun_inlet;
 mod tunnel;

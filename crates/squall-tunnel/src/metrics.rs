@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::status::{Amount, FlowStatus, LATENCY_BUCKETS, PathStatus, SessionStatus, Status};
+use crate::status::{Amount, FlowStatus, LATENCY_BUCKETS, PathStatus, SessionStatus, Status, TenantStatus};
 
 /// Content type for HTTP.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -69,6 +69,29 @@ const FLOW: Metrics<FlowStatus> = &[
     }),
     ("flow_missing_blocks_total", "Blocks that did not arrive in time", |flow| flow.received.missing as f64),
     ("flow_order_waits_total", "Blocks that waited for earlier ones", |flow| flow.received.waits as f64),
+];
+
+const TENANT: Metrics<TenantStatus> = &[
+    ("tenant_sessions", "Sessions of the tenant", |tenant| tenant.sessions as f64),
+    ("tenant_period_bytes", "Bytes in this day or month, both directions together", |tenant| {
+        tenant.period_bytes as f64
+    }),
+    ("tenant_period_limit_bytes", "Most bytes in a day or month, if limited", |tenant| {
+        tenant.limits.bytes.map_or(f64::NAN, |most| most.bytes() as f64)
+    }),
+    ("tenant_received_bytes_total", "Bytes of datagrams from the tenant's entries", |tenant| {
+        tenant.received_bytes as f64
+    }),
+    ("tenant_sent_bytes_total", "Bytes of datagrams to the tenant's entries", |tenant| {
+        tenant.sent_bytes as f64
+    }),
+    ("tenant_dropped_in_bytes_total", "Bytes from its entries beyond a limit", |tenant| {
+        tenant.dropped_in_bytes as f64
+    }),
+    ("tenant_dropped_out_bytes_total", "Bytes to its entries beyond a limit", |tenant| {
+        tenant.dropped_out_bytes as f64
+    }),
+    ("tenant_refused_sessions_total", "Sessions beyond a limit", |tenant| tenant.sessions_refused as f64),
 ];
 
 const SESSION: Metrics<SessionStatus> = &[
@@ -160,6 +183,9 @@ pub(crate) fn text(status: &Status) -> String {
         }
     }
     text.latencies(&flows);
+    let tenants: Vec<_> =
+        status.tenants.iter().map(|tenant| (vec![("tenant", tenant.name.clone())], tenant)).collect();
+    text.all(TENANT, &tenants);
     let label = |session: &SessionStatus| vec![("session", session.id.to_string())];
     let sessions: Vec<_> = agreed(status).map(|session| (label(session), session)).collect();
     text.all(SESSION, &sessions);

@@ -14,14 +14,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 
 use crate::{
     clock::{Clock, lock},
-    config::{Config, Side},
+    config::{Config, Side, TokenHash},
     control::code,
     flow::Registry,
-    journal::Journal,
+    journal::{Journal, Kind},
     limiter::{TokenFailures, UnauthenticatedSessions},
     memory,
-    status::{SessionStatus, Status, StrangersStatus},
-    tun::{Tun, TunError},
+    status::{SessionStatus, Status, StrangersStatus, WhyStatus, printable},
+    tenants::{ChangeError, Sources, Tenants, state::StateError, tenant::Tenant},
+    tun::Tun,
 };
 
 /// Sessions of all hosts whose peer has not presented the token yet.
@@ -30,6 +31,9 @@ pub(crate) const MAX_UNAUTHENTICATED: usize = 16;
 /// Of these, sessions of one host.
 const MAX_UNAUTHENTICATED_OF_HOST: usize = 8;
 
+/// Characters of an unknown name that an error repeats.
+const MAX_SHOWN: usize = 128;
+
 /// Capacity changes that wait for a reader; older ones are dropped.
 const BITRATES: usize = 256;
 
@@ -37,6 +41,9 @@ const BITRATES: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Shared {
     config: Mutex<Arc<Config>>,
+    /// Held while the flows are changed.
+    changing: Mutex<()>,
+    pub(crate) tenants: Arc<Tenants>,
     pub(crate) clock: Clock,
     pub(crate) registry: Registry,
     /// The TUN device, if there is one.
@@ -68,6 +75,17 @@ pub(crate) struct Shared {
     pub(crate) redirects: AtomicU64,
 }
 
+/// The owner of a token.
+#[derive(Debug)]
+pub(crate) enum Identity {
+    /// Every entry.
+    Exit,
+    /// A peer of the TUN device that has its own.
+    Peer(String),
+    /// A tenant.
+    Tenant(Arc<Tenant>),
+}
+
 /// The capacity of a session of a tunnel, for an encoder to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bitrate {
@@ -81,13 +99,15 @@ pub struct Bitrate {
 }
 
 impl Shared {
-    /// Opens the TUN device, if the configuration has one.
-    pub(crate) fn new(config: Config) -> Result<Self, TunError> {
-        let tun = Tun::open(&config)?;
+    /// The state of a tunnel with this TUN device. Reads what is kept about tenants.
+    pub(crate) fn new(config: Config, tun: Option<Arc<Tun>>) -> Result<Self, StateError> {
         let clock = Clock::start();
         let journal = Arc::new(Journal::new(clock));
-        let explains = config.metrics.is_some();
+        let explains = config.metrics.is_some() || config.control.is_some();
+        let tenants = Tenants::open(&config, journal.clone())?;
         Ok(Self {
+            changing: Mutex::default(),
+            tenants: Arc::new(tenants),
             clock,
             registry: Registry::new(clock, journal.clone(), explains, tun.clone()),
             tun,
@@ -127,8 +147,32 @@ impl Shared {
         lock(&self.config).clone()
     }
 
-    pub(crate) fn set_config(&self, config: Config) {
+    /// Applies the flows and tenants of a configuration, and makes it the current one. Returns a description of the changes.
+    pub(crate) fn apply(&self, config: Config) -> Result<String, ChangeError> {
+        let _changing = lock(&self.changing);
+        let words = self.tenants.change(&config, &self.registry, |sources| {
+            sources.configured.clone_from(&config.tenants.list);
+            Ok(())
+        })?;
         *lock(&self.config) = Arc::new(config);
+        Ok(words)
+    }
+
+    /// Changes the tenants of other sources than the configuration.
+    pub(crate) fn change_tenants(
+        &self,
+        change: impl FnOnce(&mut Sources) -> Result<(), ChangeError>,
+    ) -> Result<String, ChangeError> {
+        let _changing = lock(&self.changing);
+        self.tenants.change(&self.config(), &self.registry, change)
+    }
+
+    /// The owner of a token, at an exit. `None` if it is wrong.
+    pub(crate) fn identify(&self, token: &[u8]) -> Option<Identity> {
+        match self.tenants.identify(&TokenHash::of(token)) {
+            Some(tenant) => Some(Identity::Tenant(tenant)),
+            None => self.config().identify(token).map(|peer| peer.map_or(Identity::Exit, Identity::Peer)),
+        }
     }
 
     /// The configurations with which the current sessions began.
@@ -142,10 +186,18 @@ impl Shared {
         self.failure.send_replace(Some(why.to_owned()));
     }
 
-    /// Lets the exit drain, once. Returns whether it did not yet.
-    pub(crate) fn drain(&self, timeout: Duration) -> bool {
-        let until = Instant::now() + timeout;
-        self.draining.send_if_modified(|before| before.is_none() && before.replace(until).is_none())
+    /// Lets an exit drain, once. Returns the time that is left for it; `None` at an entry.
+    pub(crate) fn drain(&self) -> Option<Duration> {
+        let config = self.config();
+        let Side::Listen(listen) = &config.side else { return None };
+        let (now, timeout) = (Instant::now(), listen.drain_timeout);
+        let begins =
+            |before: &mut Option<Instant>| before.is_none() && before.replace(now + timeout).is_none();
+        if self.draining.send_if_modified(begins) {
+            let words = format!("draining: sessions move to other exits, within {timeout:?}");
+            self.journal.info(Kind::Session, words);
+        }
+        self.draining().map(|until| until.saturating_duration_since(now))
     }
 
     /// When the exit closes the sessions that are left, if it drains.
@@ -184,6 +236,19 @@ impl Shared {
         }
     }
 
+    /// The stories of a flow.
+    pub(crate) fn why(&self, name: &str) -> Result<WhyStatus, String> {
+        let flows = self.registry.all();
+        let flow = flows.iter().find(|flow| flow.config().name == name).ok_or_else(|| {
+            let names: Vec<String> = flows.iter().map(|flow| flow.config().name.clone()).collect();
+            let name = printable(name.chars().take(MAX_SHOWN).collect());
+            let names = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
+            format!("no flow is named '{name}': {names}")
+        })?;
+        let uptime_s = self.clock.now() as f64 / 1e6;
+        Ok(WhyStatus { uptime_s, flow: flow.status(), stories: flow.stories() })
+    }
+
     pub(crate) fn status(&self) -> Status {
         let config = self.config();
         let endpoint = self.endpoint.get();
@@ -214,6 +279,7 @@ impl Shared {
             sessions: sessions.iter().map(|session| session.status()).collect(),
             flows: self.registry.all().iter().map(|flow| flow.status()).collect(),
             tun: self.tun.as_ref().map(|tun| tun.status()),
+            tenants: self.tenants.status(),
             events: self.journal.events(),
         }
     }

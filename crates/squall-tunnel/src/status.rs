@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use squall::{Capacity, PathCapacity};
 use squall_units::Micros;
 
+use crate::config::TenantLimits;
+
 pub use self::why::{ShareStatus, StepStatus, StoryStatus, WhyStatus};
 
 /// Status of one end of a tunnel. Counters begin with the program.
@@ -44,8 +46,40 @@ pub struct Status {
     /// The TUN device, if there is one; the traffic classes of its packets are flows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tun: Option<TunStatus>,
+    /// The tenants of an exit, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<TenantStatus>,
     /// Recent events, oldest first.
     pub events: Vec<EventStatus>,
+}
+
+/// A tenant. Bytes are those of the datagrams of its flows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TenantStatus {
+    /// Its name.
+    pub name: String,
+    /// Its sessions.
+    pub sessions: u64,
+    /// Sessions that were refused because of a limit.
+    pub sessions_refused: u64,
+    /// The names of its flows.
+    pub flows: Vec<String>,
+    /// Its limits.
+    pub limits: TenantLimits,
+    /// Bytes from its entries since the start of the program.
+    pub received_bytes: u64,
+    /// Bytes to its entries.
+    pub sent_bytes: u64,
+    /// Bytes from its entries that were dropped because of a limit.
+    pub dropped_in_bytes: u64,
+    /// Bytes to its entries that were dropped because of a limit.
+    pub dropped_out_bytes: u64,
+    /// The period: `2026-11` or `2026-11-26`.
+    pub period: String,
+    /// Bytes in the period, both directions together; they outlive a restart.
+    pub period_bytes: u64,
+    /// Whether the bytes of the period are used up.
+    pub used_up: bool,
 }
 
 /// The TUN device.
@@ -91,6 +125,9 @@ pub struct SessionStatus {
     /// At an entry: whether another session takes over from this one, which ends what is in flight.
     #[serde(default)]
     pub leaving: bool,
+    /// Its tenant, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
     /// Its scheduler.
     pub scheduler: String,
     /// Whether both ends have agreed on the token.
@@ -208,7 +245,7 @@ pub struct PathStatus {
 /// One end of a flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowStatus {
-    /// Its name.
+    /// Its name; after `TENANT/` if it belongs to a tenant.
     pub name: String,
     /// The end on this machine: `in` or `out`.
     pub end: String,
@@ -312,7 +349,7 @@ pub struct EventStatus {
     pub at_s: f64,
     /// `info` or `warn`.
     pub level: String,
-    /// Its subject: `path`, `session`, `flow`, `config`, `task`.
+    /// Its subject: `path`, `session`, `flow`, `config`, `task`, `tenant`.
     pub kind: String,
     /// Description and reason.
     pub words: String,

@@ -1,7 +1,9 @@
 //! One end of a tunnel, running.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
+#[cfg(unix)]
+use crate::rpc;
 use squall::Fingerprint;
 use tokio::sync::broadcast;
 
@@ -15,6 +17,8 @@ use crate::{
     shared::{Bitrate, Shared},
     status::Status,
     supervise::{self, Supervised},
+    tenants::{ChangeError, remote},
+    tun::Tun,
     tun_inlet,
     web::{self, Web},
 };
@@ -32,6 +36,11 @@ pub struct Tunnel {
     web: Option<Web>,
     /// Reads the TUN device.
     _tun_inlet: Option<Supervised>,
+    /// Count the bytes of tenants, and request their list.
+    _tenants: Vec<Supervised>,
+    /// Serves the control socket.
+    #[cfg(unix)]
+    _control: Option<rpc::Control>,
     main: Supervised,
 }
 
@@ -41,9 +50,11 @@ impl Tunnel {
     /// # Errors
     /// If a socket or a certificate cannot be opened. An unreachable exit is no error: the entry retries.
     pub async fn start(config: Config) -> Result<Self, StartError> {
-        let shared = Arc::new(Shared::new(config)?);
+        let tun = Tun::open(&config)?;
+        let shared = Arc::new(Shared::new(config, tun).map_err(ChangeError::State)?);
         let (config, journal) = (shared.config(), shared.journal.clone());
-        shared.registry.set(&config.all_flows())?;
+        shared.apply(Config::clone(&config))?;
+        let tenants = tasks_of_tenants(&shared, &config);
         let tun_inlet = shared.tun.clone().map(|tun| {
             let (shared, name) = (shared.clone(), "the TUN device");
             let run = move || tun_inlet::run(tun.clone(), shared.clone());
@@ -56,6 +67,9 @@ impl Tunnel {
             Some(address) => Some(web::serve(address, shared.clone()).await?),
             None => None,
         };
+        #[cfg(unix)]
+        let control =
+            config.control.as_ref().map(|control| rpc::serve(control, shared.clone())).transpose()?;
         let (exit, main) = match &config.side {
             Side::Connect(connect) => {
                 connect.check_files()?;
@@ -70,7 +84,17 @@ impl Tunnel {
                 (Some(exit), supervise::restarting(journal, "the exit", run))
             }
         };
-        Ok(Self { shared, started: config, exit, web, _tun_inlet: tun_inlet, main })
+        Ok(Self {
+            shared,
+            started: config,
+            exit,
+            web,
+            _tun_inlet: tun_inlet,
+            _tenants: tenants,
+            #[cfg(unix)]
+            _control: control,
+            main,
+        })
     }
 
     /// Checks the certificates that a configuration names. A certificate that would be created is not checked.
@@ -106,13 +130,15 @@ impl Tunnel {
             // The device appears, or goes, with the next start.
             config.tun = before.tun.clone();
         }
-        let changes = self.shared.registry.set(&config.all_flows())?;
-        if let (Some(tun), Some(config)) = (&self.shared.tun, &config.tun) {
+        // They are in use until the next start.
+        config.tenants.url.clone_from(&before.tenants.url);
+        config.tenants.state.clone_from(&before.tenants.state);
+        let (warning, tun) = (config.warning(), config.tun.clone());
+        let changes = self.shared.apply(config)?;
+        if let (Some(tun), Some(config)) = (&self.shared.tun, &tun) {
             tun.set(config);
             self.shared.registry.announce();
         }
-        let warning = config.warning();
-        self.shared.set_config(config);
         let journal = &self.shared.journal;
         journal.info(Kind::Config, format!("the configuration was reloaded: {changes}"));
         if let (Some(exit), Some(renewal)) = (&self.exit, &renewal)
@@ -175,12 +201,7 @@ impl Tunnel {
     ///
     /// An entry without another exit, and one of a version before this, reconnects at once.
     pub fn drain(&self) {
-        let config = self.shared.config();
-        let Side::Listen(listen) = &config.side else { return };
-        if self.shared.drain(listen.drain_timeout) {
-            let words = format!("draining: sessions move to other exits, within {:?}", listen.drain_timeout);
-            self.shared.journal.info(Kind::Session, words);
-        }
+        self.shared.drain();
     }
 
     /// Waits until an exit drains, see [`Self::drain`]. Cancel safe.
@@ -212,7 +233,26 @@ impl Tunnel {
             exit.close().await;
         }
         let _ = tokio::time::timeout(STOP_TIMEOUT, self.main.join()).await;
+        self.shared.tenants.save(&mut BTreeMap::new());
     }
+}
+
+/// The tasks of an exit that are about its tenants.
+fn tasks_of_tenants(shared: &Arc<Shared>, config: &Config) -> Vec<Supervised> {
+    if config.is_entry() {
+        return Vec::new();
+    }
+    let (journal, tenants) = (shared.journal.clone(), shared.tenants.clone());
+    let counts =
+        supervise::restarting(journal.clone(), "the count of tenants", move || tenants.clone().run());
+    let list = config.tenants.url.clone().map(|url| {
+        remote::use_kept(shared, &url);
+        let shared = shared.clone();
+        supervise::restarting(journal, "the list of tenants", move || {
+            remote::run(shared.clone(), url.clone())
+        })
+    });
+    [Some(counts), list].into_iter().flatten().collect()
 }
 
 /// Values that come into use with the next session, or with the next start.
@@ -259,6 +299,9 @@ fn differences(one: &Config, other: &Config) -> Vec<(&'static str, &'static str)
         side,
         (device(one) != device(other), "the TUN device", START),
         (one.metrics != other.metrics, "metrics", START),
+        (one.control != other.control, "control", START),
+        (one.tenants.url != other.tenants.url, "tenants_url", START),
+        (one.tenants.state != other.tenants.state, "tenants_state", START),
         (one.log != other.log, "[log]", START),
     ];
     all.into_iter().filter(|(differs, ..)| *differs).map(|(_, what, when)| (what, when)).collect()
@@ -267,7 +310,7 @@ fn differences(one: &Config, other: &Config) -> Vec<(&'static str, &'static str)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Token;
+    use crate::config::{ListenConfig, Token};
 
     #[test]
     fn only_values_that_are_not_in_use_take_effect_later() {

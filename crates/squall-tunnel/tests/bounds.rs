@@ -195,7 +195,7 @@ fn an_entry_of_a_later_release_is_carried() {
         let target = socket();
         let flow = flow_out(&format!("x=udp://{}", target.local_addr().expect("is bound")));
         let exit = Tunnel::start(exit_config(0, None, vec![flow])).await.expect("starts");
-        let token = exit_config(0, None, Vec::new()).token.reveal().as_bytes().to_vec();
+        let token = exit_config(0, None, Vec::new()).token.expect("is given").reveal().as_bytes().to_vec();
         let session = stranger(&exit).await;
         let say = async |message: &[u8]| {
             session

@@ -8,11 +8,16 @@ use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     path::Path,
+    str::FromStr as _,
 };
 
 use common::*;
 use serde_json::Value;
-use squall_tunnel::Tunnel;
+use squall_tunnel::{
+    Tunnel,
+    config::{TenantConfig, TenantLimits, TokenHash},
+};
+use squall_units::Size;
 
 /// Labels that Prometheus adds.
 const ADDED: [&str; 2] = ["instance", "job"];
@@ -189,6 +194,13 @@ async fn scrape() -> Scrape {
     let any = Some("127.0.0.1:0".parse().expect("is an address"));
     let mut config = exit_config(0, None, vec![flow_out(&format!("x=udp://{to}"))]);
     config.metrics = any;
+    // Without a limit its metric would have no sample.
+    let token = token().hash();
+    let limits = TenantLimits { bytes: Some(Size::from_bytes(1_000_000)), ..TenantLimits::default() };
+    let token = TokenHash::from_str(&token.to_string().chars().rev().collect::<String>()).expect("is a hash");
+    config.tenants.list = vec![TenantConfig { name: "acme".to_owned(), token, flows: Vec::new(), limits }];
+    let state = tempfile::tempdir().expect("is made");
+    config.tenants.state = Some(state.path().to_owned());
     let exit = Tunnel::start(config).await.expect("starts");
     let mut config = entry_config(&exit, vec![flow_in(&format!("x=udp://127.0.0.1:{port}"))]);
     config.metrics = any;

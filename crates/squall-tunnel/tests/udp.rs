@@ -137,7 +137,7 @@ fn a_wrong_token_is_reported_at_both_ends() {
         let exit = exit_config(0, None, vec![flow_out("x=udp://127.0.0.1:9")]);
         let exit = Tunnel::start(exit).await.expect("starts");
         let mut config = entry_config(&exit, vec![flow_in(&format!("x=udp://127.0.0.1:{}", free_port()))]);
-        config.token = Token::new("quite another token").expect("is long enough");
+        config.token = Some(Token::new("quite another token").expect("is long enough"));
         let entry = Tunnel::start(config.clone()).await.expect("starts");
         until(&entry, "refused", |status| status.sessions_failed >= 2).await;
         assert!(
@@ -150,7 +150,7 @@ fn a_wrong_token_is_reported_at_both_ends() {
         assert!(words(&exit).contains("was rejected: wrong token"), "{}", words(&exit));
         assert!(exit.status().flows.iter().all(|flow| !flow.attached));
         // With the right one it comes up by itself.
-        config.token = token();
+        config.token = Some(token());
         entry.reload(config).expect("is taken");
         attached(&entry).await;
         entry.stop().await;

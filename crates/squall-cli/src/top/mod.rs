@@ -17,7 +17,7 @@ use squall_tunnel::Status;
 
 use squall_terminal::{output, wrap};
 
-use crate::fetch;
+use crate::{fetch, tenants};
 
 /// Interval of the requests.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -59,7 +59,9 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
 /// The status as text, with rates since an earlier status and the seconds between both.
 fn text(status: &Status, before: (&Status, f64)) -> String {
     let mut text = format!("{}\n\n", rows::title(status));
-    for table in [rows::paths(status), rows::flows(status, Some(before))] {
+    let has_tenants = !status.tenants.is_empty();
+    let tenants = has_tenants.then(|| tenants::table(&status.tenants));
+    for table in [rows::paths(status), rows::flows(status, Some(before))].into_iter().chain(tenants) {
         text.push_str(&table.text());
         text.push('\n');
     }

@@ -21,6 +21,7 @@ use super::{INTERVAL, rows};
 use crate::{
     fetch,
     table::{self, Table},
+    tenants,
 };
 
 /// Rates of flows are taken over this number of statuses.
@@ -103,12 +104,15 @@ fn draw(frame: &mut Frame<'_>, view: &View) {
     // Inside a border.
     let width = usize::from(frame.area().width.saturating_sub(2));
     let (paths, flows) = (rows::paths(now).fit(width), rows::flows(now, before).fit(width));
+    let tenants = tenants::table(&now.tenants).fit(width);
     let height = |table: &Table| table.rows.len() as u16 + 3;
     let foot_lines = foot(view, width + 2);
-    let [title, path_area, flow_area, event_area, foot_area] = Layout::vertical([
+    let [title, path_area, flow_area, tenant_area, event_area, foot_area] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(height(&paths)),
         Constraint::Length(height(&flows)),
+        // An entry, or an exit without tenants, has no such table.
+        Constraint::Length(if now.tenants.is_empty() { 0 } else { height(&tenants) }),
         Constraint::Min(3),
         Constraint::Length(foot_lines.len() as u16),
     ])
@@ -116,6 +120,9 @@ fn draw(frame: &mut Frame<'_>, view: &View) {
     frame.render_widget(Line::from(format!("squall top  {}", rows::title(now))).bold(), title);
     draw_table(frame, path_area, " paths ", &paths);
     draw_table(frame, flow_area, " flows ", &flows);
+    if !now.tenants.is_empty() {
+        draw_table(frame, tenant_area, " tenants ", &tenants);
+    }
     draw_events(frame, event_area, now);
     frame.render_widget(Paragraph::new(foot_lines), foot_area);
 }

@@ -143,6 +143,15 @@ pub(super) fn describe(config: &Config) -> String {
             flow.name, flow.end, flow.priority
         );
     }
+    for tenant in &config.tenants.list {
+        let flows: Vec<String> =
+            tenant.flows.iter().map(|flow| format!("{} {}", flow.name, flow.end)).collect();
+        let flows = if flows.is_empty() { "no flow".to_owned() } else { flows.join(", ") };
+        let _ = writeln!(text, "tenant {}: {flows}", tenant.name);
+    }
+    if let Some(url) = &config.tenants.url {
+        let _ = writeln!(text, "tenants of {}, every {} s", url.url, url.interval.as_secs());
+    }
     if let Some(tun) = &config.tun {
         let addresses: Vec<String> = tun.addresses.iter().map(ToString::to_string).collect();
         let _ = writeln!(text, "device {}: {}, MTU {}", tun.device, addresses.join(", "), tun.mtu);

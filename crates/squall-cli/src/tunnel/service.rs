@@ -11,7 +11,7 @@ use super::options::Plan;
 /// Runs until the program is stopped.
 pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
     let has_flows = !plan.config.flows.is_empty();
-    let (token, format) = (plan.is_new_token.then(|| plan.config.token.clone()), plan.config.log.format);
+    let (token, format) = (plan.config.token.clone().filter(|_| plan.is_new_token), plan.config.log.format);
     // Signals first: they may arrive as soon as the tunnel reports that it is up.
     let (mut hangups, mut interrupts) = (Hangups::listen()?, Interrupts::listen()?);
     // To open a FIFO may block.

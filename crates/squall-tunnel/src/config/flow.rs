@@ -47,7 +47,7 @@ pub enum End {
 /// One end of a flow. The other end, on the other machine, has the same name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowConfig {
-    /// Its name, at most [`MAX_NAME`] bytes.
+    /// Its name, at most [`MAX_NAME`] bytes; after `TENANT/` if it belongs to a tenant of an exit.
     pub name: String,
     /// The end on this machine.
     pub end: End,
@@ -106,6 +106,16 @@ impl FlowConfig {
         self.latency.unwrap_or(Self::DEFAULT_LATENCY)
     }
 
+    /// The tenant that it belongs to.
+    pub fn tenant(&self) -> Option<&str> {
+        self.name.split_once('/').map(|(tenant, _)| tenant)
+    }
+
+    /// Its name at the other end, which does not have that of the tenant.
+    pub(crate) fn name_of_peer(&self) -> &str {
+        self.name.split_once('/').map_or(&self.name, |(_, name)| name)
+    }
+
     /// Parses `NAME=udp://ADDR:PORT,key=value,…`, the form of command-line options. The keys are those of a file.
     ///
     /// # Errors
@@ -132,11 +142,11 @@ impl FlowConfig {
     }
 }
 
-/// Whether these flows can run side by side; if not, the index of the flow at fault and a description.
+/// Whether these flows, at most `most`, can run side by side; if not, the index of the flow at fault and a description.
 ///
 /// # Errors
 /// If two flows have one name, or enter at one address, or there are too many.
-pub fn check_flows(flows: &[FlowConfig]) -> Result<(), (usize, String)> {
+pub fn check_flows(flows: &[FlowConfig], most: usize) -> Result<(), (usize, String)> {
     for (index, flow) in flows.iter().enumerate() {
         let before = &flows[..index];
         if before.iter().any(|other| other.name == flow.name) {
@@ -147,8 +157,8 @@ pub fn check_flows(flows: &[FlowConfig]) -> Result<(), (usize, String)> {
         {
             return Err((index, format!("flow '{}' enters at the address of '{}'", flow.name, other.name)));
         }
-        if index == MAX_FLOWS {
-            return Err((index, format!("more than {MAX_FLOWS} flows")));
+        if index == most {
+            return Err((index, format!("more than {most} flows")));
         }
     }
     Ok(())

@@ -2,10 +2,12 @@
 //!
 //! `docs/tunnel.md` describes every key.
 
+mod control;
 mod exits;
 mod flow;
 mod scale;
 mod source;
+mod tenant;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -27,19 +29,26 @@ use squall::{
 use squall_units::Span;
 use tracing::level_filters::LevelFilter;
 
+pub use control::{ControlConfig, SocketMode};
 pub(crate) use exits::is_host_and_port;
 pub use exits::{ExitAddress, MAX_EXITS};
 pub use flow::{End, FlowConfig, MAX_FLOWS, MAX_LATENCY, MAX_NAME, Playout, check_flows};
 pub use source::Source;
+pub(crate) use tenant::{MAX_LIST, check_tenants, read_list};
+pub use tenant::{
+    MAX_TENANT_FLOWS, MAX_TENANTS, Period, TenantConfig, TenantLimits, TenantsConfig, TenantsUrl,
+};
 pub use text::ConfigError;
-pub use token::{MAX_TOKEN, MIN_TOKEN, Token};
+pub(crate) use text::Mistake;
+pub use token::{MAX_TOKEN, MIN_TOKEN, Token, TokenHash};
 pub(crate) use tun::flow_name;
 pub use tun::{ClassConfig, TrafficClass, TunAddress, TunConfig, TunPeer, TunRule};
 
 use exits::Texts;
 use flow::{FlowTable, bounded};
 use scale::LoadBalancerTable;
-use text::{Mistake, Parsed};
+use tenant::{ListUrl, TenantTable, TenantsTable};
+use text::Parsed;
 use tun::TunTable;
 
 use crate::control::MAX_REDIRECTS;
@@ -55,8 +64,10 @@ const MAX_FILE: u64 = 1 << 20;
 pub struct Config {
     /// Whether this end connects or listens.
     pub side: Side,
-    /// The secret that both ends share.
-    pub token: Token,
+    /// The secret that both ends share. An exit with tenants may have none: then only its tenants can connect.
+    pub token: Option<Token>,
+    /// The tenants of an exit.
+    pub tenants: TenantsConfig,
     /// The scheduler with its options; see [`squall::scheduler`]. Default: `minrtt`.
     pub scheduler: String,
     /// Congestion control of all paths. Default: [`CongestionControl::Steady`].
@@ -67,6 +78,8 @@ pub struct Config {
     pub tun: Option<TunConfig>,
     /// Address of `/metrics` and `/status`. Default: none.
     pub metrics: Option<SocketAddr>,
+    /// The control socket. Default: none.
+    pub control: Option<ControlConfig>,
     /// Form and level of the log.
     pub log: LogConfig,
     /// Most tunnels at a time, at an exit. Default: 16.
@@ -277,14 +290,20 @@ impl From<LogLevel> for LevelFilter {
 impl Config {
     /// A configuration with defaults and without flows.
     pub fn new(side: Side, token: Token) -> Self {
+        Self { token: Some(token), ..Self::without_token(side) }
+    }
+
+    fn without_token(side: Side) -> Self {
         Self {
             side,
-            token,
+            token: None,
+            tenants: TenantsConfig::default(),
             scheduler: DEFAULT_SCHEDULER.to_owned(),
             congestion: CongestionControl::default(),
             flows: Vec::new(),
             tun: None,
             metrics: None,
+            control: None,
             log: LogConfig::default(),
             max_sessions: 16,
             workers: 1,
@@ -358,7 +377,7 @@ impl Config {
         let peer = peers.find(|peer| peer.token.as_ref().is_some_and(|own| own.matches(token)));
         match peer {
             Some(peer) => Some(Some(peer.name.clone())),
-            None => self.token.matches(token).then_some(None),
+            None => self.token.as_ref().is_some_and(|own| own.matches(token)).then_some(None),
         }
     }
 
@@ -376,16 +395,39 @@ impl Config {
     /// # Errors
     /// The key at fault, and a description: see [`check_flows`].
     pub fn check_flows(&self) -> Result<(), (String, String)> {
-        check_flows(&self.all_flows()).map_err(|(index, problem)| {
+        check_flows(&self.all_flows(), MAX_FLOWS).map_err(|(index, problem)| {
             let is_packets = index >= self.flows.len();
             (if is_packets { "tun.name".to_owned() } else { format!("flow.{index}.name") }, problem)
         })
+    }
+
+    /// Whether these tenants can exist side by side, and beside the rest of this configuration.
+    ///
+    /// # Errors
+    /// A description of the mistake.
+    pub(crate) fn check_tenants(&self, tenants: &[TenantConfig]) -> Result<(), String> {
+        check_tenants(tenants, self.tenants.state.is_some())?;
+        let peers = self.tun.iter().flat_map(|tun| &tun.peers).filter_map(|peer| peer.token.as_ref());
+        let taken: Vec<TokenHash> = self.token.iter().chain(peers).map(Token::hash).collect();
+        if let Some(tenant) = tenants.iter().find(|tenant| taken.contains(&tenant.token)) {
+            return Err(format!(
+                "the token of tenant '{}' is also that of the exit or of a peer",
+                tenant.name
+            ));
+        }
+        let flows: Vec<_> = self.all_flows().into_iter().chain(flows_of(tenants)).collect();
+        check_flows(&flows, flows.len()).map_err(|(_, problem)| problem)
     }
 
     /// Whether this end connects.
     pub fn is_entry(&self) -> bool {
         matches!(self.side, Side::Connect(_))
     }
+}
+
+/// The flows of tenants.
+pub(crate) fn flows_of(tenants: &[TenantConfig]) -> impl Iterator<Item = FlowConfig> {
+    tenants.iter().flat_map(|tenant| tenant.flows.iter().cloned())
 }
 
 /// An address with a port; the error shows the form.
@@ -412,6 +454,14 @@ struct File {
     metrics: Option<Parsed<Address>>,
     max_sessions: Option<usize>,
     #[serde(default)]
+    tenant: Vec<TenantTable>,
+    tenants: Option<PathBuf>,
+    tenants_url: Option<Parsed<ListUrl>>,
+    tenants_interval: Option<Span>,
+    tenants_state: Option<PathBuf>,
+    control: Option<PathBuf>,
+    control_mode: Option<Parsed<SocketMode>>,
+    #[serde(default)]
     log: LogConfig,
     #[serde(default)]
     flow: Vec<FlowTable>,
@@ -435,25 +485,27 @@ impl File {
                 return Err(Mistake::new("listen", "a file has either [connect] (entry) or [listen] (exit)"));
             }
         };
-        let token = match (self.token, self.token_file) {
-            (Some(token), None) => Token::new(&token).map_err(|problem| Mistake::new("token", problem))?,
-            (None, Some(file)) => {
-                let file = folder.join(file);
-                let problem = |problem| Mistake::new("token_file", format!("{}: {problem}", file.display()));
-                Token::load(&file).map_err(problem)?
-            }
-            (None, None) => {
-                return Err(Mistake::new("", "token or token_file is missing: both ends share a secret"));
-            }
-            (Some(_), Some(_)) => return Err(Mistake::new("token_file", "token is given too")),
+        let tenants = TenantsTable {
+            tenant: self.tenant,
+            folder: self.tenants,
+            url: self.tenants_url,
+            interval: self.tenants_interval,
+            state: self.tenants_state,
         };
-        let mut config = Config::new(side, token);
+        let is_optional = tenants.has_source();
+        let tenants = tenants.check(matches!(side, Side::Connect(_)), folder)?;
+        let token = token(self.token, self.token_file, folder)?;
+        if token.is_none() && !is_optional {
+            return Err(Mistake::new("", "token or token_file is missing: both ends share a secret"));
+        }
+        let mut config = Config { token, tenants, ..Config::without_token(side) };
         if let Some(scheduler) = self.scheduler {
             squall::scheduler(&scheduler).map_err(|error| Mistake::new("scheduler", error.to_string()))?;
             config.scheduler = scheduler;
         }
         config.congestion = self.congestion.map_or(config.congestion, |Parsed(congestion)| congestion);
         config.metrics = self.metrics.map(|Parsed(Address(address))| address);
+        config.control = control(self.control, self.control_mode, folder)?;
         config.max_sessions = bounded("max_sessions", self.max_sessions, 1..=1024, config.max_sessions)?;
         if let Some((workers, load_balancer)) = scale {
             config.workers = bounded("listen.workers", workers, 1..=MAX_WORKERS, config.workers)?;
@@ -468,7 +520,43 @@ impl File {
         let tun = self.tun.map(|tun| tun.check(is_entry, folder)).transpose();
         config.tun = tun.map_err(|mistake| mistake.within("tun"))?;
         config.check_flows().map_err(|(key, problem)| Mistake::new(key, problem))?;
+        config.check_tenants(&config.tenants.list).map_err(|problem| Mistake::new("tenant", problem))?;
         Ok(config)
+    }
+}
+
+/// The control socket, if one is given.
+fn control(
+    path: Option<PathBuf>,
+    mode: Option<Parsed<SocketMode>>,
+    folder: &Path,
+) -> Result<Option<ControlConfig>, Mistake> {
+    let Some(path) = path else {
+        let missing = || Mistake::new("control_mode", "control is missing");
+        return if mode.is_some() { Err(missing()) } else { Ok(None) };
+    };
+    if cfg!(not(unix)) {
+        return Err(Mistake::new("control", "this system has no Unix sockets"));
+    }
+    let mode = mode.map_or_else(SocketMode::default, |Parsed(mode)| mode);
+    Ok(Some(ControlConfig { path: folder.join(path), mode }))
+}
+
+/// The token of both ends, if one is given.
+fn token(
+    token: Option<String>,
+    token_file: Option<PathBuf>,
+    folder: &Path,
+) -> Result<Option<Token>, Mistake> {
+    match (token, token_file) {
+        (Some(token), None) => Token::new(&token).map(Some).map_err(|problem| Mistake::new("token", problem)),
+        (None, Some(file)) => {
+            let file = folder.join(file);
+            let problem = |problem| Mistake::new("token_file", format!("{}: {problem}", file.display()));
+            Token::load(&file).map(Some).map_err(problem)
+        }
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => Err(Mistake::new("token_file", "token is given too")),
     }
 }
 

@@ -352,6 +352,96 @@ fn an_entry_has_one_or_several_exits() {
     }
 }
 
+const TENANTS: &str = r#"
+tenants_state = "state"
+tenants_url = "https://example.org/list"
+control = "c.sock"
+
+[listen]
+address = "0.0.0.0:4433"
+
+[[tenant]]
+name = "acme"
+token_sha256 = "9028ea0d15decaa35b2da21c0290af3b1a5ba0a30a591906f89b5074e209ea72"
+limits = { max_sessions = 2, rate_in = "20Mbps", bytes = "500GB", period = "day" }
+
+[[tenant.flow]]
+name = "cam"
+out = "udp://127.0.0.1:6000"
+
+[[tenant]]
+name = "other"
+token_sha256 = "0000000000000000000000000000000000000000000000000000000000000000"
+
+[[tenant.flow]]
+name = "cam"
+in = "udp://127.0.0.1:5000"
+"#;
+
+#[test]
+fn tenants_have_flows_and_limits_of_their_own() {
+    let config = parse(TENANTS).expect("is right");
+    assert_eq!(config.token, None);
+    let [acme, other] = &config.tenants.list[..] else { panic!("two tenants") };
+    assert_eq!(acme.token, TokenHash::of(b"correct horse battery"));
+    assert_eq!(acme.limits.rate_in.map(|rate| rate.bps()), Some(20_000_000));
+    assert_eq!(
+        (acme.limits.bytes.map(|size| size.bytes()), acme.limits.period),
+        (Some(500_000_000_000), Period::Day)
+    );
+    assert_eq!((other.limits, other.flows.len()), (TenantLimits::default(), 1));
+    let flow = &acme.flows[0];
+    assert_eq!((flow.name.as_str(), flow.tenant(), flow.name_of_peer()), ("acme/cam", Some("acme"), "cam"));
+    assert!(config.flows.is_empty() && other.flows[0].is_in());
+    let control = config.control.expect("is given");
+    assert_eq!((control.path, control.mode), (PathBuf::from("c.sock"), SocketMode::Owner));
+    let url = config.tenants.url.expect("is given");
+    assert_eq!((url.url.as_str(), url.interval.as_secs()), ("https://example.org/list", 30));
+}
+
+#[test]
+fn mistakes_of_tenants_have_a_line_and_a_column() {
+    let hash = "\"9028ea0d15decaa35b2da21c0290af3b1a5ba0a30a591906f89b5074e209ea72\"";
+    let cases = [
+        ("name = \"acme\"", "name = \"a/b\"", "10:8: name: 'a/b' is not a tenant's name"),
+        (hash, "\"correct horse battery\"", "11:16: token_sha256: expected the SHA-256 of a token"),
+        ("max_sessions = 2", "max_sessions = 0", "12:27: limits: 0 is not between 1"),
+        (
+            "rate_in = \"20Mbps\"",
+            "rate = \"20Mbps\"",
+            "12:30: limits: unknown key 'rate'; did you mean 'rate_in'?",
+        ),
+        ("\"20Mbps\"", "\"20\"", "12:40: limits: "),
+        ("name = \"cam\"", "name = \"a b\"", "15:8: name: 'a b' is not a flow name"),
+        ("name = \"other\"", "name = \"acme\"", "9:1: there are two tenants 'acme'"),
+        (&"0".repeat(64), hash.trim_matches('"'), "9:1: the tenants 'acme' and 'other' have the same token"),
+        (
+            "tenants_state = \"state\"",
+            "token = \"short token\"",
+            "3:15: tenants_url: tenants_state is missing",
+        ),
+        ("https://example.org", "ftp://example.org", "3:15: tenants_url: expected http://HOST/PATH"),
+        ("control = \"c.sock\"", "control_mode = \"0660\"", "4:16: control_mode: control is missing"),
+        ("control = \"c.sock\"", "tenants = \"nowhere.d\"", "4:11: tenants: nowhere.d: No such file"),
+        (
+            "[listen]\naddress = \"0.0.0.0:4433\"",
+            "[connect]\nto = \"host:1\"",
+            "9:1: tenants belong to an exit",
+        ),
+        (
+            "control =",
+            "token = \"correct horse battery\"\ncontrol =",
+            "10:1: the token of tenant 'acme' is also",
+        ),
+    ];
+    for (right, wrong, expected) in cases {
+        assert!(TENANTS.contains(right), "{right}");
+        let error = parse(&TENANTS.replacen(right, wrong, 1)).expect_err(wrong);
+        assert!(error.starts_with(&format!("t.toml:{expected}")), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+}
+
 #[test]
 fn an_exit_names_others_to_move_to() {
     let text = |more: &str| {
@@ -374,4 +464,16 @@ fn an_exit_names_others_to_move_to() {
     }
     let many = format!("redirect = {:?}", vec!["a:1"; 9]);
     assert!(text(&many).expect_err("too many").contains("more than 8 exits"));
+}
+
+#[test]
+fn tenants_do_not_enter_at_one_address_and_are_not_too_many() {
+    let twice = TENANTS.replace("out = \"udp://127.0.0.1:6000\"", "in = \"udp://127.0.0.1:5000\"");
+    let error = parse(&twice).expect_err("has a conflict");
+    assert!(error.ends_with("flow 'other/cam' enters at the address of 'acme/cam'"), "{error}");
+    let tenant = |n: usize| format!("[[tenant]]\nname = \"t{n}\"\ntoken_sha256 = \"{n:064}\"\n");
+    let many = |count| (0..count).map(tenant).collect::<String>();
+    assert_eq!(read_list("list", &many(MAX_TENANTS)).map(|all| all.len()), Ok(MAX_TENANTS));
+    let text = format!("[listen]\naddress = \"0.0.0.0:4433\"\n{}", many(MAX_TENANTS + 1));
+    assert!(parse(&text).expect_err("are too many").ends_with("257 tenants; at most 256 are possible"));
 }

@@ -1,6 +1,10 @@
 //! From the text of a file to tables, and mistakes with their place in the text.
 
-use std::{fmt::Display, path::PathBuf, str::FromStr};
+use std::{
+    fmt::{self, Display},
+    path::PathBuf,
+    str::FromStr,
+};
 
 use serde::{Deserialize, Deserializer, de};
 use toml::{
@@ -38,7 +42,7 @@ pub enum ConfigError {
 
 /// A mistake that shows only once the whole file is read: the path of its value (`flow.2.name`), and a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mistake {
+pub(crate) struct Mistake {
     path: String,
     problem: String,
 }
@@ -56,6 +60,17 @@ impl Mistake {
     /// The mistake with its place in the text, which is called `name`.
     pub(super) fn locate(&self, name: &str, text: &str) -> ConfigError {
         error_at(name, text, offset(text, &self.path), &self.problem)
+    }
+}
+
+/// For texts without lines.
+impl Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() {
+            f.write_str(&self.problem)
+        } else {
+            write!(f, "{}: {}", self.path, self.problem)
+        }
     }
 }
 
@@ -92,15 +107,20 @@ fn error_at(name: &str, text: &str, offset: usize, problem: &str) -> ConfigError
     let offset = (0..=offset.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let line_start = text[..offset].rfind('\n').map_or(0, |newline| newline + 1);
     let before = &text[line_start..offset];
-    let lines: Vec<_> = problem.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     // The key stands before the value.
     let key = before.split_once('=').map_or_else(String::new, |(key, _)| format!("{}: ", key.trim()));
     ConfigError::Invalid {
         name: name.to_owned(),
         line: text[..line_start].matches('\n').count() + 1,
         column: before.chars().count() + 1,
-        problem: format!("{key}{}", lines.join(", ")),
+        problem: format!("{key}{}", one_line(problem)),
     }
+}
+
+/// A description in one line.
+pub(super) fn one_line(problem: &str) -> String {
+    let lines: Vec<_> = problem.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines.join(", ")
 }
 
 /// Adds the name that was probably meant to "unknown field `x`, expected one of `a`, `b`".

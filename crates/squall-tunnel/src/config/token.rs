@@ -1,6 +1,6 @@
 //! The secret that both ends share.
 
-use std::{fmt, path::Path};
+use std::{fmt, path::Path, str::FromStr};
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
@@ -48,8 +48,61 @@ impl Token {
     /// Whether these bytes are the token, compared in constant time.
     pub fn matches(&self, given: &[u8]) -> bool {
         // Digests have one length, so the comparison does not reveal that of the token.
-        let (mine, theirs) = (Sha256::digest(self.0.as_bytes()), Sha256::digest(given));
-        mine.as_slice().ct_eq(theirs.as_slice()).into()
+        self.hash() == TokenHash::of(given)
+    }
+
+    /// Its hash, from which it cannot be derived.
+    pub fn hash(&self) -> TokenHash {
+        TokenHash::of(self.0.as_bytes())
+    }
+}
+
+/// SHA-256 of a token. Hashes are compared in constant time.
+///
+/// A hash for passwords (Argon2, scrypt) would let strangers make an exit compute: it would run once per tenant for every
+/// token that they present. It is not needed either: [`Token`]s are random, and 128 random bits cannot be searched.
+#[derive(Clone, Copy, Eq)]
+pub struct TokenHash([u8; 32]);
+
+impl TokenHash {
+    /// The hash of the bytes that a peer presents.
+    pub(crate) fn of(token: &[u8]) -> Self {
+        Self(Sha256::digest(token).into())
+    }
+}
+
+impl PartialEq for TokenHash {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl FromStr for TokenHash {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong =
+            "expected the SHA-256 of a token, 64 hexadecimal digits, as `squall token hash` prints it";
+        if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(wrong);
+        }
+        let mut hash = [0; 32];
+        for (index, byte) in hash.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).map_err(|_| wrong)?;
+        }
+        Ok(Self(hash))
+    }
+}
+
+impl fmt::Display for TokenHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for TokenHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -71,6 +124,20 @@ mod tests {
         assert!(!token.matches(b"correct horse"));
         assert!(!token.matches(b""));
         assert_eq!(format!("{token:?}"), "Token");
+    }
+
+    #[test]
+    fn a_hash_is_the_sha_256_in_hexadecimal() {
+        let hash = Token::new("correct horse battery").expect("is long enough").hash();
+        // `printf 'correct horse battery' | sha256sum`
+        let text = "9028ea0d15decaa35b2da21c0290af3b1a5ba0a30a591906f89b5074e209ea72";
+        assert_eq!(hash.to_string(), text);
+        assert_eq!(text.parse::<TokenHash>(), Ok(hash));
+        assert_eq!(text.to_uppercase().parse::<TokenHash>(), Ok(hash));
+        assert!(hash == TokenHash::of(b"correct horse battery") && hash != TokenHash::of(b"correct horse"));
+        for wrong in ["", &text[1..], &format!("{text}0"), &text.replace('a', "g"), &"é".repeat(32)] {
+            assert!(wrong.parse::<TokenHash>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::{
     clock::{lock, micros},
     config::End,
     gather::Gatherer,
+    tenants::meter::Direction,
 };
 
 /// Datagrams that are read at once before other tasks run.
@@ -84,6 +85,10 @@ fn push(flow: &Arc<Flow>, gatherer: &mut Gatherer, datagram: &[u8], from: Socket
         flow.counters.stale.fetch_add(1, Relaxed);
         return;
     }
+    if !flow.fits(Direction::Out, datagram.len()) {
+        return;
+    }
+    flow.count(Direction::Out, datagram.len());
     gatherer.push(flow.clock.now().saturating_sub(micros(age)), datagram, &mut |frame| flow.dispatch(frame));
 }
 

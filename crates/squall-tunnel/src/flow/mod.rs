@@ -36,6 +36,7 @@ use crate::{
     media::{Class, Media},
     reorder::{Absence, Rule},
     status::{FlowStatus, StoryStatus},
+    tenants::{meter::Direction, tenant::Tenant},
     tun::{self, Written},
     why::Reasons,
 };
@@ -53,6 +54,8 @@ pub(crate) struct Flow {
     config: watch::Sender<Arc<FlowConfig>>,
     clock: Clock,
     port: Port,
+    /// The tenant that its datagrams are counted for.
+    tenant: Option<Arc<Tenant>>,
     /// The latest sender at an `in` end, which receives the replies.
     sender: Mutex<Option<SocketAddr>>,
     /// The detected media: an index into [`Media::ALL`].
@@ -72,12 +75,19 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    fn new(config: FlowConfig, clock: Clock, port: Port, explains: bool) -> Self {
+    fn new(
+        config: FlowConfig,
+        clock: Clock,
+        port: Port,
+        explains: bool,
+        tenant: Option<Arc<Tenant>>,
+    ) -> Self {
         let media = config.media;
         let flow = Self {
             config: watch::Sender::new(Arc::new(config)),
             clock,
             port,
+            tenant,
             sender: Mutex::default(),
             media: AtomicU8::new(0),
             pending: AtomicUsize::new(0),
@@ -110,9 +120,12 @@ impl Flow {
         }
     }
 
-    /// Sends a datagram that leaves the tunnel here. It is dropped and counted if the system refuses it, or if a reply
-    /// has no sender to go to. Returns false if the system has no room for it now.
+    /// Sends a datagram that leaves the tunnel here. It is dropped and counted if the system refuses it, if a reply has no
+    /// sender to go to, or beyond the limits of a tenant. Returns false if the system has no room for it now.
     pub(crate) fn write(&self, datagram: &[u8]) -> bool {
+        if !self.fits(Direction::In, datagram.len()) {
+            return true;
+        }
         let written = match &self.port {
             Port::Socket(socket) => self.write_to(socket, datagram),
             Port::Tun(port) => port.write(datagram),
@@ -120,6 +133,7 @@ impl Flow {
         let count = match written {
             Written::Yes => {
                 self.used();
+                self.count(Direction::In, datagram.len());
                 &self.counters.datagrams_out
             }
             Written::Later => return false,
@@ -140,6 +154,16 @@ impl Flow {
             Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => Written::Later,
             Some(Err(_)) | None => Written::Refused,
         }
+    }
+
+    /// Whether a datagram fits the limits of the tenant, if the flow has one.
+    fn fits(&self, direction: Direction, bytes: usize) -> bool {
+        self.tenant.as_ref().is_none_or(|tenant| tenant.meter.fits(direction, bytes, self.clock.now()))
+    }
+
+    /// A datagram counts for the tenant, if the flow has one.
+    fn count(&self, direction: Direction, bytes: usize) {
+        self.tenant.iter().for_each(|tenant| tenant.meter.count(direction, bytes, self.clock.now()));
     }
 
     /// A datagram enters here.

@@ -14,6 +14,7 @@ use crate::{
     config::{End, FlowConfig},
     journal::Journal,
     supervise::{self, Supervised},
+    tenants::tenant::Tenant,
     tun::{self, Tun},
 };
 
@@ -53,7 +54,12 @@ impl Registry {
 
     /// Replaces the flows. Unchanged flows continue; a changed one gets a new socket only if its address changed. Returns
     /// a description of the changes. On failure nothing changes.
-    pub(crate) fn set(&self, wanted: &[FlowConfig]) -> Result<String, FlowError> {
+    /// The flows of tenants are counted by them.
+    pub(crate) fn set(
+        &self,
+        wanted: &[FlowConfig],
+        tenant: &dyn Fn(&str) -> Option<Arc<Tenant>>,
+    ) -> Result<String, FlowError> {
         let mut flows = lock(&self.flows);
         let mut opened = Vec::new();
         for config in wanted {
@@ -65,7 +71,8 @@ impl Registry {
                     matches!(config.end, End::In(_)) && before.end == config.end && !stays
                 });
                 let port = previous.map(|entry| entry.flow.port.clone());
-                opened.push((config, self.open(config, port)?));
+                let tenant = config.tenant().and_then(tenant);
+                opened.push((config, self.open(config, port, tenant)?));
             }
         }
         let (mut added, mut removed, mut changed) = (Vec::new(), Vec::new(), Vec::new());
@@ -137,7 +144,12 @@ impl Registry {
     }
 
     /// A flow with this port, or with a new one.
-    fn open(&self, config: &FlowConfig, port: Option<Port>) -> Result<Arc<Flow>, FlowError> {
+    fn open(
+        &self,
+        config: &FlowConfig,
+        port: Option<Port>,
+        tenant: Option<Arc<Tenant>>,
+    ) -> Result<Arc<Flow>, FlowError> {
         let failed = |source| FlowError { name: config.name.clone(), end: config.end, source };
         let open = || match (config.end, &self.tun) {
             (End::In(address), _) => socket::open(address, true).map(|socket| Port::Socket(Arc::new(socket))),
@@ -148,6 +160,6 @@ impl Registry {
             (_, None) => Err(io::ErrorKind::NotFound.into()),
         };
         let port = port.map_or_else(|| open().map_err(failed), Ok)?;
-        Ok(Arc::new(Flow::new(config.clone(), self.clock, port, self.explains)))
+        Ok(Arc::new(Flow::new(config.clone(), self.clock, port, self.explains, tenant)))
     }
 }

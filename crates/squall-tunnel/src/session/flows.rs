@@ -11,14 +11,14 @@ use squall_units::Micros;
 
 use crate::{
     clock::micros,
-    config::{FlowConfig, MAX_FLOWS, MAX_LATENCY},
+    config::{Config, FlowConfig, MAX_FLOWS, MAX_LATENCY},
     control::{Message, Offer, Verdict},
     flow::{Flow, SessionSender, Uplink},
     frame::{self, FrameError, Record},
     journal::Kind,
     limiter::LogAllowance,
     reorder::{Part, Ready, ReorderBuffer},
-    shared::Shared,
+    shared::{Identity, Shared},
 };
 
 /// How long a datagram is retried if the system has no room for it: it may belong to a large key frame.
@@ -36,6 +36,8 @@ pub(super) struct SessionFlows {
     peer: String,
     /// The peer's name, if its token is that of one entry alone.
     entry: Option<String>,
+    /// The peer's tenant.
+    tenant: Option<String>,
     sender: Arc<SessionSender>,
     /// Channels of the flows that enter here, by name: even ones for the entry, odd ones for the exit.
     offered: BTreeMap<String, u16>,
@@ -141,6 +143,7 @@ impl SessionFlows {
         Self {
             peer,
             entry: None,
+            tenant: None,
             sender,
             offered: BTreeMap::new(),
             next_channel: if is_entry { 2 } else { 1 },
@@ -152,16 +155,31 @@ impl SessionFlows {
         }
     }
 
-    /// The peer's token is that of one entry alone.
-    pub(super) fn set_entry(&mut self, entry: Option<String>) {
-        self.entry = entry;
+    /// Restricts the session to the flows that belong to the peer's token.
+    pub(super) fn restrict(&mut self, identity: &Identity) {
+        match identity {
+            Identity::Exit => {}
+            Identity::Peer(name) => self.entry = Some(name.clone()),
+            Identity::Tenant(tenant) => self.tenant = Some(tenant.name.clone()),
+        }
+    }
+
+    /// Whether the session may carry a flow.
+    fn may_carry(&self, config: &Config, flow: &FlowConfig) -> bool {
+        let is_of_tenant = flow.tenant() == self.tenant.as_deref();
+        is_of_tenant && (self.tenant.is_some() || config.may_carry(self.entry.as_deref(), flow))
+    }
+
+    /// The name here of a flow of the peer.
+    fn name_here(&self, name: &str) -> String {
+        self.tenant.as_ref().map_or_else(|| name.to_owned(), |tenant| format!("{tenant}/{name}"))
     }
 
     /// The offer of all flows that enter here, and an answer about flows of the peer that this session lost or can carry
     /// now.
     pub(super) fn offer(&mut self, shared: &Shared) -> (Message, Option<Message>) {
         let config = shared.config();
-        let is_offered = |flow: &FlowConfig| flow.is_in() && config.may_carry(self.entry.as_deref(), flow);
+        let is_offered = |flow: &FlowConfig| flow.is_in() && self.may_carry(&config, flow);
         let flows: Vec<_> =
             shared.registry.all().into_iter().filter(|flow| is_offered(&flow.config())).collect();
         self.offered.retain(|name, _| flows.iter().any(|flow| flow.config().name == *name));
@@ -175,7 +193,7 @@ impl SessionFlows {
             if !self.receivers.contains_key(&channel) {
                 self.open(channel, flow, latency, false);
             }
-            offers.push(Offer { channel, latency: micros(latency), name: config.name.clone() });
+            offers.push(Offer { channel, latency: micros(latency), name: config.name_of_peer().to_owned() });
         }
         self.generation += 1;
         let mut verdicts = self.update_receivers(shared);
@@ -243,7 +261,8 @@ impl SessionFlows {
     /// Accepts offers of the peer for flows that no session carries any more.
     fn retry_offers(&mut self, shared: &Shared) -> Vec<(u16, Verdict)> {
         let is_free = |offer: &&Offer| {
-            let flow = shared.registry.get(&offer.name).filter(|flow| !flow.config().is_in());
+            let flow =
+                shared.registry.get(&self.name_here(&offer.name)).filter(|flow| !flow.config().is_in());
             flow.is_some_and(|flow| flow.carrier().is_none())
         };
         let free: Vec<Offer> = self.their_offers.iter().filter(is_free).cloned().collect();
@@ -254,9 +273,10 @@ impl SessionFlows {
     pub(super) fn accept_offers(&mut self, shared: &Shared, offers: Vec<Offer>) -> Vec<(u16, Verdict)> {
         let own = self.sender.id;
         self.receivers.retain(|channel, receiver| {
-            let name = &receiver.flow.config().name;
+            let config = receiver.flow.config();
+            let name = config.name_of_peer();
             let stays = !receiver.enters_there
-                || offers.iter().any(|one| one.channel == *channel && one.name == *name);
+                || offers.iter().any(|one| one.channel == *channel && one.name == name);
             if !stays {
                 receiver.flow.detach(own);
                 self.sender.forget(*channel);
@@ -269,10 +289,10 @@ impl SessionFlows {
     }
 
     fn accept_offer(&mut self, shared: &Shared, offer: &Offer) -> Verdict {
-        let name = &offer.name;
+        let name = self.name_here(&offer.name);
         let config = shared.config();
-        let is_here = |flow: &FlowConfig| !flow.is_in() && config.may_carry(self.entry.as_deref(), flow);
-        let Some(flow) = shared.registry.get(name).filter(|flow| is_here(&flow.config())) else {
+        let is_here = |flow: &FlowConfig| !flow.is_in() && self.may_carry(&config, flow);
+        let Some(flow) = shared.registry.get(&name).filter(|flow| is_here(&flow.config())) else {
             let words = format!("flow '{name}' of {} is refused: it has no out end here", self.peer);
             self.log(shared, Level::Warning, words);
             return Verdict::Unknown;

@@ -21,13 +21,14 @@ use tokio::{
 
 use self::{flows::SessionFlows, paths::Paths};
 use crate::{
-    config::{Side, Token},
+    config::{Side, Token, TokenHash},
     control::{CHANNEL, GOAWAY, HELLO_TIMEOUT, Message, MessageError, VERSION, code},
     flow::SessionSender,
     journal::Kind,
     reorder::Part,
-    shared::{Bitrate, Registered, Shared, UnauthenticatedSession},
+    shared::{Bitrate, Identity, Registered, Shared, UnauthenticatedSession},
     supervise,
+    tenants::tenant::{Membership, Refusal},
     why::Recorder,
 };
 
@@ -89,7 +90,7 @@ pub(crate) enum Role {
     /// The side that connected.
     Entry {
         /// The token to present: that of the configuration which the address comes from.
-        token: Token,
+        token: Option<Token>,
         /// Interfaces whose bytes cost money.
         metered: Vec<String>,
         /// The exit, `HOST:PORT`.
@@ -141,6 +142,8 @@ struct TunnelSession {
     /// Records what becomes of the blocks, if that can be read.
     recorder: Option<Arc<Recorder>>,
     paths: Paths,
+    /// The peer's place among the sessions of its tenant.
+    membership: Option<Membership>,
     /// Why this side closed the session, if it did.
     closed: Option<String>,
     /// Messages that the session had no room for, oldest first.
@@ -151,6 +154,14 @@ struct TunnelSession {
     understands_goaway: bool,
     /// When a part of a block last arrived.
     last_arrival: Instant,
+}
+
+/// Waits until the place among the sessions of a tenant has to be checked. Cancel safe.
+async fn changed(membership: &mut Option<Membership>) {
+    match membership {
+        Some(membership) => membership.changed().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Runs a session that has come up until it is over.
@@ -173,6 +184,7 @@ pub(crate) async fn run(shared: Arc<Shared>, session: Session, role: Role) -> En
         role,
         peer,
         agreed: false,
+        membership: None,
         closed: None,
         unsent: VecDeque::new(),
         silent_since: None,
@@ -189,7 +201,7 @@ impl TunnelSession {
         let mut capacity = self.session.capacity_changes();
         let hello_deadline = Instant::now() + HELLO_TIMEOUT;
         if let Role::Entry { token, .. } = &self.role {
-            let token = token.reveal().as_bytes().to_vec();
+            let token = token.as_ref().map_or_else(Vec::new, |token| token.reveal().as_bytes().to_vec());
             self.send(&Message::Hello { version: VERSION, token, features: GOAWAY });
         }
         let mut drain = self.shared.drain_changes();
@@ -218,6 +230,7 @@ impl TunnelSession {
                     self.report_bitrate(capacity.safe, capacity.limit);
                 }
                 () = sleep_until(at), if due.is_some() => {}
+                () = changed(&mut self.membership) => self.check_membership(),
                 changed = flow_changes.changed() => {
                     if changed.is_ok() && self.agreed {
                         self.offer_flows();
@@ -362,24 +375,10 @@ impl TunnelSession {
                 format!("tunnel protocol version {version} is not supported, this end has version {VERSION}");
             return self.close(code::VERSION, &reason);
         }
-        if let Role::Exit { unauthenticated, permit } = &mut self.role {
-            let Some(entry) = self.shared.config().identify(token) else {
-                // Only wrong tokens count against a host: the right one is always accepted.
-                let may_retry = unauthenticated.as_ref().is_none_or(UnauthenticatedSession::wrong_token);
-                return match may_retry {
-                    true => self.close(code::TOKEN, "wrong token (both ends need the same one)"),
-                    false => self.close(code::TOO_MANY, "too many wrong tokens: try again in a minute"),
-                };
-            };
-            if self.shared.draining().is_some() {
-                return self.close(code::DRAINING, "the exit drains: use another one");
+        if let Role::Exit { .. } = self.role {
+            if let Err(Refusal { code, reason }) = self.authorise(token) {
+                return self.close(code, &reason);
             }
-            self.flows.set_entry(entry);
-            *permit = self.shared.permit();
-            if permit.is_none() {
-                return self.close(code::FULL, "the exit carries as many tunnels as max_sessions allows");
-            }
-            *unauthenticated = None;
             self.session.trust();
             self.send(&Message::Hello { version: VERSION, token: Vec::new(), features: 0 });
         }
@@ -396,6 +395,41 @@ impl TunnelSession {
         self.shared.journal.info(Kind::Session, words);
         self.sample();
         self.offer_flows();
+    }
+
+    /// Accepts the token of an entry, unless it is wrong, or there is no room for another session.
+    fn authorise(&mut self, token: &[u8]) -> Result<(), Refusal> {
+        let Role::Exit { unauthenticated, permit } = &mut self.role else { return Ok(()) };
+        let refused = |code, reason: &str| Err(Refusal { code, reason: reason.to_owned() });
+        let Some(identity) = self.shared.identify(token) else {
+            // Only wrong tokens count against a host: the right one is always accepted.
+            let may_retry = unauthenticated.as_ref().is_none_or(UnauthenticatedSession::wrong_token);
+            return match may_retry {
+                true => refused(code::TOKEN, "wrong token (both ends need the same one)"),
+                false => refused(code::TOO_MANY, "too many wrong tokens: try again in a minute"),
+            };
+        };
+        if self.shared.draining().is_some() {
+            return refused(code::DRAINING, "the exit drains: use another one");
+        }
+        if let Identity::Tenant(tenant) = &identity {
+            self.membership = Some(tenant.enter(self.registered.id, TokenHash::of(token))?);
+            self.registered.update(|status| status.tenant = Some(tenant.name.clone()));
+        }
+        *permit = self.shared.permit();
+        if permit.is_none() {
+            return refused(code::FULL, "the exit carries as many tunnels as max_sessions allows");
+        }
+        *unauthenticated = None;
+        self.flows.restrict(&identity);
+        Ok(())
+    }
+
+    /// Ends the session if its tenant may not have it any more.
+    fn check_membership(&mut self) {
+        if let Some(Refusal { code, reason }) = self.membership.as_ref().and_then(Membership::refusal) {
+            self.close(code, &reason);
+        }
     }
 
     /// Offers the flows that enter here, and withdraws from flows of the peer that have no end here any more.

@@ -29,7 +29,7 @@ use self::feed::{Feed, LISTENERS, Messages};
 use crate::{
     metrics,
     shared::Shared,
-    status::{Status, WhyStatus, printable},
+    status::{Status, WhyStatus},
     supervise::{self, Supervised},
 };
 
@@ -236,15 +236,7 @@ impl Server {
     /// The stories of a flow. Names have no character that a query escapes.
     fn why(&self, query: &str) -> Result<WhyStatus, String> {
         let name = query.strip_prefix("flow=").ok_or("use /why?flow=NAME\n")?;
-        let flows = self.shared.registry.all();
-        let flow = flows.iter().find(|flow| flow.config().name == name).ok_or_else(|| {
-            let names: Vec<String> = flows.iter().map(|flow| flow.config().name.clone()).collect();
-            let name = printable(name.chars().take(64).collect());
-            let names = if names.is_empty() { "there are none".to_owned() } else { names.join(", ") };
-            format!("no flow is named '{name}': {names}\n")
-        })?;
-        let uptime_s = self.shared.clock.now() as f64 / 1e6;
-        Ok(WhyStatus { uptime_s, flow: flow.status(), stories: flow.stories() })
+        self.shared.why(name).map_err(|problem| problem + "\n")
     }
 }
 

@@ -9,7 +9,8 @@ use crate::{
 fn server() -> Arc<Server> {
     let listen = ListenConfig::new(([127, 0, 0, 1], 0).into(), IdentityConfig::Fresh);
     let token = Token::new("correct horse battery").expect("is long enough");
-    let shared = Arc::new(Shared::new(Config::new(Side::Listen(listen), token)).expect("it has no device"));
+    let shared =
+        Arc::new(Shared::new(Config::new(Side::Listen(listen), token), None).expect("it has no state"));
     Arc::new(Server { shared, feed: Arc::default(), is_private: true })
 }
 

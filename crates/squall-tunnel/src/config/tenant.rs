@@ -1,0 +1,314 @@
+//! Tenants of an exit: each has its own token, flows and limits. `docs/tenants.md` describes every key.
+
+use std::{
+    fs, io,
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use squall_units::{Rate, Size, Span};
+
+use super::{
+    flow::{FlowConfig, FlowTable, MAX_FLOWS, bounded, check_flows},
+    text::{ConfigError, Mistake, Parsed, one_line, parse},
+    token::TokenHash,
+};
+
+/// Most tenants of an exit, from all sources together.
+pub const MAX_TENANTS: usize = 256;
+
+/// Most flows of all tenants together: each has a socket.
+pub const MAX_TENANT_FLOWS: usize = 1024;
+
+/// Longest name of a tenant in bytes.
+const MAX_TENANT_NAME: usize = 48;
+
+/// Largest file or list of tenants in bytes.
+pub(crate) const MAX_LIST: u64 = 1 << 20;
+
+/// Bounds of a rate: slower ones carry no media, faster ones are no limit.
+const RATES: RangeInclusive<Rate> = Rate::from_bps(10_000)..=Rate::from_bps(100_000_000_000);
+
+/// Bounds of the bytes of a period.
+const BYTES: RangeInclusive<Size> = Size::from_bytes(1_000)..=Size::from_bytes(1_000_000_000_000_000);
+
+/// Bounds of the interval between two requests of a list, and its default.
+const INTERVALS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
+const INTERVAL: Duration = Duration::from_secs(30);
+
+/// The tenants of an exit, and where further ones come from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TenantsConfig {
+    /// Tenants in the file and in its folder.
+    pub list: Vec<TenantConfig>,
+    /// A list that is requested again and again.
+    pub url: Option<TenantsUrl>,
+    /// The folder for what outlives a restart: counted bytes, the last list of the URL, changes over the control socket.
+    pub state: Option<PathBuf>,
+}
+
+/// A list of tenants on a web server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TenantsUrl {
+    /// Its address: `http` or `https`.
+    pub url: String,
+    /// Time between two requests. Default: 30 s.
+    pub interval: Duration,
+}
+
+/// A tenant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TenantConfig {
+    /// Its name.
+    pub name: String,
+    /// The hash of its token.
+    pub token: TokenHash,
+    /// Its flows, at most [`MAX_FLOWS`]. Their names begin with that of the tenant: `TENANT/FLOW`.
+    pub flows: Vec<FlowConfig>,
+    /// Its limits.
+    pub limits: TenantLimits,
+}
+
+/// The limits of a tenant. Bytes and rates are those of the datagrams of its flows, without headers and repairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TenantLimits {
+    /// Most sessions at a time. Default: `max_sessions` of the exit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_sessions: Option<usize>,
+    /// Largest rate from the tenant's entries to the exit. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_in: Option<Rate>,
+    /// Largest rate from the exit to the tenant's entries. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_out: Option<Rate>,
+    /// Most bytes per period, both directions together. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Size>,
+    /// The period. Default: a month.
+    pub period: Period,
+}
+
+/// A period of the calendar, in UTC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Period {
+    /// A day.
+    Day,
+    /// A month.
+    #[default]
+    Month,
+}
+
+impl Period {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Month => "month",
+        }
+    }
+}
+
+impl TenantLimits {
+    pub(crate) fn check(&self) -> Result<(), Mistake> {
+        bounded("max_sessions", self.max_sessions, 1..=1024, 1)?;
+        bounded("rate_in", self.rate_in, RATES, Rate::default())?;
+        bounded("rate_out", self.rate_out, RATES, Rate::default())?;
+        bounded("bytes", self.bytes, BYTES, Size::default()).map(drop)
+    }
+}
+
+impl TenantConfig {
+    /// Reads a JSON object with the keys of `[[tenant]]`.
+    pub(crate) fn from_json(value: &serde_json::Value) -> Result<Self, String> {
+        let table = TenantTable::deserialize(value).map_err(|error| error.to_string())?;
+        table.check().map_err(|mistake| mistake.to_string())
+    }
+}
+
+/// `[[tenant]]` as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TenantTable {
+    name: String,
+    token_sha256: Parsed<TokenHash>,
+    #[serde(default)]
+    flow: Vec<FlowTable>,
+    #[serde(default)]
+    limits: TenantLimits,
+}
+
+impl TenantTable {
+    fn check(self) -> Result<TenantConfig, Mistake> {
+        check_name(&self.name).map_err(|problem| Mistake::new("name", problem))?;
+        self.limits.check().map_err(|mistake| mistake.within("limits"))?;
+        let mut flows = Vec::new();
+        for (index, table) in self.flow.into_iter().enumerate() {
+            let flow = table.check().map_err(|mistake| mistake.within(&format!("flow.{index}")))?;
+            flows.push(FlowConfig { name: format!("{}/{}", self.name, flow.name), ..flow });
+        }
+        let at_fault = |(index, problem)| Mistake::new(format!("flow.{index}.name"), problem);
+        check_flows(&flows, MAX_FLOWS).map_err(at_fault)?;
+        let Parsed(token) = self.token_sha256;
+        Ok(TenantConfig { name: self.name, token, flows, limits: self.limits })
+    }
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let fits = (1..=MAX_TENANT_NAME).contains(&name.len())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+    let wrong = || {
+        format!("'{name}' is not a tenant's name: 1 to {MAX_TENANT_NAME} letters, digits, '-', '_' or '.'")
+    };
+    if fits { Ok(()) } else { Err(wrong()) }
+}
+
+/// The keys of a file that are about tenants.
+pub(super) struct TenantsTable {
+    pub(super) tenant: Vec<TenantTable>,
+    pub(super) folder: Option<PathBuf>,
+    pub(super) url: Option<Parsed<ListUrl>>,
+    pub(super) interval: Option<Span>,
+    pub(super) state: Option<PathBuf>,
+}
+
+impl TenantsTable {
+    /// Whether entries with tokens of their own may exist.
+    pub(super) fn has_source(&self) -> bool {
+        !self.tenant.is_empty() || self.folder.is_some() || self.url.is_some()
+    }
+
+    pub(super) fn check(self, is_entry: bool, folder: &Path) -> Result<TenantsConfig, Mistake> {
+        let keys = [
+            ("tenant", !self.tenant.is_empty()),
+            ("tenants", self.folder.is_some()),
+            ("tenants_url", self.url.is_some()),
+            ("tenants_state", self.state.is_some()),
+        ];
+        if let Some((key, _)) = keys.iter().find(|(_, is_set)| *is_set && is_entry) {
+            return Err(Mistake::new(*key, "tenants belong to an exit"));
+        }
+        let mut list = tenants(self.tenant)?;
+        if let Some(tenants) = &self.folder {
+            list.extend(
+                read_folder(&folder.join(tenants)).map_err(|problem| Mistake::new("tenants", problem))?,
+            );
+        }
+        if self.interval.is_some() && self.url.is_none() {
+            return Err(Mistake::new("tenants_interval", "tenants_url is missing"));
+        }
+        let interval = bounded("tenants_interval", self.interval.map(Span::duration), INTERVALS, INTERVAL)?;
+        let url = self.url.map(|Parsed(ListUrl(url))| TenantsUrl { url, interval });
+        let state = self.state.map(|state| folder.join(state));
+        if url.is_some() && state.is_none() {
+            return Err(Mistake::new(
+                "tenants_url",
+                "tenants_state is missing: the folder that keeps the list",
+            ));
+        }
+        Ok(TenantsConfig { list, url, state })
+    }
+}
+
+fn tenants(tables: Vec<TenantTable>) -> Result<Vec<TenantConfig>, Mistake> {
+    let checked = |(index, table): (usize, TenantTable)| {
+        table.check().map_err(|mistake| mistake.within(&format!("tenant.{index}")))
+    };
+    tables.into_iter().enumerate().map(checked).collect()
+}
+
+/// Whether these tenants can exist side by side.
+///
+/// # Errors
+/// A description: two have one name or one token, there are too many, or counted bytes have no folder.
+pub(crate) fn check_tenants(all: &[TenantConfig], has_state: bool) -> Result<(), String> {
+    for (index, tenant) in all.iter().enumerate() {
+        let TenantConfig { name, token, limits, .. } = tenant;
+        let before = &all[..index];
+        if before.iter().any(|other| other.name == *name) {
+            return Err(format!("there are two tenants '{name}'"));
+        }
+        if let Some(other) = before.iter().find(|other| other.token == *token) {
+            return Err(format!("the tenants '{}' and '{name}' have the same token", other.name));
+        }
+        if limits.bytes.is_some() && !has_state {
+            return Err(format!(
+                "tenant '{name}': limits.bytes needs tenants_state, the folder for the count"
+            ));
+        }
+    }
+    if all.len() > MAX_TENANTS {
+        return Err(format!("{} tenants; at most {MAX_TENANTS} are possible", all.len()));
+    }
+    let flows: usize = all.iter().map(|tenant| tenant.flows.len()).sum();
+    if flows > MAX_TENANT_FLOWS {
+        return Err(format!("{flows} flows of tenants; at most {MAX_TENANT_FLOWS} are possible"));
+    }
+    Ok(())
+}
+
+/// Reads all `*.toml` of a folder, each with the keys of one tenant.
+fn read_folder(folder: &Path) -> Result<Vec<TenantConfig>, String> {
+    let failed = |error: io::Error| format!("{}: {error}", folder.display());
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let file = entry.map_err(failed)?.path();
+        if file.extension().is_some_and(|extension| extension == "toml") {
+            files.push(file);
+        }
+        if files.len() > MAX_TENANTS {
+            return Err(format!("{}: more than {MAX_TENANTS} files", folder.display()));
+        }
+    }
+    files.sort();
+    files.iter().map(|file| read_file(file).map_err(|error| error.to_string())).collect()
+}
+
+fn read_file(file: &Path) -> Result<TenantConfig, ConfigError> {
+    let failed = |source| ConfigError::Read { path: file.to_owned(), source };
+    let text = squall_file::read_text(file, MAX_LIST).map_err(failed)?;
+    let name = file.display().to_string();
+    parse::<TenantTable>(&name, &text)?.check().map_err(|mistake| mistake.locate(&name, &text))
+}
+
+/// A list of tenants, as TOML or JSON: `[[tenant]]`, or an object with the key `tenant`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    #[serde(default)]
+    tenant: Vec<TenantTable>,
+}
+
+/// Reads a list of tenants. A text that begins with `{` is JSON, any other TOML.
+///
+/// # Errors
+/// A description of the first mistake, with its place.
+pub(crate) fn read_list(name: &str, text: &str) -> Result<Vec<TenantConfig>, String> {
+    if text.trim_start().starts_with('{') {
+        let wrong = |problem: String| format!("{name}: {}", one_line(&problem));
+        let list: List = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        return tenants(list.tenant).map_err(|mistake| wrong(mistake.to_string()));
+    }
+    let list: List = parse(name, text).map_err(|error| error.to_string())?;
+    tenants(list.tenant).map_err(|mistake| mistake.locate(name, text).to_string())
+}
+
+/// `http://HOST…` or `https://HOST…`.
+pub(super) struct ListUrl(String);
+
+impl FromStr for ListUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+        let is_plain = !text.contains(|c: char| c.is_whitespace() || c.is_control());
+        match rest.filter(|rest| is_plain && !rest.is_empty() && !rest.starts_with('/')) {
+            Some(_) => Ok(Self(text.to_owned())),
+            None => Err("expected http://HOST/PATH or https://HOST/PATH".to_owned()),
+        }
+    }
+}

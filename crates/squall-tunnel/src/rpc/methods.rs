@@ -1,0 +1,111 @@
+//! What the methods of the control socket do.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::request::{Call, Failure, LimitsParams, code};
+use crate::{
+    config::{TenantConfig, TenantLimits},
+    shared::Shared,
+    tenants::{ChangeError, Sources},
+};
+
+/// Runs a method.
+pub(super) fn run(shared: &Shared, call: Call) -> Result<Value, Failure> {
+    match call {
+        Call::List => Ok(list(shared)),
+        Call::Add(tenant) => add(shared, tenant),
+        Call::Remove(params) => remove(shared, &params.name),
+        Call::Limits(params) => limits(shared, &params),
+        Call::Why(params) => shared.why(&params.flow).map(|why| json(&why)).map_err(Failure::failed),
+        Call::Drain => drain(shared),
+    }
+}
+
+fn json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+/// Sessions, flows and tenants, as in the status.
+fn list(shared: &Shared) -> Value {
+    let status = shared.status();
+    json!({ "sessions": status.sessions, "flows": status.flows, "tenants": status.tenants })
+}
+
+/// Changes the tenants, if the changes can be kept.
+fn change(shared: &Shared, change: impl FnOnce(&mut Sources) -> Result<(), String>) -> Result<(), Failure> {
+    if shared.tenants.state.is_none() {
+        return Err(Failure::failed(
+            "tenants_state is missing in the configuration: the folder that keeps the change",
+        ));
+    }
+    let changed = shared.change_tenants(|sources| change(sources).map_err(ChangeError::Conflict));
+    changed.map(drop).map_err(Failure::failed)
+}
+
+fn add(shared: &Shared, tenant: Value) -> Result<Value, Failure> {
+    let config = TenantConfig::from_json(&tenant).map_err(|problem| Failure::new(code::PARAMS, problem))?;
+    let name = config.name.clone();
+    change(shared, |sources| match sources.changes.added.insert(config.name, tenant) {
+        None => Ok(()),
+        Some(_) => Err(format!("there is a tenant '{name}' already")),
+    })?;
+    Ok(json!({ "added": name }))
+}
+
+fn remove(shared: &Shared, name: &str) -> Result<Value, Failure> {
+    change(shared, |sources| {
+        let is_it = |tenant: &TenantConfig| tenant.name == name;
+        let elsewhere = |place: &str| Err(format!("tenant '{name}' is listed in {place}: remove it there"));
+        if sources.changes.added.remove(name).is_some() {
+            sources.changes.limits.remove(name);
+            return Ok(());
+        }
+        match (sources.configured.iter().any(is_it), sources.fetched.iter().any(is_it)) {
+            (true, _) => elsewhere("the configuration or its folder"),
+            (_, true) => elsewhere("the list of tenants_url"),
+            _ => Err(format!("no tenant is named '{name}'")),
+        }
+    })?;
+    Ok(json!({ "removed": name }))
+}
+
+/// Lets the sessions move to other exits; the exit ends then.
+fn drain(shared: &Shared) -> Result<Value, Failure> {
+    let left = shared.drain().ok_or_else(|| Failure::failed("an entry has no sessions of others to move"))?;
+    Ok(json!({ "sessions": shared.status().sessions.len(), "left_s": left.as_secs_f64() }))
+}
+
+/// Reads the limits of a tenant, or changes them first.
+fn limits(shared: &Shared, params: &LimitsParams) -> Result<Value, Failure> {
+    let LimitsParams { name, set, reset } = params;
+    let status = || {
+        let tenant = shared.tenants.get(name).and_then(|tenant| tenant.status());
+        tenant.ok_or_else(|| Failure::failed(format!("no tenant is named '{name}'")))
+    };
+    let current = status()?;
+    if set.is_empty() && !reset {
+        return Ok(json(&current));
+    }
+    merged(current.limits, set).map_err(|problem| Failure::new(code::PARAMS, problem))?;
+    change(shared, |sources| {
+        let before = sources.changes.limits.remove(name).filter(|_| !reset);
+        if set.is_empty() {
+            return Ok(());
+        }
+        let before = before.or_else(|| sources.own_limits(name)).unwrap_or_default();
+        sources.changes.limits.insert(name.clone(), merged(before, set)?);
+        Ok(())
+    })?;
+    Ok(json(&status()?))
+}
+
+/// Limits with other values for these keys.
+fn merged(limits: TenantLimits, set: &serde_json::Map<String, Value>) -> Result<TenantLimits, String> {
+    let Value::Object(mut all) = json(&limits) else { return Ok(limits) };
+    all.extend(set.clone());
+    let limits: TenantLimits =
+        serde_json::from_value(Value::Object(all)).map_err(|error| error.to_string())?;
+    limits.check().map_err(|mistake| mistake.to_string())?;
+    Ok(limits)
+}

@@ -1,0 +1,197 @@
+//! What a tenant's datagrams use: its rates, and its bytes in the period.
+
+use std::sync::Mutex;
+
+use squall_units::{Micros, Rate};
+
+use crate::{
+    clock::lock,
+    config::TenantLimits,
+    tenants::{calendar::Date, state::Usage},
+};
+
+/// How far a tenant may be ahead of its rate, in nanoseconds: a key frame is several times the mean.
+const BURST_NS: u64 = 1_000_000_000;
+
+/// Share of the bytes of a period, in percent, that is reported.
+const WARN_PERCENT: u64 = 80;
+
+/// The way of a datagram at an exit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From the tenant's entries.
+    In,
+    /// To the tenant's entries.
+    Out,
+}
+
+/// Counts the datagrams of a tenant, and refuses those beyond its limits.
+#[derive(Debug, Default)]
+pub(crate) struct Meter(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    limits: TenantLimits,
+    /// When the bytes so far would have passed at the limited rate, by direction.
+    due_ns: [u64; 2],
+    counts: Counts,
+    usage: Usage,
+    /// Whether a datagram did not fit the bytes of the period.
+    is_used_up: bool,
+    /// Whether [`WARN_PERCENT`] was reported.
+    warned: bool,
+}
+
+/// Counters since the start of the program, by direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Bytes that passed.
+    pub(crate) passed: [u64; 2],
+    /// Bytes that were dropped because of a limit.
+    pub(crate) dropped: [u64; 2],
+}
+
+impl Meter {
+    /// Continues an earlier count, of a period of the same kind until the limits are set.
+    pub(crate) fn new(usage: Usage) -> Self {
+        let limits = TenantLimits { period: usage.kind(), ..TenantLimits::default() };
+        Self(Mutex::new(State { limits, usage, ..State::default() }))
+    }
+
+    pub(crate) fn set_limits(&self, limits: TenantLimits) {
+        let state = &mut *lock(&self.0);
+        state.limits = limits;
+        state.is_used_up = limits.bytes.is_some_and(|most| state.usage.bytes >= most.bytes());
+        state.warned = false;
+    }
+
+    /// Whether a datagram fits the limits. If not, it is counted as dropped.
+    pub(crate) fn fits(&self, direction: Direction, bytes: usize, now: Micros) -> bool {
+        let state = &mut *lock(&self.0);
+        let used_up = state.limits.bytes.is_some_and(|most| state.usage.bytes + bytes as u64 > most.bytes());
+        state.is_used_up |= used_up;
+        let too_fast = state.rate(direction).is_some()
+            && state.due_ns[direction as usize] > now.saturating_mul(1_000).saturating_add(BURST_NS);
+        if used_up || too_fast {
+            state.counts.dropped[direction as usize] += bytes as u64;
+        }
+        !used_up && !too_fast
+    }
+
+    /// Counts a datagram that has passed.
+    pub(crate) fn count(&self, direction: Direction, bytes: usize, now: Micros) {
+        let state = &mut *lock(&self.0);
+        state.counts.passed[direction as usize] += bytes as u64;
+        state.usage.bytes += bytes as u64;
+        if let Some(rate) = state.rate(direction) {
+            let cost = (bytes as u64).saturating_mul(8_000_000_000) / rate.bps().max(1);
+            let due = &mut state.due_ns[direction as usize];
+            *due = (*due).max(now.saturating_mul(1_000)).saturating_add(cost);
+        }
+    }
+
+    /// Begins a new period if one has begun. Returns whether the tenant may have sessions again because of that.
+    pub(crate) fn set_date(&self, date: Date) -> bool {
+        let state = &mut *lock(&self.0);
+        let before = state.is_used_up;
+        if state.usage.enter(&date.period(state.limits.period)) {
+            (state.is_used_up, state.warned) = (false, false);
+        }
+        before && !state.is_used_up
+    }
+
+    /// Whether a datagram did not fit the bytes of the period any more.
+    pub(crate) fn is_used_up(&self) -> bool {
+        lock(&self.0).is_used_up
+    }
+
+    /// Whether most of the bytes of the period are used; once per period.
+    pub(crate) fn take_warning(&self) -> bool {
+        let state = &mut *lock(&self.0);
+        let is_close = |most: squall_units::Size| state.usage.bytes >= most.bytes() / 100 * WARN_PERCENT;
+        let warns = !state.warned && state.limits.bytes.is_some_and(is_close);
+        state.warned |= warns;
+        warns
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        lock(&self.0).usage.clone()
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        lock(&self.0).counts
+    }
+}
+
+impl State {
+    fn rate(&self, direction: Direction) -> Option<Rate> {
+        match direction {
+            Direction::In => self.limits.rate_in,
+            Direction::Out => self.limits.rate_out,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_units::Size;
+
+    use super::*;
+    use crate::config::Period;
+
+    fn pass(meter: &Meter, direction: Direction, bytes: usize, now: Micros) -> bool {
+        let fits = meter.fits(direction, bytes, now);
+        if fits {
+            meter.count(direction, bytes, now);
+        }
+        fits
+    }
+
+    fn date(day: u8) -> Date {
+        Date { year: 2026, month: 11, day }
+    }
+
+    #[test]
+    fn a_rate_holds_in_its_direction_with_a_burst_of_a_second() {
+        let meter = Meter::default();
+        meter
+            .set_limits(TenantLimits { rate_in: Some(Rate::from_bps(8_000_000)), ..TenantLimits::default() });
+        // 16 Mbps in for ten seconds, and as much out.
+        let (mut passed, mut replies) = (0, 0);
+        for n in 0..20_000_u64 {
+            passed += u64::from(pass(&meter, Direction::In, 1_000, n * 500));
+            replies += u64::from(pass(&meter, Direction::Out, 1_000, n * 500));
+        }
+        assert_eq!(replies, 20_000, "the other direction has no limit");
+        assert!((11_000..=11_002).contains(&passed), "ten seconds and a burst of one, not {passed}");
+        assert_eq!(meter.counts().dropped, [(20_000 - passed) * 1_000, 0]);
+        // A new limit applies at once.
+        meter.set_limits(TenantLimits::default());
+        assert!(pass(&meter, Direction::In, 1_000, 10_000_000));
+    }
+
+    #[test]
+    fn the_bytes_of_a_period_are_never_exceeded_and_return_with_the_next() {
+        let meter = Meter::default();
+        let limits = TenantLimits {
+            bytes: Some(Size::from_bytes(1_000)),
+            period: Period::Day,
+            ..TenantLimits::default()
+        };
+        meter.set_limits(limits);
+        meter.set_date(date(26));
+        assert!(pass(&meter, Direction::In, 400, 0) && !meter.take_warning());
+        assert!(pass(&meter, Direction::Out, 400, 0), "both directions count");
+        assert!(meter.take_warning() && !meter.take_warning(), "once");
+        assert!(!pass(&meter, Direction::In, 201, 0) && meter.is_used_up());
+        assert_eq!(meter.usage(), Usage { period: "2026-11-26".to_owned(), bytes: 800 });
+        assert!(!meter.set_date(date(26)) && meter.is_used_up());
+        assert!(!meter.set_date(date(25)) && meter.is_used_up(), "a clock that goes back gives nothing");
+        assert!(meter.set_date(date(27)) && !meter.is_used_up());
+        assert!(pass(&meter, Direction::In, 1_000, 0) && meter.take_warning());
+        // A higher limit applies at once.
+        assert!(!pass(&meter, Direction::In, 1, 0));
+        meter.set_limits(TenantLimits { bytes: Some(Size::from_bytes(2_000)), ..limits });
+        assert!(!meter.is_used_up() && pass(&meter, Direction::In, 1_000, 0));
+    }
+}

@@ -1,0 +1,244 @@
+//! The tenants of an exit: entries with tokens, flows and limits of their own.
+//!
+//! Tenants come from the configuration, from a list on a web server ([`remote`]) and over the control socket. All changes
+//! pass [`Tenants::change`], which applies them as a whole or not at all; [`tenant`] has a tenant while the exit runs,
+//! [`meter`] counts its datagrams, [`state`] has what outlives a restart.
+
+pub(crate) mod calendar;
+pub(crate) mod meter;
+pub(crate) mod remote;
+pub(crate) mod state;
+pub(crate) mod tenant;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use self::{
+    calendar::Date,
+    state::{Changes, StateError, StateFolder, Usage},
+    tenant::Tenant,
+};
+use crate::{
+    clock::lock,
+    config::{Config, FlowConfig, TenantConfig, TenantLimits, TokenHash, flows_of},
+    flow::{FlowError, Registry},
+    journal::{Journal, Kind},
+    status::TenantStatus,
+};
+
+/// Interval at which the date and the counts are checked.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Counts are written after this many ticks. A crash loses what was counted since.
+const SAVE_TICKS: u32 = 5;
+
+/// Removed tenants whose count is kept; beyond that, the first by name is dropped.
+const MAX_REMOVED: usize = 1024;
+
+/// All tenants.
+#[derive(Debug)]
+pub(crate) struct Tenants {
+    journal: Arc<Journal>,
+    pub(crate) state: Option<StateFolder>,
+    /// Held while a change is applied.
+    sources: Mutex<Sources>,
+    /// The tenants by name; among them removed ones whose period is not over.
+    all: Mutex<BTreeMap<String, Arc<Tenant>>>,
+}
+
+/// Where tenants come from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sources {
+    /// From the configuration.
+    pub(crate) configured: Vec<TenantConfig>,
+    /// From the list on a web server.
+    pub(crate) fetched: Vec<TenantConfig>,
+    /// Over the control socket.
+    pub(crate) changes: Changes,
+}
+
+/// Why a change is not applied.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChangeError {
+    #[error("{0}")]
+    Conflict(String),
+    #[error(transparent)]
+    Flow(#[from] FlowError),
+    #[error(transparent)]
+    State(#[from] StateError),
+}
+
+impl Sources {
+    /// The limits of a tenant in its source.
+    pub(crate) fn own_limits(&self, name: &str) -> Option<TenantLimits> {
+        let mut listed = self.configured.iter().chain(&self.fetched);
+        let listed = listed.find(|tenant| tenant.name == name).map(|tenant| tenant.limits);
+        listed.or_else(|| Some(TenantConfig::from_json(self.changes.added.get(name)?).ok()?.limits))
+    }
+
+    /// All tenants, with the limits that hold.
+    fn merged(&self) -> Result<Vec<TenantConfig>, String> {
+        let mut all = [&self.configured[..], &self.fetched].concat();
+        for (name, value) in &self.changes.added {
+            all.push(
+                TenantConfig::from_json(value).map_err(|problem| format!("tenant '{name}': {problem}"))?,
+            );
+        }
+        for tenant in &mut all {
+            tenant.limits = self.changes.limits.get(&tenant.name).copied().unwrap_or(tenant.limits);
+        }
+        Ok(all)
+    }
+}
+
+impl Tenants {
+    /// Opens the state folder of a configuration, if it has one, and reads the counts and the changes in it.
+    pub(crate) fn open(config: &Config, journal: Arc<Journal>) -> Result<Self, StateError> {
+        let state = config.tenants.state.as_deref().map(StateFolder::open).transpose()?;
+        let (mut changes, mut usage) = (Changes::default(), BTreeMap::<String, Usage>::new());
+        if let Some(state) = &state {
+            (changes, usage) = (state.load()?, state.load()?);
+        }
+        let tenant = |(name, usage): (String, Usage)| (name.clone(), Arc::new(Tenant::new(name, usage)));
+        let all = Mutex::new(usage.into_iter().map(tenant).collect());
+        let sources = Mutex::new(Sources { changes, ..Sources::default() });
+        Ok(Self { journal, state, sources, all })
+    }
+
+    /// Applies a change of the sources, and the flows of this configuration. Tenants and flows that stay are not disturbed.
+    /// Returns a description of the changes of flows. On failure nothing changes.
+    pub(crate) fn change(
+        &self,
+        config: &Config,
+        registry: &Registry,
+        change: impl FnOnce(&mut Sources) -> Result<(), ChangeError>,
+    ) -> Result<String, ChangeError> {
+        let mut current = lock(&self.sources);
+        let mut sources = current.clone();
+        change(&mut sources)?;
+        let listed = sources.merged().map_err(ChangeError::Conflict)?;
+        config.check_tenants(&listed).map_err(ChangeError::Conflict)?;
+        self.create(&listed);
+        self.keep(&current.changes, &sources.changes)?;
+        let flows: Vec<FlowConfig> = config.all_flows().into_iter().chain(flows_of(&listed)).collect();
+        let set = registry.set(&flows, &|tenant| self.get(tenant));
+        let words = set.inspect_err(|_| drop(self.keep(&sources.changes, &current.changes)))?;
+        self.list(listed);
+        *current = sources;
+        Ok(words)
+    }
+
+    /// Writes the changes over the control socket if there are other ones than before.
+    fn keep(&self, before: &Changes, now: &Changes) -> Result<(), StateError> {
+        let state = self.state.as_ref().filter(|_| before != now);
+        state.map_or(Ok(()), |state| state.save(now))
+    }
+
+    /// Creates the tenants that do not exist, for their flows.
+    fn create(&self, listed: &[TenantConfig]) {
+        let mut all = lock(&self.all);
+        for TenantConfig { name, .. } in listed {
+            let new = || Arc::new(Tenant::new(name.clone(), Usage::default()));
+            all.entry(name.clone()).or_insert_with(new);
+        }
+    }
+
+    /// Gives tenants their configuration, and takes it from those that are not listed any more.
+    fn list(&self, listed: Vec<TenantConfig>) {
+        let all = lock(&self.all).clone();
+        let mut listed: BTreeMap<_, _> =
+            listed.into_iter().map(|tenant| (tenant.name.clone(), tenant)).collect();
+        let (mut added, mut removed) = (Vec::new(), Vec::new());
+        for (name, tenant) in &all {
+            let (before, now) = (tenant.config().is_some(), listed.remove(name));
+            match (before, now.is_some()) {
+                (false, true) => added.push(name.as_str()),
+                (true, false) => removed.push(name.as_str()),
+                _ => {}
+            }
+            tenant.set(now);
+            tenant.set_date(Date::today());
+        }
+        for (verb, names) in [("added", added), ("removed", removed)] {
+            if !names.is_empty() {
+                self.journal.info(Kind::Tenant, format!("tenants {verb}: {}", names.join(", ")));
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<Tenant>> {
+        lock(&self.all).get(name).cloned()
+    }
+
+    /// The tenant that a token belongs to. All are compared, whichever it is.
+    pub(crate) fn identify(&self, token: &TokenHash) -> Option<Arc<Tenant>> {
+        let all = lock(&self.all);
+        all.values()
+            .fold(None, |found, tenant| if tenant.has_token(token) { Some(tenant) } else { found })
+            .cloned()
+    }
+
+    /// The status of the listed tenants, by name.
+    pub(crate) fn status(&self) -> Vec<TenantStatus> {
+        lock(&self.all).values().filter_map(|tenant| tenant.status()).collect()
+    }
+
+    /// Checks dates and counts until it is aborted.
+    pub(crate) async fn run(self: Arc<Self>) -> Result<(), String> {
+        let mut tick = tokio::time::interval(TICK);
+        let mut saved = BTreeMap::new();
+        for ticks in 1.. {
+            tick.tick().await;
+            self.check(Date::today());
+            if ticks % SAVE_TICKS == 0 {
+                self.save(&mut saved);
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, date: Date) {
+        let mut all = lock(&self.all);
+        for tenant in all.values() {
+            tenant.set_date(date);
+            if tenant.meter.take_warning() {
+                let words = tenant.config().map(|config| words_of_usage(&config, &tenant.meter.usage()));
+                words.into_iter().for_each(|words| self.journal.warn(Kind::Tenant, words));
+            }
+        }
+        let is_removed = |tenant: &Arc<Tenant>| tenant.config().is_none();
+        let mut removed = all.values().filter(|tenant| is_removed(tenant)).count();
+        all.retain(|_, tenant| {
+            let goes = is_removed(tenant) && (removed > MAX_REMOVED || tenant.meter.usage().bytes == 0);
+            removed -= usize::from(goes);
+            !goes
+        });
+    }
+
+    /// Writes the counts, if they have changed and there is a folder.
+    pub(crate) fn save(&self, saved: &mut BTreeMap<String, Usage>) {
+        let Some(state) = &self.state else { return };
+        let usage: BTreeMap<_, _> =
+            lock(&self.all).iter().map(|(name, tenant)| (name.clone(), tenant.meter.usage())).collect();
+        if usage == *saved {
+            return;
+        }
+        match state.save(&usage) {
+            Ok(()) => *saved = usage,
+            Err(error) => self.journal.warn(Kind::Tenant, format!("the count of bytes is not kept: {error}")),
+        }
+    }
+}
+
+fn words_of_usage(config: &TenantConfig, usage: &Usage) -> String {
+    let most = config.limits.bytes.unwrap_or_default();
+    let percent = usage.bytes.saturating_mul(100) / most.bytes().max(1);
+    format!(
+        "tenant '{}' has used {percent} % of its {most} of this {}",
+        config.name,
+        config.limits.period.name()
+    )
+}

@@ -1,0 +1,168 @@
+//! A list of tenants on a web server, which is requested again and again.
+
+use std::{error::Error, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::{Request, StatusCode, header};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use rustls::ClientConfig;
+use rustls_platform_verifier::BuilderVerifierExt;
+
+use super::state::KeptList;
+use crate::{
+    config::{MAX_LIST, TenantConfig, TenantsUrl, read_list},
+    journal::Kind,
+    shared::Shared,
+};
+
+/// Timeout of a request, with the body.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Longest entity tag in bytes.
+const MAX_TAG: usize = 1024;
+
+/// Longest pause after failures.
+const MAX_PAUSE: Duration = Duration::from_secs(600);
+
+/// Uses the last good list until another one is there. A list that cannot be used any more is reported.
+pub(crate) fn use_kept(shared: &Shared, from: &TenantsUrl) {
+    let used = || -> Result<usize, String> {
+        let kept = load(shared, from)?;
+        if kept.text.is_empty() { Ok(0) } else { apply(shared, &kept) }
+    };
+    match used() {
+        Ok(0) => {}
+        Ok(count) => {
+            let words = format!("{count} tenants of {}, as of the last start, until it answers", from.url);
+            shared.journal.info(Kind::Tenant, words);
+        }
+        Err(problem) => {
+            shared.journal.warn(Kind::Tenant, format!("the kept list of tenants is not used: {problem}"));
+        }
+    }
+}
+
+/// Requests the list until it is aborted.
+pub(crate) async fn run(shared: Arc<Shared>, from: TenantsUrl) -> Result<(), String> {
+    let mut kept = load(&shared, &from).unwrap_or_default();
+    let (mut failures, mut reported) = (0_u32, None);
+    loop {
+        match update(&shared, &from, &mut kept).await {
+            Ok(()) => {
+                if reported.take().is_some() {
+                    shared.journal.info(Kind::Tenant, format!("{} answers again", from.url));
+                }
+                failures = 0;
+            }
+            Err(problem) => {
+                failures = failures.saturating_add(1);
+                if reported.as_ref() != Some(&problem) {
+                    let words = format!("the tenants stay as they are: {problem}; retrying");
+                    shared.journal.warn(Kind::Tenant, words);
+                    reported = Some(problem);
+                }
+            }
+        }
+        tokio::time::sleep(pause(from.interval, failures)).await;
+    }
+}
+
+/// The pause doubles with each failure.
+fn pause(interval: Duration, failures: u32) -> Duration {
+    let doubled = interval.saturating_mul(1 << failures.saturating_sub(1).min(16));
+    doubled.min(MAX_PAUSE.max(interval))
+}
+
+fn load(shared: &Shared, from: &TenantsUrl) -> Result<KeptList, String> {
+    let Some(state) = &shared.tenants.state else { return Ok(KeptList::default()) };
+    let kept: KeptList = state.load().map_err(|error| error.to_string())?;
+    Ok(if kept.url == from.url { kept } else { KeptList::default() })
+}
+
+/// Requests the list, and applies it if it has changed.
+async fn update(shared: &Arc<Shared>, from: &TenantsUrl, kept: &mut KeptList) -> Result<(), String> {
+    let answer = tokio::time::timeout(TIMEOUT, request(&from.url, kept.etag.as_deref())).await;
+    let answer = answer.unwrap_or_else(|_| Err("no answer in time".to_owned()));
+    let Some(list) = answer.map_err(|problem| format!("{}: {problem}", from.url))? else { return Ok(()) };
+    if list.text != kept.text {
+        apply(shared, &list)?;
+    }
+    if let Some(state) = &shared.tenants.state {
+        state.save(&list).map_err(|error| error.to_string())?;
+    }
+    *kept = list;
+    Ok(())
+}
+
+/// Replaces the tenants of the list. Returns their number.
+fn apply(shared: &Shared, list: &KeptList) -> Result<usize, String> {
+    let tenants: Vec<TenantConfig> = read_list(&list.url, &list.text)?;
+    let count = tenants.len();
+    let changed = shared.change_tenants(|sources| {
+        sources.fetched = tenants;
+        Ok(())
+    });
+    changed.map_err(|error| format!("{}: {error}", list.url))?;
+    Ok(count)
+}
+
+/// Requests the list; `None` if it still has this entity tag (RFC 9110, section 13.1.2).
+async fn request(url: &str, tag: Option<&str>) -> Result<Option<KeptList>, String> {
+    let mut request =
+        Request::get(url).header(header::USER_AGENT, concat!("squall/", env!("CARGO_PKG_VERSION")));
+    if let Some(tag) = tag {
+        request = request.header(header::IF_NONE_MATCH, tag);
+    }
+    let request = request.body(Empty::<Bytes>::new()).map_err(|error| error.to_string())?;
+    let answer = client()?.request(request).await.map_err(|error| whole(&error))?;
+    match answer.status() {
+        StatusCode::OK => {}
+        StatusCode::NOT_MODIFIED if tag.is_some() => return Ok(None),
+        status => return Err(format!("it answers with status {}", status.as_u16())),
+    }
+    let etag = answer.headers().get(header::ETAG).and_then(|tag| tag.to_str().ok());
+    let etag = etag.filter(|tag| tag.len() <= MAX_TAG).map(str::to_owned);
+    let body = Limited::new(answer.into_body(), MAX_LIST as usize).collect().await;
+    let body = body.map_err(|error| whole(&*error))?.to_bytes();
+    let text = String::from_utf8(body.to_vec()).map_err(|_| "the list is not UTF-8 text".to_owned())?;
+    Ok(Some(KeptList { url: url.to_owned(), etag, text }))
+}
+
+/// A client that trusts the authorities of the operating system, and follows no redirection.
+fn client() -> Result<Client<HttpsConnector<HttpConnector>, Empty<Bytes>>, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(BuilderVerifierExt::with_platform_verifier)
+        .map_err(|error| error.to_string())?
+        .with_no_client_auth();
+    let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
+    Ok(Client::builder(TokioExecutor::new()).build(connector))
+}
+
+/// An error with its causes, in one line.
+fn whole(error: &(dyn Error + 'static)) -> String {
+    let (mut words, mut cause) = (error.to_string(), error.source());
+    while let Some(error) = cause {
+        words.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_doubles_up_to_ten_minutes() {
+        let pauses = [0, 1, 2, 3, 6, 40].map(|failures| pause(Duration::from_secs(30), failures).as_secs());
+        assert_eq!(pauses, [30, 30, 60, 120, 600, 600]);
+        assert_eq!(pause(Duration::from_secs(3600), 9).as_secs(), 3600, "an interval above it stays");
+    }
+}

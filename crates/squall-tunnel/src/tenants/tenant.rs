@@ -1,0 +1,169 @@
+//! A tenant while the exit runs: its limits, its count, its sessions.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use tokio::sync::watch;
+
+use super::{
+    calendar::Date,
+    meter::{Counts, Direction, Meter},
+    state::Usage,
+};
+use crate::{
+    clock::lock,
+    config::{TenantConfig, TokenHash},
+    control::code,
+    status::TenantStatus,
+};
+
+/// A tenant.
+#[derive(Debug)]
+pub(crate) struct Tenant {
+    pub(crate) name: String,
+    /// `None` before it is listed, and once it is removed.
+    config: Mutex<Option<TenantConfig>>,
+    pub(crate) meter: Meter,
+    /// Numbers of its sessions.
+    sessions: Mutex<BTreeSet<u64>>,
+    /// Incremented when its sessions have to check whether they may stay.
+    changed: watch::Sender<u64>,
+    /// Sessions that were refused.
+    refused: AtomicU64,
+}
+
+/// Why a tenant may not have a session: a close code, and a description.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) code: u32,
+    pub(crate) reason: String,
+}
+
+impl Tenant {
+    /// A tenant that is not listed yet.
+    pub(super) fn new(name: String, usage: Usage) -> Self {
+        Self {
+            name,
+            config: Mutex::default(),
+            meter: Meter::new(usage),
+            sessions: Mutex::default(),
+            changed: watch::Sender::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// Lists it, changes it, or removes it. Its sessions notice.
+    pub(super) fn set(&self, config: Option<TenantConfig>) {
+        if *lock(&self.config) == config {
+            return;
+        }
+        // The limits of a removed tenant stay, for its count.
+        config.iter().for_each(|config| self.meter.set_limits(config.limits));
+        *lock(&self.config) = config;
+        self.announce();
+    }
+
+    pub(super) fn config(&self) -> Option<TenantConfig> {
+        lock(&self.config).clone()
+    }
+
+    pub(super) fn has_token(&self, token: &TokenHash) -> bool {
+        lock(&self.config).as_ref().is_some_and(|config| config.token == *token)
+    }
+
+    fn announce(&self) {
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Begins a new period if one has begun.
+    pub(super) fn set_date(&self, date: Date) {
+        self.meter.set_date(date);
+        if self.meter.is_used_up() && !lock(&self.sessions).is_empty() {
+            self.announce();
+        }
+    }
+
+    /// Adds a session, unless the tenant may not have it.
+    pub(crate) fn enter(self: &Arc<Self>, session: u64, token: TokenHash) -> Result<Membership, Refusal> {
+        lock(&self.sessions).insert(session);
+        let membership =
+            Membership { tenant: self.clone(), session, token, changed: self.changed.subscribe() };
+        match membership.refusal() {
+            None => Ok(membership),
+            Some(refusal) => {
+                self.refused.fetch_add(1, Relaxed);
+                Err(refusal)
+            }
+        }
+    }
+
+    pub(crate) fn status(&self) -> Option<TenantStatus> {
+        let TenantConfig { limits, flows, .. } = self.config()?;
+        let (Counts { passed, dropped }, usage) = (self.meter.counts(), self.meter.usage());
+        Some(TenantStatus {
+            name: self.name.clone(),
+            sessions: lock(&self.sessions).len() as u64,
+            sessions_refused: self.refused.load(Relaxed),
+            flows: flows.into_iter().map(|flow| flow.name).collect(),
+            limits,
+            received_bytes: passed[Direction::In as usize],
+            sent_bytes: passed[Direction::Out as usize],
+            dropped_in_bytes: dropped[Direction::In as usize],
+            dropped_out_bytes: dropped[Direction::Out as usize],
+            period: usage.period,
+            period_bytes: usage.bytes,
+            used_up: self.meter.is_used_up(),
+        })
+    }
+}
+
+/// A session of a tenant. When it is dropped, the tenant has one session less.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    pub(crate) tenant: Arc<Tenant>,
+    session: u64,
+    /// The token that the peer presented.
+    token: TokenHash,
+    changed: watch::Receiver<u64>,
+}
+
+impl Membership {
+    /// Waits until the session has to check again whether it may stay. Cancel safe.
+    pub(crate) async fn changed(&mut self) {
+        // Fails without the tenant, which this holds.
+        let _ = self.changed.changed().await;
+    }
+
+    /// Why the session may not stay, if so.
+    pub(crate) fn refusal(&self) -> Option<Refusal> {
+        let name = &self.tenant.name;
+        let refusal = |code, reason| Some(Refusal { code, reason });
+        let Some(TenantConfig { token, limits, .. }) = self.tenant.config() else {
+            return refusal(code::REMOVED, format!("tenant '{name}' was removed"));
+        };
+        if token != self.token {
+            return refusal(code::REMOVED, format!("the token of tenant '{name}' was changed"));
+        }
+        let earlier = lock(&self.tenant.sessions).range(..self.session).count();
+        if let Some(most) = limits.max_sessions.filter(|most| earlier >= *most) {
+            return refusal(
+                code::FULL,
+                format!("tenant '{name}' has as many sessions as its max_sessions allows ({most})"),
+            );
+        }
+        let bytes = limits.bytes.filter(|_| self.tenant.meter.is_used_up())?;
+        let period = limits.period.name();
+        refusal(code::BYTES, format!("tenant '{name}' has used its {bytes} of this {period}"))
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        lock(&self.tenant.sessions).remove(&self.session);
+    }
+}
