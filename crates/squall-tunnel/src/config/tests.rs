@@ -384,9 +384,9 @@ fn tenants_have_flows_and_limits_of_their_own() {
     assert_eq!(config.token, None);
     let [acme, other] = &config.tenants.list[..] else { panic!("two tenants") };
     assert_eq!(acme.token, TokenHash::of(b"correct horse battery"));
-    assert_eq!(acme.limits.rate_in.map(|rate| rate.bps()), Some(20_000_000));
+    assert_eq!(acme.limits.rate_in.map(squall_units::Rate::bps), Some(20_000_000));
     assert_eq!(
-        (acme.limits.bytes.map(|size| size.bytes()), acme.limits.period),
+        (acme.limits.bytes.map(squall_units::Size::bytes), acme.limits.period),
         (Some(500_000_000_000), Period::Day)
     );
     assert_eq!((other.limits, other.flows.len()), (TenantLimits::default(), 1));
