@@ -238,7 +238,7 @@ impl QuicLb {
             None => {}
             // One pass where both fill a block (§5.4.1).
             Some(cipher) if plain.len() == size_of::<Block>() => {
-                cipher.encrypt_block(Block::from_mut_slice(plain))
+                cipher.encrypt_block(Block::from_mut_slice(plain));
             }
             Some(cipher) => {
                 let mut halves = Halves::split(plain);

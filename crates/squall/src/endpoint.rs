@@ -66,30 +66,29 @@ impl Endpoint {
         if local.is_empty() {
             return Err(ListenError::NoAddress);
         }
-        Self::start(&config, Some(tls), sockets, local)
+        Self::start(config, Some(tls), sockets, local)
     }
 
     /// An endpoint that lets no session in, for [`Self::connect`].
     ///
     /// # Errors
     /// [`ListenError::NoRuntime`] outside a tokio runtime, [`ListenError::Workers`] for a number of workers that cannot be.
-    #[expect(clippy::needless_pass_by_value, reason = "as for `listen`")]
     pub fn client(config: Config) -> Result<Self, ListenError> {
         let mut sockets = Vec::new();
         sockets.resize_with(workers::count(&config)?, Sockets::default);
-        Self::start(&config, None, sockets, Vec::new())
+        Self::start(config, None, sockets, Vec::new())
     }
 
     fn start(
-        config: &Config,
+        config: Config,
         tls: Option<&ServerTls>,
         sockets: Vec<Sockets>,
         local: Vec<SocketAddr>,
     ) -> Result<Self, ListenError> {
         let runtime = runtime()?;
-        let config = &Config { even_offsets: true, ..config.clone() };
+        let config = Config { even_offsets: true, ..config };
         let _entered = runtime.enter();
-        let cores = squall_proto::Endpoint::workers(config, tls, None, Instant::now(), sockets.len());
+        let cores = squall_proto::Endpoint::workers(&config, tls, None, Instant::now(), sockets.len());
         let (group, workers) = Group::new(cores, local.len(), tls.is_some());
         for (shared, sockets) in workers.iter().zip(sockets) {
             runtime.spawn(Driver::new(shared.clone(), sockets));

@@ -293,7 +293,7 @@ impl Life {
             }
             (Side::Client, Event::Connected) => work.sessions += 1,
             (Side::Client, Event::Path(_, squall_proto::PathChange::Suspected { .. })) => {
-                work.suspicions += 1
+                work.suspicions += 1;
             }
             (Side::Client, Event::Closed(reason)) => {
                 if *course == Course::OneSession {
@@ -364,7 +364,7 @@ impl Life {
 
     fn make_frame(&mut self, now: Micros) {
         let number = now / FRAME;
-        let mut data = vec![1; if number % 60 == 0 { KEY_SIZE } else { SIZE }];
+        let mut data = vec![1; if number.is_multiple_of(60) { KEY_SIZE } else { SIZE }];
         data[..8].copy_from_slice(&now.to_be_bytes());
         let seen = &mut self.viewer.seen[self.viewer.now];
         seen.frames += 1;
@@ -389,7 +389,7 @@ impl Life {
         let now = self.world.instant();
         let Some(session) = self.world.session(Side::Client) else { return };
         match self.growing {
-            None if second % 10 == 0 => {
+            None if second.is_multiple_of(10) => {
                 let options = BlockOptions::new().channel(GROWING);
                 self.growing = session.open(now, &options).ok().map(|id| (id, 0));
             }

@@ -85,7 +85,7 @@ impl Pair {
             let mut buf = Vec::new();
             while let Some(transmit) = self.ends[end].poll_transmit(self.now, 1, &mut buf) {
                 self.sent += 1;
-                if self.sent % 41 != 0 {
+                if !self.sent.is_multiple_of(41) {
                     let packet = BytesMut::from(&buf[..transmit.size]);
                     self.under_way[1 - end].push_back((self.now + DELAY, packet));
                 }

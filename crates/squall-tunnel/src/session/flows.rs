@@ -53,6 +53,7 @@ pub(super) struct SessionFlows {
 }
 
 /// How important a line is.
+#[derive(Clone, Copy)]
 enum Level {
     Info,
     Warning,

@@ -174,7 +174,9 @@ impl<S: Source, K: End> World<S, K> {
 /// Lets an end take in, act and send; returns the time it took.
 fn drive(end: &mut impl End, now: Instant, from: &mut Link, to: &mut Link, buf: &mut Vec<u8>) -> Duration {
     let began = thread_time();
-    while let Some((_, packet)) = from.pop_front_if(|(at, _)| *at <= now) {
+    while from.front().is_some_and(|(at, _)| *at <= now)
+        && let Some((_, packet)) = from.pop_front()
+    {
         end.take_in(now, packet);
     }
     if end.due().is_some_and(|due| due <= now) {
